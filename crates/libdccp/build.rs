@@ -1,7 +1,7 @@
-//! Names the library's ABI: programs linked against another ABI number refuse to start with it.
+//! Sets the ABI number of the library. A program that was linked with another ABI number does not start with it.
 
 fn main() {
-    // cargo-c sets the name itself.
+    // cargo-c sets the name of the library itself.
     if std::env::var_os("CARGO_FEATURE_CAPI").is_none() {
         println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libdccp.so.0");
     }

@@ -26,67 +26,67 @@
 #include <sys/types.h>
 
 /**
- * In dccp_events(): dccp_recv() does not wait.
+ * In dccp_events(): dccp_recv() would not wait.
  */
 #define DCCP_READABLE 1
 
 /**
- * In dccp_events(): dccp_send() does not wait.
+ * In dccp_events(): dccp_send() would not wait.
  */
 #define DCCP_WRITABLE 2
 
 /**
- * In dccp_events(): dccp_next_event() does not wait.
+ * In dccp_events(): dccp_next_event() would not wait.
  */
 #define DCCP_EVENT 4
 
 /**
- * In dccp_events(): the connection is over. Datagrams that arrived before may still wait.
+ * In dccp_events(): the connection has ended. Datagrams that arrived before may still be available.
  */
 #define DCCP_CLOSED 8
 
 /**
- * In dccp_events(): dccp_accept_stream() does not wait.
+ * In dccp_events(): dccp_accept_stream() would not wait.
  */
 #define DCCP_STREAM 16
 
 /**
- * Room for any address, with its port and a null byte.
+ * Size of a buffer for any address, with its port and a null byte.
  */
 #define DCCP_ADDRESS_SIZE 64
 
 /**
- * Room for any key in base64, with a null byte.
+ * Size of a buffer for any key in base64, with a null byte.
  */
 #define DCCP_KEY_SIZE 45
 
 /**
- * Room for any reason.
+ * Size of a buffer for any reason.
  */
 #define DCCP_REASON_SIZE 32
 
 /**
- * A path carries data (again).
+ * A path is up, or is up again.
  */
 #define DCCP_EVENT_PATH_UP 1
 
 /**
- * A path is silent or its link is down; the connection continues without it.
+ * A path is silent, or its link is down. The connection continues without it.
  */
 #define DCCP_EVENT_PATH_SUSPECT 2
 
 /**
- * A path is gone.
+ * A path was closed.
  */
 #define DCCP_EVENT_PATH_DOWN 3
 
 /**
- * dccp_max_datagram() changed.
+ * dccp_max_datagram() has changed.
  */
 #define DCCP_EVENT_SIZE 4
 
 /**
- * The connection is over.
+ * The connection has ended.
  */
 #define DCCP_EVENT_CLOSED 5
 
@@ -96,23 +96,23 @@
 #define DCCP_EVENT_RATE 6
 
 /**
- * The path leaves through another path's interface instead of the interface that has its address: both use
- * one line.
+ * The path uses the interface of another path, instead of the interface that has its address. So both paths use the
+ * same line.
  */
 #define DCCP_EVENT_PATH_STRAYS 7
 
 /**
- * A session of a dccp_endpoint is open; for connections see dccp_connected().
+ * A session of a dccp_endpoint has opened. For connections see dccp_connected().
  */
 #define DCCP_EVENT_OPENED 8
 
 /**
- * In dccp_event.kind: the peer opened a stream of a dccp_endpoint's session. It can be read and written.
+ * In dccp_event.kind: the peer opened a stream of a dccp_endpoint's session. The stream can be read and written.
  */
 #define DCCP_EVENT_STREAM_OPENED 9
 
 /**
- * In dccp_event.kind: a stream of a dccp_endpoint has bytes to read, or its end.
+ * In dccp_event.kind: a stream of a dccp_endpoint has bytes to read, or has ended.
  */
 #define DCCP_EVENT_STREAM_READABLE 10
 
@@ -122,7 +122,7 @@
 #define DCCP_EVENT_STREAM_WRITABLE 11
 
 /**
- * In dccp_event.kind: the peer has received everything written on a stream of a dccp_endpoint, and the end.
+ * In dccp_event.kind: the peer has received all data of a dccp_endpoint's stream, including the end.
  */
 #define DCCP_EVENT_STREAM_DELIVERED 12
 
@@ -132,12 +132,12 @@
 #define DCCP_EVENT_STREAM_RESET 13
 
 /**
- * The handshake is running.
+ * The handshake is in progress.
  */
 #define DCCP_PATH_CONNECTING 1
 
 /**
- * The path carries data.
+ * The path is up.
  */
 #define DCCP_PATH_UP 2
 
@@ -157,7 +157,7 @@
 #define DCCP_PATH_STANDBY 5
 
 /**
- * In dccp_options.flags: request a multipath session, to which paths can be added. Two paths imply it.
+ * In dccp_options.flags: request a multipath session, to which paths can be added. Two paths imply this flag.
  */
 #define DCCP_MULTIPATH 1
 
@@ -182,7 +182,7 @@
 #define DCCP_SHORT_NUMBERS 16
 
 /**
- * In dccp_options.flags: request a CRC-32c of the peer's data (RFC 4340 section 9.3).
+ * In dccp_options.flags: ask the peer to protect its data with a CRC-32c (RFC 4340 section 9.3).
  */
 #define DCCP_DATA_CHECKSUM 32
 
@@ -192,12 +192,12 @@
 #define DCCP_ANY_PEER 64
 
 /**
- * In dccp_options.flags: reliable streams next to datagrams, in a multipath session; see dccp_open_stream().
+ * In dccp_options.flags: support reliable streams next to datagrams, in a multipath session; see dccp_open_stream().
  */
 #define DCCP_STREAMS 128
 
 /**
- * In dccp_options.flags: do not probe the MTU of each path (RFC 8899), but use what the system knows, up to
+ * In dccp_options.flags: do not probe the MTU of each path (RFC 8899). Use the MTU that the system knows, up to
  * dccp_options.mtu.
  */
 #define DCCP_NO_MTU_PROBING 256
@@ -208,22 +208,22 @@
 #define DCCP_SEND_WAIT 0
 
 /**
- * In dccp_options.send_policy: the oldest datagram is dropped.
+ * In dccp_options.send_policy: drop the oldest datagram.
  */
 #define DCCP_SEND_DROP_OLDEST 1
 
 /**
- * In dccp_options.send_policy: the new datagram is dropped.
+ * In dccp_options.send_policy: drop the new datagram.
  */
 #define DCCP_SEND_DROP_NEWEST 2
 
 /**
- * In dccp_options.send_policy: the oldest datagram of the lowest priority is dropped; higher priorities leave first.
+ * In dccp_options.send_policy: drop the oldest datagram of the lowest priority. Higher priorities are sent first.
  */
 #define DCCP_SEND_PRIORITY 3
 
 /**
- * In dccp_options.keepalive_ms: never.
+ * In dccp_options.keepalive_ms: never probe.
  */
 #define DCCP_NEVER UINT32_MAX
 
@@ -233,13 +233,13 @@
 struct dccp_conn;
 
 /**
- * Makes connections that share one thread and, to the same peer, one socket.
+ * Opens connections that share one thread. Connections to the same peer also share one socket.
  */
 struct dccp_connector;
 
 /**
- * All connections of one event loop, without socket, clock or thread. The program carries packets in UDP
- * datagrams, and supplies the time.
+ * All connections of an event loop, without socket, clock or thread. The program sends and receives the packets in UDP
+ * datagrams, and passes the time.
  */
 struct dccp_endpoint;
 
@@ -254,7 +254,7 @@ struct dccp_listener;
 struct dccp_stream;
 
 /**
- * A path of a multipath connection. Either local or interface is required.
+ * A path of a multipath connection. It needs a local address, an interface, or both.
  */
 struct dccp_path {
   /**
@@ -266,16 +266,16 @@ struct dccp_path {
    */
   const char *local;
   /**
-   * Network interface that its packets leave through. An address alone does not select the interface.
+   * Network interface through which packets are sent. An address alone does not select the interface.
    */
   const char *interface;
   /**
-   * Numeric address and port of the peer; NULL: the connection's address.
+   * Numeric address and port of the peer. NULL means the address of the connection.
    */
   const char *remote;
   /**
-   * -1 never, 1 standby, 2 overflow, 3 to 15 primary (RFC 9897 section 3.2.10); 0 means 3. Among primaries,
-   * only the schedulers "cpf", "acpf", "weighted-rr" and "handover" prefer larger values.
+   * -1 never, 1 standby, 2 overflow, 3 to 15 primary (RFC 9897 section 3.2.10); 0 means 3. Among primary paths, only
+   * the schedulers "cpf", "acpf", "weighted-rr" and "handover" prefer higher values.
    */
   int32_t priority;
 };
@@ -307,20 +307,20 @@ struct dccp_options {
    */
   size_t size;
   /**
-   * DCCP_MULTIPATH and similar.
+   * Flags: DCCP_MULTIPATH and similar.
    */
   uint32_t flags;
   /**
-   * Congestion control of the data that this end sends: 2 like TCP, 3 and 4 TFRC, 5 BBR (the default), 7
+   * Congestion control for data that this end sends: 2 is like TCP, 3 and 4 are TFRC, 5 is BBR (the default), 7 is
    * CUBIC.
    */
   uint32_t ccid;
   /**
-   * Service Code: "SC:chat", "SC=7". A listener can accept several, separated by commas. Default: 0.
+   * Service Code, such as "SC:chat" or "SC=7". A listener can accept several, separated by commas. Default: 0.
    */
   const char *service;
   /**
-   * Network interface of all paths without their own. Default: any.
+   * Network interface for all paths that do not set one themselves. Default: any.
    */
   const char *interface;
   /**
@@ -338,8 +338,8 @@ struct dccp_options {
    */
   const char *scheduler;
   /**
-   * Reordering of datagrams from several paths: "adaptive" (the default) delivers them in order,
-   * "passive" as they arrive; also "active-fixed" and "equalised", see docs/reordering.md.
+   * Reordering of datagrams from several paths. "adaptive" (the default) delivers them in order, "passive" in the
+   * order of arrival. For "active-fixed" and "equalised" see docs/reordering.md.
    */
   const char *reordering;
   /**
@@ -351,11 +351,11 @@ struct dccp_options {
    */
   uint32_t queue;
   /**
-   * Longest time that a datagram waits, milliseconds; later it is dropped. Default: no limit.
+   * Longest time that a datagram waits, milliseconds. After it, the datagram is dropped. Default: no limit.
    */
   uint32_t queue_time_ms;
   /**
-   * Policy for a full queue: DCCP_SEND_WAIT and similar.
+   * What happens when the queue is full: DCCP_SEND_WAIT and similar.
    */
   uint32_t send_policy;
   /**
@@ -367,8 +367,7 @@ struct dccp_options {
    */
   uint32_t backlog;
   /**
-   * Memory for received datagrams in all connections of a listener or a connector, bytes. Default: 256
-   * MiB.
+   * Memory for received datagrams of all connections of a listener or connector, bytes. Default: 256 MiB.
    */
   size_t receive_memory;
   /**
@@ -376,7 +375,7 @@ struct dccp_options {
    */
   uint32_t max_connections;
   /**
-   * Maximum number of connections of one source. Default: a quarter of all.
+   * Maximum number of connections from one source. Default: a quarter of all.
    */
   uint32_t max_connections_per_source;
   /**
@@ -384,16 +383,16 @@ struct dccp_options {
    */
   uint32_t mtu;
   /**
-   * Timeout for the peer's answer, milliseconds. Default: 5000.
+   * How long to wait for the peer's answer, milliseconds. Default: 5000.
    */
   uint32_t connect_timeout_ms;
   /**
-   * Idle time of a path before this end probes the peer, milliseconds. Default: 12000, 24000 at a
-   * listener; DCCP_NEVER disables it.
+   * How long a path may be idle before this end probes the peer, milliseconds. Default: 12000, and 24000 at a
+   * listener. DCCP_NEVER turns probes off.
    */
   uint32_t keepalive_ms;
   /**
-   * Time that a connection survives without a working path, milliseconds. Default: 60000.
+   * How long a connection survives without a working path, milliseconds. Default: 60000.
    */
   uint32_t survive_ms;
   /**
@@ -401,7 +400,7 @@ struct dccp_options {
    */
   const char *private_key;
   /**
-   * Peers that are accepted; a client connects to the first.
+   * Peers to accept. A client connects to the first.
    */
   const struct dccp_peer *peers;
   /**
@@ -409,7 +408,7 @@ struct dccp_options {
    */
   size_t peer_count;
   /**
-   * Data for the first packet, at most 512 bytes. An attacker who sees it can replay it.
+   * Data for the first packet, at most 512 bytes. An attacker who sees the packet can replay it.
    */
   const void *early_data;
   /**
@@ -421,19 +420,19 @@ struct dccp_options {
    */
   const char *qlog;
   /**
-   * UDP port that a client sends from. Default: any.
+   * UDP port from which a client sends. Default: any.
    */
   uint16_t source_udp_port;
   /**
-   * DCCP port that a client sends from. Default: any.
+   * DCCP port from which a client sends. Default: any.
    */
   uint16_t source_dccp_port;
   /**
-   * DCCP port of the listener, inside UDP. Default: 5001.
+   * DCCP port of the listener inside UDP. Default: 5001.
    */
   uint16_t dccp_port;
   /**
-   * Checksum coverage of the data that this end sends, 0 to 15 (RFC 4340 section 9.2). Only with DCCP_RAW.
+   * Checksum coverage of data that this end sends, 0 to 15 (RFC 4340 section 9.2). Only with DCCP_RAW.
    */
   uint8_t coverage;
   /**
@@ -445,35 +444,35 @@ struct dccp_options {
    */
   uint32_t dscp;
   /**
-   * Change of the allowed rate that triggers a DCCP_EVENT_RATE, in per cent, up to 255. Default: never.
+   * Change of the allowed rate, in percent up to 255, that causes a DCCP_EVENT_RATE. Default: no such events.
    */
   uint32_t tell_rate;
 };
 
 /**
- * One datagram of dccp_sendmmsg() and dccp_recvmmsg().
+ * A datagram for dccp_sendmmsg() or dccp_recvmmsg().
  */
 struct dccp_msg {
   /**
-   * The datagram's bytes.
+   * The bytes of the datagram.
    */
   void *data;
   /**
-   * Number of bytes. For dccp_recvmmsg(): the room; afterwards the bytes received.
+   * Number of bytes. For dccp_recvmmsg(): size of the buffer, and afterwards the number of bytes received.
    */
   size_t len;
 };
 
 /**
- * An address for dccp_endpoint functions.
+ * An address for functions of dccp_endpoint.
  */
 struct dccp_address {
   /**
-   * The address, 4 or 16 bytes in network byte order.
+   * The address: 4 or 16 bytes in network byte order.
    */
   uint8_t ip[16];
   /**
-   * 4 or 6.
+   * IP version: 4 or 6.
    */
   uint16_t version;
   /**
@@ -487,7 +486,7 @@ struct dccp_address {
 };
 
 /**
- * A packet for the network.
+ * A packet to send to the network.
  */
 struct dccp_packet {
   /**
@@ -495,19 +494,19 @@ struct dccp_packet {
    */
   size_t size;
   /**
-   * Room for the payload of a UDP datagram; 65507 bytes are enough.
+   * Buffer for the payload of a UDP datagram; 65507 bytes are always enough.
    */
   void *data;
   /**
-   * Size of the room; after dccp_endpoint_transmit() the length of the packet.
+   * Size of the buffer. After dccp_endpoint_transmit(), the length of the packet.
    */
   size_t len;
   /**
-   * Destination.
+   * Destination of the packet.
    */
   struct dccp_address to;
   /**
-   * The program's socket to send it from.
+   * The program's socket that has to send the packet.
    */
   uint32_t socket;
   /**
@@ -525,7 +524,7 @@ struct dccp_event {
    */
   size_t size;
   /**
-   * DCCP_EVENT_PATH_UP and similar.
+   * Kind of event: DCCP_EVENT_PATH_UP and similar.
    */
   uint32_t kind;
   /**
@@ -537,11 +536,11 @@ struct dccp_event {
    */
   uint64_t max_datagram;
   /**
-   * Negative errno value of an end with an error; 0 for an orderly end.
+   * Negative errno value if the end was an error; 0 if the end was orderly.
    */
   int32_t error;
   /**
-   * Name of the reason for an end, such as "closed_by_peer".
+   * Name of the reason for the end, such as "closed_by_peer".
    */
   char reason[DCCP_REASON_SIZE];
   /**
@@ -549,7 +548,7 @@ struct dccp_event {
    */
   uint64_t rate;
   /**
-   * The path whose line is used; for DCCP_EVENT_PATH_STRAYS.
+   * The path whose interface is used; for DCCP_EVENT_PATH_STRAYS.
    */
   uint32_t other_path;
   /**
@@ -579,7 +578,7 @@ struct dccp_stats {
    */
   uint64_t sent;
   /**
-   * Bytes in these datagrams.
+   * Number of bytes in the accepted datagrams.
    */
   uint64_t sent_bytes;
   /**
@@ -599,8 +598,8 @@ struct dccp_stats {
    */
   uint64_t expired;
   /**
-   * Data packets that congestion control considers lost; with several paths they may have been repaired.
-   * CCID 3 and 4 do not report packets but loss events: all losses within a round-trip time count as one.
+   * Data packets that congestion control considers lost. With several paths, some may have been retransmitted. CCID
+   * 3 and 4 count loss events instead of packets: all losses within a round-trip time are one event.
    */
   uint64_t lost;
   /**
@@ -608,7 +607,7 @@ struct dccp_stats {
    */
   uint64_t received;
   /**
-   * Bytes in these datagrams.
+   * Number of bytes in the datagrams that arrived.
    */
   uint64_t received_bytes;
   /**
@@ -616,7 +615,8 @@ struct dccp_stats {
    */
   uint64_t unread;
   /**
-   * Measured rate of all paths, bits per second; 0 while app_limited, since it is unknown then.
+   * Measured rate of all paths together, bits per second; 0 while app_limited is 1, because the rate is then
+   * unknown.
    */
   uint64_t rate;
   /**
@@ -624,7 +624,7 @@ struct dccp_stats {
    */
   uint64_t allowed;
   /**
-   * Age of the oldest datagram in the queue, microseconds; 0 while it is empty.
+   * Age of the oldest datagram in the queue, microseconds; 0 if the queue is empty.
    */
   uint64_t oldest_us;
   /**
@@ -638,7 +638,7 @@ struct dccp_stats {
 };
 
 /**
- * One path of a connection.
+ * A path of a connection.
  */
 struct dccp_path_stats {
   /**
@@ -646,19 +646,19 @@ struct dccp_path_stats {
    */
   size_t size;
   /**
-   * Its number.
+   * Number of the path.
    */
   uint32_t path;
   /**
-   * DCCP_PATH_UP and similar.
+   * State: DCCP_PATH_UP and similar.
    */
   uint32_t state;
   /**
-   * Congestion control of the data that this end sends, 0 until it is agreed.
+   * Congestion control for data that this end sends; 0 until it is agreed.
    */
   uint32_t ccid;
   /**
-   * Congestion control of the data that the peer sends.
+   * Congestion control for data that the peer sends.
    */
   uint32_t peer_ccid;
   /**
@@ -670,7 +670,7 @@ struct dccp_path_stats {
    */
   uint64_t window;
   /**
-   * Measured rate, bits per second; 0 while the application limits it.
+   * Measured rate, bits per second; 0 while the application limits the rate.
    */
   uint64_t rate;
   /**
@@ -678,11 +678,11 @@ struct dccp_path_stats {
    */
   uint64_t allowed;
   /**
-   * Data packets that left.
+   * Number of data packets sent.
    */
   uint64_t sent;
   /**
-   * Data packets that congestion control considers lost; with CCID 3 and 4 see dccp_stats.lost.
+   * Data packets that congestion control considers lost. For CCID 3 and 4 see dccp_stats.lost.
    */
   uint64_t lost;
   /**
@@ -700,35 +700,35 @@ extern "C" {
 #endif // __cplusplus
 
 /**
- * Version of the library, as "0.1.0".
+ * Version of the library, such as "0.1.0".
  */
 const char *dccp_version(void);
 
 /**
- * Connects to a listener at an address such as "example.org:6511", "192.0.2.1:6511" or "[2001:db8::1]:6511";
- * options may be NULL. The addresses of a name are tried until one answers; with DCCP_NONBLOCK only the
- * first is used. Looking up a name blocks, even with DCCP_NONBLOCK.
+ * Connects to a listener at an address such as "example.org:6511", "192.0.2.1:6511" or "[2001:db8::1]:6511"; options
+ * may be NULL. If a name has several addresses, they are tried until one answers; with DCCP_NONBLOCK only the first is
+ * tried. The name lookup blocks, even with DCCP_NONBLOCK.
  */
 int dccp_connect(const char *address,
                  const struct dccp_options *options,
                  struct dccp_conn **conn);
 
 /**
- * State of a connection made with DCCP_NONBLOCK: 0 once it is open, -EINPROGRESS before, or the error. The
- * descriptor becomes readable when this changes.
+ * State of a connection that was opened with DCCP_NONBLOCK: 0 once it is open, -EINPROGRESS before, or the error. The
+ * descriptor becomes readable when the state changes.
  */
 int dccp_connected(const struct dccp_conn *conn);
 
 /**
- * Makes a connector, for programs with many connections: each dccp_connect() starts a thread, a connector
- * only one. options may be NULL.
+ * Creates a connector, for programs with many connections. Each dccp_connect() starts a thread, but all connections of
+ * a connector share one. options may be NULL.
  */
 int dccp_connector_new(const struct dccp_options *options,
                        struct dccp_connector **connector);
 
 /**
- * Like dccp_connect(), with the connector's options. With keys, peer is the public key of the peer in
- * base64, or NULL for the first peer of the options.
+ * Like dccp_connect(), with the options of the connector. With keys, peer is the peer's public key in base64, or NULL
+ * for the first peer of the options.
  */
 int dccp_connector_connect(struct dccp_connector *connector,
                            const char *address,
@@ -741,8 +741,8 @@ int dccp_connector_connect(struct dccp_connector *connector,
 int dccp_connector_close(struct dccp_connector *connector);
 
 /**
- * Queues a datagram, and waits while the queue is full or the connection is not open yet. Returns its length.
- * -EMSGSIZE above dccp_max_datagram(), -EINVAL if it is empty, -EPIPE after the end.
+ * Queues a datagram. Waits while the queue is full or the connection is not open yet. Returns the length of the
+ * datagram. -EMSGSIZE if it is larger than dccp_max_datagram(), -EINVAL if it is empty, -EPIPE after the end.
  */
 ptrdiff_t dccp_send(struct dccp_conn *conn,
                     const void *data,
@@ -750,8 +750,8 @@ ptrdiff_t dccp_send(struct dccp_conn *conn,
                     int timeout_ms);
 
 /**
- * Like dccp_send(), with a priority for DCCP_SEND_PRIORITY, 0 to 255. If the time in milliseconds is not 0,
- * the datagram is dropped if it has not left within that time.
+ * Like dccp_send(), with a priority from 0 to 255 for DCCP_SEND_PRIORITY. If the time in milliseconds is not 0, the
+ * datagram is dropped if it has not been sent within that time.
  */
 ptrdiff_t dccp_send_with(struct dccp_conn *conn,
                          const void *data,
@@ -761,10 +761,10 @@ ptrdiff_t dccp_send_with(struct dccp_conn *conn,
                          unsigned int expires_ms);
 
 /**
- * Waits for a datagram and copies it. Returns its length; 0 after an orderly end, -ECONNRESET or -ETIMEDOUT
- * after any other. If it is larger than the buffer: -EMSGSIZE, and the datagram stays for the next call.
- * -ECONNABORTED if another thread closes the connection. After -ETIMEDOUT, DCCP_CLOSED in dccp_events() tells
- * an end from a wait that was too short.
+ * Waits for a datagram and copies it into the buffer. Returns its length; 0 after an orderly end, -ECONNRESET or
+ * -ETIMEDOUT after any other end. -EMSGSIZE if the datagram is larger than the buffer; it stays for the next call.
+ * -ECONNABORTED if another thread closes the connection. -ETIMEDOUT can also mean that no datagram arrived in time;
+ * after the end, dccp_events() includes DCCP_CLOSED.
  */
 ptrdiff_t dccp_recv(struct dccp_conn *conn,
                     void *buffer,
@@ -772,8 +772,8 @@ ptrdiff_t dccp_recv(struct dccp_conn *conn,
                     int timeout_ms);
 
 /**
- * Queues several datagrams; returns their number. Waits only for the first: a later one that does not fit
- * ends the call.
+ * Queues several datagrams, and returns how many were queued. Waits only for the first. A later datagram that does not
+ * fit into the queue ends the call.
  */
 int dccp_sendmmsg(struct dccp_conn *conn,
                   const struct dccp_msg *datagrams,
@@ -781,7 +781,7 @@ int dccp_sendmmsg(struct dccp_conn *conn,
                   int timeout_ms);
 
 /**
- * Waits for a datagram, then receives up to count waiting datagrams. Returns their number, 0 after an
+ * Waits for a datagram, then receives up to count available datagrams. Returns how many were received, 0 after an
  * orderly end.
  */
 int dccp_recvmmsg(struct dccp_conn *conn,
@@ -790,21 +790,21 @@ int dccp_recvmmsg(struct dccp_conn *conn,
                   int timeout_ms);
 
 /**
- * A descriptor for poll() and epoll, for reading only. It is readable while datagrams wait, and after the
- * end. Two changes also make it readable until dccp_events() is called: a new event, and room in the queue
- * after a sender found none. Use it edge- or level-triggered. It belongs to the connection: do not read,
+ * A descriptor for poll() and epoll, for reading only. It is readable while datagrams are available, and after the
+ * end. Two changes also make it readable until dccp_events() is called: a new event, and room in the queue after a
+ * sender found none. It can be used edge-triggered or level-triggered. It belongs to the connection: do not read,
  * write or close it.
  */
 int dccp_fd(struct dccp_conn *conn);
 
 /**
- * The operations that do not wait now: DCCP_READABLE and similar.
+ * Returns which operations would not wait now: DCCP_READABLE and similar flags.
  */
 int dccp_events(struct dccp_conn *conn);
 
 /**
- * Adds a path to a client's multipath session; returns its number. An event reports when it is up. -EINVAL in a
- * plain connection: see DCCP_MULTIPATH.
+ * Adds a path to a client's multipath session, and returns the number of the path. An event reports when the path is
+ * up. -EINVAL for a plain connection; see DCCP_MULTIPATH.
  */
 int dccp_add_path(struct dccp_conn *conn,
                   const struct dccp_path *path_to_add);
@@ -815,70 +815,70 @@ int dccp_add_path(struct dccp_conn *conn,
 int dccp_remove_path(struct dccp_conn *conn, unsigned int number);
 
 /**
- * Changes a path's priority at both ends: 0 never, 1 standby, 2 overflow, 3 to 15 primary. -ENOENT if there is
- * no such path.
+ * Changes the priority of a path at both ends: 0 never, 1 standby, 2 overflow, 3 to 15 primary. -ENOENT if there is no
+ * such path.
  */
 int dccp_set_priority(struct dccp_conn *conn,
                       unsigned int number,
                       unsigned int priority);
 
 /**
- * Changes the congestion control of the data that this end sends, on all paths, while data flows.
+ * Changes the congestion control for data that this end sends, on all paths, while data flows.
  */
 int dccp_set_ccid(struct dccp_conn *conn, unsigned int ccid);
 
 /**
- * Sends at this rate, in bits per second, for a while, with padding when there is no other data. This way
- * dccp_stats.allowed shows the path's capacity before the program sends more. Congestion control limits the
- * padding. A new probe replaces a running one.
+ * Sends at this rate for a while, in bits per second, with padding when there is no other data. So dccp_stats.allowed
+ * shows the capacity of the path before the program sends more. Congestion control limits the padding. A new probe
+ * replaces a running one.
  */
 int dccp_probe(struct dccp_conn *conn,
                uint64_t rate,
                unsigned int duration_ms);
 
 /**
- * Sends the queue, waits until everything is acknowledged or given up as lost, and closes the connection.
- * Received data can still be read. The handle stays valid until dccp_close().
+ * Sends the queue, waits until everything is acknowledged or given up as lost, and closes the connection. Received
+ * data can still be read. The handle stays valid until dccp_close().
  */
 int dccp_finish(struct dccp_conn *conn,
                 int timeout_ms);
 
 /**
- * Closes the handle, and finishes the connection in the background as dccp_finish() does, while the process
- * lives. Waiting calls of other threads return -ECONNABORTED.
+ * Closes the handle, and finishes the connection in the background like dccp_finish(), as long as the process lives.
+ * Calls that wait in other threads return -ECONNABORTED.
  */
 int dccp_close(struct dccp_conn *conn);
 
 /**
- * Closes the handle, ends the connection at once and drops the queue. The peer receives the text, unless it
- * is NULL.
+ * Closes the handle, ends the connection immediately and drops the queue. The text is sent to the peer, unless it is
+ * NULL.
  */
 int dccp_abort(struct dccp_conn *conn,
                const char *why);
 
 /**
- * The reason of the end: 0 if orderly, -EINPROGRESS before the end, or a negative errno value.
+ * The reason of the end: 0 if the end was orderly, -EINPROGRESS before the end, or a negative errno value.
  */
 int dccp_end(const struct dccp_conn *conn);
 
 /**
- * Makes an endpoint. The seed is 32 random bytes from the system; keys derive from it. Options about
- * sockets, paths and queues have no effect here. With a private key everything is encrypted. Each connect
- * then goes to the first of the peers, and times must count from 1970: otherwise peers would reject a
- * restarted endpoint's handshakes as old.
+ * Creates an endpoint. The seed is 32 random bytes from the system, from which keys are derived. Options about
+ * sockets, paths and queues have no effect here. With a private key everything is encrypted. Each connection then goes
+ * to the first of the peers. Times must then count from 1970: otherwise peers would reject the handshakes of a
+ * restarted endpoint as old.
  */
 int dccp_endpoint_new(const uint8_t *seed,
                       const struct dccp_options *options,
                       struct dccp_endpoint **endpoint);
 
 /**
- * Accepts sessions from now on, at the DCCP port of the options.
+ * Accepts sessions from now on, at the DCCP port in the options.
  */
 int dccp_endpoint_listen(struct dccp_endpoint *endpoint);
 
 /**
- * Starts a session over the program's socket with this number. dccp_endpoint_transmit() returns its first
- * packet. local_port is a DCCP port that no other session to this peer uses.
+ * Starts a session over the program's socket with this number. dccp_endpoint_transmit() returns its first packet.
+ * local_port is a DCCP port that no other session with this peer uses.
  */
 int dccp_endpoint_connect(struct dccp_endpoint *endpoint,
                           uint64_t now_ns,
@@ -888,7 +888,7 @@ int dccp_endpoint_connect(struct dccp_endpoint *endpoint,
                           uint64_t *session);
 
 /**
- * Adds a path to a client's multipath session; returns its number.
+ * Adds a path to a client's multipath session, and returns the number of the path.
  */
 int dccp_endpoint_add_path(struct dccp_endpoint *endpoint,
                            uint64_t now_ns,
@@ -898,7 +898,7 @@ int dccp_endpoint_add_path(struct dccp_endpoint *endpoint,
                            uint16_t local_port);
 
 /**
- * Handles the payload of a UDP datagram that arrived on the program's socket, with this ECN field.
+ * Handles the payload of a UDP datagram that arrived on the program's socket with this ECN field.
  */
 int dccp_endpoint_receive(struct dccp_endpoint *endpoint,
                           uint64_t now_ns,
@@ -909,26 +909,25 @@ int dccp_endpoint_receive(struct dccp_endpoint *endpoint,
                           size_t len);
 
 /**
- * Writes the next packet for the network: returns 1, or 0 if none may leave now. If it is larger than the
- * room: -EMSGSIZE, and the packet stays for the next call.
+ * Writes the next packet for the network. Returns 1, or 0 if no packet may be sent now. -EMSGSIZE if the packet is
+ * larger than the buffer; it stays for the next call.
  */
 int dccp_endpoint_transmit(struct dccp_endpoint *endpoint,
                            uint64_t now_ns,
                            struct dccp_packet *packet);
 
 /**
- * When to call dccp_endpoint_handle_timeout(), in nanoseconds of the program's clock; INT64_MAX for never.
+ * When to call dccp_endpoint_handle_timeout() next, in nanoseconds of the program's clock; INT64_MAX for never.
  */
 int64_t dccp_endpoint_timeout(const struct dccp_endpoint *endpoint);
 
 /**
- * Handles the timeout of dccp_endpoint_timeout(). Then call dccp_endpoint_transmit() for packets.
+ * Handles the timers that have expired. Then call dccp_endpoint_transmit() for packets.
  */
 int dccp_endpoint_handle_timeout(struct dccp_endpoint *endpoint, uint64_t now_ns);
 
 /**
- * Queues a datagram of a session. If the queue is full, datagrams are dropped; check dccp_endpoint_queued()
- * first.
+ * Queues a datagram of a session. If the queue is full, datagrams are dropped, so check dccp_endpoint_queued() first.
  */
 int dccp_endpoint_send(struct dccp_endpoint *endpoint,
                        uint64_t now_ns,
@@ -942,8 +941,8 @@ int dccp_endpoint_send(struct dccp_endpoint *endpoint,
 int dccp_endpoint_queued(const struct dccp_endpoint *endpoint, uint64_t session);
 
 /**
- * Copies the next received datagram, and writes its session. Returns its length, or -EAGAIN. If it is larger
- * than the buffer: -EMSGSIZE, and the datagram stays for the next call.
+ * Copies the next received datagram, and writes the number of its session. Returns its length, or -EAGAIN if there is
+ * none. -EMSGSIZE if it is larger than the buffer; it stays for the next call.
  */
 ptrdiff_t dccp_endpoint_recv(struct dccp_endpoint *endpoint,
                              uint64_t *session,
@@ -951,22 +950,22 @@ ptrdiff_t dccp_endpoint_recv(struct dccp_endpoint *endpoint,
                              size_t len);
 
 /**
- * Writes the next event: returns 1, or 0 if there is none. dccp_event.session is its session.
+ * Writes the next event. Returns 1, or 0 if there is none. dccp_event.session is the session of the event.
  */
 int dccp_endpoint_next_event(struct dccp_endpoint *endpoint, struct dccp_event *event);
 
 /**
- * Closes a session gracefully; its queue is dropped.
+ * Closes a session gracefully. Its queue is dropped.
  */
 int dccp_endpoint_close(struct dccp_endpoint *endpoint, uint64_t now_ns, uint64_t session);
 
 /**
- * Frees the endpoint and all its sessions without informing their peers.
+ * Frees the endpoint and all its sessions. Their peers are not told.
  */
 int dccp_endpoint_free(struct dccp_endpoint *endpoint);
 
 /**
- * Writes the public key of a session's peer in base64; returns its length. -ENODATA if the session is not
+ * Writes the public key of a session's peer in base64, and returns its length. -ENODATA if the session is not
  * encrypted.
  */
 int dccp_endpoint_peer_key(const struct dccp_endpoint *endpoint,
@@ -975,8 +974,8 @@ int dccp_endpoint_peer_key(const struct dccp_endpoint *endpoint,
                            size_t size);
 
 /**
- * Opens a stream of a session, which the peer accepts; writes its number. Both ends need DCCP_STREAMS, and
- * the session must be open: otherwise -EOPNOTSUPP. -EAGAIN while the peer allows no more streams.
+ * Opens a stream of a session, and writes its number. The peer accepts the stream. -EOPNOTSUPP unless both ends have
+ * set DCCP_STREAMS and the session is open. -EAGAIN while the peer allows no more streams.
  */
 int dccp_endpoint_open_stream(struct dccp_endpoint *endpoint,
                               uint64_t now_ns,
@@ -984,8 +983,8 @@ int dccp_endpoint_open_stream(struct dccp_endpoint *endpoint,
                               uint64_t *stream);
 
 /**
- * Reads bytes of a stream; returns the number read, 0 after the last. -EAGAIN if there are none;
- * DCCP_EVENT_STREAM_READABLE reports the next. -ECONNRESET if either end reset the stream.
+ * Reads bytes of a stream. Returns the number of bytes read, 0 after the last. -EAGAIN if no bytes are available;
+ * DCCP_EVENT_STREAM_READABLE reports when there are. -ECONNRESET if either end reset the stream.
  */
 ptrdiff_t dccp_endpoint_stream_read(struct dccp_endpoint *endpoint,
                                     uint64_t now_ns,
@@ -995,9 +994,9 @@ ptrdiff_t dccp_endpoint_stream_read(struct dccp_endpoint *endpoint,
                                     size_t len);
 
 /**
- * Writes bytes to a stream; returns the number accepted. -EAGAIN if there is no room;
- * DCCP_EVENT_STREAM_WRITABLE reports when there is. -EPIPE if this end ended the stream, -ECONNRESET if
- * either end reset it.
+ * Writes bytes to a stream. Returns the number of bytes accepted. -EAGAIN if there is no room;
+ * DCCP_EVENT_STREAM_WRITABLE reports when there is. -EPIPE if this end ended the stream. -ECONNRESET if either end
+ * reset it.
  */
 ptrdiff_t dccp_endpoint_stream_write(struct dccp_endpoint *endpoint,
                                      uint64_t now_ns,
@@ -1007,8 +1006,8 @@ ptrdiff_t dccp_endpoint_stream_write(struct dccp_endpoint *endpoint,
                                      size_t len);
 
 /**
- * Ends writing on a stream: the peer reads up to the end. Reading continues. DCCP_EVENT_STREAM_DELIVERED
- * reports when the peer has everything.
+ * Ends writing on a stream. The peer can read all bytes before the end. Reading at this end continues.
+ * DCCP_EVENT_STREAM_DELIVERED reports when the peer has received everything.
  */
 int dccp_endpoint_stream_end(struct dccp_endpoint *endpoint,
                              uint64_t now_ns,
@@ -1016,7 +1015,7 @@ int dccp_endpoint_stream_end(struct dccp_endpoint *endpoint,
                              uint64_t stream);
 
 /**
- * Resets both directions of a stream at once. The peer receives this application error code.
+ * Resets both directions of a stream immediately. The peer receives this application error code.
  */
 int dccp_endpoint_stream_reset(struct dccp_endpoint *endpoint,
                                uint64_t now_ns,
@@ -1025,12 +1024,12 @@ int dccp_endpoint_stream_reset(struct dccp_endpoint *endpoint,
                                uint16_t code);
 
 /**
- * Text of the last error in this thread. Valid until its next error.
+ * Text of the last error in this thread. The text is valid until the thread's next error.
  */
 const char *dccp_last_error(void);
 
 /**
- * Listens on an address of this host, such as "0.0.0.0:6511"; port 0 is any free port. options may be NULL.
+ * Listens on an address of this host, such as "0.0.0.0:6511". Port 0 selects any free port. options may be NULL.
  */
 int dccp_listen(const char *address,
                 const struct dccp_options *options,
@@ -1042,33 +1041,34 @@ int dccp_listen(const char *address,
 int dccp_accept(struct dccp_listener *listener, int timeout_ms, struct dccp_conn **conn);
 
 /**
- * A descriptor for poll() and epoll, readable while a connection waits to be accepted. Do not read, write or close it.
+ * A descriptor for poll() and epoll. It is readable while a connection waits to be accepted. Do not read, write or
+ * close it.
  */
 int dccp_listener_fd(struct dccp_listener *listener);
 
 /**
- * Writes the listening address, such as "192.0.2.1:6511", with a null byte; DCCP_ADDRESS_SIZE bytes are
- * enough. Returns its length, or -ERANGE.
+ * Writes the listening address, such as "192.0.2.1:6511", with a null byte; DCCP_ADDRESS_SIZE bytes are enough.
+ * Returns the length of the address, or -ERANGE.
  */
 int dccp_listener_address(const struct dccp_listener *listener,
                           char *into,
                           size_t size);
 
 /**
- * Accepts a peer by its public key from now on; preshared_key may be NULL.
+ * Accepts a peer by its public key from now on. preshared_key may be NULL.
  */
 int dccp_add_peer(struct dccp_listener *listener,
                   const char *public_key,
                   const char *preshared_key);
 
 /**
- * Stops accepting a peer and ends its connections. -EINVAL if the listener has no key: it accepts everybody.
+ * Stops accepting a peer and ends its connections. -EINVAL if the listener has no key and accepts every client.
  */
 int dccp_remove_peer(struct dccp_listener *listener,
                      const char *public_key);
 
 /**
- * Closes the listener. Accepted connections continue; a thread in dccp_accept() returns -ECONNABORTED.
+ * Closes the listener. Accepted connections continue. A call of dccp_accept() in another thread returns -ECONNABORTED.
  */
 int dccp_listener_close(struct dccp_listener *listener);
 
@@ -1078,14 +1078,14 @@ int dccp_listener_close(struct dccp_listener *listener);
 int dccp_get_stats(const struct dccp_conn *conn, struct dccp_stats *stats);
 
 /**
- * State of the path with this index, from 0 up to dccp_stats.path_count; -ENOENT beyond.
+ * State of the path with this index, from 0 to dccp_stats.path_count - 1. -ENOENT for any other index.
  */
 int dccp_get_path_stats(const struct dccp_conn *conn,
                         unsigned int index,
                         struct dccp_path_stats *stats);
 
 /**
- * Waits for the next event and stores it; returns 0. At most the newest 256 events are kept. -EPIPE after
+ * Waits for the next event and stores it. Returns 0. Only the newest 256 unread events are kept. -EPIPE after
  * DCCP_EVENT_CLOSED.
  */
 int dccp_next_event(struct dccp_conn *conn,
@@ -1093,31 +1093,31 @@ int dccp_next_event(struct dccp_conn *conn,
                     struct dccp_event *event);
 
 /**
- * Largest datagram that all paths carry at present, bytes.
+ * Largest datagram that all paths carry now, bytes.
  */
 ptrdiff_t dccp_max_datagram(const struct dccp_conn *conn);
 
 /**
- * 1 if it is a multipath session (RFC 9897), otherwise 0.
+ * Returns 1 if the connection is a multipath session (RFC 9897), otherwise 0.
  */
 int dccp_is_multipath(const struct dccp_conn *conn);
 
 /**
- * Writes the address that the peer had when the connection opened; DCCP_ADDRESS_SIZE bytes are enough.
- * Returns its length, or -ERANGE.
+ * Writes the address that the peer had when the connection opened; DCCP_ADDRESS_SIZE bytes are enough. Returns the
+ * length of the address, or -ERANGE.
  */
 int dccp_peer_address(const struct dccp_conn *conn,
                       char *into,
                       size_t size);
 
 /**
- * Writes the address of this host that the connection was opened from or accepted on; see
+ * Writes the address of this host from which the connection was opened, or on which it was accepted. See
  * dccp_peer_address().
  */
 int dccp_local_address(const struct dccp_conn *conn, char *into, size_t size);
 
 /**
- * Writes the peer's public key in base64; DCCP_KEY_SIZE bytes are enough. -ENODATA without encryption.
+ * Writes the public key of the peer in base64; DCCP_KEY_SIZE bytes are enough. -ENODATA without encryption.
  */
 int dccp_peer_key(const struct dccp_conn *conn,
                   char *into,
@@ -1129,26 +1129,26 @@ int dccp_peer_key(const struct dccp_conn *conn,
 int dccp_service(const struct dccp_conn *conn, char *into, size_t size);
 
 /**
- * Writes the reason text that the peer sent when it ended the connection. -ENODATA if there is none.
+ * Writes the reason that the peer sent as text when it ended the connection. -ENODATA if there is none.
  */
 int dccp_peer_said(const struct dccp_conn *conn,
                    char *into,
                    size_t size);
 
 /**
- * Opens a stream, which the peer accepts. Both ends need DCCP_STREAMS: otherwise -EOPNOTSUPP. -EAGAIN while
- * the peer allows no more streams.
+ * Opens a stream, which the peer accepts. -EOPNOTSUPP unless both ends have set DCCP_STREAMS. -EAGAIN while the peer
+ * allows no more streams.
  */
 int dccp_open_stream(struct dccp_conn *conn,
                      struct dccp_stream **stream);
 
 /**
- * Waits for a stream that the peer opens. dccp_events() has DCCP_STREAM while one is waiting.
+ * Waits for a stream that the peer opens. dccp_events() includes DCCP_STREAM while one is available.
  */
 int dccp_accept_stream(struct dccp_conn *conn, int timeout_ms, struct dccp_stream **stream);
 
 /**
- * Waits for bytes; returns the number read, 0 after the last. -ECONNRESET if the peer reset the stream.
+ * Waits for bytes. Returns the number of bytes read, 0 after the last. -ECONNRESET if the peer reset the stream.
  */
 ptrdiff_t dccp_stream_read(struct dccp_stream *stream,
                            void *buffer,
@@ -1156,8 +1156,8 @@ ptrdiff_t dccp_stream_read(struct dccp_stream *stream,
                            int timeout_ms);
 
 /**
- * Waits for room; returns the number of bytes accepted, at least one. -EPIPE if the peer stopped reading, or
- * this end ended the stream.
+ * Waits for room. Returns the number of bytes accepted, at least one. -EPIPE if the peer stopped reading, or if this
+ * end ended the stream.
  */
 ptrdiff_t dccp_stream_write(struct dccp_stream *stream,
                             const void *data,
@@ -1165,32 +1165,32 @@ ptrdiff_t dccp_stream_write(struct dccp_stream *stream,
                             int timeout_ms);
 
 /**
- * Ends writing: the peer reads up to the end. Reading continues.
+ * Ends writing. The peer can read all bytes before the end. Reading at this end continues.
  */
 int dccp_stream_end(struct dccp_stream *stream);
 
 /**
- * Ends writing, and waits until the peer has received everything. -EPIPE if the peer stopped reading before.
+ * Ends writing, and waits until the peer has received everything. -EPIPE if the peer stopped reading earlier.
  */
 int dccp_stream_finish(struct dccp_stream *stream,
                        int timeout_ms);
 
 /**
- * Closes the handle and resets both directions at once. The peer receives this application error code.
+ * Closes the handle and resets both directions immediately. The peer receives this application error code.
  */
 int dccp_stream_reset(struct dccp_stream *stream,
                       uint16_t code);
 
 /**
- * Closes the handle. Written bytes still arrive while the connection lives; bytes from the peer are
+ * Closes the handle. Bytes that were written still arrive as long as the connection lives. Bytes from the peer are
  * discarded.
  */
 int dccp_stream_close(struct dccp_stream *stream);
 
 /**
- * A descriptor for poll() and epoll, for reading only. It is readable while there are bytes, and at the end.
- * Two changes also make it readable until the next call: the peer has received everything, or there is room
- * after a dccp_stream_write() found none. Do not read, write or close it.
+ * A descriptor for poll() and epoll, for reading only. It is readable while bytes are available, and at the end. Two
+ * changes also make it readable until the next call: the peer has received everything, or there is room after a
+ * dccp_stream_write() found none. Do not read, write or close it.
  */
 int dccp_stream_fd(struct dccp_stream *stream);
 

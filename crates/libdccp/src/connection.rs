@@ -1,4 +1,4 @@
-//! Making, using and ending connections.
+//! Functions that open, use and end connections.
 
 use crate::errno::{Outcome, answer, answer_size, failure, invalid};
 use crate::handles::{Table, output};
@@ -20,42 +20,42 @@ pub struct dccp_conn {
     _opaque: [u8; 0],
 }
 
-/// Makes connections that share one thread and, to the same peer, one socket.
+/// Opens connections that share one thread. Connections to the same peer also share one socket.
 pub struct dccp_connector {
     _opaque: [u8; 0],
 }
 
-/// One datagram of dccp_sendmmsg() and dccp_recvmmsg().
+/// A datagram for dccp_sendmmsg() or dccp_recvmmsg().
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct dccp_msg {
-    /// The datagram's bytes.
+    /// The bytes of the datagram.
     pub data: *mut c_void,
-    /// Number of bytes. For dccp_recvmmsg(): the room; afterwards the bytes received.
+    /// Number of bytes. For dccp_recvmmsg(): size of the buffer, and afterwards the number of bytes received.
     pub len: usize,
 }
 
-/// In dccp_events(): dccp_recv() does not wait.
+/// In dccp_events(): dccp_recv() would not wait.
 pub const DCCP_READABLE: c_int = 1;
-/// In dccp_events(): dccp_send() does not wait.
+/// In dccp_events(): dccp_send() would not wait.
 pub const DCCP_WRITABLE: c_int = 2;
-/// In dccp_events(): dccp_next_event() does not wait.
+/// In dccp_events(): dccp_next_event() would not wait.
 pub const DCCP_EVENT: c_int = 4;
-/// In dccp_events(): the connection is over. Datagrams that arrived before may still wait.
+/// In dccp_events(): the connection has ended. Datagrams that arrived before may still be available.
 pub const DCCP_CLOSED: c_int = 8;
 
-/// In dccp_events(): dccp_accept_stream() does not wait.
+/// In dccp_events(): dccp_accept_stream() would not wait.
 pub const DCCP_STREAM: c_int = 16;
 
 static CONNECTIONS: Table<Connection> = Table::new();
 static CONNECTORS: Table<(Connector, bool)> = Table::new();
 
-/// The connection of a handle.
+/// The connection that belongs to a handle.
 pub(crate) fn connection(conn: *const dccp_conn) -> Outcome<Arc<Connection>> {
     CONNECTIONS.get(conn)
 }
 
-/// Returns a new connection to the caller.
+/// Stores a new connection, and writes its handle to `into`.
 ///
 /// # Safety
 /// `into` must be writable.
@@ -69,12 +69,12 @@ pub(crate) fn limit(timeout_ms: c_int) -> Duration {
     u64::try_from(timeout_ms).map_or(Duration::MAX, Duration::from_millis)
 }
 
-/// The errno value of a timeout.
+/// The errno value for a timeout.
 pub(crate) fn expired(timeout_ms: c_int) -> Errno {
     if timeout_ms == 0 { Errno::AGAIN } else { Errno::TIMEDOUT }
 }
 
-/// Version of the library, as "0.1.0".
+/// Version of the library, such as "0.1.0".
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_version() -> *const c_char {
     const VERSION: &CStr =
@@ -105,9 +105,9 @@ fn connect(
     Err(last)
 }
 
-/// Connects to a listener at an address such as "example.org:6511", "192.0.2.1:6511" or "[2001:db8::1]:6511";
-/// options may be NULL. The addresses of a name are tried until one answers; with DCCP_NONBLOCK only the
-/// first is used. Looking up a name blocks, even with DCCP_NONBLOCK.
+/// Connects to a listener at an address such as "example.org:6511", "192.0.2.1:6511" or "[2001:db8::1]:6511"; options
+/// may be NULL. If a name has several addresses, they are tried until one answers; with DCCP_NONBLOCK only the first is
+/// tried. The name lookup blocks, even with DCCP_NONBLOCK.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_connect(
     address: *const c_char,
@@ -125,8 +125,8 @@ pub unsafe extern "C" fn dccp_connect(
     })
 }
 
-/// State of a connection made with DCCP_NONBLOCK: 0 once it is open, -EINPROGRESS before, or the error. The
-/// descriptor becomes readable when this changes.
+/// State of a connection that was opened with DCCP_NONBLOCK: 0 once it is open, -EINPROGRESS before, or the error. The
+/// descriptor becomes readable when the state changes.
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_connected(conn: *const dccp_conn) -> c_int {
     answer(|| match connection(conn)?.opened(Duration::ZERO) {
@@ -135,8 +135,8 @@ pub extern "C" fn dccp_connected(conn: *const dccp_conn) -> c_int {
     })
 }
 
-/// Makes a connector, for programs with many connections: each dccp_connect() starts a thread, a connector
-/// only one. options may be NULL.
+/// Creates a connector, for programs with many connections. Each dccp_connect() starts a thread, but all connections of
+/// a connector share one. options may be NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_connector_new(
     options: *const dccp_options,
@@ -153,8 +153,8 @@ pub unsafe extern "C" fn dccp_connector_new(
     })
 }
 
-/// Like dccp_connect(), with the connector's options. With keys, peer is the public key of the peer in
-/// base64, or NULL for the first peer of the options.
+/// Like dccp_connect(), with the options of the connector. With keys, peer is the peer's public key in base64, or NULL
+/// for the first peer of the options.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_connector_connect(
     connector: *mut dccp_connector,
@@ -182,8 +182,8 @@ pub extern "C" fn dccp_connector_close(connector: *mut dccp_connector) -> c_int 
     answer(|| CONNECTORS.remove(connector).map(|_| 0))
 }
 
-/// Queues a datagram, and waits while the queue is full or the connection is not open yet. Returns its length.
-/// -EMSGSIZE above dccp_max_datagram(), -EINVAL if it is empty, -EPIPE after the end.
+/// Queues a datagram. Waits while the queue is full or the connection is not open yet. Returns the length of the
+/// datagram. -EMSGSIZE if it is larger than dccp_max_datagram(), -EINVAL if it is empty, -EPIPE after the end.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_send(
     conn: *mut dccp_conn,
@@ -195,8 +195,8 @@ pub unsafe extern "C" fn dccp_send(
     unsafe { dccp_send_with(conn, data, len, timeout_ms, 0, 0) }
 }
 
-/// Like dccp_send(), with a priority for DCCP_SEND_PRIORITY, 0 to 255. If the time in milliseconds is not 0,
-/// the datagram is dropped if it has not left within that time.
+/// Like dccp_send(), with a priority from 0 to 255 for DCCP_SEND_PRIORITY. If the time in milliseconds is not 0, the
+/// datagram is dropped if it has not been sent within that time.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_send_with(
     conn: *mut dccp_conn,
@@ -225,10 +225,10 @@ fn send(conn: *const dccp_conn, data: &[u8], delivery: Delivery, timeout_ms: c_i
     }
 }
 
-/// Waits for a datagram and copies it. Returns its length; 0 after an orderly end, -ECONNRESET or -ETIMEDOUT
-/// after any other. If it is larger than the buffer: -EMSGSIZE, and the datagram stays for the next call.
-/// -ECONNABORTED if another thread closes the connection. After -ETIMEDOUT, DCCP_CLOSED in dccp_events() tells
-/// an end from a wait that was too short.
+/// Waits for a datagram and copies it into the buffer. Returns its length; 0 after an orderly end, -ECONNRESET or
+/// -ETIMEDOUT after any other end. -EMSGSIZE if the datagram is larger than the buffer; it stays for the next call.
+/// -ECONNABORTED if another thread closes the connection. -ETIMEDOUT can also mean that no datagram arrived in time;
+/// after the end, dccp_events() includes DCCP_CLOSED.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_recv(
     conn: *mut dccp_conn,
@@ -255,8 +255,8 @@ fn recv(conn: *const dccp_conn, into: &mut [u8], timeout_ms: c_int) -> Outcome<u
     }
 }
 
-/// Queues several datagrams; returns their number. Waits only for the first: a later one that does not fit
-/// ends the call.
+/// Queues several datagrams, and returns how many were queued. Waits only for the first. A later datagram that does not
+/// fit into the queue ends the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_sendmmsg(
     conn: *mut dccp_conn,
@@ -279,7 +279,7 @@ pub unsafe extern "C" fn dccp_sendmmsg(
     })
 }
 
-/// Waits for a datagram, then receives up to count waiting datagrams. Returns their number, 0 after an
+/// Waits for a datagram, then receives up to count available datagrams. Returns how many were received, 0 after an
 /// orderly end.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_recvmmsg(
@@ -308,7 +308,7 @@ pub unsafe extern "C" fn dccp_recvmmsg(
     })
 }
 
-/// Copies of the caller's messages, which can be modified.
+/// Copies the caller's messages, so that the copies can be modified.
 ///
 /// # Safety
 /// `datagrams` must be null or point to `count` messages.
@@ -320,16 +320,16 @@ unsafe fn messages(datagrams: *const dccp_msg, count: c_uint) -> Outcome<Vec<dcc
     Ok((0..count as usize).map(|n| unsafe { datagrams.add(n).read() }).collect())
 }
 
-/// A descriptor for poll() and epoll, for reading only. It is readable while datagrams wait, and after the
-/// end. Two changes also make it readable until dccp_events() is called: a new event, and room in the queue
-/// after a sender found none. Use it edge- or level-triggered. It belongs to the connection: do not read,
+/// A descriptor for poll() and epoll, for reading only. It is readable while datagrams are available, and after the
+/// end. Two changes also make it readable until dccp_events() is called: a new event, and room in the queue after a
+/// sender found none. It can be used edge-triggered or level-triggered. It belongs to the connection: do not read,
 /// write or close it.
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_fd(conn: *mut dccp_conn) -> c_int {
     answer(|| Ok(connection(conn)?.descriptor().map_err(ConnectError::Io)?.as_raw_fd() as usize))
 }
 
-/// The operations that do not wait now: DCCP_READABLE and similar.
+/// Returns which operations would not wait now: DCCP_READABLE and similar flags.
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_events(conn: *mut dccp_conn) -> c_int {
     answer(|| {
@@ -345,8 +345,8 @@ pub extern "C" fn dccp_events(conn: *mut dccp_conn) -> c_int {
     })
 }
 
-/// Adds a path to a client's multipath session; returns its number. An event reports when it is up. -EINVAL in a
-/// plain connection: see DCCP_MULTIPATH.
+/// Adds a path to a client's multipath session, and returns the number of the path. An event reports when the path is
+/// up. -EINVAL for a plain connection; see DCCP_MULTIPATH.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_add_path(conn: *mut dccp_conn, path_to_add: *const dccp_path) -> c_int {
     answer(|| {
@@ -358,7 +358,7 @@ pub unsafe extern "C" fn dccp_add_path(conn: *mut dccp_conn, path_to_add: *const
     })
 }
 
-/// The path with this number.
+/// Finds the path with this number.
 fn path_of(connection: &Connection, number: c_uint) -> Outcome<PathId> {
     let known = connection.stats().paths.iter().any(|path| path.id == PathId(number));
     known.then_some(PathId(number)).ok_or_else(|| failure(Errno::NOENT, format!("there is no path {number}")))
@@ -374,8 +374,8 @@ pub extern "C" fn dccp_remove_path(conn: *mut dccp_conn, number: c_uint) -> c_in
     })
 }
 
-/// Changes a path's priority at both ends: 0 never, 1 standby, 2 overflow, 3 to 15 primary. -ENOENT if there is
-/// no such path.
+/// Changes the priority of a path at both ends: 0 never, 1 standby, 2 overflow, 3 to 15 primary. -ENOENT if there is no
+/// such path.
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_set_priority(conn: *mut dccp_conn, number: c_uint, priority: c_uint) -> c_int {
     answer(|| {
@@ -387,7 +387,7 @@ pub extern "C" fn dccp_set_priority(conn: *mut dccp_conn, number: c_uint, priori
     })
 }
 
-/// Changes the congestion control of the data that this end sends, on all paths, while data flows.
+/// Changes the congestion control for data that this end sends, on all paths, while data flows.
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_set_ccid(conn: *mut dccp_conn, ccid: c_uint) -> c_int {
     answer(|| {
@@ -396,9 +396,9 @@ pub extern "C" fn dccp_set_ccid(conn: *mut dccp_conn, ccid: c_uint) -> c_int {
     })
 }
 
-/// Sends at this rate, in bits per second, for a while, with padding when there is no other data. This way
-/// dccp_stats.allowed shows the path's capacity before the program sends more. Congestion control limits the
-/// padding. A new probe replaces a running one.
+/// Sends at this rate for a while, in bits per second, with padding when there is no other data. So dccp_stats.allowed
+/// shows the capacity of the path before the program sends more. Congestion control limits the padding. A new probe
+/// replaces a running one.
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_probe(conn: *mut dccp_conn, rate: u64, duration_ms: c_uint) -> c_int {
     answer(|| {
@@ -407,8 +407,8 @@ pub extern "C" fn dccp_probe(conn: *mut dccp_conn, rate: u64, duration_ms: c_uin
     })
 }
 
-/// Sends the queue, waits until everything is acknowledged or given up as lost, and closes the connection.
-/// Received data can still be read. The handle stays valid until dccp_close().
+/// Sends the queue, waits until everything is acknowledged or given up as lost, and closes the connection. Received
+/// data can still be read. The handle stays valid until dccp_close().
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_finish(conn: *mut dccp_conn, timeout_ms: c_int) -> c_int {
     answer(|| match connection(conn)?.finish_timeout(limit(timeout_ms)) {
@@ -417,8 +417,8 @@ pub extern "C" fn dccp_finish(conn: *mut dccp_conn, timeout_ms: c_int) -> c_int 
     })
 }
 
-/// Closes the handle, and finishes the connection in the background as dccp_finish() does, while the process
-/// lives. Waiting calls of other threads return -ECONNABORTED.
+/// Closes the handle, and finishes the connection in the background like dccp_finish(), as long as the process lives.
+/// Calls that wait in other threads return -ECONNABORTED.
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_close(conn: *mut dccp_conn) -> c_int {
     answer(|| {
@@ -427,8 +427,8 @@ pub extern "C" fn dccp_close(conn: *mut dccp_conn) -> c_int {
     })
 }
 
-/// Closes the handle, ends the connection at once and drops the queue. The peer receives the text, unless it
-/// is NULL.
+/// Closes the handle, ends the connection immediately and drops the queue. The text is sent to the peer, unless it is
+/// NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_abort(conn: *mut dccp_conn, why: *const c_char) -> c_int {
     answer(|| {
@@ -444,7 +444,7 @@ pub unsafe extern "C" fn dccp_abort(conn: *mut dccp_conn, why: *const c_char) ->
     })
 }
 
-/// The reason of the end: 0 if orderly, -EINPROGRESS before the end, or a negative errno value.
+/// The reason of the end: 0 if the end was orderly, -EINPROGRESS before the end, or a negative errno value.
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_end(conn: *const dccp_conn) -> c_int {
     answer(|| match connection(conn)?.end() {

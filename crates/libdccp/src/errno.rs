@@ -1,4 +1,4 @@
-//! Maps errors and panics to negative errno values.
+//! Converts errors and panics to negative errno values.
 
 use dccp_sockets::{AcceptError, CcidError, ConnectError, FinishError, RecvError, SendError, StreamError};
 use rustix::io::Errno;
@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use std::ffi::{CString, c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// An error of a call.
+/// An error of a call, with its errno value and text.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) errno: Errno,
@@ -27,7 +27,7 @@ thread_local! {
     static LAST: RefCell<CString> = RefCell::new(CString::default());
 }
 
-/// Return value of a call: its number, or the negative errno value of its error. Catches panics.
+/// The return value of a call: its number, or the negative errno value of its error. Catches panics.
 pub(crate) fn answer_size(call: impl FnOnce() -> Outcome<usize>) -> isize {
     let outcome = catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|_| {
         Err(failure(Errno::IO, "the library failed: a panic, reported on standard error"))
@@ -35,7 +35,7 @@ pub(crate) fn answer_size(call: impl FnOnce() -> Outcome<usize>) -> isize {
     match outcome {
         Ok(number) => number.try_into().unwrap_or(isize::MAX),
         Err(Failure { errno, text }) => {
-            // While a thread ends, its text storage is gone; only the number is returned then.
+            // While a thread ends, its storage for the text is gone. Only the number is then returned.
             let text = CString::new(text.replace('\0', " ")).unwrap_or_default();
             let _ = LAST.try_with(|last| last.replace(text));
             -(errno.raw_os_error() as isize)
@@ -43,18 +43,18 @@ pub(crate) fn answer_size(call: impl FnOnce() -> Outcome<usize>) -> isize {
     }
 }
 
-/// Like [`answer_size`], for an `int`.
+/// Like [`answer_size`], for a call that returns an `int`.
 pub(crate) fn answer(call: impl FnOnce() -> Outcome<usize>) -> c_int {
     answer_size(call).try_into().unwrap_or(c_int::MAX)
 }
 
-/// Text of the last error in this thread. Valid until its next error.
+/// Text of the last error in this thread. The text is valid until the thread's next error.
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_last_error() -> *const c_char {
     LAST.try_with(|last| last.borrow().as_ptr()).unwrap_or(c"".as_ptr())
 }
 
-/// Errors of the library have an errno value and a text.
+/// Gives the library's errors an errno value and a text.
 macro_rules! failures {
     ($($error:ty),*) => {$(
         impl From<$error> for Failure {

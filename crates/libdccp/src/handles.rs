@@ -1,4 +1,4 @@
-//! Handles are numbers with pointer types, so that the C compiler distinguishes their kinds. No number is
+//! Handles are numbers with pointer types, so that the C compiler can tell the kinds of handles apart. Numbers are not
 //! reused.
 
 use crate::errno::{Outcome, failure, invalid};
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// Next number, common to all kinds: a handle of one kind is in no other kind's table.
+/// The next number. All kinds share the numbers, so a handle of one kind is never in the table of another kind.
 static NEXT: AtomicUsize = AtomicUsize::new(1);
 
 /// The objects of one kind.
@@ -26,7 +26,7 @@ impl<T> Table<T> {
         entries.get(&handle.addr()).cloned().ok_or_else(stale)
     }
 
-    /// Maps an error to `otherwise`, unless another thread has closed the object meanwhile.
+    /// Converts an error with `otherwise`, unless another thread has closed the object meanwhile.
     pub(crate) fn unless_closed<H>(
         &self,
         handle: *const H,
@@ -63,7 +63,7 @@ fn stale() -> crate::errno::Failure {
     failure(Errno::BADF, "no such handle: it was closed, or is of another kind")
 }
 
-/// Checks the pointer for a new handle.
+/// Checks the pointer that receives a new handle.
 pub(crate) fn output<H>(into: *mut *mut H) -> Outcome<()> {
     if into.is_null() {
         Err(invalid("the last argument, which receives the handle, is null"))

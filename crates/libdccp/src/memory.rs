@@ -1,23 +1,23 @@
-//! The caller's memory: texts, buffers, and structures that begin with their size.
+//! Access to the caller's memory: texts, buffers, and structures that begin with their size.
 
 use crate::errno::{Outcome, failure, invalid};
 use rustix::io::Errno;
 use std::ffi::{CStr, c_char};
 use std::slice;
 
-/// A structure whose first member is its size, a `size_t`, and which is valid with all bytes zero.
+/// A structure whose first member is its size as a `size_t`, and for which all bytes zero is a valid value.
 ///
 /// # Safety
-/// Both must be true.
+/// Both properties must hold.
 pub(crate) unsafe trait Structure: Copy {
     /// Name of the structure in C.
     const NAME: &'static str;
-    /// Size in the first version that had the structure: programs of that version still work.
+    /// Size of the structure in the first version that had it. Programs built for that version still work.
     const OLDEST: usize;
 }
 
-/// Reads a structure from the caller. Members missing there are zero; members unknown to this version must be
-/// zero.
+/// Reads a structure from the caller. Members that the caller's version lacks are zero. Members that this version lacks
+/// must be zero.
 ///
 /// # Safety
 /// `from` must be null, or point to as many readable bytes as its first member says.
@@ -37,29 +37,29 @@ pub(crate) unsafe fn take<T: Structure>(from: *const T) -> Outcome<T> {
             format!("{} sets a member that this version of the library does not have", T::NAME),
         ));
     }
-    // SAFETY: `T` is valid with all bytes zero, and then with the bytes of members written by C: numbers and
-    // pointers.
+    // SAFETY: `T` is valid with all bytes zero. It is also valid with the bytes of members written by C, which are
+    // numbers and pointers.
     let mut taken: T = unsafe { std::mem::zeroed() };
-    // SAFETY: `known` is no longer than `T`, and a local variable does not overlap with it.
+    // SAFETY: `known` is not longer than `T`, and a local variable does not overlap with it.
     unsafe { std::ptr::copy_nonoverlapping(known.as_ptr(), (&raw mut taken).cast(), known.len()) };
     Ok(taken)
 }
 
-/// Reads `count` consecutive structures, each of the size that the first one gives.
+/// Reads `count` consecutive structures. Each has the size that the first one states.
 ///
 /// # Safety
-/// `from` must be null, or point to `count` of them.
+/// `from` must be null, or point to `count` structures.
 pub(crate) unsafe fn take_all<T: Structure>(from: *const T, count: usize) -> Outcome<Vec<T>> {
     if count == 0 {
         return Ok(Vec::new());
     }
-    // SAFETY: there is at least one.
+    // SAFETY: there is at least one structure.
     let first = unsafe { take(from) }?;
     // SAFETY: `take` read this member.
     let size = unsafe { from.cast::<usize>().read_unaligned() };
     let mut all = vec![first];
     for n in 1..count {
-        // SAFETY: there are `count` of them, at distances of `size` bytes.
+        // SAFETY: there are `count` structures, each `size` bytes after the previous one.
         let next = unsafe { from.byte_add(n * size) };
         // SAFETY: as above.
         if unsafe { next.cast::<usize>().read_unaligned() } != size {
@@ -71,7 +71,7 @@ pub(crate) unsafe fn take_all<T: Structure>(from: *const T, count: usize) -> Out
     Ok(all)
 }
 
-/// Writes as much of a structure as the caller has room for, and sets its first member to the size written.
+/// Writes as much of a structure as the caller has room for. Sets its first member to the number of bytes written.
 ///
 /// # Safety
 /// `into` must be null, or point to as many writable bytes as its first member says.
@@ -91,7 +91,7 @@ pub(crate) unsafe fn give<T: Structure>(into: *mut T, value: &T) -> Outcome<()> 
 }
 
 fn check<T: Structure>(size: usize) -> Outcome<()> {
-    // No version will be larger than a page: a larger value is uninitialized memory.
+    // No version will be larger than a page. A larger value means uninitialized memory.
     if (T::OLDEST..=4096).contains(&size) {
         return Ok(());
     }
@@ -102,7 +102,7 @@ fn check<T: Structure>(size: usize) -> Outcome<()> {
     )))
 }
 
-/// An optional text.
+/// Reads an optional text.
 ///
 /// # Safety
 /// `text` must be null, or point to a string that ends with a null byte.
@@ -115,7 +115,7 @@ pub(crate) unsafe fn text<'a>(text: *const c_char, what: &str) -> Outcome<Option
     bytes.to_str().map(Some).map_err(|_| invalid(format!("{what} is not UTF-8")))
 }
 
-/// A required text.
+/// Reads a required text.
 ///
 /// # Safety
 /// As for [`text`].
@@ -124,10 +124,10 @@ pub(crate) unsafe fn needed_text<'a>(from: *const c_char, what: &str) -> Outcome
     unsafe { text(from, what) }?.ok_or_else(|| invalid(format!("{what} is null")))
 }
 
-/// The bytes of a datagram or similar.
+/// Returns the bytes of a datagram or similar data.
 ///
 /// # Safety
-/// `data` must be null, or point to `len` readable bytes that do not change meanwhile.
+/// `data` must be null, or point to `len` readable bytes that do not change during the call.
 pub(crate) unsafe fn bytes<'a>(data: *const u8, len: usize) -> Outcome<&'a [u8]> {
     match (data.is_null(), len) {
         (_, 0) => Ok(&[]),
@@ -138,10 +138,10 @@ pub(crate) unsafe fn bytes<'a>(data: *const u8, len: usize) -> Outcome<&'a [u8]>
     }
 }
 
-/// A buffer for a datagram or a text.
+/// Returns a buffer for a datagram or a text.
 ///
 /// # Safety
-/// `room` must be null, or point to `len` initialized bytes that nothing else uses meanwhile.
+/// `room` must be null, or point to `len` initialized bytes that nothing else uses during the call.
 pub(crate) unsafe fn room<'a>(room: *mut u8, len: usize) -> Outcome<&'a mut [u8]> {
     match (room.is_null(), len) {
         (_, 0) => Ok(&mut []),
@@ -152,7 +152,7 @@ pub(crate) unsafe fn room<'a>(room: *mut u8, len: usize) -> Outcome<&'a mut [u8]
     }
 }
 
-/// Writes a text and a null byte; returns the length of the text.
+/// Writes a text and a null byte. Returns the length of the text.
 ///
 /// # Safety
 /// As for [`room`].

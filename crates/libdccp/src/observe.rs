@@ -1,4 +1,4 @@
-//! State of a connection: counters, paths, events, addresses, keys.
+//! Functions that return the state of a connection: counters, paths, events, addresses and keys.
 
 use crate::connection::{connection, dccp_conn, expired, limit};
 use crate::errno::{answer, failure};
@@ -8,44 +8,44 @@ use rustix::io::Errno;
 use std::ffi::{c_char, c_int, c_uint};
 use std::time::Duration;
 
-/// Room for any address, with its port and a null byte.
+/// Size of a buffer for any address, with its port and a null byte.
 pub const DCCP_ADDRESS_SIZE: usize = 64;
-/// Room for any key in base64, with a null byte.
+/// Size of a buffer for any key in base64, with a null byte.
 pub const DCCP_KEY_SIZE: usize = 45;
-/// Room for any reason.
+/// Size of a buffer for any reason.
 pub const DCCP_REASON_SIZE: usize = 32;
 
-/// A path carries data (again).
+/// A path is up, or is up again.
 pub const DCCP_EVENT_PATH_UP: u32 = 1;
-/// A path is silent or its link is down; the connection continues without it.
+/// A path is silent, or its link is down. The connection continues without it.
 pub const DCCP_EVENT_PATH_SUSPECT: u32 = 2;
-/// A path is gone.
+/// A path was closed.
 pub const DCCP_EVENT_PATH_DOWN: u32 = 3;
-/// dccp_max_datagram() changed.
+/// dccp_max_datagram() has changed.
 pub const DCCP_EVENT_SIZE: u32 = 4;
-/// The connection is over.
+/// The connection has ended.
 pub const DCCP_EVENT_CLOSED: u32 = 5;
 /// The rate that congestion control allows has changed by the percentage of dccp_options.tell_rate.
 pub const DCCP_EVENT_RATE: u32 = 6;
-/// The path leaves through another path's interface instead of the interface that has its address: both use
-/// one line.
+/// The path uses the interface of another path, instead of the interface that has its address. So both paths use the
+/// same line.
 pub const DCCP_EVENT_PATH_STRAYS: u32 = 7;
-/// A session of a dccp_endpoint is open; for connections see dccp_connected().
+/// A session of a dccp_endpoint has opened. For connections see dccp_connected().
 pub const DCCP_EVENT_OPENED: u32 = 8;
-/// In dccp_event.kind: the peer opened a stream of a dccp_endpoint's session. It can be read and written.
+/// In dccp_event.kind: the peer opened a stream of a dccp_endpoint's session. The stream can be read and written.
 pub const DCCP_EVENT_STREAM_OPENED: u32 = 9;
-/// In dccp_event.kind: a stream of a dccp_endpoint has bytes to read, or its end.
+/// In dccp_event.kind: a stream of a dccp_endpoint has bytes to read, or has ended.
 pub const DCCP_EVENT_STREAM_READABLE: u32 = 10;
 /// In dccp_event.kind: a full stream of a dccp_endpoint has room again.
 pub const DCCP_EVENT_STREAM_WRITABLE: u32 = 11;
-/// In dccp_event.kind: the peer has received everything written on a stream of a dccp_endpoint, and the end.
+/// In dccp_event.kind: the peer has received all data of a dccp_endpoint's stream, including the end.
 pub const DCCP_EVENT_STREAM_DELIVERED: u32 = 12;
 /// In dccp_event.kind: the peer reset a stream of a dccp_endpoint.
 pub const DCCP_EVENT_STREAM_RESET: u32 = 13;
 
-/// The handshake is running.
+/// The handshake is in progress.
 pub const DCCP_PATH_CONNECTING: u32 = 1;
-/// The path carries data.
+/// The path is up.
 pub const DCCP_PATH_UP: u32 = 2;
 /// The path is silent, or its link is down.
 pub const DCCP_PATH_SUSPECT: u32 = 3;
@@ -62,7 +62,7 @@ pub struct dccp_stats {
     pub size: usize,
     /// Datagrams accepted from the application.
     pub sent: u64,
-    /// Bytes in these datagrams.
+    /// Number of bytes in the accepted datagrams.
     pub sent_bytes: u64,
     /// Accepted datagrams that wait in the queue.
     pub queued: u64,
@@ -72,20 +72,21 @@ pub struct dccp_stats {
     pub displaced: u64,
     /// Accepted datagrams that expired in the queue.
     pub expired: u64,
-    /// Data packets that congestion control considers lost; with several paths they may have been repaired.
-    /// CCID 3 and 4 do not report packets but loss events: all losses within a round-trip time count as one.
+    /// Data packets that congestion control considers lost. With several paths, some may have been retransmitted. CCID
+    /// 3 and 4 count loss events instead of packets: all losses within a round-trip time are one event.
     pub lost: u64,
     /// Datagrams that arrived.
     pub received: u64,
-    /// Bytes in these datagrams.
+    /// Number of bytes in the datagrams that arrived.
     pub received_bytes: u64,
     /// Arrived datagrams that were dropped because the application did not fetch them.
     pub unread: u64,
-    /// Measured rate of all paths, bits per second; 0 while app_limited, since it is unknown then.
+    /// Measured rate of all paths together, bits per second; 0 while app_limited is 1, because the rate is then
+    /// unknown.
     pub rate: u64,
     /// Rate that congestion control allows now, bits per second.
     pub allowed: u64,
-    /// Age of the oldest datagram in the queue, microseconds; 0 while it is empty.
+    /// Age of the oldest datagram in the queue, microseconds; 0 if the queue is empty.
     pub oldest_us: u64,
     /// 1 if the application sends less than congestion control allows.
     pub app_limited: u32,
@@ -93,31 +94,31 @@ pub struct dccp_stats {
     pub path_count: u32,
 }
 
-/// One path of a connection.
+/// A path of a connection.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct dccp_path_stats {
     /// sizeof(struct dccp_path_stats)
     pub size: usize,
-    /// Its number.
+    /// Number of the path.
     pub path: u32,
-    /// DCCP_PATH_UP and similar.
+    /// State: DCCP_PATH_UP and similar.
     pub state: u32,
-    /// Congestion control of the data that this end sends, 0 until it is agreed.
+    /// Congestion control for data that this end sends; 0 until it is agreed.
     pub ccid: u32,
-    /// Congestion control of the data that the peer sends.
+    /// Congestion control for data that the peer sends.
     pub peer_ccid: u32,
     /// Smoothed round-trip time, microseconds; 0 until it is known.
     pub rtt_us: u64,
     /// Congestion window, bytes.
     pub window: u64,
-    /// Measured rate, bits per second; 0 while the application limits it.
+    /// Measured rate, bits per second; 0 while the application limits the rate.
     pub rate: u64,
     /// Rate that congestion control allows now, bits per second.
     pub allowed: u64,
-    /// Data packets that left.
+    /// Number of data packets sent.
     pub sent: u64,
-    /// Data packets that congestion control considers lost; with CCID 3 and 4 see dccp_stats.lost.
+    /// Data packets that congestion control considers lost. For CCID 3 and 4 see dccp_stats.lost.
     pub lost: u64,
     /// Address of the peer.
     pub peer: [c_char; DCCP_ADDRESS_SIZE],
@@ -131,19 +132,19 @@ pub struct dccp_path_stats {
 pub struct dccp_event {
     /// sizeof(struct dccp_event)
     pub size: usize,
-    /// DCCP_EVENT_PATH_UP and similar.
+    /// Kind of event: DCCP_EVENT_PATH_UP and similar.
     pub kind: u32,
     /// Number of the path: its index in dccp_options.paths, or the result of dccp_add_path().
     pub path: u32,
     /// Largest datagram, bytes; for DCCP_EVENT_SIZE.
     pub max_datagram: u64,
-    /// Negative errno value of an end with an error; 0 for an orderly end.
+    /// Negative errno value if the end was an error; 0 if the end was orderly.
     pub error: i32,
-    /// Name of the reason for an end, such as "closed_by_peer".
+    /// Name of the reason for the end, such as "closed_by_peer".
     pub reason: [c_char; DCCP_REASON_SIZE],
     /// Rate that congestion control allows, bits per second; for DCCP_EVENT_RATE.
     pub rate: u64,
-    /// The path whose line is used; for DCCP_EVENT_PATH_STRAYS.
+    /// The path whose interface is used; for DCCP_EVENT_PATH_STRAYS.
     pub other_path: u32,
     /// The session of a dccp_endpoint.
     pub session: u64,
@@ -171,7 +172,7 @@ impl Default for dccp_event {
     }
 }
 
-/// The event in C's form.
+/// Converts an event to C's form.
 pub(crate) fn event_of(event: Event) -> dccp_event {
     let empty = dccp_event::default();
     let ended = |reason: Reason| dccp_event {
@@ -189,12 +190,12 @@ pub(crate) fn event_of(event: Event) -> dccp_event {
             dccp_event { kind: DCCP_EVENT_PATH_STRAYS, path, other_path, ..empty }
         }
         Event::Closed(why) => dccp_event { kind: DCCP_EVENT_CLOSED, ..ended(why) },
-        // A kind without a number in this version of the header.
+        // This version of the header has no number for this kind.
         _ => empty,
     }
 }
 
-// SAFETY: each begins with its size, and contains only numbers.
+// SAFETY: each structure begins with its size, and contains only numbers.
 unsafe impl Structure for dccp_stats {
     const NAME: &'static str = "struct dccp_stats";
     const OLDEST: usize = 120;
@@ -218,7 +219,7 @@ fn bits(rate: Option<Rate>) -> u64 {
     rate.map_or(0, Rate::bps)
 }
 
-/// A text in an array, with a null byte at the end.
+/// Writes a text into an array, with a null byte at the end.
 fn array<const N: usize>(text: &str) -> [c_char; N] {
     let mut array = [0; N];
     array.iter_mut().zip(text.bytes().take(N - 1)).for_each(|(to, from)| *to = from as c_char);
@@ -254,7 +255,7 @@ pub unsafe extern "C" fn dccp_get_stats(conn: *const dccp_conn, stats: *mut dccp
     })
 }
 
-/// State of the path with this index, from 0 up to dccp_stats.path_count; -ENOENT beyond.
+/// State of the path with this index, from 0 to dccp_stats.path_count - 1. -ENOENT for any other index.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_get_path_stats(
     conn: *const dccp_conn,
@@ -294,7 +295,7 @@ pub unsafe extern "C" fn dccp_get_path_stats(
     })
 }
 
-/// Waits for the next event and stores it; returns 0. At most the newest 256 events are kept. -EPIPE after
+/// Waits for the next event and stores it. Returns 0. Only the newest 256 unread events are kept. -EPIPE after
 /// DCCP_EVENT_CLOSED.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_next_event(
@@ -304,8 +305,8 @@ pub unsafe extern "C" fn dccp_next_event(
 ) -> c_int {
     answer(|| {
         let connection = connection(conn)?;
-        // Check first, so that an event is not lost if the caller's structure is invalid. SAFETY: the header
-        // requires this of the caller.
+        // Check first, so that no event is lost if the caller's structure is invalid. SAFETY: the header requires this
+        // of the caller.
         unsafe { give(event, &dccp_event::default()) }?;
         let value = match connection.event_timeout(limit(timeout_ms)) {
             Some(event) => event_of(event),
@@ -323,27 +324,27 @@ pub unsafe extern "C" fn dccp_next_event(
     })
 }
 
-/// Largest datagram that all paths carry at present, bytes.
+/// Largest datagram that all paths carry now, bytes.
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_max_datagram(conn: *const dccp_conn) -> isize {
     crate::errno::answer_size(|| Ok(connection(conn)?.max_datagram_size()))
 }
 
-/// 1 if it is a multipath session (RFC 9897), otherwise 0.
+/// Returns 1 if the connection is a multipath session (RFC 9897), otherwise 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_is_multipath(conn: *const dccp_conn) -> c_int {
     answer(|| Ok(connection(conn)?.is_multipath().into()))
 }
 
-/// Writes the address that the peer had when the connection opened; DCCP_ADDRESS_SIZE bytes are enough.
-/// Returns its length, or -ERANGE.
+/// Writes the address that the peer had when the connection opened; DCCP_ADDRESS_SIZE bytes are enough. Returns the
+/// length of the address, or -ERANGE.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_peer_address(conn: *const dccp_conn, into: *mut c_char, size: usize) -> c_int {
     // SAFETY: the header requires this of the caller.
     unsafe { tell(conn, into, size, |conn| conn.peer_addr().map(|addr| addr.to_string())) }
 }
 
-/// Writes the address of this host that the connection was opened from or accepted on; see
+/// Writes the address of this host from which the connection was opened, or on which it was accepted. See
 /// dccp_peer_address().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_local_address(conn: *const dccp_conn, into: *mut c_char, size: usize) -> c_int {
@@ -351,7 +352,7 @@ pub unsafe extern "C" fn dccp_local_address(conn: *const dccp_conn, into: *mut c
     unsafe { tell(conn, into, size, |conn| conn.local_addr().map(|addr| addr.to_string())) }
 }
 
-/// Writes the peer's public key in base64; DCCP_KEY_SIZE bytes are enough. -ENODATA without encryption.
+/// Writes the public key of the peer in base64; DCCP_KEY_SIZE bytes are enough. -ENODATA without encryption.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_peer_key(conn: *const dccp_conn, into: *mut c_char, size: usize) -> c_int {
     // SAFETY: the header requires this of the caller.
@@ -365,7 +366,7 @@ pub unsafe extern "C" fn dccp_service(conn: *const dccp_conn, into: *mut c_char,
     unsafe { tell(conn, into, size, |conn| conn.service().map(|code| code.to_string())) }
 }
 
-/// Writes the reason text that the peer sent when it ended the connection. -ENODATA if there is none.
+/// Writes the reason that the peer sent as text when it ended the connection. -ENODATA if there is none.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_peer_said(conn: *const dccp_conn, into: *mut c_char, size: usize) -> c_int {
     // SAFETY: the header requires this of the caller.
@@ -382,7 +383,7 @@ unsafe fn tell(
 ) -> c_int {
     answer(|| {
         let text = what(&*connection(conn)?);
-        let text = text.ok_or_else(|| failure(Errno::NODATA, "there is none"))?;
+        let text = text.ok_or_else(|| failure(Errno::NODATA, "the connection has no such value"))?;
         // SAFETY: the caller guarantees this.
         unsafe { give_text(into, size, &text) }
     })

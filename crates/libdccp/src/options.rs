@@ -9,7 +9,7 @@ use std::ffi::{c_char, c_void};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 
-/// In dccp_options.flags: request a multipath session, to which paths can be added. Two paths imply it.
+/// In dccp_options.flags: request a multipath session, to which paths can be added. Two paths imply this flag.
 pub const DCCP_MULTIPATH: u32 = 1;
 /// In dccp_options.flags: dccp_connect() does not wait for the peer's answer; see dccp_connected().
 pub const DCCP_NONBLOCK: u32 = 2;
@@ -19,31 +19,31 @@ pub const DCCP_RAW: u32 = 4;
 pub const DCCP_TAKE_EARLY_DATA: u32 = 8;
 /// In dccp_options.flags: short sequence numbers (RFC 4340 section 7.6.2).
 pub const DCCP_SHORT_NUMBERS: u32 = 16;
-/// In dccp_options.flags: request a CRC-32c of the peer's data (RFC 4340 section 9.3).
+/// In dccp_options.flags: ask the peer to protect its data with a CRC-32c (RFC 4340 section 9.3).
 pub const DCCP_DATA_CHECKSUM: u32 = 32;
 /// In dccp_options.flags: a listener with a key accepts every client that has a key; see dccp_peer_key().
 pub const DCCP_ANY_PEER: u32 = 64;
-/// In dccp_options.flags: reliable streams next to datagrams, in a multipath session; see dccp_open_stream().
+/// In dccp_options.flags: support reliable streams next to datagrams, in a multipath session; see dccp_open_stream().
 pub const DCCP_STREAMS: u32 = 128;
-/// In dccp_options.flags: do not probe the MTU of each path (RFC 8899), but use what the system knows, up to
+/// In dccp_options.flags: do not probe the MTU of each path (RFC 8899). Use the MTU that the system knows, up to
 /// dccp_options.mtu.
 pub const DCCP_NO_MTU_PROBING: u32 = 256;
 
 /// In dccp_options.send_policy: a sender waits while the queue is full. The default.
 pub const DCCP_SEND_WAIT: u32 = 0;
-/// In dccp_options.send_policy: the oldest datagram is dropped.
+/// In dccp_options.send_policy: drop the oldest datagram.
 pub const DCCP_SEND_DROP_OLDEST: u32 = 1;
-/// In dccp_options.send_policy: the new datagram is dropped.
+/// In dccp_options.send_policy: drop the new datagram.
 pub const DCCP_SEND_DROP_NEWEST: u32 = 2;
-/// In dccp_options.send_policy: the oldest datagram of the lowest priority is dropped; higher priorities leave first.
+/// In dccp_options.send_policy: drop the oldest datagram of the lowest priority. Higher priorities are sent first.
 pub const DCCP_SEND_PRIORITY: u32 = 3;
 
-/// In dccp_options.keepalive_ms: never.
+/// In dccp_options.keepalive_ms: never probe.
 pub const DCCP_NEVER: u32 = u32::MAX;
 
 const FLAGS: u32 = 511;
 
-/// A path of a multipath connection. Either local or interface is required.
+/// A path of a multipath connection. It needs a local address, an interface, or both.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct dccp_path {
@@ -51,12 +51,12 @@ pub struct dccp_path {
     pub size: usize,
     /// Numeric address of this host.
     pub local: *const c_char,
-    /// Network interface that its packets leave through. An address alone does not select the interface.
+    /// Network interface through which packets are sent. An address alone does not select the interface.
     pub interface: *const c_char,
-    /// Numeric address and port of the peer; NULL: the connection's address.
+    /// Numeric address and port of the peer. NULL means the address of the connection.
     pub remote: *const c_char,
-    /// -1 never, 1 standby, 2 overflow, 3 to 15 primary (RFC 9897 section 3.2.10); 0 means 3. Among primaries,
-    /// only the schedulers "cpf", "acpf", "weighted-rr" and "handover" prefer larger values.
+    /// -1 never, 1 standby, 2 overflow, 3 to 15 primary (RFC 9897 section 3.2.10); 0 means 3. Among primary paths, only
+    /// the schedulers "cpf", "acpf", "weighted-rr" and "handover" prefer higher values.
     pub priority: i32,
 }
 
@@ -78,14 +78,14 @@ pub struct dccp_peer {
 pub struct dccp_options {
     /// sizeof(struct dccp_options)
     pub size: usize,
-    /// DCCP_MULTIPATH and similar.
+    /// Flags: DCCP_MULTIPATH and similar.
     pub flags: u32,
-    /// Congestion control of the data that this end sends: 2 like TCP, 3 and 4 TFRC, 5 BBR (the default), 7
+    /// Congestion control for data that this end sends: 2 is like TCP, 3 and 4 are TFRC, 5 is BBR (the default), 7 is
     /// CUBIC.
     pub ccid: u32,
-    /// Service Code: "SC:chat", "SC=7". A listener can accept several, separated by commas. Default: 0.
+    /// Service Code, such as "SC:chat" or "SC=7". A listener can accept several, separated by commas. Default: 0.
     pub service: *const c_char,
-    /// Network interface of all paths without their own. Default: any.
+    /// Network interface for all paths that do not set one themselves. Default: any.
     pub interface: *const c_char,
     /// Paths of a client's connection.
     pub paths: *const dccp_path,
@@ -95,66 +95,65 @@ pub struct dccp_options {
     /// "weighted-rr", "srtt", "otias", "ecf", "blest", "redundant" or "handover"; docs/schedulers.md compares
     /// them.
     pub scheduler: *const c_char,
-    /// Reordering of datagrams from several paths: "adaptive" (the default) delivers them in order,
-    /// "passive" as they arrive; also "active-fixed" and "equalised", see docs/reordering.md.
+    /// Reordering of datagrams from several paths. "adaptive" (the default) delivers them in order, "passive" in the
+    /// order of arrival. For "active-fixed" and "equalised" see docs/reordering.md.
     pub reordering: *const c_char,
     /// Mark of all packets, for policy routing (SO_MARK). Needs CAP_NET_ADMIN.
     pub mark: u32,
     /// Maximum number of datagrams that wait for the congestion window. Default: 16.
     pub queue: u32,
-    /// Longest time that a datagram waits, milliseconds; later it is dropped. Default: no limit.
+    /// Longest time that a datagram waits, milliseconds. After it, the datagram is dropped. Default: no limit.
     pub queue_time_ms: u32,
-    /// Policy for a full queue: DCCP_SEND_WAIT and similar.
+    /// What happens when the queue is full: DCCP_SEND_WAIT and similar.
     pub send_policy: u32,
     /// Maximum number of received datagrams that wait for the application. Default: 4096.
     pub receive_queue: u32,
     /// Maximum number of connections that wait to be accepted. Default: 128.
     pub backlog: u32,
-    /// Memory for received datagrams in all connections of a listener or a connector, bytes. Default: 256
-    /// MiB.
+    /// Memory for received datagrams of all connections of a listener or connector, bytes. Default: 256 MiB.
     pub receive_memory: usize,
     /// Maximum number of connections of a listener. Default: 16384.
     pub max_connections: u32,
-    /// Maximum number of connections of one source. Default: a quarter of all.
+    /// Maximum number of connections from one source. Default: a quarter of all.
     pub max_connections_per_source: u32,
     /// Largest IP packet, bytes, 576 to 65535. Default: 1500.
     pub mtu: u32,
-    /// Timeout for the peer's answer, milliseconds. Default: 5000.
+    /// How long to wait for the peer's answer, milliseconds. Default: 5000.
     pub connect_timeout_ms: u32,
-    /// Idle time of a path before this end probes the peer, milliseconds. Default: 12000, 24000 at a
-    /// listener; DCCP_NEVER disables it.
+    /// How long a path may be idle before this end probes the peer, milliseconds. Default: 12000, and 24000 at a
+    /// listener. DCCP_NEVER turns probes off.
     pub keepalive_ms: u32,
-    /// Time that a connection survives without a working path, milliseconds. Default: 60000.
+    /// How long a connection survives without a working path, milliseconds. Default: 60000.
     pub survive_ms: u32,
     /// Private key of this end, in base64; enables encryption. Default: no encryption.
     pub private_key: *const c_char,
-    /// Peers that are accepted; a client connects to the first.
+    /// Peers to accept. A client connects to the first.
     pub peers: *const dccp_peer,
     /// Number of peers.
     pub peer_count: usize,
-    /// Data for the first packet, at most 512 bytes. An attacker who sees it can replay it.
+    /// Data for the first packet, at most 512 bytes. An attacker who sees the packet can replay it.
     pub early_data: *const c_void,
     /// Length of early_data.
     pub early_data_len: usize,
     /// File for a trace in qlog format.
     pub qlog: *const c_char,
-    /// UDP port that a client sends from. Default: any.
+    /// UDP port from which a client sends. Default: any.
     pub source_udp_port: u16,
-    /// DCCP port that a client sends from. Default: any.
+    /// DCCP port from which a client sends. Default: any.
     pub source_dccp_port: u16,
-    /// DCCP port of the listener, inside UDP. Default: 5001.
+    /// DCCP port of the listener inside UDP. Default: 5001.
     pub dccp_port: u16,
-    /// Checksum coverage of the data that this end sends, 0 to 15 (RFC 4340 section 9.2). Only with DCCP_RAW.
+    /// Checksum coverage of data that this end sends, 0 to 15 (RFC 4340 section 9.2). Only with DCCP_RAW.
     pub coverage: u8,
     /// Minimum checksum coverage of accepted data.
     pub min_coverage: u8,
     /// DSCP of IP headers, 0 to 63. Default: 0.
     pub dscp: u32,
-    /// Change of the allowed rate that triggers a DCCP_EVENT_RATE, in per cent, up to 255. Default: never.
+    /// Change of the allowed rate, in percent up to 255, that causes a DCCP_EVENT_RATE. Default: no such events.
     pub tell_rate: u32,
 }
 
-// SAFETY: each begins with its size, and contains only numbers and pointers.
+// SAFETY: each structure begins with its size, and contains only numbers and pointers.
 unsafe impl Structure for dccp_path {
     const NAME: &'static str = "struct dccp_path";
     const OLDEST: usize = 40;
@@ -178,7 +177,7 @@ fn parse<T: std::str::FromStr<Err: std::fmt::Display>>(text: &str, what: &str) -
     text.parse().map_err(|e| invalid(format!("{what} `{text}`: {e}")))
 }
 
-/// Applies a number, unless zero keeps the default.
+/// Applies a number. Zero keeps the default.
 fn set<N: Into<u64> + Copy>(
     number: N,
     options: Options,
@@ -187,10 +186,10 @@ fn set<N: Into<u64> + Copy>(
     if number.into() == 0 { options } else { method(options, number) }
 }
 
-/// A path.
+/// Reads a path.
 ///
 /// # Safety
-/// As the header requires.
+/// The caller must meet the rules of the header.
 pub(crate) unsafe fn path(given: &dccp_path) -> Outcome<Path> {
     // SAFETY: the caller guarantees this for all texts.
     let [local, interface, remote] = unsafe {
@@ -217,10 +216,10 @@ pub(crate) unsafe fn path(given: &dccp_path) -> Outcome<Path> {
     })
 }
 
-/// The keys of a peer.
+/// Reads the keys of a peer.
 ///
 /// # Safety
-/// As the header requires.
+/// The caller must meet the rules of the header.
 pub(crate) unsafe fn peer(
     public: *const c_char,
     preshared: *const c_char,
@@ -234,10 +233,10 @@ pub(crate) unsafe fn peer(
     Ok((public, preshared.map(secret).transpose()?.unwrap_or_default()))
 }
 
-/// The options, and whether to wait for the peer's answer.
+/// Reads the options, and whether to wait for the peer's answer.
 ///
 /// # Safety
-/// `from` must be null or as the header requires.
+/// `from` must be null, or meet the rules of the header.
 pub(crate) unsafe fn read(from: *const dccp_options) -> Outcome<(Options, bool)> {
     if from.is_null() {
         return Ok((Options::default(), true));
@@ -341,7 +340,7 @@ fn numbers(given: &dccp_options) -> Outcome<Options> {
     })
 }
 
-/// The addresses of "host:port".
+/// Resolves a text "host:port" to addresses.
 ///
 /// # Safety
 /// `from` must be null or a text.

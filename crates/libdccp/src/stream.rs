@@ -1,4 +1,4 @@
-//! Reliable streams next to a connection's datagrams.
+//! Reliable streams next to the datagrams of a connection.
 
 use crate::connection::{connection, dccp_conn, expired};
 use crate::errno::{Outcome, answer, answer_size, failure};
@@ -20,7 +20,7 @@ fn limit(timeout_ms: c_int) -> Option<Duration> {
     u64::try_from(timeout_ms).ok().map(Duration::from_millis)
 }
 
-/// Maps a timeout to its errno value.
+/// Converts a timeout to its errno value.
 fn after<T>(result: Result<T, StreamError>, timeout_ms: c_int) -> Outcome<T> {
     result.map_err(|e| match e {
         StreamError::TimedOut => failure(expired(timeout_ms), e.to_string()),
@@ -37,8 +37,8 @@ fn unless_closed<T>(
     after(result, timeout_ms).map_err(|e| STREAMS.unless_closed(stream, e))
 }
 
-/// Opens a stream, which the peer accepts. Both ends need DCCP_STREAMS: otherwise -EOPNOTSUPP. -EAGAIN while
-/// the peer allows no more streams.
+/// Opens a stream, which the peer accepts. -EOPNOTSUPP unless both ends have set DCCP_STREAMS. -EAGAIN while the peer
+/// allows no more streams.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_open_stream(conn: *mut dccp_conn, stream: *mut *mut dccp_stream) -> c_int {
     answer(|| {
@@ -50,7 +50,7 @@ pub unsafe extern "C" fn dccp_open_stream(conn: *mut dccp_conn, stream: *mut *mu
     })
 }
 
-/// Waits for a stream that the peer opens. dccp_events() has DCCP_STREAM while one is waiting.
+/// Waits for a stream that the peer opens. dccp_events() includes DCCP_STREAM while one is available.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_accept_stream(
     conn: *mut dccp_conn,
@@ -66,7 +66,7 @@ pub unsafe extern "C" fn dccp_accept_stream(
     })
 }
 
-/// Waits for bytes; returns the number read, 0 after the last. -ECONNRESET if the peer reset the stream.
+/// Waits for bytes. Returns the number of bytes read, 0 after the last. -ECONNRESET if the peer reset the stream.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_stream_read(
     stream: *mut dccp_stream,
@@ -81,8 +81,8 @@ pub unsafe extern "C" fn dccp_stream_read(
     })
 }
 
-/// Waits for room; returns the number of bytes accepted, at least one. -EPIPE if the peer stopped reading, or
-/// this end ended the stream.
+/// Waits for room. Returns the number of bytes accepted, at least one. -EPIPE if the peer stopped reading, or if this
+/// end ended the stream.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_stream_write(
     stream: *mut dccp_stream,
@@ -97,7 +97,7 @@ pub unsafe extern "C" fn dccp_stream_write(
     })
 }
 
-/// Ends writing: the peer reads up to the end. Reading continues.
+/// Ends writing. The peer can read all bytes before the end. Reading at this end continues.
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_stream_end(stream: *mut dccp_stream) -> c_int {
     answer(|| {
@@ -106,7 +106,7 @@ pub extern "C" fn dccp_stream_end(stream: *mut dccp_stream) -> c_int {
     })
 }
 
-/// Ends writing, and waits until the peer has received everything. -EPIPE if the peer stopped reading before.
+/// Ends writing, and waits until the peer has received everything. -EPIPE if the peer stopped reading earlier.
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_stream_finish(stream: *mut dccp_stream, timeout_ms: c_int) -> c_int {
     answer(|| {
@@ -115,7 +115,7 @@ pub extern "C" fn dccp_stream_finish(stream: *mut dccp_stream, timeout_ms: c_int
     })
 }
 
-/// Closes the handle and resets both directions at once. The peer receives this application error code.
+/// Closes the handle and resets both directions immediately. The peer receives this application error code.
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_stream_reset(stream: *mut dccp_stream, code: u16) -> c_int {
     answer(|| {
@@ -124,7 +124,7 @@ pub extern "C" fn dccp_stream_reset(stream: *mut dccp_stream, code: u16) -> c_in
     })
 }
 
-/// Closes the handle. Written bytes still arrive while the connection lives; bytes from the peer are
+/// Closes the handle. Bytes that were written still arrive as long as the connection lives. Bytes from the peer are
 /// discarded.
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_stream_close(stream: *mut dccp_stream) -> c_int {
@@ -134,9 +134,9 @@ pub extern "C" fn dccp_stream_close(stream: *mut dccp_stream) -> c_int {
     })
 }
 
-/// A descriptor for poll() and epoll, for reading only. It is readable while there are bytes, and at the end.
-/// Two changes also make it readable until the next call: the peer has received everything, or there is room
-/// after a dccp_stream_write() found none. Do not read, write or close it.
+/// A descriptor for poll() and epoll, for reading only. It is readable while bytes are available, and at the end. Two
+/// changes also make it readable until the next call: the peer has received everything, or there is room after a
+/// dccp_stream_write() found none. Do not read, write or close it.
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_stream_fd(stream: *mut dccp_stream) -> c_int {
     answer(|| Ok(STREAMS.get(stream)?.descriptor().map_err(ConnectError::Io)?.as_raw_fd() as usize))

@@ -1,4 +1,4 @@
-//! The library from C: header, exported symbols, installed files, examples, and misuse.
+//! Tests the library from C: the header, exported symbols, installed files, examples, and misuse.
 
 use dccp_sockets::{Named, ReorderKind, SchedulerKind};
 use std::fs;
@@ -82,7 +82,7 @@ fn the_examples_of_the_page_compile() {
     }
 }
 
-/// A server in the background, which ends with its test.
+/// A server in the background, which is killed at the end of its test.
 struct Server(Child, String);
 
 impl Server {
@@ -149,7 +149,7 @@ fn the_header_names_every_scheduler_and_reorderer() {
     }
 }
 
-/// A new function fails this test until misuse.c calls it with an error as the result.
+/// This test fails for a new function until misuse.c calls the function in a way that must fail.
 #[test]
 fn each_function_of_the_header_is_misused() {
     let [header, symbols, misuse] = ["dccp.h", "symbols", "tests/c/misuse.c"]
@@ -188,14 +188,14 @@ fn misuse_is_an_error_under_the_address_sanitizer() {
         .stdin(Stdio::null())
         .stderr(Stdio::null())
         .status();
-    // An empty program has no main, so check only whether the linker finds the sanitizer.
+    // An empty program has no main function. Check only whether the linker finds the sanitizer.
     let found = output(Command::new("cc").arg("-print-file-name=libasan.so")).trim().contains('/');
     if probe.is_err() || !found {
         eprintln!("SKIPPED the address sanitizer: cc has none");
         return;
     }
     let program = compile("tests/c/misuse.c", "misuse-asan", &["-fsanitize=address,undefined"]);
-    // The process closes connections in the background: their memory at exit is not a leak.
+    // The process closes connections in the background. Their memory at exit is not a leak.
     output(Command::new(program).env("ASAN_OPTIONS", "detect_leaks=0"));
 }
 
@@ -260,7 +260,7 @@ fn a_file_arrives_whole_over_a_stream() {
     assert!(fs::read(&original).unwrap() == fs::read(&copy).unwrap());
 }
 
-/// Both ends with their own event loop, and each with an end of the other kind.
+/// Two ends that have their own event loop. Each is also tested with an end of the other kind.
 #[test]
 fn a_loop_of_ones_own_speaks_to_all() {
     let (own, echo) =

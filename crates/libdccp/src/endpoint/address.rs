@@ -1,15 +1,15 @@
-//! C's form of addresses.
+//! The structure that holds an address in C.
 
 use crate::errno::{Outcome, invalid};
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 
-/// An address for dccp_endpoint functions.
+/// An address for functions of dccp_endpoint.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct dccp_address {
-    /// The address, 4 or 16 bytes in network byte order.
+    /// The address: 4 or 16 bytes in network byte order.
     pub ip: [u8; 16],
-    /// 4 or 6.
+    /// IP version: 4 or 6.
     pub version: u16,
     /// UDP port, in host byte order.
     pub port: u16,
@@ -32,7 +32,7 @@ pub(super) fn address(addr: SocketAddr) -> dccp_address {
     dccp_address { ip, version, port: addr.port(), scope }
 }
 
-/// The address from the caller.
+/// Reads an address from the caller.
 ///
 /// # Safety
 /// `from` must be null or readable.

@@ -1,4 +1,4 @@
-//! The object of a handle: an endpoint and, with a private key, the channels between its sessions and the
+//! What an endpoint's handle refers to: the endpoint and, with a private key, the channels between its sessions and the
 //! program's sockets.
 
 use crate::errno::{Outcome, invalid};
@@ -15,13 +15,13 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// IP and UDP headers.
+/// Size of the IPv4 and UDP headers.
 pub(super) const OVERHEAD: u16 = 28;
-/// Extra bytes of IPv6.
+/// Additional bytes of an IPv6 header.
 pub(super) const MORE: u16 = 20;
 
-/// All connections of one event loop, without socket, clock or thread. The program carries packets in UDP
-/// datagrams, and supplies the time.
+/// All connections of an event loop, without socket, clock or thread. The program sends and receives the packets in UDP
+/// datagrams, and passes the time.
 pub struct dccp_endpoint {
     _opaque: [u8; 0],
 }
@@ -34,14 +34,14 @@ pub(super) struct Out {
 
 pub(super) struct Loop {
     pub(super) endpoint: Endpoint,
-    /// With a private key: the channels between the endpoint and the program's sockets.
+    /// The channels between the endpoint and the program's sockets, if there is a private key.
     pub(super) routes: Option<ChannelRoutes>,
-    /// The channels opened for each session, which are closed with the session.
+    /// The channels that were opened for each session. They are closed with the session.
     pub(super) opened: BTreeMap<SessionId, Vec<u32>>,
     pub(super) options: Options,
     pub(super) out: VecDeque<Out>,
     pub(super) delivered: Option<(SessionId, Vec<u8>)>,
-    /// The latest time passed in.
+    /// The latest time that the program passed.
     pub(super) now: Time,
 }
 
@@ -59,7 +59,7 @@ impl Sink for Keep<'_> {
 pub(super) static ENDPOINTS: Table<Mutex<Loop>> = Table::new();
 
 impl Loop {
-    /// Makes sure that time does not go back.
+    /// Makes sure that time never goes back.
     pub(super) fn at(&mut self, now_ns: u64) -> Time {
         self.now = self.now.max(Time::from_nanos(now_ns));
         self.now
@@ -83,20 +83,20 @@ impl Loop {
         })
     }
 
-    /// Collects the packets that may leave now.
+    /// Collects the packets that may be sent now.
     pub(super) fn fill(&mut self, now: Time) {
         self.endpoint.poll_transmit(now, &mut Keep(&mut self.out));
         self.seal(now);
     }
 
-    /// Records that a path of a session uses this socket, which may be a channel.
+    /// Stores that a path of a session uses this socket, which may be a channel.
     pub(super) fn note(&mut self, session: SessionId, socket: u32) {
         if self.routes.is_some() {
             self.opened.entry(session).or_default().push(socket);
         }
     }
 
-    /// Closes the channels of a session that is over, after sealing its last packets.
+    /// Seals the last packets of a session that has ended, then closes its channels.
     pub(super) fn forget(&mut self, session: SessionId) {
         let Some(channels) = self.opened.remove(&session) else { return };
         self.fill(self.now);
@@ -116,7 +116,7 @@ pub(super) fn with<T>(
     act(&mut inner)
 }
 
-/// A random stream of the seed that nothing else uses.
+/// Number of a random stream of the seed that has no other use.
 const SEEDS: u64 = u64::MAX;
 
 /// The channels, if the options have a key. Times are since 1970.
@@ -128,13 +128,13 @@ pub(super) fn channels(options: &Options, seed: [u8; 32]) -> Option<ChannelRoute
     options.channels(true, Duration::ZERO, own).map(ChannelRoutes::new)
 }
 
-/// Offset of a packet in the datagram of a route, and the datagram's length.
+/// Position of a packet in a datagram on this socket, and the length of the datagram.
 pub(super) fn record(socket: u32, len: usize) -> (usize, usize) {
     if is_channel(socket) { (HEADER, len + dccp_secure::OVERHEAD) } else { (0, len) }
 }
 
 impl Loop {
-    /// The route of a path; with encryption, a channel to the first peer of the options.
+    /// The route of a path. With encryption this is a channel to the first peer of the options.
     pub(super) fn route(&mut self, now: Time, route: Route) -> Outcome<Route> {
         if is_channel(route.socket) {
             return Err(invalid(format!("invalid socket {}; numbers are below 2^31", route.socket)));
@@ -162,11 +162,11 @@ impl Loop {
             let packet = &datagram[opened.packet];
             self.endpoint.handle_peer(now, &opened.route, opened.peer, ecn, ip_len, packet);
         }
-        // Discard events of peers that moved, because nothing here uses them.
+        // Discard the events, because nothing here needs to know that a peer moved.
         routes.events();
     }
 
-    /// Seals the endpoint's packets for channels, and adds the channels' own messages.
+    /// Seals the endpoint's packets for channels, and adds the messages of the channels.
     pub(super) fn seal(&mut self, now: Time) {
         let Loop { routes: Some(routes), out, .. } = self else { return };
         out.retain_mut(|packet| {
@@ -175,7 +175,7 @@ impl Loop {
                 return true;
             }
             let len = packet.bytes.len();
-            // Without a key the channel keeps the packet, and returns it below once it has a key.
+            // While the channel has no key, it keeps the packet. Once it has a key, it returns the packet below.
             let Some(to) = routes.seal(now, socket, (&mut packet.bytes, len)) else { return false };
             packet.route = Route { socket: to.socket, local: to.local, remote: to.remote };
             true
@@ -186,7 +186,7 @@ impl Loop {
         }
     }
 
-    /// Next timeout of the channels or the sessions.
+    /// When the next timer of the channels or the sessions expires.
     pub(super) fn next_timeout(&self) -> Option<Time> {
         let channels = self.routes.as_ref().and_then(|routes| routes.channels.poll_timeout());
         channels.into_iter().chain(self.endpoint.poll_timeout().map(|(at, _)| at)).min()

@@ -1,4 +1,4 @@
-//! The protocol without clock, socket or thread, for programs with their own event loop and clock.
+//! The protocol without clock, socket or thread, for programs that have their own event loop and clock.
 
 pub mod address;
 pub mod inner;
@@ -18,34 +18,34 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Mutex;
 
-/// A packet for the network.
+/// A packet to send to the network.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct dccp_packet {
     /// sizeof(struct dccp_packet)
     pub size: usize,
-    /// Room for the payload of a UDP datagram; 65507 bytes are enough.
+    /// Buffer for the payload of a UDP datagram; 65507 bytes are always enough.
     pub data: *mut c_void,
-    /// Size of the room; after dccp_endpoint_transmit() the length of the packet.
+    /// Size of the buffer. After dccp_endpoint_transmit(), the length of the packet.
     pub len: usize,
-    /// Destination.
+    /// Destination of the packet.
     pub to: dccp_address,
-    /// The program's socket to send it from.
+    /// The program's socket that has to send the packet.
     pub socket: u32,
     /// ECN field of the IP header.
     pub ecn: u32,
 }
 
-// SAFETY: it begins with its size, and contains only numbers and a pointer.
+// SAFETY: the structure begins with its size, and contains only numbers and a pointer.
 unsafe impl Structure for dccp_packet {
     const NAME: &'static str = "struct dccp_packet";
     const OLDEST: usize = 56;
 }
 
-/// Makes an endpoint. The seed is 32 random bytes from the system; keys derive from it. Options about
-/// sockets, paths and queues have no effect here. With a private key everything is encrypted. Each connect
-/// then goes to the first of the peers, and times must count from 1970: otherwise peers would reject a
-/// restarted endpoint's handshakes as old.
+/// Creates an endpoint. The seed is 32 random bytes from the system, from which keys are derived. Options about
+/// sockets, paths and queues have no effect here. With a private key everything is encrypted. Each connection then goes
+/// to the first of the peers. Times must then count from 1970: otherwise peers would reject the handshakes of a
+/// restarted endpoint as old.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_endpoint_new(
     seed: *const u8,
@@ -73,7 +73,7 @@ pub unsafe extern "C" fn dccp_endpoint_new(
     })
 }
 
-/// Accepts sessions from now on, at the DCCP port of the options.
+/// Accepts sessions from now on, at the DCCP port in the options.
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_endpoint_listen(endpoint: *mut dccp_endpoint) -> c_int {
     answer(|| {
@@ -95,8 +95,8 @@ pub extern "C" fn dccp_endpoint_listen(endpoint: *mut dccp_endpoint) -> c_int {
     })
 }
 
-/// Starts a session over the program's socket with this number. dccp_endpoint_transmit() returns its first
-/// packet. local_port is a DCCP port that no other session to this peer uses.
+/// Starts a session over the program's socket with this number. dccp_endpoint_transmit() returns its first packet.
+/// local_port is a DCCP port that no other session with this peer uses.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_endpoint_connect(
     endpoint: *mut dccp_endpoint,
@@ -126,7 +126,7 @@ pub unsafe extern "C" fn dccp_endpoint_connect(
     })
 }
 
-/// Adds a path to a client's multipath session; returns its number.
+/// Adds a path to a client's multipath session, and returns the number of the path.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_endpoint_add_path(
     endpoint: *mut dccp_endpoint,
@@ -154,7 +154,7 @@ pub unsafe extern "C" fn dccp_endpoint_add_path(
     })
 }
 
-/// Handles the payload of a UDP datagram that arrived on the program's socket, with this ECN field.
+/// Handles the payload of a UDP datagram that arrived on the program's socket with this ECN field.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_endpoint_receive(
     endpoint: *mut dccp_endpoint,
@@ -179,8 +179,8 @@ pub unsafe extern "C" fn dccp_endpoint_receive(
     })
 }
 
-/// Writes the next packet for the network: returns 1, or 0 if none may leave now. If it is larger than the
-/// room: -EMSGSIZE, and the packet stays for the next call.
+/// Writes the next packet for the network. Returns 1, or 0 if no packet may be sent now. -EMSGSIZE if the packet is
+/// larger than the buffer; it stays for the next call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_endpoint_transmit(
     endpoint: *mut dccp_endpoint,
@@ -222,7 +222,7 @@ pub unsafe extern "C" fn dccp_endpoint_transmit(
     })
 }
 
-/// When to call dccp_endpoint_handle_timeout(), in nanoseconds of the program's clock; INT64_MAX for never.
+/// When to call dccp_endpoint_handle_timeout() next, in nanoseconds of the program's clock; INT64_MAX for never.
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_endpoint_timeout(endpoint: *const dccp_endpoint) -> i64 {
     let mut at = i64::MAX;
@@ -237,7 +237,7 @@ pub extern "C" fn dccp_endpoint_timeout(endpoint: *const dccp_endpoint) -> i64 {
     if done < 0 { done.into() } else { at }
 }
 
-/// Handles the timeout of dccp_endpoint_timeout(). Then call dccp_endpoint_transmit() for packets.
+/// Handles the timers that have expired. Then call dccp_endpoint_transmit() for packets.
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_endpoint_handle_timeout(endpoint: *mut dccp_endpoint, now_ns: u64) -> c_int {
     answer(|| {
@@ -249,8 +249,7 @@ pub extern "C" fn dccp_endpoint_handle_timeout(endpoint: *mut dccp_endpoint, now
     })
 }
 
-/// Queues a datagram of a session. If the queue is full, datagrams are dropped; check dccp_endpoint_queued()
-/// first.
+/// Queues a datagram of a session. If the queue is full, datagrams are dropped, so check dccp_endpoint_queued() first.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_endpoint_send(
     endpoint: *mut dccp_endpoint,
@@ -294,8 +293,8 @@ pub extern "C" fn dccp_endpoint_queued(endpoint: *const dccp_endpoint, session: 
     })
 }
 
-/// Copies the next received datagram, and writes its session. Returns its length, or -EAGAIN. If it is larger
-/// than the buffer: -EMSGSIZE, and the datagram stays for the next call.
+/// Copies the next received datagram, and writes the number of its session. Returns its length, or -EAGAIN if there is
+/// none. -EMSGSIZE if it is larger than the buffer; it stays for the next call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_endpoint_recv(
     endpoint: *mut dccp_endpoint,
@@ -324,7 +323,7 @@ pub unsafe extern "C" fn dccp_endpoint_recv(
     })
 }
 
-/// Writes the next event: returns 1, or 0 if there is none. dccp_event.session is its session.
+/// Writes the next event. Returns 1, or 0 if there is none. dccp_event.session is the session of the event.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_endpoint_next_event(
     endpoint: *mut dccp_endpoint,
@@ -332,8 +331,8 @@ pub unsafe extern "C" fn dccp_endpoint_next_event(
 ) -> c_int {
     answer(|| {
         with(endpoint, |inner| {
-            // Check first, so that an event is not lost if the caller's structure is invalid. SAFETY: the
-            // header requires this of the caller.
+            // Check first, so that no event is lost if the caller's structure is invalid. SAFETY: the header requires
+            // this of the caller.
             unsafe { give(event, &dccp_event::default()) }?;
             while let Some((id, told)) = inner.endpoint.poll_event() {
                 let told = match told {
@@ -362,7 +361,7 @@ pub unsafe extern "C" fn dccp_endpoint_next_event(
     })
 }
 
-/// Closes a session gracefully; its queue is dropped.
+/// Closes a session gracefully. Its queue is dropped.
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_endpoint_close(endpoint: *mut dccp_endpoint, now_ns: u64, session: u64) -> c_int {
     answer(|| {
@@ -374,13 +373,13 @@ pub extern "C" fn dccp_endpoint_close(endpoint: *mut dccp_endpoint, now_ns: u64,
     })
 }
 
-/// Frees the endpoint and all its sessions without informing their peers.
+/// Frees the endpoint and all its sessions. Their peers are not told.
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_endpoint_free(endpoint: *mut dccp_endpoint) -> c_int {
     answer(|| ENDPOINTS.remove(endpoint).map(|_| 0))
 }
 
-/// Writes the public key of a session's peer in base64; returns its length. -ENODATA if the session is not
+/// Writes the public key of a session's peer in base64, and returns its length. -ENODATA if the session is not
 /// encrypted.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_endpoint_peer_key(

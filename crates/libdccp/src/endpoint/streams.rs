@@ -1,4 +1,4 @@
-//! Byte streams of an endpoint's sessions; no call waits.
+//! Byte streams of an endpoint's sessions. None of the calls waits.
 
 use super::inner::{Loop, dccp_endpoint, with};
 use crate::errno::{Failure, Outcome, answer, answer_size, failure, invalid};
@@ -12,7 +12,7 @@ use mpdccp_proto::SessionId;
 use rustix::io::Errno;
 use std::ffi::{c_int, c_void};
 
-/// Priority of our streams among the session's streams: all are equal.
+/// Priority of all streams of this library among the session's streams.
 const PRIORITY: u8 = 1;
 
 fn failed(error: StreamError) -> Failure {
@@ -26,7 +26,7 @@ fn failed(error: StreamError) -> Failure {
     failure(errno, error.to_string())
 }
 
-/// Runs `act` on the streams of a session. -EOPNOTSUPP without streams, or if the session is not open.
+/// Runs `act` on the streams of a session. -EOPNOTSUPP if the session has no streams or is not open.
 fn act<T>(
     endpoint: *const dccp_endpoint,
     now_ns: u64,
@@ -41,12 +41,12 @@ fn act<T>(
     })
 }
 
-/// A stream event in C's form; None if C does not receive it. Accepts streams that the peer opens.
+/// Converts a stream event to C's form; `None` if C does not receive it. Accepts streams that the peer opens.
 pub(super) fn told(inner: &mut Loop, session: SessionId, event: Event) -> Option<dccp_event> {
     let told = |kind, StreamId(stream)| dccp_event { kind, stream, ..dccp_event::default() };
     Some(match event {
         Event::Opened(stream) => {
-            // If the session is ending, data that arrived can still be read.
+            // If the session is ending, data that has arrived can still be read.
             inner.endpoint.streams(inner.now, session, |streams| streams.accept(stream, &[]));
             told(DCCP_EVENT_STREAM_OPENED, stream)
         }
@@ -61,8 +61,8 @@ pub(super) fn told(inner: &mut Loop, session: SessionId, event: Event) -> Option
     })
 }
 
-/// Opens a stream of a session, which the peer accepts; writes its number. Both ends need DCCP_STREAMS, and
-/// the session must be open: otherwise -EOPNOTSUPP. -EAGAIN while the peer allows no more streams.
+/// Opens a stream of a session, and writes its number. The peer accepts the stream. -EOPNOTSUPP unless both ends have
+/// set DCCP_STREAMS and the session is open. -EAGAIN while the peer allows no more streams.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_endpoint_open_stream(
     endpoint: *mut dccp_endpoint,
@@ -81,8 +81,8 @@ pub unsafe extern "C" fn dccp_endpoint_open_stream(
     })
 }
 
-/// Reads bytes of a stream; returns the number read, 0 after the last. -EAGAIN if there are none;
-/// DCCP_EVENT_STREAM_READABLE reports the next. -ECONNRESET if either end reset the stream.
+/// Reads bytes of a stream. Returns the number of bytes read, 0 after the last. -EAGAIN if no bytes are available;
+/// DCCP_EVENT_STREAM_READABLE reports when there are. -ECONNRESET if either end reset the stream.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_endpoint_stream_read(
     endpoint: *mut dccp_endpoint,
@@ -99,9 +99,9 @@ pub unsafe extern "C" fn dccp_endpoint_stream_read(
     })
 }
 
-/// Writes bytes to a stream; returns the number accepted. -EAGAIN if there is no room;
-/// DCCP_EVENT_STREAM_WRITABLE reports when there is. -EPIPE if this end ended the stream, -ECONNRESET if
-/// either end reset it.
+/// Writes bytes to a stream. Returns the number of bytes accepted. -EAGAIN if there is no room;
+/// DCCP_EVENT_STREAM_WRITABLE reports when there is. -EPIPE if this end ended the stream. -ECONNRESET if either end
+/// reset it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_endpoint_stream_write(
     endpoint: *mut dccp_endpoint,
@@ -118,8 +118,8 @@ pub unsafe extern "C" fn dccp_endpoint_stream_write(
     })
 }
 
-/// Ends writing on a stream: the peer reads up to the end. Reading continues. DCCP_EVENT_STREAM_DELIVERED
-/// reports when the peer has everything.
+/// Ends writing on a stream. The peer can read all bytes before the end. Reading at this end continues.
+/// DCCP_EVENT_STREAM_DELIVERED reports when the peer has received everything.
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_endpoint_stream_end(
     endpoint: *mut dccp_endpoint,
@@ -130,7 +130,7 @@ pub extern "C" fn dccp_endpoint_stream_end(
     answer(|| act(endpoint, now_ns, session, |streams| streams.finish(StreamId(stream))).map(|()| 0))
 }
 
-/// Resets both directions of a stream at once. The peer receives this application error code.
+/// Resets both directions of a stream immediately. The peer receives this application error code.
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_endpoint_stream_reset(
     endpoint: *mut dccp_endpoint,
