@@ -1,4 +1,4 @@
-//! Conversion of C socket addresses.
+//! Converts socket addresses of C.
 
 use libc::{c_int, sockaddr, socklen_t};
 use socket2::{SockAddr, SockAddrStorage};
@@ -7,10 +7,10 @@ use std::net::SocketAddr;
 /// Reads an IP address and a port.
 ///
 /// # Errors
-/// EFAULT, EINVAL or EAFNOSUPPORT.
+/// EFAULT, EINVAL or EAFNOSUPPORT if the address cannot be used.
 ///
 /// # Safety
-/// `addr` is null or points to `len` bytes.
+/// `addr` must be null or point to `len` bytes.
 pub(crate) unsafe fn read(addr: *const sockaddr, len: socklen_t) -> Result<SocketAddr, i32> {
     if addr.is_null() {
         return Err(libc::EFAULT);
@@ -19,7 +19,7 @@ pub(crate) unsafe fn read(addr: *const sockaddr, len: socklen_t) -> Result<Socke
     if len < size_of::<libc::sa_family_t>() as socklen_t || len > storage.size_of() {
         return Err(libc::EINVAL);
     }
-    // SAFETY: the caller guarantees `len` bytes, and the storage has room for them.
+    // SAFETY: the caller guarantees `len` bytes, and the storage has room for that many.
     let given = unsafe {
         std::ptr::copy_nonoverlapping(
             addr.cast::<u8>(),
@@ -36,16 +36,16 @@ pub(crate) unsafe fn read(addr: *const sockaddr, len: socklen_t) -> Result<Socke
     given.as_socket().filter(|_| len as usize >= least).ok_or(libc::EINVAL)
 }
 
-/// Writes as much of an address as fits, and its length.
+/// Writes as much of an address as fits, and its full length.
 ///
 /// # Safety
-/// `len` is null or points to the number of bytes that `addr`, if it is not null, points to.
+/// `len` must be null or point to the number of bytes at `addr`. `addr` may be null.
 pub(crate) unsafe fn write(from: SocketAddr, addr: *mut sockaddr, len: *mut socklen_t) {
     if addr.is_null() || len.is_null() {
         return;
     }
     let from = SockAddr::from(from);
-    // SAFETY: the caller guarantees both.
+    // SAFETY: the caller guarantees both pointers.
     unsafe {
         let room = (*len).min(from.len()) as usize;
         std::ptr::copy_nonoverlapping(from.as_ptr().cast::<u8>(), addr.cast::<u8>(), room);

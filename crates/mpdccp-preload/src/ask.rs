@@ -1,5 +1,5 @@
-//! Requests to the daemon, and recognition of its sockets. All system calls here bypass libc, so that none
-//! returns to this library.
+//! Sends requests to the daemon, and recognises its sockets. All system calls here bypass libc, so that none of them
+//! calls this library again.
 
 use libc::c_int;
 use mpdccp_socketd::{Answer, CONTROL, CONTROL_VARIABLE, MOST, NAME, Reply, Request, receive, send};
@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::ffi::{CStr, CString};
 
-/// The next function of this name after this library.
+/// The function with this name that comes after this library's own in the search order.
 macro_rules! next {
     ($name:literal, $kind:ty) => {{
         static NEXT: std::sync::atomic::AtomicPtr<libc::c_void> =
@@ -19,7 +19,7 @@ macro_rules! next {
             function = unsafe { libc::dlsym(libc::RTLD_NEXT, $name.as_ptr()) };
             NEXT.store(function, std::sync::atomic::Ordering::Relaxed);
         }
-        // SAFETY: libc has a function of this name and of this type.
+        // SAFETY: libc has a function with this name and this type.
         unsafe { std::mem::transmute::<*mut libc::c_void, $kind>(function) }
     }};
 }
@@ -27,18 +27,18 @@ pub(crate) use next;
 
 /// Sets errno and returns -1.
 pub(crate) fn fail(errno: i32) -> c_int {
-    // SAFETY: the pointer is to this thread's own errno.
+    // SAFETY: the pointer refers to this thread's own errno.
     unsafe { *libc::__errno_location() = errno };
     -1
 }
 
-/// A descriptor in the type that the daemon's crate takes; `None` for a negative number.
+/// Converts a descriptor to the type that the daemon's crate takes; `None` if it is negative.
 pub(crate) fn borrow<'a>(fd: c_int) -> Option<BorrowedFd<'a>> {
-    // SAFETY: not -1; a closed one only causes EBADF.
+    // SAFETY: the descriptor is not -1. A closed descriptor only causes EBADF.
     (fd >= 0).then(|| unsafe { BorrowedFd::borrow_raw(fd) })
 }
 
-/// Whether this is a DCCP socket, by the name of its peer.
+/// Whether this is a DCCP socket of the daemon. The name of the socket's peer tells.
 pub(crate) fn is_ours(fd: c_int) -> bool {
     let peer = borrow(fd).and_then(|fd| rustix::net::getpeername(fd).ok().flatten());
     let peer = peer.and_then(|peer| SocketAddrUnix::try_from(peer).ok());
@@ -47,7 +47,7 @@ pub(crate) fn is_ours(fd: c_int) -> bool {
 
 fn control() -> Result<OwnedFd, Errno> {
     let variable = CString::new(CONTROL_VARIABLE).unwrap_or_default();
-    // SAFETY: the name is a C string; the result is one until the environment changes, and is copied at once.
+    // SAFETY: the name is a C string. The result is a C string until the environment changes, and is copied at once.
     let path = unsafe {
         let path = libc::getenv(variable.as_ptr());
         if path.is_null() { None } else { Some(CStr::from_ptr(path)) }
@@ -66,14 +66,14 @@ unsafe extern "C" {
     fn pthread_setcancelstate(state: c_int, old: *mut c_int) -> c_int;
 }
 
-/// Disables cancellation of the thread while it exists, because destructors here must run. No code of the
-/// caller runs meanwhile.
+/// While this value exists, the thread cannot be cancelled, because destructors here must run. Meanwhile no code of the
+/// caller runs.
 struct Uncancelled(c_int);
 
 impl Uncancelled {
     fn new() -> Uncancelled {
         let mut old = 0;
-        // SAFETY: 1 is PTHREAD_CANCEL_DISABLE in Linux's C libraries, and `old` is local.
+        // SAFETY: 1 is PTHREAD_CANCEL_DISABLE in the C libraries of Linux, and `old` is a local variable.
         unsafe { pthread_setcancelstate(1, &raw mut old) };
         Uncancelled(old)
     }
@@ -86,10 +86,10 @@ impl Drop for Uncancelled {
     }
 }
 
-/// Sends a request about a descriptor; the answer is in `bytes`.
+/// Sends a request about a descriptor. The answer is stored in `bytes`.
 ///
 /// # Errors
-/// The errno for the caller; ECONNRESET if the daemon is gone, and with it all connections.
+/// The errno for the caller. ECONNRESET if the daemon has ended, and all connections with it.
 pub(crate) fn ask<'a>(
     request: &Request<'_>,
     fd: Option<c_int>,
@@ -101,7 +101,7 @@ pub(crate) fn ask<'a>(
     send(&control, request, fd.and_then(borrow)).map_err(gone)?;
     let (len, fd) = loop {
         match receive(&control, bytes, true) {
-            // The connection attempt continues, as with the kernel.
+            // The attempt to connect continues, as with the kernel.
             Err(Errno::INTR) if matches!(request, Request::Connect { .. }) => return Err(libc::EINTR),
             Err(Errno::INTR) => {}
             Err(_) | Ok((0, _)) => return Err(libc::ECONNRESET),
@@ -112,7 +112,7 @@ pub(crate) fn ask<'a>(
     reply.map(|answer| (answer, fd))
 }
 
-/// Sends a request whose answer has no value: 0, or -1 and errno.
+/// Sends a request whose answer has no value. Returns 0, or -1 and sets errno.
 pub(crate) fn tell(request: &Request<'_>, fd: c_int) -> c_int {
     match ask(request, Some(fd), &mut [0; MOST]) {
         Ok(_) => 0,

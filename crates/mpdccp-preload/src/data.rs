@@ -1,5 +1,5 @@
-//! Reading and writing. The kernel carries the data; this library only handles the differences from a Unix
-//! socket: errors at the end of a connection, sender addresses, datagrams that are too long, and priorities.
+//! Reading and writing. The kernel carries the data. This library handles only the differences from a Unix socket:
+//! errors at the end of a connection, sender addresses, datagrams that are too long, and priorities.
 
 use crate::ask::{ask, borrow, fail, is_ours, next, tell};
 use libc::{c_int, c_void, cmsghdr, iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t, timespec};
@@ -8,12 +8,13 @@ use rustix::time::{ClockId, clock_gettime};
 use std::slice;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Datagrams up to this size fit any path.
+/// Datagrams of up to this size fit on any path.
 const SHORT: usize = 256;
-/// The daemon's answer before the connection is open.
+/// The maximum datagram size that the daemon reports before the connection is open.
 const UNKNOWN: u64 = 536;
 
-/// Maximum datagram sizes of sockets, refreshed every second: descriptor, size, second.
+/// Cache of the maximum datagram sizes of sockets, updated every second. An entry consists of descriptor, size and
+/// second.
 static SIZES: [AtomicU64; 64] = [const { AtomicU64::new(0) }; 64];
 
 fn largest(fd: c_int) -> u64 {
@@ -41,12 +42,12 @@ fn too_long(fd: c_int, len: usize) -> bool {
     len > SHORT && is_ours(fd) && len as u64 > largest(fd)
 }
 
-/// Whether a read is for the error queue, which is always empty and which Unix sockets do not support.
+/// Whether a read is for the error queue. That queue is always empty, and Unix sockets do not support it.
 fn of_error_queue(fd: c_int, flags: c_int) -> bool {
     flags & libc::MSG_ERRQUEUE != 0 && is_ours(fd)
 }
 
-/// The result of a read; if it is 0 and an error ended the connection, that error.
+/// Returns the result of a read. If the result is 0 and an error ended the connection, returns that error.
 fn finish(fd: c_int, read: ssize_t, asked: usize) -> ssize_t {
     if read != 0 || asked == 0 || !is_ours(fd) {
         return read;
@@ -58,12 +59,12 @@ fn finish(fd: c_int, read: ssize_t, asked: usize) -> ssize_t {
 }
 
 /// # Safety
-/// `parts` is null or points to `count` of them.
+/// `parts` must be null or point to `count` elements.
 unsafe fn total(parts: *const iovec, count: usize) -> usize {
     if parts.is_null() || count > libc::UIO_MAXIOV as usize {
         return 0;
     }
-    // SAFETY: guaranteed by the caller.
+    // SAFETY: the caller guarantees this.
     unsafe { slice::from_raw_parts(parts, count) }
         .iter()
         .fold(0, |sum, part| sum.saturating_add(part.iov_len))
@@ -72,7 +73,7 @@ unsafe fn total(parts: *const iovec, count: usize) -> usize {
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn read(fd: c_int, to: *mut c_void, len: size_t) -> ssize_t {
     let next = next!(c"read", unsafe extern "C-unwind" fn(c_int, *mut c_void, size_t) -> ssize_t);
-    // SAFETY: the caller's own arguments.
+    // SAFETY: these are the caller's own arguments.
     finish(fd, unsafe { next(fd, to, len) }, len)
 }
 
@@ -104,7 +105,7 @@ unsafe extern "C-unwind" fn recvfrom(
 ) -> ssize_t {
     if (!addr.is_null() || flags & libc::MSG_ERRQUEUE != 0) && is_ours(fd) {
         if !addr_len.is_null() {
-            // SAFETY: as for recvfrom(2). The kernel's DCCP returns no sender either.
+            // SAFETY: as for recvfrom(2). The kernel's DCCP does not return the sender either.
             unsafe { *addr_len = 0 };
         }
         // SAFETY: the caller's own arguments.
@@ -164,7 +165,7 @@ unsafe extern "C-unwind" fn recvmmsg(
     }
     let mut flags = flags & !libc::MSG_WAITFORONE;
     for done in 0..count {
-        // SAFETY: the caller gave `count` of them.
+        // SAFETY: the caller passed `count` messages.
         unsafe {
             let message = messages.add(done as usize);
             match recvmsg(fd, &raw mut (*message).msg_hdr, flags) {
@@ -173,7 +174,7 @@ unsafe extern "C-unwind" fn recvmmsg(
                 read => (*message).msg_len = read as libc::c_uint,
             }
         }
-        // After the first datagram, only those that have already arrived.
+        // After the first datagram, receive only datagrams that have already arrived.
         flags |= libc::MSG_DONTWAIT;
     }
     count as c_int
@@ -278,12 +279,12 @@ unsafe extern "C-unwind" fn sendto(
     unsafe { next(fd, from, len, flags, addr, addr_len) }
 }
 
-/// The priority of a datagram, if its control messages contain one.
+/// Returns the priority of a datagram if its control messages contain one.
 ///
 /// # Safety
 /// As for sendmsg(2).
 unsafe fn priority(message: &msghdr) -> Option<u32> {
-    // SAFETY: the macros of sendmsg(2) stay within the control messages.
+    // SAFETY: the macros of sendmsg(2) do not leave the control messages.
     unsafe {
         let mut at: *mut cmsghdr = libc::CMSG_FIRSTHDR(message);
         while let Some(control) = at.as_ref() {
@@ -357,7 +358,7 @@ unsafe extern "C-unwind" fn sendmmsg(
         return unsafe { next(fd, messages, count, flags) };
     }
     for done in 0..count {
-        // SAFETY: the caller gave `count` of them.
+        // SAFETY: the caller passed `count` messages.
         unsafe {
             let message = messages.add(done as usize);
             match sendmsg(fd, &raw const (*message).msg_hdr, flags) {

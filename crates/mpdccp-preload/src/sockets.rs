@@ -1,4 +1,4 @@
-//! Calls on sockets: creation, addresses, connecting, options.
+//! Calls that create, bind and connect sockets, and set their options.
 
 use crate::address;
 use crate::ask::{ask, borrow, fail, is_ours, next, tell};
@@ -7,7 +7,7 @@ use mpdccp_socketd::{Answer, MOST, Place, Request, SOCK_DCCP, receive};
 use rustix::fd::{IntoRawFd, OwnedFd};
 use rustix::io::{Errno, FdFlags};
 
-/// Returns the descriptor with the flags of socket(2) and accept4(2).
+/// Returns the descriptor to the program, with the flags of socket(2) and accept4(2).
 fn hand_out(fd: OwnedFd, flags: c_int) -> c_int {
     if flags & libc::SOCK_CLOEXEC == 0 {
         let _ = rustix::io::fcntl_setfd(&fd, FdFlags::empty());
@@ -29,7 +29,7 @@ extern "C-unwind" fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_in
     match ask(&Request::Socket { v6: domain == libc::AF_INET6 }, None, &mut [0; MOST]) {
         Ok((_, Some(fd))) => hand_out(fd, kind),
         Ok((_, None)) => fail(libc::ENFILE),
-        // No daemon serves this program: the kernel gives its own answer for DCCP.
+        // No daemon serves this program, so the kernel's own answer for DCCP is returned.
         Err(libc::ECONNRESET) => next(domain, kind, protocol),
         Err(errno) => fail(errno),
     }
@@ -117,14 +117,14 @@ unsafe extern "C-unwind" fn accept4(
             }
             hand_out(accepted, flags)
         }
-        // The message was a connection's, but its descriptor could not be received.
+        // The message announced a connection, but its descriptor could not be received.
         Ok((1.., None)) => fail(libc::EMFILE),
         Ok((0, None)) => fail(libc::ECONNRESET),
         Err(e) => fail(Errno::raw_os_error(e)),
     }
 }
 
-/// getsockname(2) and getpeername(2).
+/// Implements getsockname(2) and getpeername(2).
 unsafe fn name(fd: c_int, which: &Request<'_>, addr: *mut sockaddr, len: *mut socklen_t) -> c_int {
     match ask(which, Some(fd), &mut [0; MOST]) {
         Ok((Answer::Addr(known), _)) => {
@@ -220,7 +220,7 @@ unsafe extern "C-unwind" fn setsockopt(
     value: *const c_void,
     len: socklen_t,
 ) -> c_int {
-    // The buffers of a Unix socket do not bound the queue: the daemon only remembers the requested values.
+    // The buffers of a Unix socket do not limit the queue. The daemon only stores the requested values.
     let differs = matches!(
         option,
         libc::SO_SNDBUF
@@ -255,7 +255,7 @@ unsafe extern "C-unwind" fn setsockopt(
     tell(&Request::Set { level, name: option, value: &value[..value.len().min(1024)] }, fd)
 }
 
-/// Does nothing, like the kernel's DCCP, which has no half-close.
+/// Does nothing, like the kernel's DCCP, which does not support half-close.
 #[unsafe(no_mangle)]
 extern "C-unwind" fn shutdown(fd: c_int, how: c_int) -> c_int {
     if is_ours(fd) { 0 } else { next!(c"shutdown", extern "C-unwind" fn(c_int, c_int) -> c_int)(fd, how) }

@@ -1,4 +1,4 @@
-//! Programs that only know the kernel's interface: Python's socket module, and socat if installed.
+//! Programs that know only the kernel's interface: Python's socket module, and socat if installed.
 
 use dccp_net::Handle;
 use dccp_proto::{Ports, Route, Sink};
@@ -24,12 +24,12 @@ struct Host {
 impl Host {
     fn new() -> Host {
         let dir = tempfile::tempdir().unwrap();
-        // Every user finds the daemon.
+        // All users must be able to find the daemon.
         std::fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
         let control = dir.path().join("socketd.sock");
         let (sender, receiver) = std::sync::mpsc::channel();
         let thread = std::thread::spawn(move || {
-            // Another program may take the free port first.
+            // Another program may take the free port before the daemon does.
             let (port, driver) = loop {
                 let port = UdpSocket::bind("0.0.0.0:0").unwrap().local_addr().unwrap().port();
                 let settings =
@@ -61,7 +61,7 @@ impl Host {
         command
     }
 
-    /// Runs a Python script after a common prologue; `None` without Python.
+    /// Runs a Python script after a common beginning; `None` without Python.
     fn python(&self, script: &str) -> Option<Output> {
         let begin = "\
 import errno, os, select, signal, socket as s, struct, subprocess, sys, threading, time
@@ -198,7 +198,7 @@ n.setsockopt(269, 2, struct.pack('!I', 7)); n.setblocking(True); n.connect(l.get
     );
 }
 
-/// In a separate network namespace, which only root can create.
+/// This test runs in a separate network namespace, which only root can create.
 #[test]
 fn a_connect_without_an_answer_is_pending_and_other_namespaces_are_not_served() {
     let thread = std::thread::spawn(|| {
@@ -207,7 +207,7 @@ fn a_connect_without_an_answer_is_pending_and_other_namespaces_are_not_served() 
         }
         let ip = |args: &str| assert!(Command::new("ip").args(args.split(' ')).status().unwrap().success());
         ip("link set lo up");
-        // Packets sent there are lost.
+        // Packets that are sent to this interface are lost.
         ip("link add hole type veth peer name far");
         ip("addr add 192.0.2.1/24 dev hole");
         ip("link set hole up");
@@ -289,7 +289,7 @@ for family, host in ((s.AF_INET6, '::1'), (s.AF_INET, '127.0.0.1')):
     );
 }
 
-/// As in D-ITG: one thread waits for data, another asks the daemon why there is no more.
+/// As in D-ITG: one thread waits for data while another asks the daemon why no data arrives.
 #[test]
 fn ccid_3_tells_its_rates() {
     let host = Host::new();
@@ -309,7 +309,7 @@ fails(errno.ENOPROTOOPT, c.getsockopt, 269, 192, 64)",
     );
 }
 
-/// Outgoing packets.
+/// Packets that the client sends.
 struct Out(Vec<Vec<u8>>);
 
 impl Sink for Out {
@@ -319,7 +319,7 @@ impl Sink for Out {
     }
 }
 
-/// A client that does not use the daemon, while its Python server does.
+/// A client that does not use the daemon. Its server is a Python program that does.
 struct Client {
     server: Child,
     lines: BufReader<ChildStdout>,
@@ -331,7 +331,7 @@ struct Client {
 }
 
 impl Client {
-    /// Runs the server, whose listening socket is `l`, and sends it a Request; `None` without Python.
+    /// Runs the server, whose listening socket is `l`, and sends a Request to it; `None` without Python.
     fn new(host: &Host, options: &str, serve: &str) -> Option<Client> {
         let mut server = host.command("python3");
         let script = format!(
@@ -367,14 +367,14 @@ a, _ = l.accept()
         Some(client)
     }
 
-    /// Waits for a line of the server, and does nothing meanwhile.
+    /// Waits for a line from the server without sending or receiving packets.
     fn await_line(&mut self, expected: &str) {
         let mut line = String::new();
         self.lines.read_line(&mut line).unwrap();
         assert_eq!(line.trim(), expected);
     }
 
-    /// Sends the packets that pass, and handles one; returns a datagram of the server.
+    /// Sends the packets that pass, and handles one received packet. Returns a datagram from the server, if any.
     fn turn(&mut self, passes: impl Fn(&[u8]) -> bool) -> Option<Vec<u8>> {
         assert!(self.begun.elapsed() < Duration::from_secs(60), "the server does not answer");
         let now = dccp_net::Clock.now();
@@ -401,14 +401,14 @@ impl Drop for Client {
     }
 }
 
-/// A client whose first datagram arrives with the packet that opens the connection, as with Linux.
+/// The first datagram of this client arrives with the packet that opens the connection, as with Linux.
 #[test]
 fn data_that_opens_a_connection_is_not_lost() {
     let host = Host::new();
     let Some(mut client) = Client::new(&host, "", "a.send(a.recv(100)); print(a.recv(100))") else { return };
-    // The client sends the datagram once the handshake permits it.
+    // The client sends the datagram as soon as the handshake permits.
     client.endpoint.send(dccp_net::Clock.now(), client.session, b"first".to_vec(), PktInfo::default());
-    // Acks are lost: the DataAck opens the connection.
+    // The Acks are lost, so the DataAck opens the connection.
     let echoed = loop {
         if let Some(data) = client.turn(|packet| packet[8] >> 1 & 0xf != 3) {
             break data;
@@ -417,7 +417,7 @@ fn data_that_opens_a_connection_is_not_lost() {
     assert_eq!(echoed, b"first");
 }
 
-/// The client acknowledges nothing until all is queued, so only the first window leaves before that.
+/// The client acknowledges nothing until all datagrams are queued. So only the first window is sent before that.
 #[test]
 fn the_most_urgent_datagrams_leave_first() {
     let host = Host::new();
@@ -430,7 +430,7 @@ print('queued', flush=True); a.recv(9)";
     let mut opened = false;
     while !opened {
         opened = matches!(client.endpoint.poll_event(), Some((_, SessionEvent::Opened { .. })));
-        // One more turn sends the Ack that opens the server's end.
+        // One more turn sends the Ack that opens the connection at the server.
         order.extend(client.turn(|_| true).map(|data| data[0]));
     }
     client.await_line("queued");
@@ -462,7 +462,7 @@ fails(errno.EISCONN, c.setsockopt, s.SOL_SOCKET, s.SO_BINDTODEVICE, b'lo')",
     );
 }
 
-/// A link-local address belongs to an interface; the host need not have one.
+/// A link-local address belongs to an interface. The host need not have such an address.
 #[test]
 fn link_local_peers_are_reached_through_their_interface() {
     let host = Host::new();
@@ -514,7 +514,7 @@ int main(void) {
     let program = source.with_extension("");
     let compiled = Command::new("cc").arg(&source).args(["-pthread", "-o"]).arg(&program).status();
     if compiled.is_err() {
-        return println!("SKIPPED cancelled threads: there is no C compiler");
+        return println!("SKIPPED cancelled threads: no C compiler is installed");
     }
     let run = host.command(program.to_str().unwrap()).output().unwrap();
     assert!(run.status.success(), "{}: {}", run.status, String::from_utf8_lossy(&run.stderr));
@@ -617,7 +617,7 @@ fn socat_connects_and_listens() {
         command
     };
     let mut server = socat(&listen, "EXEC:cat").spawn().unwrap();
-    // The server does not report when it listens; earlier connections are refused.
+    // The server does not report when it starts to listen. Earlier connections are refused.
     let echoed = loop {
         let connect = address("CONNECT", &to(5003));
         let mut client = socat("-", &connect);
