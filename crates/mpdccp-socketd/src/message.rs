@@ -1,5 +1,5 @@
-//! Requests of the preload library and the daemon's answers: one message each, over a Unix socket per
-//! request.
+//! Requests of the preload library, and the answers of the daemon. Each is one message. Each request uses its own Unix
+//! socket.
 
 use rustix::cmsg_space;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -17,16 +17,17 @@ use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 pub const CONTROL: &str = "/run/mpdccp-socketd/control.sock";
 /// Environment variable that overrides this path.
 pub const CONTROL_VARIABLE: &str = "MPDCCP_SOCKETD";
-/// Prefix of the abstract name of the daemon's end: it identifies a descriptor as a DCCP socket.
+/// Prefix of the abstract name of the daemon's end. A descriptor whose peer has such a name is a DCCP socket.
 pub const NAME: &[u8] = b"\0mpdccp.socket.";
-/// Socket type of DCCP (linux/net.h), missing in the crate libc.
+/// The socket type of DCCP (linux/net.h), which the crate libc lacks.
 pub const SOCK_DCCP: i32 = 6;
-/// Control message with a datagram's priority, a 32-bit number, of level SOL_DCCP (linux/dccp.h).
+/// Type of the control message with the priority of a datagram (linux/dccp.h). Its level is SOL_DCCP, its value a
+/// 32-bit number.
 pub const DCCP_SCM_PRIORITY: i32 = 1;
-/// Longest message, bytes.
+/// Size of the longest message in bytes.
 pub const MOST: usize = 8192;
 
-/// An address with the scope of a link-local one, which serde omits.
+/// An address that includes the scope of a link-local address, which serde omits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
     ip: IpAddr,
@@ -50,13 +51,13 @@ impl From<Place> for SocketAddr {
     }
 }
 
-/// A request. All except [`Socket`](Self::Socket) come with the descriptor that they concern: owning it is
-/// the right to use it.
+/// A request. All requests except [`Socket`](Self::Socket) come with the descriptor that they concern. The program must
+/// own the descriptor, which proves its right to use the socket.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Request<'a> {
-    /// A new socket, IPv6 or IPv4. The answer comes with its descriptor.
+    /// Create a socket for IPv6 or IPv4. The answer comes with its descriptor.
     Socket {
-        /// AF_INET6.
+        /// Whether the address family is AF_INET6.
         v6: bool,
     },
     /// bind(2).
@@ -65,60 +66,62 @@ pub enum Request<'a> {
     Listen,
     /// connect(2).
     Connect {
-        /// The peer.
+        /// Address of the peer.
         to: Place,
-        /// Answer once the connection is open or has failed; otherwise answer at once, with EINPROGRESS.
+        /// Whether to answer only after the connection has opened or failed. Otherwise answer immediately with
+        /// EINPROGRESS.
         wait: bool,
     },
     /// getsockopt(2).
     Get {
-        /// SOL_SOCKET, SOL_DCCP, or of IP.
+        /// SOL_SOCKET, SOL_DCCP, or a level of IP.
         level: i32,
-        /// Option.
+        /// Number of the option.
         name: i32,
     },
     /// setsockopt(2).
     Set {
-        /// As above.
+        /// Level, as in `Get`.
         level: i32,
-        /// Option.
+        /// Number of the option.
         name: i32,
-        /// Value as given by the program.
+        /// The value that the program passed.
         value: &'a [u8],
     },
     /// getsockname(2).
     Local,
     /// getpeername(2).
     Peer,
-    /// A read returned 0: [`Answer::Done`] for a clean end or an empty datagram, otherwise the error.
+    /// A read returned 0, and the program asks why. [`Answer::Done`] means a clean end or an empty datagram; otherwise
+    /// the answer is the error.
     Ended,
-    /// A datagram with a priority.
+    /// Send a datagram with a priority.
     Send {
-        /// Larger is more urgent.
+        /// A larger number is more urgent.
         priority: u32,
-        /// Payload.
+        /// The datagram.
         data: &'a [u8],
     },
 }
 
-/// Result of a request.
+/// The successful result of a request.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Answer<'a> {
     /// Success without a value.
     Done,
     /// An address.
     Addr(Place),
-    /// An option's value.
+    /// The value of an option.
     Value(#[serde(borrow)] &'a [u8]),
 }
 
-/// An answer, or an errno.
+/// An answer, or the errno of an error.
 pub type Reply<'a> = core::result::Result<Answer<'a>, i32>;
 
-/// Sends a message, with a descriptor if given. Never raises SIGPIPE.
+/// Sends a message, with a descriptor if one is given. Never raises SIGPIPE.
 ///
 /// # Errors
-/// Errors of the system; EMSGSIZE if the message is longer than [`MOST`].
+/// Errors of the system. EMSGSIZE if the message is longer than [`MOST`].
 pub fn send(to: impl AsFd, message: &impl Serialize, fd: Option<BorrowedFd<'_>>) -> Result<()> {
     let mut bytes = [0; MOST];
     let message = postcard::to_slice(message, &mut bytes).map_err(|_| rustix::io::Errno::MSGSIZE)?;
@@ -132,7 +135,7 @@ pub fn send(to: impl AsFd, message: &impl Serialize, fd: Option<BorrowedFd<'_>>)
     sendmsg(to, &[IoSlice::new(message)], &mut control, flags).map(|_| ())
 }
 
-/// Receives a message into `bytes`; returns its length and the accompanying descriptor.
+/// Receives a message into `bytes`. Returns its length, and the descriptor that came with it.
 ///
 /// # Errors
 /// Errors of the system.
@@ -142,7 +145,7 @@ pub fn receive(from: impl AsFd, bytes: &mut [u8], wait: bool) -> Result<(usize, 
     let wait = if wait { RecvFlags::empty() } else { RecvFlags::DONTWAIT };
     let read = recvmsg(from, &mut [IoSliceMut::new(bytes)], &mut control, RecvFlags::CMSG_CLOEXEC | wait)?;
     let mut fd = None;
-    // All messages are read: rustix cannot continue after a message whose rest it dropped.
+    // Read all messages, because rustix cannot continue after a message whose rest was dropped.
     for message in control.drain() {
         if let RecvAncillaryMessage::ScmRights(mut fds) = message {
             fd = fds.next();

@@ -1,4 +1,4 @@
-//! The Unix socket for requests of the preload library.
+//! The Unix socket that receives requests of the preload library.
 
 use crate::{MOST, Reply};
 use rustix::event::epoll::{self, EventData, EventFlags};
@@ -9,12 +9,12 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Marks tokens that are not inodes.
+/// Set in tokens that are not inode numbers.
 const FLAG: u64 = 1 << 63;
-/// Maximum number of pending requests per user, such as threads that wait for their connections.
+/// Maximum number of pending requests per user. For example, a thread that waits for a connection has one.
 const MOST_OF_A_USER: usize = 256;
 
-/// A requesting program.
+/// A program that has sent a request.
 struct Asker {
     fd: OwnedFd,
     uid: u32,
@@ -28,13 +28,13 @@ pub(super) struct Control {
     next: u64,
 }
 
-/// The network namespace of a socket as a number; `None` before Linux 5.14.
+/// The network namespace of a socket, as a number; `None` before Linux 5.14.
 fn namespace(fd: impl AsFd) -> Option<u64> {
     let (mut cookie, mut len) = (0u64, size_of::<u64>() as libc::socklen_t);
     let fd = fd.as_fd().as_raw_fd();
     let to = (&raw mut cookie).cast();
     #[allow(unsafe_code, reason = "no crate offers this socket option")]
-    // SAFETY: the kernel writes at most `len` bytes, which `cookie` has.
+    // SAFETY: the kernel writes at most `len` bytes, and `cookie` has that size.
     let result = unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_NETNS_COOKIE, to, &raw mut len) };
     (result == 0).then_some(cookie)
 }
@@ -51,7 +51,7 @@ impl Control {
             std::fs::create_dir_all(dir).map_err(about)?;
         }
         let (listener, addr) = (seqpacket()?, SocketAddrUnix::new(path)?);
-        // A killed daemon leaves its socket file behind.
+        // A daemon that was killed leaves its socket file behind.
         if rustix::net::connect(seqpacket()?, &addr).is_ok() {
             return Err(io::Error::new(
                 io::ErrorKind::AddrInUse,
@@ -66,7 +66,7 @@ impl Control {
             std::fs::remove_file(path).map_err(about)?;
         }
         rustix::net::bind(&listener, &addr).map_err(|e| about(e.into()))?;
-        // For programs of all users; each can only use its own sockets.
+        // Programs of all users may connect. Each can use only its own sockets.
         rustix::fs::chmod(path, Mode::from_raw_mode(0o666))?;
         rustix::net::listen(&listener, 128)?;
         epoll::add(epoll, &listener, EventData::new_u64(FLAG), EventFlags::IN)?;
@@ -78,7 +78,7 @@ impl Control {
         token & FLAG != 0
     }
 
-    /// Receives a request into `bytes`: its length, the user, and the accompanying descriptor.
+    /// Receives a request into `bytes`. Returns its length, the user, and the descriptor that came with it.
     pub(super) fn receive(
         &mut self,
         token: u64,
@@ -92,7 +92,7 @@ impl Control {
         let asker = self.askers.get(&token)?;
         match crate::receive(&asker.fd, bytes, false) {
             Ok((len, fd)) if len > 0 => Some((len, asker.uid, fd)),
-            // The program closed it, possibly because of a signal; its connection continues.
+            // The program closed the request, possibly because of a signal. Its connection continues.
             _ => {
                 self.forget(token);
                 None
@@ -109,8 +109,7 @@ impl Control {
         while let Ok(fd) = rustix::net::accept_with(&self.listener, flags) {
             let Ok(peer) = sockopt::socket_peercred(&fd) else { continue };
             let uid = peer.uid.as_raw();
-            // Programs of another network namespace have other networks, so this daemon does not
-            // serve them.
+            // Programs in another network namespace have other networks, so this daemon does not serve them.
             let here = namespace(&fd) == self.namespace;
             if !here || self.askers.values().filter(|asker| asker.uid == uid).count() >= MOST_OF_A_USER {
                 continue;
@@ -125,7 +124,7 @@ impl Control {
     /// Sends the answer, and ends the exchange.
     pub(super) fn answer(&mut self, asker: u64, reply: &Reply<'_>, fd: Option<BorrowedFd<'_>>) {
         if let Some(asker) = self.askers.remove(&asker) {
-            // The program may be gone.
+            // Ignore the error: the program may be gone.
             let _ = crate::send(&asker.fd, reply, fd);
         }
     }

@@ -1,12 +1,12 @@
-//! IP_TOS of each connection, for its outgoing packets.
+//! The IP_TOS value of each connection, for the packets that it sends.
 
 use dccp_net::{Mark, Marking};
 use mpdccp_units::Ecn;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// By the DCCP ports of a connection, this end's first. For connections with different peers but the same
-/// ports, the newest setting applies.
+/// The values by the DCCP ports of the connection; this end's port comes first. If connections with different peers
+/// have the same ports, the newest setting applies to all of them.
 #[derive(Clone, Default)]
 pub(super) struct Marks(Arc<Mutex<BTreeMap<(u16, u16), u8>>>);
 
@@ -15,7 +15,7 @@ impl Marks {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sets the byte for a connection's headers; 0 removes it.
+    /// Sets the TOS byte of a connection's headers. 0 removes the setting.
     pub(super) fn set(&self, ours: u16, theirs: u16, tos: u8) {
         match tos {
             0 => self.lock().remove(&(ours, theirs)),

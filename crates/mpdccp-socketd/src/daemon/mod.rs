@@ -1,4 +1,4 @@
-//! The daemon: one endpoint for all programs of a network namespace.
+//! The daemon: one endpoint serves all programs of a network namespace.
 
 mod ccid_info;
 mod control;
@@ -27,35 +27,35 @@ use socket::{MOST_FILLER, Socket, State};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 
-/// Maximum number of ended sockets kept, with their errors and addresses, for later queries.
+/// Maximum number of ended sockets that are kept, with their errors and addresses, for later queries.
 const MOST_ENDED: usize = 4096;
 /// Maximum number of sockets per user.
 const MOST_OF_A_USER: usize = 1024;
-/// Send buffer of a program's end: the kernel's minimum, so that datagrams wait in the send queue, which the
-/// program can bound, and not before it.
+/// Size of the send buffer at a program's end: the kernel's minimum. So datagrams wait in the send queue, which the
+/// program can limit, and not in the buffer before it.
 const SMALL: usize = 1;
 
-/// The daemon, an application of the data loop.
+/// The daemon is an application of the data loop.
 pub struct Daemon {
     settings: Settings,
     epoll: OwnedFd,
     control: Control,
     network: Network,
     marks: Marks,
-    /// By the inode of the program's end.
+    /// The sockets by inode of the program's end.
     sockets: BTreeMap<u64, Socket>,
     sessions: BTreeMap<SessionId, u64>,
-    /// Sockets that are not read until their send queues have room.
+    /// Sockets whose send queues are full. They are not read until there is room.
     full: BTreeSet<u64>,
-    /// Ended sockets, oldest first.
+    /// Sockets that have ended, oldest first.
     ended: VecDeque<u64>,
 }
 
 impl Daemon {
-    /// Opens the sockets. The daemon serves programs while the driver runs.
+    /// Opens the sockets. The daemon serves programs while the returned driver runs.
     ///
     /// # Errors
-    /// The system's error, with its context.
+    /// The error of the system, with its context.
     pub fn driver(settings: Settings) -> io::Result<Driver<Daemon>> {
         let endpoint = Endpoint::new(dccp_net::random_seed()?);
         Driver::new(endpoint, |core| {
@@ -79,12 +79,12 @@ impl Daemon {
         })
     }
 
-    /// Creates the socket pair for a program: the inode, the daemon's end, and the program's end.
+    /// Creates the pair of Unix sockets for a program. Returns the inode, the daemon's end, and the program's end.
     fn pair() -> rustix::io::Result<(u64, OwnedFd, OwnedFd)> {
         let flags = SocketFlags::CLOEXEC;
         let (ours, theirs) =
             rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
-        // Messages then come with credentials, which distinguish an empty message from the end.
+        // Messages then come with credentials, which distinguish an empty message from the end of the data.
         sockopt::set_socket_passcred(&ours, true)?;
         sockopt::set_socket_send_buffer_size(&theirs, SMALL)?;
         let inode = rustix::fs::fstat(&theirs)?.st_ino;
@@ -93,7 +93,7 @@ impl Daemon {
         Ok((inode, ours, theirs))
     }
 
-    /// Registers a new socket; returns the program's end.
+    /// Adds a new socket. Returns the program's end.
     fn create(&mut self, uid: u32, v6: bool) -> rustix::io::Result<(u64, OwnedFd)> {
         let open = |socket: &&Socket| socket.uid == uid && socket.fd.is_some();
         if self.sockets.values().filter(open).count() >= MOST_OF_A_USER {
@@ -106,7 +106,7 @@ impl Daemon {
         Ok((inode, theirs))
     }
 
-    /// Watches the program's data from now on; before that, only its end.
+    /// Watches for data from the program from now on. Before this, only the end of the program's socket is watched.
     fn watch(&self, inode: u64) {
         let Some(fd) = self.sockets.get(&inode).and_then(|socket| socket.fd.as_ref()) else { return };
         let data = EventData::new_u64(inode);
@@ -115,7 +115,8 @@ impl Daemon {
         }
     }
 
-    /// The program sent data or closed its end: its socket is pumped, and not watched, until it is empty.
+    /// The program has sent data or closed its end. The socket is then read by `pump`, and is not watched again until
+    /// it is empty.
     fn on_program(&mut self, core: &mut Core, now: Time, inode: u64) {
         let Some(socket) = self.sockets.get_mut(&inode) else { return };
         if let Some(fd) = &socket.fd {
@@ -162,7 +163,7 @@ impl Daemon {
         }
     }
 
-    /// A client's session: its socket is queued at the listening socket, as a message with its descriptor.
+    /// Accepts a session from a client. Its socket is queued at the listening socket, as a message with the descriptor.
     fn accept(&mut self, core: &mut Core, now: Time, session: SessionId) {
         if self.hand_over(core, now, session).is_none() {
             core.endpoint.abort(now, session);
@@ -212,7 +213,7 @@ impl Daemon {
         let error = network::errno(reason);
         match socket.state {
             State::Connecting { asker, .. } if socket.fd.is_some() => {
-                // The program may call connect again, also with another peer.
+                // The program may call connect again, even with another peer.
                 socket.state = State::Fresh;
                 socket.take_filler();
                 match asker {
@@ -225,9 +226,8 @@ impl Daemon {
                     socket.error = error.raw_os_error();
                 }
                 socket.state = State::Ended;
-                // If the daemon leaves a datagram unread, the program's end reports an
-                // error before the program has read everything. A program that keeps
-                // sending gets that error.
+                // If the daemon left a datagram unread, the program's end would report an error before the program has
+                // read everything. A program that keeps sending gets that error.
                 for _ in 0..MOST_FILLER {
                     if !matches!(socket.next(), Some(Some(_))) {
                         break;
@@ -244,7 +244,7 @@ impl Daemon {
         }
     }
 
-    /// The inode may already belong to a newer socket.
+    /// Removes an ended socket. Its inode may already belong to a newer socket, which stays.
     fn forget_ended(&mut self, inode: u64) {
         if self.sockets.get(&inode).is_some_and(|socket| matches!(socket.state, State::Ended)) {
             self.forget(inode);
@@ -271,7 +271,7 @@ impl App for Daemon {
     }
 
     fn on_deliver(&mut self, core: &mut Core, now: Time, session: SessionId, data: Vec<u8>) {
-        // Data may arrive in the same turn as the opening of its connection, before the event.
+        // Data may arrive in the same turn in which its connection opens, and before the opening event.
         let open = |status: SessionStatus| status.state == SessionState::Open;
         if !self.sessions.contains_key(&session) && core.endpoint.status(now, session).is_some_and(open) {
             self.accept(core, now, session);

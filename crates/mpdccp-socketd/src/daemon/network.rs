@@ -1,4 +1,4 @@
-//! Network sockets, and DCCP ports.
+//! The network sockets, and the DCCP ports in use.
 
 use super::settings::Settings;
 use super::socket::{Options, Socket};
@@ -14,31 +14,31 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
-/// First ephemeral port (RFC 6335 section 6).
+/// First port of the ephemeral range (RFC 6335 section 6).
 const EPHEMERAL: u16 = 49_152;
 
 pub(super) struct Network {
-    /// The UDP port of peers.
+    /// The UDP port on which peers listen.
     udp_port: Option<u16>,
     mtu: u16,
-    /// Sockets for outgoing connections: IPv4, and IPv6 if the host has it.
+    /// Sockets for outgoing connections: IPv4, and IPv6 if the host supports it.
     out: (u32, Option<u32>),
-    /// Sockets for outgoing connections that are bound to an interface.
+    /// Sockets for outgoing connections of programs that are bound to an interface.
     devices: BTreeMap<String, (u32, Option<u32>)>,
-    /// Header bytes of IPv4, and of UDP if used.
+    /// Size of the IPv4 header, and of the UDP header if UDP is used.
     overhead: u16,
-    /// Ports in use, with the listening socket's inode, if any.
+    /// Ports in use. The value is the inode of the listening socket, if there is one.
     ports: BTreeMap<u16, Option<u64>>,
     next_port: u16,
 }
 
-/// An address with another port; the scope of a link-local address stays.
+/// Changes the port of an address, and keeps the scope of a link-local address.
 fn with_port(mut addr: SocketAddr, port: u16) -> SocketAddr {
     addr.set_port(port);
     addr
 }
 
-/// Converts IPv4-mapped addresses to IPv4.
+/// Converts an IPv4-mapped address to IPv4.
 fn canonical(addr: SocketAddr) -> SocketAddr {
     match addr.ip().to_canonical() {
         IpAddr::V4(ip) => SocketAddr::new(ip.into(), addr.port()),
@@ -65,7 +65,8 @@ impl Network {
                 format!("cannot open a raw socket for IP protocol 33: {e}; it needs CAP_NET_RAW"),
             ),
         };
-        // Raw sockets receive all packets of a protocol, so one socket serves listening and outgoing connections.
+        // Raw sockets receive all packets of a protocol. So one socket serves listening sockets and outgoing
+        // connections.
         let first = open(v4, settings.udp_port.unwrap_or(0)).map_err(about)?;
         let second = match open(v6, settings.udp_port.unwrap_or(0)) {
             Ok(socket) => Some(socket),
@@ -87,7 +88,7 @@ impl Network {
         })
     }
 
-    /// bind(2): returns the address with its port.
+    /// Implements bind(2). Returns the address with its port.
     pub(super) fn bind(&mut self, uid: u32, addr: SocketAddr) -> Result<SocketAddr, Errno> {
         if (1..1024).contains(&addr.port()) && uid != 0 {
             return Err(Errno::ACCESS);
@@ -95,7 +96,7 @@ impl Network {
         if self.ports.contains_key(&addr.port()) {
             return Err(Errno::ADDRINUSE);
         }
-        // The kernel decides whether the host has the address.
+        // Let the kernel decide whether the host has the address.
         UdpSocket::bind(with_port(addr, 0)).map_err(|_| Errno::ADDRNOTAVAIL)?;
         let port = if addr.port() == 0 { self.free_port().ok_or(Errno::ADDRINUSE)? } else { addr.port() };
         self.ports.insert(port, None);
@@ -114,7 +115,7 @@ impl Network {
     }
 
     pub(super) fn release(&mut self, socket: &Socket) {
-        // Accepted sockets share the port of the listening socket.
+        // Accepted sockets have the same port as the listening socket.
         if let Some(local) = socket.local
             && socket.owns_port
         {
@@ -122,8 +123,8 @@ impl Network {
         }
     }
 
-    /// Opens sockets bound to an interface, once for all programs. Native DCCP has no separate sockets for
-    /// this: every raw socket receives all packets.
+    /// Opens sockets that are bound to an interface, once for all programs. Native DCCP does not use separate sockets
+    /// for this, because every raw socket receives all packets.
     pub(super) fn on_device(&mut self, core: &mut Core, name: &str) -> Result<(u32, Option<u32>), Errno> {
         if let Some(out) = self.devices.get(name) {
             return Ok(*out);
@@ -163,7 +164,7 @@ impl Network {
         });
     }
 
-    /// connect(2) from a local port.
+    /// Implements connect(2) from a local port.
     pub(super) fn connect(
         &mut self,
         (core, now): (&mut Core, Time),
@@ -212,7 +213,7 @@ impl Network {
     }
 }
 
-/// Whether an interface has an address: a listener bound to the interface accepts connections to its
+/// Whether an interface has an address. A listener that is bound to an interface accepts connections to the interface's
 /// addresses.
 pub(super) fn has_address(name: &str, ip: IpAddr) -> bool {
     let address = |entry: &nix::ifaddrs::InterfaceAddress| {
@@ -224,7 +225,7 @@ pub(super) fn has_address(name: &str, ip: IpAddr) -> bool {
         .is_ok_and(|mut all| all.any(|entry| entry.interface_name == name && address(&entry) == Some(ip)))
 }
 
-/// The peer's address of a session.
+/// The peer's address in a session.
 pub(super) fn peer(core: &Core, now: Time, session: SessionId) -> Option<SocketAddr> {
     let status = core.endpoint.status(now, session)?;
     let path = status.paths.first()?;
@@ -246,7 +247,7 @@ fn session(options: &Options) -> SessionConfig {
     SessionConfig { multipath: false, connection, ..mpdccp_proto::Settings::of_datagrams().session() }
 }
 
-/// The kernel's errno for the end of a DCCP connection.
+/// The errno with which the kernel reports this end of a DCCP connection.
 pub(super) fn errno(reason: Reason) -> Errno {
     match reason {
         Reason::ResetByPeer(code) => match code {

@@ -6,11 +6,11 @@ use dccp_net::Core;
 use mpdccp_proto::PktInfo;
 use mpdccp_units::Time;
 
-/// Maximum number of datagrams of one program per turn, for fairness.
+/// Maximum number of datagrams from one program per turn, so that all programs get their turn.
 const BURST: usize = 32;
 
 impl Daemon {
-    /// Moves datagrams that fit; true if there were any.
+    /// Moves datagrams while there is room. Returns whether it moved any.
     pub(super) fn pump(&mut self, core: &mut Core, now: Time, inode: u64) -> bool {
         let session = match self.sockets.get(&inode).map(|socket| &socket.state) {
             Some(State::Open(session)) => *session,
@@ -40,7 +40,7 @@ impl Daemon {
                 break;
             }
         }
-        // With priorities, the next datagram is chosen when the previous one has left.
+        // With priorities, the next datagram is chosen only after the previous one has been sent.
         if below == 0 && !socket.waiting.is_empty() {
             core.endpoint.send(now, session, socket.waiting.remove(0).1, PktInfo::default());
             any = true;
@@ -50,7 +50,7 @@ impl Daemon {
                 self.full.remove(&inode);
                 self.watch(inode);
             } else if below == 0 && !any {
-                // The program has closed its end, and all its data has left.
+                // The program has closed its end, and all its data has been sent.
                 self.full.remove(&inode);
                 core.endpoint.close(now, session);
             }

@@ -1,4 +1,4 @@
-//! Requests of programs.
+//! Handles the requests of programs.
 
 use super::Daemon;
 use super::socket::{State, known_ccids};
@@ -12,16 +12,16 @@ use rustix::fs::FileType;
 use rustix::io::Errno;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// The kernel's maximum packet size for a socket without a connection.
+/// The maximum packet size that the kernel reports for a socket without a connection.
 const MPS_BEFORE: i32 = 536;
 
-/// Result of a request.
+/// What to do with a request.
 enum Outcome {
     Done,
     Addr(SocketAddr),
     Value(Vec<u8>),
     Socket(OwnedFd),
-    /// Answered when the connection opens or fails.
+    /// Answer the request when the connection opens or fails.
     Later,
 }
 
@@ -150,7 +150,7 @@ impl Daemon {
         }
     }
 
-    /// The address that a socket is bound to; an unbound socket gets a port first.
+    /// The address to which a socket is bound. A socket that is not bound gets a port first.
     fn bound(&mut self, uid: u32, inode: u64) -> Result<SocketAddr, Errno> {
         let socket = self.sockets.get_mut(&inode).ok_or(Errno::BADF)?;
         if let Some(local) = socket.local {

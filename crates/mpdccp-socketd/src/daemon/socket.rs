@@ -1,4 +1,4 @@
-//! A socket of a program.
+//! The socket of a program.
 
 use mpdccp_proto::SessionId;
 use mpdccp_units::Time;
@@ -10,32 +10,31 @@ use std::io::IoSliceMut;
 use std::mem::MaybeUninit;
 use std::net::{IpAddr, SocketAddr};
 
-/// Longest datagram, bytes: no path carries more.
+/// Size of the longest datagram in bytes. No path carries longer datagrams.
 const LONGEST: usize = 9216;
-/// Maximum number of datagrams in a send queue, regardless of a program's request, because they use the
-/// daemon's memory.
+/// Maximum number of datagrams in a send queue, even if a program requests more, because they use the daemon's memory.
 const MOST_QUEUED: u32 = 256;
-/// Number of messages after which a socket is unwritable: more than its small send buffer can hold.
+/// Number of messages that make a socket unwritable. It is more than the small send buffer can hold.
 pub(super) const MOST_FILLER: u32 = 64;
 
 /// State of a socket.
 pub(super) enum State {
     Fresh,
     Listening,
-    /// Waits for the peer, and answers a blocking connect afterwards.
+    /// The socket waits for the peer's answer, which then answers a blocking connect.
     Connecting {
         session: SessionId,
         asker: Option<u64>,
     },
     Open(SessionId),
-    /// The connection is over, and the program's socket is closed.
+    /// The connection has ended, and the socket to the program is closed.
     Ended,
 }
 
-/// Options set by setsockopt.
+/// The options that the program has set with setsockopt.
 #[derive(Clone)]
 pub(super) struct Options {
-    /// In host byte order; a client uses the first.
+    /// Service Codes in host byte order. A client uses the first.
     pub(super) services: Vec<u32>,
     /// CCIDs for sending and for receiving, in order of preference.
     pub(super) tx_ccids: Vec<u8>,
@@ -43,43 +42,43 @@ pub(super) struct Options {
     pub(super) send_coverage: u8,
     pub(super) receive_coverage: u8,
     pub(super) server_timewait: bool,
-    /// Whether datagrams of higher priority leave first.
+    /// Whether datagrams of higher priority are sent first.
     pub(super) priority: bool,
-    /// Maximum number of queued datagrams; 0 selects the largest possible queue.
+    /// Maximum number of queued datagrams. 0 selects the largest possible queue.
     pub(super) queue: u32,
     /// TOS byte of IP headers.
     pub(super) tos: u8,
-    /// The interface that the socket is bound to.
+    /// The interface to which the socket is bound.
     pub(super) device: Option<String>,
-    /// Values of SO_SNDBUF and SO_RCVBUF, since programs check whether they got them.
+    /// Values of SO_SNDBUF and SO_RCVBUF, because programs check whether their values were accepted.
     pub(super) buffers: (i32, i32),
 }
 
 pub(super) struct Socket {
-    /// The daemon's end, until the program has closed its end and the data was read, or until the connection
-    /// is over.
+    /// The daemon's end. It exists until the program has closed its end and the data was read, or until the connection
+    /// has ended.
     pub(super) fd: Option<OwnedFd>,
     pub(super) uid: u32,
     pub(super) v6: bool,
     pub(super) local: Option<SocketAddr>,
-    /// The port belongs to this socket, not to the listening socket.
+    /// Whether the port belongs to this socket, and not to a listening socket.
     pub(super) owns_port: bool,
     pub(super) peer: Option<SocketAddr>,
     pub(super) options: Options,
     pub(super) state: State,
     /// When the connection opened.
     pub(super) opened: Time,
-    /// For SO_ERROR.
+    /// The errno that SO_ERROR returns.
     pub(super) error: i32,
-    /// Messages of the daemon that make the program's end unwritable.
+    /// Number of messages from the daemon that make the program's end unwritable.
     filler: u32,
-    /// Datagrams by priority, if priorities are in use.
+    /// Datagrams sorted by priority, if priorities are in use.
     pub(super) waiting: Vec<(u32, Vec<u8>)>,
 }
 
 impl Socket {
     pub(super) fn new(fd: OwnedFd, uid: u32, v6: bool, ccid: u8) -> Socket {
-        // Like the kernel, which offers all CCIDs, its default first.
+        // The kernel offers all CCIDs, its default first. Do the same.
         let ccids: Vec<u8> =
             std::iter::once(ccid).chain(known_ccids().filter(|other| *other != ccid)).collect();
         let options = Options {
@@ -90,11 +89,11 @@ impl Socket {
             receive_coverage: 0,
             server_timewait: false,
             priority: false,
-            // The kernel's default.
+            // This is the kernel's default.
             queue: 5,
             tos: 0,
             device: None,
-            // net.core.wmem_default and rmem_default on most hosts.
+            // These are net.core.wmem_default and rmem_default on most hosts.
             buffers: (212_992, 212_992),
         };
         Socket {
@@ -113,7 +112,7 @@ impl Socket {
         }
     }
 
-    /// An address in the form of this socket's family.
+    /// An address in the form of the socket's address family.
     pub(super) fn shown(&self, addr: SocketAddr) -> SocketAddr {
         match addr.ip() {
             IpAddr::V4(ip) if self.v6 => SocketAddr::new(ip.to_ipv6_mapped().into(), addr.port()),
@@ -121,7 +120,7 @@ impl Socket {
         }
     }
 
-    /// Makes the program's end unwritable while the connection opens, so that poll reports the truth.
+    /// Makes the program's end unwritable while the connection is opening, so that poll reports the right state.
     pub(super) fn fill(&mut self, theirs: BorrowedFd<'_>) {
         while self.filler < MOST_FILLER
             && send(theirs, &[0], SendFlags::DONTWAIT | SendFlags::NOSIGNAL).is_ok()
@@ -136,7 +135,7 @@ impl Socket {
         }
     }
 
-    /// The program's next datagram; `Some(None)` if there is none now, `None` at the end of its data.
+    /// The next datagram from the program. `Some(None)` if there is none yet, `None` at the end of the program's data.
     pub(super) fn next(&self) -> Option<Option<Vec<u8>>> {
         let fd = self.fd.as_ref()?;
         let mut bytes = [0; LONGEST];
@@ -145,8 +144,8 @@ impl Socket {
         let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
         match recvmsg(fd, &mut [IoSliceMut::new(&mut bytes)], &mut control, flags) {
             Ok(read) => {
-                // Accompanying descriptors are closed here. The loop must see all messages: rustix cannot
-                // continue after a message whose rest it dropped.
+                // Descriptors that came with the message are closed here. The loop must read all messages, because
+                // rustix cannot continue after a message whose rest was dropped.
                 let mut message = false;
                 for part in control.drain() {
                     message |= matches!(part, RecvAncillaryMessage::ScmCredentials(_));
@@ -158,7 +157,7 @@ impl Socket {
         }
     }
 
-    /// Maximum number of queued datagrams.
+    /// Maximum number of datagrams in the send queue.
     pub(super) fn most_queued(&self) -> u32 {
         match self.options.queue {
             0 => MOST_QUEUED,
@@ -166,7 +165,7 @@ impl Socket {
         }
     }
 
-    /// Delivers a datagram to the program. A program that does not read loses datagrams, as with the kernel's
+    /// Delivers a datagram to the program. If the program does not read, the datagram is lost, as with the kernel's
     /// sockets.
     pub(super) fn deliver(&self, data: &[u8]) {
         if let Some(fd) = &self.fd
@@ -176,21 +175,21 @@ impl Socket {
         }
     }
 
-    /// Queues a datagram by priority; if the queue is full, the least urgent datagram is dropped.
+    /// Queues a datagram by priority. If the queue is full, drops the datagram with the lowest priority.
     pub(super) fn enqueue(&mut self, priority: u32, data: Vec<u8>) {
         let behind = self.waiting.iter().position(|(other, _)| *other < priority);
         self.waiting.insert(behind.unwrap_or(self.waiting.len()), (priority, data));
         self.waiting.truncate(self.most_queued() as usize);
     }
 
-    /// setsockopt.
+    /// Implements setsockopt.
     pub(super) fn set(&mut self, level: i32, name: i32, value: &[u8]) -> Result<(), Errno> {
         match (level, name) {
             (libc::SOL_DCCP, name) => self.set_dccp(name, value),
             (libc::SOL_SOCKET, libc::SO_BINDTODEVICE) => self.set_device(value),
             (libc::SOL_SOCKET, name) => {
                 let size = value.first_chunk().map(|bytes| i32::from_ne_bytes(*bytes)).ok_or(Errno::INVAL)?;
-                // The kernel doubles the value, and has a minimum.
+                // The kernel doubles the value, and has a minimum. Do the same.
                 let size = size.saturating_mul(2).max(4608);
                 match name {
                     libc::SO_SNDBUF | libc::SO_SNDBUFFORCE => self.options.buffers.0 = size,
@@ -200,7 +199,7 @@ impl Socket {
                 Ok(())
             }
             (libc::IPPROTO_IP, libc::IP_TOS) | (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => {
-                // An integer or a byte; -1 is the default. The ECN bits belong to congestion control.
+                // The value is an integer or a byte; -1 selects the default. Congestion control sets the ECN bits.
                 let tos = match value.first_chunk() {
                     Some(bytes) => i32::from_ne_bytes(*bytes),
                     None => (*value.first().ok_or(Errno::INVAL)?).into(),
@@ -212,7 +211,7 @@ impl Socket {
         }
     }
 
-    /// SO_BINDTODEVICE: a name, with or without a null byte; an empty name removes the binding.
+    /// Implements SO_BINDTODEVICE. The value is a name, with or without a null byte. An empty name removes the binding.
     fn set_device(&mut self, value: &[u8]) -> Result<(), Errno> {
         let name = value.split(|byte| *byte == 0).next().unwrap_or_default();
         let name = std::str::from_utf8(name).map_err(|_| Errno::NODEV)?;
@@ -289,7 +288,7 @@ impl Socket {
     }
 }
 
-/// Available CCIDs.
+/// The available CCIDs.
 pub(super) fn known_ccids() -> impl Iterator<Item = u8> {
     mpdccp_proto::Ccid::known()
 }
