@@ -1,4 +1,4 @@
-//! Connections.
+//! The Python classes Connection and Connector.
 
 use crate::data::Data;
 use crate::error::{connect, os, recv, send, stream};
@@ -15,14 +15,14 @@ use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
-/// Larger than every datagram.
+/// A size that no datagram exceeds.
 const MOST: usize = 1 << 16;
 
 fn pair(addr: SocketAddr) -> (String, u16) {
     (addr.ip().to_string(), addr.port())
 }
 
-/// A datagram, or `at_end` after a clean end of the connection.
+/// Returns a datagram, or `at_end` if the connection has ended cleanly.
 fn end<T>(received: Result<T, RecvError>, at_end: T) -> PyResult<T> {
     match received {
         Err(RecvError::Closed(reason)) if reason.is_orderly() => Ok(at_end),
@@ -30,13 +30,13 @@ fn end<T>(received: Result<T, RecvError>, at_end: T) -> PyResult<T> {
     }
 }
 
-/// A connection: datagrams in both directions, as fast as congestion control allows. Threads may share it.
+/// A connection carries datagrams in both directions, as fast as congestion control allows. Threads may share it.
 #[pyclass(module = "mpdccp", frozen)]
 pub(crate) struct Connection(pub(crate) dccp_sockets::Connection);
 
 #[pymethods]
 impl Connection {
-    /// Queues a datagram and waits while the queue is full.
+    /// Queues a datagram. Waits while the queue is full.
     #[pyo3(signature = (data, *, priority=0, expires=None, timeout=None))]
     fn send(
         &self,
@@ -58,7 +58,7 @@ impl Connection {
         sent?.map_err(send)
     }
 
-    /// Queues as many datagrams as fit; returns their number.
+    /// Queues as many datagrams as fit. Returns how many were queued.
     fn send_many(&self, datagrams: &Bound<'_, PyAny>) -> PyResult<usize> {
         let all = datagrams.try_iter()?.map(|data| Data::of(&data?)).collect::<PyResult<Vec<_>>>()?;
         match self.0.try_send_many(all.iter().map(Data::as_slice)) {
@@ -67,7 +67,7 @@ impl Connection {
         }
     }
 
-    /// The next datagram; b"" after a clean end.
+    /// Waits for the next datagram. Returns b"" after a clean end.
     #[pyo3(signature = (timeout=None))]
     fn recv<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Bound<'py, PyBytes>> {
         let received = wait_or_fail(py, timeout, |slice| match self.0.recv_timeout(slice) {
@@ -77,7 +77,7 @@ impl Connection {
         Ok(PyBytes::new(py, &end(received?, Vec::new())?))
     }
 
-    /// The next datagram if there is one, b"" after a clean end, otherwise None.
+    /// Returns the next datagram if there is one, b"" after a clean end, otherwise None.
     fn try_recv<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
         match self.0.try_recv() {
             Err(RecvError::Empty) => Ok(None),
@@ -85,7 +85,8 @@ impl Connection {
         }
     }
 
-    /// Copies the next datagram into a writable buffer; returns its length, 0 after a clean end.
+    /// Waits for the next datagram, and copies it into a writable buffer. Returns its length, 0 after a clean
+    /// end.
     #[pyo3(signature = (buffer, timeout=None))]
     fn recv_into(&self, buffer: &Bound<'_, PyAny>, timeout: Option<f64>) -> PyResult<usize> {
         let py = buffer.py();
@@ -93,7 +94,7 @@ impl Connection {
         if given.readonly() || !given.is_c_contiguous() {
             return Err(PyValueError::new_err("the buffer must be writable and contiguous"));
         }
-        // Python code may write to the buffer during the wait, so the datagram is first received into
+        // Other Python code may write to the buffer during the wait. So the datagram is first received into
         // separate memory.
         let mut room = vec![0; given.item_count().min(MOST)];
         let received = wait_or_fail(py, timeout, |slice| match self.0.recv_into_timeout(&mut room, slice) {
@@ -106,7 +107,7 @@ impl Connection {
         Ok(len)
     }
 
-    /// Waits for a datagram and returns all available ones, at most `most`; [] after a clean end.
+    /// Waits for a datagram. Returns all available ones, at most `most`; [] after a clean end.
     #[pyo3(signature = (most=64, timeout=None))]
     fn recv_many<'py>(
         &self,
@@ -126,7 +127,7 @@ impl Connection {
         Ok(all)
     }
 
-    /// The next event, None after the last.
+    /// Waits for the next event. Returns None after the last event.
     #[pyo3(signature = (timeout=None))]
     fn next_event(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Option<Event>> {
         wait_or_fail(py, timeout, |slice| match self.0.event_timeout(slice) {
@@ -135,25 +136,25 @@ impl Connection {
         })
     }
 
-    /// The next event if there is one, otherwise None.
+    /// Returns the next event if there is one, otherwise None.
     fn try_event(&self) -> Option<Event> {
         self.0.try_event().map(Event::from)
     }
 
-    /// Sends the queued datagrams, waits until they are acknowledged or lost, and closes the connection;
-    /// returns the counters.
+    /// Sends the queued datagrams, waits until they are acknowledged or lost, and closes the connection. Returns
+    /// the counters.
     #[pyo3(signature = (timeout=None))]
     fn finish(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Stats> {
         let finished = wait_or_fail(py, timeout, |slice| self.0.finish_timeout(slice))?;
         finished.map(Stats::from).map_err(|e| os(e.errno(), e))
     }
 
-    /// Closes it in the background: waiting calls of other threads return.
+    /// Finishes the connection in the background. Calls that wait in other threads return.
     fn close(&self) {
         self.0.close();
     }
 
-    /// Aborts it at once; the peer receives the text.
+    /// Ends the connection immediately. The peer receives the text.
     #[pyo3(signature = (why=None))]
     fn abort(&self, why: Option<&str>) {
         match why {
@@ -163,7 +164,7 @@ impl Connection {
         self.0.close();
     }
 
-    /// Whether it is open, for a connection from `Connector.start`; None while unknown.
+    /// For a connection from `Connector.start`: True once it is open, None while that is unknown.
     #[pyo3(signature = (timeout=Some(0.0)), text_signature = "($self, timeout=0.0)")]
     fn opened(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Option<bool>> {
         match wait(py, timeout, |slice| self.0.opened(slice))? {
@@ -173,7 +174,7 @@ impl Connection {
         }
     }
 
-    /// Opens a reliable stream to the peer; both ends need the option `streams`.
+    /// Opens a reliable stream to the peer. Both ends need the option `streams`.
     fn open_stream(&self, py: Python<'_>) -> PyResult<Stream> {
         py.detach(|| self.0.open_stream()).map(Stream).map_err(stream)
     }
@@ -184,25 +185,25 @@ impl Connection {
         waited(py, timeout, |slice| self.0.accept_stream(Some(slice))).map(Stream)
     }
 
-    /// Readiness for recv, send and next_event; whether the connection is over; and whether a stream waits to
-    /// be accepted. Rearms the descriptor.
+    /// Whether recv, send and next_event would not wait, whether the connection has ended, and whether a stream
+    /// waits to be accepted. After this call, the descriptor reports the next change.
     fn ready(&self) -> (bool, bool, bool, bool, bool) {
         let ready = self.0.ready();
         (ready.readable, ready.writable, ready.event, ready.closed, ready.stream)
     }
 
-    /// A descriptor for selectors, for read events only; it belongs to the connection.
+    /// A descriptor for selectors, for read events only. It belongs to the connection.
     fn fileno(&self) -> PyResult<i32> {
         Ok(self.0.descriptor()?.as_raw_fd())
     }
 
-    /// Counters and state.
+    /// Counters and state of the connection.
     fn stats(&self, py: Python<'_>) -> Stats {
         py.detach(|| self.0.stats()).into()
     }
 
-    /// Sends `rate` bits per second for a while, with padding if there is no data: afterwards
-    /// `stats().allowed` shows the capacity of the path.
+    /// Sends `rate` bits per second for a while, with padding if there is no data. Afterwards `stats().allowed`
+    /// shows the capacity of the path.
     fn probe(&self, rate: u64, duration: f64) -> PyResult<()> {
         let duration = Duration::try_from_secs_f64(duration);
         let duration = duration.map_err(|e| PyValueError::new_err(format!("duration: {e}")))?;
@@ -210,7 +211,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Adds a path to a client's multipath session; returns its number.
+    /// Adds a path to a client's multipath session. Returns the number of the path.
     fn add_path(&self, py: Python<'_>, path: PathLike) -> PyResult<u32> {
         let path = path.path()?;
         py.detach(|| self.0.add_path(path)).map(|PathId(number)| number).map_err(connect)
@@ -221,59 +222,59 @@ impl Connection {
         self.0.remove_path(PathId(path));
     }
 
-    /// Changes a path's priority at both ends.
+    /// Changes the priority of a path at both ends.
     fn set_priority(&self, path: u32, priority: u8) {
         self.0.set_priority(PathId(path), priority);
     }
 
-    /// Changes the congestion control of this end's packets.
+    /// Changes the congestion control for data that this end sends.
     fn set_ccid(&self, py: Python<'_>, ccid: u8) -> PyResult<()> {
         py.detach(|| self.0.set_ccid(ccid)).map_err(|e| os(e.errno(), e))
     }
 
-    /// Largest datagram that all paths carry now, bytes.
+    /// Largest datagram that all paths carry now, in bytes.
     #[getter]
     fn max_datagram(&self) -> usize {
         self.0.max_datagram_size()
     }
 
-    /// Whether it is a multipath session (RFC 9897).
+    /// Whether the connection is a multipath session (RFC 9897).
     #[getter]
     fn is_multipath(&self) -> bool {
         self.0.is_multipath()
     }
 
-    /// Address of the peer when the connection opened.
+    /// Address that the peer had when the connection opened.
     #[getter]
     fn peer_address(&self) -> Option<(String, u16)> {
         self.0.peer_addr().map(pair)
     }
 
-    /// Local address of the connection when it opened.
+    /// Local address that the connection had when it opened.
     #[getter]
     fn local_address(&self) -> Option<(String, u16)> {
         self.0.local_addr().map(pair)
     }
 
-    /// The peer's public key, if the connection is encrypted.
+    /// The public key of the peer, if the connection is encrypted.
     #[getter]
     fn peer_key(&self) -> Option<String> {
         self.0.peer_key().map(|key| key.to_string())
     }
 
-    /// The Service Code.
+    /// The Service Code of the connection.
     #[getter]
     fn service(&self) -> Option<String> {
         self.0.service().map(|code| code.to_string())
     }
 
-    /// The peer's message when it ended the connection.
+    /// The text that the peer sent when it ended the connection.
     #[getter]
     fn peer_said(&self) -> Option<String> {
         self.0.peer_said()
     }
 
-    /// Why it ended, such as "closed_by_peer"; None while it is open.
+    /// Why the connection ended, such as "closed_by_peer"; None before its end.
     #[getter]
     fn end(&self) -> Option<&'static str> {
         self.0.end().map(|reason| reason.name())
@@ -292,7 +293,7 @@ impl Connection {
         this
     }
 
-    /// Finishes the connection; after an exception, aborts it.
+    /// Finishes the connection. After an exception, ends it immediately.
     #[pyo3(signature = (kind, _value, _trace))]
     fn __exit__(
         &self,
@@ -312,7 +313,7 @@ impl Connection {
     }
 }
 
-/// Creates connections that share one thread and, to the same peer, one socket.
+/// Opens connections that share one thread. Connections to the same peer also share one socket.
 #[pyclass(module = "mpdccp", frozen)]
 pub(crate) struct Connector(dccp_sockets::Connector);
 
@@ -324,8 +325,8 @@ impl Connector {
         dccp_sockets::Connector::new(options(kwargs)?).map(Connector).map_err(connect)
     }
 
-    /// Connects; for a name with several addresses, to the first that answers. With keys, connects to the
-    /// peer with this public key, or to the first peer of the options.
+    /// Connects to the first address of a name that answers. With keys, connects to the peer with this public
+    /// key, or to the first peer of the options.
     #[pyo3(signature = (address, peer_key=None))]
     fn connect(&self, py: Python<'_>, address: Address, peer_key: Option<&str>) -> PyResult<Connection> {
         let key = peer_key.map(public_key).transpose()?;
@@ -340,7 +341,7 @@ impl Connector {
         Err(last)
     }
 
-    /// Sends the first packet to a numeric address and returns at once: the descriptor is readable once
+    /// Sends the first packet to a numeric address, and returns at once. The descriptor becomes readable once
     /// `opened` has an answer.
     #[pyo3(signature = (host, port, peer_key=None))]
     fn start(&self, host: &str, port: u16, peer_key: Option<&str>) -> PyResult<Connection> {

@@ -1,5 +1,5 @@
-//! Errors are `OSError` with an errno, so Python raises `ConnectionRefusedError`, `TimeoutError` and so on,
-//! as for its own sockets.
+//! Errors are `OSError` with an errno. So Python raises `ConnectionRefusedError`, `TimeoutError` and so on, as
+//! for its own sockets.
 
 use dccp_sockets::{ConnectError, RecvError, SendError, StreamError};
 use pyo3::exceptions::{PyOSError, PyValueError};
@@ -11,7 +11,7 @@ pub(crate) fn os(errno: i32, text: impl Display) -> PyErr {
     PyOSError::new_err((errno, text.to_string()))
 }
 
-/// The error of an expired timeout.
+/// The error after a timeout.
 pub(crate) fn expired(timeout: Option<f64>) -> PyErr {
     match timeout {
         Some(0.0) => os(SendError::Full.errno(), "the call would block"),

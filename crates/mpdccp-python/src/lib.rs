@@ -1,5 +1,5 @@
-//! DCCP sockets for Python: the native half of the package `mpdccp`. The other half, for asyncio, is in
-//! `python/mpdccp`; docs/python.md is the guide.
+//! DCCP sockets for Python: the native part of the package `mpdccp`. The part for asyncio is in `python/mpdccp`.
+//! docs/python.md is the guide.
 
 mod connection;
 mod data;
@@ -12,7 +12,7 @@ mod wait;
 
 use pyo3::prelude::*;
 
-/// The module, as Python loads it.
+/// The module that Python loads.
 #[pymodule]
 fn _mpdccp(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;

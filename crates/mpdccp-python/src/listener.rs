@@ -1,4 +1,4 @@
-//! Listeners.
+//! The Python class Listener.
 
 use crate::connection::Connection;
 use crate::error::{connect, os};
@@ -16,7 +16,7 @@ pub(crate) struct Listener(dccp_sockets::Listener);
 
 #[pymethods]
 impl Listener {
-    /// Listens on a local address; port 0 means any free port.
+    /// Listens on a local address. Port 0 selects any free port.
     #[new]
     #[pyo3(signature = (address, **kwargs))]
     fn new(py: Python<'_>, address: Address, kwargs: Option<&Bound<'_, PyDict>>) -> PyResult<Listener> {
@@ -25,7 +25,7 @@ impl Listener {
         py.detach(|| dccp_sockets::Listener::bind(&at[..], options)).map(Listener).map_err(connect)
     }
 
-    /// The next connection.
+    /// Waits for the next connection.
     #[pyo3(signature = (timeout=None))]
     fn accept(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Connection> {
         let accepted = wait_or_fail(py, timeout, |slice| match self.0.accept_timeout(slice) {
@@ -35,7 +35,7 @@ impl Listener {
         accepted?.map(Connection).map_err(|e| os(e.errno(), e))
     }
 
-    /// The next connection if there is one, otherwise None.
+    /// Returns the next connection if there is one, otherwise None.
     fn try_accept(&self) -> PyResult<Option<Connection>> {
         match self.0.try_accept() {
             Err(AcceptError::Empty) => Ok(None),
@@ -43,32 +43,32 @@ impl Listener {
         }
     }
 
-    /// A descriptor for selectors, readable while a connection waits; it belongs to the listener.
+    /// A descriptor for selectors. It is readable while a connection waits, and belongs to the listener.
     fn fileno(&self) -> PyResult<i32> {
         Ok(self.0.descriptor()?.as_raw_fd())
     }
 
-    /// Admits a peer by its public key from now on.
+    /// Accepts a peer by its public key from now on.
     #[pyo3(signature = (key, preshared_key=None))]
     fn add_peer(&self, py: Python<'_>, key: &str, preshared_key: Option<&str>) -> PyResult<()> {
         let (key, preshared) = (public_key(key)?, self::preshared_key(preshared_key)?);
         py.detach(|| self.0.add_peer(key, preshared)).map_err(connect)
     }
 
-    /// Stops admitting a peer, and ends its connections.
+    /// Stops accepting a peer, and ends its connections.
     fn remove_peer(&self, py: Python<'_>, key: &str) -> PyResult<()> {
         let key = public_key(key)?;
         py.detach(|| self.0.remove_peer(key)).map_err(connect)
     }
 
-    /// The address it listens on.
+    /// The address on which the listener listens.
     #[getter]
     fn address(&self) -> (String, u16) {
         let addr = self.0.local_addr();
         (addr.ip().to_string(), addr.port())
     }
 
-    /// Stops listening; accepted connections continue.
+    /// Stops listening. Accepted connections continue.
     fn close(&self, py: Python<'_>) {
         py.detach(|| self.0.close());
     }
@@ -77,7 +77,7 @@ impl Listener {
         this
     }
 
-    /// Iteration ends when the listener is closed.
+    /// The iteration ends when the listener is closed.
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<Connection>> {
         match self.accept(py, None) {
             Err(e) if e.is_instance_of::<PyConnectionAbortedError>(py) => Ok(None),

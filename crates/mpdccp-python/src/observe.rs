@@ -1,8 +1,8 @@
-//! State and events of a connection.
+//! The Python classes for the state and the events of a connection.
 
 use pyo3::prelude::*;
 
-/// The type and the attributes of an object, as `repr` shows them.
+/// The type and the attributes of an object, in the form that `repr` shows.
 pub(crate) fn described(object: &Bound<'_, PyAny>) -> PyResult<String> {
     let mut attributes = Vec::new();
     for name in object.dir()? {
@@ -14,36 +14,34 @@ pub(crate) fn described(object: &Bound<'_, PyAny>) -> PyResult<String> {
     Ok(format!("{}({})", object.get_type().name()?, attributes.join(", ")))
 }
 
-/// Counters and state of a connection. Rates are bits per second, times are seconds.
+/// Counters and state of a connection. Rates are in bits per second, times in seconds.
 #[pyclass(module = "mpdccp", frozen, get_all)]
 #[derive(Clone, Debug)]
 pub(crate) struct Stats {
-    /// Datagrams that `send` accepted.
+    /// Number of datagrams that `send` accepted.
     sent: u64,
-    /// Bytes of `sent`.
+    /// Number of bytes in `sent`.
     sent_bytes: u64,
-    /// Datagrams of `sent` that still wait in the queue.
+    /// How many of `sent` still wait in the queue.
     queued: u64,
-    /// Datagrams of `sent` that were dropped because no path could carry their size any more, or
-    /// because the connection broke.
+    /// How many of `sent` were dropped because no path could carry their size any more, or because the connection
+    /// failed.
     dropped: u64,
-    /// Datagrams of `sent` that were dropped because the queue was full (option `send_policy`).
+    /// How many of `sent` were dropped because the queue was full (option `send_policy`).
     displaced: u64,
-    /// Datagrams of `sent` that were dropped because they waited too long (`expires`, option
-    /// `queue_time`).
+    /// How many of `sent` were dropped because they waited too long (`expires`, option `queue_time`).
     expired: u64,
-    /// Data packets that congestion control considers lost; with several paths they may have been
-    /// repaired. CCID 3 and 4 report loss events: all losses within a round-trip time count as one.
+    /// Data packets that congestion control considers lost. With several paths, some may have been retransmitted.
+    /// CCID 3 and 4 count loss events: all losses within a round-trip time are one event.
     lost: u64,
-    /// Datagrams that arrived.
+    /// Number of datagrams that arrived.
     received: u64,
-    /// Bytes of `received`.
+    /// Number of bytes in `received`.
     received_bytes: u64,
-    /// Datagrams of `received` that were dropped because the program did not fetch them (option
-    /// `receive_queue`).
+    /// How many of `received` were dropped because the program did not fetch them (option `receive_queue`).
     unread: u64,
-    /// Measured rate of all paths together, bit/s. None while `app_limited`: the capacity is unknown
-    /// then.
+    /// Measured rate of all paths together, bit/s. None while `app_limited`, because the capacity is then
+    /// unknown.
     rate: Option<u64>,
     /// Rate that congestion control allows now, bit/s.
     allowed: u64,
@@ -84,31 +82,31 @@ impl From<dccp_sockets::Stats> for Stats {
     }
 }
 
-/// One path of a connection.
+/// A path of a connection.
 #[pyclass(module = "mpdccp", frozen, get_all)]
 #[derive(Clone, Debug)]
 pub(crate) struct PathStats {
     /// Number of the path, for `remove_path` and `set_priority`.
     id: u32,
-    /// The peer's current address: (host, port).
+    /// Current address of the peer: (host, port).
     peer: (String, u16),
     /// "connecting", "up", "suspect" (silent, or its link is down), "down" or "standby".
     state: &'static str,
-    /// CCIDs of sent and of received data, once negotiated.
+    /// CCIDs for data that is sent and for data that is received, once negotiated.
     ccids: Option<(u8, u8)>,
     /// Smoothed round-trip time, seconds.
     rtt: Option<f64>,
     /// Congestion window, bytes.
     window: u64,
-    /// Largest IP packet that the path carries as far as known, bytes.
+    /// Largest IP packet in bytes that the path carries, as far as known.
     path_mtu: u16,
     /// Measured rate, bit/s; None while the program limits the sending on this path.
     rate: Option<u64>,
     /// Rate that congestion control allows on this path now, bit/s.
     allowed: u64,
-    /// Data packets that left.
+    /// Number of data packets sent.
     sent: u64,
-    /// Data packets that congestion control considers lost; with CCID 3 and 4 see Stats.lost.
+    /// Data packets that congestion control considers lost. For CCID 3 and 4 see Stats.lost.
     lost: u64,
 }
 
@@ -137,14 +135,14 @@ impl From<dccp_sockets::PathStats> for PathStats {
     }
 }
 
-/// An event of a connection: `kind` is "path_up", "path_suspect", "path_down", "size", "rate", "path_strays"
-/// (packets leave through the interface of `other` instead of the one with its address) or "closed".
+/// An event of a connection. `kind` is "path_up", "path_suspect", "path_down", "size", "rate", "path_strays"
+/// (packets use the interface of `other` instead of the one with their address) or "closed".
 #[pyclass(module = "mpdccp", frozen, get_all)]
 #[derive(Clone, Debug)]
 pub(crate) struct Event {
-    /// One of the kinds above, or "other" from a later version.
+    /// One of the kinds above, or "other" for a kind of a later version.
     kind: &'static str,
-    /// The path, for the kinds "path_...".
+    /// Number of the path, for the kinds "path_...".
     path: Option<u32>,
     /// The new `max_datagram`, bytes, for "size".
     size: Option<usize>,

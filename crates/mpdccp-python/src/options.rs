@@ -12,17 +12,17 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
 use std::time::Duration;
 
-/// A path of a multipath connection. A string in its place is a local address or the name of an interface.
+/// A path of a multipath connection. A string in place of a Path is a local address or the name of an interface.
 #[pyclass(module = "mpdccp", frozen, get_all, from_py_object)]
 #[derive(Clone, Debug)]
 pub(crate) struct Path {
     /// Local address.
     local: Option<String>,
-    /// Outgoing network interface.
+    /// Network interface through which packets are sent.
     interface: Option<String>,
     /// Address and port of the peer.
     remote: Option<(String, u16)>,
-    /// 0 never, 1 standby, 2 overflow, 3 to 15 primary.
+    /// Priority: 0 never, 1 standby, 2 overflow, 3 to 15 primary.
     priority: u8,
 }
 
@@ -50,7 +50,7 @@ impl Path {
     }
 }
 
-/// A path in any form.
+/// A path, as any type that Python code may pass.
 #[derive(FromPyObject)]
 pub(crate) enum PathLike {
     Path(Path),
@@ -87,17 +87,17 @@ fn parse<T: FromStr<Err: Display>>(text: &str, what: &str) -> PyResult<T> {
     text.parse().map_err(|e| PyValueError::new_err(format!("{what} {text:?}: {e}")))
 }
 
-/// Errors do not repeat a secret.
+/// Parses a secret. The error does not contain the secret.
 fn secret<T: FromStr<Err: Display>>(text: &str, what: &str) -> PyResult<T> {
     text.parse().map_err(|e| PyValueError::new_err(format!("{what}: {e}")))
 }
 
-/// The public key of a peer.
+/// Parses the public key of a peer.
 pub(crate) fn public_key(text: &str) -> PyResult<PublicKey> {
     parse(text, "public key")
 }
 
-/// A secret shared with a peer, if there is one.
+/// Parses a preshared key, if there is one.
 pub(crate) fn preshared_key(text: Option<&str>) -> PyResult<PresharedKey> {
     text.map_or_else(|| Ok(PresharedKey::default()), |text| secret(text, "preshared key"))
 }
@@ -109,7 +109,7 @@ enum Peer {
     Both(String, Option<String>),
 }
 
-/// An address: "host:port", or a pair as in Python's sockets.
+/// An address: "host:port", or a pair as for Python's sockets.
 #[derive(FromPyObject)]
 pub(crate) enum Address {
     Text(String),
@@ -117,7 +117,7 @@ pub(crate) enum Address {
 }
 
 impl Address {
-    /// Resolves the name, which takes time.
+    /// Resolves the name, which may take a while.
     pub(crate) fn resolve(self, py: Python<'_>) -> PyResult<Vec<SocketAddr>> {
         let (shown, found) = py.detach(|| match self {
             Address::Text(text) => (text.clone(), text.to_socket_addrs().map(|a| a.collect())),
@@ -126,7 +126,7 @@ impl Address {
             }
         });
         found.map_err(|e| {
-            // The text is no address at all.
+            // The text is not an address.
             if e.kind() == ErrorKind::InvalidInput {
                 return PyValueError::new_err(format!(
                     "address {shown:?}: expected HOST:PORT, such as example.org:6511 or [::1]:6511"
@@ -138,7 +138,7 @@ impl Address {
     }
 }
 
-/// Options from keyword arguments.
+/// Converts keyword arguments to options.
 pub(crate) fn options(given: Option<&Bound<'_, PyDict>>) -> PyResult<Options> {
     let ccid = given
         .and_then(|given| given.get_item("ccid").transpose())
@@ -158,7 +158,8 @@ pub(crate) fn options(given: Option<&Bound<'_, PyDict>>) -> PyResult<Options> {
     Ok(options)
 }
 
-/// An error about a value, with the option's name. A number outside the type's range is an invalid value.
+/// Adds the name of the option to an error about its value. A number outside the range of the type becomes an
+/// invalid value.
 fn of_option(value: &Bound<'_, PyAny>, name: &str, error: PyErr) -> PyErr {
     let py = value.py();
     let text = format!("option {name}: {}", error.value(py));
@@ -174,7 +175,7 @@ fn of_option(value: &Bound<'_, PyAny>, name: &str, error: PyErr) -> PyErr {
     }
 }
 
-/// The members of a list. A string would be a list of its letters.
+/// The members of a list. A string is refused, because Python would iterate over its letters.
 fn members<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyIterator>> {
     match value.is_instance_of::<PyString>() {
         true => Err(PyTypeError::new_err("expected a list of strings, not a string")),

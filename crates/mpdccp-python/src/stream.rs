@@ -1,4 +1,4 @@
-//! Reliable streams next to the datagrams of a connection.
+//! The Python class Stream.
 
 use crate::data::Data;
 use crate::error::stream;
@@ -12,7 +12,7 @@ use std::os::fd::AsRawFd;
 #[pyclass(module = "mpdccp", frozen)]
 pub(crate) struct Stream(pub(crate) ByteStream);
 
-/// Waits until done, or until a Python signal handler raises an exception.
+/// Waits until the operation is done, or until a Python signal handler raises an exception.
 pub(crate) fn waited<T: Send>(
     py: Python<'_>,
     timeout: Option<f64>,
@@ -27,7 +27,7 @@ pub(crate) fn waited<T: Send>(
 
 #[pymethods]
 impl Stream {
-    /// Writes all data; waits while there is no room.
+    /// Writes all data. Waits while there is no room.
     #[pyo3(signature = (data, timeout=None))]
     fn write(&self, data: &Bound<'_, PyAny>, timeout: Option<f64>) -> PyResult<()> {
         let py = data.py();
@@ -40,7 +40,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Writes as much as fits; returns the number of bytes.
+    /// Writes as much as fits. Returns the number of bytes.
     fn try_write(&self, data: &Bound<'_, PyAny>) -> PyResult<usize> {
         let data = Data::of(data)?;
         match self.0.write_timeout(data.as_slice(), Some(std::time::Duration::ZERO)) {
@@ -49,7 +49,7 @@ impl Stream {
         }
     }
 
-    /// Waits for data and returns the available bytes, at most `most`; b"" at the end.
+    /// Waits for data. Returns the available bytes, at most `most`; b"" at the end.
     #[pyo3(signature = (most=65536, timeout=None))]
     fn read<'py>(&self, py: Python<'py>, most: usize, timeout: Option<f64>) -> PyResult<Bound<'py, PyBytes>> {
         let mut room = vec![0; most.min(1 << 20)];
@@ -57,7 +57,7 @@ impl Stream {
         Ok(PyBytes::new(py, &room[..len]))
     }
 
-    /// Ends writing: the peer reads to the end. Reading continues.
+    /// Ends writing. The peer can read all data before the end. Reading at this end continues.
     fn end(&self) {
         self.0.end();
     }
@@ -68,23 +68,23 @@ impl Stream {
         waited(py, timeout, |slice| self.0.finish_timeout(Some(slice)))
     }
 
-    /// Aborts both directions at once; the peer receives the code.
+    /// Resets both directions immediately. The peer receives the code.
     #[pyo3(signature = (code=0))]
     fn reset(&self, code: u16) {
         self.0.reset(code);
     }
 
-    /// Stops reading; written data still arrives.
+    /// Stops reading. Data that was written still arrives.
     fn close(&self) {
         self.0.close();
     }
 
-    /// Whether a read, and a write, would return at once.
+    /// Whether a read would return at once, and whether a write would.
     fn ready(&self) -> (bool, bool) {
         self.0.ready()
     }
 
-    /// A descriptor for selectors, for read events only; it belongs to the stream.
+    /// A descriptor for selectors, for read events only. It belongs to the stream.
     fn fileno(&self) -> PyResult<i32> {
         Ok(self.0.descriptor()?.as_raw_fd())
     }
@@ -93,7 +93,7 @@ impl Stream {
         this
     }
 
-    /// Finishes the stream; after an exception, resets it.
+    /// Finishes the stream. After an exception, resets it.
     #[pyo3(signature = (kind, _value, _trace))]
     fn __exit__(
         &self,

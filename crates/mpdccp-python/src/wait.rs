@@ -1,14 +1,15 @@
-//! Blocking calls: other Python threads run meanwhile, and Ctrl-C interrupts them.
+//! Calls that block. Other Python threads run meanwhile, and Ctrl-C interrupts the calls.
 
 use crate::error;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::time::{Duration, Instant};
 
-/// Longest delay of Ctrl-C.
+/// Longest delay until Ctrl-C takes effect.
 const SLICE: Duration = Duration::from_millis(100);
 
-/// Tries until there is a result; `None` after the timeout. Without a timeout it waits forever; 0 tries once.
+/// Tries until there is a result. Returns `None` after the timeout. Without a timeout it waits forever; with 0 it
+/// tries once.
 pub(crate) fn wait<T: Send>(
     py: Python<'_>,
     timeout: Option<f64>,
@@ -37,7 +38,7 @@ pub(crate) fn wait<T: Send>(
     }
 }
 
-/// Like [`wait`]; after the timeout, `BlockingIOError` if it was 0, otherwise `TimeoutError`.
+/// Like [`wait`]. After the timeout, raises `BlockingIOError` if the timeout was 0, otherwise `TimeoutError`.
 pub(crate) fn wait_or_fail<T: Send>(
     py: Python<'_>,
     timeout: Option<f64>,

@@ -17,29 +17,29 @@ class Options(TypedDict, total=False):
     """Keyword arguments of connect(), Connector and Listener. Times are seconds."""
 
     ccid: int
-    """Congestion control of this end's data: 2 like TCP, 3 and 4 TFRC, 5 BBR (the default), 7 CUBIC."""
+    """Congestion control for data that this end sends: 2 is like TCP, 3 and 4 are TFRC, 5 is BBR (the default), 7 is CUBIC."""
     service: str | Sequence[str]
-    """Service Code, such as "SC:chat"; a listener may have several."""
+    """Service Code, such as "SC:chat". A listener may accept several."""
     paths: Iterable[Path | str]
     """A client's paths: interfaces, addresses of this host, or Path objects."""
     peers: Iterable[str | tuple[str, str | None]]
-    """Public keys of accepted peers, or (key, preshared key); a client connects to the first."""
+    """Public keys of the peers to accept, or (key, preshared key). A client connects to the first."""
     any_peer: bool
-    """A listener accepts any client with a key."""
+    """Whether a listener accepts every client that has a key."""
     private_key: str
-    """Key of this end in base64; enables encryption."""
+    """Private key of this end in base64; enables encryption."""
     dscp: int
     """DSCP of IP headers, 0 to 63."""
     tell_rate: int
-    """Change of the allowed rate, in per cent, that causes an event "rate"; 0 (the default) for none."""
+    """Change of the allowed rate, in percent, that causes an event "rate". 0 (the default) means no such events."""
     multipath: bool
-    """A client requests a multipath session even over one path."""
+    """Whether a client requests a multipath session even over one path."""
     streams: bool
-    """Allows reliable streams; both ends must set it."""
+    """Whether to allow reliable streams. Both ends must set this."""
     raw: bool
-    """IP protocol 33 instead of UDP; needs CAP_NET_RAW."""
+    """Whether to use IP protocol 33 instead of UDP. Needs CAP_NET_RAW."""
     interface: str
-    """Network interface of all paths that name none."""
+    """Network interface for all paths that do not set one themselves."""
     mark: int
     """SO_MARK of all packets, for policy routing; needs CAP_NET_ADMIN."""
     scheduler: Literal[
@@ -47,17 +47,17 @@ class Options(TypedDict, total=False):
     ]
     """Chooses the path of each packet; "auto" by default. docs/schedulers.md compares them."""
     reordering: Literal["adaptive", "active-fixed", "equalised", "passive"]
-    """Order of datagrams from several paths: "adaptive" (the default), or "passive" as they arrive."""
+    """Reordering of datagrams from several paths: "adaptive" by default; "passive" delivers them in the order of arrival."""
     queue: int
     """Maximum number of datagrams that wait to be sent; 16 by default."""
     queue_time: float
-    """Longest time that a datagram waits to be sent; then it is dropped."""
+    """Longest time that a datagram waits to be sent. After it, the datagram is dropped."""
     send_policy: Literal["wait", "drop_oldest", "drop_newest", "priority"]
-    """Effect of a full queue: the sender waits (the default), or a datagram is dropped."""
+    """What happens when the queue is full: the sender waits (the default), or a datagram is dropped."""
     receive_queue: int
     """Maximum number of received datagrams that wait for the application; 4096 by default."""
     receive_memory: int
-    """Maximum bytes of received datagrams in all connections of a thread; 256 MiB by default."""
+    """Memory for received datagrams of all connections of a thread, bytes; 256 MiB by default."""
     backlog: int
     """Maximum number of connections that wait to be accepted; 128 by default."""
     max_connections: int
@@ -67,19 +67,19 @@ class Options(TypedDict, total=False):
     mtu: int
     """Largest IP packet, bytes; 1500 by default."""
     mtu_probing: bool
-    """Discover the MTU of each path, up to `mtu`; True by default."""
+    """Whether to discover the MTU of each path, up to `mtu`; True by default."""
     connect_timeout: float
-    """Time to wait for the peer's answer; 5 by default."""
+    """How long to wait for the peer's answer; 5 by default."""
     keepalive: float
-    """Idle time of a path before the peer is probed; 12 by default, 24 at a listener, 0 for never."""
+    """How long a path may be idle before the peer is probed; 12 by default, 24 at a listener, 0 for never."""
     survive: float
     """How long a connection survives without a working path; 60 by default."""
     early_data: bytes
-    """Data for the first packet, at most 512 bytes; an attacker who sees it can replay it."""
+    """Data for the first packet, at most 512 bytes. An attacker who sees the packet can replay it."""
     take_early_data: bool
-    """A listener accepts early data."""
+    """Whether a listener accepts early data."""
     source_ports: tuple[int, int]
-    """UDP and DCCP port that a client sends from; 0 for any."""
+    """UDP and DCCP port from which a client sends; 0 for any."""
     dccp_port: int
     """DCCP port of a listener inside UDP; 5001 by default."""
     qlog: str | PathLike[str]

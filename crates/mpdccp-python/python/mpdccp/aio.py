@@ -126,7 +126,7 @@ class _Waiting:
 
 
 class Connection(_Waiting):
-    """A connection. Its blocking object, `native`, has stats(), set_ccid() and all other calls that do not wait."""
+    """A connection. `native` is its blocking object, which has stats(), set_ccid() and all other calls that do not wait."""
 
     def __init__(self, native: _mpdccp.Connection) -> None:
         self.native = native
@@ -137,7 +137,7 @@ class Connection(_Waiting):
         return readable or closed, writable or closed, event or closed, True, stream or closed
 
     async def send(self, data: Buffer, *, priority: int = 0, expires: float | None = None) -> None:
-        """Queues a datagram and waits while the queue is full."""
+        """Queues a datagram. Waits while the queue is full."""
         while True:
             try:
                 return self.native.send(data, priority=priority, expires=expires, timeout=0)
@@ -145,13 +145,13 @@ class Connection(_Waiting):
                 await self._until(_WRITABLE)
 
     async def recv(self) -> bytes:
-        """The next datagram; b"" after a clean end."""
+        """Waits for the next datagram. Returns b"" after a clean end."""
         while (data := self.native.try_recv()) is None:
             await self._until(_READABLE)
         return data
 
     async def recv_many(self, most: int = 64) -> list[bytes]:
-        """Waits for a datagram and returns all available ones; [] after a clean end."""
+        """Waits for a datagram. Returns all available ones; [] after a clean end."""
         while True:
             try:
                 return self.native.recv_many(most, timeout=0)
@@ -159,7 +159,7 @@ class Connection(_Waiting):
                 await self._until(_READABLE)
 
     async def next_event(self) -> Event | None:
-        """The next event, None after the last."""
+        """Waits for the next event. Returns None after the last event."""
         while True:
             try:
                 return self.native.next_event(timeout=0)
@@ -167,7 +167,7 @@ class Connection(_Waiting):
                 await self._until(_EVENT)
 
     async def open_stream(self) -> Stream:
-        """Opens a reliable stream to the peer; both ends need the option `streams`."""
+        """Opens a reliable stream to the peer. Both ends need the option `streams`."""
         return Stream(self.native.open_stream())
 
     async def accept_stream(self) -> Stream:
@@ -179,7 +179,7 @@ class Connection(_Waiting):
                 await self._until(_STREAM)
 
     async def finish(self) -> Stats:
-        """Sends the queued datagrams, waits until they are acknowledged or lost, and closes; returns the counters."""
+        """Sends the queue, waits until it is acknowledged or lost, and closes. Returns the counters."""
         while True:
             try:
                 stats = self.native.finish(timeout=0)
@@ -190,12 +190,12 @@ class Connection(_Waiting):
                 return stats
 
     def close(self) -> None:
-        """Closes it in the background."""
+        """Finishes the connection in the background."""
         self._leave()
         self.native.close()
 
     def abort(self, why: str | None = None) -> None:
-        """Aborts it at once; the peer receives the text."""
+        """Ends the connection immediately. The peer receives the text."""
         self._leave()
         self.native.abort(why)
 
@@ -236,7 +236,7 @@ class Stream(_Waiting):
         return (*self.native.ready(), False, True, False)
 
     async def write(self, data: Buffer) -> None:
-        """Writes all data. If this is cancelled, the peer may receive the beginning of the data."""
+        """Writes all data. If the call is cancelled, the peer may receive only the start of the data."""
         rest = memoryview(data).cast("B")
         while rest:
             taken = self.native.try_write(rest)
@@ -245,7 +245,7 @@ class Stream(_Waiting):
                 await self._until(_WRITABLE)
 
     async def read(self, most: int = 65536) -> bytes:
-        """Waits for data and returns the available bytes; b"" at the end."""
+        """Waits for data. Returns the available bytes; b"" at the end."""
         while True:
             try:
                 return self.native.read(most, timeout=0)
@@ -253,7 +253,7 @@ class Stream(_Waiting):
                 await self._until(_READABLE)
 
     def end(self) -> None:
-        """Ends writing: the peer reads to the end."""
+        """Ends writing. The peer can read all data before the end."""
         self.native.end()
 
     async def finish(self) -> None:
@@ -265,12 +265,12 @@ class Stream(_Waiting):
                 await self._until(_CHANGE)
 
     def reset(self, code: int = 0) -> None:
-        """Aborts both directions at once; the peer receives the code."""
+        """Resets both directions immediately. The peer receives the code."""
         self._leave()
         self.native.reset(code)
 
     def close(self) -> None:
-        """Stops reading; written data still arrives."""
+        """Stops reading. Data that was written still arrives."""
         self._leave()
         self.native.close()
 
@@ -306,7 +306,7 @@ async def _addresses(address: Address) -> Iterable[tuple[str, int]]:
 
 
 class Connector:
-    """Creates connections that share one thread and, to the same peer, one socket."""
+    """Opens connections that share one thread. Connections to the same peer also share one socket."""
 
     def __init__(self, **options: Unpack[Options]) -> None:
         self._native = _mpdccp.Connector(**options)
@@ -333,7 +333,7 @@ class Connector:
 
 
 async def connect(address: Address, **options: Unpack[Options]) -> Connection:
-    """Connects to a listener; for a name with several addresses, to the first that answers."""
+    """Connects to a listener at the first address of a name that answers."""
     return await Connector(**options).connect(address)
 
 
@@ -354,7 +354,7 @@ class Listener(_Waiting):
         return Connection(native)
 
     def close(self) -> None:
-        """Stops listening; accepted connections continue."""
+        """Stops listening. Accepted connections continue."""
         self._leave()
         self.native.close()
 
@@ -377,6 +377,6 @@ class Listener(_Waiting):
 
 
 async def listen(address: Address, **options: Unpack[Options]) -> Listener:
-    """Listens on a local address; port 0 means any free port."""
+    """Listens on a local address. Port 0 selects any free port."""
     host, port = next(iter(await _addresses(address)))
     return Listener(_mpdccp.Listener((host, port), **options))
