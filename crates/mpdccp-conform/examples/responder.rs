@@ -1,5 +1,5 @@
-//! The service for `mpdccp conform` (docs/conformance.md): echoes datagrams, and executes those that are one
-//! of three command words.
+//! The service for `mpdccp conform` (docs/conformance.md). It echoes datagrams, and executes datagrams that consist of
+//! one of three command words.
 //!
 //!     cargo run -p mpdccp-conform --example responder -- 127.0.0.1:6511 [raw] [CCID]
 
@@ -8,9 +8,9 @@ use std::time::Duration;
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
-/// Options of the service's listener. All implementations have CCID 2.
+/// Options of the service's listener. All implementations support CCID 2.
 pub(crate) fn options(ccid: u8) -> Options {
-    // After a reset of all subflows, the session waits this long for another.
+    // After all subflows were reset, the session waits this long for another subflow.
     Options::ccid(ccid).service("SC:echo").multipath(true).survive(Duration::from_secs(2))
 }
 
@@ -27,7 +27,7 @@ pub(crate) fn serve(connection: &Connection) {
                 connection.set_priority(PathId(0), 1);
                 Ok(())
             }
-            // The library does not send empty datagrams.
+            // The library cannot send empty datagrams.
             b"" => Ok(()),
             _ => connection.send(&datagram),
         };

@@ -1,4 +1,4 @@
-//! Expressions: `$name.field`, numbers, `0x` bytes, `"text"`, `+`, `-`, `++`, and functions.
+//! Parses and evaluates expressions: `$name.field`, numbers, `0x` bytes, `"text"`, `+`, `-`, `++`, and functions.
 
 use crate::value::Value;
 use dccp_wire::checksum::crc32c;
@@ -10,20 +10,19 @@ use sha2::Sha256;
 pub enum Expr {
     /// A number, bytes or text.
     Literal(Value),
-    /// `$name`, or `$packet.field`, `$packet.option.field`.
+    /// A variable: `$name`, or `$packet.field`, `$packet.option.field`.
     Variable(String),
-    /// Modulo 2^64.
+    /// Addition modulo 2^64.
     Add(Box<Expr>, Box<Expr>),
-    /// Modulo 2^64.
+    /// Subtraction modulo 2^64.
     Sub(Box<Expr>, Box<Expr>),
     /// Concatenation of bytes.
     Join(Box<Expr>, Box<Expr>),
-    /// `name(arguments)`.
+    /// A function call: `name(arguments)`.
     Call(String, Vec<Expr>),
 }
 
-/// Names for numbers in scripts: Reset Codes (RFC 4340 section 5.6, RFC 9897), features
-/// (RFC 4340 section 6.4).
+/// Names of numbers in scripts: Reset Codes (RFC 4340 section 5.6, RFC 9897) and features (RFC 4340 section 6.4).
 const NAMES: &[(&str, u64)] = &[
     ("closed", 1),
     ("aborted", 2),
@@ -61,11 +60,11 @@ const FUNCTIONS: &[(&str, usize)] = &[
     ("len", 1),
 ];
 
-/// Values of variables, and random bytes.
+/// Provides the values of variables, and random bytes.
 pub trait Scope {
     /// The value of a variable.
     fn variable(&self, name: &str) -> Result<Value, String>;
-    /// Random bytes.
+    /// Returns random bytes.
     fn random(&self, bytes: usize) -> Vec<u8>;
 }
 
@@ -75,7 +74,7 @@ struct Reader<'a> {
 }
 
 impl Expr {
-    /// Parses a whole expression.
+    /// Parses a complete expression.
     pub fn parse(text: &str) -> Result<Expr, String> {
         let mut reader = Reader { text, at: 0 };
         let expr = reader.sum()?;
@@ -124,7 +123,7 @@ fn call(name: &str, values: &[Value], scope: &dyn Scope) -> Result<Value, String
             mac.update(&values[1].bytes(0)?);
             Ok(Value::Bytes(mac.finalize().into_bytes()[..20].to_vec()))
         }
-        // RFC 4340 section 9.3: the low byte comes first.
+        // RFC 4340 section 9.3: the least significant byte comes first.
         "crc32c" => Ok(Value::Bytes(crc32c(&values[0].bytes(0)?).to_le_bytes().to_vec())),
         "u8" => fixed(1),
         "u16" => fixed(2),
@@ -210,7 +209,7 @@ impl Reader<'_> {
             while !self.take(")") {
                 arguments.push(self.sum()?);
                 if !self.take(",") && !self.rest().starts_with(')') {
-                    return Err(format!("`)` is missing in `{}`", self.text));
+                    return Err(format!("`{}` has no closing `)`", self.text));
                 }
             }
             return match FUNCTIONS.iter().find(|(name, _)| *name == word) {

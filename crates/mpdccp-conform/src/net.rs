@@ -1,4 +1,4 @@
-//! [`Net`] over sockets: UDP encapsulation (RFC 6773) or IP protocol 33.
+//! Implements [`Net`] with sockets, in UDP (RFC 6773) or as IP protocol 33.
 
 use crate::run::{Net, Place};
 use dccp_wire::{IPPROTO_DCCP, checksum};
@@ -9,17 +9,17 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
-/// Longer than any packet.
+/// Size of the receive buffer; no packet is larger.
 const BUFFER: usize = 65_536;
 
-/// Destination of flows.
+/// Where flows are sent.
 #[derive(Clone, Debug)]
 pub struct Route {
-    /// Address of the target; with UDP, including its UDP port.
+    /// Address of the target. With UDP it includes the UDP port.
     pub remote: SocketAddr,
-    /// IP protocol 33 instead of UDP.
+    /// Whether to use IP protocol 33 instead of UDP.
     pub raw: bool,
-    /// Local addresses, used by flows in turn; if empty, the system chooses.
+    /// Local addresses. The flows use them in turn. If empty, the system chooses an address.
     pub from: Vec<IpAddr>,
 }
 
@@ -32,17 +32,17 @@ pub struct Sockets {
 }
 
 impl Sockets {
-    /// Without open sockets.
+    /// Creates the value without opening sockets.
     pub fn new(route: Route) -> Sockets {
         Sockets { route, begun: Instant::now(), flows: Vec::new(), buffer: vec![0; BUFFER] }
     }
 
-    /// Receives one packet of a flow, if available; packets of other flows are skipped.
+    /// Receives one packet of a flow if one is available. Skips packets of other flows.
     fn read(&mut self, flow: usize) -> io::Result<Option<Vec<u8>>> {
         let (socket, place) = &self.flows[flow];
         let length = match (&*socket).read(&mut self.buffer) {
             Ok(length) => length,
-            // ICMP errors are not answers.
+            // An ICMP error is not an answer, so ignore it.
             Err(e)
                 if matches!(
                     e.kind(),
@@ -56,7 +56,7 @@ impl Sockets {
         let mut packet = &self.buffer[..length];
         if self.route.raw {
             if self.route.remote.is_ipv4() {
-                // A raw IPv4 socket returns the IP header too.
+                // A raw IPv4 socket also returns the IP header.
                 packet = packet
                     .get(usize::from(packet.first().copied().unwrap_or(0) & 15) * 4..)
                     .unwrap_or_default();
@@ -111,7 +111,7 @@ impl Net for Sockets {
             packet[7] = packet[7].wrapping_add(damage);
         }
         match (&*socket).write(&packet) {
-            // ICMP error of an earlier packet: this packet has not left yet.
+            // The error is an ICMP error about an earlier packet. This packet was not sent yet.
             Err(e) if e.kind() == ErrorKind::ConnectionRefused => (&*socket).write(&packet).map(drop),
             other => other.map(drop),
         }

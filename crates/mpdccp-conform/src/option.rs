@@ -1,8 +1,9 @@
-//! The options of a packet as named fields, in both directions, well-formed or not.
+//! Reads and writes the options of a packet as named fields, whether they are well-formed or not.
 
 use crate::value::Value;
 
-/// Name, option type, subtype of Multipath options, and fields with their widths in bytes; 0 takes the rest.
+/// The form of an option: name, type, subtype of Multipath options, and fields with their widths in bytes. Width 0
+/// means the rest.
 struct Form {
     name: &'static str,
     kind: u8,
@@ -19,10 +20,10 @@ const fn mp(name: &'static str, sub: u8, fields: &'static [(&'static str, usize)
 }
 
 const MULTIPATH: u8 = 46;
-/// Options below this number are one byte (RFC 4340 section 5.8).
+/// Options with a number below this consist of one byte (RFC 4340 section 5.8).
 const FIRST_LONG: u8 = 32;
 
-/// RFC 4340 table 3, RFC 4342 section 8, RFC 9897 section 3.2.
+/// The options of RFC 4340 table 3, RFC 4342 section 8 and RFC 9897 section 3.2.
 const FORMS: &[Form] = &[
     form("padding", 0, &[]),
     form("mandatory", 1, &[]),
@@ -55,18 +56,18 @@ const FORMS: &[Form] = &[
     form("loss_event_rate", 192, &[("rate", 4)]),
     form("loss_intervals", 193, &[("intervals", 0)]),
     form("receive_rate", 194, &[("rate", 4)]),
-    // Any other option, and any option with a wrong length: its type and data.
+    // This covers any other option, and any option with a wrong length. The fields are type and data.
     form("opt", 0, &[("kind", 1), ("data", 0)]),
 ];
 
 /// A parsed option.
 #[derive(Clone, Debug)]
 pub struct Opt {
-    /// Its name in scripts.
+    /// Name of the option in scripts.
     pub name: &'static str,
-    /// Name, width (0: the rest) and value of each field.
+    /// Name, width in bytes (0: the rest) and value of each field.
     pub fields: Vec<(&'static str, usize, Value)>,
-    /// Bytes on the wire.
+    /// The option as bytes on the wire.
     pub bytes: Vec<u8>,
 }
 
@@ -77,13 +78,13 @@ fn find(name: &str) -> Result<&'static Form, String> {
     })
 }
 
-/// Checks a name and the number of its arguments when a script is parsed.
+/// Checks the name of an option and the number of arguments while a script is parsed.
 pub fn check(name: &str, arguments: usize) -> Result<(), String> {
     let most = if name == "raw" { 1 } else { find(name)?.fields.len() };
     if arguments > most { Err(format!("option `{name}` has {most} fields, not {arguments}")) } else { Ok(()) }
 }
 
-/// Encodes an option. `raw` writes its argument verbatim.
+/// Encodes an option. `raw` writes its argument unchanged.
 pub fn write(name: &str, arguments: &[Value]) -> Result<Vec<u8>, String> {
     if name == "raw" {
         return arguments.first().map_or(Ok(Vec::new()), |a| a.bytes(0));
@@ -101,7 +102,8 @@ pub fn write(name: &str, arguments: &[Value]) -> Result<Vec<u8>, String> {
     Ok([vec![kind, length], data].concat())
 }
 
-/// The Confirm that accepts a Change (RFC 4340 section 6.3): the first value of a list; for CCIDs only 2.
+/// Creates the Confirm that accepts a Change (RFC 4340 section 6.3). It contains the first value of a list; for CCIDs
+/// only 2 is accepted.
 pub fn agree(change: &Opt) -> Option<Vec<u8>> {
     let kind = match change.name {
         "change_l" => 35,
@@ -110,7 +112,7 @@ pub fn agree(change: &Opt) -> Option<Vec<u8>> {
     };
     let (&feature, values) = change.bytes.get(2..)?.split_first()?;
     let answer = match feature {
-        // Non-negotiable: the value itself.
+        // For a non-negotiable feature, the Confirm contains the value itself.
         3 | 5 => values.to_vec(),
         1 => values.iter().find(|v| **v == 2).map_or(Vec::new(), |v| vec![*v, *v]),
         2..=9 | 192 => values.first().map_or(Vec::new(), |v| vec![*v, *v]),
@@ -119,8 +121,8 @@ pub fn agree(change: &Opt) -> Option<Vec<u8>> {
     Some([vec![kind, answer.len() as u8 + 3, feature], answer].concat())
 }
 
-/// Parses an option area (RFC 4340 section 5.8). An error describes a violation that no implementation may
-/// send.
+/// Parses the options of a packet (RFC 4340 section 5.8). An error means that the packet violates the RFC in a way that
+/// no implementation may.
 pub fn read(mut area: &[u8]) -> Result<Vec<Opt>, String> {
     let mut found = Vec::new();
     while let Some(&kind) = area.first() {
@@ -129,7 +131,7 @@ pub fn read(mut area: &[u8]) -> Result<Vec<Opt>, String> {
             (false, Some(length)) if usize::from(*length) >= 2 && usize::from(*length) <= area.len() => {
                 usize::from(*length)
             }
-            _ => return Err(format!("option {kind} has a length byte that does not fit the option area")),
+            _ => return Err(format!("option {kind} has a length byte that exceeds the option area")),
         };
         let (bytes, rest) = area.split_at(length);
         area = rest;

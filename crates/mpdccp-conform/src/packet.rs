@@ -1,5 +1,5 @@
-//! Packets for scripts. Headers are encoded and parsed here instead of by the stack's codec: scripts send
-//! headers that a codec must reject, and the two implementations of RFC 4340 section 5.1 check each other.
+//! Packets of scripts. This file encodes and parses headers itself instead of using the codec of the stack. Scripts
+//! send headers that a codec must reject. And the two implementations of RFC 4340 section 5.1 check each other.
 
 use crate::option::{self, Opt};
 use crate::value::{Value, read as number};
@@ -20,40 +20,40 @@ const TYPES: &[(&str, PacketType)] = &[
     ("Listen", PacketType::Listen),
 ];
 
-/// The type with this name.
+/// Returns the packet type with this name.
 pub fn ptype(name: &str) -> Option<PacketType> {
     TYPES.iter().find(|(n, _)| *n == name).map(|(_, t)| *t)
 }
 
-/// The name of a type.
+/// Returns the name of a packet type.
 pub fn name(ptype: PacketType) -> &'static str {
     TYPES.iter().find(|(_, t)| *t == ptype).map_or("reserved", |(n, _)| n)
 }
 
-/// A packet to be sent. Numbers are truncated to their fields.
+/// A packet to send. Numbers are truncated to the size of their fields.
 #[derive(Clone, Debug)]
 pub struct Outgoing {
-    /// Its type, which determines its fields.
+    /// Packet type, which determines the fields.
     pub ptype: PacketType,
     /// Source and destination port.
     pub ports: (u16, u16),
     /// Sequence Number.
     pub seq: u64,
-    /// Acknowledgement Number, if the type has one.
+    /// Acknowledgement Number; unused if the type has none.
     pub ack: u64,
-    /// Service Code, if the type has one.
+    /// Service Code; unused if the type has none.
     pub service: u32,
     /// Reset Code and Data 1 to 3.
     pub reset: [u8; 4],
     /// CCVal and CsCov.
     pub cc: (u8, u8),
-    /// Extended Sequence Numbers.
+    /// Whether Sequence Numbers are extended.
     pub extended: bool,
-    /// Data Offset, if it differs from the correct one.
+    /// Data Offset to write instead of the correct one.
     pub offset: Option<u8>,
-    /// The number written as the type, if different.
+    /// Number to write instead of the type's number.
     pub kind: Option<u8>,
-    /// The option area without padding.
+    /// The options, without padding.
     pub options: Vec<u8>,
     /// Application data.
     pub data: Vec<u8>,
@@ -102,27 +102,28 @@ impl Outgoing {
 /// A parsed packet.
 #[derive(Clone, Debug)]
 pub struct Packet {
-    /// Its type.
+    /// Packet type.
     pub ptype: PacketType,
-    /// Header fields: name, width in bytes, value.
+    /// Header fields as name, width in bytes, and value.
     pub fields: Vec<(&'static str, usize, Value)>,
     /// Options in order, without padding.
     pub options: Vec<Opt>,
 }
 
-/// Names of header fields in scripts.
+/// Names of the header fields in scripts.
 pub const FIELDS: &[&str] = &[
     "sport", "dport", "ccval", "cscov", "x", "seq", "ack", "service", "code", "data1", "data2", "data3",
     "data", "len", "time",
 ];
 
 impl Packet {
-    /// Parses a packet received at `time` ms. An error describes a violation that no implementation may send.
+    /// Parses a packet that was received at `time` ms. An error means that the packet violates the RFC in a way that no
+    /// implementation may.
     pub fn read(bytes: &[u8], time: u64) -> Result<Packet, String> {
         Packet::with_options(bytes, time, option::read)
     }
 
-    /// Parses a packet sent by a script, whose options may be invalid.
+    /// Parses a packet that a script has sent. Its options may be invalid.
     pub fn read_sent(bytes: &[u8], time: u64) -> Result<Packet, String> {
         Packet::with_options(bytes, time, |area| Ok(option::read(area).unwrap_or_default()))
     }
@@ -175,7 +176,8 @@ impl Packet {
         Ok(Packet { ptype, fields, options: options(area)? })
     }
 
-    /// A header field, or `option.field` of the first option with that name; `option` alone is its bytes.
+    /// Returns a header field, or `option.field` of the first option with that name. `option` alone returns the bytes
+    /// of the option.
     pub fn field(&self, path: &str) -> Option<Value> {
         let of = |fields: &[(&str, usize, Value)], name: &str| {
             fields.iter().find(|f| f.0 == name).map(|f| f.2.clone())
@@ -187,7 +189,7 @@ impl Packet {
         }
     }
 
-    /// A header field as a number.
+    /// Returns a header field as a number.
     pub fn number(&self, name: &str) -> Option<u64> {
         self.field(name)?.number().ok()
     }

@@ -1,4 +1,4 @@
-//! Patterns of a value: `*`, `3`, `1..4`, `..4`, `1|2`, `!3`, `0x00*` (bytes with this prefix).
+//! Patterns for a value: `*`, `3`, `1..4`, `..4`, `1|2`, `!3`, `0x00*` (bytes with this prefix).
 
 use crate::expr::{Expr, Scope};
 use crate::value::Value;
@@ -8,15 +8,15 @@ use crate::value::Value;
 pub enum Pattern {
     /// Any value.
     Any,
-    /// This value.
+    /// Exactly this value.
     Is(Expr),
     /// Bytes with this prefix.
     Begins(Expr),
-    /// From, to, both inclusive; modulo the width of the field.
+    /// A range from the first to the second value, both included. Values wrap at the width of the field.
     Range(Option<Expr>, Option<Expr>),
-    /// One of these.
+    /// A value that matches any of these patterns.
     OneOf(Vec<Pattern>),
-    /// Any other value.
+    /// A value that does not match this pattern.
     Not(Box<Pattern>),
 }
 
@@ -43,7 +43,7 @@ impl Pattern {
         })
     }
 
-    /// Whether `value` matches; it is a field of `width` bytes, or of any length if 0.
+    /// Whether `value` matches. The value is a field of `width` bytes; 0 means any length.
     pub fn fits(&self, value: &Value, width: usize, scope: &dyn Scope) -> Result<bool, String> {
         let mask = if width == 0 || width >= 8 { u64::MAX } else { (1 << (8 * width)) - 1 };
         Ok(match self {
@@ -71,7 +71,7 @@ impl Pattern {
     }
 }
 
-/// The alternatives; a `|` within quotes does not separate.
+/// Splits a pattern into its alternatives. A `|` inside quotes does not separate.
 fn split(text: &str) -> Vec<&str> {
     let mut quoted = false;
     text.split(move |c: char| {

@@ -1,17 +1,17 @@
-//! Results as text, JUnit XML and JSON.
+//! Writes results as text, JUnit XML and JSON.
 
 use crate::script::Script;
 use crate::suite::{Outcome, Verdict};
 use serde::Serialize;
 use std::fmt::Write;
 
-/// The rules of a script, as `RFC 4340 8.1.3, RFC 9897 3.2.4`.
+/// The rules that a script checks, such as `RFC 4340 8.1.3, RFC 9897 3.2.4`.
 pub fn rules(script: &Script) -> String {
     let rules: Vec<_> = script.rules.iter().map(|(rfc, section)| format!("RFC {rfc} {section}")).collect();
     rules.join(", ")
 }
 
-/// One test as text; a failure with the packets.
+/// The result of one test as text. A failure includes the packets.
 pub fn text(outcome: &Outcome) -> String {
     let Outcome { script, verdict, took } = outcome;
     let (word, more) = match verdict {
@@ -45,7 +45,7 @@ struct Test<'a> {
     trace: &'a [String],
 }
 
-/// All tests, and their counts by result.
+/// All tests as JSON, with the number of tests by result.
 pub fn json(outcomes: &[Outcome]) -> String {
     let tests: Vec<_> = outcomes
         .iter()
@@ -73,7 +73,7 @@ pub fn json(outcomes: &[Outcome]) -> String {
     )
 }
 
-/// JUnit XML: one test case per test.
+/// All tests as JUnit XML, one test case per test.
 pub fn junit(outcomes: &[Outcome]) -> String {
     let (_, failed, skipped) = counts(outcomes);
     let total = outcomes.len();

@@ -1,4 +1,4 @@
-//! Runs one script over a [`Net`]. Its only connection state is the numbers that a script may omit.
+//! Runs one script over a [`Net`]. The only connection state it keeps is the numbers that a script may omit.
 
 use crate::expr::{Expr, Scope};
 use crate::option;
@@ -11,22 +11,22 @@ use std::io;
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// A network. Each flow has its own addresses and ports.
+/// The network. Each flow has its own address and port.
 pub trait Net {
-    /// Time since the beginning.
+    /// Time since the start of the script.
     fn now(&self) -> Duration;
-    /// Opens the next flow, numbered from 0.
+    /// Opens the next flow. Flows are numbered from 0.
     fn open(&mut self) -> io::Result<Place>;
-    /// Sends a packet. `damage` is added to a checksum, if the encapsulation has one.
+    /// Sends a packet. `damage` is added to the checksum, if the encapsulation has one.
     fn send(&mut self, flow: usize, packet: Vec<u8>, damage: u8) -> io::Result<()>;
-    /// The next packet and its flow; `None` if none arrives until that time.
+    /// Receives the next packet, and returns it with its flow. Returns `None` if none arrives until that time.
     fn receive(&mut self, until: Duration) -> io::Result<Option<(usize, Vec<u8>)>>;
 }
 
 /// The local end of a flow.
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
-    /// The address as the target sees it.
+    /// The address of the flow as the target sees it.
     pub address: IpAddr,
     /// The DCCP port.
     pub port: u16,
@@ -35,20 +35,20 @@ pub struct Place {
 /// Parameters of the target.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
-    /// Its DCCP port.
+    /// DCCP port of the target.
     pub port: u16,
-    /// Its Service Code.
+    /// Service Code of the target.
     pub service: u32,
-    /// Time limit for an expected packet.
+    /// How long to wait for an expected packet.
     pub wait: Duration,
 }
 
-/// Why a script failed, and the packets.
+/// Why a script failed, and the packets of the test.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// The line and the error.
+    /// The line of the script, and the error.
     pub message: String,
-    /// Packets, one per line.
+    /// The packets, one per line.
     pub trace: Vec<String>,
 }
 
@@ -57,11 +57,11 @@ struct Flow {
     place: Place,
     next: u64,
     iss: u64,
-    /// Greatest sequence number received.
+    /// Greatest sequence number received (GSR).
     gsr: Option<Seq>,
-    /// A Reset was sent or received.
+    /// Whether a Reset was sent or received.
     ended: bool,
-    /// Answers to Changes, for the next packet that may carry them; `None` if the script answers.
+    /// Answers to Changes, for the next packet that may contain them. `None` if the script answers itself.
     confirms: Option<Vec<u8>>,
 }
 
@@ -76,14 +76,14 @@ struct Runner<'a> {
     flows: Vec<Flow>,
     current: usize,
     names: BTreeMap<String, Bound>,
-    /// Received packets that were not expected yet.
+    /// Received packets that no step has expected yet.
     inbox: Vec<(usize, Packet)>,
-    /// Rules for all received packets, with their flow.
+    /// Rules for all received packets, each with its flow.
     rules: Vec<(usize, &'a Step)>,
     trace: Vec<String>,
 }
 
-/// Runs a script; on failure returns the reason.
+/// Runs a script. Returns the reason if it fails.
 pub fn play(script: &Script, net: &mut dyn Net, target: Target) -> Result<(), Failure> {
     let mut runner = Runner {
         net,
@@ -132,7 +132,7 @@ impl Scope for Runner<'_> {
 
     fn random(&self, bytes: usize) -> Vec<u8> {
         let mut found = vec![0; bytes.min(1024)];
-        // Never fails on supported systems; zeros would only make scripts less varied.
+        // Ignore the error. It cannot occur on supported systems, and zeros would only make scripts less varied.
         let _ = rustix::rand::getrandom(&mut found[..], rustix::rand::GetRandomFlags::empty());
         found
     }
@@ -192,7 +192,7 @@ impl<'a> Runner<'a> {
             }
             Action::Check(expr, pattern) => {
                 let value = expr.value(self)?;
-                // 48 bits wide like sequence numbers, so that differences wrap.
+                // The values are 48 bits wide like sequence numbers, so that differences wrap.
                 if !pattern.fits(&value, 6, self)? {
                     return Err(format!("the value is {value}"));
                 }
@@ -259,7 +259,7 @@ impl<'a> Runner<'a> {
                 let values = arguments.iter().map(|a| a.value(self)).collect::<Result<Vec<_>, _>>()?;
                 out.options.extend(option::write(name, &values)?);
             }
-            // RFC 4340 section 6.2: Confirms go on packets with an Acknowledgement Number.
+            // RFC 4340 section 6.2: Confirms are sent on packets with an Acknowledgement Number.
             if out.ptype.has_ack() && !matches!(out.ptype, PacketType::Reset | PacketType::Sync) {
                 let confirms = self.flows[self.current].confirms.as_mut().map(std::mem::take);
                 out.options.splice(..0, confirms.unwrap_or_default());
@@ -337,7 +337,7 @@ impl<'a> Runner<'a> {
         Ok(true)
     }
 
-    /// Receives one packet. False if none arrived in time.
+    /// Receives one packet. Returns false if none arrived in time.
     fn receive(&mut self, until: Duration) -> Result<bool, String> {
         let received = self.net.receive(until).map_err(|e| format!("cannot receive: {e}"))?;
         let Some((flow, bytes)) = received else { return Ok(false) };
@@ -361,7 +361,7 @@ impl<'a> Runner<'a> {
         outcome.map(|()| true)
     }
 
-    /// Accepts a packet's Changes; during the handshake the answer waits for the next packet, otherwise it is
+    /// Accepts the Changes in a packet. During the handshake the next packet contains the answer; later the answer is
     /// sent at once.
     fn negotiate(&mut self, packet: &Packet) -> Result<(), String> {
         let Some(confirms) = &mut self.flows[self.current].confirms else { return Ok(()) };
@@ -394,7 +394,7 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// Applies the rules for all received packets.
+    /// Applies the rules to a received packet.
     fn obey(&mut self, flow: usize, packet: &Packet) -> Result<(), String> {
         for (owner, step) in self.rules.clone() {
             let meant = |wanted: &Match| wanted.anywhere || owner == flow;
@@ -435,7 +435,7 @@ impl<'a> Runner<'a> {
                 options: Vec::new(),
                 data: Vec::new(),
             };
-            // Best effort: the result is already known.
+            // Ignore the error: the result of the test is already known.
             let _ = self.net.send(at, reset.bytes(), 0);
             self.trace.push(format!(
                 "{:7.3} {} > {} (end of the test)",

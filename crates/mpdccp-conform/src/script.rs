@@ -1,4 +1,4 @@
-//! Scripts: one test per file, one step per line.
+//! Parses scripts. Each file is one test, and each line one step.
 
 use crate::expr::Expr;
 use crate::option;
@@ -10,22 +10,22 @@ use std::time::Duration;
 
 static FILES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/scripts");
 
-/// One test.
+/// A test.
 #[derive(Clone, Debug)]
 pub struct Script {
-    /// Its file below `scripts/`, without the extension.
+    /// Name of the file below `scripts/`, without the extension.
     pub name: String,
-    /// The rule that it checks: the first comment of the file.
+    /// The rule that the test checks, from the first comment of the file.
     pub title: String,
     /// RFC and section of the rule.
     pub rules: Vec<(u32, String)>,
-    /// Features that a target must offer for the test.
+    /// Features that the target must have for this test.
     pub needs: Vec<String>,
     /// The steps, in order.
     pub steps: Vec<Step>,
 }
 
-/// A line with an action.
+/// A line of a script with its action.
 #[derive(Clone, Debug)]
 pub struct Step {
     /// File and line, for errors.
@@ -36,7 +36,7 @@ pub struct Step {
     pub action: Action,
 }
 
-/// Action of a step. Patterns apply to the current flow, or to all.
+/// The action of a step. Patterns apply to the current flow or to all flows.
 #[derive(Clone, Debug)]
 pub enum Action {
     /// Creates a flow (a separate connection), or returns to it.
@@ -45,11 +45,11 @@ pub enum Action {
     Let(String, Expr),
     /// Sends packets.
     Send(Send),
-    /// Waits for a packet, and removes it from the received ones.
+    /// Waits for a packet, and removes it from the received packets.
     Expect(Match, Option<Duration>, Option<String>),
-    /// No such packet may arrive within that time.
+    /// Fails if such a packet arrives within that time.
     Quiet(Match, Duration),
-    /// No such packet may arrive from now on.
+    /// Fails if such a packet arrives from now on.
     Never(Match),
     /// From now on, packets that match the first pattern must match the second too.
     Every(Match, Match),
@@ -57,13 +57,13 @@ pub enum Action {
     Whenever(Match, Send),
     /// Waits.
     Wait(Duration),
-    /// A value must match.
+    /// Fails unless a value matches.
     Check(Expr, Pattern),
     /// Skips sequence numbers, as if these packets were lost.
     Skip(Expr),
-    /// The next sequence number.
+    /// Sets the next sequence number.
     Start(Expr),
-    /// Discards received packets that were not expected yet.
+    /// Discards the received packets that no step has expected.
     Forget,
     /// From now on, accepts the feature values that the target requests.
     Negotiate,
@@ -72,32 +72,32 @@ pub enum Action {
 /// Packets to send.
 #[derive(Clone, Debug)]
 pub struct Send {
-    /// Their type.
+    /// Type of the packets.
     pub ptype: PacketType,
     /// Header fields that differ from their defaults.
     pub fields: Vec<(String, Expr)>,
     /// Options in order.
     pub options: Vec<(String, Vec<Expr>)>,
-    /// Name of the last packet.
+    /// Name for the last packet.
     pub name: Option<String>,
-    /// Number of packets.
+    /// How many packets to send.
     pub times: u64,
 }
 
-/// Pattern of a packet.
+/// A pattern for packets.
 #[derive(Clone, Debug, Default)]
 pub struct Match {
-    /// One of these types; any type if empty.
+    /// Allowed packet types; any type if empty.
     pub types: Vec<PacketType>,
-    /// Header fields.
+    /// Patterns for header fields.
     pub fields: Vec<(String, Pattern)>,
-    /// Options: whether it must be present, its name, its fields.
+    /// Patterns for options: whether the option must be present, its name, and its fields.
     pub options: Vec<(bool, String, Vec<Pattern>)>,
-    /// Applies to all flows.
+    /// Whether the pattern applies to all flows.
     pub anywhere: bool,
 }
 
-/// All scripts of the suite, by name; library scripts in `lib/` are only included by others.
+/// All scripts of the suite by name. Library scripts in `lib/` are only included by other scripts.
 pub fn embedded() -> Result<Vec<Script>, String> {
     let mut found = Vec::new();
     for dir in FILES.dirs().filter(|d| d.path().to_string_lossy() != "lib") {
@@ -111,7 +111,7 @@ pub fn embedded() -> Result<Vec<Script>, String> {
 }
 
 impl Script {
-    /// Parses a script. Errors name the line.
+    /// Parses a script. Errors contain the line number.
     pub fn parse(name: &str, text: &str) -> Result<Script, String> {
         let comment = |line: &str| line.strip_prefix('#').map(|t| t.trim().to_string());
         let title: Vec<String> = text.lines().map_while(comment).collect();
@@ -205,7 +205,7 @@ impl Script {
     }
 }
 
-/// Words of a line; `<...>` and quoted texts are not split.
+/// Splits a line into words. `<...>` and quoted texts are not split.
 fn words(line: &str) -> Result<Vec<&str>, String> {
     let (mut found, mut from, mut quoted, mut depth) = (Vec::new(), None, false, 0);
     for (at, c) in line.char_indices() {
@@ -223,7 +223,11 @@ fn words(line: &str) -> Result<Vec<&str>, String> {
     }
     found.extend(from.map(|from| &line[from..]));
     let comment = found.first().is_some_and(|w| w.starts_with('#'));
-    if (quoted || depth != 0) && !comment { Err("a quote or `<` is not closed".into()) } else { Ok(found) }
+    if (quoted || depth != 0) && !comment {
+        Err("a quote or `<` has no closing counterpart".into())
+    } else {
+        Ok(found)
+    }
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
@@ -236,7 +240,7 @@ fn duration(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Removes `as NAME` from the end.
+/// Removes `as NAME` from the end of the words.
 fn named<'a, 'b>(words: &'a [&'b str]) -> (&'a [&'b str], Option<String>) {
     match words {
         [rest @ .., "as", name] => (rest, Some(name.to_string())),
@@ -244,7 +248,7 @@ fn named<'a, 'b>(words: &'a [&'b str]) -> (&'a [&'b str], Option<String>) {
     }
 }
 
-/// Removes `WORD TIME` from the end.
+/// Removes `WORD TIME` from the end of the words.
 fn timed<'a, 'b>(words: &'a [&'b str], word: &str) -> Result<(&'a [&'b str], Option<Duration>), String> {
     match words {
         [rest @ .., w, time] if *w == word => Ok((rest, Some(duration(time)?))),

@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 /// Result of a test.
 #[derive(Clone, Debug)]
 pub enum Verdict {
-    /// All expectations were met.
+    /// All expectations of the script were met.
     Passed,
-    /// An expectation was not met.
+    /// An expectation of the script was not met.
     Failed(Failure),
-    /// The target lacks this feature, which the script needs.
+    /// The script was not run, because the target lacks this feature.
     Skipped(String),
 }
 
@@ -24,14 +24,14 @@ pub enum Verdict {
 pub struct Outcome {
     /// The test.
     pub script: Script,
-    /// Result.
+    /// Result of the test.
     pub verdict: Verdict,
-    /// Duration.
+    /// Duration of the test.
     pub took: Duration,
 }
 
-/// Runs all scripts, `jobs` at a time, and reports each as it ends. `lacks`: features that the target does
-/// not offer.
+/// Runs all scripts, `jobs` at a time, and reports each when it ends. `lacks` contains the features that the target
+/// does not have.
 pub fn play(
     scripts: &[Script],
     route: &Route,

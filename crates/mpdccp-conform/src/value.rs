@@ -1,21 +1,21 @@
-//! Values of scripts: numbers and bytes.
+//! The values in scripts: numbers and bytes.
 
 use std::fmt;
 
-/// Number of bytes that a report shows of a value, such as of a padded packet.
+/// Maximum number of bytes of a value that a report shows. A padded packet can have many more.
 const SHOWN: usize = 64;
 
-/// A number or bytes. The width of a number only matters when it is converted to bytes.
+/// A number, or bytes. The width of a number matters only when the number is converted to bytes.
 #[derive(Clone, Debug)]
 pub enum Value {
-    /// A number and its width in bytes; 0 if the script gave none.
+    /// A number and its width in bytes. The width is 0 if the script did not give one.
     Number(u64, usize),
     /// A byte string.
     Bytes(Vec<u8>),
 }
 
 impl Value {
-    /// As a number; bytes are in network order.
+    /// Converts the value to a number. Bytes are in network byte order.
     pub fn number(&self) -> Result<u64, String> {
         match self {
             Value::Number(n, _) => Ok(*n),
@@ -24,7 +24,7 @@ impl Value {
         }
     }
 
-    /// As bytes; `width` of them unless it is 0.
+    /// Converts the value to `width` bytes. 0 means any number of bytes.
     pub fn bytes(&self, width: usize) -> Result<Vec<u8>, String> {
         match self {
             Value::Number(_, 0) if width == 0 => {
@@ -43,7 +43,7 @@ impl Value {
         }
     }
 
-    /// Whether both are equal; a number without width equals bytes with its value.
+    /// Whether both values are equal. A number without a width equals bytes that represent its value.
     pub fn same(&self, other: &Value) -> bool {
         match (self, other) {
             (Value::Bytes(a), Value::Bytes(b)) => a == b,
@@ -68,7 +68,7 @@ impl fmt::Display for Value {
     }
 }
 
-/// Reads up to eight bytes in network order.
+/// Reads up to eight bytes in network byte order.
 pub(crate) fn read(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0, |n, b| n << 8 | u64::from(*b))
 }

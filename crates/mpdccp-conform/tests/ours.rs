@@ -1,4 +1,4 @@
-//! The whole suite against this project's stack, over loopback in UDP.
+//! Runs the whole suite against this project's stack, in UDP over loopback.
 
 #[path = "../examples/responder.rs"]
 mod responder;
@@ -17,7 +17,7 @@ fn the_whole_suite() {
     scripts.retain(|script| script.name.contains(&only));
     let differ = "handshake/initial-numbers-differ";
     if dccp_wire::Seq::initial(0) != dccp_wire::Seq::new(0) {
-        println!("SKIPPED {differ}: the feature near-wrap leaves 64 numbers");
+        println!("SKIPPED {differ}: with the feature near-wrap only 64 initial numbers are possible");
         scripts.retain(|script| script.name != differ);
     }
     let listener = Listener::bind("127.0.0.1:0", responder::options(2)).unwrap();
