@@ -17,7 +17,7 @@ class Options(TypedDict, total=False):
     """Keyword arguments of connect(), Connector and Listener. Times are seconds."""
 
     ccid: int
-    """Congestion control for data that this end sends: 2 is like TCP, 3 and 4 are TFRC, 5 is BBR (the default), 7 is CUBIC."""
+    """Congestion control for data that this end sends: 2 like TCP, 3 and 4 TFRC, 5 BBR (the default), 7 CUBIC."""
     service: str | Sequence[str]
     """Service Code, such as "SC:chat". A listener may accept several."""
     paths: Iterable[Path | str]
@@ -47,7 +47,7 @@ class Options(TypedDict, total=False):
     ]
     """Chooses the path of each packet; "auto" by default. docs/schedulers.md compares them."""
     reordering: Literal["adaptive", "active-fixed", "equalised", "passive"]
-    """Reordering of datagrams from several paths: "adaptive" by default; "passive" delivers them in the order of arrival."""
+    """Reordering of datagrams from several paths: "adaptive" by default; "passive" keeps the order of arrival."""
     queue: int
     """Maximum number of datagrams that wait to be sent; 16 by default."""
     queue_time: float

@@ -126,7 +126,7 @@ class _Waiting:
 
 
 class Connection(_Waiting):
-    """A connection. `native` is its blocking object, which has stats(), set_ccid() and all other calls that do not wait."""
+    """A connection. `native` is its blocking object, with stats(), set_ccid() and all other calls that do not wait."""
 
     def __init__(self, native: _mpdccp.Connection) -> None:
         self.native = native

@@ -31,7 +31,7 @@ pub(crate) struct Args {
     /// Write all encapsulated packets to this pcap file; overrides `capture` of the configuration.
     #[arg(long, value_name = "FILE")]
     pcap: Option<PathBuf>,
-    /// Format of the log; in the systemd journal it has no times.
+    /// Format of the log. In the systemd journal, lines have no times, because the journal adds them.
     #[arg(long, value_enum, default_value_t)]
     log_format: LogFormat,
     /// Also log debug messages.

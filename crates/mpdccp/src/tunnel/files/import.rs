@@ -117,7 +117,7 @@ fn prefix(key: &str, text: &str) -> Result<IpNet, String> {
         .map_err(|_| format!("{key}: `{text}` is not an address or prefix such as 10.0.0.2/24"))
 }
 
-/// Converts the section [Interface]. `reached`: networks that a client reaches through the tunnel.
+/// Converts the section `[Interface]`. `reached`: networks that a client reaches through the tunnel.
 fn of_interface(
     interface: &Section,
     everything: bool,
@@ -165,7 +165,7 @@ fn of_interface(
     Ok(())
 }
 
-/// Converts a section [Peer]. `lines`: the lines of a client.
+/// Converts a section `[Peer]`. `lines`: the lines of a client.
 fn of_peer(
     peer: &Section,
     number: usize,
