@@ -200,7 +200,7 @@ impl Joined {
             csum_offset: offset as u16,
         };
         let told = told.encode(device);
-        debug_assert!(told.is_ok(), "it has room for the header");
+        debug_assert!(told.is_ok(), "the buffer has room for the header");
         header
     }
 }

@@ -191,7 +191,7 @@ fn unlike_neighbours_stay_apart() {
             assert_eq!(written(&build_all(&[first.clone(), second]), true).1, 2, "{what}, {v6} {tcp}");
         };
         apart("a larger packet", Spec { size: 1_001, ..first.clone() });
-        apart("another time to live", Spec { ttl: 63, ..first.clone() });
+        apart("another TTL", Spec { ttl: 63, ..first.clone() });
         apart("a wrong checksum", Spec { damaged: true, ..first.clone() });
         apart("no payload", Spec { size: 0, ..first.clone() });
         let behind_damaged = [Spec { damaged: true, ..first.clone() }, first.clone()];

@@ -294,7 +294,7 @@ fn a_used_up_quota_makes_a_path_standby_until_the_month_is_over() {
         world.send(0, inner(SERVERS[0]), 1_000);
     }
     world.run(SECOND);
-    assert!(world.hosts[0].sockets[&a].bytes < carried + 10_000, "the other path carries them");
+    assert!(world.hosts[0].sockets[&a].bytes < carried + 10_000, "the other path carries the packets");
     // The volume is saved regularly, so a crash does not reset it.
     world.run(Duration::from_secs(61));
     world.send(0, inner(SERVERS[0]), 100);
@@ -349,7 +349,7 @@ fn rates_of_peers_and_paths_are_kept_to_as_soon_as_the_file_says_them() {
     world.reload(server, &of_peer("name = \"c0\"\nrate = \"1M\""));
     let carried = delivered(&mut world, server, 0);
     assert!(kept.contains(&carried), "{carried} to the peer");
-    assert!(delivered(&mut world, server, 1) > 1_800, "another peer");
+    assert!(delivered(&mut world, server, 1) > 1_800, "another peer is not limited");
     world.reload(server, &of_peer("name = \"c0\"\nreceive_rate = \"1M\""));
     let carried = delivered(&mut world, 0, server);
     assert!(kept.contains(&carried), "{carried} from the peer");
@@ -427,7 +427,7 @@ fn addresses_that_the_file_gives_a_peer_are_nobody_elses_lease() {
     world.hosts[0].restart(now);
     world.hosts[1].restart(now);
     world.run(Duration::from_secs(20));
-    assert_eq!(own(&world, 1), [first], "a peer with a single address in the file gets that one");
+    assert_eq!(own(&world, 1), [first], "a peer with a single address in the file gets that address");
     assert!(own(&world, 0).len() == 1 && own(&world, 0) != [first], "{:?}", own(&world, 0));
 }
 

@@ -212,7 +212,7 @@ fn a_host_that_resets_its_handshake_ends_the_connection_at_the_far_end() {
     world.syn(0, 0, SERVER, 1_000);
     let far = world.connecting(SERVER);
     world.says(SERVER, Event::Connected(far));
-    let [Told::Accept { flow, .. }] = world.told(0)[..] else { panic!("no SYN was let in") };
+    let [Told::Accept { flow, .. }] = world.told(0)[..] else { panic!("no SYN was accepted") };
     world.told(SERVER);
     let mut packet = Vec::new();
     let builder = PacketBuilder::ipv4(inner(0).octets(), inner(SERVER).octets(), 64);
@@ -266,7 +266,7 @@ fn connections_that_this_end_cannot_accept_travel_as_packets() {
     world.syn(0, 0, SERVER, 1_000);
     let far = world.connecting(SERVER);
     world.says(SERVER, Event::Connected(far));
-    let [Told::Accept { flow, .. }] = world.told(0)[..] else { panic!("no SYN was let in") };
+    let [Told::Accept { flow, .. }] = world.told(0)[..] else { panic!("no SYN was accepted") };
     world.told(SERVER);
     world.says(0, Event::Failed(flow, false));
     assert_eq!(world.told(SERVER), [Told::Reset(far)]);

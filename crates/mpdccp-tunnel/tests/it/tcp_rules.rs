@@ -161,7 +161,7 @@ fn the_packets_of_a_connection_have_its_dscp() {
     world.syn_marked(0, (0, SERVER), 1_000, 46 << 2);
     let far = world.connecting(SERVER);
     world.says(SERVER, Event::Connected(far));
-    let [Told::Accept { flow: near, .. }] = world.told(0)[..] else { panic!("no SYN was let in") };
+    let [Told::Accept { flow: near, .. }] = world.told(0)[..] else { panic!("no SYN was accepted") };
     world.says(0, Event::Connected(near));
     for (host, flow) in [(0, near), (SERVER, far)] {
         world.marks.clear();
@@ -365,7 +365,9 @@ fn two_clients_reach_each_other_through_the_servers_two_connections() {
     let mut world = world(STREAMS, STREAMS);
     world.syn(0, 0, 1, 1_000);
     // The kernel of the server routes the SYN of its connection back into the interface.
-    let Told::Connect { flow: first, request } = world.told(SERVER).remove(0) else { panic!("not asked") };
+    let Told::Connect { flow: first, request } = world.told(SERVER).remove(0) else {
+        panic!("the host was not told to connect")
+    };
     world.syn(SERVER, 0, 1, request.tuple.from.port());
     let second = world.connecting(1);
     world.says(1, Event::Connected(second));

@@ -215,7 +215,11 @@ mod tests {
             panic!("{}", String::from_utf8_lossy(&hello))
         };
         assert_eq!(read, test);
-        assert_eq!(read.load().time, Some(Duration::from_secs(11)), "counted after what is left out");
+        assert_eq!(
+            read.load().time,
+            Some(Duration::from_secs(11)),
+            "the omitted time is added to the duration"
+        );
         for end in 8..hello.len() {
             assert!(matches!(Control::read(&hello[..end]), Some(Err(_))), "cut off at {end}");
         }

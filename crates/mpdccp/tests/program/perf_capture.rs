@@ -187,7 +187,7 @@ fn a_session_over_udp() {
     let directory = tempfile::tempdir().unwrap();
     let (file, port) = capture(&Place::host(), "udp", directory.path());
     let frames = frames(&file, "dccpudp", &["-d", &format!("udp.port=={port},dccpudp")]);
-    assert!(frames.iter().all(|frame| frame.texts("type").len() == 1), "all of it is DCCP");
+    assert!(frames.iter().all(|frame| frame.texts("type").len() == 1), "every frame is DCCP");
     check_session(&frames);
 }
 

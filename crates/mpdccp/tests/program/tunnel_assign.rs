@@ -80,7 +80,7 @@ fn a_client_gets_addresses_routes_and_mtu_and_keeps_them() {
     // Changes the pool at run time.
     reload(&bed, "10.71.0.0/28", "10.71.0.64/28");
     wait_for("another address", || addresses(&bed)[0] == "10.71.0.64/24");
-    wait_for("an echo with it", || ping(&bed, SERVER[0]));
+    wait_for("an echo with the new address", || ping(&bed, SERVER[0]));
     let routes = shown(&bed, "route show");
     assert!(routes.contains("10.72.3.0/24") && routes.contains("10.71.0.0/24"), "{routes}");
     assert!(!shown(&bed, "address show").contains("10.71.0.2/"), "the old address is gone");
@@ -116,7 +116,7 @@ fn both_ends_report_an_impossible_assignment() {
     let name = "name = \"client\"";
     reload(&bed, name, &format!("{name}\nallowed_ips = [\"10.71.0.77/32\"]"));
     reload(&bed, "10.71.0.8/31", "10.71.0.64/26");
-    wait_for("its own address", || addresses(&bed)[0] == "10.71.0.77/24");
+    wait_for("the address from the server's file", || addresses(&bed)[0] == "10.71.0.77/24");
     reload(&bed, "assign =", "#");
     no_address(&bed, "assigns no addresses");
 }

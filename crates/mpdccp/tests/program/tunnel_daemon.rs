@@ -150,12 +150,14 @@ fn two_clients_with_one_key_are_told_of() {
     std::fs::write(bed.path("d.toml"), other.replace("/dc.sock", "/d.sock")).unwrap();
     bed.start("d");
     let told = "4 sessions in a row";
-    wait_for("the clients say so", || ["c", "d"].iter().all(|end| bed.log(end).contains(told)));
-    wait_for("the server says so", || bed.log("s").contains("check that only one client has this key"));
+    wait_for("the warnings of both clients", || ["c", "d"].iter().all(|end| bed.log(end).contains(told)));
+    wait_for("the warning of the server", || {
+        bed.log("s").contains("check that only one client has this key")
+    });
     // A single client has a stable session.
     bed.signal("d", rustix::process::Signal::INT);
-    wait_for("the other one is gone", || !bed.path("d.sock").exists());
-    wait_for("the first one has the tunnel again", || ping(&bed));
+    wait_for("the second client has ended", || !bed.path("d.sock").exists());
+    wait_for("the first client has a session again", || ping(&bed));
     bed.down();
 }
 
@@ -166,7 +168,7 @@ fn handshakes_go_on_from_the_last_one() {
     let file = bed.path("state/tunC.handshake.json");
     let known = || std::fs::read_to_string(&file).ok().and_then(|text| text.trim().parse::<u64>().ok());
     bed.up("");
-    wait_for("the time is written down", || known().is_some());
+    wait_for("the file with the time", || known().is_some());
     let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs();
     assert!((now - 3_600..=now + 1).contains(&known().unwrap()), "{:?}", known());
     // The last handshake seems to be a day ahead, so the clock is a day behind.

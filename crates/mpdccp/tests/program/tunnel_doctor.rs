@@ -180,7 +180,7 @@ fn a_healthy_setup_has_no_findings_with_and_without_a_running_tunnel() {
         "the tunnel does not run",
         "dsl: reaches 203.0.113.1:6511 through dsl",
         "through a NAT that shows 203.0.113.2 instead of 192.168.10.2",
-        "packets up to 1500 bytes up and 1500 down; up ",
+        "largest packets 1500 bytes up and 1500 down; up ",
         "lte: no load test, because it has a quota; --load-metered runs it",
     ] {
         assert!(text.contains(words), "{words}\n{text}");
@@ -354,7 +354,7 @@ fn a_clock_that_is_off_by_a_day_is_found() {
     let output = doctor(&world, -86_400);
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(found(&output).contains(&("clock".to_owned(), String::new())), "{text}");
-    assert!(text.contains("24.0 hours behind the files that this host wrote"), "{text}");
+    assert!(text.contains("24.0 hours behind the times of files that this host wrote"), "{text}");
     world.up("s");
     for (shift, words) in
         [(-86_400, "24.0 hours behind the server's"), (86_400, "24.0 hours ahead of the server's")]

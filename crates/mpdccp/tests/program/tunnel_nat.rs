@@ -156,7 +156,7 @@ fn roam(shards: u8) {
     let receiver = std::thread::spawn(move || receive(&sink, &to, &end));
     let streams = [0, 1].map(|client| Stream::start(&world, client));
     let count = |n: usize| arrived.lock().unwrap().numbers[n].len();
-    wait_for("both transfer", || count(0) > 500 && count(1) > 500);
+    wait_for("datagrams from both clients", || count(0) > 500 && count(1) > 500);
 
     // The first client gets another address in the LAN, and therefore another port at the NAT.
     let before = remote(0);

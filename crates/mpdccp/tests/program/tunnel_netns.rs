@@ -51,7 +51,7 @@ fn a_black_hole_for_large_packets_is_found() {
     let mtu = bed.status("c")["mtu"].as_u64().unwrap();
     run("ip", &format!("-n {} link set p0 mtu 1400", bed.space[1]));
     let large = format!("ping -c 1 -W 1 -M do -s {} {}", mtu - 28, SERVER[0]);
-    wait_for("path one is found to carry less", || {
+    wait_for("the smaller MTU of path one", || {
         bed.at_client(&large);
         let mtu = bed.client_path("one")["mtu"].as_u64().unwrap();
         // The link accepts four more bytes for a VLAN tag.
@@ -77,7 +77,10 @@ fn traffic_survives_a_path_and_uses_it_again() {
 
     let stream = Stream::start(&bed);
     stream.more(500);
-    assert!(bed.client_path("one")["sent_packets"].as_u64() > Some(400), "the preferred path carries all");
+    assert!(
+        bed.client_path("one")["sent_packets"].as_u64() > Some(400),
+        "the preferred path carries all datagrams"
+    );
     let c = bed.space[0].clone();
     run("ip", &format!("-n {c} link set p0 down"));
     wait_for("path one leaves", || bed.client_path("one")["state"] != "up");
@@ -166,7 +169,7 @@ fn paths_wait_for_what_is_missing() {
     // The cable is pulled at the other end. The interface loses its carrier, and the log says so.
     run("ip", &format!("-n {s} link set p0 down"));
     wait_for("path one leaves", || bed.client_path("one")["state"] != "up");
-    wait_for("the log says why", || bed.log("c").contains("p0 has no carrier"));
+    wait_for("the log line with the reason", || bed.log("c").contains("p0 has no carrier"));
     bed.down();
 }
 
@@ -197,7 +200,7 @@ fn interfaces_that_appear_join_by_a_pattern() {
     };
     let added = bed.tunnel("c", &["path", "add", "stick", "--interface", "stick*", "--remote", REMOTE[0]]);
     assert!(added.status.success(), "{}", String::from_utf8_lossy(&added.stderr));
-    wait_for("the path to report that it waits", || {
+    wait_for("the path reports that it waits", || {
         stick()["why"].as_str().is_some_and(|why| why.contains("no interface `stick*`"))
     });
     plug(0);
@@ -275,7 +278,7 @@ fn records_travel_without_udp_too() {
     stream.more(300);
     let (sent, received) = stream.finish();
     assert!(sent - received < 50, "{received} of {sent}");
-    wait_for("the server follows", || bed.log("s").contains(&format!("moved to {moved}")));
+    wait_for("the server follows the client", || bed.log("s").contains(&format!("moved to {moved}")));
     for end in ["c", "s"] {
         let status = bed.status(end);
         assert!(status["channels"]["forged"].is_null(), "{}", status["channels"]);
@@ -311,10 +314,10 @@ fn paths_come_and_go_by_command() {
         paths.iter().filter(|path| path["name"] == "again").count()
     };
     assert_eq!(named(), 1, "{}", bed.status("c")["peers"][0]["paths"]);
-    wait_for("it is up again", || bed.client_path("again")["state"] == "up");
+    wait_for("the path that was added again is up", || bed.client_path("again")["state"] == "up");
     assert_eq!(named(), 1);
     ok(&["path", "prio", "again", "2"]);
-    wait_for("its priority", || bed.client_path("again")["priority"] == 2);
+    wait_for("the new priority of the path", || bed.client_path("again")["priority"] == 2);
     pings(&bed);
     for (args, words) in [
         (&["path", "del", "nine"][..], "again"),
@@ -352,13 +355,15 @@ fn advertised_addresses_are_joined() {
     bed.launch("");
     wait_for("the address is joined", || bed.client_path("one@192.168.71.3")["state"] == "up");
     assert!(bed.client_path("two@192.168.71.3").is_null(), "IPv6");
-    wait_for("the other one is given up", || bed.log("c").contains("cannot connect path one@192.168.71.4"));
+    wait_for("the client gives up the other address", || {
+        bed.log("c").contains("cannot connect path one@192.168.71.4")
+    });
     // Only the path to the advertised address is left.
     for change in ["route add 192.168.71.1/32 dev p0", "addr del 192.168.71.2/24 dev p0", "link set p1 down"]
     {
         assert!(run("ip", &format!("-n {s} {change}")).status.success(), "{change}");
     }
-    wait_for("the others leave", || {
+    wait_for("the other paths are down", || {
         bed.at_client(&format!("ping -c 1 -W 1 {}", SERVER[0]));
         ["one", "two"].iter().all(|name| bed.client_path(name)["state"] != "up")
     });
@@ -406,7 +411,7 @@ fn garbage_and_strangers_are_counted_and_change_nothing() {
         let sockets = status["sockets"].as_array().unwrap();
         sum(&status["endpoint"]) + sockets.iter().map(|socket| sum(&socket["drops"])).sum::<u64>()
     };
-    wait_for("all of them are counted", || counted() == 200);
+    wait_for("all dropped packets are counted", || counted() == 200);
     // This inner source address does not belong to the client.
     run("ip", &format!("-n {} addr add 10.71.0.99/32 dev tunC", bed.space[0]));
     socket(&bed.space[0], "10.71.0.99:0").send_to(b"not mine", format!("{}:7000", SERVER[0])).unwrap();
@@ -496,7 +501,7 @@ fn an_encrypted_tunnel_is_closed_to_others_and_follows_its_peer() {
     run("ip", &format!("-n {} addr add 192.168.71.77/24 dev p0", bed.space[0]));
     let seen = || bed.status("s")["peers"][0]["paths"].to_string();
     wait_for("the server sees the new address", || seen().contains("192.168.71.77:"));
-    wait_for("the path works there", || bed.client_path("one")["state"] == "up");
+    wait_for("the path is up at the new address", || bed.client_path("one")["state"] == "up");
     pings(&bed);
     bed.down();
 }

@@ -145,7 +145,7 @@ fn two_sites_without_translation() {
         };
         let client = inside(&office.space(from), connect);
         let (_, seen) = listener.accept().unwrap();
-        assert_eq!(seen.ip().to_string(), source, "as it is");
+        assert_eq!(seen.ip().to_string(), source, "the source address is not translated");
         drop(client);
     }
     // Only traffic between the two LANs uses the tunnel.

@@ -55,7 +55,7 @@ fn two_clients(of_server: &str) -> Option<Bed> {
     bed.start("c2");
     run("ip", &format!("-n {} route add 10.71.0.1/32 dev tunD src {SECOND} table 7", bed.space[0]));
     run("ip", &format!("-n {} rule add from {SECOND} table 7", bed.space[0]));
-    wait_for("all paths of both", || {
+    wait_for("all paths of both clients", || {
         let status = bed.status("s");
         (0..2).all(|n| up(&status["peers"][n]) == 2)
     });
@@ -164,13 +164,13 @@ fn reload_and_drain_reach_all_shards() {
         "{words}{}",
         String::from_utf8_lossy(&output.stderr)
     );
-    wait_for("the removed one's session is gone", || sessions(&bed) == [0, 1]);
+    wait_for("the session of the removed peer has ended", || sessions(&bed) == [0, 1]);
     let status = bed.status("s");
     assert_eq!(
         (&status["peers"][0]["name"], &status["peers"][1]["name"]),
         (&"client".into(), &"third".into())
     );
-    assert_eq!(up(&status["peers"][0]), 2, "the other does not notice");
+    assert_eq!(up(&status["peers"][0]), 2, "the other client keeps its paths");
     // The new peer connects with the configuration of the second client, but its own key.
     let text = std::fs::read_to_string(bed.path("c2.toml")).unwrap();
     let [before, after] = [3, 4].map(|n| PrivateKey::from_random([n; 32]).to_base64().to_string());
@@ -178,7 +178,7 @@ fn reload_and_drain_reach_all_shards() {
     let text = text.replace("c2.sock", "c3.sock");
     std::fs::write(bed.path("c3.toml"), text).unwrap();
     bed.start("c3");
-    wait_for("the third", || sessions(&bed) == [1, 1]);
+    wait_for("the session of the third client", || sessions(&bed) == [1, 1]);
     let metrics = run("ip", &format!("netns exec {} curl -s http://127.0.0.1:9586/metrics", bed.space[1]));
     let metrics = String::from_utf8_lossy(&metrics.stdout).into_owned();
     assert!(metrics.is_empty() || metrics.contains("mpdccp_shard_sessions{shard=\"1\"} 1.0"), "{metrics}");
@@ -204,7 +204,7 @@ fn addresses_are_given_once_whichever_shard_is_asked() {
         ("c", of_client, "addresses = \"auto\"".into()),
     ];
     bed.launch("");
-    wait_for("an address by way of the first shard", || bed.status("c")["addresses"][0] == "10.71.0.2/24");
+    wait_for("an address from the first shard", || bed.status("c")["addresses"][0] == "10.71.0.2/24");
     wait_for("an echo", || bed.at_client(&format!("ping -c 1 -W 1 {}", SERVER[0])).status.success());
     assert_eq!(bed.status("s")["peers"][1]["leased"][0], "10.71.0.2");
     bed.down();

@@ -179,7 +179,7 @@ fn strangers_get_no_more_than_their_share() {
     };
     wait_for("the number per source is limited", || drops("tls_refused_source") > 0);
     wait_for("the count of failed handshakes", || drops("tls_handshake_failed") > 0);
-    wait_for("silent connections to time out", || drops("tls_timed_out") > 10);
+    wait_for("silent connections time out", || drops("tls_timed_out") > 10);
     assert!(all_up(&bed) && ping(&bed));
     drop(many);
     bed.down();

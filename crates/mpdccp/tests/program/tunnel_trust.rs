@@ -73,7 +73,7 @@ fn forged_icmp_does_not_shrink_a_path_before_or_after_it_opens() {
     // Flush the first entry: while the kernel remembers it, it ignores a second message.
     for (space, to) in [(0, REMOTE[0]), (1, LOCAL[0])] {
         run("ip", &format!("-n {} route flush cache", bed.space[space]));
-        wait_for("the route cache to forget the MTU", || {
+        wait_for("the route cache without the MTU", || {
             let route = run("ip", &format!("-n {} route get {to}", bed.space[space]));
             !String::from_utf8_lossy(&route.stdout).contains("mtu 552")
         });

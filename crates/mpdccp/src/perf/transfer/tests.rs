@@ -280,6 +280,6 @@ fn invalid_control_datagrams_and_echoes_beyond_the_queue_are_dropped() {
         assert_eq!((server.meter.malformed, server.meter.total.messages), (1, 0));
         let message = message::write(0, 1200, ClockId::here(), at(0));
         server.on_message(core, at(0), SESSION, (0, &Limits::default()), message);
-        assert_eq!(server.usage().bytes, 1200, "received, not sent back");
+        assert_eq!(server.usage().bytes, 1200, "the message was received but not echoed");
     });
 }

@@ -162,7 +162,7 @@ pub(crate) fn of_clock(plan: &Plan<'_>, lines: &[Line], files: &[PathBuf]) -> Op
         Finding::fault(
             "clock",
             format!(
-                "this host's clock is {:.1} hours behind the files that this host wrote",
+                "this host's clock is {:.1} hours behind the times of files that this host wrote",
                 behind.as_secs_f64() / 3_600.0
             ),
             "Set the clock, and enable time synchronisation (`timedatectl set-ntp true`)",

@@ -95,7 +95,7 @@ impl Line {
             _ => {}
         }
         if let Some(Sizes { up, down, .. }) = self.sizes {
-            words += &format!(", packets up to {up} bytes up and {down} down");
+            words += &format!(", largest packets {up} bytes up and {down} down");
         }
         if let Some(load) = &self.load_up {
             words += &format!("; up {}", judge::words(load));

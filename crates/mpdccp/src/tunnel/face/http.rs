@@ -151,7 +151,7 @@ mod tests {
         for wrong in ["example.org", "example.org:9587", "127.0.0.1.example.org:9587", "a1"] {
             assert!(!host(wrong), "{wrong}");
         }
-        assert!(is_address("GET / HTTP/1.0\r\n\r\n"), "no browser");
+        assert!(is_address("GET / HTTP/1.0\r\n\r\n"), "a browser always sends a Host header");
     }
 
     /// Idle connections do not shut out others, regardless of their number.

@@ -56,7 +56,7 @@ fn unopened(e: &std::io::Error, encapsulation: Encapsulation, bind: &Bind) -> Un
         let what = match e.kind() {
             ErrorKind::InvalidInput if encapsulation.has_tls() => e.to_string(),
             ErrorKind::AddrInUse if encapsulation == Encapsulation::Tls => format!(
-                "TCP port {port} on {ip} is in use already, perhaps by a web server (`ss -tlnp` shows by whom); set `tls_port`"
+                "TCP port {port} on {ip} is in use already, perhaps by a web server (`ss -tlnp` shows the process); set `tls_port`"
             ),
             ErrorKind::PermissionDenied if encapsulation == Encapsulation::Tls => format!(
                 "TCP port {port} needs CAP_NET_BIND_SERVICE: run as root, or set `tls_port` to 1024 or more"

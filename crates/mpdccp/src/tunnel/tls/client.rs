@@ -157,7 +157,7 @@ impl TlsClient {
             if let (Ok(from), Ok(source)) = (from, self.udp.source(self.tcp()))
                 && from != source.to_canonical()
             {
-                self.fail(now, "this host has another address now", "tls_moved");
+                self.fail(now, "this host now has another address", "tls_moved");
                 self.retry_at = now;
             }
         }

@@ -124,7 +124,7 @@ pub(crate) fn bed() -> Option<Bed> {
 pub(crate) fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
     let since = Instant::now();
     while !done() {
-        assert!(since.elapsed() < Duration::from_secs(60), "timed out waiting for {what}");
+        assert!(since.elapsed() < Duration::from_secs(60), "timed out after 60 s; expected: {what}");
         std::thread::sleep(Duration::from_millis(20));
     }
 }
