@@ -226,7 +226,7 @@ impl Security {
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum JoinAdvertised {
-    /// No path joins.
+    /// No path joins advertised addresses.
     #[default]
     No,
     /// Every path of the file joins each address.

@@ -68,7 +68,7 @@ pub(super) struct ClientFlags {
     /// The server sends, the client receives.
     #[arg(short = 'R', long, conflicts_with_all = ["bidir", "echo"])]
     pub(super) reverse: bool,
-    /// Both send.
+    /// Both ends send.
     #[arg(long, conflicts_with = "echo")]
     pub(super) bidir: bool,
     /// The server returns each message. The client measures round trips and each direction's delay variation, without a

@@ -219,7 +219,7 @@ pub(crate) mod tests {
         assert_eq!(ended(&mut watch, 21.5, &[(1, 1, false), (2, 0, false)]), [2]);
         assert_eq!(ended(&mut watch, 30.0, &[(1, 1, false), (2, 0, true)]), NONE);
         assert_eq!(ended(&mut watch, 30.5, &[(1, 1, false)]), [1]);
-        // No connection is open again.
+        // Again, no connection is open.
         assert_eq!(watch.idle(second(40.0)), None);
         assert_eq!(watch.idle(second(40.5)), Some(Duration::from_secs(10)));
     }

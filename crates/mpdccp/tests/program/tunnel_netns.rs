@@ -1,4 +1,4 @@
-//! The tunnel end to end, between two network namespaces.
+//! Tests of the whole tunnel between two network namespaces.
 
 use crate::common::stream::Stream;
 use crate::common::{Bed, CLIENT, LOCAL, REMOTE, SERVER, bed, run, socket, udp_payloads, wait_for};
@@ -478,7 +478,7 @@ fn an_encrypted_tunnel_is_closed_to_others_and_follows_its_peer() {
         .send_to(word.as_bytes(), format!("{}:7", SERVER[0]))
         .unwrap();
     pings(&bed);
-    // This replays everything that the client sent from another address. No packet is answered.
+    // From another address, this replays everything that the client has sent. No packet is answered.
     run("ip", &format!("-n {} addr add 192.168.71.66/24 dev p0", bed.space[0]));
     let stranger = socket(&bed.space[0], "192.168.71.66:0");
     stranger.set_read_timeout(Some(std::time::Duration::from_millis(300))).unwrap();
