@@ -427,8 +427,7 @@ impl Flows {
         }
     }
 
-    /// A session has ended. Its flows are reset, because they cannot be finished. Hosts whose SYN is held retransmit
-    /// it.
+    /// A session has ended. Its flows are reset instead of finished. Hosts whose SYN is held retransmit it.
     pub(crate) fn on_session_end(&mut self, cx: &mut Cx<'_>, routes: &Routes<'_>, session: SessionId) {
         self.unwanted.retain(|other| *other != session);
         self.dead.on_session_end(session);

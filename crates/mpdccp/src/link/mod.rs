@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 const INTERVAL: Duration = Duration::from_secs(1);
-/// Number of reports that may wait for a slow reader; `print` skips later ones.
+/// Number of reports that may wait for a slow reader; further reports are skipped.
 const BACKLOG: usize = 16;
 
 /// A report on both directions over one interval.

@@ -164,7 +164,7 @@ fn bypassing_traffic_leaves_as_without_the_tunnel() {
     bed.again("c");
     open(&bed);
     assert_eq!(rules(), 7, "no rule exists twice");
-    // Without `default_route`, the next tunnel removes the leftovers.
+    // A tunnel without `bypass` and `default_route` in its file removes the leftovers.
     bed.kill_helper("c");
     let file = bed.path("c.toml");
     let text = std::fs::read_to_string(&file).unwrap();

@@ -57,7 +57,7 @@ fn a_service_manager_is_told() {
 #[test]
 fn every_shard_answers_the_watchdog() {
     let Some((mut bed, heard)) = managed("400000", "shards = 3") else { return };
-    // The client gets no messages of this service manager.
+    // Only the server may notify the service manager, so end the client.
     bed.launch("");
     bed.signal("c", rustix::process::Signal::KILL);
     for name in ["shard 2", "shard 1", "mpdccp"] {
