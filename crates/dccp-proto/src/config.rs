@@ -34,7 +34,8 @@ pub struct Experiment {
 pub struct Config {
     /// Service Code (RFC 4340 section 8.1.2); both ends must agree.
     pub service_code: u32,
-    /// Other codes that a server accepts; [`Connection::service_code`](crate::Connection::service_code)
+    /// Other Service Codes that a server accepts. [`Connection::service_code`](crate::Connection::service_code) returns
+    /// the one in use.
     /// returns the one in use.
     pub also_services: Vec<u32>,
     /// Accept data on Request or Response (RFC 4340 section 8.1.3).
@@ -45,7 +46,7 @@ pub struct Config {
     pub rx_ccids: Vec<u8>,
     /// Negotiate Multipath Capable version 0 (RFC 9897 section 3.1).
     pub multipath: bool,
-    /// As server, send one Ack on entering OPEN (RFC 9897 section 3.3).
+    /// As a server, send one Ack on entering OPEN (RFC 9897 section 3.3).
     pub ack_on_open: bool,
     /// Initial Sequence Window, 32 ..= 2^46-1 (RFC 4340 section 7.5.1). It grows with the congestion window.
     pub seq_window: u64,

@@ -17,7 +17,7 @@ impl Connection {
     pub fn client(cfg: Config, now: Time, route: Route, ports: Ports, seed: [u8; 32]) -> Connection {
         let mut connection = Connection::new(cfg, now, route, ports, seed, false);
         connection.outbox.control = Some(Control::Request);
-        // RFC 4340 section 8.1.1: first retransmission after a second, backing off to 64 s.
+        // RFC 4340 section 8.1.1: the first retransmission is after a second, and the interval doubles up to 64 s.
         connection.timers.retransmit = Some(Backoff::new(now, Duration::from_secs(1)));
         connection
     }
@@ -38,7 +38,7 @@ impl Connection {
         }
         let mut cfg = cfg;
         let asked = header.service_code.unwrap_or(INVALID_SERVICE_CODE);
-        // RFC 4340 section 8.1.2.
+        // RFC 4340 section 8.1.2: the Service Code must be valid and configured.
         if asked == INVALID_SERVICE_CODE || asked != cfg.service_code && !cfg.also_services.contains(&asked) {
             return Err(refused(ResetCode::BadServiceCode));
         }

@@ -312,7 +312,7 @@ impl Connection {
         if data && self.cfg.ecn && self.ecn.on_data(ecn) {
             self.features.change(feature::ECN_INCAPABLE, Side::Local, &[1], false);
         }
-        // RFC 4340 section 11.6: valid on any packet.
+        // RFC 4340 section 11.6: Slow Receiver is valid on any packet.
         if seen.slow_receiver {
             halves.tx.on_slow_receiver(now, 0);
         }

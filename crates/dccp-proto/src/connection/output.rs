@@ -321,7 +321,7 @@ impl Connection {
             service_code: ptype.has_service_code().then_some(self.cfg.service_code),
             reset,
         };
-        // RFC 4340 section 12: acknowledgements are also ECN-capable. RFC 8311 section 5: no nonce.
+        // RFC 4340 section 12: acknowledgements are also ECN-capable. RFC 8311 section 5: the nonce is not used.
         let ecn = match &self.halves {
             _ if !self.negotiated.ect || self.ecn.failed() => Ecn::NotEct,
             Some(halves) if data => halves.tx.ecn(),

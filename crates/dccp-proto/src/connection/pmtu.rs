@@ -198,7 +198,7 @@ impl Pmtu {
     /// Packets of this size do not arrive, but others do.
     fn on_too_big(&mut self, now: Time, size: u16) {
         self.too_big = size;
-        // RFC 8899 section 4.3: a black hole.
+        // RFC 8899 section 4.3: the path has a black hole for the current size.
         if size <= self.mtu {
             self.mtu = size.min(BASE);
         }

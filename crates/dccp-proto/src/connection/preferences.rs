@@ -53,7 +53,7 @@ pub(super) fn negotiator(cfg: &Config, is_server: bool) -> Negotiator {
     n.add(feature::ECN_INCAPABLE, Local, if cfg.ecn { &[0, 1] } else { &[1] });
     n.add(feature::ECN_INCAPABLE, Remote, &[0, 1]);
     if !cfg.ecn {
-        // RFC 4340 section 12.1.
+        // RFC 4340 section 12.1: the request is mandatory.
         n.change(feature::ECN_INCAPABLE, Local, &[1], true);
     }
 
@@ -98,7 +98,7 @@ pub(super) fn negotiator(cfg: &Config, is_server: bool) -> Negotiator {
         n.change(feature::CHECK_DATA_CHECKSUM, Remote, &[1, 0], false);
     }
 
-    // Only for CCIDs 3 and 4. The feature is located at the data receiver.
+    // Used only by CCIDs 3 and 4. The feature is located at the data receiver.
     let tfrc = |ccids: &[u64]| ccids.iter().any(|c| u8::try_from(*c).is_ok_and(ccid::is_tfrc));
     for (side, ccids) in [(Local, &rx), (Remote, &tx)] {
         if tfrc(ccids) {

@@ -47,7 +47,7 @@ impl Spec {
         match number {
             feature::CCID => sp(2, true),
             feature::ALLOW_SHORT_SEQNOS => sp(0, true),
-            // RFC 4340 section 7.5.2: Wmin and Wmax.
+            // RFC 4340 section 7.5.2: the limits Wmin and Wmax.
             feature::SEQUENCE_WINDOW => nn(6, (32, (1 << 46) - 1), 100, true),
             // RFC 4340 section 11.3 gives a ratio of zero a meaning, although section 6.6.8 calls zero invalid. Linux
             // sends zero for CCID 3.
@@ -172,7 +172,8 @@ impl Feature {
     pub(super) fn on_change(&mut self, data: &[u8], mandatory: bool, is_server: bool) -> Result<(), Error> {
         let theirs = self.values(data).filter(|values| match self.spec().rule {
             Rule::ServerPriority => !values.is_empty(),
-            // RFC 4340 section 6.3.2: one value, and only the location may change it.
+            // RFC 4340 section 6.3.2: there is one value, and only the end at which the feature is located may change
+            // it.
             Rule::NonNegotiable => values.len() == 1 && self.side == Side::Remote,
         });
         let Some(theirs) = theirs else {
@@ -187,7 +188,7 @@ impl Feature {
                 self.value = value;
                 self.negotiated = true;
             }
-            // RFC 4340 section 6.6.9.
+            // RFC 4340 section 6.6.9: a mandatory Change that cannot be accepted is an error.
             None if mandatory => return Err(Error::Mandatory),
             // RFC 9897 section 3.1: without a common version, the answer is an empty Confirm. For other features, the
             // Confirm has the old value.

@@ -72,7 +72,7 @@ fn cookies_are_gone_once_the_connection_is_open() {
     assert_eq!(cookies(&mut client, now), Vec::<Vec<u8>>::new());
 }
 
-/// RFC 4341 section 4: no data before the peer has agreed to send Ack Vectors.
+/// RFC 4341 section 4: no data leaves before the peer has agreed to send Ack Vectors.
 #[test]
 fn a_sender_that_needs_ack_vectors_waits_for_them() {
     let (client, _, now) = answered(&[]);

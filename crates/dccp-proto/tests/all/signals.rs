@@ -40,7 +40,7 @@ fn slow_receiver_counts_on_any_packet() {
 
 #[test]
 fn no_data_for_an_application_that_does_not_listen() {
-    // RFC 4340 section 11.7.2, Drop Code 1.
+    // RFC 4340 section 11.7.2: Drop Code 1 ends sending.
     for ccid in [2, 3, 5] {
         let mut net = open(ccid);
         talk(&mut net);

@@ -74,7 +74,8 @@ fn invalid_packets_are_answered_with_few_syncs() {
         net.strike(CLIENT, &header, &[], b"blind");
         net.now += Duration::from_millis(1);
     }
-    // RFC 4340 section 7.5.4: at most eight Syncs a second. Four leave at once, the others when tokens are available.
+    // RFC 4340 section 7.5.4: at most eight Syncs leave per second. Four leave at once, the others when tokens are
+    // available.
     let syncs: Vec<Sent> = net.log[from..].to_vec();
     let at: Vec<u64> = syncs.iter().map(|s| s.at.since(syncs[0].at).as_millis() as u64).collect();
     assert_eq!(at, [0, 1, 2, 3, 250, 500, 750]);

@@ -7,9 +7,9 @@ use dccp_wire::Seq;
 const NUM_DUP_ACK: usize = 3;
 /// Upper limit of `patience`. It is below `LOOKBACK`, so every packet is judged before it is forgotten.
 const MAX_PATIENCE: usize = 64;
-/// For window-limited senders: acknowledgements needed per window, and the highest ratio.
+/// For window-limited senders: number of acknowledgements needed per window, and the highest Ack Ratio.
 const CLOCKED: (u64, u64) = (64, 16);
-/// For paced senders: acknowledgements needed per window, and the highest ratio.
+/// For paced senders: number of acknowledgements needed per window, and the highest Ack Ratio.
 const PACED: (u64, u64) = (16, 64);
 /// With more packets in flight than the first number per acknowledgement would cover, only the second number of
 /// acknowledgements is needed.
@@ -20,9 +20,9 @@ const LOOKBACK: u32 = u128::BITS;
 /// Rule for choosing the Ack Ratio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RatioRule {
-    /// By lost and marked acknowledgements (RFC 4341 section 6.1.2), for CCID 2.
+    /// Follows lost and marked acknowledgements (RFC 4341 section 6.1.2), for CCID 2.
     AckCongestion,
-    /// By the controller's need for feedback: 64 acknowledgements per window if they clock out packets, 16 if the
+    /// Follows the controller's need for feedback: 64 acknowledgements per window if they clock out packets, 16 if the
     /// controller paces. A large amount in flight needs as few as 4, so that a slow return path does not limit it. Lost
     /// acknowledgements have no effect: in a tunnel most packets of the peer are data, and lost data looks the same.
     Window,

@@ -14,11 +14,11 @@ const MAX_BACKFILL: u64 = 1024;
 pub(crate) enum Recorded {
     /// The number after the newest.
     Next,
-    /// Newer still: packets before it are missing.
-    Gap,
     /// Newer than the next number: packets before it are missing.
-    Filled,
+    Gap,
     /// Older than the newest, and not seen before.
+    Filled,
+    /// Seen before.
     Again,
     /// No longer kept, or never recorded.
     TooOld,
@@ -259,7 +259,7 @@ mod tests {
 
     #[test]
     fn example_of_the_rfc() {
-        // RFC 4340 section 11.4: 0,192,3,64,5 acknowledging packet 100.
+        // RFC 4340 section 11.4: the vector 0,192,3,64,5 acknowledges packet 100.
         let mut state = AckVectorState::default();
         for seq in 88..=100 {
             match seq {

@@ -13,11 +13,11 @@ const KEPT_NON_DATA: usize = 256;
 /// The fate of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// Outstanding.
+    /// The packet is outstanding.
     InFlight,
     /// Declared lost at this time; kept because the packet may still arrive.
     Lost(Time),
-    /// Reported received.
+    /// The peer reported the packet as received.
     Received,
 }
 

@@ -213,7 +213,7 @@ fn acknowledged_acks_shorten_the_vector() {
 #[test]
 fn late_arrivals_can_still_be_reported() {
     let mut rig = Rig::new();
-    // 2 arrives after 12.
+    // Packet 2 arrives after packet 12.
     for seq in (1..13).filter(|seq| *seq != 2).chain([2]) {
         rig.data(ms(0), seq);
     }

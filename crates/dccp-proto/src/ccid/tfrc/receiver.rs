@@ -212,7 +212,7 @@ impl ReceiverHalf for TfrcReceiver {
 
 impl TfrcReceiver {
     fn write_report(&mut self, now: Time, ack: Seq, room: usize, out: &mut OptionBuf) {
-        // RFC 5348 section 6.2: no report without new data.
+        // RFC 5348 section 6.2: without new data there is no report.
         if !self.at_once && self.waiting_since.is_none() {
             return;
         }

@@ -140,7 +140,7 @@ fn asks_for_a_window_that_fits_the_rate() {
     half.on_feedback(ms(10_000), &feedback(FIRST, &rates(1_000_000, u32::MAX)));
     assert_eq!(half.poll_request(), Some(SenderRequest::SequenceWindow(65_536)));
     assert_eq!(half.poll_request(), None);
-    // RFC 4342 section 6.3: state of Data Dropped ends only when acknowledgements are acknowledged.
+    // RFC 4342 section 6.3: the reaction to Data Dropped ends only when the peer's acknowledgements are acknowledged.
     half.on_slow_receiver(ms(10_000), 1);
     assert_eq!(half.poll_request(), Some(SenderRequest::AckPeer));
 }
