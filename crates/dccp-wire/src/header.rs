@@ -78,7 +78,7 @@ impl ParseError {
 
 /// Length of the fixed fields of a type, bytes.
 fn fixed_len(ptype: PacketType, short: bool) -> usize {
-    // RFC 4340 section 5.1: generic header and acknowledgement subheader.
+    // RFC 4340 section 5.1: lengths of the generic header and the acknowledgement subheader.
     let (generic, ack) = if short { (12, 4) } else { (16, 8) };
     generic
         + if ptype.has_ack() { ack } else { 0 }
@@ -172,7 +172,7 @@ impl<'a> Packet<'a> {
         };
         let ptype = PacketType::from_number(kind >> 1);
         let short = kind & 1 == 0;
-        // RFC 4340 section 5.1: such packets must be ignored.
+        // RFC 4340 section 5.1: packets of reserved types must be ignored.
         if let PacketType::Reserved(_) = ptype {
             return Err(ParseError::ReservedType);
         }
@@ -202,11 +202,11 @@ impl<'a> Packet<'a> {
             (PacketType::Reset, _) => return Err(ParseError::Truncated),
             _ => None,
         };
-        // RFC 4340 section 5.1: Data Offset.
+        // RFC 4340 section 5.1: Data Offset must be at least the fixed length, and within the packet.
         let option_bytes =
             bytes.get(fixed_len(ptype, short)..usize::from(offset) * 4).ok_or(ParseError::BadDataOffset)?;
         let payload = bytes.get(usize::from(offset) * 4..).ok_or(ParseError::BadDataOffset)?;
-        // RFC 4340 section 9.2.
+        // RFC 4340 section 9.2: the coverage must not exceed the packet.
         let cscov = cc & 15;
         if cscov > 0 && usize::from(cscov - 1) * 4 > payload.len() {
             return Err(ParseError::BadCoverage);

@@ -40,7 +40,7 @@ fn words_spelled_out() {
     let expected = plain(&[&header[..], &v4, &[15, 0xabcd, 0xef00]].concat());
     assert_eq!(packet[6..8], expected.to_be_bytes());
 
-    // CsCov 1: only the header, but the whole length in the pseudo-header.
+    // With CsCov 1 only the header is covered, but the pseudo-header contains the whole length.
     let mut packet = data_packet(1, &[0xab, 0xcd, 0xef]);
     fill(&mut packet, IpAddr::from([192, 168, 0, 1]), IpAddr::from([192, 168, 0, 199]));
     let expected = plain(&[&header[..], &v4, &[15, 0x0001]].concat());

@@ -140,7 +140,7 @@ fn options() {
         assert_eq!(buf.as_bytes(), bytes, "{option:?}");
         assert_eq!(Options::new(&bytes).collect::<Vec<_>>(), [Ok(option)]);
     }
-    // RFC 4340 section 7.7: at most six bytes.
+    // RFC 4340 section 7.7: NDP Count has at most six bytes.
     let mut buf = OptionBuf::new();
     assert!(buf.push(&Opt::NdpCount(1 << 48)));
     assert_eq!(buf.as_bytes(), hex("2508 ffffffffffff"));

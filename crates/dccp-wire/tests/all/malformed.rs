@@ -81,7 +81,7 @@ fn read(bytes: &[u8]) -> Vec<Result<Opt<'_>, OptionError>> {
 
 #[test]
 fn lengths_that_end_the_area() {
-    // RFC 4340 section 5.8: a length byte below two, beyond the area, or missing.
+    // RFC 4340 section 5.8: the length byte is below two, goes beyond the area, or is missing.
     let table: [(&[u8], OptionError); 6] = [
         (&[37], OptionError { option: 37, data: [0, 0] }),
         (&[37, 0, 7, 8], OptionError { option: 37, data: [7, 8] }),
@@ -130,7 +130,7 @@ fn values_that_cannot_be() {
 
 #[test]
 fn mp_values_that_cannot_be() {
-    // RFC 9897 section 3.2: valid lengths by subtype; empty: any.
+    // RFC 9897 section 3.2: valid lengths for each subtype. An empty list allows any length.
     let table: [(u8, &[u8]); 13] = [
         (0, &[]),
         (1, &[12]),

@@ -160,7 +160,7 @@ proptest! {
         prop_assert_eq!(read.header, header);
         prop_assert_eq!(read.payload, &data[..]);
         prop_assert_eq!(read.options().collect::<Result<Vec<_>, _>>(), Ok(written));
-        // RFC 6773 section 3.3: sent as zero in UDP.
+        // RFC 6773 section 3.3: the checksum is zero in UDP.
         prop_assert_eq!(&packet[6..8], &[0, 0]);
     }
 
