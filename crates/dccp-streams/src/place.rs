@@ -4,7 +4,7 @@ pub const PRIORITIES: u8 = 8;
 /// Bytes per turn.
 pub(crate) const QUANTUM: i64 = 3_000;
 
-/// The list of its priority in which a stream is.
+/// In which list of its priority a stream is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Listed {
     #[default]

@@ -27,7 +27,7 @@ pub(crate) enum Refused {
 #[derive(Debug)]
 enum Header {
     Missing,
-    /// Longer than allowed, or longer than the stream.
+    /// The header is longer than allowed, or longer than the stream.
     Invalid,
     Here(Box<[u8]>),
 }
