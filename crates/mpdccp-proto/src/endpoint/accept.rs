@@ -30,7 +30,7 @@ impl Endpoint {
             PacketType::Reset => Refusal::Ignore(Counter::ResetWithoutConnection),
             // RFC 5596 sections 2.2.2 and 2.2.3: servers ignore a Listen, and so do clients outside REQUEST.
             PacketType::Listen => Refusal::Ignore(Counter::Listen),
-            // RFC 4340 section 8.5 step 2.
+            // RFC 4340 section 8.5 step 2: a connection in TIMEWAIT answers with a Reset.
             _ if self.demux.waits(now, route, ports_of(packet)) => {
                 refuse(ResetCode::NoConnection, Counter::TimeWait)
             }
@@ -48,7 +48,7 @@ impl Endpoint {
             }
             // A raw socket receives all DCCP packets of the host. Packets for other ports belong to other programs.
             _ if !known && route.remote.port() == 0 => Refusal::Ignore(Counter::NoConnection),
-            // RFC 5595 section 3.3.1.
+            // RFC 5595 section 3.3.1: nothing listens on this port.
             PacketType::Request => refuse(ResetCode::ConnectionRefused, Counter::PortNotBound),
             _ => refuse(ResetCode::NoConnection, Counter::NoConnection),
         };
@@ -81,7 +81,7 @@ impl Endpoint {
         request: &Packet<'_>,
     ) -> Result<(), Refusal> {
         let port = request.header.dst_port;
-        // RFC 5596 section 2.2.2.
+        // RFC 5596 section 2.2.2: the client's Request ends the Listens.
         self.rendezvous.accept(route, ports_of(request));
         let Some(listener) = self.listeners.get(&port) else {
             return Err(refuse(ResetCode::ConnectionRefused, Counter::PortNotBound));

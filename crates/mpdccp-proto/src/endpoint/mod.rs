@@ -210,7 +210,7 @@ impl Endpoint {
     fn handle_from(&mut self, now: Time, route: &Route, peer: Option<u32>, ecn: Ecn, len: u32, bytes: &[u8]) {
         let packet = match Packet::parse(bytes) {
             Ok(packet) => packet,
-            // RFC 4340 section 8.5 step 1: ignored, without a Reset.
+            // RFC 4340 section 8.5 step 1: such bytes are ignored, without a Reset.
             Err(error) => return self.stats.count(Counter::Unparsable(error)),
         };
         let overhead = len.saturating_sub(bytes.len() as u32);

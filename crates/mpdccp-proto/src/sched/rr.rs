@@ -10,7 +10,7 @@ pub(super) struct RoundRobin {
 
 impl Scheduler for RoundRobin {
     fn pick(&mut self, _now: Time, _pkt: &PktInfo, _queue: &QueueView, paths: &[PathRow]) -> Pick {
-        // The path after the one served last, in order of identifiers, and after the highest the first.
+        // The open path with the next higher identifier. After the highest identifier, the first path follows.
         first_open(paths, |path| self.last.is_some_and(|last| path.id <= last))
     }
 
