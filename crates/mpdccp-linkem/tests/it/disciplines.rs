@@ -142,7 +142,7 @@ fn marking_replaces_drops() {
     for kind in [QueueKind::CoDel(codel), QueueKind::Red(red), QueueKind::MarkAbove(Limit::Packets(20))] {
         let out = run(link(kind.clone(), 1_000), 2, Ecn::Ect0);
         assert!(out.stats.ce_marked > 10, "{kind:?}");
-        // Where ECN-capable packets are marked, others are dropped, except by the threshold marker.
+        // Disciplines that mark ECN-capable packets drop the other packets, except for the threshold marker.
         assert!(out.stats.dropped() < out.stats.ce_marked, "{kind:?}: {:?}", out.stats);
         assert!(out.used > 0.9 && out.median(0) < 40.0, "{kind:?}: {} {}", out.used, out.median(0));
     }
