@@ -34,8 +34,7 @@ pub struct Experiment {
 pub struct Config {
     /// Service Code (RFC 4340 section 8.1.2); both ends must agree.
     pub service_code: u32,
-    /// Other Service Codes that a server accepts. [`Connection::service_code`](crate::Connection::service_code) returns
-    /// the one in use.
+    /// Other Service Codes that a server accepts. [`Connection::service_code`](crate::Connection::service_code)
     /// returns the one in use.
     pub also_services: Vec<u32>,
     /// Accept data on Request or Response (RFC 4340 section 8.1.3).
