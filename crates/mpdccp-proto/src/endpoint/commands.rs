@@ -143,7 +143,6 @@ impl Endpoint {
 
     /// Whether every path that is up is known to carry packets of its MTU: a probe was answered, and no newer packets
     /// of this size seem to get lost. False if there is no such session.
-    /// and no newer packets of this size seem to get lost. False if there is no such session.
     pub fn sizes_are_known(&self, session: SessionId) -> bool {
         self.sessions.get(&session).is_some_and(|s| s.session.sizes_are_known())
     }

@@ -11,7 +11,6 @@ use dccp_wire::Seq;
 use mpdccp_units::{Duration, Rate, Time};
 
 /// State of a subflow's multipath handshake (RFC 9897 section 3.3). Each state has the name of the last step.
-/// (RFC 9897 section 3.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
     /// First subflow of a client: waits for the peer's MP_KEY.
