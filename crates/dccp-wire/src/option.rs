@@ -75,7 +75,7 @@ pub struct OptionError {
 #[derive(Clone, Debug)]
 pub struct Options<'a> {
     rest: &'a [u8],
-    /// From the last returned option to its end, or to the end of the area.
+    /// The last returned option. If its end is unknown, all bytes from its start to the end of the area.
     last: &'a [u8],
 }
 

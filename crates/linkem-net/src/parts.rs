@@ -22,10 +22,10 @@ pub enum Discipline {
     },
     /// Random early detection. Both levels are in the unit of the queue's limit.
     Red {
-        /// Below this average no packet is dropped.
+        /// Average queue length below which no packet is dropped.
         #[serde(deserialize_with = "quantity::queue")]
         min: QueueLimit,
-        /// From this average on, the drop probability grows faster.
+        /// Average queue length from which the drop probability grows faster.
         #[serde(deserialize_with = "quantity::queue")]
         max: QueueLimit,
         /// Drop probability when the average is `max`.

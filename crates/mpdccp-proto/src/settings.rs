@@ -282,7 +282,7 @@ pub enum Variant {
     /// With this implementation's improvements.
     #[default]
     Tuned,
-    /// Exactly as in the document that defines it.
+    /// Exactly as the document that defines the CCID says.
     Draft,
 }
 

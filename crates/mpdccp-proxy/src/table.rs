@@ -293,7 +293,7 @@ impl FlowTable {
         std::mem::take(&mut self.journal.changes)
     }
 
-    /// The host to which a half-open flow is counted: the one that opens it.
+    /// The host whose limit a half-open flow counts against: the host that opens the flow.
     fn opener(&self, tuple: Tuple, flow: Flow) -> IpAddr {
         match self.entries.get(&tuple) {
             Some(Entry { flow: f, state: State::Connecting(_), .. }) if *f == flow => tuple.to.ip(),

@@ -32,9 +32,9 @@ struct Report {
 /// Drops to report. They are repeated until the peer acknowledges a report.
 #[derive(Debug, Default)]
 pub(super) struct DropReport {
-    /// Newest last.
+    /// Sequence number and Drop Code of each drop, newest last.
     drops: VecDeque<(Seq, u8)>,
-    /// Oldest first.
+    /// Reports sent, oldest first.
     sent: VecDeque<Report>,
 }
 

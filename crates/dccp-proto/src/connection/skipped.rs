@@ -20,7 +20,7 @@ pub(super) struct Skipped {
     /// Number of data packets until the next skipped number.
     left: u32,
     mean: u32,
-    /// Oldest first.
+    /// The skipped numbers, oldest first.
     numbers: VecDeque<Seq>,
 }
 

@@ -179,7 +179,7 @@ fn confirms_are_checked() {
         n
     };
     #[allow(clippy::type_complexity)]
-    // (option, and the value with whether the negotiation is open, or the error)
+    // (option, result: the value and whether the negotiation is open, or the error)
     let table: [(&[u8], Result<(u64, bool), Error>); 9] = [
         (&[35, 6, 1, 2, 2, 5], Ok((2, false))),
         (&[35, 6, 1, 5, 5, 2], Ok((5, false))),

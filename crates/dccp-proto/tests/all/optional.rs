@@ -164,7 +164,8 @@ fn drop_codes(packet: &Packet<'_>) -> Vec<u8> {
     blocks.flatten().filter(|block| block & 0x80 != 0).map(|block| block >> 4 & 7).collect()
 }
 
-/// Sections 9.3.1 and 11.7, Drop Code 7.
+/// RFC 4340 sections 9.3.1 and 11.7: data with a wrong checksum is delivered or dropped, as the owner wishes,
+/// and reported with Drop Code 7 or 3.
 #[test]
 fn corrupt_data_is_delivered_to_who_asks_for_it() {
     for wanted in [false, true] {

@@ -74,7 +74,7 @@ fn course(mut random: Random) -> Course {
             let along = road - cell as f64 * BETWEEN;
             SENT - path_loss(libm::sqrt(along * along + ASIDE * ASIDE)) + shadow
         };
-        // Shadowing belongs to a cell: even cells use the first value.
+        // Neighbouring cells have independent shadowing: even cells use the first value, odd cells the second.
         let shadow = shadows.each_mut().map(|walk| walk.step(&mut random));
         let near = [behind, behind + 1].map(|cell| (cell, power(cell, shadow[cell % 2])));
         let strongest = if near[0].1 >= near[1].1 { near[0] } else { near[1] };

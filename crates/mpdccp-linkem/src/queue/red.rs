@@ -9,9 +9,11 @@ use crate::random::Random;
 /// probability grows to `max_p`. From there to twice `max` it grows to one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RedConfig {
-    /// Below this average no packet is dropped. Both thresholds are in the unit of the queue's limit, packets or bytes.
+    /// Average queue length below which no packet is dropped. Both thresholds are in the unit of the queue's limit,
+    /// packets or bytes.
     pub min: u64,
-    /// From this average on, the probability grows steeply. From twice this average on, every packet is dropped.
+    /// Average queue length from which the probability grows steeply. From twice this length on, every packet is
+    /// dropped.
     pub max: u64,
     /// Drop probability when the average is `max`, above 0 and at most 1.
     pub max_p: f64,

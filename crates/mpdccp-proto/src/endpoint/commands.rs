@@ -217,8 +217,8 @@ impl Endpoint {
         self.with(now, session, |s| s.with_streams(now, act)).flatten()
     }
 
-    /// Reads data that had arrived on the streams of a session that is ending. Possible until the end was reported.
-    /// Nothing is sent any more.
+    /// Reads data that had arrived on the streams of a session that is ending. This is possible until the end is
+    /// reported. Nothing is sent any more.
     pub fn unread_streams<T>(
         &mut self,
         session: SessionId,

@@ -9,7 +9,7 @@ pub(super) struct Ecf {
     waiting: bool,
 }
 
-/// While the scheduler waits, the slow path counts as slower by one part in this many (a quarter).
+/// While the scheduler waits, the slow path counts as a quarter slower: one divided by this number.
 const HYSTERESIS: u32 = 4;
 
 impl Scheduler for Ecf {

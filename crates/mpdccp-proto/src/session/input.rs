@@ -24,7 +24,7 @@ const MAX_RTT_AGE: u32 = 10_000;
 #[derive(Default)]
 struct Signals<'a> {
     mp_seq: Option<Seq>,
-    /// Distance to the previous packet of its flow.
+    /// The encoded distance to the previous packet of the same flow.
     back: Option<u8>,
     /// The packet is an FEC packet: MP_SEQ of the newest protected packet, and number of protected packets.
     fec: Option<(Seq, u8)>,

@@ -6,7 +6,7 @@ use dccp_wire::{Packet, PacketType};
 use mpdccp_proto::{PathId, PktInfo, SessionEvent};
 use mpdccp_units::Duration;
 
-/// IP and UDP headers of the harness.
+/// Bytes of IP and UDP headers on each packet of the test network.
 const OVERHEAD: usize = 28;
 
 /// From now on, packets larger than `carries` are dropped silently.

@@ -68,7 +68,7 @@ fn the_first_subflow_may_die() {
     net.stream(Server, sid, 0, 100, Duration::from_millis(4));
     net.run(secs(1));
     assert_eq!(net.numbers(Client), (0..100).collect::<Vec<_>>());
-    // The path returns as a join of the session.
+    // The path comes back: the client joins the session on it again.
     net.wires[0].up = true;
     net.run(secs(40));
     assert_eq!(net.state(Client, id), [PathState::Up, PathState::Up]);

@@ -12,7 +12,7 @@ const MAX_SENT: usize = 1024;
 const MAX_PARTIAL: u32 = 3;
 /// Factor of the recent lateness of packets up to which state is kept.
 const LATE_ROOM: u64 = 2;
-/// `late` decays by one part in this many.
+/// `late` decays: each step subtracts `late` divided by this number, rounded up.
 const LATE_FADES: u64 = 32;
 /// Largest lateness taken into account.
 const MOST_LATE: u64 = 1 << 16;
@@ -31,7 +31,7 @@ struct SentAck {
 #[derive(Debug, Default)]
 pub(crate) struct AckVectorReport {
     state: AckVectorState,
-    /// Oldest first.
+    /// The acknowledgements sent, oldest first.
     sent: VecDeque<SentAck>,
     partial: u32,
     cells: Vec<u8>,

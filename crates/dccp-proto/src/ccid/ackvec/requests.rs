@@ -12,7 +12,7 @@ const MIN_WINDOW: u64 = 1 << 10;
 const MAX_WINDOW: u64 = 1 << 21;
 /// Number of rounds in which a quarter of the Sequence Window must be enough before the window is lowered.
 const LOW_ROUNDS: u32 = 64;
-/// `reach` decays by one part in this many per round.
+/// `reach` decays: each round subtracts `reach` divided by this number, rounded up.
 const REACH_FADES: u64 = 32;
 
 /// Requests of a sending half to its connection.

@@ -37,7 +37,7 @@ pub(super) struct Told {
     pub(super) loss_event_rate: Option<u32>,
     /// Number of packets up to the acknowledged one that are in no interval yet.
     pub(super) skip: u64,
-    /// Newest first.
+    /// Loss intervals, newest first.
     pub(super) intervals: Vec<LossInterval>,
 }
 

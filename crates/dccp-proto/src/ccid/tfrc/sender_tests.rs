@@ -202,7 +202,7 @@ fn both_ends_find_the_same_loss_event_rate() {
 }
 
 proptest! {
-    /// Any option bytes, any Acknowledgement Number, at any time.
+    /// The sender survives any option bytes with any Acknowledgement Number at any time.
     #[test]
     fn any_feedback_is_survived(
         reports in proptest::collection::vec(
