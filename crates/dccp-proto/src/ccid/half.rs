@@ -68,7 +68,7 @@ pub struct Arrival {
     pub ccval: u8,
     /// NDP Count, if the packet carried one.
     pub ndp: Option<u64>,
-    /// IP bytes on the wire.
+    /// Size of the IP packet, bytes.
     pub bytes: u32,
     /// Bytes of application data, 0 if the packet has none.
     pub payload: u32,
@@ -275,7 +275,7 @@ pub struct Outstanding {
     pub seq: Seq,
     /// When the packet left.
     pub at: Time,
-    /// IP bytes.
+    /// Size of the IP packet, bytes.
     pub bytes: u32,
 }
 

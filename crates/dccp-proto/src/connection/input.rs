@@ -371,7 +371,7 @@ impl Connection {
         } else if covered != 0
             && (self.negotiated.min_coverage == 0 || covered < self.negotiated.min_coverage)
         {
-            // RFC 4340 section 9.2.1: too little coverage.
+            // RFC 4340 section 9.2.1: data with too little checksum coverage is dropped.
             Some((DropReason::Coverage, DropCode::ProtocolConstraints))
         } else if !self.negotiated.may_accept {
             Some((DropReason::DataNotAllowed, DropCode::ProtocolConstraints))

@@ -97,7 +97,7 @@ pub struct Endpoint {
     listeners: BTreeMap<u16, Listener>,
     /// Connections that share a congestion state.
     groups: Groups,
-    /// Lent to each session during its turn, like the groups.
+    /// Buffers for packets. Each session borrows them, like the groups, while it is processed.
     blocks: Blocks,
     /// First byte of new connection identifiers.
     shard: Option<u8>,

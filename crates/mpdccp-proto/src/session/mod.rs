@@ -92,7 +92,7 @@ pub(crate) struct Gone {
 }
 
 impl Gone {
-    /// Also after its own Reset, the end that connected keeps its ports unused, because the peer that received the
+    /// After its own Reset too, the end that connected does not reuse its ports, because the peer that received the
     /// Reset is in TIMEWAIT.
     fn of(conn: &Connection, ours: bool) -> Gone {
         let time_wait = conn.state() == State::TimeWait || ours;
