@@ -25,7 +25,7 @@ pub(crate) enum Fate {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Packet {
     pub(crate) sent_at: Time,
-    /// IP bytes.
+    /// Size of the IP packet, bytes.
     pub(crate) bytes: u32,
     pub(crate) fate: Fate,
     /// Delivery state; only packets with data have one, and only those are congestion-controlled.
