@@ -46,12 +46,16 @@ fn send(addr: &str, options: Options, from: impl Read) -> Result<()> {
     for path in connection.stats().paths {
         println!("{:?}: {} packets, {} of them lost", path.id, path.sent, path.lost);
     }
+    connection.finish()?;
     Ok(())
 }
 
 fn receive(listener: &Listener, to: impl Write) -> Result<()> {
     let connection = listener.accept()?;
-    copy("received", &connection.accept_stream(None)?, to)
+    copy("received", &connection.accept_stream(None)?, to)?;
+    // The sender closes. A receiver that exits earlier may not have acknowledged the last bytes.
+    while connection.recv().is_ok() {}
+    Ok(())
 }
 
 fn main() -> Result<()> {
