@@ -1,4 +1,4 @@
-//! A subscriber of `tracing` whose lines a test can look at. One of a process.
+//! A subscriber of `tracing` that stores log lines, so that a test can check them. A process has only one.
 
 use std::io::Write;
 use std::sync::Mutex;
@@ -20,10 +20,10 @@ impl Write for Log {
     }
 }
 
-/// Logs what `thread` does, or what all threads do, from now until the process ends.
+/// Starts to store what `thread` logs, or what all threads log, until the process ends.
 ///
-/// It is the process's subscriber, not the thread's: a callsite that another thread reaches first would ask
-/// that thread's subscriber, find none, and stay off for all threads.
+/// This is the subscriber of the process, not of the thread. Otherwise a log call that another thread makes
+/// first would be disabled for all threads, because that thread has no subscriber.
 pub(crate) fn install(thread: Option<ThreadId>) {
     let subscriber = tracing_subscriber::fmt().with_max_level(tracing::Level::DEBUG).with_ansi(false);
     let wanted = move || thread.is_none_or(|thread| thread == std::thread::current().id());
@@ -31,7 +31,7 @@ pub(crate) fn install(thread: Option<ThreadId>) {
     tracing::subscriber::set_global_default(subscriber).unwrap();
 }
 
-/// The text logged since the last call.
+/// Takes the text that was logged since the last call.
 pub(crate) fn take() -> String {
     String::from_utf8(std::mem::take(&mut *LOG.lock().unwrap())).unwrap()
 }

@@ -1,7 +1,8 @@
-# The lab for clusters: the program with the simulator and the namespace backend, and Snakemake, which the Kubernetes executor runs in the image.
+# The lab for clusters. The image has the program with the simulator and the namespace backend, and Snakemake, which the
+# Kubernetes executor runs inside the image.
 #   buildah build -t mpdccp-lab -f packaging/container/lab.Dockerfile .
 #   podman run mpdccp-lab mpdccp lab list
-# Namespaces need more: --cap-add NET_ADMIN --cap-add SYS_ADMIN --device /dev/net/tun
+# The namespace backend also needs: --cap-add NET_ADMIN --cap-add SYS_ADMIN --device /dev/net/tun
 FROM rust:1.95-slim-bookworm AS build
 WORKDIR /src
 COPY . .

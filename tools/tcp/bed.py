@@ -1,4 +1,5 @@
-"""Two hosts in namespaces, links between them, and a tunnel over the links, for the commands in this directory. Needs root and a built mpdccp."""
+"""A test bed for the commands in this directory: two hosts in namespaces, links between them, and a tunnel over the links. Needs root
+and a built mpdccp."""
 import json
 import os
 import signal
@@ -35,7 +36,8 @@ def profiles():
 
 
 def link_options(path, queue):
-    """Options of `mpdccp link` for such a path. `queue` is "long" (1,000 packets) or "short" (a bandwidth-delay product, at least 20 ms)."""
+    """Options of `mpdccp link` for a path of these profiles. `queue` is "long" (1,000 packets) or "short" (a bandwidth-delay product, but at
+    least 20 ms)."""
     delay = milliseconds(path["owd"])
     out = ["--rate", path["rate"], "--delay", f"{delay}ms"]
     if queue == "short":
@@ -48,7 +50,8 @@ def link_options(path, queue):
 
 
 class Bed:
-    """Namespaces for a client's and a server's host. `paths` are lists of options of `mpdccp link`; an empty one is a veth."""
+    """Namespaces for the client's and the server's host. `paths` has a list of options of `mpdccp link` for each path; an empty list makes
+    a veth without emulation."""
 
     def __init__(self, program, paths, mtu=1500):
         self.program, self.processes = str(program), []
@@ -125,7 +128,7 @@ allowed_ips = ["{INNER[other]}/32"{extra}]
         deadline = time.monotonic() + 60
         while any(len(self.up_paths(end)) < self.paths for end in "cs"):
             if time.monotonic() > deadline:
-                raise RuntimeError("the tunnel does not come up:\n" + (self.dir / "c.log").read_text())
+                raise RuntimeError("the tunnel did not come up; the log of the client:\n" + (self.dir / "c.log").read_text())
             time.sleep(0.05)
 
     def start(self, end):
@@ -175,7 +178,7 @@ def cpu_seconds(pid):
 
 
 def thread_seconds(pid):
-    """CPU seconds of each thread, by name."""
+    """CPU seconds that each thread has used, by the thread's name."""
     out = {}
     for task in Path(f"/proc/{pid}/task").iterdir():
         name = (task / "comm").read_text().strip()
@@ -185,6 +188,6 @@ def thread_seconds(pid):
 
 
 def machine_seconds():
-    """CPU seconds of the whole machine, without idle and I/O wait."""
+    """CPU seconds that the whole machine has used, without idle time and I/O wait."""
     fields = [int(n) for n in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
     return (sum(fields) - fields[3] - fields[4]) / os.sysconf("SC_CLK_TCK")
