@@ -52,7 +52,7 @@ def places():
                 if end is not None:
                     found.append(place(crate, path, lines, at, end, cited[1], cited[2].rstrip(".")))
             found += [place(crate, path, lines, *where) for where in named(path, lines)]
-    # An entry of instead.toml for an inner place also applies to the outer one, so drop the inner one.
+    # An entry of instead.toml for an inner place also applies to the outer place, so drop the inner place.
     return [one for one in found if not (entries(one) and any(is_within(one, other) for other in found))]
 
 
@@ -66,7 +66,7 @@ def anchor(one):
 
 
 def named(path, lines):
-    """Places that instead.toml names by section or row: (first line, end, RFC, section, row)."""
+    """The places that instead.toml names by section or row, as (first line, end, RFC, section, row)."""
     text = "\n".join(lines)
     for one in INSTEAD:
         if not {"section", "row"} & set(one) or not str(path).endswith("/" + one["file"]) or anchor(one) not in text:
@@ -86,24 +86,24 @@ def all_rows():
 
 
 def row_named(name):
-    """The row whose table, section and rule begin with `name`; None unless there is exactly one."""
+    """The row whose table, section and rule begin with `name`. None if there is no such row, or more than one."""
     titles = {" ".join(f"{row.table} {row.section} {row.rule}".split()): row for row in all_rows()}
     found = [row for title, row in titles.items() if title.startswith(name)]
     return titles.get(name) or (found[0] if len(found) == 1 else None)
 
 
 def stands_for(place):
-    """Names of rows that are tested by this place of another rule."""
+    """Names of the rows for which this place, which belongs to another rule, stands."""
     return [one["row"] for one in STANDS if "from" in one and ("/" + place["file"]).endswith("/" + one["file"]) and one["from"] in place["text"]]
 
 
 def redundant(place):
-    """The reason if no test can notice that the place is missing."""
+    """The reason why no test can notice that the place is missing, if there is one."""
     return next((one["why"] for one in REDUNDANT if ("/" + place["file"]).endswith("/" + one["file"]) and one["from"] in place["text"]), None)
 
 
 def rows_of(place):
-    """The rows that the place implements: those that name it, or those of its section."""
+    """The rows that the place implements: the rows that name the place, or else the rows of its section."""
     names = ([place["row"]] if place["row"] else []) + stands_for(place)
     cited = [] if place["row"] else [row for row in all_rows() if (place["rfc"], place["section"]) in row.places]
     return cited + [row for row in map(row_named, names) if row]
@@ -132,7 +132,7 @@ def instead(place):
 
 
 def stale():
-    """Errors in instead.toml: entries that match no place or row, or several."""
+    """Errors in instead.toml: entries that match no place or row, or more than one."""
     everything = places()
     for one in INSTEAD:
         matching = [place for place in everything if one in entries(place)]

@@ -26,12 +26,12 @@ def choose(alternatives, original):
 
 
 def variants(text, numbers, replacements):
-    """Versions of `text` with a switch for each number, most likely to compile first. `replacements`: pairs of old and new code, one for
-    each number; without any, the switch removes the whole text."""
+    """Versions of `text` with a switch for each number. The version that is most likely to compile comes first. `replacements` has a pair of old
+    and new code for each number. Without replacements, the switch removes the whole text."""
     found = []
     if replacements:
         part = text
-        # Apply outer replacements first: an inner one changes the text that the outer one looks for.
+        # Apply outer replacements first, because an inner replacement changes the text that the outer one looks for.
         for number, (old, new) in sorted(zip(numbers, replacements), key=lambda pair: -len(pair[1][0])):
             part = part.replace(old, f"({choose([(number, new)], old)})", 1) if new and old in part else None
             if part is None:
@@ -54,7 +54,7 @@ def variants(text, numbers, replacements):
             cut = [re.match(shape, other, re.S) for other in others]
             if all(cut) and all(other[1] == before and other[3] == after for other in cut):
                 chosen = choose([(n, c[2]) for n, c in zip(numbers, cut)], value)
-                # The expression before `else` may not end in a brace.
+                # The expression before `else` must not end in a brace.
                 found.append(f"{before}({chosen}){after}" if after.startswith(" else") else f"{before}{chosen}{after}")
         elif "=>" in before:
             pattern = before[: before.rindex("=>")].rstrip()

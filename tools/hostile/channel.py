@@ -1,5 +1,5 @@
-"""An independent implementation of encrypted channels (docs/security.md), and of DCCP in them or in plain UDP (docs/wire.md, RFC 4340). It is
-based only on these pages and shares no code with the program. For tools/hostile/run."""
+"""An independent implementation for tools/hostile/run of encrypted channels (docs/security.md), and of DCCP in channels or in plain UDP
+(docs/wire.md, RFC 4340). It is based only on these pages and shares no code with the program."""
 import copy
 import hashlib
 import hmac
@@ -94,7 +94,7 @@ class Channel:
         return message + (blake(message, self.cookie, 16) if self.cookie else bytes(16))
 
     def on_response(self, message):
-        # A message that does not belong to this handshake must leave it as it was.
+        # A message that does not belong to this handshake must not change the state of the handshake.
         noise = copy.copy(self.noise)
         second, body = message[16:48], message[48:72]
         noise.mix_hash(second)
@@ -123,7 +123,7 @@ class Channel:
         return self.back.decrypt(bytes(4) + record[8:16], record[16:], record[:16])
 
     def connect(self, sock, patience):
-        """Does the handshake over a connected socket; returns its duration in seconds, or None."""
+        """Performs the handshake over a connected socket. Returns its duration in seconds, or None if it failed."""
         begun = time.monotonic()
         while (left := patience - (time.monotonic() - begun)) > 0:
             sock.send(self.initiation())
@@ -143,13 +143,13 @@ class Channel:
                         self.on_response(message)
                         return time.monotonic() - begun
                 except InvalidTag:
-                    # The answer to an earlier initiation.
+                    # This is the answer to an earlier initiation.
                     continue
         return None
 
 
 def hchacha(key, nonce):
-    """draft-irtf-cfrg-xchacha-03 section 2.2."""
+    """HChaCha20, draft-irtf-cfrg-xchacha-03 section 2.2."""
     s = list(struct.unpack("<16I", b"expand 32-byte k" + key + nonce))
 
     def quarter(a, b, c, d):
@@ -167,7 +167,7 @@ def hchacha(key, nonce):
 
 
 def cookie_reply(initiation, server, cookie):
-    """The answer of a server with this public key that demands a cookie."""
+    """The answer with which a server with this public key demands a cookie."""
     nonce, mac1 = os.urandom(24), initiation[140:156]
     key = hchacha(blake(b"mpdccp cookie" + server), nonce[:16])
     sealed = ChaCha20Poly1305(key).encrypt(bytes(4) + nonce[16:], cookie, mac1)
@@ -175,7 +175,7 @@ def cookie_reply(initiation, server, cookie):
 
 
 def hmac_of(key, message):
-    """HMAC of RFC 9897 section 3.2.6: the first 20 bytes."""
+    """The HMAC of RFC 9897 section 3.2.6, of which the first 20 bytes are sent."""
     return hmac.new(key, message, hashlib.sha256).digest()[:20]
 
 
@@ -185,7 +185,7 @@ NO_CONNECTION, AGGRESSION_PENALTY = 3, 11
 
 
 def dccp(kind, ports, seq, ack=None, service=None, options=b"", data=b"", reset=None):
-    """A packet with long numbers and without checksum, as in UDP."""
+    """A packet with long sequence numbers and without a checksum, as in UDP."""
     body = struct.pack(">Q", seq)[2:]
     if ack is not None:
         body += b"\0\0" + struct.pack(">Q", ack)[2:]
@@ -196,7 +196,7 @@ def dccp(kind, ports, seq, ack=None, service=None, options=b"", data=b"", reset=
 
 
 def read(packet):
-    """Type, number, Acknowledgement Number, options as pairs, data."""
+    """Parses a packet into type, Sequence Number, Acknowledgement Number, options as pairs, and data."""
     kind, seq = packet[8] >> 1 & 15, int.from_bytes(packet[10:16])
     at = 16
     ack = None
@@ -212,7 +212,7 @@ def read(packet):
 
 
 def agree(options):
-    """Confirms for all Changes, with the first value of each list."""
+    """Confirm options for all Change options, with the first value of each list."""
     out = b""
     for kind, body in options:
         if kind in (32, 34):

@@ -2,10 +2,10 @@
 --
 --   tshark -X lua_script:tools/wireshark/mpdccp.lua -r capture.pcap
 --
--- Native DCCP (IP protocol 33) is left to Wireshark's own dissector; what that does not know (option 46, feature 10 and
--- Reset Code 13) is added behind it under `mpdccp`. In UDP, to port 6511 or recognised by its looks, the whole packet is
--- decoded here under `dccpudp`, with the same `mpdccp` fields inside. Records of the encrypted tunnel are `mpdccprec`, in
--- UDP or as protocol 33. Where it is not recognised:
+-- Wireshark's own dissector decodes native DCCP (IP protocol 33). This script adds option 46, feature 10 and Reset Code 13,
+-- which that dissector does not know, under `mpdccp`. This script decodes whole DCCP packets in UDP under `dccpudp`, with
+-- the same `mpdccp` fields. It recognises them by port 6511 or by their contents. Records of the encrypted tunnel are
+-- `mpdccprec`, in UDP or as protocol 33. If packets are not recognised, name the port:
 --
 --   tshark ... -d udp.port==7000,dccpudp
 
@@ -136,12 +136,12 @@ du.experts = { du_malformed, du_checksum }
 
 -- Multipath options --------------------------------------------------------------------------------------------------
 
--- Each gets the tree of the option and the bytes behind the subtype, adds them, and returns a text for the summary;
--- nil: the length is not one this subtype can have.
+-- A function for each subtype. It gets the tree of the option and the bytes after the subtype, adds these bytes to the
+-- tree, and returns a text for the summary. It returns nil if the length is invalid for the subtype.
 local values = {}
 
--- Calls visit(type, range of the whole option, range of its data or nil) for each option in turn.
--- Returns the range left over when a length byte makes no sense.
+-- Calls visit(type, range of the whole option, range of its data or nil) for each option in order. If a length byte is
+-- invalid, returns the range that could not be parsed.
 local function each_option(area, visit)
     local at, len = 0, area:len()
     while at < len do
@@ -156,7 +156,7 @@ local function each_option(area, visit)
     end
 end
 
--- Adds one option 46; returns its text for the Info column.
+-- Adds one option 46 to the tree. Returns a text for the Info column.
 local function add_multipath(tree, option)
     local branch = tree:add(m.option, option)
     branch:add(m.length, option(1, 1))
@@ -172,7 +172,7 @@ local function add_multipath(tree, option)
     if values[subtype] then
         text = values[subtype](branch, value, value and value:len() or 0)
         if not text then
-            branch:add_tvb_expert_info(mp_malformed, option, name .. " of impossible length " .. option:len())
+            branch:add_tvb_expert_info(mp_malformed, option, name .. " of invalid length " .. option:len())
         end
     else
         if value then branch:add(m.unknown, value) end
@@ -189,7 +189,7 @@ values[0] = function(tree, value, len)
     local left = each_option(value, function(kind, option)
         if kind == MULTIPATH then names[#names + 1] = add_multipath(branch, option) end
     end)
-    if left then branch:add_tvb_expert_info(mp_malformed, left, "Confirmed option of impossible length") end
+    if left then branch:add_tvb_expert_info(mp_malformed, left, "Confirmed option of invalid length") end
     return table.concat(names, ", ")
 end
 
@@ -217,7 +217,7 @@ values[3] = function(tree, value, len)
         tree:add(m.key_type, value(at, 1))
         local size = key_lengths[kind]
         if not size then
-            -- The length of an unassigned type is not known: all the rest is taken for it.
+            -- The length of an unassigned key type is unknown, so all remaining bytes count as its key.
             tree:add_tvb_expert_info(mp_unassigned, value(at, 1), "Unassigned key type")
             size = len - at - 1
         end
@@ -288,7 +288,7 @@ values[11] = function(tree, value)
     return ""
 end
 
--- Feature 10 in a Change or Confirm: a list of versions in the high half of each byte.
+-- Feature 10 in a Change or Confirm option. Its value is a list of versions, each in the upper half of a byte.
 local function add_capable(tree, option)
     local branch = tree:add(m.capable, option(0, 1))
     local name = "Confirm of nothing"
@@ -305,15 +305,15 @@ end
 
 -- The header ---------------------------------------------------------------------------------------------------------
 
--- Where the parts of a packet stand, or nil and what is wrong with it.
+-- Returns the positions of the parts of a packet, or nil and a text that says what is wrong with the packet.
 local function layout(packet)
     local len = packet:len()
-    if len < 12 then return nil, "shorter than any header" end
+    if len < 12 then return nil, "the packet is shorter than a header" end
     local h = { type = packet(8, 1):bitfield(3, 4), long = packet(8, 1):bitfield(7, 1) == 1 }
     h.offset = packet(4, 1):uint() * 4
-    if not packet_types[h.type] then return nil, "reserved packet type" end
+    if not packet_types[h.type] then return nil, "the packet type is reserved" end
     if not h.long and h.type ~= DATA and h.type ~= ACK and h.type ~= DATAACK then
-        return nil, "short sequence numbers on a " .. packet_types[h.type]
+        return nil, "short sequence numbers are invalid for packet type " .. packet_types[h.type]
     end
     h.seq = h.long and { 10, 6 } or { 9, 3 }
     local at = h.long and 16 or 12
@@ -329,8 +329,8 @@ local function layout(packet)
         at = at + 4
     end
     h.options = at
-    if h.offset < at then return nil, "Data Offset inside the header" end
-    if h.offset > len then return nil, "Data Offset beyond the packet" end
+    if h.offset < at then return nil, "the Data Offset is inside the header" end
+    if h.offset > len then return nil, "the Data Offset is beyond the end of the packet" end
     return h
 end
 
@@ -340,7 +340,7 @@ end
 
 -- DCCP in UDP --------------------------------------------------------------------------------------------------------
 
--- Adds the data of option types 32 to 44; false: the length is not one this type can have.
+-- Adds the data of option types 32 to 44 to the tree. Returns false if the length is invalid for the option type.
 local function add_option_data(tree, kind, option, data)
     local len = data and data:len() or 0
     if kind >= 32 and kind <= 35 then
@@ -393,10 +393,10 @@ local function add_options(tree, area)
         if kind == MULTIPATH then
             names[#names + 1] = add_multipath(branch, option)
         elseif not add_option_data(branch, kind, option, data) then
-            branch:add_tvb_expert_info(du_malformed, option, name .. " of impossible length " .. option:len())
+            branch:add_tvb_expert_info(du_malformed, option, name .. " of invalid length " .. option:len())
         end
     end)
-    if left then tree:add_tvb_expert_info(du_malformed, left, "Option of impossible length") end
+    if left then tree:add_tvb_expert_info(du_malformed, left, "Option of invalid length") end
     return names
 end
 
@@ -406,7 +406,7 @@ local function dissect_udp(tvb, pinfo, root)
     local tree = root:add(du, packet)
     local h, wrong = layout(packet)
     if h and (packet(5, 1):bitfield(4, 4) - 1) * 4 > packet:len() - h.offset then
-        h, wrong = nil, "checksum coverage beyond the packet"
+        h, wrong = nil, "the Checksum Coverage is larger than the packet"
     end
     if not h then
         tree:add_tvb_expert_info(du_malformed, packet, "Malformed DCCP packet: " .. wrong)
@@ -450,7 +450,8 @@ local function dissect_udp(tvb, pinfo, root)
 end
 
 
--- Other ports: everything that a packet of ours has and another protocol hardly has together.
+-- On other ports, a packet counts as DCCP only if it has all the properties below, which packets of other protocols
+-- hardly have together.
 local function looks_like_dccp(tvb)
     local packet = tvb()
     local h = layout(packet)
@@ -461,13 +462,14 @@ local function looks_like_dccp(tvb)
     return not area or each_option(area, function() end) == nil
 end
 
--- Records of the encrypted tunnel (docs/security.md): what can be seen without keys. `mpdccp tunnel decrypt` opens those of a capture.
+-- Records of the encrypted tunnel (docs/security.md). Only fields that are visible without keys are decoded.
+-- `mpdccp tunnel decrypt` decrypts the records of a capture.
 
 local re = Proto("mpdccprec", "MPDCCP record")
 
 local record_kinds = { "Record", "Initiation", "Response", "Cookie" }
 local r = {
-    server = ProtoField.uint24("mpdccprec.server", "Server that is to get it (0: any)"),
+    server = ProtoField.uint24("mpdccprec.server", "Number of the server that must get the record (0: any)"),
     shard = ProtoField.uint8("mpdccprec.shard", "Shard"),
     slot = ProtoField.uint24("mpdccprec.slot", "Slot", base.HEX),
     counter = ProtoField.uint64("mpdccprec.counter", "Counter"),
@@ -475,8 +477,8 @@ local r = {
         { [0] = "Record", [1] = "Initiation", [2] = "Response", [3] = "Cookie" }),
     index = ProtoField.uint32("mpdccprec.index", "Index of the initiator", base.HEX),
     noise = ProtoField.bytes("mpdccprec.noise", "Noise message"),
-    mac1 = ProtoField.bytes("mpdccprec.mac1", "Code by the receiver's public key (mac1)"),
-    mac2 = ProtoField.bytes("mpdccprec.mac2", "Code by the cookie (mac2)"),
+    mac1 = ProtoField.bytes("mpdccprec.mac1", "Authentication code made with the receiver's public key (mac1)"),
+    mac2 = ProtoField.bytes("mpdccprec.mac2", "Authentication code made with the cookie (mac2)"),
     cookie = ProtoField.bytes("mpdccprec.cookie", "Sealed cookie"),
     sealed = ProtoField.bytes("mpdccprec.sealed", "Sealed packet"),
     tag = ProtoField.bytes("mpdccprec.tag", "Tag"),
@@ -485,7 +487,7 @@ re.fields = r
 local RECORD_TYPE, RECORD_HEADER, RECORD_TAG, MAC = 0x52, 16, 16, 16
 local INITIATION_LEN, RESPONSE_LEN = 172, 104
 
--- 0 for a record, 1 to 3 for handshake messages, nil for something else.
+-- Returns 0 for a record, 1 to 3 for handshake messages, and nil for other packets.
 local function record_kind(packet)
     if packet:len() < RECORD_HEADER + RECORD_TAG or packet(0, 1):uint() ~= RECORD_TYPE then return nil end
     if packet(8, 4):uint() == 0xffffffff and packet(12, 4):uint() >= 0xfffffffd then
@@ -538,7 +540,8 @@ function re.dissector(tvb, pinfo, root)
     return record_kind(tvb()) and dissect_record(tvb, pinfo, root) or 0
 end
 
--- Handshakes on other ports; records have nothing that nothing else has (-d udp.port==7000,mpdccprec).
+-- On other ports, only handshake messages are recognised, because records have no distinctive contents. For records, use
+-- -d udp.port==7000,mpdccprec.
 re:register_heuristic("udp", function(tvb, pinfo, root)
     if (record_kind(tvb()) or 0) == 0 then return false end
     dissect_record(tvb, pinfo, root)
@@ -553,8 +556,9 @@ end)
 DissectorTable.get("udp.port"):add(DEFAULT_UDP_PORT, du)
 DissectorTable.get("udp.port"):add_for_decode_as(re)
 
--- Records as IP protocol 33, which are not DCCP: where that has its type and X, they have the first byte of a counter that begins
--- with 0 (a Request would have X = 1 there), or of the numbers of handshakes (255, no type at all).
+-- Records can be sent as IP protocol 33, although they are not DCCP. The byte that has the type and X in DCCP is 0 in a
+-- record (the first byte of its counter), where a Request would have X = 1. In a handshake message this byte is 255, which
+-- is no packet type of DCCP.
 
 local plain = DissectorTable.get("ip.proto"):get_dissector(33)
 local p33 = Proto("mpdccpraw", "DCCP or MPDCCP record as IP protocol 33")
@@ -565,11 +569,11 @@ function p33.dissector(tvb, pinfo, root)
 end
 DissectorTable.get("ip.proto"):add(33, p33)
 
--- Native DCCP: behind Wireshark's own dissector -----------------------------------------------------------------------
+-- Native DCCP: after Wireshark's own dissector -----------------------------------------------------------------------
 
 local native = Field.new("dccp")
 
--- Everything Wireshark 4.0 shows as reserved or unknown.
+-- All that Wireshark 4.0 shows as reserved or unknown.
 local function dissect_native(packet, pinfo, root)
     local h = layout(packet)
     if not h then return end
@@ -598,7 +602,7 @@ end
 
 function mp.dissector(_, pinfo, root)
     for _, info in ipairs({ native() }) do
-        -- The item covers the header, not the data.
+        -- The tree item covers only the header, not the data.
         dissect_native(info.range, pinfo, root)
     end
 end
