@@ -2,10 +2,10 @@
 --
 --   tshark -X lua_script:tools/wireshark/mpdccp.lua -r capture.pcap
 --
--- Wireshark's own dissector decodes native DCCP (IP protocol 33). This script adds option 46, feature 10 and Reset Code 13,
--- which that dissector does not know, under `mpdccp`. This script decodes whole DCCP packets in UDP under `dccpudp`, with
--- the same `mpdccp` fields. It recognises them by port 6511 or by their contents. Records of the encrypted tunnel are
--- `mpdccprec`, in UDP or as protocol 33. If packets are not recognised, name the port:
+-- Wireshark's own dissector decodes native DCCP (IP protocol 33). This script adds option 46, feature 10 and Reset Code
+-- 13, which that dissector does not know, under `mpdccp`. This script decodes whole DCCP packets in UDP under `dccpudp`,
+-- with the same `mpdccp` fields. It recognises them by port 6511 or by their contents. Records of the encrypted tunnel
+-- are `mpdccprec`, in UDP or as protocol 33. If packets are not recognised, name the port:
 --
 --   tshark ... -d udp.port==7000,dccpudp
 
@@ -557,8 +557,8 @@ DissectorTable.get("udp.port"):add(DEFAULT_UDP_PORT, du)
 DissectorTable.get("udp.port"):add_for_decode_as(re)
 
 -- Records can be sent as IP protocol 33, although they are not DCCP. The byte that has the type and X in DCCP is 0 in a
--- record (the first byte of its counter), where a Request would have X = 1. In a handshake message this byte is 255, which
--- is no packet type of DCCP.
+-- record (the first byte of its counter), where a Request would have X = 1. In a handshake message this byte is 255,
+-- which is no packet type of DCCP.
 
 local plain = DissectorTable.get("ip.proto"):get_dissector(33)
 local p33 = Proto("mpdccpraw", "DCCP or MPDCCP record as IP protocol 33")

@@ -1,4 +1,4 @@
-// Reads values under the pointer, zooms all panels of a figure along their horizontal axis, hides lines and variants.
+// Shows the values under the pointer, zooms all panels of a figure along the horizontal axis, and hides lines and variants.
 (() => {
   "use strict";
   const all = (of, what) => [...of.querySelectorAll(what)], four = v => String(+v.toPrecision(4));
@@ -7,7 +7,7 @@
     for (const key in attributes) e.setAttribute(key, attributes[key]);
     return e;
   };
-  // From a share of an axis to its value.
+  // Returns a function that converts a position on an axis (0 to 1) to the value there.
   const axis = text => {
     const [from, to, log] = text.split(" ");
     return s => log === "true" ? from * (to / from) ** s : +from + (to - from) * s;
@@ -15,7 +15,7 @@
   const tip = document.body.appendChild(Object.assign(document.createElement("div"), { className: "tip", hidden: true }));
   const resets = [];
 
-  // Points of all series of a panel in the plot's own units, read when they are first needed.
+  // The points of all series of a panel, in the plot's own units. They are read when they are first needed.
   function points(panel) {
     return panel.known ||= all(panel, ".key").map(key => {
       const paths = all(panel.querySelector(".plot"), `[data-s="${key.dataset.s}"]:not(.error, .hole)`);
@@ -96,7 +96,7 @@
   }
   if (!resets.length) return;
 
-  // One bar for the page: variants to be switched on and off, and the way back from a zoom.
+  // A bar at the top of the page, with checkboxes that show and hide variants, and a button that resets the zoom.
   const bar = Object.assign(document.createElement("div"), { className: "bar" });
   const names = [...new Set(all(document, "[data-variant]").map(e => e.dataset.variant))];
   if (names.length > 1) for (const name of names) {

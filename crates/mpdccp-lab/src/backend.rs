@@ -86,7 +86,8 @@ pub trait Backend: Sync {
 
     /// Makes one run, and removes everything that it created on the machine.
     ///
-    /// # Errors The reason for the failure, as a message to the user.
+    /// # Errors
+    /// The reason for the failure, as a message to the user.
     fn run(&self, plan: &Plan<'_>, watch: &mut dyn FnMut(&Sample)) -> Result<RunRecord, LabError>;
 
     /// Whether runs may be made in parallel.

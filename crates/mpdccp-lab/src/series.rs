@@ -131,7 +131,8 @@ fn cell(value: Option<f64>) -> String {
 
 /// Writes the series of a run as CSV into `dir`, which is created if needed.
 ///
-/// # Errors A file cannot be written.
+/// # Errors
+/// A file cannot be written.
 pub fn write_csv(run: &RunRecord, duration_s: f64, dir: &Path) -> io::Result<()> {
     fs::create_dir_all(dir)?;
     let path_name = |i: usize| run.paths.get(i).map_or("", |p| p.name.as_str());

@@ -139,7 +139,8 @@ fn line(fields: &[String]) -> String {
 
 /// Makes the missing runs, and writes the CSV file in the order of the sweep.
 ///
-/// # Errors The scenario has no sweep or an invalid point, an interruption, a missing prerequisite, or a file
+/// # Errors
+/// The scenario has no sweep or an invalid point, an interruption, a missing prerequisite, or a file
 /// error. A failed run is not an error of this function.
 pub fn run(
     scenario: &Scenario,
@@ -189,7 +190,8 @@ pub fn run(
 /// Merges shards. It imports the runs from the `.runs` files next to the shards' CSV files `parts`, and
 /// writes the complete CSV file.
 ///
-/// # Errors The same errors as [`run`], or the runs of a part cannot be read. Runs that no shard made are
+/// # Errors
+/// The same errors as [`run`], or the runs of a part cannot be read. Runs that no shard made are
 /// listed in [`Outcome::failed`].
 pub fn merge(
     scenario: &Scenario,

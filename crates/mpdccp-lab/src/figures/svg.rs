@@ -78,7 +78,8 @@ impl Figure {
 
     /// Writes `stem`.svg and returns the HTML for a report.
     ///
-    /// # Errors The file cannot be written.
+    /// # Errors
+    /// The file cannot be written.
     pub fn save(&self, stem: &Path) -> Result<String, LabError> {
         let path = stem.with_extension("svg");
         std::fs::write(&path, self.svg())

@@ -8,7 +8,8 @@ use crate::LabError;
 
 /// Checks all prerequisites of the backend.
 ///
-/// # Errors The error lists every missing prerequisite, and says how to get each.
+/// # Errors
+/// The error lists every missing prerequisite, and says how to get each.
 pub fn check() -> Result<(), LabError> {
     let mut missing = Vec::new();
     if !rustix::process::geteuid().is_root() {

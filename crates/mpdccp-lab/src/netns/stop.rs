@@ -8,7 +8,8 @@ static STOP: AtomicBool = AtomicBool::new(false);
 
 /// Makes Ctrl-C, SIGTERM and SIGHUP end the experiment cleanly instead of killing the process.
 ///
-/// # Errors A handler is already installed, or the system refuses to install one.
+/// # Errors
+/// A handler is already installed, or the system refuses to install one.
 pub fn install_handler() -> Result<(), LabError> {
     ctrlc::set_handler(interrupt).map_err(|e| LabError::failed("catching Ctrl-C", e))
 }

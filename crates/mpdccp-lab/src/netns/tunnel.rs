@@ -138,7 +138,8 @@ impl<'a> Tunnel<'a> {
 
     /// Number of TCP connections that the client carried as streams.
     ///
-    /// # Errors There is no such connection; the error says why.
+    /// # Errors
+    /// There is no such connection; the error says why.
     pub(super) fn streams(&self) -> Result<u64, LabError> {
         let tcp = self.status().map_or(Value::Null, |mut status| status["tcp"].take());
         match tcp["opened"].as_u64() {

@@ -74,7 +74,8 @@ fn key_before(text: &str, span: Range<usize>) -> Option<String> {
 impl Scenario {
     /// Parses a scenario. `file` is the scenario's name in errors.
     ///
-    /// # Errors The scenario is invalid; the error is the first one found.
+    /// # Errors
+    /// The scenario is invalid; the error is the first one found.
     pub fn parse(file: &str, text: &str) -> Result<Scenario, ScenarioError> {
         let mut document: Table = text
             .parse()

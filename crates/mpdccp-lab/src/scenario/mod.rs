@@ -324,7 +324,8 @@ impl Scenario {
 
     /// Settings of the tunnel or connection for `variant`, as keys of the tunnel's file.
     ///
-    /// # Errors The settings are invalid; the error has its place. A checked scenario has no such error.
+    /// # Errors
+    /// The settings are invalid; the error has its place. A checked scenario has no such error.
     pub fn tunnel_of(&self, variant: &Variant) -> Result<Table, (Option<Range<usize>>, String)> {
         self.tunnel_after(variant, &TunnelSettings::default())
     }

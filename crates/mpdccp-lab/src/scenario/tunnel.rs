@@ -51,7 +51,8 @@ impl TunnelSettings {
 
     /// Converts the settings to keys of the tunnel's file.
     ///
-    /// # Errors A setting is invalid; the error has its place.
+    /// # Errors
+    /// A setting is invalid; the error has its place.
     pub fn table(&self) -> Result<Table, (Option<Range<usize>>, String)> {
         let mut table = Table::new();
         for (key, value) in &self.0 {

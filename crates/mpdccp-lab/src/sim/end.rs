@@ -161,7 +161,8 @@ impl End {
 
     /// Executes an event of the scenario; `files` already contain its changes.
     ///
-    /// # Errors The tunnel refuses the event.
+    /// # Errors
+    /// The tunnel refuses the event.
     pub(super) fn on_scenario(
         &mut self,
         now: Time,

@@ -143,7 +143,8 @@ impl World {
     /// Creates the hosts and links of `plan`, with plain connections over the first path. Each connection's
     /// packets have the connection's additional delay. The first Requests leave at once.
     ///
-    /// # Errors A link's configuration is invalid.
+    /// # Errors
+    /// A link's configuration is invalid.
     pub(crate) fn new(
         plan: &Plan<'_>,
         paths: &[WorldPath],
@@ -203,7 +204,8 @@ impl World {
 
     /// Starts the tunnel at both ends, and returns its configuration files.
     ///
-    /// # Errors The configuration files are invalid.
+    /// # Errors
+    /// The configuration files are invalid.
     pub(crate) fn start_tunnel<'a>(&mut self, plan: &Plan<'a>) -> Result<TunnelFiles<'a>, LabError> {
         let mut key = 0;
         let random = || {
@@ -225,7 +227,8 @@ impl World {
 
     /// Executes an event of the tunnel at once.
     ///
-    /// # Errors The tunnel refuses the event.
+    /// # Errors
+    /// The tunnel refuses the event.
     pub(crate) fn on_scenario(
         &mut self,
         now: Time,

@@ -75,7 +75,8 @@ pub struct Uml {
 impl Uml {
     /// Creates a backend that runs `program` at both ends of the tunnel, and as the kernel's first process.
     ///
-    /// # Errors There is no kernel. The error says how to build one.
+    /// # Errors
+    /// There is no kernel. The error says how to build one.
     pub fn new(program: PathBuf) -> Result<Uml, LabError> {
         let named = std::env::var_os(KERNEL).map(PathBuf::from);
         let home = || std::env::var_os("HOME").map(|home| Path::new(&home).join(".cache"));
