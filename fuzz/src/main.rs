@@ -49,7 +49,7 @@ fn main() -> ExitCode {
 fn replay(target: mpdccp_fuzz::Target, file: &str) -> std::io::Result<()> {
     let bytes = fs::read(file)?;
     target(&bytes);
-    println!("{file}: {} KiB of memory at most", MEMORY.max_allocated() >> 10);
+    println!("{file}: used at most {} KiB of memory", MEMORY.max_allocated() >> 10);
     Ok(())
 }
 

@@ -207,7 +207,7 @@ impl Point {
             self.says(format!("policed to {:.3} Mbit/s, burst {burst} B", self.mbps * share));
         } else {
             self.link.push(format!("burst = \"{burst} B\""));
-            self.says(format!("token bucket of {burst} B"));
+            self.says(format!("rate limited by a token bucket of {burst} B"));
         }
     }
 
@@ -216,13 +216,13 @@ impl Point {
         self.own_loss = share;
         if dice.chance(0.5) {
             self.forward.push(format!("loss = \"{:.4} %\"", share * 100.0));
-            self.says(format!("{:.2} % lost", share * 100.0));
+            self.says(format!("{:.2} % of packets lost", share * 100.0));
         } else {
             let length = dice.log(2.0..20.0);
             let begin = share / (1.0 - share) / length * 100.0;
             let end = 100.0 / length;
             self.forward.push(format!("burst_loss = {{ begin = \"{begin:.5} %\", end = \"{end:.3} %\" }}"));
-            self.says(format!("{:.2} % lost in bursts of {length:.0} packets", share * 100.0));
+            self.says(format!("{:.2} % of packets lost in bursts of {length:.0} packets", share * 100.0));
         }
     }
 
@@ -237,11 +237,11 @@ impl Point {
             1 if !self.reverse.iter().any(|key| key.starts_with("jitter")) => self.reverse.push(jitter),
             _ => self.link.push(jitter),
         }
-        self.says(format!("jitter {by:.2} ms, {order}{}", if slow { ", slow" } else { "" }));
+        self.says(format!("jitter {by:.2} ms, {order}{}", if slow { ", varying slowly" } else { "" }));
         if dice.chance(0.2) {
             let share = dice.log(0.001..0.05) * 100.0;
             self.forward.push(format!("duplicate = \"{share:.2} %\""));
-            self.says(format!("{share:.1} % duplicated"));
+            self.says(format!("{share:.1} % of packets duplicated"));
         }
     }
 
@@ -264,7 +264,7 @@ impl Point {
                 let rate = (self.mbps * MEGA * share).max(8_000.0).round();
                 self.reverse.push(format!("rate = \"{rate} bit/s\""));
                 self.reverse.push("queue = \"15000 B\"".to_owned());
-                self.says(format!("return path with {:.1} % of the rate", share * 100.0));
+                self.says(format!("return path with {:.1} % of the forward rate", share * 100.0));
             }
             1 => {
                 let share = dice.log(0.005..0.2) * 100.0;
@@ -285,7 +285,7 @@ impl Point {
             _ => {
                 let by = self.rtt_ms * dice.log(0.2..2.0);
                 self.reverse.push(format!("jitter = {{ by = \"{:.0} us\", memory = \"500 ms\" }}", by * 1e3));
-                self.says(format!("loaded return path, {by:.1} ms"));
+                self.says(format!("loaded return path, delay varies by {by:.1} ms"));
             }
         }
     }
@@ -385,7 +385,7 @@ impl Point {
             }
         };
         self.source = Some(keys);
-        self.says(format!("source offers {share:.2} times the link's rate, {words}"));
+        self.says(format!("the source offers {share:.2} times the link's rate, {words}"));
     }
 
     /// Adds short flows that together use a share of the link.

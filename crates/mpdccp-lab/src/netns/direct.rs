@@ -76,7 +76,7 @@ impl Dccp {
                 })?;
                 // Sending fails if `start` has already failed; then no thread waits for the handle.
                 let _ = ready.send(driver.handle());
-                driver.run().map_err(|e| LabError::failed("the DCCP receiver", e))
+                driver.run().map_err(|e| LabError::failed("running the DCCP receiver", e))
             })
             .map_err(|e| LabError::failed("starting the DCCP receiver", e))?;
         match made.recv() {
@@ -132,7 +132,7 @@ impl Flow for Dccp {
                 ended: None,
             })
         })?;
-        let sender = driver.run().map_err(|e| LabError::failed("the DCCP sender", e))?;
+        let sender = driver.run().map_err(|e| LabError::failed("running the DCCP sender", e))?;
         match sender.ended {
             Some(why) => {
                 let name = self.spec.name.as_ref();
@@ -181,7 +181,7 @@ fn driver<A: App>(set_up: impl FnOnce(&mut Core) -> Result<A, LabError>) -> Resu
 
 fn socket(core: &mut Core, addr: SocketAddr) -> Result<u32, LabError> {
     let encapsulation = UdpEncapsulation::new(Bind { addr, interface: None });
-    encapsulation.and_then(|c| core.add_socket(c)).map_err(|e| LabError::failed("a DCCP socket", e))
+    encapsulation.and_then(|c| core.add_socket(c)).map_err(|e| LabError::failed("opening a DCCP socket", e))
 }
 
 fn listen(core: &mut Core, addr: SocketAddr, session: SessionConfig) -> Result<(), LabError> {

@@ -102,7 +102,8 @@ impl Tap {
         count: Count,
         counters: Option<Arc<Counters>>,
     ) -> Result<Tap, LabError> {
-        let socket = namespace.inside(|| socket().map_err(|e| LabError::failed("a tap's socket", e)))?;
+        let socket =
+            namespace.inside(|| socket().map_err(|e| LabError::failed("opening a tap's socket", e)))?;
         let stop = Arc::new(AtomicBool::new(false));
         let shared = stop.clone();
         let thread = std::thread::Builder::new()

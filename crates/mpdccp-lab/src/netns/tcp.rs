@@ -44,7 +44,7 @@ impl Sink {
         (record, count): (Option<usize>, bool),
         echo: bool,
     ) -> Result<Sink, LabError> {
-        let failed = |e| LabError::failed("the TCP receiver's socket", e);
+        let failed = |e| LabError::failed("opening the TCP receiver's socket", e);
         let listener = server.inside(|| listen(port, protocol).map_err(failed))?;
         listener.set_nonblocking(true).map_err(failed)?;
         let counters = Arc::new(Counters::default());
@@ -242,7 +242,9 @@ impl Flow for Bulk {
         client.enter()?;
         sleep_until(from);
         let mut stream: TcpStream = connect(self.to, &self.cc, self.protocol)?.into();
-        stream.set_write_timeout(Some(NAP)).map_err(|e| LabError::failed("the TCP sender's socket", e))?;
+        stream
+            .set_write_timeout(Some(NAP))
+            .map_err(|e| LabError::failed("setting up the TCP sender's socket", e))?;
         let chunk = vec![0; CHUNK];
         while Clock.now() < to && !over.load(Ordering::Relaxed) {
             match stream.write(&chunk) {

@@ -83,7 +83,7 @@ impl Flow for Udp {
 
     fn send(&self, client: &Namespace, from: Time, to: Time, over: &AtomicBool) -> Result<Sent, LabError> {
         client.enter()?;
-        let socket = socket(0).map_err(|e| LabError::failed("the generator's socket", e))?;
+        let socket = socket(0).map_err(|e| LabError::failed("opening the generator's socket", e))?;
         let source = source(&self.spec, from, to, self.seed);
         let mut payload = Vec::new();
         let mut packets: Vec<SentPacket> = Vec::new();
@@ -141,8 +141,8 @@ impl Receiver {
         flow: u16,
         echo: bool,
     ) -> Result<Receiver, LabError> {
-        let socket =
-            namespace.inside(|| socket(port).map_err(|e| LabError::failed("the receiver's socket", e)))?;
+        let socket = namespace
+            .inside(|| socket(port).map_err(|e| LabError::failed("opening the receiver's socket", e)))?;
         let counters = Arc::new(Counters::default());
         let shared = counters.clone();
         let thread = std::thread::Builder::new()
