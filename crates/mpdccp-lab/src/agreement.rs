@@ -47,11 +47,11 @@ impl Both {
 /// One variant in one cell of one scenario.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pair {
-    /// Scenario.
+    /// Name of the scenario.
     pub scenario: String,
-    /// Cell.
+    /// Name of the cell.
     pub cell: String,
-    /// Variant.
+    /// Label of the variant.
     pub label: String,
     /// Rates received, Mbit/s.
     pub rx_mbps: Both,

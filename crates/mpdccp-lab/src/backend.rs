@@ -25,7 +25,7 @@ pub struct Plan<'a> {
     pub variant: &'a Variant,
     /// Cell with the links.
     pub cell: &'a Cell,
-    /// Counted from 0.
+    /// Index of the repeat, from 0.
     pub repeat: u32,
     /// Seed of this run.
     pub seed: u64,
@@ -34,7 +34,7 @@ pub struct Plan<'a> {
 /// Progress of a run, for the live view.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Sample {
-    /// Since t = 0.
+    /// Time since t = 0.
     pub t: Duration,
     /// Rate received by all flows since the last sample, Mbit/s.
     pub rx_mbps: f64,

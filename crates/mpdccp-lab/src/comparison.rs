@@ -44,11 +44,11 @@ pub struct Row {
 /// The comparison of one variant in one cell.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Comparison {
-    /// Variant.
+    /// Label of the variant.
     pub label: String,
     /// The simulator's model that replaces the kernel's TCP, if any.
     pub model: Option<String>,
-    /// Cell.
+    /// Name of the cell.
     pub cell: String,
     /// Number of runs.
     pub n: u64,

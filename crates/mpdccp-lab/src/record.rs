@@ -19,9 +19,9 @@ pub struct RunRecord {
     /// Time of the scenario's t = 0.
     #[serde(with = "nanos")]
     pub start: Time,
-    /// In the scenario's order.
+    /// Entries in the order of the scenario.
     pub flows: Vec<FlowRecord>,
-    /// In the scenario's order.
+    /// Entries in the order of the scenario.
     pub paths: Vec<PathRecord>,
     /// Congestion control of the data sender over time.
     pub trace: Vec<TraceRow>,

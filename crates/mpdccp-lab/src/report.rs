@@ -9,7 +9,7 @@ use crate::summary::{Run, Summary};
 /// The rendered figures of one cell.
 #[derive(Clone, Debug)]
 pub struct CellFigures {
-    /// Cell.
+    /// Name of the cell.
     pub cell: String,
     /// (caption, HTML).
     pub figures: Vec<(String, String)>,

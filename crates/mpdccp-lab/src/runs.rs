@@ -20,7 +20,7 @@ pub struct Event<'a> {
     pub ended: usize,
     /// Total number of runs.
     pub total: usize,
-    /// The event.
+    /// What happened.
     pub what: What<'a>,
 }
 

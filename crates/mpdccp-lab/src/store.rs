@@ -16,9 +16,9 @@ pub type AllSeries = BTreeMap<String, Vec<(f64, f64)>>;
 /// The key of a run: all its inputs.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Key {
-    /// Variant.
+    /// Label of the variant.
     pub label: String,
-    /// Cell.
+    /// Name of the cell.
     pub cell: String,
     /// Seed.
     pub seed: u64,

@@ -107,9 +107,9 @@ pub struct Outcome {
 /// Medians of one variant at one point in one cell.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Median {
-    /// Variant.
+    /// Label of the variant.
     pub label: String,
-    /// Cell.
+    /// Name of the cell.
     pub cell: String,
     /// Values of the parameters, in the order of their names.
     pub values: Vec<String>,

@@ -29,7 +29,7 @@ pub struct Reference {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Aim {
-    /// Variant.
+    /// Label of the variant.
     pub label: Spanned<String>,
     /// The cell; the headline cell if absent, every cell if `all`.
     #[serde(default)]

@@ -27,7 +27,7 @@ pub(super) struct Short {
 
 #[derive(Debug)]
 struct Connection {
-    /// Counted from 0.
+    /// Number of the connection, from 0.
     number: u64,
     size: u32,
     tcp: Box<Tcp>,
