@@ -16,6 +16,7 @@ pub struct Gaimd {
 }
 
 impl Gaimd {
+    /// Begins with three packets.
     pub fn new(cfg: &CcConfig) -> Gaimd {
         Gaimd { cwnd: 3.0, ssthresh: f64::INFINITY, mtu: cfg.mtu }
     }
