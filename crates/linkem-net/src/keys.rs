@@ -49,8 +49,8 @@ macro_rules! with_link_keys {
             #[serde(default, deserialize_with = "linkem_net::quantity::opt_time")]
             pub owd: Option<core::time::Duration>,
             /// Limit of the bottleneck's queue.
-            #[serde(default, deserialize_with = "linkem_net::quantity::opt_queue")]
-            pub queue: Option<$crate::quantity::QueueLimit>,
+            #[serde(default, deserialize_with = "linkem_net::quantity::opt_queue_size")]
+            pub queue: Option<$crate::quantity::QueueSize>,
             /// Queue discipline; drop-tail by default.
             #[serde(default)]
             pub discipline: Option<$crate::keys::Discipline>,
@@ -190,7 +190,8 @@ impl LinkKeys {
 
     /// The limit of the link's queue; no room if not given.
     pub fn queue_limit(&self) -> QueueLimit {
-        self.queue.or(self.modelled.as_ref().map(|m| m.config().queue.limit.into())).unwrap_or_default()
+        let own = self.queue.map(|size| size.limit(self.mean_rate(), self.delay()));
+        own.or(self.modelled.as_ref().map(|m| m.config().queue.limit.into())).unwrap_or_default()
     }
 
     /// The emulator's configuration for these keys.

@@ -46,6 +46,28 @@ impl QueueLimit {
     }
 }
 
+/// The limit of a link's queue.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum QueueSize {
+    /// `"125000 B"` or `"100 packets"`.
+    Limit(QueueLimit),
+    /// `"1 BDP"`: bandwidth-delay products.
+    Bdp(f64),
+}
+
+impl QueueSize {
+    /// The limit for a link's rate and one-way delay. The round trip is twice that delay, at least 20 ms.
+    pub fn limit(self, rate: Rate, delay: Duration) -> QueueLimit {
+        match self {
+            QueueSize::Limit(limit) => limit,
+            QueueSize::Bdp(n) => {
+                let round_trip = (2.0 * delay.as_secs_f64()).max(0.02);
+                QueueLimit::Bytes((n * rate.bps() as f64 / 8.0 * round_trip).round() as u64)
+            }
+        }
+    }
+}
+
 impl From<Limit> for QueueLimit {
     fn from(limit: Limit) -> QueueLimit {
         match limit {
@@ -107,6 +129,17 @@ pub fn parse_queue(text: &str) -> Result<QueueLimit, String> {
     }
 }
 
+/// Parses the limit of a link's queue.
+///
+/// # Errors
+/// Describes the expected form.
+pub fn parse_queue_size(text: &str) -> Result<QueueSize, String> {
+    match split(text) {
+        Some((n, "BDP")) => Ok(QueueSize::Bdp(n)),
+        _ => parse_queue(text).map(QueueSize::Limit).map_err(|e| e.replace("packets,", "packets, BDP,")),
+    }
+}
+
 /// Parses a percentage; returns a fraction.
 ///
 /// # Errors
@@ -159,12 +192,25 @@ macro_rules! quantity {
 quantity!(rate, opt_rate, Rate, parse_rate);
 quantity!(time, opt_time, Duration, parse_time);
 quantity!(queue, opt_queue, QueueLimit, parse_queue);
+quantity!(queue_size, opt_queue_size, QueueSize, parse_queue_size);
 quantity!(share, opt_share, f64, parse_share);
 quantity!(bytes, opt_bytes, u32, parse_bytes);
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_queue_may_be_given_in_bandwidth_delay_products() {
+        let limit = |text: &str, delay| {
+            parse_queue_size(text).unwrap().limit(Rate::from_mbps(8.0), Duration::from_millis(delay))
+        };
+        assert_eq!(limit("1 BDP", 40), QueueLimit::Bytes(80_000));
+        assert_eq!(limit("0.5BDP", 40), QueueLimit::Bytes(40_000));
+        assert_eq!(limit("1 BDP", 1), QueueLimit::Bytes(20_000), "of at least 20 ms");
+        assert_eq!(limit("9 packets", 40), QueueLimit::Packets(9));
+        assert!(parse_queue_size("9 ms").unwrap_err().contains("BDP"));
+    }
 
     #[test]
     fn units_are_read_and_named_when_wrong() {

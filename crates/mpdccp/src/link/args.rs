@@ -8,7 +8,7 @@ use ipnet::IpNet;
 use linkem_net::keys::{
     AggregationSpec, BurstLoss, Discipline, JitterSpec, LinkKeys, Modelled, PolicerSpec, SpreadKind,
 };
-use linkem_net::quantity::{QueueLimit, parse_bytes, parse_queue, parse_share, parse_time};
+use linkem_net::quantity::{QueueLimit, QueueSize, parse_bytes, parse_queue_size, parse_share, parse_time};
 use mpdccp_linkem::{LinkConfig, Step, Trace};
 use mpdccp_units::{Duration, Rate};
 use std::path::{Path, PathBuf};
@@ -87,12 +87,13 @@ pub(crate) struct Args {
     /// example 100B.
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     thin_acks: Option<u32>,
-    /// Size of each direction's queue, such as 125000B or 100packets. 1000packets by default.
-    #[arg(long, value_name = "LIMIT", value_parser = parse_queue)]
-    queue: Option<QueueLimit>,
+    /// Size of each direction's queue, such as 125000B, 100packets or 1BDP (rate times round
+    /// trip, at least times 20 ms). 1000packets by default.
+    #[arg(long, value_name = "LIMIT", value_parser = parse_queue_size)]
+    queue: Option<QueueSize>,
     /// Size of the queue from b to a, if different.
-    #[arg(long, value_name = "LIMIT", value_parser = parse_queue)]
-    up_queue: Option<QueueLimit>,
+    #[arg(long, value_name = "LIMIT", value_parser = parse_queue_size)]
+    up_queue: Option<QueueSize>,
     /// Queue discipline. RED starts dropping at a sixth of the queue limit, and reaches its highest drop probability at
     /// half of the limit.
     #[arg(long, value_enum, default_value = "drop-tail")]
@@ -178,7 +179,9 @@ impl Args {
             trace: self.trace.as_deref().map(read_trace).transpose()?,
             burst: self.burst,
             owd: self.delay,
-            queue: self.queue.or(self.model.is_none().then_some(QueueLimit::Packets(1_000))),
+            queue: self
+                .queue
+                .or(self.model.is_none().then_some(QueueSize::Limit(QueueLimit::Packets(1_000)))),
             jitter: self.jitter.map(jitter),
             loss: self.loss,
             burst_loss: self.burst_loss,
