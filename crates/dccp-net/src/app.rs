@@ -65,9 +65,9 @@ impl Core {
         self.net.take(now, mail, &mut self.endpoint);
     }
 
-    /// If there is a backlog, encrypts and sends on another thread, except while a capture is active. The thread starts
-    /// with the first backlog and therefore has the privileges of the running loop.
-    pub fn send_on_thread(&mut self) {
+    /// If there is a backlog, encrypts and sends on one thread and decrypts on another, except while a capture is active. The
+    /// threads start with the first backlog and therefore have the privileges of the running loop.
+    pub fn use_threads(&mut self) {
         self.net.alarm = Some(self.alarm.clone());
     }
 

@@ -3,7 +3,8 @@
 
 use crate::refusals::Refusals;
 use crate::secure::{
-    Address, ChannelId, Channels, EchoQuestion, Event, HEADER, Input, OVERHEAD, QUESTION, Sealing,
+    Address, ChannelId, Channels, EchoQuestion, Event, HEADER, Input, OVERHEAD, OpenedRecord, QUESTION,
+    Sealing,
 };
 use dccp_proto::Route;
 use mpdccp_units::{Duration, Time};
@@ -150,7 +151,24 @@ impl ChannelRoutes {
 
     /// Decrypts a datagram in place.
     pub fn handle(&mut self, now: Time, from: &Route, datagram: &mut [u8]) -> Arrived {
-        let (channel, peer, len) = match self.channels.handle(now, &address(from), datagram) {
+        let input = self.channels.handle(now, &address(from), datagram);
+        self.arrived(now, from, input)
+    }
+
+    /// Like [`handle`](Self::handle), for a datagram that another thread decrypted.
+    pub(crate) fn handle_opened(
+        &mut self,
+        now: Time,
+        from: &Route,
+        datagram: &mut [u8],
+        opened: OpenedRecord,
+    ) -> Arrived {
+        let input = self.channels.handle_opened(now, &address(from), datagram, opened);
+        self.arrived(now, from, input)
+    }
+
+    fn arrived(&mut self, now: Time, from: &Route, input: Input) -> Arrived {
+        let (channel, peer, len) = match input {
             Input::Packet { channel, peer, len } => (channel, peer, len),
             Input::Handled => return Arrived::Nothing,
             Input::Elsewhere(shard) => return Arrived::Elsewhere(shard),

@@ -153,6 +153,7 @@ impl<A: App> Driver<A> {
     }
 
     fn input(&mut self, ready: &[Source]) {
+        self.core.net.take_opened(&mut self.last, &mut self.core.endpoint);
         // Handle acknowledgements first: they open windows for data that the application reads.
         for source in ready {
             if let Source::Socket(socket) = *source {

@@ -116,6 +116,12 @@ pub trait Encapsulation: Send {
         None
     }
 
+    /// The buffer that [`receive`](Self::receive) writes all its packets to. The caller may exchange it for
+    /// one of the same length. `None` if there are several buffers.
+    fn receive_buffer(&mut self) -> Option<&mut Vec<u8>> {
+        None
+    }
+
     /// Receives a limited number of waiting packets, and passes each to `each`. Returns the number of packets.
     ///
     /// # Errors

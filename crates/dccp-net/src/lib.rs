@@ -96,6 +96,8 @@ mod icmp;
 #[cfg(target_os = "linux")]
 mod net;
 #[cfg(target_os = "linux")]
+mod opening;
+#[cfg(target_os = "linux")]
 mod outlet;
 #[cfg(target_os = "linux")]
 mod poller;

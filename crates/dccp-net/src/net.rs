@@ -1,20 +1,22 @@
-use crate::capture::Form;
 mod connections;
 mod flush;
+mod receive;
 
 use crate::channels::{Arrived, ChannelEvent, ChannelRoutes, is_channel};
 use crate::links::Links;
-use crate::marking::{Marking, Part, data_of};
+use crate::marking::{Marking, Part};
+use crate::opening::Receipt;
 use crate::poller::{Poller, Source};
 use crate::sending::Parcel;
 use crate::shards::{Mail, Neighbours};
 use crate::shortage::Shortage;
 use crate::watch;
 use crate::worker::{Alarm, Worker};
-use crate::{Batch, Capture, Clock, Encapsulation, LinkChange, Qlog, Received, SocketStats, secure};
-use dccp_proto::{Ecn, Route};
+use crate::{Batch, Capture, Clock, Encapsulation, LinkChange, Qlog, SocketStats, secure};
+use dccp_proto::Route;
 use mpdccp_proto::Endpoint;
 use mpdccp_units::Time;
+use receive::carried;
 use rustix::fd::AsFd;
 use std::io;
 use std::net::SocketAddr;
@@ -49,10 +51,14 @@ pub struct Net {
     pub capture_plaintext: bool,
     /// The qlog file.
     pub qlog: Option<Qlog>,
-    /// Set if a separate thread may send.
+    /// Set if threads may send and decrypt.
     pub(crate) alarm: Option<Alarm>,
     /// The thread that sends. It starts with the first backlog.
     sending: Option<Worker<Parcel>>,
+    /// The thread that decrypts. It starts with the first backlog.
+    opening: Option<Worker<Receipt>>,
+    /// Receipts whose datagrams were handled.
+    spare: Vec<Receipt>,
 }
 
 impl Net {
@@ -74,6 +80,8 @@ impl Net {
             qlog: None,
             alarm: None,
             sending: None,
+            opening: None,
+            spare: Vec::new(),
             channel_events: Vec::new(),
         }
     }
@@ -201,68 +209,6 @@ impl Net {
         Some(why)
     }
 
-    /// Receives once from a socket, and passes all packets to `endpoint` with times that never decrease.
-    pub(crate) fn receive(&mut self, socket: u32, last: &mut Time, endpoint: &mut Endpoint) {
-        let Some(Some(encapsulation)) = self.sockets.get_mut(socket as usize) else { return };
-        let (mut elsewhere, mut answered) = (Vec::<(u8, SocketAddr)>::new(), false);
-        let Net { capture, capture_plaintext, routes, neighbours, marking, qlog, .. } = self;
-        let marking = marking.as_deref();
-        let bound = if capture.is_some() { encapsulation.local_addr().ok() } else { None };
-        let result = encapsulation.receive(&mut |packet: Received<'_>| {
-            *last = packet.at.max(*last);
-            let outer = Route { socket, local: packet.local, remote: packet.remote };
-            let plaintext = *capture_plaintext && routes.is_some();
-            if let Some(capture) = capture.as_mut().filter(|_| !plaintext) {
-                let form = if routes.is_some() { Form::Sealed } else { Form::Dccp };
-                capture.received(socket, bound, &packet, packet.bytes, form);
-            }
-            let Some(routes) = routes else {
-                let bytes = carried(marking, packet.ecn, packet.bytes);
-                if let Some(qlog) = qlog {
-                    qlog.packet(*last, false, bytes, packet.ecn);
-                }
-                return endpoint.handle_datagram(*last, &outer, packet.ecn, packet.ip_len, bytes);
-            };
-            let opened = match routes.handle(*last, &outer, packet.bytes) {
-                Arrived::Packet(opened) => opened,
-                Arrived::Elsewhere(shard) => {
-                    let (ecn, ip_len, bytes) = (packet.ecn, packet.ip_len, packet.bytes.to_vec());
-                    if !elsewhere.contains(&(shard, outer.remote)) {
-                        elsewhere.push((shard, outer.remote));
-                    }
-                    return neighbours.put(shard, Mail::Datagram { from: outer, ecn, ip_len, bytes });
-                }
-                Arrived::Nothing => return,
-            };
-            if let Some(capture) = capture.as_mut().filter(|_| plaintext) {
-                let inner = &packet.bytes[opened.packet.clone()];
-                capture.received(socket, bound, &packet, inner, Form::Dccp);
-            }
-            let inner = carried(marking, packet.ecn, &mut packet.bytes[opened.packet]);
-            if secure::EchoAnswer::read(inner).is_some() {
-                answered = true;
-                return;
-            }
-            if let Some(qlog) = qlog {
-                qlog.packet(*last, false, inner, packet.ecn);
-            }
-            endpoint.handle_peer(*last, &opened.route, opened.peer, packet.ecn, packet.ip_len, inner);
-        });
-        if answered {
-            encapsulation.on_answer(*last);
-        }
-        self.refused.extend(encapsulation.refused().into_iter().map(|to| (socket, to)));
-        if let Err(e) = result {
-            // This is an ICMP error of an earlier packet, or an interface that disappeared. If the error persists,
-            // sending fails too.
-            tracing::debug!("socket {socket}: cannot receive: {e}");
-        }
-        for (shard, remote) in elsewhere {
-            self.give(socket, remote, shard);
-        }
-        self.hand_over();
-    }
-
     /// Hands over packets that belong to other shards.
     fn hand_over(&mut self) {
         let Net { routes: Some(routes), neighbours, sockets, .. } = self else { return };
@@ -288,7 +234,9 @@ impl Net {
                     }
                 }
                 Mail::Datagram { from, ecn, ip_len, mut bytes } => {
-                    let Arrived::Packet(opened) = routes.handle(now, &from, &mut bytes) else { continue };
+                    let Arrived::Packet(opened) = routes.handle(now, &from, &mut bytes) else {
+                        continue;
+                    };
                     let inner = carried(marking.as_deref(), ecn, &mut bytes[opened.packet]);
                     endpoint.handle_peer(now, &opened.route, opened.peer, ecn, ip_len, inner);
                 }
@@ -364,15 +312,6 @@ impl Net {
     pub(crate) fn take_changes(&mut self) -> Vec<LinkChange> {
         self.links.take_changes()
     }
-}
-
-/// Passes the outer header of a packet to the marking, and returns the packet for the endpoint.
-fn carried<'a>(marking: Option<&dyn Marking>, ecn: Ecn, packet: &'a mut [u8]) -> &'a [u8] {
-    if let (Some(marking), true, Some(data)) = (marking, ecn.is_capable(), data_of(packet)) {
-        let kept = marking.arrived(&mut packet[data.clone()], ecn);
-        return &packet[..(data.start + kept).min(data.end)];
-    }
-    packet
 }
 
 #[cfg(test)]

@@ -113,6 +113,10 @@ impl Encapsulation for RawEncapsulation {
         self.sealed.then(|| -> Arc<dyn Outlet> { self.socket.outlet().clone() })
     }
 
+    fn receive_buffer(&mut self) -> Option<&mut Vec<u8>> {
+        Some(self.socket.buffer())
+    }
+
     fn receive(&mut self, each: &mut dyn FnMut(Received<'_>)) -> io::Result<usize> {
         let bind = self.socket.bind();
         let wildcard = bind.addr.ip().is_unspecified() && bind.interface.is_none();

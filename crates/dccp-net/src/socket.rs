@@ -276,6 +276,10 @@ impl Socket {
         })
     }
 
+    pub(crate) fn buffer(&mut self) -> &mut Vec<u8> {
+        &mut self.buffer
+    }
+
     /// Receives one batch of messages.
     pub(crate) fn receive(&mut self, each: &mut dyn FnMut(&mut SocketStats, Message<'_>)) -> io::Result<()> {
         let mut slices = self.buffer.chunks_mut(RECEIVE).map(IoSliceMut::new);

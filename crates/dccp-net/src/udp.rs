@@ -65,6 +65,10 @@ impl Encapsulation for UdpEncapsulation {
         Some(self.0.outlet().clone())
     }
 
+    fn receive_buffer(&mut self) -> Option<&mut Vec<u8>> {
+        Some(self.0.buffer())
+    }
+
     fn receive(&mut self, each: &mut dyn FnMut(Received<'_>)) -> io::Result<usize> {
         let overhead = u32::from(self.overhead());
         let mut packets = 0;

@@ -72,7 +72,7 @@ pub(crate) struct Keypair {
     pub(crate) index: u32,
     pub(crate) to: Receiver,
     pub(crate) send: Arc<RecordKey>,
-    pub(crate) receive: RecordKey,
+    pub(crate) receive: Arc<RecordKey>,
     pub(crate) aead: Aead,
     pub(crate) seen: Replay,
     pub(crate) made: Time,
@@ -329,11 +329,10 @@ mod tests {
     }
 
     fn keypair(aead: Aead, counter: u64) -> Box<Keypair> {
-        let key = || RecordKey::new(aead, &[1; 32]).unwrap();
+        let key = || Arc::new(RecordKey::new(aead, &[1; 32]).unwrap());
         let to = Receiver { server: 0, index: 1 };
-        let seen = Replay::new();
-        let send = Arc::new(key());
-        Box::new(Keypair { index: 1, to, send, receive: key(), aead, seen, made: Time::ZERO, counter })
+        let (seen, send, receive) = (Replay::new(), key(), key());
+        Box::new(Keypair { index: 1, to, send, receive, aead, seen, made: Time::ZERO, counter })
     }
 
     /// RFC 9001 section 6.6: at most 2^23 records under one AES-GCM key. A new key is created after half of them.

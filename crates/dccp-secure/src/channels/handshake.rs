@@ -273,6 +273,6 @@ fn keypair(
 ) -> Option<Box<Keypair>> {
     let (first, second) = secrets.keys(aead)?;
     let (send, receive) = if initiator { (first, second) } else { (second, first) };
-    let (send, seen) = (Arc::new(send), Replay::new());
+    let (send, receive, seen) = (Arc::new(send), Arc::new(receive), Replay::new());
     Some(Box::new(Keypair { index, to, send, receive, aead, seen, made: now, counter: 0 }))
 }

@@ -1,5 +1,6 @@
 mod admission;
 mod handshake;
+mod open;
 mod questions;
 mod seal;
 mod servers;
@@ -16,6 +17,7 @@ use crate::header::{self, HEADER, Kind, NO_SLOT, Receiver};
 use crate::indices::Indices;
 use crate::keys::{PresharedKey, PrivateKey, PublicKey};
 use crate::limit::{Bucket, Load, Sources};
+use crate::opening::OpenedRecord;
 use crate::slots::Slots;
 use crate::strangers::Strangers;
 use crate::timestamp::Timestamp;
@@ -282,7 +284,7 @@ impl Channels {
             Some((_, Kind::Initiation)) => self.handle_initiation(now, from, datagram),
             Some((to, Kind::Response)) => self.handle_response(now, to, datagram),
             Some((to, Kind::Cookie)) => self.handle_cookie(now, to, datagram),
-            Some((to, Kind::Record(counter))) => self.handle_record(now, from, (to, counter), datagram),
+            Some((to, Kind::Record(counter))) => self.handle_record(now, from, (to, counter), datagram, None),
             None => Err(Reason::NoMessage),
         };
         self.settle(result)
@@ -422,6 +424,7 @@ impl Channels {
         from: &Address,
         (to, counter): (Receiver, u64),
         datagram: &mut [u8],
+        opened: Option<OpenedRecord>,
     ) -> Result<Input, Reason> {
         let at = self.owner(to).ok_or(Reason::UnknownIndex)?;
         let channel = self.channels.get_mut(at).ok_or(Reason::UnknownIndex)?;
@@ -432,7 +435,11 @@ impl Channels {
         if !key.seen.is_new(counter) {
             return Err(Reason::Replayed);
         }
-        let len = key.receive.open(counter, datagram).ok_or(Reason::Forged)?;
+        let len = match opened {
+            Some(opened) => opened.len(&key.receive, counter),
+            None => key.receive.open(counter, datagram),
+        };
+        let len = len.ok_or(Reason::Forged)?;
         let latest = key.seen.take(counter);
         let confirms = channel.next.take_if(|next| next.index == to.index);
         channel.on_heard(now);

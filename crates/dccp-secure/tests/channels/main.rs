@@ -3,6 +3,7 @@
 mod floods;
 mod handshakes;
 mod lifetime;
+mod opening;
 mod questions;
 mod records;
 mod servers;

@@ -88,7 +88,7 @@ impl TunnelApp {
         core.net.marking = marking::of(Marker::new(&cfg));
         let helped = cfg.helps_shards(std::thread::available_parallelism().map_or(1, usize::from));
         if helped {
-            core.send_on_thread();
+            core.use_threads();
         }
         let keys = setup.keys.clone();
         let mut tunnel = Tunnel::new(&mut core.endpoint, now, setup);
