@@ -59,6 +59,15 @@ pub fn data_of(packet: &[u8]) -> Option<Range<usize>> {
     (matches!(kind, DATA | DATA_ACK) && start < packet.len()).then_some(start..packet.len())
 }
 
+/// Passes the outer header of a packet to the marking, and returns the packet for the endpoint.
+pub(crate) fn carried<'a>(marking: Option<&dyn Marking>, ecn: Ecn, packet: &'a mut [u8]) -> &'a [u8] {
+    if let (Some(marking), true, Some(data)) = (marking, ecn.is_capable(), data_of(packet)) {
+        let kept = marking.arrived(&mut packet[data.clone()], ecn);
+        return &packet[..(data.start + kept).min(data.end)];
+    }
+    packet
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,7 +4,7 @@ mod receive;
 
 use crate::channels::{Arrived, ChannelEvent, ChannelRoutes, is_channel};
 use crate::links::Links;
-use crate::marking::{Marking, Part};
+use crate::marking::{Marking, Part, carried};
 use crate::opening::Receipt;
 use crate::poller::{Poller, Source};
 use crate::sending::Parcel;
@@ -16,7 +16,6 @@ use crate::{Batch, Capture, Clock, Encapsulation, LinkChange, Qlog, SocketStats,
 use dccp_proto::Route;
 use mpdccp_proto::Endpoint;
 use mpdccp_units::Time;
-use receive::carried;
 use rustix::fd::AsFd;
 use std::io;
 use std::net::SocketAddr;

@@ -3,7 +3,7 @@
 use super::{LinuxSocket, Net};
 use crate::capture::Form;
 use crate::channels::{Arrived, ChannelRoutes};
-use crate::marking::{Marking, data_of};
+use crate::marking::{Marking, carried};
 use crate::opening::{self, MOST_WAITING, Receipt};
 use crate::shards::{Mail, Neighbours};
 use crate::{Capture, Qlog, Received, secure};
@@ -203,15 +203,6 @@ impl Inlet<'_> {
         }
         endpoint.handle_peer(*last, &opened.route, opened.peer, packet.ecn, packet.ip_len, inner);
     }
-}
-
-/// Passes the outer header of a packet to the marking, and returns the packet for the endpoint.
-pub(super) fn carried<'a>(marking: Option<&dyn Marking>, ecn: Ecn, packet: &'a mut [u8]) -> &'a [u8] {
-    if let (Some(marking), true, Some(data)) = (marking, ecn.is_capable(), data_of(packet)) {
-        let kept = marking.arrived(&mut packet[data.clone()], ecn);
-        return &packet[..(data.start + kept).min(data.end)];
-    }
-    packet
 }
 
 #[cfg(all(test, feature = "encryption"))]
