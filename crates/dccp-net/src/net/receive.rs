@@ -7,7 +7,7 @@ use crate::marking::{Marking, carried};
 use crate::opening::{self, MOST_WAITING, Receipt};
 use crate::shards::{Mail, Neighbours};
 use crate::{Capture, Qlog, Received, secure};
-use dccp_proto::{Ecn, Route};
+use dccp_proto::Route;
 use mpdccp_proto::Endpoint;
 use mpdccp_units::Time;
 use std::io;

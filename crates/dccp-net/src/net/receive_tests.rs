@@ -3,6 +3,7 @@ use crate::poller::{Poller, Source};
 use crate::secure::{Address, ChannelId, Channels, HEADER, OVERHEAD, PresharedKey, PrivateKey, Settings};
 use crate::worker::Alarm;
 use crate::{Bind, Clock, Encapsulation, Mark, UdpEncapsulation};
+use dccp_proto::Ecn;
 use mpdccp_units::Duration;
 use std::net::UdpSocket;
 use std::sync::{Arc, Mutex};
