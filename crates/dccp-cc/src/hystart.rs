@@ -52,8 +52,8 @@ impl HyStart {
             self.group = (self.group.0.min(rtt), self.group.1 + 1);
         }
         match (self.conservative, self.this_round) {
-            // A round that begins before the queue has a small RTT among its first samples, so use any eight
-            // consecutive ones.
+            // Any eight consecutive samples count: if a round begins before the queue, its first samples are
+            // small.
             (None, _) if self.group.1 >= SAMPLES => {
                 let least = core::mem::replace(&mut self.group, NO_GROUP).0;
                 if self.last_round.is_some_and(|last| least >= last.saturating_add(HyStart::threshold(last)))

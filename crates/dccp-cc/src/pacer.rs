@@ -4,14 +4,14 @@ use mpdccp_units::{Rate, Time};
 /// Spaces packets at a rate: a token bucket of one quantum.
 ///
 /// A quantum may leave at once. When the rest of the quantum has no room for another packet, the next packet
-/// waits until all sent bytes are paid for (`next_send_time = now + size / rate` of
+/// waits until all sent bytes have used up their time at the rate (`next_send_time = now + size / rate` of
 /// draft-cardwell-iccrg-bbr-congestion-control-00 section 4.2.1, for an aggregate). So a driver wakes once
 /// per quantum instead of once per packet. If a packet leaves less than a quantum's time late, the next one
 /// leaves earlier, so late timers and irregular sources do not reduce the rate. Longer idle time earns no
 /// credit.
 #[derive(Clone, Debug, Default)]
 pub struct Pacer {
-    /// When all sent bytes are paid for.
+    /// When the sent bytes will have used up their time at the rate.
     paid: Time,
     /// When the next packet may leave.
     next: Time,

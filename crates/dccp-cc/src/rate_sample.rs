@@ -173,7 +173,7 @@ mod tests {
         Amount { packets: n, bytes: n * 1000 }
     }
 
-    /// Sends `n` packets `gap` ms apart from `start` ms.
+    /// Sends `n` packets, the first at `start` ms and the others `gap` ms apart.
     fn send(s: &mut RateSampler, start: u64, gap: u64, n: u64) -> Vec<Snapshot> {
         (0..n).map(|i| s.on_sent(ms(start + i * gap), 1000, packets(i))).collect()
     }

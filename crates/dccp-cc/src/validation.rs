@@ -74,7 +74,8 @@ impl Validation {
         self.round = None;
     }
 
-    /// Section 4.4.3: true if the window was not validated for too long; again after the same time.
+    /// Section 4.4.3: true when the window has not been validated for the maximum time, and again each time that
+    /// time passes.
     pub(crate) fn ran_out(&mut self, now: Time, cwnd: u64) -> bool {
         self.age(now);
         let out = !self.is_valid(cwnd) && now.since(self.at) > NON_VALIDATED_PERIOD;

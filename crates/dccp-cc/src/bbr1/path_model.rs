@@ -152,8 +152,8 @@ impl PathModel {
         self.jitter.on_round_end(self.rtprop, window_limited)
     }
 
-    /// Detects a fall in capacity: during a period, RTTs showed a queue, delivery was well below the rate
-    /// without a queue, and the sender was not the limit. Drops older samples and sets BtlBw to the rate
+    /// Detects a fall in capacity: for some time, RTTs show a queue, the delivery rate is well below BtlBw as it
+    /// was without a queue, and the sender is not the limit. Drops older samples and sets BtlBw to the rate
     /// delivered in this period. Returns the old BtlBw and the period's minimum RTT.
     pub(super) fn capacity_fell(
         &mut self,

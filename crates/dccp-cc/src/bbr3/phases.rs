@@ -100,7 +100,7 @@ impl ProbeRtt {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Probe {
     pub(super) acks: AckPhase,
-    /// Acknowledgements are of packets sent while probing, and the probe's result is still open.
+    /// The acknowledged packets were sent while probing, and the probe's result is still open.
     pub(super) sampling: bool,
     pub(super) up_acked: u64,
     pub(super) acked_per_inc: u64,
