@@ -302,7 +302,9 @@ impl Streams {
             let rto = rows.iter().map(|row| row.srtt.unwrap_or(PATIENCE) + row.rttvar * 4).max();
             let until = *entry.drained.get_or_insert(now + PATIENCE + rto.unwrap_or_default());
             let unheard = rows.iter().map(|row| row.inflight.packets).sum();
-            if now >= until || unheard == 0 {
+            // The peer's streams finish only with the last acknowledgement.
+            let owes = core.endpoint.streams(now, id, |streams| streams.owes_ack()).unwrap_or_default();
+            if now >= until || (unheard == 0 && !owes) {
                 let stream = entry.stream.clone();
                 self.busy.remove(&id);
                 self.refresh(core, id);

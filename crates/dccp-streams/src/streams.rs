@@ -442,6 +442,11 @@ impl Streams {
         acks.chain(self.paths.iter().filter_map(Path::next_timeout)).min()
     }
 
+    /// Whether an acknowledgement has not left yet.
+    pub fn owes_ack(&self) -> bool {
+        self.arrivals.iter().any(|arrivals| arrivals.due.is_some())
+    }
+
     /// Number of streams that have not ended.
     pub fn len(&self) -> usize {
         self.streams.len()

@@ -90,6 +90,22 @@ fn streams_do_not_wait_for_each_other() {
     assert_eq!(total, filled);
 }
 
+#[test]
+fn a_reader_that_finishes_first_acknowledges_the_last_bytes() {
+    for _ in 0..50 {
+        let (_listener, here, there) = pair();
+        let reader = std::thread::spawn(move || {
+            let mut got = Vec::new();
+            there.accept_stream(Some(PATIENT)).unwrap().read_to_end(&mut got).unwrap();
+            there.finish().unwrap();
+        });
+        let mut stream = here.open_stream().unwrap();
+        stream.write_all(&[1; 3000]).unwrap();
+        stream.finish_timeout(Some(PATIENT)).unwrap();
+        reader.join().unwrap();
+    }
+}
+
 /// The connection closes after all written data has arrived. A stream that was dropped is written to its end.
 #[test]
 fn written_bytes_arrive_before_the_connection_closes() {
