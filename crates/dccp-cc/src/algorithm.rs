@@ -1,7 +1,7 @@
 use crate::{Bbr1, Bbr3, CcConfig, Controller, Cubic, Reno};
 use alloc::boxed::Box;
 
-/// The algorithms, by name.
+/// A congestion control algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Algorithm {
     /// TCP's AIMD (RFC 5681), for CCID 2.
@@ -15,7 +15,7 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
-    /// A new controller.
+    /// Creates a controller of this algorithm.
     pub fn controller(self, cfg: &CcConfig) -> Box<dyn Controller> {
         match self {
             Algorithm::Reno => Box::new(Reno::new(cfg)),

@@ -13,7 +13,7 @@ impl Amount {
         Amount { packets: self.packets.saturating_add(1), bytes: self.bytes.saturating_add(u64::from(bytes)) }
     }
 
-    /// The sum of both.
+    /// Returns the sum of both amounts.
     #[must_use]
     pub fn and(self, other: Amount) -> Amount {
         Amount {
@@ -22,7 +22,7 @@ impl Amount {
         }
     }
 
-    /// Subtracts `other`; zero if `other` is larger.
+    /// Subtracts `other`. The result is zero if `other` is larger.
     #[must_use]
     pub fn minus(self, other: Amount) -> Amount {
         Amount {

@@ -36,12 +36,12 @@ impl Window {
     }
 }
 
-/// Sending limits of a controller.
+/// Limits that a controller sets for sending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Congestion window.
     pub cwnd: Window,
-    /// Pacing rate in IP bytes on the wire; with `None` only the window limits sending.
+    /// Pacing rate in IP bytes on the wire. With `None`, only the window limits sending.
     pub pacing: Option<Rate>,
     /// Largest burst, bytes.
     pub quantum: u32,
@@ -54,7 +54,7 @@ pub struct Sent {
     pub now: Time,
     /// IP bytes on the wire.
     pub bytes: u32,
-    /// Outstanding before this packet.
+    /// Amount outstanding before this packet.
     pub inflight: Amount,
 }
 
@@ -63,11 +63,11 @@ pub struct Sent {
 pub struct Lost<'a> {
     /// Time of the declaration.
     pub now: Time,
-    /// Taken when the packet left.
+    /// Delivery state recorded when the packet left.
     pub snapshot: &'a Snapshot,
     /// IP bytes on the wire.
     pub bytes: u32,
-    /// Total lost so far on this connection, this packet included.
+    /// Total lost so far on this connection, including this packet.
     pub lost: Amount,
     /// Total delivered so far.
     pub delivered: Amount,
@@ -76,72 +76,74 @@ pub struct Lost<'a> {
 /// One processed acknowledgement, with everything that a controller may use.
 #[derive(Clone, Copy, Debug)]
 pub struct AckEvent<'a> {
-    /// When it arrived.
+    /// When the acknowledgement arrived.
     pub now: Time,
-    /// Newly reported received (ECN-marked ones included).
+    /// Amount newly reported as received, including ECN-marked packets.
     pub acked: Amount,
-    /// Newly declared lost.
+    /// Amount newly declared lost.
     pub lost: Amount,
-    /// Newly reported ECN-marked packets (included in `acked`).
+    /// Number of packets newly reported as ECN-marked. They are included in `acked`.
     pub ce: u64,
-    /// A loss or mark among packets sent after the last reduction: at most one per window of data
-    /// (RFC 4341 section 5).
+    /// A packet sent after the last reduction was lost or marked. This is true at most once per window of
+    /// data (RFC 4341 section 5).
     pub congestion: bool,
     /// Newest RTT sample, without the acknowledgement delay.
     pub rtt: Option<Duration>,
-    /// Part of the RTT beyond its minimum that the return path caused; zero if unknown.
+    /// Delay that the return path added to the RTT beyond its own minimum. Zero if unknown.
     pub returning: Duration,
-    /// Smoothed values, this sample included.
+    /// Smoothed values, including this sample.
     pub estimator: &'a RttEstimator,
     /// Delivery-rate sample, if this acknowledgement gave a valid one.
     pub rate: Option<RateSample>,
-    /// Outstanding before this acknowledgement.
+    /// Amount outstanding before this acknowledgement.
     pub inflight_before: Amount,
-    /// Outstanding after it.
+    /// Amount outstanding after this acknowledgement.
     pub inflight: Amount,
     /// Total delivered on this connection, including this acknowledgement.
     pub delivered: Amount,
-    /// It ended a packet round: a packet sent after the previous round's end was acknowledged.
+    /// This acknowledgement ended a packet round: it covers a packet sent after the end of the previous
+    /// round.
     pub round_end: bool,
-    /// Only the application limited sending: the window and pacing did not within the last round.
+    /// Only the application limited sending. Neither the window nor pacing limited it within the last round.
     pub app_limited: bool,
 }
 
 impl AckEvent<'_> {
-    /// The RTT sample without delay of the return path beyond its minimum: only queues of the forward path
-    /// raise it.
+    /// Returns the RTT sample without the return path's delay beyond its minimum. Only queues of the forward
+    /// path raise this value.
     pub fn forward_rtt(&self) -> Option<Duration> {
         self.rtt.map(|rtt| rtt.saturating_sub(self.returning))
     }
 }
 
-/// A congestion control algorithm. It has no clock, sends nothing and knows no protocol.
+/// A congestion control algorithm. It has no clock, sends nothing and depends on no protocol.
 pub trait Controller: Send + core::fmt::Debug {
     /// A data packet left.
     fn on_sent(&mut self, pkt: &Sent);
-    /// A packet was declared lost; called before the [`Controller::on_ack`] that counts it, for algorithms
-    /// that need to know which packet.
+    /// A packet was declared lost. The caller reports it before the [`Controller::on_ack`] that counts the
+    /// packet, for algorithms that need to know which packet was lost.
     fn on_packet_lost(&mut self, _pkt: &Lost<'_>) {}
     /// An acknowledgement was processed.
     fn on_ack(&mut self, ev: &AckEvent<'_>);
     /// The retransmission timeout expired: everything in flight is presumed lost.
     fn on_rto(&mut self, now: Time);
-    /// A packet that was declared lost at `declared` arrived after all; called before the
-    /// [`Controller::on_ack`] that counts it.
+    /// A packet that was declared lost at `declared` arrived after all. The caller reports it before the
+    /// [`Controller::on_ack`] that counts the packet.
     fn on_late_packet(&mut self, _declared: Time) {}
-    /// Every loss of the last reduction proved to be reordering: the reduction may be undone.
+    /// Every loss that caused the last reduction proved to be reordering. The controller may undo the
+    /// reduction.
     fn on_spurious_loss(&mut self, _now: Time) {}
     /// From now on the peer acknowledges once per this many data packets.
     fn on_ack_ratio(&mut self, _ratio: u16) {}
     /// A packet is about to leave after an idle period (nothing in flight).
     fn on_idle_restart(&mut self, now: Time);
-    /// The largest packet changed (IP bytes).
+    /// The maximum packet size changed to `mtu` IP bytes.
     fn on_mtu(&mut self, mtu: u16);
-    /// The receiver reported Slow Receiver, or Data Dropped with `buffer_drops` packets newly reported
-    /// dropped in its receive buffer (RFC 4341 section 5.2).
+    /// The receiver reported Slow Receiver, or it reported Data Dropped. `buffer_drops` packets are newly
+    /// reported as dropped in the receive buffer (RFC 4341 section 5.2).
     fn on_slow_receiver(&mut self, _buffer_drops: u64) {}
-    /// Current sending limits. They change only through the inputs above and below, so callers may cache them
-    /// until the next input.
+    /// Current sending limits. They change only through the other methods that take `&mut self`, so callers
+    /// may cache them until they call one of these.
     fn limits(&self) -> Limits;
     /// Name of the state (`startup`, `probe_bw`, `slow_start`, ...).
     fn phase(&self) -> &'static str;
@@ -153,24 +155,24 @@ pub trait Controller: Send + core::fmt::Debug {
     fn bottleneck(&self) -> Option<Rate> {
         None
     }
-    /// Whether the controller is in BBR's ProbeRTT, so that no other path of the session should drain: see
-    /// [`Controller::hold_probe_rtt`].
+    /// Whether the controller is in BBR's ProbeRTT. While it is, no other path of the session should drain;
+    /// see [`Controller::hold_probe_rtt`].
     fn probing_rtt(&self) -> bool {
         false
     }
     /// Another path of the session is in ProbeRTT, so this one should delay its own.
     fn hold_probe_rtt(&mut self, _hold: bool) {}
-    /// Sets its share of a bottleneck that it shares with other paths of the session; [`Part::ALONE`] at
-    /// first.
+    /// Sets the controller's share of a bottleneck that it shares with other paths of the session. Initially
+    /// the share is [`Part::ALONE`].
     fn couple(&mut self, _part: &Part) {}
     /// Whether the initial search for the path's capacity is over.
     fn settled(&self) -> bool {
         true
     }
-    /// Takes over from another congestion control on the same path; call before any input. Otherwise it
-    /// starts from the beginning.
+    /// Takes over from another congestion control on the same path. The caller must call this before any
+    /// other input. The default implementation ignores the inherited state.
     fn inherit(&mut self, _from: &Inherited) {}
-    /// Phase of Careful Resume, if it started from a remembered capacity (RFC 9959).
+    /// Phase of Careful Resume, if the controller started from a remembered capacity (RFC 9959).
     fn resumption(&self) -> Option<ResumePhase> {
         None
     }
@@ -185,10 +187,10 @@ pub struct Inherited {
     pub window: u64,
     /// Smoothed round-trip time.
     pub srtt: Option<Duration>,
-    /// Minimum round-trip time known.
+    /// Minimum round-trip time, if known.
     pub min_rtt: Option<Duration>,
-    /// See [`Controller::settled`]. If set, the successor must not start a new search: changing would
-    /// otherwise bypass congestion control (RFC 4340 section 10.5).
+    /// See [`Controller::settled`]. If this is set, the successor must not start a new search. Otherwise a
+    /// change of the congestion control would bypass congestion control (RFC 4340 section 10.5).
     pub settled: bool,
 }
 
@@ -198,7 +200,7 @@ impl Inherited {
         Window::Bytes(self.window).packets(mtu)
     }
 
-    /// Bytes per second, if there is a round-trip time.
+    /// The rate in bytes per second, if a round-trip time is known.
     pub fn rate(&self) -> Option<f64> {
         self.srtt.filter(|srtt| !srtt.is_zero()).map(|srtt| self.window as f64 / srtt.as_secs_f64())
     }
@@ -209,9 +211,9 @@ impl Inherited {
 pub struct CcConfig {
     /// Largest packet, IP bytes.
     pub mtu: u16,
-    /// Count windows in packets, as the reference does, instead of bytes.
+    /// Whether windows count packets, as the reference's do, instead of bytes.
     pub packets: bool,
-    /// BBR, version 1 or 3, exactly as in the draft instead of the tuned variant.
+    /// Whether BBR (version 1 or 3) follows the draft exactly. If false, the tuned variant is used.
     pub draft: bool,
     /// Seed for the algorithm's random choices.
     pub seed: u64,

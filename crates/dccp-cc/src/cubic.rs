@@ -5,20 +5,20 @@ use crate::validation::Validation;
 use crate::{AckEvent, CcConfig, Controller, Inherited, Limits, Part, RttEstimator, Sent, Window};
 use mpdccp_units::{Duration, Rate, Time};
 
-/// C, segments a cubic second (RFC 9438 section 5).
+/// C, segments per cubic second (RFC 9438 section 5).
 const C: f64 = 0.4;
 /// Multiplicative decrease (section 4.6).
 pub(crate) const BETA: f64 = 0.7;
-/// Additive increase with the same mean window as Reno's (section 4.3).
+/// Additive increase that gives the same mean window as Reno's (section 4.3).
 const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 /// Largest burst, bytes.
 const MAX_BURST: u64 = 64 * 1024;
-/// Far above any path, so that windows stay finite.
+/// Upper limit for windows, far above any path. It keeps windows finite.
 const MAX_CWND: f64 = 1e9;
 
-/// CUBIC (RFC 9438) with HyStart++ (RFC 9406), for CCID 7. It paces as Linux does (with `fq`), with an
-/// initial window of ten (RFC 6928): aggregated acknowledgements do not cause bursts, and a return path with
-/// few acknowledgements does not limit it.
+/// CUBIC (RFC 9438) with HyStart++ (RFC 9406), for CCID 7. It paces as Linux does (with `fq`), and its
+/// initial window is ten (RFC 6928). With pacing, aggregated acknowledgements do not cause bursts, and a
+/// return path with few acknowledgements does not limit the sender.
 #[derive(Debug)]
 pub struct Cubic {
     packets: bool,
@@ -40,9 +40,9 @@ pub struct Cubic {
     part: Part,
 }
 
-/// Deviations of Linux's TCP from RFC 9438: HyStart without the second, slower stage; the target is read a
-/// minimum round-trip time ahead; before the first loss the window grows by at least a twentieth per round
-/// trip.
+/// Deviations of Linux's TCP from RFC 9438. HyStart has no second, slower stage. The target is the value of
+/// the cubic function one minimum round-trip time ahead. Before the first loss, the window grows by at least
+/// a twentieth per round trip.
 #[derive(Debug)]
 struct Linux {
     hystart: Option<hystart_linux::HyStart>,
@@ -56,7 +56,7 @@ struct State {
     ssthresh: Option<f64>,
     /// Window before the last reduction.
     prior: f64,
-    /// Window at the last congestion event; `None` if the next epoch starts at its plateau.
+    /// Window at the last congestion event. `None` if the plateau of the next epoch is its initial window.
     w_max: Option<f64>,
     epoch: Option<Epoch>,
 }
@@ -66,24 +66,24 @@ struct State {
 struct Epoch {
     start: Time,
     plateau: f64,
-    /// Time from the start to the plateau, seconds.
+    /// Time from the start of the epoch to the plateau, seconds.
     k: f64,
-    /// C, or less if coupled.
+    /// C, or a smaller value if coupled.
     c: f64,
     /// Reno's window (section 4.3).
     w_est: f64,
 }
 
 impl Epoch {
-    /// Section 4.2; `w_max` is the plateau of this epoch.
+    /// Section 4.2. `w_max` is the plateau of this epoch.
     fn new(now: Time, cwnd: f64, w_max: Option<f64>, c: f64) -> Epoch {
-        // Sections 4.8 and 4.10: after a timeout, or a slow start without loss, the current window is the
-        // plateau.
+        // Sections 4.8 and 4.10: after a timeout, or after a slow start without loss, the plateau is the
+        // current window.
         let plateau = w_max.unwrap_or(cwnd).max(cwnd);
         Epoch { start: now, plateau, k: libm::cbrt((plateau - cwnd) / c), c, w_est: cwnd }
     }
 
-    /// W_cubic at time `t` after the start.
+    /// W_cubic at time `t` after the start of the epoch.
     fn window(&self, t: Duration) -> f64 {
         let x = t.as_secs_f64() - self.k;
         self.c * x * x * x + self.plateau
@@ -91,7 +91,7 @@ impl Epoch {
 }
 
 impl Cubic {
-    /// A new controller.
+    /// Creates a controller.
     pub fn new(cfg: &CcConfig) -> Cubic {
         let state =
             State { cwnd: INITIAL_WINDOW as f64, ssthresh: None, prior: 0.0, w_max: None, epoch: None };
@@ -112,14 +112,15 @@ impl Cubic {
         }
     }
 
-    /// As Linux's TCP, with an initial window of ten (RFC 6928).
+    /// Creates a controller like Linux's TCP, with an initial window of ten (RFC 6928).
     pub fn tcp(mtu: u16) -> Cubic {
         let mut cubic = Cubic::new(&CcConfig { mtu, packets: true, draft: false, seed: 0 });
         cubic.linux = Some(Linux { hystart: Some(hystart_linux::HyStart::default()) });
         cubic
     }
 
-    /// As Linux's TCP, in congestion avoidance with this many bytes in flight; counts bytes.
+    /// Creates a controller like Linux's TCP, in congestion avoidance with this many bytes in flight. It
+    /// counts bytes.
     pub(crate) fn beside(cfg: &CcConfig, bytes: u64) -> Cubic {
         let mut cubic = Cubic::new(cfg);
         cubic.linux = Some(Linux { hystart: None });
@@ -137,12 +138,12 @@ impl Cubic {
         INITIAL_WINDOW as f64
     }
 
-    /// Twice the window per round trip in slow start, six fifths afterwards.
+    /// The rate is twice the window per round trip in slow start, and six fifths of the window afterwards.
     fn pacing_rate(&self) -> Option<Rate> {
         let srtt = self.srtt.filter(|srtt| self.linux.is_none() && !srtt.is_zero())?;
         let gain = if self.state.ssthresh.is_none_or(|t| self.state.cwnd < t / 2.0) { 2.0 } else { 1.2 };
         let rate = Rate::from_bytes_per((self.state.cwnd * f64::from(self.mtu)) as u64, srtt).scale(gain);
-        // At least a segment per second: a wrong round-trip time must not silence a path.
+        // The rate is at least a segment per second, because a wrong round-trip time must not silence a path.
         Some(rate.max(Rate::from_bytes_per(self.mtu.max(1).into(), Duration::from_secs(1))))
     }
 
@@ -159,7 +160,7 @@ impl Cubic {
         if self.slow_start() && self.linux.is_some() {
             self.slow_start_as_linux(ev, segments);
         } else if self.slow_start() {
-            // RFC 9406 section 4.2: HyStart++ only before the first congestion.
+            // RFC 9406 section 4.2: HyStart++ runs only before the first congestion.
             let over = self.state.ssthresh.is_none() && self.hystart.on_ack(ev.forward_rtt(), ev.round_end);
             let s = &mut self.state;
             s.cwnd += self.hystart.growth(segments);
@@ -198,14 +199,15 @@ impl Cubic {
         let Part { increase, .. } = self.part;
         let s = &mut self.state;
         let epoch = s.epoch.get_or_insert_with(|| Epoch::new(now, s.cwnd, s.w_max, C * increase));
-        // Section 4.3: Reno's full increase once the estimate reaches the window before the last reduction.
+        // Section 4.3: Reno's full increase applies once the estimate reaches the window before the last
+        // reduction.
         let alpha = if epoch.w_est >= s.prior && !linux { 1.0 } else { ALPHA };
         epoch.w_est += increase * alpha * segments / s.cwnd;
         let t = now.since(epoch.start);
         if linux {
             let cubic = epoch.window(t.saturating_add(rtt)) - s.cwnd;
             let before_loss = if s.w_max.is_none() { s.cwnd / 20.0 } else { 0.0 };
-            // At most half a segment per acknowledged segment.
+            // Growth is at most half a segment per acknowledged segment.
             let growth = cubic.max(before_loss).max(epoch.w_est - s.cwnd).clamp(0.01, 0.5 * s.cwnd);
             s.cwnd += growth / s.cwnd * segments;
         } else if epoch.window(t) < epoch.w_est {
@@ -231,7 +233,7 @@ impl Cubic {
         s.epoch = None;
     }
 
-    /// RFC 7661 section 4.4.3: after five minutes without use, halve the window.
+    /// RFC 7661 section 4.4.3: halves the window after five minutes without use.
     fn expire_unused(&mut self, now: Time) {
         let initial = self.initial();
         let s = &mut self.state;
@@ -263,21 +265,21 @@ impl Controller for Cubic {
         self.srtt = ev.estimator.srtt();
         self.timed_out &= ev.acked.packets == 0;
         if ev.congestion {
-            // RFC 7661 section 4.4.1: reduce from the used part of a window that was not validated.
+            // RFC 7661 section 4.4.1: if the window was not validated, reduce from its used part.
             if let Some(used) = self.validation.pipe_ack().filter(|_| self.linux.is_none())
                 && !self.validation.is_valid(self.state.cwnd as u64)
             {
                 self.state.cwnd = self.state.cwnd.min(used.max(ev.inflight_before.packets) as f64).max(1.0);
             }
             self.validation.restart();
-            // Section 4.6: at least two segments after a loss, one after a mark.
+            // Section 4.6: the window is at least two segments after a loss, and at least one after a mark.
             self.reduce(if ev.lost.packets > 0 { 2.0 } else { 1.0 });
         } else if ev.app_limited {
             self.shift_epoch(ev.now);
         } else if ev.acked.packets > 0 {
             self.grow(ev);
         }
-        // RFC 7661 section 4.2: no samples during loss recovery.
+        // RFC 7661 section 4.2: take no samples during loss recovery.
         if ev.lost.packets == 0 {
             self.validation.on_ack(ev, self.state.cwnd as u64);
         }
@@ -286,8 +288,8 @@ impl Controller for Cubic {
     }
 
     fn on_rto(&mut self, now: Time) {
-        // Section 4.8. RFC 5681 section 3.1: ssthresh stays if the next timeout follows without an
-        // acknowledgement, which gives no new information.
+        // Section 4.8: a timeout. RFC 5681 section 3.1: ssthresh stays if another timeout follows without an
+        // acknowledgement between them, because such a timeout gives no new information.
         if !core::mem::replace(&mut self.timed_out, true) {
             self.reduce(2.0);
         }
@@ -304,8 +306,8 @@ impl Controller for Cubic {
         let Some(before) = self.undo.take() else { return };
         let s = &mut self.state;
         if self.linux.is_some() {
-            // Linux restores the window and the threshold; the plateau of the next epoch stays at the
-            // reduction.
+            // Linux restores the window and the threshold. The plateau of the next epoch keeps the value that
+            // the reduction set.
             s.cwnd = s.cwnd.max(before.cwnd);
             s.ssthresh = s.ssthresh.zip(before.ssthresh).map(|(now, before)| now.max(before));
         } else if s.cwnd < s.prior {
@@ -371,8 +373,8 @@ impl Controller for Cubic {
             Window::Bytes(((self.state.cwnd * f64::from(self.mtu)) as u64).max(mtu))
         };
         let pacing = self.pacing_rate();
-        // The quantum is a millisecond of rate and at least two segments, as in Linux. A short queue bounds
-        // it.
+        // As in Linux, the quantum is a millisecond of the rate and at least two segments. It is also limited
+        // for short queues.
         let most = (self.state.cwnd / 16.0 * f64::from(self.mtu)) as u64;
         let burst = pacing.map_or(0, |rate| rate.bytes_in(Duration::from_millis(1)).min(MAX_BURST).min(most));
         Limits { cwnd, pacing, quantum: (burst as u32).max(2 * u32::from(self.mtu)) }

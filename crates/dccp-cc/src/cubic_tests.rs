@@ -21,8 +21,8 @@ fn a_window_is_spread_over_a_round_trip() {
 
 #[test]
 fn the_cubic_passes_through_its_corners() {
-    // RFC 9438 section 4.2: the initial window at the epoch's start, the plateau after K, and as far above it
-    // after 2 K.
+    // RFC 9438 section 4.2: the window is the initial one at the epoch's start and the plateau after K. After
+    // 2 K it is as far above the plateau as it was below at the start.
     let start = Time::from_millis(7);
     let e = Epoch::new(start, 70.0, Some(100.0), C);
     let k = Duration::from_secs_f64(e.k);
@@ -30,14 +30,14 @@ fn the_cubic_passes_through_its_corners() {
     assert!((e.window(Duration::ZERO) - 70.0).abs() < 1e-6);
     assert!((e.window(k) - 100.0).abs() < 1e-6);
     assert!((e.window(2 * k) - 130.0).abs() < 1e-6);
-    // Without a plateau, or with one below the window, the window is the plateau.
+    // Without a plateau, or with a plateau below the window, the epoch's plateau is its initial window.
     for w_max in [None, Some(50.0)] {
         let e = Epoch::new(start, 70.0, w_max, C);
         assert_eq!((e.plateau, e.k), (70.0, 0.0));
     }
 }
 
-/// RFC 9406 section 4.2: slow start after congestion is not affected.
+/// RFC 9406 section 4.2: HyStart++ does not affect slow start after congestion.
 #[test]
 fn a_longer_round_trip_ends_the_first_slow_start_only() {
     for (ssthresh, phase) in [(None, "congestion_avoidance"), (Some(1e6), "slow_start")] {
@@ -71,7 +71,7 @@ fn a_longer_round_trip_ends_the_first_slow_start_only() {
 fn idleness_leaves_the_window_for_five_minutes_and_buffer_drops_cost_packets() {
     let mut c = Cubic::new(&CcConfig { mtu: 1000, packets: true, draft: false, seed: 0 });
     c.state.cwnd = 100.0;
-    // A round of 20 packets and the start of another show that little of the window was used.
+    // A round of 20 packets and the start of another round show that the flow used little of the window.
     let estimator = RttEstimator::default();
     for (at, packets) in [(100, 1), (200, 20), (300, 20)] {
         let acked = Amount { packets, bytes: packets * 1000 };
@@ -161,7 +161,7 @@ fn idle_time_is_no_part_of_the_epoch() {
     assert!(c.state.cwnd < 72.0, "{}", c.state.cwnd);
 }
 
-/// RFC 7661 section 4.4.1: a loss reduces the used part of a window that was not validated.
+/// RFC 7661 section 4.4.1: if a window was not validated, a loss reduces its used part.
 #[test]
 fn a_loss_reduces_what_was_used() {
     for (used, left) in [(20, 14.0), (60, 70.0)] {

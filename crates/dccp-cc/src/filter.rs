@@ -1,14 +1,15 @@
-/// Windowed maximum over an increasing position (round count or time), Kathleen Nichols' three-sample filter.
+/// Windowed maximum over an increasing position, such as a round count or a time. This is Kathleen Nichols'
+/// three-sample filter.
 ///
-/// Keeps the best sample of the window and two younger runners-up, so that the maximum can expire without a
-/// history of samples.
+/// The filter keeps the best sample of the window and two younger runners-up. When the maximum expires, a
+/// runner-up replaces it, so the filter needs no history of samples.
 #[derive(Clone, Debug)]
 pub struct WindowedMax<T> {
     samples: [(u64, T); 3],
 }
 
 impl<T: Copy + PartialOrd + Default> WindowedMax<T> {
-    /// Empty: the maximum is `T::default()`.
+    /// Creates an empty filter. Its maximum is `T::default()`.
     pub fn new() -> Self {
         WindowedMax { samples: [(0, T::default()); 3] }
     }
@@ -23,8 +24,8 @@ impl<T: Copy + PartialOrd + Default> WindowedMax<T> {
         self.samples = [(pos, value); 3];
     }
 
-    /// Adds `value` at `pos` (never less than the position before) and returns the maximum of the last
-    /// `window` positions.
+    /// Adds `value` at `pos` and returns the maximum of the last `window` positions. `pos` must not be less
+    /// than the previous position.
     pub fn update(&mut self, window: u64, pos: u64, value: T) -> T {
         let newest = (pos, value);
         let [best, second, third] = &mut self.samples;
@@ -40,13 +41,14 @@ impl<T: Copy + PartialOrd + Default> WindowedMax<T> {
         }
         let age = pos.saturating_sub(best.0);
         if age > window {
-            // The best has expired: the runners-up move up, twice if the next has also expired.
+            // The best sample has expired. The runners-up move up by one place, or by two if the next sample
+            // has also expired.
             self.samples = [*second, *third, newest];
             if pos.saturating_sub(self.samples[0].0) > window {
                 self.samples = [self.samples[1], self.samples[2], newest];
             }
         } else if second.0 == best.0 && age > window / 4 {
-            // A quarter of the window has passed without a runner-up: take one from the second quarter.
+            // A quarter of the window has passed without a runner-up, so the newest sample becomes one.
             *second = newest;
             *third = newest;
         } else if third.0 == second.0 && age > window / 2 {
@@ -93,7 +95,7 @@ mod tests {
 
     #[test]
     fn never_below_the_true_maximum_of_its_window_by_more_than_the_samples_it_forgot() {
-        // Compared with a full history: the estimate is between the newest sample and the true maximum.
+        // A full history serves as reference. The estimate is between the newest sample and the true maximum.
         let mut f = WindowedMax::new();
         let mut history = alloc::vec::Vec::new();
         let mut x = 12345u64;

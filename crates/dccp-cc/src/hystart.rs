@@ -1,7 +1,8 @@
 use mpdccp_units::Duration;
 
-/// Bounds of the RTT increase that ends slow start (RFC 9406 section 4.3).
+/// Minimum of the RTT increase that ends slow start (RFC 9406 section 4.3).
 const MIN_RTT_THRESH: Duration = Duration::from_millis(4);
+/// Maximum of the RTT increase that ends slow start (section 4.3).
 const MAX_RTT_THRESH: Duration = Duration::from_millis(16);
 /// MIN_RTT_DIVISOR (section 4.3).
 const MIN_RTT_DIVISOR: u32 = 8;
@@ -22,9 +23,9 @@ pub(crate) struct HyStart {
     last_round: Option<Duration>,
     this_round: Option<Duration>,
     samples: u32,
-    /// Minimum of the latest samples, up to eight, and their number.
+    /// Minimum and number of the latest samples, which are at most eight.
     group: (Duration, u32),
-    /// Conservative slow start: the RTT at its start, and its rounds.
+    /// RTT at the start of conservative slow start, and number of its rounds.
     conservative: Option<(Duration, u32)>,
 }
 
@@ -33,18 +34,18 @@ impl HyStart {
         HyStart { last_round: None, this_round: None, samples: 0, group: NO_GROUP, conservative: None }
     }
 
-    /// RTT increase beyond `rtt` that indicates a growing queue (section 4.2).
+    /// Increase of the RTT beyond `rtt` that indicates a growing queue (section 4.2).
     pub(crate) fn threshold(rtt: Duration) -> Duration {
         (rtt / MIN_RTT_DIVISOR).clamp(MIN_RTT_THRESH, MAX_RTT_THRESH)
     }
 
-    /// Growth for `segments` acknowledged (section 4.2).
+    /// Growth of the window when `segments` are acknowledged (section 4.2).
     pub(crate) fn growth(&self, segments: f64) -> f64 {
         let divisor = if self.conservative.is_some() { GROWTH_DIVISOR } else { 1 };
         segments.min(MOST_PER_ACK) / f64::from(divisor)
     }
 
-    /// Adds an acknowledgement; true if slow start is over.
+    /// Adds an acknowledgement. Returns true if slow start is over.
     pub(crate) fn on_ack(&mut self, rtt: Option<Duration>, round_end: bool) -> bool {
         if let Some(rtt) = rtt {
             self.this_round = Some(self.this_round.map_or(rtt, |least| least.min(rtt)));
@@ -52,8 +53,8 @@ impl HyStart {
             self.group = (self.group.0.min(rtt), self.group.1 + 1);
         }
         match (self.conservative, self.this_round) {
-            // Any eight consecutive samples count: if a round begins before the queue, its first samples are
-            // small.
+            // Any eight consecutive samples count. The first samples of a round are small if the round begins
+            // before the queue does.
             (None, _) if self.group.1 >= SAMPLES => {
                 let least = core::mem::replace(&mut self.group, NO_GROUP).0;
                 if self.last_round.is_some_and(|last| least >= last.saturating_add(HyStart::threshold(last)))
@@ -62,11 +63,12 @@ impl HyStart {
                     (self.this_round, self.samples) = (None, 0);
                 }
             }
-            // The increase was a false alarm: back to full growth.
+            // The increase was a false alarm, so slow start returns to full growth.
             (Some((baseline, _)), Some(this)) if self.samples >= SAMPLES && this < baseline => {
                 self.conservative = None;
             }
-            // The RTT still rises, so there is a queue: further test rounds would fill it.
+            // The RTT still rises, so there is a queue. Further rounds of conservative slow start would fill
+            // it.
             (Some((baseline, _)), Some(this))
                 if self.samples >= SAMPLES
                     && this >= baseline.saturating_add(HyStart::threshold(baseline)) =>
@@ -128,7 +130,7 @@ mod tests {
         assert_eq!(h.growth(4.0), 1.0);
         round(&mut h, 90, 8);
         assert_eq!(h.growth(4.0), 4.0);
-        // Thresholds: at least 4 ms, at most 16 ms.
+        // The threshold is at least 4 ms and at most 16 ms.
         let mut h = HyStart::new();
         round(&mut h, 8, 8);
         round(&mut h, 11, 8);

@@ -1,17 +1,20 @@
 use mpdccp_units::{Duration, Time};
 
-/// Windows below this many segments stay in slow start at any delay.
+/// Slow start continues at any delay while the window is below this many segments.
 const LOW_WINDOW: f64 = 16.0;
-/// Largest gap between acknowledgements of one train.
+/// Maximum gap between two acknowledgements of one train.
 const TRAIN_GAP: Duration = Duration::from_millis(2);
-/// Samples that a round needs for its delay to count.
+/// Number of samples that a round needs for its delay to count.
 const SAMPLES: u32 = 8;
-/// Bounds of the rise in delay, which is an eighth of the minimum.
+/// Minimum rise in delay that ends slow start. Between the minimum and the maximum, the rise is an eighth of
+/// the minimum delay.
 const MIN_RISE: Duration = Duration::from_millis(4);
+/// Maximum rise in delay that ends slow start.
 const MAX_RISE: Duration = Duration::from_millis(16);
 
-/// HyStart (Ha and Rhee, 2011) with the constants of Linux's `tcp_cubic`: ends slow start at once, when a
-/// train of acknowledgements is half a round-trip time long or the minimum delay of a round has risen.
+/// HyStart (Ha and Rhee, 2011) with the constants of Linux's `tcp_cubic`. It ends slow start at once in two
+/// cases: a train of acknowledgements is half a round-trip time long, or the minimum delay of a round has
+/// risen.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HyStart {
     /// Start of the round, and the latest acknowledgement in the train.
@@ -21,7 +24,7 @@ pub(crate) struct HyStart {
 }
 
 impl HyStart {
-    /// True if slow start is over; `least` is the smallest round-trip time of the connection.
+    /// Returns true if slow start is over. `least` is the smallest round-trip time of the connection.
     pub(crate) fn on_ack(
         &mut self,
         now: Time,

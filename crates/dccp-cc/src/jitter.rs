@@ -1,20 +1,20 @@
 //! Variation of a path's delay: how much longer packets take than the least round-trip time.
 //!
-//! A window of a few BDPs of the least delay is too small if most packets take longer. RTT samples do not
-//! show this: with reordering, only the fastest packets are sampled. The ages of all packets do
-//! ([`RateSample::ages`](crate::RateSample)).
+//! A window is too small if it is a few BDPs computed from the least delay and most packets take longer. RTT
+//! samples do not show this: with reordering, only the fastest packets are sampled. The ages of all packets
+//! show it ([`RateSample::ages`](crate::RateSample)).
 
 use mpdccp_units::{Duration, Time};
 
-/// Rounds over which the variation of delay is measured.
+/// Number of rounds over which the variation of delay is measured.
 const LEASTS: usize = 8;
-/// RTT samples that a round needs for its variation to count.
+/// Number of RTT samples that a round needs for its variation to count.
 const SAMPLES: u32 = 4;
-/// Limit for the variation beyond the least RTT, as a multiple of the variation within a round.
+/// Upper limit for the variation beyond the least RTT, as a multiple of the variation within a round.
 const BEYOND: f64 = 1.2;
-/// Largest group of packets that wait at the receiver for a common acknowledgement.
+/// Maximum number of packets that wait at the receiver for a common acknowledgement.
 const GROUP: f64 = 4.0;
-/// Largest variation.
+/// Upper limit for the variation.
 const MOST: Duration = Duration::from_millis(100);
 /// With jitter, windows are at least this multiple of the amount in flight at the path's rate. If delay
 /// varies by more than the least RTT, a window of twice the least RTT leaves no room for probing.
@@ -24,11 +24,11 @@ const PROBE_ROOM: f64 = 1.5;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Jitter {
     rounds: usize,
-    /// RTTs of the round: minimum and count.
+    /// Minimum and number of the round's RTTs.
     round_rtt: (Duration, u32),
     /// Minimum RTTs of the last rounds.
     leasts: [Duration; LEASTS],
-    /// Sum of the ages of packets acknowledged in the round, and their number.
+    /// Sum of the ages of the packets acknowledged in the round, and number of these packets.
     ages: (Duration, u32),
     /// Times of the round's first and last RTT samples.
     sampled: (Time, Time),
@@ -54,17 +54,17 @@ impl Jitter {
         self.smoothed
     }
 
-    /// Amount that arrives during the variation at `bw` per second.
+    /// Amount that arrives during the variation, at a rate of `bw` per second.
     pub(crate) fn allowance(&self, bw: f64) -> f64 {
         bw * self.smoothed.as_secs_f64()
     }
 
-    /// A window of `gain` times `bdp` with room for an `allowance`.
+    /// Returns a window of `gain` times `bdp`, with room for `allowance`.
     pub(crate) fn window(gain: f64, bdp: f64, allowance: f64) -> f64 {
         (gain * bdp + allowance).max(gain.min(PROBE_ROOM) * (bdp + allowance))
     }
 
-    /// The path has changed.
+    /// Forgets the variation, because the path has changed.
     pub(crate) fn forget(&mut self) {
         self.smoothed = Duration::ZERO;
     }
@@ -79,14 +79,15 @@ impl Jitter {
         self.round_rtt = (least.min(rtt), n + 1);
     }
 
-    /// Adds the ages of the packets of an acknowledgement.
+    /// Adds the ages of the packets of an acknowledgement: their sum and the number of packets.
     pub(crate) fn on_ages(&mut self, (sum, n): (Duration, u32)) {
         self.ages = (self.ages.0.saturating_add(sum), self.ages.1.saturating_add(n));
     }
 
-    /// Ends a round and returns its minimum RTT, if it had enough samples. `least_rtt` is the path's
-    /// estimated minimum. Variation between rounds counts only if the round's window was full, because the
-    /// window may then be too small. Otherwise this variation is our own queue, which drains reduce.
+    /// Ends a round and returns its minimum RTT, if the round had enough samples. `least_rtt` is the path's
+    /// estimated minimum. Variation between rounds counts only if the window was full in the round, because
+    /// the window may then be too small. Otherwise this variation is this flow's own queue, which drains
+    /// reduce.
     pub(crate) fn on_round_end(
         &mut self,
         least_rtt: Option<Duration>,
@@ -100,8 +101,8 @@ impl Jitter {
         self.round_rtt = (Duration::MAX, 0);
         let ages = core::mem::take(&mut self.ages);
         // RTT samples come from the packets that overtook others, so the ages of all packets show more
-        // variation. Compared with the least RTT, the difference also contains the queues of other flows, so
-        // the variation within a round bounds it.
+        // variation. The difference between the mean age and the least RTT also contains the queues of other
+        // flows. The variation within a round therefore limits it.
         let mean = ages.0.checked_div(ages.1).unwrap_or_default().saturating_sub(self.held(n, ages.1));
         let beyond = mean.saturating_sub(least_rtt.unwrap_or(mean));
         self.leasts[self.rounds % LEASTS] = least;
@@ -114,8 +115,8 @@ impl Jitter {
 
     /// Mean time that a received packet waits until its acknowledgement is sent, because an acknowledgement
     /// reports a group of packets. The path does not cause this wait. The estimate assumes that packets
-    /// arrive evenly. It counts groups up to `GROUP` packets. A larger group arrived together because the
-    /// path delayed its packets.
+    /// arrive evenly. Groups count up to `GROUP` packets. The packets of a larger group arrived together
+    /// because the path delayed them.
     fn held(&self, acks: u32, packets: u32) -> Duration {
         let apart = self.sampled.1.since(self.sampled.0).checked_div(packets.max(1)).unwrap_or_default();
         let group = (f64::from(packets) / f64::from(acks.max(1))).clamp(1.0, GROUP);
@@ -127,7 +128,8 @@ impl Jitter {
 mod tests {
     use super::*;
 
-    /// Jitter after rounds of eight acknowledgements, each of packets with these `ages` in milliseconds.
+    /// Returns the jitter after rounds of eight acknowledgements. Each acknowledgement reports packets with
+    /// these `ages` in milliseconds.
     fn jitter(ages: &[u64]) -> Duration {
         let ms = Duration::from_millis;
         let mut jitter = Jitter::default();
@@ -162,11 +164,11 @@ mod tests {
 
     #[test]
     fn packets_that_wait_for_a_shared_acknowledgement_are_no_jitter() {
-        // One packet per 2 ms.
+        // A packet arrives every 2 ms.
         assert_eq!(jitter(&[20]), Duration::ZERO);
         assert!(jitter(&[22, 20]) < Duration::from_micros(200), "{:?}", jitter(&[22, 20]));
         assert!(jitter(&[26, 24, 22, 20]) < Duration::from_micros(400), "{:?}", jitter(&[26, 24, 22, 20]));
-        // The same groups, but later.
+        // The groups are the same, but they arrive later.
         assert!(jitter(&[32, 30]) > Duration::from_millis(8));
     }
 }

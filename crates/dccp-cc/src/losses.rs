@@ -1,26 +1,29 @@
 //! Separates the path's own losses from losses due to sending too much.
 //!
-//! A path with random losses has them at any rate; a full queue or a policer drops the excess over its rate.
-//! So losses among packets sent while the rate was below the estimate are the path's own, and losses beyond
-//! that share are congestion (as in BBRv3, from 2 % on).
+//! A path with random losses has them at any rate. A full queue or a policer drops only what exceeds its
+//! rate. Losses among packets sent while the rate was below the estimate are therefore the path's own. Losses
+//! beyond that share are congestion, from an excess of 2 % on, as in BBRv3.
 
 use mpdccp_units::Time;
 
-/// BBR.LossThresh (draft-ietf-ccwg-bbr-06 section 2.6): tolerated share of losses beyond the path's own.
+/// BBR.LossThresh (draft-ietf-ccwg-bbr-06 section 2.6). This is the tolerated share of losses beyond the
+/// path's own.
 pub(crate) const LOSS_THRESH: f64 = 0.02;
-/// Upper limit of the path's own losses. With higher losses, a probe at 5/4 of the rate delivers less
-/// than the previous rate, so BBR could not hold any rate. If more is lost at a low rate, that rate still
-/// exceeds the path's.
+/// Upper limit of the path's own losses. If losses are higher, a probe at 5/4 of the rate delivers less than
+/// the previous rate, so BBR could not hold any rate. If a low rate loses more than this limit, it still
+/// exceeds the path's rate.
 const MOST_OWN: f64 = 1.0 - 1.0 / 1.25;
-/// Minimum number of packets in a stretch of rounds, and in low phases that are judged together.
+/// Minimum number of packets in a stretch of rounds. Low phases are also judged together until they have this
+/// many packets.
 const FEW: f64 = 50.0;
-/// Separate losses in a stretch that indicate congestion: an excess over a rate causes losses repeatedly, not
-/// once.
+/// Number of separate losses in a stretch that indicates congestion. A rate that is too high causes losses
+/// repeatedly, not once.
 const TIMES: u32 = 2;
-/// Packets of low-rate phases counted at full weight.
+/// Number of packets of low phases after which their counts are halved, so that recent packets weigh more.
 const REMEMBERED: f64 = 1_000.0;
-/// Losses counted at full weight for bursts, and the largest allowance for bursts.
+/// Number of losses after which the counts for bursts are halved, so that recent losses weigh more.
 const MANY: f64 = 100.0;
+/// Upper limit of the allowance for bursts.
 const SPREAD: f64 = 10.0;
 
 /// Counts of packets delivered and lost.
@@ -44,18 +47,19 @@ struct Stretch {
 /// Losses of one path.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Losses {
-    /// Start and end of the last phase below the estimate.
+    /// Start and end of the last low phase, in which the rate is below the estimate.
     low: Option<(Time, Time)>,
-    /// Packets that left in such phases, and those of the newest phases, not yet judged.
+    /// Counts of the packets that left in low phases.
     own: Counts,
+    /// Counts of the newest low phases, which are not judged yet.
     recent: Counts,
     stretch: Option<Stretch>,
     bursts: Bursts,
-    /// Losses of the last stretch with congestion.
+    /// Number of losses in the last stretch with congestion.
     lost: f64,
 }
 
-/// Number of packets lost at a time. If losses come in bursts, a few more bursts prove nothing.
+/// Statistics of loss bursts. If losses come in bursts, a few more bursts prove nothing.
 #[derive(Clone, Copy, Debug, Default)]
 struct Bursts {
     lost: f64,
@@ -65,8 +69,8 @@ struct Bursts {
 }
 
 impl Bursts {
-    /// Records a loss, while `packets` leave per second. In a burst at least every other packet is
-    /// lost. Returns whether this loss begins a new burst.
+    /// Records a loss. `packets` is the number of packets that leave per second. In a burst, at least every
+    /// other packet is lost. Returns whether this loss begins a new burst.
     fn on_lost(&mut self, sent_at: Time, packets: f64) -> bool {
         if self.lost > MANY {
             (self.lost, self.times) = (self.lost / 2.0, self.times / 2.0);
@@ -84,7 +88,8 @@ impl Bursts {
         true
     }
 
-    /// Variance of the number of losses compared with independent losses, for bursts of geometric length.
+    /// Variance of the number of losses, relative to independent losses. Burst lengths are assumed to be
+    /// geometric.
     fn spread(&self) -> f64 {
         let mean = if self.times > 0.0 { self.lost / self.times } else { 1.0 };
         (2.0 * mean - 1.0).clamp(1.0, SPREAD)
@@ -106,7 +111,7 @@ impl Losses {
         self.low.is_some_and(|(begin, end)| (begin..end).contains(&sent_at))
     }
 
-    /// A packet was declared lost, while about `packets` leave per second.
+    /// A packet was declared lost. About `packets` packets leave per second.
     pub(crate) fn on_lost(&mut self, sent_at: Time, packets: f64) {
         let another = self.bursts.on_lost(sent_at, packets);
         if self.is_low(sent_at) {
@@ -127,7 +132,7 @@ impl Losses {
         }
     }
 
-    /// Packets were delivered; the newest left at `sent_at`, and `ce` of them were marked.
+    /// Packets were delivered. The newest packet left at `sent_at`, and `ce` of the packets were marked.
     pub(crate) fn on_delivered(&mut self, sent_at: Option<Time>, packets: u64, units: u64, ce: u64) {
         if sent_at.is_some_and(|at| self.is_low(at)) {
             self.recent.all += packets as f64;
@@ -155,7 +160,8 @@ impl Losses {
         }
     }
 
-    /// Losses of the last stretch in which more packets were lost than the path's own losses explain.
+    /// Number of losses in the last stretch in which more packets were lost than the path's own losses
+    /// explain.
     pub(crate) fn lost(&self) -> f64 {
         self.lost
     }
@@ -176,7 +182,7 @@ impl Losses {
             self.restart(now);
             return (lasted > 0.0).then(|| s.delivered as f64 / lasted);
         }
-        // Few packets are not conclusive.
+        // A small number of packets is not conclusive.
         if n >= FEW {
             self.restart(now);
         }
@@ -210,10 +216,11 @@ mod tests {
         Time::from_millis(ms)
     }
 
-    /// Packets per second.
+    /// Number of packets that leave per second.
     const PACKETS: f64 = 1_000.0;
 
-    /// A round of 100 packets sent at `sent`, with this many lost, ends 100 ms later.
+    /// Simulates a round of 100 packets sent at `sent`, of which `lost` are lost. The round ends 100 ms
+    /// later.
     fn round(l: &mut Losses, sent: u64, lost: u64, ce: u64) -> Option<f64> {
         (0..lost).for_each(|i| l.on_lost(ms(sent + i * 100 / lost), PACKETS));
         l.on_delivered(Some(ms(sent)), 100 - lost, 100 - lost, ce);
@@ -225,7 +232,7 @@ mod tests {
         let mut l = Losses::default();
         l.restart(ms(0));
         assert_eq!(round(&mut l, 0, 3, 0), None);
-        // The path is unknown, and 10 % is too much; 90 packets came in 100 ms.
+        // The path's own losses are not known yet, so 10 % is too much. 90 packets arrived in 100 ms.
         assert_eq!(round(&mut l, 100, 10, 0), Some(900.0));
         // A phase at a low rate has the same losses.
         l.on_gain(ms(200), true);
@@ -270,7 +277,7 @@ mod tests {
 
     #[test]
     fn losses_that_come_together_say_less() {
-        // Rounds of 100 packets; every fifth loses 8, separately or in one burst.
+        // Rounds have 100 packets. Every fifth round loses 8 packets, either separately or in one burst.
         let bounds = |together: bool| {
             let mut l = Losses::default();
             l.restart(ms(0));
@@ -290,7 +297,7 @@ mod tests {
 
     #[test]
     fn phases_above_the_paths_rate_say_nothing_about_it() {
-        // Low phases of 60 packets that lose 50 %, then of 60 that lose 10 %.
+        // The first low phase has 60 packets and loses 50 %. The second has 60 packets and loses 10 %.
         let mut l = Losses::default();
         for (lost, share) in [(30, 0.0), (6, 0.1)] {
             l.on_gain(ms(0), true);

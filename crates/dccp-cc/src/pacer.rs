@@ -4,11 +4,11 @@ use mpdccp_units::{Rate, Time};
 /// Spaces packets at a rate: a token bucket of one quantum.
 ///
 /// A quantum may leave at once. When the rest of the quantum has no room for another packet, the next packet
-/// waits until all sent bytes have used up their time at the rate (`next_send_time = now + size / rate` of
-/// draft-cardwell-iccrg-bbr-congestion-control-00 section 4.2.1, for an aggregate). So a driver wakes once
-/// per quantum instead of once per packet. If a packet leaves less than a quantum's time late, the next one
-/// leaves earlier, so late timers and irregular sources do not reduce the rate. Longer idle time earns no
-/// credit.
+/// waits. It leaves when all sent bytes have used up their time at the rate. This is the rule `next_send_time
+/// = now + size / rate` of draft-cardwell-iccrg-bbr-congestion-control-00 section 4.2.1, applied to an
+/// aggregate. A driver therefore wakes once per quantum instead of once per packet. If a packet leaves less
+/// than a quantum's time late, the next one leaves earlier. Late timers and irregular sources therefore do
+/// not reduce the rate. Longer idle time earns no credit.
 #[derive(Clone, Debug, Default)]
 pub struct Pacer {
     /// When the sent bytes will have used up their time at the rate.
@@ -19,13 +19,13 @@ pub struct Pacer {
 }
 
 impl Pacer {
-    /// When the next packet may leave (`now` or earlier: at once).
+    /// When the next packet may leave. A result of `now` or earlier means at once.
     pub fn next_send(&self, now: Time) -> Time {
         self.next.max(now)
     }
 
-    /// Bytes that may leave in one burst now: up to `quantum`, and at least one packet if `next_send` has
-    /// passed.
+    /// Number of bytes that may leave in one burst now. The limit is `quantum`, but at least one packet may
+    /// leave once `next_send` has passed.
     pub fn burst(&self, now: Time, rate: Rate, quantum: u32) -> u32 {
         if self.next > now {
             return 0;
@@ -46,7 +46,7 @@ impl Pacer {
         self.paid = from + packet;
         self.last_bytes = bytes;
         let owed = self.paid.since(now);
-        // Slack of a nanosecond per packet, since each time is rounded up.
+        // A slack of a nanosecond per packet is needed, because each time is rounded up.
         let full =
             rate == Rate::ZERO || owed.saturating_add(packet) > room.saturating_add(Duration::from_nanos(64));
         self.next = if full { self.paid } else { now };
@@ -95,7 +95,8 @@ mod tests {
 
     #[test]
     fn lateness_below_a_quantum_is_caught_up() {
-        // A packet at least every 0.7 ms on a path that carries one per 1 ms: the full rate is used.
+        // The sender wakes every 0.7 ms on a path that carries one packet per 1 ms. It still uses the full
+        // rate.
         let rate = Rate::from_mbps(10.0);
         let mut p = Pacer::default();
         let mut sent = 0;
@@ -128,9 +129,9 @@ mod tests {
         }
     }
 
-    /// A driver that wakes 60 us late each time, at 10 Gbit/s with a quantum of a millisecond. The rate is
-    /// reached, each wake-up sends at most a quantum and the rest of the last one, and there are about a
-    /// thousand wake-ups per second.
+    /// A driver wakes 60 us late each time, at 10 Gbit/s with a quantum of a millisecond. It reaches the rate
+    /// with about a thousand wake-ups per second. Each wake-up sends at most a quantum and the rest of the
+    /// previous one.
     #[test]
     fn ten_gigabits_a_second_hold_with_late_wake_ups() {
         let (rate, quantum) = (Rate::from_bps(10_000_000_000), 1_250_000);
@@ -142,7 +143,7 @@ mod tests {
                 p.on_sent(now, 1250, rate, quantum);
                 burst += 1250;
             }
-            // Plus the amount missed by the late wake-up.
+            // The bound includes the amount that the late wake-up missed.
             assert!(burst <= u64::from(quantum) + rate.bytes_in(Duration::from_micros(60)), "{burst}");
             sent += burst;
             wakeups += 1;

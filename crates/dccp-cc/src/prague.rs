@@ -2,40 +2,43 @@ use crate::reno::initial_window;
 use crate::{AckEvent, CcConfig, Controller, Inherited, Limits, Part, Sent, Window};
 use mpdccp_units::{Duration, Rate, Time};
 
-/// Weight of a round in the average share of marks (RFC 8257 section 3.3, g).
+/// Weight of a new round in the average share of marks (RFC 8257 section 3.3, g).
 const GAIN: f64 = 1.0 / 16.0;
-/// A shorter round-trip time counts as this one when the window grows (RFC 9331 section 4.3: less
-/// dependence on the round-trip time).
+/// When the window grows, a round-trip time below this one counts as this one. Growth then depends less on
+/// the round-trip time (RFC 9331 section 4.3).
 const REFERENCE_RTT: f64 = 0.025;
-/// Largest burst, as time at the pacing rate: it must fit into the shallow queue of an L4S link.
+/// Maximum burst, as time at the pacing rate. A burst must fit into the shallow queue of an L4S link.
 const QUANTUM: Duration = Duration::from_micros(250);
-/// Pacing rate in windows per round trip: in slow start, and afterwards.
+/// Pacing rate in slow start, in windows per round trip.
 const FAST: f64 = 2.0;
+/// Pacing rate after slow start, in windows per round trip.
 const STEADY: f64 = 1.0;
-/// Far above any path, so that windows stay finite.
+/// Upper limit for windows, far above any path. It keeps windows finite.
 const MAX_CWND: f64 = 1e9;
 
 /// A scalable congestion control for L4S (RFC 9331), following the Prague requirements and DCTCP (RFC 8257).
-/// The window shrinks in proportion to the share of marked packets, so it receives about two marks per round
-/// trip at any size. Losses halve it as in Reno. It paces.
+/// The window shrinks in proportion to the share of marked packets. As a result, a flow receives about two
+/// marks per round trip, whatever its window. A loss halves the window, as in Reno. The controller paces.
 ///
-/// Experimental. It does not distinguish a classic ECN queue from an L4S queue (RFC 9331 section 4.3
-/// recommends that): at a marking classic queue it takes more than its share.
+/// This controller is experimental. It does not distinguish a classic ECN queue from an L4S queue, although
+/// RFC 9331 section 4.3 recommends that. At a classic queue that marks, it takes more than its share.
 #[derive(Debug)]
 pub struct Prague {
     packets: bool,
     mtu: u16,
-    /// Packets of `mtu` bytes.
+    /// Window in packets of `mtu` bytes.
     cwnd: f64,
-    /// `None` is infinite.
+    /// Slow-start threshold. `None` is infinite.
     ssthresh: Option<f64>,
     /// Average share of marked packets.
     alpha: f64,
-    /// Packets acknowledged and marked in this round.
+    /// Number of packets acknowledged in this round.
     acked: u64,
+    /// Number of packets marked in this round.
     marked: u64,
-    /// The window before the last reduction, and the rounds for which it has been larger since.
+    /// Window before the last reduction.
     top: f64,
+    /// Number of rounds since then in which the window was larger than `top`.
     beyond: f64,
     /// Window and threshold before the last loss.
     before: Option<(f64, Option<f64>)>,
@@ -44,14 +47,14 @@ pub struct Prague {
 }
 
 impl Prague {
-    /// A new controller.
+    /// Creates a controller.
     pub fn new(cfg: &CcConfig) -> Prague {
         Prague {
             packets: cfg.packets,
             mtu: cfg.mtu,
             cwnd: initial_window(cfg.mtu) as f64,
             ssthresh: None,
-            // RFC 8257 section 4.2: cautious at first.
+            // RFC 8257 section 4.2: start cautiously.
             alpha: 1.0,
             acked: 0,
             marked: 0,
@@ -79,8 +82,9 @@ impl Prague {
         } else {
             let short = self.srtt.map_or(1.0, |srtt| (srtt.as_secs_f64() / REFERENCE_RTT).min(1.0));
             let mut step = self.part.increase * short * short;
-            // The queue did not mark at the previous maximum window, so grow faster: by half a packet more each
-            // round, so that growth by W packets takes 2 sqrt(W) rounds instead of W.
+            // The queue did not mark at the previous maximum window, so grow faster. The growth per round
+            // increases by half a packet each round. Growth by W packets thus takes 2 sqrt(W) rounds instead
+            // of W.
             if self.cwnd > self.top {
                 self.beyond += acked / self.cwnd;
                 step *= (self.beyond / 2.0).max(1.0);
@@ -104,7 +108,7 @@ impl Controller for Prague {
             self.alpha += GAIN * (share - self.alpha);
             (self.acked, self.marked) = (0, 0);
         }
-        // A loss gets the response of a Reno-friendly control; packets sent before the last reduction do not
+        // Respond to a loss as a Reno-friendly control does. Packets sent before the last reduction do not
         // cause another one (RFC 9331 section 4.3, RFC 8257 section 3.3).
         if ev.congestion && ev.lost.packets > 0 {
             self.before = Some((self.cwnd, self.ssthresh));
@@ -187,7 +191,7 @@ mod tests {
     use super::*;
     use crate::{Amount, RttEstimator};
 
-    /// A round of `acked` packets with `ce` marks and `lost` losses, at 25 ms.
+    /// Simulates a round of `acked` packets with `ce` marks and `lost` losses, at a round-trip time of 25 ms.
     fn round(prague: &mut Prague, acked: u64, ce: u64, lost: u64) {
         let mut estimator = RttEstimator::default();
         estimator.update(Time::ZERO, Duration::from_millis(25));
@@ -227,7 +231,7 @@ mod tests {
     fn shrinks_by_half_the_share_of_marks() {
         let mut prague = fresh();
         prague.cwnd = 100.0;
-        // With all packets marked for long, it reacts as to a loss.
+        // After many rounds in which all packets are marked, the controller responds as to a loss.
         round(&mut prague, 100, 100, 0);
         assert_eq!(prague.cwnd, 50.0);
         for _ in 0..200 {
@@ -235,7 +239,7 @@ mod tests {
             round(&mut prague, 100, 2, 0);
         }
         assert!((prague.alpha - 0.02).abs() < 1e-3, "{}", prague.alpha);
-        // One per cent less, and about one packet more for the round.
+        // The window shrinks by one per cent and grows by about one packet for the round.
         assert!((prague.cwnd - 99.99).abs() < 0.1, "{}", prague.cwnd);
     }
 

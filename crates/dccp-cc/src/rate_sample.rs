@@ -13,18 +13,18 @@ pub struct Snapshot {
     pub first_sent_at: Time,
     /// When this packet was sent.
     pub sent_at: Time,
-    /// Whether the sender was application-limited then.
+    /// Whether the sender was application-limited when this packet was sent.
     pub app_limited: bool,
-    /// Outstanding when it left, including itself.
+    /// Amount outstanding when the packet left, including this packet.
     pub inflight: Amount,
-    /// Lost so far when it left.
+    /// Amount lost on the connection until the packet left.
     pub lost: Amount,
 }
 
 /// Delivery-rate sample of one acknowledgement.
 #[derive(Clone, Copy, Debug)]
 pub struct RateSample {
-    /// Amount delivered over the interval, divided by it.
+    /// Amount delivered over the interval, divided by the interval.
     pub rate: Rate,
     /// The rate in packets per second.
     pub packets_per_sec: f64,
@@ -34,19 +34,19 @@ pub struct RateSample {
     pub lost: Amount,
     /// The longer of the two intervals below.
     pub interval: Duration,
-    /// Time taken to send the amount.
+    /// Time that the sender took to send the delivered amount.
     pub send_interval: Duration,
-    /// Time taken to acknowledge the amount.
+    /// Time that the receiver took to acknowledge the delivered amount.
     pub ack_interval: Duration,
     /// Total delivered when the newest acknowledged packet was sent.
     pub prior_delivered: Amount,
-    /// Outstanding when that packet was sent.
+    /// Amount outstanding when the newest acknowledged packet was sent.
     pub prior_inflight: Amount,
-    /// When that packet was sent.
+    /// When the newest acknowledged packet was sent.
     pub sent_at: Time,
-    /// That packet was sent while application-limited.
+    /// Whether the sender was application-limited when it sent the newest acknowledged packet.
     pub app_limited: bool,
-    /// Sum of the ages of the newly acknowledged packets, and their number.
+    /// Sum of the ages of the newly acknowledged packets, and number of these packets.
     pub ages: (Duration, u32),
 }
 
@@ -60,16 +60,17 @@ pub struct RateSampler {
     delivered_at: Time,
     first_sent_at: Time,
     lost: Amount,
-    /// Packets sent until this many were delivered are marked application-limited; 0: none.
+    /// Packets are marked application-limited until this many packets have been delivered. With 0, no packet
+    /// is marked.
     app_limited_until: u64,
     /// Snapshot of the newest packet in the current acknowledgement.
     newest: Option<Snapshot>,
-    /// Ages of the packets in the current acknowledgement.
+    /// Sum of the ages of the packets in the current acknowledgement, and number of these packets.
     ages: (Duration, u32),
 }
 
 impl RateSampler {
-    /// A packet of `bytes` leaves; `inflight` is the amount outstanding before it.
+    /// A packet of `bytes` leaves. `inflight` is the amount outstanding before this packet.
     pub fn on_sent(&mut self, now: Time, bytes: u32, inflight: Amount) -> Snapshot {
         // Section 3.2: after idle time, both intervals start with this packet.
         if inflight.packets == 0 {
@@ -124,21 +125,23 @@ impl RateSampler {
         self.app_limited_until != 0
     }
 
-    /// Ends one acknowledgement: `None` if nothing new was delivered or the interval is shorter than
-    /// `min_rtt`.
+    /// Ends one acknowledgement and returns its sample. Returns `None` if nothing new was delivered or the
+    /// interval is shorter than `min_rtt`.
     pub fn sample(&mut self, min_rtt: Option<Duration>) -> Option<RateSample> {
-        // Section 3.4: the mark is removed when everything in flight at that time is delivered.
+        // Section 3.4: the application-limited period ends when everything that was in flight at its start
+        // has been delivered.
         if self.app_limited_until != 0 && self.delivered.packets > self.app_limited_until {
             self.app_limited_until = 0;
         }
         let newest = self.newest.take()?;
         let ages = core::mem::take(&mut self.ages);
-        // The next send interval starts where this one ended; a late older packet does not move it back.
+        // The next send interval starts at the end of this one. A late older packet does not move this start
+        // back.
         self.first_sent_at = self.first_sent_at.max(newest.sent_at);
         let send_interval = newest.sent_at.since(newest.first_sent_at);
         let ack_interval = self.delivered_at.since(newest.delivered_at);
         let interval = send_interval.max(ack_interval);
-        // Section 3.3: delivery takes at least a round trip; a shorter interval is a measurement error.
+        // Section 3.3: delivery takes at least a round trip, so a shorter interval is a measurement error.
         if interval.is_zero() || min_rtt.is_some_and(|m| interval < m) {
             return None;
         }
@@ -191,7 +194,8 @@ mod tests {
             assert_eq!(got.interval, got.ack_interval);
             assert_eq!(got.rate, Rate::from_bytes_per(got.delivered.bytes, got.interval));
         }
-        // Steady state: a packet sent when 5 were delivered is acknowledged after 10 more, one every 2 ms.
+        // In the steady state, one packet arrives every 2 ms. A packet sent when 5 packets were delivered is
+        // acknowledged after 10 more.
         assert_eq!(s.delivered(), packets(10));
     }
 
@@ -199,8 +203,8 @@ mod tests {
     fn compressed_acknowledgements_do_not_raise_the_rate() {
         let mut s = RateSampler::default();
         let sent = send(&mut s, 0, 10, 10);
-        // All arrive at once at 110 ms: 10 packets over the 90 ms it took to send them, or the 110 ms to
-        // acknowledge them.
+        // All packets arrive at once at 110 ms. Sending the 10 packets took 90 ms, and acknowledging them
+        // took 110 ms.
         for p in &sent {
             s.on_acked(ms(110), p, 1000);
         }

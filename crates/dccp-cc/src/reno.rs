@@ -2,9 +2,9 @@ use crate::validation::Validation;
 use crate::{AckEvent, CcConfig, Controller, Inherited, Limits, Part, RttEstimator, Sent, Window};
 use mpdccp_units::{Duration, Rate, Time};
 
-/// Arbitrarily high (RFC 4341 section 5).
+/// Infinite threshold: an arbitrarily high value (RFC 4341 section 5).
 const INFINITE: u64 = u32::MAX as u64;
-/// Far above any path, so that sums stay in range.
+/// Upper limit for windows, far above any path. It keeps sums in range.
 const MAX_CWND: u64 = INFINITE;
 
 /// TCP's initial window, packets (RFC 6928).
@@ -12,9 +12,9 @@ pub(crate) const TCP_INITIAL_WINDOW: u64 = 10;
 
 /// TCP's AIMD congestion control (RFC 5681), counted in packets as RFC 4341 section 5 requires.
 ///
-/// RFC 4341 section 5.1 does not say how to treat an application that does not fill the window. For this case
-/// RFC 7661 applies: the window stays for five minutes and is paced, and a loss leaves half of the used part.
-/// In all other cases there is no pacing.
+/// RFC 4341 section 5.1 does not say how to treat an application that does not fill the window. RFC 7661
+/// applies in this case: the window stays for five minutes and is paced, and a loss leaves half of the used
+/// part. In all other cases, there is no pacing.
 #[derive(Debug)]
 pub struct Reno {
     cwnd: u64,
@@ -22,12 +22,12 @@ pub struct Reno {
     initial: u64,
     mtu: u16,
     ack_ratio: u64,
-    /// TCP's slow start and initial window instead of RFC 4341's.
+    /// Whether to use TCP's slow start and initial window instead of RFC 4341's.
     tcp: bool,
     /// Acknowledged packets that have not increased the window yet.
     credit: u64,
     validation: Validation,
-    /// TCP only: see [`Controller::on_idle_restart`].
+    /// Time of the last packet, for [`Controller::on_idle_restart`]. TCP only.
     last_sent: Time,
     rto: Duration,
     srtt: Option<Duration>,
@@ -39,7 +39,7 @@ pub struct Reno {
 }
 
 impl Reno {
-    /// A new controller.
+    /// Creates a controller.
     pub fn new(cfg: &CcConfig) -> Reno {
         let initial = initial_window(cfg.mtu);
         Reno {
@@ -60,7 +60,8 @@ impl Reno {
         }
     }
 
-    /// As Linux's TCP: an initial window of ten (RFC 6928), and slow start by all acknowledged packets.
+    /// Creates a controller like Linux's TCP. Its initial window is ten (RFC 6928), and all acknowledged
+    /// packets count in slow start.
     pub fn tcp(mtu: u16) -> Reno {
         let cfg = CcConfig { mtu, packets: true, draft: false, seed: 0 };
         Reno { cwnd: TCP_INITIAL_WINDOW, initial: TCP_INITIAL_WINDOW, tcp: true, ..Reno::new(&cfg) }
@@ -68,7 +69,7 @@ impl Reno {
 
     /// Applies RFC 7661 section 4.4.3.
     fn look(&mut self, now: Time) {
-        // RFC 4341 section 5.1: after five minutes without use, halve the window.
+        // RFC 4341 section 5.1: halve the window after five minutes without use.
         if !self.tcp && self.validation.ran_out(now, self.cwnd) {
             self.ssthresh = self.ssthresh.max(self.cwnd - self.cwnd / 4);
             self.cwnd = self.cwnd.min((self.cwnd / 2).max(self.initial));
@@ -87,16 +88,16 @@ impl Reno {
             acked -= growth;
         }
         if self.cwnd < self.ssthresh {
-            // RFC 4341 section 5: one packet for every two acknowledged, at most Ack Ratio / 2 per
-            // acknowledgement.
+            // RFC 4341 section 5: grow by one packet for every two acknowledged, and by at most Ack Ratio / 2
+            // per acknowledgement.
             let most = self.ack_ratio.div_ceil(2);
             self.credit = self.credit.saturating_add(acked);
             let growth = (self.credit / 2).min(most);
             self.credit = if growth == most { 0 } else { self.credit % 2 };
             self.cwnd = (self.cwnd + growth).min(self.ssthresh);
         } else {
-            // RFC 4341 section 5: one packet for every window of data acknowledged; for a larger amount if
-            // coupled.
+            // RFC 4341 section 5: grow by one packet for every window of data acknowledged. A coupled subflow
+            // needs a larger amount.
             self.credit = self.credit.saturating_add(acked);
             let price = |cwnd: u64| (cwnd as f64 / self.part.increase) as u64;
             while self.credit >= price(self.cwnd) {
@@ -108,8 +109,8 @@ impl Reno {
     }
 }
 
-/// RFC 3390: min(4 segments, max(2 segments, 4380 bytes)), in segments. A segment is a packet without 40
-/// bytes of headers, as in TCP.
+/// The initial window of RFC 3390: min(4 segments, max(2 segments, 4380 bytes)), in segments. As in TCP, a
+/// segment is a packet without 40 bytes of headers.
 pub(crate) fn initial_window(mtu: u16) -> u64 {
     (4380 / u64::from(mtu.saturating_sub(40).max(1))).clamp(2, 4)
 }
@@ -126,24 +127,25 @@ impl Controller for Reno {
         self.timed_out &= ev.acked.packets == 0;
         if ev.congestion {
             self.before = Some((self.cwnd, self.ssthresh));
-            // RFC 7661 section 4.4.1: reduce from the used part of a window that was not validated.
+            // RFC 7661 section 4.4.1: if the window was not validated, reduce from its used part.
             let used = self.validation.pipe_ack().filter(|_| !self.validated());
             let window = used.map_or(self.cwnd, |pipe| pipe.max(ev.inflight_before.packets).min(self.cwnd));
-            // RFC 4341 section 5: halve, rounded down; cwnd at least one, ssthresh at least two. Coupled
-            // subflows reduce more.
+            // RFC 4341 section 5: halve the window and round down. cwnd is at least one, and ssthresh is at
+            // least two. Coupled subflows reduce more.
             self.cwnd = (window as f64 * (1.0 - self.part.decrease / 2.0)).max(1.0) as u64;
             // RFC 4341 section 5: slow start now ends here.
             self.ssthresh = self.cwnd.max(2);
             self.credit = 0;
             self.validation.restart();
         } else if ev.lost.packets > 0 || ev.ce > 0 {
-            // RFC 4341 section 5: only windows without lost or marked packets grow.
+            // RFC 4341 section 5: the window grows only after a window of data without lost or marked
+            // packets.
             self.credit = 0;
         } else if !ev.app_limited {
-            // RFC 4341 section 5.1: no growth while the window is not used.
+            // RFC 4341 section 5.1: the window does not grow while it is not used.
             self.grow(ev.acked.packets);
         }
-        // Section 4.2: no samples during loss recovery.
+        // RFC 7661 section 4.2: take no samples during loss recovery.
         if ev.lost.packets == 0 {
             self.validation.on_ack(ev, self.cwnd);
         }
@@ -151,13 +153,13 @@ impl Controller for Reno {
     }
 
     fn on_rto(&mut self, now: Time) {
-        // RFC 4341 section 5: a timeout. RFC 5681 section 3.1: ssthresh stays if the next timeout follows
-        // without an acknowledgement, which gives no new information.
+        // RFC 4341 section 5: a timeout. RFC 5681 section 3.1: ssthresh stays if another timeout follows
+        // without an acknowledgement between them, because such a timeout gives no new information.
         if !core::mem::replace(&mut self.timed_out, true) {
             self.before = Some((self.cwnd, self.ssthresh));
             self.ssthresh = (self.cwnd / 2).max(2);
         }
-        // RFC 4341 section 5: reduce to one packet.
+        // RFC 4341 section 5: reduce the window to one packet.
         self.cwnd = 1;
         self.credit = 0;
         self.validation.restart();
@@ -175,8 +177,8 @@ impl Controller for Reno {
         if !self.tcp {
             return self.look(now);
         }
-        // Linux implements RFC 2861: halve for every timeout spent idle, down to the initial window; ssthresh
-        // becomes three quarters of the validated window.
+        // Linux implements RFC 2861. The window is halved for every timeout spent idle, down to the initial
+        // window. ssthresh becomes three quarters of the validated window.
         let mut idle = now.since(self.last_sent);
         if idle < self.rto || self.cwnd <= self.initial {
             return;
@@ -190,7 +192,7 @@ impl Controller for Reno {
     }
 
     fn on_mtu(&mut self, mtu: u16) {
-        // RFC 4341 section 5.3: the window in packets stays.
+        // RFC 4341 section 5.3: the window in packets does not change.
         self.mtu = mtu;
         self.initial = if self.tcp { TCP_INITIAL_WINDOW } else { initial_window(mtu) };
     }
@@ -204,17 +206,17 @@ impl Controller for Reno {
     }
 
     fn on_slow_receiver(&mut self, buffer_drops: u64) {
-        // RFC 4341 section 5.2: reduce by one for each packet dropped in the receive buffer, and end slow
-        // start.
+        // RFC 4341 section 5.2: reduce the window by one for each packet dropped in the receive buffer, and
+        // end slow start.
         self.cwnd = self.cwnd.saturating_sub(buffer_drops).max(1);
-        // RFC 4341 section 5.2: also if it reported no drops.
+        // RFC 4341 section 5.2: slow start also ends if the receiver reported no drops.
         self.ssthresh = self.ssthresh.min(self.cwnd.max(2));
     }
 
     fn limits(&self) -> Limits {
-        // RFC 7661 section 4.4.2: no bursts into a path whose capacity is not validated.
+        // RFC 7661 section 4.4.2: pace, so that no bursts enter a path whose capacity is not validated.
         let mtu = u64::from(self.mtu);
-        // The rate must not be zero, even with a long round trip.
+        // The rate must not be zero, even if the round-trip time is long.
         let rate = |srtt| Rate::from_bytes_per(self.cwnd * mtu, srtt).max(Rate::from_bps(1));
         let pacing = self.srtt.filter(|_| !self.validated()).map(rate);
         Limits { cwnd: Window::Packets(self.cwnd), pacing, quantum: u32::from(self.mtu) }

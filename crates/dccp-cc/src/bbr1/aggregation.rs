@@ -1,11 +1,11 @@
-//! Aggregation of acknowledgements: the acknowledged amount beyond what BtlBw explains. Linux's BBR measures
-//! it, the draft does not.
+//! Aggregation of acknowledgements. The aggregation is the amount acknowledged beyond the amount that BtlBw
+//! delivers in the same time. Linux's BBR measures it; the draft does not.
 
 use mpdccp_units::{Duration, Time};
 
-/// Rounds of each of the two halves of the filter.
+/// Number of rounds in each half of the filter.
 const HALF: u32 = 5;
-/// Limit: the amount that BtlBw delivers in this time.
+/// The aggregation is limited to the amount that BtlBw delivers in this time.
 const MOST: Duration = Duration::from_millis(100);
 
 /// Highest aggregation of the last five to ten rounds, in the controller's unit.
@@ -14,12 +14,12 @@ pub(super) struct Aggregation {
     since: Option<Time>,
     acked: f64,
     rounds: u32,
-    /// Maximum of the running half and of the previous one.
+    /// Highest aggregation in the current half of the filter, and in the previous half.
     extra: [f64; 2],
 }
 
 impl Aggregation {
-    /// Adds an acknowledgement of `acked` units; BtlBw is `bw` units per second.
+    /// Adds an acknowledgement of `acked` units. BtlBw is `bw` units per second.
     pub(super) fn on_ack(&mut self, now: Time, acked: f64, bw: f64, cwnd: f64, round_end: bool) {
         if round_end {
             self.rounds += 1;
@@ -38,7 +38,7 @@ impl Aggregation {
         self.extra[0] = self.extra[0].max((self.acked - expected).min(cwnd));
     }
 
-    /// Amount added to the window's target.
+    /// Returns the amount to add to the window's target.
     pub(super) fn allowance(&self, bw: f64) -> f64 {
         self.extra[0].max(self.extra[1]).min(bw * MOST.as_secs_f64())
     }
@@ -51,14 +51,15 @@ mod tests {
     #[test]
     fn aggregation_is_remembered_for_ten_rounds() {
         let mut a = Aggregation::default();
-        // 1,000 per second in bursts of 20 every 20 ms: each burst exceeds the expected amount by 20.
+        // The path delivers 1,000 units per second in bursts of 20 every 20 ms. Each burst exceeds the
+        // expected amount by 20.
         for i in 1..=100 {
             a.on_ack(Time::from_millis(20 * i), 20.0, 1000.0, 1e6, false);
         }
         assert_eq!(a.allowance(1000.0), 20.0);
         assert_eq!(a.allowance(100.0), 10.0, "at most 100 ms of rate");
-        // From here on half the rate, evenly spaced. The last burst is compensated after 36 ms and expires
-        // ten rounds later.
+        // From here on, acknowledgements arrive at half the rate, evenly spaced. The low rate cancels the
+        // last burst after 36 ms. The burst expires ten rounds later.
         for i in 1..=9 {
             a.on_ack(Time::from_millis(2_000 + i), 0.5, 1000.0, 1e6, true);
         }

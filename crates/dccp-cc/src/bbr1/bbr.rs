@@ -16,13 +16,14 @@ pub(super) const HIGH_GAIN: f64 = 2.885_39;
 pub(super) const INITIAL_CWND: u64 = 10;
 /// BBRMinPipeCwnd, packets (section 4.2.3.3).
 pub(super) const MIN_PIPE_CWND: u64 = 4;
-/// Lowest pacing rate: a full packet per second, so that an estimate near zero does not silence a path
-/// forever.
+/// At the lowest pacing rate, one full packet leaves in this many seconds. Without this limit, an estimate
+/// near zero would stop a path forever.
 pub(super) const MIN_PACING_SECS: u64 = 1;
 
 /// BBR version 1 (draft-cardwell-iccrg-bbr-congestion-control-00).
 ///
-/// The long-term bandwidth sampler for policers, which implementations add to the draft, is not included.
+/// Implementations add a long-term bandwidth sampler for policers to the draft. This controller does not have
+/// it.
 #[derive(Debug)]
 pub struct Bbr1 {
     pub(super) tuning: Tuning,
@@ -33,11 +34,11 @@ pub struct Bbr1 {
     pub(super) aggregation: Aggregation,
     pub(super) losses: Losses,
     pub(super) competitors: Competitors,
-    /// No probe for bandwidth before this.
+    /// No probe for bandwidth starts before this time.
     pub(super) no_probe_until: Option<Time>,
-    /// Losses bounded BtlBw since the last probe began.
+    /// Losses have limited BtlBw since the last probe began.
     pub(super) probe_lost: bool,
-    /// Size of the last probe, as a share of the largest.
+    /// Size of the last probe, as a share of the largest probe.
     pub(super) probe_share: f64,
     /// Highest pacing rates of this round and of the previous one, units per second.
     pub(super) paced: [f64; 2],
@@ -50,7 +51,7 @@ pub struct Bbr1 {
     pub(super) full_bw: f64,
     pub(super) full_bw_count: u8,
     pub(super) lost_in_round: bool,
-    /// In the ending round, more packets were lost or marked than the path's own losses explain.
+    /// In the round that ends now, more packets were lost or marked than the path's own losses explain.
     pub(super) congested: bool,
 
     // ProbeBW (section 4.3.4).
@@ -62,9 +63,9 @@ pub struct Bbr1 {
     pub(super) probe_rtt: ProbeRtt,
     pub(super) part: Part,
     pub(super) idle_restart: bool,
-    /// The check after a capacity drain.
+    /// State of the check after a capacity drain.
     pub(super) drained: Option<Drained>,
-    /// No capacity drain before this.
+    /// No capacity drain starts before this time.
     pub(super) no_expiry_until: Time,
 
     // Control parameters (section 4.2).
@@ -79,18 +80,18 @@ pub struct Bbr1 {
 }
 
 impl Bbr1 {
-    /// A new controller: the draft or the tuned variant, as `cfg` says.
+    /// Creates the draft's controller or the tuned variant, depending on `cfg.draft`.
     pub fn new(cfg: &CcConfig) -> Bbr1 {
         Bbr1::with_tuning(cfg, Tuning::of(cfg.draft))
     }
 
-    /// A controller like that of Linux's TCP.
+    /// Creates a controller like that of Linux's TCP.
     pub fn tcp(mtu: u16, seed: u64) -> Bbr1 {
         let cfg = CcConfig { mtu, packets: false, draft: true, seed };
         Bbr1::with_tuning(&cfg, Tuning::LINUX)
     }
 
-    /// A controller with chosen deviations; `cfg.draft` is ignored.
+    /// Creates a controller with the given deviations from the draft. It ignores `cfg.draft`.
     pub fn with_tuning(cfg: &CcConfig, tuning: Tuning) -> Bbr1 {
         let units = Units { packets: cfg.packets, mtu: cfg.mtu };
         let mut bbr = Bbr1 {
@@ -135,7 +136,7 @@ impl Bbr1 {
     }
 }
 
-/// Makes a controller.
+/// A function that creates a controller.
 type Make = fn(&CcConfig) -> Box<dyn Controller>;
 
 macro_rules! without {
@@ -146,8 +147,8 @@ macro_rules! without {
     };
 }
 
-/// The tuned variant without one deviation, by the name of the missing deviation. All deviations that
-/// concern a single path are listed.
+/// Variants of the tuned controller that each lack one deviation, under the name of the missing deviation.
+/// The list has every deviation that concerns a single path.
 pub const WITHOUT: &[(&str, Make)] = without![
     expire_bandwidth,
     confirm_rtprop,

@@ -1,11 +1,12 @@
 //! Yielding to competing flows that respond to losses.
 //!
-//! BBR keeps its estimate even if other flows lose packets, so a competing TCP starves on a queue of a
-//! bandwidth-delay product or less. Losses or marks reveal competitors if they coincide with a queue that is
-//! not ours. Such losses are more frequent than the path's own losses: they occur while round trips are long,
-//! or in a queue that never empties. After a detection, a CUBIC window runs next to the model and responds to
-//! these losses. The smaller of both windows limits sending. A flow that responds to losses causes only
-//! moderate losses. If losses are higher, yielding does not help, and the model keeps its estimate.
+//! BBR keeps its estimate when other flows lose packets. A competing TCP therefore starves if the queue holds
+//! a bandwidth-delay product or less. Losses or marks reveal competitors if they coincide with a queue that
+//! this flow did not build. Two signs distinguish them from the path's own losses: they are more frequent in
+//! long round trips, or the queue never empties. After a detection, a CUBIC window runs next to the model and
+//! responds to these losses. The smaller of the two windows limits sending. A flow that responds to losses
+//! causes only moderate losses. If losses are higher, yielding does not help, and the model keeps its
+//! estimate.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -19,15 +20,16 @@ use mpdccp_units::{Duration, Time};
 const CHANCE: f64 = 3.0;
 /// Competitors are detected if lossy rounds with a standing queue outnumber other lossy rounds by this many.
 const STANDING: u32 = 6;
-/// Rounds with losses counted at full weight.
+/// Number of rounds with losses after which all counts are halved, so that recent rounds weigh more.
 const REMEMBERED: f64 = 64.0;
 /// Rounds after which losses are final: late packets would have arrived by then.
 const STAND_AFTER: usize = 8;
 /// Time after which competitors must be detected again.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
-/// Up to this many flows may share a path; higher losses indicate a flow that ignores losses.
+/// Number of flows that may share a path. If losses are too high for TCP flows of this number, some flow
+/// ignores losses.
 const FEW_FLOWS: f64 = 5.0;
-/// Packets counted at full weight.
+/// Number of packets after which all counts are halved, so that recent packets weigh more.
 const PACKETS: f64 = 4_000.0;
 /// Weight of a round in the averages.
 const WEIGHT: f64 = 1.0 / 16.0;
@@ -41,7 +43,8 @@ struct Usual {
 }
 
 impl Usual {
-    /// Round trips above this value are long. About a quarter of them are, even if most are near the maximum.
+    /// Round-trip times above this value count as long. About a quarter of all round trips are long, even if
+    /// most are near the maximum.
     fn long(&self) -> f64 {
         (self.mean + self.deviation).min((self.mean + self.most) / 2.0)
     }
@@ -59,11 +62,12 @@ impl Usual {
     }
 }
 
-/// Packets delivered, and rounds with losses; the second element of each is for long round trips.
+/// Packets delivered, and rounds with losses. The first element of each array counts short round trips, and
+/// the second counts long ones.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     packets: [f64; 2],
-    /// A round with losses of both kinds counts as a fraction for each kind.
+    /// A round that lost packets in short and in long round trips adds a fraction to each element.
     losses: [f64; 2],
 }
 
@@ -82,12 +86,12 @@ impl Counts {
 #[derive(Clone, Copy, Debug)]
 struct Cruise {
     begin: Time,
-    /// [`Time::MAX`] while the phase lasts.
+    /// End of the phase, or [`Time::MAX`] while the phase lasts.
     end: Time,
     least: Duration,
 }
 
-/// Packets, and lost ones among them, with more weight on recent ones.
+/// Numbers of all packets and of lost packets. Recent packets weigh more.
 #[derive(Clone, Copy, Debug, Default)]
 struct Share {
     all: f64,
@@ -107,8 +111,8 @@ impl Share {
     }
 }
 
-/// Whether round trips were long, by the send time of the packets. Consecutive equal values form a run,
-/// stored with its newest packet.
+/// For the send time of each packet, whether its round trip was long. Consecutive equal values form a run.
+/// The list stores each run under the send time of its newest packet.
 #[derive(Debug, Default)]
 struct Ranks(VecDeque<(Time, bool)>);
 
@@ -126,8 +130,8 @@ impl Ranks {
         }
     }
 
-    /// The value of the first packet from `sent_at` on, since packets sent closely together meet the same
-    /// queue. `None` if it is no longer known.
+    /// Returns the value of the first packet sent at or after `sent_at`, because packets sent closely
+    /// together meet the same queue. Returns `None` if this value is no longer known.
     fn of(&self, sent_at: Time) -> Option<bool> {
         let at = self.0.partition_point(|(newest, _)| *newest < sent_at).min(self.0.len().checked_sub(1)?);
         let known = at > 0 || self.0.len() < Self::MOST;
@@ -139,12 +143,13 @@ impl Ranks {
 #[derive(Clone, Copy, Debug, Default)]
 struct Lossy {
     begin: Time,
-    /// Counts, as in [`Counts`].
+    /// Packets lost in short round trips and in long ones.
     lost: [u32; 2],
-    /// The whole round was cruise, and the queue stayed near its maximum.
+    /// The flow cruised during the whole round.
     cruised: bool,
     stood: bool,
-    /// One of the lost packets arrived late. Others may too, so the round does not count.
+    /// At least one of the lost packets arrived late. Others may also arrive late, so the round does not
+    /// count.
     late: bool,
 }
 
@@ -159,13 +164,15 @@ pub(super) struct Competitors {
     /// Current round: sums of the round-trip times and of their deviations from the mean (s), and the number
     /// of samples.
     round: (f64, f64, u32),
-    /// Losses of the running round, and of earlier rounds.
+    /// Losses of the running round.
     running: Lossy,
+    /// Losses of earlier rounds that are not final yet.
     unsettled: VecDeque<Lossy>,
-    /// Minimum round-trip time of the running round, and whether the whole round was cruise.
+    /// Minimum round-trip time of the running round.
     least: Option<Duration>,
     cruised: bool,
-    /// Lossy cruise rounds with a queue that stood near its maximum throughout, minus other lossy rounds.
+    /// Number of lossy cruise rounds whose queue stayed near its maximum, minus the number of other lossy
+    /// cruise rounds.
     standing: u32,
     /// Whether the newest round trip was long.
     long: bool,
@@ -174,17 +181,18 @@ pub(super) struct Competitors {
     fresh: Vec<Time>,
     /// The newest cruise phase.
     cruise: Option<Cruise>,
-    /// There was a queue throughout the last completed cruise, so it was not ours.
+    /// A queue was present throughout the last completed cruise phase, so other flows built it.
     stood: bool,
     counts: Counts,
     window: Option<Cubic>,
-    /// `None`: not coupled.
+    /// `None` if the flow is not coupled.
     part: Option<Part>,
-    /// The CUBIC window is below the model's.
+    /// The CUBIC window is below the model's window.
     rules: bool,
     until: Time,
-    /// A loss occurred since the last reduction, and the time of that reduction.
+    /// A loss occurred since the last reduction.
     hit: bool,
+    /// Time of the last reduction.
     reduced_at: Time,
 }
 
@@ -204,8 +212,8 @@ impl Competitors {
         }
     }
 
-    /// Whether the loss or delivery of a packet sent at `sent_at` is evidence about other flows. It
-    /// is not while our own probes fill the queue.
+    /// Whether the loss or delivery of a packet sent at `sent_at` is evidence about other flows. While this
+    /// flow's own probes fill the queue, it is not.
     fn tells(&self, sent_at: Time) -> bool {
         self.stood || self.rules() || self.cruise.is_some_and(|c| (c.begin..c.end).contains(&sent_at))
     }
@@ -215,8 +223,8 @@ impl Competitors {
         self.fresh.push(pkt.snapshot.sent_at);
     }
 
-    /// Handles an acknowledgement, with the model's window `target` in bytes. `empty` is the largest
-    /// round-trip time without a queue.
+    /// Handles an acknowledgement. `target` is the model's window in bytes. `empty` is the largest round-trip
+    /// time without a queue.
     pub(super) fn on_ack(&mut self, ev: &AckEvent<'_>, mtu: u16, target: u64, bdp: f64, empty: Duration) {
         if self.window.is_none() {
             self.bdp = bdp;
@@ -264,7 +272,8 @@ impl Competitors {
             self.reduced_at = ev.now;
         }
         cubic.on_ack(&AckEvent { congestion: hit, app_limited: false, ..*ev });
-        // A window that is not used is not validated, so keep the model's window after one reduction.
+        // An unused window is not validated. Cap the CUBIC window so that one reduction brings it down to the
+        // model's window.
         cubic.cap(target as f64 / BETA);
         self.rules = cubic.limits().cwnd.bytes(mtu) < target;
     }
@@ -298,7 +307,7 @@ impl Competitors {
         }
     }
 
-    /// The losses of a round are final.
+    /// Counts the losses of a round, which are now final.
     fn settle(&mut self, round: &Lossy) {
         let [short, long] = round.lost.map(f64::from);
         if round.late || short + long == 0.0 {
@@ -318,22 +327,22 @@ impl Competitors {
         }
     }
 
-    /// Whether losses indicate other flows. In a queue that is nearly always full, a round trip depends only
-    /// on the packet's position in a burst, so a comparison of long and short ones shows nothing. A standing
-    /// queue during cruise is the evidence there.
+    /// Whether losses indicate other flows. In a queue that is nearly always full, a round-trip time depends
+    /// only on the packet's position in a burst. A comparison of long and short round trips then shows
+    /// nothing. In this case, a standing queue during cruise is the evidence.
     fn others(&self) -> bool {
         self.heeded() && (self.counts.prefer_long() || self.standing >= STANDING)
     }
 
-    /// Whether competitors respond to losses. A TCP with a fifth of the BDP loses 1.5 / W^2 of its packets
-    /// (the response function of RFC 5348 for small losses, W in packets). Higher losses mean that no flow
-    /// responds, and yielding would never end.
+    /// Whether competitors respond to losses. W is a fifth of the BDP in packets. A TCP with this window
+    /// loses 1.5 / W^2 of its packets, by the response function of RFC 5348 for small losses. Higher losses
+    /// mean that no flow responds. Yielding to such flows would never end.
     fn heeded(&self) -> bool {
         let window = self.bdp / FEW_FLOWS;
         self.told.get() <= LOSS_THRESH.min(1.5 / (window * window).max(1.0))
     }
 
-    /// Whether the CUBIC window limits: the model then neither probes nor drains.
+    /// Whether the CUBIC window limits sending. If it does, the model neither probes nor drains.
     pub(super) fn rules(&self) -> bool {
         self.rules
     }
@@ -359,7 +368,7 @@ impl Competitors {
         }
     }
 
-    /// All losses of the last reduction proved spurious.
+    /// All losses that caused the last reduction proved spurious.
     pub(super) fn on_spurious_loss(&mut self, now: Time) {
         if let Some(cubic) = &mut self.window {
             cubic.on_spurious_loss(now);

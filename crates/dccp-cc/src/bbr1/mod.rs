@@ -1,7 +1,7 @@
 //! BBR version 1, for CCID 5.
 //!
-//! Section numbers refer to draft-cardwell-iccrg-bbr-congestion-control-00. [`Tuning`] lists the default's
-//! deviations.
+//! Section numbers refer to draft-cardwell-iccrg-bbr-congestion-control-00. [`Tuning`] lists the deviations
+//! of the default variant from this draft.
 
 mod aggregation;
 mod bbr;
@@ -76,7 +76,8 @@ impl Bbr1 {
         }
     }
 
-    /// Tuned: losses beyond the path's own limit BtlBw to the delivered rate, and delay the next probe.
+    /// Tuned: limits BtlBw to the delivered rate and delays the next probe if more packets are lost than the
+    /// path's own losses explain.
     fn check_losses(&mut self, ev: &AckEvent<'_>) {
         let units = self.units.of(ev.acked);
         self.losses.on_delivered(ev.rate.as_ref().map(|rs| rs.sent_at), ev.acked.packets, units, ev.ce);
@@ -85,7 +86,7 @@ impl Bbr1 {
             return;
         }
         self.congested = false;
-        // While the sender drains, or yields to competitors, it sends too little for a verdict on the rate.
+        // A sender that drains or yields to competitors sends too little to judge the rate.
         let judges = matches!(self.state, State::Startup | State::ProbeBw);
         if !judges || self.competitors.rules() {
             self.losses.restart(ev.now);
@@ -98,11 +99,13 @@ impl Bbr1 {
         }
         let bw = self.path.bw();
         self.path.bound_bandwidth(ev.now, rate.max(tuning::LEFT * bw));
-        // BBRv3: two to three seconds, or the number of rounds in which Reno would grow by the lost amount.
+        // As in BBRv3, the next probe waits two to three seconds, or as many rounds as Reno needs to grow by
+        // the lost amount.
         let rounds = self.bdp_packets().clamp(1.0, 63.0) as u32;
         let most = Duration::from_millis(2_000 + self.random_below(1_000));
         let reno = self.path.rtprop.unwrap_or_default().saturating_mul(rounds);
-        // The losses are at most the tolerated share of the packets until the next probe.
+        // Until the next probe, the sender sends so many packets that the losses are at most the tolerated
+        // share of them.
         let packets = rate / self.units.packet() as f64;
         let repaid = self.losses.lost() / (LOSS_THRESH * packets);
         let repaid = Duration::try_from_secs_f64(repaid).unwrap_or(most);
@@ -111,14 +114,15 @@ impl Bbr1 {
         self.start_draining(ev.now);
     }
 
-    /// The BDP in packets; zero before both parts are known.
+    /// Returns the BDP in packets, or zero before both parts of the BDP are known.
     pub(super) fn bdp_packets(&self) -> f64 {
         self.path.bdp().unwrap_or(0.0) / self.units.packet() as f64
     }
 
-    /// Tuned: the highest pacing rate of this round and the previous one, units per second. A rate sample
-    /// exceeds it in two cases: packets left one at a time, so the sample has no send interval, or it contains
-    /// packets whose first acknowledgements were lost.
+    /// Tuned: returns the highest pacing rate of this round and the previous one, units per second. A rate
+    /// sample can exceed this rate for two reasons. If packets left one at a time, the sample has no send
+    /// interval. If the first acknowledgements of some packets were lost, the sample contains too many
+    /// packets.
     fn paced_most(&mut self, round_end: bool) -> f64 {
         if !self.tuning.bound_by_losses {
             return f64::INFINITY;
@@ -140,8 +144,8 @@ impl Bbr1 {
         self.competitors.on_ack(ev, self.units.mtu, target as u64, bdp, empty);
     }
 
-    /// Tuned: a queue that remains after our drain belongs to other flows, or the path became longer. In both
-    /// cases the drain was unnecessary.
+    /// Tuned: checks whether a capacity drain was necessary. If a queue remains after the drain, it belongs
+    /// to other flows, or the path became longer. In both cases the drain was unnecessary.
     fn check_drained(&mut self, now: Time, least: Duration) {
         let Some(d) =
             self.drained.take_if(|d| d.look_at_round.is_some_and(|round| self.path.rounds >= round))
@@ -151,7 +155,7 @@ impl Bbr1 {
         if least > self.path.queue_rtt(self.path.bw(), self.units.packet()) {
             self.path.restore_bandwidth(d.old_bw);
             if least >= d.old_rtt.mul_f64(tuning::SAME) {
-                // With half the amount in flight the RTT did not change, so it is the path's own RTT.
+                // Half the amount in flight did not change the RTT, so this is the RTT of the path itself.
                 self.path.set_rtprop(now, least);
             } else {
                 self.no_expiry_until = now + tuning::FALLEN_PAUSE;
@@ -160,7 +164,7 @@ impl Bbr1 {
     }
 
     fn random_below(&mut self, n: u64) -> u64 {
-        // SplitMix64; the seed comes from the configuration.
+        // The generator is SplitMix64. Its seed comes from the configuration.
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.random;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -175,7 +179,7 @@ impl Controller for Bbr1 {
     fn on_packet_lost(&mut self, pkt: &Lost<'_>) {
         let packets = self.pacing_rate.bytes_per_sec() / f64::from(self.units.mtu.max(1));
         self.losses.on_lost(pkt.snapshot.sent_at, packets);
-        // Otherwise the list of send times would grow without limit.
+        // Without this condition, the list of send times would grow without limit.
         if self.tuning.heed_competitors {
             self.competitors.on_lost(pkt);
         }
@@ -213,7 +217,7 @@ impl Controller for Bbr1 {
 
     fn on_spurious_loss(&mut self, now: Time) {
         self.competitors.on_spurious_loss(now);
-        // Section 4.2.3.4: an undo ends recovery, as a repair does.
+        // Section 4.2.3.4: undoing a reduction ends recovery, as repairing the losses does.
         self.leave_recovery();
     }
 

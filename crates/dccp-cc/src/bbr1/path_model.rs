@@ -9,19 +9,19 @@ use mpdccp_units::{Duration, Time};
 const BTL_BW_ROUNDS: u64 = 10;
 /// RTpropFilterLen and ProbeRTTInterval (sections 4.1.2.2 and 4.3.5).
 pub(super) const RTPROP_FILTER: Duration = Duration::from_secs(10);
-/// A third of the period over which the lowest RTT is kept.
+/// The lowest RTT is kept over three periods of this length.
 const LOWEST_SPAN: Duration = Duration::from_secs(20);
 
 /// Estimates of one path, in the controller's unit (bytes or packets).
 #[derive(Clone, Debug)]
 pub(super) struct PathModel {
     btl_bw: WindowedMax<f64>,
-    /// Bandwidth samples of packets sent before this are stale.
+    /// Bandwidth samples of packets sent before this time are stale.
     fresh_from: Time,
     pub(super) rounds: u64,
     pub(super) rtprop: Option<Duration>,
     pub(super) rtprop_stamp: Time,
-    /// Minimum RTTs of the current [`LOWEST_SPAN`] and of the two before.
+    /// Minimum RTTs of the current [`LOWEST_SPAN`] and of the two spans before.
     lowest: [Duration; 3],
     lowest_since: Time,
     pub(super) jitter: Jitter,
@@ -29,7 +29,7 @@ pub(super) struct PathModel {
     returning: Duration,
     /// Set while delivery rate and RTT agree that capacity fell.
     fallen: Option<Fallen>,
-    /// BtlBw at the last time without a queue.
+    /// BtlBw when the path last had no queue.
     clear_bw: f64,
 }
 
@@ -38,7 +38,7 @@ struct Fallen {
     since: Time,
     delivered: u64,
     acks: u32,
-    /// Minimum RTT since then.
+    /// Minimum RTT since the fall began.
     least: Duration,
 }
 
@@ -80,44 +80,44 @@ impl PathModel {
         self.near_rtprop().saturating_add(self.jitter.get())
     }
 
-    /// Amount that arrives at BtlBw during the typical variation of delay, and while acknowledgements wait on
-    /// the return path.
+    /// Returns the amount that BtlBw delivers during the typical variation of delay and while
+    /// acknowledgements wait on the return path.
     pub(super) fn jitter_allowance(&self) -> f64 {
         self.jitter.allowance(self.bw()) + self.bw() * self.returning.as_secs_f64()
     }
 
-    /// BBRUpdateBtlBw (section 4.1.1.5); the round count is updated before.
+    /// BBRUpdateBtlBw (section 4.1.1.5). The caller has already updated the round count.
     pub(super) fn on_bandwidth(&mut self, rate: f64, app_limited: bool, sent_at: Time) {
         if sent_at >= self.fresh_from && (rate >= self.bw() || !app_limited) {
             self.btl_bw.update(BTL_BW_ROUNDS, self.rounds, rate);
         }
     }
 
-    /// Takes over the BtlBw of another controller, and drops earlier samples.
+    /// Sets BtlBw to the value of another controller, and drops earlier samples.
     pub(super) fn inherit(&mut self, bw: f64) {
         self.btl_bw.reset(self.rounds, bw);
     }
 
-    /// RTpropFilterLen has passed (section 4.1.2.3).
+    /// Whether RTpropFilterLen has passed (section 4.1.2.3).
     pub(super) fn rtprop_expired(&self, now: Time) -> bool {
         self.rtprop.is_some() && now > self.rtprop_stamp + RTPROP_FILTER
     }
 
-    /// A new RTprop.
+    /// Sets RTprop.
     pub(super) fn set_rtprop(&mut self, now: Time, rtt: Duration) {
         self.rtprop = Some(rtt);
         self.rtprop_stamp = now;
     }
 
-    /// Largest RTT that confirms RTprop. The sample must also be near the lowest RTT of the last minute.
-    /// Otherwise the queue of other flows could confirm an RTprop that includes this queue.
+    /// Largest RTT that confirms RTprop. Such an RTT must also be near the lowest RTT of the last minute.
+    /// Otherwise, if RTprop includes the queue of other flows, that same queue could confirm it.
     pub(super) fn confirming_rtt(&self) -> Duration {
         let lowest = self.lowest.into_iter().min().unwrap_or(Duration::MAX);
         self.near_rtprop().min(scale(lowest, tuning::NEAR))
     }
 
-    /// RTT above which there is a queue, of this flow or of others, compared with the lowest RTT of the last
-    /// minute.
+    /// RTT above which a queue exists, either of this flow or of others. The reference is the lowest RTT of
+    /// the last minute.
     pub(super) fn empty_rtt(&self) -> Duration {
         let lowest = self.lowest.into_iter().min().unwrap_or(Duration::MAX);
         scale(lowest, tuning::NEAR).max(lowest.saturating_add(tuning::QUEUE_FLOOR))
@@ -152,9 +152,10 @@ impl PathModel {
         self.jitter.on_round_end(self.rtprop, window_limited)
     }
 
-    /// Detects a fall in capacity: for some time, RTTs show a queue, the delivery rate is well below BtlBw as it
-    /// was without a queue, and the sender is not the limit. Drops older samples and sets BtlBw to the rate
-    /// delivered in this period. Returns the old BtlBw and the period's minimum RTT.
+    /// Detects a fall in capacity. Three conditions must hold for some time: RTTs show a queue, the delivery
+    /// rate is well below the BtlBw measured without a queue, and the sender is not the limit. After a fall,
+    /// drops older samples and sets BtlBw to the rate delivered in this period. Returns the old BtlBw and the
+    /// period's minimum RTT.
     pub(super) fn capacity_fell(
         &mut self,
         now: Time,
@@ -170,7 +171,7 @@ impl PathModel {
             return None;
         }
         let limit = tuning::FALLEN * self.clear_bw;
-        // Application-limited, but sent faster than delivered: the queue is our own.
+        // An application-limited sender that sends faster than the path delivers builds the queue itself.
         let pushing = !rs.app_limited || rs.ack_interval > scale(rs.send_interval, 1.1);
         if rate >= limit || !pushing {
             self.fallen = None;
@@ -188,7 +189,7 @@ impl PathModel {
         }
         let measured = delivered.saturating_sub(f.delivered) as f64 / lasted.as_secs_f64();
         if measured >= limit {
-            // Samples were low because of a gap before this period: delay grew, but capacity did not fall.
+            // A gap before this period made the samples low. The delay grew, but capacity did not fall.
             return None;
         }
         let (since, least) = (f.since, f.least);
@@ -199,7 +200,7 @@ impl PathModel {
         Some((core::mem::take(&mut self.clear_bw), least))
     }
 
-    /// Packets sent faster than `bw` were lost: limits BtlBw to `bw` from now on.
+    /// Limits BtlBw to `bw` from now on, because packets sent faster than `bw` were lost.
     pub(super) fn bound_bandwidth(&mut self, now: Time, bw: f64) {
         if bw < self.bw() {
             self.fresh_from = now;
@@ -208,7 +209,7 @@ impl PathModel {
         }
     }
 
-    /// Capacity had not fallen: restores BtlBw.
+    /// Restores BtlBw, because capacity had not fallen.
     pub(super) fn restore_bandwidth(&mut self, bw: f64) {
         if bw > self.bw() {
             self.btl_bw.reset(self.rounds, bw);

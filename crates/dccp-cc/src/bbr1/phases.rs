@@ -9,7 +9,7 @@ pub(super) enum State {
     Drain,
     ProbeBw,
     ProbeRtt,
-    /// Tuned: at most one BDP in flight, after capacity fell.
+    /// Tuned: after capacity fell, at most one BDP is in flight.
     CapacityDrain,
 }
 
@@ -29,10 +29,10 @@ impl State {
 pub(super) struct ProbeRtt {
     /// Another path of the session is in ProbeRTT.
     pub(super) hold: bool,
-    /// Earliest end of the phase; known once inflight is low enough.
+    /// Earliest end of the phase. It is known once inflight is low enough.
     pub(super) done: Option<Time>,
-    /// The round after inflight became low enough ends with the acknowledgement of a packet that was sent
-    /// after this amount was delivered.
+    /// Delivered amount that ends the round after inflight became low enough. The round ends when a packet
+    /// sent after this amount was delivered is acknowledged.
     pub(super) round: u64,
     pub(super) round_done: bool,
     /// Least RTT since inflight became low enough.
@@ -46,11 +46,11 @@ pub(super) struct ProbeRtt {
 /// Tuned: the check after a capacity drain.
 #[derive(Debug)]
 pub(super) struct Drained {
-    /// BtlBw before.
+    /// BtlBw before the drain.
     pub(super) old_bw: f64,
     /// Least RTT while capacity seemed to fall.
     pub(super) old_rtt: Duration,
-    /// Round in which to check whether the queue is gone; set when the drain ends.
+    /// Round in which to check whether the queue is gone. It is set when the drain ends.
     pub(super) look_at_round: Option<u64>,
 }
 
@@ -61,11 +61,11 @@ impl ProbeRtt {
     }
 }
 
-/// Loss recovery (section 4.2.3.4). DCCP does not retransmit, so it lasts until a round passes without a
-/// loss.
+/// Loss recovery (section 4.2.3.4). DCCP does not retransmit, so recovery lasts until a round passes without
+/// a loss.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Recovery {
-    /// First round: send at most the amount delivered.
+    /// In the first round, the sender sends at most the amount delivered.
     pub(super) conservation: bool,
     /// A loss occurred in the running round.
     pub(super) lost: bool,

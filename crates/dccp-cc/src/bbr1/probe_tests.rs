@@ -1,7 +1,7 @@
 use super::*;
 use crate::{Amount, CcConfig};
 
-/// A sender at 12 Mbit/s (1,000 packets per second) and 100 ms, so a BDP is 100 packets.
+/// A sender on a path of 12 Mbit/s (1,000 packets per second) and 100 ms. A BDP is 100 packets.
 fn settled(draft: bool) -> Bbr1 {
     let mut bbr = Bbr1::new(&CcConfig { mtu: 1500, packets: false, draft, seed: 0 });
     bbr.path.inherit(1_500_000.0);
@@ -11,7 +11,7 @@ fn settled(draft: bool) -> Bbr1 {
     bbr
 }
 
-/// Size of the next probe, as a share of BtlBw.
+/// Returns the size of the next probe, as a share of BtlBw.
 fn probe(bbr: &mut Bbr1) -> f64 {
     while {
         bbr.advance_cycle_phase(Time::from_millis(1));
@@ -36,7 +36,7 @@ fn a_probe_that_lost_halves_the_next_one_down_to_a_packet() {
 
 #[test]
 fn a_rate_above_the_pacing_rate_is_no_measurement() {
-    // One packet in a round trip of 1 ms would be 12 Mbit/s more than was ever sent.
+    // One packet in a round trip of 1 ms raises the rate by 12 Mbit/s, which is more than was ever sent.
     for (draft, most) in [(false, 24), (true, 48)] {
         let mut bbr = settled(draft);
         bbr.pacing_rate = Rate::from_mbps(24.0);

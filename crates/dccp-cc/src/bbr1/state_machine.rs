@@ -54,7 +54,8 @@ impl Bbr1 {
         self.pacing_gain = gain;
         if gain > 1.0 {
             self.probed_from = self.path.bw();
-            // Tuned: a probe that lost halves the next one, down to one packet; others double it.
+            // Tuned: a probe that lost packets halves the next one, down to one packet. Any other probe
+            // doubles the next one.
             let by = if core::mem::take(&mut self.probe_lost) { 0.5 } else { 2.0 };
             let packet = 1.0 / ((gain - 1.0) * self.bdp_packets()).max(1.0);
             self.probe_share = (self.probe_share * by).clamp(packet, 1.0);
@@ -68,7 +69,8 @@ impl Bbr1 {
             return;
         }
         if self.competitors.rules() {
-            // If this flow drained, other flows would fill the queue. The CUBIC window probes by itself.
+            // The flow does not drain, because other flows would fill the queue. It does not probe, because
+            // the CUBIC window probes by itself.
             self.cycle_index = 0;
             self.pacing_gain = CYCLE[0];
             self.cycle_stamp = ev.now;
@@ -93,7 +95,8 @@ impl Bbr1 {
         }
     }
 
-    /// The last probe found more bandwidth, without a standing queue: there may be more.
+    /// Whether the last probe found more bandwidth without a standing queue. In this case, the path may have
+    /// even more.
     fn probe_paid(&self, ev: &AckEvent<'_>) -> bool {
         let bw = self.path.bw();
         let queue = self.path.queue_rtt(bw, self.units.packet());
@@ -102,7 +105,8 @@ impl Bbr1 {
             && self.no_probe_until.is_none_or(|until| ev.now >= until + tuning::LESSON)
     }
 
-    /// The draft drains for an RTprop; the tuned variant until the RTT shows no queue, within bounds.
+    /// Whether the flow has drained enough. The draft drains for an RTprop. The tuned variant drains until
+    /// the RTT shows no queue, within bounds.
     fn drained_enough(&self, ev: &AckEvent<'_>, elapsed: Duration) -> bool {
         !self.tuning.full_drain
             || ev.rtt.is_some_and(|rtt| rtt <= self.path.drained_rtt())
@@ -111,7 +115,7 @@ impl Bbr1 {
 
     /// BBRCheckFullPipe (section 4.3.2.2).
     ///
-    /// `least` is the minimum RTT of the round that ends here.
+    /// `least` is the minimum RTT of the round that ends with this acknowledgement.
     pub(super) fn check_full_pipe(&mut self, ev: &AckEvent<'_>, least: Option<Duration>) {
         self.lost_in_round |= ev.lost.packets > 0;
         if self.filled_pipe || !ev.round_end {
@@ -130,7 +134,8 @@ impl Bbr1 {
             return;
         }
         if self.congested {
-            // Without growth and with losses the pipe is full, even if application-limited.
+            // If bandwidth did not grow and packets were lost, the pipe is full, even if the sender is
+            // application-limited.
             self.filled_pipe = true;
             return;
         }
@@ -192,8 +197,8 @@ impl Bbr1 {
     }
 
     fn update_rtprop(&mut self, now: Time, rtt: Duration, expired: bool, rs: Option<&RateSample>) {
-        // Once RTprop has expired, the draft takes the next sample, however high; gentle probing waits for a
-        // sample of its probe.
+        // Once RTprop has expired, the draft takes the next sample, however high it is. `gentle_probe_rtt`
+        // waits for a sample from its own probe.
         let replace = expired && (!self.tuning.gentle_probe_rtt || self.idle_restart);
         if replace || self.path.rtprop.is_none_or(|p| rtt <= p) {
             self.path.set_rtprop(now, rtt);
@@ -210,7 +215,7 @@ impl Bbr1 {
         let inflight = self.units.of(ev.inflight);
         let low = inflight <= self.probe_rtt_cwnd();
         let p = &mut self.probe_rtt;
-        // C.app_limited of the draft: packets sent up to here give low samples because of ProbeRTT.
+        // C.app_limited of the draft: packets sent up to this point give low samples because of ProbeRTT.
         p.low_rate.1 = ev.delivered.packets.saturating_add(ev.inflight.packets).saturating_add(1);
         let Some(done) = p.done else {
             if low {

@@ -4,55 +4,56 @@
 
 use core::time::Duration;
 
-/// The deviations from the draft, one by one.
+/// A switch for each deviation from the draft.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tuning {
-    /// Drop old bandwidth samples, and drain to one BDP, as soon as delivery rate and RTT agree that capacity
-    /// fell. Otherwise the sender stays at the old rate for ten rounds of inflated RTT.
+    /// As soon as delivery rate and RTT agree that capacity fell, the sender drops old bandwidth samples and
+    /// drains to one BDP. Otherwise the sender stays at the old rate for ten rounds of inflated RTT.
     pub expire_bandwidth: bool,
-    /// An RTT within an eighth of RTprop, of a packet sent with at most a BDP in flight, counts as a fresh
-    /// RTprop. Otherwise a path that became slightly slower is drained every ten seconds.
+    /// The sender accepts an RTT within an eighth of RTprop as a fresh RTprop, if the packet left with at
+    /// most a BDP in flight. Otherwise a path that became slightly slower is drained every ten seconds.
     pub confirm_rtprop: bool,
     /// ProbeRTT keeps half a BDP in flight instead of four packets, and ends when RTprop is confirmed.
     /// Otherwise throughput drops every ten seconds.
     pub gentle_probe_rtt: bool,
-    /// Send quantum of 1 ms of rate, at least one packet, instead of at least two above 1.2 Mbit/s.
-    /// Otherwise three quanta wait in the queue of a slow path.
+    /// The send quantum is 1 ms of the rate and at least one packet. The draft uses at least two packets
+    /// above 1.2 Mbit/s. Three such quanta wait in the queue of a slow path.
     pub small_quantum: bool,
-    /// Window and drain targets include the amount that arrives during the variation of delay, which is the
-    /// time that packets take beyond RTprop. Otherwise a path with jitter is under-used, because RTprop is
-    /// the least delay instead of the typical delay.
+    /// Window and drain targets include the amount that arrives during the variation of delay. This variation
+    /// is the time that packets take beyond RTprop. Otherwise a path with jitter is under-used, because
+    /// RTprop is the least delay instead of the typical delay.
     pub allow_for_jitter: bool,
-    /// The 3/4 phase of ProbeBW lasts until the queue is gone, and targets contain no quanta. Otherwise a
-    /// slightly high estimate builds a standing queue up to the window.
+    /// The 3/4 phase of ProbeBW lasts until the queue is gone, and targets contain no quanta. Otherwise an
+    /// estimate that is slightly too high builds a standing queue until the window is full.
     pub full_drain: bool,
     /// The pipe counts as full if a queue lasts for a round, even if the sender is application-limited. It
-    /// never counts as full without a queue or a loss. Otherwise two cases fail. First, a path that
-    /// carries only occasional overflow packets, which the low estimate delays, leaves Startup at
-    /// that rate and is useless for seconds when it is needed. Second, a path whose application
-    /// responds to acknowledgements, like TCP in a tunnel, stays application-limited in Startup
+    /// never counts as full without a queue or a loss. Otherwise two cases fail. In the first case, a path
+    /// carries only occasional overflow packets, and its low estimate delays them. The path leaves Startup at
+    /// that low rate and is useless for seconds when it is needed. In the second case, the application
+    /// responds to acknowledgements, like TCP in a tunnel. The path stays application-limited in Startup
     /// although the queue is full.
     pub full_pipe_shows: bool,
     /// In Startup, pacing spreads the window over at most about a third of a round trip. Otherwise a TCP in
-    /// the tunnel leaves slow start early. It doubles its bursts each round trip, but BtlBw follows one round
-    /// trip later. At that rate a burst lasts so long that HyStart considers the path full.
+    /// the tunnel leaves slow start early. This TCP doubles its bursts each round trip, but BtlBw follows one
+    /// round trip later. At the old BtlBw a burst lasts so long that HyStart considers the path full.
     pub open_startup: bool,
-    /// Losses and marks beyond the path's own limit BtlBw to the delivered rate, delay the next probe, as in
-    /// BBRv3, and make it smaller. Rate samples count up to the pacing rate. Otherwise a policer or a short
-    /// queue loses packets all the time, and TCP gets almost nothing.
+    /// If more packets are lost or marked than the path's own losses explain, BtlBw falls to the delivered
+    /// rate. As in BBRv3, the next probe comes later. It is also smaller. Rate samples count up to the pacing
+    /// rate. Otherwise a policer or a short queue drops packets all the time, and TCP gets almost nothing.
     pub bound_by_losses: bool,
-    /// If losses coincide with other flows' queues, the window is at most as large as CUBIC's. Otherwise TCP
-    /// starves on a queue of a BDP or less.
+    /// If losses coincide with the queues of other flows, the window is at most as large as CUBIC's.
+    /// Otherwise TCP starves on a queue of a BDP or less.
     pub heed_competitors: bool,
-    /// After a probe that found more bandwidth without a queue, the next one follows within a round instead
-    /// of after six. Otherwise the estimate of a rate that returns grows only by a quarter per eight rounds.
+    /// After a probe that found more bandwidth without a queue, the next probe follows within one round
+    /// instead of after six. Otherwise, when a path's rate returns, the estimate grows only by a quarter per
+    /// eight rounds.
     pub probe_on: bool,
     /// Subflows at one bottleneck probe and yield as one flow. Otherwise they take the share of several
     /// flows.
     pub couple: bool,
-    /// Linux's deviations. Pacing is 1 % below the estimate, so that queues shrink. The window includes
-    /// aggregated acknowledgements, is an even number of packets, and is two packets larger while probing.
-    /// Only the model TCP uses this switch.
+    /// Linux's deviations from the draft. Pacing is 1 % below the estimate, so that queues shrink. The window
+    /// includes aggregated acknowledgements, is an even number of packets, and is two packets larger while
+    /// probing. Only the model TCP uses this switch.
     pub linux: bool,
 }
 
@@ -97,15 +98,15 @@ impl Tuning {
 
 /// `linux`: pacing rate as a share of the estimate.
 pub(super) const PACED: f64 = 0.99;
-/// `expire_bandwidth`: capacity fell if delivery is below this share of BtlBw. A single competitor's 5/4
-/// probe leaves more than this.
+/// `expire_bandwidth`: capacity fell if the delivery rate is below this share of BtlBw. The 5/4 probe of a
+/// single competitor leaves a larger share.
 pub(super) const FALLEN: f64 = 0.8;
 /// `expire_bandwidth`: minimum number of consecutive acknowledgements that show the fall.
 pub(super) const FALLEN_ACKS: u32 = 8;
-/// `expire_bandwidth`: minimum duration of the fall (or an RTprop, if longer).
+/// `expire_bandwidth`: minimum duration of the fall. If an RTprop is longer, it is the minimum instead.
 pub(super) const FALLEN_FOR: Duration = Duration::from_millis(10);
-/// `expire_bandwidth`: disabled for this long after it was wrong, since some paths behave like that
-/// permanently.
+/// `expire_bandwidth`: after an unnecessary drain, the switch has no effect for this long, because some paths
+/// cause such drains permanently.
 pub(super) const FALLEN_PAUSE: Duration = Duration::from_secs(10);
 /// `expire_bandwidth`: if a drain leaves the RTT at this share or more, that RTT is the path's own.
 pub(super) const SAME: f64 = 0.95;
@@ -113,17 +114,19 @@ pub(super) const SAME: f64 = 0.95;
 pub(super) const NEAR: f64 = 1.125;
 /// A queue shorter than this many packets does not count.
 pub(super) const QUEUE_PACKETS: u64 = 4;
-/// A queue shorter than this time does not count either: a busy host delays packets by this much.
+/// A queue shorter than this time does not count either, because a busy host delays packets by this much.
 pub(super) const QUEUE_FLOOR: Duration = Duration::from_millis(1);
-/// `gentle_probe_rtt`: BDPs in flight.
+/// `gentle_probe_rtt`: amount in flight during ProbeRTT, in BDPs.
 pub(super) const PROBE_RTT_GAIN: f64 = 0.5;
-/// `full_drain`: longest 3/4 phase in RTprops, which drains a whole BDP.
+/// `full_drain`: maximum duration of the 3/4 phase, in RTprops. A phase of this length drains a whole BDP.
 pub(super) const DRAIN_RTPROPS: u32 = 4;
-/// `bound_by_losses`: a bound leaves at least this share of BtlBw (BBRv3's Beta).
+/// `bound_by_losses`: losses reduce BtlBw at most to this share of it (BBRv3's Beta).
 pub(super) const LEFT: f64 = 0.7;
-/// `probe_on`: a 5/4 probe was successful if BtlBw grew by this share; a smaller probe, by less in proportion.
+/// `probe_on`: a 5/4 probe was successful if BtlBw grew by this share. A smaller probe needs proportionally
+/// less growth.
 pub(super) const PAID: f64 = 0.15;
-/// `probe_on`: disabled for this long after losses delayed probes. A policer lets the first burst through.
+/// `probe_on`: after losses delayed probes, the switch has no effect for this long, because a policer lets
+/// the first burst through.
 pub(super) const LESSON: Duration = Duration::from_secs(5);
-/// `couple`: for this long after a ProbeRTT, do not join another subflow's.
+/// `couple`: for this long after a ProbeRTT, a subflow does not join the ProbeRTT of another subflow.
 pub(super) const PROBED: Duration = Duration::from_secs(5);

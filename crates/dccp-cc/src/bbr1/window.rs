@@ -55,9 +55,9 @@ impl Bbr1 {
         let mtu = u64::from(self.units.mtu.max(1));
         let millisecond = self.pacing_rate.bytes_in(Duration::from_millis(1)).min(MAX_QUANTUM);
         let quantum = if self.tuning.small_quantum {
-            // A burst must not overflow a short queue: at most an eighth of a BDP, with a
-            // window of two. A LAN takes larger bursts, which save CPU time: sending a burst
-            // costs the host as much as sending a packet.
+            // A burst must not overflow a short queue. With a window of two BDPs, a burst is at most an
+            // eighth of a BDP. A LAN takes larger bursts, which save CPU time, because sending a burst costs
+            // the host as much as sending a packet.
             let lan = self.path.rtprop.is_some_and(|rtprop| rtprop < LAN);
             millisecond.min(self.cwnd_bytes() / if lan { 4 } else { 16 })
         } else if self.pacing_rate < Rate::from_bps(1_200_000) {
@@ -83,15 +83,16 @@ impl Bbr1 {
         if !self.tuning.linux {
             return inflight;
         }
-        // bbr_quantization_budget: an even number of packets, and room for two more while probing.
+        // bbr_quantization_budget: the result is an even number of packets, with room for two more while
+        // probing.
         let packet = self.units.packet();
         let packets = inflight.div_ceil(packet).next_multiple_of(2);
         let probing = self.state == State::ProbeBw && self.pacing_gain > 1.0;
         (packets + if probing { 2 } else { 0 }) * packet
     }
 
-    /// The amount in flight at `gain` without a queue. The draft uses [`Self::inflight`] for it, but three
-    /// quanta are a queue on a slow path.
+    /// Returns the amount in flight at `gain` without a queue. The draft uses [`Self::inflight`] instead, but
+    /// its three quanta form a queue on a slow path.
     pub(super) fn inflight_no_queue(&self, gain: f64) -> u64 {
         match self.path.bdp() {
             Some(bdp) if self.tuning.full_drain => {
@@ -225,7 +226,7 @@ mod tests {
             bbr.path.set_rtprop(Time::ZERO, Duration::from_micros(rtt_us));
             assert_eq!(bbr.send_quantum(), quantum, "{rtt_us} us");
         }
-        // On slow paths, a millisecond of rate is the limit.
+        // On slow paths, the quantum is a millisecond of the rate.
         bbr.pacing_rate = Rate::from_mbps(40.0);
         assert_eq!(bbr.send_quantum(), 5_000);
     }

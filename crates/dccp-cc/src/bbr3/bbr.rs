@@ -12,8 +12,8 @@ pub(super) const INITIAL_CWND: u64 = 10;
 
 /// BBR version 3 (draft-ietf-ccwg-bbr-06).
 ///
-/// The draft defines only that marks are congestion (section 3.6), not the response: here a marked packet
-/// counts as a lost one in every rule about losses.
+/// The draft says that marks are congestion (section 3.6), but does not define the response. In this
+/// controller, every rule about losses counts a marked packet as a lost one.
 #[derive(Debug)]
 pub struct Bbr3 {
     /// Deviates from the draft for jitter, random losses and short queues (docs/ccid250.md).
@@ -25,19 +25,21 @@ pub struct Bbr3 {
     pub(super) state: State,
     pub(super) rounds: Rounds,
     pub(super) max_bw: MaxBw,
-    /// Bandwidth in use: max_bw, bounded by the short-term model.
+    /// Bandwidth in use. It is max_bw, bounded by the short-term model.
     pub(super) bw: f64,
     pub(super) bw_shortterm: f64,
-    /// `u64::MAX` means infinite, here and below.
+    /// `u64::MAX` means infinite.
     pub(super) inflight_shortterm: u64,
+    /// `u64::MAX` means infinite.
     pub(super) inflight_longterm: u64,
     pub(super) min_rtt: MinRtt,
     pub(super) extra_acked: ExtraAcked,
     pub(super) jitter: Jitter,
     pub(super) losses: Losses,
-    /// Number of further losses that count as the path's own, packets.
+    /// Number of further lost packets that count as the path's own losses.
     pub(super) excused: f64,
-    /// The last round's minimum round-trip time exceeded the least one by RFC 9406's threshold for a queue.
+    /// In the last round, the minimum round-trip time was above the path's minimum by at least RFC 9406's
+    /// threshold for a queue.
     pub(super) queue_grew: bool,
     pub(super) signals: Signals,
     pub(super) full_bw: FullBw,
@@ -51,7 +53,7 @@ pub struct Bbr3 {
     pub(super) prior_cwnd: u64,
     /// Set after a timeout, until a round passes without congestion.
     pub(super) recovering: bool,
-    /// The window was full in the running and in the last round.
+    /// Whether the window was full in the running round, and in the last round.
     pub(super) limited: [bool; 2],
     pub(super) pacing_rate: Rate,
     pub(super) pacing_from_rtt: bool,
@@ -60,7 +62,7 @@ pub struct Bbr3 {
 }
 
 impl Bbr3 {
-    /// A new controller.
+    /// Creates a controller.
     pub fn new(cfg: &CcConfig) -> Bbr3 {
         let mut bbr = Bbr3 {
             tuned: !cfg.draft,

@@ -1,5 +1,5 @@
-//! The example test cases of the draft's appendix, under their names, for the published variant: a single
-//! flow on a link of 50 Mbit/s and 40 ms unless a case differs.
+//! The example test cases of the draft's appendix, under their names, for the published variant. Unless a
+//! case differs, a single flow uses a link of 50 Mbit/s and 40 ms.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -18,8 +18,9 @@ struct Change {
     from: State,
     to: State,
     inflight: u64,
-    /// Inflight(1.0) before the change, with bw and with max_bw.
+    /// Inflight(1.0) before the change, computed with bw.
     target: u64,
+    /// Inflight(1.0) before the change, computed with max_bw.
     max_target: u64,
     headroom: u64,
     full_now: bool,
@@ -110,7 +111,7 @@ impl Case {
         Case { world: bulk(link, vec![(0.0, Box::new(shared.clone()))]), shared }
     }
 
-    /// Inspects the algorithm.
+    /// Passes the algorithm to `look` and returns the result.
     fn see<T>(&self, look: impl FnOnce(&Bbr3) -> T) -> T {
         look(&self.shared.bbr().bbr)
     }
@@ -119,7 +120,7 @@ impl Case {
         self.shared.bbr().changes.clone()
     }
 
-    /// Runs in steps of a tenth of a millisecond until `over`, for at most `secs`.
+    /// Runs in steps of a tenth of a millisecond until `over` returns true, but at most for `secs` seconds.
     fn until(&mut self, secs: f64, over: impl Fn(&Bbr3) -> bool) {
         self.through(secs, over, |_| {});
     }
@@ -149,13 +150,13 @@ impl Case {
         self.world.run(self.world.now + Duration::from_secs_f64(secs));
     }
 
-    /// The application writes at this rate (Mbit/s on the wire) from now on.
+    /// Limits the application to this rate from now on (Mbit/s on the wire).
     fn limit(&mut self, mbps: f64) {
         let rate = Rate::from_mbps(full(mbps));
         self.world.set_source(0, Source::Cbr { rate, queue: 100 });
     }
 
-    /// Recent use of a link of `mbps` Mbit/s, as a share.
+    /// Returns the share of a link of `mbps` Mbit/s that the flow used in the last `secs` seconds.
     fn share(&self, mbps: f64, secs: f64) -> f64 {
         let now = self.world.now;
         summary(&self.world.sessions[0].got, now - Duration::from_secs_f64(secs), now).mbps / full(mbps)
@@ -262,7 +263,7 @@ fn exiting_probe_up_on_loss_when_application_limited() {
     assert_eq!(case.see(|b| (b.probe.too_high, b.inflight_longterm)), (true, before));
 }
 
-/// ProbeRTT occurs every five seconds in any state.
+/// ProbeRTT occurs every five seconds in every state.
 #[test]
 fn never_exiting_probe_up_or_startup_when_application_limited_with_no_loss() {
     let mut case = deep();
@@ -292,7 +293,7 @@ fn exiting_probe_down_on_inflight() {
 #[test]
 fn exiting_probe_down_after_max_time() {
     let mut case = deep();
-    // Prevents ProbeRTT, which would come first.
+    // ProbeRTT would come first, so the test prevents it.
     case.shared.bbr().bbr.hold_probe_rtt(true);
     case.until_state(State::Up);
     case.until_state(State::Down);
@@ -334,8 +335,8 @@ fn skipping_probe_rtt_due_to_application_limited_sending() {
     assert!(case.changes().iter().all(|c| c.to != State::ProbeRtt), "{:?}", case.changes());
 }
 
-/// Packets leave in bursts of at most 64, with a mean of 5 ms between bursts. Returns the remaining share of
-/// 50 Mbit/s.
+/// Runs a flow whose packets leave in bursts of at most 64, with a mean of 5 ms between bursts. Returns the
+/// case and the remaining share of 50 Mbit/s.
 fn lumps() -> (Case, f64) {
     let aggregation = Aggregation { access: ms(5.0), packets: 64 };
     let busy = 64.0 * f64::from(WIRE) * 8.0 / 50e6;
@@ -356,7 +357,7 @@ fn achieving_expected_startup_bandwidth_on_a_link_with_aggregation() {
         },
     );
     assert!(extra > u64::from(WIRE) && beyond, "{extra} {beyond}");
-    // The full remaining rate, and not more.
+    // The estimate is the full remaining rate, and not more.
     let bw = case.max_bw_mbps();
     assert!((0.95 * left * 50.0..50.5).contains(&bw), "{bw} of {}", left * 50.0);
 }
@@ -396,7 +397,8 @@ fn increasing_bandwidth_10x_and_ensuring_full_bandwidth_is_reached() {
     case.world.set_rate(0, 100.0);
     case.until_state(State::Up);
     let begun = case.see(|b| b.rounds.count);
-    // Bytes that must be acknowledged for another packet of inflight_longterm: half as many each round.
+    // Number of bytes that must be acknowledged before inflight_longterm grows by another packet. This number
+    // halves each round.
     let mut steps: Vec<(u32, u64)> = vec![];
     case.through(
         30.0,
@@ -445,7 +447,7 @@ fn handling_token_bucket_policers() {
     assert!(share > 0.8 && loss < 0.03, "{share} {loss}");
 }
 
-/// Values saved by a loss episode, and the current ones.
+/// Returns pairs of a value that a loss episode saved and the current value.
 fn saved(b: &Bbr3) -> [(u64, u64); 2] {
     [(b.undo.inflight_shortterm, b.inflight_shortterm), (b.undo.inflight_longterm, b.inflight_longterm)]
 }
@@ -511,7 +513,7 @@ fn handling_loss_during_probe_up_after_inflight_longterm_is_set() {
     assert_eq!((change.to, change.full_now), (State::Down, false));
     let after = case.see(|b| b.inflight_longterm);
     assert!(case.see(|b| b.probe.too_high && !b.probe.sampling));
-    // Reduced by at most Beta.
+    // Beta limits the reduction.
     assert!(after >= least * 9 / 10 && after <= before.max(least), "{least} {after} {before}");
 }
 

@@ -46,7 +46,7 @@ impl Bbr3 {
         self.advance_signals(rs);
     }
 
-    /// Tuned: measures the variation of delay, and the losses of the path itself.
+    /// Tuned: measures the variation of delay and the path's own losses.
     fn note_path(&mut self, ev: &AckEvent<'_>, rs: &RateSample) {
         if let Some(rtt) = ev.rtt {
             self.jitter.on_rtt(ev.now, rtt);
@@ -63,7 +63,7 @@ impl Bbr3 {
         self.losses.on_gain(ev.now, low || self.bw_shortterm < 0.85 * self.max_bw.get());
     }
 
-    /// Like HandleLostPacket, for marks.
+    /// Does for marks what HandleLostPacket does for losses.
     fn on_marks(&mut self, ev: &AckEvent<'_>, rs: &RateSample, app_limited: bool) {
         self.note_congestion(ev.delivered.packets);
         self.signals.events += u32::from(ev.lost.packets == 0);
@@ -74,13 +74,13 @@ impl Bbr3 {
         }
     }
 
-    /// C.is_cwnd_limited: in the running or the last round.
+    /// C.is_cwnd_limited: the window was full in the running or the last round.
     fn cwnd_limited(&self) -> bool {
         self.limited[0] || self.limited[1]
     }
 
     fn random(&mut self) -> u64 {
-        // SplitMix64; the seed comes from the configuration.
+        // The generator is SplitMix64. Its seed comes from the configuration.
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.random;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -109,7 +109,7 @@ impl Controller for Bbr3 {
         let inflight = pkt.snapshot.inflight.bytes;
         let lost = pkt.lost.minus(pkt.snapshot.lost).bytes;
         if self.too_high(lost, inflight) {
-            // InflightAtLoss: the point within this packet at which losses became too many.
+            // InflightAtLoss: finds the point within this packet at which losses became too many.
             let size = u64::from(pkt.bytes);
             let before = inflight.saturating_sub(size) as f64;
             let lost_before = lost.saturating_sub(size) as f64;
@@ -142,7 +142,7 @@ impl Controller for Bbr3 {
         // Everything in flight counts as lost, whatever the state.
         (self.losses, self.excused) = (Losses::default(), 0.0);
         // OnEnterRTO (section 5.6.4.4): everything in flight is lost, and one packet may leave. The losses
-        // were reported before, and saved the state.
+        // were reported before this call, and they saved the state.
         self.save_cwnd();
         self.recovering = true;
         self.cwnd = self.mtu();

@@ -16,7 +16,7 @@ pub(super) struct MaxBw {
 }
 
 impl MaxBw {
-    /// A filter with one sample.
+    /// Creates a filter with one sample.
     pub(super) fn of(bw: f64) -> MaxBw {
         MaxBw { cycles: [0.0, bw] }
     }
@@ -29,7 +29,7 @@ impl MaxBw {
         self.cycles[1] = self.cycles[1].max(bw);
     }
 
-    /// AdvanceMaxBwFilter: a cycle without a sample does not replace the last one.
+    /// AdvanceMaxBwFilter. A cycle without a sample does not replace the previous cycle.
     pub(super) fn advance(&mut self) {
         if self.cycles[1] > 0.0 {
             self.cycles = [self.cycles[1], 0.0];
@@ -69,9 +69,9 @@ pub(super) struct Signals {
     pub(super) round_delivered: u64,
     /// The current acknowledgement ends the round of [`Self::congestion`].
     pub(super) round_start: bool,
-    /// A loss or mark in the round.
+    /// The round had a loss or a mark.
     pub(super) congestion: bool,
-    /// Acknowledgements that reported a loss or mark in the round.
+    /// Number of acknowledgements that reported a loss or a mark in the round.
     pub(super) events: u32,
     /// Bytes marked in the round.
     pub(super) marked: u64,
@@ -99,7 +99,7 @@ pub(super) struct MinRtt {
 }
 
 impl MinRtt {
-    /// UpdateMinRTT; waits while another path is in ProbeRTT.
+    /// UpdateMinRTT. ProbeRTT waits while another path of the session is in ProbeRTT.
     pub(super) fn update(&mut self, now: Time, rtt: Option<Duration>, hold: bool) {
         self.probe_expired =
             self.probe_delay.is_some() && !hold && now > self.probe_stamp + PROBE_RTT_INTERVAL;

@@ -72,7 +72,7 @@ pub(super) struct FullBw {
 }
 
 impl FullBw {
-    /// ResetFullBW, with a baseline.
+    /// ResetFullBW. `bw` is the new baseline.
     pub(super) fn reset(&mut self, bw: f64) {
         *self = FullBw { reached: self.reached, now: false, bw, count: 0 };
     }

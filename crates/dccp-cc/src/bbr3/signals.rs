@@ -1,4 +1,4 @@
-//! Updates of the path model by each acknowledgement, and the bounds that congestion sets (section 5.5).
+//! Updates the path model for each acknowledgement, and sets bounds after congestion (section 5.5).
 
 use super::bbr::Bbr3;
 use super::path_model::Undo;
@@ -9,8 +9,8 @@ use mpdccp_units::Time;
 
 /// BBR.Beta (section 2.6).
 const BETA: f64 = 0.7;
-/// Tuned: standard deviations by which losses of the path itself may exceed their expected number; chance
-/// exceeds this in one window of a hundred.
+/// Tuned: the path's own losses may exceed their expected number by this many standard deviations. Random
+/// variation exceeds this limit in about one window in a hundred.
 const DEVIATIONS: f64 = 2.5;
 /// BBR.ExtraAckedFilterLen, rounds (section 2.10).
 const EXTRA_ACKED_ROUNDS: u64 = 10;
@@ -52,26 +52,27 @@ impl Bbr3 {
         self.signals.congestion = false;
     }
 
-    /// Tuned: how many of `packets` the path loses regardless of the sending rate. The share is limited to
-    /// the loss threshold, because higher losses come from a policer whose bucket passed a burst before.
+    /// Tuned: returns how many of `packets` the path loses regardless of the sending rate. The share is at
+    /// most the loss threshold. Higher losses come from a policer whose bucket let an earlier burst pass.
     fn own_losses(&self, packets: f64) -> f64 {
         if self.tuned { self.losses.own_share().min(LOSS_THRESH) * packets } else { 0.0 }
     }
 
-    /// Upper bound of the path's own losses, including random variation.
+    /// Returns an upper bound for the path's own losses, including random variation.
     pub(super) fn own_losses_at_most(&self, packets: f64) -> f64 {
         let expected = self.own_losses(packets);
         expected + DEVIATIONS * libm::sqrt(expected)
     }
 
-    /// Tuned: delivered and lost packets allow the path further losses, up to the upper bound in a window.
+    /// Tuned: every delivered or lost packet allows the path a fraction of a further loss. The allowed losses
+    /// never exceed the upper bound for a window.
     pub(super) fn earn(&mut self, packets: u64) {
         let window = (self.max_bdp(1.0) / self.mtu()) as f64;
         let earned = self.excused + self.own_losses(packets as f64);
         self.excused = earned.min(self.own_losses_at_most(window));
     }
 
-    /// Whether a lost packet is one of the allowed losses.
+    /// Whether a lost packet is one of the allowed losses. If so, uses up one of them.
     pub(super) fn excuse(&mut self) -> bool {
         let excused = self.excused >= 1.0;
         if excused {
@@ -80,7 +81,7 @@ impl Bbr3 {
         excused
     }
 
-    /// AdvanceLatestDeliverySignals, BoundBWForModel; resets the counts of the round.
+    /// AdvanceLatestDeliverySignals and BoundBWForModel. Also resets the counts of the round.
     pub(super) fn advance_signals(&mut self, rs: &RateSample) {
         let s = &mut self.signals;
         if s.round_start {
@@ -107,8 +108,8 @@ impl Bbr3 {
         if !self.signals.congestion {
             self.signals.round_delivered = delivered;
         }
-        // Save the state once per round with losses. The end of a probe resets the signals, so the next loss
-        // of the same burst would save the reduced state.
+        // Save the state once per round with losses. The end of a probe resets the signals. Without this
+        // condition, the next loss of the same burst would save the reduced state.
         if !self.undo.open {
             self.save_state_upon_loss();
         }

@@ -10,7 +10,8 @@ use mpdccp_units::{Duration, Time};
 const FULL_BW_GROWTH: f64 = 1.25;
 /// Rounds without growth that indicate a full pipe (section 5.3.1.2).
 const FULL_BW_ROUNDS: u8 = 3;
-/// BBRStartupFullLossCnt (section 5.3.1.3); this code counts acknowledgements with losses instead of lost ranges.
+/// BBRStartupFullLossCnt (section 5.3.1.3). This code counts acknowledgements with losses instead of lost
+/// ranges.
 const STARTUP_LOSS_EVENTS: u32 = 6;
 /// Maximum number of rounds of Drain (section 5.3.2).
 const DRAIN_ROUNDS: u64 = 3;
@@ -55,7 +56,7 @@ impl Bbr3 {
         }
     }
 
-    /// IsInflightTooHigh: marks count as losses (section 3.6).
+    /// IsInflightTooHigh. Marks count as losses (section 3.6).
     pub(super) fn too_high(&self, lost: u64, inflight: u64) -> bool {
         let mtu = self.mtu() as f64;
         let inflight = inflight as f64;
@@ -173,7 +174,7 @@ impl Bbr3 {
         }
     }
 
-    /// AdaptLongTermModel: true if it caused a transition.
+    /// AdaptLongTermModel. Returns true if it changed the state.
     fn adapt_long_term(&mut self, ev: &AckEvent<'_>, rs: &RateSample, app_limited: bool) -> bool {
         if self.rounds.start && self.probe.acks == AckPhase::Starting {
             self.probe.acks = AckPhase::Feedback;
@@ -200,7 +201,7 @@ impl Bbr3 {
         false
     }
 
-    /// CheckProbeRTT; `UpdateMinRTT` ran before.
+    /// CheckProbeRTT. The caller has already run `UpdateMinRTT`.
     pub(super) fn check_probe_rtt(&mut self, ev: &AckEvent<'_>) {
         if self.state != State::ProbeRtt && self.min_rtt.probe_expired && !self.idle_restart {
             self.save_cwnd();

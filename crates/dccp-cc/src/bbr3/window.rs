@@ -16,8 +16,8 @@ const PACING_MARGIN: f64 = 0.01;
 const MAX_QUANTUM: u64 = 64 * 1024;
 /// Quanta in the draft's offload budget (section 5.5.8.2).
 const OFFLOAD_QUANTA: u64 = 3;
-/// Round trips below this stay within a host or a LAN. Hosts take longer than this to read, wake up and
-/// acknowledge, and that time is not part of the round trip.
+/// Round trips below this stay within a host or a LAN. Hosts need longer than this to read, wake up and
+/// acknowledge, but the measured round trip does not include that time.
 const LAN: Duration = Duration::from_millis(1);
 
 impl Bbr3 {
@@ -32,8 +32,8 @@ impl Bbr3 {
         self.pacing_rate = Rate::from_bytes_per(INITIAL_CWND * self.mtu(), rtt).scale(gain);
     }
 
-    /// SetPacingRateWithGain. At least a packet per second: an estimate near zero must not silence a path
-    /// forever.
+    /// SetPacingRateWithGain. The rate is at least a packet per second, because an estimate near zero must
+    /// not stop a path forever.
     pub(super) fn set_pacing_rate(&mut self, gain: f64) {
         let bps = gain * self.bw * (1.0 - PACING_MARGIN) * 8.0;
         let rate = Rate::from_bps((bps as u64).max(8 * self.mtu()));
@@ -46,9 +46,8 @@ impl Bbr3 {
     pub(super) fn send_quantum(&self) -> u64 {
         let millisecond = self.millisecond();
         if self.tuned {
-            // A burst overflows a short queue, and forms a queue on a slow path. A LAN takes
-            // larger bursts, which save CPU time: sending a burst costs the host as much as
-            // sending a packet.
+            // A burst overflows a short queue, and forms a queue on a slow path. A LAN takes larger bursts,
+            // which save CPU time, because sending a burst costs the host as much as sending a packet.
             return millisecond.min(self.cwnd / if self.is_lan() { 4 } else { 16 }).max(self.mtu());
         }
         millisecond.max(2 * self.mtu())
@@ -62,12 +61,12 @@ impl Bbr3 {
         self.min_rtt.value.is_some_and(|rtt| rtt < LAN)
     }
 
-    /// BDPMultiple of the bounded bandwidth.
+    /// BDPMultiple, for the bounded bandwidth.
     pub(super) fn bdp(&self, gain: f64) -> u64 {
         self.bdp_of(self.bw, gain)
     }
 
-    /// BDPMultiple of max_bw.
+    /// BDPMultiple, for max_bw.
     pub(super) fn max_bdp(&self, gain: f64) -> u64 {
         self.bdp_of(self.max_bw.get(), gain)
     }
@@ -79,9 +78,9 @@ impl Bbr3 {
         }
     }
 
-    /// QuantizationBudget. The offload budget is a quantum, as for QUIC (section 5.5.8.2), since lower layers
-    /// do not segment. Tuned: on a LAN it is TCP's budget, because hosts forward packets in bursts that take
-    /// longer than the round trip.
+    /// QuantizationBudget. The offload budget is one quantum, as for QUIC (section 5.5.8.2), because lower
+    /// layers do not segment. Tuned: on a LAN the offload budget is TCP's, because hosts forward packets in
+    /// bursts that take longer than the round trip.
     pub(super) fn quantized(&self, inflight: u64) -> u64 {
         let extra = if self.state == State::Up { 2 * self.mtu() } else { 0 };
         let budget = if self.tuned && self.is_lan() {

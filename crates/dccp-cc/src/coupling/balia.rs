@@ -3,10 +3,10 @@
 
 use super::part::Part;
 
-/// Largest factor of a reduction.
+/// Maximum factor by which a reduction is larger than that of a single flow.
 const MOST_DECREASE: f64 = 1.5;
 
-/// The part of a subflow of rate `own` with `others` at the same bottleneck.
+/// Returns the part of a subflow with rate `own` if the subflows with rates `others` share its bottleneck.
 pub(super) fn part(own: f64, others: &[f64]) -> Part {
     let all: f64 = own + others.iter().sum::<f64>();
     let most = others.iter().fold(own, |most, rate| most.max(*rate));
@@ -27,12 +27,13 @@ mod tests {
     fn factors_are_those_of_the_paper() {
         // A single subflow behaves like Reno.
         assert_eq!(part(7.0, &[]), Part::ALONE);
-        // n equal subflows: each grows by 1/n^2, together by 1/n, and each is halved.
+        // Each of n equal subflows grows by 1/n^2, so together they grow by 1/n. A reduction halves each of
+        // them.
         let of_two = part(5.0, &[5.0]);
         assert_eq!((of_two.increase, of_two.decrease, of_two.weight), (0.25, 1.0, 0.5));
         let of_four = part(5.0, &[5.0; 3]);
         assert_eq!((of_four.increase, of_four.weight), (0.0625, 0.25));
-        // The slower one of 3 : 1 has alpha = 3: (1/4)^2 * 2 * 7/5.
+        // For rates of 3 : 1, the slower subflow has alpha = 3. Its increase is (1/4)^2 * 2 * 7/5.
         let slow = part(1.0, &[3.0]);
         assert!((slow.increase - 0.175).abs() < 1e-12, "{slow:?}");
         assert_eq!((slow.decrease, slow.weight), (1.5, 0.5));

@@ -1,37 +1,40 @@
 //! Detection of subflows that share a bottleneck.
 //!
-//! RFC 8382 compares delay summaries from receivers. Here the sender has all it needs: a subflow's round-trip
-//! times show the queue of the bottleneck, and at a shared one they rise and fall together. The comparison
-//! uses changes between bins, so that slow trends, which all queues have, do not count. Each change is
-//! measured in units of the path's typical change and limited, so that one large change does not decide.
+//! RFC 8382 compares delay summaries from receivers. Here the sender has all the data it needs. A subflow's
+//! round-trip times show the queue of the bottleneck. If two subflows share a bottleneck, their round-trip
+//! times rise and fall together. The comparison uses changes between bins, because all queues have slow
+//! trends, which must not count. Each change is divided by the path's typical change, and the result is
+//! limited, so that one large change does not decide.
 
 use alloc::vec::Vec;
 use mpdccp_units::{Duration, Time};
 
-/// Times are averaged over this long.
+/// Round-trip times are averaged over this long.
 const BIN: Duration = Duration::from_millis(100);
-/// Weight of a bin: about the last four seconds count.
+/// Weight of a new bin. With this weight, about the last four seconds count.
 const WEIGHT: f64 = 1.0 / 40.0;
-/// Bins needed for a result.
+/// Number of bins needed for a result.
 const ENOUGH: u32 = 40;
-/// Correlation above which two subflows count as sharing, and correlation below which they stop.
+/// Two subflows start to count as sharing a bottleneck above this correlation.
 const JOIN: f64 = 0.5;
+/// Two subflows stop counting as sharing below this correlation.
 const LEAVE: f64 = 0.2;
-/// Minimum of the unit in which changes are measured, seconds, and limit of a change in such units.
+/// Lower limit for the typical change, seconds. Changes are measured in units of the typical change.
 const LEAST_CHANGE: f64 = 0.000_3;
+/// Upper limit for a change, in units of the typical change.
 const MOST_UNITS: f64 = 2.0;
 
 /// Measurements of one subflow.
 #[derive(Debug)]
 struct Course {
     id: u32,
-    /// Sum of the running bin's RTTs, s, and their number.
+    /// Sum of the RTTs in the running bin (s), and number of RTTs.
     rtts: (f64, u32),
-    /// Mean of the previous bin.
+    /// Mean RTT of the previous bin.
     last: Option<f64>,
     /// Square of the typical change.
     usual: f64,
-    /// Mean change, in such units.
+    /// Mean change, in units of the typical change.
     trend: f64,
     /// Change in the last bin, in units of the typical change.
     change: Option<f64>,
@@ -55,12 +58,13 @@ impl Course {
     }
 }
 
-/// Two subflows.
+/// Comparison of two subflows.
 #[derive(Debug)]
 struct Pair {
     ids: (u32, u32),
     bins: u32,
-    /// Mean product of changes: of the same bin, and of neighbouring bins for paths of different length.
+    /// Mean products of the changes of both subflows. The first product is for the same bin. The other two
+    /// are for neighbouring bins, because the paths may differ in length.
     together: [f64; 3],
     before: (f64, f64),
     shared: bool,
@@ -112,7 +116,7 @@ impl Detector {
         }
     }
 
-    /// Ends the bin if it is due; returns its length.
+    /// Ends the bin if it is due, and returns its length.
     pub(super) fn end_bin(&mut self, now: Time) -> Option<Duration> {
         let begin = *self.begin.get_or_insert(now);
         let length = now.since(begin);
@@ -130,7 +134,8 @@ impl Detector {
         Some(length)
     }
 
-    /// Identifies the set of subflow `id`: the first subflow that it is linked to by sharing pairs.
+    /// Identifies the set of subflows that contains subflow `id`. The identifier is the first subflow to
+    /// which pairs that share a bottleneck link it.
     pub(super) fn set(&self, id: u32) -> u32 {
         let mut members: Vec<u32> = [id].into();
         let mut at = 0;

@@ -1,9 +1,9 @@
-//! Coupling of subflows of one session: subflows that share a bottleneck together take the share of one flow
+//! Coupling of the subflows of one session. Subflows that share a bottleneck take the share of a single flow
 //! there (RFC 6356 section 2).
 //!
 //! The owner of the subflows passes each subflow's measurements to a [`Coupling`] and gives each controller
-//! its [`Part`]. `shared.rs` detects which subflows share a bottleneck; a subflow without a shared bottleneck
-//! is not limited.
+//! its [`Part`]. `bottleneck.rs` detects which subflows share a bottleneck. A subflow without a shared
+//! bottleneck is not limited.
 
 mod balia;
 mod bottleneck;
@@ -14,9 +14,9 @@ use bottleneck::Detector;
 use mpdccp_units::{Duration, Time};
 pub use part::Part;
 
-/// Weight of a bin in a subflow's rate.
+/// Weight of a new bin in a subflow's smoothed rate.
 const RATE_WEIGHT: f64 = 0.1;
-/// Minimum rate used, bytes per second, so that an idle member can return.
+/// Minimum rate used in the computation, bytes per second. It lets an idle member return.
 const LEAST_RATE: f64 = 1500.0;
 
 /// Current measurements of a subflow.
@@ -26,7 +26,7 @@ pub struct Seen {
     pub rtt: Option<(Duration, Time)>,
     /// Amount delivered so far, IP bytes.
     pub delivered: u64,
-    /// In ProbeRTT.
+    /// Whether the subflow is in ProbeRTT.
     pub probing_rtt: bool,
 }
 
@@ -34,8 +34,9 @@ pub struct Seen {
 struct Subflow {
     id: u32,
     seen: Seen,
-    /// Amount delivered at the end of the last bin, and the smoothed rate in bytes per second.
+    /// Amount delivered until the end of the last bin.
     delivered: u64,
+    /// Smoothed rate, bytes per second.
     rate: f64,
     part: Part,
 }
@@ -48,7 +49,7 @@ pub struct Coupling {
 }
 
 impl Coupling {
-    /// Adds measurements of subflow `id`. True if parts changed.
+    /// Adds measurements of subflow `id`. Returns true if any part changed.
     pub fn on_seen(&mut self, now: Time, id: u32, seen: &Seen) -> bool {
         let known = self.subflows.iter().position(|s| s.id == id);
         let at = known.unwrap_or_else(|| {
@@ -72,7 +73,7 @@ impl Coupling {
         (bin.is_some() || before.probing_rtt != seen.probing_rtt) && self.set_parts()
     }
 
-    /// Removes a subflow. True if parts changed.
+    /// Removes a subflow. Returns true if any part changed.
     pub fn forget(&mut self, id: u32) -> bool {
         self.subflows.retain(|s| s.id != id);
         self.detector.forget(id);
@@ -84,7 +85,7 @@ impl Coupling {
         self.subflows.iter().find(|s| s.id == id).map_or(Part::ALONE, |s| s.part)
     }
 
-    /// Whether these two share a bottleneck.
+    /// Whether these two subflows share a bottleneck.
     pub fn share(&self, a: u32, b: u32) -> bool {
         a == b || self.detector.set(a) == self.detector.set(b)
     }

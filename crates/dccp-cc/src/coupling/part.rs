@@ -1,12 +1,12 @@
 /// A subflow's part of a bottleneck that it shares with other subflows of its session.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Part {
-    /// Growth of its window in congestion avoidance relative to a single flow. At most 1.
+    /// Growth of the subflow's window in congestion avoidance, relative to a single flow. At most 1.
     pub increase: f64,
-    /// Reductions of its window relative to a single flow. At least 1.
+    /// Size of the reductions of the subflow's window, relative to a single flow. At least 1.
     pub decrease: f64,
-    /// Strength of its bandwidth probes relative to a single flow: its share of the rate, or an equal share
-    /// if that is more.
+    /// Strength of the subflow's bandwidth probes, relative to a single flow. It is the subflow's share of
+    /// the rate, but at least an equal share.
     pub weight: f64,
     /// Another subflow at this bottleneck is in ProbeRTT, so this one should join.
     pub probe_rtt: bool,

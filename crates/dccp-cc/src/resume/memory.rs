@@ -7,14 +7,14 @@ use mpdccp_units::{Duration, Time};
 
 /// Minimum window worth remembering, in initial windows (section 3.1).
 const WORTH: u64 = 4;
-/// Weight of a round's rate if the path limited it.
+/// Weight of a round's rate in the average, if the path limited this rate.
 const SMOOTHING: f64 = 0.125;
 /// Default lifetime of saved values.
 pub const LIFETIME: Duration = Duration::from_secs(3_600);
 /// Maximum number of remembered endpoints.
 const MOST: usize = 1_024;
 
-/// Remembered capacity of a path without queues (section 3.1).
+/// Remembered capacity of a path, measured without queues (section 3.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Remembered {
     /// IP bytes that arrive per minimum round-trip time.
@@ -31,7 +31,7 @@ pub struct Observer {
 }
 
 impl Observer {
-    /// Adds an acknowledgement. An application-limited rate only shows that the path carries at least this
+    /// Adds an acknowledgement. An application-limited rate shows only that the path carries at least this
     /// rate.
     pub fn on_ack(&mut self, ev: &AckEvent<'_>) {
         let (Some(rate), Some((min_rtt, _)), true) = (&ev.rate, ev.estimator.min(), ev.round_end) else {
@@ -46,14 +46,14 @@ impl Observer {
         }
     }
 
-    /// The capacity, if it is worth remembering for initial windows of `initial` bytes.
+    /// Returns the capacity, if it is worth remembering for initial windows of `initial` bytes.
     pub fn get(&self, initial: u64) -> Option<Remembered> {
         let window = self.window as u64;
         (window >= WORTH * initial).then_some(Remembered { window, min_rtt: self.min_rtt })
     }
 }
 
-/// Memory of several endpoints, identified by `K` (section 1.4.2): at most one capacity each.
+/// Memory of several endpoints, identified by `K` (section 1.4.2). It holds at most one capacity for each.
 #[derive(Clone, Debug)]
 pub struct Memory<K> {
     lifetime: Duration,
@@ -61,12 +61,12 @@ pub struct Memory<K> {
 }
 
 impl<K: Ord + Clone> Memory<K> {
-    /// A memory whose entries may be used for `lifetime`.
+    /// Creates a memory whose entries may be used for `lifetime`.
     pub fn new(lifetime: Duration) -> Memory<K> {
         Memory { lifetime, entries: BTreeMap::new() }
     }
 
-    /// Stores a capacity in place of the old one.
+    /// Stores a capacity, and replaces the old capacity of this endpoint.
     pub fn remember(&mut self, endpoint: K, what: Remembered, now: Time) {
         if self.entries.len() >= MOST && !self.entries.contains_key(&endpoint) {
             let oldest = self.entries.iter().min_by_key(|(_, (_, at))| *at).map(|(key, _)| key.clone());
@@ -75,14 +75,14 @@ impl<K: Ord + Clone> Memory<K> {
         self.entries.insert(endpoint, (what, now));
     }
 
-    /// Removes the capacity and gives it to one connection: no other can use it at the same time, and a
-    /// retreat leaves nothing to delete. None if it is too old.
+    /// Removes the capacity and returns it for one connection. No other connection can use it at the same
+    /// time, and a retreat has no entry to delete. Returns `None` if the capacity is too old.
     pub fn take(&mut self, endpoint: &K, now: Time) -> Option<Remembered> {
         let (what, at) = self.entries.remove(endpoint)?;
         (now.since(at) <= self.lifetime).then_some(what)
     }
 
-    /// All entries, with the times when they were saved.
+    /// Returns all entries, with the times when they were saved.
     pub fn iter(&self) -> impl Iterator<Item = (&K, &Remembered, Time)> {
         self.entries.iter().map(|(key, (what, at))| (key, what, *at))
     }

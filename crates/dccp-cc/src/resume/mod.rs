@@ -1,5 +1,5 @@
-//! Careful Resume (RFC 9959): starts from a path's remembered capacity, validates it, and retreats if it is
-//! no longer available.
+//! Careful Resume (RFC 9959). A connection starts from a path's remembered capacity, validates this capacity,
+//! and retreats if it is no longer available.
 
 mod memory;
 mod phase;

@@ -5,9 +5,9 @@
 pub enum ResumePhase {
     /// The initial window confirms the path (section 3.2).
     Reconnaissance,
-    /// The saved window is in use, unvalidated (section 3.3).
+    /// The saved window is in use, but it is not validated (section 3.3).
     Unvalidated,
-    /// Waiting until the jump's packets arrive (section 3.4).
+    /// The sender waits until the jump's packets arrive (section 3.4).
     Validating,
     /// Packets of the jump were lost (section 3.5).
     SafeRetreat,
@@ -24,11 +24,11 @@ pub enum ResumeEnd {
     RateLimited,
     /// Before the jump, the window grew to the size of the jump.
     NoGain,
-    /// Congestion came before the jump.
+    /// Congestion occurred before the jump.
     Congested,
     /// The round-trip time indicates another path.
     PathChanged,
-    /// A retransmission timeout.
+    /// A retransmission timeout occurred.
     TimedOut,
     /// The jump exceeded the path's capacity.
     Retreated,

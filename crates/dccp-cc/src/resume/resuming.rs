@@ -1,4 +1,4 @@
-//! The phases of resuming, around a congestion control (RFC 9959 section 3).
+//! The phases of resuming. They wrap a congestion control (RFC 9959 section 3).
 
 use alloc::boxed::Box;
 
@@ -7,12 +7,13 @@ use super::phase::{ResumeEnd, ResumePhase};
 use crate::{AckEvent, Controller, Inherited, Limits, Lost, Part, Sent, Window};
 use mpdccp_units::{Duration, Rate, Time};
 
-/// The path has changed if the round-trip time is at most the saved one divided by `SHORTER`, or more than
-/// `LONGER` times it (section 4.2.1).
+/// The path has changed if the round-trip time is at most the saved one divided by `SHORTER` (section 4.2.1).
 const SHORTER: u32 = 2;
+/// The path has also changed if the round-trip time is more than the saved one times `LONGER`.
 const LONGER: u32 = 10;
-/// Divisors: of the saved window for the jump (section 3.3), and of the pipe for a retreat (section 3.5).
+/// The jump is the saved window divided by this (section 3.3).
 const JUMP: u64 = 2;
+/// The window of a retreat is PipeSize divided by this (section 3.5).
 const RETREAT: u64 = 2;
 /// Minimum window, packets.
 const LEAST: u64 = 2;
@@ -26,7 +27,8 @@ pub struct Resuming {
     /// Initial window, packets.
     initial: u64,
     phase: ResumePhase,
-    /// Limit for bytes in flight: the jump, the validated window, or the retreat, depending on the phase.
+    /// Limit for bytes in flight. Depending on the phase, it is the jump, the validated window, or the window
+    /// of the retreat.
     window: u64,
     /// PipeSize, bytes.
     pipe: u64,
@@ -34,18 +36,19 @@ pub struct Resuming {
     since: Time,
     srtt: Duration,
     min_rtt: Option<Duration>,
-    /// Packets in flight that left before the jump; those that left during it; how many of both arrived or
-    /// were lost.
+    /// Number of packets in flight that left before the jump.
     before: u64,
+    /// Number of packets that left during the jump.
     jumped: u64,
+    /// Number of packets from before and during the jump that arrived or were lost.
     resolved: u64,
 }
 
 impl Resuming {
-    /// `cc` must not have had an input yet. The jump is at most `max_jump` bytes.
+    /// Wraps `cc`, which must not have had any input yet. The jump is at most `max_jump` bytes.
     pub fn new(cc: Box<dyn Controller>, saved: Remembered, max_jump: u64, mtu: u16) -> Resuming {
         let initial = cc.limits().cwnd.packets(mtu);
-        // Section 3.3: at most half of the saved window.
+        // Section 3.3: the jump is at most half of the saved window.
         let window = (saved.window / JUMP).min(max_jump);
         Resuming {
             cc,
@@ -85,7 +88,7 @@ impl Resuming {
         } else if self.cc.limits().cwnd.bytes(self.mtu) >= self.window || self.cc.settled() {
             self.phase = ResumePhase::Normal(ResumeEnd::NoGain);
         } else if ev.delivered.packets >= self.initial && !ev.app_limited {
-            // The path is confirmed, and the window limits the sender.
+            // The initial window was acknowledged, and the window limits the sender.
             if self.other_path() {
                 self.phase = ResumePhase::Normal(ResumeEnd::PathChanged);
                 return;
@@ -96,7 +99,7 @@ impl Resuming {
         }
     }
 
-    /// Section 3.3: validates the sent packets, or ends the resumption if too few were sent.
+    /// Section 3.3: starts to validate the sent packets, or ends the resumption if too few were sent.
     fn conclude_jump(&mut self, now: Time, inflight: u64) {
         if inflight < self.initial_bytes() || inflight <= self.pipe {
             self.window = self.pipe.max(self.initial_bytes());
@@ -115,7 +118,7 @@ impl Resuming {
 
     fn hand_back(&mut self, now: Time, settled: bool, end: ResumeEnd) {
         self.phase = ResumePhase::Normal(end);
-        // Without congestion, a path model keeps its own measurements.
+        // A path model keeps its own measurements if there was no congestion.
         if end == ResumeEnd::Retreated || self.cc.bottleneck().is_none() {
             let (window, srtt, min_rtt) = (self.window, Some(self.srtt), self.min_rtt);
             self.cc.inherit(&Inherited { now, window, srtt, min_rtt, settled });
@@ -228,7 +231,8 @@ impl Controller for Resuming {
             Window::Packets(_) => Window::Packets((window / u64::from(self.mtu)).max(1)),
             Window::Bytes(_) => Window::Bytes(window),
         };
-        // Section 3.3: paced by the current round-trip time, in bursts of at most an initial window.
+        // Section 3.3: the window is paced over the current round-trip time, in bursts of at most an initial
+        // window.
         let paced = Rate::from_bytes_per(window, self.srtt.max(Duration::from_micros(1)));
         let pacing = match self.phase {
             ResumePhase::SafeRetreat => limits.pacing.map_or(paced, |own| own.min(paced)),

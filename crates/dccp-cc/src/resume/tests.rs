@@ -1,4 +1,5 @@
-//! Tests each rule of RFC 9959 with hand-made acknowledgements, and the benefit of resuming in the model.
+//! Tests of Careful Resume. They check each rule of RFC 9959 with hand-made acknowledgements, and the benefit
+//! of resuming in the model.
 
 use super::{Memory, Observer, Remembered, ResumeEnd, ResumePhase, Resuming};
 use crate::model::scenario::{at, link, ms};
@@ -25,7 +26,7 @@ struct Hand {
     inflight: Amount,
     delivered: Amount,
     app_limited: bool,
-    /// Of the delivery-rate samples.
+    /// Rate in the delivery-rate samples, Mbit/s.
     mbps: Option<f64>,
 }
 
@@ -85,7 +86,7 @@ impl Hand {
         (0..packets).for_each(|_| self.event(1, 0, 0));
     }
 
-    /// Acknowledges the initial window, so that the jump begins.
+    /// Creates a sender and acknowledges its initial window, so that the jump begins.
     fn jump(kind: Algorithm) -> Hand {
         let mut hand = Hand::new(kind);
         hand.first_window();
@@ -180,7 +181,7 @@ fn a_jump_ends_when_all_has_left_or_the_first_arrives_or_after_a_round_trip() {
     first.ack(2);
     assert_eq!(first.phase(), ResumePhase::Unvalidated, "these left before");
     first.ack(1);
-    // The amount in flight, not the allowed amount.
+    // The window is the amount in flight, not the allowed amount.
     assert_eq!((first.phase(), first.window()), (ResumePhase::Validating, 49_000));
     let mut late = Hand::jump(Algorithm::Cubic);
     late.send(50);
@@ -227,7 +228,8 @@ fn congestion_during_the_jump_or_after_it_retreats() {
             hand.ack(2);
             hand.event(3, lost, ce);
             assert_eq!(hand.phase(), ResumePhase::SafeRetreat, "{kind:?}");
-            // 2 in flight before the jump, 5 arrived: half of 7, in whole packets for Reno.
+            // 2 packets were in flight before the jump, and 5 arrived. The window is half of 7, in whole
+            // packets for Reno.
             assert!((3_000..=3_500).contains(&hand.window()), "{kind:?} {}", hand.window());
             let retreat = hand.window();
             let most = Rate::from_bytes_per(retreat, RTT);
@@ -263,7 +265,7 @@ fn no_jump_beyond_what_the_window_is_by_itself() {
     // Half of the saved window is an initial window.
     let small = Remembered { window: 20_000, ..SAVED };
     let mut full = Hand::with(Resuming::new(plain(Algorithm::Cubic), small, u64::MAX, MTU));
-    // A congestion control that knows the path.
+    // This congestion control knows the path.
     let mut known = plain(Algorithm::Cubic);
     let (now, srtt, min_rtt) = (Time::from_millis(1), Some(RTT), Some(RTT));
     known.inherit(&Inherited { now, window: 10_000, srtt, min_rtt, settled: true });
@@ -292,7 +294,7 @@ fn measurements_of_a_retreat_are_discarded_and_those_of_a_jump_kept() {
         bad.event(3, 1, 0);
         bad.ack(bad.inflight.packets);
         assert_eq!(bad.phase(), ResumePhase::Normal(ResumeEnd::Retreated), "{kind:?}");
-        // A retreat's window in a round trip.
+        // The rate is at most the window of a retreat per round trip.
         let most = Rate::from_bytes_per(3_000, RTT);
         assert!(bad.cc.bottleneck().is_some_and(|rate| rate <= most), "{kind:?} {:?}", bad.cc.bottleneck());
     }
@@ -362,8 +364,8 @@ fn sample(mbps: f64, app_limited: bool) -> RateSample {
     }
 }
 
-/// The observer's result after rounds at these rates (Mbit/s; true if application-limited), with a minimum
-/// round-trip time of 100 ms.
+/// Returns the observer's result after rounds at these rates (Mbit/s). The second value of a round is true if
+/// it was application-limited. The minimum round-trip time is 100 ms.
 fn observed(rounds: &[(f64, bool)]) -> Option<Remembered> {
     let mut observer = Observer::default();
     let mut estimator = RttEstimator::default();
@@ -396,15 +398,15 @@ fn the_capacity_is_observed_without_the_queue_and_idleness_takes_nothing_back() 
     assert_eq!(observed(&[(10.0, false); 5]), expected);
     assert_eq!(observed(&[(10.0, false), (0.1, true), (0.1, true)]), expected);
     assert_eq!(observed(&[(2.0, false), (10.0, true)]), expected);
-    // Less than four initial windows.
+    // This capacity is less than four initial windows.
     assert_eq!(observed(&[(3.0, false)]), None);
     let slower = [[(20.0, false); 20], [(10.0, false); 20], [(10.0, false); 20]].concat();
     let window = observed(&slower).unwrap().window;
     assert!((125_000..130_000).contains(&window), "{window}");
 }
 
-/// The time at which a bulk flow first had nine tenths of the link for a fifth of a second, and the packets
-/// it lost until then.
+/// Returns two results for a bulk flow: the time when it first had nine tenths of the link for a fifth of a
+/// second, and the number of packets that it lost until then.
 fn time_to_full(kind: Algorithm, mbps: f64, rtt: f64, memory: Option<Remembered>) -> (f64, u64) {
     let cc = kind.controller(&CcConfig { mtu: 1_344, packets: false, draft: false, seed: 3 });
     let cc = match memory {
@@ -437,8 +439,8 @@ fn a_path_that_is_as_it_was_is_full_sooner() {
     }
 }
 
-/// The rate of a CUBIC flow alone on 10 Mbit/s and 100 ms in the five seconds after another flow starts, and
-/// its packets' latency (p95).
+/// Measures a CUBIC flow on a link of 10 Mbit/s and 100 ms. Another flow starts, and the results cover the
+/// five seconds after that. Returns the rate of the CUBIC flow and the latency (p95) of its packets.
 fn bystander(kind: Algorithm, memory: Option<Remembered>) -> (f64, f64, u64) {
     let cfg = CcConfig { mtu: 1_344, packets: false, draft: false, seed: 3 };
     let cc = kind.controller(&cfg);

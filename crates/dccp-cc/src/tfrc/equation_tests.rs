@@ -1,8 +1,8 @@
 use super::*;
 use proptest::prelude::*;
 
-/// Segment in bytes, R in seconds, p, and the rate in bytes per second that `tools/tfrc_equation.py` computes
-/// from the general form of the equation.
+/// Segment size in bytes, R in seconds, p, and the rate in bytes per second. `tools/tfrc_equation.py`
+/// computes this rate from the general form of the equation.
 const GOLDEN: [(f64, f64, f64, f64); 35] = [
     (1460.0, 0.1, 1.0, 6.000427893395e+1),
     (1460.0, 0.1, 0.3, 2.844771041434e+3),
@@ -55,7 +55,7 @@ fn inverse_of_the_golden_table() {
         let got = loss_event_rate_for(rate, s, rtt);
         assert!((got / p - 1.0).abs() < 1e-9, "s {s} R {rtt} p {p}: {got}");
     }
-    // A rate below the rate at one loss event per packet, and an infinite rate.
+    // The first rate is below the rate at one loss event per packet. The second is infinite.
     assert_eq!(loss_event_rate_for(1e-9, 1000.0, 0.1), 1.0);
     assert!(loss_event_rate_for(f64::INFINITY, 1000.0, 0.1) <= 1.001e-12);
     assert!(loss_event_rate_for(0.0, 1000.0, 0.1) == 1.0);

@@ -1,29 +1,32 @@
 use alloc::vec::Vec;
 
-/// Closed intervals in the average (RFC 5348 section 5.4 recommends 8 and forbids more).
+/// Number of closed intervals in the average (RFC 5348 section 5.4 recommends 8 and forbids more).
 pub const NINTERVAL: usize = 8;
 /// Minimum discount factor (RFC 5348 section 5.5).
 const THRESHOLD: f64 = 0.25;
-/// An interval of at most two round trips, in quarters, is short (RFC 5622 section 5).
+/// An interval is short if it lasts at most two round trips. The unit is a quarter of a round trip (RFC 5622
+/// section 5).
 const SHORT: u64 = 8;
 
-/// A loss interval: from a lost or marked packet to the packet before the first loss of the next event.
+/// A loss interval. It begins with a lost or marked packet and ends with the packet before the first loss of
+/// the next event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LossInterval {
-    /// Packets of its lossy part, which ends with its last loss; 0 in the interval before the first loss.
+    /// Number of packets in the lossy part, which ends with the last loss of the interval. 0 in the interval
+    /// before the first loss event.
     pub lossy: u64,
-    /// Packets after the lossy part.
+    /// Number of packets after the lossy part.
     pub lossless: u64,
-    /// Data packets in both parts (RFC 4342 section 6.1.1); 0 on a connection without losses.
+    /// Number of data packets in both parts (RFC 4342 section 6.1.1). 0 on a connection without losses.
     pub data: u64,
-    /// Lost and marked packets.
+    /// Number of lost and marked packets.
     pub drops: u64,
     /// Duration in quarters of a round-trip time; `None` if unknown.
     pub quarters: Option<u64>,
 }
 
 impl LossInterval {
-    /// Packets in all.
+    /// Returns the number of packets in both parts.
     pub fn packets(&self) -> u64 {
         self.lossy.saturating_add(self.lossless)
     }
@@ -33,10 +36,11 @@ impl LossInterval {
         self.quarters.is_some_and(|quarters| quarters <= SHORT)
     }
 
-    /// The length used for the average.
+    /// Returns the length that the average uses.
     fn length(&self, small_packets: bool) -> f64 {
         let data = self.data.max(1) as f64;
-        // RFC 5622 section 5: with small packets, the length of a short interval is divided by its losses.
+        // RFC 5622 section 5: with small packets, the length of a short interval is divided by the number of
+        // its losses.
         if small_packets && self.lossy > 0 && self.is_short() {
             data / self.drops.max(1) as f64
         } else {
@@ -45,7 +49,7 @@ impl LossInterval {
     }
 }
 
-/// RFC 5348 section 5.4: 1, 1, 1, 1, 0.8, 0.6, 0.4, 0.2.
+/// The weights of RFC 5348 section 5.4: 1, 1, 1, 1, 0.8, 0.6, 0.4, 0.2.
 fn weight(i: usize) -> f64 {
     let (i, n) = (i as f64, NINTERVAL as f64);
     if i < n / 2.0 { 1.0 } else { 2.0 * (n - i) / (n + 2.0) }
@@ -72,12 +76,12 @@ fn general_factor(open: f64, closed: &[f64], factors: &[f64]) -> f64 {
     }
 }
 
-/// The discount factors of intervals, lengths newest first; the first interval is open and has factor 1 (RFC
-/// 5348 section 5.5).
+/// Returns the discount factors of intervals with these lengths, newest first. The first interval is open and
+/// has factor 1 (RFC 5348 section 5.5).
 ///
-/// The RFC keeps the factors between loss events. They depend only on the lengths, so they are recomputed
-/// here from the sequence of closings. This gives sender and receiver the same factors, and lets a late
-/// packet remove a loss event.
+/// The RFC keeps the factors from one loss event to the next. They depend only on the lengths, so this
+/// function recomputes them from the order in which the intervals were closed. Sender and receiver thus get
+/// the same factors, and a late packet can remove a loss event.
 pub(crate) fn discount_factors(lengths: &[f64]) -> Vec<f64> {
     let mut factors = alloc::vec![1.0; lengths.len()];
     for closing in (1..lengths.len()).rev() {
@@ -90,9 +94,9 @@ pub(crate) fn discount_factors(lengths: &[f64]) -> Vec<f64> {
     factors
 }
 
-/// The loss event rate p of intervals, newest first: the first is open, and the last may be the one before
-/// any loss. 0 if there was no loss. `discount` enables the optional section 5.5 of RFC 5348; `small_packets`
-/// enables RFC 4828.
+/// Returns the loss event rate p of intervals, newest first. The first interval is open. The last may be the
+/// interval before any loss. p is 0 if there was no loss. `discount` enables the optional section 5.5 of RFC
+/// 5348. `small_packets` enables RFC 4828.
 pub fn loss_event_rate(intervals: &[LossInterval], discount: bool, small_packets: bool) -> f64 {
     let Some(newest) = intervals.first().filter(|newest| newest.lossy > 0 || intervals.len() > 1) else {
         return 0.0;
@@ -102,11 +106,11 @@ pub fn loss_event_rate(intervals: &[LossInterval], discount: bool, small_packets
     let (Some((open, closed)), Some((_, factors))) = (lengths.split_first(), factors.split_first()) else {
         return 0.0;
     };
-    // RFC 5348 section 5.5: also while the open interval is long.
+    // RFC 5348 section 5.5: older intervals also count for less while the open interval is long.
     let general = if discount { general_factor(*open, closed, factors) } else { 1.0 };
     let without = sums(weighted(closed, factors));
-    // The open interval takes the first place, so the oldest closed interval drops out.
-    // RFC 5348 section 5.4: eight in total.
+    // The open interval takes the first place, so the oldest closed interval drops out. RFC 5348 section 5.4:
+    // the average has eight intervals in total.
     let most = closed.len().min(NINTERVAL).saturating_sub(1);
     let shifted = closed.iter().zip(factors).take(most).enumerate();
     let shifted = shifted.map(|(i, (length, factor))| (*length, weight(i + 1) * factor * general));

@@ -2,7 +2,7 @@ use super::*;
 use alloc::vec;
 use proptest::prelude::*;
 
-/// Closed and open intervals of these data lengths, newest first.
+/// Returns intervals with these data lengths, newest first. The first interval is open.
 fn of(lengths: &[u64]) -> Vec<LossInterval> {
     lengths
         .iter()
@@ -18,10 +18,12 @@ fn close(got: f64, wanted: f64) {
     assert!((got / wanted - 1.0).abs() < 1e-12, "{got}, not {wanted}");
 }
 
-/// RFC 5348 sections 5.4 and 5.5 implemented literally, with state; `discount_factors` recomputes this.
+/// A literal implementation of RFC 5348 sections 5.4 and 5.5, with state. `discount_factors` recomputes its
+/// factors.
 struct Literal {
-    /// I_0 to I_n, DF_0 to DF_n.
+    /// I_0 to I_n.
     i: Vec<f64>,
+    /// DF_0 to DF_n.
     df: Vec<f64>,
     general: f64,
 }
@@ -35,7 +37,7 @@ impl Literal {
         [1.0, 1.0, 1.0, 1.0, 0.8, 0.6, 0.4, 0.2][i]
     }
 
-    /// The open interval grew to `len`: the new general factor.
+    /// Sets the length of the open interval to `len`, and computes the new general factor.
     fn grow(&mut self, len: f64) {
         self.i[0] = len;
         let (mut total, mut weights) = (0.0, 0.0);
@@ -84,40 +86,46 @@ fn weights_of_the_rfc() {
 
 #[test]
 fn golden_averages_without_discounting() {
-    // No loss yet.
+    // No packet has been lost yet.
     assert_eq!(
         loss_event_rate(&[LossInterval { lossless: 1000, ..LossInterval::default() }], false, false),
         0.0
     );
     assert_eq!(loss_event_rate(&[], true, true), 0.0);
-    // Right after the first loss only the synthetic interval counts.
+    // Right after the first loss, only the synthetic interval counts.
     close(p(&[1, 400], false), 1.0 / 400.0);
     close(p(&[1, 100, 100, 100, 100, 100, 100, 100, 100], false), 1.0 / 100.0);
-    // (10 + 20 + 30 + 40 + 0.8 * 50 + 0.6 * 60 + 0.4 * 70 + 0.2 * 80) / 6 = 220 / 6: the open interval is too
+    // (10 + 20 + 30 + 40 + 0.8 * 50 + 0.6 * 60 + 0.4 * 70 + 0.2 * 80) / 6 = 220 / 6. The open interval is too
     // short to count.
     close(p(&[3, 10, 20, 30, 40, 50, 60, 70, 80], false), 6.0 / 220.0);
-    // (200 + 10 + 20 + 30 + 0.8 * 40 + 0.6 * 50 + 0.4 * 60 + 0.2 * 70) / 6 = 360 / 6: now it counts.
+    // (200 + 10 + 20 + 30 + 0.8 * 40 + 0.6 * 50 + 0.4 * 60 + 0.2 * 70) / 6 = 360 / 6. The open interval of
+    // 200 now counts.
     close(p(&[200, 10, 20, 30, 40, 50, 60, 70, 80], false), 6.0 / 360.0);
     // The ninth and later closed intervals do not count.
     close(p(&[3, 10, 20, 30, 40, 50, 60, 70, 80, 9999, 1], false), 6.0 / 220.0);
-    // With fewer than eight closed intervals, the oldest is still left out: 200 / 1, (200 + 100) / 2.
+    // With fewer than eight closed intervals, the average that includes the open one still leaves out the
+    // oldest: 200 / 1, and (200 + 100) / 2.
     close(p(&[200, 100], false), 1.0 / 200.0);
     close(p(&[200, 100, 50], false), 2.0 / 300.0);
 }
 
 #[test]
 fn golden_discounting() {
-    // Twice the mean of 100 is not enough for a discount.
+    // An open interval of twice the mean of 100 is too short for a discount.
     let eight = |open| [[open, 100, 100, 100, 100, 100, 100, 100, 100]].concat();
     close(p(&eight(200), true), p(&eight(200), false));
-    // 400 is enough: DF = 2 * 100 / 400 = 0.5. (400 + 0.5 * 5 * 100) / (1 + 0.5 * 5) = 650 / 3.5.
+    // An open interval of 400 is long enough: DF = 2 * 100 / 400 = 0.5. (400 + 0.5 * 5 * 100) / (1 + 0.5 * 5)
+    // = 650 / 3.5.
     close(p(&eight(400), true), 3.5 / 650.0);
-    // 10,000: DF = 0.02, limited to 0.25. (10,000 + 0.25 * 500) / (1 + 0.25 * 5) = 10,125 / 2.25.
+    // With an open interval of 10,000, DF = 0.02, which is limited to 0.25. (10,000 + 0.25 * 500) / (1 + 0.25
+    // * 5) = 10,125 / 2.25.
     close(p(&eight(10_000), true), 2.25 / 10_125.0);
-    // That interval is closed: the older ones keep a factor of 0.25, its own is 1.
+    // The interval of 10,000 is now closed. The older intervals keep a factor of 0.25, and its own factor is
+    // 1.
     let closed = [vec![1], eight(10_000)].concat();
     assert_eq!(discount_factors(&closed.iter().map(|l| *l as f64).collect::<Vec<_>>())[1..3], [1.0, 0.25]);
-    // (10,000 + 0.25 * 100 * (1 + 1 + 1 + 0.8 + 0.6 + 0.4 + 0.2)) / (1 + 0.25 * 5): the same.
+    // The result does not change: (10,000 + 0.25 * 100 * (1 + 1 + 1 + 0.8 + 0.6 + 0.4 + 0.2)) / (1 + 0.25 *
+    // 5).
     close(p(&closed, true), 2.25 / 10_125.0);
 }
 
@@ -125,13 +133,13 @@ fn golden_discounting() {
 fn short_intervals_of_small_packets() {
     let interval =
         |data, drops, quarters| LossInterval { lossy: 10, lossless: data - 10, data, drops, quarters };
-    // Eight quarters are two round trips: 20 packets, 5 lost, count as 4.
+    // Eight quarters are two round trips. An interval of 20 packets with 5 losses then counts as 4.
     close(interval(20, 5, Some(8)).length(true), 4.0);
     close(interval(20, 5, Some(9)).length(true), 20.0);
     close(interval(20, 5, None).length(true), 20.0);
     close(interval(20, 5, Some(1)).length(false), 20.0);
     close(interval(20, 0, Some(1)).length(true), 20.0);
-    // An open interval counts only beyond two round trips.
+    // An open interval counts only if it lasts more than two round trips.
     let with_open = |quarters| [interval(900, 1, quarters), interval(100, 1, Some(99))];
     close(loss_event_rate(&with_open(Some(8)), false, true), 1.0 / 100.0);
     close(loss_event_rate(&with_open(Some(9)), false, true), 1.0 / 900.0);
@@ -139,7 +147,7 @@ fn short_intervals_of_small_packets() {
 }
 
 proptest! {
-    /// As long as all closed intervals are known, the recomputed factors equal the kept ones.
+    /// While all closed intervals are known, the recomputed factors equal the factors that the RFC keeps.
     #[test]
     fn discounting_as_the_rfc_keeps_it(lengths in proptest::collection::vec(1..5000u64, 2..17)) {
         let mut literal = Literal::new(lengths[0] as f64);
