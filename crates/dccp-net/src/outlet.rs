@@ -10,9 +10,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsRawFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Maximum number of error messages to read at a time, and of refusing destinations to store. An attacker can send many
-/// ICMP messages.
+/// Maximum number of error messages to read at a time, because an attacker can send many ICMP messages.
 const MOST_ERRORS: usize = 64;
+/// Maximum number of stored destinations that refused packets, because an attacker can send many ICMP messages.
 const MOST_REFUSED: usize = 16;
 
 /// A bound, non-blocking socket for sending.
@@ -28,8 +28,9 @@ pub(crate) struct SocketOutlet {
 struct State {
     /// Whether to use segmentation offload. Turned off once the kernel refuses a segmented send.
     segmentation: bool,
-    /// Whether to read ICMP errors from the kernel, and the destinations that refused packets.
+    /// Whether to read ICMP errors from the kernel.
     heeds_refusals: bool,
+    /// The destinations that refused packets.
     refused: Vec<SocketAddr>,
     /// Counters of sent packets.
     stats: SocketStats,

@@ -46,7 +46,7 @@ fn a_difference_names_the_line_and_both_sides() {
     assert_eq!(expected, "`> . 1001:1501(500) ack 1` at 0.050 s, within 4.0 ms");
     // The model sends this packet too early, by more than an eighth of the wait.
     assert_eq!(differs("+.1 > . 1:1001(1000) ack 1\n").2, "`> . 1:1001(1000)` at 0.050 s");
-    // The model sent the first of the segments in this packet, but not the others.
+    // The script expects a packet of eleven segments. The model sends only the first ten of them.
     assert_eq!(differs("+0 > . 1:11001(11000) ack 1\n").2, "`> . 1:10001(10000)` at 0.050 s");
     // The probe follows two round-trip times later.
     let probe = "+0 > . 1:10001(10000) ack 1\n+.05 > . 9001:10001(1000) ack 1\n";

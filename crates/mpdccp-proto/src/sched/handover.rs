@@ -35,7 +35,7 @@ mod tests {
         assert_eq!(
             pick(&mut scheduler, 99_000, &[row(0, 3, 5), closed(1, 3)]),
             Pick::Wait(None),
-            "a full path must not be left"
+            "the scheduler must wait for a full path instead of switching away from it"
         );
         assert_eq!(pick(&mut scheduler, 1000, &[row(0, 3, 5)]), Pick::One(PathId(0)));
         assert_eq!(pick(&mut scheduler, 1000, &[row(0, 3, 5), row(1, 4, 10)]), Pick::One(PathId(1)));

@@ -138,7 +138,7 @@ fn of_helper(bed: &Bed, end: &str) -> (u64, [u64; 2]) {
     (user, capabilities)
 }
 
-/// Bit of the capability in its mask, see capabilities(7).
+/// Bits of single capabilities in a capability mask; capabilities(7) names them.
 const OVERRIDE: u64 = 1 << 1;
 const NET_ADMIN: u64 = 1 << 12;
 const NET_RAW: u64 = 1 << 13;

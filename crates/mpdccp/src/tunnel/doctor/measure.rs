@@ -270,16 +270,19 @@ struct Run {
     size: u16,
     base: Duration,
     begin: Time,
-    /// Current sending rate, and the time of its last adjustment.
+    /// Current sending rate.
     rate: Rate,
+    /// When the current interval of the rate adjustment began.
     looked: Time,
     /// When the loop of the test last ran.
     turn: Time,
     /// Number of probes that may be sent; may be a fraction.
     credit: f64,
-    /// Number of the first and the last probe, and how many had arrived before the first.
+    /// Number of the first probe.
     from: u64,
+    /// Number of the last probe.
     newest: u64,
+    /// How many probes had arrived before the first one of this test.
     counted: u32,
     up: bool,
     /// Packets that arrived at the other end.
@@ -291,8 +294,9 @@ struct Run {
     /// Whether a queue has formed.
     full: bool,
     faster: bool,
-    /// The longest pause of the test's loop, and whether this host's own sockets overflowed.
+    /// The longest pause of the test's loop.
     late: Duration,
+    /// Whether this host's own sockets overflowed.
     overflowed: bool,
     /// Answers per quarter of a second.
     bins: BTreeMap<u64, u64>,
