@@ -439,8 +439,8 @@ fn a_path_that_is_as_it_was_is_full_sooner() {
     }
 }
 
-/// Measures a CUBIC flow on a link of 10 Mbit/s and 100 ms. Another flow starts, and the results cover the
-/// five seconds after that. Returns the rate of the CUBIC flow and the latency (p95) of its packets.
+/// Measures a CUBIC flow on a link of 10 Mbit/s and 100 ms in the five seconds after another flow starts.
+/// Returns the rate of the CUBIC flow, the latency (p95) of its packets, and the number of its lost packets.
 fn bystander(kind: Algorithm, memory: Option<Remembered>) -> (f64, f64, u64) {
     let cfg = CcConfig { mtu: 1_344, packets: false, draft: false, seed: 3 };
     let cc = kind.controller(&cfg);

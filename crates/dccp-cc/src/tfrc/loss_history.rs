@@ -4,14 +4,16 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-/// Packets that must arrive after a hole before it counts as a loss (RFC 5348 section 5.1,
+/// Number of packets that must arrive after a hole before the hole counts as a loss (RFC 5348 section 5.1,
 /// RFC 4342 section 6.1).
 const NDUPACK: usize = 3;
-/// Intervals kept: those in the average, and the same number of older ones, which determine the discount.
+/// Number of intervals kept. They are the intervals in the average and the same number of older ones, which
+/// determine the discount.
 const MAX_INTERVALS: usize = 2 * NINTERVAL + 1;
-/// Runs of losses and marks kept, so that a late packet can fill one.
+/// Number of runs of losses and marks that are kept, so that a late packet can fill one.
 const MAX_HOLES: usize = 64;
-/// Window counters further apart than this are more than a round trip apart (RFC 4342 section 10.2).
+/// Two packets are more than a round trip apart if their window counters differ by more than this (RFC 4342
+/// section 10.2).
 const ROUND_TRIP: u8 = 4;
 /// Number of window counter values (WCTRMAX).
 const COUNTERS: u8 = 16;
@@ -21,13 +23,13 @@ const COUNTERS: u8 = 16;
 pub struct Arrived {
     /// Sequence number, unwrapped.
     pub seq: u64,
-    /// Window counter, of a data packet.
+    /// Window counter of a data packet.
     pub counter: u8,
     /// The packet carries data.
     pub data: bool,
-    /// ECN-marked.
+    /// The packet is ECN-marked.
     pub marked: bool,
-    /// Number of packets just before it without data (NDP Count).
+    /// Number of packets without data directly before this packet (NDP Count).
     pub no_data_before: u64,
 }
 
@@ -40,7 +42,7 @@ pub struct Change {
     pub ended: bool,
 }
 
-/// Consecutive losses, or marks.
+/// Consecutive lost packets, or consecutive marked packets.
 #[derive(Clone, Debug)]
 struct Hole {
     seqs: Range<u64>,
@@ -50,32 +52,32 @@ struct Hole {
 
 #[derive(Clone, Debug)]
 struct Interval {
-    /// First packet.
+    /// First packet of the interval.
     first: u64,
-    /// Where the lossy part ends.
+    /// First packet after the lossy part.
     lossless_from: u64,
     no_data: u64,
     drops: u64,
     /// Window counter before the first loss.
     counter: u8,
-    /// A packet more than a round trip later has arrived: a further loss is a new event.
+    /// A packet more than a round trip later has arrived, so a further loss is a new event.
     complete: bool,
     quarters: u64,
-    /// Before the first loss event.
+    /// This is the interval before the first loss event.
     initial: bool,
 }
 
-/// Missing packets as loss intervals (RFC 5348 section 5, with window counters instead of times as in RFC
-/// 4342 section 10.2).
+/// Turns missing packets into loss intervals (RFC 5348 section 5). As in RFC 4342 section 10.2, it uses
+/// window counters instead of times.
 #[derive(Clone, Debug, Default)]
 pub struct LossHistory {
-    /// Newest first; the last may be the initial one.
+    /// Newest first. The last one may be the initial interval.
     intervals: VecDeque<Interval>,
-    /// All packets up to this one are judged.
+    /// All packets up to this one are judged as received or lost.
     judged: Option<u64>,
     /// Window counter of the newest data packet judged.
     counter: Option<u8>,
-    /// Packets that arrived after a hole that may still be filled, in order.
+    /// Packets, in order, that arrived after a hole that may still be filled.
     pending: Vec<Arrived>,
     /// Oldest first.
     holes: VecDeque<Hole>,
@@ -84,7 +86,7 @@ pub struct LossHistory {
 }
 
 impl LossHistory {
-    /// A packet arrived.
+    /// Records that a packet arrived.
     pub fn on_packet(&mut self, packet: &Arrived) -> Change {
         let mut change = Change::default();
         let Some(judged) = self.judged else {
@@ -124,22 +126,23 @@ impl LossHistory {
     /// Whether the packets missing before `next`, the first pending packet, can be judged.
     fn is_ripe(&self, next: &Arrived) -> bool {
         let missing = next.seq.wrapping_sub(self.next_seq());
-        // RFC 4342 section 6.1: three packets after a hole make it a loss.
+        // RFC 4342 section 6.1: a hole is a loss after three later packets.
         let is_lost = self.pending.len() >= NDUPACK;
-        // RFC 4342 section 7: a mark counts at once, together with a hole before it.
+        // RFC 4342 section 7: a mark counts at once, and so does a hole before it.
         let is_marked = self.pending.iter().any(|p| p.marked && p.data);
         missing <= next.no_data_before || is_lost || is_marked
     }
 
-    /// The first packet without a decision whether it was lost.
+    /// The first packet that is not judged yet.
     fn next_seq(&self) -> u64 {
         self.judged.map_or(0, |judged| judged.wrapping_add(1))
     }
 
-    /// Adds the packet, and those missing before it, to the intervals. True if a loss event began.
+    /// Adds the packet, and the packets missing before it, to the intervals. Returns true if a loss event
+    /// began.
     fn judge(&mut self, packet: &Arrived) -> bool {
         let missing = self.next_seq()..packet.seq;
-        // RFC 4342 section 6.1: a missing packet counts as data unless NDP Count says otherwise.
+        // RFC 4342 section 6.1: a missing packet counts as a data packet unless NDP Count says otherwise.
         let no_data_from = packet.seq.saturating_sub(packet.no_data_before).max(missing.start);
         let mut began = false;
         if missing.start < no_data_from {
@@ -168,7 +171,7 @@ impl LossHistory {
     fn on_counter(&mut self, counter: u8) {
         let distance = |from: u8| counter.wrapping_sub(from) % COUNTERS;
         if let Some(newest) = self.intervals.front_mut() {
-            // RFC 5622 section 8.4: the duration of an interval.
+            // RFC 5622 section 8.4: the duration of the interval grows.
             newest.quarters += u64::from(self.counter.map_or(0, distance));
             // RFC 4342 section 10.2: a later loss is a new event.
             newest.complete |= distance(newest.counter) > ROUND_TRIP;
@@ -176,14 +179,15 @@ impl LossHistory {
         self.counter = Some(counter);
     }
 
-    /// Adds a hole. True if it began a loss event.
+    /// Adds a hole. Returns true if the hole began a loss event.
     fn lose(&mut self, hole: Hole) -> bool {
         let (first, end) = (hole.seqs.start, hole.seqs.end);
         let Some(newest) = self.intervals.front_mut() else { return false };
         // RFC 4342 section 6.1: losses within a round trip are one event.
         let begins = newest.initial || newest.complete;
         if begins {
-            // Before any packet with data there is no counter; the next loss then begins a new event.
+            // Before the first data packet, there is no counter. With 0 instead, the next loss begins a new
+            // event.
             let counter = self.counter.unwrap_or(0);
             self.intervals.push_front(Interval {
                 first,
@@ -211,7 +215,7 @@ impl LossHistory {
         }
     }
 
-    /// A packet arrived that was already judged, perhaps as lost. True if that removed a loss event.
+    /// A packet arrived that was already judged, perhaps as lost. Returns true if that removed a loss event.
     fn fill(&mut self, packet: &Arrived) -> bool {
         let seq = packet.seq;
         let Some(at) = self.holes.iter().position(|h| !h.marked && h.seqs.contains(&seq)) else {
@@ -239,7 +243,7 @@ impl LossHistory {
         let first = interval.first;
         let left = self.holes.iter().map(|h| &h.seqs).filter(|seqs| seqs.start >= first && seqs.end <= end);
         let known: u64 = left.clone().map(|seqs| seqs.end - seqs.start).sum();
-        // If some holes have been forgotten, the lossy part keeps its length.
+        // The lossy part keeps its length if some holes have been forgotten.
         if known == interval.drops
             && let Some(first) = left.clone().map(|seqs| seqs.start).min()
             && let Some(last) = left.map(|seqs| seqs.end).max()
@@ -251,7 +255,7 @@ impl LossHistory {
         false
     }
 
-    /// The interval at `index` has no losses left and is merged with the one before it.
+    /// Merges the interval at `index`, which has no losses left, with the interval before it.
     fn merge(&mut self, index: usize) -> bool {
         let Some(gone) = self.intervals.remove(index) else { return false };
         match self.intervals.get_mut(index) {
@@ -275,12 +279,12 @@ impl LossHistory {
         self.synthetic = packets;
     }
 
-    /// Whether there was no loss event yet.
+    /// Whether no loss event has occurred yet.
     pub fn is_lossless(&self) -> bool {
         self.intervals.front().is_none_or(|newest| newest.initial)
     }
 
-    /// The packet up to which all are judged; later ones may be missing or late.
+    /// The packet up to which all packets are judged. Later packets may be missing or late.
     pub fn judged(&self) -> Option<u64> {
         self.judged
     }
@@ -293,7 +297,7 @@ impl LossHistory {
             let lossy = interval.lossless_from.saturating_sub(interval.first).min(packets);
             end = interval.first;
             let data = match interval.initial {
-                // RFC 4342 section 6.1.1: undefined, reported as 0, until the first loss.
+                // RFC 4342 section 6.1.1: until the first loss, the length is undefined and reported as 0.
                 true if self.intervals.len() == 1 => 0,
                 true => self.synthetic,
                 // RFC 4342 section 6.1.1: only data packets count.

@@ -3,7 +3,7 @@ use alloc::collections::BTreeSet;
 use alloc::vec;
 use proptest::prelude::*;
 
-/// A data packet; the counter increases by one every two packets.
+/// Creates a data packet. The counter increases by one every two packets.
 fn data(seq: u64) -> Arrived {
     Arrived { seq, counter: (seq / 2 % 16) as u8, data: true, marked: false, no_data_before: 0 }
 }
@@ -16,7 +16,8 @@ fn no_data(seq: u64) -> Arrived {
     Arrived { data: false, counter: 0, ..data(seq) }
 }
 
-/// Packets from 0 on in order, without the lost ones; also the number of loss events that began.
+/// Feeds packets from 0 on in order, without the lost ones. Also returns the number of loss events that
+/// began.
 fn history(packets: u64, lost: &[u64]) -> (LossHistory, usize) {
     let mut history = LossHistory::default();
     let arrived = (0..packets).filter(|seq| !lost.contains(seq));
@@ -24,15 +25,16 @@ fn history(packets: u64, lost: &[u64]) -> (LossHistory, usize) {
     (history, began)
 }
 
-/// Lossless and lossy packets, data and drops, newest first.
+/// Returns the numbers of lossless packets, lossy packets, data packets and drops of each interval, newest
+/// first.
 fn lengths(history: &LossHistory) -> Vec<(u64, u64, u64, u64)> {
     history.intervals().iter().map(|i| (i.lossless, i.lossy, i.data, i.drops)).collect()
 }
 
 #[test]
 fn the_example_of_the_rfcs() {
-    // RFC 4342 section 8.6.2; Drop Counts of RFC 5622 section 8.7.1. The RFC does not say which packets had
-    // no data.
+    // The example of RFC 4342 section 8.6.2, with the Drop Counts of RFC 5622 section 8.7.1. The RFC does not
+    // say which packets had no data.
     let mut history = LossHistory::default();
     for seq in (0..45).filter(|seq| ![10, 19, 20, 21, 23, 32, 43].contains(seq)) {
         history.on_packet(&if [12, 25, 26, 27, 40].contains(&seq) { no_data(seq) } else { data(seq) });
@@ -57,7 +59,8 @@ fn three_packets_after_a_hole_make_it_a_loss() {
         assert_eq!(history.on_packet(&data(seq)).began, began, "{seq}");
     }
     assert_eq!(lengths(&history)[0], (4, 1, 5, 1));
-    // Late but in time: no loss. The same packet again has no effect.
+    // These packets are late but arrive in time, so there is no loss. The same packet has no effect when it
+    // arrives again.
     for seq in [16, 17, 17, 16, 15, 15, 18, 16] {
         assert_eq!(history.on_packet(&data(seq)), Change::default(), "{seq}");
     }
@@ -66,13 +69,14 @@ fn three_packets_after_a_hole_make_it_a_loss() {
 
 #[test]
 fn losses_within_a_round_trip_of_counters_are_one_event() {
-    // The counter before packet 10 is 4; from packet 18 on it is more than 8.
+    // The counter before packet 10 is 4. From packet 18 on, the counter is above 8.
     assert_eq!(lengths(&history(40, &[10, 18]).0)[0], (21, 9, 30, 2));
     let (history_of_two, began) = history(40, &[10, 19]);
     assert_eq!((began, &lengths(&history_of_two)[..2]), (2, &[(20, 1, 21, 1), (8, 1, 9, 1)][..]));
-    // A full cycle of the counter later it is still a new event.
+    // A loss a full cycle of the counter later is still a new event.
     assert_eq!(history(80, &[10, 42]).1, 2);
-    // All packets between are lost: no arrival shows how long that took.
+    // Packets 10 to 59 are all lost. No packet arrives among them to show that more than a round trip passed,
+    // so this is one event.
     let gone: Vec<u64> = (10..60).collect();
     let (history, began) = history(80, &gone);
     assert_eq!((began, lengths(&history)[0]), (1, (20, 50, 70, 50)));
@@ -97,15 +101,15 @@ fn a_mark_counts_at_once_and_with_it_what_is_missing_before() {
 #[test]
 fn lost_packets_known_to_be_without_data_are_no_losses() {
     let (mut history, _) = history(10, &[]);
-    // 10 and 11 are missing but reported as packets without data, so they are judged at once.
+    // Packets 10 and 11 are missing but reported as packets without data, so they are judged at once.
     assert!(!history.on_packet(&Arrived { no_data_before: 2, ..data(12) }).began);
     assert_eq!((history.judged(), history.is_lossless()), (Some(12), true));
-    // 13 to 15 are missing, the last of them without data.
+    // Packets 13 to 15 are missing, and the last of them has no data.
     for seq in [16, 17, 18] {
         history.on_packet(&Arrived { no_data_before: u64::from(seq == 16), ..data(seq) });
     }
     assert_eq!(lengths(&history)[0], (4, 2, 5, 2));
-    // The count exceeds the number of missing packets.
+    // The NDP Count exceeds the number of missing packets.
     history.on_packet(&Arrived { no_data_before: u64::MAX, ..data(20) });
     assert_eq!(lengths(&history)[0], (6, 2, 6, 2));
 }
@@ -151,12 +155,12 @@ fn a_first_packet_with_a_mark_begins_a_loss_event() {
 fn intervals_know_how_long_they_lasted() {
     let (history, _) = history(100, &[20, 60]);
     let quarters: Vec<Option<u64>> = history.intervals().iter().map(|i| i.quarters).collect();
-    // One per two packets, from the last packet before the loss on.
+    // The duration grows by a quarter per two packets. It starts at the last packet before the loss.
     assert_eq!(quarters, [Some(20), Some(20), None]);
 }
 
-/// Starts of loss events strictly by RFC 4342 section 10.2. `packets` are in order; losses after the third
-/// last arrival do not count yet.
+/// Returns the starts of loss events strictly by RFC 4342 section 10.2. `packets` are in order. Losses after
+/// the third last arrival do not count yet.
 fn events_by_the_rfc(packets: &[(bool, u8)]) -> Vec<u64> {
     let arrived: Vec<u64> = (0..packets.len() as u64).filter(|s| packets[*s as usize].0).collect();
     let Some(sure) = arrived.len().checked_sub(3).map(|at| arrived[at]) else { return Vec::new() };
@@ -185,7 +189,7 @@ proptest! {
     fn events_are_those_of_the_rfc(
         steps in proptest::collection::vec((proptest::bool::weighted(0.9), 0..4u8), 1..300),
     ) {
-        // The first packet arrives, since otherwise there is no packet before the first loss.
+        // The first packet always arrives. Otherwise there is no packet before the first loss.
         let mut counter = 0u8;
         let mut packets: Vec<(bool, u8)> = vec![(true, 0)];
         for (arrives, step) in steps {

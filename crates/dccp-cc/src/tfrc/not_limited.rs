@@ -1,8 +1,8 @@
 use mpdccp_units::{Duration, Time};
 
-/// Whether the sender was data-limited during the whole interval of a report (RFC 5348 section 8.2.1).
-/// Keeps two times at which the sender was not data-limited: one within the interval of the next report,
-/// one later.
+/// Determines whether the sender was data-limited during the whole interval of a report (RFC 5348 section
+/// 8.2.1). Keeps two times at which the sender was not data-limited. One is within the interval of the next
+/// report, and the other is later.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct NotLimited {
     first: Option<Time>,
@@ -23,11 +23,12 @@ impl NotLimited {
         }
     }
 
-    /// A report arrived whose newest packet left at `sent`. True if the sender was data-limited during the
-    /// whole interval that it covers.
+    /// A report arrived, and the newest packet that it covers left at `sent`. Returns true if the sender was
+    /// data-limited during the whole interval of the report.
     pub(super) fn on_report(&mut self, now: Time, sent: Time, rtt: Duration) -> bool {
         let covered = |at: Option<Time>| at.is_some_and(|at| sent - rtt < at && at <= sent);
-        // RFC 5348 section 8.2.1: one such time within the round trip of the report is enough.
+        // RFC 5348 section 8.2.1: one time without data limitation within the round trip of the report is
+        // enough.
         let limited = !covered(self.first) && !covered(self.second);
         self.reported = sent;
         self.report_at = now;

@@ -12,7 +12,7 @@ pub(super) struct ReceiveRates {
     infinity: Infinity,
 }
 
-/// State of the initial infinity, which counts for two round trips from the first data on.
+/// State of the initial infinite value. It counts for two round trips after the first data packet leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Infinity {
     Waiting,
@@ -21,19 +21,19 @@ enum Infinity {
 }
 
 impl ReceiveRates {
-    /// A set with only infinity.
+    /// Creates a set that contains only infinity.
     pub(super) fn new() -> ReceiveRates {
         ReceiveRates { values: Vec::new(), infinity: Infinity::Waiting }
     }
 
-    /// Data leaves: starts the period of infinity.
+    /// Records that data leaves. The first data starts the period of infinity.
     pub(super) fn on_sent(&mut self, now: Time) {
         if self.infinity == Infinity::Waiting {
             self.infinity = Infinity::Since(now);
         }
     }
 
-    /// The largest.
+    /// Returns the largest value.
     pub(super) fn max(&self) -> f64 {
         match self.infinity {
             Infinity::Gone => self.values.iter().map(|(_, rate)| *rate).fold(0.0, f64::max),
@@ -49,7 +49,7 @@ impl ReceiveRates {
         if self.values.len() > MOST {
             self.values.remove(0);
         }
-        // RFC 5348 section 4.3: there is no limit until then.
+        // RFC 5348 section 4.3: the receive rate does not limit the sender until two round trips have passed.
         if matches!(self.infinity, Infinity::Since(at) if now.since(at) > rtt * 2) {
             self.infinity = Infinity::Gone;
         }
@@ -61,7 +61,7 @@ impl ReceiveRates {
         self.replace(now, largest);
     }
 
-    /// Halves all entries.
+    /// Halves all values.
     pub(super) fn halve(&mut self) {
         self.values.iter_mut().for_each(|(_, rate)| *rate /= 2.0);
     }

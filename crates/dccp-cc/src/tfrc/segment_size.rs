@@ -4,14 +4,14 @@ const INTERVALS: usize = 4;
 /// Mean sizes of data packets over the last loss intervals.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SegmentSize {
-    /// Packets, application bytes and wire bytes of each interval, newest first. Sums are halved when they
-    /// become large.
+    /// Number of packets, application bytes and wire bytes of each interval, newest first. The sums are
+    /// halved when they become large.
     sums: [[f64; 3]; INTERVALS],
-    /// Application bytes and wire bytes of a full packet, used before anything was sent.
+    /// Application bytes and wire bytes of a full packet. They apply before anything was sent.
     full: (f64, f64),
 }
 
-/// A sum is halved beyond this many packets, so that a change of size takes effect even without losses.
+/// Sums are halved above this many packets, so that a change of size takes effect even without losses.
 const MANY: f64 = 4096.0;
 
 impl SegmentSize {
@@ -30,12 +30,12 @@ impl SegmentSize {
         newest[2] += f64::from(wire);
     }
 
-    /// Nothing was sent yet.
+    /// Whether nothing has been sent yet.
     pub(super) fn is_empty(&self) -> bool {
         self.total(0) == 0.0
     }
 
-    /// A loss interval ended.
+    /// Starts a new interval, because a loss interval ended.
     pub(super) fn on_loss_event(&mut self) {
         // RFC 5348 section 4.1: drop the oldest of the four intervals.
         self.sums.rotate_right(1);

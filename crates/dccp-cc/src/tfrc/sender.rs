@@ -5,29 +5,31 @@ use super::segment_size::SegmentSize;
 use crate::Inherited;
 use mpdccp_units::{Duration, Rate, Time};
 
-/// Longest time between two packets, seconds (RFC 5348 section 4.3, t_mbi).
+/// Maximum time between two packets, seconds (RFC 5348 section 4.3, t_mbi).
 const MAX_BACKOFF: f64 = 64.0;
-/// Weights of the old value in the moving averages of R and of the root of R (RFC 5348 sections 4.3 and 4.5
-/// recommend 0.9).
+/// Weight of the old value in the moving average of R (RFC 5348 section 4.3 recommends 0.9).
 const Q: f64 = 0.9;
+/// Weight of the old value in the moving average of the root of R (RFC 5348 section 4.5 recommends 0.9).
 const Q2: f64 = 0.9;
-/// Weight without reduction of oscillations: "very low" (RFC 5348 section 4.5).
+/// Weight of the old value if oscillation reduction is off: "very low" (RFC 5348 section 4.5).
 const LOW_Q: f64 = 0.1;
-/// Shortest timer, by our choice: on a loopback, four round trips are shorter than a busy driver's delay.
+/// Minimum timer. The value is not from the RFC: on a loopback, four round trips are shorter than the delay
+/// of a busy driver.
 const MIN_TIMER: Duration = Duration::from_millis(100);
 /// Minimum round-trip time used, seconds.
 const MIN_RTT: f64 = 10e-6;
-/// Faster than any link, bytes per second; keeps the arithmetic finite.
+/// Upper limit of the rate, bytes per second. It is faster than any link and keeps the arithmetic finite.
 const MAX_RATE: f64 = 1e12;
-/// RFC 5622 section 5: segment size in the equation, and header size, for small packets.
+/// Segment size in the equation for small packets (RFC 5622 section 5).
 const NOMINAL_SEGMENT: f64 = 1460.0;
+/// Header size for small packets (RFC 5622 section 5).
 const HEADER: f64 = 36.0;
 
 /// Settings of a [`TfrcSender`].
 #[derive(Clone, Copy, Debug)]
 pub struct TfrcConfig {
-    /// TFRC-SP: a nominal segment in the equation, reduced by the share of headers (RFC 4828 sections 4.1 and
-    /// 4.2).
+    /// Whether to use TFRC-SP. The equation then uses a nominal segment, and the rate is reduced by the share
+    /// of headers (RFC 4828 sections 4.1 and 4.2).
     pub small_packets: bool,
     /// Whether to send less while the round-trip time is above its average (RFC 5348 section 4.5).
     pub oscillation_reduction: bool,
@@ -42,24 +44,24 @@ pub struct TfrcConfig {
 pub struct Report {
     /// Round-trip time sample, without the receiver's delay; `None` if there is none.
     pub rtt: Option<Duration>,
-    /// When the newest packet that it covers left.
+    /// When the newest packet that the report covers left.
     pub sent: Time,
     /// X_recv, application bytes per second.
     pub receive_rate: f64,
-    /// p.
+    /// The loss event rate p.
     pub loss_event_rate: f64,
-    /// A loss event that was not reported before.
+    /// The report contains a loss event that was not reported before.
     pub new_loss_event: bool,
 }
 
-/// The sender's side of TFRC (RFC 5348 section 4): computes the sending rate. Rates are in application bytes
-/// per second.
+/// The sender's side of TFRC (RFC 5348 section 4). It computes the sending rate. Rates are in application
+/// bytes per second.
 #[derive(Clone, Debug)]
 pub struct TfrcSender {
     cfg: TfrcConfig,
-    /// X; `None` without a round-trip time: then one segment per second.
+    /// X. `None` without a round-trip time; the rate is then one segment per second.
     x: Option<f64>,
-    /// Rate by the equation; infinite without losses.
+    /// Rate from the equation. It is infinite without losses.
     x_bps: f64,
     p: f64,
     /// R, seconds.
@@ -76,15 +78,17 @@ pub struct TfrcSender {
     timer: Option<Time>,
     /// Data left since the timer was set.
     active: bool,
-    /// Set by Slow Receiver: packets dropped in the receive buffer, for the next report.
+    /// Number of packets dropped in the receive buffer, for the next report. `None` unless the receiver is
+    /// slow.
     slow_receiver: Option<u64>,
     timeouts: u64,
-    /// Set if this sender took over from another congestion control: whether the other one was settled.
+    /// `None` unless this sender took over from another congestion control. The value says whether that one
+    /// was settled.
     inherited: Option<bool>,
 }
 
 impl TfrcSender {
-    /// A sender before any data. `rtt` is that of the handshake, if measured.
+    /// Creates a sender that has not sent data. `rtt` is the round-trip time of the handshake, if measured.
     pub fn new(cfg: TfrcConfig, now: Time, rtt: Option<Duration>) -> TfrcSender {
         let mut sender = TfrcSender {
             cfg,
@@ -107,13 +111,14 @@ impl TfrcSender {
         };
         if let Some(rtt) = rtt {
             sender.measure(rtt);
-            // RFC 5348 section 4.2: a round-trip time of the handshake is sufficient.
+            // RFC 5348 section 4.2: the round-trip time of the handshake is sufficient for the initial rate.
             sender.x = Some(sender.initial_rate());
         }
         sender
     }
 
-    /// Takes over from another congestion control on the same path; call before any input.
+    /// Takes over from another congestion control on the same path. The caller must call this before any
+    /// other input.
     pub fn inherit(&mut self, from: &Inherited) {
         let (Some(rate), Some(srtt)) = (from.rate(), from.srtt) else { return };
         self.measure(srtt);
@@ -129,10 +134,11 @@ impl TfrcSender {
 
     /// The rate at which data may leave now (X_inst).
     pub fn rate(&self) -> f64 {
-        // RFC 4342 section 5: at least one packet per 64 seconds.
+        // RFC 4342 section 5: the rate is at least one packet per 64 seconds.
         let least = self.segment() / MAX_BACKOFF;
         let x = self.x.unwrap_or(self.segment()).clamp(least, MAX_RATE);
-        // RFC 5348 section 4.5: less while the newest round trip is above the mean, more while it is below.
+        // RFC 5348 section 4.5: send less while the newest round-trip time is above the mean, and more while
+        // it is below.
         if self.cfg.oscillation_reduction && self.newest_rtt > 0.0 {
             (x * self.root_mean / libm::sqrt(self.newest_rtt)).clamp(least, MAX_RATE)
         } else {
@@ -150,7 +156,7 @@ impl TfrcSender {
         self.rtt.map(Duration::from_secs_f64)
     }
 
-    /// The loss event rate p in force.
+    /// The current loss event rate p.
     pub fn loss_event_rate(&self) -> f64 {
         self.p
     }
@@ -180,7 +186,8 @@ impl TfrcSender {
         self.timer
     }
 
-    /// A packet with data left. `limited`: it left as early as the rate permits, so the full rate was used.
+    /// A packet with data left. `limited` is true if it left as early as the rate permits, so the full rate
+    /// was used.
     pub fn on_sent(&mut self, now: Time, payload: u32, wire: u32, limited: bool) {
         let first = self.size.is_empty();
         self.size.on_sent(payload, wire);
@@ -194,14 +201,15 @@ impl TfrcSender {
         if self.timer.is_none() {
             self.timer = Some(now + self.timeout());
         }
-        // RFC 5348 section 8.2.1: the receive rate of this period then reflects the path's capacity.
+        // RFC 5348 section 8.2.1: if the rate limited the sender, the receive rate of this period reflects
+        // the path's capacity.
         if limited {
             self.not_limited.note(now);
         }
     }
 
-    /// The receiver reports that it is slow, or dropped this many packets in its buffer
-    /// (RFC 4342 section 5.2). Call it before the report of the same packet.
+    /// The receiver reports that it is slow, or that it dropped `buffer_drops` packets in its buffer (RFC
+    /// 4342 section 5.2). Call this before [`on_report`](Self::on_report) for the same packet.
     pub fn on_slow_receiver(&mut self, buffer_drops: u64) {
         let drops = self.slow_receiver.unwrap_or(0).saturating_add(buffer_drops);
         self.slow_receiver = Some(drops);
@@ -252,13 +260,13 @@ impl TfrcSender {
             Some(_) if self.p > 0.0 => received < recover,
             Some(_) => self.x.unwrap_or(0.0) < 2.0 * recover,
         };
-        // RFC 4342 section 5.1: idle time does not reduce the rate below the initial rate. Nothing changes
-        // until data leaves again, which starts the timer.
+        // RFC 4342 section 5.1: idle time does not reduce the rate below the initial rate. The timer stops,
+        // and it starts again when data leaves.
         if idle && untouched {
             self.timer = None;
             return;
         }
-        // RFC 5348 section 4.4: halve the rate if there were no losses, otherwise the receive rate.
+        // RFC 5348 section 4.4: without losses, halve the rate. Otherwise halve the receive rate.
         if self.p == 0.0 {
             self.x = Some(half);
         } else {
@@ -270,7 +278,7 @@ impl TfrcSender {
         self.restart_timer(now);
     }
 
-    /// Steps 1 and 2 of RFC 5348 section 4.3, and R_sqmean.
+    /// Steps 1 and 2 of RFC 5348 section 4.3, and the update of R_sqmean.
     fn measure(&mut self, sample: Duration) {
         let sample = sample.as_secs_f64().max(MIN_RTT);
         let root = libm::sqrt(sample);
@@ -296,11 +304,11 @@ impl TfrcSender {
         let reported = report.receive_rate.clamp(0.0, MAX_RATE);
         // RFC 5348 section 4.3: a data-limited sender is not limited by the receive rate.
         let limited = self.not_limited.on_report(now, report.sent, round) && reported > 0.0;
-        // RFC 5348 section 6.2: a receive rate counts as at least one packet per round trip; one that could
-        // not be measured yet does not count.
+        // RFC 5348 section 6.2: a receive rate counts as at least one packet per round trip. A rate that
+        // could not be measured yet does not count.
         let rate = reported.max(per_round);
         if let Some(drops) = self.slow_receiver.take() {
-            // RFC 4342 section 5.2. The set has only this value, since a larger one would undo the limit.
+            // RFC 4342 section 5.2: the set has only this value, because a larger one would undo the limit.
             let bound = (rate - drops as f64 * per_round).max(rate.min(per_round));
             self.received.replace(now, rate.min(bound / 2.0));
             return 2.0 * self.received.max();
@@ -329,21 +337,22 @@ impl TfrcSender {
             throughput(self.segment(), rtt, self.p)
         };
         let least = self.segment() / MAX_BACKOFF;
-        // RFC 4342 section 5: at most twice the receive rate.
+        // RFC 4342 section 5: the rate is at most twice the receive rate.
         self.x = Some(self.x_bps.min(limit).max(least).min(MAX_RATE));
     }
 
     /// Step 4, without losses.
     fn slow_start(&mut self, now: Time, limit: f64, round: Duration) {
         self.x_bps = f64::INFINITY;
-        // RFC 5348 section 4.3: slow start doubles once a round trip.
+        // RFC 5348 section 4.3: slow start doubles the rate once per round trip.
         if now.since(self.doubled_at) >= round {
             let x = self.x.unwrap_or(0.0);
-            // After a settled predecessor there is no new search: grow like TCP, by one segment per round
-            // trip.
+            // After a settled predecessor, there is no new search. The rate grows like TCP's, by one segment
+            // per round trip.
             let settled = self.inherited == Some(true);
             let more = if settled { x + self.segment() / round.as_secs_f64() } else { 2.0 * x };
-            // RFC 5348 section 4.3: at most twice the receive rate, and at least the initial rate.
+            // RFC 5348 section 4.3: the rate is at most twice the receive rate, and at least the initial
+            // rate.
             let more = more.min(limit);
             self.x = Some(more.max(self.initial_rate()).min(MAX_RATE));
             self.doubled_at = now;
@@ -355,23 +364,23 @@ impl TfrcSender {
         self.active = false;
     }
 
-    /// Step 3.
+    /// Step 3: the duration of the nofeedback timer.
     fn timeout(&self) -> Duration {
-        // Without a round-trip time, the rate is one segment per second: two seconds (RFC 5348 section 4.2),
-        // later more.
+        // Without a round-trip time, the rate is one segment per second, and the timer starts at two seconds
+        // (RFC 5348 section 4.2). It grows when the rate falls.
         let x = self.x.unwrap_or(self.segment()).max(self.segment() / MAX_BACKOFF);
         Duration::from_secs_f64((4.0 * self.rtt.unwrap_or(0.0)).max(2.0 * self.segment() / x)).max(MIN_TIMER)
     }
 
-    /// s.
+    /// The segment size s.
     fn segment(&self) -> f64 {
         self.size.payload()
     }
 
-    /// The initial rate; also recover_rate.
+    /// The initial rate, which is also recover_rate.
     fn initial_rate(&self) -> f64 {
         let mss = self.segment();
-        // RFC 4342 section 5: as RFC 3390, two to four packets per round trip.
+        // RFC 4342 section 5: as in RFC 3390, two to four packets per round trip.
         let window = (4.0 * mss).min((2.0 * mss).max(4380.0));
         self.rtt.map_or(mss, |rtt| window / rtt)
     }

@@ -17,14 +17,14 @@ fn report(sent: Time, receive_rate: f64, p: f64, new_loss_event: bool) -> Report
     Report { rtt: Some(RTT), sent, receive_rate, loss_event_rate: p, new_loss_event }
 }
 
-/// A sender with the handshake's round-trip time that has sent one packet.
+/// Creates a sender that knows the handshake's round-trip time and has sent one packet.
 fn started() -> TfrcSender {
     let mut sender = TfrcSender::new(config(), ms(0), Some(RTT));
     sender.on_sent(ms(0), 1000, 1040, true);
     sender
 }
 
-/// `started`, with a loss event rate of 1 % at 200 ms, and a receive rate that does not limit it.
+/// Like `started`, with a loss event rate of 1 % at 200 ms. The receive rate does not limit this sender.
 fn avoiding() -> TfrcSender {
     let mut sender = started();
     sender.on_report(ms(100), &report(ms(0), 0.0, 0.0, false));
@@ -37,8 +37,8 @@ fn close(got: f64, wanted: f64) {
     assert!((got / wanted - 1.0).abs() < 1e-9, "{got}, not {wanted}");
 }
 
-/// With a round trip of 8 s the initial rate is half a packet a second. Twice the rate left by the timer
-/// would be more.
+/// With a round trip of 8 s, the initial rate is half a packet per second. This is less than twice the rate
+/// that the timer left.
 #[test]
 fn the_first_feedback_starts_from_the_initial_rate() {
     let mut sender = TfrcSender::new(config(), ms(0), None);
@@ -88,8 +88,8 @@ fn without_a_round_trip_time_it_is_one_packet_a_second_and_less() {
     assert_eq!((sender.rate(), sender.phase(), sender.next_timeout()), (S, "initial", None));
     sender.on_sent(ms(500), 1000, 1040, true);
     assert_eq!(sender.wire_rate().bps(), 8320);
-    // RFC 5348 section 4.2: two seconds, then twice as long each time the rate is halved, down to a packet
-    // per 64 seconds.
+    // RFC 5348 section 4.2: the timer first runs for two seconds. Its duration doubles each time the rate is
+    // halved, down to a packet per 64 seconds.
     let mut at = 2_500;
     for (rate, next) in [(500.0, 4_000), (250.0, 8_000), (125.0, 16_000), (62.5, 32_000), (31.25, 64_000)] {
         assert_eq!(sender.next_timeout(), Some(ms(at)));
@@ -131,7 +131,8 @@ fn slow_start_doubles_once_a_round_trip_up_to_twice_the_receive_rate() {
         sender.on_report(ms(at), &report(ms(at - 1), received, 0.0, false));
         rates.push((sender.rate() / 1e3) as u64);
     }
-    // For two round trips from the first packet, the receive rate does not limit; the set covers two more.
+    // For two round trips after the first packet leaves, the receive rate does not limit the sender. The set
+    // then covers two more round trips.
     assert_eq!(rates, [80, 80, 160, 320, 640, 180, 180]);
     assert_eq!(sender.phase(), "slow_start");
 }
@@ -175,8 +176,8 @@ fn a_data_limited_sender_is_not_held_to_what_it_sent() {
         sender.on_report(ms(at), &report(ms(at - 50), 10e3, 0.01, false));
     }
     close(sender.rate(), before);
-    // RFC 5348 section 4.3: a loss then halves the remembered rate (1e6, which limits once it is below the
-    // equation's rate).
+    // RFC 5348 section 4.3: a loss then halves the remembered rate of 1e6. This rate limits the sender once
+    // it is below the equation's rate.
     let mut limits = Vec::new();
     for i in 0..6 {
         let at = 2300 + i * 100;
@@ -226,7 +227,7 @@ fn silence_halves_the_rate_of_slow_start() {
     close(sender.rate(), 40e3);
 }
 
-/// Until the timer stops.
+/// Lets the timer expire until it stops.
 fn stay_idle(sender: &mut TfrcSender) {
     for _ in 0..20 {
         let Some(at) = sender.next_timeout() else { return };
@@ -237,7 +238,7 @@ fn stay_idle(sender: &mut TfrcSender) {
 
 #[test]
 fn idleness_takes_nothing_below_the_initial_rate() {
-    // In slow start: 160 kB/s is halved once, to slightly less than twice the initial rate, and no further.
+    // In slow start, idle time reduces the rate from 160 kB/s to the initial rate of 40 kB/s, and no further.
     let mut sender = started();
     for at in [101, 203] {
         sender.on_report(ms(at), &report(ms(at - 100), 9e9, 0.0, false));
@@ -250,7 +251,7 @@ fn idleness_takes_nothing_below_the_initial_rate() {
     sender.on_sent(ms(9_000), 1000, 1040, true);
     assert_eq!(sender.next_timeout(), Some(ms(9_400)));
 
-    // With the equation's rate above the initial rate, and below it.
+    // The equation's rate is first above the initial rate and then below it.
     for (p, least) in [(0.0001, 20e3), (0.2, 0.0)] {
         let mut sender = avoiding();
         sender.on_sent(ms(250), 1000, 1040, true);
@@ -263,8 +264,8 @@ fn idleness_takes_nothing_below_the_initial_rate() {
 
 #[test]
 fn a_slow_receiver_stops_growth_and_buffer_drops_cost_packets() {
-    // RFC 4342 section 5.2: X_drop is X_inrecv, reduced by three packets per round trip; X_recv is half of
-    // it.
+    // RFC 4342 section 5.2: X_drop is X_inrecv reduced by three packets per round trip. X_recv is half of
+    // X_drop.
     for (drops, rate) in [(0, 100e3), (3, 70e3), (1_000, 10e3)] {
         let mut sender = started();
         sender.on_report(ms(101), &report(ms(1), 100e3, 0.0, false));
@@ -286,7 +287,8 @@ fn a_round_trip_above_its_mean_slows_down() {
     sender.on_report(ms(100), &report(ms(0), 1e6, 0.01, true));
     close(sender.rate(), throughput(S, 0.1, 0.01));
     sender.on_report(ms(300), &Report { rtt: Some(RTT * 2), ..report(ms(100), 1e6, 0.01, false) });
-    // RFC 5348 sections 4.3 and 4.5, by hand: R = 0.11, the mean of the roots 0.9 sqrt(0.1) + 0.1 sqrt(0.2).
+    // RFC 5348 sections 4.3 and 4.5, computed by hand: R = 0.11, and the mean of the roots is 0.9 sqrt(0.1) +
+    // 0.1 sqrt(0.2).
     let root = 0.9 * libm::sqrt(0.1) + 0.1 * libm::sqrt(0.2);
     close(sender.rate(), throughput(S, 0.11, 0.01) * root / libm::sqrt(0.2));
 }
