@@ -140,7 +140,8 @@ impl ByteStream {
         }
     }
 
-    /// Ends writing and waits until the peer has received everything, up to `timeout` if given.
+    /// Ends writing and waits until the peer has received everything, up to `timeout` if given. If this end wrote nothing,
+    /// an orderly end of the connection suffices.
     ///
     /// # Errors
     /// [`StreamError::TimedOut`], or the reason why the peer will not receive everything.

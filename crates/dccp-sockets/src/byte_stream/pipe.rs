@@ -36,7 +36,8 @@ pub(super) struct State {
     /// Whether this end has finished writing, and whether the session's streams know this.
     pub(super) ended: bool,
     told_end: bool,
-    /// Whether the peer has received everything.
+    /// Whether this end has written any bytes, and whether the peer has received everything.
+    wrote: bool,
     delivered: bool,
     /// The error that further reads, or further writes, return.
     pub(super) no_reading: Option<StreamError>,
@@ -90,6 +91,7 @@ impl State {
             return None;
         }
         self.outgoing.extend(&bytes[..len]);
+        self.wrote |= len > 0;
         self.wants_room = false;
         self.show();
         Some(Ok(len))
@@ -97,7 +99,12 @@ impl State {
 
     pub(super) fn finished(&mut self) -> Option<Result<(), StreamError>> {
         self.seen();
-        if self.delivered { Some(Ok(())) } else { self.no_writing.map(Err) }
+        match self.no_writing {
+            _ if self.delivered => Some(Ok(())),
+            // The peer closed the connection, but nothing was lost.
+            Some(StreamError::Closed(reason)) if reason.is_orderly() && !self.wrote => Some(Ok(())),
+            error => error.map(Err),
+        }
     }
 
     /// Clears the news after the handle has seen it.

@@ -91,6 +91,21 @@ fn streams_do_not_wait_for_each_other() {
 }
 
 #[test]
+fn a_stream_without_bytes_is_finished_when_the_peer_closes() {
+    let (_listener, here, there) = pair();
+    let mut written = here.open_stream().unwrap();
+    written.write_all(b"all").unwrap();
+    written.end();
+    let (read, mut got) = (there.accept_stream(Some(PATIENT)).unwrap(), Vec::new());
+    let empty = there.open_stream().unwrap();
+    (&read).read_to_end(&mut got).unwrap();
+    assert_eq!(got, b"all");
+    here.close();
+    assert!(matches!(there.recv_timeout(PATIENT), Err(RecvError::Closed(_))));
+    assert_eq!(empty.finish_timeout(Some(PATIENT)), Ok(()));
+}
+
+#[test]
 fn a_reader_that_finishes_first_acknowledges_the_last_bytes() {
     for _ in 0..50 {
         let (_listener, here, there) = pair();
