@@ -1,4 +1,4 @@
-//! Links unlike those of the paper: competitors' queues, and queues shorter than a burst.
+//! Links unlike those of the paper. Competitors fill their queues, or their queues are shorter than a burst.
 
 use crate::model::scenario::{CFG, at, bbr, bulk, link, ms};
 use crate::model::{full, summary};
@@ -13,13 +13,13 @@ fn a_competitors_queue_does_not_confirm_itself_as_the_path() {
     let probes = w.sessions[0].phases.iter().filter(|p| p.1 == "probe_rtt").count();
     let share = summary(&w.sessions[0].got, at(30.0), at(60.0)).mbps / full(20.0);
     println!("{probes} times in ProbeRTT, {share} of the link");
-    // Without the rule there is one probe.
+    // Without the rule, there is one probe.
     assert!(probes >= 3 && share < 0.65, "{probes}, {share}");
 }
 
 #[test]
 fn bursts_fit_a_short_queue() {
-    // 500 Mbit/s, 2 ms: a millisecond of rate is twice the queue of a quarter of a BDP.
+    // On a link of 500 Mbit/s and 2 ms, a millisecond of the rate is twice the queue of a quarter of a BDP.
     let queue = QueueConfig { kind: QueueKind::DropTail, limit: Limit::Bytes(31_250) };
     let link = LinkConfig { queue, ..link(500.0, ms(2.0), 0.25) };
     let mut w = bulk(link, vec![(0.0, bbr(Bbr1Tuning::TUNED)(3))]);
@@ -30,7 +30,7 @@ fn bursts_fit_a_short_queue() {
     assert!(share > 0.9, "{share}");
 }
 
-/// Rate of the flow divided by that of a competing CUBIC, in the second half of a minute.
+/// Returns the rate of the flow divided by the rate of a competing CUBIC, in the second half of a minute.
 fn share(tuning: Bbr1Tuning, mbps: f64, rtt: f64, bdps: f64) -> f64 {
     let bytes = mbps * 125.0 * rtt * bdps;
     let queue = QueueConfig { kind: QueueKind::DropTail, limit: Limit::Bytes(bytes as u64) };

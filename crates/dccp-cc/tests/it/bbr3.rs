@@ -1,5 +1,5 @@
-//! BBRv3 in the model: utilisation, queue, losses, marks, competition; and the draft's example cases that the
-//! model covers.
+//! BBRv3 in the model: utilisation, queue, losses, marks and competition. The model also covers some of the
+//! draft's example cases.
 //!
 //! `cargo test -p dccp-cc --test it bbr3 -- --nocapture` prints the tables.
 
@@ -43,7 +43,7 @@ fn bandwidth_drops() {
             "{name}: A {:.2} Mbit/s p50 {:.1} p95 {:.1}; B {:.2} {:.1} {:.1}, worst {worst:.2}",
             sa.mbps, sa.latency[0], sa.latency[1], sb.mbps, sb.latency[0], sb.latency[1]
         );
-        // After the rate drops by a factor of a hundred, it returns to the link's rate.
+        // After the link's rate drops by a factor of a hundred, the flow returns to this rate.
         let end = summary(&a.sessions[0].got, at(8.0), at(10.0));
         assert!(end.mbps > 9.0, "{name}: {}", end.mbps);
     }
@@ -68,7 +68,7 @@ fn ten_times_more_and_ten_times_less() {
 
 #[test]
 fn random_loss() {
-    // Losses below the threshold of 2 % hardly matter; above it, bandwidth is lost.
+    // Losses below the threshold of 2 % hardly matter. Losses above it cost bandwidth.
     for (loss, least) in [(0.001, 90.0), (0.01, 80.0)] {
         let mut l = link(20.0, ms(40.0), 2.0);
         l.loss = LossModel::Bernoulli(loss);
@@ -80,8 +80,8 @@ fn random_loss() {
     }
 }
 
-/// Remaining share of the rate on a path that loses 1 %, and on one whose delay varies by more than its
-/// length.
+/// Compares the remaining share of the rate on two paths. One path loses 1 % of the packets. The delay of the
+/// other varies by more than the path's least delay.
 #[test]
 fn tuned_carries_on_where_the_draft_falls_back() {
     println!("share of the rate, %: 1 % lost, normal jitter of 20 ms at 5 ms");
@@ -102,7 +102,7 @@ fn tuned_carries_on_where_the_draft_falls_back() {
     assert!(tuned[1] > 70.0 && draft[1] < 30.0, "varying");
 }
 
-/// The path's own losses cost about as much at any rate.
+/// The path's own losses cost about the same share at any rate.
 #[test]
 fn one_per_cent_costs_alike_at_any_rate() {
     println!("share of the rate with 1 % lost at random, 50 ms");
@@ -117,7 +117,7 @@ fn one_per_cent_costs_alike_at_any_rate() {
     }
 }
 
-/// A round without growth and a queue end Startup: two more rounds would cost a window each.
+/// A round without growth and a queue end Startup, because two more rounds would each cost a window.
 #[test]
 fn a_long_path_is_not_flooded_in_startup() {
     let mut w = bulk(link(50.0, ms(800.0), 0.5), vec![(0.0, bbr3(3))]);
@@ -171,8 +171,8 @@ fn against_cubic() {
     }
 }
 
-/// With a dozen packets per round trip, a loss in a full queue does not count as the path's own, or TCP would
-/// starve.
+/// With a dozen packets per round trip, a loss in a full queue does not count as the path's own. Otherwise
+/// TCP would starve.
 #[test]
 fn small_windows_heed_every_loss() {
     let mut w = bulk(link(10.0, ms(20.0), 0.5), vec![(0.0, bbr3(1)), (0.0, Box::new(Cubic::new(&CFG)) as _)]);

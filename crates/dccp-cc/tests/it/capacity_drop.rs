@@ -1,5 +1,5 @@
-//! Experiments A and B in the model: a path's rate falls from 1 Gbit/s to 10 Mbit/s under 15 Mbit/s of
-//! traffic.
+//! Experiments A and B in the model. A path's rate falls from 1 Gbit/s to 10 Mbit/s while the application
+//! sends 15 Mbit/s.
 //!
 //! `cargo test -p dccp-cc --test it capacity_drop -- --nocapture` prints the tables.
 
@@ -35,7 +35,7 @@ fn one_path() {
             let s = summary(&w.sessions[0].got, at(5.0), at(10.0));
             let (lost, left) = (w.sessions[0].sender(0).lost, left_startup(&w));
             println!("{name:8} {queue:7} {owd:3}  {}  {lost:5}  {left:.3} s", row(&s));
-            // The targets of experiment A.
+            // These are the targets of experiment A.
             if name != "ccid2" {
                 assert!(left < 6.0, "{name} {queue} {owd}: left Startup at {left}");
             }
@@ -67,7 +67,7 @@ fn two_paths() {
             let second = bins(&session.got, Some(1), at(5.0), at(5.4), ms(100.0));
             let lost = session.sender(0).lost + session.sender(1).lost;
             println!("{name:8} {queue:7} {owd:3}  {}  {lost:5}  {worst:12.2}  {second:.1?}", row(&s));
-            // The targets of experiment B.
+            // These are the targets of experiment B.
             if name == "tuned" {
                 let [p50, p95, p99, _] = s.latency;
                 assert!(p50 <= 18.0 && p95 <= 25.0 && p99 <= 45.0, "{queue} {owd}: {:?}", s.latency);

@@ -7,7 +7,7 @@ use crate::model::{full, summary};
 use dccp_cc::{Bbr1, Bbr1Tuning, Controller, Cubic};
 use mpdccp_linkem::{LinkConfig, LossModel};
 
-/// Rates of all flows, Mbit/s, from 15 s to 45 s.
+/// Returns the rates of all flows from 15 s to 45 s, in Mbit/s.
 fn rates(link: LinkConfig, flows: Vec<Box<dyn Controller>>) -> Vec<f64> {
     let n = flows.len();
     let mut w = bulk(link, flows.into_iter().map(|cc| (0.0, cc)).collect());
@@ -40,7 +40,8 @@ fn flows_that_respond_to_losses_keep_their_share_and_others_leave_ours() {
         };
         let (cubic, bbr) = (beside(Box::new(Cubic::tcp(1500))), beside(Box::new(Bbr1::tcp(1500, 9))));
         println!("{mbps} Mbit/s, {rtt} ms, {bdps} BDP: {cubic:.2}, {bbr:.2}");
-        // Each of the two gets at least half of what it would get next to a flow of its competitor's kind.
+        // Each of the two flows gets at least half of the rate that it would get next to a flow of its
+        // competitor's kind.
         assert!((1.0 / 3.0..3.0).contains(&cubic) && bbr > 1.0 / 3.0, "{bdps}: {cubic} {bbr}");
     }
 }

@@ -1,4 +1,4 @@
-//! Subflows of one session: over one bottleneck they act as one flow, over two bottlenecks as two.
+//! Subflows of one session. Over one bottleneck, they act as one flow. Over two bottlenecks, they act as two.
 
 use crate::model::scenario::{CFG, at, link, ms};
 use crate::model::{Session, Source, World, full, summary};
@@ -21,7 +21,8 @@ fn bottleneck(mbps: f64, rtt: f64, bdps: f64) -> LinkConfig {
     LinkConfig { queue, ..link(mbps, ms(rtt), bdps) }
 }
 
-/// A session of two bulk subflows over these links and, if requested, a CUBIC flow over the first.
+/// Creates a session of two bulk subflows over these links. If `competitor` is true, a CUBIC flow uses the
+/// first link.
 fn two(n: u8, links: Vec<LinkConfig>, coupled: bool, competitor: bool, seed: u64) -> World {
     let reverse = links[0].delay;
     let last = links.len() - 1;
@@ -39,8 +40,8 @@ fn two(n: u8, links: Vec<LinkConfig>, coupled: bool, competitor: bool, seed: u64
     World::new(links, seed, sessions)
 }
 
-/// Over 10 Mbit/s and 40 ms with a queue of `bdps` BDPs: rate of both divided by that of one competing CUBIC,
-/// from 20 s to a minute.
+/// Runs both subflows and one competing CUBIC over a link of 10 Mbit/s and 40 ms with a queue of `bdps` BDPs.
+/// Returns the rate of both subflows divided by CUBIC's, from 20 s to a minute.
 fn share(n: u8, bdps: f64, coupled: bool) -> f64 {
     let mut w = two(n, vec![bottleneck(10.0, 40.0, bdps)], coupled, true, 3);
     w.run(at(60.0));
@@ -59,7 +60,7 @@ fn two_at_one_bottleneck_take_the_part_of_one() {
         for bdps in [1.0, 4.0] {
             let (with, without) = (share(n, bdps, true), share(n, bdps, false));
             println!("CCID {n}, {bdps} BDP: {with:.2} coupled, {without:.2} without");
-            // Reno gets less than CUBIC on a long queue, coupled or not.
+            // Reno gets less than CUBIC on a long queue, whether it is coupled or not.
             let least = if n == 2 { 0.25 } else { 0.5 };
             assert!((least..2.0).contains(&with) && with < without, "{with}, {without}");
         }
@@ -83,7 +84,7 @@ fn two_at_two_bottlenecks_lose_nothing() {
 #[test]
 fn a_path_that_leaves_the_bottleneck_is_uncoupled_within_ten_seconds() {
     for n in [2, 5, 7] {
-        // A single run varies by a second: use the median of five.
+        // The result of a single run varies by a second, so the test uses the median of five.
         let mut alone = [1, 2, 3, 4, 5].map(|seed| {
             let links = vec![bottleneck(10.0, 40.0, 1.0), bottleneck(8.0, 52.0, 1.0)];
             let mut w = two(n, links, true, true, seed);

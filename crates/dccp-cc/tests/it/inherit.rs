@@ -1,4 +1,4 @@
-//! Replacing a congestion control (RFC 4340 section 10.5): the rate stays, and a completed search is not
+//! Replacing a congestion control (RFC 4340 section 10.5). The rate stays, and a completed search is not
 //! repeated.
 
 use dccp_cc::tfrc::{TfrcConfig, TfrcSender};

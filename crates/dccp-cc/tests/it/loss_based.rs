@@ -1,5 +1,5 @@
-//! Loss-based controllers in the model: they fill a link with a queue of a BDP, and CUBIC is fair to Reno
-//! where required.
+//! Loss-based controllers in the model. They fill a link with a queue of a BDP, and CUBIC is fair to Reno
+//! where the RFC requires it.
 
 use crate::model::scenario::{CFG, at, bulk, link, ms};
 use crate::model::{WIRE, full, summary};
@@ -40,7 +40,8 @@ fn cubic_and_reno_share() {
     }
 }
 
-/// HyStart++ detects the queue before it is full, and does not spend five more rounds on the test.
+/// HyStart++ detects the queue before it is full, and does not spend five more rounds in conservative slow
+/// start.
 #[test]
 fn a_long_path_is_not_flooded_in_slow_start() {
     for rtt in [100.0, 400.0, 800.0] {

@@ -8,7 +8,8 @@ use mpdccp_units::Rate;
 
 const WITHOUT: Bbr1Tuning = Bbr1Tuning { bound_by_losses: false, ..Bbr1Tuning::TUNED };
 
-/// Share of the policed rate, and loss, in per cent, with a bucket of `burst` bytes.
+/// Returns the used share of the policed rate and the loss, both in per cent. The policer's bucket has
+/// `burst` bytes.
 fn policed(make: Make, rtt: f64, burst: u32) -> (f64, f64) {
     let policer = Some(Policer { rate: Rate::from_mbps(10.0), burst });
     let mut w = bulk(LinkConfig { policer, ..link(100.0, ms(rtt), 1.0) }, vec![(0.0, make(3))]);
@@ -20,12 +21,12 @@ fn policed(make: Make, rtt: f64, burst: u32) -> (f64, f64) {
     (100.0 * summary(&w.sessions[0].got, at(5.0), at(30.0)).mbps / full(10.0), 100.0 * lost / (lost + got))
 }
 
-/// Share of the rate that a link's random loss leaves, in per cent.
+/// Returns the share of the rate that remains despite a link's random loss, in per cent.
 fn lossy(make: Make, mbps: f64, rtt: f64, loss: f64) -> f64 {
     left(make, mbps, rtt, LossModel::Bernoulli(loss), loss)
 }
 
-/// Like `lossy`, with a `model` that loses the share `loss` on average.
+/// Like `lossy`, with a `model` that loses a share of `loss` on average.
 fn left(make: Make, mbps: f64, rtt: f64, model: LossModel, loss: f64) -> f64 {
     let mut w = bulk(LinkConfig { loss: model, ..link(mbps, ms(rtt), 1.0) }, vec![(0.0, make(3))]);
     w.run(at(20.0));
@@ -66,7 +67,7 @@ fn random_losses_are_put_up_with() {
     }
 }
 
-/// Average loss of a constant rate, in per cent.
+/// Returns the average loss of a flow with a constant rate, in per cent.
 fn offered(link: LinkConfig, mbps: f64) -> f64 {
     use crate::model::{Session, Source, World};
     use mpdccp_units::Time;

@@ -1,4 +1,5 @@
-//! Paths that change in the model: rate, delay, outages, wandering delay, a host that sleeps.
+//! Paths that change in the model. The rate changes, the delay changes once or wanders, the path has outages,
+//! or a host sleeps.
 //!
 //! `cargo test -p dccp-cc --test it path_changes -- --nocapture` prints the tables.
 
@@ -9,7 +10,8 @@ use mpdccp_linkem::{Jitter, Spread};
 
 const VARIANTS: [(&str, Bbr1Tuning); 2] = [("draft", Bbr1Tuning::DRAFT), ("tuned", Bbr1Tuning::TUNED)];
 
-/// Share of the link in per cent and latency p95, from 1 s to 15 s after a change at 5 s.
+/// Returns the used share of the link in per cent and the latency p95. The period is from 1 s to 15 s after
+/// the change at 5 s, or after the end of the outage.
 fn after(make: crate::model::scenario::Make, mbps: (f64, f64), rtt: (f64, f64), outage: bool) -> (f64, f64) {
     let mut w = bulk(link(mbps.0, ms(rtt.0), 4.0), vec![(0.0, make(3))]);
     w.run(at(5.0));
@@ -36,7 +38,7 @@ fn one_change() {
         ("50 to 10 Mbit/s", (50.0, 10.0), same, false, 98.0, 20.0),
         ("50 to 40 Mbit/s", (50.0, 40.0), same, false, 98.0, 20.0),
         ("60 to 20 ms", (10.0, 10.0), (60.0, 20.0), false, 98.0, 20.0),
-        // A drain without effect reveals a longer path.
+        // A drain has no effect on the RTT if the path became longer.
         ("20 to 60 ms", (10.0, 10.0), (20.0, 60.0), false, 90.0, 60.0),
         ("50 Mbit/s, 20 to 60 ms", (50.0, 50.0), (20.0, 60.0), false, 90.0, 60.0),
         ("1 s of outage", (10.0, 10.0), same, true, 98.0, 20.0),
@@ -48,8 +50,8 @@ fn one_change() {
     }
 }
 
-/// Handover back and forth: use of the link in per cent, in the worst period at the longer round trip, after
-/// its first second.
+/// The path alternates between two round trips. The result is the use of the link in per cent, in the worst
+/// period at the longer round trip, without the first second of the period.
 #[test]
 fn a_round_trip_that_changes_every_five_seconds() {
     for (tuning, least) in [(Bbr1Tuning::TUNED, 80.0), (Bbr1Tuning::DRAFT, 0.0)] {
@@ -67,9 +69,9 @@ fn a_round_trip_that_changes_every_five_seconds() {
     }
 }
 
-/// Share of a returned rate that is used, in per cent, from 1 s after its return on. The rate returns at
-/// sixteen different times within two probing cycles, because a probe detects a return at once only if both
-/// coincide.
+/// The result is the used share of a returned rate in per cent, from 1 s after its return on. A probe detects
+/// the return at once only if both coincide, so the rate returns at sixteen different times within two
+/// probing cycles.
 #[test]
 fn a_rate_that_comes_back() {
     let found = |tuning| {
@@ -89,7 +91,7 @@ fn a_rate_that_comes_back() {
     assert!(tuned >= 80.0 && without < 50.0, "{tuned} {without}");
 }
 
-/// A bulk flow over a path whose delay changes randomly every `step` ms.
+/// Runs a bulk flow over a path whose delay changes randomly every `step` ms.
 fn wandering(make: crate::model::scenario::Make, step: f64, low: f64, high: f64) -> World {
     let mut w = bulk(link(20.0, ms(20.0), 4.0), vec![(0.0, make(3))]);
     let mut x = 9u64;
@@ -158,7 +160,7 @@ fn a_host_that_sleeps() {
                     a.mbps, a.latency[1], b.mbps, b.latency[0], b.latency[1]
                 );
                 if name == "tuned" {
-                    // The full rate passes while there is room, and the queue stays short.
+                    // The full rate passes while the link has room, and the queue stays short.
                     assert!(a.mbps >= 14.5 && b.mbps >= 9.0, "{owd} {length}: {} {}", a.mbps, b.mbps);
                     assert!(b.latency[0] <= 25.0 && b.latency[1] <= 30.0, "{owd} {length}: {:?}", b.latency);
                 }

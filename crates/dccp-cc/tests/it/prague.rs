@@ -1,4 +1,4 @@
-//! CCID 252 alone at queues that mark early: `cargo test -p dccp-cc --test it prague -- --nocapture` prints
+//! CCID 252 alone at queues that mark early. `cargo test -p dccp-cc --test it prague -- --nocapture` prints
 //! its use of the path and the queue.
 
 use crate::model::scenario::{CFG, at, bulk, link, ms};

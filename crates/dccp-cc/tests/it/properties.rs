@@ -13,15 +13,15 @@ enum Op {
     Wait(u64),
     /// Sends packets of this size.
     Send(u8, u16),
-    /// Oldest outstanding packets first: loses some, then acknowledges some, `ce` of them marked; the peer
-    /// held the acknowledgement for `held`.
+    /// Loses some packets and then acknowledges some, beginning with the oldest outstanding one. `ce` of the
+    /// acknowledged packets are marked. The peer held the acknowledgement for `held`.
     Ack {
         lose: u8,
         ack: u8,
         ce: u8,
         held: u32,
     },
-    /// Acknowledges only the newest, as if all others were reordered.
+    /// Acknowledges only the newest packet, as if all others were reordered.
     AckNewest,
     Rto,
     Spurious,
@@ -49,7 +49,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// Keeps the same state as a connection.
+/// Keeps the same state as a connection does.
 struct Driver {
     cc: Box<dyn Controller>,
     now: Time,

@@ -1,13 +1,14 @@
-//! CCID 2's window against RFC 4341, one acknowledgement at a time.
+//! Compares CCID 2's window with RFC 4341, one acknowledgement at a time.
 
 use dccp_cc::{AckEvent, Amount, CcConfig, Controller, Reno, RttEstimator, Sent, Window};
 use mpdccp_units::{Duration, Time};
 
-/// An event, and the window after it.
+/// An event of a sequence. The tests give the window after each event.
 enum Step {
     Ack(u64),
     AppLimited(u64),
-    /// Packets acknowledged, and those marked among them; the first marks of a window.
+    /// Number of packets acknowledged, and number of marked packets among them. These are the first marks of
+    /// a window.
     Marked(u64, u64),
     /// More marks of the same window.
     MarkedAgain(u64, u64),
@@ -86,7 +87,7 @@ fn slow_start_grows_by_one_for_two_up_to_half_the_ack_ratio() {
             (Ack(2), 5, SS),
             (Ack(1), 5, SS),
             (Ack(1), 6, SS),
-            // One acknowledgement for many packets: Ack Ratio 2 allows growth by one.
+            // One acknowledgement covers many packets. Ack Ratio 2 allows growth by one.
             (Ack(20), 7, SS),
             (AckRatio(8), 7, SS),
             (Ack(8), 11, SS),
@@ -134,8 +135,8 @@ fn timeouts_and_long_idleness() {
             (Rto, 1, SS),
             (Ack(60), 16, CA),
             (Ack(16), 17, CA),
-            // RFC 7661 section 4.4.3: after five minutes without use the window is halved, and
-            // the threshold lets it grow back; after five more minutes it is halved again.
+            // RFC 7661 section 4.4.3: the window is halved after five minutes without use, and the threshold
+            // lets it grow back. After five more minutes, the window is halved again.
             (IdleMs(299_000), 17, CA),
             (IdleMs(2_000), 8, SS),
             (IdleMs(298_000), 8, SS),
@@ -173,7 +174,7 @@ fn rounds(cc: &mut Reno, now: &mut Time, rounds: u32, packets: u64, lost: u64) {
     }
 }
 
-/// RFC 7661 sections 4.3 and 4.4.
+/// Tests RFC 7661 sections 4.3 and 4.4.
 #[test]
 fn an_unused_window_is_kept_but_not_validated() {
     let window = |cc: &Reno| cc.limits().cwnd.packets(1000);
@@ -184,21 +185,21 @@ fn an_unused_window_is_kept_but_not_validated() {
     rounds(&mut cc, &mut now, 1, 0, 0);
     rounds(&mut cc, &mut now, 1, 192, 0);
     assert_eq!((window(&cc), cc.limits().pacing), (100, None), "used in full");
-    // A tenth of it is used: after a second (section 4.2) the window is not validated. It is paced and kept,
-    // but does not grow.
+    // The flow uses a tenth of the window. After a second (section 4.2), the window is not validated. It is
+    // paced and kept, but does not grow.
     rounds(&mut cc, &mut now, 5, 10, 0);
     assert_eq!((window(&cc), cc.limits().pacing), (100, None));
     rounds(&mut cc, &mut now, 15, 10, 0);
     assert_eq!(window(&cc), 100);
     assert_eq!(cc.limits().pacing, Some(mpdccp_units::Rate::from_mbps(8.0)));
-    // Section 4.4: with half of it used, it is valid again.
+    // Section 4.4: when half of the window is used, it is valid again.
     rounds(&mut cc, &mut now, 1, 100, 0);
     assert_eq!((window(&cc) >= 100, cc.limits().pacing), (true, None));
     rounds(&mut cc, &mut now, 20, 10, 0);
     // Section 4.4.1: a loss leaves half of the used part, not half of the window.
     rounds(&mut cc, &mut now, 1, 12, 1);
     assert_eq!(window(&cc), 6);
-    // Until a round has passed since then (section 4.2), losses halve the window.
+    // Until a round has passed since the loss (section 4.2), further losses halve the window.
     rounds(&mut cc, &mut now, 1, 3, 1);
     assert_eq!(window(&cc), 3);
 }
@@ -224,7 +225,7 @@ fn timeouts_in_a_row_hold_the_threshold() {
     );
 }
 
-/// The initial window for packets of 1,500 bytes.
+/// Returns the initial window for packets of 1,500 bytes.
 fn initial() -> u64 {
     match Reno::new(&CcConfig { mtu: 1500, packets: true, draft: false, seed: 0 }).limits().cwnd {
         Window::Packets(n) | Window::Bytes(n) => n,

@@ -1,31 +1,35 @@
 //! Effect of each deviation of the tuned variant: all of them, all but one, none.
 //!
-//! `cargo test -p dccp-cc --test it switches -- --nocapture` prints the whole table, of which `docs/ccid5.md`
-//! has a part.
+//! `cargo test -p dccp-cc --test it switches -- --nocapture` prints the whole table. `docs/ccid5.md` has a
+//! part of it.
 
 use crate::model::scenario::{Make, at, bbr, bulk, jittery, link, ms, one_path_drops, two_paths_drop};
 use crate::model::{bins, full, summary};
 use dccp_cc::Bbr1Tuning;
 use mpdccp_linkem::{Jitter, Spread};
 
-/// Results of one variant; latencies in ms, shares in per cent of the link.
+/// Results of one variant. Latencies are in ms, and shares are in per cent of the link.
 struct Figures {
-    /// A, 125,000 B, 10 ms: p95 in the second after the drop.
+    /// Experiment A, 125,000 B, 10 ms: latency p95 in the second after the drop.
     drop: f64,
-    /// Like `drop`, with a host that sleeps for 20 ms as the rate drops.
+    /// Like `drop`, but the host sleeps for 20 ms as the rate drops.
     asleep: f64,
-    /// Like `drop` at 0 ms, over 5 s.
+    /// Like `drop`, but with a delay of 0 ms and over 5 s.
     drop_0ms: f64,
-    /// A, 125,000 B, 10 ms, from 1 s to 25 s after the drop: p50, Mbit/s, and the rate in the worst 200 ms.
+    /// Experiment A, 125,000 B, 10 ms, from 1 s to 25 s after the drop: latency p50.
     steady: f64,
+    /// In the same period: rate, Mbit/s.
     mbps: f64,
+    /// In the same period: rate in the worst 200 ms, Mbit/s.
     worst: f64,
-    /// B, 125,000 B, 10 ms, over 15 s: p95.
+    /// Experiment B, 125,000 B, 10 ms, over 15 s: latency p95.
     two: f64,
-    /// 10 Mbit/s, 40 ms, bulk: queue p50, share.
+    /// Bulk flow, 10 Mbit/s, 40 ms: p50 of the queue.
     queue: f64,
+    /// In the same run: share of the link.
     bulk: f64,
-    /// 50 Mbit/s, 20 ms with 20 ms of jitter out, 1 ms back, bulk: share.
+    /// Bulk flow, 50 Mbit/s. The forward delay is 20 ms with 20 ms of jitter, and the reverse delay is 1 ms:
+    /// share of the link.
     jitter: f64,
 }
 

@@ -1,6 +1,7 @@
 //! A small network in virtual time: sessions of one or more paths over emulated links, to test controllers.
 //!
-//! Receivers acknowledge every second packet, or after 25 ms; acknowledgements are never lost.
+//! Receivers acknowledge every second packet, or a single packet after 25 ms. Acknowledgements are never
+//! lost.
 #![allow(dead_code, unreachable_pub)]
 
 pub mod scenario;
@@ -13,7 +14,7 @@ use sender::{Ack, Sender};
 use std::collections::VecDeque;
 
 pub const PAYLOAD: u32 = 1300;
-/// IP bytes of a packet: payload, DCCP with options, UDP, IP.
+/// IP bytes of a packet: payload, DCCP header with options, UDP header, IP header.
 pub const WIRE: u32 = 1344;
 const ACK_DELAY: Duration = Duration::from_millis(25);
 
@@ -29,7 +30,7 @@ struct Pkt {
 pub enum Source {
     /// Always has another packet.
     Bulk,
-    /// Payload at this rate, from this time on, into a queue of this many packets.
+    /// Writes payload at a constant `rate` into a queue of `queue` packets.
     Cbr { rate: Rate, queue: usize },
 }
 
@@ -65,13 +66,13 @@ pub struct Session {
     pub queue_drops: u64,
     /// Couples the session's paths.
     pub coupling: Option<Coupling>,
-    /// About every millisecond: time and phase of path 0 if the phase changed.
+    /// Time and phase of path 0 at each change of the phase, checked about every millisecond.
     pub phases: Vec<(Time, &'static str)>,
 }
 
 impl Session {
-    /// `paths`: index of the link, delay of acknowledgements, controller. The first path that can send is
-    /// used.
+    /// Each of the `paths` has the index of its link, the delay of acknowledgements and a controller. The
+    /// first path that can send is used.
     pub fn new(source: Source, start: Time, paths: Vec<(usize, Duration, Box<dyn Controller>)>) -> Session {
         Session {
             source,
@@ -141,15 +142,15 @@ pub struct World {
     links: Vec<Link<Pkt>>,
     pub sessions: Vec<Session>,
     acks: InFlight<(usize, usize, Ack)>,
-    /// Trace lines are printed at most this often.
+    /// Minimum time between two printed trace lines.
     pub trace: Option<Duration>,
     last_trace: Time,
-    /// The host sleeps periodically: duration and interval. Packets that arrive meanwhile are handled when it
-    /// wakes.
+    /// Duration and interval of the host's periodic sleep. Packets that arrive meanwhile are handled when the
+    /// host wakes.
     pub stall: Option<(Duration, Duration)>,
     /// Packets are ECN-capable.
     pub ecn: bool,
-    /// With ECT(1), for L4S.
+    /// Packets carry ECT(1), for L4S.
     pub l4s: bool,
 }
 
@@ -178,7 +179,7 @@ impl World {
         self.now = until;
     }
 
-    /// Sets the delay of the path, both ways.
+    /// Sets the delay of a link in both directions.
     pub fn set_delay(&mut self, link: usize, delay: Duration) {
         self.links[link].set_delay(self.now, delay);
         for p in self.sessions.iter_mut().flat_map(|s| &mut s.paths).filter(|p| p.link == link) {
@@ -190,7 +191,7 @@ impl World {
         self.links[link].set_rate(self.now, Rate::from_mbps(mbps));
     }
 
-    /// Packets not yet sent are lost with this probability.
+    /// Sets the probability with which the link loses packets that are not yet sent.
     pub fn set_loss(&mut self, link: usize, loss: f64) {
         let config = LinkConfig { loss: LossModel::Bernoulli(loss), ..self.links[link].config().clone() };
         self.links[link].reconfigure(self.now, config).unwrap();
@@ -353,7 +354,7 @@ impl World {
 
 /// A session's results between two times.
 pub struct Summary {
-    /// Payload, Mbit/s.
+    /// Rate of the payload, Mbit/s.
     pub mbps: f64,
     /// Latency in ms: p50, p95, p99, max.
     pub latency: [f64; 4],
@@ -376,7 +377,7 @@ fn mbps(packets: usize, d: Duration) -> f64 {
     packets as f64 * f64::from(PAYLOAD) * 8.0 / d.as_secs_f64() / 1e6
 }
 
-/// Payload rate in consecutive bins, Mbit/s.
+/// Returns the payload rate in consecutive bins, Mbit/s.
 pub fn bins(got: &[Got], path: Option<usize>, from: Time, to: Time, width: Duration) -> Vec<f64> {
     let n = (to.since(from).as_nanos() / width.as_nanos()) as usize;
     let mut count = vec![0; n];
@@ -389,7 +390,7 @@ pub fn bins(got: &[Got], path: Option<usize>, from: Time, to: Time, width: Durat
     count.into_iter().map(|c| mbps(c, width)).collect()
 }
 
-/// Payload that fills a link, Mbit/s.
+/// Returns the rate of payload that fills a link, Mbit/s.
 pub fn full(rate_mbps: f64) -> f64 {
     rate_mbps * f64::from(PAYLOAD) / f64::from(WIRE)
 }

@@ -7,7 +7,7 @@ use mpdccp_units::{Duration, Rate, Time};
 
 pub const CFG: CcConfig = CcConfig { mtu: 1500, packets: false, draft: false, seed: 7 };
 
-/// Makes a controller, from a seed.
+/// A function that creates a controller from a seed.
 pub type Make<'a> = &'a dyn Fn(u64) -> Box<dyn Controller>;
 
 pub fn bbr(tuning: Bbr1Tuning) -> impl Fn(u64) -> Box<dyn Controller> {
@@ -26,7 +26,7 @@ fn drop_tail(bytes: u64) -> QueueConfig {
     QueueConfig { kind: QueueKind::DropTail, limit: Limit::Bytes(bytes) }
 }
 
-/// Constant rate, drop-tail queue of `queue_bdps` BDPs, at least 30 packets.
+/// Creates a link with a constant rate. Its drop-tail queue holds `queue_bdps` BDPs, and at least 30 packets.
 pub fn link(mbps: f64, rtt: Duration, queue_bdps: f64) -> LinkConfig {
     let bdp = Rate::from_mbps(mbps).bytes_in(rtt) as f64;
     LinkConfig {
@@ -37,7 +37,7 @@ pub fn link(mbps: f64, rtt: Duration, queue_bdps: f64) -> LinkConfig {
     }
 }
 
-/// 1 Gbit/s, then 10 Mbit/s from 5 s on.
+/// Creates a link whose rate is 1 Gbit/s for 5 s and then 10 Mbit/s.
 pub fn dropping(owd_ms: f64, queue: u64) -> LinkConfig {
     let steps =
         vec![(Duration::ZERO, Rate::from_mbps(1000.0)), (Duration::from_secs(5), Rate::from_mbps(10.0))];
@@ -53,13 +53,15 @@ fn offered(queue: usize) -> Source {
     Source::Cbr { rate: Rate::from_mbps(15.0), queue }
 }
 
-/// Experiment A: the rate of one path drops under 15 Mbit/s of traffic, with a sender queue of 5 packets.
+/// Experiment A: the rate of one path drops while the application sends 15 Mbit/s. The sender queue holds 5
+/// packets.
 pub fn one_path_drops(make: Make, owd_ms: f64, queue: u64) -> World {
     let session = Session::new(offered(5), Time::ZERO, vec![(0, ms(owd_ms), make(7))]);
     World::new(vec![dropping(owd_ms, queue)], 1, vec![session])
 }
 
-/// Experiment B: the rate of two paths drops; the first is preferred, and the session's queue holds 100 ms.
+/// Experiment B: the rate of two paths drops. The first path is preferred, and the session's queue holds 100
+/// ms of traffic.
 pub fn two_paths_drop(make: Make, owd_ms: f64, queue: u64) -> World {
     let paths = vec![(0, ms(owd_ms), make(7)), (1, ms(owd_ms), make(8))];
     let session = Session::new(offered(145), Time::ZERO, paths);
