@@ -5,6 +5,8 @@
  * reason in words. A null argument, a structure of a wrong size or a value out of range returns -EINVAL. A handle that
  * is closed or of another kind returns -EBADF. In a child of fork(), the parent's handles return -EPERM.
  *
+ * Pointers must stay valid until the call returns, and buffers must have the size that the call says.
+ *
  * Handles are not pointers to memory: a call with a wrong handle returns an error. Any thread may call any function.
  *
  * Timeouts are milliseconds: negative waits without limit, 0 does not wait (-EAGAIN), otherwise -ETIMEDOUT after that

@@ -116,7 +116,7 @@ pub unsafe extern "C" fn dccp_connect(
 ) -> c_int {
     answer(|| {
         output(conn)?;
-        // SAFETY: the header requires this of the caller.
+        // SAFETY: dccp.h requires valid pointers from the caller.
         let ((options, wait), to) = unsafe { (read(options)?, addresses(address)?) };
         let connection = connect(&Connector::new(options)?, &to, None, wait)?;
         // SAFETY: as above.
@@ -144,7 +144,7 @@ pub unsafe extern "C" fn dccp_connector_new(
 ) -> c_int {
     answer(|| {
         output(connector)?;
-        // SAFETY: the header requires this of the caller.
+        // SAFETY: dccp.h requires valid pointers from the caller.
         let (options, wait) = unsafe { read(options) }?;
         let made = Connector::new(options)?;
         // SAFETY: as above.
@@ -165,7 +165,7 @@ pub unsafe extern "C" fn dccp_connector_connect(
     answer(|| {
         output(conn)?;
         let made = CONNECTORS.get(connector)?;
-        // SAFETY: the header requires this of the caller.
+        // SAFETY: dccp.h requires valid pointers from the caller.
         let to = unsafe { addresses(address) }?;
         // SAFETY: as above.
         let key = if peer_key.is_null() { None } else { Some(unsafe { peer(peer_key, null()) }?.0) };
@@ -191,7 +191,7 @@ pub unsafe extern "C" fn dccp_send(
     len: usize,
     timeout_ms: c_int,
 ) -> isize {
-    // SAFETY: the header requires this of the caller.
+    // SAFETY: dccp.h requires valid pointers from the caller.
     unsafe { dccp_send_with(conn, data, len, timeout_ms, 0, 0) }
 }
 
@@ -211,7 +211,7 @@ pub unsafe extern "C" fn dccp_send_with(
             .try_into()
             .map_err(|_| invalid(format!("invalid priority {priority}; expected 0 to 255")))?;
         let expires_in = (expires_ms > 0).then(|| Duration::from_millis(expires_ms.into()));
-        // SAFETY: the header requires this of the caller.
+        // SAFETY: dccp.h requires valid pointers from the caller.
         let data = unsafe { bytes(data.cast(), len) }?;
         send(conn, data, Delivery { priority, expires_in }, timeout_ms)
     })
@@ -237,7 +237,7 @@ pub unsafe extern "C" fn dccp_recv(
     timeout_ms: c_int,
 ) -> isize {
     answer_size(|| {
-        // SAFETY: the header requires this of the caller.
+        // SAFETY: dccp.h requires valid pointers from the caller.
         let into = unsafe { room(buffer.cast(), len) }?;
         recv(conn, into, timeout_ms)
     })
@@ -266,7 +266,7 @@ pub unsafe extern "C" fn dccp_sendmmsg(
 ) -> c_int {
     answer(|| {
         connection(conn)?;
-        // SAFETY: the header requires this of the caller.
+        // SAFETY: dccp.h requires valid pointers from the caller.
         let all = unsafe { messages(datagrams, count) }?;
         let mut data = Vec::with_capacity(all.len());
         for message in all {
@@ -290,7 +290,7 @@ pub unsafe extern "C" fn dccp_recvmmsg(
 ) -> c_int {
     answer(|| {
         connection(conn)?;
-        // SAFETY: the header requires this of the caller.
+        // SAFETY: dccp.h requires valid pointers from the caller.
         let all = unsafe { messages(datagrams, count) }?;
         for (n, message) in all.iter().enumerate() {
             // SAFETY: as above.
@@ -351,7 +351,7 @@ pub extern "C" fn dccp_events(conn: *mut dccp_conn) -> c_int {
 pub unsafe extern "C" fn dccp_add_path(conn: *mut dccp_conn, path_to_add: *const dccp_path) -> c_int {
     answer(|| {
         let connection = connection(conn)?;
-        // SAFETY: the header requires this of the caller.
+        // SAFETY: dccp.h requires valid pointers from the caller.
         let added = unsafe { path(&take(path_to_add)?)? };
         let PathId(number) = connection.add_path(added)?;
         Ok(number as usize)
@@ -432,7 +432,7 @@ pub extern "C" fn dccp_close(conn: *mut dccp_conn) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_abort(conn: *mut dccp_conn, why: *const c_char) -> c_int {
     answer(|| {
-        // SAFETY: the header requires this of the caller.
+        // SAFETY: dccp.h requires valid pointers from the caller.
         let why = unsafe { crate::memory::text(why, "the reason") }?;
         let connection = CONNECTIONS.remove(conn)?;
         match why {

@@ -26,7 +26,7 @@ pub unsafe extern "C" fn dccp_listen(
 ) -> c_int {
     answer(|| {
         output(listener)?;
-        // SAFETY: the header requires this of the caller.
+        // SAFETY: dccp.h requires valid pointers from the caller.
         let ((options, _), at) = unsafe { (read(options)?, addresses(address)?) };
         let made = Listener::bind(&at[..], options)?;
         // SAFETY: as above.
@@ -46,7 +46,7 @@ pub unsafe extern "C" fn dccp_accept(
         output(conn)?;
         match LISTENERS.get(listener)?.accept_timeout(limit(timeout_ms)) {
             Ok(accepted) => {
-                // SAFETY: the header requires this of the caller.
+                // SAFETY: dccp.h requires valid pointers from the caller.
                 unsafe { put(accepted, conn) };
                 Ok(0)
             }
@@ -73,7 +73,7 @@ pub unsafe extern "C" fn dccp_listener_address(
 ) -> c_int {
     answer(|| {
         let address = LISTENERS.get(listener)?.local_addr().to_string();
-        // SAFETY: the header requires this of the caller.
+        // SAFETY: dccp.h requires valid pointers from the caller.
         unsafe { give_text(into, size, &address) }
     })
 }
@@ -86,7 +86,7 @@ pub unsafe extern "C" fn dccp_add_peer(
     preshared_key: *const c_char,
 ) -> c_int {
     answer(|| {
-        // SAFETY: the header requires this of the caller.
+        // SAFETY: dccp.h requires valid pointers from the caller.
         let (public, preshared) = unsafe { peer(public_key, preshared_key) }?;
         LISTENERS.get(listener)?.add_peer(public, preshared)?;
         Ok(0)
@@ -97,7 +97,7 @@ pub unsafe extern "C" fn dccp_add_peer(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_remove_peer(listener: *mut dccp_listener, public_key: *const c_char) -> c_int {
     answer(|| {
-        // SAFETY: the header requires this of the caller.
+        // SAFETY: dccp.h requires valid pointers from the caller.
         let (public, _) = unsafe { peer(public_key, null()) }?;
         LISTENERS.get(listener)?.remove_peer(public)?;
         Ok(0)

@@ -249,7 +249,7 @@ pub unsafe extern "C" fn dccp_get_stats(conn: *const dccp_conn, stats: *mut dccp
             app_limited: s.app_limited.into(),
             path_count: s.paths.len() as u32,
         };
-        // SAFETY: the header requires this of the caller.
+        // SAFETY: dccp.h requires valid pointers from the caller.
         unsafe { give(stats, &value) }?;
         Ok(0)
     })
@@ -289,7 +289,7 @@ pub unsafe extern "C" fn dccp_get_path_stats(
             peer: array(&p.peer.to_string()),
             path_mtu: p.path_mtu.into(),
         };
-        // SAFETY: the header requires this of the caller.
+        // SAFETY: dccp.h requires valid pointers from the caller.
         unsafe { give(stats, &value) }?;
         Ok(0)
     })
@@ -340,7 +340,7 @@ pub extern "C" fn dccp_is_multipath(conn: *const dccp_conn) -> c_int {
 /// length of the address, or -ERANGE.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_peer_address(conn: *const dccp_conn, into: *mut c_char, size: usize) -> c_int {
-    // SAFETY: the header requires this of the caller.
+    // SAFETY: dccp.h requires valid pointers from the caller.
     unsafe { tell(conn, into, size, |conn| conn.peer_addr().map(|addr| addr.to_string())) }
 }
 
@@ -348,28 +348,28 @@ pub unsafe extern "C" fn dccp_peer_address(conn: *const dccp_conn, into: *mut c_
 /// dccp_peer_address().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_local_address(conn: *const dccp_conn, into: *mut c_char, size: usize) -> c_int {
-    // SAFETY: the header requires this of the caller.
+    // SAFETY: dccp.h requires valid pointers from the caller.
     unsafe { tell(conn, into, size, |conn| conn.local_addr().map(|addr| addr.to_string())) }
 }
 
 /// Writes the public key of the peer in base64; DCCP_KEY_SIZE bytes are enough. -ENODATA without encryption.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_peer_key(conn: *const dccp_conn, into: *mut c_char, size: usize) -> c_int {
-    // SAFETY: the header requires this of the caller.
+    // SAFETY: dccp.h requires valid pointers from the caller.
     unsafe { tell(conn, into, size, |conn| conn.peer_key().map(|key| key.to_string())) }
 }
 
 /// Writes the Service Code of the connection.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_service(conn: *const dccp_conn, into: *mut c_char, size: usize) -> c_int {
-    // SAFETY: the header requires this of the caller.
+    // SAFETY: dccp.h requires valid pointers from the caller.
     unsafe { tell(conn, into, size, |conn| conn.service().map(|code| code.to_string())) }
 }
 
 /// Writes the reason that the peer sent as text when it ended the connection. -ENODATA if there is none.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_peer_said(conn: *const dccp_conn, into: *mut c_char, size: usize) -> c_int {
-    // SAFETY: the header requires this of the caller.
+    // SAFETY: dccp.h requires valid pointers from the caller.
     unsafe { tell(conn, into, size, |conn| conn.peer_said()) }
 }
 

@@ -44,7 +44,7 @@ pub unsafe extern "C" fn dccp_open_stream(conn: *mut dccp_conn, stream: *mut *mu
     answer(|| {
         output(stream)?;
         let opened = connection(conn)?.open_stream()?;
-        // SAFETY: the header requires this of the caller.
+        // SAFETY: dccp.h requires valid pointers from the caller.
         unsafe { STREAMS.put(opened, stream) };
         Ok(0)
     })
@@ -60,7 +60,7 @@ pub unsafe extern "C" fn dccp_accept_stream(
     answer(|| {
         output(stream)?;
         let accepted = after(connection(conn)?.accept_stream(limit(timeout_ms)), timeout_ms)?;
-        // SAFETY: the header requires this of the caller.
+        // SAFETY: dccp.h requires valid pointers from the caller.
         unsafe { STREAMS.put(accepted, stream) };
         Ok(0)
     })
@@ -75,7 +75,7 @@ pub unsafe extern "C" fn dccp_stream_read(
     timeout_ms: c_int,
 ) -> isize {
     answer_size(|| {
-        // SAFETY: the header requires this of the caller.
+        // SAFETY: dccp.h requires valid pointers from the caller.
         let into = unsafe { room(buffer.cast(), len) }?;
         unless_closed(stream, STREAMS.get(stream)?.read_timeout(into, limit(timeout_ms)), timeout_ms)
     })
@@ -91,7 +91,7 @@ pub unsafe extern "C" fn dccp_stream_write(
     timeout_ms: c_int,
 ) -> isize {
     answer_size(|| {
-        // SAFETY: the header requires this of the caller.
+        // SAFETY: dccp.h requires valid pointers from the caller.
         let data = unsafe { bytes(data.cast(), len) }?;
         unless_closed(stream, STREAMS.get(stream)?.write_timeout(data, limit(timeout_ms)), timeout_ms)
     })

@@ -54,7 +54,7 @@ pub unsafe extern "C" fn dccp_endpoint_new(
 ) -> c_int {
     answer(|| {
         output(endpoint)?;
-        // SAFETY: the header requires this of the caller.
+        // SAFETY: dccp.h requires valid pointers from the caller.
         let (options, seed) = unsafe { (read(options)?.0, bytes(seed, 32)?) };
         let seed = *seed.first_chunk().ok_or_else(|| invalid("the seed is null"))?;
         let made = Loop {
@@ -110,7 +110,7 @@ pub unsafe extern "C" fn dccp_endpoint_connect(
         if session.is_null() {
             return Err(invalid("the argument that receives the session's number is null"));
         }
-        // SAFETY: the header requires this of the caller.
+        // SAFETY: dccp.h requires valid pointers from the caller.
         let to = unsafe { place(to) }?;
         with(endpoint, |inner| {
             let now = inner.at(now_ns);
@@ -137,7 +137,7 @@ pub unsafe extern "C" fn dccp_endpoint_add_path(
     local_port: u16,
 ) -> c_int {
     answer(|| {
-        // SAFETY: the header requires this of the caller.
+        // SAFETY: dccp.h requires valid pointers from the caller.
         let to = unsafe { place(to) }?;
         with(endpoint, |inner| {
             let (now, id) = (inner.at(now_ns), SessionId(session));
@@ -166,7 +166,7 @@ pub unsafe extern "C" fn dccp_endpoint_receive(
     len: usize,
 ) -> c_int {
     answer(|| {
-        // SAFETY: the header requires this of the caller.
+        // SAFETY: dccp.h requires valid pointers from the caller.
         let (remote, data) = unsafe { (place(from)?, bytes(data.cast(), len)?) };
         with(endpoint, |inner| {
             let now = inner.at(now_ns);
@@ -188,7 +188,7 @@ pub unsafe extern "C" fn dccp_endpoint_transmit(
     packet: *mut dccp_packet,
 ) -> c_int {
     answer(|| {
-        // SAFETY: the header requires this of the caller.
+        // SAFETY: dccp.h requires valid pointers from the caller.
         let given = unsafe { take(packet) }?;
         // SAFETY: as above.
         let into = unsafe { room(given.data.cast(), given.len) }?;
@@ -259,7 +259,7 @@ pub unsafe extern "C" fn dccp_endpoint_send(
     len: usize,
 ) -> c_int {
     answer(|| {
-        // SAFETY: the header requires this of the caller.
+        // SAFETY: dccp.h requires valid pointers from the caller.
         let data = unsafe { bytes(data.cast(), len) }?;
         if data.is_empty() {
             return Err(invalid("an empty datagram cannot be sent"));
@@ -303,7 +303,7 @@ pub unsafe extern "C" fn dccp_endpoint_recv(
     len: usize,
 ) -> isize {
     crate::errno::answer_size(|| {
-        // SAFETY: the header requires this of the caller.
+        // SAFETY: dccp.h requires valid pointers from the caller.
         let into = unsafe { room(buffer.cast(), len) }?;
         with(endpoint, |inner| {
             let next = inner.delivered.take().or_else(|| inner.endpoint.poll_deliver());
@@ -398,7 +398,7 @@ pub unsafe extern "C" fn dccp_endpoint_peer_key(
                 .zip(status.paths.first())
                 .and_then(|(routes, path)| routes.channels.peer_key(routes.peer(path.route.socket)?));
             let key = key.ok_or_else(|| failure(Errno::NODATA, "the session is not encrypted"))?;
-            // SAFETY: the header requires this of the caller.
+            // SAFETY: dccp.h requires valid pointers from the caller.
             unsafe { give_text(into, size, &key.to_string()) }
         })
     })

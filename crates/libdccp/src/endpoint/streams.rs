@@ -75,7 +75,7 @@ pub unsafe extern "C" fn dccp_endpoint_open_stream(
             return Err(invalid("the argument that receives the stream's number is null"));
         }
         let StreamId(number) = act(endpoint, now_ns, session, |streams| streams.open(&[], PRIORITY))?;
-        // SAFETY: the header requires this of the caller.
+        // SAFETY: dccp.h requires valid pointers from the caller.
         unsafe { stream.write(number) };
         Ok(0)
     })
@@ -93,7 +93,7 @@ pub unsafe extern "C" fn dccp_endpoint_stream_read(
     len: usize,
 ) -> isize {
     answer_size(|| {
-        // SAFETY: the header requires this of the caller.
+        // SAFETY: dccp.h requires valid pointers from the caller.
         let into = unsafe { room(buffer.cast(), len) }?;
         act(endpoint, now_ns, session, |streams| streams.read(StreamId(stream), into))
     })
@@ -112,7 +112,7 @@ pub unsafe extern "C" fn dccp_endpoint_stream_write(
     len: usize,
 ) -> isize {
     answer_size(|| {
-        // SAFETY: the header requires this of the caller.
+        // SAFETY: dccp.h requires valid pointers from the caller.
         let data = unsafe { bytes(data.cast(), len) }?;
         act(endpoint, now_ns, session, |streams| streams.write(StreamId(stream), data))
     })

@@ -281,7 +281,8 @@ impl State {
                 _ => return self.refuse(packet, Code::PacketError),
             }
         }
-        // Steps 5 and 6: check the numbers. The windows are wider than the model's numbers.
+        // Steps 5 and 6: check the sequence and acknowledgement numbers. Sequence numbers need no upper bound, because
+        // those of the model are below the upper end of the window.
         let ends = matches!(packet.kind, Close(_) | Reset(_));
         let low = if ends { half.gsr + 1 } else { half.isr };
         let first = state == Conn::Request;

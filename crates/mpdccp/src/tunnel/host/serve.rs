@@ -218,7 +218,7 @@ impl Server {
             state_files::forget_connections(&self.cfg);
         }
         let socket = control::path(&self.cfg);
-        // After the tunnel has died, another tunnel may use the socket.
+        // If the tunnel died, another tunnel may already listen here. Remove the socket only if nobody answers.
         if self.bound && (orderly || UnixStream::connect(&socket).is_err()) {
             let _ = std::fs::remove_file(socket);
         }
