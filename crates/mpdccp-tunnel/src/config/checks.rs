@@ -127,7 +127,8 @@ impl Config {
         let (tls, client) = (self.encapsulation.has_tls(), self.role == Role::Client);
         let none = self.security == Security::None;
         let any = tls || self.specs().any(|path| path.encapsulation.is_some_and(Encapsulation::has_tls));
-        let what = "TLS does not replace the tunnel's own encryption, which needs keys; remove security = \"none\"";
+        let what =
+            "TLS does not replace the tunnel's own encryption, which needs keys; remove security = \"none\"";
         say("encapsulation", check(!(any && none), what));
         for (key, file) in [("tls_certificate", &self.tls_certificate), ("tls_key", &self.tls_key)] {
             let what = format!("{key} is for role = \"server\"; for a client, set `tls_check`");

@@ -1,4 +1,4 @@
-//! The value of `--path`: LOCAL[@REMOTE][,PRIO].
+//! The value of `--path`: `LOCAL[@REMOTE][,PRIO]`.
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
