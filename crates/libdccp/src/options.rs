@@ -189,7 +189,7 @@ fn set<N: Into<u64> + Copy>(
 /// Reads a path.
 ///
 /// # Safety
-/// The caller must meet the rules of the header.
+/// The caller must follow the rules at the top of dccp.h.
 pub(crate) unsafe fn path(given: &dccp_path) -> Outcome<Path> {
     // SAFETY: the caller guarantees this for all texts.
     let [local, interface, remote] = unsafe {
@@ -219,7 +219,7 @@ pub(crate) unsafe fn path(given: &dccp_path) -> Outcome<Path> {
 /// Reads the keys of a peer.
 ///
 /// # Safety
-/// The caller must meet the rules of the header.
+/// The caller must follow the rules at the top of dccp.h.
 pub(crate) unsafe fn peer(
     public: *const c_char,
     preshared: *const c_char,
@@ -236,7 +236,7 @@ pub(crate) unsafe fn peer(
 /// Reads the options, and whether to wait for the peer's answer.
 ///
 /// # Safety
-/// `from` must be null, or meet the rules of the header.
+/// `from` must be null, or follow the rules at the top of dccp.h.
 pub(crate) unsafe fn read(from: *const dccp_options) -> Outcome<(Options, bool)> {
     if from.is_null() {
         return Ok((Options::default(), true));

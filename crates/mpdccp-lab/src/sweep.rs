@@ -140,8 +140,8 @@ fn line(fields: &[String]) -> String {
 /// Makes the missing runs, and writes the CSV file in the order of the sweep.
 ///
 /// # Errors
-/// The scenario has no sweep or an invalid point, an interruption, a missing prerequisite, or a file
-/// error. A failed run is not an error of this function.
+/// Fails if the scenario has no sweep or an invalid point, if a prerequisite is missing, if the user interrupts, or if a
+/// file cannot be read or written. A failed run is not an error of this function.
 pub fn run(
     scenario: &Scenario,
     backend: &dyn Backend,

@@ -225,7 +225,7 @@ pub trait SenderHalf: Any + Send + core::fmt::Debug {
     fn poll_request(&mut self) -> Option<SenderRequest>;
     /// The peer has confirmed a new Ack Ratio.
     fn on_ack_ratio(&mut self, ratio: u16);
-    /// The size of the largest packet changed, in IP bytes.
+    /// The largest packet is now `mtu` IP bytes.
     fn on_mtu(&mut self, mtu: u16);
     /// Whether another path of the session is in ProbeRTT.
     fn hold_probe_rtt(&mut self, hold: bool);

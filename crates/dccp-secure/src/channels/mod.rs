@@ -403,7 +403,7 @@ impl Channels {
         Some(u32::from(self.settings.shard) << 24 | self.indices.insert(at, &mut self.rng)?)
     }
 
-    /// The channel that has this index of this end.
+    /// The channel to which this end assigned the index in `to`.
     fn owner(&self, to: Receiver) -> Option<u32> {
         let ours = to.index >> 24 == u32::from(self.settings.shard);
         self.indices.get(to.index & NO_SLOT).filter(|_| ours)

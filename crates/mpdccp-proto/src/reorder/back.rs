@@ -1,4 +1,4 @@
-//! Distance to the previous packet of the same inner flow, in session numbers, encoded in a byte.
+//! Encodes in one byte how far back the previous packet of the same inner flow is, counted in MP_SEQ.
 
 use alloc::boxed::Box;
 use dccp_wire::Seq;

@@ -90,7 +90,7 @@ pub struct Net {
     count: u64,
     rng: ChaCha8Rng,
     pub log: Vec<Logged>,
-    /// Changes packets on their way. The packet is dropped if it returns false.
+    /// A function that may change each packet on its way. If the function returns false, the packet is dropped.
     pub meddler: Option<Meddler>,
     /// Delays of each copy of the next packets. When they are used up, packets have the delays of their wires.
     pub fates: VecDeque<&'static [Duration]>,
