@@ -954,7 +954,8 @@ ptrdiff_t dccp_endpoint_recv(struct dccp_endpoint *endpoint,
 /**
  * Writes the next event. Returns 1, or 0 if there is none. dccp_event.session is the session of the event.
  */
-int dccp_endpoint_next_event(struct dccp_endpoint *endpoint, struct dccp_event *event);
+int dccp_endpoint_next_event(struct dccp_endpoint *endpoint,
+                             struct dccp_event *event);
 
 /**
  * Closes a session gracefully. Its queue is dropped.
@@ -1116,7 +1117,9 @@ int dccp_peer_address(const struct dccp_conn *conn,
  * Writes the address of this host from which the connection was opened, or on which it was accepted. See
  * dccp_peer_address().
  */
-int dccp_local_address(const struct dccp_conn *conn, char *into, size_t size);
+int dccp_local_address(const struct dccp_conn *conn,
+                       char *into,
+                       size_t size);
 
 /**
  * Writes the public key of the peer in base64; DCCP_KEY_SIZE bytes are enough. -ENODATA without encryption.
@@ -1147,7 +1150,9 @@ int dccp_open_stream(struct dccp_conn *conn,
 /**
  * Waits for a stream that the peer opens. dccp_events() includes DCCP_STREAM while one is available.
  */
-int dccp_accept_stream(struct dccp_conn *conn, int timeout_ms, struct dccp_stream **stream);
+int dccp_accept_stream(struct dccp_conn *conn,
+                       int timeout_ms,
+                       struct dccp_stream **stream);
 
 /**
  * Waits for bytes. Returns the number of bytes read, 0 after the last. -ECONNRESET if the peer reset the stream.
