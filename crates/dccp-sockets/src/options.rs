@@ -128,7 +128,8 @@ impl Options {
         self
     }
 
-    /// Whether to receive data in the peer's first packet. By default this data is dropped, and the peer is told.
+    /// Whether to receive data in the peer's first packet. By default this data is dropped, and a Data Dropped
+    /// option reports this to the peer.
     pub fn take_early_data(mut self, take: bool) -> Options {
         self.connection.early_data = take;
         self

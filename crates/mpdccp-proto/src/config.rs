@@ -140,7 +140,7 @@ pub struct PathConfig {
     pub route: Route,
     /// DCCP ports.
     pub ports: Ports,
-    /// Name for policy rules. The peer is told this name.
+    /// Name for policy rules. This end sends the name to the peer.
     pub name: PathName,
     /// Priority 0 to 15 (RFC 9897 section 3.2.10), 3 by default.
     pub prio: u8,

@@ -260,7 +260,7 @@ pub trait SenderHalf: Any + Send + core::fmt::Debug {
 /// State that a sending half passes to its successor in a running connection.
 #[derive(Clone, Debug)]
 pub struct Handover {
-    /// What its congestion control found out about the path, unless that no longer holds.
+    /// The path's properties that its congestion control has measured; `None` if they are out of date.
     pub found: Option<Inherited>,
     /// Data packets in flight, oldest first.
     pub outstanding: Vec<Outstanding>,

@@ -133,7 +133,7 @@ impl Connection {
         }
     }
 
-    /// Call this when the owner did not deliver the data of packet `seq`. The peer is told with Data Dropped
+    /// Call this when the owner did not deliver the data of packet `seq`. A Data Dropped option reports this to the peer
     /// (RFC 4340 section 11.7, RFC 9897 section 3.6).
     pub fn report_dropped(&mut self, seq: Seq, code: DropCode) {
         self.drops.note(seq, code as u8);

@@ -1,4 +1,4 @@
-//! Packets kept for repair, and the repair time that the peer is told.
+//! Packets kept for repair, and the repair time that this end sends to the peer.
 
 use super::carried::Carried;
 use super::private::Private;

@@ -1,4 +1,4 @@
-//! State of each path: events of its connection, whether it answers, and what other paths and the peer are told.
+//! State of each path: events of its connection, whether it answers, and what it reports to other paths and the peer.
 
 use super::liveness::{Evidence, Liveness, Step};
 use super::signal::Signal;
