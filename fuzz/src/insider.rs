@@ -296,7 +296,7 @@ impl Insider {
         net.now = end;
     }
 
-    /// Sends many data packets at once, in order or not, which concerns reordering, repair and FEC.
+    /// Sends many data packets at once, in order or not, to exercise reordering, repair and FEC.
     fn burst(&mut self, input: &mut Unstructured<'_>, net: &mut Net) {
         let (step, payload) = (input.below(3) as u64 + input.below(2) as u64 * 1_000, input.below(1400));
         let payload = vec![input.byte(); payload];

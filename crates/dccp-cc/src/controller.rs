@@ -84,12 +84,12 @@ pub struct AckEvent<'a> {
     pub lost: Amount,
     /// Number of packets newly reported as ECN-marked. They are included in `acked`.
     pub ce: u64,
-    /// A packet sent after the last reduction was lost or marked. This is true at most once per window of
-    /// data (RFC 4341 section 5).
+    /// A packet that was sent after the last reduction is lost or marked. This is true at most once per
+    /// window of data (RFC 4341 section 5).
     pub congestion: bool,
     /// Newest RTT sample, without the acknowledgement delay.
     pub rtt: Option<Duration>,
-    /// Delay that the return path added to the RTT beyond its own minimum. Zero if unknown.
+    /// Part of the RTT by which the return path's delay exceeds its minimum. Zero if unknown.
     pub returning: Duration,
     /// Smoothed values, including this sample.
     pub estimator: &'a RttEstimator,
@@ -109,8 +109,8 @@ pub struct AckEvent<'a> {
 }
 
 impl AckEvent<'_> {
-    /// Returns the RTT sample without the return path's delay beyond its minimum. Only queues of the forward
-    /// path raise this value.
+    /// Returns the RTT sample without [`returning`](Self::returning). Only queues of the forward path raise
+    /// this value.
     pub fn forward_rtt(&self) -> Option<Duration> {
         self.rtt.map(|rtt| rtt.saturating_sub(self.returning))
     }
@@ -139,8 +139,8 @@ pub trait Controller: Send + core::fmt::Debug {
     fn on_idle_restart(&mut self, now: Time);
     /// The maximum packet size changed to `mtu` IP bytes.
     fn on_mtu(&mut self, mtu: u16);
-    /// The receiver reported Slow Receiver, or it reported Data Dropped. `buffer_drops` packets are newly
-    /// reported as dropped in the receive buffer (RFC 4341 section 5.2).
+    /// The receiver reported Slow Receiver or Data Dropped. `buffer_drops` packets are newly reported as
+    /// dropped in the receive buffer (RFC 4341 section 5.2).
     fn on_slow_receiver(&mut self, _buffer_drops: u64) {}
     /// Current sending limits. They change only through the other methods that take `&mut self`, so callers
     /// may cache them until they call one of these.

@@ -244,7 +244,7 @@ impl Cubic {
         }
     }
 
-    /// Section 5.8: time without growth because of missing data is not part of the epoch.
+    /// Section 5.8: time in which the window could not grow for lack of data is not part of the epoch.
     fn shift_epoch(&mut self, now: Time) {
         let idle = now.since(self.last_ack);
         if let Some(e) = &mut self.state.epoch {
@@ -373,8 +373,8 @@ impl Controller for Cubic {
             Window::Bytes(((self.state.cwnd * f64::from(self.mtu)) as u64).max(mtu))
         };
         let pacing = self.pacing_rate();
-        // As in Linux, the quantum is a millisecond of the rate and at least two segments. It is also limited
-        // for short queues.
+        // As in Linux, the quantum is a millisecond of the rate and at least two segments. It is also at most
+        // a sixteenth of the window, for short queues.
         let most = (self.state.cwnd / 16.0 * f64::from(self.mtu)) as u64;
         let burst = pacing.map_or(0, |rate| rate.bytes_in(Duration::from_millis(1)).min(MAX_BURST).min(most));
         Limits { cwnd, pacing, quantum: (burst as u32).max(2 * u32::from(self.mtu)) }

@@ -15,7 +15,7 @@ fn a_window_is_spread_over_a_round_trip() {
     assert_eq!(
         Cubic { srtt: c.srtt, ..Cubic::tcp(1500) }.limits().pacing,
         None,
-        "Linux's is not paced without fq"
+        "Linux's CUBIC is not paced without fq"
     );
 }
 
@@ -94,7 +94,7 @@ fn idleness_leaves_the_window_for_five_minutes_and_buffer_drops_cost_packets() {
         });
     }
     c.on_idle_restart(Time::from_millis(2_000));
-    assert_eq!((c.state.cwnd, c.state.ssthresh), (100.0, None), "a second is no reason to forget");
+    assert_eq!((c.state.cwnd, c.state.ssthresh), (100.0, None), "a second of idle time must not matter");
     c.on_idle_restart(Time::from_millis(302_000));
     assert_eq!((c.state.cwnd, c.state.ssthresh), (50.0, Some(75.0)));
     c.on_slow_receiver(8);
@@ -135,7 +135,7 @@ fn linux_undoes_window_and_threshold_alone() {
     c.reduce(2.0);
     c.on_spurious_loss(Time::ZERO);
     assert_eq!((c.state.cwnd, c.state.ssthresh, c.state.w_max), (window, Some(90.0), Some(window)));
-    assert!(c.state.epoch.is_none(), "and its epoch begins anew");
+    assert!(c.state.epoch.is_none(), "a new epoch must begin");
 }
 
 #[test]

@@ -4,8 +4,8 @@ use mpdccp_units::{Duration, Rate, Time};
 
 /// Weight of a new round in the average share of marks (RFC 8257 section 3.3, g).
 const GAIN: f64 = 1.0 / 16.0;
-/// When the window grows, a round-trip time below this one counts as this one. Growth then depends less on
-/// the round-trip time (RFC 9331 section 4.3).
+/// When the window grows, a shorter round-trip time counts as this one. Growth then depends less on the
+/// round-trip time (RFC 9331 section 4.3).
 const REFERENCE_RTT: f64 = 0.025;
 /// Maximum burst, as time at the pacing rate. A burst must fit into the shallow queue of an L4S link.
 const QUANTUM: Duration = Duration::from_micros(250);
@@ -38,7 +38,7 @@ pub struct Prague {
     marked: u64,
     /// Window before the last reduction.
     top: f64,
-    /// Number of rounds since then in which the window was larger than `top`.
+    /// Number of rounds since the last reduction in which the window was larger than `top`.
     beyond: f64,
     /// Window and threshold before the last loss.
     before: Option<(f64, Option<f64>)>,

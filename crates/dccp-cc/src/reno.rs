@@ -13,8 +13,8 @@ pub(crate) const TCP_INITIAL_WINDOW: u64 = 10;
 /// TCP's AIMD congestion control (RFC 5681), counted in packets as RFC 4341 section 5 requires.
 ///
 /// RFC 4341 section 5.1 does not say how to treat an application that does not fill the window. RFC 7661
-/// applies in this case: the window stays for five minutes and is paced, and a loss leaves half of the used
-/// part. In all other cases, there is no pacing.
+/// applies in this case: the window is kept for five minutes and paced, and a loss reduces it to half of its
+/// used part. In all other cases, there is no pacing.
 #[derive(Debug)]
 pub struct Reno {
     cwnd: u64,

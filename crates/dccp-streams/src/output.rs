@@ -42,9 +42,9 @@ impl Streams {
     /// `out` has the size of the largest packet of that path. `path` is the owner's identifier; `rtt` is used until the
     /// streams have measured the round trip.
     ///
-    /// `head_start` is 0 for a path of least delay. On a path with more delay, only streams whose current burst has at
-    /// least `head_start` bytes send, so that short exchanges do not wait for that path. A burst begins when the peer
-    /// has received everything.
+    /// `head_start` is 0 for a path of least delay. On a path with more delay, only streams whose current burst has
+    /// at least `head_start` bytes send, so that short exchanges do not wait for that path. A burst ends when the
+    /// peer has acknowledged everything written; the next data begins a new one.
     pub fn poll_transmit(
         &mut self,
         now: Time,

@@ -117,8 +117,8 @@ impl Path {
         self.packets.len() >= MAX_PACKETS
     }
 
-    /// Whether the packet that leaves now requests an acknowledgement. Requests leave four
-    /// times per round trip. The last packet of the waiting data carries a request if half of this interval has passed.
+    /// Whether the packet being sent requests an acknowledgement. Requests are sent four times per round trip. The
+    /// last packet of the waiting data carries a request if half of the interval between requests has passed.
     pub(crate) fn asks(&mut self, now: Time, last: bool) -> bool {
         let wait = self.rtt.srtt().unwrap_or_default() / if last { 8 } else { 4 };
         let asks = self.asked.is_none_or(|at| now.since(at) >= wait);

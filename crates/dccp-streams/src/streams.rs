@@ -436,7 +436,8 @@ impl Streams {
         id.is_multiple_of(2) == (self.role == Role::Server)
     }
 
-    /// When to call [`handle_timeout`](Self::handle_timeout). In the past if a packet is due but could not leave yet.
+    /// When to call [`handle_timeout`](Self::handle_timeout). The time is in the past if a packet is due but no path
+    /// could send it yet.
     pub fn poll_timeout(&self) -> Option<Time> {
         let acks = self.arrivals.iter().filter_map(|a| a.due);
         acks.chain(self.paths.iter().filter_map(Path::next_timeout)).min()

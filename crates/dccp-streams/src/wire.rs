@@ -76,7 +76,7 @@ pub(crate) enum Frame<'a> {
     SessionWindow(u64),
     /// Total number of streams that may be opened.
     Streams(u64),
-    /// A stream has used up its window at this limit, and has more to send.
+    /// A stream has sent everything up to this limit, and has more to send.
     Blocked {
         id: u64,
         limit: u64,

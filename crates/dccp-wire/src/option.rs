@@ -181,7 +181,8 @@ impl OptionBuf {
             Opt::InitCookie(cookie) => self.push_parts(INIT_COOKIE, &[cookie]),
             Opt::NdpCount(count @ 0..=255) => self.push_whole([NDP_COUNT, 3, count as u8]),
             Opt::NdpCount(count) => {
-                // RFC 4340 section 7.7: the fewest of one to six bytes; counts above 48 bits are cut.
+                // RFC 4340 section 7.7: as few bytes as the count needs, one to six. Larger counts are sent as 2^48 -
+                // 1.
                 let bytes = count.min((1 << 48) - 1).to_be_bytes();
                 let zeros = (count.leading_zeros() as usize / 8).clamp(2, 7);
                 self.push_parts(NDP_COUNT, &[&bytes[zeros..]])

@@ -120,9 +120,9 @@ fn of_bursts(bursts: &[u32], came: &[Came]) -> Vec<u32> {
     (0..before.len()).map(|i| before[i] - i.checked_sub(1).map_or(0, |i| before[i])).collect()
 }
 
-/// Checks that kernel and emulator pass the same number of packets of each burst. One packet of rounding may differ,
-/// and the tokens that accumulate within the uncertainty of the kernel's time. Returns the emulator's arrivals, and
-/// this uncertainty.
+/// Checks that kernel and emulator pass the same number of packets of each burst. The numbers may differ by one
+/// packet of rounding, plus the tokens that accumulate within the uncertainty of the kernel's time. Returns the
+/// emulator's arrivals, and this uncertainty.
 fn compare(
     bursts: &[u32],
     (config, rate): (&LinkConfig, Rate),

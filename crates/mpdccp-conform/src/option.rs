@@ -121,8 +121,8 @@ pub fn agree(change: &Opt) -> Option<Vec<u8>> {
     Some([vec![kind, answer.len() as u8 + 3, feature], answer].concat())
 }
 
-/// Parses the options of a packet (RFC 4340 section 5.8). An error means that the packet violates the RFC in a way that
-/// no implementation may.
+/// Parses the options of a packet (RFC 4340 section 5.8). An error means that no implementation may send such
+/// options.
 pub fn read(mut area: &[u8]) -> Result<Vec<Opt>, String> {
     let mut found = Vec::new();
     while let Some(&kind) = area.first() {

@@ -1,5 +1,6 @@
-//! Packets of scripts. This file encodes and parses headers itself instead of using the codec of the stack. Scripts
-//! send headers that a codec must reject. And the two implementations of RFC 4340 section 5.1 check each other.
+//! Packets of scripts. This file encodes and parses headers itself instead of using the codec of the stack, for two
+//! reasons: scripts send headers that a codec must reject, and the two implementations of RFC 4340 section 5.1 check
+//! each other.
 
 use crate::option::{self, Opt};
 use crate::value::{Value, read as number};
@@ -117,8 +118,7 @@ pub const FIELDS: &[&str] = &[
 ];
 
 impl Packet {
-    /// Parses a packet that was received at `time` ms. An error means that the packet violates the RFC in a way that no
-    /// implementation may.
+    /// Parses a packet that was received at `time` ms. An error means that no implementation may send such a packet.
     pub fn read(bytes: &[u8], time: u64) -> Result<Packet, String> {
         Packet::with_options(bytes, time, option::read)
     }

@@ -159,8 +159,8 @@ impl<P: Clone> Link<P> {
         }
     }
 
-    /// Changes the configuration at `now`. Unchanged parts are not disturbed. Packets in the link stay, except those
-    /// for which a smaller queue has no room.
+    /// Changes the configuration at `now`. The state behind unchanged settings is kept. Packets in the link stay,
+    /// except those for which a smaller queue has no room.
     ///
     /// # Errors
     /// The configuration is invalid. In this case nothing changes.

@@ -22,8 +22,9 @@ pub(crate) struct Server {
     job: Option<Job>,
 }
 
-/// Work that the link could have done up to `at` but did not use. It is left after the end of a packet is rounded up to
-/// a nanosecond, or from an opportunity of a trace. The next packet may use it if it starts at that time.
+/// Work that the link could have done up to `at` but did not do. It remains when the end of a packet is rounded up to
+/// a nanosecond, when a packet does not fill an opportunity of a trace, and in a token bucket. Except in a token
+/// bucket, only a packet that starts at `at` may use it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Spare {
     at: Time,

@@ -40,9 +40,9 @@ pub struct SessionConfig {
     pub connection: Config,
     /// Offer and accept Multipath DCCP (RFC 9897). If off, the session is a plain DCCP connection of one path.
     pub multipath: bool,
-    /// Application data in the Request of a client, or the Response of a server, of a plain connection: a few hundred
-    /// bytes at most (RFC 4340 sections 8.1.1 and 8.1.3). If the peer has set [`Config::early_data`], it accepts the
-    /// data and delivers it first.
+    /// Plain connections only: application data in a client's Request or a server's Response, a few hundred bytes at
+    /// most (RFC 4340 sections 8.1.1 and 8.1.3). If the peer has set [`Config::early_data`], it accepts the data and
+    /// delivers it first.
     pub early_data: Vec<u8>,
     /// How to treat a peer without RFC 9897.
     pub fallback: Fallback,
@@ -50,13 +50,13 @@ pub struct SessionConfig {
     /// implementation understands type 0. To require another type, leave out type 0; otherwise a host on the path could
     /// remove the other types from the offer.
     pub key_types: Vec<KeyType>,
-    /// Share one congestion state between connections of all sessions that set this. The connections must have the same
-    /// endpoint, socket and CCID, and the same two hosts. Once open, they take the share of one connection together.
-    /// CCIDs 3 and 4 do not support this.
+    /// Share one congestion state between connections of all sessions that set this. The connections must have the
+    /// same endpoint, socket and CCID, and the same two hosts. Once open, they together take the share of one
+    /// connection. CCIDs 3 and 4 do not support this.
     pub share_congestion: bool,
-    /// Couple paths of the session that share a bottleneck, as far as their round-trip times show it: together they
-    /// take the share of one flow there. Not available with [`share_congestion`](Self::share_congestion), nor for CCIDs
-    /// 3, 4 and 250.
+    /// Couple paths of the session that share a bottleneck, as detected from their round-trip times: together they
+    /// take the share of one flow there. Not available with [`share_congestion`](Self::share_congestion), nor for
+    /// CCIDs 3, 4 and 250.
     pub coupling: bool,
     /// Chooses the path of each packet.
     pub scheduler: SchedulerKind,
@@ -168,8 +168,8 @@ pub struct ListenConfig {
     pub session: SessionConfig,
     /// Peers that may connect; the first match decides. An empty list admits no peer.
     pub peers: Vec<PeerFilter>,
-    /// Whether peers that the encapsulation authenticates may connect even if `peers` does not list their number. The
-    /// limit per source applies to them as to unauthenticated peers, because a new key costs nothing.
+    /// Whether peers that the encapsulation authenticates may connect even if `peers` does not list their `id`. The
+    /// limit per source applies to them too, because a new key costs nothing.
     pub strangers: bool,
     /// MTU of incoming paths, through any socket of this endpoint.
     pub mtu: u16,
@@ -178,8 +178,8 @@ pub struct ListenConfig {
     /// Maximum number of sessions at a time. More are refused with Reset code 9, Too Busy.
     pub max_sessions: usize,
     /// Maximum number of sessions of one source at a time: an IPv4 address, or the first 64 bits of an IPv6 address.
-    /// More are refused with Reset code 9. The limit shrinks in proportion to the free sessions. Half-open sessions do
-    /// not count, because their source may be forged. The limit does not apply to `peers` that the encapsulation
-    /// authenticates.
+    /// More are refused with Reset code 9. The limit shrinks in proportion to the number of free sessions. Half-open
+    /// sessions do not count, because their source may be forged. The limit does not apply to `peers` that the
+    /// encapsulation authenticates.
     pub max_sessions_per_source: usize,
 }

@@ -82,7 +82,7 @@ pub struct PathRow {
     pub max_payload: usize,
     /// When the path last came up.
     pub up_since: Time,
-    /// When data last left on the path.
+    /// When data was last sent on the path.
     pub last_sent: Option<Time>,
     /// Whether nothing was sent for so long that the queue estimates are out of date.
     pub idle: bool,
@@ -94,8 +94,8 @@ impl PathRow {
         matches!(self.gate, Gate::Open { .. })
     }
 
-    /// Estimated one-way delay: half a round trip, plus the extra delay of most packets over those that
-    /// measure round trips. An idle path uses the smallest RTT, because its queue has drained.
+    /// Estimated one-way delay: half a round trip, plus the mean extra delay compared with the packets that measure
+    /// round trips. An idle path uses the smallest RTT, because its queue has drained.
     pub fn one_way(&self) -> Duration {
         let rtt = if self.idle { self.min_rtt.or(self.srtt) } else { self.srtt };
         rtt.map_or(UNKNOWN, |rtt| rtt / 2 + self.late.mean)

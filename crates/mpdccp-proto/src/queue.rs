@@ -197,7 +197,7 @@ pub(crate) struct SendQueue {
     stats: QueueStats,
     /// Longest sojourn time: the user's setting, or more if the paths need it.
     max_sojourn: Duration,
-    /// Time of the last packet, as long as the empty queue keeps its memory.
+    /// When a packet was last added. `None` once the memory of the empty queue was freed.
     quiet_since: Option<Time>,
 }
 

@@ -128,8 +128,8 @@ pub struct PathStatus {
     pub name: PathName,
     /// When a packet last arrived, or when the path opened.
     pub heard: Time,
-    /// When the peer last acknowledged a newer packet, or when the path opened.
+    /// When the peer's acknowledgements last covered a new packet, or when the path opened.
     pub answered: Time,
-    /// When the first unanswered packet left, if its answer is overdue.
+    /// When the first unanswered packet was sent, if its answer is overdue.
     pub unanswered_since: Option<Time>,
 }

@@ -96,8 +96,7 @@ impl Bbr3 {
         self.quantized(self.bdp(gain)).saturating_add(self.jitter_allowance())
     }
 
-    /// Maximum number of bytes in flight at `gain`, with room for aggregated acknowledgements and the
-    /// variation of delay.
+    /// Tuned: number of bytes that arrive during the variation of delay.
     pub(super) fn jitter_allowance(&self) -> u64 {
         if self.tuned { self.jitter.allowance(self.bw) as u64 } else { 0 }
     }

@@ -134,8 +134,8 @@ impl Detector {
         Some(length)
     }
 
-    /// Identifies the set of subflows that contains subflow `id`. The identifier is the first subflow to
-    /// which pairs that share a bottleneck link it.
+    /// Identifies the set of subflows that share a bottleneck with subflow `id`, directly or through other
+    /// subflows, by the lowest identifier in the set.
     pub(super) fn set(&self, id: u32) -> u32 {
         let mut members: Vec<u32> = [id].into();
         let mut at = 0;

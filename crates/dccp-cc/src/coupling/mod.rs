@@ -49,7 +49,7 @@ pub struct Coupling {
 }
 
 impl Coupling {
-    /// Adds measurements of subflow `id`. Returns true if any part changed.
+    /// Adds measurements of subflow `id`. Returns true if the [`Part`] of any subflow changed.
     pub fn on_seen(&mut self, now: Time, id: u32, seen: &Seen) -> bool {
         let known = self.subflows.iter().position(|s| s.id == id);
         let at = known.unwrap_or_else(|| {
@@ -73,14 +73,14 @@ impl Coupling {
         (bin.is_some() || before.probing_rtt != seen.probing_rtt) && self.set_parts()
     }
 
-    /// Removes a subflow. Returns true if any part changed.
+    /// Removes a subflow. Returns true if the [`Part`] of any subflow changed.
     pub fn forget(&mut self, id: u32) -> bool {
         self.subflows.retain(|s| s.id != id);
         self.detector.forget(id);
         self.set_parts()
     }
 
-    /// The part of subflow `id`.
+    /// The [`Part`] of subflow `id`.
     pub fn part(&self, id: u32) -> Part {
         self.subflows.iter().find(|s| s.id == id).map_or(Part::ALONE, |s| s.part)
     }

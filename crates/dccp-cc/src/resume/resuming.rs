@@ -36,9 +36,9 @@ pub struct Resuming {
     since: Time,
     srtt: Duration,
     min_rtt: Option<Duration>,
-    /// Number of packets in flight that left before the jump.
+    /// Number of packets in flight that were sent before the jump.
     before: u64,
-    /// Number of packets that left during the jump.
+    /// Number of packets that were sent during the jump.
     jumped: u64,
     /// Number of packets from before and during the jump that arrived or were lost.
     resolved: u64,

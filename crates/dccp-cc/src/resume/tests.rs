@@ -179,7 +179,7 @@ fn a_jump_ends_when_all_has_left_or_the_first_arrives_or_after_a_round_trip() {
     let mut first = Hand::jump(Algorithm::Cubic);
     first.send(50);
     first.ack(2);
-    assert_eq!(first.phase(), ResumePhase::Unvalidated, "these left before");
+    assert_eq!(first.phase(), ResumePhase::Unvalidated, "these two packets were sent before the jump");
     first.ack(1);
     // The window is the amount in flight, not the allowed amount.
     assert_eq!((first.phase(), first.window()), (ResumePhase::Validating, 49_000));

@@ -80,8 +80,8 @@ fn general_factor(open: f64, closed: &[f64], factors: &[f64]) -> f64 {
 /// has factor 1 (RFC 5348 section 5.5).
 ///
 /// The RFC keeps the factors from one loss event to the next. They depend only on the lengths, so this
-/// function recomputes them from the order in which the intervals were closed. Sender and receiver thus get
-/// the same factors, and a late packet can remove a loss event.
+/// function recomputes them by closing the intervals one after the other. Sender and receiver thus get the
+/// same factors, and a late packet can remove a loss event.
 pub(crate) fn discount_factors(lengths: &[f64]) -> Vec<f64> {
     let mut factors = alloc::vec![1.0; lengths.len()];
     for closing in (1..lengths.len()).rev() {

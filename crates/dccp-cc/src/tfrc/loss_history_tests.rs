@@ -40,7 +40,7 @@ fn the_example_of_the_rfcs() {
         history.on_packet(&if [12, 25, 26, 27, 40].contains(&seq) { no_data(seq) } else { data(seq) });
     }
     history.set_initial_length(15);
-    assert_eq!(history.judged(), Some(42), "44 alone does not make 43 a loss: skip two");
+    assert_eq!(history.judged(), Some(42), "44 alone does not make 43 a loss, so neither is judged");
     assert_eq!(lengths(&history), [(10, 1, 10, 1), (8, 5, 10, 4), (8, 1, 8, 1), (10, 0, 15, 0)]);
 }
 
@@ -208,7 +208,7 @@ proptest! {
         }
         let mut wanted = events_by_the_rfc(&packets);
         wanted.reverse();
-        // Holes are judged slightly earlier if later ones are.
+        // The code may already have judged a later hole that the RFC does not count yet. Leave it out.
         let newest = wanted.first().copied().unwrap_or(0);
         starts.retain(|start| *start <= newest);
         wanted.truncate(MAX_INTERVALS);

@@ -3,8 +3,8 @@
 //!
 //! The receiver records missing packets in a [`LossHistory`] and derives loss intervals with window counters.
 //! The average of these intervals gives the [`loss_event_rate`]. The sender passes each report to a
-//! [`TfrcSender`]. This computes the sending rate from the throughput [`equation`], recent receive rates, and
-//! a timer for missing reports.
+//! [`TfrcSender`], which computes the sending rate from the throughput [`equation`], recent receive rates,
+//! and a timer for missing reports.
 
 pub mod equation;
 mod interval;

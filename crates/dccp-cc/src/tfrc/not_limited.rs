@@ -7,7 +7,7 @@ use mpdccp_units::{Duration, Time};
 pub(super) struct NotLimited {
     first: Option<Time>,
     second: Option<Time>,
-    /// When the newest reported packet left.
+    /// When the newest reported packet was sent.
     reported: Time,
     /// When that report arrived.
     report_at: Time,
@@ -23,7 +23,7 @@ impl NotLimited {
         }
     }
 
-    /// A report arrived, and the newest packet that it covers left at `sent`. Returns true if the sender was
+    /// A report arrived. The newest packet that it covers was sent at `sent`. Returns true if the sender was
     /// data-limited during the whole interval of the report.
     pub(super) fn on_report(&mut self, now: Time, sent: Time, rtt: Duration) -> bool {
         let covered = |at: Option<Time>| at.is_some_and(|at| sent - rtt < at && at <= sent);
@@ -73,7 +73,7 @@ mod tests {
         assert!(!n.on_report(ms(1_200), ms(1_100), RTT));
         n.note(ms(1_210));
         n.note(ms(1_220));
-        assert!(!n.on_report(ms(1_300), ms(1_200), RTT), "it covers 1,150");
+        assert!(!n.on_report(ms(1_300), ms(1_200), RTT), "the report covers 1,150 ms");
     }
 
     #[test]

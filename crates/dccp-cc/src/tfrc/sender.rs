@@ -13,8 +13,8 @@ const Q: f64 = 0.9;
 const Q2: f64 = 0.9;
 /// Weight of the old value if oscillation reduction is off: "very low" (RFC 5348 section 4.5).
 const LOW_Q: f64 = 0.1;
-/// Minimum timer. The value is not from the RFC: on a loopback, four round trips are shorter than the delay
-/// of a busy driver.
+/// Minimum nofeedback timer. The value is not from the RFC: on loopback, four round trips are shorter than
+/// the time after which a busy driver runs its timers.
 const MIN_TIMER: Duration = Duration::from_millis(100);
 /// Minimum round-trip time used, seconds.
 const MIN_RTT: f64 = 10e-6;
@@ -44,7 +44,7 @@ pub struct TfrcConfig {
 pub struct Report {
     /// Round-trip time sample, without the receiver's delay; `None` if there is none.
     pub rtt: Option<Duration>,
-    /// When the newest packet that the report covers left.
+    /// When the newest packet that the report covers was sent.
     pub sent: Time,
     /// X_recv, application bytes per second.
     pub receive_rate: f64,
@@ -71,19 +71,18 @@ pub struct TfrcSender {
     root_mean: f64,
     heard: bool,
     received: ReceiveRates,
-    /// tld.
+    /// Time of the last doubling (tld).
     doubled_at: Time,
     size: SegmentSize,
     not_limited: NotLimited,
     timer: Option<Time>,
-    /// Data left since the timer was set.
+    /// Data was sent since the timer was set.
     active: bool,
     /// Number of packets dropped in the receive buffer, for the next report. `None` unless the receiver is
     /// slow.
     slow_receiver: Option<u64>,
     timeouts: u64,
-    /// `None` unless this sender took over from another congestion control. The value says whether that one
-    /// was settled.
+    /// Whether the previous congestion control was settled; `None` if there was none.
     inherited: Option<bool>,
 }
 
@@ -186,8 +185,8 @@ impl TfrcSender {
         self.timer
     }
 
-    /// A packet with data left. `limited` is true if it left as early as the rate permits, so the full rate
-    /// was used.
+    /// A data packet was sent. `limited` is true if it was sent as early as the rate permits, so the full
+    /// rate was used.
     pub fn on_sent(&mut self, now: Time, payload: u32, wire: u32, limited: bool) {
         let first = self.size.is_empty();
         self.size.on_sent(payload, wire);
@@ -308,7 +307,8 @@ impl TfrcSender {
         // could not be measured yet does not count.
         let rate = reported.max(per_round);
         if let Some(drops) = self.slow_receiver.take() {
-            // RFC 4342 section 5.2: the set has only this value, because a larger one would undo the limit.
+            // RFC 4342 section 5.2: keep only this rate, because a larger one in X_recv_set would undo the
+            // limit.
             let bound = (rate - drops as f64 * per_round).max(rate.min(per_round));
             self.received.replace(now, rate.min(bound / 2.0));
             return 2.0 * self.received.max();
@@ -347,8 +347,8 @@ impl TfrcSender {
         // RFC 5348 section 4.3: slow start doubles the rate once per round trip.
         if now.since(self.doubled_at) >= round {
             let x = self.x.unwrap_or(0.0);
-            // After a settled predecessor, there is no new search. The rate grows like TCP's, by one segment
-            // per round trip.
+            // If the previous congestion control was settled, there is no new search. The rate grows like
+            // TCP's, by one segment per round trip.
             let settled = self.inherited == Some(true);
             let more = if settled { x + self.segment() / round.as_secs_f64() } else { 2.0 * x };
             // RFC 5348 section 4.3: the rate is at most twice the receive rate, and at least the initial

@@ -38,7 +38,7 @@ fn close(got: f64, wanted: f64) {
 }
 
 /// With a round trip of 8 s, the initial rate is half a packet per second. This is less than twice the rate
-/// that the timer left.
+/// to which the timer reduced it.
 #[test]
 fn the_first_feedback_starts_from_the_initial_rate() {
     let mut sender = TfrcSender::new(config(), ms(0), None);
@@ -79,7 +79,7 @@ fn each_new_loss_event_begins_another_interval_of_sizes() {
         sender.on_report(ms(n * 100), &report(ms(n * 100 - 50), 1e6, 0.01, true));
         sender.on_sent(ms(n * 100), 500, 540, true);
     }
-    assert_eq!(sender.size.payload(), 500.0, "that of the first is forgotten");
+    assert_eq!(sender.size.payload(), 500.0, "the size before the first loss event must be forgotten");
 }
 
 #[test]
@@ -131,8 +131,8 @@ fn slow_start_doubles_once_a_round_trip_up_to_twice_the_receive_rate() {
         sender.on_report(ms(at), &report(ms(at - 1), received, 0.0, false));
         rates.push((sender.rate() / 1e3) as u64);
     }
-    // For two round trips after the first packet leaves, the receive rate does not limit the sender. The set
-    // then covers two more round trips.
+    // For two round trips after the first packet, the receive rate does not limit the sender. X_recv_set then
+    // covers two more round trips.
     assert_eq!(rates, [80, 80, 160, 320, 640, 180, 180]);
     assert_eq!(sender.phase(), "slow_start");
 }
@@ -275,7 +275,7 @@ fn a_slow_receiver_stops_growth_and_buffer_drops_cost_packets() {
         close(sender.rate(), f64::max(rate, 40e3));
         sender.on_sent(ms(303), 1000, 1040, true);
         sender.on_report(ms(404), &report(ms(304), 100e3, 0.001, true));
-        assert!(sender.rate() > 150e3, "gone a round trip later: {}", sender.rate());
+        assert!(sender.rate() > 150e3, "the limit must be gone a round trip later: {}", sender.rate());
     }
 }
 

@@ -80,8 +80,8 @@ fn random_loss() {
     }
 }
 
-/// Compares the remaining share of the rate on two paths. One path loses 1 % of the packets. The delay of the
-/// other varies by more than the path's least delay.
+/// Compares the variants' shares of the rate on two paths. One path loses 1 % of the packets. The delay of
+/// the other varies by more than its minimum.
 #[test]
 fn tuned_carries_on_where_the_draft_falls_back() {
     println!("share of the rate, %: 1 % lost, normal jitter of 20 ms at 5 ms");
@@ -117,7 +117,8 @@ fn one_per_cent_costs_alike_at_any_rate() {
     }
 }
 
-/// A round without growth and a queue end Startup, because two more rounds would each cost a window.
+/// Startup ends after the first round without growth in which a queue is seen. Two more rounds would each
+/// cost a window.
 #[test]
 fn a_long_path_is_not_flooded_in_startup() {
     let mut w = bulk(link(50.0, ms(800.0), 0.5), vec![(0.0, bbr3(3))]);

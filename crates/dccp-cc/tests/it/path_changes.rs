@@ -38,7 +38,7 @@ fn one_change() {
         ("50 to 10 Mbit/s", (50.0, 10.0), same, false, 98.0, 20.0),
         ("50 to 40 Mbit/s", (50.0, 40.0), same, false, 98.0, 20.0),
         ("60 to 20 ms", (10.0, 10.0), (60.0, 20.0), false, 98.0, 20.0),
-        // A drain has no effect on the RTT if the path became longer.
+        // If the path became longer, draining its queue does not lower the RTT.
         ("20 to 60 ms", (10.0, 10.0), (20.0, 60.0), false, 90.0, 60.0),
         ("50 Mbit/s, 20 to 60 ms", (50.0, 50.0), (20.0, 60.0), false, 90.0, 60.0),
         ("1 s of outage", (10.0, 10.0), same, true, 98.0, 20.0),
@@ -50,8 +50,8 @@ fn one_change() {
     }
 }
 
-/// The path alternates between two round trips. The result is the use of the link in per cent, in the worst
-/// period at the longer round trip, without the first second of the period.
+/// The path alternates between two round trips. The result is the share of the link used, in per cent, in the
+/// worst period at the longer round trip. The first second of a period does not count.
 #[test]
 fn a_round_trip_that_changes_every_five_seconds() {
     for (tuning, least) in [(Bbr1Tuning::TUNED, 80.0), (Bbr1Tuning::DRAFT, 0.0)] {
@@ -69,9 +69,9 @@ fn a_round_trip_that_changes_every_five_seconds() {
     }
 }
 
-/// The result is the used share of a returned rate in per cent, from 1 s after its return on. A probe detects
-/// the return at once only if both coincide, so the rate returns at sixteen different times within two
-/// probing cycles.
+/// The rate rises to twenty times its value. The result is the share of the new rate that is used from 1 s
+/// after the rise on, in per cent. A probe detects the rise at once only if both coincide, so the rate rises
+/// at sixteen different times within two probing cycles.
 #[test]
 fn a_rate_that_comes_back() {
     let found = |tuning| {

@@ -1,5 +1,5 @@
-//! tshark reads our packets with the same values. RFC 4340 fields are read by Wireshark's own dissector (native) or our
-//! Lua dissector (in UDP), Multipath DCCP fields by our Lua dissector.
+//! Checks that tshark reads from our packets the values that were written. RFC 4340 fields are read by Wireshark's
+//! own dissector (native) or our Lua dissector (in UDP), Multipath DCCP fields by our Lua dissector.
 
 use crate::common::ip::{Encapsulation, wrap};
 use crate::common::meaning::{FIELDS, Meaning};

@@ -211,8 +211,8 @@ mod tests {
         let all = actions(&mut pie, 100_000);
         let at: Vec<usize> = (0..all.len()).filter(|i| all[*i] == Action::Drop).collect();
         let gaps: Vec<usize> = at.windows(2).map(|w| w[1] - w[0]).collect();
-        // After a drop, at least 17 packets pass. Each later packet is dropped with the probability, and the 171st at
-        // the latest. On average one in 36 packets is dropped.
+        // After a drop, at least 17 packets pass. Each later packet is dropped with the current probability, and the
+        // 171st always. On average one in 36 packets is dropped.
         assert!(gaps.iter().all(|gap| (17..=171).contains(gap)), "{:?}", gaps.iter().max());
         let mean = gaps.iter().sum::<usize>() as f64 / gaps.len() as f64;
         assert!((35.0..37.5).contains(&mean), "{mean}");

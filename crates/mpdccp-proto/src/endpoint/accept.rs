@@ -146,7 +146,7 @@ impl Endpoint {
         Err(Refusal::Ignore(Counter::AnswerTooLarge))
     }
 
-    /// Whether the peer may open a session; returns its number among the listener's peers.
+    /// Returns the [`crate::PeerFilter::id`] of the peer, or a refusal if the peer may not open a session.
     fn admit(&self, port: u16, route: &Route, vouched: Option<u32>) -> Result<u32, Refusal> {
         let Some(listener) = self.listeners.get(&port) else {
             return Err(refuse(ResetCode::ConnectionRefused, Counter::PortNotBound));

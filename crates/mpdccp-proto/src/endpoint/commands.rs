@@ -24,7 +24,7 @@ impl Endpoint {
             if !self.memory.allows(entry.queued, more, sessions) {
                 return self.stats.count(Counter::QueuesFull);
             }
-            // When the queue drops or sends datagrams, they are subtracted after the session's turn.
+            // Datagrams that the queue drops or sends are subtracted after the session's turn.
             let queued = entry.queued + more;
             self.memory.change(&mut entry.queued, queued);
             entry.session.send(now, data, info);
@@ -191,9 +191,9 @@ impl Endpoint {
     }
 
     /// Sends DCCP-Listen (RFC 5596) to a client that will connect over `route` to a listening port, so that NATs and
-    /// firewalls in front of this end let its Request in. The ends must learn each other's addresses and ports by other
-    /// means. At most three packets leave. False if nothing listens on `ports.local`, or if too many clients are
-    /// expected.
+    /// firewalls in front of this end let its Request in. Both hosts must learn each other's addresses and ports by
+    /// other means. At most three packets are sent. False if nothing listens on `ports.local`, or if too many clients
+    /// are expected.
     pub fn send_listen(&mut self, now: Time, route: Route, ports: Ports) -> bool {
         let Some(listener) = self.listeners.get(&ports.local) else { return false };
         let service_code = listener.cfg.session.connection.service_code;
@@ -217,8 +217,8 @@ impl Endpoint {
         self.with(now, session, |s| s.with_streams(now, act)).flatten()
     }
 
-    /// Reads data that had arrived on the streams of a session that is ending. This is possible until the end is
-    /// reported. Nothing is sent any more.
+    /// Reads the data that arrived on the streams of a session before it began to end. This is possible until the
+    /// session's end is reported.
     pub fn unread_streams<T>(
         &mut self,
         session: SessionId,

@@ -8,7 +8,7 @@ use dccp_proto::Route;
 #[derive(Debug)]
 pub(super) struct Listener {
     pub(super) cfg: ListenConfig,
-    /// Numbers of the peers in [`ListenConfig::peers`].
+    /// Ids of the peers in [`ListenConfig::peers`].
     pub(super) numbers: BTreeSet<u32>,
     /// Peers allowed from one address, and from anywhere: the first matching filter, with its position.
     pub(super) from: BTreeMap<IpAddr, (usize, u32)>,
@@ -56,13 +56,13 @@ impl Listener {
         by_address.into_iter().chain(self.anywhere).min().map(|(_, id)| id)
     }
 
-    /// Whether the peer is unlisted, authenticated or not.
+    /// Whether the peer is unauthenticated, or authenticated but not listed.
     pub(super) fn is_stranger(&self, vouched: Option<u32>) -> bool {
         vouched.is_none_or(|peer| !self.numbers.contains(&peer))
     }
 
-    /// How many sessions one source may have now. The limit shrinks in proportion to the free sessions, so that some
-    /// stay free even if many sources reach the limit.
+    /// How many sessions one source may have now. The limit shrinks in proportion to the number of free sessions, so
+    /// that some stay free even if many sources reach the limit.
     pub(super) fn share_of_source(&self) -> usize {
         let (all, each) = (self.cfg.max_sessions, self.cfg.max_sessions_per_source);
         if each >= all {

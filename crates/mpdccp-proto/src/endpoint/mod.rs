@@ -201,7 +201,7 @@ impl Endpoint {
     }
 
     /// Like [`handle_datagram`](Self::handle_datagram), on a route whose encapsulation authenticates the peer. `peer`
-    /// is its number in [`ListenConfig::peers`]. Over this route only that peer can open and join sessions, from any
+    /// is its `id` in [`ListenConfig::peers`]. Over this route only that peer can open and join sessions, from any
     /// address.
     pub fn handle_peer(&mut self, now: Time, route: &Route, peer: u32, ecn: Ecn, len: u32, bytes: &[u8]) {
         self.handle_from(now, route, Some(peer), ecn, len, bytes);

@@ -24,8 +24,8 @@ pub(super) type Tracks = BTreeMap<PathId, Track>;
 pub(super) trait Rule: Send + core::fmt::Debug {
     /// Whether a hole that is proven lost is given up at once.
     fn trusts_proofs(&self) -> bool;
-    /// Whether the rule considers flows and repairs. If so, small flows on one path pass, and no packet is given up
-    /// while a repair may still deliver it.
+    /// Whether the rule considers flows and repairs. If so, packets of small flows on one path do not wait for other
+    /// flows, and no packet is given up while a repair may still deliver it.
     fn knows_flows(&self) -> bool;
     /// The lag that the rule learns from a packet that arrived `late` after its hole was seen. `None` if the rule does
     /// not learn.

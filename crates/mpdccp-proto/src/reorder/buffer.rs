@@ -69,12 +69,13 @@ pub(super) struct Buffer {
     /// Held packets by the position of their flow's previous packet. When that packet is delivered, the held packet is
     /// released.
     pub(super) after: BTreeMap<u64, u64>,
-    /// Held packets, as (last position that must be delivered or given up before, own position).
+    /// Held packets that are released once all positions up to a limit are delivered or given up, as (limit, own
+    /// position).
     pub(super) beyond: BTreeSet<(u64, u64)>,
     ready: VecDeque<Vec<u8>>,
     /// Packets delivered in order so far.
     pub(super) in_order: u64,
-    /// Packets of `in_order` that were delivered before their turn.
+    /// Packets of `in_order` that were delivered although earlier positions were missing.
     pub(super) jumped: u64,
     /// Packets of `in_order` by hold time. Bucket i counts times below 2^i ms, the last bucket all longer times.
     pub(super) held_for: [u64; super::HELD_BUCKETS],

@@ -28,17 +28,17 @@
 //!
 //! # Flows
 //!
-//! The peer may send the distance to the previous packet of the same inner flow ([`Back`]). A packet is then delivered
-//! as soon as that packet was, even if other packets are missing. Losses of one flow therefore do not delay other
-//! flows.
+//! The peer may send the distance to the previous packet of the same inner flow ([`Back`]). A packet is then
+//! delivered as soon as the previous packet of its flow was, even if packets of other flows are missing. Losses of
+//! one flow therefore do not delay other flows.
 //!
 //! # How long an unproven hole may last
 //!
 //! A hole may last either a fixed time, or the recent lag of the paths that may still fill it. A packet that fills a
-//! hole shows how far its path lags behind the path that revealed the hole: the difference of one-way delays, not just
-//! of half the RTTs. The largest lag of the last seconds is used, plus a margin. Before any lag was measured, half the
-//! difference to the smallest RTT is used. Lags beyond the maximum are ignored, because packets that late are given up
-//! anyway.
+//! hole shows how far its path lags behind the path that revealed the hole: the true difference of one-way delays,
+//! which half the difference of the RTTs only estimates. The largest lag of the last seconds is used, plus a margin.
+//! Before any lag was measured, half the difference to the smallest RTT is used. Lags above the maximum wait are
+//! ignored, because the receiver never waits that long.
 
 use crate::PathId;
 use alloc::vec::Vec;
@@ -88,8 +88,8 @@ pub struct ReorderStats {
     pub in_order: u64,
     /// Packets that were held.
     pub held: u64,
-    /// Packets delivered before earlier numbers of other flows, because their flow is small or the peer sends its
-    /// order.
+    /// Packets delivered although earlier packets of other flows were missing, because their flow is small or the
+    /// peer sends the distance to its previous packet.
     pub jumped: u64,
     /// Packets that arrived after their hole had been given up. They were delivered anyway.
     pub late: u64,
@@ -138,14 +138,13 @@ pub trait Reorderer: Send + core::fmt::Debug {
     fn on_other(&mut self, now: Time, path: PathId, path_seq: Seq, ndp: Option<u64>) {
         let _ = (now, path, path_seq, ndp);
     }
-    /// Whether this reorderer holds packets for repairs once it knows how long they take, and never delivers
-    /// duplicates.
+    /// Whether this reorderer waits for repairs once it knows how long they take, and drops duplicates.
     fn waits_for_repairs(&self) -> bool {
         false
     }
     /// The peer reports that repairs arrive within `wait` after the loss was seen.
     fn on_repair(&mut self, _wait: Duration) {}
-    /// The peer's MP_SEQ jumped: releases all held packets and accepts any next number.
+    /// Releases all held packets and accepts any next number, because the peer's MP_SEQ jumped.
     fn restart(&mut self, now: Time);
     /// The next packet to deliver.
     fn pop(&mut self) -> Option<Vec<u8>>;

@@ -40,7 +40,8 @@ pub(super) struct Auto {
     used: Vec<(Duration, usize)>,
 }
 
-/// A path that costs more than the cheapest by more than this only adds delay: a queue of this length is useless.
+/// A path whose cost exceeds the cheapest path's by more than this is not used for datagrams: it would help only if a
+/// queue of this length stood at the cheaper paths, which is too long.
 const MOST_SPREAD: Duration = Duration::from_millis(150);
 /// Once a more expensive path helps, three quarters of the backlog that triggered it are enough to keep it in use.
 const KEEP: u32 = 4;

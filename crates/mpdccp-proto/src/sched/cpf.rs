@@ -16,7 +16,7 @@ fn cost(path: &PathRow) -> impl Ord + use<> {
 impl Scheduler for Cpf {
     fn pick(&mut self, now: Time, _pkt: &PktInfo, queue: &QueueView, paths: &[PathRow]) -> Pick {
         let Some(free) = open(paths).min_by_key(|path| cost(path)) else { return Pick::Wait(None) };
-        // Wait for a cheaper path if it will have served the backlog before this path would.
+        // Wait for a cheaper path if it serves the backlog sooner than this path would.
         let cheaper = paths.iter().filter(|path| cost(path) < cost(free));
         match cheaper.into_iter().any(|path| !congested(now, path, queue, free)) {
             true => Pick::Wait(None),

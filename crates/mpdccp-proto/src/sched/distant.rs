@@ -32,11 +32,10 @@ struct Known {
     distant: bool,
 }
 
-/// A path counts as having found its rate once its gate was closed for this many of its round trips. [`OPEN`] reduces
-/// the time that counts.
+/// A path's rate is known once the path's gate was closed for this many round trips. A part of the time for which the
+/// gate was open is subtracted, see [`OPEN`].
 const FOUND: u32 = 6;
-/// This fraction of the time for which the gate was open is subtracted, because a path without enough load does not
-/// show its capacity.
+/// The part is one divided by this. It is subtracted because a path without enough load does not show its capacity.
 const OPEN: u32 = 4;
 /// A path is distant if it costs this many times as much as the cheapest, and has less than this fraction of
 /// the rate of all cheaper paths.
@@ -102,7 +101,8 @@ mod tests {
     use dccp_proto::Why;
 
     /// Simulates a path of 10 Mbit/s with a round trip of 10 ms next to `far`, whose gate is closed for nine in ten
-    /// milliseconds. Packets wait as `waits` says. Returns for each millisecond whether `far` is left out.
+    /// milliseconds. `waits` gives the queueing time at each millisecond, in ms. Returns for each millisecond whether
+    /// `far` is left out.
     fn left_out(far: PathRow, waits: impl Fn(u64) -> u64) -> Vec<bool> {
         left_out_while(far, |ms| ms % 10 > 0, waits)
     }

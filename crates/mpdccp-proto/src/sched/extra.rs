@@ -31,7 +31,7 @@ enum State {
     Resting(Time),
     /// The path on trial, the start of the trial, and the throughput before it.
     Trying(PathId, Time, Rate),
-    /// The path that helps now, and whether it helped at the last check.
+    /// The path in use, and whether it increased throughput at the last check.
     Helping(PathId, bool),
 }
 

@@ -19,7 +19,7 @@ impl Scheduler for Weighted {
     fn pick(&mut self, _now: Time, _pkt: &PktInfo, _queue: &QueueView, paths: &[PathRow]) -> Pick {
         self.weights = paths.iter().map(|path| (path.id, path.prio.max(1))).collect();
         self.served.retain(|id, _| self.weights.contains_key(id));
-        // A path that can send again after a pause starts with the same count as the lowest other one.
+        // A path that can send again after a pause starts with the lowest count of the open paths.
         let least = super::scheduler::open(paths)
             .filter_map(|path| self.served.get(&path.id))
             .min()

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 pub enum SessionEvent {
     /// A peer opened a session here; `peer` is the [`crate::PeerFilter::id`] of the matching filter.
     Accepted {
-        /// Number of the filter that matched.
+        /// Id of the filter.
         peer: u32,
     },
     /// The first path is open, and data can flow.

@@ -63,7 +63,7 @@ pub(crate) struct Offer<'a, 'p> {
     pub(crate) request: &'a Packet<'p>,
     pub(crate) mtu: u16,
     pub(crate) overhead: u16,
-    /// The number of the peer: [`crate::PeerFilter::id`].
+    /// [`crate::PeerFilter::id`] of the peer.
     pub(crate) peer: u32,
     pub(crate) ci: u32,
     pub(crate) seed: [u8; 32],

@@ -23,7 +23,7 @@ const MAX_HALF_OPEN_JOINS: usize = 32;
 /// A subflow that was silent for this long is closed in favour of a new one from the same address.
 const REPLACE_AFTER: Duration = Duration::from_secs(2);
 
-/// Reason to answer a join without a Response.
+/// How to treat a packet that gets no Response, and the counter for it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Refusal {
     /// Send no answer.
@@ -47,8 +47,8 @@ impl Session {
             return self.count(Counter::NoAddressIdLeft);
         };
         let mut config = self.connection_config(mtu, overhead);
-        // If an answer should arrive before the first retransmission, start a new attempt instead of that
-        // retransmission, which would have a back-off.
+        // If an answer should arrive before the first retransmission, start a new attempt instead of retransmitting
+        // with a back-off.
         let again = self.paths[i].is_quick && self.paths[i].is_missed(now);
         config.request_retries = config.request_retries.min(if again { 0 } else { JOIN_RETRIES });
         let seed = self.seed();

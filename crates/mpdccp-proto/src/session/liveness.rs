@@ -7,9 +7,9 @@ const QUIET: Duration = Duration::from_millis(100);
 
 /// Whether a path answers.
 ///
-/// Silence counts from the first packet sent after the last acknowledgement of a newer packet. After the answer time, a
-/// Sync probes once more, since a single lost acknowledgement proves nothing. If the Sync is not answered in time
-/// either, the path is silent. An acknowledgement after a probe brings the path back.
+/// Silence counts from the first packet sent after an acknowledgement last covered a new packet. If no answer arrives
+/// within the answer time, a Sync asks again, since a single lost acknowledgement proves nothing. If the Sync is not
+/// answered in time either, the path is suspect. An answer to a probe brings the path back.
 ///
 /// Other packets of the peer do not count as an answer, because they keep arriving if only the direction to the peer is
 /// dead. They only postpone the probe of an idle path, and trigger an early probe of a silent one.
@@ -22,7 +22,7 @@ pub(super) enum Liveness {
     Answering {
         /// When the first unanswered packet left.
         asked: Option<Time>,
-        /// When the Sync that probed once more left.
+        /// When the Sync that asks again was sent.
         again: Option<Time>,
         /// When the path was last probed because data stopped arriving.
         checked: Time,
@@ -60,7 +60,7 @@ pub(super) enum Step {
 pub(super) struct Evidence {
     /// When a valid packet last arrived, or when the path opened.
     pub(super) heard: Time,
-    /// When the peer last acknowledged a newer packet, or when the path opened.
+    /// When the peer's acknowledgements last covered a new packet, or when the path opened.
     pub(super) answered: Time,
     /// When data last arrived.
     pub(super) data: Time,
@@ -90,7 +90,7 @@ impl Liveness {
         Liveness::Suspect { since: now, asked, trust_after: now, probed: now, probe_at: now + PROBE_GAP.0 }
     }
 
-    /// When the first unanswered packet left, if its answer is overdue.
+    /// When the first unanswered packet was sent, if its answer is overdue.
     pub(super) fn unanswered_since(&self, answered: Time) -> Option<Time> {
         match *self {
             Liveness::Suspect { asked, .. } => Some(asked),
@@ -106,8 +106,8 @@ impl Liveness {
         }
     }
 
-    /// Approximately when a packet last left that the peer must answer. Probes do not count; otherwise each probe would
-    /// cause the next.
+    /// Approximately when a packet that the peer must answer was last sent. Probes do not count; otherwise each probe
+    /// would cause the next.
     pub(super) fn asked(&self) -> Time {
         match *self {
             Liveness::Answering { asked, checked, .. } => {
@@ -117,7 +117,7 @@ impl Liveness {
         }
     }
 
-    /// A packet left that the peer must answer.
+    /// A packet that the peer must answer was sent.
     pub(super) fn on_sent(&mut self, now: Time, answered: Time) {
         if let Liveness::Answering { asked, again, .. } = self
             && asked.is_none_or(|asked| answered > asked)

@@ -92,8 +92,8 @@ pub(crate) struct Gone {
 }
 
 impl Gone {
-    /// After its own Reset too, the end that connected does not reuse its ports, because the peer that received the
-    /// Reset is in TIMEWAIT.
+    /// `ours` is true if this end connected. It then does not reuse its ports even after its own Reset, because the
+    /// peer that received the Reset is in TIMEWAIT.
     fn of(conn: &Connection, ours: bool) -> Gone {
         let time_wait = conn.state() == State::TimeWait || ours;
         Gone { route: conn.route(), ports: conn.ports(), time_wait }
@@ -134,9 +134,9 @@ pub(crate) struct Session {
     /// The endpoint's buffers, lent during calls.
     pub(crate) blocks: Blocks,
     rows: Vec<PathRow>,
-    /// The rows that the rule of the packet at the head allows.
+    /// Paths that the policy rule for the packet at the head allows.
     allowed: Vec<PathRow>,
-    /// The rows that priorities allow for the packet at the head. Unused if priorities allow all of `rows`.
+    /// Paths that priorities allow for the packet at the head. Unused if priorities allow all of `rows`.
     offered: Vec<PathRow>,
     offered_all: bool,
     reorderer: Box<dyn Reorderer>,

@@ -12,8 +12,8 @@ use mpdccp_units::{Duration, Rate, Time};
 /// Upper limit of the time that the first subflow may take before the next path is tried
 /// ([`crate::SessionConfig::first_attempt`]).
 const FIRST_ATTEMPT: Duration = Duration::from_secs(3);
-/// Time limit for the handshake of a join, and for any handshake at a server, because each handshake occupies one of
-/// the paths.
+/// Time limit for the handshake of a join, and for any handshake at a server. Until then the handshake occupies one
+/// of the session's paths.
 const HANDSHAKE: Duration = Duration::from_secs(15);
 /// How long to wait for an answer when a single subflow closes.
 const SUBFLOW_CLOSE: Duration = Duration::from_secs(3);

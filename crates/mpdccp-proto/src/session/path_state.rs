@@ -127,7 +127,7 @@ impl Session {
                 }
             }
         }
-        // If a join is refused with this code, the server does not know its connection identifier, or no longer. An
+        // If a join is refused with this code, the server does not know the session, perhaps after a restart. An
         // advertised address may belong to another host, so its refusal does not count.
         let unknown_ci = cause == CloseReason::Reset(ResetCode::ConnectionRefused)
             && matches!(path.stage, Stage::JoinSent { .. })

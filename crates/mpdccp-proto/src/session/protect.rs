@@ -13,7 +13,7 @@ use dccp_wire::{Opt, Seq};
 use mpdccp_units::Time;
 
 impl Session {
-    /// A packet left for the first time, on a single path. It is protected if its rule says so.
+    /// A packet was sent for the first time, on a single path. It is protected if its rule says so.
     pub(super) fn protect(&mut self, now: Time, class: usize, path: PathId, copy: &Copy) {
         let Some(most) = self.classes.rule(class).and_then(|rule| rule.fec).filter(|_| self.fec.on) else {
             return;

@@ -1,5 +1,5 @@
-//! Loss repair: packets that were lost on a path, or left on a dead path, are retransmitted with the same MP_SEQ on the
-//! path that the scheduler picks.
+//! Loss repair: packets that were lost on a path, or sent on a dead path, are retransmitted with the same MP_SEQ on
+//! the path that the scheduler picks.
 
 use crate::blocks::Blocks;
 use crate::queue::Queued;
@@ -87,7 +87,8 @@ impl Repair {
     /// The path is silent or gone: packets sent on it may never arrive.
     ///
     /// If no other path carried newer packets, the peer does not notice the loss until all of them are retransmitted.
-    /// On a path that was idle, that takes some round trips. Repairs are therefore useful for `most` from now on.
+    /// Retransmitting them on a path that was idle takes some round trips. Repairs are therefore useful for `most`
+    /// from now on.
     pub(super) fn on_silence(&mut self, now: Time, path: PathId, most: Duration) {
         let alone = self.alone.filter(|(alone, _)| *alone == path);
         for mut copy in self.kept.remove(&path).into_iter().flatten().filter_map(|(_, copy)| copy) {

@@ -69,7 +69,7 @@ pub(super) struct Subflow {
     pub(super) advertised: Option<u8>,
     /// Client: whether a connect was tried before.
     pub(super) tried: bool,
-    /// Client: when to connect (again), and the interval before the attempt after that one.
+    /// Client: time of the next attempt to connect, and the interval between that attempt and the one after it.
     pub(super) connect_at: Option<Time>,
     pub(super) connect_gap: Duration,
     /// When the RTT was last sent to the peer.
@@ -201,7 +201,7 @@ impl Subflow {
         self.conn.as_ref().map_or(self.opened, |conn| conn.last_received().max(self.opened))
     }
 
-    /// When the peer last acknowledged a newer packet, or when the path opened.
+    /// When the peer's acknowledgements last covered a new packet, or when the path opened.
     pub(super) fn answered(&self) -> Time {
         self.conn.as_ref().map_or(self.opened, |conn| conn.last_answered().max(self.opened))
     }

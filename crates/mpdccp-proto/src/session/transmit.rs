@@ -164,8 +164,8 @@ impl Session {
         self.wake = Some((now, Wake::Backlog));
     }
 
-    /// Limits paths to small packets if they seem to lose their large ones, provided that another path is known to
-    /// carry packets as large.
+    /// If a path seems to lose large packets, allows it only small ones, provided that another path is known to carry
+    /// the large ones.
     fn avoid_doubtful_sizes(&mut self, options: usize) {
         let sure = |path: &Subflow| path.conn.as_ref().map_or(0, |conn| conn.sure_payload(options));
         let most = self.paths.iter().filter(|path| path.is_up()).map(sure).max().unwrap_or(0);
@@ -235,8 +235,8 @@ impl Session {
         }
     }
 
-    /// Records on each path with a closed gate that it limited the packet at the head, if the scheduler might have used
-    /// the path for that packet.
+    /// Tells each path that the scheduler might have chosen for the packet at the head, but whose gate is closed,
+    /// that it blocked the packet.
     fn note_blocked(&mut self, now: Time, elsewhere: bool) {
         let offered = if self.offered_all { &self.rows } else { &self.offered };
         for row in offered.iter().filter(|row| !row.is_open()) {
@@ -246,7 +246,7 @@ impl Session {
         }
     }
 
-    /// Records on each path with an open gate that the packet at the head was not given to it.
+    /// Tells each path with an open gate that the scheduler did not give it the packet at the head.
     fn note_held_back(&mut self, now: Time) {
         let offered = if self.offered_all { &self.rows } else { &self.offered };
         for row in offered.iter().filter(|row| row.is_open()) {

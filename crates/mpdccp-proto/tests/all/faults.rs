@@ -511,7 +511,8 @@ fn a_restarted_client_is_back_within_a_second_and_three_round_trips() {
         assert_eq!(net.numbers(Server), (0..20).collect::<Vec<_>>());
     }
 }
-/// One or two of the packets that open a path are lost while its MTU is probed. Both ends still have both paths soon.
+/// One or two of the packets that open a path are lost while its MTU is probed. Nevertheless both ends soon have both
+/// paths.
 #[test]
 fn no_lost_packet_keeps_a_path_from_opening() {
     let mut cfg = config();

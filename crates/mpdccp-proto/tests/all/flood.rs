@@ -10,7 +10,7 @@ use mpdccp_proto::*;
 use mpdccp_units::Duration;
 use std::net::SocketAddr;
 
-/// Settings for Requests like those of mpdccp programs to a listener that does not know them.
+/// Settings for Requests like those that mpdccp programs send to an unknown listener.
 fn plain() -> SessionConfig {
     let connection = Config { least_request: PADDED_REQUEST, ..config().connection };
     SessionConfig { fallback: Fallback::Plain, connection, ..config() }
@@ -128,7 +128,7 @@ fn a_cookie_that_was_tampered_with_gets_reset_10() {
         bad += 1;
         let (count, code) = try_with(&mut net, route, &forged);
         assert_eq!(count, bad, "byte {at}");
-        // Because of the limit per address and port, few Resets leave.
+        // The limit per address and port suppresses most Resets.
         assert!(code.is_none_or(|code| code == ResetCode::BadInitCookie));
         assert!(bad > 1 || code.is_some());
     }
@@ -262,7 +262,7 @@ fn few_sources_cannot_take_all_sessions() {
     assert!(connect_from(&mut net, 4, 50_000).1);
 }
 
-/// Requests with a forged source occupy at most two of its sessions, and do not keep out the source itself.
+/// Requests with a forged source occupy at most two of that source's sessions, and do not keep out the source itself.
 #[test]
 fn forged_requests_do_not_shut_their_source_out() {
     let mut net = two_for_a_source();
@@ -277,7 +277,7 @@ fn forged_requests_do_not_shut_their_source_out() {
     assert_eq!(counted(&net.server.stats().counters, "opened_by_cookie"), 1);
 }
 
-/// An IPv6 host owns 64 bits of addresses, which count as one source.
+/// An IPv6 host owns 2^64 addresses, which count as one source.
 #[test]
 fn an_ipv6_source_is_its_network() {
     let mut net = two_for_a_source();
@@ -323,9 +323,9 @@ fn a_padded_request_has_an_answer_no_larger() {
     }
 }
 
-/// Requests without padding, new and repeated, and packets of no connection: all answers together exceed them by no
-/// more than the allowance for that time. Each answer has at most three times the bytes of its question, and clients
-/// that pad their Requests are admitted.
+/// New and repeated Requests without padding, and packets of no connection, arrive for two seconds. All answers
+/// together have at most the bytes of these packets plus the allowance for that time. Each answer has at most three
+/// times the bytes of its question, and clients that pad their Requests are admitted.
 #[test]
 fn answers_to_forged_addresses_are_bounded_in_all() {
     let mut net = Net::new(1, 1, plain());
@@ -366,7 +366,7 @@ fn answers_to_forged_addresses_are_bounded_in_all() {
     assert!(opened(&net, id.expect("this client connects")));
 }
 
-/// A Data packet with a short sequence number and without a connection, the smallest packet.
+/// The smallest packet: Data with a short sequence number, of no connection.
 fn short_data() -> Vec<u8> {
     let header = Header {
         ptype: PacketType::Data,

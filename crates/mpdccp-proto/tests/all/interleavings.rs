@@ -94,7 +94,7 @@ fn sessions_and_joins_open() {
 fn joins_open() {
     for fates in combinations() {
         let mut world = World::new(&[]);
-        // The client's Ack has left. The client's join leaves when the server's Ack arrives, at 40 ms.
+        // The client has sent its Ack. It sends its join when the server's Ack arrives, at 40 ms.
         world.run(Duration::from_millis(39));
         world.net.fates = fates.iter().copied().collect();
         world.run(Duration::from_secs(20));

@@ -380,7 +380,7 @@ fn the_order_waits_by_the_rtt_that_the_peer_tells() {
         assert_eq!(wait(kind, 220, 10_001), usual, "a measurement older than 10 s is ignored");
     }
     for kind in [RttType::Min, RttType::Max] {
-        assert_eq!(wait(kind, 220, 100), usual, "{kind:?} does not describe the present");
+        assert_eq!(wait(kind, 220, 100), usual, "{kind:?} must be ignored");
     }
 }
 
@@ -399,7 +399,7 @@ fn tag(net: &Net, message: &[u8]) -> [u8; 20] {
     mac.finalize().into_bytes()[..20].try_into().unwrap()
 }
 
-/// Adds MP_ADDADDR with valid HMACs to the client's next data packets, one to each.
+/// Adds MP_ADDADDR with valid HMACs to the client's next data packets, one per packet.
 fn advertise(net: &mut Net, id: SessionId, list: &[(u8, &str)]) -> SessionStatus {
     let mut queue = std::collections::VecDeque::new();
     for (addr_id, addr) in list {

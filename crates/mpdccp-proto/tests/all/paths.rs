@@ -389,7 +389,7 @@ fn the_path_that_the_caller_knows_to_work_opens_the_session() {
     let id = net.connect(cfg);
     net.client.connect_over(net.now, id, PathId(2));
     net.run(Duration::from_millis(500));
-    // No Request has left on the path after the first one, although that path works.
+    // Path 1 works, but no Request has been sent on it.
     assert_ne!(net.state(Client, id)[1], PathState::Up);
     // The server has answered by now.
     net.client.connect_over(net.now, id, PathId(1));
@@ -484,7 +484,7 @@ fn a_dead_path_that_is_removed_is_gone_at_the_server_too() {
     assert_eq!(net.state(Client, id), [PathState::Up; 3]);
 }
 
-/// RFC 9897 section 3.2.2: an Address ID is free again when both ends no longer use it, so a removal cannot end a later
+/// RFC 9897 section 3.2.2: an Address ID is free again only when neither end uses it, so a removal cannot end a later
 /// subflow.
 #[test]
 fn a_dead_path_may_be_replaced_at_once() {
@@ -537,7 +537,7 @@ fn an_equal_path_is_used_within_a_second_of_its_return() {
             wire.rate = Some(mpdccp_units::Rate::from_bps(10_000_000));
         }
         let mut first = 0;
-        // Percentage of the next datagrams that left on path 1.
+        // Percentage of the next datagrams that are sent on path 1.
         let mut carried = |net: &mut Net, ms: u32| {
             let (start, count) = (net.log.len(), ms * 1_000 / gap);
             net.stream(Client, id, first, count, Duration::from_micros(gap.into()));

@@ -41,7 +41,7 @@ fn send(net: &mut Net, from: crate::common::End, id: SessionId, n: u32, dscp: u8
     net.drain();
 }
 
-/// The paths on which datagrams of 1000 bytes left.
+/// The paths on which datagrams of 1000 bytes were sent.
 fn paths_of(net: &Net, from: crate::common::End, wanted: impl Fn(u32) -> bool) -> Vec<usize> {
     let number = |l: &Logged| {
         let payload = l.packet().payload;

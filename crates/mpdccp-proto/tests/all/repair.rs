@@ -182,8 +182,8 @@ fn the_peer_is_told_of_a_death_it_cannot_see() {
     let (mut net, id) = Net::connected(1, 2, waits());
     let sid = net.server_id();
     net.stream(Client, id, 0, 200, Duration::from_millis(2));
-    // Only the server notices that its Acks are missing. Only the client's report tells it that its idle downlink is
-    // dead too.
+    // The client notices the failure because its data is not acknowledged. The server has an idle downlink, and the
+    // client's report tells it that this downlink is dead too.
     net.wires[1].up = false;
     net.stream(Client, id, 200, 100, Duration::from_millis(2));
     assert_eq!(net.state(Client, id), [PathState::Up, PathState::Suspect]);

@@ -174,8 +174,8 @@ fn half_open_joins_are_bounded_and_expire() {
     assert_eq!(net.numbers(Server), (0..20).collect::<Vec<_>>());
 }
 
-/// Joins arrive from many forged addresses, 40 a second. None has the client's address, and a round trip is short
-/// enough for its join to complete.
+/// Joins arrive from many forged addresses, 40 a second. None has the client's address, and the client's round
+/// trip is short enough for its join to complete.
 #[test]
 fn spoofed_joins_do_not_keep_a_certain_client_out() {
     for above in [false, true] {

@@ -2,10 +2,10 @@
 //! contains the first subflow, an advertised address and the join to it, MP_PRIO, the removal of the address, and every
 //! kind of close. `check` visits all its states; `replay` compares it with the code.
 //!
-//! Subflow 0 is the first one. Subflows 1 and 2 go to the address that the server advertises, at first and again later.
-//! Sequence numbers are only compared, so [`State::normal`] keeps the order of the numbers and whether they are
-//! adjacent. Keys and HMACs cannot be forged: an HMAC is represented by the incarnation of the connection whose nonces
-//! it covers.
+//! Subflow 0 is the first one. Subflows 1 and 2 go to the address that the server advertises, at first and again
+//! later. Sequence numbers are only compared, so [`State::normal`] keeps only their order and whether they are
+//! adjacent. Keys and HMACs cannot be forged: an HMAC is represented by the incarnation of the connection whose
+//! nonces it covers.
 
 mod actions;
 mod check;
@@ -77,7 +77,7 @@ enum Told {
 struct Packet {
     conn: usize,
     from: usize,
-    /// The acceptance by the server to which the packet belongs (the server may accept a connection again); 0 on a
+    /// Incarnation of the connection: how often the server had accepted it when this packet's handshake began; 0 on a
     /// Request.
     inc: u16,
     /// Sequence number. 0 is below all numbers.
@@ -624,7 +624,7 @@ impl State {
         }
     }
 
-    /// A retransmission timer fires, or the timer that gives up.
+    /// A retransmission timer fires. If `give_up`, the end gives up instead.
     fn timer(&mut self, end: usize, c: usize, give_up: bool) {
         let half = self.conns[c][end];
         match (half.state, give_up) {

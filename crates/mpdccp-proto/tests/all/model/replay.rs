@@ -57,7 +57,7 @@ fn route(to: usize, conn: usize) -> Route {
     }
 }
 
-/// Of an Ack without confirmation, the model does not contain further fields.
+/// The model contains no further fields of an Ack without confirmation.
 fn same(a: &Kind, b: &Kind) -> bool {
     match (a, b) {
         (Ack { confirms: a, .. }, Ack { confirms: b, .. }) => a == b,
@@ -284,7 +284,7 @@ impl Replay {
         Ok(())
     }
 
-    /// The packet of the trace in the replay's network. A probe between them has shifted the numbers.
+    /// Finds the trace's packet in the replay's network. Its numbers may differ, because a probe has shifted them.
     fn find(&self, packet: &Packet) -> Option<Packet> {
         let exact = self.flying.iter().find(|(p, _)| p == packet);
         let like = |p: &Packet| (p.conn, p.from, p.kind) == (packet.conn, packet.from, packet.kind);
@@ -313,7 +313,7 @@ impl Replay {
         self.compare()
     }
 
-    /// The session of an end that is neither half open nor ended.
+    /// The session of `end`; on the server, the first one that is neither half open nor ended.
     fn session(&self, end: usize) -> SessionId {
         let live = |id: &SessionId| {
             let state = self.ends[end].status(self.now[end], *id).map(|s| s.state);
@@ -363,7 +363,7 @@ impl Replay {
         self.compare()
     }
 
-    /// The model's action that corresponds to this packet when a timer sends it.
+    /// The model's action for a timer that sends this packet.
     fn cause(&self, end: usize, sent: &Sent) -> Action {
         match sent.kind {
             Sync => Action::Probe(end, sent.conn),
