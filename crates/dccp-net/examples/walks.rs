@@ -33,7 +33,7 @@ const TICK: Duration = Duration::from_millis(1);
 const BURST: u64 = 20;
 const SIZE: usize = 1400;
 
-/// Maximum number of bytes of a run.
+/// Maximum number of bytes of a [`Run`].
 const RUN: usize = 65_000;
 
 /// Packets of equal size for one destination, which one system call would send. The last may be shorter.
@@ -43,7 +43,7 @@ struct Run {
     bytes: Range<usize>,
 }
 
-/// Packets of an endpoint. Each has room for a record around it, as in `dccp_net::Batch`.
+/// Packets of an endpoint, each with free bytes around it for the header and tag of a record, as in `dccp_net::Batch`.
 #[derive(Default)]
 struct Outgoing {
     runs: Vec<Run>,
@@ -317,7 +317,7 @@ fn idle(sessions: u32) {
     let blocks = held.allocations - held.deallocations;
     let ends = f64::from(sessions) * 2.0;
     println!(
-        "{sessions} sessions, {up} paths of the server up after {took:.2} s: {:.2} us per packet, {:.1} KiB in {:.0} blocks per session and end",
+        "{sessions} sessions, {up} paths of the server up after {took:.2} s: {:.2} us per packet; each session holds {:.1} KiB in {:.0} blocks at each end",
         took / packets as f64 * 1e6,
         bytes / ends / 1024.0,
         blocks as f64 / ends

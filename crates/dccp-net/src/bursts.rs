@@ -13,7 +13,7 @@ use tun_rs::{
 
 /// Size of the largest IP packet, and therefore of the largest super-packet.
 const LARGEST: usize = 65_535;
-/// Room for each packet of a burst if the MTU is not larger. With a larger MTU, each packet gets room for the largest
+/// Buffer size per packet of a burst, for MTUs up to this size. With a larger MTU, each buffer can hold the largest
 /// packet.
 const USUAL: usize = 2_048;
 /// Packets smaller than this are copied.

@@ -201,7 +201,7 @@ pub trait Encapsulation: Send {
     /// The peer answered an echo request over this socket.
     fn on_answer(&mut self, _now: Time) {}
 
-    /// The path over this socket fails, although packets may arrive.
+    /// The path over this socket fails, even if packets still arrive.
     fn on_suspect(&mut self, _now: Time) {}
 
     /// The peer's host advertises these addresses. If the path over this socket is down (`_up` is false), the socket

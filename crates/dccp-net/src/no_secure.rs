@@ -26,7 +26,7 @@ impl fmt::Display for KeyError {
 
 impl std::error::Error for KeyError {}
 
-/// Defines types without values. Their text is never read, and their methods are never called.
+/// Defines types without values. Their methods are never called.
 macro_rules! without_values {
     ($($(#[$meta:meta])* $name:ident { $($method:ident($($arg:ty),*) -> $result:ty;)* })*) => { $(
         $(#[$meta])*

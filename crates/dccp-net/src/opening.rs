@@ -9,7 +9,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 
-/// Receipts that may wait for the thread; each has a receive buffer.
+/// Maximum number of receipts that wait for the thread; each holds a receive buffer.
 pub(crate) const MOST_WAITING: usize = 4;
 
 /// The datagrams of one receive.
@@ -27,7 +27,7 @@ pub(crate) struct Datagram {
     remote: SocketAddr,
     ecn: Ecn,
     ip_len: u32,
-    /// First the bytes' address in memory, then their range in the buffer.
+    /// Addresses in memory until [`Receipt::exchange`], afterwards the range in the buffer.
     bytes: Range<usize>,
     pub(crate) record: Record,
 }
@@ -50,7 +50,7 @@ impl Receipt {
         self.datagrams.push(Datagram { at, local, remote, ecn, ip_len, bytes, record: Record::Sealed });
     }
 
-    /// Exchanges its buffer for the one that the added packets are in.
+    /// Exchanges its buffer for `buffer`, which contains the added packets.
     pub(crate) fn exchange(&mut self, buffer: &mut Vec<u8>) {
         self.buffer.resize(buffer.len(), 0);
         std::mem::swap(&mut self.buffer, buffer);

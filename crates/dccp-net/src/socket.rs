@@ -92,10 +92,10 @@ fn shard_by_header(socket: &socket2::Socket, shards: u8) {
     }
 }
 
-/// Enables the control messages of received packets. The control buffer of quinn-udp has room for three of receive
-/// time, addresses, segment size and ECN field. With all four, the ECN field is lost. Raw sockets have no segments. UDP
-/// sockets that are bound to an address omit the addresses, and others omit the time. Emulators of Linux that do not
-/// know an option do not send its message either.
+/// Enables the control messages of received packets. The control buffer of quinn-udp has room for only three of these
+/// four messages: receive time, addresses, segment size and ECN field. With all four, the ECN field is lost. Raw
+/// sockets have no segments. UDP sockets that are bound to an address omit the addresses, and others omit the time.
+/// Emulators of Linux that do not know an option do not send its message either.
 fn set_up(socket: &socket2::Socket, bind: &Bind, raw: bool) -> io::Result<UdpSocketState> {
     let state = UdpSocketState::new(socket.into())?;
     let _ = match bind.addr {
@@ -128,7 +128,7 @@ fn segments(raw: bool, state: &UdpSocketState) -> bool {
 }
 
 impl Socket {
-    /// `shard` is the number of this socket among several at the same address, and how many there are.
+    /// `shard`: the number of this socket, and the number of sockets, if several share the address.
     pub(crate) fn new(
         bind: Bind,
         raw: bool,

@@ -64,8 +64,8 @@ impl Tun {
         if name_to_index(&socket, &cfg.name).is_ok() {
             return Err(io::ErrorKind::ResourceBusy.into());
         }
-        // This is twice the default, for times of some milliseconds in which another process has the CPU. The queue
-        // does not fill up permanently, because the device is always read.
+        // The queue is twice as long as by default, to bridge some milliseconds in which another process has the CPU.
+        // It causes no lasting delay, because the device is always read.
         let mut builder = DeviceBuilder::new()
             .name(&cfg.name)
             .mtu(cfg.mtu)

@@ -149,9 +149,9 @@ pub(crate) struct Channel {
     pub(crate) staged: VecDeque<Vec<u8>>,
     /// When the last authentic message from the peer arrived.
     pub(crate) heard: Time,
-    /// Since when this end has sent without an answer, and when it last sent. The period starts again after a pause,
-    /// because the last packet of an exchange expects no answer. It does not start again after a second pause: a sender
-    /// that slows down gets no answers.
+    /// Start of the current period of sending without an answer, and when this end last sent. The first pause in
+    /// sending ends the period, because the last packet of an exchange expects no answer. A second pause does not: a
+    /// sender that gets no answers also slows down.
     pub(crate) unanswered: Option<Time>,
     pub(crate) sent: Time,
     paused: bool,

@@ -2,9 +2,11 @@
 //! connection uses. Ends that do not support echo requests therefore drop them.
 //!
 //! ```text
-//! question: 0-3 zero, 4 kind 1, 5-12 number, 13-14 bytes of an answer, 15-16 wait before it in 100 ms, 17 how many answers, then anything
-//! answer:   0-3 zero, 4 kind 2, 5-12 number, 13-16 questions of this channel so far, 17-24 milliseconds since 1970,
-//!           25 whether the host forwards IPv4 (1) and IPv6 (2), 26-41 address and 42-43 port that the question came from, then zeros
+//! question: 0-3 zero, 4 kind 1, 5-12 number, 13-14 size of each answer in bytes,
+//!           15-16 delay of the answers in steps of 100 ms, 17 number of answers, then anything
+//! answer:   0-3 zero, 4 kind 2, 5-12 number, 13-16 number of questions on this channel so far,
+//!           17-24 milliseconds since 1970, 25 whether the host forwards IPv4 (1) and IPv6 (2),
+//!           26-41 source address and 42-43 source port of the question, then zeros
 //! ```
 
 use crate::address::Address;

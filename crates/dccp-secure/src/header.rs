@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! 0     type, always 0x52
-//! 1-3   number of the server that is to get it, big endian; 0: any
+//! 1-3   number of the receiving server, big endian; 0: any
 //! 4     shard of that server
 //! 5-7   slot in that shard, big endian; 0xFFFFFF: no slot yet
 //! 8-15  counter, big endian; its three largest values name the handshake messages

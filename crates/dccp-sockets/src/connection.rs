@@ -88,7 +88,7 @@ impl Connection {
         self.tell_of(sent.unwrap_or(Err(SendError::Full)))
     }
 
-    /// Queues datagrams in order while there is room. Returns how many were queued.
+    /// Queues datagrams in order until the queue is full. Returns how many were queued.
     ///
     /// # Errors
     /// The error of the first datagram, as for [`try_send`](Self::try_send). If a later datagram is refused, the call
@@ -227,8 +227,8 @@ impl Connection {
 
     /// A descriptor for `poll`, `epoll` and similar calls, for reading only. It is readable while datagrams wait, and
     /// after the end. Two events also make it readable until the next call of [`ready`](Self::ready): a new event of
-    /// the connection, or room after [`try_send`](Self::try_send) found none. Only this crate may read or write the
-    /// descriptor.
+    /// the connection, or free space in the queue after [`try_send`](Self::try_send) found none. Only this crate may
+    /// read or write the descriptor.
     ///
     /// # Errors
     /// The error of the system, such as too many open files.

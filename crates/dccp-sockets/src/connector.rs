@@ -77,7 +77,6 @@ impl Connector {
     /// Sends the first Request without waiting for the answer. [`Connection::descriptor`] becomes readable once the
     /// outcome is known, and [`Connection::opened`] returns the outcome. With keys, the peer is `peer`, or else the
     /// first peer of the options.
-    /// first of the options.
     pub fn start(&self, to: SocketAddr, peer: Option<PublicKey>) -> Connection {
         let stream = Arc::new(Stream::new(&self.options, &self.runtime.budget));
         let connection = Connection { runtime: self.runtime.clone(), stream: stream.clone() };

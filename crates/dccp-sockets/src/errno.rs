@@ -6,7 +6,7 @@ use crate::{
 use rustix::io::Errno;
 use std::io::{self, ErrorKind};
 
-/// The errno value for an end that counts as an error.
+/// The errno value for a connection that did not end in an orderly way.
 fn of_reason(reason: Reason) -> Errno {
     match reason {
         Reason::Aborted | Reason::ResetByUs(_) => Errno::CONNABORTED,

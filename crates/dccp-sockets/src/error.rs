@@ -73,7 +73,7 @@ pub struct FinishError(pub Reason);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StreamError {
-    /// The time limit has passed. With a timeout of zero, the call would block.
+    /// The time limit has passed. With a timeout of zero: the call would have to wait.
     TimedOut,
     /// The peer reset the stream with this application error code. The data is incomplete.
     Reset(u16),

@@ -106,8 +106,8 @@ impl Options {
         options
     }
 
-    /// Service Code (RFC 4340 section 8.1.2), such as `SC:chat`, `SC=7` or `SC=x1f`. Both ends must use the same. 0 by
-    /// default. An invalid code is reported as an error when the options are used.
+    /// Service Code (RFC 4340 section 8.1.2), such as `SC:chat`, `SC=7` or `SC=x1f`. Both ends must use the same code;
+    /// the default is 0. An invalid code is reported as an error when the options are used.
     pub fn service(mut self, code: &str) -> Options {
         self.service = service_code(code);
         self
@@ -150,7 +150,8 @@ impl Options {
         self
     }
 
-    /// Minimum coverage of received data, in the same units. 0 by default: the checksum must cover all data.
+    /// Minimum coverage of received data, with the values of [`coverage`](Self::coverage). 0 by default: the checksum
+    /// must cover all data.
     pub fn min_coverage(mut self, coverage: u8) -> Options {
         self.connection.min_coverage = coverage.min(15);
         self
@@ -274,8 +275,8 @@ impl Options {
     }
 
     /// Memory in bytes for received datagrams of all connections of a listener or connector; 256 MiB by default. A
-    /// connection may use no more than what is still free, which is half of the total if it is alone. Further datagrams
-    /// are dropped and counted as above.
+    /// connection may use at most as much as remains free: a single connection gets half of the total. Further
+    /// datagrams are dropped and counted as above.
     pub fn receive_memory(mut self, bytes: usize) -> Options {
         self.receive_memory = bytes;
         self

@@ -24,7 +24,7 @@ pub struct Path {
 
 impl Path {
     /// A path from this local address to the address to which the connection was made. An address alone does not select
-    /// the line, see [`Path::interface`].
+    /// the interface; see [`Path::interface`].
     pub fn from(local: IpAddr) -> Path {
         Path { local: Some(local), ..Path::unbound() }
     }

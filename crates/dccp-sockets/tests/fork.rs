@@ -26,7 +26,7 @@ fn a_fork_gets_errors_and_the_parent_goes_on() {
                 && matches!(listener.accept(), Err(AcceptError::Forked))
                 && matches!(connector.connect(listener.local_addr()), Err(ConnectError::Forked));
             drop((here, there, connector, listener));
-            // SAFETY: ends the process without its destructors and those of the test harness.
+            // SAFETY: ends the process without running destructors of the test or of its harness.
             unsafe { nix::libc::_exit(if right { 0 } else { 1 }) }
         }
         ForkResult::Parent { child } => {

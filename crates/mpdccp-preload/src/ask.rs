@@ -38,7 +38,7 @@ pub(crate) fn borrow<'a>(fd: c_int) -> Option<BorrowedFd<'a>> {
     (fd >= 0).then(|| unsafe { BorrowedFd::borrow_raw(fd) })
 }
 
-/// Whether this is a DCCP socket of the daemon. The name of the socket's peer tells.
+/// Whether this is a DCCP socket of the daemon, according to the name of the socket's peer.
 pub(crate) fn is_ours(fd: c_int) -> bool {
     let peer = borrow(fd).and_then(|fd| rustix::net::getpeername(fd).ok().flatten());
     let peer = peer.and_then(|peer| SocketAddrUnix::try_from(peer).ok());

@@ -254,7 +254,7 @@ x.getpeername()
 for i in range(40): x.send(b'exec %d' % i)'''
 subprocess.run([sys.executable, '-c', child, str(d)], close_fds=False, check=True)
 os.close(d)
-# All has been closed at once, and still leaves.
+# All descriptors were closed immediately, but the datagrams are still sent.
 assert [a.recv(99) for i in range(40)] == [b'exec %d' % i for i in range(40)]
 assert a.recv(9) == b''",
     );
@@ -374,7 +374,8 @@ a, _ = l.accept()
         assert_eq!(line.trim(), expected);
     }
 
-    /// Sends the packets that pass, and handles one received packet. Returns a datagram from the server, if any.
+    /// Sends the packets for which `passes` is true, and handles one received packet. Returns a datagram from the
+    /// server, if any.
     fn turn(&mut self, passes: impl Fn(&[u8]) -> bool) -> Option<Vec<u8>> {
         assert!(self.begun.elapsed() < Duration::from_secs(60), "the server does not answer");
         let now = dccp_net::Clock.now();
@@ -536,21 +537,21 @@ null, other = os.open('/dev/null', os.O_RDWR), s.socketpair(s.AF_UNIX, s.SOCK_SE
 for i in range(600):
     data = bytes([random.randrange(10)]) + random.randbytes(random.randrange(64))
     ask(data, random.choice(((), (null,), (other.fileno(),), (null, null, null))))
-# Many sockets: of these there is an end.
+# The number of sockets is limited.
 held = []
 try:
     for i in range(2000): held.append(new())
 except OSError as e: assert e.errno == errno.ENFILE, e
 assert 900 < len(held) < 1100, len(held)
 held.clear()
-# Descriptors among the data, and what no caller of send could send.
+# Descriptors with the data, and a datagram that this library would refuse to send.
 s.send_fds(c, [b'with descriptors'], [null, null])
 assert a.recv(99) == b'with descriptors'
 syscall = __import__('ctypes').CDLL(None).syscall
 syscall(1, c.fileno(), b'x' * 4000, 4000)
 c.send(b'still here'); assert a.recv(9000) == b'still here'
 d, b = pair(); d.send(b'new'); assert b.recv(9) == b'new'
-# Another user has all the sockets and pending requests that one user may have.
+# Another user opens as many sockets and requests as one user may have.
 if os.getuid() == 0:
     r, w = os.pipe(); hostile = os.fork()
     if hostile == 0:

@@ -390,7 +390,7 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
         }
     }
 
-    /// Gives up connecting without an answer, and hosts that do not complete their handshake.
+    /// Gives up on connects without an answer, and on hosts that do not complete their handshake.
     fn give_up(&mut self, now: Instant) {
         let late = self.early.iter().filter(|(_, (since, _))| now.duration_since(*since) >= HANDSHAKE);
         for flow in late.map(|(flow, _)| *flow).collect::<Vec<_>>() {

@@ -141,7 +141,7 @@ impl FlowTable {
             }
             Some(Entry { flow, state: State::Accepting, .. }) if segment.resets => {
                 let flow = *flow;
-                // The namespace's kernel drops a handshake that is reset without reporting it.
+                // If a handshake is reset, the namespace's kernel drops it without a report.
                 self.end(now, flow, State::Ended);
                 Verdict::Aborted(flow)
             }
@@ -170,8 +170,8 @@ impl FlowTable {
             return Verdict::Keepalive(flow);
         }
         if segment.opens && std::mem::take(&mut entry.closing) {
-            // This SYN starts a new connection. The namespace must not answer it: the first connection may have ended
-            // at the far end, and this end may not know yet. The host's next segment shows whether it has.
+            // This SYN starts a new connection. The namespace must not answer it yet: the old connection may have ended
+            // at the far end without this end knowing. The host retransmits the SYN; by then, this end knows.
             return Verdict::Held(flow);
         }
         entry.closing |= segment.finishes || segment.resets;
@@ -287,8 +287,8 @@ impl FlowTable {
         }
     }
 
-    /// Journal lines that changed since the last call: the connections that a host may have. [`restore`](Self::restore)
-    /// learns from them which connections died with this end.
+    /// Journal lines that changed since the last call: the connections that a host may believe to be open.
+    /// [`restore`](Self::restore) learns from them which connections died with this end.
     pub fn changes(&mut self) -> Vec<(u32, Option<Tuple>)> {
         std::mem::take(&mut self.journal.changes)
     }
@@ -328,8 +328,8 @@ impl FlowTable {
         }
     }
 
-    /// Checks a packet for the interface. If the other end sent a SYN as a packet, its ports are freed from an ended
-    /// flow, so that the answers travel as packets too. Any other segment of an ended flow comes from an end that lost
+    /// Checks a packet for the interface. A SYN that the other end sent as a packet removes an ended flow with the same
+    /// ports, so that the answers travel as packets too. Any other segment of an ended flow comes from an end that lost
     /// its state. Its sequence numbers mean nothing to the host here, so it must not be written. The returned packet
     /// must then be sent back, so that the far host learns that the flow has ended.
     pub fn on_delivered(&mut self, packet: &[u8]) -> Option<Vec<u8>> {
@@ -362,8 +362,8 @@ impl FlowTable {
         }
     }
 
-    /// The far end could not connect. Returns the answer to the host, if any. A flow without an answer is left to
-    /// packets: for the host's next SYN there may be a route on which the answer does not pass through the far end.
+    /// The far end could not connect. Returns the answer to the host, if any. A flow without an answer then travels as
+    /// packets: the answer to the host's next SYN may take a route that does not pass through the far end.
     pub fn refused(&mut self, now: Time, flow: Flow, why: Refusal) -> Option<Vec<u8>> {
         let tuple = *self.tuples.get(&flow)?;
         let Some(Entry { state: State::Held(held), .. }) = self.entries.get(&tuple) else { return None };

@@ -95,7 +95,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// A packet like those of the destination, to find matching policy rules.
+    /// A packet as the destination would send it, to find matching policy rules.
     pub fn answer(&self) -> Vec<u8> {
         answer(self.tuple, self.traffic_class).unwrap_or_default()
     }

@@ -44,7 +44,7 @@ class Blocking(unittest.TestCase):
                 mpdccp.Connector(**{option: "best"})
             names = str(caught.exception).split("expected one of: ")[1].split(", ")
             self.assertGreater(len(names), 3)
-            # The annotation is text: the types that others need do not exist at run time.
+            # The annotation is text, because types in other annotations do not exist at run time.
             annotation = mpdccp.Options.__annotations__[option].__forward_arg__
             self.assertEqual([f'"{name}"' in annotation or f"'{name}'" in annotation for name in names], [True] * len(names))
 
@@ -91,7 +91,7 @@ class Blocking(unittest.TestCase):
 
         @contextlib.contextmanager
         def relay(server):
-            """Carries one client's packets that fit; gives its address and the packets that do not."""
+            """Forwards one client's packets that fit. Yields the relay's address and the packets that do not fit."""
             sockets = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(3)]
             front, back, over = sockets
             for each in front, over:

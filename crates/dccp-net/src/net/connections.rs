@@ -16,7 +16,7 @@ impl Net {
         }
     }
 
-    /// Tells a socket that the path over it fails, although packets may arrive.
+    /// Tells a socket that the path over it fails, even if packets still arrive.
     pub fn suspect(&mut self, now: Time, socket: u32) {
         if let Some(Some(encapsulation)) = self.sockets.get_mut(socket as usize) {
             encapsulation.on_suspect(now);

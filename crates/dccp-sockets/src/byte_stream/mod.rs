@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 /// that congestion control allows. A loss does not block other streams. The type implements [`Read`] and [`Write`],
 /// also for `&ByteStream`. Threads share it in an [`Arc`].
 ///
-/// After a drop, bytes that were written still arrive as long as the connection lives. Bytes from the peer are
+/// When the value is dropped, written bytes still arrive while the connection lives, and bytes from the peer are
 /// discarded.
 #[derive(Debug)]
 pub struct ByteStream {
@@ -66,7 +66,7 @@ impl ByteStream {
         read.unwrap_or(Err(StreamError::TimedOut))
     }
 
-    /// Waits for room, up to `timeout` if given. Returns the number of bytes accepted.
+    /// Waits until the stream accepts bytes, up to `timeout` if given. Returns the number of bytes accepted.
     ///
     /// # Errors
     /// [`StreamError::TimedOut`], or the reason why the peer will not receive the bytes.
@@ -103,7 +103,7 @@ impl ByteStream {
         read
     }
 
-    /// Like [`write_timeout`](Self::write_timeout), but does not wait. If there is no room, registers the task to be
+    /// Like [`write_timeout`](Self::write_timeout), but does not wait. If no byte is accepted, registers the task to be
     /// woken.
     ///
     /// # Errors
@@ -140,8 +140,8 @@ impl ByteStream {
         }
     }
 
-    /// Ends writing and waits until the peer has received everything, up to `timeout` if given. If this end wrote nothing,
-    /// an orderly end of the connection suffices.
+    /// Ends writing and waits until the peer has received everything, up to `timeout` if given. If this end wrote
+    /// nothing, an orderly end of the connection also finishes the stream.
     ///
     /// # Errors
     /// [`StreamError::TimedOut`], or the reason why the peer will not receive everything.
@@ -213,7 +213,7 @@ impl ByteStream {
 
     /// A descriptor for `poll`, `epoll` and similar calls, for reading only. It is readable while bytes are available,
     /// and at the end of the stream. Two events also make it readable until the next call: the peer has received
-    /// everything, or there is room after a write without waiting found none. Only this crate may read or write the
+    /// everything, or a write that would have blocked can be repeated. Only this crate may read or write the
     /// descriptor.
     ///
     /// # Errors

@@ -122,7 +122,8 @@ impl Connector {
         crate::Connector::running(options, task::run).map(Connector)
     }
 
-    /// Like [`crate::Connector::connect`]. A numeric address needs no lookup, and no thread waits for the answer.
+    /// Like [`crate::Connector::connect`]. A numeric address needs no lookup. No thread is blocked while the connection
+    /// opens.
     ///
     /// # Errors
     /// As for [`crate::Connector::connect`].

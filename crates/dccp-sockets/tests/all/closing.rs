@@ -72,7 +72,7 @@ fn a_full_queue_drops_its_oldest_datagrams() {
     assert!([7, 8, 9].ends_with(&arrived) && !arrived.is_empty(), "{arrived:?}");
 }
 
-/// Each connection has senders, receivers and an end in several threads.
+/// On each connection, two threads send and two threads receive.
 #[test]
 fn many_connections_and_threads_over_ipv6() {
     if UdpSocket::bind("[::1]:0").is_err() {

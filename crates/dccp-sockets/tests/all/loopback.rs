@@ -44,7 +44,7 @@ fn datagrams_go_both_ways_under_every_ccid() {
     }
 }
 
-/// Only one connection starts with the stored capacity. Its higher rate does no harm on another path.
+/// Only one connection starts with the stored capacity. If the path has less capacity, the higher rate does no harm.
 #[test]
 fn one_connection_begins_from_what_is_remembered() {
     let listener = Listener::bind("127.0.0.1:0", Options::ccid(7)).unwrap();

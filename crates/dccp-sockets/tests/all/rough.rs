@@ -163,7 +163,7 @@ fn a_server_that_restarted_says_so_and_takes_the_client_again() {
     let relay = Relay::new(addr, 0);
     let here = Connection::connect(relay.addr, Options::default()).unwrap();
     let there = listener.accept_timeout(PATIENT).unwrap();
-    // As after a killed server, the client is not told of the server's end.
+    // The client does not learn that the server ended, as if the server had been killed.
     relay.cut.store(true, Relaxed);
     there.abort();
     drop((there, listener));
@@ -227,8 +227,8 @@ fn link_local_addresses_keep_their_interface() {
     }
 }
 
-/// By default a path is probed after 12 s, or 24 s at a listener. So twenty packets during the test need a lower
-/// setting.
+/// By default a path is probed every 12 s, at a listener every 24 s. Twenty packets during the test prove that the
+/// lower setting is in effect.
 #[test]
 fn an_idle_end_asks_its_peer_at_every_keepalive() {
     let often = Options::default().keepalive(Duration::from_millis(20));

@@ -40,7 +40,7 @@ fn a_server_for_everybody_knows_each_client_by_its_key() {
         assert_eq!(here.recv_timeout(PATIENT).unwrap(), b"welcome");
         open.push((here, there));
     }
-    // With another key, the source still has the same limit.
+    // The limit of a source does not depend on the key.
     assert!(matches!(
         Connection::connect(listener.local_addr(), client(4)),
         Err(ConnectError::Refused(Reason::ResetByPeer(_)))

@@ -5,9 +5,9 @@
         async for datagram in connection:
             ...
 
-Each event loop watches one descriptor for all its connections, and is not called for each datagram: only when
-a connection that was waited for becomes ready. Calls can be cancelled at any time without loss. A connection that
-no variable or task refers to any more is closed in the background.
+Each event loop watches one descriptor for all its connections. The loop does not wake for each datagram, only when
+a connection for which a task waits becomes ready. Calls can be cancelled at any time without loss. A connection
+that no variable or task refers to any more is closed in the background.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class _Hub:
         self._epoll = select.epoll()
         # Sockets that the program dropped disappear from here.
         self._sockets: weakref.WeakValueDictionary[int, _Waiting] = weakref.WeakValueDictionary()
-        # asyncio refers to tasks weakly, so a socket with waiting tasks stays, and keeps them.
+        # asyncio refers to tasks only weakly. This set keeps sockets that have waiting tasks, and thereby the tasks.
         self._awaited: set[_Waiting] = set()
 
     @classmethod

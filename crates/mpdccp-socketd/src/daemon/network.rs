@@ -247,7 +247,7 @@ fn session(options: &Options) -> SessionConfig {
     SessionConfig { multipath: false, connection, ..mpdccp_proto::Settings::of_datagrams().session() }
 }
 
-/// The errno with which the kernel reports this end of a DCCP connection.
+/// The errno with which the kernel reports a DCCP connection that ended for this reason.
 pub(super) fn errno(reason: Reason) -> Errno {
     match reason {
         Reason::ResetByPeer(code) => match code {
