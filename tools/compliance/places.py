@@ -93,7 +93,7 @@ def row_named(name):
 
 
 def stands_for(place):
-    """Names of the rows for which this place, which belongs to another rule, stands."""
+    """Names of the rows that this place of another rule also covers."""
     return [one["row"] for one in STANDS if "from" in one and ("/" + place["file"]).endswith("/" + one["file"]) and one["from"] in place["text"]]
 
 

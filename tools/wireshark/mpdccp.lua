@@ -451,7 +451,7 @@ end
 
 
 -- On other ports, a packet counts as DCCP only if it has all the properties below, which packets of other protocols
--- hardly have together.
+-- rarely all have.
 local function looks_like_dccp(tvb)
     local packet = tvb()
     local h = layout(packet)
@@ -469,7 +469,7 @@ local re = Proto("mpdccprec", "MPDCCP record")
 
 local record_kinds = { "Record", "Initiation", "Response", "Cookie" }
 local r = {
-    server = ProtoField.uint24("mpdccprec.server", "Number of the server that must get the record (0: any)"),
+    server = ProtoField.uint24("mpdccprec.server", "Number of the receiving server (0: any)"),
     shard = ProtoField.uint8("mpdccprec.shard", "Shard"),
     slot = ProtoField.uint24("mpdccprec.slot", "Slot", base.HEX),
     counter = ProtoField.uint64("mpdccprec.counter", "Counter"),
@@ -556,9 +556,9 @@ end)
 DissectorTable.get("udp.port"):add(DEFAULT_UDP_PORT, du)
 DissectorTable.get("udp.port"):add_for_decode_as(re)
 
--- Records can be sent as IP protocol 33, although they are not DCCP. The byte that has the type and X in DCCP is 0 in a
--- record (the first byte of its counter), where a Request would have X = 1. In a handshake message this byte is 255,
--- which is no packet type of DCCP.
+-- Records can be sent as IP protocol 33, although they are not DCCP. DCCP has the packet type and X in the byte with
+-- which a record's counter begins. In a record this byte is 0, but a Request has X = 1. In a handshake message it is
+-- 255, which is no packet type of DCCP.
 
 local plain = DissectorTable.get("ip.proto"):get_dissector(33)
 local p33 = Proto("mpdccpraw", "DCCP or MPDCCP record as IP protocol 33")
@@ -573,7 +573,7 @@ DissectorTable.get("ip.proto"):add(33, p33)
 
 local native = Field.new("dccp")
 
--- All that Wireshark 4.0 shows as reserved or unknown.
+-- Adds everything that Wireshark 4.0 shows as reserved or unknown.
 local function dissect_native(packet, pinfo, root)
     local h = layout(packet)
     if not h then return end

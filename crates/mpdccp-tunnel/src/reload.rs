@@ -140,7 +140,7 @@ fn limit_anew(cx: &mut Cx<'_>, peer: &mut Peer, old: &PathSpec, new: &PathSpec) 
         *spec = PathSpec { priority: spec.priority, ..new.clone() };
     }
     if old.prio() != new.prio() {
-        // Ignore the error: a path of the old file exists.
+        // This cannot fail, because the peer has this path: it is in the old file and in the new one.
         let _ = peer.set_prio(cx, &new.name, new.prio());
     }
 }

@@ -14,8 +14,7 @@ use std::net::IpAddr;
 /// Time limit for a path to an advertised address to come up.
 const PATIENCE: Duration = Duration::from_secs(8);
 
-/// Returns the paths to join, each as the name of a path with the same local end and an address. `files` are the paths
-/// of the file, which lead to their own remotes.
+/// Returns the paths to join. Each has the local end of a path in `files`, the paths of the configuration file.
 fn wanted(policy: JoinAdvertised, files: &[PathSpec], told: &[IpAddr], most: usize) -> Vec<PathSpec> {
     // Quotas and rates count per path. A second path over the same access network would exceed them.
     let bounded = |spec: &&PathSpec| spec.quota.is_some() || spec.rate.is_some();
@@ -48,8 +47,8 @@ impl Peer {
         status.iter().flat_map(|s| &s.peer_addresses).map(|(_, ip, _)| *ip).collect()
     }
 
-    /// Tells the sockets that may use TLS which addresses the server advertises. A load balancer cannot see in TLS to
-    /// which server a connection belongs.
+    /// Tells the sockets that may use TLS which addresses the server advertises, because a load balancer cannot see in
+    /// TLS to which server a connection belongs.
     pub(crate) fn tell_server(&mut self, cx: &mut Cx<'_>) {
         if self.paths.iter().all(|path| path.knows.is_none()) {
             return;

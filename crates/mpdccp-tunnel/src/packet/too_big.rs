@@ -26,8 +26,8 @@ const ICMP_V6: usize = 1280;
 const ICMP_V4: usize = 576;
 
 /// Decides what to do with a packet larger than `mtu`. The source of the ICMP answer is the destination of the packet.
-/// Linux would ignore an answer with its own source address from outside, and the destination is routed into the tunnel
-/// anyway.
+/// Linux would ignore an answer from outside with a source address of this host, and the destination is routed into the
+/// tunnel anyway.
 pub(crate) fn too_big(packet: &[u8], mtu: u16) -> TooBig {
     match packet.first().map(|b| b >> 4) {
         Some(4) => {

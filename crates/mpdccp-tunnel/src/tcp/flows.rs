@@ -299,7 +299,7 @@ impl Flows {
         }
     }
 
-    /// Sends the host whose SYN is held the answer that it would have got without the proxy.
+    /// Answers the held SYN as the far host or the network would have done without the proxy.
     fn refuse(&mut self, cx: &mut Cx<'_>, flow: Flow, why: Refusal) {
         self.refused += 1;
         if let Some(answer) = self.table.refused(cx.now, flow, why) {

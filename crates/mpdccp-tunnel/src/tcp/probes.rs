@@ -34,7 +34,7 @@ impl Flows {
         self.table.alive(*self.by_stream.get(&(session, StreamId(stream)))?)
     }
 
-    /// Writes the connections that hosts may have to the journal.
+    /// Writes to the journal which connections a host may believe to be open.
     pub(crate) fn save(&mut self, cx: &mut Cx<'_>) {
         for (line, tuple) in self.table.changes() {
             cx.out.push(Action::SaveLine(StateFile::Connections, line, journal::line(tuple)));

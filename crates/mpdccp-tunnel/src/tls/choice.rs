@@ -152,7 +152,7 @@ impl Choice {
         }
     }
 
-    /// The path fails, although packets may arrive over UDP.
+    /// The path fails, even if packets still arrive over UDP.
     pub fn on_suspect(&mut self, now: Time) {
         match self.state {
             State::Udp => self.state = State::Connecting { since: now, suspect: true },

@@ -87,7 +87,7 @@ pub(crate) struct Host {
     /// Output for other shards: messages, and packets for their peers.
     pub(crate) to_shards: Vec<(u8, ShardMessage)>,
     pub(crate) handed_over: Vec<(u8, Vec<u8>)>,
-    /// The addresses of which the sockets that may use TLS were told.
+    /// The advertised addresses that each socket with TLS was told.
     pub(crate) advertised: BTreeMap<u32, Vec<IpAddr>>,
     /// All paths that were opened.
     pub(crate) opened: Vec<OpenPath>,

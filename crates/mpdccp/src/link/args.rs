@@ -87,8 +87,8 @@ pub(crate) struct Args {
     /// example 100B.
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     thin_acks: Option<u32>,
-    /// Size of each direction's queue, such as 125000B, 100packets or 1BDP (rate times round
-    /// trip, at least times 20 ms). 1000packets by default.
+    /// Size of each direction's queue, such as 125000B, 100packets or 1BDP (rate times round-trip time, which counts as
+    /// at least 20 ms). 1000packets by default.
     #[arg(long, value_name = "LIMIT", value_parser = parse_queue_size)]
     queue: Option<QueueSize>,
     /// Size of the queue from b to a, if different.

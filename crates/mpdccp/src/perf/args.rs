@@ -24,7 +24,8 @@ pub(crate) struct PerfArgs {
     /// Wait for connections, and run the tests that clients request.
     #[arg(short, long, conflicts_with = "client")]
     server: bool,
-    /// Connect to a server, with the UDP port (6511 by default) or, with raw, the DCCP port; send for 10 seconds by default.
+    /// Connect to this server, and send for 10 seconds by default. The port is the UDP port (6511 by default), with raw
+    /// the DCCP port.
     #[arg(short, long, value_name = "HOST[:PORT]", required_unless_present = "server")]
     client: Option<String>,
     /// Server: the address to listen on, all by default. Client: the address to send from.
@@ -33,7 +34,7 @@ pub(crate) struct PerfArgs {
     /// Send and receive only through this interface.
     #[arg(long, value_name = "DEV", conflicts_with = "paths")]
     bind_dev: Option<String>,
-    /// UDP port (6511 by default) or, with raw, DCCP port.
+    /// UDP port (6511 by default), with raw the DCCP port.
     #[arg(short, long)]
     port: Option<u16>,
     /// Server: exit after the first connection.

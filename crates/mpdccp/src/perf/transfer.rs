@@ -50,7 +50,7 @@ enum Stage {
     Greeting,
     /// Messages are being created.
     Sending,
-    /// All messages are created. They are sent and acknowledged, until the time limit.
+    /// All messages are created. Waits until they are sent and acknowledged, up to the time limit.
     Draining {
         until: Option<Time>,
     },

@@ -1,4 +1,4 @@
-"""Documents of `mpdccp perf -J`, read by parsers written for iperf3's: the packages iperf3 and, from Python 3.12 on, iperf3-lib.
+"""Reads documents of `mpdccp perf -J` with parsers of iperf3's documents: iperf3, and with Python 3.12 or later iperf3-lib.
 
 parse.py PROGRAM
 """
@@ -45,7 +45,8 @@ def check_iperf3_lib(text, role, streams, flags):
     from iperf3_lib.result import result_from_iperf_json
 
     result = result_from_iperf_json(json.loads(text), reporting_role=role)
-    # It warns of these in iperf3's own documents too: of the stream results, and of versions that it does not know.
+    # Ignore two kinds of warnings that iperf3's own documents cause too: about stream results, and about unknown
+    # versions.
     notes = [(note.code, note.path or "", note.message) for note in result.diagnostics]
     notes = [note for note in notes if note[0] != "provenance.mixed_udp_summary" and not note[1].startswith("/cpu/")]
     assert not notes, (notes, text)

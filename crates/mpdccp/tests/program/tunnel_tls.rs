@@ -161,7 +161,7 @@ fn a_path_passes_an_http_proxy() {
     bed.down();
 }
 
-/// Connections of clients that are silent, stop in the handshake, send too much, or are no tunnel end and are counted.
+/// Clients that are silent, stop in the handshake or do not speak TLS are counted, and do not affect the tunnel.
 #[test]
 fn strangers_get_no_more_than_their_share() {
     let Some(mut bed) = tls_bed(false, "") else { return };

@@ -31,7 +31,7 @@ const FIRST_RATE: Rate = Rate::from_bps(2_000_000);
 const SPARSE: u64 = 8;
 const COPIED: u8 = 4;
 const LONGEST_QUEUE: Duration = Duration::from_millis(3_000);
-/// Interval between rate adjustments, and the delay of all packets that indicates a queue.
+/// Interval between rate adjustments, and the smallest delay of an interval that indicates a queue.
 const STEP: Duration = Duration::from_millis(200);
 const QUEUED: Duration = Duration::from_millis(60);
 

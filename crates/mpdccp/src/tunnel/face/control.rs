@@ -125,7 +125,7 @@ fn directories() -> [PathBuf; 2] {
 
 /// Reads and checks a configuration file.
 ///
-/// Names file, line, key and allowed values of the wrong setting.
+/// # Errors
 /// Names the file, line, key and allowed values.
 pub(crate) fn load(file: &Path) -> Result<Config, Error> {
     review(file)?.result(file).map_err(|e| Error::usage(e.to_string()))

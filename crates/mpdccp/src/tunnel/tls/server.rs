@@ -290,7 +290,7 @@ impl TlsServer {
         Some(guest)
     }
 
-    /// Counts one stranger less.
+    /// Counts one stranger fewer.
     fn leave_strangers(&mut self, from: IpAddr) {
         self.strangers -= 1;
         if let Some(count) = self.by_source.get_mut(&from) {
