@@ -140,21 +140,21 @@ def stale():
         if "row" in one and not row_named(one["row"]):
             yield f"{name}: no row, or more than one, begins with `{one['row']}`"
         elif not matching:
-            yield f"{name} is in no place"
+            yield f"{name} matches no place"
         elif {"section", "row"} & set(one) and len(matching) > 1:
-            yield f"{name} is in {len(matching)} places: remove its section, or give more of the code"
+            yield f"{name} matches {len(matching)} places: remove its section, or give more of the code"
         elif one["from"] not in anchor(one):
-            yield f"{name} does not hold `{one['from']}`"
+            yield f"{name} does not contain `{one['from']}`"
     for one in STANDS:
         if not row_named(one["row"]):
             yield f"instead.toml: no row, or more than one, begins with `{one['row']}`"
         elif "from" in one and not any(one["row"] in stands_for(place) for place in everything):
-            yield f"instead.toml: {one['file']}: `{one['from']}` is in no place"
+            yield f"instead.toml: {one['file']}: `{one['from']}` matches no place"
         elif "test" in one and (one["test"] not in row_named(one["row"]).tests or not one.get("why")):
             yield f"instead.toml: {one['row']}: `{one['test']}` is no test of that row, or the reason is missing"
     for one in REDUNDANT:
         if not any(redundant(place) == one["why"] for place in everything):
-            yield f"instead.toml: {one['file']}: `{one['from']}` is in no place"
+            yield f"instead.toml: {one['file']}: `{one['from']}` matches no place"
     # If two places overlap, one would never be switched off.
     ends = {}
     for place in sorted(everything, key=lambda place: (place["file"], place["line"])):

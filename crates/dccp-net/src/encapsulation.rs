@@ -47,7 +47,7 @@ impl Burst<'_> {
     }
 }
 
-/// Error while sending a burst or its rest. [`SocketStats`] counts each error.
+/// Error while sending all or part of a burst. [`SocketStats`] counts each error.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum SendError {

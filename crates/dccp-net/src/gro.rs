@@ -233,7 +233,7 @@ impl Coalescer {
         let bytes = packet.len();
         let mut alone = Joined { first: i, last: i, packets: 1, bytes, ..Joined::default() };
         let Some(shape) = Shape::of(packet) else {
-            // This may be a fragment. Packets of its flow must not overtake it.
+            // The packet may be a fragment. Packets of its flow must not overtake it.
             self.groups.push(alone);
             self.barrier = self.groups.len();
             return;

@@ -34,7 +34,7 @@ struct Broken {
     mended: Time,
 }
 
-/// Destinations that are unreachable according to sends.
+/// Destinations to which sending failed.
 #[derive(Debug, Default)]
 pub(crate) struct Links {
     broken: Vec<Broken>,

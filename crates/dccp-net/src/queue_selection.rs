@@ -1,6 +1,6 @@
 //! Assigns packets to the queues of a TUN device by the prefix of their destination. By default the kernel hashes the
-//! flow. It switches to another queue as soon as an answer is written there, although packets of the flow still wait in
-//! the first queue. A flow has only one destination, so this program keeps the flow in one queue.
+//! flow. The kernel moves the flow to another queue as soon as an answer is written there, although packets of the flow
+//! still wait in the first queue. A flow has only one destination, so this program keeps the flow in one queue.
 #![expect(unsafe_code, reason = "no crate offers a safe bpf(2)")]
 
 use nix::libc;

@@ -1,4 +1,4 @@
-//! Detects a shortage of descriptors or memory. It says nothing about the path that was being checked.
+//! Detects a shortage of descriptors or memory, which says nothing about the path that was being checked.
 
 use rustix::io::Errno;
 use std::io;

@@ -136,7 +136,7 @@ impl Socket {
         shard: Option<(u8, u8)>,
     ) -> io::Result<Socket> {
         if matches!(shard, Some((0, _))) {
-            // This fails if another program has sockets at this address that allow sharing.
+            // Without sharing, this call fails if another program has sockets at this address.
             open(&bind, raw, mark, false)?;
         }
         let (inner, state) = open_whole(&bind, raw, mark, shard.map(|(_, shards)| shards))?;

@@ -133,7 +133,7 @@ pub(crate) fn is_question(packet: &[u8]) -> bool {
     packet.starts_with(&[0, 0, 0, 0, 1]) && packet.len() >= QUESTION
 }
 
-/// How much the answers to a peer may still use.
+/// Token bucket for the bytes of answers to a peer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Budget {
     at: Time,

@@ -60,7 +60,7 @@ impl Connection {
         self.tell_of(sent.unwrap_or(Err(SendError::Full)))
     }
 
-    /// Queues a datagram if there is room and the connection is open.
+    /// Queues a datagram if the queue is not full and the connection is open.
     ///
     /// # Errors
     /// [`SendError::Full`], and the errors of [`send`](Self::send). The caller keeps the datagram.
@@ -209,8 +209,8 @@ impl Connection {
         self.stream.readable.poll(&self.stream.state, cx, State::recv).map_ok(Bytes::from)
     }
 
-    /// Ready when [`try_send`](Self::try_send) has room. Otherwise registers the task to be woken. Another sender may
-    /// take the room first.
+    /// Ready when the queue has room for [`try_send`](Self::try_send). Otherwise registers the task to be woken.
+    /// Another sender may fill the queue first.
     ///
     /// # Errors
     /// If the connection accepts no more datagrams.
@@ -265,8 +265,8 @@ impl Connection {
         self.stream.happened.wait(&self.stream.state, until, |s| s.finished())
     }
 
-    /// Finishes the connection in the background in the same way as dropping it, for a handle that is shared. Calls
-    /// that wait in other threads return, and nothing more is received.
+    /// Finishes a shared connection in the background, with the same effect as dropping it. Calls that wait in other
+    /// threads return, and nothing more is received.
     pub fn close(&self) {
         self.begin_finish();
         lock(&self.stream.state).close();

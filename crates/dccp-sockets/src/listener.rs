@@ -155,8 +155,8 @@ impl Listener {
         added.unwrap_or(Err(ConnectError::Options("the listener has ended"))).map(|_| ())
     }
 
-    /// Stops accepting a peer and ends its connections. The peer is not told, because it has no key any more. If [any
-    /// peer](Options::any_peer) is accepted, it may connect again.
+    /// Stops accepting a peer and ends its connections. The peer is not notified, because packets to it cannot be
+    /// encrypted after this. If [any peer](Options::any_peer) is accepted, it may connect again.
     ///
     /// # Errors
     /// If the listener has no [`Options::key`], so that every client is accepted.
@@ -172,8 +172,7 @@ impl Listener {
 }
 
 impl Listener {
-    /// Stops listening in the same way as dropping it, for a handle that is shared. Calls that wait in other threads
-    /// return.
+    /// Stops a shared listener, with the same effect as dropping it. Calls that wait in other threads return.
     pub fn close(&self) {
         // Wait for the data thread, so that later connections are refused.
         self.runtime.call(|core, streams| streams.stop_listening(core));

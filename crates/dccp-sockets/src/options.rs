@@ -443,7 +443,7 @@ impl Options {
         let names = self.paths.iter().filter_map(|path| path.interface.as_ref());
         if names.chain(&self.interface).any(|name| name.parse::<IpAddr>().is_ok()) {
             return Err(ConnectError::Options(
-                "the name of an interface is an IP address; give addresses as the local address of a path",
+                "an interface name must not be an IP address; give an address as the local address of a path",
             ));
         }
         match (&self.key, self.peers.is_empty() && !self.any_peer) {

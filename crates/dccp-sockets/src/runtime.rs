@@ -144,7 +144,7 @@ impl Streams {
         }
     }
 
-    /// Reads the statistics of a session, and its largest datagram.
+    /// Reads the statistics of a session, and the size of the largest datagram that it can send.
     pub(crate) fn look(core: &Core, id: SessionId) -> Option<(Stats, usize)> {
         let now = core.clock.now();
         let status = core.endpoint.status(now, id)?;
@@ -274,7 +274,7 @@ impl Streams {
         }
     }
 
-    /// Passes datagrams to the session while there is room. Returns whether it passed any.
+    /// Passes datagrams to the session once it has sent the previous ones. Returns whether it passed any.
     fn feed(&mut self, core: &mut Core, now: Time, id: SessionId) -> bool {
         let Some(entry) = self.entries.get_mut(&id) else {
             self.busy.remove(&id);

@@ -20,7 +20,7 @@ pub(crate) fn lock<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Signal {
     pub(crate) fn notify(&self) {
-        // A waiting thread has incremented the count while it held the lock of the state, which the change has held
+        // A waiting thread incremented the count under the lock of the state, and the change was made under this lock
         // too.
         if self.threads.load(Ordering::Relaxed) > 0 {
             self.changed.notify_all();

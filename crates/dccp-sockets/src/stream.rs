@@ -35,7 +35,7 @@ pub(crate) struct Stream {
     pub(crate) id: OnceLock<SessionId>,
     descriptor: OnceLock<Arc<OwnedFd>>,
     pub(crate) state: Mutex<State>,
-    /// Signals that there is room to send, or that sending has ended.
+    /// Signals that the send queue has room, or that sending has ended.
     pub(crate) writable: Signal,
     /// Signals that there is a datagram, or that no more will arrive.
     pub(crate) readable: Signal,
@@ -57,7 +57,7 @@ pub(crate) struct State {
     max_streams: usize,
     max_incoming: usize,
     descriptor: Descriptor,
-    /// Whether a sender found the queue full and must be notified of room.
+    /// Whether a sender found the queue full, and must be notified once a datagram fits.
     wants_room: bool,
     /// Whether the application has closed the connection and receives nothing more.
     closed: bool,
@@ -66,7 +66,7 @@ pub(crate) struct State {
     ends: Option<Ends>,
     /// The error that prevented the connection from opening.
     failed: Option<ConnectError>,
-    /// Whether a datagram found no room, and the application has not caught up since.
+    /// Whether the receive queue was full, and the application has not caught up since.
     behind: bool,
     /// Whether RFC 9897 is in use; set once the connection is open.
     opened: Option<bool>,
@@ -85,7 +85,7 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// Queues a datagram. Returns `None` if there is no room.
+    /// Queues a datagram. Returns `None` if the sender has to wait.
     pub(crate) fn send(&mut self, data: &[u8], delivery: Delivery) -> Option<Result<(), SendError>> {
         self.send_owned(data.len(), delivery, || data.to_vec())
     }
@@ -126,7 +126,7 @@ impl State {
         }
     }
 
-    /// Whether a datagram would be accepted now. Returns `None` if there is no room.
+    /// Whether a datagram would be accepted now. Returns `None` if the sender has to wait.
     pub(crate) fn send_ready(&mut self) -> Option<Result<(), SendError>> {
         let sending = self.sending();
         // Once the connection is open, senders wait only with the policy `Wait`.
@@ -411,8 +411,8 @@ impl Stream {
         lock(&self.state).outgoing.len() > 0
     }
 
-    /// Queues a received datagram. Returns true if the application falls behind: a datagram found no room, and since
-    /// then the application has not read half of the queue.
+    /// Queues a received datagram. Returns true if the application falls behind: the queue was full, and since then the
+    /// application has not read half of it.
     pub(crate) fn deliver(&self, data: Vec<u8>) -> bool {
         let mut state = lock(&self.state);
         state.stats.received += 1;

@@ -21,9 +21,9 @@ pub struct Namespace {
 }
 
 impl Namespace {
-    /// Moves the calling thread into a new network namespace and sets it up. It has a TUN device with this MTU as the
-    /// default route. Every address is local for packets that arrive there. There is no source filter, and ports may be
-    /// reused immediately.
+    /// Moves the calling thread into a new network namespace, and sets up the namespace. Its default route is a TUN
+    /// device with this MTU. Every address is local for packets that arrive there. There is no source filter, and ports
+    /// may be reused immediately.
     ///
     /// The thread stays in the namespace, and so do the sockets that it opens and the programs that it starts.
     ///

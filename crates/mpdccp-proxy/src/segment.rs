@@ -1,4 +1,4 @@
-//! What the flow table reads from an IP packet with TCP.
+//! The properties of a TCP packet that the flow table uses.
 
 use etherparse::checksum::Sum16BitWords;
 use etherparse::{IpNumber, IpSlice, NetSlice, TcpSlice};

@@ -12,7 +12,7 @@ use mpdccp_units::{Duration, Time};
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 
-/// How long an ended flow is remembered, or a flow that travels as packets: TIME-WAIT (RFC 9293 section 3.4.2) as in
+/// How long ended flows and flows that travel as packets are remembered: TIME-WAIT (RFC 9293 section 3.4.2) as in
 /// Linux.
 const REMEMBERED: Duration = Duration::from_secs(60);
 
@@ -430,7 +430,7 @@ impl FlowTable {
         }
     }
 
-    /// Each of the two lists has at most as many entries as flows may be open.
+    /// Limits each of the two lists to the maximum number of open flows.
     fn remember(&mut self, kind: usize, until: Time, tuple: Tuple) {
         self.remembered[kind].push_back((until, tuple));
         while self.remembered[kind].len() > self.limits.flows {

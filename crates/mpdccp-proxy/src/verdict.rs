@@ -81,7 +81,7 @@ pub enum Verdict {
     Answer(Option<Vec<u8>>),
 }
 
-/// What the far end needs to connect.
+/// The data that the far end needs to connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
     /// Addresses and ports, from the opening host to its destination.

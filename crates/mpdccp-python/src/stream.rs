@@ -27,7 +27,7 @@ pub(crate) fn waited<T: Send>(
 
 #[pymethods]
 impl Stream {
-    /// Writes all data. Waits while there is no room.
+    /// Writes all data. Waits while the buffer is full.
     #[pyo3(signature = (data, timeout=None))]
     fn write(&self, data: &Bound<'_, PyAny>, timeout: Option<f64>) -> PyResult<()> {
         let py = data.py();
@@ -57,7 +57,7 @@ impl Stream {
         Ok(PyBytes::new(py, &room[..len]))
     }
 
-    /// Ends writing. The peer can read all data before the end. Reading at this end continues.
+    /// Ends writing. The peer still receives everything that was written. Reading continues.
     fn end(&self) {
         self.0.end();
     }

@@ -32,7 +32,7 @@ pub enum Action {
         /// Whether the socket belongs to a path of this end. If so, tell the endpoint whether the path's link is down.
         own: bool,
     },
-    /// The path over this socket does not answer. It may switch to another encapsulation.
+    /// The path over this socket does not answer. The socket may switch to another encapsulation.
     Suspect(u32),
     /// Connect by TLS to an address that the server of the session advertises, if there is one.
     TellServer {

@@ -10,7 +10,7 @@ const ASK: [u8; 2] = [0x10, 2];
 const GIVE: [u8; 2] = [0x10, 3];
 const REFUSE: [u8; 2] = [0x10, 4];
 const NAMES: [u8; 2] = [0x10, 5];
-/// This is followed by the number of a stream.
+/// Followed by the number of a stream.
 const PROBE: [u8; 2] = [0x10, 7];
 const ALIVE: [u8; 2] = [0x10, 8];
 /// Longest path name, bytes.

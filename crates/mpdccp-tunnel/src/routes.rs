@@ -37,9 +37,9 @@ pub(crate) struct SessionRoutes {
 }
 
 impl SessionRoutes {
-    /// The session or the paths of a peer changed. Its networks are routed while one of its paths works. A client
-    /// without a working path may have moved to another server, but a short outage must not change the routes on all
-    /// routers. So the routes of an open session stay for as long as clients wait before they change servers.
+    /// The session or the paths of a peer changed. The peer's networks are routed while one of its paths works. A
+    /// client without a working path may have moved to another server, but a short outage must not change the routes on
+    /// all routers. So the routes of an open session stay for as long as clients wait before they change servers.
     pub(crate) fn follow(&mut self, cx: &mut Cx<'_>, peers: &Peers, number: usize) {
         if cx.cfg.routes != Routes::Sessions {
             return;

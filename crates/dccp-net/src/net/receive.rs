@@ -34,7 +34,7 @@ impl Net {
         let refused = self.open(socket).map(|encapsulation| encapsulation.refused()).unwrap_or_default();
         self.refused.extend(refused.into_iter().map(|to| (socket, to)));
         if let Err(e) = result {
-            // This is an ICMP error of an earlier packet, or an interface that disappeared. If the error persists,
+            // The cause is an ICMP error of an earlier packet, or an interface that disappeared. If the error persists,
             // sending fails too.
             tracing::debug!("socket {socket}: cannot receive: {e}");
         }

@@ -76,7 +76,7 @@ impl World {
             }
         }
         let wire = socket2::Socket::from(wire);
-        // ECT(0): the marking sees only such packets.
+        // ECT(0), because the marking handles only ECN-capable packets.
         wire.set_tos_v4(2).unwrap();
         World { net, poller, socket, endpoint: Endpoint::new([1; 32]), notes, peer, channel, wire, to, now }
     }

@@ -54,7 +54,7 @@ impl Channels {
         let cookie = channel.cookie.filter(|(_, since)| now.since(*since) < COOKIE_LIFE);
         let code = peer.codes.write(&mut message, cookie.as_ref().map(|(cookie, _)| cookie));
         let wait = Pending::wait(now, (since, channel.heard), channel.took, before);
-        // This spreads the clients of a restarted server over time.
+        // The random part spreads the clients of a restarted server over time.
         let again = now + wait - wait / 4 * u32::from(chance) / 255;
         let anywhere = home.server == 0;
         let pending = Pending { state, index, anywhere, code, since, sent: now, again, wait };

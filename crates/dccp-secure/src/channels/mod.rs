@@ -272,8 +272,8 @@ impl Channels {
     /// Handles a received datagram.
     pub fn handle(&mut self, now: Time, from: &Address, datagram: &mut [u8]) -> Input {
         let message = header::read(datagram);
-        // A load balancer that cannot read the server number may have chosen this server. It must not answer for
-        // another one.
+        // A load balancer that cannot read the server number may have chosen this server. This server must not answer
+        // for another one.
         if message.as_ref().is_some_and(|(to, _)| !self.is_here(*to)) {
             return self.settle(Err(Reason::OtherServer));
         }

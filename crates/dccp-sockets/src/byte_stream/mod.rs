@@ -126,7 +126,7 @@ impl ByteStream {
         if self.runtime.is_forked() { Err(StreamError::Forked) } else { Ok(()) }
     }
 
-    /// Ends writing. The peer can read all bytes before the end. Reading at this end continues.
+    /// Ends writing. The peer still receives everything that was written. Reading continues.
     pub fn end(&self) {
         if self.runtime.is_forked() {
             return;
@@ -187,8 +187,7 @@ impl ByteStream {
         self.look();
     }
 
-    /// Closes the stream in the same way as dropping it, for a handle that is shared. Calls that wait in other threads
-    /// return.
+    /// Closes a shared stream, with the same effect as dropping it. Calls that wait in other threads return.
     pub fn close(&self) {
         if self.runtime.is_forked() {
             return;

@@ -50,7 +50,7 @@ pub(super) struct State {
     /// Whether the data thread has been notified and has not handled this stream yet.
     told: bool,
     descriptor: Descriptor,
-    /// Whether a writer found no room.
+    /// Whether a writer found `outgoing` full.
     pub(super) wants_room: bool,
     /// News that the descriptor reports until the next call: the peer has received everything, or has stopped reading.
     news: bool,

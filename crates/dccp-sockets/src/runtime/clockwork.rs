@@ -7,7 +7,7 @@ use dccp_net::Core;
 use mpdccp_proto::SessionId;
 use mpdccp_units::{Duration, Rate, Time};
 
-/// Size of an IP packet with padding in bytes: headers, and the most that options fill.
+/// Size of an IP packet with padding in bytes: headers, and the largest space that options can fill.
 const PADDING: u64 = 1_040;
 /// If congestion control held padding back for longer than this, the padding is not sent later.
 const CREDIT: Duration = Duration::from_millis(5);

@@ -88,7 +88,7 @@ fn a_full_queue_drops_what_its_policy_says() {
     let client = Options::default().queue(4).send_policy(SendPolicy::Priority);
     let (_listener, here, there) = pair(Options::default(), client);
     let size = here.max_datagram_size();
-    // This is faster than any window allows. One datagram in a hundred has priority.
+    // The loop is faster than any window allows. One datagram in a hundred has priority.
     for n in 0..5_000u32 {
         let priority = u8::from(n % 100 == 0);
         here.send_with(&vec![priority; size], Delivery { priority, ..Delivery::default() }).unwrap();
@@ -135,7 +135,7 @@ fn refused_datagrams_are_returned_with_the_reason() {
     assert_eq!(here.try_send(&vec![0; max + 1]), Err(SendError::TooBig { len: max + 1, max }));
     assert_eq!(here.send(&vec![0; max + 1]), Err(SendError::TooBig { len: max + 1, max }));
     assert_eq!(here.send(&[]), Err(SendError::Empty));
-    // This is faster than any window allows, so the queue fills.
+    // The loop is faster than any window allows, so the queue fills.
     let refused = (0..1_000_000).find_map(|_| here.try_send(&vec![0; max]).err());
     assert_eq!(refused, Some(SendError::Full));
     here.abort();

@@ -49,7 +49,7 @@ impl Relay {
                     let from = if up { &front } else { &back };
                     let (len, sender) = match from.recv_from(&mut buffer) {
                         Ok(received) => received,
-                        // This is a timeout, or a refusal while no socket listens.
+                        // A timeout, or a refusal while no socket listens.
                         Err(e) => {
                             if !up && e.kind() == ErrorKind::WouldBlock {
                                 quiet.fetch_add(1, Relaxed);

@@ -206,13 +206,13 @@ class Connection:
 class Stream:
     """A reliable stream of bytes in both directions, next to the datagrams of its connection."""
     def write(self, data: Buffer, timeout: float | None = None) -> None:
-        """Writes all data. Waits while there is no room."""
+        """Writes all data. Waits while the buffer is full."""
     def try_write(self, data: Buffer) -> int:
         """Writes as much as fits. Returns the number of bytes."""
     def read(self, most: int = 65536, timeout: float | None = None) -> bytes:
         """Waits for data. Returns the available bytes, at most `most`; b"" at the end."""
     def end(self) -> None:
-        """Ends writing. The peer can read all data before the end. Reading at this end continues."""
+        """Ends writing. The peer still receives everything that was written. Reading continues."""
     def finish(self, timeout: float | None = None) -> None:
         """Ends writing, and waits until the peer has received everything."""
     def reset(self, code: int = 0) -> None:

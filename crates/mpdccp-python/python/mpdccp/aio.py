@@ -253,7 +253,7 @@ class Stream(_Waiting):
                 await self._until(_READABLE)
 
     def end(self) -> None:
-        """Ends writing. The peer can read all data before the end."""
+        """Ends writing. The peer still receives everything that was written."""
         self.native.end()
 
     async def finish(self) -> None:

@@ -163,7 +163,8 @@ impl Daemon {
         }
     }
 
-    /// Accepts a session from a client. Its socket is queued at the listening socket, as a message with the descriptor.
+    /// Accepts a session from a client. The new socket is queued at the listening socket, as a message with the
+    /// descriptor.
     fn accept(&mut self, core: &mut Core, now: Time, session: SessionId) {
         if self.hand_over(core, now, session).is_none() {
             core.endpoint.abort(now, session);

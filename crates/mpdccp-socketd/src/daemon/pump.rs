@@ -10,7 +10,7 @@ use mpdccp_units::Time;
 const BURST: usize = 32;
 
 impl Daemon {
-    /// Moves datagrams while there is room. Returns whether it moved any.
+    /// Moves datagrams while the send queue has room. Returns whether it moved any.
     pub(super) fn pump(&mut self, core: &mut Core, now: Time, inode: u64) -> bool {
         let session = match self.sockets.get(&inode).map(|socket| &socket.state) {
             Some(State::Open(session)) => *session,

@@ -282,7 +282,7 @@ impl Paths {
 
     /// Closes the socket of a removed path after its last packets have left.
     pub(crate) fn retire(&mut self, cx: &mut Cx<'_>, path: &OpenPath) {
-        // This asks for the time of the last handshake over this socket. It must be stored, because a server refuses
+        // Ask for the time of the last handshake over this socket. The time must be stored, because a server refuses
         // older handshakes.
         cx.out.push(Action::Look { socket: path.socket, remote: path.remote, own: false });
         self.retired.push((cx.now + LINGER, path.socket));

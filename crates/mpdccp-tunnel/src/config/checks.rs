@@ -215,7 +215,7 @@ impl Config {
         match (self.routes, self.role, &self.assign) {
             (Routes::Sessions, Role::Client, _) => Err("routes = \"sessions\" is only for role = \"server\""),
             (Routes::Sessions, _, Some(_)) => Err(
-                "routes = \"sessions\" does not work with [assign], since servers do not share leases: give each peer allowed_ips",
+                "routes = \"sessions\" does not work with [assign], because servers do not share leases: give each peer allowed_ips",
             ),
             _ => Ok(()),
         }

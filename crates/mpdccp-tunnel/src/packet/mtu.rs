@@ -93,8 +93,8 @@ impl InterfaceMtu {
         self.carried.retain(|_, count| *count > 0);
     }
 
-    /// Returns the MTU to set if it must change. This is the largest size of any peer, ignoring very narrow paths,
-    /// limited by the server.
+    /// Returns the new MTU, if the MTU must change: the largest size of any peer, without very narrow paths, up to the
+    /// server's limit.
     pub(crate) fn wanted(&self, least: u16, most: Option<u16>) -> Option<u16> {
         let carried = *self.carried.keys().next_back()?;
         let wanted = carried.max(least).min(self.most).min(most.unwrap_or(u16::MAX));

@@ -11,7 +11,7 @@ use mpdccp_proxy::{Command, Flow};
 use mpdccp_units::Time;
 
 impl Flows {
-    /// Copies data from the stream to the host's socket while there is room.
+    /// Copies data from the stream to the host's socket, as far as the window and the rate limit allow.
     pub(super) fn fill_socket(&mut self, cx: &mut Cx<'_>, routes: &mut Routes<'_>, flow: Flow) {
         let carried = self.carried.get_mut(&flow).filter(|carried| carried.open && !carried.held_back);
         let Some(carried) = carried else { return };

@@ -23,7 +23,7 @@ pub(crate) fn world_of(file: ClientFile, server: &str) -> World {
 }
 
 impl World {
-    /// A host sends a SYN. Its source is the inner address of host `source`.
+    /// A host sends a SYN from the inner address of host `source`.
     pub(crate) fn syn(&mut self, host: usize, source: usize, to: usize, port: u16) {
         self.syn_from(host, inner(source), to, port);
     }

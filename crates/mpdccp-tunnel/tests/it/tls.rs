@@ -112,7 +112,7 @@ fn sockets_are_told_at_once_what_the_server_advertises() {
         steps.count()
     };
     assert!(steps(&|world| world.peer(0, "hub").is_some_and(|peer| peer.state == "open")) < 500);
-    // This is a few round trips of 20 ms, while the next periodic check takes up to a second.
+    // The limit is a few round trips of 20 ms. The next periodic check would take up to a second.
     assert!(steps(&|world| world.hosts[0].advertised.values().any(|told| !told.is_empty())) < 10);
 }
 

@@ -55,7 +55,7 @@ impl Stamp {
     }
 }
 
-/// Server: writes the arrival time by the server's clock into an echoed message, if it has room.
+/// Server: writes the arrival time by the server's clock into an echoed message, if the message is long enough.
 pub(crate) fn note_arrival(bytes: &mut [u8], now: Time) {
     if let Some(place) = bytes.get_mut(ECHOED) {
         place.copy_from_slice(&now.as_nanos().to_be_bytes());

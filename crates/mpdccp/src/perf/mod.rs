@@ -79,7 +79,7 @@ fn run(command: PerfArgs) -> Result<Option<Error>, Error> {
         PerfApp::start(core, plan)
     })?;
     let handle = driver.handle();
-    // This handles SIGINT, SIGTERM and SIGHUP.
+    // Handle SIGINT, SIGTERM and SIGHUP.
     ctrlc::set_handler(move || {
         handle.run(|core, app| {
             let now = core.clock.now();
@@ -98,7 +98,7 @@ fn run(command: PerfArgs) -> Result<Option<Error>, Error> {
 /// Logs each peer that the secure channels refuse, with the reason, to standard error.
 fn tell_refusals() {
     let log = tracing_subscriber::fmt().with_writer(std::io::stderr).with_max_level(tracing::Level::WARN);
-    // This fails if the process already has a log.
+    // Ignore the error: the process may already have a log.
     let _ = log.without_time().with_target(false).with_ansi(false).try_init();
 }
 

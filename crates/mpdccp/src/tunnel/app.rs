@@ -392,7 +392,7 @@ impl TunnelApp {
         let dropped = self.links.hand_over();
         self.tunnel.count_drops(DropReason::OtherShardFull, dropped);
         self.execute(core, now);
-        // This writes the ICMP answers to packets that are too large.
+        // Write the ICMP answers to packets that are too large.
         self.flush(core);
     }
 }
@@ -434,7 +434,7 @@ impl App for TunnelApp {
     fn on_event(&mut self, core: &mut Core, now: Time, session: SessionId, event: SessionEvent) {
         self.tunnel.handle_event(&mut core.endpoint, now, session, event);
         self.execute(core, now);
-        // This writes the answers to refused connections.
+        // Write the answers to refused connections.
         self.flush(core);
     }
 

@@ -65,7 +65,7 @@ impl Shards {
         let ask = |shard: &Handle<TunnelApp>| {
             let peer = peer.clone();
             shard.call(move |core, app| {
-                // This counts the packets that the writing thread has written since the last turn.
+                // Count the packets that the writing thread has written since the last turn.
                 app.flush(core);
                 app.status(core, peer.as_deref())
             })

@@ -52,7 +52,7 @@ fn a_reload_changes_what_the_file_says_and_drops_no_session() {
         assert!(code == Some(2) && message.contains(words), "{to}: {message}");
         assert_eq!(bed.client_path("one")["priority"], 4);
     }
-    // This adds a peer at the server and then removes it; the prefixes of the other peer change.
+    // Add a peer at the server, and then remove it. The prefixes of the other peer change.
     let server = std::fs::read_to_string(bed.path("s.toml")).unwrap();
     let key = dccp_secure::PrivateKey::from_random([9; 32]).public();
     let other =

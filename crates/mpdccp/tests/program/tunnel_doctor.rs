@@ -386,7 +386,7 @@ fn a_metered_line_is_loaded_only_with_permission() {
         command.stdin(terminal.slave.try_clone().unwrap()).stderr(terminal.slave);
         let output = command.output().unwrap();
         drop(command);
-        // This reads what the terminal shows. When the program ends, reading fails.
+        // Read what the terminal shows. When the program ends, reading fails.
         let mut shown = Vec::new();
         let _ = person.read_to_end(&mut shown);
         (String::from_utf8(output.stdout).unwrap(), String::from_utf8(shown).unwrap())

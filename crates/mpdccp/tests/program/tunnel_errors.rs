@@ -189,7 +189,7 @@ fn a_port_in_use() {
 #[test]
 fn no_permission_to_make_an_interface() {
     let case = Case::new(CLIENT);
-    // This runs as another user, because root may create interfaces.
+    // Run as another user, because root may create interfaces.
     let mut command = Command::new("setpriv");
     command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--bounding-set=-all"]);
     std::fs::set_permissions(case.directory.path(), std::os::unix::fs::PermissionsExt::from_mode(0o777))

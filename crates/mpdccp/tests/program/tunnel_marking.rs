@@ -139,7 +139,7 @@ impl Ends {
         set_tos(&self.sender, tos);
         let mut got = None;
         let mut bytes = [0; 2000];
-        // This discards earlier datagrams.
+        // Discard earlier datagrams.
         while receive(&self.receiver, &mut bytes).is_some() {}
         wait_for("an inner packet", || {
             self.sender.send_to(&[tos; 900], &self.to).unwrap();

@@ -119,7 +119,7 @@ fn two_sites_without_translation() {
     }
     let mut office = office(9);
     office.sh("router", "sysctl -qw net.ipv4.conf.all.rp_filter=2; ip route replace default via 192.0.2.1 dev eth0 metric 100; ip route replace default via 198.51.100.1 dev wwan0 metric 200");
-    // This is the other LAN, with a host.
+    // The other LAN, with a host.
     let there = "ip link add lan1 type bridge; ip addr add 192.168.99.1/24 dev lan1; ip link set lan1 up";
     office.sh("server", there);
     let title = "Two sites that see each other's addresses";

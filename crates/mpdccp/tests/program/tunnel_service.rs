@@ -65,7 +65,7 @@ fn every_shard_answers_the_watchdog() {
         let threads = bed.threads("s");
         let (thread, _) = threads.iter().find(|(_, comm)| comm == name).unwrap();
         let thread = Pid::from_raw(*thread);
-        // This stops only one thread, as a deadlock would.
+        // Stop only one thread, as a deadlock would.
         if let Err(e) = ptrace::attach(thread) {
             crate::common::skipped(format!("a thread cannot be stopped here: {e}"));
             break;

@@ -155,7 +155,7 @@ fn reload_and_drain_reach_all_shards() {
     let Some(mut bed) = two_clients("metrics = \"127.0.0.1:9586\"") else { return };
     let file = bed.path("s.toml");
     let text = std::fs::read_to_string(&file).unwrap();
-    // This adds a peer on shard 0, and removes one.
+    // Add a peer on shard 0, and remove one.
     std::fs::write(&file, format!("{}{}", text.replace(&peer("second", 3), ""), peer("third", 4))).unwrap();
     let output = bed.tunnel("s", &["reload"]);
     let words = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -18,7 +18,7 @@ fn a_pulled_cable_is_two_lines_of_the_log() {
     wait_for("the log line about the failure", || {
         bed.log("c").contains("path one fails: ") || bed.log("c").contains(") fails: ")
     });
-    // This is time for several checks of the interface, and for many packets.
+    // Wait for several checks of the interface, and for many packets.
     std::thread::sleep(std::time::Duration::from_secs(4));
     run("ip", &format!("-n {} link set p0 up", bed.space[1]));
     wait_for("path one", || bed.client_path("one")["state"] == "up");

@@ -79,7 +79,7 @@ fn forged_icmp_does_not_shrink_a_path_before_or_after_it_opens() {
         });
     }
     (0..2).for_each(|victim| forge(&bed, victim));
-    // This takes longer than the interval between the client's checks of the system's path MTU.
+    // Wait for longer than the interval between the client's checks of the system's path MTU.
     for _ in 0..12 {
         let large = format!("ping -c 1 -W 5 -M do -s {} {}", 1392 - 28, SERVER[0]);
         let output = bed.at_client(&large);
@@ -150,7 +150,7 @@ fn other_users_of_the_host_command_nothing() {
     }
     let ask = |user: u32| {
         let socket = socket.clone();
-        // This uses a separate thread, because the thread stays that user.
+        // Use a separate thread, because the thread stays that user.
         let ask = move || {
             let user = Uid::from_raw(user);
             rustix::thread::set_thread_res_uid(user, user, user).unwrap();

@@ -83,7 +83,7 @@ fn main() -> Result<(), Failure> {
     let key = rustls::pki_types::PrivatePkcs8KeyDer::from(own.signing_key.serialize_der());
     let server = ServerConfig::with_single_cert(vec![own.cert.der().clone()], key.into())?;
     let mut transport = TransportConfig::default();
-    // Otherwise quinn detects the MTU only after some packets, and the first datagram does not fit.
+    // By default quinn detects the MTU only after some packets, and the first datagram would not fit.
     transport.initial_mtu(1452);
     if options.bbr {
         transport.congestion_controller_factory(Arc::new(BbrConfig::default()));

@@ -183,7 +183,7 @@ pub(crate) fn of_names(cfg: &Config) -> Option<Finding> {
         Finding::note(
             "dns",
             format!("no name server answers ({})", names.join(", ")),
-            "The tunnel works without name servers, since all its remotes are addresses; other programs need them",
+            "The tunnel works without name servers, because all its remotes are addresses; other programs need them",
         )
     })
 }

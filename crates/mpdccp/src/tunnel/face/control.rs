@@ -248,8 +248,8 @@ impl ControlSocket {
     pub(crate) fn bind(path: PathBuf) -> Result<ControlSocket, Error> {
         let fail =
             |e: std::io::Error| Error::usage(format!("cannot create control socket {}: {e}", path.display()));
-        // Only one tunnel may do this at a time. Otherwise two tunnels that start together could
-        // each mistake the other's socket for a leftover.
+        // Only one tunnel at a time may create its socket. Otherwise two tunnels that start together could each mistake
+        // the other's socket for a leftover.
         let mut turn = None;
         if let Some(directory) = path.parent().filter(|d| directories().contains(&d.to_path_buf())) {
             own_directory(directory).map_err(fail)?;

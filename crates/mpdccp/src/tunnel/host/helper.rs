@@ -131,7 +131,7 @@ impl Process {
     /// Starts the helper for the tunnel of this configuration file.
     pub(crate) fn start(file: &Path, verbose: bool) -> Result<Process, Error> {
         let (ours, its) = UnixStream::pair()?;
-        // This starts the running program, even if its file has been replaced.
+        // Start the running program, even if its file has been replaced.
         let mut command = Command::new("/proc/self/exe");
         command.arg0("mpdccp").args(["tunnel", "helper"]).arg(file).args(verbose.then_some("--verbose"));
         command.stdin(OwnedFd::from(its)).stdout(Stdio::piped());

@@ -115,7 +115,7 @@ fn run(program: &Path, interface: &str, hook: &Hook, patience: Duration) -> Resu
         Some(status) if status.success() => Ok(()),
         Some(status) => Err(format!("the program ended with {status}")),
         None => {
-            // This also kills the child processes of the hook.
+            // Also kill the child processes of the hook.
             let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
             let _ = child.wait();
             Err(format!("the program ran for more than {} s and was killed", patience.as_secs()))

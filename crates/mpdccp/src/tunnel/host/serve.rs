@@ -231,7 +231,7 @@ fn refuse(what: impl std::fmt::Display) -> Done {
     Err("refused by the helper process".into())
 }
 
-/// This writes to standard error, because an attacker could suppress the tunnel's own log.
+/// Writes to standard error, because an attacker could suppress the tunnel's own log.
 fn complain(what: impl std::fmt::Display) {
     eprintln!("mpdccp: refused: {what}");
 }

@@ -120,7 +120,7 @@ impl Connection {
         }
     }
 
-    /// Sends packets and returns their number. Drops packets for which there is no room.
+    /// Sends packets and returns their number. Drops packets that do not fit into the buffer.
     pub(super) fn send<'a>(&mut self, packets: impl Iterator<Item = &'a [u8]>) -> io::Result<usize> {
         let (mut sent, mut waiting) = (0, 0);
         self.write()?;

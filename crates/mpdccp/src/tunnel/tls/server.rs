@@ -236,7 +236,7 @@ impl TlsServer {
         }
     }
 
-    /// Whether another stranger from this source is admitted. If there is no room, a source with more connections loses
+    /// Whether another stranger from this source is admitted. At a limit, a source with more connections loses
     /// one.
     fn has_room(&mut self, from: IpAddr) -> bool {
         let strangers = match () {

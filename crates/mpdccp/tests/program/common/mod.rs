@@ -60,7 +60,7 @@ pub(crate) fn missing() -> Option<String> {
 /// Runs `make` inside a namespace and returns its result.
 pub(crate) fn inside<T: Send + 'static>(space: &str, make: impl FnOnce() -> T + Send + 'static) -> T {
     let space = format!("/run/netns/{space}");
-    // This uses a separate thread, because the thread stays in the namespace.
+    // Use a separate thread, because the thread stays in the namespace.
     let there = move || {
         let space = std::fs::File::open(space).unwrap();
         move_into_link_name_space(space.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
@@ -159,7 +159,7 @@ impl Bed {
         for (space, addresses) in [(c, LOCAL), (s, REMOTE)] {
             let (prefix, nodad) = if i == 0 { (24, "") } else { (64, "nodad") };
             ip(&format!("-n {space} addr add {}/{prefix} dev p{i} {nodad}", addresses[i]));
-            // This keeps addresses while a link is down, as a network manager does.
+            // Keep addresses while a link is down, as a network manager does.
             ip(&format!("netns exec {space} sysctl -qw net.ipv6.conf.p{i}.keep_addr_on_down=1"));
             ip(&format!("-n {space} link set p{i} up"));
         }
