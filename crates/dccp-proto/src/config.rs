@@ -73,10 +73,10 @@ pub struct Config {
     pub timestamps: bool,
     /// Request a Data Checksum option on data (RFC 4340 section 9.3.1).
     pub check_data_checksum: bool,
-    /// Occasionally skip a sequence number (as RFC 9000 section 21.4). If the peer acknowledges a skipped number, end
-    /// the connection with Reset code 11, Aggression Penalty. Use it with unauthenticated peers, which could otherwise
-    /// make us send faster than the path allows. No effect while our data is under CCID 3 or 4, whose receivers count
-    /// losses themselves.
+    /// Occasionally skip a sequence number (as in RFC 9000 section 21.4). If the peer acknowledges a skipped number,
+    /// end the connection with Reset code 11, Aggression Penalty. Use it with unauthenticated peers, which could
+    /// otherwise make us send faster than the path allows. No effect while our data is under CCID 3 or 4, whose
+    /// receivers count losses themselves.
     pub skip_numbers: bool,
     /// Largest IP packet of the path, bytes.
     pub mtu: u16,

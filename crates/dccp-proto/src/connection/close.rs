@@ -44,8 +44,8 @@ impl Connection {
             control: Some(if close_req { Control::CloseReq } else { Control::Close }),
             ..Outbox::default()
         };
-        // RFC 4340 section 8.3: retry after two round-trip times, doubled up to 64 s. The RFC gives no end; 4MSL is our
-        // choice.
+        // RFC 4340 section 8.3: retry after two round-trip times, doubled up to 64 s. The RFC does not say when to give
+        // up; 4MSL is our choice.
         self.timers = Timers {
             retransmit: Some(Backoff::new(now, self.rtt() * 2)),
             give_up: Some(now + FOUR_MSL),

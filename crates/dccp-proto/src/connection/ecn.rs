@@ -39,8 +39,8 @@ impl EcnPath {
         self.failed |= view.delivered.packets == 0 && view.timeouts >= TIMEOUTS;
     }
 
-    /// Whether to send Acks as ECN-capable: if the peer's newest data was ECN-capable, or if there was no data. The
-    /// path from the peer then supports ECN, and so probably does the path to the peer.
+    /// Whether to send Acks as ECN-capable: if the peer's newest data was ECN-capable, since the path to the peer then
+    /// probably supports ECN too, or if there was no data.
     pub(super) fn acks(&self) -> bool {
         self.cleared == 0
     }

@@ -11,7 +11,7 @@ use crate::ccid;
 use crate::ccid::{Arrival, Feedback, SenderRequest};
 use dccp_wire::{Packet, PacketType, ResetCode};
 
-/// Minimum mean interval between Syncs, or between Resets of an end without numbers.
+/// Minimum mean interval between Syncs, or between Resets in REQUEST, TIMEWAIT and CLOSED.
 const ANSWER_INTERVAL: Duration = Duration::from_millis(250);
 /// Maximum number of Syncs or Resets in a burst; resynchronizing takes several. With the interval above, at most eight
 /// leave in any second (RFC 4340 section 7.5.4).
@@ -26,7 +26,7 @@ const INIT_COOKIE: u8 = 36;
 const MAX_REQUESTS: usize = 8;
 /// A Request at most this far behind a received one is a reordered Request of the same client, so no Sync answers it.
 /// The client may still wait for the Response. It would take the Sync for one from a half-open connection, and would
-/// reset this one (RFC 4340 section 8.5, step 4).
+/// reset this connection (RFC 4340 section 8.5, step 4).
 const OVERTAKEN: i64 = 16;
 
 impl Connection {
@@ -264,8 +264,9 @@ impl Connection {
             }
             (State::PartOpen, PacketType::Sync) => {}
             (State::PartOpen, _) => self.enter_open(now, seq, ack),
-            // The client retransmits the Ack of its handshake. It received at most a Sync from us, so it is still in
-            // PARTOPEN. A client past PARTOPEN acknowledges a Sync only until another packet arrives.
+            // The client acknowledges nothing newer than our Response or our last Sync, so it retransmits the Ack of
+            // its handshake and is still in PARTOPEN. A client past PARTOPEN acknowledges a Sync only until another
+            // packet arrives.
             (State::Open, PacketType::Ack) if self.is_server => {
                 self.outbox.ack |=
                     ack.is_some_and(|ack| !ack.after(self.last_response) || Some(ack) == self.last_sync);

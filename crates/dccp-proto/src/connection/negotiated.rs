@@ -62,7 +62,8 @@ impl Connection {
                 self.features.add(number, Remote, &[1, 0]);
             }
         }
-        // Request Ack Vectors on the same packet, or data would wait for a second round trip (RFC 4341 section 4).
+        // Request Ack Vectors on the same packet. Otherwise data would wait for a second round trip (RFC 4341 section
+        // 4).
         if ccid::needs_ack_vector(ccid) && !self.features.is_on(feature::SEND_ACK_VECTOR, Remote) {
             self.features.change(feature::SEND_ACK_VECTOR, Remote, &[1], true);
         }
@@ -123,7 +124,7 @@ impl Connection {
         self.tell_halves(now);
     }
 
-    /// `None` if this end does not implement the CCID. It then never agreed to it.
+    /// `None` if this end does not implement the CCID, to which it then never agreed.
     fn succeed(
         &mut self,
         mut halves: Halves,

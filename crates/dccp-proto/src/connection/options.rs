@@ -17,8 +17,8 @@ pub(super) struct Seen<'a> {
     pub(super) vector: Cow<'a, [u8]>,
     /// Blocks of all Data Dropped options, concatenated.
     pub(super) dropped: Cow<'a, [u8]>,
-    /// Elapsed Time; on a Response, the elapsed time of a Timestamp Echo. Later echoes do not concern the packet that
-    /// is acknowledged.
+    /// Elapsed Time; on a Response, the elapsed time of a Timestamp Echo. On other packets, an echo does not concern
+    /// the acknowledged packet.
     pub(super) elapsed: Duration,
     pub(super) timestamp: Option<u32>,
     pub(super) ndp: Option<u64>,
@@ -59,7 +59,8 @@ pub(super) fn read<'a>(
 
     let mut options = packet.options();
     while let Some(next) = options.next() {
-        // RFC 4340 section 5.8: options after an invalid length are ignored. A Mandatory before it then has no effect.
+        // RFC 4340 section 5.8: options after an invalid length are ignored. A Mandatory before such an option then
+        // has no effect.
         let Ok(option) = next else { break };
         if data_type && !allowed_on_data(&option) {
             continue;

@@ -23,8 +23,8 @@ pub(super) fn negotiator(cfg: &Config, is_server: bool) -> Negotiator {
     for (side, ccids) in [(Local, &tx), (Remote, &rx)] {
         n.add(feature::CCID, side, ccids);
         // RFC 4340 section 10: an end that does not accept CCID 2 says so with Mandatory. A client always states its
-        // preference, which saves the server a request. A server states it if it prefers another CCID than 2, which the
-        // client accepts by default.
+        // preference, which saves the server a request. A server that prefers CCID 2 states nothing, because the client
+        // accepts CCID 2 by default.
         if !is_server || ccids.first() != Some(&2) {
             n.change(feature::CCID, side, ccids, !ccids.contains(&2));
         }

@@ -1,4 +1,4 @@
-//! Sequence numbers that are never sent (as RFC 9000 section 21.4). A receiver that acknowledges such a number
+//! Sequence numbers that are never sent (as in RFC 9000 section 21.4). A receiver that acknowledges such a number
 //! acknowledges a packet that does not exist.
 
 use crate::ccid::Feedback;

@@ -235,10 +235,10 @@ impl Feature {
             }
         };
         if !right {
-            // The Acknowledgement Number proves only that the peer has a packet as new as our newest Change,
-            // not that it has the Change, as RFC 4340 section 6.6.4 assumes. With reordering, the answer to
-            // an earlier Change can look like the answer to this one. The Change is repeated until its own
-            // answer arrives.
+            // RFC 4340 section 6.6.4 assumes that the Acknowledgement Number proves the arrival of our newest Change.
+            // It proves only the arrival of a packet that is as new or newer. With reordering, the answer to an
+            // earlier Change can look like the answer to this one. The Change is repeated until its own answer
+            // arrives.
             return if self.asked_anew { Ok(()) } else { Err(Error::Invalid) };
         }
         self.value = self.key(value);

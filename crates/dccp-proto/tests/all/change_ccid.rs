@@ -191,7 +191,7 @@ fn fairness_survives_the_way_round() {
         assert_eq!(nets[0].end(CLIENT).ccids(), Some((ccid, 2)));
         on_the_way.push(share(&mut nets, 15));
     }
-    println!("CCID 2 beside 2: {first:.2}; 5, 3 and 2 again: {on_the_way:.2?}");
+    println!("rate relative to CCID 2: CCID 2 {first:.2}; CCIDs 5, 3 and 2 again {on_the_way:.2?}");
     assert!((0.5..2.0).contains(&first) && (0.5..2.0).contains(&on_the_way[2]), "{first} {on_the_way:?}");
     assert!(on_the_way.iter().all(|share| (0.2..5.0).contains(share)), "{on_the_way:?}");
     // Only packets dropped by the line are missing.

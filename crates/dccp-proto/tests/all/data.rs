@@ -483,7 +483,7 @@ fn owners_options_leave_as_soon_as_possible_and_are_bounded() {
     assert!(net.log.iter().all(|s| s.bytes.len() + OVERHEAD <= 1500));
 }
 
-/// Fuzzing found this case: the Ack for these options was due forever, and left without them.
+/// Fuzzing found this case: the Ack for these options was sent without them, and stayed due forever.
 #[test]
 fn owners_options_that_a_smaller_mtu_has_no_room_for_are_dropped() {
     let mut net = Net::open(Config::default(), Config::default());

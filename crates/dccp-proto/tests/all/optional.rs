@@ -305,7 +305,8 @@ fn acks_carry_timestamps_after_a_change_to_a_ccid_that_asks() {
     assert!(told(&net) > 10, "{}", told(&net));
 }
 
-/// A Timestamp of another clock must not shorten round-trip times, nor move arrivals.
+/// A Timestamp from a clock that jumped must neither shorten round-trip times nor shift estimated arrival
+/// times.
 #[test]
 fn a_clock_that_jumps_leaves_the_model_of_the_path_alone() {
     let mut net = both(Config { tx_ccids: vec![5], rx_ccids: vec![5], ..Config::default() });

@@ -11,8 +11,8 @@ const MAX_PATIENCE: usize = 64;
 const CLOCKED: (u64, u64) = (64, 16);
 /// For paced senders: number of acknowledgements needed per window, and the highest Ack Ratio.
 const PACED: (u64, u64) = (16, 64);
-/// With more packets in flight than the first number per acknowledgement would cover, only the second number of
-/// acknowledgements is needed.
+/// For paced senders with many packets in flight: number of packets that need no acknowledgement, and number of
+/// acknowledgements needed for all others.
 const BEYOND: (u64, u64) = (16, 4);
 /// Maximum number of recent packets of the peer that are remembered.
 const LOOKBACK: u32 = u128::BITS;
@@ -23,10 +23,12 @@ pub(crate) enum RatioRule {
     /// Follows lost and marked acknowledgements (RFC 4341 section 6.1.2), for CCID 2.
     AckCongestion,
     /// Follows the controller's need for feedback: 64 acknowledgements per window if they clock out packets, 16 if the
-    /// controller paces. A large amount in flight needs as few as 4, so that a slow return path does not limit it. Lost
-    /// acknowledgements have no effect: in a tunnel most packets of the peer are data, and lost data looks the same.
+    /// controller paces. A large amount in flight needs as few as 4, so that a slow return path does not limit the
+    /// rate. Lost acknowledgements have no effect: in a tunnel most packets of the peer are data, and lost data looks
+    /// the same.
     Window,
-    /// 16 acknowledgements per window, because the queue that the draft of CCID 5 builds depends on the ratio.
+    /// 16 acknowledgements per window, because in the draft variant of CCID 5 the bottleneck's queue depends on the
+    /// ratio.
     Draft,
 }
 
@@ -172,8 +174,8 @@ impl AckRatio {
     }
 
     /// RFC 4341 section 6.1.2: the ratio is at most half the window, rounded up, and at least two if the window is four
-    /// or more. For smaller windows the ratio falls to 1, because some peers wait for Ack Ratio packets without a
-    /// timer.
+    /// or more. For smaller windows the ratio falls to 1, because some peers have no timer and always wait for Ack
+    /// Ratio packets.
     fn set(&mut self, wanted: u64, cwnd: u64) {
         let most = cwnd.div_ceil(2).clamp(1, u64::from(u16::MAX));
         let least = if cwnd >= 4 { 2 } else { 1 };

@@ -6,7 +6,7 @@ use dccp_wire::{OptionBuf, Seq};
 /// Maximum number of cells kept: three full options (253 cells each), less than the 1008 option bytes of a packet.
 /// Memory is bounded, and a pure Ack can always report everything.
 pub(crate) const MAX_CELLS: u32 = 3 * 253;
-/// How far below the first recorded packet a late packet may be to be recorded.
+/// A late packet is recorded if it is at most this far before the first recorded packet.
 const MAX_BACKFILL: u64 = 1024;
 
 /// Effect of one arriving packet on the state.
@@ -121,8 +121,8 @@ impl AckVectorState {
         Recorded::Filled
     }
 
-    /// Changes the state of the packet `behind` the newest, by the receiver's table of RFC 4340 section 11.4.1: a mark
-    /// is never removed.
+    /// Changes the state of the packet `behind` numbers before the newest, by the receiver's table of RFC 4340 section
+    /// 11.4.1: a mark is never removed.
     fn change(&mut self, behind: u64, state: State) -> Recorded {
         let (mut at, mut newer) = (0, behind);
         while let Some(run) = self.runs.get(at) {
@@ -237,7 +237,8 @@ pub(crate) fn cells_in(room: usize) -> usize {
     full * 253 + rest.saturating_sub(2)
 }
 
-/// Appends `cells` as Ack Vector options of type 38 only: the ECN nonce is not echoed (RFC 8311 section 5.1 ended it).
+/// Appends `cells` as Ack Vector options of type 38 only. RFC 8311 section 5.1 obsoletes the ECN nonce, so it is not
+/// echoed.
 pub(crate) fn push_cells(cells: &[u8], out: &mut OptionBuf) {
     for part in cells.chunks(253) {
         out.push(&dccp_wire::Opt::AckVector(false, part));

@@ -11,7 +11,7 @@ use dccp_cc::{
 use mpdccp_units::Time;
 
 /// Congestion state of a path, without sequence numbers. One sending half owns it, or several connections between the
-/// same two hosts share it. Connections that share it send together as much as one.
+/// same two hosts share it. Together, connections that share it send as much as one connection.
 ///
 /// The owner of the connections keeps a shared control, and [lends](super::AckVecSender::exchange) it to the
 /// half that is being used.
@@ -34,7 +34,7 @@ pub struct Control {
     /// Losses and marks of packets sent before this time belong to the last reduction of the window.
     pub(super) reduced_at: Time,
     pub(super) reduction: Option<Reduction>,
-    /// The round ends when a packet is acknowledged that left after this amount was delivered.
+    /// The round ends with the acknowledgement of a packet that left after this amount was delivered.
     pub(super) round_end: u64,
     /// When data was last acknowledged, or when a timeout last counted as congestion.
     pub(super) heard: Time,
@@ -133,7 +133,7 @@ impl Control {
         self.inflight
     }
 
-    /// Sending limits: those of the controller, reduced to the peer's requests.
+    /// Sending limits: those of the controller, reduced if the peer requests it.
     pub(super) fn limits(&self, now: Time) -> Limits {
         let limits = self.cc.limits();
         self.restraint.map_or(limits, |restraint| restraint.apply(now, limits))

@@ -10,7 +10,7 @@ const LEAST: u64 = 8;
 const KEPT: f64 = 0.75;
 const FORGOTTEN: u64 = 60;
 
-/// Extra delay of packets beyond the packet that an acknowledgement names, averaged over all packets.
+/// Extra delay of packets compared with the packet that an acknowledgement names, averaged over all packets.
 ///
 /// With reordering, the newest packet of an acknowledgement is always one of the fastest, so round-trip times come only
 /// from fast packets. A path whose delay varies by 25 ms therefore seems 50 ms shorter than it is.

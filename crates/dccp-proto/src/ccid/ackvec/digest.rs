@@ -34,7 +34,7 @@ struct Digest {
     /// the estimated arrival time of the newest packet at the peer, plus the least return delay.
     arrived: Time,
     round_end: bool,
-    /// A round of this connection also ended. With a shared control its rounds differ.
+    /// A round of this connection also ended. A shared control has other rounds.
     own_round_end: bool,
 }
 
@@ -348,8 +348,9 @@ impl AckVecSender {
         self.conclude(now, &digest);
     }
 
-    /// RFC 4341 section 5: after a timeout, nothing counts as in flight. If other connections share the control and
-    /// were acknowledged since, only this connection lost everything, and the timeout counts as an ordinary loss.
+    /// RFC 4341 section 5: after a timeout, nothing counts as in flight. If another connection with the same control
+    /// received an acknowledgement after the timer started, only this connection lost everything, and the timeout
+    /// counts as an ordinary loss.
     pub(super) fn on_rto(&mut self, now: Time) {
         let mut digest = self.begin_digest(now);
         let (mut at, next) = (self.history.base(), self.history.next());

@@ -35,8 +35,8 @@ pub(crate) struct Packet {
 /// Sent packets in order. Their index counts from the first sequence number and does not wrap.
 ///
 /// Each Ack Vector repeats the previous ones until the peer knows that they arrived. The unacknowledged ranges are
-/// therefore stored separately. A run then costs one lookup plus its new packets; packets already known to be received
-/// cost nothing.
+/// therefore stored separately. A run of a vector then costs one lookup plus its new packets; packets already known to
+/// be received cost nothing.
 #[derive(Debug)]
 pub(crate) struct History {
     /// Sequence number of index 0.

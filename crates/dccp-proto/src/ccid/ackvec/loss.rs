@@ -8,7 +8,8 @@ const NUM_DUP_ACK: usize = 3;
 const WINDOW_PART: u32 = 4;
 /// Reordering window as a multiple of the remembered lateness, in quarters.
 const MARGIN_QUARTERS: u32 = 5;
-/// The remembered lateness decays by this fraction per round, or per its own duration if rounds are shorter.
+/// At the end of a round, the remembered lateness decays by this fraction, unless it last decayed less than the
+/// lateness ago.
 const FORGET_PART: u32 = 32;
 /// Number of rounds with genuine losses and without late packets after which reordering counts as over (RFC
 /// 8985 section 6.2.4 uses 16).

@@ -10,7 +10,7 @@ const MAX_SENT: usize = 1024;
 /// After this many consecutive incomplete acknowledgements, the omitted state is dropped, because it will
 /// not fit into the next one either.
 const MAX_PARTIAL: u32 = 3;
-/// Factor of the recent lateness of packets up to which state is kept.
+/// State is kept for this multiple of the packets' recent lateness.
 const LATE_ROOM: u64 = 2;
 /// `late` decays: each step subtracts `late` divided by this number, rounded up.
 const LATE_FADES: u64 = 32;

@@ -23,7 +23,7 @@ pub(crate) struct Requests {
     window: u64,
     window_asked: u64,
     low_rounds: u32,
-    /// Largest recent number of packets that left until a packet was acknowledged, including that packet. The value
+    /// Largest recent number of packets sent until a packet's acknowledgement, counted from that packet on. The value
     /// decays.
     reach: u64,
     /// Packets acknowledged since the last request to trim the peer's state.
@@ -45,7 +45,7 @@ impl Requests {
         }
     }
 
-    /// Replaces the requests of another controller, which asked for different values.
+    /// Requests of a new controller. The values in force are those that the old controller requested.
     pub(crate) fn anew(rule: RatioRule) -> Requests {
         Requests { ratio_asked: 0, ..Requests::new(rule) }
     }
@@ -55,9 +55,9 @@ impl Requests {
         self.ratio.on_packet(arrival);
     }
 
-    /// A round ended with a congestion window of `cwnd` packets; `inflight` packets were outstanding before. `paced`
-    /// means that acknowledgements do not clock out packets. Changes are requested at most once per round
-    /// (RFC 4341 section 6.1.2). The peer's Ack Vector state is trimmed once per window (section 6.2).
+    /// A round ended with a congestion window of `cwnd` packets; `inflight` packets were outstanding just before its
+    /// end. `paced` means that acknowledgements do not clock out packets. Changes are requested at most once per
+    /// round (RFC 4341 section 6.1.2). The peer's Ack Vector state is trimmed once per window (section 6.2).
     pub(crate) fn on_round(&mut self, cwnd: u64, inflight: u64, paced: bool) {
         self.since_trim = self.since_trim.saturating_add(inflight.max(1));
         if self.since_trim >= cwnd.min(TRIM) {

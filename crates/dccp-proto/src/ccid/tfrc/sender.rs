@@ -183,7 +183,7 @@ impl TfrcSenderHalf {
         events
     }
 
-    /// The loss event rate p, from reported loss intervals if present, otherwise the receiver's value. Also the number
+    /// The loss event rate p (from reported loss intervals if present, otherwise the receiver's value), and the number
     /// of new loss events.
     fn judge(&mut self, ack: Seq, told: &Told) -> Option<(f64, u64)> {
         if told.intervals.is_empty() {

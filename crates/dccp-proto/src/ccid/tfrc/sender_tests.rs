@@ -112,8 +112,8 @@ fn older_intervals_need_not_be_told_again() {
     let first = LossInterval { data: 77, ..interval(50, 0) };
     assert_eq!(tell(&mut half, 400, 99, &[interval(19, 1), interval(25, 5), first]), [20, 30, 50]);
     assert_eq!(half.view().lost.packets, 2);
-    // 30 packets later, the receiver reports only the newest interval, which has grown. Then it reports a new one
-    // together with it.
+    // 30 packets later, the receiver reports only the newest interval, which has grown. The next report also has a
+    // new interval.
     assert_eq!(tell(&mut half, 410, 129, &[interval(49, 1)]), [50, 30, 50]);
     assert_eq!(half.view().lost.packets, 2);
     assert_eq!(tell(&mut half, 420, 199, &[interval(49, 1), interval(69, 1)]), [50, 70, 30, 50]);

@@ -88,7 +88,7 @@ fn our_receiver_measures_what_linux_measures() {
             }
         }
     }
-    // The rate is below one packet per round trip, so every packet is reported, as Linux does.
+    // The rate is below one packet per round trip, so our receiver reports every packet, like Linux.
     assert!((180..=190).contains(&reports), "{reports}");
     assert!(newest.after(packets[0].1.header.seq));
 }

@@ -59,9 +59,9 @@ fn application_limited_is_decided_by_the_path() {
     assert!(offered(&mut Rig::with(false, limits), 200, Duration::from_micros(1900)));
 }
 
-/// draft-cheng-iccrg-delivery-rate-estimation-00 section 3.4: packets are marked application-limited after any time
-/// with room and nothing to send. The tuned variant waits for a round. The draft waits only if its packets went to
-/// another path.
+/// draft-cheng-iccrg-delivery-rate-estimation-00 section 3.4: a path with room in its window and nothing to send
+/// becomes application-limited. After a packet was blocked, the tuned variant delays this for a round. The draft
+/// variant delays it only if the packet went to another path.
 #[test]
 fn the_draft_marks_at_once_what_only_waited_for_its_turn() {
     for (draft, elsewhere, at_once) in [(false, false, false), (true, false, true), (true, true, false)] {
