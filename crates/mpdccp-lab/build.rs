@@ -1,5 +1,5 @@
-//! Passes the commit, and whether the sources were changed since, to the program; unknown outside a git
-//! checkout.
+//! Tells the program its commit, and whether the sources differ from that commit. Both are unknown
+//! outside a git checkout.
 
 use std::path::Path;
 use std::process::Command;
@@ -20,8 +20,8 @@ const REFERENCES: [&str; 5] = [
     "crates/mpdccp-lab/src/judge/figures.rs",
     "crates/dccp-cc/src",
 ];
-/// Sources among them that no reference uses; BBR is also a variant, so the judge tests its behaviour
-/// instead.
+/// Sources among them that do not count. No reference uses them, except BBR's: variants use BBR too,
+/// so the judge tests BBR's behaviour instead.
 const NOT_REFERENCES: [&str; 6] = ["bbr1", "bbr3", "jitter.rs", "losses.rs", "prague.rs", "tfrc"];
 
 /// FNV-1a over the names and contents of all files at or below `path`, except files whose name is in

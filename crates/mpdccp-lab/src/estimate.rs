@@ -108,7 +108,7 @@ pub fn number(value: Option<f64>) -> String {
 pub enum Verdict {
     /// The whole interval meets the aim.
     Met,
-    /// The median meets the aim, but not the whole interval.
+    /// The median meets the aim, but a part of the interval does not.
     Open,
     /// The median misses the aim.
     Missed,
@@ -155,7 +155,8 @@ impl Agreement {
 }
 
 /// Equivalence test over pairs of runs with the same seed. It checks whether the median difference is at most
-/// `allowed` of the second median. The result is open if there are too few runs for a 95 % interval.
+/// what `allowed` returns for the second median. The result is open if there are too few runs for a 95 %
+/// interval.
 pub fn agreement(pairs: &[(f64, f64)], allowed: impl Fn(f64) -> f64) -> Agreement {
     let (first, second): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
     let Some((difference, theirs)) = paired(&first, &second).zip(Estimate::of(&second)) else {

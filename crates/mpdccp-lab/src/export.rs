@@ -176,8 +176,7 @@ mod tests {
     fn a_capture_has_what_the_client_saw() {
         let pcap = pcap(&run(), 0);
         assert_eq!(&pcap[..4], &[0x4d, 0x3c, 0xb2, 0xa1]);
-        // The capture has three packets that the client sends, and the one of two return packets that
-        // arrives.
+        // The capture has the client's three packets, and the only return packet that arrives.
         let packets: Vec<&[u8]> = pcap[24..].chunks(16 + HEADERS).collect();
         assert_eq!(packets.len(), 4);
         let last = packets[3];

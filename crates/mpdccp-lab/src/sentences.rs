@@ -64,9 +64,9 @@ fn variant(c: &Comparison) -> Value {
 fn since(scenario: &Scenario) -> String {
     let (from, last) = (scenario.measured_from_s(), scenario.events_s().last().copied());
     match last.filter(|t| *t >= from) {
-        Some(t) => format!("From {} at t = {t} s on ", scenario.event_words(t)),
-        None if from > 0.0 => format!("From t = {from} s on "),
-        None => "Over the whole run ".to_owned(),
+        Some(t) => format!("From {} at t = {t} s on, ", scenario.event_words(t)),
+        None if from > 0.0 => format!("From t = {from} s on, "),
+        None => "Over the whole run, ".to_owned(),
     }
 }
 

@@ -1,5 +1,5 @@
-//! Tests of the namespace backend with a substitute for the program. It is a script that routes the inner
-//! addresses over the first path. Thus the tests of namespaces, links, traffic and clean-up need no tunnel.
+//! Tests of the namespace backend with a substitute for the program: a script that routes the inner addresses
+//! over the first path. Thus the tests of namespaces, links, traffic and clean-up need no tunnel.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -131,8 +131,8 @@ fn panel(column: Column<'_>, y_label: &str) -> Panel {
     Panel { variant, y_label: y_label.to_owned(), ..Panel::default() }
 }
 
-/// Reference figures for a variant. Each is a line from the last event to the end, the time for which the
-/// figure holds.
+/// Reference figures for a variant. Each is a line from the last event to the end, because it holds for this
+/// time.
 fn references(scenario: &Scenario, column: Column<'_>, metrics: &[(&str, &str)]) -> Vec<Series> {
     let (from, to) = (scenario.measured_from_s(), *scenario.duration_s.as_ref());
     let mut out = Vec::new();

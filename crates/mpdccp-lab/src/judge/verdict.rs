@@ -72,13 +72,13 @@ pub(super) fn verdict(c: &Criterion, point: &Point, label: &str, runs: &Runs) ->
         Company::Alone | Company::Short => {
             let most = c.app * cubic.short_p95_ms.max(bbr.short_p95_ms);
             v.want(own.short_p95_ms <= most, || {
-                format!("p95 of short flows' completion {:.1} ms, limit {most:.1}", own.short_p95_ms)
+                format!("p95 of short flows' completion time {:.1} ms, limit {most:.1}", own.short_p95_ms)
             });
             if let Some(twin) = runs.get(twin(label)) {
                 v.rate("rate", first(own), c.twin_rate * first(twin));
                 let most = c.twin * queueing(twin) + c.packets_ms(point.mbps);
                 v.want(queueing(own) <= most, || {
-                    format!("queueing {:.1} ms, at most {most:.1}", queueing(own))
+                    format!("queueing delay {:.1} ms, limit {most:.1}", queueing(own))
                 });
                 let most = c.twin * (twin.lost - point.own_loss).max(0.0) + c.few_lost;
                 let lost = own.lost - point.own_loss;
@@ -91,10 +91,12 @@ pub(super) fn verdict(c: &Criterion, point: &Point, label: &str, runs: &Runs) ->
                 let best = [cubic, bbr].into_iter().filter(fits).map(first).max_by(f64::total_cmp);
                 v.rate("rate", first(own), best.map_or(c.capacity * own.capacity_mbps, |best| c.rate * best));
                 v.want(queueing(own) <= bound, || {
-                    format!("queueing {:.1} ms, at most {bound:.1}", queueing(own))
+                    format!("queueing delay {:.1} ms, limit {bound:.1}", queueing(own))
                 });
                 let lost = own.lost - point.own_loss;
-                v.want(lost <= limit, || format!("{:.1} % lost beyond the path's own", lost * 100.0));
+                v.want(lost <= limit, || {
+                    format!("{:.1} % lost in addition to the path's own loss", lost * 100.0)
+                });
             }
         }
         Company::Own(_) => {
@@ -118,7 +120,7 @@ pub(super) fn verdict(c: &Criterion, point: &Point, label: &str, runs: &Runs) ->
             v.rate("rate", first(own), c.company * least);
             if !others.contains(&"cubic") && twin(label).is_empty() {
                 v.want(queueing(own) <= bound, || {
-                    format!("queueing {:.1} ms, at most {bound:.1}", queueing(own))
+                    format!("queueing delay {:.1} ms, limit {bound:.1}", queueing(own))
                 });
             }
         }

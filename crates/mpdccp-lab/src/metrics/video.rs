@@ -41,8 +41,8 @@ pub(super) fn viewing(first: &[Delivery], (from, to): (f64, f64)) -> Option<View
         let mut got = 0.0;
         while got < need {
             let Some(d) = first.get(next).filter(|d| d.at < to) else {
-                // The measurement ends. The buffer plays to its end; if it ends early, this counts as a
-                // stall.
+                // The measurement ends. The player continues from its buffer until `to`. If the buffer is too
+                // short, this counts as a stall.
                 if started {
                     stall(&mut v, media - played, to - played_at);
                     v.mbps = bits / (media / SEGMENT);

@@ -9,7 +9,7 @@ use crate::LabError;
 
 /// A script that waits for the end of its standard input, which comes when the lab ends for any reason. It
 /// then kills the processes in the namespaces that the second and later arguments name, and removes these
-/// namespaces with all their devices. At last it removes the directory that the first argument names.
+/// namespaces with all their devices. Finally it removes the directory that the first argument names.
 const SCRIPT: &str = r#"
 while read -r _; do :; done
 dir=$1

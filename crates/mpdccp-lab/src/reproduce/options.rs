@@ -12,7 +12,7 @@ pub struct Options {
     pub quick: bool,
     /// Duration of each run in seconds; the set's duration if absent.
     pub duration_s: Option<f64>,
-    /// Whether to make the runs that a set marks `around` in the simulator, even if the other runs use
+    /// Whether the runs that a set marks as `around` use the simulator, even if the other runs use
     /// another backend.
     pub around_in_sim: bool,
     /// Sections to make, by name or by scenario; all sections if empty.

@@ -17,9 +17,9 @@ struct Ratio<'a> {
 }
 
 /// A table with a row for each cell, and sentences. The variants `alone` use one path each. A row has their
-/// results, and for each other variant the ratios of its result to the best and to the sum of these. The
-/// sentences say in how many cells a variant reaches the required ratios, and how it compares with the
-/// `baselines`.
+/// results. For each other variant, it has the ratios of that variant's result to the best and to the sum
+/// of these results. The sentences say in how many cells a variant reaches the required ratios, and how it
+/// compares with the `baselines`.
 pub(super) fn beside_alone(
     all: &[Comparison],
     (alone, of_best, of_sum): (&[String], Bounds, Bounds),

@@ -30,8 +30,8 @@ fn judged(scenario: &Scenario, median: &Median) -> Option<Verdict> {
     reaches(aim, median.shown.get(at).copied().flatten()?)
 }
 
-/// A table of metrics. Its columns are the values of the parameter; with several parameters and cells, they
-/// are the cells.
+/// A table of metrics. Its columns are the points of the sweep, or the cells if the sweep has several cells
+/// and several parameters.
 pub(super) fn table(scenario: &Scenario, outcome: &Outcome) -> Table {
     let cells = outcome.medians.iter().any(|m| m.cell != outcome.medians[0].cell);
     if cells && parameters(scenario).len() > 1 {

@@ -79,8 +79,8 @@ pub struct Scenario {
     /// Settings of the tunnel or connection, unless a variant overrides them.
     #[serde(default)]
     pub tunnel: TunnelSettings,
-    /// Random differences between the hosts of different runs in the simulator. Real hosts have them without
-    /// this.
+    /// Random differences between the hosts of different runs in the simulator. Real hosts differ without
+    /// this key.
     #[serde(default)]
     pub host: Host,
     /// The paths; at least one.

@@ -25,8 +25,8 @@ pub(super) const SEALED: &str = "noise";
 pub(crate) const TCP: &str = "tcp";
 /// Value of [`TCP`] for a tunnel that ends TCP connections and carries their data as streams.
 pub(super) const STREAMS: &str = "streams";
-/// Short forms of scenarios: the longest wait for a missing packet (for any reordering), and the queue limit
-/// in packets.
+/// Short forms of scenarios: the longest wait for a missing packet (with any kind of reordering), and the
+/// queue limit in packets.
 const SHORT: [&str; 2] = ["reorder_timeout", "queue_packets"];
 
 impl TunnelSettings {

@@ -1,4 +1,5 @@
-//! The simulator runs the same endpoints and links as the other backends in virtual time, and a model of TCP.
+//! In virtual time, the simulator runs the same endpoints and links as the other backends, and a model of
+//! TCP.
 //!
 //! The module `world` is the network. `flow` has the applications, with their sources (`source`) and TCP
 //! connections (`tcp`). `run` combines these.

@@ -13,7 +13,8 @@ use crate::{FlowRecord, ReceivedPacket, SentPacket};
 /// All connections of a flow.
 #[derive(Debug)]
 pub(super) struct Short {
-    /// Number in packets of the first connection. Later connections have the following numbers.
+    /// Number that the packets of the first connection carry. Later connections have the following
+    /// numbers.
     first: u16,
     count: u16,
     waiting: VecDeque<(Time, u32)>,

@@ -34,8 +34,8 @@ pub(super) struct Settings {
     pub(super) opens: Time,
     /// When the application stops.
     pub(super) stop: Time,
-    /// Header bytes of a segment that records do not count. Plain connections count the payload, other
-    /// connections whole IP packets.
+    /// Header bytes per segment that the record of a run does not count. For plain connections it counts the payload,
+    /// for others whole IP packets.
     pub(super) uncounted: usize,
 }
 

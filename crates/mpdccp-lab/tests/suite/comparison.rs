@@ -88,10 +88,10 @@ fn an_aim_can_be_another_variant() {
 fn sentences_name_the_event_and_the_time_of_each_figure() {
     let (scenario, all) = comparisons(crate::common::SCENARIO, [20.0; 3]);
     let said = sentences(&scenario, &all, "a").join("\n");
-    assert!(said.contains("From the drop at t = 5 s on ccid5 received 9.90 Mbit/s at"), "{said}");
+    assert!(said.contains("From the drop at t = 5 s on, ccid5 received 9.90 Mbit/s at"), "{said}");
     // The sentence must not present the loss over the whole run as loss after the event.
     assert!(said.contains("Over the whole run, for ccid5: 0.50 % of all packets"), "{said}");
-    assert!(said.contains("its first packet over path2 12.3 ms after the drop, and had sent more than 3 Mbit/s over 100 ms 40.0 ms after"), "{said}");
+    assert!(said.contains("its first packet over path2 12.3 ms after the drop. The first 100 ms with more than 3 Mbit/s there ended 40.0 ms after the drop."), "{said}");
     let words = |event: &str| {
         let text = crate::common::SCENARIO.replace("{ at_s = 5, rate = \"10 Mbit/s\" }", event);
         let scenario = Scenario::parse("made-up", &text).unwrap();
@@ -100,7 +100,7 @@ fn sentences_name_the_event_and_the_time_of_each_figure() {
     };
     let rise = words("{ at_s = 4, rate = \"10 Mbit/s\" }, { at_s = 5, rate = \"100 Mbit/s\" }");
     assert!(rise.contains("From the rise at t = 5 s") && !rise.contains("drop"), "{rise}");
-    assert!(rise.contains("After the rise ccid5 never sent more than 3 Mbit/s over path2"), "{rise}");
+    assert!(rise.contains("After the rise, ccid5 sent at most 3 Mbit/s over path2 in any 100 ms."), "{rise}");
     let outage = words("{ at_s = 5, up = false }");
     assert!(outage.contains("From the outage at t = 5 s"), "{outage}");
     let back = words("{ at_s = 4, up = false }, { at_s = 5, up = true }");

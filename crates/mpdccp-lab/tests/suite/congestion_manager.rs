@@ -89,7 +89,7 @@ fn part_of_four(label: &str, share: bool) -> f64 {
         assert!(!share || jain(&got[..4]) > 0.99, "{label} {cell}: {got:?}");
         got[..4].iter().sum::<f64>() / all
     });
-    println!("{label} {share} {parts:.3?}");
+    println!("{label}, shared state {share}: fraction of four flows in each cell {parts:.3?}");
     parts.iter().sum::<f64>() / 3.0
 }
 
@@ -130,7 +130,7 @@ fn a_late_flow_gets_its_share_and_an_ended_flow_frees_its_share() {
         let record = seeded(&scenario, label, "20ms", 1).0;
         let [before, between, after] =
             [(10.0, 20.0), (21.0, 40.0), (41.0, 60.0)].map(|(from, to)| received(&record, from, to));
-        println!("{label} {before:?} {between:?} {after:?}");
+        println!("{label}: bytes per flow before 20 s {before:?}, to 40 s {between:?}, after 40 s {after:?}");
         assert!(jain(&before[..2]) > 0.99 && before[2] == 0.0, "{label}: {before:?}");
         assert!(jain(&between[..3]) > 0.99, "{label}: {between:?}");
         assert!(jain(&[after[0], after[2]]) > 0.99 && after[1] == 0.0, "{label}: {after:?}");

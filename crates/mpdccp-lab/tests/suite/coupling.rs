@@ -64,7 +64,7 @@ fn two_paths_over_one_link_take_the_part_of_one_flow() {
             });
             runs.iter().product::<f64>().cbrt()
         });
-        println!("{label}: {with:.2} of a CUBIC's rate coupled, {without:.2} without");
+        println!("{label}: {with:.2} of CUBIC's rate with coupling, {without:.2} without");
         assert!((0.5..2.5).contains(&with) && without > 1.2 * with, "{label}: {with}, {without}");
     }
 }
@@ -75,7 +75,7 @@ fn two_paths_over_two_links_lose_nothing() {
     for label in ["ccid2", "ccid5"] {
         let [with, without] =
             [true, false].map(|coupling| received(&run(&scenario(second, coupling, ""), label, "base").0)[0]);
-        println!("{label}: {:.3} of what it is without", with / without);
+        println!("{label}: {:.3} of the rate without coupling", with / without);
         assert!(with > 0.97 * without, "{label}: {with}, {without}");
     }
 }

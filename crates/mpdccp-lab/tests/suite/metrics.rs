@@ -26,8 +26,8 @@ fn phases_split_at_the_event_and_rates_count_what_arrived_inside() {
     );
     let [before, after] = flow.phases[..] else { panic!("two phases") };
     assert_eq!((before.from_s, before.to_s, after.from_s, after.to_s), (0.0, 5.0, 5.0, 10.0));
-    // Packets take 10.1 ms, so ten packets sent before the event arrive after it. Before it arrive 4,990
-    // packets of 1,250 bytes in 5 s.
+    // Packets take 10.1 ms, so ten packets sent before the event arrive after it. In the 5 s before it, 4,990
+    // packets of 1,250 bytes arrive.
     let arrived = (0..5_000u64).filter(|i| *i as f64 + 10.1 < 5_000.0).count() as f64;
     assert!(near(before.rx_mbps, arrived * 1250.0 * 8.0 / 5e6), "{}", before.rx_mbps);
     assert!(near(before.app_latency_ms.unwrap().p50, 10.1));

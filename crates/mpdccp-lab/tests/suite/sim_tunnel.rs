@@ -148,8 +148,8 @@ fn an_event_that_cannot_be_is_refused_with_its_line() {
     assert!(error.contains("[[event]] needs mode = \"tunnel\""), "{error}");
 }
 
-/// The tunnel paces the bursts of a TCP sender in slow start, which spreads its acknowledgements. HyStart
-/// must not leave slow start too early because acknowledgements are spread over half a round trip.
+/// The tunnel paces the bursts of a TCP sender in slow start, which spreads its acknowledgements over half
+/// a round trip. This must not make HyStart leave slow start too early.
 #[test]
 fn slow_start_on_a_long_path_is_as_fast_as_without_a_tunnel() {
     let scenario = parse(

@@ -104,7 +104,7 @@ fn one_flow(runs: &[Made], figures: &Path) -> Result<Section, LabError> {
         ));
     }
     let sentence = format!(
-        "Alone, the flow used {} % of the link at a friendliness of {}. From 10 s on, {} % of the 10 s windows were within 10 % of the last window. {}",
+        "Alone, the flow used {} % of the link at a friendliness of {}. From 10 s on, the rate in {} % of the 10 s windows was within 10 % of the last window's. {}",
         value(&rows[0]),
         value(&rows[1]),
         value(&rows[2]),
@@ -157,7 +157,7 @@ fn among_tcp(runs: &[Made], figures: &Path) -> Result<Section, LabError> {
     let (low, high) =
         reno.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h): (f64, f64), f| (l.min(*f), h.max(*f)));
     let sentence = format!(
-        "Among TCP Reno flows friendliness lay between {} and {}. {}",
+        "Among TCP Reno flows, friendliness lay between {} and {}. {}",
         crate::comparison::number(Some(low)),
         crate::comparison::number(Some(high)),
         verdict(&rows),
@@ -185,7 +185,7 @@ fn long(runs: &[Made]) -> Option<Section> {
     let rows = alone_rows(&runs, false);
     (!runs.is_empty()).then(|| {
         let sentence = format!(
-            "Over {LONG_S} s friendliness is {} at {} loss events in the median run. {}",
+            "Over {LONG_S} s, friendliness is {} at {} loss events in the median run. {}",
             value(&rows[1]),
             value(&rows[4]),
             verdict(&rows),
@@ -199,7 +199,7 @@ fn fast_link(runs: &[Made]) -> Option<Section> {
     let rows = alone_rows(&runs, false);
     (!runs.is_empty()).then(|| {
         let sentence = format!(
-            "On 100 Mbit/s with 5 ms each way the flow used {} % of the link at a friendliness of {}. {}",
+            "On 100 Mbit/s with 5 ms each way, the flow used {} % of the link at a friendliness of {}. {}",
             value(&rows[0]),
             value(&rows[1]),
             verdict(&rows),

@@ -42,7 +42,7 @@ pub(super) struct Proxied {
 }
 
 impl Proxied {
-    /// Creates the state of a connection with this `number` in packets.
+    /// Creates the state of a connection whose packets carry this `number`.
     pub(super) fn new(flow: Flow, number: u16, mtu: u16) -> Proxied {
         Proxied {
             flows: [None, Some(flow)],

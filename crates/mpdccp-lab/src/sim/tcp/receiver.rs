@@ -12,8 +12,9 @@ use super::window::Window;
 const DELAY: Duration = Duration::from_millis(40);
 /// Number of segments at the start that are acknowledged at once, as in Linux, to speed up slow start.
 const QUICK: u32 = 16;
-/// When data arrives out of order, `DUPLICATES` duplicate acknowledgements leave at once. Further
-/// acknowledgements are combined for the following time or a twentieth of the round-trip time, as in Linux.
+/// When data arrives out of order, `DUPLICATES` duplicate acknowledgements leave at once. As in Linux,
+/// further acknowledgements are combined for `GATHER` or a twentieth of the round-trip time, whichever is
+/// shorter.
 const DUPLICATES: u32 = 3;
 const GATHER: Duration = Duration::from_millis(1);
 /// Number of SACK blocks that fit into a TCP header with timestamps (RFC 2018 section 3).
@@ -30,7 +31,7 @@ pub(crate) struct Receiver {
     recent: VecDeque<u64>,
     /// Duplicate data that the next acknowledgement reports by DSACK.
     duplicate: Option<(u64, u64)>,
-    /// Number of segments without acknowledgement, and the time since when there are any.
+    /// Number of segments without acknowledgement, and when the acknowledgement is due.
     waiting: u32,
     due: Option<Time>,
     now_due: bool,

@@ -69,7 +69,7 @@ impl Window {
         let copied = read - self.round.1;
         if copied > self.best {
             let twice = 2 * copied + 16 * MSS;
-            // The sender may double its rate until the new window reaches it.
+            // The sender may double its rate before it learns the new window.
             let ahead = twice * (copied - self.best) / self.best;
             self.size = self.size.max((twice + 2 * ahead).min(MOST));
             self.best = copied;

@@ -78,7 +78,7 @@ impl World {
                 }
                 continue;
             }
-            // Queues distinguish sessions by their ports, because each session would have its own socket.
+            // Queues distinguish sessions by their ports, as if each session had its own socket.
             let flow = bytes.first_chunk().map_or(0, |ports| u32::from_be_bytes(*ports));
             let meta = Meta { bytes: bytes.len() as u32 + u32::from(HEADERS), ecn, flow };
             let [client, server] = [(flow >> 16) as u16, flow as u16];
