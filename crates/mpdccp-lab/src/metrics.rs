@@ -22,7 +22,8 @@ use crate::scenario::Mode;
 use crate::summary::{Flow, FlowPhase, Latency, PathPhase, PathStats, Run, Tcp};
 use crate::{Plan, code, friendliness, windows};
 
-/// The phases of a run. Their boundaries are the start, the end of the warm-up, the events and the end.
+/// The phases of a run. Their boundaries are the start, the end of the warm-up, the events and the end of the
+/// traffic.
 fn phases(plan: &Plan<'_>) -> Vec<(f64, f64)> {
     let mut edges = vec![0.0, plan.scenario.warm_up.as_secs_f64()];
     edges.extend(plan.scenario.events_s());
@@ -283,8 +284,8 @@ fn metrics(
     }
     put("lost_pct", flow.lost_pct);
     put("link_lost_pct", link_lost_pct(run, &measured));
-    // TCP retransmits lost data, so data that is undelivered at the end does not count as lost. For TCP, only
-    // losses on the links count.
+    // TCP retransmits lost data, so data that is undelivered at the end of the run does not count as lost.
+    // For TCP, only losses on the links count.
     if let (false, Some(sent), Some(lost), Some(dropped)) =
         (flow.kind == "tcp", flow.sent, flow.lost, flow.dropped_at_sender)
         && sent > dropped

@@ -140,8 +140,8 @@ fn line(fields: &[String]) -> String {
 /// Makes the missing runs, and writes the CSV file in the order of the sweep.
 ///
 /// # Errors
-/// Fails if the scenario has no sweep or an invalid point, if a prerequisite is missing, if the user interrupts, or if a
-/// file cannot be read or written. A failed run is not an error of this function.
+/// The scenario has no sweep or an invalid point, a prerequisite is missing, the user interrupts, or a file
+/// cannot be read or written. A failed run is not an error of this function.
 pub fn run(
     scenario: &Scenario,
     backend: &dyn Backend,
@@ -191,8 +191,8 @@ pub fn run(
 /// writes the complete CSV file.
 ///
 /// # Errors
-/// The same errors as [`run`], or the runs of a part cannot be read. Runs that no shard made are
-/// listed in [`Outcome::failed`].
+/// The same errors as [`run`], or the runs of a shard cannot be read. Runs that no shard made are listed in
+/// [`Outcome::failed`].
 pub fn merge(
     scenario: &Scenario,
     backend: &dyn Backend,

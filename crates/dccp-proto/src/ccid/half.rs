@@ -1,4 +1,4 @@
-//! The two halves of a direction, as their connection uses them, and the inputs of the halves.
+//! The interfaces of the two halves of a direction, and their inputs.
 
 use crate::{CcOptions, Ecn, Gate};
 use alloc::vec::Vec;
@@ -17,7 +17,7 @@ pub struct Feedback<'a> {
     pub vector: &'a [u8],
     /// How long the peer held the packet `ack` before acknowledging it (Elapsed Time or Timestamp Echo).
     pub elapsed: Duration,
-    /// The peer's clock when the acknowledgement left: its Timestamp, in units of 10 microseconds.
+    /// The peer's clock when it sent the acknowledgement: the Timestamp, in units of 10 microseconds.
     pub timestamp: Option<u32>,
     /// CCID-specific options (types 128 to 255) addressed to the sender, as the raw option area.
     pub options: &'a [u8],
@@ -147,7 +147,7 @@ pub struct TxView {
     pub ce: u64,
     /// Number of retransmission timeouts so far.
     pub timeouts: u64,
-    /// When the newest data packet left.
+    /// When the newest data packet was sent.
     pub last_sent: Option<Time>,
     /// The controller is in ProbeRTT.
     pub probing_rtt: bool,
@@ -157,7 +157,7 @@ pub struct TxView {
     pub capacity: Option<Remembered>,
 }
 
-/// The part of a [`TxView`] that changes when a packet leaves.
+/// The part of a [`TxView`] that changes when a packet is sent.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs)] // see there
 pub struct TxLoad {
@@ -194,8 +194,8 @@ pub trait SenderHalf: Any + Send + core::fmt::Debug {
     fn ecn(&self) -> Ecn {
         Ecn::Ect0
     }
-    /// A packet of `bytes` IP bytes left. `payload` is its number of application bytes, or `None` if it is not data:
-    /// such packets use sequence numbers too.
+    /// A packet of `bytes` IP bytes was sent. `payload` is its number of application bytes, or `None` if it is not
+    /// data: such packets use sequence numbers too.
     fn on_sent(&mut self, now: Time, seq: Seq, bytes: u32, payload: Option<u32>);
     /// A valid packet of the peer arrived, of any type. Called before [`on_feedback`](Self::on_feedback) for the same
     /// packet. The packet's sequence number reveals lost and marked acknowledgements (RFC 4341 section 6.1.1).
@@ -229,7 +229,7 @@ pub trait SenderHalf: Any + Send + core::fmt::Debug {
     fn on_mtu(&mut self, mtu: u16);
     /// Whether another path of the session is in ProbeRTT.
     fn hold_probe_rtt(&mut self, hold: bool);
-    /// Sets this half's part of a bottleneck that several paths of the session share.
+    /// Sets this half's share of a bottleneck that several paths of the session use.
     fn couple(&mut self, _part: &Part) {}
     /// Starts from a remembered capacity of the path (RFC 9959), with at most `max_jump` bytes at once. Effective only
     /// at the beginning of a connection.
@@ -251,7 +251,7 @@ pub trait SenderHalf: Any + Send + core::fmt::Debug {
     fn probing_rtt(&self) -> bool {
         false
     }
-    /// State for a successor. Includes packets in flight that left after `acked`.
+    /// State for a successor. Includes packets in flight that were sent after `acked`.
     fn hand_over(&self, now: Time, acked: Seq) -> Handover;
     /// Takes over from another half; call before anything else.
     fn take_over(&mut self, from: &Handover);
@@ -273,7 +273,7 @@ pub struct Handover {
 pub struct Outstanding {
     /// The packet's sequence number.
     pub seq: Seq,
-    /// When the packet left.
+    /// When the packet was sent.
     pub at: Time,
     /// Size of the IP packet, bytes.
     pub bytes: u32,
@@ -323,8 +323,8 @@ pub trait ReceiverHalf: Send + core::fmt::Debug {
     fn on_packet(&mut self, now: Time, arrival: &Arrival);
     /// Whether an acknowledgement is due.
     fn ack_due(&self, now: Time) -> AckDue;
-    /// Appends the feedback options of an acknowledgement to `out`. The acknowledgement will leave as packet `seq` with
-    /// Acknowledgement Number `ack`. `room` is the limit for option bytes.
+    /// Appends the feedback options of an acknowledgement to `out`. The acknowledgement will be sent as packet `seq`
+    /// with Acknowledgement Number `ack`. `room` is the limit for option bytes.
     fn write_feedback(&mut self, now: Time, seq: Seq, ack: Seq, room: usize, out: &mut OptionBuf);
     /// The peer reports, by Acknowledgement Number or Ack Vector, that it received our packets named in `feedback`.
     fn on_ack_of_ack(&mut self, now: Time, feedback: &Feedback<'_>);

@@ -21,7 +21,7 @@ const MAX_REPORTS: usize = 256;
 const MAX_RUN: i64 = 128;
 const MAX_DROP_RUN: u8 = 16;
 
-/// A report that left: the number of our packet, and the newest and oldest drop in the report.
+/// A sent report: the sequence number of our packet, and the newest and oldest drop in the report.
 #[derive(Clone, Copy, Debug)]
 struct Report {
     seq: Seq,

@@ -39,8 +39,8 @@ impl EcnPath {
         self.failed |= view.delivered.packets == 0 && view.timeouts >= TIMEOUTS;
     }
 
-    /// Whether to send Acks as ECN-capable: if the peer's newest data was ECN-capable, since the path to the peer then
-    /// probably supports ECN too, or if there was no data.
+    /// Whether to send Acks as ECN-capable. Yes if the peer's newest data was ECN-capable, because the path to the peer
+    /// then probably supports ECN too. Yes also if there was no data.
     pub(super) fn acks(&self) -> bool {
         self.cleared == 0
     }

@@ -116,7 +116,7 @@ impl Connection {
         }
     }
 
-    /// A Request or Response left.
+    /// A Request or Response was sent.
     pub(super) fn on_handshake_sent(&mut self, now: Time, seq: Seq) {
         self.handshake_sent.push_back((seq, now));
         if self.handshake_sent.len() > MAX_HANDSHAKE_TIMES {

@@ -163,7 +163,7 @@ impl Connection {
         }
     }
 
-    /// Steps 5 and 6: checks the numbers.
+    /// Steps 5 and 6: checks the Sequence Number and the Acknowledgement Number.
     fn check_numbers(
         &mut self,
         now: Time,
@@ -317,8 +317,8 @@ impl Connection {
         if seen.slow_receiver {
             halves.tx.on_slow_receiver(now, 0);
         }
-        // RFC 4340 section 5.7: the number on a Sync acknowledges nothing. The number on a Response refers to a time
-        // before the halves existed.
+        // RFC 4340 section 5.7: the Acknowledgement Number on a Sync acknowledges nothing. That of a Response refers to
+        // a time before the halves existed.
         let Some(ack) = ack.filter(|_| !matches!(ptype, PacketType::Sync | PacketType::Response)) else {
             return Ok(());
         };

@@ -201,7 +201,7 @@ impl Connection {
         }
     }
 
-    /// Sets this path's part of a bottleneck that several paths of the session share. CCIDs 3 and 4 ignore it.
+    /// Sets this path's share of a bottleneck that several paths of the session use. CCIDs 3 and 4 ignore it.
     pub fn couple(&mut self, part: &Part) {
         if let Some(halves) = &mut self.halves {
             halves.tx.couple(part);

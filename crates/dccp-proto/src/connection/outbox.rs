@@ -20,7 +20,7 @@ pub(super) enum Control {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OutReset {
     pub(super) reset: Reset,
-    /// `None` for the connection's next number.
+    /// `None` for the connection's next sequence number.
     pub(super) seq: Option<Seq>,
     pub(super) ack: Seq,
 }

@@ -41,7 +41,7 @@ pub(super) struct Fixed {
 }
 
 impl Connection {
-    /// Writes packets other than data: handshake, Acks that are due, Syncs, Close, Reset. True if any packet left.
+    /// Writes packets other than data: handshake, Acks that are due, Syncs, Close, Reset. True if any packet was sent.
     pub fn poll_transmit(&mut self, now: Time, sink: &mut dyn Sink) -> bool {
         let mut sent = false;
         if let Some(reset) = self.outbox.reset.take() {

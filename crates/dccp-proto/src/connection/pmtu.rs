@@ -47,14 +47,13 @@ struct Probe {
     /// Number of probes sent without an answer.
     sent: u8,
     /// Numbers of all probes of this size. A SyncAck may acknowledge any of them: while a queue grows, answers arrive
-    /// after the next probe has left.
+    /// after the next probe was sent.
     seqs: [Option<Seq>; CONFIRM_TRIES as usize],
     why: Why,
     /// Whether packets of this size are probably lost.
     likely: bool,
     /// When to send the next probe, or to give up (PROBE_TIMER). The interval follows from the round-trip time, and is
-    /// shorter than the second of RFC 8899 section 5.1.1, because a black hole drops data until five probes have
-    /// failed.
+    /// shorter than the 1 s of RFC 8899 section 5.1.1, because a black hole drops data until five probes have failed.
     due: Time,
 }
 
@@ -79,7 +78,7 @@ pub(super) struct Pmtu {
     fresh: bool,
     /// Number of losses up to the last confirmation; `None` until the first report.
     lost: Option<u64>,
-    /// A small packet that left while data was in flight, and the amount delivered before it left.
+    /// A small packet that was sent while data was in flight, and the amount delivered before that.
     small: Option<(Seq, Amount)>,
 }
 
@@ -138,13 +137,13 @@ impl Pmtu {
         self.probe.map(|probe| probe.due)
     }
 
-    /// The size of a probe to send now. Report its number to [`on_sent`](Self::on_sent).
+    /// The size of a probe to send now. Report its sequence number to [`on_sent`](Self::on_sent).
     pub(super) fn poll_probe(&self, now: Time) -> Option<u16> {
         let probe = self.probe.filter(|p| p.due <= now && p.sent < p.tries(self.mtu))?;
         Some(probe.size)
     }
 
-    /// A probe left; its answer takes at most `answer`.
+    /// A probe was sent; its answer takes at most `answer`.
     pub(super) fn on_sent(&mut self, now: Time, seq: Seq, answer: Duration) {
         if let Some(probe) = &mut self.probe {
             if let Some(place) = probe.seqs.get_mut(usize::from(probe.sent)) {
@@ -176,9 +175,9 @@ impl Pmtu {
         }
     }
 
-    /// Handles timeouts. `acked` is the number of our newest acknowledged packet. If that packet left after the first
-    /// probe, packets arrive and the probe did not. An acknowledgement of an earlier packet proves nothing, because the
-    /// probes may still wait in a queue behind it.
+    /// Handles timeouts. `acked` is the number of our newest acknowledged packet. If that packet was sent after the
+    /// first probe, packets arrive and the probe did not. An acknowledgement of an earlier packet proves nothing,
+    /// because the probes may still wait in a queue behind it.
     pub(super) fn on_timeout(&mut self, now: Time, acked: Seq) {
         let Some(probe) = self.probe.filter(|p| p.due <= now && p.sent >= p.tries(self.mtu)) else { return };
         let overtaken = probe.seqs[0].is_some_and(|first| first.before(acked));

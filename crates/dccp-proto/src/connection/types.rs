@@ -169,7 +169,7 @@ pub enum CloseReason {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
-    /// The client accepted the Response. The HandshakeAck has not left yet.
+    /// The client accepted the Response. The HandshakeAck has not been sent yet.
     Responded,
     /// The connection is OPEN.
     Opened,
@@ -226,7 +226,7 @@ pub struct ConnectionStats {
     pub mtu_probes: u64,
     /// Packets with the peer's Slow Receiver option (section 11.6).
     pub slow_receiver: u64,
-    /// Number of calls of [`send_options`](super::Connection::send_options) whose options found no room.
+    /// Number of calls of [`send_options`](super::Connection::send_options) whose options did not fit.
     pub options_dropped: u64,
     /// Drops by reason.
     pub dropped: alloc::collections::BTreeMap<DropReason, u64>,

@@ -84,7 +84,7 @@ pub(super) enum Progress {
 pub(super) struct Reply {
     /// Whether to refuse with an empty Confirm.
     pub(super) empty: bool,
-    /// Whether the answer has left at least once.
+    /// Whether the answer has been sent at least once.
     pub(super) sent: bool,
 }
 
@@ -236,7 +236,7 @@ impl Feature {
         };
         if !right {
             // RFC 4340 section 6.6.4 assumes that the Acknowledgement Number proves the arrival of our newest Change.
-            // It proves only the arrival of a packet that is as new or newer. With reordering, the answer to an
+            // It proves only the arrival of a packet that is at least as new. With reordering, the answer to an
             // earlier Change can look like the answer to this one. The Change is repeated until its own answer
             // arrives.
             return if self.asked_anew { Ok(()) } else { Err(Error::Invalid) };

@@ -249,8 +249,8 @@ impl Negotiator {
         self.refresh();
     }
 
-    /// Writes the feature options of packet `seq`. Options without room wait for the next packet. Returns true if the
-    /// packet opens a negotiation; repetitions do not count.
+    /// Writes the feature options of packet `seq`. Options that do not fit wait for the next packet. Returns true if
+    /// the packet opens a negotiation; repetitions do not count.
     pub(crate) fn write(&mut self, moment: Moment, seq: Seq, out: &mut OptionBuf) -> bool {
         if moment == Moment::Established && !self.wants_to_write {
             return false;
@@ -307,7 +307,7 @@ impl Negotiator {
         }
         self.refresh();
         if out.len() == before {
-            // No room at all: wait for the next packet instead of requesting one.
+            // Nothing fits: wait for the next packet instead of requesting one.
             self.wants_to_write = false;
         }
         new_change

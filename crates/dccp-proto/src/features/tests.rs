@@ -83,7 +83,7 @@ fn server_priority_takes_the_servers_first_that_the_client_has() {
 
 #[test]
 fn simultaneous_negotiation_agrees() {
-    // RFC 4340 section 6.5, last example: both Changes have left before either arrives.
+    // RFC 4340 section 6.5, last example: both Changes are sent before either arrives.
     let mut c = one(CLIENT, CCID, Side::Remote, &[2, 3, 1]);
     let mut s = one(SERVER, CCID, Side::Local, &[3, 2, 1]);
     c.change(CCID, Side::Remote, &[2, 3, 1], false);

@@ -226,7 +226,7 @@ fn the_owners_options_are_on_every_copy() {
             (_, Reset) => 4,
             _ => continue,
         };
-        // The Response left before the test set the server's options; all later packets have them.
+        // The Response was sent before the test set the server's options; all later packets have them.
         if byte != 1 {
             assert!(carries(sent, byte), "{:?}", sent.ptype());
         }

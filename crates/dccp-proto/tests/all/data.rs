@@ -22,7 +22,7 @@ fn transmit(net: &mut Net, side: usize, options: &[u8], payload: &[u8]) -> Vec<u
 
 #[test]
 fn data_headers_are_constant() {
-    // MP_SEQ takes 9 bytes. With padding to 12, three bytes are left, just enough for NDP Count.
+    // MP_SEQ takes 9 bytes. With padding to 12, three bytes remain, just enough for NDP Count.
     for ndp in [true, false] {
         let cfg = Config { multipath: true, ndp_count: ndp, ..Config::default() };
         let mut net = Net::open(cfg.clone(), cfg);

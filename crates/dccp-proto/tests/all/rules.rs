@@ -111,7 +111,7 @@ fn the_peer_cannot_change_the_ccid_of_what_we_send() {
     assert_eq!(net.end(SERVER).feature(feature::CCID, Side::Local), 2);
 }
 
-/// RFC 4340 section 5.7: the number on a Sync acknowledges nothing.
+/// RFC 4340 section 5.7: the Acknowledgement Number on a Sync acknowledges nothing.
 #[test]
 fn a_sync_acknowledges_no_data() {
     let mut net = Net::open(Config::default(), Config::default());

@@ -185,7 +185,7 @@ fn a_half_open_connection_is_found_and_ends_within_three_round_trips() {
     // acknowledges a number that the server knows.
     assert_eq!(types, [Request, Sync, Reset, Sync, Reset]);
     assert_eq!(net.events[SERVER].last(), Some(&Event::Closed(CloseReason::Reset(ResetCode::PacketError))));
-    // The end does not enter TIMEWAIT, because the peer reuses the same ports.
+    // The server does not enter TIMEWAIT, because the client reuses the same ports.
     assert_eq!(net.states(), [State::Request, State::Closed]);
 }
 

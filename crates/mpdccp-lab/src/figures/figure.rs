@@ -82,8 +82,8 @@ pub enum Shape {
 
 /// Palette index of grey, the colour of sums and limits.
 pub(crate) const GREY: usize = 4;
-/// Number of colours in `figure.css`. They are the palette of Okabe and Ito, which colour-blind people can
-/// distinguish, a grey and a brown.
+/// Number of colours in `figure.css`: a grey, a brown, and the palette of Okabe and Ito, which colour-blind
+/// people can distinguish.
 pub(super) const COLORS: usize = 8;
 
 /// Palette index of a variant, and whether its lines are pale. The two variants of a family share a colour.

@@ -27,7 +27,7 @@ mod tests {
         let udp = FlowRecord { kind: "udp".into(), ..FlowRecord::default() };
         // 2,500 bytes in 4 s.
         assert_eq!(goodput_mbps(&udp, &first, (1.0, 5.0)), Some(0.005));
-        // The second packet arrived after the end.
+        // The second packet arrived after 0.5 s.
         assert_eq!(goodput_mbps(&udp, &first, (0.0, 0.5)), Some(0.016));
         let tcp = FlowRecord { kind: "tcp".into(), stream_bytes: Some(1_000_000), ..FlowRecord::default() };
         assert_eq!(goodput_mbps(&tcp, &first, (0.0, 4.0)), Some(2.0));

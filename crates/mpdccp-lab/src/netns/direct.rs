@@ -269,7 +269,7 @@ impl Sender<'_> {
         if self.flow.spec.echo { Time::MAX } else { self.to + LINGER }
     }
 
-    /// Time at which the next packet is due, if this is before the end.
+    /// Time at which the next packet is due, if this is before the end of sending.
     fn due(&self) -> Option<Time> {
         self.source.next().filter(|due| *due < self.to)
     }

@@ -74,8 +74,8 @@ pub(super) struct Whose {
     pub(super) own: u16,
     /// Ports of other flows.
     pub(super) others: Vec<u16>,
-    /// Whether only packets with the own port belong to the flow. Otherwise packets with none of these ports
-    /// belong to it, too.
+    /// Whether only packets with the own port belong to the flow. Otherwise packets without a port of
+    /// `others` belong to it, too.
     pub(super) only_own: bool,
 }
 

@@ -339,7 +339,7 @@ impl Flow for Paced {
                     packets.push(SentPacket { at, bytes: self.record });
                     let mut fd = [PollFd::new(&stream, PollFlags::OUT)];
                     let ready = poll(&mut fd, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).unwrap_or(0);
-                    // If the server echoes, the sender waits until there is room instead.
+                    // If the server echoes, the sender waits for room in the send buffer instead.
                     if ready == 0 && !self.spec.echo {
                         dropped += 1;
                         return Ok(());

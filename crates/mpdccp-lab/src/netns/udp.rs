@@ -22,7 +22,7 @@ use linkem_net::{Urgency, hurry};
 
 /// Bytes of the IPv4 and UDP headers of a generated packet.
 const HEADERS: u32 = 28;
-/// Timeout of reads, so that a receiver notices the end within this time.
+/// Timeout of reads, so that a receiver notices within this time that it must stop.
 pub(super) const NAP: Duration = Duration::from_millis(50);
 const BUFFER: usize = 4 << 20;
 

@@ -6,7 +6,7 @@
 pub(super) enum Failed {
     /// The script contains an error.
     Script(String),
-    /// The assertion is false. `values` has the names in it with their values.
+    /// The assertion is false. `values` lists the names in it with their values.
     False { assertion: String, values: String },
 }
 

@@ -73,7 +73,7 @@ struct Player<'a> {
     tcp: Option<Tcp>,
     /// Segments that the model sent and that no event of the script has matched yet.
     sent: VecDeque<(Time, Data)>,
-    /// Transmission numbers by the script's timestamps.
+    /// Number of the transmission for each of the script's timestamps.
     transmissions: BTreeMap<u32, u64>,
     acks: u32,
     written: u64,

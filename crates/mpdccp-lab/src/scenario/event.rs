@@ -22,13 +22,13 @@ pub struct TunnelEvent {
     /// Path on which the client's address changes.
     #[serde(default)]
     pub roam: Option<Spanned<String>>,
-    /// End that closes its sessions, exits, and starts again.
+    /// End of the tunnel that closes its sessions, exits, and starts again.
     #[serde(default)]
     pub restart: Option<Side>,
-    /// End that is killed, and starts again.
+    /// End of the tunnel that is killed, and starts again.
     #[serde(default)]
     pub kill: Option<Side>,
-    /// Time until the end starts again.
+    /// Time until this end of the tunnel starts again.
     #[serde(default, deserialize_with = "quantity::time")]
     pub away: Duration,
     /// Whether the server drains: it accepts no new clients, and asks its clients to use another server.

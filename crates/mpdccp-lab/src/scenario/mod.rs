@@ -141,7 +141,7 @@ pub enum Mode {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Host {
-    /// Each flow's start is delayed by a uniformly random part of this time.
+    /// Each flow's start is delayed by a uniformly random time up to this one.
     #[serde(default, deserialize_with = "quantity::time")]
     pub start_within: Duration,
     /// Mean time from a packet's arrival at the interface until the program receives it; exponentially

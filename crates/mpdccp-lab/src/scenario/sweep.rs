@@ -17,7 +17,7 @@ pub struct SweepSpec {
     pub seeds: u32,
     /// The parameters (places such as `path.*.owd` or `path.path1.rate`), and the values of each.
     pub parameters: BTreeMap<String, Vec<Value>>,
-    /// Metrics shown at the end.
+    /// Metrics shown after the sweep.
     #[serde(default = "usual")]
     pub show: Vec<String>,
 }

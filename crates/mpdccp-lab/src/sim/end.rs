@@ -151,7 +151,7 @@ impl End {
         (self.ending, self.ended, self.down) = (None, false, Some(until));
     }
 
-    /// Exits the program once its sessions are closed and its last packets have left.
+    /// Exits the program after its sessions were closed and its last packets were sent.
     pub(super) fn settle(&mut self, now: Time, endpoint: &mut Endpoint) {
         if self.ended {
             let until = now + self.ending.unwrap_or_default();

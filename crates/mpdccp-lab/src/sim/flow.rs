@@ -17,8 +17,8 @@ use super::world::World;
 use crate::scenario::{Baseline, FlowKind, FlowSpec, LossDetection, Mode, SourceSpec};
 use crate::{FlowRecord, LabError, Plan, ReceivedPacket, SentPacket};
 
-/// Number of datagrams that a backlogged source keeps in the sender's queue, if there is room. The queue
-/// drops datagrams that wait too long.
+/// Number of datagrams that a backlogged source keeps in the sender's queue, if the queue's limit permits.
+/// The queue drops datagrams that wait too long.
 const BACKLOG: u32 = 4;
 /// Transport of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

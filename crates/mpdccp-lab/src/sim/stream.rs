@@ -46,7 +46,7 @@ pub(super) struct Stream {
     tcp: Option<Box<Tcp>>,
     back: Option<Box<Tcp>>,
     writer: Writer,
-    /// Ends and numbers of the records in flight. For a connection that the tunnel carries as a stream, these are the
+    /// End and number of each record in flight. For a connection that the tunnel carries as a stream, these are the
     /// segments in flight.
     open: VecDeque<(u64, u64)>,
     /// Whether data arrived or was written since the last step.

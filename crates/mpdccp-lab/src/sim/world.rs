@@ -1,4 +1,4 @@
-//! Two hosts that emulated links connect, in virtual time. They have the two ends of a tunnel, or two
+//! Two hosts connected by emulated links, in virtual time. They have the two ends of a tunnel, or two
 //! endpoints with any number of plain connections. Other packets may use the same links.
 
 mod drain;

@@ -75,7 +75,7 @@ fn reordering_after_rfc_4737_and_duplicates_apart() {
 #[test]
 fn windows_find_the_gap_and_the_moment_the_second_path_starts() {
     let mut record = crate::common::run("ccid5");
-    // Nothing arrives for a part of a window of 200 ms, so at most 150 packets are left in it.
+    // Nothing arrives for a part of a window of 200 ms, so at most 150 packets arrive in it.
     let start = record.start;
     let hole = |p: &ReceivedPacket| {
         let at = p.at.since(start);
@@ -178,8 +178,8 @@ fn metrics_are_of_the_flow_that_the_scenario_names() {
     // The difference is not exactly 5 ms, because each packet has 1 µs more latency than its predecessor.
     assert!((second["app_p50_ms"] - first["app_p50_ms"] - 5.0).abs() < 0.01);
     assert!(near(first["total_mbps"], second["total_mbps"]));
-    // If the variant does not carry the measured flow, it has no metrics of it. Those of another flow do not replace
-    // them.
+    // A variant that does not carry the measured flow has no metrics of this flow. Another flow's metrics do not
+    // replace them.
     let mut other = record.clone();
     other.flows.remove(1);
     let none = stats_of(&measured("udp2"), &other).metrics;

@@ -220,7 +220,7 @@ mod tests {
             core::mem::take(&mut acks.congested)
         };
         assert!(hear(&[1, 3, 4, 5, 6, 2]));
-        // A packet as late as before is not lost; a packet that is missing for longer is lost.
+        // A packet that is as late as an earlier one is not lost; a packet that is missing for longer is lost.
         assert!(!hear(&[8, 9, 10, 11, 7]));
         assert!(hear(&[13, 14, 15, 16, 17]));
     }

@@ -12,9 +12,9 @@ const MAX_BACKFILL: u64 = 1024;
 /// Effect of one arriving packet on the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Recorded {
-    /// The number after the newest.
+    /// The packet directly after the newest.
     Next,
-    /// Newer than the next number: packets before it are missing.
+    /// Newer than that: packets before it are missing.
     Gap,
     /// Older than the newest, and not seen before.
     Filled,

@@ -34,7 +34,7 @@ pub struct Control {
     /// Losses and marks of packets sent before this time belong to the last reduction of the window.
     pub(super) reduced_at: Time,
     pub(super) reduction: Option<Reduction>,
-    /// The round ends with the acknowledgement of a packet that left after this amount was delivered.
+    /// The round ends with the acknowledgement of a packet that was sent after this amount had been delivered.
     pub(super) round_end: u64,
     /// When data was last acknowledged, or when a timeout last counted as congestion.
     pub(super) heard: Time,
@@ -148,12 +148,13 @@ impl Control {
         self.usage.limited_within(now, self.rtt.srtt().unwrap_or(DEFAULT_RTT))
     }
 
-    /// Whether a packet took another path within the last round because this one had no room.
+    /// Whether a packet took another path within the last round because this path's gate was closed.
     pub(super) fn recently_passed_over(&self, now: Time) -> bool {
         self.usage.passed_over_within(now, self.rtt.srtt().unwrap_or(DEFAULT_RTT))
     }
 
-    /// If the window is full, records that it was full until now. Call it before any change that may make room.
+    /// If the window is full, records that it was full until now. Call it before any change that may make room in the
+    /// window.
     pub(super) fn note_window(&mut self, now: Time) {
         if !self.has_room() {
             self.usage.on_full_window(now);

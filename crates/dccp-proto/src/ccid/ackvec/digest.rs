@@ -26,7 +26,7 @@ struct Digest {
     congestion: bool,
     /// One past the newest data packet acknowledged.
     newest: u64,
-    /// Amount that was delivered when the packet before `newest` left.
+    /// Amount that had been delivered when the packet before `newest` was sent.
     newest_delivered: u64,
     rtt: Option<Duration>,
     returning: Duration,
@@ -96,7 +96,7 @@ impl AckVecSender {
             if end <= self.history.base() {
                 break;
             }
-            // The vector may reach back to packets that left before this half existed.
+            // The vector may reach back to packets that were sent before this half existed.
             let start = end.saturating_sub(u64::from(packets));
             let marked = state == State::ReceivedEcnMarked;
             if marked || state == State::Received {
@@ -124,8 +124,8 @@ impl AckVecSender {
         now.since(packet.sent_at).checked_sub(elapsed).filter(|rtt| !rtt.is_zero())
     }
 
-    /// Time that has passed since packet `ack` left, minus the least round trip. The return path cannot have delayed
-    /// the acknowledgement by more, even if the peer's clock says so.
+    /// Time that has passed since packet `ack` was sent, minus the least round trip. The return path cannot have
+    /// delayed the acknowledgement by more, even if the peer's clock says so.
     fn excess(&self, now: Time, ack: u64, elapsed: Duration) -> Duration {
         let Some(((least, _), packet)) = self.control.rtt.min().zip(self.history.get(ack)) else {
             return Duration::ZERO;

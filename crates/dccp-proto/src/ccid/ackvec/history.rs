@@ -60,7 +60,7 @@ impl History {
         self.base
     }
 
-    /// Index of the packet that leaves next.
+    /// Index of the next packet to send.
     pub(crate) fn next(&self) -> u64 {
         self.base + self.packets.len() as u64
     }
@@ -90,7 +90,7 @@ impl History {
     pub(crate) fn push(&mut self, seq: Seq, packet: Packet) -> Option<u64> {
         let ahead = u64::try_from(seq.diff(self.origin.add(self.next()))).ok()?;
         if self.packets.is_empty() {
-            // Ignore packets that left before this half existed.
+            // Ignore packets that were sent before this half existed.
             self.base += ahead;
         } else {
             for _ in 0..ahead.min(MAX_PACKETS as u64) {

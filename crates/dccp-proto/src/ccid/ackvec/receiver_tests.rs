@@ -180,7 +180,7 @@ fn the_newest_part_fits_into_any_room() {
             assert!(ack.bytes + 2 >= room.min(whole.bytes), "{room} {}", ack.bytes);
         }
     }
-    // State that did not fit leaves the Ack due.
+    // The Ack stays due, because some state did not fit.
     rig.data(ms(6), 1199);
     rig.data(ms(6), 1200);
     rig.ack_in(ms(6), 1200, 2);

@@ -72,7 +72,7 @@ impl AckVectorReport {
         }
     }
 
-    /// Appends the state to the acknowledgement of `ack` that leaves as packet `seq`, within `room` bytes.
+    /// Appends the state to the acknowledgement of `ack` that is sent as packet `seq`, within `room` bytes.
     pub(crate) fn write(&mut self, seq: Seq, ack: Seq, room: usize, out: &mut OptionBuf) {
         let most = cells_in(room);
         let whole = self.state.cells_from(ack, most, &mut self.cells);

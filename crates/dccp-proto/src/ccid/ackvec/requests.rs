@@ -75,8 +75,8 @@ impl Requests {
         }
     }
 
-    /// A packet was acknowledged after `packets` packets had left. With reordering, late packets are this far behind
-    /// the newest, and the peer drops packets outside the Sequence Window.
+    /// A packet was acknowledged after `packets` packets had been sent, counted from that packet on. With reordering,
+    /// late packets are this far behind the newest, and the peer drops packets outside the Sequence Window.
     pub(crate) fn on_reach(&mut self, packets: u64) {
         self.reach = self.reach.max(packets);
         let needed = width(packets);

@@ -23,8 +23,8 @@ pub(super) struct ReturnPath {
 }
 
 impl ReturnPath {
-    /// An acknowledgement that left at `sent`, in ticks of the peer's clock, arrived at `now`. Returns its delay beyond
-    /// the minimum. An acknowledgement without a Timestamp, for example a DataAck, gets the previous delay.
+    /// An acknowledgement that was sent at `sent`, in ticks of the peer's clock, arrived at `now`. Returns its delay
+    /// beyond the minimum. An acknowledgement without a Timestamp, for example a DataAck, gets the previous delay.
     pub(super) fn on_ack(&mut self, now: Time, sent: Option<u32>) -> Duration {
         let Some(sent) = sent else { return self.delay };
         let delay = ticks(now).wrapping_sub(sent);

@@ -45,7 +45,7 @@ pub struct AckVecSender {
     pub(super) strict: bool,
     /// The draft variant of CCID 5, which keeps the old acknowledgement rules.
     pub(super) draft: bool,
-    /// Draft variant only: since when there was room but nothing to send.
+    /// Draft variant only: since when the gate has been open with nothing to send.
     quiet_since: Option<Time>,
     pub(super) ecn: Ecn,
     pub(super) mtu: u16,
@@ -152,7 +152,7 @@ impl AckVecSender {
         }
     }
 
-    /// draft-cheng-iccrg-delivery-rate-estimation-00 section 3.4: a sender that has room but sends nothing for some
+    /// draft-cheng-iccrg-delivery-rate-estimation-00 section 3.4: a sender that may send but sends nothing for some
     /// time is application-limited. A gap that the application fills at once does not count.
     pub(super) fn end_quiet(&mut self, now: Time) {
         if self.quiet_since.take().is_some_and(|at| at < now) {

@@ -609,7 +609,7 @@ fn overtaken_packets_count_in_the_delay_of_packets() {
     );
 }
 
-/// State at 1.5 s, after a timeout. Packets 1 to 20 left at 30 ms.
+/// State at 1.5 s, after a timeout. Packets 1 to 20 were sent at 30 ms.
 fn all_but_the_first_taken_for_lost() -> Rig {
     let mut rig = Rig::new(false);
     rig.send(ms(0), 1);

@@ -30,7 +30,7 @@ impl AckVecSender {
         self.history
             .restamp(|packet| control.sampler.on_sent(packet.sent_at, packet.bytes, control.inflight));
         control.inflight = control.inflight.and(self.inflight);
-        // This half now lacks the control, as after lending and returning it.
+        // This half does not have the control, as if the owner had taken it back.
         self.resting = Some(Box::new(self.view()));
     }
 

@@ -140,7 +140,7 @@ fn a_timeout_is_one_of_the_group_only_if_nobody_was_heard() {
     group.ack(ms(200), 1, 3);
     group.timeout(ms(300), 0);
     assert_eq!((before, group.cwnd()), (Window::Packets(6), Window::Packets(3)));
-    // If both connections time out, the window falls to one packet, once.
+    // If both connections time out, the window falls only once, to one packet.
     group.send(ms(310), 0, 1);
     group.send(ms(320), 1, 2);
     group.timeout(ms(2000), 0);

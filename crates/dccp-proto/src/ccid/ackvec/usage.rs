@@ -3,9 +3,9 @@ use mpdccp_units::{Duration, Time};
 /// Whether this path, rather than the application, limited sending recently.
 ///
 /// The session calls a path application-limited when its queue is empty. With Cheapest Pipe First that is wrong: the
-/// queue is empty because the other path took the packets for which this path had no room. After its window was full or
-/// a packet found its gate closed, a path is therefore not application-limited for a round. In the draft variant this
-/// holds only after a packet took another path.
+/// queue is empty because the other path took the packets that this path's gate did not admit. After its window was
+/// full or a packet found its gate closed, a path is therefore not application-limited for a round. In the draft
+/// variant this holds only after a packet took another path.
 #[derive(Debug, Default)]
 pub(crate) struct Usage {
     limited_at: Option<Time>,
@@ -19,7 +19,7 @@ impl Usage {
         self.limited_at = Some(now);
     }
 
-    /// A packet was blocked. It waits, or left on another path if `elsewhere`.
+    /// A packet was blocked. It waits, or was sent on another path if `elsewhere`.
     pub(crate) fn on_blocked(&mut self, now: Time, elsewhere: bool) {
         self.limited_at = Some(now);
         if elsewhere {
@@ -27,12 +27,12 @@ impl Usage {
         }
     }
 
-    /// Data waits and this path has room, but the scheduler gives it no packet.
+    /// Data waits and this path's gate is open, but the scheduler gives the path no packet.
     pub(crate) fn on_held_back(&mut self, now: Time) {
         self.held_back_since.get_or_insert(now);
     }
 
-    /// A packet leaves. Returns how long the scheduler had given this path no packet although it had room.
+    /// A packet is sent. Returns how long the scheduler had given this path no packet although the gate was open.
     pub(crate) fn on_sent(&mut self, now: Time) -> Duration {
         self.held_back_since.take().map_or(Duration::ZERO, |since| now.since(since))
     }
@@ -42,7 +42,7 @@ impl Usage {
         self.limited_at.is_some_and(|at| now.since(at) <= round)
     }
 
-    /// Whether a packet left on another path within the last `round` because this one had no room.
+    /// Whether a packet was sent on another path within the last `round` because this path's gate was closed.
     pub(crate) fn passed_over_within(&self, now: Time, round: Duration) -> bool {
         self.passed_over_at.is_some_and(|at| now.since(at) <= round)
     }

@@ -90,7 +90,7 @@ fn a_round_trip_of_counters_is_due_and_without_them_the_timer() {
     s.data(ms(50), 5, 18);
     assert_eq!(s.half.ack_due(ms(50)), AckDue::Now);
     s.report(ms(50), 500);
-    // An older packet that arrives late does not count as a round trip later.
+    // A late packet triggers no feedback, although its older counter seems to be a round trip later.
     s.data(ms(60), 6, 20);
     s.data(ms(61), 4, 17);
     assert_ne!(s.half.ack_due(ms(61)), AckDue::Now);

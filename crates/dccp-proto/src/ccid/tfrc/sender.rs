@@ -15,7 +15,7 @@ const HEADERS: u32 = 60;
 const DEFAULT_RTT: Duration = Duration::from_millis(200);
 /// Minimum time between data packets of CCID 4 (RFC 5622 section 5).
 const SMALL_PACKET_INTERVAL: Duration = Duration::from_millis(10);
-/// Burst size, as the time that it takes at the current rate.
+/// Duration of a burst at the current rate.
 const QUANTUM: Duration = Duration::from_millis(1);
 /// Number of loss intervals remembered: the intervals in the average, and the same number for discounting.
 const MAX_INTERVALS: usize = 2 * NINTERVAL + 1;
@@ -124,7 +124,7 @@ impl TfrcSenderHalf {
 
     fn on_data_sent(&mut self, now: Time, payload: u32, bytes: u32) {
         let release = self.release(Time::ZERO);
-        // The packet was delayed by the pacer and left soon after its release, so the full rate was used.
+        // The pacer delayed the packet, and it was sent soon after its release. So the full rate was used.
         let limited = self.last_sent.is_some_and(|(last, _)| {
             let held = release.since(last);
             !held.is_zero() && now.since(release) <= held / 4

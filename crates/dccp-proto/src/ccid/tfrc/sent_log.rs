@@ -40,7 +40,7 @@ impl SentLog {
         self.first.add(self.packets.len() as u64)
     }
 
-    /// A packet left. Numbers never go back; skipped ones count as packets without data.
+    /// A packet was sent. Sequence numbers never go back; skipped ones count as packets without data.
     pub(super) fn push(&mut self, seq: Seq, sent: Sent) {
         let gap = seq.diff(self.next());
         if gap < 0 {
@@ -87,7 +87,7 @@ impl SentLog {
         left
     }
 
-    /// Data in flight that left after `acked`.
+    /// Data in flight that was sent after `acked`.
     pub(super) fn outstanding(&self, acked: Seq) -> Vec<Outstanding> {
         let numbered = self.packets.iter().enumerate().skip(self.acked);
         let data = numbered.filter(|(_, sent)| sent.bytes > 0);
@@ -96,7 +96,7 @@ impl SentLog {
             .collect()
     }
 
-    /// Like [`acknowledge`](Self::acknowledge), for all packets that left.
+    /// Like [`acknowledge`](Self::acknowledge), for all sent packets.
     pub(super) fn acknowledge_all(&mut self) -> (u64, u64) {
         self.acknowledge(self.next().sub(1))
     }

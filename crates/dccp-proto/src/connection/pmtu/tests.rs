@@ -139,7 +139,7 @@ fn losses_make_the_size_doubtful_and_time_makes_room() {
     assert_eq!(pmtu.mtu(), 1500);
 }
 
-/// With a queue or a busy host, each answer arrives after the next probe has left.
+/// With a queue or a busy host, each answer arrives after the next probe was sent.
 #[test]
 fn answers_that_come_late_count() {
     let (mut pmtu, mut now) = new();

@@ -252,7 +252,7 @@ impl Pipe {
         self.flying.next_arrival().into_iter().chain(timers).min().map(|at| at.max(self.now))
     }
 
-    /// Processes one event; false if none is left.
+    /// Processes one event; false if there is none.
     pub(crate) fn step(&mut self) -> bool {
         let Some(next) = self.next_event() else { return false };
         self.now = next;

@@ -18,7 +18,7 @@ pub(crate) enum Step {
 /// State of both ends.
 #[derive(Debug, Default)]
 pub(super) struct Handshake {
-    /// When the last SYN left, and the number of SYNs.
+    /// When the last SYN was sent, and the number of SYNs.
     syn: Option<(Time, u32)>,
     open: bool,
     /// Packet that each end must send.

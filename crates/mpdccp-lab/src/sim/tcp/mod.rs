@@ -50,7 +50,7 @@ pub(crate) struct Tcp {
     rule: Rule,
     /// The client's connection, which leads to the server or to the client's end of the tunnel.
     near: Leg,
-    /// State of a connection that the tunnel carries as a stream, or tries to.
+    /// State of a connection that the tunnel carries, or tries to carry, as a stream.
     proxied: Option<Box<Proxied>>,
     /// Whether the tunnel reset the connection.
     reset: bool,

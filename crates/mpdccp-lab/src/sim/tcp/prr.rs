@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn fills_up_to_the_target_as_fast_as_packets_arrive() {
-        // A burst of losses left 4 of 20 packets in flight.
+        // After a burst of losses, 4 of 20 packets are in flight.
         let mut prr = Prr::new(20, 10);
         prr.on_ack(1, 3, false);
         assert_eq!(prr.window(), 4);

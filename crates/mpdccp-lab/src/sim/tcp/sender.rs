@@ -24,7 +24,8 @@ const FIRST_WINDOW: u64 = 65_535;
 /// fraction of the window.
 const MAX_BURST: u64 = 44;
 const BURST_SHARE: u64 = 3;
-/// A burst waits for more room only within this time after the last packet (`tcp_tso_should_defer`).
+/// A burst waits for more room in the window only within this time after the last packet
+/// (`tcp_tso_should_defer`).
 const RECENT: Duration = Duration::from_millis(1);
 
 /// What one acknowledgement changed.
@@ -73,7 +74,7 @@ pub(crate) struct Sender {
     /// Receive window beyond `acked`, and the number of the acknowledgement that announced it.
     pub(super) peer_window: u64,
     pub(super) echo: u32,
-    /// Number of segments left in the current burst.
+    /// Number of segments still to be sent in the current burst.
     pub(super) burst: u64,
     /// Whether ECN is in use, and whether the next packet with new data announces a reduction (CWR).
     pub(super) ecn: bool,
@@ -341,8 +342,8 @@ impl Sender {
         true
     }
 
-    /// Whether a burst may wait for more room. It may if a packet left just now and the next acknowledgement
-    /// is less than half a round-trip time away.
+    /// Whether a burst may wait for more room in the window. It may if a packet was sent just now and the
+    /// next acknowledgement is less than half a round-trip time away.
     fn may_defer(&self, now: Time) -> bool {
         let recent = self.last_sent.is_some_and(|at| now.since(at) <= RECENT);
         let half = self.rtt.srtt().unwrap_or_default() / 2;

@@ -21,8 +21,8 @@ impl Usage {
         }
     }
 
-    /// Whether a window of `cwnd` segments is in use. In slow start, it counts as used if more than half of
-    /// it is, so that it can grow to twice the acknowledged data.
+    /// Whether a window of `cwnd` segments is in use. In slow start, more than half of it is enough, so
+    /// that the window can grow to twice the acknowledged data.
     pub(super) fn fills(&self, cwnd: u64, slow_start: bool) -> bool {
         self.limited || (slow_start && cwnd < 2 * self.most)
     }
