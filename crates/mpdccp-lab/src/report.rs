@@ -47,7 +47,7 @@ pub fn warning(run: &Run) -> Option<String> {
         Some(format!("1 % of packets {what} more than {us:.0} µs late"))
     };
     let drops = (run.device_drops > 0).then(|| {
-        format!("network devices of this machine dropped {} packets before the links", run.device_drops)
+        format!("network devices at the ends of the links dropped {} packets", run.device_drops)
     });
     let said = [
         late("left the links", run.link_lateness_us_p99),

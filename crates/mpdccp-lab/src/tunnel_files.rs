@@ -125,7 +125,7 @@ impl<'a> TunnelFiles<'a> {
         for (i, path) in self.used().filter(|(_, path)| side == Side::Client && listed(path)) {
             let remote = SocketAddr::from((path_address(i, 2), dccp_wire::DCCP_UDP_PORT));
             let name = path.name.as_ref();
-            // If the client's address changes, the path is bound to the interface, because it then uses the
+            // If the client's address changes, the path is bound to the interface, so that the path uses the
             // interface's current address.
             let local = match self.roams(&path) {
                 0 => format!("local = \"{}\"", path_address(i, 1)),

@@ -206,7 +206,7 @@ fn a_plain_dccp_connection_runs_in_place_of_a_tunnel() {
     assert_eq!(leftovers(), Vec::<String>::new());
 }
 
-/// Runs the variant `label` of the scenario `text`, which does not need the program.
+/// Runs a variant that does not need the program: `label` of the scenario `text`.
 fn run_baseline(text: &str, label: &str) -> Run {
     let scenario = Scenario::parse("baselines", text).unwrap();
     let variant = scenario.variant(label).unwrap();

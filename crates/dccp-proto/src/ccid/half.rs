@@ -330,7 +330,7 @@ pub trait ReceiverHalf: Send + core::fmt::Debug {
     fn on_ack_of_ack(&mut self, now: Time, feedback: &Feedback<'_>);
     /// The Ack Ratio requested by the peer.
     fn on_ack_ratio(&mut self, ratio: u16);
-    /// Send Ack Vector was negotiated to `on` (RFC 4340 section 11.5).
+    /// Negotiation switched Send Ack Vector on or off (RFC 4340 section 11.5).
     fn on_send_ack_vector(&mut self, on: bool);
     /// Round-trip time known from the other half, for delaying acknowledgements.
     fn on_rtt(&mut self, rtt: Duration);

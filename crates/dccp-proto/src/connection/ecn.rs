@@ -7,7 +7,7 @@ use crate::ccid::TxView;
 /// The path is judged after this many data packets, if all of them arrived with the field cleared or all were reported
 /// as marked.
 const ENOUGH: u64 = 64;
-/// ECN fails after this many timeouts before any delivery.
+/// ECN counts as failed after this many timeouts without a delivery.
 const TIMEOUTS: u64 = 2;
 
 #[derive(Debug, Default)]

@@ -168,7 +168,7 @@ impl Connection {
     pub(super) fn enter_part_open(&mut self, now: Time, ack: Option<Seq>, held: Duration) {
         self.enter(State::PartOpen);
         self.measure_handshake(now, ack, held);
-        // RFC 4340 section 8.1.5: a timer of about 200 ms, restarted with every packet, and an end after 4MSL.
+        // RFC 4340 section 8.1.5: a timer of about 200 ms, restarted with every packet. PARTOPEN ends after 4MSL.
         self.timers.retransmit = Some(Backoff::new(now, Duration::from_millis(200)));
         self.timers.give_up = Some(now + FOUR_MSL);
         self.outbox.control = None;

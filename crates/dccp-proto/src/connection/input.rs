@@ -183,8 +183,8 @@ impl Connection {
         let overtaken =
             self.state == State::Respond && ptype == PacketType::Request && (1..=OVERTAKEN).contains(&behind);
         if !sync && !overtaken {
-            // RFC 4340 section 7.5.4: the Sync that answers an invalid Reset acknowledges GSR, since the number of the
-            // Reset may be forged.
+            // RFC 4340 section 7.5.4: the Sync that answers an invalid Reset acknowledges GSR, since the Sequence
+            // Number of the Reset may be forged.
             self.send_sync(now, if ptype == PacketType::Reset { self.numbers.gsr } else { seq });
         }
         Err(reason)

@@ -124,7 +124,7 @@ impl Connection {
         self.tell_halves(now);
     }
 
-    /// `None` if this end does not implement the CCID, to which it then never agreed.
+    /// `None` if this end does not implement the CCID. Negotiation never chooses such a CCID.
     fn succeed(
         &mut self,
         mut halves: Halves,

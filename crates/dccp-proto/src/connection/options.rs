@@ -59,8 +59,8 @@ pub(super) fn read<'a>(
 
     let mut options = packet.options();
     while let Some(next) = options.next() {
-        // RFC 4340 section 5.8: options after an invalid length are ignored. A Mandatory before such an option then
-        // has no effect.
+        // RFC 4340 section 5.8: options after an invalid length are ignored. A Mandatory before such an option has no
+        // effect.
         let Ok(option) = next else { break };
         if data_type && !allowed_on_data(&option) {
             continue;

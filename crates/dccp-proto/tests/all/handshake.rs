@@ -119,8 +119,8 @@ fn a_client_in_part_open_repeats_its_ack_and_gives_up_after_4msl() {
     assert_eq!(net.last(CLIENT).packet().header.reset.unwrap().code, ResetCode::Aborted);
 }
 
-/// RFC 4340 section 8.1.5: PARTOPEN ends even if the client has no data, or its data does not fit, and the server sends
-/// nothing by itself.
+/// RFC 4340 section 8.1.5: PARTOPEN ends even if the server sends nothing by itself, and the client has no data or its
+/// data does not fit.
 #[test]
 fn a_sync_ends_part_open_where_the_server_is_silent() {
     for lost in 0..3 {
@@ -167,7 +167,7 @@ fn the_response_has_a_copy_of_the_service_code() {
     let mut net = Net::new(Config { service_code: 8, ..Config::default() }, server);
     net.run(Duration::from_secs(1));
     let codes: Vec<_> = net.log.iter().filter_map(|sent| sent.packet().header.service_code).collect();
-    assert_eq!(codes, [8, 8], "the Resets that answer the Request and the Response");
+    assert_eq!(codes, [8, 8], "the Response must repeat the Service Code of the Request");
 }
 
 #[test]

@@ -27,7 +27,7 @@ use crate::{Backend, DRAIN, LabError, Plan, Random, Sample};
 const FIRST_PORT: u16 = 5001;
 /// Time limit for a tunnel to come up.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// Time from the tunnel being up to t = 0.
+/// Time between the end of the tunnel's start and t = 0.
 const SETTLE: Duration = Duration::from_millis(500);
 /// Interval of samples for the live view.
 const TICK: Duration = Duration::from_millis(200);

@@ -58,7 +58,7 @@ pub(super) struct SectionSpec {
     /// sum.
     #[serde(default)]
     pub(super) alone: Vec<String>,
-    /// Required ratios to the best of these, and to their sum.
+    /// Required ratios to the best result of `alone`, and to the sum of these results.
     #[serde(default)]
     pub(super) of_best: Option<f64>,
     #[serde(default)]

@@ -52,7 +52,7 @@ pub struct Reload {
 }
 
 impl TunnelEvent {
-    /// Number of actions in this event; only one is valid.
+    /// Number of actions in this event, which must be one.
     pub(super) fn things(&self) -> usize {
         let given = [
             self.reload.is_some(),

@@ -111,7 +111,7 @@ impl Scenario {
         Scenario::parse(&file, &text)
     }
 
-    /// Like [`find`](Self::find), but returns the scenario's name in errors and its text, without parsing.
+    /// Like [`find`](Self::find), but does not parse: returns the scenario's name in errors, and its text.
     ///
     /// # Errors
     /// Neither exists.

@@ -307,7 +307,7 @@ impl Flow {
     }
 }
 
-/// When a source of records opens its connection: as early as on namespaces.
+/// When a source of records opens its connection: as early as with the namespace backend.
 fn early(start: Time) -> Time {
     Time::from_nanos(start.as_nanos().saturating_sub(500_000_000))
 }

@@ -20,7 +20,7 @@ use crate::{LabError, LinkRecord, PathRecord, Plan, RunRecord, Sample, TraceRow}
 
 /// Time in which paths join and settle. It comes before t = 0, or before the scenario's idle time.
 const SETTLE: Duration = Duration::from_millis(1_000);
-/// Time for packets that are in flight at the end of the traffic to arrive.
+/// Packets that are in flight when the traffic ends may arrive within this time.
 const TAIL: Duration = crate::DRAIN;
 const TRACE_EVERY: Duration = Duration::from_millis(10);
 const SAMPLE_EVERY: Duration = Duration::from_millis(500);

@@ -70,7 +70,7 @@ impl Short {
         self.waiting.front().is_some_and(|(at, _)| *at <= now)
     }
 
-    /// Starts the connections that are due, in packets of at most `mtu` bytes.
+    /// Starts the connections that are due, with packets of at most `mtu` bytes.
     pub(super) fn begin(&mut self, now: Time, (mtu, cc): (u16, &str), record: &mut FlowRecord) {
         while let Some((at, size)) = self.waiting.pop_front_if(|(at, _)| *at <= now) {
             let number = record.sent.len() as u64;

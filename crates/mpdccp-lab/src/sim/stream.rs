@@ -100,7 +100,7 @@ impl Stream {
         self.tcp.is_none() && now >= self.settings.opens
     }
 
-    /// Starts the connection, in packets of at most `mtu` bytes.
+    /// Starts the connection, with packets of at most `mtu` bytes.
     pub(super) fn begin(&mut self, mtu: u16) {
         let Settings { index, cc, ecn, rule, seed, echo, .. } = &self.settings;
         let mut tcp = Box::new(Tcp::new(*index, mtu, cc, *rule, *seed));
@@ -119,7 +119,7 @@ impl Stream {
     pub(super) fn handle(&mut self, now: Time, side: Side, packet: &[u8], record: &mut FlowRecord) {
         let (Some(tcp), Some(segment)) = (&mut self.tcp, segment::read(packet)) else { return };
         match &mut self.back {
-            // Data of the connection for echoes flows in the other direction.
+            // The connection for echoes carries data in the other direction.
             Some(back) if segment.flow() & RETURN != 0 => back.handle(now, side.other(), &segment),
             _ => tcp.handle(now, side, &segment),
         }

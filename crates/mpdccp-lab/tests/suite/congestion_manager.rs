@@ -89,7 +89,7 @@ fn part_of_four(label: &str, share: bool) -> f64 {
         assert!(!share || jain(&got[..4]) > 0.99, "{label} {cell}: {got:?}");
         got[..4].iter().sum::<f64>() / all
     });
-    println!("{label}, shared state {share}: fraction of four flows in each cell {parts:.3?}");
+    println!("{label}, shared state {share}: rate fraction of the four flows in each cell {parts:.3?}");
     parts.iter().sum::<f64>() / 3.0
 }
 

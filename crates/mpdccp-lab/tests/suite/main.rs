@@ -1,4 +1,5 @@
-//! Tests of scenarios, the simulator and the evaluation of runs, which need no process of their own.
+//! Tests of scenarios, the simulator and the evaluation of runs. None of them needs a separate
+//! process.
 
 mod agreement;
 mod common;

@@ -83,7 +83,7 @@ fn ccid5_leaves_startup_within_a_second_of_the_drop() {
     }
 }
 
-/// Sorted times in milliseconds between consecutive data packets that enter the first path between two times.
+/// Sorted gaps in milliseconds between consecutive data packets that enter the first path in a time span.
 fn gaps(record: &RunRecord, from: f64, to: f64) -> Vec<f64> {
     let t = |p: &mpdccp_lab::LinkPacket| p.entered.as_secs_f64() - record.start.as_secs_f64();
     let data = record.paths[0].forward.packets.iter().filter(|p| p.data.is_some());

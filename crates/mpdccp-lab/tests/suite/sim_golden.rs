@@ -38,7 +38,7 @@ fn check(name: &str) {
         std::fs::write(&file, &table).unwrap();
     }
     let golden = std::fs::read_to_string(&file).unwrap();
-    assert_eq!(table, golden, "\n{table}\nis not what {} says", file.display());
+    assert_eq!(table, golden, "\n{table}\ndiffers from {}", file.display());
 }
 
 #[test]

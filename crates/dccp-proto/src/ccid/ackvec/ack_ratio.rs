@@ -48,7 +48,7 @@ pub(crate) struct AckRatio {
     rule: RatioRule,
     ratio: u16,
     newest: Option<Seq>,
-    /// Bit i is set if the packet i before the newest arrived.
+    /// Bit i is set if the packet that is i numbers before the newest arrived.
     arrived: u128,
     /// Number of later packets that must arrive before a missing packet counts as lost. It grows if the peer's packets
     /// are reordered.
@@ -65,7 +65,7 @@ impl AckRatio {
     pub(crate) fn new(rule: RatioRule) -> AckRatio {
         AckRatio {
             rule,
-            // RFC 4340 section 11.3: connections start with 2.
+            // RFC 4340 section 11.3: connections start with an Ack Ratio of 2.
             ratio: 2,
             newest: None,
             arrived: 0,

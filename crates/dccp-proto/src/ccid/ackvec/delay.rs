@@ -13,7 +13,7 @@ const FORGOTTEN: u64 = 60;
 /// Extra delay of packets compared with the packet that an acknowledgement names, averaged over all packets.
 ///
 /// With reordering, the newest packet of an acknowledgement is always one of the fastest, so round-trip times come only
-/// from fast packets. A path whose delay varies by 25 ms therefore seems 50 ms shorter than it is.
+/// from fast packets. A path with 25 ms of jitter (standard deviation) therefore seems 50 ms shorter than it is.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Delay {
     /// In seconds.

@@ -36,7 +36,7 @@ impl AckVecReceiver {
         AckVecReceiver {
             report: AckVectorReport::default(),
             newest_at: cfg.now,
-            // RFC 4340 section 11.3: connections start with 2.
+            // RFC 4340 section 11.3: connections start with an Ack Ratio of 2.
             ratio: 2,
             waiting: 0,
             waiting_since: cfg.now,

@@ -58,7 +58,7 @@ pub(super) const ACKS: [&str; 6] =
 pub(super) const ECHOES: [&str; 6] = ["udp", "ccid2", "ccid3", "ccid5", "tcp-reno", "tcp-cubic"];
 /// Loss in each direction: its name in labels, and its value in a scenario.
 pub(super) const LOSSES: [(&str, &str); 2] = [("clean", "0 %"), ("loss", "5 %")];
-/// Numbers of TCP flows that exceed the paper's.
+/// Numbers of TCP flows beyond those of the paper.
 pub(super) const MANY: [u32; 3] = [16, 32, 64];
 
 pub(super) fn with_tcp(cross: &CrossTraffic, n: u32) -> String {

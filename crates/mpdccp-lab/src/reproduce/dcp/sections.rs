@@ -148,7 +148,7 @@ fn among_tcp(runs: &[Made], figures: &Path) -> Result<Section, LabError> {
             over_time(panels, "rate, kB/s", None, end, 3).save(&figures.join("figure4"))?,
         ),
         (
-            "Figure 5: packet rate of the DCCP flow, divided by the mean of the TCP flows. Lines connect medians; dots are runs."
+            "Figure 5: packet rate of the DCCP flow, divided by the mean packet rate of the TCP flows. Lines connect medians; dots are runs."
                 .to_owned(),
             against_flows(lines, rows.iter().find_map(|row| row.aim)).save(&figures.join("figure5"))?,
         ),

@@ -33,7 +33,7 @@ pub(crate) use sender::Sender;
 use super::side::Side;
 use crate::TcpCounters;
 
-/// Name of a congestion control for readers, from the kernel's name.
+/// Display name of a congestion control, from the kernel's name.
 pub(crate) fn name(cc: &str) -> &str {
     match cc {
         "reno" => "Reno",

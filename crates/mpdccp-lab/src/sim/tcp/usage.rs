@@ -1,6 +1,6 @@
 //! Tracks how much of the window is in use, as in Linux (`tcp_cwnd_validate`).
 
-/// Use of the window during the latest window of data.
+/// How much of the congestion window was used during the latest window of data.
 #[derive(Debug, Default)]
 pub(super) struct Usage {
     /// Whether the window prevented sending.
