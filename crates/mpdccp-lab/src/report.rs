@@ -46,9 +46,8 @@ pub fn warning(run: &Run) -> Option<String> {
         let us = us.filter(|us| *us > TOO_LATE_US)?;
         Some(format!("1 % of packets {what} more than {us:.0} µs late"))
     };
-    let drops = (run.device_drops > 0).then(|| {
-        format!("network devices at the ends of the links dropped {} packets", run.device_drops)
-    });
+    let drops = (run.device_drops > 0)
+        .then(|| format!("network devices at the ends of the links dropped {} packets", run.device_drops));
     let said = [
         late("left the links", run.link_lateness_us_p99),
         late("entered the links", run.link_read_lateness_us_p99),
