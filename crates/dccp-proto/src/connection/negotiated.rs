@@ -62,8 +62,8 @@ impl Connection {
                 self.features.add(number, Remote, &[1, 0]);
             }
         }
-        // Request Ack Vectors on the same packet. Otherwise data would wait for a second round trip (RFC 4341 section
-        // 4).
+        // RFC 4341 section 4: request Ack Vectors on the same packet. Otherwise data would wait for a second round
+        // trip.
         if ccid::needs_ack_vector(ccid) && !self.features.is_on(feature::SEND_ACK_VECTOR, Remote) {
             self.features.change(feature::SEND_ACK_VECTOR, Remote, &[1], true);
         }
