@@ -47,7 +47,7 @@ pub struct Limits {
     pub quantum: u32,
 }
 
-/// A data packet that leaves.
+/// A data packet that is sent.
 #[derive(Clone, Copy, Debug)]
 pub struct Sent {
     /// Time of sending.
@@ -63,7 +63,7 @@ pub struct Sent {
 pub struct Lost<'a> {
     /// Time of the declaration.
     pub now: Time,
-    /// Delivery state recorded when the packet left.
+    /// Delivery state recorded when the packet was sent.
     pub snapshot: &'a Snapshot,
     /// IP bytes on the wire.
     pub bytes: u32,
@@ -118,7 +118,7 @@ impl AckEvent<'_> {
 
 /// A congestion control algorithm. It has no clock, sends nothing and depends on no protocol.
 pub trait Controller: Send + core::fmt::Debug {
-    /// A data packet left.
+    /// A data packet was sent.
     fn on_sent(&mut self, pkt: &Sent);
     /// A packet was declared lost. The caller reports it before the [`Controller::on_ack`] that counts the
     /// packet, for algorithms that need to know which packet was lost.
@@ -135,7 +135,7 @@ pub trait Controller: Send + core::fmt::Debug {
     fn on_spurious_loss(&mut self, _now: Time) {}
     /// From now on the peer acknowledges once per this many data packets.
     fn on_ack_ratio(&mut self, _ratio: u16) {}
-    /// A packet is about to leave after an idle period (nothing in flight).
+    /// A packet is about to be sent after an idle period (nothing in flight).
     fn on_idle_restart(&mut self, now: Time);
     /// The maximum packet size changed to `mtu` IP bytes.
     fn on_mtu(&mut self, mtu: u16);
@@ -211,7 +211,7 @@ impl Inherited {
 pub struct CcConfig {
     /// Largest packet, IP bytes.
     pub mtu: u16,
-    /// Whether windows count packets, as the reference's do, instead of bytes.
+    /// Whether windows count packets instead of bytes, as in the reference kernel.
     pub packets: bool,
     /// Whether BBR (version 1 or 3) follows the draft exactly. If false, the tuned variant is used.
     pub draft: bool,

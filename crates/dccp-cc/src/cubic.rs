@@ -17,8 +17,8 @@ const MAX_BURST: u64 = 64 * 1024;
 const MAX_CWND: f64 = 1e9;
 
 /// CUBIC (RFC 9438) with HyStart++ (RFC 9406), for CCID 7. It paces as Linux does (with `fq`), and its
-/// initial window is ten (RFC 6928). With pacing, aggregated acknowledgements do not cause bursts, and a
-/// return path with few acknowledgements does not limit the sender.
+/// initial window is ten segments (RFC 6928). With pacing, aggregated acknowledgements do not cause bursts,
+/// and a return path with few acknowledgements does not limit the sender.
 #[derive(Debug)]
 pub struct Cubic {
     packets: bool,
@@ -112,7 +112,7 @@ impl Cubic {
         }
     }
 
-    /// Creates a controller like Linux's TCP, with an initial window of ten (RFC 6928).
+    /// Creates a controller like Linux's TCP, with an initial window of ten segments (RFC 6928).
     pub fn tcp(mtu: u16) -> Cubic {
         let mut cubic = Cubic::new(&CcConfig { mtu, packets: true, draft: false, seed: 0 });
         cubic.linux = Some(Linux { hystart: Some(hystart_linux::HyStart::default()) });

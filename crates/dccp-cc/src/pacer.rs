@@ -3,11 +3,11 @@ use mpdccp_units::{Rate, Time};
 
 /// Spaces packets at a rate: a token bucket of one quantum.
 ///
-/// A quantum may leave at once. When the rest of the quantum has no room for another packet, the next packet
-/// waits. It leaves when all sent bytes have used up their time at the rate. This is the rule `next_send_time
-/// = now + size / rate` of draft-cardwell-iccrg-bbr-congestion-control-00 section 4.2.1, applied to an
-/// aggregate. A driver therefore wakes once per quantum instead of once per packet. If a packet leaves less
-/// than a quantum's time late, the next one leaves earlier. Late timers and irregular sources therefore do
+/// A quantum may be sent at once. When the rest of the quantum has no room for another packet, the next
+/// packet waits until all sent bytes have used up their time at the rate. This is the rule `next_send_time =
+/// now + size / rate` of draft-cardwell-iccrg-bbr-congestion-control-00 section 4.2.1, applied to an
+/// aggregate. A driver therefore wakes once per quantum instead of once per packet. If a packet is sent less
+/// than a quantum's time late, the next one is sent earlier. Late timers and irregular sources therefore do
 /// not reduce the rate. Longer idle time earns no credit.
 #[derive(Clone, Debug, Default)]
 pub struct Pacer {
@@ -19,13 +19,13 @@ pub struct Pacer {
 }
 
 impl Pacer {
-    /// When the next packet may leave. A result of `now` or earlier means at once.
+    /// When the next packet may be sent. A result of `now` or earlier means at once.
     pub fn next_send(&self, now: Time) -> Time {
         self.next.max(now)
     }
 
-    /// Number of bytes that may leave in one burst now. The limit is `quantum`, but at least one packet may
-    /// leave once `next_send` has passed.
+    /// Number of bytes that may be sent in one burst now. The limit is `quantum`, but at least one packet may
+    /// be sent once `next_send` has passed.
     pub fn burst(&self, now: Time, rate: Rate, quantum: u32) -> u32 {
         if self.next > now {
             return 0;
@@ -38,7 +38,7 @@ impl Pacer {
         u32::try_from(left).unwrap_or(u32::MAX).max(self.last_bytes.min(quantum))
     }
 
-    /// Records that `bytes` left.
+    /// Records that `bytes` were sent.
     pub fn on_sent(&mut self, now: Time, bytes: u32, rate: Rate, quantum: u32) {
         let room = rate.time_for(u64::from(quantum));
         let from = if now.since(self.paid) < room { self.paid } else { now };

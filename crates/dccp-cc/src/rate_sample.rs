@@ -1,7 +1,7 @@
 use crate::Amount;
 use mpdccp_units::{Duration, Rate, Time};
 
-/// Delivery state recorded for a packet when it leaves (draft-cheng-iccrg-delivery-rate-estimation section
+/// Delivery state recorded for a packet when it is sent (draft-cheng-iccrg-delivery-rate-estimation section
 /// 3.2).
 #[derive(Clone, Copy, Debug)]
 pub struct Snapshot {
@@ -15,9 +15,9 @@ pub struct Snapshot {
     pub sent_at: Time,
     /// Whether the sender was application-limited when this packet was sent.
     pub app_limited: bool,
-    /// Amount outstanding when the packet left, including this packet.
+    /// Amount outstanding when the packet was sent, including this packet.
     pub inflight: Amount,
-    /// Amount lost on the connection until the packet left.
+    /// Amount lost on the connection until the packet was sent.
     pub lost: Amount,
 }
 
@@ -70,7 +70,7 @@ pub struct RateSampler {
 }
 
 impl RateSampler {
-    /// A packet of `bytes` leaves. `inflight` is the amount outstanding before this packet.
+    /// A packet of `bytes` is sent. `inflight` is the amount outstanding before this packet.
     pub fn on_sent(&mut self, now: Time, bytes: u32, inflight: Amount) -> Snapshot {
         // Section 3.2: after idle time, both intervals start with this packet.
         if inflight.packets == 0 {
@@ -120,7 +120,7 @@ impl RateSampler {
         self.lost
     }
 
-    /// Whether packets leaving now are marked application-limited.
+    /// Whether packets sent now are marked application-limited.
     pub fn app_limited(&self) -> bool {
         self.app_limited_until != 0
     }

@@ -60,8 +60,8 @@ impl Reno {
         }
     }
 
-    /// Creates a controller like Linux's TCP. Its initial window is ten (RFC 6928), and all acknowledged
-    /// packets count in slow start.
+    /// Creates a controller like Linux's TCP. Its initial window is ten packets (RFC 6928), and all
+    /// acknowledged packets count in slow start.
     pub fn tcp(mtu: u16) -> Reno {
         let cfg = CcConfig { mtu, packets: true, draft: false, seed: 0 };
         Reno { cwnd: TCP_INITIAL_WINDOW, initial: TCP_INITIAL_WINDOW, tcp: true, ..Reno::new(&cfg) }

@@ -7,7 +7,7 @@ use alloc::collections::VecDeque;
 use dccp_cc::RttEstimator;
 use mpdccp_units::{Duration, Time};
 
-/// Maximum number of packets kept per path. When it is reached, no data leaves over the path until some packets are
+/// Maximum number of packets kept per path. When it is reached, no data is sent over the path until some packets are
 /// acknowledged.
 const MAX_PACKETS: usize = 1 << 16;
 /// Number of later packets of the path that must arrive before a missing packet counts as lost.
@@ -128,13 +128,13 @@ impl Path {
         asks
     }
 
-    /// Adds a frame to the packet that leaves next.
+    /// Adds a frame to the packet that is sent next.
     pub(crate) fn push_frame(&mut self, frame: Sent) {
         self.frames.push_back(frame);
     }
 
-    /// Records that the packet with the added frames leaves. Returns false if there were no frames: then the packet has
-    /// no number.
+    /// Records that the packet with the added frames is sent. Returns false if there were no frames: then the packet
+    /// has no number.
     pub(crate) fn on_sent(&mut self, now: Time) -> bool {
         let frames_end = self.frames_base + self.frames.len() as u64;
         if self.packets.back().map_or(self.frames_base, |p| p.frames_end) == frames_end {

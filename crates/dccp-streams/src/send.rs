@@ -147,7 +147,7 @@ impl SendHalf {
         self.told_blocked = None;
     }
 
-    /// Records that this part of the data from [`next`](Self::next) leaves now.
+    /// Records that this part of the data from [`next`](Self::next) is sent now.
     pub(crate) fn on_sent(&mut self, piece: &Piece) {
         if piece.repair {
             self.lost.remove(piece.range.clone());

@@ -443,7 +443,7 @@ impl Streams {
         acks.chain(self.paths.iter().filter_map(Path::next_timeout)).min()
     }
 
-    /// Whether an acknowledgement has not left yet.
+    /// Whether an acknowledgement has not been sent yet.
     pub fn owes_ack(&self) -> bool {
         self.arrivals.iter().any(|arrivals| arrivals.due.is_some())
     }

@@ -38,7 +38,7 @@ pub struct Link<P> {
     config: LinkConfig,
     policer: Option<Bucket>,
     queue: Queue<Waiting<P>>,
-    /// Number of the newest queued acknowledgement of each flow.
+    /// For each flow, the number of its newest queued acknowledgement.
     acks: BTreeMap<u32, u64>,
     pushed: u64,
     server: Server,

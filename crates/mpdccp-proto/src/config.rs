@@ -93,7 +93,7 @@ pub struct SessionConfig {
     /// The server waits twice as long.
     pub keepalive: Duration,
     /// Client with several paths: how long the first subflow may take before the next path is tried. The time doubles
-    /// in each round, up to three seconds, so that a slow path gets a chance too.
+    /// each time all paths were tried, up to three seconds, so that a slow path gets a chance too.
     pub first_attempt: Duration,
     /// How long the session lives while no path is up.
     pub survive: Duration,

@@ -47,9 +47,9 @@ pub struct PktInfo {
 /// Largest datagram for the paths that rules and priorities allow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
-    /// A datagram of this size leaves at once.
+    /// A datagram of this size is sent without waiting for a probe.
     pub known: usize,
-    /// A datagram of this size leaves once a probe has shown that the path carries it. It is dropped if the probe
+    /// A datagram of this size is sent once a probe has shown that the path carries it. It is dropped if the probe
     /// fails.
     pub hoped: usize,
     /// The packet's class, for [`PktInfo::class`].

@@ -33,7 +33,7 @@ impl PathState {
         }
     }
 
-    /// Whether the path answers, so that data may leave on it.
+    /// Whether the path answers, so that data may be sent on it.
     pub const fn is_up(self) -> bool {
         matches!(self, PathState::Up | PathState::Standby)
     }
@@ -53,7 +53,7 @@ pub struct PathRow {
     pub prio: u8,
     /// The peer's priority; 3 if it set none.
     pub peer_prio: u8,
-    /// Whether and when one more packet may leave on the path.
+    /// Whether and when one more packet may be sent on the path.
     pub gate: Gate,
     /// Smoothed RTT.
     pub srtt: Option<Duration>,
@@ -89,7 +89,7 @@ pub struct PathRow {
 }
 
 impl PathRow {
-    /// Whether one more packet may leave on the path now.
+    /// Whether one more packet may be sent on the path now.
     pub fn is_open(&self) -> bool {
         matches!(self.gate, Gate::Open { .. })
     }

@@ -458,7 +458,7 @@ fn handling_spurious_fast_recovery() {
     let mut case = Case::on(LinkConfig { jitter, ..link(50.0, ms(40.0), 4.0) });
     case.until_state(State::Up);
     let before = case.see(|b| (b.inflight_shortterm, b.inflight_longterm));
-    // Packets that leave from now on overtake the previous ones.
+    // Packets that are sent from now on overtake the previous ones.
     case.world.set_delay(0, ms(16.0));
     let change = case.leave(1.0);
     assert_eq!(change.to, State::Down);

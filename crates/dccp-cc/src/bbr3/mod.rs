@@ -141,8 +141,8 @@ impl Controller for Bbr3 {
     fn on_rto(&mut self, _now: Time) {
         // Everything in flight counts as lost, whatever the state.
         (self.losses, self.excused) = (Losses::default(), 0.0);
-        // OnEnterRTO (section 5.6.4.4): everything in flight is lost, and one packet may leave. The losses
-        // were reported before this call, and they saved the state.
+        // OnEnterRTO (section 5.6.4.4): everything in flight is lost, and one packet may be sent. The
+        // losses were reported before this call, and they saved the state.
         self.save_cwnd();
         self.recovering = true;
         self.cwnd = self.mtu();

@@ -12,7 +12,7 @@ pub(super) struct ReceiveRates {
     infinity: Infinity,
 }
 
-/// State of the initial infinite value. It counts for two round trips after the first data packet leaves.
+/// State of the initial infinite value. It counts for two round trips after the first data packet is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Infinity {
     Waiting,
@@ -26,7 +26,7 @@ impl ReceiveRates {
         ReceiveRates { values: Vec::new(), infinity: Infinity::Waiting }
     }
 
-    /// Records that data leaves. The first data starts the period of infinity.
+    /// Records that data is sent. The first data starts the period of infinity.
     pub(super) fn on_sent(&mut self, now: Time) {
         if self.infinity == Infinity::Waiting {
             self.infinity = Infinity::Since(now);

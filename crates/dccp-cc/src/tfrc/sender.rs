@@ -131,7 +131,7 @@ impl TfrcSender {
         self.p > 0.0 || self.inherited == Some(true)
     }
 
-    /// The rate at which data may leave now (X_inst).
+    /// The rate at which data may be sent now (X_inst).
     pub fn rate(&self) -> f64 {
         // RFC 4342 section 5: the rate is at least one packet per 64 seconds.
         let least = self.segment() / MAX_BACKOFF;
@@ -260,7 +260,7 @@ impl TfrcSender {
             Some(_) => self.x.unwrap_or(0.0) < 2.0 * recover,
         };
         // RFC 4342 section 5.1: idle time does not reduce the rate below the initial rate. The timer stops,
-        // and it starts again when data leaves.
+        // and it starts again when data is sent.
         if idle && untouched {
             self.timer = None;
             return;
@@ -367,7 +367,7 @@ impl TfrcSender {
     /// Step 3: the duration of the nofeedback timer.
     fn timeout(&self) -> Duration {
         // Without a round-trip time, the rate is one segment per second, and the timer starts at two seconds
-        // (RFC 5348 section 4.2). It grows when the rate falls.
+        // (RFC 5348 section 4.2). The timer grows when the rate falls.
         let x = self.x.unwrap_or(self.segment()).max(self.segment() / MAX_BACKOFF);
         Duration::from_secs_f64((4.0 * self.rtt.unwrap_or(0.0)).max(2.0 * self.segment() / x)).max(MIN_TIMER)
     }

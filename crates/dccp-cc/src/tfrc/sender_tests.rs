@@ -247,7 +247,7 @@ fn idleness_takes_nothing_below_the_initial_rate() {
     stay_idle(&mut sender);
     close(sender.rate(), 40e3);
     assert_eq!(sender.timeouts(), 0);
-    // The timer starts again when data leaves.
+    // The timer starts again when data is sent.
     sender.on_sent(ms(9_000), 1000, 1040, true);
     assert_eq!(sender.next_timeout(), Some(ms(9_400)));
 

@@ -66,8 +66,8 @@ impl Endpoint {
         self.with(now, session, |s| s.set_prio(now, path, prio));
     }
 
-    /// Limits the rate of a path, in bits of IP packets with data; `None` for no limit. Other paths take the excess,
-    /// and the remainder waits in the queue.
+    /// Limits the rate of a path, counted over IP packets with data; `None` for no limit. Other paths take the
+    /// excess, and the remainder waits in the queue.
     pub fn cap_path(&mut self, now: Time, session: SessionId, path: PathId, rate: Option<Rate>) {
         self.with(now, session, |s| s.cap_path(path, rate));
     }
@@ -79,13 +79,13 @@ impl Endpoint {
         self.with(now, session, |s| s.resume(path, saved, max_jump));
     }
 
-    /// Limits the total rate of this end to the peer, in bits of datagrams; `None` for no limit.
+    /// Limits the total rate of this end to the peer, counted over datagrams; `None` for no limit.
     pub fn cap(&mut self, now: Time, session: SessionId, rate: Option<Rate>) {
         self.with(now, session, |s| s.cap(rate));
     }
 
-    /// Limits the total rate of all sessions of this end, in bits of datagrams; `None` for no limit. Sessions
-    /// with a backlog share it equally.
+    /// Limits the total rate of all sessions of this end, counted over datagrams; `None` for no limit. Sessions with
+    /// a backlog share it equally.
     pub fn cap_all(&mut self, rate: Option<Rate>) {
         self.total_cap.set(rate);
     }
@@ -135,8 +135,8 @@ impl Endpoint {
         self.with(now, session, |s| s.set_mtu(now, path, mtu));
     }
 
-    /// The largest datagram that could replace this one. `None` if no path that may carry it is up, or if there is no
-    /// such session.
+    /// The largest datagram that could be sent instead of this one. `None` if no path that may carry it is up, or if
+    /// there is no such session.
     pub fn room(&self, now: Time, session: SessionId, info: &PktInfo, data: &[u8]) -> Option<Room> {
         self.sessions.get(&session)?.session.room(now, info, data)
     }
@@ -185,7 +185,7 @@ impl Endpoint {
         self.with(now, session, |s| s.abort(text));
     }
 
-    /// Reports that a path now leads to another place. Its congestion state is reset (RFC 4340 section 10.5).
+    /// Reports that a path now has another route. Its congestion state is reset (RFC 4340 section 10.5).
     pub fn change_path(&mut self, now: Time, session: SessionId, path: PathId) {
         self.with(now, session, |s| s.change_path(now, path));
     }

@@ -66,9 +66,9 @@ struct Entry {
     ready: bool,
     /// Port of the listener that accepted the session, and the source that the session counts for.
     listener: Option<(u16, IpAddr)>,
-    /// Whether the listener counts the session as open, no longer as half open.
+    /// Whether the listener counts the session as open instead of half open.
     opened: bool,
-    /// Length of the Response, as long as it may be repeated.
+    /// Length of the Response, kept while the Response may be repeated.
     answer: usize,
     /// Number of the session's events in [`Endpoint::events`].
     untold: usize,
@@ -254,8 +254,8 @@ impl Endpoint {
         listen.into_iter().chain(turn).chain(timer).min_by_key(|(at, _)| *at)
     }
 
-    /// Writes everything that may leave now into `sink`. Sessions take turns with a limited number of packets. If more
-    /// could leave, [`poll_timeout`](Self::poll_timeout) is due at once.
+    /// Writes into `sink` everything that may be sent now. Sessions take turns with a limited number of packets. If
+    /// more could be sent, [`poll_timeout`](Self::poll_timeout) is due at once.
     pub fn poll_transmit(&mut self, now: Time, sink: &mut dyn Sink) {
         self.strangers.transmit(sink);
         self.rendezvous.transmit(now, sink);

@@ -6,9 +6,9 @@
 //! # When a hole is proven lost
 //!
 //! The sender assigns MP_SEQ numbers in the order in which it sends (late binding). On each path both MP_SEQ and path
-//! numbers (DCCP sequence numbers) therefore rise. Consider a path that keeps the order of packets and has delivered
-//! MP_SEQ m. It will deliver no lower MP_SEQ unless it reorders; a lower number that was sent on it is lost. Losses
-//! show as gaps in path numbers. A gap may contain
+//! numbers (DCCP sequence numbers) therefore rise. Consider a path that has delivered MP_SEQ m. If it keeps the order
+//! of packets, it delivers no lower MP_SEQ afterwards: a lower number that was sent on it is lost. Losses show as
+//! gaps in path numbers. A gap may contain
 //! * packets without data: those that arrive are reported to the reorderer too, and the NDP Count of the next
 //!   data packet covers the others;
 //! * reordered packets: the gap is *settled* once some later packets arrived on that path or some time
@@ -34,11 +34,11 @@
 //!
 //! # How long an unproven hole may last
 //!
-//! A hole may last either a fixed time, or the recent lag of the paths that may still fill it. A packet that fills a
-//! hole shows how far its path lags behind the path that revealed the hole: the true difference of one-way delays,
-//! which half the difference of the RTTs only estimates. The largest lag of the last seconds is used, plus a margin.
-//! Before any lag was measured, half the difference to the smallest RTT is used. Lags above the maximum wait are
-//! ignored, because the receiver never waits that long.
+//! A hole may last either for a fixed time, or for the recent lag of the paths that may still fill it. A packet that
+//! fills a hole shows how far its path lags behind the path that revealed the hole: the true difference of one-way
+//! delays, which half the difference of the RTTs only estimates. The largest lag of the last seconds is used, plus a
+//! margin. Before any lag was measured, half the difference to the smallest RTT is used. Lags above the maximum wait
+//! are ignored, because the receiver never waits that long.
 
 use crate::PathId;
 use alloc::vec::Vec;

@@ -84,7 +84,7 @@ impl Scheduler for Auto {
 }
 
 impl Auto {
-    /// What [`pick_of`](Self::pick_of) would return for a single path.
+    /// Returns the same result as [`pick_of`](Self::pick_of) for a single path.
     fn pick_only(&mut self, now: Time, pkt: &PktInfo, path: &PathRow) -> Pick {
         (self.spread, self.first, self.flow) = (Duration::ZERO, Some(path.id), pkt.flow);
         if self.extra.is_time(now, path.srtt.unwrap_or_default()) {

@@ -1,9 +1,9 @@
 //! Tests whether a more expensive path increases throughput, by using it while the cheaper ones are full.
 //!
 //! A flow that keeps no queue (such as BBR in the tunnel) never shows a backlog that would bring in a more expensive
-//! path. It sends at the rate that it measured on the cheaper paths. From time to time it probes for more, for a round
-//! trip, and misses the result if that round trip takes longer than usual. The more expensive path therefore gets a
-//! steady share for some rounds, and stays in use if throughput increases.
+//! path. It sends at the rate that it measured on the cheaper paths. From time to time it probes for more during one
+//! round trip. It misses the result if that round trip takes longer than usual. The more expensive path therefore
+//! gets a steady share for some rounds, and stays in use if throughput increases.
 
 use crate::{PathId, PathRow};
 use alloc::vec::Vec;
@@ -59,8 +59,8 @@ const SHARE: u64 = 10;
 const MAX_EXCESS: f64 = 1.5;
 /// Highest loss of a path that is tried.
 const MOST_LOSS: f32 = 0.005;
-/// A queue is standing if round trips exceed the smallest RTT by this fraction and by this many mean deviations of
-/// packet delays.
+/// A queue is standing if round trips exceed the smallest RTT by more than this fraction of it plus this many mean
+/// deviations of packet delays.
 const STANDS: u32 = 16;
 const JITTER: u32 = 2;
 /// First and longest pause after a failed trial.

@@ -3,8 +3,8 @@ use mpdccp_units::{Duration, Rate, Time};
 /// Burst allowed after a pause, as the time that it takes at the rate.
 const CREDIT: Duration = Duration::from_millis(2);
 
-/// A rate limit set by the owner; initially none. A packet may leave once the earlier packets have used up their time
-/// at this rate.
+/// A rate limit set by the owner; initially none. A packet may be sent once the earlier packets have used up their
+/// time at this rate.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Cap {
     rate: Option<Rate>,
@@ -21,7 +21,7 @@ impl Cap {
         self.rate.is_some()
     }
 
-    /// Until when no packet may leave; `None` if one may leave now.
+    /// Until when no packet may be sent; `None` if one may be sent now.
     pub(crate) fn shut(&self, now: Time) -> Option<Time> {
         self.rate.map(|_| self.paid).filter(|paid| *paid > now)
     }

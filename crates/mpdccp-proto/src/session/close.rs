@@ -36,7 +36,7 @@ impl Session {
         if self.state == SessionState::Closed {
             return;
         }
-        // RFC 9897 section 3.2.3: the Resets carry the peer's key and leave on all subflows.
+        // RFC 9897 section 3.2.3: the Resets carry the peer's key and are sent on all subflows.
         let fast = self.multipath && self.state != SessionState::Connecting;
         if fast {
             let option = encode(&[MpOption::FastClose(self.keys.remote())]);
@@ -100,7 +100,7 @@ impl Session {
             match conn.state() {
                 State::Request | State::Respond => conn.abort(ResetCode::Aborted),
                 State::PartOpen | State::Open => conn.close(now, false),
-                // In CLOSING after a CloseReq, the Close has not left yet, so it can still carry the option.
+                // In CLOSING after a CloseReq, the Close was not sent yet, so it carries the option set above.
                 State::CloseReq | State::Closing | State::TimeWait | State::Closed => {}
             }
         }
@@ -179,7 +179,7 @@ impl Session {
         }
     }
 
-    /// Ends the session. Connections that still have a last packet to send are kept until it has left.
+    /// Ends the session. Connections that still have a last packet to send are kept until it is sent.
     pub(super) fn finish(&mut self, reason: Reason) {
         if self.state == SessionState::Closed {
             return;

@@ -20,7 +20,7 @@ const QUIET: Duration = Duration::from_millis(100);
 pub(super) enum Liveness {
     /// The path answers, as far as known.
     Answering {
-        /// When the first unanswered packet left.
+        /// When the first unanswered packet was sent.
         asked: Option<Time>,
         /// When the Sync that asks again was sent.
         again: Option<Time>,
@@ -30,7 +30,7 @@ pub(super) enum Liveness {
     /// The path does not answer.
     Suspect {
         since: Time,
-        /// When the first unanswered packet left.
+        /// When the first unanswered packet was sent.
         asked: Time,
         /// Acknowledgements that arrive before this time do not answer a probe, so they prove nothing.
         trust_after: Time,

@@ -158,7 +158,7 @@ pub(crate) struct Session {
     remote_addrs: RemoteAddrs,
     events: VecDeque<SessionEvent>,
     counters: Counters,
-    /// When sending may continue, from the last [`Self::poll_transmit`].
+    /// When sending may continue, as the last [`Self::poll_transmit`] determined.
     wake: Option<(Time, Wake)>,
     /// Time of the last [`Self::poll_transmit`].
     polled: Time,

@@ -80,7 +80,7 @@ impl Session {
         }
     }
 
-    /// Limits the rate of a path, in bits of IP packets with data. Acknowledgements and probes are not limited.
+    /// Limits the rate of a path, counted over IP packets with data. Acknowledgements and probes are not limited.
     pub(crate) fn cap_path(&mut self, path: PathId, rate: Option<Rate>) {
         if let Some(i) = self.index(path) {
             self.paths[i].cap.set(rate);
@@ -94,7 +94,7 @@ impl Session {
         }
     }
 
-    /// Limits the total rate of this end, in bits of datagrams.
+    /// Limits the total rate of this end, counted over datagrams.
     pub(crate) fn cap(&mut self, rate: Option<Rate>) {
         self.cap.set(rate);
     }

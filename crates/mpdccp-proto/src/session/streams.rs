@@ -21,7 +21,7 @@ impl Session {
         Some(result)
     }
 
-    /// Passes the streams to `act` after the session began to end. Data that had arrived can still be read.
+    /// Passes the streams to `act` after the session began to end. Data that arrived before can still be read.
     pub(crate) fn with_unread_streams<T>(&mut self, act: impl FnOnce(&mut Streams) -> T) -> Option<T> {
         self.unread.as_mut().map(|carried| act(&mut carried.streams))
     }

@@ -256,7 +256,7 @@ impl Subflow {
         Some(seq)
     }
 
-    /// Whether a data packet may leave now.
+    /// Whether a data packet may be sent now.
     pub(super) fn gate(&self, now: Time) -> Gate {
         match &self.conn {
             Some(conn) if self.is_up() => match (conn.gate(now), self.cap.shut(now)) {

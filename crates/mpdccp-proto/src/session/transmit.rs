@@ -31,7 +31,7 @@ impl Session {
         (self.allowance.take().unwrap_or(0), self.held)
     }
 
-    /// Writes all packets that may leave now.
+    /// Writes all packets that may be sent now.
     pub(crate) fn poll_transmit(&mut self, now: Time, sink: &mut dyn Sink) {
         (self.wake, self.polled) = (None, now);
         let connections = self.paths.iter_mut().filter_map(|p| p.conn.as_mut());
@@ -333,7 +333,7 @@ impl Session {
             self.paths[i].refresh(now, &mut self.rows[i]);
             self.classes.all[class].scheduler.on_sent(now, path, packet.data.len());
         }
-        // A packet that left on several paths needs no repair.
+        // A packet that was sent on several paths needs no repair.
         if let (Some((path, seq)), [_]) = (left, paths) {
             if source != Source::Repair {
                 self.protect(now, class, path, &copy);
@@ -346,7 +346,7 @@ impl Session {
     }
 
     /// The queue is empty, so paths that could send more are limited by the application. A path with a closed gate is
-    /// not, even if the queue is empty because its packets left on other paths.
+    /// not, even if the queue is empty because its packets were sent on other paths.
     fn tell_app_limited(&mut self, now: Time) {
         for path in &mut self.paths {
             if let (Gate::Open { .. }, Some(conn)) = (path.gate(now), &mut path.conn) {

@@ -51,7 +51,7 @@ fn a_session_whose_queue_is_long_leaves_room_for_another() {
     net.run(Duration::from_millis(500));
     net.client.bound_queues(100_000);
     let queued = |net: &Net, id| net.status(Client, id).queue.bytes;
-    // Packets of at least 1,000 bytes are queued, and nothing leaves meanwhile.
+    // Packets of at least 1,000 bytes are queued, and none is sent meanwhile.
     for n in 0..1_000 {
         net.client.send(net.now, flooding, crate::common::datagram(n), Default::default());
     }
@@ -87,7 +87,7 @@ fn a_session_that_floods_takes_nothing_from_another() {
     let modest = net.connect(config());
     net.run(Duration::from_millis(500));
     net.client.cap_all(Some(Rate::from_bps(4_000_000)));
-    // The sessions offer 8 Mbit/s and 1.6 Mbit/s, of which 4 Mbit/s may leave.
+    // The sessions offer 8 Mbit/s and 1.6 Mbit/s, of which 4 Mbit/s may be sent.
     let (mut offered, mut before) = (0, (0, 0));
     let sent = |net: &Net, id| net.status(Client, id).paths[0].tx.as_ref().unwrap().sent.packets;
     for n in 0..6_000 {

@@ -33,7 +33,7 @@ fn a_path_dies_and_returns_while_data_runs() {
     net.stream(Client, id, 500, 500, gap);
     assert_eq!(net.state(Client, id), [PathState::Up, PathState::Suspect]);
     assert_eq!(net.events_of(Client).last(), Some(&SessionEvent::PathSuspect(PathId(1))));
-    // Only packets that left on the dead path before its failure was detected are lost.
+    // Only packets that were sent on the dead path before its failure was detected are lost.
     let silent = net.now;
     net.stream(Client, id, 1000, 500, gap);
     net.run(secs(1));
@@ -526,7 +526,8 @@ fn removing_the_address_in_use_closes_the_subflow() {
     assert!(net.events_of(Server).contains(&SessionEvent::PathDown(PathId(1), Reason::Closed)));
 }
 
-/// Round robin uses the path without a backlog. The automatic scheduler uses it only when the other path is full.
+/// Round robin uses the path even without a backlog. The automatic scheduler uses it only when the other path is
+/// full.
 #[test]
 fn an_equal_path_is_used_within_a_second_of_its_return() {
     for (name, gap) in [("rr", 500), ("rr", 4_000), ("auto", 500), ("auto", 800)] {

@@ -172,8 +172,8 @@ proptest! {
             true => ReorderConfig::from(ReorderKind::named("equalised").unwrap()),
             false => ReorderConfig::active_fixed(Duration::from_millis(130)),
         };
-        // No two packets leave at once. Before them, each path delivers one packet, which shows that the path is in
-        // use.
+        // No two packets are sent at once. Before them, each path delivers one packet, which shows that the path is
+        // in use.
         packets.iter_mut().for_each(|p| p.pause_us += 1);
         packets[0].pause_us += 500_000;
         let alone = |path| Packet { path, pause_us: 500_000, jitter_us: 0, data: true, lost: false };

@@ -72,7 +72,7 @@ impl Sender {
         self.sampler.delivered()
     }
 
-    /// Returns when the next packet may leave, or `None` if the window is full.
+    /// Returns when the next packet may be sent, or `None` if the window is full.
     pub fn gate(&self, now: Time) -> Option<Time> {
         let l = self.cc.limits();
         l.cwnd
@@ -80,7 +80,7 @@ impl Sender {
             .then(|| if l.pacing.is_some() { self.pacer.next_send(now) } else { now })
     }
 
-    /// Records that a packet for this path could not leave.
+    /// Records that a packet for this path could not be sent.
     pub fn note_limited(&mut self, now: Time) {
         self.last_limited = now;
     }
@@ -89,7 +89,7 @@ impl Sender {
         now.since(self.last_limited) > self.est.srtt().unwrap_or_default()
     }
 
-    /// Records that no further packet leaves on this path now.
+    /// Records that no further packet is sent on this path now.
     pub fn note_pumped(&mut self, now: Time) {
         if self.app_limited(now) {
             self.sampler.set_app_limited(self.inflight);
