@@ -33,7 +33,7 @@ impl core::fmt::Debug for Keys {
     }
 }
 
-/// The sender of an HMAC. The derived key starts with the sender's part (RFC 9897 section 3.2.4).
+/// The sender of an HMAC. The derived key starts with the sender's key (RFC 9897 section 3.2.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum By {
     Local,

@@ -233,10 +233,11 @@ impl SendQueue {
         }
     }
 
-    /// Adapts the queue to the paths: `standing` is the wanted standing queue, `rtt` the longest round trip of the
-    /// paths in use, `min_rtt` the smallest. The paths would be underused with a CoDel target below the standing queue,
-    /// or an interval shorter than the round trips of the inner flows (RFC 8289 section 4). A sojourn limit that drops
-    /// many packets at once whenever a path slows down for a few round trips would have the same effect.
+    /// Adapts the queue to the paths: `standing` is the wanted standing queue, `rtt` the longest smoothed RTT of the
+    /// paths in use, `min_rtt` the longest of their minimum RTTs. The paths would be underused with a CoDel target
+    /// below the standing queue, or an interval shorter than the round trips of the inner flows (RFC 8289 section 4).
+    /// A sojourn limit that drops many packets at once whenever a path slows down for a few round trips would have
+    /// the same effect.
     pub(crate) fn tune(&mut self, rtt: Duration, min_rtt: Duration, standing: Duration) {
         // The target is a quarter above the wanted queue. Otherwise the queue would often be shorter than wanted.
         let allowance = standing + standing / 4;

@@ -87,8 +87,8 @@ impl Demux {
             .map(|((route, _), owner)| (route, *owner))
     }
 
-    /// The connections that this end opened from a socket to a destination. Incoming connections are not among them:
-    /// they also have a local address.
+    /// The connections that this end opened from a socket to a destination. Incoming connections are not among them,
+    /// because their routes have a local address.
     pub(super) fn toward(
         &self,
         socket: u32,

@@ -73,7 +73,7 @@ impl Budget {
     }
 }
 
-/// Resets that wait to be sent, and their rate limits.
+/// Answers that wait to be sent, and their rate limits.
 #[derive(Debug)]
 pub(super) struct Strangers {
     waiting: VecDeque<(Route, Vec<u8>)>,
@@ -105,7 +105,7 @@ impl Default for Strangers {
 }
 
 impl Strangers {
-    /// Whether an answer of `answer` bytes of DCCP packet may be sent.
+    /// Whether a DCCP packet of `answer` bytes may be sent as an answer.
     pub(super) fn may_answer(&mut self, now: Time, question: Question, answer: usize) -> bool {
         if question.proven {
             return true;

@@ -90,7 +90,7 @@ static SCHEDULERS: &[Entry] = &[
     },
     Entry {
         name: "handover",
-        about: "one path at a time, by priority; changes only when that path fails",
+        about: "one path at a time: that of highest priority; among equals, the same until it fails",
         new: || Box::new(handover::Handover::default()),
     },
 ];

@@ -1,9 +1,9 @@
 use dccp_proto::ccid::TxView;
 use mpdccp_units::{Duration, Time};
 
-/// Loss rate of a path that does not depend on its load. It is the minimum over the last samples, so that queue losses
-/// while the congestion control searches for its rate do not count. Without new samples the value decays, so that a
-/// path left out for its losses is tried again. Each time the path proves as bad as before, the decay slows down.
+/// Loss rate of a path, independent of its load. It is the minimum over the last samples, so that queue losses while
+/// the congestion control searches for its rate do not count. Without new samples the value decays, so that a path
+/// left out for its losses is tried again. Each time the path proves as bad as before, the decay slows down.
 #[derive(Debug, Default)]
 pub(super) struct LossRate {
     samples: [f32; SAMPLES],
@@ -17,8 +17,9 @@ pub(super) struct LossRate {
     at: Time,
 }
 
-/// Minimum number of packets or losses in a sample, and its minimum duration. A fast path that loses packets while it
-/// searches for its rate has found it within one sample. A slow flow need not wait for a thousand packets.
+/// A sample has at least this many packets or this many losses, and takes at least this time. A fast path that loses
+/// packets while it searches for its rate has found it within one sample. A slow flow need not wait for a thousand
+/// packets.
 const SAMPLE: u64 = 250;
 const MANY_LOST: u64 = 5;
 const LASTS: Duration = Duration::from_millis(250);

@@ -231,7 +231,7 @@ impl Subflow {
         matches!(self.stage, Stage::JoinAnswered { .. })
     }
 
-    /// Whether the path's connection is up, or was up.
+    /// Whether the path is up or suspect.
     pub(super) fn is_live(&self) -> bool {
         matches!(self.state, PathState::Up | PathState::Suspect)
     }
