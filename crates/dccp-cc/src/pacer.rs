@@ -13,7 +13,7 @@ use mpdccp_units::{Rate, Time};
 pub struct Pacer {
     /// When the sent bytes will have used up their time at the rate.
     paid: Time,
-    /// When the next packet may leave.
+    /// When the next packet may be sent.
     next: Time,
     last_bytes: u32,
 }

@@ -133,7 +133,7 @@ impl Controller for Reno {
             // RFC 4341 section 5: halve the window and round down. cwnd is at least one, and ssthresh is at
             // least two. Coupled subflows reduce more.
             self.cwnd = (window as f64 * (1.0 - self.part.decrease / 2.0)).max(1.0) as u64;
-            // RFC 4341 section 5: slow start now ends here.
+            // RFC 4341 section 5: slow start ends here.
             self.ssthresh = self.cwnd.max(2);
             self.credit = 0;
             self.validation.restart();

@@ -205,7 +205,7 @@ impl Path {
         true
     }
 
-    /// How long after its departure an overtaken packet counts as lost. Includes the round trip.
+    /// Time after sending at which an overtaken packet counts as lost. Includes the round trip.
     fn reordering_time(&self) -> Duration {
         let rtt = self.rtt.srtt().unwrap_or_default().max(self.rtt.latest().unwrap_or_default());
         rtt + (rtt * (1 + 2 * self.patience) / 8).max(GRANULARITY)

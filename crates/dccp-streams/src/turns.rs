@@ -100,7 +100,7 @@ impl Turns {
         }
     }
 
-    /// Removes a stream that sends no more data. Returns whether its turn was next.
+    /// Removes a stream from the lists. Returns whether it was in one.
     pub(crate) fn remove(&mut self, id: u64, place: &mut Place) -> bool {
         let level = &mut self.0[usize::from(place.priority)];
         match core::mem::take(&mut place.listed) {

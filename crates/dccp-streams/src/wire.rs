@@ -293,7 +293,7 @@ impl<'a> Writer<'a> {
         let (mut room, mut count, mut below) = (self.room().saturating_sub(head), 0, None);
         for range in ranges.clone().take(MAX_NAMED as usize) {
             let gap = below.map_or(0, |below: u64| varint_len(below - range.end - 1));
-            // From 64 ranges on, their count takes a second byte.
+            // With more than 64 ranges, their count takes a second byte.
             let len = gap + varint_len(range.end - range.start - 1) + usize::from(count == 64);
             if len > room {
                 break;

@@ -77,7 +77,7 @@ impl<R: Recorder> Direction<R> {
         Ok(())
     }
 
-    /// Writes the packets that are due to `to`, their interface.
+    /// Writes the packets that are due. `to` is the device of the other direction.
     fn write(&mut self, to: &Tun) {
         while let Some(out) = self.link.pop(Clock.now()) {
             let (mark, mut packet) = out.packet;
@@ -148,7 +148,8 @@ impl<R: Recorder> Cable<R> {
         Ok(Cable { directions: [forward?, backward?], buf: vec![0; MAX_PACKET], waiting: Waiting::default() })
     }
 
-    /// Waits until a packet arrives or is due, until `until`, or for a short time. Then moves packets.
+    /// Waits until a packet arrives, a packet is due, `until` is reached or a short time has passed. Then moves
+    /// packets.
     ///
     /// # Errors
     /// A device is gone.

@@ -56,7 +56,7 @@ impl Wander {
         Wander { jitter, random, last: None }
     }
 
-    /// The delay of a packet that leaves at `now`.
+    /// The delay of a packet whose transmission ends at `now`.
     pub(crate) fn draw(&mut self, delay: Duration, now: Time) -> Duration {
         let free = self.jitter.memory.is_zero();
         let (spread, x) = match self.jitter.spread {

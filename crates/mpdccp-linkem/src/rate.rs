@@ -11,9 +11,9 @@ pub enum RateModel {
     /// Transmission takes no time; nothing ever queues.
     #[default]
     Unlimited,
-    /// Constant rate. With rate zero nothing leaves, and the queue fills.
+    /// Constant rate. With rate zero nothing is sent, and the queue fills.
     Constant(Rate),
-    /// Constant on average. After a pause up to `burst` bytes leave at once, as with `tbf` of `tc`.
+    /// Constant on average. After a pause up to `burst` bytes are sent at once, as with `tbf` of `tc`.
     TokenBucket {
         /// Average rate.
         rate: Rate,

@@ -6,9 +6,9 @@ use mpdccp_units::{Duration, Rate};
 /// Bytes per line of a trace.
 pub(crate) const OPPORTUNITY: u32 = 1_500;
 
-/// A recorded rate in Mahimahi's format. Each line is an opportunity: a time in whole milliseconds at which 1,500 bytes
-/// may leave. Several packets may share an opportunity, and a packet may need several. Unused opportunities are lost.
-/// After its last line the trace repeats.
+/// A recorded rate in Mahimahi's format. Each line is an opportunity: a time in whole milliseconds at which 1,500
+/// bytes may be sent. Several packets may share an opportunity, and a packet may need several. Unused opportunities
+/// are lost. After its last line the trace repeats.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
     /// Times of the opportunities: not empty, non-decreasing, not later than the period.

@@ -108,8 +108,8 @@ impl Bbr3 {
         if !self.signals.congestion {
             self.signals.round_delivered = delivered;
         }
-        // Save the state once per round with losses. The end of a probe resets the signals. Without this
-        // condition, the next loss of the same burst would save the reduced state.
+        // Save the state once per round with losses. Checking `signals.congestion` is not enough: the end of
+        // a probe resets it, and the next loss of the same burst would save the reduced state.
         if !self.undo.open {
             self.save_state_upon_loss();
         }

@@ -5,11 +5,12 @@
 pub enum ResumePhase {
     /// The initial window confirms the path (section 3.2).
     Reconnaissance,
-    /// The saved window is in use, but it is not validated (section 3.3).
+    /// The window is the jump: at most half of the saved window, not yet validated (section 3.3).
     Unvalidated,
     /// The sender waits until the jump's packets arrive (section 3.4).
     Validating,
-    /// Packets of the jump were lost (section 3.5).
+    /// Packets of the jump were lost or marked, or the round-trip time indicates another path
+    /// (section 3.5).
     SafeRetreat,
     /// The resumption is over.
     Normal(ResumeEnd),

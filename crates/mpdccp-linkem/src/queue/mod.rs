@@ -28,8 +28,8 @@ pub struct QueueConfig {
     /// The discipline.
     pub kind: QueueKind,
     /// Limit of the queue. The packet in transmission counts until its last bit is sent. The kernel's `bfifo` or
-    /// `pfifo` under `tbf` behave the same way: they keep a packet until it may leave. A byte limit divided by the rate
-    /// is therefore the longest time from push to last bit.
+    /// `pfifo` under `tbf` behave the same way: they keep a packet until it may be sent. A byte limit divided by the
+    /// rate is therefore the longest time from push to last bit.
     pub limit: Limit,
 }
 

@@ -17,7 +17,8 @@ pub struct PieConfig {
     pub alpha: f64,
     /// Gain for the change of the delay since the last update: probability per second of delay.
     pub beta: f64,
-    /// No drops for this long after the queue was empty (MAX_BURST).
+    /// No drops for this long after a time without congestion: the probability was 0 and the delay below half the
+    /// target (MAX_BURST).
     pub max_burst: Duration,
     /// Mark ECN-capable packets instead of dropping them, up to a probability of 0.1 (section 5.1).
     pub ecn: bool,
@@ -56,7 +57,7 @@ const SCALE: [(f64, f64); 6] = [
     (0.01, 1.0 / 8.0),
     (0.1, 1.0 / 2.0),
 ];
-/// Largest adjustment in an update if the probability is at least a tenth (section 5.5).
+/// Largest increase in an update if the probability is at least a tenth (section 5.5).
 const MOST: f64 = 0.02;
 /// Factor by which the probability decays in an update with an empty queue (section 4.2).
 const DECAY: f64 = 1.0 - 1.0 / 64.0;
