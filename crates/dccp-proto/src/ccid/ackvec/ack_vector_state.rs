@@ -121,8 +121,8 @@ impl AckVectorState {
         Recorded::Filled
     }
 
-    /// Changes the state of the packet `behind` numbers before the newest, by the receiver's table of RFC 4340 section
-    /// 11.4.1: a mark is never removed.
+    /// Changes the state of the packet `behind` numbers before the newest. By RFC 4340 section 11.4.1 (the receiver's
+    /// table), a mark is never removed.
     fn change(&mut self, behind: u64, state: State) -> Recorded {
         let (mut at, mut newer) = (0, behind);
         while let Some(run) = self.runs.get(at) {
