@@ -16,7 +16,7 @@ const MTU: u16 = 1472;
 /// Limits of one send, in segments and in bytes.
 const SEGMENTS: usize = 64;
 const BYTES: usize = 65_507;
-/// Number of bursts to read before the socket is read.
+/// Number of bursts to read between reads of the socket.
 const TURN: usize = 4;
 
 /// Sends packets. Consecutive packets of equal size are sent in one system call.

@@ -189,7 +189,7 @@ type Wire = VecDeque<(Time, VecDeque<Records>)>;
 fn down(client: &mut End, now: Time, session: SessionId, packet: &[u8]) {
     for _ in 0..BURST {
         let info = PktInfo::of_ip(packet, client.endpoint.flow_key());
-        // The reader of a TUN device also uses blocks of the endpoint.
+        // Like a TUN device's reader, take a block from the endpoint.
         let mut block = client.endpoint.take_block();
         block.clear();
         block.extend_from_slice(packet);

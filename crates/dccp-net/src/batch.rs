@@ -108,12 +108,12 @@ impl Batch {
         std::mem::take(&mut self.runs)
     }
 
-    /// Returns the list of taken runs, and reuses its memory if it is empty.
+    /// Takes the emptied list of runs back, to reuse its memory.
     pub(crate) fn put_list(&mut self, runs: Vec<Run>) {
         self.runs = runs;
     }
 
-    /// Returns a taken run, and reuses its memory.
+    /// Takes a taken run back, to reuse its memory.
     pub(crate) fn put(&mut self, run: Run) {
         self.spare.push(run.bytes);
     }

@@ -107,8 +107,8 @@ impl Bursts {
         &self.packets[i][..self.sizes[i]]
     }
 
-    /// Takes packet `i` as an owned buffer. This is the memory into which the packet was read, and `block` replaces it.
-    /// If a copy costs less, this is a copy.
+    /// Takes packet `i` as an owned buffer: the memory into which it was read, which `block` replaces, or a copy if
+    /// that costs less.
     pub fn take(&mut self, i: usize, block: impl FnOnce() -> Vec<u8>) -> Vec<u8> {
         let size = self.sizes[i];
         if size < LEAST || self.packets[i].len() > USUAL {

@@ -128,7 +128,7 @@ impl ChannelRoutes {
         self.channels.address(id(socket)?)
     }
 
-    /// Reserves counters for the records of a run. Returns the object that seals them and their destination, if the
+    /// Reserves counters for the records of a run. Returns their destination and the object that seals them, if the
     /// channel has a key.
     pub(crate) fn reserve(
         &mut self,

@@ -13,7 +13,7 @@ pub struct Written {
     pub packets: u64,
     /// IP bytes of the accepted packets.
     pub bytes: u64,
-    /// Packets that the kernel refused, and its last error.
+    /// Packets that the kernel refused.
     pub refused: u64,
     /// The last error; `None` if the kernel accepted all packets.
     pub error: Option<io::Error>,

@@ -25,7 +25,7 @@ pub enum Reason {
     NoCommonCipher,
     /// No free index is left.
     TooMany,
-    /// An answer from another server. A different server had answered another channel of this peer first.
+    /// An answer from a server other than the one that first answered a channel of this peer.
     OtherServer,
     /// A record for an index that is not in use.
     UnknownIndex,

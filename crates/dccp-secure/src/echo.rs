@@ -49,7 +49,7 @@ pub struct EchoQuestion {
     pub number: u64,
     /// Requested size of each answer in bytes.
     pub answer: u16,
-    /// Requested number of answers. A request for none is counted too.
+    /// Requested number of answers. A request for 0 answers is counted too.
     pub answers: u8,
     /// How long the other end must delay the answer, in steps of 100 ms.
     pub wait: Duration,

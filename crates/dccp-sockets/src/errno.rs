@@ -61,8 +61,8 @@ impl SendError {
 }
 
 impl RecvError {
-    /// The errno value that is closest to this error. An orderly end is not an error in interfaces whose calls then
-    /// return 0.
+    /// The errno value that is closest to this error. Where calls return 0 at an orderly end, such an end is not an
+    /// error.
     pub fn errno(&self) -> i32 {
         let errno = match self {
             RecvError::TimedOut => Errno::TIMEDOUT,

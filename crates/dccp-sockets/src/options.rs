@@ -142,9 +142,9 @@ impl Options {
         self
     }
 
-    /// Which part of the data that this end sends is covered by the header checksum, if the peer accepts it (RFC 4340
-    /// section 9.2): 0 all data, 1 none, n up to 15 the first 4 (n - 1) bytes. Only for [`Encapsulation::Raw`], because
-    /// the UDP checksum covers everything.
+    /// How much of this end's data the header checksum covers, if the peer accepts it (RFC 4340 section 9.2): 0 all
+    /// data, 1 none, n up to 15 the first 4 (n - 1) bytes. Only for [`Encapsulation::Raw`], because the UDP checksum
+    /// covers everything.
     pub fn coverage(mut self, coverage: u8) -> Options {
         self.connection.coverage = coverage.min(15);
         self
@@ -332,8 +332,8 @@ impl Options {
 
     /// Starts with the capacity that an earlier connection to the same peer measured on the same path
     /// ([`PathStats::capacity`](crate::PathStats::capacity)), as in Careful Resume (RFC 9959). Once the initial window
-    /// is acknowledged, half of the capacity is used at once. A loss ends this. Applies to the first path of the first
-    /// connection with these options. CCIDs 3 and 4 ignore it. Do not use a capacity that is older than
+    /// is acknowledged, half of the capacity is used at once. A loss ends the resumption. Applies to the first path of
+    /// the first connection with these options. CCIDs 3 and 4 ignore it. Do not use a capacity that is older than
     /// [`RESUME_LIFETIME`](crate::RESUME_LIFETIME), or one of a connection that is still open.
     pub fn resume(mut self, capacity: Remembered) -> Options {
         self.resume = Some(capacity);

@@ -35,7 +35,7 @@ const BURST: usize = 16;
 /// How long to wait for acknowledgements of the last packets, beyond the retransmission timeout.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// A session, and the data thread's part of its handle.
+/// The data thread's state of a session.
 struct Entry {
     stream: Arc<Stream>,
     /// Sockets that only this session uses.

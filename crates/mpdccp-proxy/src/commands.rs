@@ -30,7 +30,7 @@ pub enum Command {
     Finish(Flow),
     /// Send RST, or stop connecting.
     Reset(Flow),
-    /// Whether to probe this host with keepalives, because the host at the other end asks whether this one is alive.
+    /// Whether to probe this host with keepalives: the host at the other end asks whether this one is alive.
     Probe(Flow, bool),
     /// End the thread.
     Stop,

@@ -21,7 +21,7 @@ use std::net::{IpAddr, SocketAddr};
 /// once, and the first answer selects another path earlier. The limit doubles after failed attempts, up to the second
 /// value, because paths may have a long delay.
 const FIRST_ATTEMPT: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(2));
-/// Time limit for a session to open. After it, another path is tried first. The time starts again once the server has
+/// Time limit for a session to open. The next attempt starts on another path. The time starts again once the server has
 /// answered.
 const OPEN_PATIENCE: Duration = Duration::from_secs(5);
 /// The same limit for a client with several servers, if a path must first detect that UDP does not answer. With the

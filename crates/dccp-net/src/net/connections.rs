@@ -8,7 +8,7 @@ use mpdccp_units::Time;
 use std::net::{IpAddr, SocketAddr};
 
 impl Net {
-    /// Gives a connection to the shard that its packets are for. Only that shard can answer over it.
+    /// Gives a connection to the shard that handles its packets. Only that shard can answer over it.
     pub(super) fn give(&mut self, socket: u32, remote: SocketAddr, shard: u8) {
         let Some(Some(encapsulation)) = self.sockets.get_mut(socket as usize) else { return };
         if let Some(connection) = encapsulation.give(remote) {

@@ -44,8 +44,7 @@ impl Net {
         self.sockets.get_mut(socket as usize)?.as_mut()
     }
 
-    /// Receives once. The thread that opens records handles a backlog, and everything that follows until
-    /// the backlog is done.
+    /// Receives once. A backlog, and everything that arrives until it is done, goes to the thread that opens records.
     fn receive_aside(&mut self, socket: u32, last: &mut Time, endpoint: &mut Endpoint) -> io::Result<usize> {
         let mut receipt = self.spare.pop().unwrap_or_default();
         receipt.socket = socket;
@@ -146,7 +145,7 @@ struct Inlet<'a> {
     neighbours: &'a mut Neighbours,
     marking: Option<&'a dyn Marking>,
     qlog: &'a mut Option<Qlog>,
-    /// Shards that other datagrams are for, with the senders.
+    /// Other datagrams: their shards and their senders.
     elsewhere: Vec<(u8, SocketAddr)>,
     /// An answer to an echo request arrived.
     answered: bool,

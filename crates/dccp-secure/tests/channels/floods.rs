@@ -101,7 +101,7 @@ fn a_peer_cannot_take_all_handshakes() {
         }
         answered
     };
-    // At most the threshold number of handshakes is possible at a time.
+    // 128 handshakes are possible at a time, one of them in `World::ready`.
     assert_eq!(handshakes(&mut world, 150), 127);
     assert!(world.server.drops()[&Reason::PeerLimited] > 0);
     world.wait(Duration::from_secs(1));

@@ -62,7 +62,7 @@ impl Runtime {
         match &self.hosted {
             _ if self.is_forked() => None,
             None => self.handle.call(job),
-            // The task that runs the driver may itself wait for the thread of this call.
+            // The task that runs the driver may wait for this thread, so run the job here.
             Some(hosted) => {
                 let result = lock(&*hosted.upgrade()?).with(job);
                 self.handle.run(|_, _| {});

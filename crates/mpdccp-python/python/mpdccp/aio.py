@@ -328,7 +328,7 @@ class Connector:
         try:
             raise last or OSError("the name has no address")
         finally:
-            # The error refers to this frame, so together they would keep the connection.
+            # The error and this frame refer to each other, which would keep `connection` alive.
             last = None
 
 

@@ -106,7 +106,7 @@ impl Daemon {
         Ok((inode, theirs))
     }
 
-    /// Watches for data from the program from now on. Before this, only the end of the program's socket is watched.
+    /// Watches for data from the program from now on. Before this, only the close of the program's socket is watched.
     fn watch(&self, inode: u64) {
         let Some(fd) = self.sockets.get(&inode).and_then(|socket| socket.fd.as_ref()) else { return };
         let data = EventData::new_u64(inode);
@@ -227,8 +227,8 @@ impl Daemon {
                     socket.error = error.raw_os_error();
                 }
                 socket.state = State::Ended;
-                // If the daemon left a datagram unread, the program's end would report an error before the program has
-                // read everything. A program that keeps sending gets that error.
+                // An unread datagram would cause an error at the program's end before the program has read everything.
+                // A program that keeps sending still gets this error.
                 for _ in 0..MOST_FILLER {
                     if !matches!(socket.next(), Some(Some(_))) {
                         break;

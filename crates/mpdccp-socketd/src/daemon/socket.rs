@@ -21,7 +21,7 @@ pub(super) const MOST_FILLER: u32 = 64;
 pub(super) enum State {
     Fresh,
     Listening,
-    /// The socket waits for the peer's answer, which then answers a blocking connect.
+    /// The socket waits for the peer's answer, and a blocking connect waits with it.
     Connecting {
         session: SessionId,
         asker: Option<u64>,

@@ -52,8 +52,8 @@ impl Names {
         self.0.get(name).is_some_and(|known| known.pending)
     }
 
-    /// Returns an address of the same IP version as `local`, if given. Returns the address after `failed` in the list;
-    /// after the last, the first.
+    /// Returns the address after `failed` in the list, after the last the first. If `local` is given, the address has
+    /// the same IP version.
     pub(crate) fn address(
         &self,
         name: &str,

@@ -404,8 +404,7 @@ impl Flows {
         });
     }
 
-    /// Copies the host's data to the stream as far as the stream accepts it, and lets the host send as many bytes
-    /// again.
+    /// Copies the host's data to the stream as far as the stream accepts it, and lets the host send as many more bytes.
     fn fill_stream(&mut self, cx: &mut Cx<'_>, flow: Flow) {
         let Some(carried) = self.carried.get_mut(&flow) else { return };
         let Carried { session, stream, waiting, taken, finished, over, .. } = carried;

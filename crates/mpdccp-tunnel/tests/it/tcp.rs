@@ -205,7 +205,7 @@ fn an_end_that_wants_packets_gets_packets() {
     world.connecting(SERVER);
 }
 
-/// A half-open scan, or a host that gives up. The kernel of the namespace does not report it.
+/// A half-open scan, or a host that gives up. The kernel of the namespace reports neither.
 #[test]
 fn a_host_that_resets_its_handshake_ends_the_connection_at_the_far_end() {
     let mut world = world(STREAMS, STREAMS);

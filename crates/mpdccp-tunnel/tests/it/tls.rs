@@ -102,7 +102,7 @@ fn sockets_are_told_at_once_what_the_server_advertises() {
     let extra = "encapsulation = \"auto\"\nadvertise = [\"203.0.113.9\"]";
     let one = || ClientFile { extra: "encapsulation = \"auto\"".into(), ..ClientFile::new() };
     let mut world = World::new([one(), one()], &server_text([true; CLIENTS], extra));
-    // The second path stays down, because a path that comes up also informs the socket.
+    // Keep the second path down: a path that comes up would also inform the socket.
     world.change(0, "p1", |access| access.mute = true);
     let mut steps = |done: &dyn Fn(&World) -> bool| {
         let steps = (0..500).take_while(|_| {

@@ -81,7 +81,7 @@ struct Format {
 
 impl Format {
     fn of(head: &[u8; 24]) -> Option<Format> {
-        // The magic number tells microseconds from nanoseconds.
+        // The magic number also states whether times are in microseconds or nanoseconds.
         let little = match head[..4] {
             [0xd4, 0xc3, 0xb2, 0xa1] | [0x4d, 0x3c, 0xb2, 0xa1] => true,
             [0xa1, 0xb2, 0xc3, 0xd4] | [0xa1, 0xb2, 0x3c, 0x4d] => false,

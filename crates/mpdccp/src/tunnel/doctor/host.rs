@@ -170,7 +170,7 @@ pub(crate) fn of_clock(plan: &Plan<'_>, lines: &[Line], files: &[PathBuf]) -> Op
     })
 }
 
-/// Checks the name servers if no path needs them.
+/// Checks the name servers if no remote of a path is a name.
 pub(crate) fn of_names(cfg: &Config) -> Option<Finding> {
     let remotes = peers(cfg).flat_map(|peer| peer.paths.iter().flat_map(|path| path.get_ref().remote.all()));
     if remotes.into_iter().any(|remote| remote.name().is_some()) {

@@ -19,7 +19,7 @@ pub(crate) struct Evidence {
     pub(crate) unreadable: bool,
     /// The error that a datagram to the server's port caused, reported by the system or the network.
     pub(crate) said: Option<ErrorKind>,
-    /// The host reports a closed UDP port as closed.
+    /// The host reports that a closed UDP port is closed.
     pub(crate) udp: bool,
     /// The host accepts or refuses TCP connections.
     pub(crate) tcp: bool,
