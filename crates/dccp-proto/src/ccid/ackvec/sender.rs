@@ -45,7 +45,7 @@ pub struct AckVecSender {
     pub(super) strict: bool,
     /// The draft variant of CCID 5, which keeps the old acknowledgement rules.
     pub(super) draft: bool,
-    /// Draft variant only: since when the gate has been open with nothing to send.
+    /// Draft variant only: since when the window has had room but there was nothing to send.
     quiet_since: Option<Time>,
     pub(super) ecn: Ecn,
     pub(super) mtu: u16,
@@ -152,8 +152,8 @@ impl AckVecSender {
         }
     }
 
-    /// draft-cheng-iccrg-delivery-rate-estimation-00 section 3.4: a sender that may send but sends nothing for some
-    /// time is application-limited. A gap that the application fills at once does not count.
+    /// draft-cheng-iccrg-delivery-rate-estimation-00 section 3.4: a sender with room in its window that sends nothing
+    /// for some time is application-limited. A gap that the application fills at once does not count.
     pub(super) fn end_quiet(&mut self, now: Time) {
         if self.quiet_since.take().is_some_and(|at| at < now) {
             self.control.sampler.set_app_limited(self.control.inflight);
