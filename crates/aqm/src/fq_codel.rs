@@ -276,7 +276,7 @@ mod tests {
         let mut rig = Rig::new(Limit::Packets(10_240));
         rig.fill(0..100, BULK, 1_500);
         rig.pop(3);
-        // Two sparse flows take turns: each queues a packet as soon as the other one's packet has left.
+        // Two sparse flows take turns: each queues a packet as soon as the other one's packet was sent.
         let mut bulk = 0;
         let mut last = 0;
         for i in 0..90 {

@@ -114,7 +114,7 @@ mod tests {
                 blocked += read_rounds(&mut window, &mut read, product as u64, 1);
                 product *= growth;
             }
-            // The peer is blocked once for each doubling of 64 KiB.
+            // The peer is blocked once for each doubling, from 64 KiB on.
             assert!(blocked <= 9, "{growth}: {blocked}");
         }
     }

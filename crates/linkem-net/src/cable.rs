@@ -21,7 +21,7 @@ const MAX_PACKET: usize = 65_535;
 
 /// Observes every packet of one direction.
 pub trait Recorder {
-    /// Data that the recorder gets back when the packet leaves the link.
+    /// Data that the recorder gets back when the packet comes out of the link.
     type Mark: Clone;
     /// A packet is about to enter the link.
     fn on_packet(&mut self, now: Time, packet: &[u8]) -> Self::Mark;
@@ -44,9 +44,9 @@ pub trait Recorder {
 pub struct Delivered<M> {
     /// The mark that the recorder gave the packet when it entered.
     pub mark: M,
-    /// When it should have left the link.
+    /// When it should have come out of the link.
     pub due: Time,
-    /// When the packet left the link.
+    /// When it came out of the link.
     pub now: Time,
     /// Whether the link marked the packet.
     pub ce: bool,

@@ -87,7 +87,7 @@ fn flows_take_turns_and_a_standing_queue_is_signalled() {
     take(&mut q, 0);
     q.push(Time::ZERO, vec![0; 1000], info(2, Ecn::NotEct));
     assert_eq!(take(&mut q, 0).unwrap().info.flow, 2, "flow 2 waited behind the fifty packets of flow 1");
-    // One packet leaves per 10 ms, so all wait longer than the target.
+    // One packet is sent per 10 ms, so all wait longer than the target.
     for ms in (10..400).step_by(10) {
         take(&mut q, ms);
     }

@@ -78,7 +78,7 @@ pub struct FecStats {
     pub sent: u64,
     /// FEC packets that found no path in time.
     pub dropped: u64,
-    /// Packets left unprotected because no path would carry their FEC packet.
+    /// Packets sent without protection, because their FEC packet would be too large for every path.
     pub too_large: u64,
     /// FEC packets that arrived.
     pub received: u64,

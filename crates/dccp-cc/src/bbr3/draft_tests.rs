@@ -335,8 +335,8 @@ fn skipping_probe_rtt_due_to_application_limited_sending() {
     assert!(case.changes().iter().all(|c| c.to != State::ProbeRtt), "{:?}", case.changes());
 }
 
-/// Runs a flow whose packets leave in bursts of at most 64, with a mean of 5 ms between bursts. Returns the
-/// case and the remaining share of 50 Mbit/s.
+/// Creates a flow over a link that sends packets in bursts of at most 64, with a mean of 5 ms between bursts.
+/// Returns the case and the remaining share of 50 Mbit/s.
 fn lumps() -> (Case, f64) {
     let aggregation = Aggregation { access: ms(5.0), packets: 64 };
     let busy = 64.0 * f64::from(WIRE) * 8.0 / 50e6;

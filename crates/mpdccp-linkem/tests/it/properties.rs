@@ -252,8 +252,7 @@ proptest! {
         config[0].duplicate = 0.0;
         let events: Vec<_> = events.into_iter().filter(|e| matches!(e.1, Event::Push(_))).collect();
         let (_, out) = run(&config, &events, true);
-        // Take any period that starts with a packet's last bit: the bytes after it took at least their transmission
-        // time.
+        // From the last bit of any packet on, the bytes that follow take at least their transmission time.
         for (i, first) in out.iter().enumerate() {
             let mut bytes = 0;
             for later in &out[i + 1..] {

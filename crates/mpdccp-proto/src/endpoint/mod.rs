@@ -463,7 +463,7 @@ impl Endpoint {
     fn gather(&mut self, id: SessionId) {
         let Some(entry) = self.sessions.get_mut(&id) else { return };
         while let Some(event) = entry.session.poll_event() {
-            // The peer can send any number of these events, unlike the others.
+            // The peer can cause any number of these events, but not of the others.
             if matches!(event, SessionEvent::Private(..)) && self.events.len() >= MAX_EVENTS {
                 self.stats.count(Counter::MpExpTooMany);
                 continue;

@@ -27,7 +27,7 @@ const MOST_PER_BYTE: u64 = 3;
 const EXCESS: u64 = 128 << 10;
 
 /// A packet without a connection: its length as an IP packet, the length of the headers around the DCCP packet (which
-/// an answer also has), and whether the encapsulation proves its address.
+/// an answer also has), and whether the encapsulation proves the sender's address.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Question {
     pub(super) len: u32,

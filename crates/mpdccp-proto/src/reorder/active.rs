@@ -156,7 +156,7 @@ impl Reorderer for Active {
             .map(|back| !self.buffer.is_behind_a_hole(position) || self.buffer.follows(position, back));
         let small = followed.is_none() && self.small.on_packet(now, arrival.flow, arrival.path, data.len());
         let alone = self.tracks.get(&arrival.path).is_some_and(Track::is_in_order);
-        // Another packet of the flow is held and must be delivered first.
+        // If another packet of the flow is held, that packet must be delivered first.
         let alone =
             alone && !self.small.last_held(arrival.flow).is_some_and(|p| self.buffer.is_behind_a_hole(p));
         let may = followed == Some(true) || small && alone && self.rule.knows_flows();

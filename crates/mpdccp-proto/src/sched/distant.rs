@@ -35,10 +35,11 @@ struct Known {
 /// A path's rate is known once the path's gate was closed for this many round trips. A part of the time for which the
 /// gate was open is subtracted, see [`OPEN`].
 const FOUND: u32 = 6;
-/// The part is one divided by this. It is subtracted because a path without enough load does not show its capacity.
+/// The part of [`FOUND`] is one divided by this. It is subtracted because a path without enough load does not show
+/// its capacity.
 const OPEN: u32 = 4;
-/// A path is distant if it costs this many times as much as the cheapest, and has less than this fraction of
-/// the rate of all cheaper paths.
+/// A path is distant if it costs `FARTHER` times as much as the cheapest, and its rate is less than that of all
+/// cheaper paths divided by `PART`.
 const FARTHER: u32 = 2;
 const PART: u64 = 8;
 /// As in CoDel (RFC 8289 section 4.4), a queue counts as standing if its packets wait for longer than

@@ -43,9 +43,10 @@ mod tests {
         let mut cap = Cap::default();
         let mut now = Time::from_millis(1_000);
         cap.on_sent(now, 1 << 30);
-        assert_eq!(cap.shut(now), None, "without a limit, packets may leave");
+        assert_eq!(cap.shut(now), None, "without a limit, packets may be sent");
         cap.set(Some(Rate::from_bps(8_000_000)));
-        // At this rate 1,000 bytes take a millisecond. Three packets leave at once, then one per millisecond.
+        // At this rate 1,000 bytes take a millisecond. Three packets may be sent at once, then one per
+        // millisecond.
         for _ in 0..3 {
             assert_eq!(cap.shut(now), None);
             cap.on_sent(now, 1_000);

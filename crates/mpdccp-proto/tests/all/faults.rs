@@ -207,7 +207,8 @@ fn too_many_paths_do_not_hurt_those_there_are() {
     assert_eq!(reset_codes(&net, Server), [ResetCode::TooBusy]);
     assert_eq!(net.state(Client, id).iter().filter(|h| **h == PathState::Up).count(), 2);
     first_path_works(&mut net, id);
-    // Joins that started together were refused at their HMAC, later ones at their Request.
+    // Joins that started together were refused when their HMAC arrived. Later ones are refused when their Request
+    // arrives.
     net.log.clear();
     net.run(Duration::from_secs(60));
     assert!(!net.log.iter().any(|l| l.is(Server, PacketType::Response)));

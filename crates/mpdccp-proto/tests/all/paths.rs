@@ -42,7 +42,7 @@ fn a_path_dies_and_returns_while_data_runs() {
     assert_eq!(missing(&net, 1500), on_dead_path);
     assert!(on_dead_path > 0 && on_dead_path < 100, "{on_dead_path}");
     let late = net.log.iter().filter(|l| l.path == 1 && l.from == Client && l.at > silent);
-    assert!(late.clone().all(|l| l.packet().payload.is_empty()), "no data may leave on a silent path");
+    assert!(late.clone().all(|l| l.packet().payload.is_empty()), "no data may be sent on a silent path");
     assert!(late.count() < 40, "too many probes on a silent path");
     net.wires[1].up = true;
     net.run(secs(3));

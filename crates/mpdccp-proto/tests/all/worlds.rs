@@ -192,7 +192,7 @@ fn world(choice: &Choice, corrupt: bool, story: &[Happening]) {
                 bounded(&status);
                 late[usize::from(end == Client)].insert(session.unwrap(), status.reorder.late);
             }
-            // The late packets of sessions that ended are no longer known.
+            // Once a session has ended, its number of late packets is unknown.
             let late = &late[usize::from(end == Client)];
             let all_there = late.keys().all(|id| net.end(end).sessions().contains(id));
             if keeps_order(&reorder) && !corrupt && all_there {

@@ -165,7 +165,7 @@ struct State {
     known: [Option<(bool, u16)>; IDS],
     /// By Address ID: whether the server has assigned the ID.
     given: [bool; IDS],
-    /// By Address ID: the connection failed or was left, so only another advertisement brings it back.
+    /// By Address ID: the connection failed or ended, so only another advertisement brings it back.
     shunned: [bool; IDS],
     joins: usize,
     prios: u8,

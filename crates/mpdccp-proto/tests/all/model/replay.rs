@@ -299,7 +299,7 @@ impl Replay {
     fn deliver(&mut self, packet: &Packet) -> Result<(), Stop> {
         let bytes = self.take(packet);
         let end = 1 - packet.from;
-        // With the feature near-wrap, 0 follows the numbers of a connection, so its window contains 0.
+        // With the feature near-wrap, numbers soon wrap to 0, so a connection's window contains 0.
         let unchecked =
             matches!(self.model.conns[packet.conn][end].state, Conn::Closed | Conn::TimeWait | Conn::Request);
         if packet.seq == 0 && !unchecked && Seq::initial(0) != Seq::new(0) {
