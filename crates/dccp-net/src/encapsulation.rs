@@ -67,7 +67,7 @@ pub struct SocketStats {
     pub tx_packets: u64,
     /// Bytes of the IP packets that were sent.
     pub tx_bytes: u64,
-    /// System calls that sent them.
+    /// System calls that sent packets.
     pub tx_calls: u64,
     /// Packets dropped because the socket buffer was full.
     pub tx_buffer_full: u64,
@@ -79,7 +79,7 @@ pub struct SocketStats {
     pub rx_packets: u64,
     /// Bytes of the IP packets that were received.
     pub rx_bytes: u64,
-    /// System calls that received them.
+    /// System calls that received packets.
     pub rx_calls: u64,
     /// Native packets dropped because of a wrong checksum (RFC 4340 section 9.1).
     pub rx_bad_checksum: u64,

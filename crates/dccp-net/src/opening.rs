@@ -36,7 +36,7 @@ pub(crate) struct Datagram {
 pub(crate) enum Record {
     /// Not opened, or no record.
     Sealed,
-    /// The thread opens it.
+    /// The thread opens the record.
     Opening(Opening),
     Opened(OpenedRecord),
 }

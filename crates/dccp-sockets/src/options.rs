@@ -276,7 +276,7 @@ impl Options {
 
     /// Memory in bytes for received datagrams of all connections of a listener or connector; 256 MiB by default. A
     /// connection may use at most as much as remains free: a single connection gets half of the total. Further
-    /// datagrams are dropped and counted as above.
+    /// datagrams are dropped and counted, as with [`receive_queue`](Self::receive_queue).
     pub fn receive_memory(mut self, bytes: usize) -> Options {
         self.receive_memory = bytes;
         self

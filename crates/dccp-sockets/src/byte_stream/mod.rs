@@ -211,9 +211,9 @@ impl ByteStream {
     }
 
     /// A descriptor for `poll`, `epoll` and similar calls, for reading only. It is readable while bytes are available,
-    /// and at the end of the stream. Two events also make it readable until the next call: the peer has received
-    /// everything, or a write that would have blocked can be repeated. Only this crate may read or write the
-    /// descriptor.
+    /// and at the end of the stream. Two events also make it readable until the next call of [`ready`](Self::ready):
+    /// the peer has received everything, or a write that would have blocked can be repeated. Only this crate may read
+    /// or write the descriptor.
     ///
     /// # Errors
     /// The error of the system, such as too many open files.

@@ -50,7 +50,7 @@ impl StateFiles {
         let path = self.path(file);
         let Err(e) = write_whole(&path, text) else { return };
         let what = match file {
-            StateFile::Volumes => "the used quotas will be lost at a restart",
+            StateFile::Volumes => "the used volumes will be lost at a restart",
             StateFile::Leases => "the leases will be lost at a restart",
             StateFile::Connections => "the list of streamed connections will be lost at a restart",
             StateFile::Capacities => "the capacities of the paths will be lost at a restart",
