@@ -187,18 +187,16 @@ fn compared(before: &[Row], now: &[&Row], label: &str) -> String {
     let then =
         |row: &&Row| before.iter().find(|b| b.label == label && b.index == row.index && b.words == row.words);
     let pairs: Vec<(&Row, &Row)> = now.iter().filter_map(|row| Some((then(row)?, *row))).collect();
-    let changed = |from: bool, to: bool| -> Vec<String> {
+    let changed = |from: bool, to: bool| -> String {
         let which = pairs.iter().filter(|(a, b)| a.verdict.met == from && b.verdict.met == to);
-        which.map(|(_, b)| b.index.to_string()).collect()
+        let points: Vec<String> = which.map(|(_, b)| b.index.to_string()).collect();
+        if points.is_empty() { "none".to_owned() } else { format!("{} ({})", points.len(), points.join(" ")) }
     };
-    let (gained, lost) = (changed(false, true), changed(true, false));
     format!(
-        "\n{} points in common. {} newly met: {}. {} no longer met: {}.\n",
+        "\nBoth builds ran {} points. Met only by this build: {}. Met only by the other build: {}.\n",
         pairs.len(),
-        gained.len(),
-        gained.join(" "),
-        lost.len(),
-        lost.join(" ")
+        changed(false, true),
+        changed(true, false)
     )
 }
 
@@ -254,6 +252,6 @@ mod tests {
         let before = [row(1, true), row(2, false), row(3, true)];
         let now = [row(1, false), row(2, true), row(3, true), row(4, true)];
         let text = compared(&before, &now.iter().collect::<Vec<_>>(), "ccid5");
-        assert!(text.contains("3 points in common. 1 newly met: 2. 1 no longer met: 1."), "{text}");
+        assert!(text.contains("3 points. Met only by this build: 1 (2). Met only by the other build: 1 (1)."), "{text}");
     }
 }

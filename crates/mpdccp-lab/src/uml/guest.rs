@@ -38,7 +38,7 @@ fn prepare() -> Result<(), LabError> {
     {
         let _ = fs::create_dir(at);
         mount(kind, at, kind, MountFlags::empty(), None)
-            .map_err(|e| LabError::failed(format!("mounting {at} inside the kernel"), e))?;
+            .map_err(|e| LabError::failed(format!("mounting {at} in User Mode Linux"), e))?;
     }
     Ok(())
 }

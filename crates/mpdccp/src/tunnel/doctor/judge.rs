@@ -117,7 +117,7 @@ pub(crate) fn of_load(load: &Load, up: bool) -> Option<Finding> {
     Some(Finding::fault(
         "buffer",
         format!(
-            "bufferbloat {way}: under load every packet waits at least {seconds:.1} s in a queue (at {:.1} Mbit/s)",
+            "bufferbloat: at {:.1} Mbit/s, every packet {way} waits at least {seconds:.1} s in a queue",
             load.rate.mbps()
         ),
         format!(
@@ -183,7 +183,7 @@ mod tests {
         assert!(of_load(&queue, true).unwrap().advice.contains("4500k"));
         assert!(
             say(of_load(&queue, false))
-                .contains("bufferbloat from the server: under load every packet waits at least 2.0 s")
+                .contains("bufferbloat: at 5.0 Mbit/s, every packet from the server waits at least 2.0 s in a queue")
         );
         let short = of_silence(&Silence { holds: 15, fails: Some(20) }, Duration::from_secs(12)).unwrap();
         assert!(short.message.contains("15 to 20 s") && short.advice.contains("keepalive is 12"));

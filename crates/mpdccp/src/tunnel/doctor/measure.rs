@@ -288,9 +288,12 @@ struct Run {
     /// Packets that arrived at the other end.
     arrived: u64,
     lost: u64,
+    /// The longest queueing delay.
     queue: Duration,
     /// The shortest queueing delay since the last adjustment.
     least: Option<Duration>,
+    /// The largest `least` of any interval. If an end pauses, single packets are late, but `least` stays short.
+    standing: Duration,
     /// Whether a queue has formed.
     full: bool,
     faster: bool,
@@ -320,6 +323,7 @@ impl Run {
             lost: 0,
             queue: Duration::ZERO,
             least: None,
+            standing: Duration::ZERO,
             full: false,
             faster: false,
             late: Duration::ZERO,
@@ -364,6 +368,7 @@ impl Run {
         self.looked = now;
         // No answer arrived in this interval: the test has just begun, or all answers are queued.
         let least = self.least.take();
+        self.standing = self.standing.max(least.unwrap_or_default());
         match least {
             _ if self.full => {}
             Some(least) if least < QUEUED => {
@@ -390,8 +395,8 @@ impl Run {
 
     fn result(&self) -> Load {
         // Each end may have been late several times, hence the factor.
-        let busy = self.overflowed || self.late * 4 > self.queue;
-        Load { rate: self.carried(), queue_ms: ms(self.queue), faster: self.faster, busy }
+        let busy = self.overflowed || self.late * 4 > self.standing;
+        Load { rate: self.carried(), queue_ms: ms(self.standing), faster: self.faster, busy }
     }
 }
 
@@ -433,10 +438,11 @@ mod tests {
         run.on_answer(&got(16, 16, (200, 520)));
         run.on_answer(&got(24, 24, (200, 221)));
         run.step(at(400));
-        assert!(!run.full && run.queue == 300 * MS);
+        assert!(!run.full && run.queue == 300 * MS && run.result().queue_ms == 1.0);
         (4..50).for_each(|n| run.on_answer(&got(n * 8, n as u32 * 8, (300, 600))));
         run.step(at(600));
         assert!(run.full && !run.is_over() && run.rate > FIRST_RATE && run.lost == 0);
+        assert_eq!(run.result().queue_ms, 280.0);
         // From now on every second probe is lost.
         (50..80).for_each(|n| run.on_answer(&got(n * 8, 400 + (n as u32 - 50) * 4, (700, 1_000))));
         assert!(run.is_over(), "{}", run.lost);
