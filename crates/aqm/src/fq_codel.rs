@@ -299,7 +299,7 @@ mod tests {
             assert!(rig.push(BULK, 1_000, i));
         }
         assert!(rig.push(SPARSE, 1_500, 1));
-        // Half of 99,000 bytes, rounded up to a packet.
+        // The queue drops half of the flow's 99,000 bytes, rounded up to whole packets.
         assert_eq!(rig.stats.overflow, 50);
         assert_eq!(rig.queue.len(), QueueLen { packets: 51, bytes: 2 * 1_500 + 49 * 1_000 });
         assert_eq!(rig.pop(2), [(SPARSE, 0), (SPARSE, 1)]);

@@ -195,7 +195,7 @@ mod tests {
             assert_eq!(got.rate, Rate::from_bytes_per(got.delivered.bytes, got.interval));
         }
         // In the steady state, one packet arrives every 2 ms. A packet sent when 5 packets were delivered is
-        // acknowledged after 10 more.
+        // acknowledged after the delivery of 10 more.
         assert_eq!(s.delivered(), packets(10));
     }
 

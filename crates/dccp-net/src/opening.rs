@@ -9,10 +9,10 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 
-/// Maximum number of receipts that wait for the thread; each holds a receive buffer.
+/// Maximum number of [`Receipt`]s that wait for the thread; each holds a receive buffer.
 pub(crate) const MOST_WAITING: usize = 4;
 
-/// The datagrams of one receive.
+/// The datagrams of one receive call.
 #[derive(Default)]
 pub(crate) struct Receipt {
     pub(crate) socket: u32,

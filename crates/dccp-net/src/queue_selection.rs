@@ -204,8 +204,8 @@ fn descriptor<T>(command: i32, arguments: &T) -> io::Result<OwnedFd> {
 }
 
 fn bpf<T>(command: i32, arguments: &T) -> io::Result<i32> {
-    // SAFETY: the kernel reads the given number of bytes. The memory to which they point lives until the call returns,
-    // and the kernel does not write to it.
+    // SAFETY: the kernel reads the given number of bytes. The memory to which pointers in them
+    // point lives until the call returns, and the kernel does not write to it.
     let result =
         unsafe { libc::syscall(libc::SYS_bpf, command, std::ptr::from_ref(arguments), size_of::<T>()) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result as i32) }

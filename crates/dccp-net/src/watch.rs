@@ -78,7 +78,7 @@ fn judge(bound: &Bind, interfaces: impl Iterator<Item = InterfaceAddress>) -> io
             flags if !flags.contains(InterfaceFlags::IFF_UP) => {
                 Err(io::Error::other(format!("{name} is switched off")))
             }
-            // IFF_RUNNING may be set up to a second after IFF_LOWER_UP.
+            // The kernel can take a second after IFF_LOWER_UP to set IFF_RUNNING.
             flags if !flags.contains(InterfaceFlags::IFF_RUNNING | InterfaceFlags::IFF_LOWER_UP) => {
                 Err(io::Error::other(format!("{name} has no carrier")))
             }

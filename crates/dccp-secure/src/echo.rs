@@ -31,7 +31,7 @@ const WAITING: usize = 1_024;
 /// Overhead of an answer in bytes.
 const HEADERS: u64 = 60;
 
-/// Facts about this host that answers contain.
+/// Facts about this host, for answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HostFacts {
     /// Time since 1970.

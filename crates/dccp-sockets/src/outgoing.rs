@@ -173,8 +173,8 @@ mod tests {
         for (name, priority) in [(1, 5), (2, 1), (3, 1)] {
             assert!(put(&mut queue, now, name, priority));
         }
-        // The older of the two datagrams with the lowest priority is dropped first. Then a new datagram is dropped
-        // because it is lower than all others. Then the other low one is dropped.
+        // The older of the two datagrams with the lowest priority is dropped first. Then a new datagram is
+        // dropped because its priority is the lowest. Then the other of the two is dropped.
         assert!(put(&mut queue, now, 4, 5) && put(&mut queue, now, 5, 0) && put(&mut queue, now, 6, 7));
         assert_eq!((rest(&mut queue, now), queue.displaced), (vec![6, 1, 4], 3));
         // Among datagrams of equal priority, the oldest is dropped.
@@ -205,7 +205,8 @@ mod tests {
         assert!(!put(&mut queue, now, 1, 0));
         queue.below = 0;
         assert!(put(&mut queue, now, 1, 0) && !put(&mut queue, now, 2, 0));
-        // A policy that drops keeps one datagram here to choose from.
+        // With a policy that drops, the queue accepts a datagram although the session's datagrams fill the
+        // limit.
         (queue.policy, queue.below) = (SendPolicy::DropOldest, 1);
         assert!(put(&mut queue, now, 3, 0));
         assert_eq!((rest(&mut queue, now), queue.displaced), (vec![3], 1));

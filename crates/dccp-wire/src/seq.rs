@@ -68,8 +68,8 @@ impl Seq {
     pub const fn extend(short: u32, reference: Seq) -> Seq {
         let low = reference.0 as u32 & 0xff_ffff;
         let ahead = short.wrapping_sub(low) & 0xff_ffff;
-        // If two numbers are equally near, the section's pseudocode takes the one outside the reference's block of 2^24
-        // numbers.
+        // If two numbers are equally near, the pseudocode of section 7.6 takes the one outside the
+        // reference's block of 2^24 numbers.
         let up = ahead < 1 << 23 || ahead == 1 << 23 && short < low;
         let delta = if up { ahead as u64 } else { (ahead as u64).wrapping_sub(1 << 24) };
         Seq::new(reference.0.wrapping_add(delta))

@@ -97,7 +97,8 @@ mod tests {
 
     #[test]
     fn bursts_have_the_published_share_and_length() {
-        // The share of packets in the bad state is to_bad / (to_bad + to_good); its mean length is 1 / to_good.
+        // The share of packets in the bad state is to_bad / (to_bad + to_good); the mean number of packets in
+        // a stay in the bad state is 1 / to_good.
         let (share, run) = gilbert_elliott(0.01, 0.25, 0.0, 1.0);
         assert!((share / (0.01 / 0.26) - 1.0).abs() < 0.05, "{share}");
         assert!((run / 4.0 - 1.0).abs() < 0.05, "{run}");

@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn no_drift() {
-        // 1,000 bytes at 7 Mbit/s take 1,142,857.14 ns; 7,000 of them take exactly 8 s.
+        // At 7 Mbit/s a packet of 1,000 bytes takes 1,142,857.14 ns, and 7,000 packets take exactly 8 s.
         let mut server = Server::new(RateModel::Constant(mbps(7)), Time::ZERO);
         assert_eq!(back_to_back(&mut server, 7_000, 1_000), Time::from_millis(8_000));
     }

@@ -537,7 +537,7 @@ class Asyncio(unittest.IsolatedAsyncioTestCase):
                 await stream.write(b"data")
                 asyncio.current_task().cancel()
 
-        # The loop's thread for names stays.
+        # The loop's thread that resolves names stays.
         await connected()
         accepted.pop().close()
         gc.collect()

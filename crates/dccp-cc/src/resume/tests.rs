@@ -262,10 +262,10 @@ fn a_retreat_leaves_two_packets() {
 
 #[test]
 fn no_jump_beyond_what_the_window_is_by_itself() {
-    // Half of the saved window is an initial window.
+    // A jump goes to half of the saved window, which is no more than the initial window.
     let small = Remembered { window: 20_000, ..SAVED };
     let mut full = Hand::with(Resuming::new(plain(Algorithm::Cubic), small, u64::MAX, MTU));
-    // This congestion control knows the path.
+    // This congestion control has inherited measurements of the path.
     let mut known = plain(Algorithm::Cubic);
     let (now, srtt, min_rtt) = (Time::from_millis(1), Some(RTT), Some(RTT));
     known.inherit(&Inherited { now, window: 10_000, srtt, min_rtt, settled: true });

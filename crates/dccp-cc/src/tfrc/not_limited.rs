@@ -27,8 +27,8 @@ impl NotLimited {
     /// data-limited during the whole interval of the report.
     pub(super) fn on_report(&mut self, now: Time, sent: Time, rtt: Duration) -> bool {
         let covered = |at: Option<Time>| at.is_some_and(|at| sent - rtt < at && at <= sent);
-        // RFC 5348 section 8.2.1: one time without data limitation within the round trip of the report is
-        // enough.
+        // RFC 5348 section 8.2.1: the interval is not data-limited if the sender was not data-limited at one
+        // time within the report's round trip.
         let limited = !covered(self.first) && !covered(self.second);
         self.reported = sent;
         self.report_at = now;

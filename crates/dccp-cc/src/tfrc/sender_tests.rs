@@ -38,7 +38,7 @@ fn close(got: f64, wanted: f64) {
 }
 
 /// With a round trip of 8 s, the initial rate is half a packet per second. This is less than twice the rate
-/// to which the timer reduced it.
+/// that the timer left.
 #[test]
 fn the_first_feedback_starts_from_the_initial_rate() {
     let mut sender = TfrcSender::new(config(), ms(0), None);
@@ -155,7 +155,7 @@ fn twice_the_receive_rate_limits_the_equation() {
     assert_eq!(sender.phase(), "receive_rate");
 }
 
-/// RFC 5348 section 6.2: otherwise the limit would soon be a packet per 64 seconds.
+/// RFC 5348 section 6.2. If lower receive rates counted, the limit would soon be a packet per 64 seconds.
 #[test]
 fn a_receive_rate_counts_as_a_packet_a_round_trip_at_least() {
     let mut sender = avoiding();

@@ -117,8 +117,8 @@ fn one_per_cent_costs_alike_at_any_rate() {
     }
 }
 
-/// Startup ends after the first round without growth in which a queue is seen. Two more rounds would each
-/// cost a window.
+/// Startup ends after the first round without growth in which a queue is seen. Each of two further rounds
+/// would lose a window of packets.
 #[test]
 fn a_long_path_is_not_flooded_in_startup() {
     let mut w = bulk(link(50.0, ms(800.0), 0.5), vec![(0.0, bbr3(3))]);

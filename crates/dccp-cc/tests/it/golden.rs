@@ -57,7 +57,7 @@ fn check_on(link: LinkConfig, name: &str, cc: Box<dyn Controller>) {
     assert_eq!(got.lines().count(), want.lines().count());
 }
 
-/// The references for comparison must not change with our own controllers.
+/// The references for comparison must stay the same when our own controllers change.
 #[test]
 fn references() {
     let lossy = || LinkConfig { loss: LossModel::Bernoulli(0.002), ..link(50.0, ms(20.0), 0.5) };

@@ -39,7 +39,7 @@ fn a_policer_loses_little() {
     let without = policed(&bbr(WITHOUT), 50.0, 50_000);
     println!("share and loss at a policer: {with:?}, without bounds {without:?}");
     assert!(with.0 > 90.0 && with.1 < 2.5 && without.1 > 5.0);
-    // A probe that passes a large bucket does not trigger the next one.
+    // A probe whose packets all fit into a large bucket does not trigger the next probe.
     let large = policed(&bbr(Bbr1Tuning::TUNED), 20.0, 200_000);
     println!("with a large bucket: {large:?}");
     assert!(large.0 > 90.0 && large.1 < 4.0, "{large:?}");

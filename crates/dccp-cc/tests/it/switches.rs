@@ -10,26 +10,26 @@ use mpdccp_linkem::{Jitter, Spread};
 
 /// Results of one variant. Latencies are in ms, and shares are in per cent of the link.
 struct Figures {
-    /// Experiment A, 125,000 B, 10 ms: latency p95 in the second after the drop.
+    /// Experiment A, queue of 125,000 B, delay of 10 ms: latency p95 in the second after the drop.
     drop: f64,
     /// Like `drop`, but the host sleeps for 20 ms as the rate drops.
     asleep: f64,
-    /// Like `drop`, but with a delay of 0 ms and over 5 s.
+    /// Like `drop`, but with a delay of 0 ms, and in the 5 s after the drop.
     drop_0ms: f64,
-    /// Experiment A, 125,000 B, 10 ms, from 1 s to 25 s after the drop: latency p50.
+    /// The same experiment, from 1 s to 25 s after the drop: latency p50.
     steady: f64,
     /// In the same period: rate, Mbit/s.
     mbps: f64,
     /// In the same period: rate in the worst 200 ms, Mbit/s.
     worst: f64,
-    /// Experiment B, 125,000 B, 10 ms, over 15 s: latency p95.
+    /// Experiment B, queue of 125,000 B, delay of 10 ms, in the 15 s after the drop: latency p95.
     two: f64,
-    /// Bulk flow, 10 Mbit/s, 40 ms: p50 of the queue.
+    /// Bulk flow, 10 Mbit/s, 40 ms: p50 of the queueing delay.
     queue: f64,
     /// In the same run: share of the link.
     bulk: f64,
-    /// Bulk flow, 50 Mbit/s. The forward delay is 20 ms with 20 ms of jitter, and the reverse delay is 1 ms:
-    /// share of the link.
+    /// Bulk flow, 50 Mbit/s, forward delay of 20 ms with 20 ms of jitter, reverse delay of 1 ms: share of
+    /// the link.
     jitter: f64,
 }
 

@@ -178,7 +178,7 @@ fn raw_pair(addr: &str, header: u32) {
             return;
         }
     };
-    // Clients do this on sockets of both IP versions.
+    // Clients heed refusals on sockets of both IP versions.
     a.heed_refusals().unwrap();
     let remote = b.local_addr().unwrap();
     let packets = [dccp(1, 500), dccp(2, 500), dccp(3, 7)];
@@ -206,8 +206,8 @@ fn raw_pair(addr: &str, header: u32) {
     assert_eq!(receive(&mut b, 1).len(), 1);
     assert_eq!((b.stats().rx_packets, b.stats().rx_bad_checksum), (4, 1));
     if remote.is_ipv4() {
-        // RFC 8899 section 3 (2): Don't Fragment must be set. Raw IPv4 sockets also receive the header. This socket has
-        // also received the earlier packets.
+        // RFC 8899 section 3 (2): Don't Fragment must be set. Raw IPv4 sockets also receive the IP header.
+        // `raw` has also received the earlier packets.
         let mut bytes = [0; 2048];
         raw.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
         while (&raw).read(&mut bytes).unwrap() != 20 + segment {}

@@ -71,7 +71,8 @@ pub struct Connection {
     listen_received: bool,
     /// Our newest Response.
     last_response: Seq,
-    /// Our newest Sync. Like a Response, it does not open the connection when acknowledged.
+    /// Our newest Sync. An acknowledgement of this Sync or of our Response does not show that the client has
+    /// left PARTOPEN.
     last_sync: Option<Seq>,
     /// Init Cookie options to echo.
     cookies: Vec<u8>,

@@ -215,7 +215,8 @@ impl Feature {
             return Ok(());
         }
         if data.is_empty() {
-            // RFC 4340 section 6.6.7. The same applies to a feature that we declared mandatory.
+            // RFC 4340 section 6.6.7: refusing a required feature is an error. The same applies to a feature
+            // that we declared mandatory.
             if self.spec().required || self.mandatory {
                 return Err(Error::Invalid);
             }

@@ -97,7 +97,7 @@ fn close_backs_off_and_gives_up_when_nobody_answers() {
         assert_eq!(net.state(who), State::Closed);
         let at: Vec<_> = net.log[from..].iter().map(|s| s.at).collect();
         let gaps: Vec<_> = at.windows(2).map(|w| w[1] - w[0]).collect();
-        // The interval is two round-trip times of 40 ms, doubled up to 64 s.
+        // The first interval is two round-trip times of 40 ms. It doubles up to 64 s.
         assert_eq!(gaps[0], Duration::from_millis(80));
         assert!(gaps.windows(2).all(|g| g[1] == (g[0] * 2).min(Duration::from_secs(64))), "{gaps:?}");
     }

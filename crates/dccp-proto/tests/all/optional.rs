@@ -50,7 +50,7 @@ fn data_on_request_and_response_arrives_once_where_it_is_taken() {
         let config = Config { early_data: taken, ..Config::default() };
         let mut net = Net::new(config.clone(), Config { ack_on_open: true, ..config });
         net.end(CLIENT).set_early_data(b"question");
-        // Responses are lost up to the third, so the Request arrives three times.
+        // The first two Responses are lost, so the Request arrives three times.
         net.network = Box::new(|sent| {
             let lost = sent.from == SERVER && sent.index < 2;
             if lost { Fate::Drop } else { Fate::Deliver }

@@ -8,7 +8,7 @@ use crate::header::{HEADER, OVERHEAD};
 use mpdccp_units::Time;
 
 impl Channels {
-    /// Sets the facts about this host that answers to an [`EchoQuestion`](crate::EchoQuestion) contain.
+    /// Sets the facts about this host for the answers to an [`EchoQuestion`](crate::EchoQuestion).
     pub fn set_facts(&mut self, facts: HostFacts) {
         self.echoes.facts = facts;
     }

@@ -203,7 +203,8 @@ fn errors_name_what_they_are_about() {
     assert!(error.to_string().contains("203.0.113.7:7"), "{error}");
 }
 
-/// RFC 5595 section 3.3: connections do not conflict, neither with the same Service Code nor with another.
+/// RFC 5595 section 3.3: connections to one port must not conflict, so the port takes no second listener,
+/// with any Service Code.
 #[test]
 fn a_port_that_is_taken_takes_no_second_listener() {
     let taken = Listener::bind("127.0.0.1:0", Options::default().service("SC:this")).unwrap();

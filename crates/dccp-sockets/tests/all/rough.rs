@@ -250,6 +250,6 @@ fn a_peer_that_vanished_is_noticed_by_an_idle_end() {
     let here = Connection::connect(relay.addr, options).unwrap();
     let _there = listener.accept_timeout(PATIENT).unwrap();
     relay.cut.store(true, Relaxed);
-    // Both ends are idle. With the defaults, this would take more than a minute.
+    // Both ends are idle. With the defaults, the connection would last for more than a minute.
     assert!(matches!(here.recv_timeout(PATIENT), Err(RecvError::Closed(_))));
 }

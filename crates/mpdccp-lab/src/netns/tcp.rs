@@ -197,9 +197,9 @@ pub(super) struct Bulk {
     to: SocketAddr,
     sink: Sink,
     protocol: Protocol,
-    /// Taps at the client and at the server. `None` if the two ends have different segments. Then only the data that
-    /// the application reads counts. This is so with Multipath TCP, which uses several addresses and duplicates data,
-    /// and with streams, where TCP ends at both ends of the tunnel.
+    /// Taps at the client and at the server. `None` if the two hosts see different segments; only the data
+    /// that the application reads counts then. They do with Multipath TCP, which uses several addresses and
+    /// duplicates data, and with streams, where TCP ends at both ends of the tunnel.
     taps: Option<[Tap; 2]>,
 }
 

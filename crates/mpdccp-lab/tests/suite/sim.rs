@@ -187,7 +187,7 @@ flow = [{{ name = "tcp", kind = "tcp", cc = "cubic", loss_detection = "{detectio
     let of = |detection| run(&parse(&text(detection)), "ccid5", "base").1;
     let (rack, three) = (of("rack"), of("three"));
     assert!(rack.metrics["rx_mbps"] > 1.5 * three.metrics["rx_mbps"], "{rack:?} {three:?}");
-    // Retransmissions relative to the delivered rate.
+    // Spurious retransmissions relative to the delivered rate.
     let spurious = |dsack: f64, mbps: f64| dsack / mbps;
     let [of_rack, of_three] =
         [&rack, &three].map(|run| spurious(run.metrics["dsack"], run.metrics["rx_mbps"]));

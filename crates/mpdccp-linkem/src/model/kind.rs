@@ -39,7 +39,7 @@ pub struct State {
 /// A state that lasts from one time until the next step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Step {
-    /// Time since the link's start. The first is zero.
+    /// Time from the link's start to this step; zero for the first step.
     pub at: Duration,
     /// States from the client to the network, and from the network to the client.
     pub ways: [State; 2],

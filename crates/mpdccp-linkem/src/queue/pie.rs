@@ -110,7 +110,7 @@ impl Pie {
             self.delay = delay;
             self.next += update;
             if oldest.is_none() && self.probability == 0.0 && self.next <= now {
-                // The queue was idle, so nothing changes until now.
+                // The queue is idle and the probability zero, so the updates up to now would change nothing.
                 self.next = now + update;
             }
         }

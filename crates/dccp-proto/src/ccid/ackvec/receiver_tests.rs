@@ -75,7 +75,7 @@ impl Rig {
 #[test]
 fn one_ack_for_ack_ratio_packets_or_when_the_delay_is_over() {
     let mut rig = Rig::new();
-    // A quarter of the 40 ms round trip.
+    // The Ack is due after a quarter of the round trip of 40 ms.
     assert_eq!(rig.data(ms(100), 1), AckDue::At(ms(110)));
     assert_eq!(rig.half.ack_due(ms(110)), AckDue::Now);
     assert_eq!(rig.data(ms(101), 2), AckDue::Now);
@@ -198,7 +198,7 @@ fn acknowledged_acks_shorten_the_vector() {
         rig.ack(ms(0), seq);
     }
     rig.data(ms(0), 11);
-    // Our Ack 4 reported everything up to 4.
+    // Our Ack 4 reported all packets up to packet 4.
     rig.ack_of_ack(4, &[]);
     assert_eq!(rig.ack(ms(0), 11).cells, [6]);
     // The Ack Vector reports packet 10 as not received and packet 9 as received.

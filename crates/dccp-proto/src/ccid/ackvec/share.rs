@@ -26,7 +26,7 @@ impl AckVecSender {
     /// Joins a group. The half drops its own state, and its packets in flight count for the group.
     pub fn join_group(&mut self, group: u64, control: &mut Control) {
         self.group = Some(group);
-        // Earlier delivery counts have no meaning in the group.
+        // The delivery counts stored with this half's packets have no meaning in the group.
         self.history
             .restamp(|packet| control.sampler.on_sent(packet.sent_at, packet.bytes, control.inflight));
         control.inflight = control.inflight.and(self.inflight);

@@ -2,10 +2,10 @@ use mpdccp_units::{Duration, Time};
 
 /// Whether this path, rather than the application, limited sending recently.
 ///
-/// The session calls a path application-limited when its queue is empty. With Cheapest Pipe First that is wrong: the
-/// queue is empty because the other path took the packets that this path's gate did not admit. After its window was
-/// full or a packet found its gate closed, a path is therefore not application-limited for a round. In the draft
-/// variant this holds only after a packet took another path.
+/// The session calls a path application-limited when the session's queue is empty. With Cheapest Pipe First
+/// that is wrong: the queue is empty because the other path took the packets that this path's gate did not
+/// admit. After its window was full or a packet found its gate closed, a path is therefore not
+/// application-limited for a round. In the draft variant this holds only after a packet took another path.
 #[derive(Debug, Default)]
 pub(crate) struct Usage {
     limited_at: Option<Time>,

@@ -232,7 +232,7 @@ impl TfrcReceiver {
         let waiting = number.saturating_sub(self.history.judged().unwrap_or(number));
         let skip = waiting.min(MAX_SKIP);
         if let Some(newest) = intervals.first_mut() {
-            // After a long gap, more packets can be undecided than may be skipped. Those that are not lost yet count as
+            // After a long gap, more than `MAX_SKIP` packets can be undecided. The older ones count as
             // received.
             newest.lossless = newest.lossless.saturating_add(waiting - skip);
         }

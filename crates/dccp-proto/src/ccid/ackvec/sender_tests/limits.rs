@@ -49,7 +49,8 @@ fn application_limited_is_decided_by_the_path() {
     let limits = Limits { cwnd: Window::Packets(100), pacing: Some(Rate::from_mbps(8.0)), quantum: 1000 };
     // Half the rate: the sender is limited only by the application.
     assert!(offered(&mut Rig::with(false, limits), 200, Duration::from_micros(2000)));
-    // Up to twice the rate: the sender is limited by pacing, although the queue is always empty.
+    // More than the pacing rate, up to twice: the sender is limited by pacing, although no packet
+    // ever queues.
     assert!(!offered(&mut Rig::with(false, limits), 200, Duration::from_micros(700)));
     assert!(!offered(&mut Rig::with(false, limits), 200, Duration::from_micros(500)));
     // The window is full whenever ten packets are on their way.
