@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 /// The local address and interface of a socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bind {
-    /// Address and, for UDP, port. The system chooses an unspecified address and a port of 0.
+    /// Address and, for UDP, port. The system chooses the address if it is unspecified, and the port if it is 0.
     pub addr: SocketAddr,
     /// The only interface to use (SO_BINDTODEVICE).
     pub interface: Option<String>,

@@ -61,7 +61,7 @@ impl Outgoing {
 
     /// Whether one more datagram would have to wait or would displace another.
     pub(crate) fn is_full(&self) -> bool {
-        // A policy that drops needs at least one datagram here to choose from.
+        // A policy that drops needs at least one datagram in `waiting` to choose from.
         let chosen = self.policy == SendPolicy::Wait || !self.waiting.is_empty();
         chosen && self.waiting.len() + self.below >= self.most
     }

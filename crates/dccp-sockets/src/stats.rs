@@ -11,7 +11,7 @@ use std::time::Duration;
 pub struct Stats {
     /// Number of datagrams accepted from the application.
     pub sent: u64,
-    /// Number of bytes in `sent`.
+    /// Number of bytes in the datagrams that `sent` counts.
     pub sent_bytes: u64,
     /// How many of `sent` wait in the queue.
     pub queued: u64,
@@ -28,7 +28,7 @@ pub struct Stats {
     pub lost: u64,
     /// Number of datagrams that arrived.
     pub received: u64,
-    /// Number of bytes in `received`.
+    /// Number of bytes in the datagrams that `received` counts.
     pub received_bytes: u64,
     /// How many of `received` were dropped because the application did not fetch them.
     pub unread: u64,

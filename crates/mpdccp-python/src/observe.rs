@@ -20,7 +20,7 @@ pub(crate) fn described(object: &Bound<'_, PyAny>) -> PyResult<String> {
 pub(crate) struct Stats {
     /// Number of datagrams that `send` accepted.
     sent: u64,
-    /// Number of bytes in `sent`.
+    /// Number of bytes in the datagrams that `sent` counts.
     sent_bytes: u64,
     /// How many of `sent` still wait in the queue.
     queued: u64,
@@ -36,7 +36,7 @@ pub(crate) struct Stats {
     lost: u64,
     /// Number of datagrams that arrived.
     received: u64,
-    /// Number of bytes in `received`.
+    /// Number of bytes in the datagrams that `received` counts.
     received_bytes: u64,
     /// How many of `received` were dropped because the program did not fetch them (option `receive_queue`).
     unread: u64,

@@ -13,7 +13,7 @@ fn a_competitors_queue_does_not_confirm_itself_as_the_path() {
     let probes = w.sessions[0].phases.iter().filter(|p| p.1 == "probe_rtt").count();
     let share = summary(&w.sessions[0].got, at(30.0), at(60.0)).mbps / full(20.0);
     println!("{probes} times in ProbeRTT, {share} of the link");
-    // Without the rule, there is one probe.
+    // If the queue of the competitor confirmed RTprop, there would be one probe.
     assert!(probes >= 3 && share < 0.65, "{probes}, {share}");
 }
 

@@ -44,7 +44,7 @@ class Stats:
     sent: int
     """Number of datagrams that `send` accepted."""
     sent_bytes: int
-    """Number of bytes in `sent`."""
+    """Number of bytes in the datagrams that `sent` counts."""
     queued: int
     """How many of `sent` still wait in the queue."""
     dropped: int
@@ -60,7 +60,7 @@ class Stats:
     received: int
     """Number of datagrams that arrived."""
     received_bytes: int
-    """Number of bytes in `received`."""
+    """Number of bytes in the datagrams that `received` counts."""
     unread: int
     """How many of `received` were dropped because the program did not fetch them (option `receive_queue`)."""
     rate: int | None
