@@ -284,8 +284,8 @@ impl Streams {
         Ok(())
     }
 
-    /// Resets both directions: undelivered data is lost, and the peer receives the reason. This also refuses a stream
-    /// of the peer that was not accepted. No effect on a direction that has ended.
+    /// Resets both directions: undelivered data is lost, and the peer receives the reason. If the peer opened the
+    /// stream and this end has not accepted it, this refuses it. No effect on a direction that has ended.
     ///
     /// # Errors
     /// [`StreamError::Unknown`].
@@ -296,8 +296,8 @@ impl Streams {
         Ok(())
     }
 
-    /// Stops reading: arriving data is discarded, and the peer is asked to stop sending. This also refuses a stream of
-    /// the peer that was not accepted.
+    /// Stops reading: arriving data is discarded, and the peer is asked to stop sending. If the peer opened the stream
+    /// and this end has not accepted it, this refuses it.
     ///
     /// # Errors
     /// [`StreamError::Unknown`].

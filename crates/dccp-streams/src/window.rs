@@ -4,7 +4,7 @@ use crate::config::INITIAL_WINDOW;
 const RAMP: u8 = 4;
 
 /// Number of whole windows without a blocked peer after which increases are small again. A sender whose rate grows by
-/// at least a quarter each round trip fills a doubled window earlier.
+/// at least a quarter each round trip fills a doubled window before that.
 const SETTLED: u8 = 3;
 
 /// Flow control window of one stream. It is large enough that the peer is not blocked while this end reads arriving
@@ -15,7 +15,7 @@ pub(crate) struct Window {
     /// Limit announced to the peer.
     limit: u64,
     size: u64,
-    /// The peer was told limits below this one before the window grew.
+    /// Limits below this one were announced before the window last grew. Blocks at them say nothing about its size.
     grown: u64,
     /// Number of increases since the peer was last unblocked for [`SETTLED`] windows.
     grew: u8,
@@ -38,8 +38,8 @@ impl Window {
     }
 
     /// Handles a peer that is blocked at `limit`. `read` bytes were read, and `waiting` bytes can be read. The window
-    /// may grow to `most` bytes. It grows by a sixteenth, and doubles after [`RAMP`] increases. For a slow reader it
-    /// does not grow.
+    /// may grow to `most` bytes. An increase adds a sixteenth; after [`RAMP`] increases, each one doubles the window.
+    /// For a slow reader it does not grow.
     pub(crate) fn on_blocked(&mut self, limit: u64, read: u64, waiting: u64, most: u64) {
         if limit < self.grown || waiting > self.size / 4 {
             return;

@@ -66,9 +66,9 @@ pub struct SessionConfig {
     pub reorder: ReorderConfig,
     /// Retransmit lost packets on the best path, if the peer is also an mpdccp program and waits for retransmissions.
     pub repair: bool,
-    /// Tell the peer to hold packets behind a loss until the retransmission arrives. Without this, retransmissions
-    /// arrive out of order. Inner flows that ignore loss (BBR) then have shorter round trips, and flows that reduce
-    /// their rate on loss (CUBIC) lose the benefit of retransmissions.
+    /// Tell the peer to hold packets behind a loss until the retransmission arrives. If off, retransmissions arrive out
+    /// of order. Inner flows that ignore loss (BBR) then have shorter round trips, and flows that reduce their rate on
+    /// loss (CUBIC) lose the benefit of retransmissions.
     pub wait_for_repairs: bool,
     /// Tell the peer in each packet the distance to the previous packet of the same inner flow, so that
     /// losses of one flow do not delay another. Both ends must set this. It costs four bytes per packet.
@@ -178,8 +178,8 @@ pub struct ListenConfig {
     /// Maximum number of sessions at a time. More are refused with Reset code 9, Too Busy.
     pub max_sessions: usize,
     /// Maximum number of sessions of one source at a time: an IPv4 address, or the first 64 bits of an IPv6 address.
-    /// More are refused with Reset code 9. The limit shrinks in proportion to the number of free sessions. Half-open
-    /// sessions do not count, because their source may be forged. The limit does not apply to `peers` that the
-    /// encapsulation authenticates.
+    /// More are refused with Reset code 9. This is the limit while all sessions are free; the fewer are free, the lower
+    /// it is. Half-open sessions do not count, because their source may be forged. The limit does not apply to `peers`
+    /// that the encapsulation authenticates.
     pub max_sessions_per_source: usize,
 }

@@ -188,7 +188,7 @@ impl FlowTable {
         open.map(|entry| entry.asked = true).is_some()
     }
 
-    /// The far host is alive. Returns the keepalive that asked, to be passed to the private namespace.
+    /// The far host is alive. Returns the near host's keepalive, which the private namespace then answers.
     pub fn alive(&mut self, flow: Flow) -> Option<Vec<u8>> {
         self.entries.get_mut(self.tuples.get(&flow)?)?.keepalive.take()
     }

@@ -112,7 +112,8 @@ pub(crate) fn change(cx: &mut Cx<'_>, before: &[IpNet], after: &[IpNet], renew: 
 
 /// Whether a route into the interface would capture the tunnel's own packets. Logs a warning if so.
 pub(crate) fn swallows(cx: &mut Cx<'_>, net: IpNet) -> bool {
-    // Policy routing sends these packets another way. A socket bound to an interface ignores the routes.
+    // With `default_route`, policy routing keeps the tunnel's own packets out of the interface. A socket bound to an
+    // interface ignores the routes.
     let paths = cx.cfg.peers.iter().flat_map(|p| &p.get_ref().paths).map(|p| p.get_ref());
     let paths = paths.filter(|path| path.interface.is_none() && !cx.cfg.default_route);
     let mut remotes =

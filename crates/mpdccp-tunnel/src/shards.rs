@@ -1,5 +1,5 @@
-//! Shards are several tunnels of one server, each with its own peers. All shards know the same peers by the same
-//! numbers. The first shard does the work common to all.
+//! Shards are several tunnels of one server. Each has the sessions of some of the peers, but all shards know all peers,
+//! by the same numbers. The first shard does the work common to all.
 
 use crate::message::Message;
 use crate::status::ShardStatus;

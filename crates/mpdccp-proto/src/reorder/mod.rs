@@ -88,8 +88,8 @@ pub struct ReorderStats {
     pub in_order: u64,
     /// Packets that were held.
     pub held: u64,
-    /// Packets delivered although earlier packets of other flows were missing, because their flow is small or the
-    /// peer sends the distance to its previous packet.
+    /// Packets delivered although earlier packets of other flows were missing, because their flow is small, or because
+    /// the peer sends the distance to the flow's previous packet.
     pub jumped: u64,
     /// Packets that arrived after their hole had been given up. They were delivered anyway.
     pub late: u64,

@@ -8,8 +8,8 @@ use mpdccp_units::{Duration, Time};
 const MAX_GAPS: usize = 1_024;
 /// Number of later packets after which a gap counts as lost on a path that does not reorder.
 const TOLERANCE: u64 = 3;
-/// Upper limit of this number on paths that reorder. It is below `MAX_GAPS`, so that a gap is settled before it is
-/// forgotten.
+/// Upper limit of the number of later packets on paths that reorder. It is below `MAX_GAPS`, so that a gap is settled
+/// before it is forgotten.
 const MAX_TOLERANCE: u64 = 512;
 /// Time after which a gap counts as lost while the RTT is unknown. Once the RTT is known, a quarter of it is used.
 const TOLERANCE_TIME: Duration = Duration::from_millis(10);
@@ -203,7 +203,8 @@ impl Track {
         open.map_or(self.newest, |g| g.above)
     }
 
-    /// The positions around each lost gap that held data and may have held `position`.
+    /// For each lost gap that held data and may have held `position`: the positions of the data before and after the
+    /// gap.
     pub(super) fn lost_around(&self, position: u64) -> impl Iterator<Item = (u64, u64)> {
         let older = self.gaps.partition_point(|g| g.above.is_none_or(|a| a < position));
         let gaps = self.gaps.iter().take(older.min(self.settled)).rev();

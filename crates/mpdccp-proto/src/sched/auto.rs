@@ -154,7 +154,7 @@ impl Auto {
         if self.extra.counts(free.id) {
             excess = CLEARLY_LEAST;
         } else if first.app_limited {
-            // The rate of a path that was idle is outdated. One round trip updates it.
+            // The rate of a path that was idle is outdated until data has taken a round trip.
             excess += first.srtt.unwrap_or_default();
         }
         let helping = self.helping_until.is_some_and(|until| now < until);

@@ -31,7 +31,7 @@ pub(super) struct ClassQueue {
 pub(super) struct ClassQueues {
     pub(super) all: Vec<ClassQueue>,
     pub(super) policy: Policy,
-    /// The queue whose turn it is. The numbers after the queues of all classes mean their streams.
+    /// Whose turn it is. The numbers of the queues of all classes come first, then those of their streams.
     pub(super) turn: usize,
 }
 

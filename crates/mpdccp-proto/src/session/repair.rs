@@ -86,8 +86,8 @@ impl Repair {
 
     /// The path is silent or gone: packets sent on it may never arrive.
     ///
-    /// If no other path carried newer packets, the peer does not notice the loss until all of them are retransmitted.
-    /// Retransmitting them on a path that was idle takes some round trips. Repairs are therefore useful for `most`
+    /// If no other path carried newer packets, the peer does not notice the loss until all packets sent on this path
+    /// are retransmitted. That takes some round trips on a path that was idle. Repairs are therefore useful for `most`
     /// from now on.
     pub(super) fn on_silence(&mut self, now: Time, path: PathId, most: Duration) {
         let alone = self.alone.filter(|(alone, _)| *alone == path);

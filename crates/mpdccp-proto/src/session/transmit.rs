@@ -93,7 +93,8 @@ impl Session {
             }
             self.send_fec(now, sink);
             let Some((source, info)) = self.next_source(now, &waiting) else {
-                // The waiting packets may not be allowed on the paths that are open.
+                // Packets still wait if rules forbid them on the open paths. Then the application does not limit the
+                // rate.
                 return if waiting.is_empty() {
                     self.tell_app_limited(now)
                 };
@@ -235,8 +236,8 @@ impl Session {
         }
     }
 
-    /// Tells each path that the scheduler might have chosen for the packet at the head, but whose gate is closed,
-    /// that it blocked the packet.
+    /// Tells each path with a closed gate that it blocked the packet at the head, if the scheduler might have chosen
+    /// the path.
     fn note_blocked(&mut self, now: Time, elsewhere: bool) {
         let offered = if self.offered_all { &self.rows } else { &self.offered };
         for row in offered.iter().filter(|row| !row.is_open()) {
@@ -345,8 +346,8 @@ impl Session {
         true
     }
 
-    /// The queue is empty, so paths that could send more are limited by the application. A path with a closed gate is
-    /// not, even if the queue is empty because its packets were sent on other paths.
+    /// The queue is empty, so paths that could send more are limited by the application. The application does not limit
+    /// a path with a closed gate, even if the queue is empty because its packets were sent on other paths.
     fn tell_app_limited(&mut self, now: Time) {
         for path in &mut self.paths {
             if let (Gate::Open { .. }, Some(conn)) = (path.gate(now), &mut path.conn) {

@@ -36,7 +36,7 @@ fn a_peer_gets_no_more_than_it_may() {
     net.client.cap(net.now, id, Some(Rate::from_bps(1_600_000)));
     let before = net.numbers(Server).len();
     let sum: u64 = carried(&mut net, id).iter().sum();
-    // 1,000 bytes of data are in packets of less than 1,070 bytes.
+    // A datagram of 1,000 bytes makes a packet of less than 1,070 bytes.
     assert!((195_000..=220_000).contains(&sum), "{sum}");
     let received = net.numbers(Server).len() - before;
     assert!((550..=640).contains(&received), "{received} of 600");

@@ -417,7 +417,7 @@ fn two_keys_in_the_response() {
 
 #[test]
 fn late_join_ack_is_repeated() {
-    // The server's confirming Ack of the join is lost a few times. The join must complete without data.
+    // The server's Ack that confirms the join is lost once. The join must complete without data.
     let mut lost = 0;
     let (net, id) = joined_with(move |from, bytes| {
         let drop = from == Server && is_type(bytes, PacketType::Ack) && lost < 1;

@@ -187,7 +187,7 @@ fn prio_is_confirmed_verbatim_and_once() {
 
 #[test]
 fn several_groups_in_one_confirmation_count_all() {
-    // RFC 9897 section 3.2.1: the newest group comes first.
+    // RFC 9897 section 3.2.1: an MP_CONFIRM may confirm several groups of options, the newest group first.
     let (mut net, id) = Net::connected(1, 2, config());
     let mut first: Option<Vec<u8>> = None;
     net.meddler = Some(Box::new(move |from, _, bytes| {

@@ -47,8 +47,8 @@ impl Peer {
         status.iter().flat_map(|s| &s.peer_addresses).map(|(_, ip, _)| *ip).collect()
     }
 
-    /// Tells the sockets that may use TLS which addresses the server advertises, because a load balancer cannot see in
-    /// TLS to which server a connection belongs.
+    /// Tells the sockets that may use TLS which addresses the server advertises. TLS connections must go to these,
+    /// because a load balancer cannot see in TLS to which server a connection belongs.
     pub(crate) fn tell_server(&mut self, cx: &mut Cx<'_>) {
         if self.paths.iter().all(|path| path.knows.is_none()) {
             return;
@@ -72,7 +72,7 @@ pub(crate) fn follow(cx: &mut Cx<'_>, peers: &mut Peers, paths: &mut Paths) {
         let peer = &mut peers[number];
         let told = peer.advertised(cx);
         let mut files: Vec<PathSpec> = peer.specs().filter(|spec| !spec.advertised).cloned().collect();
-        // The paths opened in random order.
+        // Paths open in any order, so sort them by name.
         files.sort_by(|a, b| a.name.cmp(&b.name));
         let room = cx.cfg.session().max_paths.saturating_sub(files.len());
         let mut wanted = wanted(cx.cfg.join_advertised, &files, &told, room);

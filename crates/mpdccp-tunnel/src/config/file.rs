@@ -398,7 +398,7 @@ impl Config {
     /// Checks whether a running tunnel can apply another configuration.
     ///
     /// # Errors
-    /// Names the first key that cannot change at run time.
+    /// Names the first key that differs but cannot change at run time.
     pub fn check_change(&self, new: &Config) -> Result<(), String> {
         self.first_fixed_change(new).map_or(Ok(()), |key| {
             Err(format!(
@@ -409,7 +409,8 @@ impl Config {
 
     /// The first key that differs but cannot change at run time.
     fn first_fixed_change(&self, new: &Config) -> Option<&'static str> {
-        // Each path of a client has its own copy of the encapsulation.
+        // A client copies `encapsulation` to its paths, so a change only replaces the paths, unless it is to or from
+        // `raw`.
         let ip = |cfg: &Config| cfg.encapsulation == Encapsulation::Raw;
         let paths_only = self.is_client() && ip(self) == ip(new);
         let same = [

@@ -98,8 +98,8 @@ impl Forward {
                 let room = u16::try_from(room.hoped).unwrap_or(u16::MAX);
                 return self.send_too_big(cx, session, &packet, info, room);
             }
-            // The MTU may grow within a round trip. So the current MTU is not reported to the sender, and the packet is
-            // not delayed.
+            // The MTU may grow within a round trip. Until then, send pieces: do not report the MTU to the sender, and
+            // do not delay the packet.
             if packet.len() > room.known {
                 return self.send_pieces(cx, session, &packet, info, room.known);
             }

@@ -46,8 +46,8 @@ pub fn guess(overhead: u16) -> u16 {
 pub(crate) struct Carried {
     /// Largest packet that every path carries.
     pub(crate) least: u16,
-    /// Size limit for TCP segments: the largest packet that every path carries. Very narrow paths are ignored, because
-    /// they would make all segments too small.
+    /// Size limit for TCP segments: the largest packet that every path carries, except very narrow paths. They would
+    /// make all segments too small.
     pub(crate) segments: u16,
     /// Largest packet that at least one path carries.
     pub(crate) most: u16,
@@ -114,7 +114,7 @@ pub(crate) fn least(v6: bool) -> u16 {
 pub fn of_interface(cfg: &Config, carried: u16) -> Result<u16, String> {
     let v6 = cfg.addresses.iter().any(|a| a.addr().is_ipv6());
     let mtu = match cfg.mtu {
-        // The tunnel sends larger packets in pieces.
+        // If the paths carry less than IPv6 requires, the tunnel sends larger packets in pieces.
         Mtu::Auto => carried.max(least(v6)),
         Mtu::Fixed(mtu) if mtu > carried => {
             return Err(format!(

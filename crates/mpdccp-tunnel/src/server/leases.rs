@@ -216,7 +216,7 @@ fn pool_of(assign: &Assign, ip: IpAddr) -> Option<&IpNet> {
 }
 
 /// Whether an address of the pool can be assigned to a peer. It must not belong to either end. No other peer may have
-/// the address or a network around it, up to the size of the pool.
+/// the address, or a network that contains it and is not larger than the pool.
 fn is_free(cfg: &Config, allowed: &Allowed, ip: IpAddr, pool: IpNet, peer: usize) -> bool {
     let special = |net: &IpNet| {
         let whole = net.prefix_len() + 1 < net.max_prefix_len();

@@ -1,4 +1,4 @@
-//! TCP connections that died when one end lost its state. The other end lists them to the next session on a separate
+//! TCP connections that died when one end lost its state. The other end lists them in the next session, on a separate
 //! stream (docs/tcp.md). The hosts must still be told that their connections died, and segments of these connections
 //! must not be carried as packets.
 
@@ -26,7 +26,7 @@ pub(super) struct Dead {
 }
 
 impl Dead {
-    /// Adds a connection with a host behind this peer whose session has ended. Keeps at most `most` connections.
+    /// Adds a connection that died because its session with this peer ended. Keeps at most `most` connections per peer.
     pub(super) fn note(&mut self, peer: usize, tuple: Tuple, most: usize) {
         let untold = self.untold.entry(peer).or_default();
         if untold.len() < most {

@@ -96,7 +96,7 @@ fn paths_begin_afresh_without_careful_resume() {
     assert!(world.reaches(0, SERVERS[0]) && !logged(&world, SERVERS[0], "carried"));
 }
 
-/// The socket of a path is told that the path fails, because packets may still arrive on it.
+/// The tunnel tells a socket that its path fails. The socket cannot know this, because packets may still arrive on it.
 #[test]
 fn the_socket_of_a_suspect_path_is_told() {
     let mut world = up();
@@ -233,7 +233,7 @@ fn routes_follow_the_sessions() {
     assert_eq!(world.hosts[SERVERS[1]].routes, nets(&[]));
 }
 
-/// Routers need seconds to follow a route that disappears and returns. So a short pause must not remove it.
+/// Routers need seconds to follow a route that disappears and returns. So a short outage must not remove the route.
 #[test]
 fn a_pause_withdraws_no_route() {
     let mut world = World::new(
@@ -462,7 +462,7 @@ fn a_server_gives_no_more_than_allowed_ips() {
 #[test]
 fn an_exhausted_pool_is_told_and_counted() {
     let mut world = assigned();
-    // The pool has room for the network address, the server, and one address to assign.
+    // A pool of two addresses for the two clients, and then a pool of one.
     let small = POOL.replace("/29", "/31").replace("10.0.0.0", "10.0.0.2");
     for server in SERVERS {
         let text = server_text([true; CLIENTS], &small);

@@ -92,7 +92,7 @@ fn a_rule_keeps_the_bytes_of_its_connections_to_its_path_at_both_ends() {
     let rules =
         |world: &World, host: usize, name: &str| world.peer(host, name).unwrap().policy_rules["rule-1"].bytes;
     assert!(rules(&world, 0, "hub") > 1_000_000 && rules(&world, SERVER, "c0") > 1_000_000);
-    // The stream waits for that path without a time limit.
+    // While path b is down, the stream waits for it without a time limit.
     world.change(0, "p1", |access| access.up = false);
     let (_, got) = world.second(&mut up);
     world.bulk(std::slice::from_mut(&mut up), 5_000);
@@ -177,7 +177,7 @@ fn the_packets_of_a_connection_have_its_dscp() {
     assert!(!world.marks.iter().any(|(_, dscp)| *dscp > 0), "{:?}", world.marks);
 }
 
-/// 1 Mbit/s for a second, and up to a quarter more because credit is granted ahead.
+/// Bytes in a second at 1 Mbit/s (125,000), and up to a quarter more because credit is granted ahead.
 const KEPT: std::ops::Range<usize> = 90_000..160_000;
 
 #[test]
@@ -222,7 +222,7 @@ fn a_receivers_rate_holds_back_streams_and_leaves_room_for_packets() {
     }
     world.run(SOON);
     let got = [0, 1].map(|i| both[i].got - before[i]);
-    // Two seconds have passed, in which packets used 8,000 bytes.
+    // In two seconds the limit allows 1,000,000 bytes, of which packets used 8,000.
     assert!((900_000..1_030_000).contains(&(got[0] + got[1])), "{got:?}");
     assert!(got[0].abs_diff(got[1]) < 100_000, "{got:?}");
     assert!(numbers.iter().all(|number| world.delivered.contains_key(number)));

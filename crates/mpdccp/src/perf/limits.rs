@@ -86,7 +86,7 @@ pub(crate) struct Watch {
     limits: Limits,
     /// Start of the rate measurement.
     measured_from: Time,
-    /// The last time at which a connection was open.
+    /// When a connection was last open, or when the server started.
     alone_since: Time,
     connections: BTreeMap<SessionId, Seen>,
 }

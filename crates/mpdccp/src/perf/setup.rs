@@ -20,8 +20,8 @@ const SERVICE_CODE: u32 = u32::from_be_bytes(*b"perf");
 const DCCP_HEADER: usize = 28;
 /// Maximum number of sessions that a server has open at a time.
 pub(crate) const MAX_SESSIONS: usize = 512;
-/// Maximum number of sessions of one client (an IPv4 address or an IPv6 /64), which may open 64 at once; see also
-/// [`crowded`].
+/// Maximum number of sessions of one client (an IPv4 address or an IPv6 /64). It leaves room for a client that opens 64
+/// sessions at once; see also [`crowded`].
 const MAX_OF_A_HOST: usize = 128;
 
 fn session_config(plan: &Plan, multipath: bool) -> SessionConfig {

@@ -69,7 +69,7 @@ fn tunnels_end_with_a_lab_whose_reaper_is_gone_too() {
     lab.kill().unwrap();
     lab.wait().unwrap();
     wait_for("the end of the tunnels", || tunnels(&scratch) == 0);
-    // The reaper would have removed these namespaces.
+    // The reaper, which the test has killed, would have removed these namespaces.
     for role in ["client", "server"] {
         run("ip", &format!("netns del mpdccp-lab-{}-{role}", lab.id()));
     }

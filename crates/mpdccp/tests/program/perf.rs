@@ -167,7 +167,7 @@ fn a_server_keeps_connections_for_other_clients() {
     let mut lines = BufReader::new(first.stdout.take().unwrap()).lines().map_while(Result::ok);
     let opened = lines.by_ref().filter(|line| line.contains(r#""type":"open""#)).take(64);
     assert_eq!(opened.count(), 64);
-    // A client may use a quarter of the server's 512 sessions while they are free.
+    // A client's limit is a quarter of the free sessions: 102 sessions while 410 of 512 are free.
     let second = place.run(&format!("{client} -k 1"));
     for mut child in [first, server.child] {
         child.kill().unwrap();
@@ -239,7 +239,7 @@ fn echoes_come_back() {
 
 #[test]
 fn the_beginning_can_be_left_out() {
-    // 1,000 messages per second for 0.5 s and 1 s.
+    // 1,000 messages per second, for the omitted 0.5 s and for the measured 1 s.
     let [server, client] = Place::host()
         .exchange("-s -B 127.0.0.1 -p 0", "-c 127.0.0.1:{port} -O 0.5 -t 1 -b 4M -l 500 --queue 500 -i 0.1");
     let (sent, received) = (record(&client, "summary"), record(&server, "summary"));

@@ -262,7 +262,7 @@ fn lines_without_udp_are_tested_over_tls() {
             .to_string()
             .contains("does not answer UDP over this line; the tunnel uses TLS over TCP port 443")
     );
-    // The line carries no UDP, and then no TLS either.
+    // The second line carries neither UDP nor TLS.
     world.sh("r1", "nft add rule ip t f tcp dport 443 reject with tcp reset");
     let client = format!("encapsulation = \"tls\"\n{}", world.client().replace(":6511\"", "\""));
     world.write("c", &client);

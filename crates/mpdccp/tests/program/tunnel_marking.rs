@@ -205,8 +205,8 @@ fn fields_are_copied_on_both_paths_both_ways() {
     stop(bed, &relays);
 }
 
-/// The default, except the DSCP: congestion control of the path uses the outer ECN field. Marks are applied to inner
-/// packets that are ECN-capable.
+/// Outer headers with a fixed DSCP. By default, the path's congestion control uses the outer ECN field, and its marks
+/// are applied to ECN-capable inner packets.
 #[test]
 fn fields_may_be_pinned() {
     let Some((bed, relays)) = start("dscp = 34") else { return };

@@ -56,7 +56,7 @@ impl Drop for Host {
     }
 }
 
-/// The code blocks of the section whose fence begins like this.
+/// The code blocks in the section that begin with three backquotes and `kind`.
 fn blocks(kind: &str) -> Vec<&'static str> {
     let text = include_str!("../../../../README.md");
     let (_, section) = text.split_once("## A tunnel in three steps\n").unwrap();

@@ -7,7 +7,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::Command;
 
-/// The code blocks of the recipe whose fence begins like this.
+/// The code blocks under the heading `title` that begin with three backquotes and `kind`.
 fn blocks(title: &str, kind: &str) -> Vec<String> {
     let text = include_str!("../../../../docs/guides/office.md");
     let (_, section) = text.split_once(&format!("## {title}\n")).unwrap();

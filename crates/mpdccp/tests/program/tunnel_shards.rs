@@ -116,7 +116,7 @@ fn sessions_of_two_clients_are_on_two_shards() {
         assert!(got.is_sorted(), "{address}: a flow was reordered");
         assert!(got.len() > 500, "{address}: {} of 1000", got.len());
     }
-    // If the kernel selects queues with the BPF program, only first messages arrive at the wrong shard.
+    // If the kernel selects the shard's socket, only first messages of handshakes arrive at the wrong shard.
     let status = bed.status("s");
     let handed_over: u64 = (0..2).map(|n| status["shards"][n]["handed_over"].as_u64().unwrap()).sum();
     assert!(handed_over < 50 || bed.log("s").contains("cannot select the shard"), "{handed_over}");

@@ -48,7 +48,7 @@ fn forge(bed: &Bed, victim: usize) {
 #[test]
 fn forged_icmp_does_not_shrink_a_path_before_or_after_it_opens() {
     let Some(mut bed) = bed() else { return };
-    // Probing finds this size, which is larger than the size that ICMP reports.
+    // Probing must find this size, although forged ICMP messages report a smaller one.
     for space in &bed.space {
         run("ip", &format!("-n {space} link set p0 mtu 1600"));
     }

@@ -232,8 +232,8 @@ fn a_server_runs_one_test_of_its_version() {
         let test = Test { up: false, down: true, messages: Some(3), ..upload() };
         let mut server = Transfer::begun(core, server, test.clone());
         server.fill(core, at(0), SESSION, 64);
-        // The client repeats its request until it receives the answer. Limits and other tests do not apply to a
-        // repetition.
+        // The client repeats its request until it receives the answer. A repetition changes nothing, even if
+        // it asks for another test or exceeds the limits.
         let strict = crate::perf::limits::tests::of_rate(1);
         server.hears(core, &strict, hello(Test { messages: Some(9), rate_bps: Some(2), ..test.clone() }));
         assert_eq!((server.test, server.refused), (Some(test), None));

@@ -19,7 +19,7 @@ const LEAST: u16 = 576;
 const USUAL: u16 = 1_200;
 /// Silences with which the NAT is tested, seconds.
 const SILENCES: [u64; 9] = [5, 10, 15, 20, 25, 30, 40, 60, 120];
-/// Linux gives a flow its full timeout only after this age.
+/// Linux's NAT gives a UDP flow its full timeout only after packets in both directions for this long.
 const WARM: Duration = Duration::from_millis(3_000);
 /// Duration and packet size of the load.
 const LOAD_TIME: Duration = Duration::from_secs(6);
@@ -216,7 +216,8 @@ impl Silences {
         let answered = prober.answered();
         let holds = self.waiting.iter().filter(|(number, _)| answered.contains(number));
         let holds = holds.map(|(_, silence)| *silence).max().unwrap_or(0);
-        // A later answer arrived. So this answer was lost, and the binding has not expired.
+        // An unanswered silence shorter than `holds` does not count: its answer was lost, because the binding lasts
+        // longer.
         let fails = self.waiting.values().copied().filter(|silence| *silence > holds).min();
         Silence { holds, fails }
     }

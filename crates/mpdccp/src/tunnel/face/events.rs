@@ -153,7 +153,7 @@ pub(crate) fn log(format: LogFormat, verbose: bool) -> Events {
 pub(crate) fn forward(verbose: bool) {
     let level = if verbose { LevelFilter::DEBUG } else { LevelFilter::INFO };
     let layer = tracing_subscriber::fmt::layer().without_time().with_target(false).json().flatten_event(true);
-    // Ignore write errors: the tunnel may have ended.
+    // Ignore write errors: standard output is a pipe to the tunnel, which may have ended.
     let layer = layer.log_internal_errors(false).with_writer(std::io::stdout);
     tracing_subscriber::registry().with(layer.with_filter(level)).init();
 }

@@ -48,7 +48,7 @@ pub(crate) fn listen(key: &'static str, at: SocketAddr) -> Result<TcpListener, E
     Ok(listener)
 }
 
-/// Serves requests: `respond` returns the response for each path. The threads end with the process.
+/// Serves requests: `respond` returns the response for a URL path. The threads end with the process.
 pub(crate) fn serve(
     key: &'static str,
     listener: TcpListener,

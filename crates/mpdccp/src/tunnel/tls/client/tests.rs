@@ -354,7 +354,7 @@ fn sizes_and_routes_are_those_of_the_connection() {
     let client = client(remote, &TlsPath { proxy, ..path(443) });
     assert!(client.source(remote).unwrap().is_loopback());
     assert_eq!(client.device(remote).unwrap(), "lo");
-    // TCP may split packets anywhere.
+    // TCP splits the packets to fit the network, so the MTU of the network does not matter.
     assert_eq!((client.path_mtu(remote).unwrap(), client.device_mtu(remote).unwrap()), (MTU, MTU));
     let auto = TlsPath { auto: Some(Over::Udp), ..path(443) };
     let near = SocketAddr::from(([127, 0, 0, 1], 443));
