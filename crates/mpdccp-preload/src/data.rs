@@ -284,7 +284,7 @@ unsafe extern "C-unwind" fn sendto(
 /// # Safety
 /// As for sendmsg(2).
 unsafe fn priority(message: &msghdr) -> Option<u32> {
-    // SAFETY: the macros of sendmsg(2) do not leave the control messages.
+    // SAFETY: the CMSG macros stay within the control messages.
     unsafe {
         let mut at: *mut cmsghdr = libc::CMSG_FIRSTHDR(message);
         while let Some(control) = at.as_ref() {

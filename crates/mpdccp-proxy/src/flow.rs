@@ -141,7 +141,7 @@ impl Connection {
         self.read_ended && self.write_ended
     }
 
-    /// The socket's pending error, which is also reported while reading is not allowed.
+    /// The socket's pending error. It is reported even while the credit allows no reading.
     pub(crate) fn error(&self) -> Option<io::Error> {
         self.socket.take_error().ok().flatten()
     }

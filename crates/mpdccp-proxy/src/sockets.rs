@@ -68,8 +68,8 @@ pub struct Sockets<E, P> {
     listeners: HashMap<SocketAddr, Listener>,
     connecting: HashMap<Flow, (Socket, u64, Instant)>,
     connections: HashMap<Flow, (Connection, u64)>,
-    /// Commands for flows whose host has not completed its handshake yet. There may be data, because the server may
-    /// send first.
+    /// Commands for flows whose host has not completed its handshake yet. They may contain data, because the far host
+    /// may send first.
     early: HashMap<Flow, (Instant, Vec<Command>)>,
     /// Connections with work to do.
     active: HashSet<Flow>,

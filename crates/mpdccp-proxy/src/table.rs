@@ -2,7 +2,7 @@
 //! no clock.
 //!
 //! A flow whose SYN the proxy did not see travels as packets. A proxied flow never does, because the sequence numbers
-//! of its two legs differ.
+//! at its two hosts differ.
 
 use crate::answer::{Refusal, reset_of};
 use crate::journal::Journal;

@@ -24,8 +24,8 @@ const FIRST_ATTEMPT: (Duration, Duration) = (Duration::from_millis(250), Duratio
 /// Time limit for a session to open. The next attempt starts on another path. The time starts again once the server has
 /// answered.
 const OPEN_PATIENCE: Duration = Duration::from_secs(5);
-/// The same limit for a client with several servers, if a path must first detect that UDP does not answer. With the
-/// shorter limit, the path would start with UDP again at the next server.
+/// Time limit for a session to open, for a client with several servers, if a path must first detect that UDP does not
+/// answer. With `OPEN_PATIENCE`, the path would start with UDP again at the next server.
 const UDP_PATIENCE: Duration = Duration::from_secs(10);
 /// A peer that had a session within this time is retried at once, with a shorter time limit. Most outages of servers
 /// are short, and packets sent while the server starts are lost.
@@ -95,7 +95,7 @@ pub(crate) struct Peer {
     failures: u32,
     /// When to give up opening the session.
     give_up_at: Option<Time>,
-    /// Whether that time has been extended because the server answered.
+    /// Whether `give_up_at` has been extended because the server answered.
     answered: bool,
     /// Index of the path over which to open the next session.
     first: usize,

@@ -241,7 +241,7 @@ impl Tunnel {
         self.forward.drops.add(why, packets);
     }
 
-    /// Handles a message between tunnels. Their first four bits are 1, which no IP packet has.
+    /// Handles a message between tunnels. Its first four bits have the value 1, those of IP packets 4 or 6.
     fn handle_message(
         &mut self,
         endpoint: &mut Endpoint,

@@ -103,8 +103,8 @@ impl Endpoint {
         }
         let peer = self.admit(port, route, vouched)?;
         let Some(listener) = self.listeners.get(&port) else { return Ok(()) };
-        // Half-open sessions do not count against their source, because it may be forged. A source may have as many
-        // half-open sessions as open ones.
+        // A Request is never refused because of half-open sessions, whose source may be forged. Beyond the limit per
+        // source or in total, it gets a cookie and occupies no state.
         let here = listener.sessions.of(source(route.remote.ip()));
         let crowded = listener.is_stranger(vouched)
             && here.half_open + here.open >= listener.cfg.max_sessions_per_source;

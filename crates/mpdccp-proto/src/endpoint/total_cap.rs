@@ -9,7 +9,7 @@ use mpdccp_units::{Rate, Time};
 /// Bytes per turn. If a packet exceeds them, the excess is charged to the next turns.
 const TURN: i64 = 1500;
 
-/// The limit, and the waiting sessions with their deficit from earlier turns, which is at most zero.
+/// The limit, and the waiting sessions with their deficit from earlier turns (zero or negative).
 #[derive(Debug, Default)]
 pub(super) struct TotalCap {
     cap: Cap,

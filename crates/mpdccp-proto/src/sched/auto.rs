@@ -47,7 +47,8 @@ const MOST_SPREAD: Duration = Duration::from_millis(150);
 const KEEP: u32 = 4;
 /// A flow is small if this multiple of its queued bytes is less than the backlog.
 const SMALL: u64 = 8;
-/// A path is clearly cheaper if its cost is lower by this fraction, or by this much.
+/// A path is clearly cheaper than another if the other's cost exceeds its own by one part in `CLEARLY`, and by at least
+/// `CLEARLY_LEAST`.
 const CLEARLY: u32 = 8;
 const CLEARLY_LEAST: Duration = Duration::from_millis(2);
 

@@ -35,8 +35,8 @@ struct Known {
 /// A path's rate is known once the path's gate was closed for this many round trips. A part of the time for which the
 /// gate was open is subtracted, see [`OPEN`].
 const FOUND: u32 = 6;
-/// The part of [`FOUND`] is one divided by this. It is subtracted because a path without enough load does not show
-/// its capacity.
+/// For [`FOUND`], the time for which a path's gate was open, divided by this, is subtracted, because a path without
+/// enough load does not show its capacity.
 const OPEN: u32 = 4;
 /// A path is distant if it costs `FARTHER` times as much as the cheapest, and its rate is less than that of all
 /// cheaper paths divided by `PART`.

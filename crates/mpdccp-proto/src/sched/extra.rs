@@ -59,8 +59,8 @@ const SHARE: u64 = 10;
 const MAX_EXCESS: f64 = 1.5;
 /// Highest loss of a path that is tried.
 const MOST_LOSS: f32 = 0.005;
-/// A queue is standing if round trips exceed the smallest RTT by more than this fraction of it plus this many mean
-/// deviations of packet delays.
+/// A queue is standing if round trips exceed the smallest RTT by more than this RTT divided by `STANDS` plus `JITTER`
+/// mean deviations of packet delays.
 const STANDS: u32 = 16;
 const JITTER: u32 = 2;
 /// First and longest pause after a failed trial.

@@ -64,7 +64,7 @@ impl Session {
         self.local_addrs.0.remove(&addr_id);
     }
 
-    /// Handles MP_ADDADDR with `mp_seq`, directly followed by `tag`, which arrived on path `on`. Returns true if the
+    /// Handles an MP_ADDADDR that arrived on path `on` with `mp_seq`, directly followed by `tag`. Returns true if the
     /// option must be confirmed.
     pub(super) fn on_add_addr(
         &mut self,

@@ -138,8 +138,8 @@ impl Session {
         self.finish(Reason::AbortedByPeer);
     }
 
-    /// How long the session survives without a path. Its streams may carry TCP connections, whose hosts wait for each
-    /// other equally long: Linux gives up after 15 minutes.
+    /// How long the session survives without a path. Its streams may carry TCP connections, and Linux gives up a TCP
+    /// connection only after 15 minutes.
     pub(super) fn survive(&self) -> Duration {
         let open = self.streams.as_ref().is_some_and(|carried| !carried.streams.is_empty());
         if open { self.cfg.survive.max(STREAMS_SURVIVE) } else { self.cfg.survive }

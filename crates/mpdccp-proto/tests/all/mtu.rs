@@ -45,7 +45,7 @@ fn a_path_that_begins_to_swallow_large_packets_is_used_with_smaller_ones() {
     assert!(net.log.iter().any(|l| l.from == Client && large(&l.packet())));
 }
 
-/// Packets must not wait for the probes, because losses do not prove that the path carries only smaller packets.
+/// Losses only suggest that the path carries smaller packets, so packets must not wait until probes decide.
 #[test]
 fn large_packets_avoid_a_path_of_doubtful_size_if_another_path_carries_them() {
     for paths in [1, 2] {

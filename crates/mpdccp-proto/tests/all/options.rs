@@ -443,7 +443,7 @@ fn rules_of_advertised_addresses() {
     assert_eq!(net.numbers(Server), (0..5).collect::<Vec<_>>());
 }
 
-/// Returns a packet with this option, which never arrived.
+/// Returns a packet with this option that never arrived.
 fn held_back(net: &Net, of: impl Fn(&MpOption<'_>) -> bool) -> Vec<u8> {
     net.log.iter().find(|l| l.mp().iter().any(&of)).unwrap().bytes.clone()
 }

@@ -7,7 +7,7 @@ use mpdccp_proto::sched::SchedulerKind;
 use mpdccp_proto::*;
 use mpdccp_units::{Duration, Rate};
 
-/// A session to whose paths one end gave these priorities.
+/// A session over two paths, with priorities set by one end.
 struct World {
     net: Net,
     ids: [(End, SessionId); 2],

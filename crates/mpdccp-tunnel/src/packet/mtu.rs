@@ -93,7 +93,7 @@ impl InterfaceMtu {
         self.carried.retain(|_, count| *count > 0);
     }
 
-    /// Returns the new MTU, if the MTU must change: the largest size of any peer, without very narrow paths, up to the
+    /// Returns the new MTU, if the MTU must change: the largest size of any peer, but at least `least`, and at most the
     /// server's limit.
     pub(crate) fn wanted(&self, least: u16, most: Option<u16>) -> Option<u16> {
         let carried = *self.carried.keys().next_back()?;

@@ -1,6 +1,6 @@
 //! Packets in a byte stream. Each is preceded by its length in two bytes, big endian.
 
-/// Largest packet in a stream. The first two letters of any HTTP method would be a larger length.
+/// Largest packet in a stream. The first two letters of any HTTP method, read as a length, are larger.
 pub const LARGEST_FRAME: usize = 9_216;
 
 /// Error: the stream carries something other than packets, such as an HTTP request.

@@ -85,7 +85,8 @@ fn a_dead_server_is_left_as_soon_over_a_long_round_trip() {
     world.delay = Duration::from_millis(300);
     talk(&mut world, 100);
     leave(&mut world, false);
-    // Enough for 2 s of silence, and four round trips for a handshake and a new session.
+    // Five seconds are enough for 2 s of silence, and four round trips of 0.6 s for a handshake and a new
+    // session.
     talk(&mut world, 50);
     assert_eq!(world.server_of(0), Some(SERVERS[1]));
 }

@@ -13,7 +13,7 @@ pub(super) const REFUSED: Duration = Duration::from_secs(2);
 const CROWDED: &str = "too many sessions from this client's address";
 
 impl Transfer {
-    /// Server: refuses a client's request because no session is free for it, and closes the session soon after.
+    /// Server: refuses a client's request because the client has too many sessions, and closes the session soon after.
     pub(crate) fn refuse(&mut self, now: Time) {
         self.refuse_because(now, CROWDED.into());
     }

@@ -236,8 +236,8 @@ impl TlsServer {
         }
     }
 
-    /// Whether another stranger from this source is admitted. At a limit, a source with more connections loses
-    /// one.
+    /// Whether another stranger from this source is admitted. At a limit, the source with the most connections loses
+    /// one, if it has at least two more than this source.
     fn has_room(&mut self, from: IpAddr) -> bool {
         let strangers = match () {
             () if self.guests.len() >= self.limits.all => false,
