@@ -267,7 +267,8 @@ mod tests {
         let ratio = |i: usize| windows[i].1 / windows[0].1;
         assert!((ratio(5) - 600.0 / 500.0).abs() < 1e-9 && (ratio(6) - 600.0 / 400.0).abs() < 1e-9);
         assert_eq!(ratio(7), 1.0);
-        // One of the windows that begin at 10, 20, 30, 40 and 50 s is 30 % below the last.
+        // Of the windows that begin at 10, 20, 30, 40 and 50 s, one has a rate 30 % below that of the last
+        // window, which begins at 60 s.
         assert_eq!(seen.steady_pct(), Some(80.0));
         // Over the whole run, the windows before the tenth second count too.
         let mut slow = record;

@@ -398,7 +398,7 @@ fn the_capacity_is_observed_without_the_queue_and_idleness_takes_nothing_back() 
     assert_eq!(observed(&[(10.0, false); 5]), expected);
     assert_eq!(observed(&[(10.0, false), (0.1, true), (0.1, true)]), expected);
     assert_eq!(observed(&[(2.0, false), (10.0, true)]), expected);
-    // This capacity is less than four initial windows.
+    // The capacity measured at this rate is less than four initial windows, so it is not stored.
     assert_eq!(observed(&[(3.0, false)]), None);
     let slower = [[(20.0, false); 20], [(10.0, false); 20], [(10.0, false); 20]].concat();
     let window = observed(&slower).unwrap().window;

@@ -120,8 +120,8 @@ fn golden_discounting() {
     // With an open interval of 10,000, DF = 0.02, which is limited to 0.25. (10,000 + 0.25 * 500) / (1 + 0.25
     // * 5) = 10,125 / 2.25.
     close(p(&eight(10_000), true), 2.25 / 10_125.0);
-    // The interval of 10,000 is now closed. The older intervals keep a factor of 0.25, and its own factor is
-    // 1.
+    // The interval of 10,000 is now closed. The older intervals keep a factor of 0.25, and the factor of the
+    // interval of 10,000 is 1.
     let closed = [vec![1], eight(10_000)].concat();
     assert_eq!(discount_factors(&closed.iter().map(|l| *l as f64).collect::<Vec<_>>())[1..3], [1.0, 0.25]);
     // The result does not change: (10,000 + 0.25 * 100 * (1 + 1 + 1 + 0.8 + 0.6 + 0.4 + 0.2)) / (1 + 0.25 *

@@ -155,7 +155,8 @@ fn a_first_packet_with_a_mark_begins_a_loss_event() {
 fn intervals_know_how_long_they_lasted() {
     let (history, _) = history(100, &[20, 60]);
     let quarters: Vec<Option<u64>> = history.intervals().iter().map(|i| i.quarters).collect();
-    // The duration grows by a quarter per two packets. It starts at the last packet before the loss.
+    // An interval's duration grows by a quarter of a round trip per two packets, from the last packet before
+    // the loss on.
     assert_eq!(quarters, [Some(20), Some(20), None]);
 }
 

@@ -70,10 +70,11 @@ fn a_source_cannot_take_all_handshakes() {
         key[..4].copy_from_slice(&n.to_be_bytes());
         world.server.add_peer(100 + n, PrivateKey::from_random(key).public(), PresharedKey::default());
     }
-    // The threshold without cookies is 200, and the burst of one source is 32.
+    // 200 initiations are answered without cookies. Then each source must prove its address, and its burst is
+    // 32 initiations.
     assert_eq!(flood(&mut world, 0, 400), 200 + 32);
     assert!(world.server.drops()[&Reason::SourceLimited] > 0);
-    // Each second allows 20 more, regardless of the number of attempts.
+    // Each second allows the source 20 more initiations, regardless of the number of attempts.
     for second in 1..4 {
         world.wait(Duration::from_secs(1));
         assert_eq!(flood(&mut world, 400 * second, 400), 20, "in second {second}");

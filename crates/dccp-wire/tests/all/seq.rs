@@ -39,7 +39,7 @@ fn distance_order_and_sums_of_all_corners() {
 
 #[test]
 fn windows_of_all_corners() {
-    // A window is shorter than half of all numbers (RFC 4340 section 7.5.1: 2^46).
+    // A window has up to 2^46 numbers (RFC 4340 section 7.5.1), a quarter of all numbers.
     let widths = [0, 1, 2, 99, 1 << 20, (1 << 46) - 1, 1 << 46];
     for &low in &corners() {
         for width in widths {

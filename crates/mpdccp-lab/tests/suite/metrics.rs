@@ -75,7 +75,8 @@ fn reordering_after_rfc_4737_and_duplicates_apart() {
 #[test]
 fn windows_find_the_gap_and_the_moment_the_second_path_starts() {
     let mut record = crate::common::run("ccid5");
-    // Nothing arrives for a part of a window of 200 ms, so at most 150 packets arrive in it.
+    // One packet arrives per millisecond, but none for 50 ms, so at most 150 packets arrive in the worst
+    // window of 200 ms.
     let start = record.start;
     let hole = |p: &ReceivedPacket| {
         let at = p.at.since(start);

@@ -115,7 +115,8 @@ impl<P> DualPi2<P> {
             self.delay = delay;
             self.next += self.config.update;
             if self.base == 0.0 && self.classic.len().packets == 0 && self.next <= now {
-                // The queue is idle and the probability zero, so the updates up to now would change nothing.
+                // The classic queue is empty and the probability is zero, so the updates up to now would change
+                // nothing.
                 self.next = now + self.config.update;
             }
         }

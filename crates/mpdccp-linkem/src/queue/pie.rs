@@ -110,7 +110,7 @@ impl Pie {
             self.delay = delay;
             self.next += update;
             if oldest.is_none() && self.probability == 0.0 && self.next <= now {
-                // The queue is idle and the probability zero, so the updates up to now would change nothing.
+                // The queue is empty and the probability is zero, so the updates up to now would change nothing.
                 self.next = now + update;
             }
         }

@@ -80,11 +80,13 @@ fn lte_has_the_published_medians_and_wanders() {
     for (way, median) in [(0, 6.0), (1, 13.0)] {
         let at = |q| quantile(rates(&steps, way), q) / median;
         assert!((at(0.5) - 1.0).abs() < 0.05, "{}", at(0.5));
-        // The rate is log-normal with a deviation of one half; the quantiles are 1.645 deviations from the median.
+        // The logarithm of the rate is normally distributed with a standard deviation of one half. Its
+        // quantiles 0.05 and 0.95 are 1.645 deviations from its median.
         assert!((at(0.95) / at(0.05) / (2.0 * 1.645 * 0.5f64).exp() - 1.0).abs() < 0.15);
         assert!((queue_ms(&usual("lte")[way]) - 1_000.0).abs() < 1.0);
     }
-    // A tick later the rate is almost the same; some seconds later it is independent.
+    // The correlation of the rate's logarithm with itself ten steps later, after 1 s, is 1/e. Fifty steps
+    // later it is near zero.
     let logs: Vec<f64> = rates(&steps, 1).map(|rate| (rate / 13.0).ln()).collect();
     let correlation = |lag: usize| {
         let product: f64 = logs.iter().zip(&logs[lag..]).map(|(a, b)| a * b).sum();
