@@ -76,7 +76,7 @@ mod tests {
     fn bernoulli_loses_its_share() {
         let mut loss = Loss::new(LossModel::Bernoulli(0.02), Random::new(1, 0));
         let lost = (0..100_000).filter(|_| loss.next()).count();
-        // The result is within five standard deviations of a binomial distribution.
+        // The result is within five standard deviations of the mean of a binomial distribution.
         assert!((1_780..2_220).contains(&lost), "{lost}");
     }
 

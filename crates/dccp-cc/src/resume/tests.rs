@@ -242,7 +242,8 @@ fn congestion_during_the_jump_or_after_it_retreats() {
             );
             hand.ack(1);
             assert_eq!(hand.phase(), ResumePhase::Normal(ResumeEnd::Retreated), "{kind:?}");
-            // The threshold is at most half of the pipe.
+            // The search for the path's capacity is over, and the window is at most the 7 packets counted
+            // above.
             assert!(hand.cc.settled(), "{kind:?}");
             assert!(hand.window() <= 5_000 + 2_000, "{kind:?} {}", hand.window());
         }

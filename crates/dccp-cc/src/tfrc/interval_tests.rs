@@ -133,7 +133,8 @@ fn golden_discounting() {
 fn short_intervals_of_small_packets() {
     let interval =
         |data, drops, quarters| LossInterval { lossy: 10, lossless: data - 10, data, drops, quarters };
-    // Eight quarters are two round trips. An interval of 20 packets with 5 losses then counts as 4.
+    // Eight quarters are two round trips. An interval of 20 packets with 5 losses that lasts no longer counts
+    // as 20 / 5 = 4 packets.
     close(interval(20, 5, Some(8)).length(true), 4.0);
     close(interval(20, 5, Some(9)).length(true), 20.0);
     close(interval(20, 5, None).length(true), 20.0);

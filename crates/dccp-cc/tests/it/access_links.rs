@@ -1,4 +1,4 @@
-//! Links unlike those of the paper. Competitors fill their queues, or their queues are shorter than a burst.
+//! Links unlike those of the paper. A competitor fills the queue, or the queue is shorter than a burst.
 
 use crate::model::scenario::{CFG, at, bbr, bulk, link, ms};
 use crate::model::{full, summary};

@@ -196,7 +196,8 @@ mod tests {
         report.note(Seq::new(90), CORRUPT);
         report.note(Seq::new(99), PROTOCOL_CONSTRAINTS);
         report.note(Seq::new(90), CORRUPT);
-        // An Ack of packet 100: one packet received, 99 dropped, 98 to 91 received, 90 dropped.
+        // On an Ack of packet 100, the option reports: 100 received, 99 dropped, 98 to 91 received, 90
+        // dropped.
         let option = [40, 6, 0, 0x80, 7, 0xb0];
         assert_eq!(written(&mut report, 2, 100, 100), option);
         assert_eq!(written(&mut report, 3, 100, 100), option);

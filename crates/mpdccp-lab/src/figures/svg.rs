@@ -347,7 +347,7 @@ mod tests {
     fn points_lie_where_the_axes_say() {
         let dots = Series { shape: Shape::Dots, ..line("", 1, vec![(2.5, 100.0), (2.5, 100.0)]) };
         let svg = figure(vec![line("a", 0, vec![(0.0, 0.0), (5.0, 100.0)]), dots]).svg();
-        // The range ends at 120.
+        // The range of the vertical axis ends at 120.
         assert!(svg.contains("d=\"M0 160 392 26.7\""), "{svg}");
         assert_eq!(svg.matches("M196 26.7h0").count(), 1);
     }

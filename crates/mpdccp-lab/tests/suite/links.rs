@@ -141,7 +141,8 @@ policer = { rate = "5 Mbit/s", burst = "10 kB" }"#;
 #[test]
 fn a_trace_is_out_of_phase_with_itself_unless_told() {
     let dir = tempfile::tempdir().unwrap();
-    // The trace has ten opportunities in the first half of each second, and none in the second half.
+    // The trace has ten opportunities in the first half of each second, and only one in the second half, at
+    // its end.
     let trace: String = (1..=10).map(|i| format!("{}\n", i * 50)).collect::<String>() + "1000\n";
     std::fs::write(dir.path().join("half.trace"), trace).unwrap();
     let file = dir.path().join("t.toml");

@@ -43,7 +43,7 @@ fn constant_and_paused_sources_keep_their_rate() {
 #[test]
 fn poisson_has_its_mean_and_variance() {
     let poisson = run("rate = '8 Mbit/s'\nsource = { kind = 'poisson' }", 1, |_| 0);
-    // The limit is five standard deviations of 100.
+    // The limit is five standard deviations, each of 100 packets.
     assert!(poisson.len().abs_diff(10_000) < 500, "{}", poisson.len());
     let gaps: Vec<f64> = poisson.windows(2).map(|w| w[1].0.since(w[0].0).as_secs_f64() * 1e3).collect();
     let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
