@@ -15,7 +15,7 @@ use mpdccp_units::Duration;
 /// A setting in the reference of keys.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
-    /// Its name in the tunnel's file and in scenarios.
+    /// Name of the setting in the tunnel's file and in scenarios.
     pub name: &'static str,
     /// Its effect.
     pub help: &'static str,

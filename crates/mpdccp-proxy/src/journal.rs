@@ -7,7 +7,7 @@ use crate::segment::Tuple;
 pub(crate) struct Journal {
     /// Number of lines that were ever used.
     pub(crate) lines: u32,
-    /// Lines among them that are free now.
+    /// Lines that were used and are free now.
     pub(crate) free: Vec<u32>,
     pub(crate) changes: Vec<(u32, Option<Tuple>)>,
 }

@@ -22,7 +22,7 @@ pub enum AsPacket {
     Limit,
     /// The far end's SYN got no answer.
     Unanswered,
-    /// A policy rule excludes its packets from being proxied.
+    /// A policy rule excludes the flow's packets from being proxied.
     Policy,
     /// The caller does not want this flow to be proxied.
     NotWanted,

@@ -112,8 +112,8 @@ pub struct Looked {
 pub struct Interface {
     /// Name of the interface.
     pub name: String,
-    /// Whether it has an IPv4 address.
+    /// Whether the interface has an IPv4 address.
     pub v4: bool,
-    /// Whether it has an IPv6 address.
+    /// Whether the interface has an IPv6 address.
     pub v6: bool,
 }

@@ -13,7 +13,7 @@ pub(crate) struct WaitingPath {
     pub(crate) spec: PathSpec,
     /// What the path waits for: its interface, address or name.
     pub(crate) why: String,
-    /// The last address of its name that failed.
+    /// The last address that failed, if the path's remote is a name.
     pub(crate) failed: Option<IpAddr>,
     /// The request to the host, while the host opens the path.
     pub(crate) opening: Option<Opening>,

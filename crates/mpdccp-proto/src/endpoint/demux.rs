@@ -20,7 +20,7 @@ pub(super) struct Demux {
     identifiers: BTreeMap<u32, SessionId>,
     /// Connections in TIMEWAIT, which have no other state, each with the end of its TIMEWAIT.
     waiting: BTreeMap<(Route, Ports), Time>,
-    /// The same connections, by the end of TIMEWAIT.
+    /// The connections in TIMEWAIT, by the end of their TIMEWAIT.
     wait_ends: VecDeque<(Time, (Route, Ports))>,
 }
 

@@ -73,11 +73,11 @@ pub struct Arrival {
     pub path: PathId,
     /// The packet's DCCP sequence number on that path; `None` if FEC restored the packet.
     pub path_seq: Option<Seq>,
-    /// Number of packets without data directly before it on that path, if the peer sends NDP Counts.
+    /// Number of packets without data directly before this packet on that path, if the peer sends NDP Counts.
     pub ndp: Option<u64>,
     /// Hash of the inner flow.
     pub flow: u32,
-    /// Distance to its flow's previous packet, if the peer sends it.
+    /// Distance to the previous packet of the flow, if the peer sends the distance.
     pub back: Option<Back>,
 }
 

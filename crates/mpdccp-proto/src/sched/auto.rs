@@ -94,8 +94,8 @@ impl Auto {
         if path.is_open() { Pick::One(path.id) } else { Pick::Wait(None) }
     }
 
-    /// Removes from `used` the paths that are on trial or distant, unless none would remain. Streams use distant paths
-    /// too, because only long bursts are delayed there.
+    /// Removes from `used` the unstable and the distant paths, unless none would remain. Streams use distant paths too,
+    /// because only long bursts are delayed there.
     fn leave_out(&self, now: Time, streams: bool, paths: &[PathRow], used: &mut Vec<(Duration, usize)>) {
         let permitted = |n: usize| self.trials.permit(now, &paths[n]);
         if used.iter().any(|(_, n)| permitted(*n)) {

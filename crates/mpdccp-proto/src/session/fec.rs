@@ -36,11 +36,11 @@ pub(super) struct Block {
 #[derive(Debug)]
 pub(super) struct FecPacket {
     pub(super) class: usize,
-    /// MP_SEQ of the newest packet that it protects.
+    /// MP_SEQ of the newest protected packet.
     pub(super) newest: Seq,
     pub(super) count: u8,
     pub(super) payload: Vec<u8>,
-    /// Paths of the packets that it protects.
+    /// Paths of the protected packets.
     pub(super) paths: Vec<PathId>,
     pub(super) at: Time,
 }

@@ -17,9 +17,9 @@ pub(super) struct LossRate {
     at: Time,
 }
 
-/// A sample has at least this many packets or this many losses, and takes at least this time. A fast path that loses
-/// packets while it searches for its rate has found it within one sample. A slow flow need not wait for a thousand
-/// packets.
+/// A sample has at least `SAMPLE` packets or `MANY_LOST` losses, and takes at least `LASTS`. On a fast path, the
+/// congestion control loses packets until it has found its rate, which takes less than one sample. A slow flow with
+/// heavy losses need not wait for `SAMPLES` times `SAMPLE` packets.
 const SAMPLE: u64 = 250;
 const MANY_LOST: u64 = 5;
 const LASTS: Duration = Duration::from_millis(250);

@@ -92,8 +92,8 @@ pub(crate) struct Gone {
 }
 
 impl Gone {
-    /// `ours` is true if this end connected. It then does not reuse its ports even after its own Reset, because the
-    /// peer that received the Reset is in TIMEWAIT.
+    /// `ours` is true if this end connected. This end then does not reuse its ports even after its own Reset, because
+    /// the peer that received the Reset is in TIMEWAIT.
     fn of(conn: &Connection, ours: bool) -> Gone {
         let time_wait = conn.state() == State::TimeWait || ours;
         Gone { route: conn.route(), ports: conn.ports(), time_wait }
@@ -313,7 +313,7 @@ impl Session {
         if matches!(self.state, SessionState::Closing | SessionState::Closed) {
             self.count(Counter::SendWhileClosing);
         } else if data.is_empty() && self.cfg.multipath {
-            // A DCCP-Data without payload carries options that need an MP_SEQ.
+            // Empty datagrams are not sent: a DCCP-Data without payload carries options that need an MP_SEQ.
             self.count(Counter::SendEmpty);
         } else {
             self.classes.push(now, data, info);
@@ -455,7 +455,7 @@ impl Session {
         }
     }
 
-    /// Whether its connections may share congestion state with other sessions.
+    /// Whether the session's connections may share congestion state with other sessions.
     pub(crate) fn shares_congestion(&self) -> bool {
         self.cfg.share_congestion
     }

@@ -16,7 +16,7 @@ const MAX_BYTES: usize = 16 << 20;
 pub(super) struct Copy {
     pub(super) packet: Queued,
     pub(super) mp_seq: Seq,
-    /// Distance to the previous packet of its flow.
+    /// Distance to the previous packet of the same flow.
     pub(super) back: u8,
     /// Time from which the peer may notice the loss: the first transmission, or later if all packets after it were lost
     /// too.

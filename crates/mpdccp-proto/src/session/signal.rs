@@ -43,7 +43,7 @@ impl Signal {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pending {
     pub(super) signal: Signal,
-    /// MP_SEQ of its first and latest transmission.
+    /// MP_SEQ of the option's first and latest transmission.
     pub(super) sent: Option<(Seq, Seq)>,
     pub(super) due: Time,
     pub(super) gap: Duration,

@@ -160,7 +160,7 @@ fn half_open_joins_are_bounded_and_expire() {
     }
     net.drain();
     assert_eq!(net.status(Server, sid).paths.len(), 33);
-    // These joins do not keep out a peer that knows the keys. Either end may join.
+    // The unproven joins do not keep out a peer that knows the keys. Either end may join.
     net.add_wire();
     net.client.add_path(net.now, id, path(1));
     net.drain();

@@ -138,7 +138,7 @@ mod tests {
                 assert_eq!(outer(OuterEcn::None, OuterDscp::Pinned(0)), Mark::default());
             }
         }
-        // This packet contains no inner IP packet, like an acknowledgement.
+        // None of these payloads is an inner IP packet.
         let marker = Marker { ecn: OuterEcn::Copy, dscp: OuterDscp::Copy };
         for data in [None, Some(&[][..]), Some(&[0x45, 0xff][..]), Some(&[0x10; 60][..])] {
             assert_eq!(marker.outer(data, Ecn::Ect0), Mark { dscp: 0, ecn: Ecn::Ect0 });

@@ -10,7 +10,7 @@ use mpdccp_proto::SessionId;
 use mpdccp_proxy::Tuple;
 use std::collections::{BTreeMap, HashMap};
 
-/// Header that the opener of such a stream sends.
+/// Header that the opener of a stream sends if the stream carries a list of dead connections.
 pub(super) const LIST: [u8; 1] = [1];
 
 type Key = (SessionId, StreamId);
@@ -73,7 +73,7 @@ impl Dead {
         }
     }
 
-    /// Handles an event of such a stream. Returns the dead connections and their peer.
+    /// Handles an event of a stream that carries a list. Returns the dead connections and their peer.
     pub(super) fn on_stream(
         &mut self,
         cx: &mut Cx<'_>,

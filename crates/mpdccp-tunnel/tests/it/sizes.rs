@@ -183,8 +183,8 @@ fn an_mtu_black_hole_of_all_paths_stops_large_packets_for_half_a_second_at_most(
     }
 }
 
-/// Sends packets in both directions for a while. Returns the longest time without a packet that arrived or was answered
-/// with ICMP.
+/// Sends packets in both directions for a while. Returns each sender, with the longest time in which none of its
+/// packets arrived or was answered with ICMP.
 fn longest_silence(world: &mut World, time: Duration, len: usize) -> [(usize, Duration); 2] {
     let ends = [(0, SERVER), (SERVER, 0)];
     let mut of = ends.map(|(from, _)| (from, world.now, Duration::ZERO, 0, Vec::new()));

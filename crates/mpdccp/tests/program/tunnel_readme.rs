@@ -104,7 +104,7 @@ fn the_first_tunnel_of_the_readme() {
             host.tunnel = Some(command.stderr(log).stdout(Stdio::null()).spawn().unwrap());
             continue;
         }
-        // The command runs as soon as the tunnel is up.
+        // The command succeeds as soon as the tunnel is up.
         wait_for(line, || host.command(line).output().unwrap().status.success());
         if line.contains("status") {
             wait_for("both lines are in the status", || {

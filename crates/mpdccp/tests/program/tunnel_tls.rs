@@ -150,7 +150,7 @@ fn proxy(space: &str, at: &str) -> std::sync::mpsc::Receiver<String> {
 fn a_path_passes_an_http_proxy() {
     let own = format!("encapsulation = \"tls\"\nproxy = \"http://ann:secret@{}:3128\"", REMOTE[0]);
     let Some(mut bed) = tls_bed(true, &own) else { return };
-    // The other path keeps UDP. The server supports both.
+    // The other path keeps UDP. The server supports UDP and TLS.
     bed.remote[0] = REMOTE[0].into();
     bed.change.push(("s", "role = \"server\"".into(), "role = \"server\"\nencapsulation = \"auto\"".into()));
     let asked = proxy(&bed.space[1], &format!("{}:3128", REMOTE[0]));

@@ -96,9 +96,9 @@ struct Half {
     gsr: u16,
     isr: u16,
     gar: u16,
-    /// Whether its Close carries MP_CLOSE.
+    /// Whether this end's Close carries MP_CLOSE.
     mp: bool,
-    /// The Address ID of its destination.
+    /// The Address ID of the connection's destination.
     id: u8,
     /// The peer's MP_PRIO and its MP_SEQ.
     prio: Option<(u8, u16)>,

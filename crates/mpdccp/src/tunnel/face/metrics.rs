@@ -83,7 +83,7 @@ impl Metrics {
                     self.walk(prefix, "", &labels, kind, thing);
                 }
             }
-            // These are labels, and values of unknown type.
+            // Labels, and values of unknown type, are no metrics.
             _ => {}
         }
     }

@@ -43,7 +43,7 @@ pub(crate) struct Dns {
 }
 
 impl Dns {
-    /// Removes leftovers of a killed tunnel.
+    /// Removes leftovers of a killed tunnel, and changes nothing else yet.
     pub(crate) fn new(cfg: &Config) -> Dns {
         Dns { idle: Some(Changes::new(cfg)), thread: None }
     }
