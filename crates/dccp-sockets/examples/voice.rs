@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 const FRAME: Duration = Duration::from_millis(20);
-/// Lowest and highest bit rate of the codec, and its bit rate at the start.
+/// Lowest and highest bit rate of the codec, and its bit rate at the start, bit/s.
 const RATES: std::ops::RangeInclusive<u64> = 8_000..=256_000;
 const START: u64 = 32_000;
 

@@ -96,9 +96,9 @@ pub enum Event {
     /// The rate that congestion control allows ([`Stats::allowed`]) has changed by the percentage set with
     /// [`Options::tell_rate`](crate::Options::tell_rate).
     Rate(Rate),
-    /// The first path uses the interface of the second path, instead of the interface that has its address. So both
-    /// paths use the same line. Set the interface of the path ([`Path::interface`](crate::Path::interface)), or add a
-    /// route for the address.
+    /// The first path uses the interface of the second path, instead of the interface that has the first
+    /// path's address. So both paths use the same line. Set the interface of the first path
+    /// ([`Path::interface`](crate::Path::interface)), or add a route for the address.
     PathStrays(PathId, PathId),
     /// The connection has ended.
     Closed(mpdccp_proto::Reason),

@@ -123,7 +123,8 @@ impl<P: Clone> Link<P> {
         verdict
     }
 
-    /// The next packet that has arrived by `now`, in order of arrival. Call it until it returns `None`.
+    /// The next packet that has arrived by `now`, in order of arrival. Call this method until it returns
+    /// `None`.
     pub fn pop(&mut self, now: Time) -> Option<Delivered<P>> {
         self.advance(now);
         let (at, Item { arrived, meta, packet }) = self.propagating.pop(self.now)?;

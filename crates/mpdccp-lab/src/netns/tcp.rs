@@ -198,8 +198,8 @@ pub(super) struct Bulk {
     sink: Sink,
     protocol: Protocol,
     /// Taps at the client and at the server. `None` if the two hosts see different segments; only the data
-    /// that the application reads counts then. They do with Multipath TCP, which uses several addresses and
-    /// duplicates data, and with streams, where TCP ends at both ends of the tunnel.
+    /// that the application reads counts then. The segments differ with Multipath TCP, which uses several
+    /// addresses and duplicates data, and with streams, where TCP ends at both ends of the tunnel.
     taps: Option<[Tap; 2]>,
 }
 
