@@ -29,7 +29,7 @@ pub(crate) const EXAMPLES: &str = "Examples:
   mpdccp tunnel doctor --config client.toml --json
   mpdccp tunnel doctor --config client.toml --no-load --silence 0   quick and quiet
   mpdccp tunnel doctor --config van.toml --load-metered             also load metered lines
-The tunnel may run during the tests. Exit codes: 0 no faults, 1 faults found, 2 wrong input.";
+The tunnel may run during the tests. Exit codes: 0 no fault or warning, 1 a fault or a warning, 2 wrong input.";
 
 /// Directory of configurations.
 const DIRECTORY: &str = "/etc/mpdccp";
