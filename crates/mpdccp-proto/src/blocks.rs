@@ -3,7 +3,7 @@
 
 use alloc::vec::Vec;
 
-/// Size of a block: the packet size of most links.
+/// Size of a block. A packet of most links fits into it.
 const SIZE: usize = 2_048;
 /// Packets smaller than this get their own allocation, which is cheap. In full blocks, a queue of small packets would
 /// take many times its nominal memory.

@@ -21,8 +21,8 @@ pub enum Refusal {
 
 /// Hop limit of the answers that are generated here.
 const TTL: u8 = 64;
-/// Longest quote in an ICMP error over IPv4 (RFC 1812 section 4.3.2.3) and IPv6 (RFC 4443 section 2.4c). A SYN is
-/// smaller than both.
+/// Longest quote in an ICMP error over IPv4 (RFC 1812 section 4.3.2.3). The limit for IPv6 is larger (RFC 4443 section
+/// 2.4c), but a SYN rarely exceeds even this one.
 const QUOTE: usize = 548;
 
 impl Refusal {

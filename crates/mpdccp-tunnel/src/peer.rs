@@ -38,9 +38,9 @@ const MAX_RETRY: Duration = Duration::from_secs(2);
 const MAX_BRIEF_RETRY: Duration = Duration::from_secs(8);
 /// A session that lasted less than this counts as a failed attempt for the next delay.
 const BRIEF: Duration = Duration::from_secs(10);
-/// The log suggests causes each time this number of attempts has failed.
+/// The log suggests causes each time this number of attempts has failed, while the peer has never proved its key.
 const HINT_EVERY: u32 = 3;
-/// Maximum number of reasons and addresses to remember for the paths of one peer.
+/// Maximum number of channels of one peer whose new addresses are remembered.
 const MOST_REMEMBERED: usize = 64;
 
 /// A peer.

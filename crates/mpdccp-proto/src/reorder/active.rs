@@ -11,7 +11,8 @@ use mpdccp_units::{Duration, Time};
 
 /// For this long after a duplicate, the receiver assumes that packets are sent as copies on several paths.
 const COPIES: Duration = Duration::from_secs(10);
-/// Held packets are delivered in bursts of at most this many packets, at this interval.
+/// Held packets are delivered at intervals of `TICK`, in bursts of `BURST` packets, or of an eighth of the backlog if
+/// that is more.
 const BURST: usize = 32;
 const TICK: Duration = Duration::from_millis(1);
 /// Maximum number of paths remembered. Beyond this number, paths that are down are forgotten.

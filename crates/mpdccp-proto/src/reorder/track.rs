@@ -11,7 +11,8 @@ const TOLERANCE: u64 = 3;
 /// Upper limit of the number of later packets on paths that reorder. It is below `MAX_GAPS`, so that a gap is settled
 /// before it is forgotten.
 const MAX_TOLERANCE: u64 = 512;
-/// Time after which a gap counts as lost while the RTT is unknown. Once the RTT is known, a quarter of it is used.
+/// Minimum time after which a gap counts as lost while the RTT is unknown. Once the RTT is known, the minimum is a
+/// quarter of the RTT.
 const TOLERANCE_TIME: Duration = Duration::from_millis(10);
 /// The sender limits NDP Count to this value, so this value means "at least".
 const CUT_NDP: u64 = 255;

@@ -23,7 +23,7 @@ struct Live {
 const FLOOR: Duration = Duration::from_millis(5);
 const LEAST_PART: f64 = 0.3;
 const STEP: Duration = Duration::from_millis(1);
-/// Speed of the adjustment: ten percentage points per round trip for each percent of error.
+/// Speed of the adjustment: this many percentage points per round trip for an error of 100 percent.
 const GAIN: f64 = 10.0;
 
 impl Live {

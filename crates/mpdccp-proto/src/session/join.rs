@@ -14,7 +14,7 @@ use dccp_wire::{MpOption, Opt, Packet, Reset, ResetCode};
 use mpdccp_units::{Duration, Time};
 use rand_core::RngCore;
 
-/// Number of retransmissions of a join's Request before the attempt fails. The path manager tries again later.
+/// Maximum number of retransmissions of a join's Request before the attempt fails. The path manager tries again later.
 const JOIN_RETRIES: u8 = 3;
 
 /// Maximum number of joins that have not yet proved that they know the keys.

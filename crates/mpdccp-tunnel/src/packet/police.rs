@@ -5,8 +5,8 @@ use mpdccp_units::{Duration, Rate, Time};
 /// Burst size, as time at the rate. It is about a round trip, because TCP overshoots by that much.
 const BURST: Duration = Duration::from_millis(100);
 
-/// Streams use only the part of the bucket between these levels. The rest of the bucket is for packets, which would
-/// otherwise be dropped.
+/// Streams stop when the accepted bytes are ahead of the rate by the second value, and continue when they are ahead by
+/// the first. The rest of `BURST` is for packets, which would otherwise be dropped.
 const STREAMS: (Duration, Duration) = (Duration::from_millis(25), Duration::from_millis(50));
 
 /// A token bucket. It stores the time at which all accepted packets will have passed at the rate.
