@@ -412,14 +412,15 @@ impl SendQueue {
         }
     }
 
-    /// When the head becomes too old. It is then dropped and counted, even if no path ever opens.
+    /// When the head or the first packet set aside becomes too old. It is then dropped and counted, even if no path
+    /// ever opens.
     pub(crate) fn next_expiry(&self) -> Option<Time> {
         let shown = self.aside.front().into_iter().chain(&self.head);
         shown.map(|p| p.at + self.max_sojourn + Duration::from_nanos(1)).min()
     }
 
-    /// The backlog. The oldest packet is the head that was shown; in a fair queue, other packets may have waited
-    /// longer.
+    /// The backlog. `oldest` is the age of the head or of a packet set aside; in a fair queue, other packets may have
+    /// waited longer.
     pub(crate) fn view(&self, now: Time) -> QueueView {
         let waiting = match &self.waiting {
             Waiting::Fifo(fifo) => fifo.len(),

@@ -20,7 +20,7 @@ struct Bucket {
 }
 
 impl LogLimit {
-    /// Returns a line about a peer if it may be logged. The first line over the limit announces that lines will be
+    /// Returns a line about a peer if it may be logged. The last line within the limit announces that lines will be
     /// suppressed. The next logged line says how many were.
     pub(crate) fn pass(&mut self, now: Time, peer: &str, mut line: String) -> Option<String> {
         let full = || Bucket { tokens: BURST, at: now, left_out: 0 };

@@ -45,7 +45,7 @@ pub(super) fn words(message: &str) -> Vec<String> {
     expected.split('`').skip(1).step_by(2).map(str::to_owned).collect()
 }
 
-/// The most similar name, if it differs by only one typo.
+/// The most similar name, if it takes few edits: one, or a third of the misspelled name's length.
 pub(super) fn near<'a>(name: &str, all: impl IntoIterator<Item = &'a String>) -> Option<&'a str> {
     let plain = |text: &str| text.to_lowercase().replace(['-', ' '], "_");
     let name = plain(name);

@@ -223,7 +223,7 @@ impl Forward {
         }
     }
 
-    /// Updates the largest inner packet that the paths of a peer carry.
+    /// Updates the sizes of inner packets that the paths of a peer can carry.
     pub(crate) fn on_paths(&mut self, cx: &mut Cx<'_>, peer: &mut Peer, shard: &Shard, assigned: &Assigned) {
         let status = peer.status(cx);
         let paths = status.iter().flat_map(|status| &status.paths);

@@ -51,7 +51,7 @@ impl Tunnel {
         done
     }
 
-    /// Whether a packet from the interface belongs to the proxy. Returns `None` if it is carried as a packet.
+    /// Offers a packet from the interface to the proxy. Returns `None` if the proxy leaves it to the tunnel.
     pub(super) fn divert(&mut self, endpoint: &mut Endpoint, now: Time, packet: &[u8]) -> Option<Divert> {
         let flows = self.flows.as_mut()?;
         let (_, destination) = addresses(packet)?;
