@@ -156,7 +156,8 @@ fn is_first_fragment(ip: &IpSlice<'_>) -> bool {
     ip.ipv4().is_some_and(|v4| v4.header().fragments_offset().value() == 0)
 }
 
-/// The kinds of TCP options, up to the first malformed one.
+/// The kinds of TCP options, without padding. A length under 2 counts as 2; the list ends after an option that is cut
+/// off.
 fn kinds(mut options: &[u8]) -> impl Iterator<Item = u8> {
     std::iter::from_fn(move || {
         while let Some((&kind, rest)) = options.split_first() {

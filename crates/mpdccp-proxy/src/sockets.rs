@@ -282,8 +282,9 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
         Ok(())
     }
 
-    /// Listeners stay open for the next flow to their address. If a listener were closed at once, its address could
-    /// stay in use for a moment, because a program that is just starting holds a copy of each descriptor.
+    /// Closes listeners without a pending flow when there are many. Until then, listeners stay open for the next flow
+    /// to their address. If a listener were closed at once, its address could stay in use for a moment, because a
+    /// program that is just starting holds a copy of each descriptor.
     fn close_idle_listeners(&mut self) {
         if self.listeners.len() >= LISTENERS {
             let kinds = &mut self.kinds;

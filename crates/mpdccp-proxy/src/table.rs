@@ -362,8 +362,8 @@ impl FlowTable {
         }
     }
 
-    /// The far end could not connect. Returns the answer to the host, if any. A flow without an answer then travels as
-    /// packets: the answer to the host's next SYN may take a route that does not pass through the far end.
+    /// The far end could not connect. Returns the answer to the host, if any. After [`Refusal::Silence`], the flow
+    /// travels as packets: the answer to the host's next SYN may take a route that does not pass through the far end.
     pub fn refused(&mut self, now: Time, flow: Flow, why: Refusal) -> Option<Vec<u8>> {
         let tuple = *self.tuples.get(&flow)?;
         let Some(Entry { state: State::Held(held), .. }) = self.entries.get(&tuple) else { return None };

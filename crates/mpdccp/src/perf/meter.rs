@@ -63,7 +63,7 @@ impl Span {
         }
     }
 
-    /// Percentiles of the latency; `None` if both ends have no common clock.
+    /// Percentiles of the latency; `None` if none was measured, for example because the two ends have no common clock.
     pub(crate) fn latency(&self) -> Option<Latency> {
         let ms = |us: u64| us as f64 / 1e3;
         let histogram = self.latency.as_ref().filter(|h| !h.is_empty())?;

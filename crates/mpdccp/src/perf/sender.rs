@@ -83,7 +83,7 @@ impl Sender {
         Some(data)
     }
 
-    /// When to call `poll` again at the latest; `None` after the last message.
+    /// When to call `poll` again at the latest; `None` if the load has neither a rate nor a duration.
     pub(crate) fn next_timeout(&self) -> Option<Time> {
         let due = self.load.rate.map(|_| self.due);
         due.into_iter().chain(self.load.time.map(|t| self.started + t)).min()

@@ -48,7 +48,7 @@ fn session_config(plan: &Plan, multipath: bool) -> SessionConfig {
 }
 
 /// Whether a client with `of_client` sessions exceeds its limit while `open` sessions are open. The limit is a quarter
-/// of the free sessions, so some stay free even if many clients reach it.
+/// of the free sessions, but at least one, so a few clients cannot take all sessions.
 pub(crate) fn crowded(of_client: usize, open: usize) -> bool {
     of_client > (MAX_SESSIONS.saturating_sub(open) / 4).max(1)
 }

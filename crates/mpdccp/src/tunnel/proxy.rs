@@ -119,8 +119,8 @@ impl Proxy {
     }
 }
 
-/// Number of connections that a shard can handle. The limit on descriptors determines it, because each connection needs
-/// one.
+/// Number of connections that a shard can handle. The shards share half of the limit on descriptors, because each
+/// connection needs one.
 pub(crate) fn room(shards: u8) -> usize {
     (descriptors::raise() / 2 / usize::from(shards.max(1))).max(1)
 }

@@ -106,7 +106,7 @@ impl Line {
         words
     }
 
-    /// Checks the interface, the address and the route without sending packets.
+    /// Checks the interface, the address and the route. Sends no packets, except to look up names.
     pub(crate) fn look(&mut self, spec: &PathSpec, plan: &Plan<'_>, here: &[Interface]) -> Vec<Finding> {
         let found = self.look_at(spec, plan, here);
         self.usable = found.iter().all(|f| !matches!(f.check, "interface" | "carrier" | "address" | "dns"));

@@ -87,7 +87,8 @@ pub(crate) fn ms(d: Duration) -> f64 {
     (d.as_secs_f64() * 10_000.0).round() / 10.0
 }
 
-/// The first answer; `None` if none arrived within `patience`.
+/// Sends probes until one is answered, then one more, and returns the last answer; `None` if none arrived within
+/// `patience`.
 pub(crate) fn reach(prober: &mut Prober, patience: Duration) -> Option<Got> {
     let end = Clock.now() + patience;
     let mut first = None;

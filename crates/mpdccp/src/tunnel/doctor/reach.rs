@@ -38,7 +38,7 @@ fn socket(bind: &Bind, mark: Option<u32>, kind: Type, protocol: Protocol) -> io:
     Ok(socket)
 }
 
-/// Sends a datagram; returns the error that it causes, if any.
+/// Sends up to three datagrams; returns the error that one of them causes, if any.
 fn datagram(bind: &Bind, mark: Option<u32>, to: SocketAddr) -> Option<ErrorKind> {
     let send = || -> io::Result<()> {
         let socket = socket(bind, mark, Type::DGRAM, Protocol::UDP)?;

@@ -114,7 +114,7 @@ pub(crate) enum Answer {
 const MAX_REQUEST: u64 = 65_536;
 const DIRECTORY: &str = "/run/mpdccp";
 
-/// Directories of control sockets: the system's directory, and the user's directory if /run is not writable.
+/// Directories of control sockets: the system's directory, and the user's, for use if /run is not writable.
 fn directories() -> [PathBuf; 2] {
     let mine = match std::env::var_os("XDG_RUNTIME_DIR") {
         Some(directory) => PathBuf::from(directory).join("mpdccp"),

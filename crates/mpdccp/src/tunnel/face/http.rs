@@ -83,8 +83,8 @@ pub(crate) fn serve(
     Ok(())
 }
 
-/// Whether the Host header is an address. A malicious page could make a name resolve to this host (DNS rebinding), and
-/// then read data that only this host may see.
+/// Whether the Host header is an address, `localhost` or empty. Other names are refused: a malicious page could make
+/// one resolve to this host (DNS rebinding), and then read data that only this host may see.
 fn is_address(request: &str) -> bool {
     let mut lines = request.lines().skip(1).filter_map(|line| line.split_once(':'));
     let host = lines.find(|(name, _)| name.eq_ignore_ascii_case("host")).map_or("", |(_, host)| host.trim());

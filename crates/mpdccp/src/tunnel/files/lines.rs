@@ -21,7 +21,7 @@ fn name_of(interface: &str, taken: &BTreeSet<String>) -> String {
     if taken.contains(name) { interface.to_owned() } else { name.to_owned() }
 }
 
-/// Returns the named lines, or all lines of this host if none is named.
+/// Returns the named lines, or all lines of this host with a default route if none is named.
 pub(super) fn find(named: &[String], v4: Option<bool>) -> Result<Vec<Line>, Error> {
     if !named.is_empty() {
         return named.iter().map(|text| parse(text)).collect();

@@ -75,7 +75,7 @@ fn networks_here(own: &str) -> Vec<(String, IpNet)> {
     found
 }
 
-/// Logs whether the kernel can select the right queue. If it cannot, shards hand packets over to each other.
+/// Warns if the kernel cannot select the right queue. Shards then hand packets over to each other.
 pub(crate) fn log_queue_selection(cfg: &Config, done: std::io::Result<()>) {
     if let Err(e) = done {
         tracing::warn!(

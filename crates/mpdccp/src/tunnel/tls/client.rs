@@ -322,7 +322,7 @@ impl TlsClient {
         Ok(())
     }
 
-    /// Why the path cannot carry packets, if the last attempt to connect failed.
+    /// Why the path cannot carry packets, if it uses only TLS and the last attempt to connect failed.
     fn unconnected(&self) -> Option<io::Error> {
         (self.failed && self.choice.is_none()).then(|| io::Error::other(format!("TLS: {}", self.said)))
     }

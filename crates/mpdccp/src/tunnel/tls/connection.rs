@@ -59,7 +59,8 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// `stream` is connected and non-blocking. The connection ends if bytes stay `unacknowledged` for this long.
+    /// `stream` is connected and non-blocking. The connection ends if sent bytes are not acknowledged within the time
+    /// `unacknowledged`.
     pub(super) fn new(
         stream: TcpStream,
         tls: impl Into<Tls>,
