@@ -295,10 +295,10 @@ impl Options {
         self
     }
 
-    /// Maximum number of connections from one source, which is an IPv4 address or an IPv6 /64. The maximum applies while
-    /// all connections of the listener are free; the fewer are free, the lower it is. By default it is a quarter of all
-    /// connections, at least 16. Further connections are refused with Reset code 9. Does not apply to peers that are
-    /// configured by key.
+    /// Maximum number of connections from one source, which is an IPv4 address or an IPv6 /64. The maximum applies
+    /// while all connections of the listener are free; the fewer are free, the lower it is. By default it is a quarter
+    /// of all connections, at least 16. Further connections are refused with Reset code 9. Does not apply to peers that
+    /// are configured by key.
     pub fn max_connections_per_source(mut self, connections: usize) -> Options {
         self.max_per_source = Some(connections.max(1));
         self
