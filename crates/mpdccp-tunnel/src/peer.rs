@@ -322,12 +322,12 @@ impl Peer {
         }
     }
 
-    /// All paths of this end, open or not.
+    /// All paths of this end, open or not, except those of sessions with former servers.
     pub(crate) fn specs(&self) -> impl Iterator<Item = &PathSpec> {
         self.paths.iter().map(|p| &p.spec).chain(self.waiting.iter().map(|p| &p.spec))
     }
 
-    /// All paths of this end, open or not.
+    /// All paths of this end, open or not, including those of sessions with former servers.
     pub(crate) fn specs_mut(&mut self) -> impl Iterator<Item = &mut PathSpec> {
         let leaving = self.leaving.iter_mut().flat_map(|leaving| &mut leaving.paths);
         let open = self.paths.iter_mut().chain(leaving).map(|p| &mut p.spec);
@@ -458,7 +458,7 @@ impl Peer {
         cx.endpoint.cap_path(cx.now, session, id, spec.rate.map(|rate| rate.0));
     }
 
-    /// Applies the limits of the file to the session and to all its paths.
+    /// Applies the limits of the file to the sessions with this peer and to all their paths.
     pub(crate) fn limit(&self, cx: &mut Cx<'_>) {
         for leaving in &self.leaving {
             cx.endpoint.cap(cx.now, leaving.session, self.cfg.rate.map(|rate| rate.0));

@@ -164,7 +164,7 @@ impl Peers {
         }
     }
 
-    /// Passes the system's knowledge about a destination to the sessions that use it.
+    /// Passes the packet sizes that the system knows for a destination to the sessions that use it.
     pub(crate) fn on_looked(&self, cx: &mut Cx<'_>, looked: &Looked) {
         for (session, path) in cx.endpoint.paths_over(looked.socket, looked.remote) {
             if let Some(number) = self.of(session) {

@@ -23,7 +23,7 @@ pub(crate) struct Changes {
 }
 
 impl Changes {
-    /// Applies the new settings to open sessions too.
+    /// Applies a new scheduler and new policy rules to open sessions too.
     pub(crate) fn apply(&self, cx: &mut Cx<'_>, peers: &Peers) {
         for session in peers.sessions().keys() {
             if self.rescheduled {

@@ -492,7 +492,7 @@ impl Tunnel {
         self.peers.sessions().iter().map(|(session, number)| (*session, self.peers[*number].name()))
     }
 
-    /// The configured name of a session's path, or its address.
+    /// The name of a session's path, which either end has configured, or its address.
     pub fn path_name(&self, session: SessionId, path: &PathStatus) -> String {
         let peer = self.peers.of(session).map(|number| &self.peers[number]);
         peer.map_or_else(|| path.route.remote.to_string(), |peer| peer.path_name(path))

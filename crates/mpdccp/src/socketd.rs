@@ -125,7 +125,7 @@ fn unprivileged(name: &str) -> Result<Option<User>, Error> {
     Ok(Some(user))
 }
 
-/// Changing the user drops all capabilities, and programs started later get none.
+/// Changes to this user. That drops all capabilities, and programs started later cannot get any.
 fn become_user(user: &User) -> Result<(), Error> {
     nix::unistd::setgroups(&[]).map_err(io_error)?;
     nix::unistd::setresgid(user.gid, user.gid, user.gid).map_err(io_error)?;

@@ -26,7 +26,7 @@ impl Cap {
         self.rate.map(|_| self.paid).filter(|paid| *paid > now)
     }
 
-    /// Charges `bytes` of sent IP packets.
+    /// Charges `bytes` that were sent: of IP packets on a path, of datagrams in a session.
     pub(crate) fn on_sent(&mut self, now: Time, bytes: u64) {
         let Some(rate) = self.rate else { return };
         let credit = Time::from_nanos(now.as_nanos().saturating_sub(CREDIT.as_nanos() as u64));

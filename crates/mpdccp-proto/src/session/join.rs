@@ -116,8 +116,8 @@ impl Session {
         Ok((self.paths[i].id, ports))
     }
 
-    /// Whether the session has too many subflows (RFC 9897 section 3.10). Silent subflows, which the peer may have
-    /// lost, count half. Unproven joins do not count.
+    /// Whether the session has too many subflows (RFC 9897 section 3.10): `max_paths` that are not silent, or twice as
+    /// many together with silent ones, which the peer may have lost. Unproven joins do not count.
     fn is_crowded(&self) -> bool {
         let proven = self.paths.iter().filter(|p| !p.is_half_open());
         let (silent, loud): (Vec<&Subflow>, Vec<_>) = proven.partition(|p| p.state == PathState::Suspect);

@@ -19,7 +19,8 @@ pub(crate) const LEAST_V6: u16 = 1280;
 const ANSWERS: u32 = 100;
 const PER: Duration = Duration::from_secs(1);
 
-/// Initial MTU of a path: the MTU that the system knows, limited by the file.
+/// Initial MTU of a path: the MTU that the system knows for the path, or with probing a larger one, limited by the
+/// file.
 pub fn first(sizes: Sizes, probing: bool, most: Option<u16>) -> u16 {
     // Without a route the system knows no MTU.
     let mut known = sizes.path.unwrap_or(DEFAULT);

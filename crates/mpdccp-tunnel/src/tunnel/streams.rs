@@ -96,8 +96,7 @@ impl Tunnel {
         }
     }
 
-    /// A server asks its client to leave. If the client has already left that server, the request goes to the remaining
-    /// sessions.
+    /// A server asks its client to leave. If the client has already left that server, there is nothing to do.
     pub(super) fn leave(&mut self, endpoint: &mut Endpoint, now: Time, number: usize, session: SessionId) {
         if self.peers[number].session == Some(session) {
             let connections = Some(self.flows.as_ref().map_or(0, |flows| flows.of_session(session)));

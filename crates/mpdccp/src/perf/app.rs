@@ -233,7 +233,8 @@ impl PerfApp {
         }
     }
 
-    /// Server: ends tests that exceed the limits.
+    /// Server: ends tests that exceed the limits. A server for a single client also ends if none came within
+    /// the idle limit.
     fn look(&mut self, core: &mut Core, now: Time) {
         self.look_at = Some(now + LOOK);
         let used = self.transfers.iter().map(|(session, transfer)| (*session, transfer.usage()));

@@ -333,7 +333,7 @@ fn pace(text: &str) -> Result<Pace, String> {
     Ok(Pace { rate, burst })
 }
 
-/// Parses a number: decimal, hexadecimal or octal, as in C.
+/// Parses a TOS byte (decimal, hexadecimal or octal, as in C), and returns its DSCP.
 fn tos(text: &str) -> Result<Dscp, String> {
     let tos = match (text.strip_prefix("0x"), text.strip_prefix('0')) {
         (Some(hex), _) => u8::from_str_radix(hex, 16),

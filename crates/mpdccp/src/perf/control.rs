@@ -139,7 +139,7 @@ impl Control {
     }
 }
 
-/// Removes control characters from a peer's text.
+/// Replaces unprintable characters in a peer's text.
 fn printable(text: &str) -> String {
     let shown = |c: &char| matches!(c, '"' | '\'' | '\\') || c.escape_debug().len() == 1;
     text.chars().map(|c| if shown(&c) { c } else { char::REPLACEMENT_CHARACTER }).collect()

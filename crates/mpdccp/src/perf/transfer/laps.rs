@@ -75,7 +75,7 @@ impl Transfer {
         self.sender.as_ref().map(between)
     }
 
-    /// The agreed test, or else the requested test.
+    /// The test that this end requested; without a request, the test that the other end requested.
     pub(crate) fn agreed(&self) -> Option<&Test> {
         match &self.mode {
             Mode::Ask(test) => Some(test),
@@ -83,7 +83,7 @@ impl Transfer {
         }
     }
 
-    /// Size of the test's messages in bytes.
+    /// Size of the messages that this end sends, in bytes; 0 if it sends none.
     pub(crate) fn size(&self) -> usize {
         self.sender.as_ref().map_or(0, |sender| sender.load.size)
     }

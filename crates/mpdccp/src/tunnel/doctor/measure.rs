@@ -389,7 +389,8 @@ impl Run {
         Rate::from_bps(self.bins.values().copied().max().unwrap_or(0) * u64::from(self.size) * 8 * 4)
     }
 
-    /// Whether the test has found a queue, or has shown that there is none.
+    /// Whether the load test has found the queue, by its delay or its overflow, or the line carries all that the test
+    /// can send.
     fn is_over(&self) -> bool {
         let overflows = self.lost > 50 && self.lost * 50 > self.arrived;
         self.queue > LONGEST_QUEUE || overflows || self.faster

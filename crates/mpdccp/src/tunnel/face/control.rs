@@ -206,7 +206,8 @@ pub(crate) fn default_path(interface: &str) -> PathBuf {
     if usable { system } else { mine }.join(format!("{interface}.sock"))
 }
 
-/// Creates a private directory, or checks that an existing one is private.
+/// Creates a private directory, or checks that an existing one belongs to this user and that no other user can write to
+/// it.
 fn own_directory(path: &Path) -> std::io::Result<()> {
     match DirBuilder::new().mode(0o700).create(path) {
         Err(e) if e.kind() != ErrorKind::AlreadyExists => return Err(e),

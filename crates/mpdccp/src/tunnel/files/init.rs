@@ -111,7 +111,7 @@ impl Inner {
     }
 }
 
-/// Finds a network to which this host has no route.
+/// Finds a network that overlaps none of this host's networks.
 fn free_network() -> Result<Ipv4Net, Error> {
     let here: Vec<IpNet> =
         system::interfaces().map_err(Error::usage)?.into_iter().flat_map(|i| i.addresses).collect();

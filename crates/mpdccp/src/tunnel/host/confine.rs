@@ -73,7 +73,7 @@ pub(crate) fn confine() -> Vec<String> {
     kinds.into_iter().filter_map(|(name, begin)| Some(format!("no {name}: {}", begin().err()?))).collect()
 }
 
-/// From now on no file can be opened for writing, created or removed. Open files are not affected.
+/// From now on no file can be opened for writing, created, removed or executed. Open files are not affected.
 fn files() -> Result<(), Box<dyn Error>> {
     let changes = AccessFs::from_write(ABI::V3) | AccessFs::Execute;
     match Ruleset::default().handle_access(changes)?.create()?.restrict_self()?.ruleset {
