@@ -15,7 +15,8 @@ impl FlowKey {
     /// without attackers.
     pub(crate) fn of_seed(seed: [u8; 32]) -> FlowKey {
         let mut rng = ChaCha20Rng::from_seed(seed);
-        // Use a separate random stream, so that other random numbers do not change.
+        // The key comes from a separate random stream, so that the endpoint's other random numbers are the same as
+        // without it.
         rng.set_stream(2);
         FlowKey(rng.next_u64(), rng.next_u64())
     }

@@ -349,7 +349,7 @@ impl Tunnel {
             Next::Over(number) if !cx.closing => self.next_server(endpoint, now, number, "the session ended"),
             Next::Over(number) => {
                 self.peers[number].shut_down();
-                // After this event the endpoint drops the session's state.
+                // The endpoint lists the ended session until this event has been handled.
                 if endpoint.sessions().iter().all(|left| *left == session) {
                     self.stop(endpoint, now);
                 }

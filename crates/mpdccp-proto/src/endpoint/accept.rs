@@ -112,7 +112,7 @@ impl Endpoint {
             return self.answer_with_cookie(now, route, peer, question, request);
         }
         let (ci, seed) = (self.fresh_ci(), self.seed());
-        // The session enters RESPOND before the endpoint registers the session.
+        // The session enters RESPOND, and logs it, before the endpoint registers the session with its span.
         let span = self.next_span(true);
         let answered = span.in_scope(|| self.respond(now, route, peer, question, request, (ci, seed), &[]));
         let (session, answer) = answered?;

@@ -124,7 +124,7 @@ impl Endpoint {
     /// because keys and nonces derive from it.
     pub fn new(seed: [u8; 32]) -> Endpoint {
         let mut rng = ChaCha20Rng::from_seed(seed);
-        // Use a separate random stream, so that other random numbers do not change.
+        // The secret comes from a separate random stream, so that keys and nonces are the same as without it.
         rng.set_stream(1);
         let mut secret = [0; 32];
         rng.fill_bytes(&mut secret);

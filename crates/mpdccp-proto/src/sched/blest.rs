@@ -21,7 +21,7 @@ impl Scheduler for Blest {
         }
         let Some(slow) = open(paths).min_by_key(|path| (rtt(path), path.id)) else { return Pick::Wait(None) };
         let rounds = (rtt(slow) / rtt(fast)).max(1);
-        // Meanwhile the fast path's window grows by a packet per round trip.
+        // Meanwhile the fast path's window grows by a packet per round trip. `window` is its mean.
         let window = fast.cwnd.saturating_add(pkt.len as u64 * (rounds - 1) / 2);
         let meanwhile = window.saturating_mul(rounds);
         let room = HELD_BACK.saturating_sub(slow.inflight.bytes + pkt.len as u64);

@@ -115,7 +115,7 @@ impl Network {
     }
 
     pub(super) fn release(&mut self, socket: &Socket) {
-        // Accepted sockets have the same port as the listening socket.
+        // Accepted sockets have the port of the listening socket, and do not own it.
         if let Some(local) = socket.local
             && socket.owns_port
         {

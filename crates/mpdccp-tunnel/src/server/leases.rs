@@ -141,7 +141,7 @@ impl Leases {
             if pools().next().is_none() {
                 continue;
             }
-            // A peer that has a single address in the file gets that address.
+            // A peer whose `allowed_ips` name one address of the pool (/32 or /128) gets that address.
             let own = &peers[number].cfg.allowed_ips;
             let own = own.iter().filter(|net| net.prefix_len() == net.max_prefix_len());
             let own = own.map(|net| net.addr()).find(|ip| pools().any(|pool| pool.contains(ip)));

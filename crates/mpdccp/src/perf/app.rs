@@ -344,7 +344,7 @@ impl App for PerfApp {
         if self.look_at.is_some_and(|at| at <= now) {
             self.look(core, now);
         }
-        // Only reports are due here: `fill` serves the senders.
+        // The rest of this function makes reports; `fill` serves the senders.
         let (Some(at), Some(interval)) = (self.report_at.filter(|at| *at <= now), self.plan.interval) else {
             return;
         };

@@ -361,7 +361,7 @@ impl Line {
         let silences = Silences::start(&mut prober, plan.silence)?;
         let rtt = Duration::from_secs_f64(loss.rtt_ms / 1_000.0);
         let mut largest = [prober.device_mtu()?; 2];
-        // TCP finds the right size by itself.
+        // Over TLS, TCP finds the right size by itself.
         if !prober.is_tls() {
             let sizes = measure::sizes(&mut prober, rtt)?;
             let interface = self.interface.as_deref().unwrap_or("the interface");

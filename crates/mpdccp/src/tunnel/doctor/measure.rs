@@ -368,7 +368,7 @@ impl Run {
             return;
         }
         self.looked = now;
-        // No answer arrived in this interval: the test has just begun, or all answers are queued.
+        // `None` if no answer arrived in this interval: the test has just begun, or all answers are queued.
         let least = self.least.take();
         self.standing = self.standing.max(least.unwrap_or_default());
         match least {

@@ -50,7 +50,7 @@ fn among(routes: &[Route], here: &[Interface]) -> Vec<Line> {
             lines.push(Line { name, interface: route.device.clone() });
         }
     }
-    // A peer has at most eight paths.
+    // By default, a peer has at most eight paths (`max_paths`).
     lines.truncate(8);
     lines
 }

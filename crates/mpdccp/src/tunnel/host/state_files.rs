@@ -54,8 +54,8 @@ impl StateFiles {
             StateFile::Leases => "the leases will be lost at a restart",
             StateFile::Connections => "the list of streamed connections will be lost at a restart",
             StateFile::Capacities => "the capacities of the paths will be lost at a restart",
-            // Only a debug line, because this file is written every second. Losing it matters only if the clock is set
-            // back.
+            // Only a debug line, because this file is written after every handshake. Losing it matters only if the
+            // clock is set back.
             StateFile::Timestamp => return tracing::debug!("{}: {e}", path.display()),
         };
         tracing::warn!("{what}: {}: {e}", path.display());
