@@ -74,7 +74,7 @@ fn place(path: &mpdccp_proto::PathStatus) -> u8 {
     ip.octets()[2]
 }
 
-/// All combinations of fates; the fate of the first packet varies slowest.
+/// All combinations of fates; the fate of the first packet varies fastest.
 fn combinations() -> impl Iterator<Item = Vec<&'static [Duration]>> {
     let count = FATES.len().pow(DEPTH as u32);
     (0..count).map(|n| (0..DEPTH).map(|i| FATES[n / FATES.len().pow(i as u32) % FATES.len()]).collect())

@@ -567,7 +567,7 @@ fn an_idle_path_is_asked_once_in_each_keepalive() {
     net.run(keepalive * 2);
     let before = net.log.len();
     net.run(keepalive * 10);
-    // One probe and one answer on each path.
+    // In each of ten intervals, one probe and one answer on each of two paths.
     let packets = net.log.len() - before;
     assert!((36..=40).contains(&packets), "{packets}");
     assert_eq!(net.state(Client, id), [PathState::Up, PathState::Up]);

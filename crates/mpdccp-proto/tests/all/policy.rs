@@ -85,7 +85,7 @@ fn packets_that_wait_for_one_path_do_not_delay_packets_for_another() {
     for n in 20..40 {
         send(&mut net, Client, id, n, 0);
     }
-    // The window of a new path is small.
+    // The window of a new path is small, so the twenty datagrams take a few round trips.
     net.run(Duration::from_millis(150));
     let got = net.numbers(Server);
     assert_eq!(got.iter().filter(|n| **n >= 20).count(), 20, "{got:?}");
@@ -190,7 +190,7 @@ fn a_lost_packet_is_made_from_the_others_and_their_fec_packet() {
         }
         let before = net.status(Client, id).fec;
         assert_eq!((before.sent, before.dropped), (10, 0), "there must be one FEC packet for four packets");
-        // The second packet of each four is lost. FEC packets take another path.
+        // Packet 41, the second of the next four, is lost. The FEC packet takes another path.
         let path = paths_of(&net, Client, |n| n >= 30)[0];
         net.meddler = Some(Box::new(move |from, on, bytes| {
             let payload = bytes.len().checked_sub(1000).map_or(&[][..], |at| &bytes[at..]);

@@ -203,7 +203,7 @@ fn a_flow_is_not_held_up_by_what_another_lost() {
             if flow_order { 1440 } else { 1444 },
             "the option must be counted in the largest payload"
         );
-        // The window of a new path is small.
+        // The window of a new path is small. These datagrams let it grow.
         net.stream(Client, id, 0, 50, Duration::from_millis(10));
         let mut lost = false;
         net.meddler = Some(Box::new(move |from, _, bytes| {

@@ -215,7 +215,7 @@ fn roam(shards: u8) {
             .filter_map(|why| queue[why].as_u64())
             .sum::<u64>()
     });
-    // Packets in flight at the change of the address are lost. The other client loses nothing.
+    // Packets in flight at the change of the address are lost. The other client loses hardly any.
     assert!(
         lost[0] < own[0] + 500 && lost[1] < own[1] + 20,
         "{lost:?} of {sent:?}, {own:?} by their own queues"

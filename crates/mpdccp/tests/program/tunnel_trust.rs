@@ -70,7 +70,7 @@ fn forged_icmp_does_not_shrink_a_path_before_or_after_it_opens() {
             status["peers"][0]["paths"].as_array().unwrap().iter().any(|path| path["mtu"] == 1600)
         })
     });
-    // Flush the first entry: while the kernel remembers it, it ignores a second message.
+    // Flush the MTU of the first message: the kernel ignores a second message while it remembers the first.
     for (space, to) in [(0, REMOTE[0]), (1, LOCAL[0])] {
         run("ip", &format!("-n {} route flush cache", bed.space[space]));
         wait_for("the route cache without the MTU", || {
