@@ -429,7 +429,7 @@ impl Endpoint {
         }
     }
 
-    /// Updates everything that depends on a session after an input: its addresses, its listener's counts, its events
+    /// Updates everything that depends on a session after an input: its connections, its listener's counts, its events
     /// and datagrams.
     fn settle(&mut self, now: Time, id: SessionId) {
         let Some(entry) = self.sessions.get_mut(&id) else { return };

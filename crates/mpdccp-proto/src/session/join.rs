@@ -60,7 +60,7 @@ impl Session {
         self.paths[i].start(now, conn, Stage::JoinSent { nonce });
     }
 
-    /// Server: answers a Request with this end's connection identifier.
+    /// Answers a Request that joins this session, on a server or on a client that allows joins.
     pub(crate) fn accept_join(
         &mut self,
         now: Time,

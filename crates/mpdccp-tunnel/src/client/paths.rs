@@ -298,7 +298,7 @@ impl Paths {
         left.iter().for_each(|path| self.retire(cx, path));
     }
 
-    /// Adds a path by command. Returns false if the host has to open the path first.
+    /// Adds a path by command. Returns false if the reply must wait until the host has opened the path.
     pub(crate) fn add(
         &mut self,
         cx: &mut Cx<'_>,

@@ -124,7 +124,7 @@ impl Leases {
         leased.map(drop)
     }
 
-    /// Returns the addresses of a peer, or assigns free ones. Appends new addresses to `fresh`.
+    /// Returns the addresses of a peer, or assigns free ones. Calls `fresh` with each newly assigned address.
     fn lease(
         &mut self,
         cx: &mut Cx<'_>,
@@ -141,7 +141,7 @@ impl Leases {
             if pools().next().is_none() {
                 continue;
             }
-            // A peer whose `allowed_ips` name one address of the pool (/32 or /128) gets that address.
+            // A peer whose `allowed_ips` name an address of the pool (/32 or /128) gets the first such address.
             let own = &peers[number].cfg.allowed_ips;
             let own = own.iter().filter(|net| net.prefix_len() == net.max_prefix_len());
             let own = own.map(|net| net.addr()).find(|ip| pools().any(|pool| pool.contains(ip)));

@@ -230,7 +230,7 @@ impl Reporter {
         self.print(&Record::Listening { address, dccp_port, public_key: key }, || text);
     }
 
-    /// `local` is the local address of the session's first packet. `key` is the key of a peer that encrypts.
+    /// `local` is the local address of the session's first path. `key` is the key of a peer that encrypts.
     pub(crate) fn opened(
         &mut self,
         session: SessionId,

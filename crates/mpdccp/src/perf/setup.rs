@@ -106,7 +106,7 @@ fn check_size(plan: &Plan, mtu: u16, overhead: u16) -> Result<(), Error> {
     }
 }
 
-/// Listens for sessions, and sends DCCP-Listen packets to the client of --rendezvous. Returns the address of the
+/// Listens for sessions, and sends DCCP-Listen packets to the clients of --rendezvous. Returns the address of the
 /// socket.
 pub(crate) fn listen(
     core: &mut Core,

@@ -136,7 +136,8 @@ fn layout(link: u32, packet: &[u8]) -> Option<Layout> {
     fits.then_some(Layout { ip, transport, record, udp: protocol == UDP })
 }
 
-/// Decrypts a record in place. Returns `None` if the packet contains no record.
+/// Decrypts a record in place. Returns `None` if the packet contains no record with data that `keys` can
+/// decrypt.
 fn open(keys: &KeyLog, link: u32, packet: &mut Vec<u8>) -> Option<()> {
     let Layout { ip, transport, record: at, udp } = layout(link, packet)?;
     let inner = keys.open(&mut packet[at.clone()])?;

@@ -149,7 +149,8 @@ fn is_private(ip: IpAddr) -> bool {
     }
 }
 
-/// Compares the clock with the clock of the server, and with the times of files that this host wrote.
+/// Compares the clock with the clock of the server; if that is unknown, with the times of files that this
+/// host wrote.
 pub(crate) fn of_clock(plan: &Plan<'_>, lines: &[Line], files: &[PathBuf]) -> Option<Finding> {
     if let Some(ahead) = lines.iter().find_map(|line| line.clock_ahead) {
         return super::judge::of_clock(ahead);
@@ -204,7 +205,7 @@ pub(crate) fn of_buffers(dropped: u64) -> Vec<Finding> {
     found
 }
 
-/// Network cards with segmentation or receive offload turned off.
+/// Reports network cards with segmentation or receive offload turned off, and slow cables.
 pub(crate) fn of_offloads(lines: &[Line]) -> Vec<Finding> {
     let mut found = Vec::new();
     for (line, interface) in lines.iter().filter_map(|line| Some((line, line.interface.as_ref()?))) {

@@ -161,7 +161,7 @@ fn parse_servers(text: &str) -> Vec<IpAddr> {
     plain.collect()
 }
 
-/// Whether a name server answers at all.
+/// Checks whether a name server answers at all. The error says why not.
 pub(crate) fn answers(server: IpAddr) -> Result<(), String> {
     let bind: SocketAddr = if server.is_ipv4() { ([0; 4], 0).into() } else { ([0u16; 8], 0).into() };
     // A query for the root name servers.

@@ -39,8 +39,8 @@ pub(crate) fn keep_net_admin(cfg: &Config) {
     let _ = keep(cfg, CapabilitySet::NET_ADMIN);
 }
 
-/// Reduces the capabilities of the calling thread to `needed`. Returns the parts of the confinement that fail on this
-/// host.
+/// Lets the calling thread become the unprivileged user, reduces its capabilities to `needed`, and confines it. Returns
+/// the parts of this that fail on this host.
 fn keep(cfg: &Config, mut needed: CapabilitySet) -> Vec<String> {
     let mut missing = Vec::new();
     let mut limit = || -> io::Result<()> {

@@ -23,7 +23,7 @@ struct Unopened {
     why: String,
 }
 
-/// Opens a socket with the configured encapsulation for a server's shard `shard`.
+/// Opens a socket with this encapsulation; `shard` is the shard of a server, and 0 on a client.
 fn open_socket(
     core: &mut Core,
     cfg: &Config,
