@@ -2,6 +2,7 @@
 
 use super::aggregation::Aggregation;
 use super::competitors::Competitors;
+use super::long_term::LongTerm;
 use super::path_model::{PathModel, Units};
 use super::phases::{Drained, ProbeRtt, Recovery, State};
 use super::tuning::Tuning;
@@ -22,8 +23,7 @@ pub(super) const MIN_PACING_SECS: u64 = 1;
 
 /// BBR version 1 (draft-cardwell-iccrg-bbr-congestion-control-00).
 ///
-/// Implementations add a long-term bandwidth sampler for policers to the draft. This controller does not have
-/// it.
+/// Implementations add a long-term bandwidth sampler for policers to the draft. Only [`Bbr1::tcp`] has it.
 #[derive(Debug)]
 pub struct Bbr1 {
     pub(super) tuning: Tuning,
@@ -34,6 +34,7 @@ pub struct Bbr1 {
     pub(super) aggregation: Aggregation,
     pub(super) losses: Losses,
     pub(super) competitors: Competitors,
+    pub(super) long_term: LongTerm,
     /// No probe for bandwidth starts before this time.
     pub(super) no_probe_until: Option<Time>,
     /// Losses have limited BtlBw since the last probe began.
@@ -102,6 +103,7 @@ impl Bbr1 {
             aggregation: Aggregation::default(),
             losses: Losses::default(),
             competitors: Competitors::default(),
+            long_term: LongTerm::default(),
             no_probe_until: None,
             probe_lost: false,
             probe_share: 1.0,

@@ -6,6 +6,7 @@
 mod aggregation;
 mod bbr;
 mod competitors;
+mod long_term;
 mod path_model;
 mod phases;
 mod state_machine;
@@ -15,6 +16,7 @@ mod window;
 use crate::losses::LOSS_THRESH;
 use crate::{AckEvent, Controller, Inherited, Limits, Lost, Part, RateSample, Sent, Window};
 pub use bbr::{Bbr1, WITHOUT};
+use long_term::Look;
 use mpdccp_units::{Duration, Rate, Time};
 use phases::{Drained, Recovery, State};
 pub use tuning::Tuning;
@@ -35,6 +37,8 @@ impl Bbr1 {
         if let Some(rs) = &ev.rate {
             self.path.jitter.on_ages(rs.ages);
             let app_limited = rs.app_limited || self.probe_rtt.marks(rs);
+            self.long_term.on_delivered(now, ev.delivered);
+            self.check_policer(now, ev.lost.packets > 0, ev.round_end, app_limited);
             let rate = self.units.rate(rs).min(self.paced_most(ev.round_end));
             self.path.on_bandwidth(rate, app_limited, rs.sent_at);
             self.check_capacity(ev, rs);
@@ -52,6 +56,23 @@ impl Bbr1 {
         self.check_full_pipe(ev, round_rtt);
         self.check_drain(now, self.units.of(ev.inflight));
         self.update_rtprop_and_probe_rtt(ev);
+        // As in Linux, the flow does not probe for more than a policer's rate.
+        if self.state == State::ProbeBw && self.long_term.rate().is_some() {
+            self.pacing_gain = 1.0;
+        }
+    }
+
+    /// `detect_policers`: looks for a policer. When the use of a policer's rate ends, a new cycle begins.
+    fn check_policer(&mut self, now: Time, lost: bool, round_end: bool, app_limited: bool) {
+        let look = Look { lost, round_end, app_limited, probe_bw: self.state == State::ProbeBw };
+        if self.tuning.detect_policers && self.long_term.look(look) {
+            self.enter_probe_bw(now);
+        }
+    }
+
+    /// The bandwidth that rate and window follow: BtlBw, or the rate of a detected policer.
+    pub(super) fn bw(&self) -> f64 {
+        self.long_term.rate().map_or_else(|| self.path.bw(), |rate| rate / self.units.bytes())
     }
 
     /// Tuned: after a fall in capacity, drops the old estimate and drains the excess in flight.
@@ -179,6 +200,7 @@ impl Controller for Bbr1 {
     fn on_packet_lost(&mut self, pkt: &Lost<'_>) {
         let packets = self.pacing_rate.bytes_per_sec() / f64::from(self.units.mtu.max(1));
         self.losses.on_lost(pkt.snapshot.sent_at, packets);
+        self.long_term.on_lost(pkt.lost.packets);
         // Without this condition, the list of send times would grow without limit.
         if self.tuning.heed_competitors {
             self.competitors.on_lost(pkt);
@@ -195,7 +217,7 @@ impl Controller for Bbr1 {
         self.update_model_and_state(ev);
         if self.tuning.linux && ev.rate.is_some() {
             let (acked, cwnd) = (self.units.of(ev.acked) as f64, self.cwnd as f64);
-            self.aggregation.on_ack(ev.now, acked, self.path.bw(), cwnd, ev.round_end);
+            self.aggregation.on_ack(ev.now, acked, self.bw(), cwnd, ev.round_end);
         }
         self.update_control_parameters(ev);
     }
@@ -204,6 +226,8 @@ impl Controller for Bbr1 {
         // Everything in flight counts as lost, whatever the state.
         self.losses.restart(now);
         self.competitors.forget();
+        // In Linux, a timeout ends a round.
+        self.check_policer(now, true, true, false);
         // Section 4.2.3.4.
         self.prior_cwnd = self.saved_cwnd();
         self.cwnd = self.units.packet();
@@ -217,7 +241,12 @@ impl Controller for Bbr1 {
 
     fn on_spurious_loss(&mut self, now: Time) {
         self.competitors.on_spurious_loss(now);
+        self.long_term.restart();
         // Section 4.2.3.4: undoing a reduction ends recovery, as repairing the losses does.
+        self.leave_recovery();
+    }
+
+    fn on_repaired(&mut self, _now: Time) {
         self.leave_recovery();
     }
 
@@ -244,7 +273,7 @@ impl Controller for Bbr1 {
     }
 
     fn bottleneck(&self) -> Option<Rate> {
-        let bw = self.path.bw();
+        let bw = self.bw();
         (bw > 0.0).then(|| Rate::from_bps((bw * self.units.bytes() * 8.0) as u64))
     }
 

@@ -66,7 +66,11 @@ impl PathModel {
 
     /// BtlBw times RTprop; `None` before both are known.
     pub(super) fn bdp(&self) -> Option<f64> {
-        let bw = self.bw();
+        self.bdp_at(self.bw())
+    }
+
+    /// Like [`Self::bdp`], at a bandwidth of `bw` units per second.
+    pub(super) fn bdp_at(&self, bw: f64) -> Option<f64> {
         self.rtprop.filter(|_| bw > 0.0).map(|r| bw * r.as_secs_f64())
     }
 

@@ -59,3 +59,25 @@ fn a_rate_above_the_pacing_rate_is_no_measurement() {
         assert_eq!(bbr.path.bw(), f64::from(most) * 1e6 / 8.0, "draft: {draft}");
     }
 }
+
+#[test]
+fn timeouts_end_rounds_of_the_search_for_policers_and_an_undone_reduction_restarts_it() {
+    let mut bbr = Bbr1::tcp(1500, 0);
+    let timeouts = |bbr: &mut Bbr1, second: u64| {
+        bbr.long_term.on_lost(second);
+        bbr.long_term.on_delivered(
+            Time::from_millis(1_000 * second),
+            Amount { packets: second, bytes: 1_000 * second },
+        );
+        (0..4).for_each(|_| bbr.on_rto(Time::from_millis(1_000 * second)));
+    };
+    (0..2).for_each(|second| timeouts(&mut bbr, second));
+    assert_eq!(bbr.bottleneck(), None);
+    timeouts(&mut bbr, 2);
+    let detected = Some(Rate::from_bps(8_000));
+    assert_eq!(bbr.bottleneck(), detected);
+    bbr.on_repaired(Time::from_millis(2_000));
+    assert_eq!(bbr.bottleneck(), detected);
+    bbr.on_spurious_loss(Time::from_millis(2_000));
+    assert_eq!(bbr.bottleneck(), None);
+}

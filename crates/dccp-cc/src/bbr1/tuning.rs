@@ -55,6 +55,10 @@ pub struct Tuning {
     /// includes aggregated acknowledgements, is an even number of packets, and is two packets larger while
     /// probing. Only the model TCP uses this switch.
     pub linux: bool,
+    /// Linux's detection of policers. If at least a fifth as many packets are lost as delivered, and the
+    /// delivery rate stays the same, the sender uses this rate for 48 rounds and does not probe. Otherwise it
+    /// loses a large share of its packets at a policer. Only the model TCP uses this switch.
+    pub detect_policers: bool,
 }
 
 impl Tuning {
@@ -73,10 +77,11 @@ impl Tuning {
         probe_on: false,
         couple: false,
         linux: false,
+        detect_policers: false,
     };
 
     /// The draft as implemented in Linux's TCP.
-    pub(crate) const LINUX: Tuning = Tuning { linux: true, ..Tuning::DRAFT };
+    pub(crate) const LINUX: Tuning = Tuning { linux: true, detect_policers: true, ..Tuning::DRAFT };
 
     /// All deviations.
     pub const TUNED: Tuning = Tuning {
@@ -93,6 +98,7 @@ impl Tuning {
         probe_on: true,
         couple: true,
         linux: false,
+        detect_policers: false,
     };
 }
 

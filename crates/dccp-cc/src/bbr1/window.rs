@@ -42,7 +42,7 @@ impl Bbr1 {
     /// BBRSetPacingRateWithGain (section 4.2.1).
     pub(super) fn set_pacing_rate(&mut self, gain: f64) {
         let margin = if self.tuning.linux { tuning::PACED } else { 1.0 };
-        let bps = margin * gain * self.path.bw() * self.units.bytes() * 8.0;
+        let bps = margin * gain * self.bw() * self.units.bytes() * 8.0;
         let floor = u64::from(self.units.mtu.max(1)) * 8 / MIN_PACING_SECS;
         let rate = Rate::from_bps((bps as u64).max(floor));
         if self.filled_pipe || rate > self.pacing_rate {
@@ -76,7 +76,11 @@ impl Bbr1 {
 
     /// BBRInflight (section 4.2.3.2).
     pub(super) fn inflight(&self, gain: f64) -> u64 {
-        let Some(bdp) = self.path.bdp() else { return self.initial_cwnd() };
+        self.inflight_at(self.path.bw(), gain)
+    }
+
+    fn inflight_at(&self, bw: f64, gain: f64) -> u64 {
+        let Some(bdp) = self.path.bdp_at(bw) else { return self.initial_cwnd() };
         let quanta = 3.0 * f64::from(self.send_quantum()) / self.units.bytes();
         let jitter = self.jitter_allowance();
         let inflight = ceil(Jitter::window(gain, bdp, jitter) + quanta);
@@ -152,11 +156,11 @@ impl Bbr1 {
             self.inflight_no_queue(1.0)
         } else {
             let lumps = if self.tuning.linux && self.filled_pipe {
-                ceil(self.aggregation.allowance(self.path.bw()))
+                ceil(self.aggregation.allowance(self.bw()))
             } else {
                 0
             };
-            self.inflight(self.cwnd_gain) + lumps
+            self.inflight_at(self.bw(), self.cwnd_gain) + lumps
         }
     }
 

@@ -197,6 +197,10 @@ impl Controller for Resuming {
         self.cc.on_spurious_loss(now);
     }
 
+    fn on_repaired(&mut self, now: Time) {
+        self.cc.on_repaired(now);
+    }
+
     fn on_ack_ratio(&mut self, ratio: u16) {
         self.cc.on_ack_ratio(ratio);
     }

@@ -2,11 +2,13 @@
 
 use crate::model::scenario::{Make, at, bbr, bulk, link, ms};
 use crate::model::{full, summary};
-use dccp_cc::Bbr1Tuning;
+use dccp_cc::{Bbr1, Bbr1Tuning, Controller};
 use mpdccp_linkem::{Limit, LinkConfig, LossModel, Policer, QueueConfig, QueueKind};
 use mpdccp_units::Rate;
 
 const WITHOUT: Bbr1Tuning = Bbr1Tuning { bound_by_losses: false, ..Bbr1Tuning::TUNED };
+/// Linux's BBR without its detection of policers.
+const NOT_DETECTING: Bbr1Tuning = Bbr1Tuning { linux: true, ..Bbr1Tuning::DRAFT };
 
 /// Returns the used share of the policed rate and the loss, both in per cent. The policer's bucket has
 /// `burst` bytes.
@@ -43,6 +45,29 @@ fn a_policer_loses_little() {
     let large = policed(&bbr(Bbr1Tuning::TUNED), 20.0, 200_000);
     println!("with a large bucket: {large:?}");
     assert!(large.0 > 90.0 && large.1 < 4.0, "{large:?}");
+}
+
+#[test]
+fn the_reference_detects_a_policer() {
+    let with = policed(&|seed| Box::new(Bbr1::tcp(1500, seed)), 5.0, 50_000);
+    let without = policed(&bbr(NOT_DETECTING), 5.0, 50_000);
+    println!("share and loss of Linux's BBR at a policer: {with:?}, without detection {without:?}");
+    assert!(with.0 > 97.0 && with.1 < 0.5 * without.1, "{with:?} {without:?}");
+}
+
+#[test]
+fn the_reference_finds_no_policer_without_one() {
+    // The queue holds what Startup sends too much. Losses due to a shorter queue look like a policer's.
+    let run = |loss: f64, cc: Box<dyn Controller>| {
+        let model = if loss > 0.0 { LossModel::Bernoulli(loss) } else { LossModel::None };
+        let mut w = bulk(LinkConfig { loss: model, ..link(20.0, ms(40.0), 4.0) }, vec![(0.0, cc)]);
+        w.run(at(20.0));
+        (w.sessions[0].sender(0).lost, w.sessions[0].got.len())
+    };
+    for loss in [0.0, 0.01, 0.05] {
+        let (with, without) = (run(loss, Box::new(Bbr1::tcp(1500, 3))), run(loss, bbr(NOT_DETECTING)(3)));
+        assert_eq!(with, without, "{loss}");
+    }
 }
 
 #[test]

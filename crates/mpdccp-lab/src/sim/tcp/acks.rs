@@ -97,11 +97,8 @@ impl Sender {
         }
         if over {
             (self.recover, self.prr) = (None, None);
-            if self.cc.limits().pacing.is_some() {
-                // BBR restores its window at the end of a recovery (`bbr_set_cwnd_to_recover_or_restore`).
-                // The controller does this in `on_spurious_loss`.
-                self.cc.on_spurious_loss(now);
-            }
+            // BBR restores its window at the end of a recovery (`bbr_set_cwnd_to_recover_or_restore`).
+            self.cc.on_repaired(now);
         }
     }
 

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use mpdccp_linkem::{
-    Jitter, Limit, Link, LinkConfig, LossModel, Meta, QueueConfig, QueueKind, RateModel, Spread,
+    Jitter, Limit, Link, LinkConfig, LossModel, Meta, Policer, QueueConfig, QueueKind, RateModel, Spread,
 };
 use mpdccp_units::{Rate, Time};
 
@@ -78,6 +78,15 @@ fn bbr_keeps_its_rate_under_loss_that_stops_reno() {
     assert!(reno < 0.6 * FULL, "{reno}");
     // 1.22 / (R sqrt p) packets per second are 2.5 Mbit/s. The queue makes R longer, so the rate is lower.
     assert!(reno > 1.0, "{reno}");
+}
+
+#[test]
+fn bbr_detects_a_policer_and_loses_little_there() {
+    let policer = Some(Policer { rate: Rate::from_mbps(10.0), burst: 50_000 });
+    let (mbps, tcp) = run("bbr", Rule::Rack, LinkConfig { policer, ..link(100.0, 2) }, 20);
+    let lost = tcp.counters().retransmits as f64 * 1448.0 / tcp.delivered() as f64;
+    assert!(mbps > 0.97 * FULL, "{mbps}");
+    assert!(lost < 0.1, "{lost}");
 }
 
 #[test]
