@@ -287,7 +287,7 @@ struct Run {
     /// How many probes had arrived before the first one of this test.
     counted: u32,
     up: bool,
-    /// Packets that arrived at the other end.
+    /// Packets of the load that arrived at the receiving end.
     arrived: u64,
     lost: u64,
     /// The longest queueing delay.
@@ -303,7 +303,7 @@ struct Run {
     late: Duration,
     /// Whether this host's own sockets overflowed.
     overflowed: bool,
-    /// Answers per quarter of a second.
+    /// Packets of the load that arrived at the receiving end, per quarter of a second.
     bins: BTreeMap<u64, u64>,
 }
 

@@ -69,7 +69,7 @@ pub(crate) struct Prober {
     /// Send time of each probe, and the number of answers still to come.
     asked: BTreeMap<u64, (Time, u8)>,
     next: u64,
-    /// Numbers of the answered probes that requested a delay.
+    /// Numbers of the probes answered after more than 4 s. Only probes that request a delay are answered that late.
     late: BTreeSet<u64>,
     /// Largest number of this channel's probes that any answer reports as received.
     pub(crate) counted: u32,
@@ -207,7 +207,7 @@ impl Prober {
         self.next
     }
 
-    /// Numbers of the answered probes that requested a delay.
+    /// Numbers of the probes answered after more than 4 s. Only probes that request a delay are answered that late.
     pub(crate) fn answered(&self) -> &BTreeSet<u64> {
         &self.late
     }

@@ -53,7 +53,7 @@ pub(crate) struct TlsClient {
     /// Time of the last change of `link`.
     since: Time,
     ready: bool,
-    /// The last attempt failed, so the path cannot carry packets.
+    /// The last attempt failed, so TLS cannot carry packets.
     failed: bool,
     retry_at: Time,
     wait: Duration,
