@@ -6,7 +6,8 @@ use crate::verdict::{Flow, Request};
 /// A command to the proxy's thread.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
-    /// The far end is connected: pass this host's SYN to the kernel, and accept the connection.
+    /// The far end is connected to the destination: pass the host's held SYN to the kernel, and accept the
+    /// connection.
     Accept {
         /// The flow.
         flow: Flow,

@@ -33,7 +33,7 @@ enum State {
     Ended,
     /// The flow travels as packets.
     Packets,
-    /// The connection died with an end of the tunnel. Segments of its host are answered with RST.
+    /// The connection broke when an end of the tunnel restarted. Segments of its host are answered with RST.
     Dead,
     /// The flow is not in the table.
     Free,

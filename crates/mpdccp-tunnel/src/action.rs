@@ -68,7 +68,7 @@ pub enum Action {
     /// Make the kernel deliver packets for these networks to the queues of these shards. This replaces earlier
     /// assignments.
     AssignQueues(Vec<(IpNet, u8)>),
-    /// Like [`AssignQueues`](Self::AssignQueues), but for one more address.
+    /// Adds an address to the assignments of [`AssignQueues`](Self::AssignQueues).
     AssignQueue(IpAddr, u8),
     /// Write a file of the state directory atomically.
     Save(StateFile, String),

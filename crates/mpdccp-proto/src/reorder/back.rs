@@ -6,12 +6,12 @@ use dccp_wire::Seq;
 /// Flows are distinguished by their hash modulo this number. Flows with the same remainder count as one flow.
 const FLOWS: usize = 1024;
 
-/// Position of the flow's previous packet.
+/// Position of the flow's previous packet, relative to the packet that carries the byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Back {
-    /// Exactly this many numbers back.
+    /// Exactly this many MP_SEQ numbers back.
     Exactly(u64),
-    /// More than this many numbers back, or no previous packet.
+    /// At least this many MP_SEQ numbers back, or no previous packet.
     Beyond(u64),
 }
 
@@ -25,7 +25,8 @@ impl Back {
         }
     }
 
-    /// Encodes the distance. It is exact up to 127; beyond that, it is rounded down by at most a sixteenth.
+    /// Encodes the distance. It is exact up to 127; from there to 32,767, it is rounded down by at most a
+    /// sixteenth. Larger distances are encoded as 31,744.
     pub fn write(distance: u64) -> u8 {
         match distance {
             1..128 => distance as u8,
@@ -39,12 +40,12 @@ impl Back {
     }
 }
 
-/// The sender's state: the last number of each flow.
+/// The sender's state: the MP_SEQ of each flow's last packet.
 #[derive(Debug, Default)]
 pub(crate) struct LastOfFlow(Option<Box<[Option<Seq>; FLOWS]>>);
 
 impl LastOfFlow {
-    /// Records the number of a packet of the flow; returns the byte to send.
+    /// Records the MP_SEQ of a packet of the flow; returns the byte to send in this packet.
     pub(crate) fn next(&mut self, flow: u32, seq: Seq) -> u8 {
         let last = self.0.get_or_insert_with(|| Box::new([None; FLOWS]));
         let before = last[flow as usize % FLOWS].replace(seq);

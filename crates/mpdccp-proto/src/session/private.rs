@@ -12,7 +12,7 @@ const LONGEST: usize = 12;
 /// A private option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Private {
-    /// In Request and Response: capabilities of this end.
+    /// In Request and Response: capabilities of the end that sends it.
     Hello {
         /// This end waits for repairs if it knows how long they take, and drops duplicates.
         repairs: bool,
@@ -25,7 +25,8 @@ pub(super) enum Private {
     },
     /// Lost packets are retransmitted within this time after the loss is seen, or not at all.
     Repair(Duration),
-    /// Nothing from the peer arrives on paths between these Address IDs, of which this end's is the first.
+    /// The sender of this option receives no packet on the paths between these Address IDs: first its own, then the
+    /// receiver's.
     Silent(u8, u8),
     /// In a Request: the name of the path.
     Name(PathName),

@@ -229,9 +229,9 @@ pub enum JoinAdvertised {
     /// No path joins advertised addresses.
     #[default]
     No,
-    /// Every path of the file joins each address.
+    /// Every path of the file joins every advertised address.
     Mesh,
-    /// The addresses are distributed over the paths of the file.
+    /// The advertised addresses are distributed over the paths of the file.
     Pairs,
 }
 

@@ -131,9 +131,9 @@ enum Command {
     /// The server advertises its second address (MP_ADDADDR); `Withdraw` removes it.
     Advertise,
     Withdraw,
-    /// The client sends MP_PRIO for its subflow to that address.
+    /// The client sends MP_PRIO for its subflow to the server's second address.
     Prio,
-    /// The client closes only that subflow.
+    /// The client closes only its subflow to the server's second address.
     Leave,
     Close(usize),
     Abort(usize),
@@ -144,9 +144,10 @@ enum Action {
     Deliver(Packet),
     Lose(Packet),
     Duplicate(Packet),
-    /// A retransmission timer of a connection fires. With `true`, the end gives up instead.
+    /// A retransmission timer of a connection fires. With `true`, the end does not retransmit, but gives the connection
+    /// up.
     Timer(usize, usize, bool),
-    /// A timer of an unconfirmed option fires. With `true`, the end gives up instead.
+    /// A timer of an unconfirmed option fires. With `true`, the end does not send the option again, but gives it up.
     Repeat(usize, Told, bool),
     /// An end that suspects its peer to be gone sends a Sync.
     Probe(usize, usize),
