@@ -17,7 +17,7 @@ pub enum Role {
     Server,
 }
 
-/// Limits of one end. Frames tell the peer these limits, so the two ends may have different ones.
+/// Limits of one end. Frames tell the peer how much it may send and open, so the two ends may have different limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
     /// Maximum number of unread bytes of all streams, at least 1 MiB.

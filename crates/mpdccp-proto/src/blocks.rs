@@ -1,5 +1,5 @@
-//! Pool of packet buffers. Allocating and freeing a buffer of this size takes longer than copying the packet, and the
-//! most recently used buffer is still in the cache.
+//! Pool of packet buffers. Allocating and freeing a buffer for a large packet takes longer than copying the packet, and
+//! the most recently used buffer of the pool is still in the cache.
 
 use alloc::vec::Vec;
 

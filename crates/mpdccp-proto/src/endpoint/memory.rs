@@ -1,6 +1,7 @@
-//! Limits the bytes in the queues and reordering buffers of all sessions. When the limit is reached, a session with
-//! more than an equal share accepts nothing more, and the others can still fill their share. The total is therefore at
-//! most twice the limit, and no session is starved.
+//! Limits the bytes in the queues and reordering buffers of all sessions. When the limit is reached, a session that
+//! holds more than an equal share of the limit accepts nothing more, and each other session can still fill its share.
+//! All these shares together are at most the limit. The total is therefore at most twice the limit, and no session is
+//! starved.
 
 /// Default limit, bytes of packets.
 const MOST: u64 = 256 << 20;

@@ -1,5 +1,5 @@
-//! Sessions with servers that the client has left at their request. Such a session carries its TCP connections until
-//! they end. It carries packets until the next session is open and routed.
+//! Sessions with servers that the client has left because the servers requested it. Such a session carries its TCP
+//! connections until they end. It carries packets until the session with the next server is open and routed.
 
 use crate::Cx;
 use crate::action::Action;

@@ -1,5 +1,6 @@
 //! The time of the newest handshake, kept over restarts. A server refuses handshakes that are older than the peer's
-//! last one. A router without a battery-backed clock starts in 1970 after power-on.
+//! last one. The clock of a router without a battery starts in 1970 after power-on, so handshakes then continue from
+//! the stored time.
 
 use crate::action::{Actions, StateFile};
 use std::time::Duration;

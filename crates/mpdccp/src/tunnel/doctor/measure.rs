@@ -57,7 +57,7 @@ pub(crate) struct Sizes {
     pub(crate) told: Option<u16>,
 }
 
-/// How long the NAT or firewall lets answers through, seconds.
+/// How long a flow may be silent until the NAT or firewall no longer lets answers through, seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Silence {
     /// The longest silence after which an answer arrived.
