@@ -2,9 +2,8 @@
 #![allow(dead_code, unreachable_pub)]
 
 use dccp_streams::{Config, Event, Role, StreamId, Streams};
+use mpdccp_linkem::InFlight;
 use mpdccp_units::{Duration, Time};
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 
 /// A path. Each direction carries packets at its rate, has no queue, and may drop, delay and duplicate them.
 #[derive(Clone, Debug)]
@@ -42,32 +41,31 @@ impl Link {
 
 pub const MTU: usize = 1_400;
 
-/// A packet in flight: arrival time, number, receiving end, bytes.
-type OnWay = (Time, u64, usize, Vec<u8>);
+pub fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
 
 pub struct Net {
     pub now: Time,
     pub ends: [Streams; 2],
     pub links: Vec<Link>,
-    pub on_way: BinaryHeap<Reverse<OnWay>>,
+    /// Packets in flight, each with its receiving end.
+    flying: InFlight<(usize, Vec<u8>)>,
     dice: u64,
-    /// Packets sent by each end, and bytes over each link in both directions.
+    /// Packets sent by each end.
     pub packets: [u64; 2],
-    pub carried: Vec<u64>,
 }
 
 impl Net {
     pub fn new(links: Vec<Link>, config: [Config; 2]) -> Net {
         let [client, server] = config;
-        let carried = vec![0; links.len()];
         Net {
             now: Time::from_millis(1),
             ends: [Streams::new(Role::Client, client), Streams::new(Role::Server, server)],
             links,
-            on_way: BinaryHeap::new(),
+            flying: InFlight::default(),
             dice: 0x9e37_79b9_7f4a_7c15,
             packets: [0; 2],
-            carried,
         }
     }
 
@@ -96,7 +94,6 @@ impl Net {
                     continue;
                 };
                 self.packets[end] += 1;
-                self.carried[link] += len as u64;
                 let (lost, twice, late) = (self.dice() % 1_000, self.dice() % 1_000, self.dice());
                 let l = &mut self.links[link];
                 l.free[end] = self.now + l.serial;
@@ -108,8 +105,7 @@ impl Net {
                 let at = self.now + l.delay + jitter;
                 for copy in 0..copies {
                     let at = at + Duration::from_micros(700) * copy as u32;
-                    let n = self.packets[0] + self.packets[1];
-                    self.on_way.push(Reverse((at, n, 1 - end, buf[..len].to_vec())));
+                    self.flying.push(at, (1 - end, buf[..len].to_vec()));
                 }
             }
         }
@@ -117,14 +113,13 @@ impl Net {
 
     /// Time of the next event, ignoring the applications.
     fn next(&self) -> Option<Time> {
-        let arrival = self.on_way.peek().map(|Reverse((at, ..))| *at);
         let timers = self.ends.iter().filter_map(Streams::poll_timeout);
         let free = (0..2).filter(|end| self.ends[*end].has_packet(self.now, 0)).flat_map(|end| {
             self.links.iter().filter(|l| l.offered).map(move |l| l.free[end]).filter(|at| *at > self.now)
         });
         // Packets that cannot leave wait for a path.
         let step = self.now + Duration::from_micros(1);
-        arrival.into_iter().chain(timers).chain(free).min().map(|at| at.max(step))
+        self.flying.next_arrival().into_iter().chain(timers).chain(free).min().map(|at| at.max(step))
     }
 
     /// Advances to the next event, at most to `until`. False if there is no event before `until`.
@@ -140,8 +135,7 @@ impl Net {
                 end.handle_timeout(self.now);
             }
         }
-        while self.on_way.peek().is_some_and(|Reverse((at, ..))| *at <= self.now) {
-            let Some(Reverse((_, _, end, bytes))) = self.on_way.pop() else { break };
+        while let Some((_, (end, bytes))) = self.flying.pop(self.now) {
             self.ends[end].handle_packet(self.now, &bytes);
         }
         true

@@ -1,12 +1,8 @@
 //! Lost data is retransmitted, and no other data.
 
-use crate::common::{Link, Net};
+use crate::common::{Link, Net, ms};
 use dccp_streams::{Event, Reason};
 use mpdccp_units::Duration;
-
-fn ms(n: u64) -> Duration {
-    Duration::from_millis(n)
-}
 
 #[test]
 fn paths_of_unequal_delay_look_lossless() {

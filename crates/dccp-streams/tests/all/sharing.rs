@@ -1,12 +1,8 @@
 //! Concurrent streams: fair shares, priorities, slow readers.
 
-use crate::common::{Link, Net};
+use crate::common::{Link, Net, ms};
 use dccp_streams::{Config, Event, Reason, StreamId};
 use mpdccp_units::Duration;
-
-fn ms(n: u64) -> Duration {
-    Duration::from_millis(n)
-}
 
 fn one_path() -> Net {
     Net::plain(vec![Link::new(ms(10), 20)])

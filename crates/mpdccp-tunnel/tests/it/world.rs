@@ -4,11 +4,11 @@
 use crate::host::{Access, Host, OVERHEAD};
 use dccp_proto::{Ecn, Outbox, Route};
 use dccp_secure::PrivateKey;
+use mpdccp_linkem::InFlight;
 use mpdccp_tunnel::status::{PathReport, PeerStatus};
 use mpdccp_tunnel::{Command, HostEvent, Packet};
 use mpdccp_units::{Duration, Time};
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 pub(crate) const CLIENTS: usize = 2;
@@ -108,10 +108,7 @@ pub(crate) fn server_text(clients: [bool; CLIENTS], extra: &str) -> String {
     text
 }
 
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Flying {
-    at: Time,
-    number: u64,
     to: usize,
     from: usize,
     socket: u32,
@@ -125,10 +122,9 @@ pub(crate) struct World {
     /// Delay in each direction.
     pub(crate) delay: Duration,
     pub(crate) hosts: Vec<Host>,
-    flying: BinaryHeap<Reverse<Flying>>,
-    number: u64,
+    flying: InFlight<Flying>,
     /// Inner packets sent, by number, with the sending host and its address.
-    sent: BTreeMap<u64, (usize, Ipv4Addr)>,
+    sent: Vec<(usize, Ipv4Addr)>,
     /// TCP segments that an interface delivered, with the host.
     pub(crate) segments: Vec<(usize, Vec<u8>)>,
     /// DSCP of stream packets that were sent, with the host.
@@ -165,9 +161,8 @@ impl World {
             now,
             delay: Duration::from_millis(10),
             hosts,
-            flying: BinaryHeap::new(),
-            number: 0,
-            sent: BTreeMap::new(),
+            flying: InFlight::default(),
+            sent: Vec::new(),
             segments: Vec::new(),
             marks: BTreeSet::new(),
             v6: Vec::new(),
@@ -193,14 +188,13 @@ impl World {
                 endpoint.into_iter().chain(host.tunnel.poll_timeout()).min().filter(|_| !host.stopped)
             };
             let next = self.hosts.iter().filter_map(timeout).min();
-            let arrival = self.flying.peek().map(|Reverse(packet)| packet.at);
-            let Some(next) = next.into_iter().chain(arrival).min().filter(|at| *at <= end) else { break };
+            let next = next.into_iter().chain(self.flying.next_arrival()).min();
+            let Some(next) = next.filter(|at| *at <= end) else { break };
             // A timer that stays due would stop the virtual clock.
             still = if next > self.now { 0 } else { still + 1 };
             assert!(still < 100_000, "time stands still at {:?}", self.now);
             self.now = next.max(self.now);
-            while self.flying.peek().is_some_and(|Reverse(packet)| packet.at <= self.now) {
-                let Some(Reverse(packet)) = self.flying.pop() else { break };
+            while let Some((_, packet)) = self.flying.pop(self.now) {
                 self.arrive(packet);
             }
             for host in self.hosts.iter_mut().filter(|host| !host.stopped) {
@@ -322,10 +316,8 @@ impl World {
         let to =
             if from == client { SERVERS.into_iter().find(|s| server_ip(*s) == remote) } else { Some(client) };
         let Some(to) = to else { return };
-        self.number += 1;
-        let (at, number, socket) = (self.now + self.delay + access.delay, self.number, route.socket);
-        let from = whole(from);
-        self.flying.push(Reverse(Flying { at, number, to, from, socket, bytes }));
+        let packet = Flying { to, from: whole(from), socket: route.socket, bytes };
+        self.flying.push(self.now + self.delay + access.delay, packet);
     }
 
     /// The client that has this socket.
@@ -335,7 +327,7 @@ impl World {
 
     /// Delivers a packet if encryption would accept it. Each end must know the other's key, and a new channel must have
     /// a newer handshake than earlier ones.
-    fn arrive(&mut self, Flying { to, from, socket, bytes, .. }: Flying) {
+    fn arrive(&mut self, Flying { to, from, socket, bytes }: Flying) {
         let now = self.now;
         if self.hosts[to].stopped {
             return;
@@ -389,18 +381,18 @@ impl World {
 
     /// Sends a numbered packet from a host to an inner address.
     pub(crate) fn send(&mut self, from: usize, to: Ipv4Addr, len: usize) -> u64 {
-        self.number += 1;
+        let number = self.sent.len() as u64;
         let mut packet = vec![0; len.max(36)];
         packet[..4].copy_from_slice(&[0x45, 0, (len.max(36) >> 8) as u8, len.max(36) as u8]);
         (packet[6], packet[8], packet[9]) = (0x40, 64, 17);
         let own = self.address(from);
         packet[12..16].copy_from_slice(&own.octets());
         packet[16..20].copy_from_slice(&to.octets());
-        packet[28..36].copy_from_slice(&self.number.to_be_bytes());
-        self.sent.insert(self.number, (from, own));
+        packet[28..36].copy_from_slice(&number.to_be_bytes());
+        self.sent.push((from, own));
         let now = self.now;
         self.hosts[from].packet(now, Packet::Interface(packet));
-        self.number
+        number
     }
 
     /// Delivers a packet to a host's interface. Checks that it is allowed, is the first copy, and has the address of
@@ -418,7 +410,7 @@ impl World {
         }
         let number = u64::from_be_bytes(*packet[28..].first_chunk().unwrap());
         let to = Ipv4Addr::from(*packet[16..].first_chunk::<4>().unwrap());
-        let (from, own) = self.sent[&number];
+        let (from, own) = self.sent[number as usize];
         assert_eq!(packet[12..16], own.octets());
         // The host of a server gets all packets of its clients. The host of a client gets only packets for its own
         // address, from a server. Servers do not share leases, so a server that the client leaves may still send to the

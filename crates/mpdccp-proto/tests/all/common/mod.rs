@@ -5,6 +5,7 @@ pub mod stranger;
 
 use dccp_proto::{Config, Ecn, Ports, Route};
 use dccp_wire::{MpOption, Opt, Packet, PacketType};
+use mpdccp_linkem::InFlight;
 use mpdccp_proto::*;
 use mpdccp_units::{Duration, Rate, Time};
 use rand_chacha::ChaCha8Rng;
@@ -85,9 +86,7 @@ pub struct Net {
     pub client: Endpoint,
     pub server: Endpoint,
     pub wires: Vec<Wire>,
-    /// Packets in flight by time of arrival, then by order of departure.
-    flying: BTreeMap<(Time, u64), Flying>,
-    count: u64,
+    flying: InFlight<Flying>,
     rng: ChaCha8Rng,
     pub log: Vec<Logged>,
     /// A function that may change each packet on its way. If the function returns false, the packet is dropped.
@@ -178,8 +177,7 @@ impl Net {
                     lost_down: 0,
                 })
                 .collect(),
-            flying: BTreeMap::new(),
-            count: 0,
+            flying: InFlight::default(),
             rng: ChaCha8Rng::seed_from_u64(seed.into()),
             log: Vec::new(),
             meddler: None,
@@ -290,8 +288,7 @@ impl Net {
         }
         if let Some(copies) = self.fates.pop_front().filter(|_| self.wires[path].up) {
             for delay in copies {
-                self.count += 1;
-                self.flying.insert((self.now + *delay, self.count), (from, path, ecn, bytes.clone()));
+                self.flying.push(self.now + *delay, (from, path, ecn, bytes.clone()));
             }
             return;
         }
@@ -319,9 +316,8 @@ impl Net {
                 0 => 0,
                 most => self.rng.next_u64() % most,
             };
-            self.count += 1;
             let at = leaves + wire.delay + Duration::from_micros(late);
-            self.flying.insert((at, self.count), (from, path, ecn, bytes.clone()));
+            self.flying.push(at, (from, path, ecn, bytes.clone()));
         }
     }
 
@@ -359,21 +355,12 @@ impl Net {
     pub fn step(&mut self, end: Time) -> bool {
         let timers = [self.client.poll_timeout(), self.server.poll_timeout()];
         let timers = timers.into_iter().flatten().map(|(t, _)| t);
-        let next = timers.chain(self.flying.keys().next().map(|(t, _)| *t)).min();
-        match next {
-            Some(next) if next <= end => {
-                self.now = next.max(self.now);
-            }
-            _ => {
-                self.now = end;
-                return false;
-            }
-        }
-        while let Some((key, (from, path, ecn, bytes))) = self.flying.pop_first() {
-            if key.0 > self.now {
-                self.flying.insert(key, (from, path, ecn, bytes));
-                break;
-            }
+        let Some(next) = timers.chain(self.flying.next_arrival()).min().filter(|at| *at <= end) else {
+            self.now = end;
+            return false;
+        };
+        self.now = next.max(self.now);
+        while let Some((_, (from, path, ecn, bytes))) = self.flying.pop(self.now) {
             self.arrive(from, path, ecn, &bytes);
         }
         self.client.handle_timeout(self.now);
