@@ -1,5 +1,6 @@
 //! CCID 252 at an L4S queue (RFC 9332).
-use crate::tfrc::line::{CLIENT, Line, Load, SERVER};
+use crate::common::{CLIENT, SERVER};
+use crate::tfrc::line::{Line, Load};
 use dccp_proto::Config;
 use mpdccp_linkem::{DualPi2Config, Limit, LinkConfig, QueueConfig, QueueKind, RateModel};
 use mpdccp_units::{Duration, Rate, Time};

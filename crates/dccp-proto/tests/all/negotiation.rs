@@ -5,8 +5,8 @@ mod pcap;
 
 use crate::common::*;
 use dccp_proto::Side;
-use dccp_proto::{CloseReason, Config, Connection, Event, Extra, Outcome, State};
-use dccp_wire::{Opt, Packet, PacketType, ResetCode, Seq, feature};
+use dccp_proto::{CloseReason, Config, Connection, Event, Outcome, State};
+use dccp_wire::{Opt, Packet, PacketType, ResetCode, feature};
 use mpdccp_units::{Duration, Time};
 use std::path::Path;
 
@@ -278,49 +278,31 @@ fn a_response_of_linux_opens_a_client() {
     }
 }
 
-/// A client that received a Response with these options, and the Response.
-fn answered(options: &[u8]) -> (Connection, Time) {
-    let now = Time::from_millis(5);
-    let mut client = new_client(Config::default(), now);
-    client.set_extra(Extra::HandshakeAck, &[200, 3, 7]);
-    let mut wire = Outbox::new();
-    client.poll_transmit(now, &mut wire);
-    let request = Packet::parse(&wire[0].2).unwrap();
-    let response = dccp_wire::Header {
-        ptype: PacketType::Response,
-        src_port: 5002,
-        dst_port: 5001,
-        ack: Some(request.header.seq),
-        seq: Seq::new(77),
-        ..request.header
-    };
-    let bytes = emit(&response, options, &[]);
-    client.handle_packet(now, Default::default(), 100, &Packet::parse(&bytes).unwrap());
-    (client, now)
-}
+/// Options of the client's Ack in the tests below.
+const EXTRA: &[u8] = &[200, 3, 7];
 
 #[test]
 fn init_cookies_come_back_in_part_open() {
     let cookies = [36, 5, 1, 2, 3, 36, 3, 9];
-    let (mut client, now) = answered(&cookies);
+    let (mut client, _, now) = answered(EXTRA, &cookies);
     let mut wire = Outbox::new();
     assert!(client.poll_transmit(now, &mut wire));
     let ack = Packet::parse(&wire[0].2).unwrap();
-    assert!(ack.option_bytes.starts_with(&[&cookies[..], &[200, 3, 7]].concat()), "{:?}", ack.option_bytes);
+    assert!(ack.option_bytes.starts_with(&[&cookies[..], EXTRA].concat()), "{:?}", ack.option_bytes);
     assert!(!client.poll_transmit(now, &mut wire));
 }
 
 #[test]
 fn cookies_that_leave_no_room_are_an_option_error() {
     let cookie = [&[36, 255][..], &[1; 253]].concat();
-    let (mut client, now) = answered(&cookie.repeat(3));
+    let (mut client, _, now) = answered(EXTRA, &cookie.repeat(3));
     assert_eq!(client.state(), State::Closed);
     let mut wire = Outbox::new();
     assert!(client.poll_transmit(now, &mut wire));
     let reset = Packet::parse(&wire[0].2).unwrap().header.reset.unwrap();
     assert_eq!((reset.code, reset.data[0]), (ResetCode::OptionError, 36));
     // Two cookies fit, together with an answer to each Change.
-    let (mut client, now) = answered(&[&cookie.repeat(2)[..], &[32, 4, 99, 1]].concat());
+    let (mut client, _, now) = answered(EXTRA, &[&cookie.repeat(2)[..], &[32, 4, 99, 1]].concat());
     let mut wire = Outbox::new();
     assert!(client.poll_transmit(now, &mut wire));
     let ack = Packet::parse(&wire[0].2).unwrap();

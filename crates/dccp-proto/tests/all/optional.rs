@@ -156,12 +156,14 @@ fn reduced_coverage_is_sent_where_the_receiver_accepts_it() {
     }
 }
 
-fn drop_codes(packet: &Packet<'_>) -> Vec<u8> {
-    let blocks = packet.options().flatten().filter_map(|option| match option {
-        Opt::DataDropped(blocks) => Some(blocks.to_vec()),
+/// The Drop Codes that the server sent.
+fn drop_codes(net: &Net) -> Vec<u8> {
+    let packets = net.log.iter().filter(|sent| sent.from == SERVER).map(Sent::packet);
+    let blocks = packets.flat_map(|packet| packet.options()).flatten().filter_map(|option| match option {
+        Opt::DataDropped(blocks) => Some(blocks),
         _ => None,
     });
-    blocks.flatten().filter(|block| block & 0x80 != 0).map(|block| block >> 4 & 7).collect()
+    blocks.flatten().filter(|block| *block & 0x80 != 0).map(|block| block >> 4 & 7).collect()
 }
 
 /// RFC 4340 sections 9.3.1 and 11.7: data with a wrong checksum is delivered or dropped, as the owner wishes,
@@ -180,12 +182,7 @@ fn corrupt_data_is_delivered_to_who_asks_for_it() {
         let dccp_proto::Outcome::Received(received) = outcome else { panic!("{outcome:?}") };
         assert_eq!((received.data.is_some(), received.corrupt), (wanted, wanted));
         net.run(Duration::from_secs(1));
-        let told: Vec<u8> = net
-            .log
-            .iter()
-            .filter(|sent| sent.from == SERVER)
-            .flat_map(|sent| drop_codes(&sent.packet()))
-            .collect();
+        let told = drop_codes(&net);
         assert!(!told.is_empty() && told.iter().all(|code| *code == if wanted { 7 } else { 3 }), "{told:?}");
     }
 }
@@ -212,12 +209,7 @@ fn every_drop_code_is_sent_and_obeyed() {
         let seq = net.gss(CLIENT);
         net.end(SERVER).report_dropped(seq, code);
         net.run(Duration::from_secs(1));
-        let told: Vec<u8> = net
-            .log
-            .iter()
-            .filter(|sent| sent.from == SERVER)
-            .flat_map(|sent| drop_codes(&sent.packet()))
-            .collect();
+        let told = drop_codes(&net);
         assert!(!told.is_empty() && told.iter().all(|told| *told == code as u8), "{code:?}: {told:?}");
         let (now, after) = (net.now, net.end(CLIENT).tx_view().unwrap());
         let shut = net.end(CLIENT).gate(now) == Gate::Closed(Why::NotListening);

@@ -12,31 +12,6 @@ fn options(list: &[Opt<'_>]) -> OptionBuf {
     buf
 }
 
-/// A client in PARTOPEN, and the header of the Response that it received.
-fn answered(response_options: &[u8]) -> (Connection, Header, Time) {
-    let now = Time::from_millis(5);
-    let mut client = new_client(Config::default(), now);
-    let mut wire = Outbox::new();
-    client.poll_transmit(now, &mut wire);
-    let request = Packet::parse(&wire[0].2).unwrap().header;
-    let response = Header {
-        ptype: PacketType::Response,
-        src_port: 5002,
-        dst_port: 5001,
-        ack: Some(request.seq),
-        seq: Seq::new(77),
-        ..request
-    };
-    hear(&mut client, now, &response, response_options);
-    assert_eq!(client.state(), State::PartOpen);
-    (client, response, now)
-}
-
-fn hear(client: &mut Connection, now: Time, header: &Header, options: &[u8]) {
-    let bytes = emit(header, options, &[]);
-    client.handle_packet(now, Default::default(), 100, &Packet::parse(&bytes).unwrap());
-}
-
 /// The Init Cookies of the next packet.
 fn cookies(client: &mut Connection, now: Time) -> Vec<Vec<u8>> {
     let mut wire = Outbox::new();
@@ -49,7 +24,7 @@ fn cookies(client: &mut Connection, now: Time) -> Vec<Vec<u8>> {
 /// RFC 4340 section 8.1.4: a packet carries the cookies of the Response that it acknowledges.
 #[test]
 fn cookies_are_those_of_the_newest_response() {
-    let (mut client, response, now) = answered(options(&[Opt::InitCookie(b"first")]).as_bytes());
+    let (mut client, response, now) = answered(&[], options(&[Opt::InitCookie(b"first")]).as_bytes());
     assert_eq!(cookies(&mut client, now), [b"first"]);
     let newer = Header { seq: Seq::new(79), ..response };
     hear(&mut client, now, &newer, options(&[Opt::InitCookie(b"second")]).as_bytes());
@@ -62,7 +37,7 @@ fn cookies_are_those_of_the_newest_response() {
 /// RFC 4340 section 8.1.4: cookies are sent only until a packet that carries them is acknowledged.
 #[test]
 fn cookies_are_gone_once_the_connection_is_open() {
-    let (mut client, response, now) = answered(options(&[Opt::InitCookie(b"first")]).as_bytes());
+    let (mut client, response, now) = answered(&[], options(&[Opt::InitCookie(b"first")]).as_bytes());
     assert_eq!(cookies(&mut client, now), [b"first"]);
     let ack =
         Header { ptype: PacketType::Ack, seq: Seq::new(78), ack: response.ack.map(Seq::next), ..response };
@@ -75,10 +50,10 @@ fn cookies_are_gone_once_the_connection_is_open() {
 /// RFC 4341 section 4: no data leaves before the peer has agreed to send Ack Vectors.
 #[test]
 fn a_sender_that_needs_ack_vectors_waits_for_them() {
-    let (client, _, now) = answered(&[]);
+    let (client, _, now) = answered(&[], &[]);
     assert!(!matches!(client.gate(now), Gate::Open { .. }), "{:?}", client.gate(now));
     let confirm = options(&[Opt::ConfirmL(feature::SEND_ACK_VECTOR, &[1])]);
-    let (client, _, now) = answered(confirm.as_bytes());
+    let (client, _, now) = answered(&[], confirm.as_bytes());
     assert!(matches!(client.gate(now), Gate::Open { .. }), "{:?}", client.gate(now));
 }
 
@@ -129,7 +104,7 @@ fn a_sync_acknowledges_no_data() {
 /// ends it.
 #[test]
 fn a_sync_leaves_a_client_in_partopen() {
-    let (mut client, response, now) = answered(&[]);
+    let (mut client, response, now) = answered(&[], &[]);
     let later = |ptype, by: u64| Header { ptype, seq: Seq::new(77 + by), ..response };
     hear(&mut client, now, &later(PacketType::Sync, 1), &[]);
     assert_eq!(client.state(), State::PartOpen);

@@ -2,10 +2,10 @@
 //! returns the cookie.
 
 use crate::common::End::{Client, Server};
-use crate::common::stranger::{request_with, stranger};
+use crate::common::stranger::{request_header, request_with, stranger};
 use crate::common::*;
 use dccp_proto::{Config, Ecn, PADDED_REQUEST, Ports, Route};
-use dccp_wire::{Header, Opt, OptionBuf, Packet, PacketType, ResetCode, Seq};
+use dccp_wire::{Header, Opt, Packet, PacketType, ResetCode, Seq};
 use mpdccp_proto::*;
 use mpdccp_units::Duration;
 use std::net::SocketAddr;
@@ -23,7 +23,7 @@ fn unpadded() -> SessionConfig {
 
 fn flood(net: &mut Net, numbers: std::ops::Range<u32>) {
     for n in numbers {
-        net.inject(Server, stranger(n), Ecn::NotEct, &request_with(n, &OptionBuf::new()));
+        net.inject(Server, stranger(n), Ecn::NotEct, &request_with(n, &[]));
     }
     net.drain();
 }
@@ -149,9 +149,7 @@ fn a_cookie_is_good_for_one_client_and_one_response_and_half_a_minute() {
     let with = |change: &dyn Fn(&mut Header)| {
         let mut header = packet.header;
         change(&mut header);
-        let mut bytes = vec![0; header.packet_len(packet.option_bytes.len(), packet.payload.len())];
-        header.emit(packet.option_bytes, &mut bytes);
-        bytes
+        emit(&header, packet.option_bytes, packet.payload)
     };
     let other_port = with(&|header| header.src_port += 1);
     assert_eq!(
@@ -183,12 +181,8 @@ fn a_cookie_is_good_for_one_client_and_one_response_and_half_a_minute() {
 fn a_request_too_long_for_a_cookie_is_refused() {
     let mut net = Net::new(1, 1, plain());
     flood(&mut net, 0..64);
-    let (route, short) = (stranger(64), request_with(64, &OptionBuf::new()));
-    let header = Packet::parse(&short).unwrap().header;
-    let long = vec![2; 240]; // Slow Receiver
-    let mut bytes = vec![0; header.packet_len(long.len(), 0)];
-    header.emit(&long, &mut bytes);
-    net.inject(Server, route, Ecn::NotEct, &bytes);
+    let long = [2; 240]; // Slow Receiver
+    net.inject(Server, stranger(64), Ecn::NotEct, &request_with(64, &long));
     assert_eq!(counted(&net.server.stats().counters, "too_long_for_a_cookie"), 1);
     assert_eq!(net.server.sessions().len(), 64);
 }
@@ -268,7 +262,7 @@ fn forged_requests_do_not_shut_their_source_out() {
     let mut net = two_for_a_source();
     for port in 0..10 {
         let route = Route { remote: SocketAddr::new(client_addr(0), 1_000 + port), ..stranger(0) };
-        net.inject(Server, route, Ecn::NotEct, &request_with(u32::from(port), &OptionBuf::new()));
+        net.inject(Server, route, Ecn::NotEct, &request_with(u32::from(port), &[]));
     }
     net.drain();
     assert_eq!(net.server.sessions().len(), 2);
@@ -283,7 +277,7 @@ fn an_ipv6_source_is_its_network() {
     let mut net = two_for_a_source();
     for (number, address) in ["fd00::1", "fd00::2", "fd00::3", "fd00:0:0:1::1"].into_iter().enumerate() {
         let route = Route { remote: SocketAddr::new(address.parse().unwrap(), 1_000), ..stranger(0) };
-        net.inject(Server, route, Ecn::NotEct, &request_with(number as u32, &OptionBuf::new()));
+        net.inject(Server, route, Ecn::NotEct, &request_with(number as u32, &[]));
     }
     assert_eq!(net.server.sessions().len(), 3);
     assert_eq!(counted(&net.server.stats().counters, "answered_with_cookie"), 1);
@@ -336,8 +330,8 @@ fn answers_to_forged_addresses_are_bounded_in_all() {
             let number = ms * 10 + n;
             // The first 64 clients are half open and repeat their Requests.
             let (from, mut bytes) = match n {
-                0 => (stranger(number % 64), request_with(number % 64, &OptionBuf::new())),
-                _ => (stranger(number), request_with(number, &OptionBuf::new())),
+                0 => (stranger(number % 64), request_with(number % 64, &[])),
+                _ => (stranger(number), request_with(number, &[])),
             };
             if n == 1 {
                 bytes = short_data();
@@ -368,15 +362,8 @@ fn answers_to_forged_addresses_are_bounded_in_all() {
 
 /// The smallest packet: Data with a short sequence number, of no connection.
 fn short_data() -> Vec<u8> {
-    let header = Header {
-        ptype: PacketType::Data,
-        short: true,
-        service_code: None,
-        ..Packet::parse(&request_with(9, &OptionBuf::new())).unwrap().header
-    };
-    let mut bytes = vec![0; header.packet_len(0, 0)];
-    header.emit(&[], &mut bytes);
-    bytes
+    let header = Header { ptype: PacketType::Data, short: true, service_code: None, ..request_header(9) };
+    emit(&header, &[], &[])
 }
 
 #[test]

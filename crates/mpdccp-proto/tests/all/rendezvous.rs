@@ -1,9 +1,10 @@
 //! Simultaneous open (RFC 5596): the server is behind a firewall that lets in only answers.
 
 use crate::common::End::{Client, Server};
+use crate::common::stranger::request_header;
 use crate::common::*;
 use dccp_proto::{Ecn, Ports, Route};
-use dccp_wire::PacketType;
+use dccp_wire::{Header, PacketType};
 use mpdccp_proto::*;
 use mpdccp_units::Duration;
 use std::net::SocketAddr;
@@ -86,21 +87,8 @@ fn three_listens_200_ms_apart_and_then_it_just_listens() {
 fn nobody_answers_a_listen_and_waiting_clients_are_bounded() {
     let mut net = Net::new(1, 1, config());
     let (route, ports) = guest();
-    let header = dccp_wire::Header {
-        src_port: CLIENT_PORT,
-        dst_port: PORT,
-        ccval: 0,
-        cscov: 0,
-        ptype: PacketType::Listen,
-        short: false,
-        seq: dccp_wire::Seq::new(0),
-        ack: None,
-        service_code: Some(7),
-        reset: None,
-    };
-    let mut bytes = vec![0; header.packet_len(0, 0)];
-    header.emit(&[], &mut bytes);
-    net.inject(Server, route, Ecn::NotEct, &bytes);
+    let header = Header { src_port: CLIENT_PORT, ptype: PacketType::Listen, ..request_header(0) };
+    net.inject(Server, route, Ecn::NotEct, &emit(&header, &[], &[]));
     net.drain();
     assert!(net.log.is_empty(), "servers must ignore a Listen");
     assert!(

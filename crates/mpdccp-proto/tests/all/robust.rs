@@ -1,7 +1,7 @@
 //! Arbitrary input: no panic, bounded memory, and the same output from the same seed.
 
 use crate::common::End::{Client, Server};
-use crate::common::stranger::{request_with, stranger};
+use crate::common::stranger::{request_header, request_with, stranger};
 use crate::common::*;
 use dccp_proto::{Ecn, Route};
 use dccp_wire::{Header, MpOption, Opt, OptionBuf, PacketType, ResetCode, Seq, feature};
@@ -123,7 +123,7 @@ fn request(n: u32, join: Option<u32>) -> Vec<u8> {
         Some(ci) => MpOption::Join { addr_id: 1, ci, nonce: n },
         None => MpOption::Key { ci: n, keys: &[0, 1, 2, 3, 4, 5, 6, 7, 8] },
     }));
-    request_with(n, &options)
+    request_with(n, options.as_bytes())
 }
 
 #[test]
@@ -236,20 +236,14 @@ fn resets_to_strangers_are_rate_limited_and_reset_is_not_answered() {
     let mut net = Net::new(1, 1, config());
     let packet = |n: u32, ptype| {
         let header = Header {
-            src_port: n as u16,
             dst_port: 9,
-            ccval: 0,
-            cscov: 0,
             ptype,
-            short: false,
             seq: Seq::new(n.into()),
             ack: Some(Seq::new(77)),
             service_code: None,
-            reset: None,
+            ..request_header(n)
         };
-        let mut bytes = vec![0; header.packet_len(0, 0)];
-        header.emit(&[], &mut bytes);
-        bytes
+        emit(&header, &[], &[])
     };
     for n in 0..1000 {
         net.inject(Server, stranger(0), Ecn::NotEct, &packet(n, PacketType::Ack));

@@ -1,21 +1,12 @@
 //! Tests of single features of the tunnel.
 
 use crate::host::UNIX;
-use crate::world::{CLIENTS, ClientFile, SERVERS, World, inner, server_text};
+use crate::world::{CLIENTS, ClientFile, SECOND, SERVERS, SOON, World, inner, server_text, up};
 use ipnet::IpNet;
 use mpdccp_tunnel::config::Prio;
 use mpdccp_tunnel::{Answer, Command, StateFile};
 use mpdccp_units::Duration;
 use std::net::IpAddr;
-
-const SECOND: Duration = Duration::from_secs(1);
-const SOON: Duration = Duration::from_secs(5);
-
-fn up() -> World {
-    let mut world = World::usual();
-    world.run(SOON);
-    world
-}
 
 fn logged(world: &World, host: usize, words: &str) -> bool {
     world.hosts[host].log.iter().any(|line| line.contains(words))

@@ -1,11 +1,9 @@
 //! Calls of the owner's hook program, and name servers behind the tunnel.
 
-use crate::world::{CLIENTS, ClientFile, SERVERS, World, inner, server_text};
+use crate::world::{CLIENTS, ClientFile, SECOND, SERVERS, World, inner, server_text};
 use mpdccp_tunnel::{Command, Hook, HookEvent};
 use mpdccp_units::Duration;
 use std::net::IpAddr;
-
-const SECOND: Duration = Duration::from_secs(1);
 
 fn told(world: &mut World, host: usize) -> Vec<(HookEvent, String, Option<String>)> {
     let hooks = std::mem::take(&mut world.hosts[host].hooks);

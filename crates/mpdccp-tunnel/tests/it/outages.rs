@@ -1,27 +1,14 @@
 //! The log and the status during outages.
 
-use crate::world::{CLIENTS, ClientFile, SERVERS, World, inner, server_text};
+use crate::world::{CLIENTS, ClientFile, SECOND, SERVERS, World, server_text, talk};
 use mpdccp_tunnel::{Command, HostEvent};
 use mpdccp_units::Duration;
 use std::net::SocketAddr;
 
-const SECOND: Duration = Duration::from_secs(1);
-
 fn up() -> World {
-    let mut world = World::usual();
-    world.run(SECOND * 5);
+    let mut world = crate::world::up();
     world.hosts.iter_mut().for_each(|host| host.log.clear());
     world
-}
-
-/// Sends packets in both directions for a while.
-fn talk(world: &mut World, time: Duration) {
-    for _ in 0..time.as_millis() / 20 {
-        for (from, to) in [(0, SERVERS[0]), (SERVERS[0], 0)] {
-            world.send(from, inner(to), 500);
-        }
-        world.run(Duration::from_millis(20));
-    }
 }
 
 fn about<'a>(world: &'a World, host: usize, path: &str) -> Vec<&'a str> {
@@ -47,7 +34,7 @@ fn an_outage_is_two_lines_with_cause_and_length() {
     for n in 0..10 {
         // Meanwhile the system chooses another source address, and then the former one again.
         world.change(0, "p0", |access| access.ip = [192, 0, 2, if n % 2 == 0 { 77 } else { 0 }].into());
-        talk(&mut world, SECOND);
+        talk(&mut world, SECOND, 500);
         world.hosts[0].tell(world.now, link(None));
         world.hosts[0].tell(world.now, link(fault));
     }
@@ -57,7 +44,7 @@ fn an_outage_is_two_lines_with_cause_and_length() {
     assert_eq!(figures, (None, None, None, None, None), "the numbers are outdated during the outage");
     world.hosts[0].tell(world.now, link(None));
     world.change(0, "p0", |access| access.up = true);
-    talk(&mut world, SECOND * 10);
+    talk(&mut world, SECOND * 10, 500);
     let lines = about(&world, 0, "a");
     let [fails, back] = lines[..] else { panic!("{lines:#?}") };
     assert!(fails.contains("fails: p0 has no carrier; traffic moves to b"), "{fails}");
@@ -73,7 +60,7 @@ fn both_ends_call_a_path_by_its_name() {
     let paths = world.peer(SERVERS[0], "c0").unwrap().paths;
     assert_eq!(paths.iter().map(|path| &*path.name).collect::<Vec<_>>(), ["a", "b"]);
     world.change(0, "p1", |access| access.up = false);
-    talk(&mut world, SECOND * 5);
+    talk(&mut world, SECOND * 5, 500);
     let lines = about(&world, SERVERS[0], "b");
     assert!(
         matches!(lines[..], [line] if line.contains("fails: no answer for") && line.contains("traffic moves to a")),
@@ -85,7 +72,7 @@ fn both_ends_call_a_path_by_its_name() {
 fn a_path_that_carries_one_way_only_is_told_from_a_dead_one() {
     let mut world = up();
     world.change(0, "p0", |access| access.mute = true);
-    talk(&mut world, SECOND * 3);
+    talk(&mut world, SECOND * 3, 500);
     let lines = about(&world, 0, "a");
     assert!(lines[0].contains("fails: works in one direction only"), "{lines:?}");
 }
@@ -98,7 +85,7 @@ fn a_server_that_is_away_is_no_stream_of_lines() {
     world.run(SECOND * 5);
     world.hosts[0].log.clear();
     world.hosts[SERVERS[0]].stopped = true;
-    talk(&mut world, SECOND * 120);
+    talk(&mut world, SECOND * 120, 500);
     let now = world.now;
     world.hosts[SERVERS[0]].restart(now);
     world.run(SECOND * 30);
@@ -124,7 +111,7 @@ fn an_address_that_changed_is_told_at_both_ends() {
     let mut world = up();
     let place = |ip: [u8; 4]| SocketAddr::from((ip, 40_000)).to_string();
     world.change(0, "p0", |access| access.ip = [192, 0, 2, 200].into());
-    talk(&mut world, SECOND * 5);
+    talk(&mut world, SECOND * 5, 500);
     let moved = format!("moved to {}", place([192, 0, 2, 200]));
     assert!(
         about(&world, SERVERS[0], "a").iter().any(|line| line.contains(&moved)),
@@ -171,7 +158,7 @@ fn a_server_that_is_back_has_its_clients_back_within_a_second() {
                 world.run(SECOND / 2);
             }
             world.hosts[SERVERS[0]].stopped = true;
-            talk(&mut world, SECOND * seconds);
+            talk(&mut world, SECOND * seconds, 500);
             let ms = back(&mut world);
             assert!(ms <= 1_100, "{ms} ms after {seconds} s, orderly: {orderly}, second path: {second:?}");
         }

@@ -1,11 +1,9 @@
 //! A client moves to another server.
 
-use crate::world::{CLIENTS, ClientFile, SERVERS, World, inner, server_text};
+use crate::world::{CLIENTS, ClientFile, SERVERS, SOON, World, inner, server_text, up};
 use mpdccp_tunnel::Command;
 use mpdccp_units::Duration;
 use std::net::IpAddr;
-
-const SOON: Duration = Duration::from_secs(5);
 
 /// The server of client 0 leaves: it asks its clients to leave, or falls silent.
 fn leave(world: &mut World, orderly: bool) {
@@ -52,12 +50,6 @@ fn a_socket_that_opens_after_the_change_of_server_is_closed() {
         let remotes: Vec<IpAddr> = world.hosts[0].sockets.values().map(|socket| socket.remote.ip()).collect();
         assert_eq!(remotes, [crate::world::server_ip(SERVERS[1]); 2], "orderly: {orderly}");
     }
-}
-
-fn up() -> World {
-    let mut world = World::usual();
-    world.run(SOON);
-    world
 }
 
 /// Client 0 sends a packet every 100 ms.

@@ -1,12 +1,10 @@
 //! Paths that carry smaller packets than other paths, than IPv6 needs, or than before.
 
-use crate::world::{CLIENTS, ClientFile, SERVERS, World, inner, inner6, server_text};
+use crate::world::{CLIENTS, ClientFile, SECOND, SERVER, World, inner, inner6, server_text, talk};
 use etherparse::{IpNumber, Ipv6Header};
 use mpdccp_tunnel::Packet;
 use mpdccp_units::Duration;
 
-const SECOND: Duration = Duration::from_secs(1);
-const SERVER: usize = SERVERS[0];
 /// Largest inner packet on a path with an MTU of 1500 bytes.
 const FULL: usize = 1500 - 60 - 28;
 
@@ -22,16 +20,6 @@ fn up(extra: &str) -> World {
     let mut world = World::new([client(), client()], &server);
     world.run(SECOND * 5);
     world
-}
-
-/// Sends packets in both directions for a while.
-fn talk(world: &mut World, time: Duration, len: usize) {
-    for _ in 0..time.as_millis() / 20 {
-        for (from, to) in [(0, SERVER), (SERVER, 0)] {
-            world.send(from, inner(to), len);
-        }
-        world.run(Duration::from_millis(20));
-    }
 }
 
 /// From now on an access network of the first client drops larger packets. Returns after both ends have noticed.

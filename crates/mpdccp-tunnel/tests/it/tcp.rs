@@ -1,6 +1,6 @@
 //! TCP connections that the tunnel carries as streams.
 
-use crate::world::{CLIENTS, ClientFile, SERVERS, World, inner, server_text};
+use crate::world::{CLIENTS, ClientFile, SERVER, SERVERS, World, inner, server_text};
 use etherparse::{IpHeaders, IpNumber, Ipv4Header, PacketBuilder};
 use mpdccp_proxy::{Command as Told, Event, Flow, Segment};
 use mpdccp_tunnel::status::TcpStatus;
@@ -8,7 +8,6 @@ use mpdccp_tunnel::{Packet, StateFile};
 use mpdccp_units::Duration;
 use std::net::Ipv4Addr;
 
-pub(crate) const SERVER: usize = SERVERS[0];
 pub(crate) const SOON: Duration = Duration::from_millis(200);
 pub(crate) const STREAMS: &str = "tcp = \"streams\"";
 
@@ -249,12 +248,7 @@ fn a_host_behind_an_end_that_restarted_hears_that_its_connection_is_over() {
     let now = world.now;
     world.hosts[0].restart(now);
     world.run(Duration::from_secs(10));
-    let mut packet = Vec::new();
-    let builder = PacketBuilder::ipv4(inner(0).octets(), inner(SERVER).octets(), 64);
-    builder.tcp(1_000, 80, 8, 1_000).ack(4_711).write(&mut packet, b"more").unwrap();
-    let now = world.now;
-    world.hosts[0].packet(now, Packet::Interface(packet));
-    world.run(SOON);
+    world.segment(0, (0, SERVER), (1_000, 80), (8, 4_711), b"more");
     let [(0, answer)] = &world.segments[..] else { panic!("{:?}", world.segments) };
     let answer = Segment::parse(answer).unwrap();
     assert_eq!((answer.resets, answer.seq), (true, 4_711));

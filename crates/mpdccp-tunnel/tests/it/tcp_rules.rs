@@ -1,7 +1,7 @@
 //! Settings for packets also apply to TCP connections that are carried as streams.
 
-use crate::tcp::{SERVER, SOON, STREAMS, world, world_of};
-use crate::world::{CLIENTS, ClientFile, SERVERS, World, inner, server_text};
+use crate::tcp::{SOON, STREAMS, world, world_of};
+use crate::world::{CLIENTS, ClientFile, SERVER, SERVERS, World, inner, server_text};
 use mpdccp_proxy::{Command as Told, Event, Flow, Segment};
 use mpdccp_tunnel::Command;
 use mpdccp_units::Duration;

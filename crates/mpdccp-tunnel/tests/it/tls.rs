@@ -1,15 +1,12 @@
 //! Paths over TLS.
 
-use crate::world::{CLIENTS, ClientFile, SERVERS, World, server_text};
+use crate::world::{CLIENTS, ClientFile, SECOND, SERVERS, SOON, World, server_text, up};
 use mpdccp_tunnel::Answer;
 use mpdccp_tunnel::config::Config;
 use mpdccp_tunnel::tls::Over;
 use mpdccp_units::Duration;
 use std::net::IpAddr;
 use std::path::Path;
-
-const SECOND: Duration = Duration::from_secs(1);
-const SOON: Duration = Duration::from_secs(5);
 
 /// Behind a load balancer, TLS reaches the server of the session only at that server's own address.
 #[test]
@@ -60,8 +57,7 @@ fn paths_over_tls_know_port_and_name_of_their_server() {
 
 #[test]
 fn a_reload_opens_paths_again_whose_encapsulation_changed() {
-    let mut world = World::usual();
-    world.run(SOON);
+    let mut world = up();
     let file = |extra: &str| {
         let remote = "[\"198.51.100.1\"]".into();
         ClientFile { extra: extra.into(), remote, ..ClientFile::new() }.text(0)

@@ -14,7 +14,12 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 pub(crate) const CLIENTS: usize = 2;
 /// Hosts are the clients, then the first shards of the servers, then their second shards.
 pub(crate) const SERVERS: [usize; 2] = [2, 3];
+pub(crate) const SERVER: usize = SERVERS[0];
 const HOSTS: usize = 4;
+pub(crate) const SECOND: Duration = Duration::from_secs(1);
+/// Time in which all paths come up.
+pub(crate) const SOON: Duration = Duration::from_secs(5);
+
 /// The number of the server to which a shard belongs.
 fn whole(shard: usize) -> usize {
     if shard < HOSTS { shard } else { shard - SERVERS.len() }
@@ -463,6 +468,23 @@ impl World {
         what(self.hosts[client].access.get_mut(interface).unwrap());
         let now = self.now;
         self.hosts[client].tell(now, HostEvent::Changed);
+    }
+}
+
+/// The usual world, with its paths up.
+pub(crate) fn up() -> World {
+    let mut world = World::usual();
+    world.run(SOON);
+    world
+}
+
+/// Sends packets in both directions for a while.
+pub(crate) fn talk(world: &mut World, time: Duration, len: usize) {
+    for _ in 0..time.as_millis() / 20 {
+        for (from, to) in [(0, SERVER), (SERVER, 0)] {
+            world.send(from, inner(to), len);
+        }
+        world.run(Duration::from_millis(20));
     }
 }
 

@@ -2,7 +2,7 @@
 #![allow(dead_code, unreachable_pub, missing_docs)]
 
 pub use dccp_proto::Outbox;
-use dccp_proto::{Config, Connection, Ecn, Event, Gate, Outcome, Ports, Route, State, refuse};
+use dccp_proto::{Config, Connection, Ecn, Event, Extra, Gate, Outcome, Ports, Route, State, refuse};
 use dccp_wire::{Header, Packet, PacketType, Reset, ResetCode, Seq};
 use mpdccp_linkem::InFlight;
 use mpdccp_units::{Duration, Time};
@@ -79,6 +79,33 @@ pub fn emit(header: &Header, options: &[u8], payload: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0; header.packet_len(options.len(), payload.len())];
     header.emit(options, &mut bytes).copy_from_slice(payload);
     bytes
+}
+
+/// A client that received a Response with these options, and the header of the Response. The client's Ack carries the
+/// options `extra`.
+pub fn answered(extra: &[u8], options: &[u8]) -> (Connection, Header, Time) {
+    let now = Time::from_millis(5);
+    let mut client = new_client(Config::default(), now);
+    client.set_extra(Extra::HandshakeAck, extra);
+    let mut wire = Outbox::new();
+    client.poll_transmit(now, &mut wire);
+    let request = Packet::parse(&wire[0].2).unwrap().header;
+    let response = Header {
+        ptype: PacketType::Response,
+        src_port: 5002,
+        dst_port: 5001,
+        ack: Some(request.seq),
+        seq: Seq::new(77),
+        ..request
+    };
+    hear(&mut client, now, &response, options);
+    (client, response, now)
+}
+
+/// Delivers a packet to a client.
+pub fn hear(client: &mut Connection, now: Time, header: &Header, options: &[u8]) {
+    let bytes = emit(header, options, &[]);
+    client.handle_packet(now, Ecn::NotEct, 100, &Packet::parse(&bytes).unwrap());
 }
 
 impl Net {

@@ -1,8 +1,9 @@
 //! Connections with CCID 3 or 4: at the beginning, without data, without feedback, with marks, and with another CCID in
 //! the other direction.
 
-use super::line::{CLIENT, Line, Load, SERVER};
+use super::line::{Line, Load};
 use super::{MS, SECOND, both, ccids, link};
+use crate::common::{CLIENT, SERVER};
 use dccp_proto::Side;
 use dccp_wire::feature;
 use mpdccp_linkem::{Limit, LossModel, QueueKind};

@@ -1,7 +1,8 @@
 //! One flow that always has data: 10 Mbit/s, 50 ms each way, packets of 1,000 bytes, 200 s.
 
-use super::line::{CLIENT, Line, Load, SERVER};
+use super::line::{Line, Load};
 use super::{MS, both, ccids, drd, link, seconds};
+use crate::common::{CLIENT, SERVER};
 use mpdccp_linkem::QueueKind;
 use mpdccp_units::{Duration, Time};
 

@@ -1,13 +1,11 @@
 //! Two connections with an emulated link in each direction, in virtual time. Each end sends as much as allowed.
 
+use crate::common::{CLIENT, OVERHEAD, SERVER, new_client, route};
 use dccp_proto::ccid::TxView;
-use dccp_proto::{Config, Connection, Gate, Outbox, Outcome, Ports, Route, State};
+use dccp_proto::{Config, Connection, Gate, Outbox, Outcome, State};
 use dccp_wire::{Packet, PacketType};
 use mpdccp_linkem::{Link, LinkConfig, Meta, Verdict};
 use mpdccp_units::{Duration, Time};
-
-pub(crate) const CLIENT: usize = 0;
-pub(crate) const SERVER: usize = 1;
 
 /// Traffic of one end.
 #[derive(Clone, Copy, Debug)]
@@ -52,25 +50,18 @@ pub(crate) struct Line {
     next_view: Time,
 }
 
-pub(crate) fn route() -> Route {
-    Route { socket: 0, local: None, remote: "192.0.2.1:6511".parse().unwrap() }
-}
-
-const OVERHEAD: u32 = 28;
-
 impl Line {
     /// Opens a connection over the links from the client and from the server.
     pub(crate) fn open(client: Config, server: Config, links: [LinkConfig; 2], seed: u64) -> Line {
         let start = Time::from_millis(1000);
-        let mut client =
-            Connection::client(client, start, route(), Ports { local: 5001, remote: 5002 }, [7; 32]);
+        let mut client = new_client(client, start);
         let [up, down] = links;
         let mut links =
             [Link::new(up, seed * 2, start).unwrap(), Link::new(down, seed * 2 + 1, start).unwrap()];
         let mut wire = Outbox::new();
         client.poll_transmit(start, &mut wire);
         let (_, ecn, request) = wire.remove(0);
-        links[CLIENT].push(start, Meta { bytes: request.len() as u32 + OVERHEAD, ecn, flow: 0 }, request);
+        links[CLIENT].push(start, Meta { bytes: (request.len() + OVERHEAD) as u32, ecn, flow: 0 }, request);
         let (now, request) = loop {
             let now = links[CLIENT].next_event().unwrap();
             if let Some(delivery) = links[CLIENT].pop(now) {
@@ -105,7 +96,7 @@ impl Line {
             let packet = Packet::parse(&bytes).unwrap();
             let data = matches!(packet.header.ptype, PacketType::Data | PacketType::DataAck);
             let ccval = packet.header.ccval;
-            let meta = Meta { bytes: bytes.len() as u32 + OVERHEAD, ecn, flow: from as u32 };
+            let meta = Meta { bytes: (bytes.len() + OVERHEAD) as u32, ecn, flow: from as u32 };
             let verdict = self.links[from].push(self.now, meta, bytes);
             if data {
                 self.seen[1 - from].offered.push((self.now, matches!(verdict, Verdict::Dropped(_))));

@@ -1,7 +1,7 @@
 //! A capture of Linux with CCID 3, one packet of 1,000 bytes every 8 ms. Our halves process it.
 
 use super::ccids;
-use super::line::route;
+use crate::common::route;
 use dccp_proto::Side;
 use dccp_proto::ccid::{self, AckDue, Arrival, Feedback, HalfConfig};
 use dccp_proto::{CcOptions, Connection, Ecn, Outbox};

@@ -4,7 +4,7 @@
 pub mod stranger;
 
 use dccp_proto::{Config, Ecn, Ports, Route};
-use dccp_wire::{MpOption, Opt, Packet, PacketType};
+use dccp_wire::{Header, MpOption, Opt, Packet, PacketType};
 use mpdccp_linkem::InFlight;
 use mpdccp_proto::*;
 use mpdccp_units::{Duration, Rate, Time};
@@ -453,12 +453,16 @@ pub fn datagram(n: u32) -> Vec<u8> {
     data
 }
 
+pub fn emit(header: &Header, options: &[u8], payload: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![0; header.packet_len(options.len(), payload.len())];
+    header.emit(options, &mut bytes).copy_from_slice(payload);
+    bytes
+}
+
 /// The packet with other options.
 pub fn with_options(bytes: &[u8], options: &[u8]) -> Vec<u8> {
     let packet = Packet::parse(bytes).unwrap();
-    let mut out = vec![0; packet.header.packet_len(options.len(), packet.payload.len())];
-    packet.header.emit(options, &mut out).copy_from_slice(packet.payload);
-    out
+    emit(&packet.header, options, packet.payload)
 }
 
 /// Changes byte `at`, counted from the type byte, of the first MP option `subtype`. Returns false if there is none.

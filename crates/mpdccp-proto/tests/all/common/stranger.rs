@@ -1,10 +1,10 @@
 //! Requests from hosts that the endpoint does not know.
 
 use dccp_proto::Route;
-use dccp_wire::{Header, OptionBuf, PacketType, Seq};
+use dccp_wire::{Header, PacketType, Seq};
 use std::net::{Ipv4Addr, SocketAddr};
 
-use super::PORT;
+use super::{PORT, emit};
 
 /// Source of the `n`-th Request: one of 256 addresses, many ports.
 pub fn stranger(n: u32) -> Route {
@@ -12,9 +12,9 @@ pub fn stranger(n: u32) -> Route {
     Route { socket: 0, local: None, remote: SocketAddr::new(ip.into(), 1000 + (n >> 8) as u16) }
 }
 
-/// The `n`-th Request, with these options.
-pub fn request_with(n: u32, options: &OptionBuf) -> Vec<u8> {
-    let header = Header {
+/// Header of the `n`-th Request.
+pub fn request_header(n: u32) -> Header {
+    Header {
         src_port: n as u16,
         dst_port: PORT,
         ccval: 0,
@@ -25,8 +25,10 @@ pub fn request_with(n: u32, options: &OptionBuf) -> Vec<u8> {
         ack: None,
         service_code: Some(7),
         reset: None,
-    };
-    let mut bytes = vec![0; header.packet_len(options.len(), 0)];
-    header.emit(options.as_bytes(), &mut bytes);
-    bytes
+    }
+}
+
+/// The `n`-th Request, with these options.
+pub fn request_with(n: u32, options: &[u8]) -> Vec<u8> {
+    emit(&request_header(n), options, &[])
 }
