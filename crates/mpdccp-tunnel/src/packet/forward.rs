@@ -164,7 +164,8 @@ impl Forward {
         packet: Vec<u8>,
     ) -> Result<Outcome, DropReason> {
         match self.send(cx, peers, own, shard, packet) {
-            // A reload may have removed the prefix from the peer while the packet was handed over.
+            // The packet's address no longer belongs to a peer of this shard: a reload changed `allowed_ips` while the
+            // packet was handed over.
             Ok(Outcome::HandOver(..)) => Err(DropReason::NoPeer),
             done => done,
         }

@@ -47,7 +47,7 @@ impl Flows {
         self.held_back.keys().map(|number| peers[*number].policer.again()).min()
     }
 
-    /// Continues the flows that were held back, one after the other.
+    /// Continues the held-back flows of each peer whose rate allows more data, one flow after the other.
     pub(crate) fn on_timeout(&mut self, cx: &mut Cx<'_>, routes: &mut Routes<'_>) {
         let due = |number: &usize| routes.peers[*number].policer.again() <= cx.now;
         for number in self.held_back.keys().copied().filter(due).collect::<Vec<_>>() {

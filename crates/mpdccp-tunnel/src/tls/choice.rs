@@ -156,7 +156,7 @@ impl Choice {
     pub fn on_suspect(&mut self, now: Time) {
         match self.state {
             State::Udp => self.state = State::Connecting { since: now, suspect: true },
-            // UDP may have been silent for long enough already.
+            // The attempt to connect by TLS began earlier, and continues.
             State::Connecting { since, .. } => self.state = State::Connecting { since, suspect: true },
             State::Asking { .. } | State::Tls { .. } => {}
         }

@@ -49,8 +49,8 @@ fn v6(from: usize, to: usize, len: usize) -> Vec<u8> {
     packet
 }
 
-/// Linux ignores ICMP errors that report less than the minimum MTU of IPv6. So the tunnel carries these packets in
-/// pieces.
+/// Linux ignores ICMPv6 errors that report less than the minimum MTU of IPv6, 1280 bytes. So the tunnel carries IPv6
+/// packets of up to 1280 bytes in pieces where the paths carry less.
 #[test]
 fn ipv6_packets_of_1280_bytes_pass_where_the_paths_carry_less() {
     for mtu in [1200, 700] {

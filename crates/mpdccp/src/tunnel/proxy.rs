@@ -119,8 +119,8 @@ impl Proxy {
     }
 }
 
-/// Number of connections that a shard can handle. The shards share half of the limit on descriptors, because each
-/// connection needs one.
+/// Maximum number of connections of a shard. Each connection needs a descriptor. The connections of all shards may use
+/// half of the process's limit on descriptors, and each shard gets an equal part of this half.
 pub(crate) fn room(shards: u8) -> usize {
     (descriptors::raise() / 2 / usize::from(shards.max(1))).max(1)
 }

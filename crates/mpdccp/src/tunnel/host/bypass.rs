@@ -24,7 +24,7 @@ impl BypassRules {
             args.extend(words.iter().map(String::as_str));
             args.extend(["table", "main"]);
             match ip(&args) {
-                // A kernel without IPv6 has no IPv6 packets to bypass the tunnel.
+                // A kernel without IPv6 has no IPv6 packets that could bypass the tunnel.
                 Err(_) if family == "-6" && !std::fs::exists("/proc/net/if_inet6").unwrap_or(true) => {}
                 done => drop(done?),
             }
