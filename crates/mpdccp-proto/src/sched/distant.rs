@@ -32,11 +32,11 @@ struct Known {
     distant: bool,
 }
 
-/// A path's rate is known once the path's gate was closed for this many round trips. A part of the time for which the
-/// gate was open is subtracted, see [`OPEN`].
+/// A path's rate is known once the path's gate was closed for more than this many round trips in total. One part in
+/// [`OPEN`] of the time for which the gate was open is subtracted from this total.
 const FOUND: u32 = 6;
-/// For [`FOUND`], the time for which a path's gate was open, divided by this, is subtracted, because a path without
-/// enough load does not show its capacity.
+/// The time for which a path's gate was open is divided by this before it is subtracted; see [`FOUND`]. An open gate
+/// means that the path has too little load to show its capacity.
 const OPEN: u32 = 4;
 /// A path is distant if it costs `FARTHER` times as much as the cheapest, and its rate is less than that of all
 /// cheaper paths divided by `PART`.

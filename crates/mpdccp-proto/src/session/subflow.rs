@@ -313,7 +313,7 @@ impl Subflow {
         (row.inflight, row.pacing) = (load.inflight, load.pacing);
         let window = || row.srtt.map(|srtt| Rate::from_bytes_per(row.cwnd, srtt));
         let known = load.bottleneck.or_else(window).unwrap_or(Rate::ZERO);
-        // The path does not limit the rate, so it may be as fast as its pacing rate.
+        // If only the application limits the rate, the path may be as fast as its pacing rate.
         let rate = if load.app_limited { known.max(load.pacing.unwrap_or(known)) } else { known };
         row.rate = rate.max(LEAST_RATE);
         row.seen = known.max(LEAST_RATE);
