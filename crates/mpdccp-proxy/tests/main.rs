@@ -171,8 +171,8 @@ fn hear(stream: &mut TcpStream) -> ErrorKind {
     }
 }
 
-/// The far host reset its connection after the near host had completed its handshake, but before the proxy
-/// noticed.
+/// The far host resets its connection before the near host has completed its handshake. Once the near host has
+/// completed the handshake, its connection must end with RST, not with FIN.
 #[test]
 fn a_handshake_that_completes_too_late_is_reset_and_not_finished() {
     use etherparse::{PacketBuilder, TcpSlice};

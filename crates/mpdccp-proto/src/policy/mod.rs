@@ -17,7 +17,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use mpdccp_units::Duration;
 
-/// Maximum number of rules, because each has a queue.
+/// Maximum number of rules. It limits the number of queues, because each rule has its own.
 pub(crate) const MAX_RULES: usize = 16;
 
 /// The rules of one end for its packets. The first rule that matches applies. Rules beyond `MAX_RULES` are ignored.

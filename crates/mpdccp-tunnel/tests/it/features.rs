@@ -59,7 +59,7 @@ fn a_restarted_server_begins_from_what_its_paths_carried() {
     };
     again(&mut world);
     assert!(logged(&world, SERVERS[0], words), "{:?}", world.hosts[SERVERS[0]].log);
-    // An entry can be used once, within an hour.
+    // A used entry is removed from the file, and an entry older than an hour is not used.
     world.run(Duration::from_secs(61));
     assert_eq!(world.hosts[SERVERS[0]].saved[&StateFile::Capacities].trim(), "{}");
     world.hosts[SERVERS[0]].log.clear();

@@ -16,7 +16,8 @@ fn about<'a>(world: &'a World, host: usize, path: &str) -> Vec<&'a str> {
     world.hosts[host].log.iter().filter(|line| line.contains(&named)).map(String::as_str).collect()
 }
 
-/// While a cable is out, the system reports the fault repeatedly, because some packets seem to leave.
+/// While a cable is out, the system reports the same fault repeatedly. Between two reports, some packets seem to leave,
+/// so it reports that sending works.
 #[test]
 fn an_outage_is_two_lines_with_cause_and_length() {
     let mut world = up();
