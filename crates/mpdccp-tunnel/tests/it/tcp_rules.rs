@@ -177,7 +177,8 @@ fn the_packets_of_a_connection_have_its_dscp() {
     assert!(!world.marks.iter().any(|(_, dscp)| *dscp > 0), "{:?}", world.marks);
 }
 
-/// Bytes in a second at 1 Mbit/s (125,000), and up to a quarter more because credit is granted ahead.
+/// Allowed numbers of bytes in a second at 1 Mbit/s (125,000): about a quarter less, or about a quarter more, because
+/// credit is granted ahead.
 const KEPT: std::ops::Range<usize> = 90_000..160_000;
 
 #[test]
