@@ -38,8 +38,8 @@ const FOUND: u32 = 6;
 /// The time for which a path's gate was open is divided by this before it is subtracted; see [`FOUND`]. An open gate
 /// means that the path has too little load to show its capacity.
 const OPEN: u32 = 4;
-/// A path is distant if it costs `FARTHER` times as much as the cheapest, and its rate is less than that of all
-/// cheaper paths divided by `PART`.
+/// A path is distant if it costs more than `FARTHER` times as much as the cheapest path, and its rate is less than one
+/// part in `PART` of the rate of all cheaper paths together.
 const FARTHER: u32 = 2;
 const PART: u64 = 8;
 /// As in CoDel (RFC 8289 section 4.4), a queue counts as standing if its packets wait for longer than

@@ -55,7 +55,8 @@ fn v6(from: usize, to: usize, len: usize) -> Vec<u8> {
 fn ipv6_packets_of_1280_bytes_pass_where_the_paths_carry_less() {
     for mtu in [1200, 700] {
         let mut world = up("");
-        // Below the MTU that the tunnel assumes for every path, the owner must configure the MTU.
+        // The tunnel assumes that every path carries 1200 bytes. The owner must configure the MTU of a path that
+        // carries less.
         let mut file = ClientFile { v6: true, ..ClientFile::new() }.text(0);
         if mtu < 1200 {
             file = file.replace("interface =", &format!("mtu = {mtu}\ninterface ="));
