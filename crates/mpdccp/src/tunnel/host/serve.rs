@@ -198,8 +198,8 @@ impl Server {
         Ok(Reloaded { text: text.into(), own: keys.own.map(|key| key.to_base64()), peers: peers.collect() })
     }
 
-    /// Removes all changes. If the tunnel died, a kill switch stays: no packet may bypass the tunnel until its owner
-    /// ends it.
+    /// Removes all changes. If the tunnel died, its kill switch stays, so that no packet leaves by another route until
+    /// the tunnel runs again.
     fn end(mut self, orderly: bool) {
         match self.default_route.take() {
             Some(route) if self.cfg.kill_switch && !orderly => route.leave(),
