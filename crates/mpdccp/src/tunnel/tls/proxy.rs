@@ -23,7 +23,8 @@ pub(super) fn request(to: SocketAddr, login: Option<&Secret>) -> Zeroizing<Strin
 
 /// Reads the answer. Returns true if it is complete and positive, and false while it is incomplete.
 pub(super) fn accepts(mut stream: &TcpStream, answer: &mut Vec<u8>, has_login: bool) -> Result<bool, End> {
-    // Read bytewise: the proxy may send the server's data after its answer only once this end has sent data.
+    // Read one byte at a time, so that no byte after the proxy's answer is read: those bytes belong to the
+    // TLS connection.
     let mut byte = [0];
     while !answer.ends_with(b"\r\n\r\n") {
         match stream.read(&mut byte) {
