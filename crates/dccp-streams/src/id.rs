@@ -30,7 +30,7 @@ impl fmt::Display for StreamError {
             StreamError::Unknown => "no such stream",
             StreamError::Blocked => "nothing can be read, written or opened now",
             StreamError::HeaderTooLong => "the header is too long",
-            StreamError::NotAccepted => "the stream is not accepted yet, or was accepted before",
+            StreamError::NotAccepted => "the stream must be accepted once, before its first use",
             StreamError::Finished => "the stream was finished",
             StreamError::Reset => "the stream was reset",
         })

@@ -39,7 +39,7 @@ impl Streams {
     }
 
     /// Writes the next packet of a class into `out` and returns its length. The caller must send the packet over
-    /// `path` now. `out` has the size of the largest packet of that path. `path` is the owner's identifier; `rtt` is
+    /// `path` now. `out` has the size of the largest packet of that path. `path` is the caller's identifier of it; `rtt` is
     /// used until the streams have measured the round trip.
     ///
     /// `head_start` is 0 for a path of least delay. On a path with more delay, only streams whose current burst has

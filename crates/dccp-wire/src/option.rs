@@ -62,7 +62,7 @@ pub enum Opt<'a> {
 }
 
 /// An option with a malformed length byte. The option and the rest of the area must be ignored (RFC 4340 section 5.8).
-/// Also identifies an option for a Reset ([`Options::culprit`]).
+/// Also names the option for which a packet is answered with a Reset ([`Options::culprit`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OptionError {
     /// The option's type byte.

@@ -19,7 +19,10 @@ pub const NAMES: &[(&str, &str)] = &[
     ("link_lost_pct", "lost on the links, % of the flow's packets there (whole run)"),
     ("reordered_pct", "out of order, % (whole run)"),
     ("min_200ms_mbps", "lowest rate of any 200 ms, counted from 0.3 s after the last event, Mbit/s"),
-    ("min_1s_mbps", "lowest rate of any 1 s outside ProbeRTT, counted from 0.3 s after the last event, Mbit/s"),
+    (
+        "min_1s_mbps",
+        "lowest rate of any 1 s outside ProbeRTT, counted from 0.3 s after the last event, Mbit/s",
+    ),
     (
         "second_path_ms",
         "time from the last event until the second path exceeds 3 Mbit/s (mean of 100 ms), ms",

@@ -65,7 +65,7 @@ pub(crate) fn section(scenario: &Scenario, all: &[Comparison], cell: &CellFigure
         Some(us) => {
             format!("99 % of packets left the emulated links no more than {} µs late.", number(Some(us)))
         }
-        None => "The links are exact, because the run was in virtual time.".to_owned(),
+        None => "No packet left the emulated links late, because the run was in virtual time.".to_owned(),
     };
     let shown =
         |(what, html): &(String, String)| Shown { caption: format!("{what} {lateness}"), html: html.clone() };

@@ -264,9 +264,9 @@ impl Connection {
             }
             (State::PartOpen, PacketType::Sync) => {}
             (State::PartOpen, _) => self.enter_open(now, seq, ack),
-            // The client acknowledges nothing newer than our Response or our last Sync, so it retransmits the Ack of
-            // its handshake and is still in PARTOPEN. A client past PARTOPEN acknowledges a Sync only until another
-            // packet arrives.
+            // If the Ack acknowledges nothing newer than our Response or our last Sync, the client retransmits the
+            // Ack of its handshake, and is still in PARTOPEN. A client past PARTOPEN also acknowledges our last Sync,
+            // but only until it has received another packet.
             (State::Open, PacketType::Ack) if self.is_server => {
                 self.outbox.ack |=
                     ack.is_some_and(|ack| !ack.after(self.last_response) || Some(ack) == self.last_sync);

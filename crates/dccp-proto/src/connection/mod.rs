@@ -41,7 +41,7 @@ use rand_chacha::ChaCha8Rng;
 use timers::Timers;
 use validity::Numbers;
 
-/// Maximum number of calls whose options wait for an Ack. Further options are dropped and counted.
+/// Maximum number of lists of options that wait for the next Ack to carry them. Further lists are dropped and counted.
 const MAX_OPTION_QUEUE: usize = 64;
 
 /// One DCCP connection.

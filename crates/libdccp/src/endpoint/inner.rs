@@ -175,7 +175,7 @@ impl Loop {
                 return true;
             }
             let len = packet.bytes.len();
-            // While the channel has no key, it keeps the packet. Once it has a key, it returns the packet below.
+            // While the channel has no key, it keeps the packet. Once it has a key, `channels.poll_transmit` returns it.
             let Some(to) = routes.seal(now, socket, (&mut packet.bytes, len)) else { return false };
             packet.route = Route { socket: to.socket, local: to.local, remote: to.remote };
             true

@@ -252,6 +252,9 @@ mod tests {
         let before = [row(1, true), row(2, false), row(3, true)];
         let now = [row(1, false), row(2, true), row(3, true), row(4, true)];
         let text = compared(&before, &now.iter().collect::<Vec<_>>(), "ccid5");
-        assert!(text.contains("3 points. Met only by this build: 1 (2). Met only by the other build: 1 (1)."), "{text}");
+        assert!(
+            text.contains("3 points. Met only by this build: 1 (2). Met only by the other build: 1 (1)."),
+            "{text}"
+        );
     }
 }

@@ -312,7 +312,7 @@ fn flow(s: &Scenario, f: &FlowSpec, places: &Places<'_>, duration: f64) -> Resul
         if !s.paths.iter().any(outside) || f.kind != FlowKind::Udp || f.via.is_some() {
             return Err(problem(
                 mirror,
-                "expected the name of a path with `outside = true`, for a udp flow through the tunnel",
+                "`mirror` needs a udp flow through the tunnel, and the name of a path that has `outside = true`",
             ));
         }
     }

@@ -5,7 +5,7 @@ use mpdccp_units::Duration;
 
 /// Margin added to a measured wait, in addition to a quarter of it, for lags that were not observed yet.
 const MARGIN: Duration = Duration::from_millis(5);
-/// The receiver does not wait for paths without data for this long.
+/// The receiver does not wait for a path that has carried no data for this long.
 const IDLE: Duration = Duration::from_secs(10);
 
 /// A rule by which a hole may last as long as the recent lag of the paths that may still fill it.

@@ -93,7 +93,7 @@ impl Daemon {
         Ok((inode, ours, theirs))
     }
 
-    /// Adds a new socket. Returns the program's end.
+    /// Adds a new socket. Returns its number, and the end of its socket pair that the program gets.
     fn create(&mut self, uid: u32, v6: bool) -> rustix::io::Result<(u64, OwnedFd)> {
         let open = |socket: &&Socket| socket.uid == uid && socket.fd.is_some();
         if self.sockets.values().filter(open).count() >= MOST_OF_A_USER {

@@ -489,5 +489,6 @@ fn is_host(name: &str) -> bool {
 }
 
 const TLS_PORT: &str =
-    "encapsulation = \"tls\" has no UDP port; leave it out, and write the TCP port as `tls_port`";
-const NO_PORT: &str = "encapsulation = \"raw\" has no UDP port; leave it out (the DCCP port is `dccp_port`)";
+    "encapsulation = \"tls\" has no UDP port; remove the port, and write the TCP port as `tls_port`";
+const NO_PORT: &str =
+    "encapsulation = \"raw\" has no UDP port; remove the port (the DCCP port is `dccp_port`)";

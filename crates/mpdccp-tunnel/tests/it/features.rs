@@ -503,7 +503,7 @@ fn the_interface_follows_the_paths_and_senders_are_told() {
     assert!(world.delivered.contains_key(&large));
 }
 
-/// A router without a battery-backed clock starts in 1970, but the server remembers later handshakes of the router.
+/// A router without a battery-backed clock starts in 1970, but the server remembers handshakes of the router with later timestamps.
 #[test]
 fn a_client_whose_clock_is_set_back_gets_in() {
     let file = ClientFile { remote: "\"198.51.100.1\"".into(), ..ClientFile::new() };

@@ -63,7 +63,10 @@ impl Limits {
         let directions = u64::from(test.up || test.echo) + u64::from(test.down || test.echo);
         let wanted = test.rate_bps.unwrap_or(0).saturating_mul(directions);
         if let Some(limit) = self.rate.filter(|limit| wanted > limit.rate.bps()) {
-            return Some(format!("its rate is above the server's limit of {}; lower -b", limit.rate));
+            return Some(format!(
+                "the rate of the test is above the server's limit of {}; lower -b",
+                limit.rate
+            ));
         }
         let time = test.time_ms.map(|ms| Duration::from_millis(ms.saturating_add(test.omit_ms)));
         let most = self.duration?;

@@ -36,7 +36,12 @@ fn a_server_has_its_limits() {
         ("--server-max-duration 1", "-t 5", 2, "the server's limit is 1 s; use -t"),
         ("--server-max-duration 1", "-t 0", 2, "the server's limit is 1 s; use -t"),
         ("--server-max-duration 1", "-n 1G -b 1M", 1, "longer than the server's limit of 1 s"),
-        ("--server-bitrate-limit 1M", "-b 2M", 2, "its rate is above the server's limit of 1.000 Mbit/s"),
+        (
+            "--server-bitrate-limit 1M",
+            "-b 2M",
+            2,
+            "the rate of the test is above the server's limit of 1.000 Mbit/s",
+        ),
         (
             "--server-bitrate-limit 1M/0.5",
             "-t 60",

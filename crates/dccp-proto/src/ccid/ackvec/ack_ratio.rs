@@ -242,10 +242,10 @@ mod tests {
             acks.on_window(30, None);
             assert_eq!(acks.wanted(), expected);
         }
-        // R = 15 falls after one clean window, since 15^2 - 15 > 30.
+        // R falls after cwnd / (R^2 - R) windows without congestion. R = 15 falls after one, since 15^2 - 15 > 30.
         acks.on_window(30, None);
         assert_eq!(acks.wanted(), 14);
-        // R = 3 needs five windows: 5 (9 - 3) = 30.
+        // R = 3 falls after five windows: 5 (3^2 - 3) = 30.
         while acks.wanted() > 3 {
             acks.on_window(30, None);
         }

@@ -181,10 +181,9 @@ mod tests {
         assert!(say(of_loss(&loss)).contains("loss: 5.0 % of the packets from the server"));
         let queue = Load { rate: Rate::from_mbps(5.0), queue_ms: 2_000.0, faster: false, busy: false };
         assert!(of_load(&queue, true).unwrap().advice.contains("4500k"));
-        assert!(
-            say(of_load(&queue, false))
-                .contains("bufferbloat: at 5.0 Mbit/s, every packet from the server waits at least 2.0 s in a queue")
-        );
+        assert!(say(of_load(&queue, false)).contains(
+            "bufferbloat: at 5.0 Mbit/s, every packet from the server waits at least 2.0 s in a queue"
+        ));
         let short = of_silence(&Silence { holds: 15, fails: Some(20) }, Duration::from_secs(12)).unwrap();
         assert!(short.message.contains("15 to 20 s") && short.advice.contains("keepalive is 12"));
         let shorter = of_silence(&Silence { holds: 10, fails: Some(15) }, Duration::from_secs(12)).unwrap();

@@ -163,7 +163,7 @@ impl Server {
             && nets.into_iter().any(|within| within.prefix_len() > 0 && within.contains(net))
     }
 
-    /// Whether the interface may have this address, and the route of its network.
+    /// Whether the interface may have this address and the route to its network.
     fn may_have(&self, net: &IpNet) -> bool {
         let mut allowed = self.cfg.peers.iter().flat_map(|peer| &peer.get_ref().allowed_ips);
         let within = |within: &IpNet| {
