@@ -34,50 +34,83 @@ fn a_probe_that_lost_halves_the_next_one_down_to_a_packet() {
     assert_eq!(sizes, [125_000.0, 62_500.0, 31_250.0, 15_625.0, 10_000.0, 20_000.0, 40_000.0]);
 }
 
+/// A sample of 48 Mbit/s.
+fn sample() -> RateSample {
+    RateSample {
+        rate: Rate::from_mbps(48.0),
+        packets_per_sec: 4_000.0,
+        delivered: Amount { packets: 1, bytes: 1_500 },
+        lost: Amount::default(),
+        interval: Duration::from_micros(250),
+        send_interval: Duration::ZERO,
+        ack_interval: Duration::from_micros(250),
+        prior_delivered: Amount::default(),
+        prior_inflight: Amount { packets: 1, bytes: 1_500 },
+        sent_at: Time::from_millis(1),
+        app_limited: false,
+        ages: (Duration::ZERO, 0),
+    }
+}
+
 #[test]
 fn a_rate_above_the_pacing_rate_is_no_measurement() {
     // One packet in a round trip of 1 ms raises the rate by 12 Mbit/s, which is more than was ever sent.
     for (draft, most) in [(false, 24), (true, 48)] {
         let mut bbr = settled(draft);
         bbr.pacing_rate = Rate::from_mbps(24.0);
-        let rs = RateSample {
-            rate: Rate::from_mbps(48.0),
-            packets_per_sec: 4_000.0,
-            delivered: Amount { packets: 1, bytes: 1_500 },
-            lost: Amount::default(),
-            interval: Duration::from_micros(250),
-            send_interval: Duration::ZERO,
-            ack_interval: Duration::from_micros(250),
-            prior_delivered: Amount::default(),
-            prior_inflight: Amount { packets: 1, bytes: 1_500 },
-            sent_at: Time::from_millis(1),
-            app_limited: false,
-            ages: (Duration::ZERO, 0),
-        };
+        let rs = sample();
         let limit = bbr.paced_most(false);
         bbr.path.on_bandwidth(bbr.units.rate(&rs).min(limit), false, rs.sent_at);
         assert_eq!(bbr.path.bw(), f64::from(most) * 1e6 / 8.0, "draft: {draft}");
     }
 }
 
+/// A second in which a packet of 1,000 bytes arrives and one is lost, and then four timeouts.
+fn policed(bbr: &mut Bbr1, second: u64) {
+    let now = Time::from_millis(1_000 * second);
+    bbr.long_term.on_lost(second);
+    bbr.long_term.on_delivered(now, Amount { packets: second, bytes: 1_000 * second });
+    (0..4).for_each(|_| bbr.on_rto(now));
+}
+
 #[test]
 fn timeouts_end_rounds_of_the_search_for_policers_and_an_undone_reduction_restarts_it() {
     let mut bbr = Bbr1::tcp(1500, 0);
-    let timeouts = |bbr: &mut Bbr1, second: u64| {
-        bbr.long_term.on_lost(second);
-        bbr.long_term.on_delivered(
-            Time::from_millis(1_000 * second),
-            Amount { packets: second, bytes: 1_000 * second },
-        );
-        (0..4).for_each(|_| bbr.on_rto(Time::from_millis(1_000 * second)));
-    };
-    (0..2).for_each(|second| timeouts(&mut bbr, second));
+    (0..2).for_each(|second| policed(&mut bbr, second));
     assert_eq!(bbr.bottleneck(), None);
-    timeouts(&mut bbr, 2);
+    policed(&mut bbr, 2);
     let detected = Some(Rate::from_bps(8_000));
     assert_eq!(bbr.bottleneck(), detected);
     bbr.on_repaired(Time::from_millis(2_000));
+    assert!(bbr.recovery.is_none());
     assert_eq!(bbr.bottleneck(), detected);
     bbr.on_spurious_loss(Time::from_millis(2_000));
     assert_eq!(bbr.bottleneck(), None);
+}
+
+#[test]
+fn low_rates_due_to_probe_rtt_restart_the_search_for_policers() {
+    for (low_rate, detected) in [((0, 0), Some(1_000.0)), ((0, 1), None)] {
+        let mut bbr = Bbr1::tcp(1500, 0);
+        (0..2).for_each(|second| policed(&mut bbr, second));
+        bbr.probe_rtt.low_rate = low_rate;
+        bbr.on_ack(&AckEvent {
+            now: Time::from_millis(1_000),
+            acked: Amount::default(),
+            lost: Amount::default(),
+            ce: 0,
+            congestion: false,
+            rtt: None,
+            returning: Duration::ZERO,
+            estimator: &crate::RttEstimator::default(),
+            rate: Some(sample()),
+            inflight_before: Amount::default(),
+            inflight: Amount::default(),
+            delivered: Amount { packets: 1, bytes: 1_000 },
+            round_end: false,
+            app_limited: false,
+        });
+        policed(&mut bbr, 2);
+        assert_eq!(bbr.long_term.rate(), detected);
+    }
 }
