@@ -2,11 +2,10 @@
 //!
 //! BBR keeps its estimate when other flows lose packets. A competing TCP therefore starves if the queue holds
 //! a bandwidth-delay product or less. Losses or marks reveal competitors if they coincide with a queue that
-//! this flow did not build. Two signs distinguish them from the path's own losses: they are more frequent in
-//! long round trips, or the queue never empties. After a detection, a CUBIC window runs next to the model and
-//! responds to these losses. The smaller of the two windows limits sending. A flow that responds to losses
-//! causes only moderate losses. If losses are higher, yielding does not help, and the model keeps its
-//! estimate.
+//! this flow did not build. Unlike the path's own losses, they are more frequent in long round trips. After a
+//! detection, a CUBIC window runs next to the model and responds to these losses. The smaller of the two
+//! windows limits sending. A flow that responds to losses causes only moderate losses. If losses are higher,
+//! yielding does not help, and the model keeps its estimate.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -18,17 +17,12 @@ use mpdccp_units::{Duration, Time};
 
 /// Minimum excess of losses in long round trips, in standard deviations.
 const CHANCE: f64 = 3.0;
-/// Competitors are detected if lossy rounds with a standing queue outnumber other lossy rounds by this many.
-const STANDING: u32 = 6;
 /// Number of rounds with losses after which all counts are halved, so that recent rounds weigh more.
 const REMEMBERED: f64 = 64.0;
 /// Rounds after which losses are final: late packets would have arrived by then.
 const STAND_AFTER: usize = 8;
 /// Time after which competitors must be detected again.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
-/// Number of flows that may share a path. If losses are too high for TCP flows of this number, some flow
-/// ignores losses.
-const FEW_FLOWS: f64 = 5.0;
 /// Number of packets after which all counts are halved, so that recent packets weigh more.
 const PACKETS: f64 = 4_000.0;
 /// Weight of a round in the averages.
@@ -47,12 +41,6 @@ impl Usual {
     /// most are near the maximum.
     fn long(&self) -> f64 {
         (self.mean + self.deviation).min((self.mean + self.most) / 2.0)
-    }
-
-    /// Whether the queue is nearly always full: most round trips are near the maximum and vary little
-    /// compared with their length. The path's own delay variation has no such maximum.
-    fn at_ceiling(&self, empty: Duration) -> bool {
-        self.most - self.mean < 2.0 * self.deviation && 4.0 * self.deviation < self.mean - empty.as_secs_f64()
     }
 
     fn on_round(&mut self, mean: f64, deviation: f64) {
@@ -145,9 +133,6 @@ struct Lossy {
     begin: Time,
     /// Packets lost in short round trips and in long ones.
     lost: [u32; 2],
-    /// The flow cruised during the whole round.
-    cruised: bool,
-    stood: bool,
     /// At least one of the lost packets arrived late. Others may also arrive late, so the round does not
     /// count.
     late: bool,
@@ -158,8 +143,6 @@ struct Lossy {
 pub(super) struct Competitors {
     /// Losses among packets sent while cruising.
     told: Share,
-    /// The path's BDP before yielding, packets.
-    bdp: f64,
     usual: Option<Usual>,
     /// Current round: sums of the round-trip times and of their deviations from the mean (s), and the number
     /// of samples.
@@ -168,12 +151,6 @@ pub(super) struct Competitors {
     running: Lossy,
     /// Losses of earlier rounds that are not final yet.
     unsettled: VecDeque<Lossy>,
-    /// Minimum round-trip time of the running round.
-    least: Option<Duration>,
-    cruised: bool,
-    /// Number of lossy cruise rounds whose queue stayed near its maximum, minus the number of other lossy
-    /// cruise rounds.
-    standing: u32,
     /// Whether the newest round trip was long.
     long: bool,
     ranks: Ranks,
@@ -204,7 +181,6 @@ impl Competitors {
             (Some(c), true) if c.end == Time::MAX => {}
             (Some(c), false) if c.end == Time::MAX => {
                 c.end = now;
-                self.cruised = false;
                 self.stood = c.least != Duration::MAX && c.least > empty;
             }
             (_, true) => self.cruise = Some(Cruise { begin: now, end: Time::MAX, least: Duration::MAX }),
@@ -225,10 +201,7 @@ impl Competitors {
 
     /// Handles an acknowledgement. `target` is the model's window in bytes. `empty` is the largest round-trip
     /// time without a queue.
-    pub(super) fn on_ack(&mut self, ev: &AckEvent<'_>, mtu: u16, target: u64, bdp: f64, empty: Duration) {
-        if self.window.is_none() {
-            self.bdp = bdp;
-        }
+    pub(super) fn on_ack(&mut self, ev: &AckEvent<'_>, mtu: u16, target: u64, empty: Duration) {
         if let Some(rtt) = ev.rtt {
             self.on_rtt(rtt, rtt > empty);
         }
@@ -253,7 +226,7 @@ impl Competitors {
             self.hit |= long && sent_at >= self.reduced_at;
         }
         if ev.round_end {
-            self.on_round_end(ev.now, empty);
+            self.on_round_end(ev.now);
             if self.window.is_none() && self.others() {
                 let cfg = CcConfig { mtu, packets: false, draft: false, seed: 0 };
                 let mut cubic = Cubic::beside(&cfg, ev.inflight_before.bytes);
@@ -282,7 +255,6 @@ impl Competitors {
         if let Some(cruise) = &mut self.cruise {
             cruise.least = cruise.least.min(rtt);
         }
-        self.least = Some(self.least.map_or(rtt, |least| least.min(rtt)));
         let rtt = rtt.as_secs_f64();
         let usual = self.usual.get_or_insert(Usual { mean: rtt, deviation: 0.0, most: rtt });
         usual.most = usual.most.max(rtt);
@@ -291,17 +263,13 @@ impl Competitors {
         self.round = (sum + rtt, deviations + (rtt - usual.mean).abs(), n + 1);
     }
 
-    fn on_round_end(&mut self, now: Time, empty: Duration) {
-        let cruises = self.cruise.is_some_and(|c| c.end == Time::MAX);
-        let full = self.usual.is_some_and(|usual| usual.at_ceiling(empty));
-        let stood = self.least.take().is_some_and(|least| least > empty) && full;
-        let cruised = core::mem::replace(&mut self.cruised, cruises);
+    fn on_round_end(&mut self, now: Time) {
         let (sum, deviations, n) = core::mem::take(&mut self.round);
         if let Some(usual) = self.usual.as_mut().filter(|_| n > 0) {
             usual.on_round(sum / f64::from(n), deviations / f64::from(n));
         }
         let running = core::mem::replace(&mut self.running, Lossy { begin: now, ..Lossy::default() });
-        self.unsettled.push_back(Lossy { cruised, stood, ..running });
+        self.unsettled.push_back(running);
         if self.unsettled.len() > STAND_AFTER {
             self.unsettled.pop_front().into_iter().for_each(|round| self.settle(&round));
         }
@@ -312,9 +280,6 @@ impl Competitors {
         let [short, long] = round.lost.map(f64::from);
         if round.late || short + long == 0.0 {
             return;
-        }
-        if round.cruised {
-            self.standing = if round.stood { self.standing + 1 } else { self.standing.saturating_sub(1) };
         }
         let Counts { packets, losses } = &mut self.counts;
         // A round counts once, regardless of its number of losses, because a full queue drops packets in
@@ -327,19 +292,15 @@ impl Competitors {
         }
     }
 
-    /// Whether losses indicate other flows. In a queue that is nearly always full, a round-trip time depends
-    /// only on the packet's position in a burst. A comparison of long and short round trips then shows
-    /// nothing. In this case, a standing queue during cruise is the evidence.
+    /// Whether losses indicate other flows.
     fn others(&self) -> bool {
-        self.heeded() && (self.counts.prefer_long() || self.standing >= STANDING)
+        self.heeded() && self.counts.prefer_long()
     }
 
-    /// Whether competitors respond to losses. W is a fifth of the BDP in packets. A TCP with this window
-    /// loses 1.5 / W^2 of its packets, by the response function of RFC 5348 for small losses. Higher losses
-    /// mean that no flow responds. Yielding to such flows would never end.
+    /// Whether competitors respond to losses. Higher losses mean that some flow ignores them. Yielding to such
+    /// a flow would never end.
     fn heeded(&self) -> bool {
-        let window = self.bdp / FEW_FLOWS;
-        self.told.get() <= LOSS_THRESH.min(1.5 / (window * window).max(1.0))
+        self.told.get() <= LOSS_THRESH
     }
 
     /// Whether the CUBIC window limits sending. If it does, the model neither probes nor drains.
@@ -380,7 +341,6 @@ impl Competitors {
         self.window = None;
         self.rules = false;
         self.counts = Counts::default();
-        self.standing = 0;
         self.unsettled.clear();
         self.fresh.clear();
     }

@@ -24,7 +24,7 @@ fn a_round_counts_once_it_can_prove_no_mere_reordering() {
     let mut lose = |begin: u64, lost: [u32; 2], late: Option<u64>| {
         r.running.lost = lost;
         late.into_iter().for_each(|declared| r.on_late(at(declared)));
-        r.on_round_end(at(begin + 10), Duration::ZERO);
+        r.on_round_end(at(begin + 10));
         r.counts.losses
     };
     lose(0, [1, 3], None);
@@ -65,34 +65,6 @@ fn losses_that_prefer_long_round_trips_come_of_a_queue() {
     assert!(!counts([7_500.0, 2_500.0], [30.0, 15.0]));
     // If all round trips are long, nothing can be concluded.
     assert!(!counts([0.0, 10_000.0], [0.0, 60.0]));
-}
-
-#[test]
-fn losses_in_a_queue_that_never_empties_come_of_others() {
-    let ms = Duration::from_millis;
-    let rounds = |least: u64, most: u64, lossy: u32, cruises: bool| {
-        let mut r = Competitors::default();
-        r.on_phase(Time::ZERO, cruises, ms(11));
-        for i in 0..100 {
-            let highest = if i % 32 == 0 { most } else { 15 };
-            for rtt in [least, highest] {
-                r.on_rtt(ms(rtt), rtt > 11);
-            }
-            // Rounds with losses do not last longer than others.
-            r.running.lost[0] = u32::from((90 - lossy..90).contains(&i));
-            r.on_round_end(Time::ZERO, ms(11));
-        }
-        r.others()
-    };
-    assert!(rounds(14, 15, STANDING, true));
-    assert!(!rounds(14, 15, STANDING - 1, true), "too few to say");
-    assert!(!rounds(10, 15, STANDING, true), "the queue empties: the path's own losses");
-    assert!(!rounds(14, 18, STANDING, true), "no ceiling: delay varies");
-    assert!(
-        !rounds(12, 15, STANDING, true),
-        "as much as the queue is long: reordering hides what takes longest"
-    );
-    assert!(!rounds(14, 15, STANDING, false), "a probe's queue is ours");
 }
 
 #[test]

@@ -161,8 +161,7 @@ impl Bbr1 {
         let empty = self.path.empty_rtt();
         self.competitors.on_phase(ev.now, cruises, empty);
         let target = self.target_cwnd() as f64 * self.units.bytes();
-        let bdp = self.bdp_packets();
-        self.competitors.on_ack(ev, self.units.mtu, target as u64, bdp, empty);
+        self.competitors.on_ack(ev, self.units.mtu, target as u64, empty);
     }
 
     /// Tuned: checks whether a capacity drain was necessary. If a queue remains after the drain, it belongs
