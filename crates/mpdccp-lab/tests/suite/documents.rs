@@ -21,7 +21,8 @@ struct Stored {
     commit: String,
     date: String,
     scenario: String,
-    duration_s: f64,
+    /// New values for places in the scenario, as in a set.
+    change: BTreeMap<String, toml::Value>,
     runs: Vec<StoredRun>,
 }
 
@@ -55,6 +56,28 @@ impl Stored {
         cells
     }
 
+    /// The scenario of today, with the changes of the runs.
+    fn scenario(&self) -> Scenario {
+        let change: Vec<_> = self.change.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
+        Scenario::find(&self.scenario).unwrap().with(&change).unwrap()
+    }
+
+    /// The value of a column: the median of a label, or the ratio of the median to that of another label, to
+    /// the rate of the best link (`best`) or to the sum of all links' rates (`sum`).
+    fn value(&self, cell: &str, column: &str, metric: &str) -> Option<f64> {
+        let Some((label, other)) = column.split_once('/') else { return self.median(cell, column, metric) };
+        let scenario = self.scenario();
+        let (variant, cell_of) = (scenario.variant(label).unwrap(), scenario.cell(cell).unwrap());
+        let paths = scenario.paths_of(variant, cell_of);
+        let links = paths.iter().map(|path| path.ways[0].mean_rate().bps() as f64 / 1e6);
+        let other = match other {
+            "best" => links.fold(0.0, f64::max),
+            "sum" => links.sum(),
+            other => self.median(cell, other, metric)?,
+        };
+        Some(self.median(cell, label, metric)? / other)
+    }
+
     fn median(&self, cell: &str, label: &str, metric: &str) -> Option<f64> {
         let here = self.runs.iter().filter(|run| run.cell == cell && run.label == label);
         let values: Vec<f64> = here.filter_map(|run| run.metrics.get(metric).copied()).collect();
@@ -63,12 +86,7 @@ impl Stored {
 
     /// The runs whose scenario has changed since they were made.
     fn stale(&self) -> Vec<String> {
-        let scenario = Scenario::find(&self.scenario).unwrap();
-        let scenario = if scenario.duration().as_secs_f64() == self.duration_s {
-            scenario
-        } else {
-            scenario.with(&[("duration_s", toml::Value::from(self.duration_s))]).unwrap()
-        };
+        let scenario = self.scenario();
         let changed = |run: &&StoredRun| {
             let (variant, cell) = (scenario.variant(&run.label), scenario.cell(&run.cell));
             let today = variant.zip(cell).map(|(variant, cell)| {
@@ -86,21 +104,54 @@ fn three_digits(value: f64) -> String {
     format!("{value:.digits$}")
 }
 
-/// The table for a directive `NAME METRIC LABEL...`: the medians of the metric, with a row for each cell and
-/// a column for each label.
+/// The table for a directive `NAME METRIC; COLUMN; ...`, with a row for each cell. A column is `LABEL`,
+/// `LABEL/LABEL`, `LABEL/best` or `LABEL/sum`, and may end with `: TITLE`.
 fn generated(directive: &str) -> String {
-    let words: Vec<&str> = directive.split_whitespace().collect();
-    let [name, metric, labels @ ..] = &words[..] else { panic!("invalid directive `{directive}`") };
+    let (name, metric, columns) = parts(directive);
     let stored = stored(name);
+    let columns: Vec<_> = columns.iter().map(|c| c.split_once(": ").unwrap_or((c, c))).collect();
+    let titles: Vec<&str> = columns.iter().map(|(_, title)| *title).collect();
     let Stored { command, commit, date, .. } = &stored;
-    let mut text = format!("`{command}`, commit {commit}, {date}.\n\n| | {} |\n", labels.join(" | "));
-    writeln!(text, "|---|{}", "--:|".repeat(labels.len())).unwrap();
+    let mut text = format!("`{command}`, commit {commit}, {date}.\n\n| | {} |\n", titles.join(" | "));
+    writeln!(text, "|---|{}", "--:|".repeat(columns.len())).unwrap();
     for cell in stored.cells() {
-        let value = |label: &&str| stored.median(cell, label, metric).map_or("–".to_owned(), three_digits);
-        let values: Vec<String> = labels.iter().map(value).collect();
+        let value = |(column, _): &(&str, &str)| {
+            stored.value(cell, column, metric).map_or("–".to_owned(), three_digits)
+        };
+        let values: Vec<String> = columns.iter().map(value).collect();
         writeln!(text, "| {cell} | {} |", values.join(" | ")).unwrap();
     }
     text
+}
+
+/// The table for a directive `count NAME METRIC; TITLE, ...; WORDS: MINIMUM: COLUMN ...: AIM; ...`: the number
+/// of cells where each column has at least the minimum. If `: CELL ...` follows the aim, only these cells count.
+fn counted(directive: &str) -> String {
+    let (name, metric, rows) = parts(directive);
+    let stored = stored(name);
+    let mut text = String::new();
+    let [title, rows @ ..] = &rows[..] else { panic!("invalid directive `{directive}`") };
+    writeln!(text, "| {} |", title.split(", ").collect::<Vec<_>>().join(" | ")).unwrap();
+    writeln!(text, "|---|{}", "--:|".repeat(title.matches(", ").count())).unwrap();
+    for row in rows {
+        let words: Vec<&str> = row.split(": ").collect();
+        let [words, minimum, columns, aim, cells @ ..] = &words[..] else { panic!("invalid row `{row}`") };
+        let cells: Vec<&str> = cells.first().map_or(stored.cells(), |cells| cells.split(' ').collect());
+        write!(text, "| {words} | {aim} |").unwrap();
+        for column in columns.split(' ') {
+            let reaches = |cell: &&&str| stored.value(cell, column, metric) >= minimum.parse().ok();
+            write!(text, " {} of {} |", cells.iter().filter(reaches).count(), cells.len()).unwrap();
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// Name, metric and the other parts of a directive.
+fn parts(directive: &str) -> (&str, &str, Vec<&str>) {
+    let mut parts = directive.split(';').map(str::trim);
+    let (name, metric) = parts.next().and_then(|first| first.split_once(' ')).expect("a name and a metric");
+    (name, metric, parts.collect())
 }
 
 const BEGIN: &str = "<!-- runs: ";
@@ -112,7 +163,8 @@ fn made_again(text: &str) -> String {
     while let Some((before, after)) = rest.split_once(BEGIN) {
         let (directive, after) = after.split_once(" -->\n").unwrap();
         let (_, after) = after.split_once(END).unwrap_or_else(|| panic!("`{directive}` has no end"));
-        write!(out, "{before}{BEGIN}{directive} -->\n\n{}\n{END}", generated(directive)).unwrap();
+        let table = directive.strip_prefix("count ").map_or_else(|| generated(directive), counted);
+        write!(out, "{before}{BEGIN}{directive} -->\n\n{table}\n{END}").unwrap();
         rest = after;
     }
     out + rest
@@ -154,11 +206,12 @@ fn calibration_in_the_simulator() {
         commit: std::env::var("COMMIT").unwrap(),
         date: std::env::var("DATE").unwrap(),
         scenario: "calibration".to_owned(),
-        duration_s: scenario.duration().as_secs_f64(),
+        change: BTreeMap::new(),
         runs,
     };
     std::fs::create_dir_all(docs().join("runs")).unwrap();
-    let text = serde_json::to_string_pretty(&made).unwrap() + "\n";
+    // One run per line.
+    let text = serde_json::to_string(&made).unwrap().replace("{\"label\"", "\n{\"label\"") + "\n";
     std::fs::write(docs().join("runs/calibration-sim.json"), text).unwrap();
 }
 
@@ -201,9 +254,9 @@ fn a_changed_number_and_a_changed_scenario_are_found() {
     assert!(planted != page && made_again(&planted) == page);
     let mut changed = stored("calibration-sim");
     assert!(changed.stale().is_empty());
-    changed.duration_s += 1.0;
+    changed.change.insert("duration_s".to_owned(), toml::Value::from(11.0));
     assert_eq!(changed.stale().len(), changed.runs.len());
-    changed.duration_s -= 1.0;
+    changed.change.clear();
     changed.runs[0].cell = "none".to_owned();
     assert_eq!(changed.stale().len(), 1);
 }
