@@ -32,7 +32,7 @@ fn the_report_has_figure_table_and_sentences() {
     let report = run("paper", &Sim::default(), &options(dir.path(), "paper/mirrored"), &watch).unwrap();
     assert_eq!(begun.into_inner().unwrap(), ["paper/mirrored"]);
     let html = fs::read_to_string(&report).unwrap();
-    for part in ["<svg", "ccid2</t", ">runs</t", "p50, p95 and p99 of the two measurements"] {
+    for part in ["<svg", "ccid2</t", ">runs</t", "At p50, p95 and p99, this time and the latency differ"] {
         assert!(html.contains(part), "{part}");
     }
     let markdown = fs::read_to_string(report.with_extension("md")).unwrap();
