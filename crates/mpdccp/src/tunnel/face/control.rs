@@ -268,14 +268,18 @@ impl ControlSocket {
                     path.display()
                 )));
             }
-            Ok(_) => std::fs::remove_file(&path).map_err(fail)?,
+            Ok(_) => {}
         }
+        // A program that connects between bind(2) and listen(2) is refused. So the socket gets its name afterwards.
+        let new = path.with_extension("new");
+        let _ = std::fs::remove_file(&new);
         // The socket must not be accessible to others, not even briefly. Changing the umask is
         // safe, because no other thread creates files yet.
         let before = umask(Mode::from_raw_mode(0o177));
-        let listener = UnixListener::bind(&path);
+        let listener = UnixListener::bind(&new);
         umask(before);
         let listener = listener.map_err(fail)?;
+        std::fs::rename(&new, &path).map_err(fail)?;
         drop(turn);
         Ok(ControlSocket { listener, path, owner: geteuid() })
     }
