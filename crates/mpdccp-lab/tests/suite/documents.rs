@@ -136,10 +136,11 @@ fn counted(directive: &str) -> String {
     for row in rows {
         let words: Vec<&str> = row.split(": ").collect();
         let [words, minimum, columns, aim, cells @ ..] = &words[..] else { panic!("invalid row `{row}`") };
+        let minimum: f64 = minimum.parse().unwrap();
         let cells: Vec<&str> = cells.first().map_or(stored.cells(), |cells| cells.split(' ').collect());
         write!(text, "| {words} | {aim} |").unwrap();
         for column in columns.split(' ') {
-            let reaches = |cell: &&&str| stored.value(cell, column, metric) >= minimum.parse().ok();
+            let reaches = |cell: &&&str| stored.value(cell, column, metric) >= Some(minimum);
             write!(text, " {} of {} |", cells.iter().filter(reaches).count(), cells.len()).unwrap();
         }
         text.push('\n');
@@ -240,6 +241,23 @@ fn stored_runs_are_of_the_scenarios_of_today() {
         let stale = stored.stale();
         assert!(stale.is_empty(), "docs/runs/{name}: run `{}` again; changed: {stale:?}", stored.command);
     }
+}
+
+#[test]
+fn columns_are_medians_and_ratios_and_counts_have_a_minimum() {
+    let mut stored = stored("streams-packets");
+    stored.runs.retain(|run| run.cell == "bw_4to1" && run.label.starts_with("cubic"));
+    for run in &mut stored.runs {
+        run.metrics.insert("rx_mbps".to_owned(), if run.label == "cubic-streams" { 31.0 } else { 10.0 });
+    }
+    let value = |column| stored.value("bw_4to1", column, "rx_mbps");
+    // The links have 50 and 12 Mbit/s.
+    assert_eq!(value("cubic-streams"), Some(31.0));
+    let ratios = ["cubic-streams/sum", "cubic-streams/best", "cubic-streams/cubic-mptcp"].map(value);
+    assert_eq!(ratios, [Some(0.5), Some(0.62), Some(3.1)]);
+    let counted =
+        |minimum| counted(&format!("streams-packets rx_mbps; a, b, c; w: {minimum}: cubic-streams: x"));
+    assert!(counted(0).ends_with("| w | x | 16 of 16 |\n") && counted(1_000).ends_with("| 0 of 16 |\n"));
 }
 
 #[test]

@@ -41,7 +41,7 @@ pub struct Rule {
     pub max_rtt: Option<Duration>,
     /// Exclude paths with a higher recent loss than this, 0 to 1.
     pub max_loss: Option<f32>,
-    /// What to do while the rule allows no path that is up.
+    /// Action if none of the allowed paths is up.
     pub otherwise: Otherwise,
     /// Send an FEC packet after this many packets, 1 to 16.
     pub fec: Option<u8>,
@@ -51,7 +51,7 @@ pub struct Rule {
     pub no_streams: bool,
 }
 
-/// What to do with a packet while its rule allows no path that is up.
+/// Action for a packet if none of the paths that its rule allows is up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Deserialize), serde(rename_all = "lowercase"))]
 pub enum Otherwise {
