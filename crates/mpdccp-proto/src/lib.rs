@@ -6,9 +6,9 @@
 //!
 //! Types that report events and counters are `#[non_exhaustive]` and may grow. Types that the owner fills in
 //! ([`SessionConfig`], [`PathConfig`], [`ListenConfig`], [`QueueConfig`], [`reorder::ReorderConfig`]) are not, so that
-//! struct literals work, with or without `..Default::default()`. [`PathRow`] is not either, so that scheduler
-//! benchmarks can build rows. [`SessionState`], [`Fallback`] and [`sched::Pick`] are exhaustive: code that matches on
-//! them must fail to compile when a variant is added.
+//! struct literals work, with or without `..Default::default()`. [`PathRow`] is not either, so that tests of schedulers
+//! can build rows. [`SessionState`], [`Fallback`] and [`sched::Pick`] are exhaustive: code that matches on them must
+//! fail to compile when a variant is added.
 //!
 //! ```
 //! use mpdccp_proto::{Named, SessionConfig, sched::SchedulerKind};
