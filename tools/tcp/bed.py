@@ -170,24 +170,3 @@ allowed_ips = ["{INNER[other]}/32"{extra}]
 
     def __exit__(self, *_):
         self.close()
-
-
-def cpu_seconds(pid):
-    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def thread_seconds(pid):
-    """CPU seconds that each thread has used, by the thread's name."""
-    out = {}
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        name = (task / "comm").read_text().strip()
-        fields = (task / "stat").read_text().rsplit(")", 1)[1].split()
-        out[name] = out.get(name, 0) + (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-    return out
-
-
-def machine_seconds():
-    """CPU seconds that the whole machine has used, without idle time and I/O wait."""
-    fields = [int(n) for n in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
-    return (sum(fields) - fields[3] - fields[4]) / os.sysconf("SC_CLK_TCK")
