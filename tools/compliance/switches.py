@@ -1,6 +1,9 @@
 """Puts many mutants into one build: at each rule's code, a switch chooses between the code and a version without the rule. The
 environment variable MUTANT turns one mutant on."""
 import re
+import subprocess
+
+from rows import TOP
 
 FUNCTION = """
 extern crate std;
@@ -72,3 +75,16 @@ def variants(text, numbers, replacements):
     else:
         found.append(f"if !{on(numbers[0])} {{\n{text}\n}}")
     return found
+
+
+def copy(tree, texts):
+    """Copies the tree, with other texts for some files. Writes a file only if it differs, so that cargo does not rebuild it."""
+    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=TOP, check=True, capture_output=True, text=True)
+    for name in listed.stdout.splitlines():
+        source, path = TOP / name, tree / name
+        if not source.is_file():
+            continue
+        content = texts[name].encode() if name in texts else source.read_bytes()
+        if not path.exists() or path.read_bytes() != content:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)

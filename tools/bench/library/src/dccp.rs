@@ -42,31 +42,23 @@ pub(crate) async fn serve(name: &str) -> Result<(), Failure> {
 
 #[derive(Clone)]
 pub(crate) struct Many {
-    name: String,
+    connector: Connector,
     to: SocketAddr,
-    shared: Option<Connector>,
-}
-
-fn client(name: &str) -> Options {
-    match name.contains("keys") {
-        true => options(name).key(key(2)).peer(key(1).public()),
-        false => options(name),
-    }
 }
 
 pub(crate) fn connector(name: &str, to: &str) -> Result<Many, Failure> {
-    let shared = (!name.contains("each")).then(|| Connector::new(client(name))).transpose()?;
-    Ok(Many { name: name.into(), to: to.parse()?, shared })
+    let options = match name.contains("keys") {
+        true => options(name).key(key(2)).peer(key(1).public()),
+        false => options(name),
+    };
+    Ok(Many { connector: Connector::new(options)?, to: to.parse()? })
 }
 
 impl Connects for Many {
     type Client = Connection;
 
     async fn connect(&self) -> Result<Connection, Failure> {
-        match &self.shared {
-            Some(shared) => Ok(shared.connect(self.to).await?),
-            None => Ok(Connection::connect(self.to, client(&self.name)).await?),
-        }
+        Ok(self.connector.connect(self.to).await?)
     }
 }
 
