@@ -5,8 +5,8 @@ use alloc::boxed::Box;
 use core::cell::Cell;
 use core::ops::{Deref, DerefMut};
 use dccp_cc::{
-    Amount, Controller, Limits, Observer, Pacer, RateSampler, Remembered, Reno, ResumePhase, Resuming,
-    RttEstimator,
+    Amount, Controller, Limits, Observer, Pacer, RateSample, RateSampler, Remembered, Reno, ResumePhase,
+    Resuming, RttEstimator,
 };
 use mpdccp_units::Time;
 
@@ -143,9 +143,15 @@ impl Control {
         self.cc.limits().cwnd.has_room(self.inflight)
     }
 
-    /// Whether the window or pacing limited sending within the last round.
-    pub(super) fn recently_limited(&self, now: Time) -> bool {
-        self.usage.limited_within(now, self.rtt.srtt().unwrap_or(DEFAULT_RTT))
+    /// Whether the window or pacing limited sending within the last round. `sample` is the newest rate sample.
+    pub(super) fn recently_limited(&self, now: Time, sample: Option<&RateSample>) -> bool {
+        let round = self.rtt.srtt().unwrap_or(DEFAULT_RTT);
+        let paces = |sample: &RateSample| {
+            let allowed = self.cc.limits().pacing.map(|rate| rate.bytes_in(sample.send_interval));
+            allowed.is_none_or(|allowed| 2 * sample.delivered.bytes >= allowed)
+        };
+        self.usage.full_within(now, round)
+            || (self.usage.blocked_within(now, round) && sample.is_none_or(paces))
     }
 
     /// Whether a packet took another path within the last round because this path's gate was closed.

@@ -268,7 +268,7 @@ impl AckVecSender {
         }
         self.ce += digest.ce;
         self.note_reduction(now, digest);
-        let app_limited = !self.control.recently_limited(now);
+        let app_limited = !self.control.recently_limited(now, self.last_rate.as_ref());
         let observes = self.control.observes();
         let Control { cc, rtt, sampler, inflight, observer, .. } = &mut self.control;
         let event = AckEvent {

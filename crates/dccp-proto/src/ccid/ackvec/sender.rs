@@ -246,7 +246,7 @@ impl SenderHalf for AckVecSender {
             return;
         }
         if !self.draft {
-            if !self.control.recently_limited(now) {
+            if !self.control.recently_limited(now, self.last_rate.as_ref()) {
                 self.control.sampler.set_app_limited(self.control.inflight);
             }
         } else if !self.control.recently_passed_over(now) {

@@ -5,10 +5,12 @@ use mpdccp_units::{Duration, Time};
 /// The session calls a path application-limited when the session's queue is empty. With Cheapest Pipe First
 /// that is wrong: the queue is empty because the other path took the packets that this path's gate did not
 /// admit. After its window was full or a packet found its gate closed, a path is therefore not
-/// application-limited for a round. In the draft variant this holds only after a packet took another path.
+/// application-limited for a round, unless it sends less than half of its pacing rate: pacing also makes the
+/// second packet of a small burst wait. In the draft variant this holds only after a packet took another path.
 #[derive(Debug, Default)]
 pub(crate) struct Usage {
-    limited_at: Option<Time>,
+    full_at: Option<Time>,
+    blocked_at: Option<Time>,
     passed_over_at: Option<Time>,
     held_back_since: Option<Time>,
 }
@@ -16,12 +18,12 @@ pub(crate) struct Usage {
 impl Usage {
     /// The window was full until now.
     pub(crate) fn on_full_window(&mut self, now: Time) {
-        self.limited_at = Some(now);
+        self.full_at = Some(now);
     }
 
     /// A packet was blocked. It waits, or was sent on another path if `elsewhere`.
     pub(crate) fn on_blocked(&mut self, now: Time, elsewhere: bool) {
-        self.limited_at = Some(now);
+        self.blocked_at = Some(now);
         if elsewhere {
             self.passed_over_at = Some(now);
         }
@@ -37,9 +39,14 @@ impl Usage {
         self.held_back_since.take().map_or(Duration::ZERO, |since| now.since(since))
     }
 
-    /// Whether this path itself limited sending within the last `round`.
-    pub(crate) fn limited_within(&self, now: Time, round: Duration) -> bool {
-        self.limited_at.is_some_and(|at| now.since(at) <= round)
+    /// Whether the window was full within the last `round`.
+    pub(crate) fn full_within(&self, now: Time, round: Duration) -> bool {
+        self.full_at.is_some_and(|at| now.since(at) <= round)
+    }
+
+    /// Whether a packet was blocked within the last `round`.
+    pub(crate) fn blocked_within(&self, now: Time, round: Duration) -> bool {
+        self.blocked_at.is_some_and(|at| now.since(at) <= round)
     }
 
     /// Whether a packet was sent on another path within the last `round` because this path's gate was closed.

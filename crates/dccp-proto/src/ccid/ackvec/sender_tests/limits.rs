@@ -19,8 +19,13 @@ fn gate_says_why() {
 }
 
 /// Offers `count` packets, one every `gap`, each acknowledged after 20 ms. A packet that finds the gate closed takes
-/// another path, so the queue is empty after each packet.
+/// another path, so the queue is empty after each packet. Returns whether the path is application-limited.
 fn offered(rig: &mut Rig, count: u64, gap: Duration) -> bool {
+    offered_in_bursts(rig, count, gap, 1)
+}
+
+/// Like [`offered`], with bursts of `burst` packets.
+fn offered_in_bursts(rig: &mut Rig, count: u64, gap: Duration, burst: u64) -> bool {
     let mut sent = Vec::new();
     let mut now = ms(1000);
     for _ in 0..count {
@@ -30,12 +35,14 @@ fn offered(rig: &mut Rig, count: u64, gap: Duration) -> bool {
             sent.remove(0);
             rig.ack(now, index, "+");
         }
-        match rig.half.gate(now) {
-            Gate::Open { .. } => {
-                rig.send(now, 1);
-                sent.push(now);
+        for _ in 0..burst {
+            match rig.half.gate(now) {
+                Gate::Open { .. } => {
+                    rig.send(now, 1);
+                    sent.push(now);
+                }
+                _ => rig.half.on_blocked(now, true),
             }
-            _ => rig.half.on_blocked(now, true),
         }
         rig.half.on_app_limited(now);
         now += gap;
@@ -53,6 +60,8 @@ fn application_limited_is_decided_by_the_path() {
     // ever queues.
     assert!(!offered(&mut Rig::with(false, limits), 200, Duration::from_micros(700)));
     assert!(!offered(&mut Rig::with(false, limits), 200, Duration::from_micros(500)));
+    // Pacing blocks the second packet of each burst, but the path sends only a quarter of its pacing rate.
+    assert!(offered_in_bursts(&mut Rig::with(false, limits), 50, Duration::from_millis(4), 2));
     // The window is full whenever ten packets are on their way.
     let limits = Limits { cwnd: Window::Packets(10), pacing: None, quantum: 1000 };
     assert!(!offered(&mut Rig::with(false, limits), 200, Duration::from_micros(1900)));
