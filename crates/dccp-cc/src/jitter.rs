@@ -16,9 +16,6 @@ const BEYOND: f64 = 1.2;
 const GROUP: f64 = 4.0;
 /// Upper limit for the variation.
 const MOST: Duration = Duration::from_millis(100);
-/// With jitter, windows are at least this multiple of the amount in flight at the path's rate. If delay
-/// varies by more than the least RTT, a window of twice the least RTT leaves no room for probing.
-const PROBE_ROOM: f64 = 1.5;
 
 /// Variation of one path's delay.
 #[derive(Clone, Copy, Debug)]
@@ -32,7 +29,9 @@ pub(crate) struct Jitter {
     ages: (Duration, u32),
     /// Times of the round's first and last RTT samples.
     sampled: (Time, Time),
-    smoothed: Duration,
+    /// Mean age of the packets of the last measured round.
+    mean_age: Duration,
+    smoothed: Option<Duration>,
 }
 
 impl Default for Jitter {
@@ -43,7 +42,8 @@ impl Default for Jitter {
             leasts: [Duration::MAX; LEASTS],
             ages: (Duration::ZERO, 0),
             sampled: (Time::ZERO, Time::ZERO),
-            smoothed: Duration::ZERO,
+            mean_age: Duration::ZERO,
+            smoothed: None,
         }
     }
 }
@@ -51,22 +51,22 @@ impl Default for Jitter {
 impl Jitter {
     /// The typical variation, smoothed.
     pub(crate) fn get(&self) -> Duration {
-        self.smoothed
+        self.smoothed.unwrap_or_default()
+    }
+
+    /// Mean age of the acknowledged packets in the last round that had enough samples.
+    pub(crate) fn mean_age(&self) -> Duration {
+        self.mean_age
     }
 
     /// Amount that arrives during the variation, at a rate of `bw` per second.
     pub(crate) fn allowance(&self, bw: f64) -> f64 {
-        bw * self.smoothed.as_secs_f64()
-    }
-
-    /// Returns a window of `gain` times `bdp`, with room for `allowance`.
-    pub(crate) fn window(gain: f64, bdp: f64, allowance: f64) -> f64 {
-        (gain * bdp + allowance).max(gain.min(PROBE_ROOM) * (bdp + allowance))
+        bw * self.get().as_secs_f64()
     }
 
     /// Forgets the variation, because the path has changed.
     pub(crate) fn forget(&mut self) {
-        self.smoothed = Duration::ZERO;
+        self.smoothed = Some(Duration::ZERO);
     }
 
     /// Adds an RTT of the running round.
@@ -104,12 +104,14 @@ impl Jitter {
         // variation. The difference between the mean age and the least RTT also contains the queues of other
         // flows. The variation within a round therefore limits it.
         let mean = ages.0.checked_div(ages.1).unwrap_or_default().saturating_sub(self.held(n, ages.1));
+        self.mean_age = mean;
         let beyond = mean.saturating_sub(least_rtt.unwrap_or(mean));
         self.leasts[self.rounds % LEASTS] = least;
         let lowest = self.leasts.into_iter().min().filter(|_| window_limited).unwrap_or(least);
         let within = mean.saturating_sub(lowest);
         let variation = beyond.min(within.mul_f64(BEYOND)).min(MOST);
-        self.smoothed = (self.smoothed * 3 + variation) / 4;
+        // As with the RTT (RFC 6298), the first measurement is the first estimate. Startup needs it at once.
+        self.smoothed = Some(self.smoothed.map_or(variation, |smoothed| (smoothed * 3 + variation) / 4));
         Some(least)
     }
 
@@ -143,6 +145,25 @@ mod tests {
             jitter.on_round_end(Some(ms(20)), false);
         }
         jitter.get()
+    }
+
+    #[test]
+    fn the_first_round_is_the_first_estimate_of_a_path() {
+        let ms = Duration::from_millis;
+        let mut jitter = Jitter::default();
+        let mut round = || {
+            for ack in 0..8 {
+                jitter.on_rtt(Time::from_millis(ack), ms(if ack == 0 { 20 } else { 40 }));
+                jitter.on_ages((ms(40), 1));
+            }
+            jitter.on_round_end(Some(ms(20)), false);
+            jitter.get()
+        };
+        assert_eq!(round(), ms(20));
+        assert_eq!(round(), ms(20));
+        let mut changed = jitter;
+        changed.forget();
+        assert_eq!(changed.get(), Duration::ZERO);
     }
 
     #[test]

@@ -121,6 +121,13 @@ impl Bbr1 {
         if self.filled_pipe || !ev.round_end {
             return;
         }
+        // If packets overtake each other, a round lasts only as long as the fastest packet's round trip. The rate
+        // cannot grow that fast.
+        let round = ev.now.since(self.startup_round_start);
+        if self.tuning.allow_for_jitter && round.mul_f64(tuning::NEAR) < self.path.jitter.mean_age() {
+            return;
+        }
+        self.startup_round_start = ev.now;
         let lost = core::mem::take(&mut self.lost_in_round);
         let bw = self.path.bw();
         let queue = least.is_some_and(|rtt| rtt > self.path.queue_rtt(bw, self.units.packet()));

@@ -20,8 +20,9 @@ pub struct Tuning {
     /// above 1.2 Mbit/s. Three such quanta wait in the queue of a slow path.
     pub small_quantum: bool,
     /// Window and drain targets include the amount that arrives during the variation of delay. This variation
-    /// is the time that packets take beyond RTprop. Otherwise a path with jitter is under-used, because
-    /// RTprop is the least delay instead of the typical delay.
+    /// is the time that packets take beyond RTprop. A round of Startup lasts at least as long as packets take
+    /// on average. Otherwise a path with jitter is under-used, because RTprop is the least delay instead of
+    /// the typical delay.
     pub allow_for_jitter: bool,
     /// The 3/4 phase of ProbeBW lasts until the queue is gone, and targets contain no quanta. Otherwise an
     /// estimate that is slightly too high builds a standing queue until the window is full.

@@ -4,7 +4,6 @@ use super::bbr::{Bbr1, HIGH_GAIN, INITIAL_CWND, MIN_PACING_SECS, MIN_PIPE_CWND};
 use super::phases::{Recovery, State};
 use super::tuning;
 use crate::AckEvent;
-use crate::jitter::Jitter;
 use mpdccp_units::{Duration, Rate};
 
 /// Largest quantum (section 4.2.2).
@@ -82,8 +81,8 @@ impl Bbr1 {
     fn inflight_at(&self, bw: f64, gain: f64) -> u64 {
         let Some(bdp) = self.path.bdp_at(bw) else { return self.initial_cwnd() };
         let quanta = 3.0 * f64::from(self.send_quantum()) / self.units.bytes();
-        let jitter = self.jitter_allowance();
-        let inflight = ceil(Jitter::window(gain, bdp, jitter) + quanta);
+        // Packets take RTprop plus the jitter, so this is the amount in flight without a queue.
+        let inflight = ceil(gain * (bdp + self.jitter_allowance()) + quanta);
         if !self.tuning.linux {
             return inflight;
         }
@@ -122,7 +121,7 @@ impl Bbr1 {
     pub(super) fn probe_rtt_cwnd(&self) -> u64 {
         match self.path.bdp() {
             Some(bdp) if self.tuning.gentle_probe_rtt => {
-                ceil(tuning::PROBE_RTT_GAIN * bdp).max(self.min_pipe_cwnd())
+                ceil(tuning::PROBE_RTT_GAIN * (bdp + self.jitter_allowance())).max(self.min_pipe_cwnd())
             }
             _ => self.min_pipe_cwnd(),
         }

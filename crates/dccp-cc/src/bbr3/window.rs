@@ -3,7 +3,6 @@
 use super::bbr::{Bbr3, INITIAL_CWND};
 use super::phases::State;
 use crate::AckEvent;
-use crate::jitter::Jitter;
 use mpdccp_units::{Duration, Rate};
 
 /// BBR.MinPipeCwnd, packets (section 2.6).
@@ -19,6 +18,9 @@ const OFFLOAD_QUANTA: u64 = 3;
 /// Round trips below this stay within a host or a LAN. Hosts need longer than this to read, wake up and
 /// acknowledge, but the measured round trip does not include that time.
 const LAN: Duration = Duration::from_millis(1);
+/// Tuned: with jitter or aggregation, windows are at least this multiple of the amount in flight at the path's
+/// rate. If delay varies by more than min_rtt, a window of twice min_rtt leaves no room for probing.
+const PROBE_ROOM: f64 = 1.5;
 
 impl Bbr3 {
     pub(super) fn mtu(&self) -> u64 {
@@ -110,7 +112,8 @@ impl Bbr3 {
         }
         // Aggregation is part of the variation of delay.
         let room = self.jitter_allowance().max(extra) as f64;
-        self.quantized(Jitter::window(gain, self.bdp(1.0) as f64, room) as u64)
+        let bdp = self.bdp(1.0) as f64;
+        self.quantized((gain * bdp + room).max(gain.min(PROBE_ROOM) * (bdp + room)) as u64)
     }
 
     /// InflightWithHeadroom.

@@ -3,8 +3,8 @@
 //!
 //! `cargo test -p dccp-cc --test it bulk -- --nocapture` prints the tables.
 
-use crate::model::scenario::{CFG, at, bbr, bulk, link, ms};
-use crate::model::{WIRE, full, summary};
+use crate::model::scenario::{CFG, at, bbr, bulk, jittery, link, ms};
+use crate::model::{WIRE, bins, full, summary};
 use dccp_cc::{Bbr1Tuning, Reno};
 use mpdccp_linkem::{Jitter, LossModel, Spread};
 
@@ -96,4 +96,36 @@ fn varying_delay_and_random_loss() {
         }
         println!("{line}");
     }
+}
+
+/// If packets overtake each other, the fastest packets end a round long before most of its packets arrive, and the
+/// least round trip is much shorter than the usual one. Startup must not end at a fraction of the rate.
+#[test]
+fn startup_with_reordering() {
+    println!("share of the rate in the first 2 s, and from 2 s to 5 s; mean of five runs");
+    for (mbps, delay, by) in [(25.0, 100.0, 35.0), (100.0, 60.0, 10.0)] {
+        let mut shares = [0.0; 2];
+        for seed in 0..5 {
+            let jitter = Jitter { spread: Spread::Normal(ms(by)), reorder: true, ..Jitter::default() };
+            let mut w = jittery(mbps, delay, jitter, 50.0, bbr(Bbr1Tuning::TUNED)(seed));
+            w.run(at(5.0));
+            for (share, (from, to)) in shares.iter_mut().zip([(0.0, 2.0), (2.0, 5.0)]) {
+                *share += summary(&w.sessions[0].got, at(from), at(to)).mbps / full(mbps) / 5.0;
+            }
+        }
+        println!("{mbps:3} Mbit/s, {delay} ± {by} ms: {:.2} {:.2}", shares[0], shares[1]);
+        assert!(shares[1] > 0.65, "{mbps} Mbit/s: {shares:?}");
+    }
+}
+
+/// With jitter, half of what is usually in flight is more than half a BDP of the least round trip.
+#[test]
+fn probe_rtt_with_jitter() {
+    let jitter = Jitter { spread: Spread::Normal(ms(25.0)), reorder: true, ..Jitter::default() };
+    let mut w = jittery(50.0, 50.0, jitter, 1.0, bbr(Bbr1Tuning::TUNED)(1));
+    w.run(at(40.0));
+    let rates = bins(&w.sessions[0].got, None, at(10.0), at(40.0), ms(200.0));
+    let least = rates.into_iter().fold(f64::MAX, f64::min) / full(50.0);
+    println!("least share of the rate in 200 ms: {least:.2}");
+    assert!(least > 0.2, "{least}");
 }
