@@ -14,11 +14,9 @@ fn advertised(join_advertised: JoinFrom) -> (Net, SessionId, SessionId, u8) {
     net.add_wire();
     net.wires[1].socket = 0;
     let id = net.client.connect(net.now, SessionConfig { join_advertised, ..config() }, path(0));
-    net.drain();
     net.run(Duration::from_secs(1));
     let sid = net.server_id();
     let addr = net.server.advertise(net.now, sid, client_route(1).remote.ip(), None).unwrap();
-    net.drain();
     net.run(Duration::from_secs(1));
     (net, id, sid, addr)
 }
@@ -33,7 +31,6 @@ fn an_advertised_address_is_joined_if_that_is_wanted() {
         net.run(Duration::from_secs(1));
         assert_eq!(net.numbers(Server).len(), 20);
         net.server.withdraw(net.now, sid, addr);
-        net.drain();
         net.run(Duration::from_secs(10));
         assert_eq!(
             net.state(Client, id),
@@ -52,7 +49,6 @@ fn a_join_goes_to_the_port_that_was_advertised() {
     net.wires[1].socket = 0;
     let sid = net.server_id();
     net.server.advertise(net.now, sid, client_route(1).remote.ip(), Some(7000)).unwrap();
-    net.drain();
     net.run(Duration::from_secs(1));
     let joins = net.log.iter().filter(|packet| packet.from == Client && packet.path == 1);
     let ports: Vec<_> = joins.map(|join| join.packet().header.dst_port).collect();
@@ -66,7 +62,6 @@ fn an_address_that_is_advertised_again_is_joined_again() {
     let before = net.status(Client, id).paths[1].id;
     net.server.withdraw(net.now, sid, addr);
     net.server.advertise(net.now, sid, client_route(1).remote.ip(), None).unwrap();
-    net.drain();
     net.run(Duration::from_secs(5));
     assert_eq!(net.state(Client, id), [PathState::Up; 2]);
     assert_ne!(net.status(Client, id).paths[1].id, before);
@@ -80,10 +75,8 @@ fn a_copy_of_an_advertisement_does_not_bring_back_a_removed_path() {
     let copy = told.unwrap().bytes.clone();
     let path = net.status(Client, id).paths[1].id;
     net.client.remove_path(net.now, id, path);
-    net.drain();
     net.run(Duration::from_secs(1));
     net.inject(Client, client_route(0), Ecn::NotEct, &copy);
-    net.drain();
     net.run(Duration::from_secs(1));
     assert_eq!(net.state(Client, id), [PathState::Up]);
     assert_eq!(counter(&net.status(Client, id), "outdated_mp_option"), 1);
@@ -98,14 +91,12 @@ fn an_advertised_address_that_does_not_answer_waits_for_the_next_advertisement()
     let sid = net.server_id();
     let there = client_route(1).remote.ip();
     let addr = net.server.advertise(net.now, sid, there, None);
-    net.drain();
     net.run(Duration::from_secs(60));
     assert_eq!(net.state(Client, id), [PathState::Up]);
     net.wires[1].up = true;
     net.run(Duration::from_secs(60));
     assert_eq!(net.state(Client, id), [PathState::Up], "a failed address must not be retried by itself");
     assert_eq!(net.server.advertise(net.now, sid, there, None), addr);
-    net.drain();
     net.run(Duration::from_secs(1));
     assert_eq!(net.state(Client, id), [PathState::Up; 2]);
 }
@@ -126,13 +117,11 @@ fn a_refusal_at_an_advertised_address_does_not_end_the_session() {
     let sid = net.server_id();
     net.server.advertise(net.now, sid, client_route(1).remote.ip(), None).unwrap();
     net.wires[0].delay = Duration::from_millis(10);
-    net.drain();
     net.run(Duration::from_millis(15));
     // The join is in flight when the only subflow fails.
     net.wires[0].up = false;
     net.client.set_link(net.now, id, PathId(0), false);
     net.client.remove_path(net.now, id, PathId(0));
-    net.drain();
     net.run(Duration::from_secs(5));
     assert!(counted(&net.server.stats().counters, "join_unknown_ci") > 0);
     assert_eq!(net.closed_reason(Client), None);
@@ -144,7 +133,6 @@ fn an_advertised_address_of_the_other_family_is_not_joined() {
     let (mut net, id) = Net::connected(1, 1, SessionConfig { join_advertised: JoinFrom::All, ..config() });
     let sid = net.server_id();
     net.server.advertise(net.now, sid, "2001:db8::7".parse().unwrap(), None).unwrap();
-    net.drain();
     net.run(Duration::from_secs(1));
     assert_eq!((net.status(Client, id).peer_addresses.len(), net.state(Client, id).len()), (1, 1));
 }
@@ -156,7 +144,6 @@ fn the_server_joins_a_path_and_joins_it_again() {
     let remote = std::net::SocketAddr::new(client_addr(1), net.wires[1].nat_port);
     let back = PathConfig { route: Route { socket: 0, local: None, remote }, ..path(1) };
     let joined = net.server.add_path(net.now, sid, back).unwrap();
-    net.drain();
     net.run(Duration::from_secs(1));
     assert_eq!(
         (net.state(Client, id), net.state(Server, sid)),
@@ -169,13 +156,11 @@ fn the_server_joins_a_path_and_joins_it_again() {
     // The client closes the subflow. The server had connected it, and connects it again.
     let accepted = net.status(Client, id).paths[1].id;
     net.client.remove_path(net.now, id, accepted);
-    net.drain();
     net.run(Duration::from_millis(500));
     assert_eq!(net.state(Client, id), [PathState::Up], "only the server may connect the subflow again");
     net.run(Duration::from_secs(5));
     assert_eq!(net.state(Client, id), [PathState::Up; 2]);
     net.server.remove_path(net.now, sid, joined);
-    net.drain();
     net.run(Duration::from_secs(5));
     assert_eq!((net.state(Client, id), net.state(Server, sid)), (vec![PathState::Up], vec![PathState::Up]));
 }

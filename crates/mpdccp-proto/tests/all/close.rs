@@ -106,7 +106,6 @@ fn a_wrong_key_closes_the_subflow_alone() {
             PacketType::Close => net.server.close(now, sid),
             _ => net.server.abort(now, sid),
         }
-        net.drain();
         net.run(Duration::from_millis(30));
         let status = net.status(Client, id);
         assert_eq!((counter(&status, name), status.state), (1, SessionState::Open));
@@ -124,7 +123,6 @@ fn a_close_that_is_lost_on_one_path_is_repeated() {
         !drop
     }));
     net.client.close(net.now, id);
-    net.drain();
     net.run(Duration::from_millis(25));
     assert_eq!(net.closed_reason(Server), None, "the server must wait for the Close on the other subflow");
     net.run(Duration::from_secs(2));
@@ -139,7 +137,6 @@ fn a_dead_path_does_not_hold_up_the_close() {
         net.wires[1].up = false;
         let (id, now) = (id_at(&mut net, end), net.now);
         net.end(end).close(now, id);
-        net.drain();
         net.run(Duration::from_secs(4));
         assert_eq!(net.closed_reason(end).as_deref(), Some("closed"));
         assert_eq!(net.closed_reason(other(end)).as_deref(), Some("closed_by_peer"));
@@ -159,7 +156,6 @@ fn close_req_is_answered_with_the_other_key() {
     }));
     let sid = net.server_id();
     net.server.close(net.now, sid);
-    net.drain();
     net.run(Duration::from_millis(15));
     assert_eq!(net.status(Client, id).state, SessionState::Closing);
     let key = key_of(&net, Server);
@@ -180,7 +176,6 @@ fn joins_are_ignored_while_closing() {
     let sid = net.server_id();
     net.server.close(net.now, sid);
     net.meddler = Some(Box::new(|from, _, bytes| !(from == Server && is_type(bytes, PacketType::Close))));
-    net.drain();
     net.run(Duration::from_millis(100));
     assert_eq!(counted(&net.server.stats().counters, "join_while_not_open"), 1);
     assert!(
@@ -199,11 +194,9 @@ fn a_join_that_has_proved_nothing_does_not_hold_up_the_close() {
         path == 0 || is_type(bytes, PacketType::Request) && from == Client
     }));
     net.client.add_path(net.now, id, path(1));
-    net.drain();
     net.run(Duration::from_millis(100));
     assert_eq!(net.status(Server, sid).paths.len(), 2);
     net.client.close(net.now, id);
-    net.drain();
     net.run(Duration::from_millis(500));
     assert_eq!(net.closed_reason(Server).as_deref(), Some("closed_by_peer"));
 }
@@ -218,7 +211,6 @@ fn an_own_join_without_an_answer_does_not_hold_up_the_peers_close() {
     net.client.add_path(net.now, id, path(1));
     net.drain();
     net.server.close(net.now, sid);
-    net.drain();
     net.run(Duration::from_millis(500));
     assert_eq!(net.closed_reason(Client).as_deref(), Some("closed_by_peer"));
 }
@@ -258,7 +250,6 @@ fn mp_fast_close_with_another_code_resets_one_subflow() {
         true
     }));
     net.client.abort(net.now, id);
-    net.drain();
     net.run(Duration::from_millis(200));
     let status = net.status(Server, sid);
     assert_eq!((counter(&status, "fast_close_invalid"), status.state), (1, SessionState::Open));
@@ -281,7 +272,6 @@ fn data_in_order_of_arrival_before_the_close_is_delivered() {
     net.run(Duration::from_millis(50));
     assert_eq!(net.numbers(Server).len(), 10);
     net.client.close(net.now, id);
-    net.drain();
     net.run(Duration::from_secs(1));
     assert_eq!(net.numbers(Server), (0..10).chain(11..20).collect::<Vec<_>>());
     assert!(net.server.sessions().is_empty());
@@ -292,7 +282,6 @@ fn before_it_is_open() {
     let mut net = Net::new(1, 2, config());
     let id = net.connect(config());
     net.client.close(net.now, id);
-    net.drain();
     net.run(Duration::from_secs(20));
     assert_eq!(net.closed_reason(Client).as_deref(), Some("closed_before_open"));
     assert!(net.client.sessions().is_empty() && net.server.sessions().is_empty());
@@ -312,7 +301,6 @@ fn an_empty_mp_close_is_no_key() {
     }));
     let sid = net.server_id();
     net.server.close(net.now, sid);
-    net.drain();
     net.run(Duration::from_millis(30));
     assert_eq!(counter(&net.status(Client, id), "close_with_wrong_key"), 2);
 }
@@ -327,7 +315,6 @@ fn the_ports_of_a_session_that_ended_rest_for_2msl() {
         let from = Route { socket: 0, local: None, remote: SocketAddr::new(client_addr(0), 40_000) };
         let (id, now) = (id_at(&mut net, end), net.now);
         net.end(end).close(now, id);
-        net.drain();
         net.run(Duration::from_secs(1));
         assert!(net.client.sessions().is_empty() && net.server.sessions().is_empty());
         let port_of_next = |net: &mut Net| {
@@ -368,7 +355,6 @@ fn mp_close_counts_on_a_join_without_its_hmac() {
     assert_eq!(net.state(Client, id), [PathState::Up, PathState::Connecting]);
     net.meddler = Some(Box::new(|from, path, _| from == Server || path == 1));
     net.client.close(net.now, id);
-    net.drain();
     net.run(Duration::from_secs(5));
     assert_eq!(net.closed_reason(Server).as_deref(), Some("closed_by_peer"));
 }

@@ -45,7 +45,6 @@ fn the_saturated_path_is_not_application_limited() {
     net.wires.iter_mut().for_each(|w| w.rate = Some(Rate::from_mbps(10.0)));
     let id = net.client.connect(net.now, ccid5(scheduler("cpf")), path(0));
     net.client.add_path(net.now, id, PathConfig { prio: 2, ..path(1) });
-    net.drain();
     net.run(Duration::from_secs(1));
     // The client offers 4 Mbit/s, and the preferred path slows down to 2 Mbit/s.
     net.stream(Client, id, 0, 1000, Duration::from_millis(2));
@@ -80,7 +79,6 @@ fn sessions_that_share_have_one_window_until_the_last_ends() {
     let all_send = |net: &mut Net, ids: &[SessionId]| {
         for n in 0..2000 {
             ids.iter().for_each(|id| net.client.send(net.now, *id, datagram(n), PktInfo::default()));
-            net.drain();
             net.run(Duration::from_millis(1));
         }
     };

@@ -14,7 +14,6 @@ fn mixed(v6: usize) -> (Net, SessionId) {
     let of = |k| if k == v6 { path_v6(k) } else { path(k) };
     let id = net.client.connect(net.now, config(), of(0));
     net.client.add_path(net.now, id, of(1)).unwrap();
-    net.drain();
     net.run(Duration::from_millis(500));
     (net, id)
 }

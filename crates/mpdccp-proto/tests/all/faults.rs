@@ -471,7 +471,6 @@ fn a_refusal_by_the_peers_host_ends_what_is_not_open() {
     assert_eq!(net.closed_reason(Client), None, "no packet was sent to that address");
     for route in remotes {
         net.client.on_refused(net.now, route.socket, route.remote);
-        net.drain();
         net.run(Duration::from_millis(1));
     }
     assert_eq!(net.closed_reason(Client).as_deref(), Some("nobody_listens"));
@@ -480,7 +479,6 @@ fn a_refusal_by_the_peers_host_ends_what_is_not_open() {
     for route in remotes {
         net.client.on_refused(net.now, route.socket, route.remote);
     }
-    net.drain();
     net.run(Duration::from_millis(300));
     assert_eq!(net.state(Client, id), [PathState::Up, PathState::Up]);
 }

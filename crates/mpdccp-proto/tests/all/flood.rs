@@ -58,7 +58,6 @@ fn a_flood_of_requests_locks_nobody_out() {
         if ms % 5 == 0 && ms < 900 {
             net.client.send(net.now, first, datagram(ms / 5), PktInfo::default());
         }
-        net.drain();
         net.run(Duration::from_millis(1));
     }
     assert_eq!(net.numbers(Server), (0..180).collect::<Vec<_>>());
@@ -69,7 +68,6 @@ fn a_flood_of_requests_locks_nobody_out() {
     for (number, id) in (2_000..).zip(others) {
         net.client.send(net.now, id, datagram(number), PktInfo::default());
     }
-    net.drain();
     net.run(Duration::from_millis(100));
     let numbers = net.numbers(Server);
     assert!(numbers.contains(&2_000) && numbers.contains(&2_001), "{numbers:?}");
@@ -198,7 +196,6 @@ fn connect_from(net: &mut Net, address: usize, port: u16) -> (SessionId, bool) {
     let ports = Ports { local: port, remote: PORT };
     let cfg = SessionConfig { multipath: false, ..plain() };
     let id = net.client.connect(net.now, cfg, PathConfig { ports, ..path(address) });
-    net.drain();
     net.run(Duration::from_millis(200));
     (id, opened(net, id))
 }
@@ -219,7 +216,6 @@ fn one_source_cannot_take_all_sessions() {
     net.server.listen(ListenConfig { max_sessions: 16, max_sessions_per_source: 2, ..listen(plain()) });
     assert!(!connect_from(&mut net, 0, 50_004).1);
     net.client.close(net.now, first);
-    net.drain();
     net.run(Duration::from_secs(1));
     assert!(connect_from(&mut net, 0, 50_005).1, "after one session ended, another may open");
 }

@@ -42,7 +42,6 @@ impl World {
     }
 
     fn run(&mut self, time: Duration) {
-        self.net.drain();
         self.net.run(time);
     }
 

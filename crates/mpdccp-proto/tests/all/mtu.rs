@@ -81,7 +81,6 @@ fn a_way_that_is_dead_for_a_while_keeps_its_size() {
             let (now, data) = (net.now, datagram(second * 100 + n));
             net.client.send(now, id, data.clone(), PktInfo::default());
             net.server.send(now, sid, data, PktInfo::default());
-            net.drain();
             net.run(Duration::from_millis(10));
         }
         let mtus: Vec<_> = net.status(Client, id).paths.iter().map(|path| path.mtu).collect();

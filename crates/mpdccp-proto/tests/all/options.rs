@@ -88,7 +88,6 @@ fn an_application_has_options_of_its_own() {
     for refused in [&[7; 253][..], b"mpd1", b"mpd1 and more"] {
         assert!(!net.client.send_private(net.now, id, refused));
     }
-    net.drain();
     net.run(Duration::from_millis(100));
     let private = |net: &Net, end| {
         let events = net.events_of(end).into_iter();
@@ -169,7 +168,6 @@ fn addresses_with_a_bad_hmac_are_ignored_silently() {
 fn prio_is_confirmed_verbatim_and_once() {
     let (mut net, id) = Net::connected(1, 2, config());
     net.client.set_prio(net.now, id, PathId(1), 7);
-    net.drain();
     net.run(Duration::from_secs(5));
     let sent: Vec<_> = net.log.iter().filter(|l| l.mp().contains(&MpOption::Prio(7))).collect();
     assert_eq!(sent.len(), 1);
@@ -208,7 +206,6 @@ fn several_groups_in_one_confirmation_count_all() {
     for (path, prio) in [(PathId(0), 7), (PathId(1), 9)] {
         net.client.set_prio(net.now, id, path, prio);
     }
-    net.drain();
     net.run(Duration::from_secs(30));
     let is = |l: &&Logged, prio| l.from == Client && l.mp().contains(&MpOption::Prio(prio));
     let sent = [7, 9].map(|prio| net.log.iter().filter(|l| is(l, prio)).count());
@@ -232,7 +229,6 @@ fn prio_is_repeated_until_confirmed() {
             !drop
         }));
         net.client.set_prio(net.now, id, PathId(1), 2);
-        net.drain();
         net.run(Duration::from_secs(20));
         let sid = net.server_id();
         assert_eq!(net.status(Server, sid).paths[1].prio, 2);
@@ -267,7 +263,6 @@ fn a_newer_prio_replaces_one_that_is_not_confirmed() {
     assert_eq!(held.len(), 2);
     net.wires[1].up = true;
     net.client.set_prio(net.now, id, PathId(1), 5);
-    net.drain();
     net.run(Duration::from_secs(1));
     let sid = net.server_id();
     assert_eq!(net.status(Server, sid).paths[1].prio, 5, "the server has set no priority of its own");
@@ -275,7 +270,6 @@ fn a_newer_prio_replaces_one_that_is_not_confirmed() {
     for bytes in &held {
         net.inject(Server, route, dccp_proto::Ecn::NotEct, bytes);
     }
-    net.drain();
     net.run(Duration::from_secs(1));
     let status = net.status(Server, sid);
     assert_eq!(counter(&status, "outdated_mp_option"), 2);
@@ -296,7 +290,6 @@ fn a_confirmation_that_comes_late_confirms_nothing_newer() {
     let prio = |net: &mut Net, prio, mute, time| {
         net.wires[1].mute = mute;
         net.client.set_prio(net.now, id, PathId(1), prio);
-        net.drain();
         net.run(Duration::from_millis(time));
     };
     prio(&mut net, 5, Some(Server), 100);
@@ -317,7 +310,6 @@ fn a_confirmation_that_comes_late_confirms_nothing_newer() {
 fn a_path_that_is_not_standard_tells_its_priority_when_it_opens() {
     let mut net = Net::new(1, 1, config());
     let id = net.client.connect(net.now, config(), PathConfig { prio: 2, ..path(0) });
-    net.drain();
     net.run(Duration::from_secs(1));
     let sid = net.server_id();
     assert_eq!(net.status(Server, sid).paths[0].prio, 2);
@@ -479,7 +471,6 @@ fn addresses_and_removals_that_come_late_are_not_obeyed() {
         Some(1),
         "the ID must be free after the removal"
     );
-    net.drain();
     net.run(Duration::from_secs(1));
     assert_eq!(
         late(&mut net, &remove),
@@ -500,7 +491,6 @@ fn the_removal_of_an_address_that_is_not_known_is_ignored() {
     net.drain();
     net.wires[0].up = true;
     net.client.withdraw(net.now, id, addr_id);
-    net.drain();
     net.run(Duration::from_secs(1));
     assert_ne!(counter(&net.status(Server, sid), "remove_addr_unknown"), 0);
     assert!(net.log.iter().all(|l| l.mp().iter().all(|o| !matches!(o, MpOption::Confirm(_)))));

@@ -108,14 +108,12 @@ fn address_ids_are_free_again_however_often_paths_come_and_go() {
     let (mut net, id) = Net::connected(1, 2, config());
     for n in 0..300 {
         net.client.remove_path(net.now, id, PathId(1 + n));
-        net.drain();
         net.run(Duration::from_millis(60));
         // Each join comes from another socket.
         let route = Route { socket: 100 + n, ..client_route(1) };
         net.wires[1].socket = route.socket;
         let added = net.client.add_path(net.now, id, PathConfig { route, ..path(1) });
         assert_eq!(added, Some(PathId(2 + n)));
-        net.drain();
         net.run(Duration::from_millis(60));
         assert_eq!(net.state(Client, id), [PathState::Up, PathState::Up], "{n}");
     }
@@ -163,7 +161,6 @@ fn ports_rest_in_time_wait() {
         }
         let (mut net, id) = Net::connected(1, 1, cfg.clone());
         net.client.close(net.now, id);
-        net.drain();
         net.run(secs(1));
         assert!(net.client.sessions().is_empty());
         let ports =
@@ -240,7 +237,6 @@ fn a_path_dead_one_way_is_left_as_soon() {
             for n in from..from + 300 {
                 net.client.send(net.now, id, datagram(n), PktInfo::default());
                 net.server.send(net.now, sid, datagram(n), PktInfo::default());
-                net.drain();
                 net.run(Duration::from_millis(10));
             }
         };
@@ -270,7 +266,6 @@ fn the_server_may_close_a_path_and_the_client_joins_again() {
     let (mut net, id) = Net::connected(1, 2, config());
     let sid = net.server_id();
     net.server.remove_path(net.now, sid, PathId(1));
-    net.drain();
     net.run(Duration::from_millis(500));
     assert_eq!(net.state(Client, id), [PathState::Up, PathState::Down]);
     assert!(net.events_of(Client).contains(&SessionEvent::PathDown(PathId(1), Reason::ClosedByPeer)));
@@ -323,7 +318,6 @@ fn a_link_reported_down_is_left_at_once() {
     assert_eq!(missing(&net, 100), 0);
     net.wires[1].up = true;
     net.client.set_link(net.now, id, PathId(1), true);
-    net.drain();
     net.run(Duration::from_millis(25));
     assert_eq!(
         net.state(Client, id),
@@ -336,7 +330,6 @@ fn a_link_reported_down_is_left_at_once() {
 fn a_link_reported_down_that_works_comes_back_by_itself() {
     let (mut net, id) = Net::connected(1, 2, config());
     net.client.set_link(net.now, id, PathId(0), false);
-    net.drain();
     net.run(secs(1));
     assert_eq!(net.state(Client, id), [PathState::Up, PathState::Up]);
 }
@@ -425,7 +418,6 @@ fn priorities_are_obeyed_on_both_sides() {
     cfg.scheduler = scheduler("cpf");
     let (mut net, id) = Net::connected(1, 2, cfg);
     net.client.set_prio(net.now, id, PathId(0), 0);
-    net.drain();
     net.run(Duration::from_millis(100));
     let sid = net.server_id();
     assert_eq!(net.status(Server, sid).paths[0].prio, 0);
@@ -443,7 +435,6 @@ fn an_address_advertised_reaches_the_peer_and_is_taken_back() {
     let addresses: [IpAddr; 2] = ["192.0.2.7".parse().unwrap(), "2001:db8::7".parse().unwrap()];
     let a = net.server.advertise(net.now, sid, addresses[0], None).unwrap();
     let b = net.server.advertise(net.now, sid, addresses[1], Some(7000)).unwrap();
-    net.drain();
     net.run(Duration::from_millis(100));
     assert_eq!(
         net.status(Client, id).peer_addresses,
@@ -451,7 +442,6 @@ fn an_address_advertised_reaches_the_peer_and_is_taken_back() {
     );
     let sent = net.log.len();
     net.server.withdraw(net.now, sid, a);
-    net.drain();
     net.run(secs(5));
     assert_eq!(net.status(Client, id).peer_addresses, [(b, addresses[1], Some(7000))]);
     let removals = net.log[sent..].iter().flat_map(Logged::mp);
@@ -471,7 +461,6 @@ fn a_dead_path_that_is_removed_is_gone_at_the_server_too() {
     net.stream(Client, id, 0, 300, Duration::from_millis(4));
     assert_eq!(net.state(Client, id)[1], PathState::Suspect);
     net.client.remove_path(net.now, id, PathId(1));
-    net.drain();
     net.run(secs(4));
     let sid = net.server_id();
     assert_eq!(net.state(Server, sid), [PathState::Up, PathState::Up]);
@@ -479,7 +468,6 @@ fn a_dead_path_that_is_removed_is_gone_at_the_server_too() {
     // The freed Address ID can be used for another path from the same source.
     net.wires[1].up = true;
     net.client.add_path(net.now, id, path(1));
-    net.drain();
     net.run(secs(1));
     assert_eq!(net.state(Client, id), [PathState::Up; 3]);
 }
@@ -495,7 +483,6 @@ fn a_dead_path_may_be_replaced_at_once() {
     net.wires[1].up = true;
     net.client.remove_path(net.now, id, PathId(1));
     net.client.add_path(net.now, id, path(1));
-    net.drain();
     net.run(secs(4));
     let sid = net.server_id();
     let joins = net.log.iter().flat_map(Logged::mp);

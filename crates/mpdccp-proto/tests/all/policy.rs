@@ -25,7 +25,6 @@ fn net(cfg: &SessionConfig) -> (Net, SessionId) {
     let named = |k| PathConfig { name: PathName::of(["a", "b"][k]), ..path(k) };
     let id = net.client.connect(net.now, cfg.clone(), named(0));
     net.client.add_path(net.now, id, named(1));
-    net.drain();
     net.run(Duration::from_millis(500));
     (net, id)
 }
@@ -158,7 +157,6 @@ fn a_large_packet_does_not_hold_up_smaller_ones() {
     for n in 11..21 {
         put(n, 500, 2);
     }
-    net.drain();
     net.run(Duration::from_millis(60));
     let got = net.numbers(Server);
     assert!((11..21).all(|n| got.contains(&n)), "{got:?}");

@@ -24,7 +24,6 @@ impl World {
             let now = net.now;
             net.end(by).set_prio(now, own, PathId(path), prio);
         }
-        net.drain();
         net.run(Duration::from_millis(200));
         let what = format!("{}, {prios:?} by {by:?}", scheduler.name());
         for (end, id) in ids {

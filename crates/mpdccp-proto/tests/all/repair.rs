@@ -117,7 +117,6 @@ fn a_distant_path_that_carries_nothing_makes_nobody_wait() {
     net.add_wire();
     net.wires[1].delay = Duration::from_millis(300);
     net.client.add_path(net.now, id, path(1)).unwrap();
-    net.drain();
     net.run(Duration::from_secs(3));
     assert_eq!(net.state(Client, id), [PathState::Up; 2]);
     net.stream(Client, id, 0, 200, Duration::from_millis(20));
@@ -172,7 +171,6 @@ fn the_peer_is_told_at_once_of_a_link_reported_down() {
     let (mut net, id) = Net::connected(1, 2, waits());
     net.wires[1].up = false;
     net.client.set_link(net.now, id, PathId(1), false);
-    net.drain();
     net.run(Duration::from_millis(11));
     assert_eq!(net.state(Server, net.server_id()), [PathState::Up, PathState::Suspect]);
 }
@@ -214,7 +212,6 @@ fn a_flow_is_not_held_up_by_what_another_lost() {
             let now = net.now;
             net.client.send(now, id, datagram(n), PktInfo { flow: 1 + n % 2, ..PktInfo::default() });
         }
-        net.drain();
         net.run(Duration::from_millis(15));
         let got = |net: &Net| net.numbers(Server).into_iter().filter(|n| *n >= 100).collect::<Vec<_>>();
         assert_eq!(got(&net), if flow_order { vec![101, 103] } else { vec![] });

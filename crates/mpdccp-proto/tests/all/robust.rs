@@ -27,7 +27,6 @@ fn same_seed_same_bytes() {
         net.run(Duration::from_secs(1));
         net.stream(Client, id, 0, 300, Duration::from_millis(3));
         net.client.close(net.now, id);
-        net.drain();
         net.run(Duration::from_secs(5));
         net.log
     };
@@ -92,7 +91,6 @@ fn mutated_packets() {
                     net.server.advertise(now, sid, IpAddr::V4(Ipv4Addr::new(192, 0, 2, round as u8)), None);
                 }
             }
-            net.drain();
             net.run(Duration::from_millis(7));
             // Replays an old packet.
             let old = net.log[rng.next_u32() as usize % net.log.len()].clone();
@@ -139,7 +137,6 @@ fn half_open_state_is_bounded_and_expires() {
     let counters = &net.server.stats().counters;
     let [with_cookie, not] = ["answered_with_cookie", "answer_too_large"].map(|name| counted(counters, name));
     assert!(with_cookie > 500 && with_cookie + not == 5000 - 64, "{with_cookie} and {not}");
-    net.drain();
     net.run(Duration::from_secs(20));
     assert!(net.server.sessions().is_empty());
     assert_eq!(net.server.poll_timeout(), None);
@@ -163,7 +160,6 @@ fn half_open_joins_are_bounded_and_expire() {
     // The unproven joins do not keep out a peer that knows the keys. Either end may join.
     net.add_wire();
     net.client.add_path(net.now, id, path(1));
-    net.drain();
     net.run(Duration::from_millis(100));
     assert_eq!(net.state(Client, id), [PathState::Up, PathState::Up]);
     net.client.remove_path(net.now, id, PathId(1));
@@ -215,7 +211,6 @@ fn half_open_joins_do_not_keep_the_server_from_joining() {
     let remote = SocketAddr::new(client_addr(1), net.wires[1].nat_port);
     let back = PathConfig { route: Route { socket: 0, local: None, remote }, ..path(1) };
     net.server.add_path(net.now, sid, back).unwrap();
-    net.drain();
     net.run(Duration::from_millis(500));
     assert_eq!(net.state(Client, id), [PathState::Up; 2]);
 }
@@ -309,7 +304,6 @@ fn datagrams_of_any_size() {
         assert_eq!(most, 1500 - 28 - 16 - option);
         for len in [0, 1, 2, most - 1, most, most + 1, 9000] {
             net.client.send(net.now, id, vec![5; len], PktInfo::default());
-            net.drain();
             net.run(Duration::from_millis(50));
         }
         let lens: Vec<_> = net.got[&Server].iter().map(Vec::len).collect();

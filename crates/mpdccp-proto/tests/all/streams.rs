@@ -303,7 +303,6 @@ fn stream_data_of_a_path_that_goes_down_leaves_at_once_over_another() {
     net.streams(Client, id, |s| s.write(stream, &pattern(5_000))).unwrap();
     let now = net.now;
     net.client.set_link(now, id, PathId(0), false);
-    net.drain();
     net.run(ms(100));
     net.read_stream(Server, stream, &mut got);
     assert_eq!(got.len(), 25_000);
@@ -326,7 +325,6 @@ fn ruled(rule: Rule) -> (Net, SessionId) {
     let named = |k| PathConfig { name: PathName::of(["a", "b"][k]), ..path(k) };
     let id = net.client.connect(net.now, cfg, named(0));
     net.client.add_path(net.now, id, named(1));
-    net.drain();
     net.run(ms(500));
     (net, id)
 }
@@ -380,7 +378,6 @@ fn kept_to_its_path(rule: Rule) {
     );
     let now = net.now;
     net.client.set_policy(now, id, &Policy::default());
-    net.drain();
     net.run(ms(500));
     net.read_stream(Server, waits, &mut late);
     assert!(late.len() > 50_000, "{}", late.len());

@@ -177,7 +177,6 @@ fn world(choice: &Choice, corrupt: bool, story: &[Happening]) {
     for k in 1..paths {
         net.client.add_path(net.now, id, path(k));
     }
-    net.drain();
     net.run(Duration::from_millis(300));
     let mut sent = [0; 2];
     // For each end: the late packets of each session.

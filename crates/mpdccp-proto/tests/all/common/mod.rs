@@ -205,7 +205,6 @@ impl Net {
         net.add_wire();
         net.client.listen(listen(config()));
         let id = net.client.connect(net.now, SessionConfig { joinable: true, ..config() }, path(0));
-        net.drain();
         net.run(Duration::from_secs(1));
         let sid = net.server_id();
         (net, id, sid)
@@ -369,7 +368,9 @@ impl Net {
         true
     }
 
+    /// Drains both ends, and then lets this time pass.
     pub fn run(&mut self, time: Duration) {
+        self.drain();
         let end = self.now + time;
         let mut steps = 0u64;
         while self.step(end) {
@@ -383,7 +384,6 @@ impl Net {
         for n in first..first + count {
             let now = self.now;
             self.end(from).send(now, id, datagram(n), PktInfo::default());
-            self.drain();
             self.run(gap);
         }
     }
