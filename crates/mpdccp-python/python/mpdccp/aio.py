@@ -15,9 +15,9 @@ from __future__ import annotations
 import asyncio
 import select
 import weakref
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from . import _mpdccp
 from ._mpdccp import Event, Path, Stats
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["Connection", "Connector", "Listener", "Stream", "connect", "listen"]
 
 _READABLE, _WRITABLE, _EVENT, _CHANGE, _STREAM = range(5)
+_T = TypeVar("_T")
 
 
 class _Hub:
@@ -95,11 +96,14 @@ class _Waiting:
         flags = self._flags()
         for ready, waiters in zip(flags, self._waiters):
             if ready:
-                for waiter in waiters:
-                    if not waiter.done():
-                        waiter.set_result(None)
-                waiters.clear()
+                self._wake(waiters)
         return flags
+
+    def _wake(self, waiters: list[asyncio.Future[None]]) -> None:
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+        waiters.clear()
 
     async def _until(self, what: int) -> None:
         # This call reports what is ready now; later changes trigger an edge.
@@ -116,13 +120,21 @@ class _Waiting:
             if not any(self._waiters):
                 self._hub._awaited.discard(self)
 
+    async def _retry(self, what: int, call: Callable[..., _T], *args: Any, **kwargs: Any) -> _T:
+        """Repeats a native call that does not wait, until it does not raise BlockingIOError."""
+        while True:
+            try:
+                return call(*args, **kwargs, timeout=0)
+            except BlockingIOError:
+                await self._until(what)
+
     def _leave(self) -> None:
         self._hub.remove(self._fd)
         for waiters in self._waiters:
-            for waiter in waiters:
-                if not waiter.done():
-                    waiter.set_result(None)
-            waiters.clear()
+            self._wake(waiters)
+
+    async def __aenter__(self) -> Self:
+        return self
 
 
 class Connection(_Waiting):
@@ -138,11 +150,7 @@ class Connection(_Waiting):
 
     async def send(self, data: Buffer, *, priority: int = 0, expires: float | None = None) -> None:
         """Queues a datagram. Waits while the queue is full."""
-        while True:
-            try:
-                return self.native.send(data, priority=priority, expires=expires, timeout=0)
-            except BlockingIOError:
-                await self._until(_WRITABLE)
+        await self._retry(_WRITABLE, self.native.send, data, priority=priority, expires=expires)
 
     async def recv(self) -> bytes:
         """Waits for the next datagram. Returns b"" after a clean end."""
@@ -152,19 +160,11 @@ class Connection(_Waiting):
 
     async def recv_many(self, most: int = 64) -> list[bytes]:
         """Waits for a datagram. Returns all available ones; [] after a clean end."""
-        while True:
-            try:
-                return self.native.recv_many(most, timeout=0)
-            except BlockingIOError:
-                await self._until(_READABLE)
+        return await self._retry(_READABLE, self.native.recv_many, most)
 
     async def next_event(self) -> Event | None:
         """Waits for the next event. Returns None after the last event."""
-        while True:
-            try:
-                return self.native.next_event(timeout=0)
-            except BlockingIOError:
-                await self._until(_EVENT)
+        return await self._retry(_EVENT, self.native.next_event)
 
     async def open_stream(self) -> Stream:
         """Opens a reliable stream to the peer. Both ends need the option `streams`."""
@@ -172,22 +172,13 @@ class Connection(_Waiting):
 
     async def accept_stream(self) -> Stream:
         """Waits for a stream that the peer opens."""
-        while True:
-            try:
-                return Stream(self.native.accept_stream(timeout=0))
-            except BlockingIOError:
-                await self._until(_STREAM)
+        return Stream(await self._retry(_STREAM, self.native.accept_stream))
 
     async def finish(self) -> Stats:
         """Sends the queue, waits until it is acknowledged or lost, and closes. Returns the counters."""
-        while True:
-            try:
-                stats = self.native.finish(timeout=0)
-            except BlockingIOError:
-                await self._until(_CHANGE)
-            else:
-                self._leave()
-                return stats
+        stats = await self._retry(_CHANGE, self.native.finish)
+        self._leave()
+        return stats
 
     def close(self) -> None:
         """Finishes the connection in the background."""
@@ -210,9 +201,6 @@ class Connection(_Waiting):
         if not data:
             raise StopAsyncIteration
         return data
-
-    async def __aenter__(self) -> Self:
-        return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
@@ -246,11 +234,7 @@ class Stream(_Waiting):
 
     async def read(self, most: int = 65536) -> bytes:
         """Waits for data. Returns the available bytes; b"" at the end."""
-        while True:
-            try:
-                return self.native.read(most, timeout=0)
-            except BlockingIOError:
-                await self._until(_READABLE)
+        return await self._retry(_READABLE, self.native.read, most)
 
     def end(self) -> None:
         """Ends writing. The peer still receives everything that was written."""
@@ -258,11 +242,7 @@ class Stream(_Waiting):
 
     async def finish(self) -> None:
         """Ends writing, and waits until the peer has received everything."""
-        while True:
-            try:
-                return self.native.finish(timeout=0)
-            except BlockingIOError:
-                await self._until(_CHANGE)
+        await self._retry(_CHANGE, self.native.finish)
 
     def reset(self, code: int = 0) -> None:
         """Resets both directions immediately. The peer receives the code."""
@@ -282,9 +262,6 @@ class Stream(_Waiting):
         if not data:
             raise StopAsyncIteration
         return data
-
-    async def __aenter__(self) -> Self:
-        return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
@@ -366,9 +343,6 @@ class Listener(_Waiting):
             return await self.accept()
         except ConnectionAbortedError:
             raise StopAsyncIteration from None
-
-    async def __aenter__(self) -> Self:
-        return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
