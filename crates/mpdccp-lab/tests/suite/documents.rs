@@ -9,30 +9,34 @@ use mpdccp_lab::scenario::Scenario;
 use mpdccp_lab::sim::Sim;
 use mpdccp_lab::store::Key;
 use mpdccp_lab::{Plan, estimate::Estimate};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
-/// Metrics that stored runs contain.
-const KEPT: [&str; 3] = ["rx_mbps", "app_p50_ms", "app_p95_ms"];
+/// New values for places in a scenario, as in a set.
+type Changes = BTreeMap<String, toml::Value>;
 
 /// Content of `docs/runs/NAME.json`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 struct Stored {
     command: String,
     commit: String,
     date: String,
     scenario: String,
-    /// New values for places in the scenario, as in a set.
-    change: BTreeMap<String, toml::Value>,
-    runs: Vec<StoredRun>,
+    change: Changes,
+    runs: Vec<Runs>,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
-struct StoredRun {
+/// Runs that differ only in their seeds.
+#[derive(Clone, Debug, Deserialize)]
+struct Runs {
     label: String,
     cell: String,
-    seed: u64,
-    resolved_hash: String,
-    metrics: BTreeMap<String, f64>,
+    hash: String,
+    /// The values of a sweep's parameters.
+    #[serde(default)]
+    point: Changes,
+    /// A value of each run, by metric.
+    #[serde(flatten)]
+    metrics: BTreeMap<String, Vec<f64>>,
 }
 
 fn docs() -> PathBuf {
@@ -43,6 +47,17 @@ fn stored(name: &str) -> Stored {
     let file = docs().join("runs").join(name).with_extension("json");
     let text = std::fs::read_to_string(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
     serde_json::from_str(&text).unwrap_or_else(|e| panic!("{}: {e}", file.display()))
+}
+
+impl Runs {
+    /// Whether the runs are in the cell or at the point `word`. Runs without a sweep are at all points.
+    fn are_of(&self, word: &str) -> bool {
+        self.cell == word || self.point.values().any(|value| text_of(value) == word)
+    }
+}
+
+fn text_of(value: &toml::Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 impl Stored {
@@ -57,45 +72,92 @@ impl Stored {
     }
 
     /// The scenario of today, with the changes of the runs.
-    fn scenario(&self) -> Scenario {
-        let change: Vec<_> = self.change.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
+    fn scenario(&self, point: &Changes) -> Scenario {
+        let change: Vec<_> = self.change.iter().chain(point).map(|(k, v)| (k.as_str(), v.clone())).collect();
         Scenario::find(&self.scenario).unwrap().with(&change).unwrap()
     }
 
-    /// The value of a column: the median of a label, or the ratio of the median to that of another label, to
-    /// the rate of the best link (`best`) or to the sum of all links' rates (`sum`).
-    fn value(&self, cell: &str, column: &str, metric: &str) -> Option<f64> {
-        let Some((label, other)) = column.split_once('/') else { return self.median(cell, column, metric) };
-        let scenario = self.scenario();
-        let (variant, cell_of) = (scenario.variant(label).unwrap(), scenario.cell(cell).unwrap());
-        let paths = scenario.paths_of(variant, cell_of);
-        let links = paths.iter().map(|path| path.ways[0].mean_rate().bps() as f64 / 1e6);
-        let other = match other {
-            "best" => links.fold(0.0, f64::max),
-            "sum" => links.sum(),
-            other => self.median(cell, other, metric)?,
+    /// The value that words select (see `tools/tables`).
+    fn value(&self, words: &[&str]) -> Option<f64> {
+        let (mut label, mut metric, mut statistic, mut places) = (None, None, "", Vec::new());
+        for &word in words {
+            if self.runs.iter().any(|runs| runs.metrics.contains_key(word)) {
+                metric = Some(word);
+            } else if self.runs.iter().any(|runs| Some(&*runs.label) == word.split('/').next()) {
+                label = Some(word);
+            } else if ["lowest", "highest"].contains(&word) {
+                statistic = word;
+            } else {
+                assert!(self.runs.iter().any(|runs| runs.are_of(word)), "`{word}` is not in the runs");
+                places.push(word);
+            }
+        }
+        let label = label.unwrap_or_else(|| panic!("no label in {words:?}"));
+        let of = |label: &str| {
+            let here = |runs: &&Runs| runs.label == label && places.iter().all(|place| runs.are_of(place));
+            let runs = self.runs.iter().filter(here);
+            let values: Vec<f64> =
+                runs.filter_map(|runs| runs.metrics.get(metric?)).flatten().copied().collect();
+            let median = Estimate::of(&values)?.median;
+            Some(match statistic {
+                "lowest" => values.into_iter().fold(median, f64::min),
+                "highest" => values.into_iter().fold(median, f64::max),
+                _ => median,
+            })
         };
-        Some(self.median(cell, label, metric)? / other)
+        let Some((label, other)) = label.split_once('/') else { return of(label) };
+        let links = || {
+            let scenario = self.scenario(&Changes::new());
+            let cell = places.iter().find_map(|place| scenario.cell(place)).unwrap();
+            let paths = scenario.paths_of(scenario.variant(label).unwrap(), cell);
+            let rates: Vec<f64> =
+                paths.iter().map(|path| path.ways[0].mean_rate().bps() as f64 / 1e6).collect();
+            rates
+        };
+        let others = |labels: &str| labels.split(',').map(of).collect::<Option<Vec<f64>>>();
+        let other = match other.split_once(':').unwrap_or((other, "")) {
+            ("best", "") => links().into_iter().fold(0.0, f64::max),
+            ("sum", "") => links().into_iter().sum(),
+            ("best", labels) => others(labels)?.into_iter().fold(0.0, f64::max),
+            ("sum", labels) => others(labels)?.into_iter().sum(),
+            _ => of(other)?,
+        };
+        Some(of(label)? / other)
     }
 
-    fn median(&self, cell: &str, label: &str, metric: &str) -> Option<f64> {
-        let here = self.runs.iter().filter(|run| run.cell == cell && run.label == label);
-        let values: Vec<f64> = here.filter_map(|run| run.metrics.get(metric).copied()).collect();
-        Estimate::of(&values).map(|estimate| estimate.median)
+    /// The value in each of `cells`.
+    fn in_cells(&self, words: &[&str], cells: &[&str]) -> Vec<f64> {
+        cells.iter().filter_map(|cell| self.value(&[words, &[*cell]].concat())).collect()
+    }
+
+    /// The text of the value that words select.
+    fn text(&self, words: &[&str]) -> String {
+        let metric = |word: &&&str| self.runs.iter().any(|runs| runs.metrics.contains_key(**word));
+        let metric = words.iter().rev().find(metric);
+        let mut values = self.runs.iter().filter_map(|runs| runs.metrics.get(*metric?)).flatten();
+        let count = values.all(|value| value.fract() == 0.0) && !words.iter().any(|w| w.contains('/'));
+        match self.value(words) {
+            None => "–".to_owned(),
+            Some(value) if count || value == 0.0 => value.to_string(),
+            Some(value) => three_digits(value),
+        }
     }
 
     /// The runs whose scenario has changed since they were made.
     fn stale(&self) -> Vec<String> {
-        let scenario = self.scenario();
-        let changed = |run: &&StoredRun| {
-            let (variant, cell) = (scenario.variant(&run.label), scenario.cell(&run.cell));
+        let mut scenarios = BTreeMap::new();
+        let changed = |runs: &&Runs| {
+            let scenario: &Scenario =
+                scenarios.entry(format!("{:?}", runs.point)).or_insert_with(|| self.scenario(&runs.point));
+            let (variant, cell) = (scenario.variant(&runs.label), scenario.cell(&runs.cell));
             let today = variant.zip(cell).map(|(variant, cell)| {
-                let plan = Plan { scenario: &scenario, variant, cell, repeat: 0, seed: 1 };
+                let plan = Plan { scenario, variant, cell, repeat: 0, seed: 1 };
                 Key::of(&plan, &Sim::default()).scenario
             });
-            today.as_ref() != Some(&run.resolved_hash)
+            today.as_ref() != Some(&runs.hash)
         };
-        self.runs.iter().filter(changed).map(|run| format!("{}, {}", run.cell, run.label)).collect()
+        let name = |runs: &Runs| format!("{}, {} {:?}", runs.cell, runs.label, runs.point);
+        self.runs.iter().filter(changed).map(name).collect()
     }
 }
 
@@ -104,22 +166,47 @@ fn three_digits(value: f64) -> String {
     format!("{value:.digits$}")
 }
 
-/// The table for a directive `NAME METRIC; COLUMN; ...`, with a row for each cell. A column is `LABEL`,
-/// `LABEL/LABEL`, `LABEL/best` or `LABEL/sum`, and may end with `: TITLE`.
+/// A column or row of a directive: its words, and its title.
+fn selection(text: &str) -> (Vec<&str>, &str) {
+    let (words, title) = text.split_once(": ").unwrap_or((text, text));
+    (words.split(", ").collect(), title)
+}
+
+/// The table for a directive `NAME METRIC; COLUMN; ...; rows: ROW; ...`.
 fn generated(directive: &str) -> String {
-    let (name, metric, columns) = parts(directive);
+    let (spread, directive) = match directive.strip_prefix("spread ").and_then(|rest| rest.split_once(' ')) {
+        Some((minimum, rest)) => (Some(minimum.parse::<f64>().unwrap()), rest),
+        None => (None, directive),
+    };
+    let (name, metrics, parts) = parts(directive);
     let stored = stored(name);
-    let columns: Vec<_> = columns.iter().map(|c| c.split_once(": ").unwrap_or((c, c))).collect();
+    let rows = parts.iter().position(|part| part.starts_with("rows: ")).unwrap_or(parts.len());
+    let (columns, rows) = parts.split_at(rows);
+    let columns: Vec<_> = columns.iter().map(|column| selection(column)).collect();
+    let rows = rows.iter().map(|row| selection(row.trim_start_matches("rows: ")));
+    let cells = stored.cells().into_iter().map(|cell| (vec![cell], cell));
+    let rows: Vec<_> = if rows.len() > 0 { rows.collect() } else { cells.collect() };
     let titles: Vec<&str> = columns.iter().map(|(_, title)| *title).collect();
     let Stored { command, commit, date, .. } = &stored;
     let mut text = format!("`{command}`, commit {commit}, {date}.\n\n| | {} |\n", titles.join(" | "));
     writeln!(text, "|---|{}", "--:|".repeat(columns.len())).unwrap();
-    for cell in stored.cells() {
-        let value = |(column, _): &(&str, &str)| {
-            stored.value(cell, column, metric).map_or("–".to_owned(), three_digits)
+    let show = |words: &[&str]| match spread {
+        None => stored.text(words),
+        Some(minimum) => {
+            let values = stored.in_cells(words, &stored.cells());
+            let (least, all) =
+                (values.iter().filter(|v| **v >= minimum).count(), Estimate::of(&values).unwrap());
+            let lowest = values.iter().copied().fold(all.median, f64::min);
+            format!("{least}, {:.2}, {lowest:.2}", all.median)
+        }
+    };
+    for (row, title) in rows {
+        let value = |(column, _): &(Vec<&str>, &str)| {
+            let shown = |metric: &str| show(&[&[metric], &row[..], &column[..]].concat());
+            metrics.split(',').map(shown).collect::<Vec<_>>().join(", ")
         };
         let values: Vec<String> = columns.iter().map(value).collect();
-        writeln!(text, "| {cell} | {} |", values.join(" | ")).unwrap();
+        writeln!(text, "| {title} | {} |", values.join(" | ")).unwrap();
     }
     text
 }
@@ -140,12 +227,24 @@ fn counted(directive: &str) -> String {
         let cells: Vec<&str> = cells.first().map_or(stored.cells(), |cells| cells.split(' ').collect());
         write!(text, "| {words} | {aim} |").unwrap();
         for column in columns.split(' ') {
-            let reaches = |cell: &&&str| stored.value(cell, column, metric) >= Some(minimum);
-            write!(text, " {} of {} |", cells.iter().filter(reaches).count(), cells.len()).unwrap();
+            let values = stored.in_cells(&[metric, column], &cells);
+            let reach = values.into_iter().filter(|value| *value >= minimum).count();
+            write!(text, " {reach} of {} |", cells.len()).unwrap();
         }
         text.push('\n');
     }
     text
+}
+
+/// The text for a directive `value NAME METRIC; WORD, ...`, or `value NAME METRIC; WORD, ...; MINIMUM` for the
+/// number of cells with at least the minimum.
+fn inline(directive: &str) -> String {
+    let (name, metric, parts) = parts(directive);
+    let stored = stored(name);
+    let words: Vec<&str> = std::iter::once(metric).chain(parts[0].split(", ")).collect();
+    let Some(minimum) = parts.get(1) else { return stored.text(&words) };
+    let minimum: f64 = minimum.parse().unwrap();
+    stored.in_cells(&words, &stored.cells()).iter().filter(|value| **value >= minimum).count().to_string()
 }
 
 /// Name, metric and the other parts of a directive.
@@ -162,10 +261,14 @@ const END: &str = "<!-- end of runs -->";
 fn made_again(text: &str) -> String {
     let (mut out, mut rest) = (String::new(), text);
     while let Some((before, after)) = rest.split_once(BEGIN) {
-        let (directive, after) = after.split_once(" -->\n").unwrap();
+        let (directive, after) = after.split_once(" -->").unwrap();
         let (_, after) = after.split_once(END).unwrap_or_else(|| panic!("`{directive}` has no end"));
-        let table = directive.strip_prefix("count ").map_or_else(|| generated(directive), counted);
-        write!(out, "{before}{BEGIN}{directive} -->\n\n{table}\n{END}").unwrap();
+        let made = match directive.split_once(' ') {
+            Some(("value", value)) => inline(value),
+            Some(("count", table)) => format!("\n\n{}\n", counted(table)),
+            _ => format!("\n\n{}\n", generated(directive)),
+        };
+        write!(out, "{before}{BEGIN}{directive} -->{made}{END}").unwrap();
         rest = after;
     }
     out + rest
@@ -176,44 +279,6 @@ fn pages() -> Vec<PathBuf> {
     let files = std::fs::read_dir(docs()).unwrap().map(|entry| entry.unwrap().path());
     pages.extend(files.filter(|file| file.extension().is_some_and(|e| e == "md")));
     pages
-}
-
-/// Makes `docs/runs/calibration-sim.json`. `tools/tables calibration-sim` calls this test.
-#[test]
-#[ignore = "makes the stored runs again"]
-fn calibration_in_the_simulator() {
-    let scenario = Scenario::find("calibration").unwrap();
-    let mut runs = Vec::new();
-    for cell in &scenario.cells {
-        let random =
-            cell.name.contains("loss") || cell.name.contains("jitter") || cell.name.contains("reorder");
-        for variant in &scenario.variants {
-            for seed in 1..=if random { 5 } else { 1 } {
-                let run = crate::sim_common::seeded(&scenario, variant.label.as_ref(), &cell.name, seed).1;
-                let metrics =
-                    run.metrics.into_iter().filter(|(name, _)| KEPT.contains(&name.as_str())).collect();
-                runs.push(StoredRun {
-                    label: run.label,
-                    cell: run.cell,
-                    seed,
-                    resolved_hash: run.resolved_hash,
-                    metrics,
-                });
-            }
-        }
-    }
-    let made = Stored {
-        command: "tools/tables calibration-sim".to_owned(),
-        commit: std::env::var("COMMIT").unwrap(),
-        date: std::env::var("DATE").unwrap(),
-        scenario: "calibration".to_owned(),
-        change: BTreeMap::new(),
-        runs,
-    };
-    std::fs::create_dir_all(docs().join("runs")).unwrap();
-    // One run per line.
-    let text = serde_json::to_string(&made).unwrap().replace("{\"label\"", "\n{\"label\"") + "\n";
-    std::fs::write(docs().join("runs/calibration-sim.json"), text).unwrap();
 }
 
 #[test]
@@ -246,35 +311,72 @@ fn stored_runs_are_of_the_scenarios_of_today() {
 #[test]
 fn columns_are_medians_and_ratios_and_counts_have_a_minimum() {
     let mut stored = stored("streams-packets");
-    stored.runs.retain(|run| run.cell == "bw_4to1" && run.label.starts_with("cubic"));
-    for run in &mut stored.runs {
-        run.metrics.insert("rx_mbps".to_owned(), if run.label == "cubic-streams" { 31.0 } else { 10.0 });
+    stored.runs.retain(|runs| runs.cell == "bw_4to1" && runs.label.starts_with("cubic"));
+    for runs in &mut stored.runs {
+        let streams = runs.label == "cubic-streams";
+        runs.metrics.insert("rx_mbps".to_owned(), if streams { vec![31.0, 1.0, 40.0] } else { vec![10.0] });
     }
-    let value = |column| stored.value("bw_4to1", column, "rx_mbps");
+    let value = |words: &str| {
+        stored.value(&[&["rx_mbps", "bw_4to1"], &words.split(' ').collect::<Vec<_>>()[..]].concat())
+    };
     // The links have 50 and 12 Mbit/s.
-    assert_eq!(value("cubic-streams"), Some(31.0));
-    let ratios = ["cubic-streams/sum", "cubic-streams/best", "cubic-streams/cubic-mptcp"].map(value);
-    assert_eq!(ratios, [Some(0.5), Some(0.62), Some(3.1)]);
+    let values = ["", " lowest", " highest"].map(|statistic| value(&format!("cubic-streams{statistic}")));
+    assert_eq!(values, [31.0, 1.0, 40.0].map(Some));
+    let others =
+        ["sum", "best", "cubic-mptcp", "sum:cubic-mptcp,cubic-both", "best:cubic-mptcp,cubic-streams"];
+    let ratios = others.map(|other| value(&format!("cubic-streams/{other}")));
+    assert_eq!(ratios, [0.5, 0.62, 3.1, 1.55, 1.0].map(Some));
     let counted =
         |minimum| counted(&format!("streams-packets rx_mbps; a, b, c; w: {minimum}: cubic-streams: x"));
     assert!(counted(0).ends_with("| w | x | 16 of 16 |\n") && counted(1_000).ends_with("| 0 of 16 |\n"));
 }
 
 #[test]
+fn words_select_the_point_of_a_sweep_and_a_statistic_over_cells() {
+    let stored = self::stored("paper-loss");
+    let mut runs = stored.runs.iter().filter(|runs| runs.label == "ccid2" && runs.are_of("1 %"));
+    let only = runs.next().unwrap();
+    assert!(runs.next().is_none());
+    let value = |word| stored.value(&["rx_mbps", "ccid2", "1 %", word]);
+    let lowest = |metric: &str| only.metrics[metric].iter().copied().reduce(f64::min);
+    assert_eq!(value("lowest"), lowest("rx_mbps"));
+    assert_eq!(stored.value(&["rx_mbps", "ccid2", "1 %", "lowest", "app_p95_ms"]), lowest("app_p95_ms"));
+    let stored = self::stored("streams-packets");
+    let values = stored.in_cells(&["rx_mbps", "cubic-streams"], &stored.cells());
+    let (median, lowest) =
+        (Estimate::of(&values).unwrap().median, values.iter().copied().reduce(f64::min).unwrap());
+    // Only the links of fiber_lte have more than 150 Mbit/s together.
+    for (minimum, reach) in [(0, 16), (150, 1), (1_000, 0)] {
+        let table = generated(&format!(
+            "spread {minimum} streams-packets rx_mbps; cubic-streams: A; rows: cubic-streams: R"
+        ));
+        assert!(table.ends_with(&format!("| R | {reach}, {median:.2}, {lowest:.2} |\n")), "{table}");
+    }
+    assert_eq!(inline("streams-packets rx_mbps; cubic-streams; 150"), "1");
+}
+
+#[test]
 fn a_changed_number_and_a_changed_scenario_are_found() {
-    let page = std::fs::read_to_string(docs().join("calibration.md")).unwrap();
-    let begin = page.find(BEGIN).unwrap();
-    let row = begin + page[begin..].find("| 10m-20ms-1bdp |").unwrap();
-    let value = row + page[row..].find('.').unwrap() + 1;
-    let mut planted = page.clone();
-    let other = if &page[value..=value] == "7" { "3" } else { "7" };
-    planted.replace_range(value..=value, other);
-    assert!(planted != page && made_again(&planted) == page);
+    for (name, begin) in
+        [("calibration.md", "| 10m-20ms-1bdp |"), ("../README.md", "; baseline, cubic-streams -->")]
+    {
+        let page = std::fs::read_to_string(docs().join(name)).unwrap();
+        let directive = page.find(BEGIN).unwrap();
+        let begin = directive + page[directive..].find(begin).unwrap();
+        let value = begin + page[begin..].find('.').unwrap() + 1;
+        let mut planted = page.clone();
+        let other = if &page[value..=value] == "7" { "3" } else { "7" };
+        planted.replace_range(value..=value, other);
+        assert!(planted != page && made_again(&planted) == page, "{name}");
+    }
     let mut changed = stored("calibration-sim");
     assert!(changed.stale().is_empty());
     changed.change.insert("duration_s".to_owned(), toml::Value::from(11.0));
     assert_eq!(changed.stale().len(), changed.runs.len());
     changed.change.clear();
     changed.runs[0].cell = "none".to_owned();
+    assert_eq!(changed.stale().len(), 1);
+    let mut changed = stored("paper-loss");
+    changed.runs[0].point.insert("path.*.loss".to_owned(), "2 %".into());
     assert_eq!(changed.stale().len(), 1);
 }
