@@ -18,10 +18,10 @@
 
 #![forbid(unsafe_code)]
 
-mod answer;
 mod commands;
 #[cfg(feature = "linux")]
 mod flow;
+mod flow_table;
 #[cfg(feature = "linux")]
 mod handle;
 mod journal;
@@ -29,20 +29,20 @@ mod journal;
 mod namespace;
 #[cfg(feature = "linux")]
 mod options;
+mod refusal;
 mod segment;
 #[cfg(feature = "linux")]
 mod sockets;
-mod table;
 mod verdict;
 
-pub use answer::Refusal;
 pub use commands::{Command, Event};
+pub use flow_table::FlowTable;
 #[cfg(feature = "linux")]
 pub use handle::SocketsHandle;
 #[cfg(feature = "linux")]
 pub use namespace::{INTERFACE, Namespace};
+pub use refusal::Refusal;
 pub use segment::{Icmp, Segment, Tuple};
 #[cfg(feature = "linux")]
 pub use sockets::Sockets;
-pub use table::FlowTable;
 pub use verdict::{AsPacket, Flow, Limits, Request, Verdict};

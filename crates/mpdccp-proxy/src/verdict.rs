@@ -1,6 +1,6 @@
 //! Decisions of the flow table, and its limits.
 
-use crate::answer::answer;
+use crate::refusal::answer;
 use crate::segment::Tuple;
 
 /// The number of a flow at this end.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::criterion::PACKET;
-use super::draw::Point;
+use super::random_links::Point;
 use crate::record::{Fate, seconds};
 use crate::{Plan, RunRecord};
 

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use sha2::{Digest, Sha256};
 
-use super::draw::{Distribution, Point};
 use super::figures::Figures;
+use super::random_links::{Distribution, Point};
 use crate::LabError;
 
 /// Hash of the sources that influence a reference's run, except BBR's sources.
@@ -89,7 +89,7 @@ mod tests {
 
     /// Opens the store in `dir`, for a BBR that reaches `bbr` Mbit/s.
     fn kept(dir: &Path, bbr: f64) -> Kept<'_> {
-        Kept::new(dir, &super::super::draw::read().unwrap(), |_| Ok(figures(bbr))).unwrap()
+        Kept::new(dir, &super::super::random_links::read().unwrap(), |_| Ok(figures(bbr))).unwrap()
     }
 
     #[test]
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn behaviour_is_looked_at_in_every_class() {
-        let distribution = super::super::draw::read().unwrap();
+        let distribution = super::super::random_links::read().unwrap();
         let classes = std::cell::RefCell::new(Vec::new());
         let run = |point: &Point| {
             classes.borrow_mut().push(point.class.clone());

@@ -4,9 +4,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::criterion::{Criterion, PACKET};
-use super::draw::{Company, Point};
 use super::figures::Figures;
 use super::point_runs::{PATH, Source, class, runs};
+use super::random_links::{Company, Point};
 use super::verdict::{Runs, verdict};
 use crate::LabError;
 use crate::netns::Netns;

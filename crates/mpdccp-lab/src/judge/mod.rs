@@ -2,13 +2,13 @@
 //! Every variant and the references run at each point, and one criterion judges all variants (docs/judge.md).
 
 mod criterion;
-mod draw;
+mod dice;
 mod figures;
 mod kept;
 mod kernel;
 mod options;
 mod point_runs;
-mod random;
+mod random_links;
 mod report;
 mod text;
 mod verdict;
@@ -18,10 +18,10 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use criterion::Criterion;
-use draw::Point;
 use kept::Kept;
 pub use options::Options;
 use point_runs::{Source, bbr, class, runs};
+use random_links::Point;
 use report::{Judged, Row};
 use verdict::{Runs, verdict};
 
@@ -49,7 +49,7 @@ pub fn run(options: &Options, watch: &(dyn Fn(u64, u64) + Sync)) -> Result<Strin
     }
     let variants: Vec<&str> = if only.is_empty() { VARIANTS.to_vec() } else { only };
     let before = options.against.as_deref().map(report::read).transpose()?;
-    let distribution = draw::read()?;
+    let distribution = random_links::read()?;
     let indices = indices(&distribution, options)?;
     let sim = Sim::default();
     let references = Kept::new(&options.references, &distribution, bbr)?;
@@ -94,7 +94,7 @@ pub fn run(options: &Options, watch: &(dyn Fn(u64, u64) + Sync)) -> Result<Strin
 }
 
 /// Indices of the points that the options select.
-fn indices(distribution: &draw::Distribution, options: &Options) -> Result<Vec<u64>, LabError> {
+fn indices(distribution: &random_links::Distribution, options: &Options) -> Result<Vec<u64>, LabError> {
     let names: Vec<&str> = distribution.classes.iter().map(|class| class.name.as_str()).collect();
     if let Some(class) = options.class.as_deref().filter(|class| !names.contains(class)) {
         return Err(LabError::Wrong(format!(
@@ -144,7 +144,7 @@ mod tests {
             against: None,
             kernel: None,
         };
-        let distribution = draw::read().unwrap();
+        let distribution = random_links::read().unwrap();
         let policed = indices(&distribution, &options("policed", None)).unwrap();
         assert_eq!(policed, [2, 16]);
         assert!(policed.iter().all(|i| distribution.point(1, *i).class == "policed"));
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn a_point_is_judged_the_same_each_time() {
-        let distribution = draw::read().unwrap();
+        let distribution = random_links::read().unwrap();
         // A point with an application-limited source, at a low rate so that its runs are fast.
         let mut point = distribution.point(3, 8);
         (point.mbps, point.settle_s, point.end_s) = (1.0, 2.0, 6.0);

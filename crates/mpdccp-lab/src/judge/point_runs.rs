@@ -1,8 +1,8 @@
 //! The runs at a point.
 
-use super::draw::{Company, Point};
 use super::figures::{Figures, figures};
 use super::kept::Kept;
+use super::random_links::{Company, Point};
 use super::verdict::Runs;
 use crate::scenario::Scenario;
 use crate::sim::Sim;

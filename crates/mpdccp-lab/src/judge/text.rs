@@ -1,6 +1,6 @@
 //! Writes points as scenarios.
 
-use super::draw::{Company, MEGA, Point};
+use super::random_links::{Company, MEGA, Point};
 
 impl Point {
     /// The scenario's text. The flow under test runs `alone` or with the point's competing traffic. With

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::criterion::Criterion;
-use super::draw::{Company, Point};
 use super::figures::Figures;
+use super::random_links::{Company, Point};
 
 /// All runs at a point by label. A label that ends in `-alone` is a run without the competing traffic.
 pub(super) type Runs = BTreeMap<String, Figures>;
@@ -160,7 +160,7 @@ mod tests {
     }
 
     fn met(point: &Point, runs: &Runs) -> bool {
-        verdict(&super::super::draw::read().unwrap().criterion, point, "ccid5", runs).unwrap().met
+        verdict(&super::super::random_links::read().unwrap().criterion, point, "ccid5", runs).unwrap().met
     }
 
     #[test]

@@ -5,10 +5,10 @@ use core::time::Duration;
 use dccp_cc::{AckEvent, Amount};
 use mpdccp_units::Time;
 
-use super::board::{Outstanding, State};
-use super::detector::{Cause, Detector, Verdict};
 use super::frto::Judged;
+use super::loss_detector::{Cause, Detector, Verdict};
 use super::prr::Prr;
+use super::scoreboard::{Outstanding, State};
 use super::segment::Ack;
 use super::sender::{Digest, Sender};
 use super::undo::Undo;

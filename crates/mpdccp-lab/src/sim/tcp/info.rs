@@ -1,6 +1,6 @@
 //! The sending half's state in the form of Linux's `tcp_info`.
 
-use super::detector::Cause;
+use super::loss_detector::Cause;
 use super::sender::Sender;
 use super::timers::timeout;
 

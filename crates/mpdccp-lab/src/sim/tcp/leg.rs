@@ -4,8 +4,8 @@ use dccp_cc::{Bbr1, Controller, Cubic, Reno};
 use mpdccp_units::Time;
 
 use super::super::side::Side;
-use super::detector::Rule;
 use super::handshake::{Handshake, Step};
+use super::loss_detector::Rule;
 use super::receiver::Receiver;
 use super::segment::{self, HEADERS, Segment};
 use super::sender::Sender;

@@ -2,15 +2,15 @@
 //! docs/calibration.md compares the model with the kernel's TCP.
 
 mod acks;
-mod board;
-mod detector;
 mod frto;
 mod handshake;
 mod info;
 mod leg;
+mod loss_detector;
 mod proxied;
 mod prr;
 mod receiver;
+mod scoreboard;
 pub(crate) mod segment;
 mod sender;
 mod timers;
@@ -23,9 +23,9 @@ use std::collections::VecDeque;
 use mpdccp_proxy::{Command, Event};
 use mpdccp_units::Time;
 
-pub(crate) use detector::Rule;
 use leg::Leg;
 pub(crate) use leg::Outgoing;
+pub(crate) use loss_detector::Rule;
 use proxied::Proxied;
 use segment::Segment;
 pub(crate) use sender::Sender;

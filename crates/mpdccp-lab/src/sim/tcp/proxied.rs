@@ -9,9 +9,9 @@ use mpdccp_proxy::{Command, Event, Flow};
 use mpdccp_units::Time;
 
 use super::super::side::Side;
-use super::detector::Rule;
 use super::handshake::Step;
 use super::leg::{Leg, Outgoing};
+use super::loss_detector::Rule;
 use super::segment::{self, Segment};
 
 /// Time that a packet takes between a host's kernel and the private namespace on this host, which is a wake-up of

@@ -6,10 +6,10 @@ use core::time::Duration;
 use dccp_cc::{Amount, Controller, Limits, Lost, Pacer, RateSample, RateSampler, RttEstimator, Sent, Window};
 use mpdccp_units::Time;
 
-use super::board::{Board, Outstanding, State};
-use super::detector::{Cause, Detector, Rule};
 use super::frto::Frto;
+use super::loss_detector::{Cause, Detector, Rule};
 use super::prr::Prr;
+use super::scoreboard::{Board, Outstanding, State};
 use super::segment::{Data, HEADERS};
 use super::timers::{Fired, Timers, timeout};
 use super::undo::Undo;

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::criterion::{Criterion, PACKET};
-use super::random::Dice;
+use super::dice::Dice;
 
 use crate::LabError;
 

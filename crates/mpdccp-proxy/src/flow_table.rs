@@ -4,8 +4,8 @@
 //! A flow whose SYN the proxy did not see travels as packets. A proxied flow never does, because the sequence numbers
 //! at its two hosts differ.
 
-use crate::answer::{Refusal, reset_of};
 use crate::journal::Journal;
+use crate::refusal::{Refusal, reset_of};
 use crate::segment::{Icmp, Segment, Tuple, quoted, with_checksum};
 use crate::verdict::{AsPacket, Flow, Limits, Request, Verdict};
 use mpdccp_units::{Duration, Time};
@@ -483,5 +483,5 @@ impl FlowTable {
 }
 
 #[cfg(test)]
-#[path = "table_tests.rs"]
+#[path = "flow_table_tests.rs"]
 mod tests;
