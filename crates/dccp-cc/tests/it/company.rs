@@ -30,6 +30,23 @@ fn several_use_what_random_losses_leave() {
     }
 }
 
+/// Eight flows keep a queue of a BDP full. If a flow took the RTT with this queue for that of the path, its
+/// window and its share would grow.
+#[test]
+fn many_share_a_full_queue() {
+    let jain = |group: u64| {
+        let flows = (0..8).map(|i| (0.002 * ((7 * i + group) % 8) as f64, own(100 * group + i)));
+        let mut w = bulk(link(50.0, ms(20.0), 1.0), flows.collect());
+        w.run(at(60.0));
+        let all = w.sessions.iter().map(|s| summary(&s.got, at(0.0), at(60.0)).mbps).collect::<Vec<_>>();
+        let (sum, squares) = (all.iter().sum::<f64>(), all.iter().map(|rate| rate * rate).sum::<f64>());
+        sum * sum / (8.0 * squares)
+    };
+    let indices: Vec<_> = (0..6).map(jain).collect();
+    println!("Jain's index of eight: {indices:.2?}");
+    assert!(indices.iter().sum::<f64>() / 6.0 >= 0.9, "{indices:?}");
+}
+
 #[test]
 fn flows_that_respond_to_losses_keep_their_share_and_others_leave_ours() {
     println!("rate over that of: CUBIC, BBR");
