@@ -86,11 +86,15 @@ impl Core {
 pub trait App {
     /// Descriptors that the loop waits for. The loop reads this list once at the start. The descriptors must stay open
     /// until the loop ends.
-    fn fds(&self) -> Vec<BorrowedFd<'_>>;
+    fn fds(&self) -> Vec<BorrowedFd<'_>> {
+        Vec::new()
+    }
 
     /// Descriptor `index` of [`fds`](Self::fds) is readable. Read a limited number of packets: if more are available,
     /// the loop calls again.
-    fn on_readable(&mut self, core: &mut Core, now: Time, index: u32);
+    fn on_readable(&mut self, core: &mut Core, now: Time, index: u32) {
+        let _ = (core, now, index);
+    }
 
     /// A datagram arrived.
     fn on_deliver(&mut self, core: &mut Core, now: Time, session: SessionId, data: Vec<u8>);
@@ -101,7 +105,9 @@ pub trait App {
     }
 
     /// An event of a session.
-    fn on_event(&mut self, core: &mut Core, now: Time, session: SessionId, event: SessionEvent);
+    fn on_event(&mut self, core: &mut Core, now: Time, session: SessionId, event: SessionEvent) {
+        let _ = (core, now, session, event);
+    }
 
     /// Sending on a link has stopped working, or works again. The endpoint has already been told.
     fn on_link(&mut self, core: &mut Core, change: &LinkChange) {
@@ -121,10 +127,14 @@ pub trait App {
     }
 
     /// When to call [`on_timeout`](Self::on_timeout) next.
-    fn next_timeout(&self) -> Option<Time>;
+    fn next_timeout(&self) -> Option<Time> {
+        None
+    }
 
     /// The deadline of [`next_timeout`](Self::next_timeout) has passed.
-    fn on_timeout(&mut self, core: &mut Core, now: Time);
+    fn on_timeout(&mut self, core: &mut Core, now: Time) {
+        let _ = (core, now);
+    }
 }
 
 /// A closure to run on the data thread.

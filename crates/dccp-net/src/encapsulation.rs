@@ -170,11 +170,15 @@ pub trait Encapsulation: Send {
     ///
     /// # Errors
     /// The error of the system.
-    fn heed_refusals(&mut self) -> io::Result<()>;
+    fn heed_refusals(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 
     /// Removes and returns the destinations that answered with ICMP unreachable (port or protocol). Only answers that
     /// earlier sends and receives have seen are included.
-    fn refused(&mut self) -> Vec<SocketAddr>;
+    fn refused(&mut self) -> Vec<SocketAddr> {
+        Vec::new()
+    }
 
     /// Address to which the socket is bound. With native DCCP the port is 0.
     ///

@@ -7,26 +7,16 @@
 //! # #[cfg(target_os = "linux")]
 //! # fn main() -> std::io::Result<()> {
 //! use dccp_net::{App, Bind, Core, Driver, UdpEncapsulation};
-//! use mpdccp_proto::{Endpoint, ListenConfig, PeerFilter, PktInfo, SessionConfig, SessionEvent, SessionId};
-//! use std::os::fd::BorrowedFd;
+//! use mpdccp_proto::{Endpoint, ListenConfig, PeerFilter, PktInfo, SessionConfig, SessionId};
 //! use mpdccp_units::Time;
 //!
 //! /// Sends back what it gets.
 //! struct Echo;
 //!
 //! impl App for Echo {
-//!     fn fds(&self) -> Vec<BorrowedFd<'_>> {
-//!         Vec::new()
-//!     }
-//!     fn on_readable(&mut self, _: &mut Core, _: Time, _: u32) {}
 //!     fn on_deliver(&mut self, core: &mut Core, now: Time, session: SessionId, data: Vec<u8>) {
 //!         core.endpoint.send(now, session, data, PktInfo::default());
 //!     }
-//!     fn on_event(&mut self, _: &mut Core, _: Time, _: SessionId, _: SessionEvent) {}
-//!     fn next_timeout(&self) -> Option<Time> {
-//!         None
-//!     }
-//!     fn on_timeout(&mut self, _: &mut Core, _: Time) {}
 //! }
 //!
 //! let driver = Driver::new(Endpoint::new(dccp_net::random_seed()?), |core| {

@@ -25,7 +25,6 @@ use mpdccp_units::{Rate, Time};
 use probes::Clockwork;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
-use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -340,12 +339,6 @@ impl Drop for Streams {
 }
 
 impl App for Streams {
-    fn fds(&self) -> Vec<BorrowedFd<'_>> {
-        Vec::new()
-    }
-
-    fn on_readable(&mut self, _: &mut Core, _: Time, _: u32) {}
-
     fn on_deliver(&mut self, core: &mut Core, now: Time, session: SessionId, data: Vec<u8>) {
         let entry = self.entry(session);
         if data.is_empty() {

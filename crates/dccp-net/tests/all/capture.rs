@@ -2,12 +2,11 @@
 
 use dccp_net::{App, Bind, Capture, Core, Driver, UdpEncapsulation};
 use dccp_proto::{Ports, Route};
-use mpdccp_proto::{Endpoint, PathConfig, PathName, SessionConfig, SessionEvent, SessionId};
+use mpdccp_proto::{Endpoint, PathConfig, PathName, SessionConfig, SessionId};
 use mpdccp_units::{Duration, Time};
 use std::fs::Permissions;
 use std::io;
 use std::net::UdpSocket;
-use std::os::fd::BorrowedFd;
 use std::os::unix::fs::PermissionsExt;
 
 /// Connects, and stops a while after the Request was sent.
@@ -16,12 +15,7 @@ struct Caller {
 }
 
 impl App for Caller {
-    fn fds(&self) -> Vec<BorrowedFd<'_>> {
-        Vec::new()
-    }
-    fn on_readable(&mut self, _: &mut Core, _: Time, _: u32) {}
     fn on_deliver(&mut self, _: &mut Core, _: Time, _: SessionId, _: Vec<u8>) {}
-    fn on_event(&mut self, _: &mut Core, _: Time, _: SessionId, _: SessionEvent) {}
     fn next_timeout(&self) -> Option<Time> {
         Some(self.stop_at)
     }

@@ -3,11 +3,10 @@
 use dccp_net::secure::{Address, Aead, Channels, PresharedKey, PrivateKey, Settings};
 use dccp_net::{App, Bind, ChannelEvent, Core, Driver, UdpEncapsulation};
 use dccp_proto::Route;
-use mpdccp_proto::{Endpoint, SessionEvent, SessionId};
+use mpdccp_proto::{Endpoint, SessionId};
 use mpdccp_units::{Duration, Time};
 use std::io;
 use std::net::UdpSocket;
-use std::os::fd::BorrowedFd;
 use std::sync::mpsc::{Sender, channel};
 
 /// Stops at the first event of a channel.
@@ -17,12 +16,7 @@ struct Client {
 }
 
 impl App for Client {
-    fn fds(&self) -> Vec<BorrowedFd<'_>> {
-        Vec::new()
-    }
-    fn on_readable(&mut self, _: &mut Core, _: Time, _: u32) {}
     fn on_deliver(&mut self, _: &mut Core, _: Time, _: SessionId, _: Vec<u8>) {}
-    fn on_event(&mut self, _: &mut Core, _: Time, _: SessionId, _: SessionEvent) {}
     fn on_channel(&mut self, core: &mut Core, event: ChannelEvent) {
         self.seen.send(event).unwrap();
         core.stop();

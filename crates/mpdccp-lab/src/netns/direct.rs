@@ -3,7 +3,6 @@
 
 use core::time::Duration;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
@@ -220,12 +219,6 @@ struct Receiver {
 }
 
 impl App for Receiver {
-    fn fds(&self) -> Vec<BorrowedFd<'_>> {
-        Vec::new()
-    }
-
-    fn on_readable(&mut self, _: &mut Core, _: Time, _: u32) {}
-
     fn on_deliver(&mut self, core: &mut Core, _: Time, session: SessionId, data: Vec<u8>) {
         let at = Clock.now();
         if self.echo {
@@ -237,14 +230,6 @@ impl App for Receiver {
         self.counters.bytes.fetch_add(data.len() as u64, Ordering::Relaxed);
         self.counters.latency_ns.store(at.since(tag.at).as_nanos() as u64, Ordering::Relaxed);
     }
-
-    fn on_event(&mut self, _: &mut Core, _: Time, _: SessionId, _: SessionEvent) {}
-
-    fn next_timeout(&self) -> Option<Time> {
-        None
-    }
-
-    fn on_timeout(&mut self, _: &mut Core, _: Time) {}
 }
 
 struct Sender<'a> {
@@ -323,12 +308,6 @@ impl Sender<'_> {
 }
 
 impl App for Sender<'_> {
-    fn fds(&self) -> Vec<BorrowedFd<'_>> {
-        Vec::new()
-    }
-
-    fn on_readable(&mut self, _: &mut Core, _: Time, _: u32) {}
-
     fn on_deliver(&mut self, _: &mut Core, _: Time, _: SessionId, data: Vec<u8>) {
         let at = Clock.now();
         if let Some(tag) = Tag::read(&data).filter(|tag| self.flow.spec.echo && tag.flow == self.flow.index) {

@@ -298,10 +298,4 @@ impl App for Daemon {
         }
         any
     }
-
-    fn next_timeout(&self) -> Option<Time> {
-        None
-    }
-
-    fn on_timeout(&mut self, _: &mut Core, _: Time) {}
 }

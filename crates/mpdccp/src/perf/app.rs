@@ -15,7 +15,6 @@ use mpdccp_proto::{PktInfo, Reason, SessionEvent, SessionId, SessionStatus};
 use mpdccp_units::{Duration, Time};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::BorrowedFd;
 
 /// Interval at which a server checks its limits.
 const LOOK: Duration = Duration::from_millis(200);
@@ -263,12 +262,6 @@ fn ends(core: &Core, status: &SessionStatus) -> (Option<SocketAddr>, Option<Publ
 }
 
 impl App for PerfApp {
-    fn fds(&self) -> Vec<BorrowedFd<'_>> {
-        Vec::new()
-    }
-
-    fn on_readable(&mut self, _: &mut Core, _: Time, _: u32) {}
-
     fn fill(&mut self, core: &mut Core, now: Time) -> bool {
         let (mut any, mut begun) = (false, false);
         for (session, transfer) in &mut self.transfers {

@@ -441,14 +441,6 @@ impl Encapsulation for TlsClient {
         self.udp.device(self.next_hop(remote))
     }
 
-    fn heed_refusals(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn refused(&mut self) -> Vec<SocketAddr> {
-        Vec::new()
-    }
-
     fn local_addr(&self) -> io::Result<SocketAddr> {
         match &self.link {
             Link::Tls(connection) if self.over() == Over::Tls => connection.stream.local_addr(),

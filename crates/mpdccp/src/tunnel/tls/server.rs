@@ -442,14 +442,6 @@ impl Encapsulation for TlsServer {
         self.udp.device(remote)
     }
 
-    fn heed_refusals(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn refused(&mut self) -> Vec<SocketAddr> {
-        Vec::new()
-    }
-
     fn local_addr(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
