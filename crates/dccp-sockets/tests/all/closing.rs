@@ -1,7 +1,7 @@
 //! Connections that end during work: during calls of other threads, with a full queue, or many at once.
 
 use crate::relay::Relay;
-use crate::until;
+use crate::{PATIENT, until};
 use dccp_sockets::{
     Connection, Connector, Listener, Options, Reason, RecvError, SendError, SendPolicy, Stats,
 };
@@ -9,8 +9,6 @@ use std::net::UdpSocket;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
-
-const PATIENT: Duration = Duration::from_secs(20);
 
 /// Connects through a relay.
 fn through_a_relay(options: Options) -> (Relay, Connection, Connection) {

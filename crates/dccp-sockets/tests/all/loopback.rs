@@ -1,6 +1,6 @@
 //! A listener and connections over the loopback interface. The tests need no privilege.
 
-use crate::until;
+use crate::{PATIENT, pair, until};
 use dccp_sockets::{
     AcceptError, CcidError, ConnectError, Connection, Connector, Delivery, Event, FinishError, Listener,
     Options, Path, PresharedKey, PrivateKey, Reason, RecvError, Remembered, ResetCode, ResumePhase,
@@ -9,15 +9,7 @@ use dccp_sockets::{
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-const PATIENT: Duration = Duration::from_secs(20);
 const SOON: Duration = Duration::from_millis(50);
-
-fn pair(server: Options, client: Options) -> (Listener, Connection, Connection) {
-    let listener = Listener::bind("127.0.0.1:0", server).unwrap();
-    let here = Connection::connect(listener.local_addr(), client).unwrap();
-    let there = listener.accept_timeout(PATIENT).unwrap();
-    (listener, here, there)
-}
 
 /// Receives all datagrams up to the end.
 fn drain(connection: &Connection) -> (u64, RecvError) {

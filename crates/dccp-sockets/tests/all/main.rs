@@ -1,6 +1,7 @@
 //! Tests of the sockets over the loopback interface. They need no privilege. Tests that need their own process are
 //! separate programs in the parent directory.
 
+use dccp_sockets::{Connection, Listener, Options};
 use std::time::{Duration, Instant};
 
 mod closing;
@@ -16,12 +17,23 @@ mod streams;
 #[cfg(feature = "tokio")]
 mod tokio;
 
+/// Longer than any step takes.
+const PATIENT: Duration = Duration::from_secs(20);
+
+/// A listener, and both ends of a connection to it.
+fn pair(server: Options, client: Options) -> (Listener, Connection, Connection) {
+    let listener = Listener::bind("127.0.0.1:0", server).unwrap();
+    let here = Connection::connect(listener.local_addr(), client).unwrap();
+    let there = listener.accept_timeout(PATIENT).unwrap();
+    (listener, here, there)
+}
+
 /// Waits until `holds` returns true, and fails if that takes too long.
 #[track_caller]
 fn until(mut holds: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !holds() {
-        assert!(begun.elapsed() < Duration::from_secs(20), "the condition was not met within 20 s");
+        assert!(begun.elapsed() < PATIENT, "the condition was not met within 20 s");
         std::thread::sleep(Duration::from_millis(1));
     }
 }

@@ -1,16 +1,7 @@
 //! Tests optional parts of RFC 4340 through the sockets.
 
+use crate::{PATIENT, pair};
 use dccp_sockets::{ConnectError, Connection, Listener, Options, Path, Reason, RecvError, ResetCode};
-use std::time::Duration;
-
-const PATIENT: Duration = Duration::from_secs(20);
-
-fn pair(server: Options, client: Options) -> (Listener, Connection, Connection) {
-    let listener = Listener::bind("127.0.0.1:0", server).unwrap();
-    let here = Connection::connect(listener.local_addr(), client).unwrap();
-    let there = listener.accept_timeout(PATIENT).unwrap();
-    (listener, here, there)
-}
 
 #[test]
 fn data_goes_with_the_first_packets() {

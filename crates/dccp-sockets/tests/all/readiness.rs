@@ -1,7 +1,7 @@
 //! Tests for event loops: a descriptor to wait for, calls that do not wait, and batches.
 
 use crate::relay::Relay;
-use crate::until;
+use crate::{PATIENT, pair, until};
 use dccp_sockets::{
     AcceptError, ConnectError, Connection, Connector, Delivery, Event, Listener, Options, RecvError,
     SendError,
@@ -11,19 +11,10 @@ use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-const PATIENT: Duration = Duration::from_secs(20);
-
 /// Whether a descriptor is readable, or becomes readable in this time.
 fn readable(fd: BorrowedFd<'_>, seconds: i64) -> bool {
     let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
     poll(&mut fds, Some(&Timespec { tv_sec: seconds, tv_nsec: 0 })).unwrap() == 1
-}
-
-fn pair(server: Options, client: Options) -> (Listener, Connection, Connection) {
-    let listener = Listener::bind("127.0.0.1:0", server).unwrap();
-    let here = Connection::connect(listener.local_addr(), client).unwrap();
-    let there = listener.accept_timeout(PATIENT).unwrap();
-    (listener, here, there)
 }
 
 #[test]

@@ -1,15 +1,13 @@
 //! Applications in real networks: loss, small packets, outages, a peer that restarts or does not read.
 
 use crate::relay::Relay;
-use crate::until;
+use crate::{PATIENT, until};
 use dccp_sockets::{Connection, Event, Listener, Options, Reason, RecvError, ResetCode, SendError};
 use std::io::Write;
 use std::net::{Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
-
-const PATIENT: Duration = Duration::from_secs(20);
 
 fn skipped(test: &str, why: &str) {
     let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {why}");

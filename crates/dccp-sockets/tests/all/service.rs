@@ -1,6 +1,6 @@
 //! Features for public servers and media senders: unknown clients with keys, refusals, probes, events and marks.
 
-use crate::until;
+use crate::{PATIENT, until};
 use dccp_sockets::{
     ConnectError, Connection, Connector, Encapsulation, Event, Listener, Options, Path, PrivateKey, Rate,
     Reason, RecvError,
@@ -11,8 +11,6 @@ use std::io::IoSliceMut;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::time::Duration;
-
-const PATIENT: Duration = Duration::from_secs(20);
 
 fn key(n: u8) -> PrivateKey {
     PrivateKey::from_random([n; 32])

@@ -1,6 +1,7 @@
 //! Reliable streams next to datagrams. The tests need no privilege.
 
 use crate::relay::Relay;
+use crate::{PATIENT, pair};
 use dccp_sockets::{
     Connection, Event, Listener, Named, Options, Path, Reason, RecvError, SchedulerKind, StreamError,
 };
@@ -9,17 +10,8 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::IpAddr;
 use std::time::Duration;
 
-const PATIENT: Duration = Duration::from_secs(20);
-
 fn options() -> Options {
     Options::default().streams(true)
-}
-
-fn pair() -> (Listener, Connection, Connection) {
-    let listener = Listener::bind("127.0.0.1:0", options()).unwrap();
-    let here = Connection::connect(listener.local_addr(), options()).unwrap();
-    let there = listener.accept_timeout(PATIENT).unwrap();
-    (listener, here, there)
 }
 
 fn noise(length: usize) -> Vec<u8> {
@@ -62,7 +54,7 @@ fn a_file_arrives_intact_over_two_lossy_paths() {
 /// A stream whose reader is idle does not block other streams, and uses only its share of memory.
 #[test]
 fn streams_do_not_wait_for_each_other() {
-    let (_listener, here, there) = pair();
+    let (_listener, here, there) = pair(options(), options());
     let idle = here.open_stream().unwrap();
     let mut filled = 0;
     // Write until no more bytes are accepted.
@@ -92,7 +84,7 @@ fn streams_do_not_wait_for_each_other() {
 
 #[test]
 fn a_stream_without_bytes_is_finished_when_the_peer_closes() {
-    let (_listener, here, there) = pair();
+    let (_listener, here, there) = pair(options(), options());
     let mut written = here.open_stream().unwrap();
     written.write_all(b"all").unwrap();
     written.end();
@@ -108,7 +100,7 @@ fn a_stream_without_bytes_is_finished_when_the_peer_closes() {
 #[test]
 fn a_reader_that_finishes_first_acknowledges_the_last_bytes() {
     for _ in 0..50 {
-        let (_listener, here, there) = pair();
+        let (_listener, here, there) = pair(options(), options());
         let reader = std::thread::spawn(move || {
             let mut got = Vec::new();
             there.accept_stream(Some(PATIENT)).unwrap().read_to_end(&mut got).unwrap();
@@ -124,7 +116,7 @@ fn a_reader_that_finishes_first_acknowledges_the_last_bytes() {
 /// The connection closes after all written data has arrived. A stream that was dropped is written to its end.
 #[test]
 fn written_bytes_arrive_before_the_connection_closes() {
-    let (_listener, here, there) = pair();
+    let (_listener, here, there) = pair(options(), options());
     let sent = noise(2_000_000);
     let expected = sent.clone();
     let reader = std::thread::spawn(move || {
@@ -141,7 +133,7 @@ fn written_bytes_arrive_before_the_connection_closes() {
 
 #[test]
 fn both_ends_learn_how_a_stream_ended() {
-    let (_listener, here, there) = pair();
+    let (_listener, here, there) = pair(options(), options());
     let timeout = Some(PATIENT);
     let (mine, mut buf) = (here.open_stream().unwrap(), [0; 16]);
     mine.write_timeout(b"one", timeout).unwrap();
@@ -190,7 +182,7 @@ fn without_streams_at_both_ends_there_are_none() {
 #[test]
 fn a_descriptor_tells_of_bytes_and_of_room() {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
-    let (_listener, here, there) = pair();
+    let (_listener, here, there) = pair(options(), options());
     let (mine, zero) = (here.open_stream().unwrap(), Some(Duration::ZERO));
     let readable = |stream: &dccp_sockets::ByteStream, seconds| {
         let fd = stream.descriptor().unwrap();
