@@ -128,7 +128,7 @@ pub struct dccp_path_stats {
 
 /// An event of a connection.
 #[repr(C)]
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub struct dccp_event {
     /// sizeof(struct dccp_event)
     pub size: usize,
@@ -152,24 +152,6 @@ pub struct dccp_event {
     pub stream: u64,
     /// Application error code of the peer; for DCCP_EVENT_STREAM_RESET.
     pub code: u32,
-}
-
-impl Default for dccp_event {
-    fn default() -> dccp_event {
-        dccp_event {
-            size: 0,
-            kind: 0,
-            path: 0,
-            max_datagram: 0,
-            error: 0,
-            reason: [0; DCCP_REASON_SIZE],
-            rate: 0,
-            other_path: 0,
-            session: 0,
-            stream: 0,
-            code: 0,
-        }
-    }
 }
 
 /// Converts an event to C's form.
