@@ -6,8 +6,9 @@
 
 use mpdccp_units::{Duration, Time};
 
-/// Number of rounds over which the variation of delay is measured.
-const LEASTS: usize = 8;
+/// Number of rounds over which the variation of delay is measured. BBR's cycle of eight phases drains once in
+/// this time.
+pub(crate) const CYCLE_ROUNDS: usize = 8;
 /// Number of RTT samples that a round needs for its variation to count.
 const SAMPLES: u32 = 4;
 /// Upper limit for the variation beyond the least RTT, as a multiple of the variation within a round.
@@ -24,7 +25,7 @@ pub(crate) struct Jitter {
     /// Minimum and number of the round's RTTs.
     round_rtt: (Duration, u32),
     /// Minimum RTTs of the last rounds.
-    leasts: [Duration; LEASTS],
+    leasts: [Duration; CYCLE_ROUNDS],
     /// Sum of the ages of the packets acknowledged in the round, and number of these packets.
     ages: (Duration, u32),
     /// Times of the round's first and last RTT samples.
@@ -39,7 +40,7 @@ impl Default for Jitter {
         Jitter {
             rounds: 0,
             round_rtt: (Duration::MAX, 0),
-            leasts: [Duration::MAX; LEASTS],
+            leasts: [Duration::MAX; CYCLE_ROUNDS],
             ages: (Duration::ZERO, 0),
             sampled: (Time::ZERO, Time::ZERO),
             mean_age: Duration::ZERO,
@@ -106,7 +107,7 @@ impl Jitter {
         let mean = ages.0.checked_div(ages.1).unwrap_or_default().saturating_sub(self.held(n, ages.1));
         self.mean_age = mean;
         let beyond = mean.saturating_sub(least_rtt.unwrap_or(mean));
-        self.leasts[self.rounds % LEASTS] = least;
+        self.leasts[self.rounds % CYCLE_ROUNDS] = least;
         let lowest = self.leasts.into_iter().min().filter(|_| window_limited).unwrap_or(least);
         let within = mean.saturating_sub(lowest);
         let variation = beyond.min(within.mul_f64(BEYOND)).min(MOST);

@@ -13,9 +13,9 @@ pub(crate) const LOSS_THRESH: f64 = 0.02;
 /// the previous rate, so BBR could not hold any rate. If a low rate loses more than this limit, it still
 /// exceeds the path's rate.
 const MOST_OWN: f64 = 1.0 - 1.0 / 1.25;
-/// Minimum number of packets in a stretch of rounds. Low phases are also judged together until they have this
-/// many packets.
-const FEW: f64 = 50.0;
+/// Minimum number of packets in a stretch of rounds, 50: the tolerated share of them is a single packet. Low
+/// phases are also judged together until they have this many packets.
+const FEW: f64 = 1.0 / LOSS_THRESH;
 /// Number of separate losses in a stretch that indicates congestion. A rate that is too high causes losses
 /// repeatedly, not once.
 const TIMES: u32 = 2;

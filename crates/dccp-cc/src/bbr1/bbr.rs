@@ -15,8 +15,6 @@ use mpdccp_units::{Duration, Rate, Time};
 pub(super) const HIGH_GAIN: f64 = 2.885_39;
 /// InitialCwnd, packets (RFC 6928; the transport chooses it, section 4.2.3.1).
 pub(super) const INITIAL_CWND: u64 = 10;
-/// BBRMinPipeCwnd, packets (section 4.2.3.3).
-pub(super) const MIN_PIPE_CWND: u64 = 4;
 /// At the lowest pacing rate, one full packet leaves in this many seconds. Without this limit, an estimate
 /// near zero would stop a path forever.
 pub(super) const MIN_PACING_SECS: u64 = 1;

@@ -10,7 +10,9 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
+use super::tuning::MINUTE;
 use crate::cubic::BETA;
+use crate::jitter::CYCLE_ROUNDS;
 use crate::losses::LOSS_THRESH;
 use crate::{AckEvent, CcConfig, Controller, Cubic, Lost, Part};
 use mpdccp_units::{Duration, Time};
@@ -19,10 +21,6 @@ use mpdccp_units::{Duration, Time};
 const CHANCE: f64 = 3.0;
 /// Number of rounds with losses after which all counts are halved, so that recent rounds weigh more.
 const REMEMBERED: f64 = 64.0;
-/// Rounds after which losses are final: late packets would have arrived by then.
-const STAND_AFTER: usize = 8;
-/// Time after which competitors must be detected again.
-const LOOK_AGAIN: Duration = Duration::from_secs(60);
 /// Number of packets after which all counts are halved, so that recent packets weigh more.
 const PACKETS: f64 = 4_000.0;
 /// Weight of a round in the averages.
@@ -232,7 +230,7 @@ impl Competitors {
                 let mut cubic = Cubic::beside(&cfg, ev.inflight_before.bytes);
                 cubic.couple(&self.part.unwrap_or(Part::ALONE));
                 self.window = Some(cubic);
-                self.until = ev.now + LOOK_AGAIN;
+                self.until = ev.now + MINUTE;
                 self.hit = true;
             }
         }
@@ -270,7 +268,8 @@ impl Competitors {
         }
         let running = core::mem::replace(&mut self.running, Lossy { begin: now, ..Lossy::default() });
         self.unsettled.push_back(running);
-        if self.unsettled.len() > STAND_AFTER {
+        // By then, late packets have arrived, so the losses are final.
+        if self.unsettled.len() > CYCLE_ROUNDS {
             self.unsettled.pop_front().into_iter().for_each(|round| self.settle(&round));
         }
     }

@@ -31,7 +31,7 @@ fn a_round_counts_once_it_can_prove_no_mere_reordering() {
     lose(10, [0, 5], None);
     // One packet lost in the second round arrives late.
     lose(20, [0, 0], Some(12));
-    for n in 3..STAND_AFTER as u64 {
+    for n in 3..CYCLE_ROUNDS as u64 {
         assert_eq!(lose(10 * n, [0, 0], None), [0.0; 2], "round {n}");
     }
     assert_eq!(lose(80, [0, 0], None), [0.25, 0.75], "each kind its part");

@@ -18,6 +18,7 @@ use crate::{AckEvent, Controller, Inherited, Limits, Lost, Part, RateSample, Sen
 pub use bbr::{Bbr1, WITHOUT};
 use long_term::Look;
 use mpdccp_units::{Duration, Rate, Time};
+use path_model::RTPROP_FILTER;
 use phases::{Drained, Recovery, State};
 pub use tuning::Tuning;
 
@@ -180,7 +181,7 @@ impl Bbr1 {
                 // Half the amount in flight did not change the RTT, so this is the RTT of the path itself.
                 self.path.set_rtprop(now, least);
             } else {
-                self.no_expiry_until = now + tuning::FALLEN_PAUSE;
+                self.no_expiry_until = now + RTPROP_FILTER;
             }
         }
     }

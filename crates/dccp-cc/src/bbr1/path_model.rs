@@ -5,12 +5,12 @@ use crate::jitter::Jitter;
 use crate::{Amount, RateSample, WindowedMax};
 use mpdccp_units::{Duration, Time};
 
+/// BBRMinPipeCwnd, packets (section 4.2.3.3).
+pub(super) const MIN_PIPE_CWND: u64 = 4;
 /// BtlBwFilterLen, rounds (section 4.1.1.2).
 const BTL_BW_ROUNDS: u64 = 10;
 /// RTpropFilterLen and ProbeRTTInterval (sections 4.1.2.2 and 4.3.5).
 pub(super) const RTPROP_FILTER: Duration = Duration::from_secs(10);
-/// The lowest RTT is kept over three periods of this length.
-const LOWEST_SPAN: Duration = Duration::from_secs(20);
 
 /// Estimates of one path, in the controller's unit (bytes or packets).
 #[derive(Clone, Debug)]
@@ -21,7 +21,7 @@ pub(super) struct PathModel {
     pub(super) rounds: u64,
     pub(super) rtprop: Option<Duration>,
     pub(super) rtprop_stamp: Time,
-    /// Minimum RTTs of the current [`LOWEST_SPAN`] and of the two spans before.
+    /// Minimum RTTs of the current third of a minute and of the two thirds before.
     lowest: [Duration; 3],
     lowest_since: Time,
     pub(super) jitter: Jitter,
@@ -124,7 +124,7 @@ impl PathModel {
     /// the last minute.
     pub(super) fn empty_rtt(&self) -> Duration {
         let lowest = self.lowest.into_iter().min().unwrap_or(Duration::MAX);
-        scale(lowest, tuning::NEAR).max(lowest.saturating_add(tuning::QUEUE_FLOOR))
+        scale(lowest, tuning::NEAR).max(lowest.saturating_add(tuning::BURST))
     }
 
     /// RTT up to which a sample counts as RTprop.
@@ -135,14 +135,14 @@ impl PathModel {
     /// RTT above which there is a queue at a bottleneck of `bw` units per second.
     pub(super) fn queue_rtt(&self, bw: f64, packet: u64) -> Duration {
         let Some(rtprop) = self.rtprop else { return Duration::MAX };
-        let packets = seconds((tuning::QUEUE_PACKETS * packet) as f64 / bw.max(1e-9));
-        let queue = self.near_rtprop().max(rtprop.saturating_add(packets.max(tuning::QUEUE_FLOOR)));
+        let packets = seconds((MIN_PIPE_CWND * packet) as f64 / bw.max(1e-9));
+        let queue = self.near_rtprop().max(rtprop.saturating_add(packets.max(tuning::BURST)));
         queue.saturating_add(self.jitter.get() * 2)
     }
 
     /// Adds an RTT of the running round.
     pub(super) fn on_rtt(&mut self, now: Time, rtt: Duration) {
-        if now.since(self.lowest_since) > LOWEST_SPAN {
+        if now.since(self.lowest_since) > tuning::MINUTE / 3 {
             self.lowest_since = now;
             self.lowest = [rtt, self.lowest[0], self.lowest[1]];
         }

@@ -3,6 +3,9 @@
 use crate::RateSample;
 use mpdccp_units::{Duration, Time};
 
+/// Gains of the ProbeBW phases (section 4.3.4.3).
+pub(super) const CYCLE: [f64; 8] = [1.25, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0];
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Startup,

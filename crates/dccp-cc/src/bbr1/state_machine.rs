@@ -1,13 +1,11 @@
 //! The state machine: Startup, Drain, ProbeBW, ProbeRTT (section 4.3).
 
 use super::bbr::{Bbr1, HIGH_GAIN};
-use super::phases::State;
+use super::phases::{CYCLE, State};
 use super::tuning;
 use crate::{AckEvent, RateSample};
 use mpdccp_units::{Duration, Time};
 
-/// Gains of the ProbeBW phases (section 4.3.4.3).
-const CYCLE: [f64; 8] = [1.25, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0];
 /// Bandwidth growth per round below this factor counts as no growth (section 4.3.2.2).
 const FULL_BW_GROWTH: f64 = 1.25;
 /// Rounds without growth that indicate a full pipe (section 4.3.2.2).
@@ -110,7 +108,7 @@ impl Bbr1 {
     fn drained_enough(&self, ev: &AckEvent<'_>, elapsed: Duration) -> bool {
         !self.tuning.full_drain
             || ev.rtt.is_some_and(|rtt| rtt <= self.path.drained_rtt())
-            || elapsed > self.path.rtprop.unwrap_or_default().saturating_mul(tuning::DRAIN_RTPROPS)
+            || elapsed > self.path.rtprop.unwrap_or_default().mul_f64(tuning::DRAIN_RTPROPS)
     }
 
     /// BBRCheckFullPipe (section 4.3.2.2).

@@ -2,6 +2,7 @@
 //!
 //! Every switch was measured on and off in the model of `tests/`; `docs/ccid5.md` has the table.
 
+use super::phases::CYCLE;
 use core::time::Duration;
 
 /// A switch for each deviation from the draft.
@@ -107,26 +108,25 @@ impl Tuning {
 pub(super) const PACED: f64 = 0.99;
 /// `expire_bandwidth`: capacity fell if the delivery rate is below this share of BtlBw. The 5/4 probe of a
 /// single competitor leaves a larger share.
-pub(super) const FALLEN: f64 = 0.8;
-/// `expire_bandwidth`: minimum number of consecutive acknowledgements that show the fall.
+pub(super) const FALLEN: f64 = 1.0 / CYCLE[0];
+/// `expire_bandwidth`: minimum number of consecutive acknowledgements that show the fall (N_RTT_SAMPLE, RFC
+/// 9406 section 4.3).
 pub(super) const FALLEN_ACKS: u32 = 8;
 /// `expire_bandwidth`: minimum duration of the fall. If an RTprop is longer, it is the minimum instead.
 pub(super) const FALLEN_FOR: Duration = Duration::from_millis(10);
-/// `expire_bandwidth`: after an unnecessary drain, the switch has no effect for this long, because some paths
-/// cause such drains permanently.
-pub(super) const FALLEN_PAUSE: Duration = Duration::from_secs(10);
 /// `expire_bandwidth`: if a drain leaves the RTT at this share or more, that RTT is the path's own.
 pub(super) const SAME: f64 = 0.95;
+/// An increase of the RTT by less than one part in this many shows no queue (MIN_RTT_DIVISOR, RFC 9406 section
+/// 4.3).
+pub(super) const PARTS: u32 = 8;
 /// An RTT up to this multiple of RTprop counts as RTprop.
-pub(super) const NEAR: f64 = 1.125;
-/// A queue shorter than this many packets does not count.
-pub(super) const QUEUE_PACKETS: u64 = 4;
-/// A queue shorter than this time does not count either, because a busy host delays packets by this much.
-pub(super) const QUEUE_FLOOR: Duration = Duration::from_millis(1);
-/// `gentle_probe_rtt`: amount in flight during ProbeRTT, in BDPs.
+pub(super) const NEAR: f64 = 1.0 + 1.0 / PARTS as f64;
+/// Largest burst of the draft (section 4.2.2). A queue of such a burst does not count as a queue.
+pub(super) const BURST: Duration = Duration::from_millis(1);
+/// `gentle_probe_rtt`: amount in flight during ProbeRTT, in BDPs (BBRv3's ProbeRTTCwndGain).
 pub(super) const PROBE_RTT_GAIN: f64 = 0.5;
 /// `full_drain`: maximum duration of the 3/4 phase, in RTprops. A phase of this length drains a whole BDP.
-pub(super) const DRAIN_RTPROPS: u32 = 4;
+pub(super) const DRAIN_RTPROPS: f64 = 1.0 / (1.0 - CYCLE[1]);
 /// `bound_by_losses`: losses reduce BtlBw at most to this share of it (BBRv3's Beta).
 pub(super) const LEFT: f64 = 0.7;
 /// `probe_on`: a 5/4 probe was successful if BtlBw grew by this share. A smaller probe needs proportionally
@@ -135,5 +135,9 @@ pub(super) const PAID: f64 = 0.15;
 /// `probe_on`: after losses delayed probes, the switch has no effect for this long, because a policer lets
 /// the first burst through.
 pub(super) const LESSON: Duration = Duration::from_secs(5);
-/// `couple`: for this long after a ProbeRTT, a subflow does not join the ProbeRTT of another subflow.
+/// The lowest RTT is remembered for this long. `heed_competitors`: after this time, competitors must be
+/// detected again.
+pub(super) const MINUTE: Duration = Duration::from_secs(60);
+/// `couple`: for this long after a ProbeRTT, a subflow does not join the ProbeRTT of another subflow (BBRv3's
+/// ProbeRTTInterval).
 pub(super) const PROBED: Duration = Duration::from_secs(5);

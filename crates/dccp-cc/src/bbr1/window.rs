@@ -1,6 +1,7 @@
 //! The control parameters: pacing rate, send quantum, window (section 4.2).
 
-use super::bbr::{Bbr1, HIGH_GAIN, INITIAL_CWND, MIN_PACING_SECS, MIN_PIPE_CWND};
+use super::bbr::{Bbr1, HIGH_GAIN, INITIAL_CWND, MIN_PACING_SECS};
+use super::path_model::MIN_PIPE_CWND;
 use super::phases::{Recovery, State};
 use super::tuning;
 use crate::AckEvent;
@@ -8,9 +9,6 @@ use mpdccp_units::{Duration, Rate};
 
 /// Largest quantum (section 4.2.2).
 const MAX_QUANTUM: u64 = 64 * 1024;
-
-/// Round trips below this stay within a host or a LAN.
-const LAN: Duration = Duration::from_millis(1);
 
 impl Bbr1 {
     /// BBRUpdateControlParameters (section 3.5.2).
@@ -52,13 +50,15 @@ impl Bbr1 {
     /// BBRSetSendQuantum (section 4.2.2), bytes.
     pub(super) fn send_quantum(&self) -> u32 {
         let mtu = u64::from(self.units.mtu.max(1));
-        let millisecond = self.pacing_rate.bytes_in(Duration::from_millis(1)).min(MAX_QUANTUM);
+        let millisecond = self.pacing_rate.bytes_in(tuning::BURST).min(MAX_QUANTUM);
         let quantum = if self.tuning.small_quantum {
             // A burst must not overflow a short queue. With a window of two BDPs, a burst is at most an
-            // eighth of a BDP. A LAN takes larger bursts, which save CPU time, because sending a burst costs
-            // the host as much as sending a packet.
-            let lan = self.path.rtprop.is_some_and(|rtprop| rtprop < LAN);
-            millisecond.min(self.cwnd_bytes() / if lan { 4 } else { 16 })
+            // eighth of a BDP, which does not count as a queue. Within a host or a LAN, no queue counts, and
+            // large bursts save CPU time, because sending a burst costs the host as much as sending a
+            // packet. The window then holds four bursts.
+            let lan = self.path.rtprop.is_some_and(|rtprop| rtprop < tuning::BURST);
+            let bursts = if lan { MIN_PIPE_CWND } else { 2 * u64::from(tuning::PARTS) };
+            millisecond.min(self.cwnd_bytes() / bursts)
         } else if self.pacing_rate < Rate::from_bps(1_200_000) {
             mtu
         } else if self.pacing_rate < Rate::from_bps(24_000_000) {
