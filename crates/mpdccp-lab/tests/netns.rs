@@ -4,7 +4,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard};
 
 use mpdccp_lab::metrics::run_stats;
 use mpdccp_lab::netns::{self, Netns};
@@ -31,18 +31,12 @@ payload = 1000
 rate = "4 Mbit/s"
 "#;
 
-/// Only one test runs at a time, because the tests change state of the whole process.
-static ALONE: Mutex<()> = Mutex::new(());
-
-/// Whether the tests can run on this machine. Prints the reason if they cannot.
-fn able() -> bool {
-    match netns::check_environment() {
-        Ok(()) => true,
-        Err(e) => {
-            println!("SKIPPED {e}");
-            false
-        }
-    }
+/// Only one test runs at a time, because the tests change state of the whole process. `None`, after printing the reason,
+/// if the tests cannot run on this machine.
+fn alone() -> Option<MutexGuard<'static, ()>> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    let alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
+    netns::check_environment().inspect_err(|e| println!("SKIPPED {e}")).is_ok().then_some(alone)
 }
 
 fn script(dir: &Path, text: &str) -> PathBuf {
@@ -81,11 +75,13 @@ fn leftovers() -> Vec<String> {
     left
 }
 
-fn run(program: &Path, watch: &mut dyn FnMut(&Sample)) -> Result<Run, LabError> {
-    run_scenario(SCENARIO, program, watch)
+/// [`SCENARIO`] with a flow of the kernel's TCP.
+fn bulk() -> String {
+    let udp = "kind = \"udp\"\npayload = 1000\nrate = \"4 Mbit/s\"";
+    SCENARIO.replace(udp, "kind = \"tcp\"\ncc = \"cubic\"")
 }
 
-fn run_scenario(text: &str, program: &Path, watch: &mut dyn FnMut(&Sample)) -> Result<Run, LabError> {
+fn run(text: &str, program: &Path, watch: &mut dyn FnMut(&Sample)) -> Result<Run, LabError> {
     let scenario = Scenario::parse("short", text).unwrap();
     let plan = Plan {
         scenario: &scenario,
@@ -100,13 +96,10 @@ fn run_scenario(text: &str, program: &Path, watch: &mut dyn FnMut(&Sample)) -> R
 
 #[test]
 fn a_run_measures_the_link_it_made() {
-    let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
-    if !able() {
-        return;
-    }
+    let Some(_alone) = alone() else { return };
     let dir = tempfile::tempdir().unwrap();
     let mut samples = 0;
-    let stats = run(&script(dir.path(), FORWARD), &mut |_| samples += 1).unwrap();
+    let stats = run(SCENARIO, &script(dir.path(), FORWARD), &mut |_| samples += 1).unwrap();
     assert_eq!(leftovers(), Vec::<String>::new());
     assert!(samples >= 5);
     let flow = &stats.flows[0];
@@ -123,15 +116,13 @@ fn a_run_measures_the_link_it_made() {
 
 #[test]
 fn nothing_is_left_after_an_interruption_or_a_failure() {
-    let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
-    if !able() {
-        return;
-    }
+    let Some(_alone) = alone() else { return };
     let dir = tempfile::tempdir().unwrap();
-    let early = run(&script(dir.path(), "echo no such luck; exit 3"), &mut |_| {}).unwrap_err().to_string();
+    let early =
+        run(SCENARIO, &script(dir.path(), "echo no such luck; exit 3"), &mut |_| {}).unwrap_err().to_string();
     assert!(early.contains("ended early") && early.contains("no such luck"), "{early}");
     assert_eq!(leftovers(), Vec::<String>::new());
-    let stopped = run(&script(dir.path(), FORWARD), &mut |_| netns::interrupt()).unwrap_err();
+    let stopped = run(SCENARIO, &script(dir.path(), FORWARD), &mut |_| netns::interrupt()).unwrap_err();
     assert!(matches!(stopped, LabError::Interrupted), "{stopped}");
     netns::resume();
     assert_eq!(leftovers(), Vec::<String>::new());
@@ -139,14 +130,9 @@ fn nothing_is_left_after_an_interruption_or_a_failure() {
 
 #[test]
 fn kernel_tcp_runs_inside_and_in_place_of_a_tunnel() {
-    let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
-    if !able() {
-        return;
-    }
+    let Some(_alone) = alone() else { return };
     let dir = tempfile::tempdir().unwrap();
-    let udp = "kind = \"udp\"\npayload = 1000\nrate = \"4 Mbit/s\"";
-    let bulk = SCENARIO.replace(udp, "kind = \"tcp\"\ncc = \"cubic\"");
-    let stats = run_scenario(&bulk, &script(dir.path(), FORWARD), &mut |_| {}).unwrap();
+    let stats = run(&bulk(), &script(dir.path(), FORWARD), &mut |_| {}).unwrap();
     let flow = &stats.flows[0];
     assert!(flow.received > 20 && flow.tcp.is_some(), "{flow:?}");
     // The tap is where packets enter the path, so the latency is that of the link.
@@ -155,7 +141,7 @@ fn kernel_tcp_runs_inside_and_in_place_of_a_tunnel() {
     let direct = SCENARIO
         .replace("ccid = 2", "tcp = \"cubic\"")
         .replace("duration_s = 1", "duration_s = 1\nmode = \"direct\"");
-    let stats = run_scenario(&direct, Path::new("/nonexistent"), &mut |_| {}).unwrap();
+    let stats = run(&direct, Path::new("/nonexistent"), &mut |_| {}).unwrap();
     let flow = &stats.flows[0];
     assert_eq!(
         (flow.kind.as_str(), flow.sent, flow.reordered, flow.duplicates),
@@ -169,36 +155,28 @@ fn kernel_tcp_runs_inside_and_in_place_of_a_tunnel() {
 
 #[test]
 fn tcp_as_streams_counts_by_what_the_application_reads_and_only_if_there_are_streams() {
-    let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
-    if !able() {
-        return;
-    }
+    let Some(_alone) = alone() else { return };
     let dir = tempfile::tempdir().unwrap();
-    let udp = "kind = \"udp\"\npayload = 1000\nrate = \"4 Mbit/s\"";
-    let bulk = SCENARIO.replace(udp, "kind = \"tcp\"\ncc = \"cubic\"");
-    let bulk = bulk.replace("ccid = 2", "ccid = 2\ntunnel = { tcp = \"streams\" }");
-    let run = |opened: u64| {
+    let bulk = bulk().replace("ccid = 2", "ccid = 2\ntunnel = { tcp = \"streams\" }");
+    let streams = |opened: u64| {
         let status = format!("{{\"tcp\": {{\"opened\": {opened}}}, \"peers\"");
-        run_scenario(&bulk, &script(dir.path(), &FORWARD.replace("{\"peers\"", &status)), &mut |_| {})
+        run(&bulk, &script(dir.path(), &FORWARD.replace("{\"peers\"", &status)), &mut |_| {})
     };
-    let stats = run(2).unwrap();
+    let stats = streams(2).unwrap();
     let flow = &stats.flows[0];
     assert_eq!((flow.streams, flow.sent), (Some(2), None));
     assert!(flow.received > 0, "{flow:?}");
-    let error = run(0).unwrap_err().to_string();
+    let error = streams(0).unwrap_err().to_string();
     assert!(error.contains("the tunnel carried no TCP connection as a stream"), "{error}");
     assert_eq!(leftovers(), Vec::<String>::new());
 }
 
 #[test]
 fn a_plain_dccp_connection_runs_in_place_of_a_tunnel() {
-    let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
-    if !able() {
-        return;
-    }
+    let Some(_alone) = alone() else { return };
     let direct =
         SCENARIO.replace("duration_s = 1", "duration_s = 1\nmode = \"direct\"\n[tunnel]\nqueue_packets = 5");
-    let stats = run_scenario(&direct, Path::new("/nonexistent"), &mut |_| {}).unwrap();
+    let stats = run(&direct, Path::new("/nonexistent"), &mut |_| {}).unwrap();
     let flow = &stats.flows[0];
     assert_eq!((flow.kind.as_str(), flow.sent), ("dccp", Some(500)));
     assert!(flow.received > 100 && flow.dropped_at_sender.is_some(), "{flow:?}");
@@ -263,10 +241,7 @@ cc = "cubic"
 
 #[test]
 fn any_command_is_traffic_and_any_command_a_tunnel() {
-    let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
-    if !able() {
-        return;
-    }
+    let Some(_alone) = alone() else { return };
     if std::process::Command::new("ping").arg("-V").output().is_err() {
         println!("SKIPPED there is no ping");
         return;
@@ -281,10 +256,7 @@ fn any_command_is_traffic_and_any_command_a_tunnel() {
 
 #[test]
 fn short_flows_run_over_kernel_tcp() {
-    let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
-    if !able() {
-        return;
-    }
+    let Some(_alone) = alone() else { return };
     let shell = BASELINES.split("[[flow]]").nth(1).unwrap();
     let web =
         "\nname = \"shell\"\nkind = \"short\"\ncc = \"cubic\"\nsizes = [\"10 kB\"]\nevery = \"50 ms\"\n";
@@ -297,10 +269,7 @@ fn short_flows_run_over_kernel_tcp() {
 
 #[test]
 fn a_flow_with_three_for_a_loss_is_the_model_in_real_time() {
-    let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
-    if !able() {
-        return;
-    }
+    let Some(_alone) = alone() else { return };
     let text = BASELINES.replace(
         "kind = \"tcp\"\ncc = \"cubic\"",
         "kind = \"tcp\"\ncc = \"bbr\"\nloss_detection = \"three\"",
@@ -315,10 +284,7 @@ fn a_flow_with_three_for_a_loss_is_the_model_in_real_time() {
 
 #[test]
 fn multipath_tcp_uses_both_paths() {
-    let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
-    if !able() {
-        return;
-    }
+    let Some(_alone) = alone() else { return };
     if fs::metadata("/proc/sys/net/mptcp/enabled").is_err() {
         println!("SKIPPED this kernel has no Multipath TCP");
         return;
@@ -330,10 +296,7 @@ fn multipath_tcp_uses_both_paths() {
 
 #[test]
 fn paths_share_a_link_and_far_ends_are_farther() {
-    let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
-    if !able() {
-        return;
-    }
+    let Some(_alone) = alone() else { return };
     let udp = "kind = \"udp\"\npayload = 1000\nrate = \"8 Mbit/s\"\n";
     let flows = format!(
         "[[flow]]\nname = \"near\"\nvia = \"a\"\n{udp}[[flow]]\nname = \"far\"\nvia = \"b\"\nowd = \"30 ms\"\n{udp}"

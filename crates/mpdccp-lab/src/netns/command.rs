@@ -61,10 +61,10 @@ impl Commands {
         let count = || Count::Of(whose.clone());
         let [entry, exit] = if spec.reverse {
             let to = SocketAddr::from((from, 0));
-            [(server, None), (client, receiver)].map(|(at, counters)| Tap::start(at, to, count(), counters))
+            [(server, None), (client, receiver)].map(|(at, counters)| tap::start(at, to, count(), counters))
         } else {
             let to = SocketAddr::new(to.ip(), 0);
-            [(client, None), (server, receiver)].map(|(at, counters)| Tap::start(at, to, count(), counters))
+            [(client, None), (server, receiver)].map(|(at, counters)| tap::start(at, to, count(), counters))
         };
         let run = |command: &String| start(server, &format!("server of {name}"), (command, to), dir);
         let server = spec.server.as_ref().map(run).transpose()?;

@@ -1,7 +1,10 @@
 //! Common interface of running flows: sender, receiver, and their records.
 
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
 
+use linkem_net::{Urgency, hurry};
 use mpdccp_units::Time;
 
 use super::world::Namespace;
@@ -20,6 +23,49 @@ pub(super) struct Counters {
     /// Packets dropped by the sender's queue so far, which adaptive sources need. Updated about once per
     /// second.
     pub(super) dropped: AtomicU64,
+}
+
+/// A receiver that runs on a thread of its own. Dropping it stops the thread.
+pub(super) struct Receiver<T = ReceivedPacket> {
+    pub(super) counters: Arc<Counters>,
+    name: &'static str,
+    /// The thread; `None` after it was joined.
+    thread: Option<JoinHandle<Vec<T>>>,
+}
+
+impl<T: Send + 'static> Receiver<T> {
+    /// Runs `receive`, which ends when [`Counters::stop`] is set.
+    pub(super) fn start(
+        name: &'static str,
+        receive: impl FnOnce(&Counters) -> Vec<T> + Send + 'static,
+    ) -> Result<Receiver<T>, LabError> {
+        let counters = Arc::new(Counters::default());
+        let shared = counters.clone();
+        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
+            hurry(Urgency::Traffic);
+            receive(&shared)
+        });
+        let thread = thread.map_err(|e| LabError::failed(format!("starting the {name}"), e))?;
+        Ok(Receiver { counters, name, thread: Some(thread) })
+    }
+
+    /// Stops the receiver and returns its record.
+    pub(super) fn finish(mut self) -> Result<Vec<T>, LabError> {
+        self.stop().ok_or_else(|| LabError::Failed(format!("the {} panicked", self.name)))
+    }
+}
+
+impl<T> Receiver<T> {
+    fn stop(&mut self) -> Option<Vec<T>> {
+        self.counters.stop.store(true, Ordering::Relaxed);
+        self.thread.take()?.join().ok()
+    }
+}
+
+impl<T> Drop for Receiver<T> {
+    fn drop(&mut self) {
+        self.stop();
+    }
 }
 
 /// Record of a sender.

@@ -15,7 +15,7 @@ use super::flow::{Flow, Sent};
 use super::link::RunningLink;
 use super::reaper::Reaper;
 use super::tunnel::Tunnel;
-use super::udp::{self, Receiver};
+use super::udp;
 use super::world::{self, Namespace};
 use super::{baseline, environment, programs, stop, tag, traffic};
 use crate::record::{RunRecord, TraceRow};
@@ -247,7 +247,7 @@ fn wait_until_up(
     transport: &mut Transport<'_>,
 ) -> Result<(), LabError> {
     let since = Instant::now();
-    let probed = Receiver::start(server, tag::PROBE_PORT, tag::PROBE, false)?;
+    let probed = udp::receiver(server, tag::PROBE_PORT, tag::PROBE, false)?;
     while probed.counters.bytes.load(Ordering::Relaxed) == 0 || !transport.all_paths_up() {
         stop::check()?;
         transport.check()?;

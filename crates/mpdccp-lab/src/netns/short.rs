@@ -2,15 +2,14 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
 
 use dccp_net::Clock;
 use mpdccp_units::Time;
 use socket2::Protocol;
 
-use super::flow::{Counters, Flow, Sent};
+use super::flow::{Counters, Flow, Receiver, Sent};
 use super::tcp::{connect, listen, read_all};
 use super::udp::{NAP, sleep_until, timed_out};
 use super::world::Namespace;
@@ -29,9 +28,7 @@ pub(super) struct Short {
     to: SocketAddr,
     /// For each connection, its start relative to the flow's start, and its size.
     connections: Vec<(core::time::Duration, u32)>,
-    counters: Arc<Counters>,
-    /// The thread; `None` after it was joined.
-    server: Option<JoinHandle<Vec<ReceivedPacket>>>,
+    server: Receiver,
     protocol: Protocol,
 }
 
@@ -47,20 +44,13 @@ impl Short {
         let protocol = if multipath { Protocol::MPTCP } else { Protocol::TCP };
         let listener = server.inside(|| listen(to.port(), protocol).map_err(failed))?;
         listener.set_nonblocking(true).map_err(failed)?;
-        let counters = Arc::new(Counters::default());
-        let shared = counters.clone();
-        let serve = move || {
-            hurry(Urgency::Traffic);
-            serve(&listener, &shared)
-        };
-        let thread = std::thread::Builder::new().name("short flows".to_owned()).spawn(serve);
+        let server = Receiver::start("short flows' server", move |counters| serve(&listener, counters))?;
         Ok(Short {
             name: spec.name.as_ref().clone(),
             cc: spec.cc.clone().unwrap_or_default(),
             to,
             connections: spec.connections(seed, *plan.scenario.duration_s.as_ref()),
-            counters,
-            server: Some(thread.map_err(failed)?),
+            server,
             protocol,
         })
     }
@@ -115,7 +105,7 @@ fn receive(mut stream: TcpStream, counters: &Counters) -> Option<ReceivedPacket>
 
 impl Flow for Short {
     fn counters(&self) -> &Counters {
-        &self.counters
+        &self.server.counters
     }
 
     fn send(&self, client: &Namespace, from: Time, to: Time, over: &AtomicBool) -> Result<Sent, LabError> {
@@ -142,12 +132,8 @@ impl Flow for Short {
         Ok(Sent { packets, late_ns, ..Sent::default() })
     }
 
-    fn finish(mut self: Box<Self>, sent: Sent) -> Result<FlowRecord, LabError> {
-        self.counters.stop.store(true, Ordering::Relaxed);
-        let server = self.server.take().map(JoinHandle::join);
-        let Some(Ok(received)) = server else {
-            return Err(LabError::Failed("the short flows' server panicked".to_owned()));
-        };
+    fn finish(self: Box<Self>, sent: Sent) -> Result<FlowRecord, LabError> {
+        let received = self.server.finish()?;
         Ok(FlowRecord {
             name: self.name.clone(),
             kind: "short".to_owned(),
@@ -177,14 +163,5 @@ impl Short {
             }
         }
         Some(())
-    }
-}
-
-impl Drop for Short {
-    fn drop(&mut self) {
-        self.counters.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.server.take() {
-            let _ = thread.join();
-        }
     }
 }

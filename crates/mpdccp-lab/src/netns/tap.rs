@@ -8,19 +8,17 @@ use std::io::Read;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 
 use dccp_net::Clock;
 use mpdccp_units::Time;
 use socket2::{Domain, Protocol, Socket, Type};
 
-use super::flow::Counters;
+use super::flow::{Counters, Receiver};
 use super::link::MTU;
 use super::udp::NAP;
 use super::world::Namespace;
 use crate::LabError;
 use crate::record::{ReceivedPacket, SentPacket};
-use linkem_net::{Urgency, hurry};
 
 /// ETH_P_ALL. It is needed because sockets for a single protocol do not receive outgoing packets.
 const EVERYTHING: u16 = 3;
@@ -88,48 +86,17 @@ impl Whose {
 }
 
 /// A running tap.
-pub(super) struct Tap {
-    stop: Arc<AtomicBool>,
-    /// The thread; `None` after it was joined.
-    thread: Option<JoinHandle<Vec<Seen>>>,
-}
+pub(super) type Tap = Receiver<Seen>;
 
-impl Tap {
-    /// Records data segments to `to` on any interface of `namespace`, and counts their bytes in `counters`.
-    pub(super) fn start(
-        namespace: &Namespace,
-        to: SocketAddr,
-        count: Count,
-        counters: Option<Arc<Counters>>,
-    ) -> Result<Tap, LabError> {
-        let socket =
-            namespace.inside(|| socket().map_err(|e| LabError::failed("opening a tap's socket", e)))?;
-        let stop = Arc::new(AtomicBool::new(false));
-        let shared = stop.clone();
-        let thread = std::thread::Builder::new()
-            .name("tap".to_owned())
-            .spawn(move || watch(socket, (to, count), &shared, counters.as_deref()))
-            .map_err(|e| LabError::failed("starting a tap", e))?;
-        Ok(Tap { stop, thread: Some(thread) })
-    }
-
-    /// Stops the tap and returns its records.
-    pub(super) fn finish(mut self) -> Result<Vec<Seen>, LabError> {
-        self.stop.store(true, Ordering::Relaxed);
-        match self.thread.take().map(JoinHandle::join) {
-            Some(Ok(seen)) => Ok(seen),
-            _ => Err(LabError::Failed("a tap panicked".to_owned())),
-        }
-    }
-}
-
-impl Drop for Tap {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
+/// Records data segments to `to` on any interface of `namespace`, and counts their bytes in `counters`.
+pub(super) fn start(
+    namespace: &Namespace,
+    to: SocketAddr,
+    count: Count,
+    counters: Option<Arc<Counters>>,
+) -> Result<Tap, LabError> {
+    let socket = namespace.inside(|| socket().map_err(|e| LabError::failed("opening a tap's socket", e)))?;
+    Receiver::start("tap", move |own| watch(socket, (to, count), &own.stop, counters.as_deref()))
 }
 
 fn socket() -> std::io::Result<Socket> {
@@ -147,7 +114,6 @@ fn watch(
     stop: &AtomicBool,
     counters: Option<&Counters>,
 ) -> Vec<Seen> {
-    hurry(Urgency::Traffic);
     let mut seen = Vec::new();
     // The buffer holds whole packets, because the length of a truncated packet would be unknown.
     let mut buf = vec![0; 65_536];

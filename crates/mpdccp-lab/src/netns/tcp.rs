@@ -2,25 +2,22 @@
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 
 use dccp_net::Clock;
 use mpdccp_units::Time;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::{Domain, Protocol, Socket, Type};
 
-use super::flow::{Counters, Flow, Sent};
+use super::flow::{Counters, Flow, Receiver, Sent};
 use super::tag::Tag;
-use super::tap::{Count, Tap};
+use super::tap::{self, Count, Tap};
 use super::udp::{NAP, play, sleep_until, timed_out};
 use super::world::{Namespace, ip};
 use crate::LabError;
 use crate::record::{FlowRecord, ReceivedPacket, SentPacket, TcpCounters};
 use crate::scenario::FlowSpec;
 use crate::sim::source::source;
-use linkem_net::{Urgency, hurry};
 
 /// Bytes per write of a bulk flow.
 const CHUNK: usize = 64 << 10;
@@ -28,68 +25,35 @@ const CHUNK: usize = 64 << 10;
 /// socket.
 const UNSENT_RECORDS: u32 = 5;
 
-/// A listener that reads all data until told to stop.
-struct Sink {
-    counters: Arc<Counters>,
-    /// The thread; `None` after it was joined.
-    thread: Option<JoinHandle<Vec<ReceivedPacket>>>,
-}
-
-impl Sink {
-    /// Listens inside `server`. If `record` is given, the sink reads tagged records of this many bytes, and returns
-    /// them if `echo` is set. Otherwise it counts the bytes if `count` is set.
-    fn start(
-        server: &Namespace,
-        (port, protocol): (u16, Protocol),
-        (record, count): (Option<usize>, bool),
-        echo: bool,
-    ) -> Result<Sink, LabError> {
-        let failed = |e| LabError::failed("opening the TCP receiver's socket", e);
-        let listener = server.inside(|| listen(port, protocol).map_err(failed))?;
-        listener.set_nonblocking(true).map_err(failed)?;
-        let counters = Arc::new(Counters::default());
-        let shared = counters.clone();
-        let thread = std::thread::Builder::new()
-            .name("tcp receiver".to_owned())
-            .spawn(move || {
-                hurry(Urgency::Traffic);
-                let stream = loop {
-                    match listener.accept() {
-                        Ok((stream, _)) => break stream,
-                        Err(_) if shared.stop.load(Ordering::Relaxed) => return Vec::new(),
-                        Err(_) => std::thread::sleep(NAP),
-                    }
-                };
-                let ready = stream
-                    .set_nonblocking(false)
-                    .and_then(|()| stream.set_read_timeout(Some(NAP)))
-                    .and_then(|()| stream.set_nodelay(true));
-                match (ready, record) {
-                    (Err(_), _) => Vec::new(),
-                    (Ok(()), Some(size)) => read_records(stream, size, &shared.stop, &shared, echo),
-                    (Ok(()), None) => discard(stream, &shared, count),
-                }
-            })
-            .map_err(|e| LabError::failed("starting the TCP receiver", e))?;
-        Ok(Sink { counters, thread: Some(thread) })
-    }
-
-    fn finish(mut self) -> Result<Vec<ReceivedPacket>, LabError> {
-        self.counters.stop.store(true, Ordering::Relaxed);
-        match self.thread.take().map(JoinHandle::join) {
-            Some(Ok(received)) => Ok(received),
-            _ => Err(LabError::Failed("the TCP receiver panicked".to_owned())),
+/// Listens inside `server` and reads all data of one connection. If `record` is given, the data are tagged records of
+/// this many bytes, which the receiver returns if `echo` is set. Otherwise it counts the bytes if `count` is set.
+fn start_receiver(
+    server: &Namespace,
+    (port, protocol): (u16, Protocol),
+    (record, count): (Option<usize>, bool),
+    echo: bool,
+) -> Result<Receiver, LabError> {
+    let failed = |e| LabError::failed("opening the TCP receiver's socket", e);
+    let listener = server.inside(|| listen(port, protocol).map_err(failed))?;
+    listener.set_nonblocking(true).map_err(failed)?;
+    Receiver::start("TCP receiver", move |counters| {
+        let stream = loop {
+            match listener.accept() {
+                Ok((stream, _)) => break stream,
+                Err(_) if counters.stop.load(Ordering::Relaxed) => return Vec::new(),
+                Err(_) => std::thread::sleep(NAP),
+            }
+        };
+        let ready = stream
+            .set_nonblocking(false)
+            .and_then(|()| stream.set_read_timeout(Some(NAP)))
+            .and_then(|()| stream.set_nodelay(true));
+        match (ready, record) {
+            (Err(_), _) => Vec::new(),
+            (Ok(()), Some(size)) => read_records(stream, size, &counters.stop, counters, echo),
+            (Ok(()), None) => discard(stream, counters, count),
         }
-    }
-}
-
-impl Drop for Sink {
-    fn drop(&mut self) {
-        self.counters.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
+    })
 }
 
 /// Fills `buf`. Returns false at the end of the stream or when told to stop.
@@ -195,7 +159,7 @@ pub(super) struct Bulk {
     name: String,
     cc: String,
     to: SocketAddr,
-    sink: Sink,
+    receiver: Receiver,
     protocol: Protocol,
     /// Taps at the client and at the server. `None` if the two hosts see different segments; only the data
     /// that the application reads counts then. The segments differ with Multipath TCP, which uses several
@@ -222,20 +186,20 @@ impl Bulk {
         over: Over,
     ) -> Result<Bulk, LabError> {
         let protocol = if over == Over::MultipathTcp { Protocol::MPTCP } else { Protocol::TCP };
-        let sink = Sink::start(server, (to.port(), protocol), (None, over != Over::Tcp), false)?;
-        let counters = Some(sink.counters.clone());
+        let receiver = start_receiver(server, (to.port(), protocol), (None, over != Over::Tcp), false)?;
+        let counters = Some(receiver.counters.clone());
         let taps = if over != Over::Tcp {
             None
         } else {
-            Some([Tap::start(client, to, count.clone(), None)?, Tap::start(server, to, count, counters)?])
+            Some([tap::start(client, to, count.clone(), None)?, tap::start(server, to, count, counters)?])
         };
-        Ok(Bulk { name: spec.name.as_ref().clone(), cc: cc.to_owned(), to, sink, protocol, taps })
+        Ok(Bulk { name: spec.name.as_ref().clone(), cc: cc.to_owned(), to, receiver, protocol, taps })
     }
 }
 
 impl Flow for Bulk {
     fn counters(&self) -> &Counters {
-        &self.sink.counters
+        &self.receiver.counters
     }
 
     fn send(&self, client: &Namespace, from: Time, to: Time, over: &AtomicBool) -> Result<Sent, LabError> {
@@ -257,11 +221,11 @@ impl Flow for Bulk {
     }
 
     fn finish(self: Box<Self>, sent: Sent) -> Result<FlowRecord, LabError> {
-        let read = self.sink.finish()?;
+        let read = self.receiver.finish()?;
         let in_time = read.iter().filter(|part| part.at <= sent.until);
         let stream_bytes = in_time.map(|part| u64::from(part.bytes)).sum();
         let (packets, received) = match self.taps {
-            Some([client, server]) => super::tap::pair(&client.finish()?, &server.finish()?),
+            Some([client, server]) => tap::pair(&client.finish()?, &server.finish()?),
             None => (Vec::new(), read),
         };
         Ok(FlowRecord {
@@ -287,7 +251,7 @@ pub(super) struct Paced {
     cc: String,
     record: u32,
     to: SocketAddr,
-    sink: Sink,
+    receiver: Receiver,
 }
 
 impl Paced {
@@ -302,15 +266,15 @@ impl Paced {
         let Some(record) = spec.payload.as_ref().map(|payload| *payload.as_ref()) else {
             return Err(LabError::Failed(format!("flow `{}` has no payload", spec.name.as_ref())));
         };
-        let sink =
-            Sink::start(server, (to.port(), Protocol::TCP), (Some(record as usize), false), spec.echo)?;
-        Ok(Paced { spec: spec.clone(), index, seed, cc: cc.to_owned(), record, to, sink })
+        let receiver =
+            start_receiver(server, (to.port(), Protocol::TCP), (Some(record as usize), false), spec.echo)?;
+        Ok(Paced { spec: spec.clone(), index, seed, cc: cc.to_owned(), record, to, receiver })
     }
 }
 
 impl Flow for Paced {
     fn counters(&self) -> &Counters {
-        &self.sink.counters
+        &self.receiver.counters
     }
 
     fn send(&self, client: &Namespace, from: Time, to: Time, over: &AtomicBool) -> Result<Sent, LabError> {
@@ -325,7 +289,7 @@ impl Flow for Paced {
         stream.set_read_timeout(Some(NAP)).map_err(failed)?;
         let reader = if self.spec.echo { Some(stream.try_clone().map_err(failed)?) } else { None };
         let (late_ns, echoed) = std::thread::scope(|scope| {
-            let (size, counters) = (payload.len(), &self.sink.counters);
+            let (size, counters) = (payload.len(), &self.receiver.counters);
             let come_back = |reader| move || read_records(reader, size, over, counters, false);
             let listener = reader.map(|reader| scope.spawn(come_back(reader)));
             let source = source(&self.spec, from, to, self.seed);
@@ -363,7 +327,7 @@ impl Flow for Paced {
             offered: self.spec.rate,
             sent: sent.packets,
             lateness_ns: sent.late_ns,
-            received: if self.spec.echo { sent.echoed } else { self.sink.finish()? },
+            received: if self.spec.echo { sent.echoed } else { self.receiver.finish()? },
             dropped_at_sender: sent.dropped,
             tcp: sent.tcp,
             ..FlowRecord::default()

@@ -3,15 +3,13 @@
 use core::time::Duration;
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 
 use dccp_net::Clock;
 use mpdccp_units::Time;
 use rustix::thread::{ClockId, Timespec, clock_nanosleep_absolute};
 
-use super::flow::{Counters, Flow, Sent};
+use super::flow::{Counters, Flow, Receiver, Sent};
 use super::tag::{self, Tag};
 use super::world::Namespace;
 use crate::LabError;
@@ -71,7 +69,7 @@ impl Udp {
         server: &Namespace,
         to: SocketAddr,
     ) -> Result<Udp, LabError> {
-        let receiver = Receiver::start(server, to.port(), index, spec.echo)?;
+        let receiver = receiver(server, to.port(), index, spec.echo)?;
         Ok(Udp { spec: spec.clone(), index, seed, to, receiver })
     }
 }
@@ -125,50 +123,17 @@ impl Flow for Udp {
     }
 }
 
-/// A running receiver of tagged datagrams.
-pub(super) struct Receiver {
-    pub(super) counters: Arc<Counters>,
-    /// The thread; `None` after it was joined.
-    thread: Option<JoinHandle<Vec<ReceivedPacket>>>,
-}
-
-impl Receiver {
-    /// Starts a receiver for packets of `flow` at `port` inside `namespace`. If requested, it returns the
-    /// packets to their sender.
-    pub(super) fn start(
-        namespace: &Namespace,
-        port: u16,
-        flow: u16,
-        echo: bool,
-    ) -> Result<Receiver, LabError> {
-        let socket = namespace
-            .inside(|| socket(port).map_err(|e| LabError::failed("opening the receiver's socket", e)))?;
-        let counters = Arc::new(Counters::default());
-        let shared = counters.clone();
-        let thread = std::thread::Builder::new()
-            .name("receiver".to_owned())
-            .spawn(move || receive(&socket, flow, &shared.stop, &shared, echo))
-            .map_err(|e| LabError::failed("starting the receiver", e))?;
-        Ok(Receiver { counters, thread: Some(thread) })
-    }
-
-    /// Stops the receiver and returns its record.
-    fn finish(mut self) -> Result<Vec<ReceivedPacket>, LabError> {
-        self.counters.stop.store(true, Ordering::Relaxed);
-        match self.thread.take().map(JoinHandle::join) {
-            Some(Ok(received)) => Ok(received),
-            _ => Err(LabError::Failed("the receiver panicked".to_owned())),
-        }
-    }
-}
-
-impl Drop for Receiver {
-    fn drop(&mut self) {
-        self.counters.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
+/// Starts a receiver for packets of `flow` at `port` inside `namespace`. If requested, it returns the packets to their
+/// sender.
+pub(super) fn receiver(
+    namespace: &Namespace,
+    port: u16,
+    flow: u16,
+    echo: bool,
+) -> Result<Receiver, LabError> {
+    let failed = |e| LabError::failed("opening the receiver's socket", e);
+    let socket = namespace.inside(|| socket(port).map_err(failed))?;
+    Receiver::start("receiver", move |counters| receive(&socket, flow, &counters.stop, counters, echo))
 }
 
 fn socket(port: u16) -> std::io::Result<UdpSocket> {
