@@ -1,19 +1,14 @@
 //! A small version of the fleet in docs/guides/fleet.md: two servers, a load balancer and two routers. Two clients each
 //! use UDP, TLS, or both.
 
-use crate::common::{missing, skipped};
+use crate::common::{able, skipped};
 use std::path::Path;
 use std::process::Command;
 
 #[test]
 fn a_fleet_keeps_its_clients() {
-    if let Some(why) = missing() {
-        return skipped(why);
-    }
-    for program in ["nft", "bird", "python3"] {
-        if Command::new(program).arg("--version").output().is_err() {
-            return skipped(format!("no program `{program}`"));
-        }
+    if !able(&["nft", "bird", "python3"]) {
+        return;
     }
     let tool = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/fleet/run");
     let mut command = Command::new("python3");

@@ -1,6 +1,6 @@
 //! The lab leaves nothing behind, even if it is killed.
 
-use crate::common::{missing, run, wait_for};
+use crate::common::{able, run, wait_for};
 use std::process::{Command, Stdio};
 
 const SCENARIO: &str = r#"
@@ -43,8 +43,7 @@ fn tunnels(scratch: &str) -> usize {
 
 #[test]
 fn kill_9_leaves_no_namespace_and_no_tunnel() {
-    if let Some(reason) = missing() {
-        crate::common::skipped(reason);
+    if !able(&[]) {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
@@ -56,8 +55,7 @@ fn kill_9_leaves_no_namespace_and_no_tunnel() {
 
 #[test]
 fn tunnels_end_with_a_lab_whose_reaper_is_gone_too() {
-    if let Some(reason) = missing() {
-        crate::common::skipped(reason);
+    if !able(&[]) {
         return;
     }
     let dir = tempfile::tempdir().unwrap();

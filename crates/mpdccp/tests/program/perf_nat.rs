@@ -1,8 +1,7 @@
 //! Simultaneous open (RFC 5596) through two NATs. Each NAT admits only answers to outgoing packets.
 
-use crate::common::missing;
 use crate::common::spaces::Spaces;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 const NA: &str = "203.0.113.1";
 const NB: &str = "203.0.113.2";
@@ -10,8 +9,8 @@ const NB: &str = "203.0.113.2";
 const PORT: &str = "50111";
 
 /// Client `a` is behind NAT `na`, server `b` behind NAT `nb`, and `net` is the network between the NATs.
-fn world() -> Spaces {
-    let world = Spaces::new("mpi", &["a", "na", "net", "nb", "b"]);
+fn world() -> Option<Spaces> {
+    let world = Spaces::new("mpi", &["a", "na", "net", "nb", "b"], &["nft"])?;
     world.sh("net", "ip link add name bridge0 type bridge && ip link set bridge0 up");
     for (nat, host, public, i) in [("na", "a", NA, 1), ("nb", "b", NB, 2)] {
         world.link((nat, "wan"), ("net", nat));
@@ -33,18 +32,12 @@ END
             ),
         );
     }
-    world
+    Some(world)
 }
 
 #[test]
 fn a_server_behind_a_nat_is_reached_by_a_client_behind_another() {
-    if let Some(why) = missing() {
-        return crate::common::skipped(why);
-    }
-    if Command::new("nft").arg("--version").output().is_err() {
-        return crate::common::skipped("no program `nft`");
-    }
-    let mut world = world();
+    let Some(mut world) = world() else { return };
     let client = |world: &Spaces| {
         world
             .mpdccp("a", &format!("perf -c {NB} --cport {PORT} -k 50 --ccid 2"))

@@ -1,142 +1,73 @@
 //! `mpdccp tunnel doctor` in namespaces: a client with two lines behind NATs, and a server. Each test causes a fault.
 
-use crate::common::{missing, run, skipped, wait_for};
+use crate::common::spaces::Spaces;
+use crate::common::{able, skipped, wait_for};
 use dccp_secure::PrivateKey;
 use serde_json::Value;
 use std::io::{Read, Write};
-use std::path::PathBuf;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-static NEXT: AtomicU32 = AtomicU32::new(0);
-const SPACES: [&str; 4] = ["c", "r0", "r1", "s"];
 const SERVER: &str = "203.0.113.1";
 
-/// Client `c`, routers `r0` for DSL and `r1` for LTE, server `s`; removed on drop.
-struct World {
-    id: String,
-    directory: tempfile::TempDir,
-    ends: Vec<Child>,
+/// Client `c`, routers `r0` for DSL and `r1` for LTE, and server `s`, with the files of both ends. `None`, after printing the
+/// reason, if the test cannot run here.
+fn world() -> Option<Spaces> {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let id = format!("mpd{}-", NEXT.fetch_add(1, Ordering::Relaxed));
+    let world = Spaces::new(&id, &["c", "r0", "r1", "s"], &["nft", "tc"])?;
+    world.sh(
+        "s",
+        &format!("ip link add net type bridge && ip addr add {SERVER}/24 dev net && ip link set net up"),
+    );
+    for (i, line) in ["dsl", "lte"].into_iter().enumerate() {
+        let (net, router) = (format!("192.168.{}", 10 * (i + 1)), format!("r{i}"));
+        world.link(("c", line), (&router, "lan"));
+        world.link((&router, "wan"), ("s", &format!("port{i}")));
+        world.sh("s", &format!("ip link set port{i} master net up"));
+        world.sh(&router, &format!("ip addr add {net}.1/24 dev lan; ip link set lan up; ip addr add 203.0.113.{}/24 dev wan; ip link set wan up; sysctl -qw net.ipv4.ip_forward=1; nft add table ip nat; nft add chain ip nat post '{{ type nat hook postrouting priority srcnat; }}'; nft add rule ip nat post oifname wan masquerade; nft add table ip t; nft add chain ip t f '{{ type filter hook forward priority 0; }}'", i + 2));
+        let metric = 100 * (i + 1);
+        world.sh("c", &format!("ip addr add {net}.2/24 dev {line}; ip link set {line} up; ip route add default via {net}.1 dev {line} metric {metric}"));
+    }
+    world.sh("c", "sysctl -qw net.ipv4.conf.all.rp_filter=2");
+    world.sh("s", "sysctl -qw net.ipv4.ip_forward=1");
+    world.write("c", &client(&world));
+    let key = PrivateKey::from_random([1; 32]).public();
+    let server = format!(
+        "role = \"server\"\nprivate_key = \"{}\"\nlisten = [\"{SERVER}:6511\"]\naddresses = [\"10.9.0.1/24\"]\n\
+         [[peer]]\nname = \"van\"\npublic_key = \"{key}\"\nallowed_ips = [\"10.9.0.2/32\"]\n",
+        *PrivateKey::from_random([2; 32]).to_base64()
+    );
+    world.write("s", &server);
+    Some(world)
 }
 
-impl World {
-    fn new() -> World {
-        let id = format!("mpd{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        let world = World { id, directory: tempfile::tempdir().unwrap(), ends: Vec::new() };
-        for name in SPACES {
-            run("ip", &format!("netns add {}", world.space(name)));
-            world.sh(name, "ip link set lo up");
-        }
-        world.sh(
-            "s",
-            &format!("ip link add net type bridge && ip addr add {SERVER}/24 dev net && ip link set net up"),
+/// The client's file.
+fn client(world: &Spaces) -> String {
+    let mut text = format!(
+        "role = \"client\"\nprivate_key = \"{}\"\naddresses = [\"10.9.0.2/24\"]\nstate = {:?}\n[[peer]]\nname = \"hub\"\n\
+         public_key = \"{}\"\nallowed_ips = [\"10.9.0.0/24\", \"10.50.0.0/24\"]\n",
+        *PrivateKey::from_random([1; 32]).to_base64(),
+        world.path("state"),
+        PrivateKey::from_random([2; 32]).public()
+    );
+    for (line, more) in [("dsl", "priority = 5"), ("lte", "quota = \"5GB\"")] {
+        text += &format!(
+            "[[peer.path]]\nname = \"{line}\"\ninterface = \"{line}\"\nremote = \"{SERVER}:6511\"\n{more}\n"
         );
-        for (i, line) in ["dsl", "lte"].into_iter().enumerate() {
-            let [c, r, s] = ["c".into(), format!("r{i}"), "s".into()].map(|name: String| world.space(&name));
-            run("ip", &format!("link add {line} netns {c} type veth peer name lan netns {r}"));
-            run("ip", &format!("link add wan netns {r} type veth peer name port{i} netns {s}"));
-            let (net, router) = (format!("192.168.{}", 10 * (i + 1)), format!("r{i}"));
-            world.sh("s", &format!("ip link set port{i} master net up"));
-            world.sh(&router, &format!("ip addr add {net}.1/24 dev lan; ip link set lan up; ip addr add 203.0.113.{}/24 dev wan; ip link set wan up; sysctl -qw net.ipv4.ip_forward=1; nft add table ip nat; nft add chain ip nat post '{{ type nat hook postrouting priority srcnat; }}'; nft add rule ip nat post oifname wan masquerade; nft add table ip t; nft add chain ip t f '{{ type filter hook forward priority 0; }}'", i + 2));
-            let metric = 100 * (i + 1);
-            world.sh("c", &format!("ip addr add {net}.2/24 dev {line}; ip link set {line} up; ip route add default via {net}.1 dev {line} metric {metric}"));
-        }
-        world.sh("c", "sysctl -qw net.ipv4.conf.all.rp_filter=2");
-        world.sh("s", "sysctl -qw net.ipv4.ip_forward=1");
-        world.write("c", &world.client());
-        let key = PrivateKey::from_random([1; 32]).public();
-        let server = format!(
-            "role = \"server\"\nprivate_key = \"{}\"\nlisten = [\"{SERVER}:6511\"]\naddresses = [\"10.9.0.1/24\"]\n\
-             [[peer]]\nname = \"van\"\npublic_key = \"{key}\"\nallowed_ips = [\"10.9.0.2/32\"]\n",
-            *PrivateKey::from_random([2; 32]).to_base64()
-        );
-        world.write("s", &server);
-        world
     }
-
-    fn client(&self) -> String {
-        let mut text = format!(
-            "role = \"client\"\nprivate_key = \"{}\"\naddresses = [\"10.9.0.2/24\"]\nstate = {:?}\n[[peer]]\nname = \"hub\"\n\
-             public_key = \"{}\"\nallowed_ips = [\"10.9.0.0/24\", \"10.50.0.0/24\"]\n",
-            *PrivateKey::from_random([1; 32]).to_base64(),
-            self.path("state"),
-            PrivateKey::from_random([2; 32]).public()
-        );
-        for (line, more) in [("dsl", "priority = 5"), ("lte", "quota = \"5GB\"")] {
-            text += &format!(
-                "[[peer.path]]\nname = \"{line}\"\ninterface = \"{line}\"\nremote = \"{SERVER}:6511\"\n{more}\n"
-            );
-        }
-        text
-    }
-
-    fn write(&self, name: &str, text: &str) {
-        let file = self.path(&format!("{name}.toml"));
-        std::fs::write(&file, format!("control = {:?}\n{text}", self.path(&format!("{name}.sock")))).unwrap();
-        std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
-    }
-
-    fn space(&self, name: &str) -> String {
-        format!("{}{name}", self.id)
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.directory.path().join(name)
-    }
-
-    fn sh(&self, name: &str, commands: &str) {
-        let args = ["netns", "exec", &self.space(name), "sh", "-ec", commands];
-        let output = Command::new("ip").args(args).output().unwrap();
-        assert!(output.status.success(), "{commands}\n{}", String::from_utf8_lossy(&output.stderr));
-    }
-
-    fn mpdccp(&self, name: &str) -> Command {
-        let mut command = Command::new("ip");
-        command.args(["netns", "exec", &self.space(name), env!("CARGO_BIN_EXE_mpdccp"), "tunnel"]);
-        command
-    }
-
-    fn up(&mut self, name: &str) {
-        let log = std::fs::File::create(self.path(&format!("{name}.log"))).unwrap();
-        let mut command = self.mpdccp(name);
-        command.args(["up", "--config"]).arg(self.path(&format!("{name}.toml")));
-        self.ends.push(command.stderr(log).stdout(Stdio::null()).spawn().unwrap());
-        let socket = self.path(&format!("{name}.sock"));
-        wait_for("control socket", || socket.exists());
-    }
-
-    fn doctor(&self, name: &str, args: &[&str], environment: &[(&str, String)]) -> Output {
-        let mut command = self.mpdccp(name);
-        command.arg("doctor").arg("--config").arg(self.path(&format!("{name}.toml"))).args(args);
-        command.envs(environment.iter().cloned()).stdin(Stdio::null()).output().unwrap()
-    }
+    text
 }
 
-impl Drop for World {
-    fn drop(&mut self) {
-        for child in &mut self.ends {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-        for name in SPACES {
-            run("ip", &format!("netns del {}", self.space(name)));
-            let _ = std::fs::remove_dir_all(format!("/etc/netns/{}", self.space(name)));
-        }
-    }
+/// The command that tests an end.
+fn doctor_command(world: &Spaces, name: &str, args: &[&str]) -> Command {
+    let mut command = world.mpdccp(name, "tunnel doctor --config");
+    command.arg(world.path(&format!("{name}.toml"))).args(args).stdin(Stdio::null()).stdout(Stdio::piped());
+    command
 }
 
-/// Whether the test can run here; otherwise prints the reason.
-fn able() -> bool {
-    let program = |name: &str| {
-        Command::new(name).arg("--version").output().is_err().then(|| format!("no program `{name}`"))
-    };
-    match missing().or_else(|| program("nft")) {
-        Some(why) => {
-            skipped(why);
-            false
-        }
-        None => true,
-    }
+fn doctor(world: &Spaces, name: &str, args: &[&str]) -> Output {
+    doctor_command(world, name, args).output().unwrap()
 }
 
 /// The findings except notes: name of the test and of the line.
@@ -153,26 +84,23 @@ fn found(output: &Output) -> Vec<(String, String)> {
 
 /// Causes a fault with shell commands in a namespace, and expects its finding.
 fn finds((space, commands): (&str, &str), args: &[&str], check: &str, line: &str) {
-    let mut world = World::new();
+    let Some(mut world) = world() else { return };
     world.sh(space, commands);
-    world.up("s");
-    let output = world.doctor("c", &[&["--json"], args].concat(), &[]);
+    world.start("s");
+    let output = doctor(&world, "c", args);
     let text = String::from_utf8_lossy(&output.stdout);
     let found = found(&output);
     assert!(found.contains(&(check.to_owned(), line.to_owned())), "{commands}\n{text}");
     assert!(found.iter().all(|(other, _)| other == check), "{commands}\n{text}");
 }
 
-const QUICK: &[&str] = &["--no-load", "--silence", "0"];
+const QUICK: &[&str] = &["--json", "--no-load", "--silence", "0"];
 
 #[test]
 fn a_healthy_setup_has_no_findings_with_and_without_a_running_tunnel() {
-    if !able() {
-        return;
-    }
-    let mut world = World::new();
-    world.up("s");
-    let output = world.doctor("c", &["--silence", "5"], &[]);
+    let Some(mut world) = world() else { return };
+    world.start("s");
+    let output = doctor(&world, "c", &["--silence", "5"]);
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
     for words in [
@@ -185,30 +113,25 @@ fn a_healthy_setup_has_no_findings_with_and_without_a_running_tunnel() {
     ] {
         assert!(text.contains(words), "{words}\n{text}");
     }
-    world.up("c");
-    let status = || {
-        let output =
-            world.mpdccp("c").args(["status", "--json", "--socket"]).arg(world.path("c.sock")).output();
-        serde_json::from_slice::<Value>(&output.unwrap().stdout).unwrap()
-    };
-    wait_for("a session", || status()["peers"][0]["state"] == "open");
-    let output = world.doctor("c", &[&["--json"], QUICK].concat(), &[]);
+    world.start("c");
+    wait_for("a session", || world.status("c")["peers"][0]["state"] == "open");
+    let output = doctor(&world, "c", QUICK);
     assert_eq!(found(&output), []);
     let all: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&all["running"], &all["lines"][0]["reached"]), (&true.into(), &true.into()));
-    assert_eq!(status()["peers"][0]["state"], "open");
+    assert_eq!(world.status("c")["peers"][0]["state"], "open");
     let log = std::fs::read_to_string(world.path("s.log")).unwrap();
     assert!(!log.contains("replaces"), "{log}");
     // On the server, the doctor checks the server's host.
-    assert_eq!(found(&world.doctor("s", &["--json"], &[])), []);
+    assert_eq!(found(&doctor(&world, "s", &["--json"])), []);
     world.sh("s", "sysctl -qw net.ipv4.ip_forward=0; nft add table ip t; nft add chain ip t in '{ type filter hook input priority 0; policy drop; }'; nft add rule ip t in tcp dport 22 accept");
-    let wrong = found(&world.doctor("s", &["--json"], &[]));
+    let wrong = found(&doctor(&world, "s", &["--json"]));
     assert!(wrong.contains(&("firewall".into(), String::new())), "{wrong:?}");
 }
 
 #[test]
 fn faults_of_lines_and_hosts_are_found() {
-    if !able() {
+    if !able(&["nft"]) {
         return;
     }
     let udp = "nft add rule ip t f udp dport 6511 drop";
@@ -239,21 +162,17 @@ fn faults_of_lines_and_hosts_are_found() {
 
 #[test]
 fn lines_without_udp_are_tested_over_tls() {
-    if !able() {
-        return;
-    }
-    let mut world = World::new();
+    let Some(mut world) = world() else { return };
     let server = std::fs::read_to_string(world.path("s.toml")).unwrap();
     let state = world.path("server");
     std::fs::write(world.path("s.toml"), format!("encapsulation = \"auto\"\nstate = {state:?}\n{server}"))
         .unwrap();
-    world.up("s");
+    world.start("s");
     for router in ["r0", "r1"] {
         world.sh(router, "nft add rule ip t f meta l4proto udp drop");
     }
-    let args = [&["--json"], QUICK].concat();
-    world.write("c", &format!("encapsulation = \"auto\"\n{}", world.client()));
-    let output = world.doctor("c", &args, &[]);
+    world.write("c", &format!("encapsulation = \"auto\"\n{}", client(&world)));
+    let output = doctor(&world, "c", QUICK);
     let all: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(found(&output), [], "{all}");
     assert_eq!([&all["lines"][0]["over_tls"], &all["lines"][1]["over_tls"]], [true, true]);
@@ -264,54 +183,42 @@ fn lines_without_udp_are_tested_over_tls() {
     );
     // The second line carries neither UDP nor TLS.
     world.sh("r1", "nft add rule ip t f tcp dport 443 reject with tcp reset");
-    let client = format!("encapsulation = \"tls\"\n{}", world.client().replace(":6511\"", "\""));
+    let client = format!("encapsulation = \"tls\"\n{}", client(&world).replace(":6511\"", "\""));
     world.write("c", &client);
-    let output = world.doctor("c", &args, &[]);
+    let output = doctor(&world, "c", QUICK);
     assert_eq!(found(&output), [("tls".to_owned(), "lte".to_owned())]);
     assert!(String::from_utf8_lossy(&output.stdout).contains("Connection refused"));
     let wrong = PrivateKey::from_random([9; 32]).to_base64();
     world.write("c", &client.replace(&*PrivateKey::from_random([1; 32]).to_base64(), &wrong));
-    let output = world.doctor("c", &args, &[]);
+    let output = doctor(&world, "c", QUICK);
     let faults = [("key", "dsl"), ("tls", "lte")].map(|(check, line)| (check.to_owned(), line.to_owned()));
     assert_eq!(found(&output), faults, "{}", String::from_utf8_lossy(&output.stdout));
 }
 
 #[test]
 fn a_nat_that_forgets_soon_is_found() {
-    if !able() {
-        return;
-    }
     let short = "sysctl -qw net.netfilter.nf_conntrack_udp_timeout=20 net.netfilter.nf_conntrack_udp_timeout_stream=20";
-    finds(("r0", short), &["--no-load", "--silence", "30"], "nat_timeout", "dsl");
+    finds(("r0", short), &["--json", "--no-load", "--silence", "30"], "nat_timeout", "dsl");
 }
 
 #[test]
 fn a_buffer_of_two_seconds_is_found_and_metered_lines_are_spared() {
-    if !able() {
-        return;
-    }
-    if Command::new("tc").arg("-V").output().is_err() {
-        return skipped("no program `tc`");
-    }
+    let Some(mut world) = world() else { return };
     let slow = "tc qdisc add dev wan root tbf rate 4mbit burst 4kb latency 2s";
-    finds(("r0", slow), &["--silence", "0"], "buffer", "dsl");
-    let mut world = World::new();
+    finds(("r0", slow), &["--json", "--silence", "0"], "buffer", "dsl");
     world.sh("r1", "tc qdisc add dev lan root tbf rate 4mbit burst 4kb latency 2s");
-    world.up("s");
-    let output = world.doctor("c", &["--json", "--silence", "0"], &[]);
+    world.start("s");
+    let output = doctor(&world, "c", &["--json", "--silence", "0"]);
     assert_eq!(found(&output), [], "lte has a quota");
-    let output = world.doctor("c", &["--json", "--silence", "0", "--load-metered"], &[]);
+    let output = doctor(&world, "c", &["--json", "--silence", "0", "--load-metered"]);
     assert_eq!(found(&output), [("buffer".to_owned(), "lte".to_owned())]);
 }
 
 #[test]
 fn wrong_keys_are_found() {
-    if !able() {
-        return;
-    }
-    let mut world = World::new();
-    world.up("s");
-    let client = world.client();
+    let Some(mut world) = world() else { return };
+    world.start("s");
+    let client = client(&world);
     let own = PrivateKey::from_random([1; 32]).to_base64().to_string();
     let of_server = PrivateKey::from_random([2; 32]).public().to_string();
     let wrong = PrivateKey::from_random([9; 32]);
@@ -322,14 +229,14 @@ fn wrong_keys_are_found() {
         client.replacen("allowed_ips", psk, 1),
     ] {
         world.write("c", &text);
-        let output = world.doctor("c", &[&["--json"], QUICK].concat(), &[]);
+        let output = doctor(&world, "c", QUICK);
         let keys = ["dsl", "lte"].map(|line| ("key".to_owned(), line.to_owned()));
         assert_eq!(found(&output), keys, "{}", String::from_utf8_lossy(&output.stdout));
     }
 }
 
 /// A library that shifts the clock of its process by `CLOCK_SHIFT` seconds; `None` without a C compiler.
-fn clock_shift(world: &World) -> Option<String> {
+fn clock_shift(world: &Spaces) -> Option<String> {
     let (source, library) = (world.path("clock.c"), world.path("clock.so"));
     let code = "#define _GNU_SOURCE\n#include <stdlib.h>\n#include <time.h>\n#include <unistd.h>\n#include <sys/syscall.h>\n\
         int clock_gettime(clockid_t id, struct timespec *t) {\n int r = syscall(SYS_clock_gettime, id, t);\n\
@@ -341,21 +248,18 @@ fn clock_shift(world: &World) -> Option<String> {
 
 #[test]
 fn a_clock_that_is_off_by_a_day_is_found() {
-    if !able() {
-        return;
-    }
-    let mut world = World::new();
+    let Some(mut world) = world() else { return };
     let Some(library) = clock_shift(&world) else { return skipped("no C compiler") };
-    let doctor = |world: &World, shift: i64| {
-        let environment = [("LD_PRELOAD", library.clone()), ("CLOCK_SHIFT", shift.to_string())];
-        world.doctor("c", &[&["--json"], QUICK].concat(), &environment)
+    let doctor = |world: &Spaces, shift: i64| {
+        let mut command = doctor_command(world, "c", QUICK);
+        command.env("LD_PRELOAD", &library).env("CLOCK_SHIFT", shift.to_string()).output().unwrap()
     };
     // Without an answer from the server, the times of files show that the clock is behind.
     let output = doctor(&world, -86_400);
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(found(&output).contains(&("clock".to_owned(), String::new())), "{text}");
     assert!(text.contains("24.0 hours behind the times of files that this host wrote"), "{text}");
-    world.up("s");
+    world.start("s");
     for (shift, words) in
         [(-86_400, "24.0 hours behind the server's"), (86_400, "24.0 hours ahead of the server's")]
     {
@@ -370,19 +274,15 @@ fn a_clock_that_is_off_by_a_day_is_found() {
 /// A user at a terminal decides whether to load a line that costs money. Without a terminal the doctor does not ask.
 #[test]
 fn a_metered_line_is_loaded_only_with_permission() {
-    if !able() {
-        return;
-    }
-    let mut world = World::new();
-    world.up("s");
-    let text = world.client().replace("priority = 5", "cost = 2.5");
+    let Some(mut world) = world() else { return };
+    world.start("s");
+    let text = client(&world).replace("priority = 5", "cost = 2.5");
     world.write("c", &text);
     let at_terminal = |args: &[&str], answers: &str| {
         let terminal = nix::pty::openpty(None, None).unwrap();
         let mut person = std::fs::File::from(terminal.master);
         person.write_all(answers.as_bytes()).unwrap();
-        let mut command = world.mpdccp("c");
-        command.arg("doctor").arg("--config").arg(world.path("c.toml")).args(["--silence", "0"]).args(args);
+        let mut command = doctor_command(&world, "c", &[&["--silence", "0"], args].concat());
         command.stdin(terminal.slave.try_clone().unwrap()).stderr(terminal.slave);
         let output = command.output().unwrap();
         drop(command);
@@ -418,7 +318,7 @@ fn a_metered_line_is_loaded_only_with_permission() {
     assert_eq!((asked(&shown), loaded(&text, "dsl"), loaded(&text, "lte")), ([0, 0], false, false), "{text}");
     let (text, shown) = at_terminal(&["--json"], "y\ny\n");
     assert!(asked(&shown) == [0, 0] && text.contains("\"load_up\": null"), "{text}");
-    let output = world.doctor("c", &["--silence", "0"], &[]);
+    let output = doctor(&world, "c", &["--silence", "0"]);
     let (text, shown) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     let loads = ["dsl", "lte"].map(|line| loaded(&text, line));
     assert_eq!((asked(&shown), loads), ([0, 0], [false, false]), "no terminal: {text}");
@@ -431,20 +331,17 @@ fn loaded(text: &str, line: &str) -> bool {
 
 #[test]
 fn missing_name_servers_are_found() {
-    if !able() {
-        return;
-    }
-    let mut world = World::new();
-    world.up("s");
+    let Some(mut world) = world() else { return };
+    world.start("s");
     let directory = format!("/etc/netns/{}", world.space("c"));
     std::fs::create_dir_all(&directory).unwrap();
-    let named = world.client().replace(&format!("{SERVER}:6511"), "hub.invalid:6511");
+    let named = client(&world).replace(&format!("{SERVER}:6511"), "hub.invalid:6511");
     world.write("c", &named);
     for (servers, words) in
         [("nameserver 203.0.113.77\n", "no name server answers"), ("", "has no name server")]
     {
         std::fs::write(format!("{directory}/resolv.conf"), servers).unwrap();
-        let output = world.doctor("c", &[&["--json"], QUICK].concat(), &[]);
+        let output = doctor(&world, "c", QUICK);
         let dns = ["dsl", "lte"].map(|line| ("dns".to_owned(), line.to_owned()));
         assert_eq!(found(&output), dns);
         assert!(String::from_utf8_lossy(&output.stdout).contains(words));

@@ -1,88 +1,37 @@
 //! The files that `mpdccp tunnel init` and `import` write make a working tunnel.
 
-use crate::common::{missing, run, skipped, wait_for};
+use crate::common::spaces::Spaces;
+use crate::common::wait_for;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 
-/// A client with two lines, and a server. Dropping this removes them.
-struct World {
-    id: String,
-    directory: tempfile::TempDir,
-    ends: Vec<Child>,
+/// A client with two lines, and a server. `None`, after printing the reason, if the test cannot run here.
+fn world(n: u8) -> Option<Spaces> {
+    let world = Spaces::new(&format!("mpi{n}-"), &["c", "s"], &[])?;
+    for (i, line) in ["eth0", "wwan0"].into_iter().enumerate() {
+        world.link(("c", line), ("s", &format!("p{i}")));
+        world.sh("s", &format!("ip addr add 192.168.{i}.1/24 dev p{i}; ip link set p{i} up"));
+        world.sh("c", &format!("ip addr add 192.168.{i}.2/24 dev {line}; ip link set {line} up; ip route add default via 192.168.{i}.1 dev {line} metric {}", 100 + i));
+    }
+    world.sh("s", "ip addr add 203.0.113.1/32 dev lo");
+    Some(world)
 }
 
-impl World {
-    fn new(n: u8) -> World {
-        let id = format!("mpi{}-{n}", std::process::id());
-        let world = World { id, directory: tempfile::tempdir().unwrap(), ends: Vec::new() };
-        let [c, s] = ["c", "s"].map(|name| world.space(name));
-        for space in [&c, &s] {
-            run("ip", &format!("netns add {space}"));
-            run("ip", &format!("-n {space} link set lo up"));
-        }
-        for (i, line) in ["eth0", "wwan0"].into_iter().enumerate() {
-            run("ip", &format!("link add {line} netns {c} type veth peer name p{i} netns {s}"));
-            run("ip", &format!("-n {c} addr add 192.168.{i}.2/24 dev {line}"));
-            run("ip", &format!("-n {s} addr add 192.168.{i}.1/24 dev p{i}"));
-            run("ip", &format!("-n {c} link set {line} up"));
-            run("ip", &format!("-n {s} link set p{i} up"));
-            run("ip", &format!("-n {c} route add default via 192.168.{i}.1 dev {line} metric {}", 100 + i));
-        }
-        run("ip", &format!("-n {s} addr add 203.0.113.1/32 dev lo"));
-        world
-    }
-
-    fn space(&self, name: &str) -> String {
-        format!("{}{name}", self.id)
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.directory.path().join(name)
-    }
-
-    fn mpdccp(&self, name: &str, args: &[&str]) -> Command {
-        let mut command = Command::new("ip");
-        command.args(["netns", "exec", &self.space(name), env!("CARGO_BIN_EXE_mpdccp"), "tunnel"]).args(args);
-        command.current_dir(self.directory.path()).stdin(Stdio::null());
-        command
-    }
-
-    /// Starts both ends with these files. The server's inner address must answer, and both paths must come up.
-    fn carries(&mut self, server: &str) {
-        for (name, file) in [("s", "server.toml"), ("c", "client.toml")] {
-            let text = std::fs::read_to_string(self.path(file)).unwrap();
-            let socket = self.path(&format!("{name}.sock"));
-            let state = self.path("state");
-            std::fs::write(self.path(file), format!("control = {socket:?}\nstate = {state:?}\n{text}"))
-                .unwrap();
-            let log = std::fs::File::create(self.path(&format!("{name}.log"))).unwrap();
-            let mut command = self.mpdccp(name, &["up", "--config", file]);
-            self.ends.push(command.stderr(log).stdout(Stdio::null()).spawn().unwrap());
-            wait_for("control socket", || socket.exists());
-        }
-        wait_for("both paths", || {
-            self.mpdccp("c", &["health", "--all-paths", "--socket", "c.sock"])
-                .output()
-                .unwrap()
-                .status
-                .success()
-        });
-        let ping = format!("netns exec {} ping -c 1 -W 5 {server}", self.space("c"));
-        assert!(run("ip", &ping).status.success(), "{server}");
-    }
+/// Runs `mpdccp tunnel` in the directory of the test's files.
+fn tunnel(world: &Spaces, name: &str, args: &[&str]) -> Output {
+    let mut command = world.mpdccp(name, "tunnel");
+    command.args(args).current_dir(world.path("")).stdin(Stdio::null()).stdout(Stdio::piped());
+    command.output().unwrap()
 }
 
-impl Drop for World {
-    fn drop(&mut self) {
-        for child in &mut self.ends {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-        for name in ["c", "s"] {
-            run("ip", &format!("netns del {}", self.space(name)));
-        }
+/// Starts both ends with the written files. The server's inner address must answer, and both paths must come up.
+fn carries(world: &mut Spaces, server: &str) {
+    for (name, file) in [("s", "server.toml"), ("c", "client.toml")] {
+        let text = std::fs::read_to_string(world.path(file)).unwrap();
+        world.up(name, &format!("state = {:?}\n{text}", world.path("state")));
     }
+    wait_for("both paths", || world.is_healthy("c"));
+    world.sh("c", &format!("ping -c 1 -W 5 {server}"));
 }
 
 fn text(output: &Output) -> String {
@@ -91,12 +40,9 @@ fn text(output: &Output) -> String {
 
 #[test]
 fn the_files_of_init_make_a_tunnel_over_the_lines_of_this_host() {
-    if let Some(why) = missing() {
-        return skipped(why);
-    }
-    let mut world = World::new(0);
+    let Some(mut world) = world(0) else { return };
     let init = ["init", "--server", "203.0.113.1", "--network", "10.9.0.0/24"];
-    let output = world.mpdccp("c", &init).output().unwrap();
+    let output = tunnel(&world, "c", &init);
     let said = text(&output);
     assert!(output.status.success(), "{said}");
     for words in [
@@ -108,15 +54,15 @@ fn the_files_of_init_make_a_tunnel_over_the_lines_of_this_host() {
     }
     for file in ["client.toml", "server.toml"] {
         assert_eq!(std::fs::metadata(world.path(file)).unwrap().permissions().mode() & 0o777, 0o600);
-        let check = world.mpdccp("c", &["check", file]).output().unwrap();
+        let check = tunnel(&world, "c", &["check", file]);
         assert!(text(&check).contains("no errors, no warnings"), "{}", text(&check));
     }
     let before = std::fs::read(world.path("client.toml")).unwrap();
-    let again = world.mpdccp("c", &init).output().unwrap();
+    let again = tunnel(&world, "c", &init);
     assert_eq!(again.status.code(), Some(2));
     assert!(text(&again).contains("client.toml exists"), "{}", text(&again));
     assert_eq!(std::fs::read(world.path("client.toml")).unwrap(), before);
-    world.carries("10.9.0.1");
+    carries(&mut world, "10.9.0.1");
 }
 
 #[test]
@@ -145,10 +91,7 @@ fn init_says_what_is_wrong_and_writes_nothing() {
 
 #[test]
 fn two_files_of_wireguard_become_a_tunnel() {
-    if let Some(why) = missing() {
-        return skipped(why);
-    }
-    let mut world = World::new(1);
+    let Some(mut world) = world(1) else { return };
     let keys = [1, 2].map(|n| dccp_secure::PrivateKey::from_random([n; 32]));
     let [client, server] =
         [0, 1].map(|i: usize| (keys[i].to_base64().to_string(), keys[i].public().to_string()));
@@ -164,7 +107,7 @@ fn two_files_of_wireguard_become_a_tunnel() {
         [("c", "wg0.conf", of_client, "client.toml"), ("s", "hub.conf", of_server, "server.toml")]
     {
         std::fs::write(world.path(file), text_of).unwrap();
-        let output = world.mpdccp(name, &["import", file, "--output", out]).output().unwrap();
+        let output = tunnel(&world, name, &["import", file, "--output", out]);
         assert!(output.status.success(), "{}", text(&output));
         assert_eq!(
             text(&output).contains("Not imported: line 4: PostUp = true"),
@@ -173,7 +116,7 @@ fn two_files_of_wireguard_become_a_tunnel() {
             text(&output)
         );
     }
-    let wrong = world.mpdccp("c", &["import", "client.toml"]).output().unwrap();
+    let wrong = tunnel(&world, "c", &["import", "client.toml"]);
     assert_eq!(wrong.status.code(), Some(2), "{}", text(&wrong));
-    world.carries("10.8.0.1");
+    carries(&mut world, "10.8.0.1");
 }

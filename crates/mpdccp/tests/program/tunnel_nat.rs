@@ -2,12 +2,11 @@
 //! packets of the second.
 
 use crate::common::spaces::Spaces;
-use crate::common::{inside, missing, socket, udp_payloads, wait_for};
+use crate::common::{inside, socket, udp_payloads, wait_for};
 use dccp_secure::PrivateKey;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::net::UdpSocket;
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -16,8 +15,8 @@ const SERVER: &str = "203.0.113.1";
 const NAT: &str = "203.0.113.2";
 
 /// Clients `c0` and `c1` are in a LAN behind `nat`. The server `s` and a stranger `x` are in the network outside.
-fn world(shards: u8) -> Spaces {
-    let world = Spaces::new(&format!("mpn{shards}"), &["c0", "c1", "nat", "s", "x"]);
+fn world(shards: u8) -> Option<Spaces> {
+    let world = Spaces::new(&format!("mpn{shards}"), &["c0", "c1", "nat", "s", "x"], &["nft"])?;
     // The bridge in the namespace of the NAT is the LAN. The bridge in the server's namespace is the network outside.
     world
         .sh("nat", "ip link add lan type bridge && ip addr add 192.168.5.1/24 dev lan && ip link set lan up");
@@ -45,7 +44,7 @@ fn world(shards: u8) -> Spaces {
     }
     world.sh("nat", "sysctl -qw net.ipv4.ip_forward=1; nft add table ip t; \
         nft add chain ip t nat '{ type nat hook postrouting priority srcnat; }'; nft add rule ip t nat oifname wan masquerade");
-    world
+    Some(world)
 }
 
 /// Numbered datagrams from a client through the tunnel to the server.
@@ -107,13 +106,7 @@ fn two_roaming_clients_of_two_shards() {
 }
 
 fn roam(shards: u8) {
-    if let Some(why) = missing() {
-        return crate::common::skipped(why);
-    }
-    if Command::new("nft").arg("--version").output().is_err() {
-        return crate::common::skipped("no program `nft`");
-    }
-    let mut world = world(shards);
+    let Some(mut world) = world(shards) else { return };
     let keys = [1, 2, 3].map(|n| PrivateKey::from_random([n; 32]));
     let peer = |n: usize| {
         let key = keys[n].public();

@@ -1,7 +1,7 @@
 //! Super-packets of the kernel through the tunnel. Data arrives unchanged, whether the interface accepts super-packets
 //! or not.
 
-use crate::common::{Bed, CLIENT, SERVER, missing, run, wait_for};
+use crate::common::{Bed, CLIENT, SERVER, bed, run, wait_for};
 use nix::sys::socket::{setsockopt, sockopt::UdpGsoSegment};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::io::{Read, Write};
@@ -51,11 +51,7 @@ fn handed_over(bed: &Bed) -> u64 {
 }
 
 fn carries_everything(keys: &str) -> Option<(u64, u64)> {
-    if let Some(why) = missing() {
-        crate::common::skipped(why);
-        return None;
-    }
-    let mut bed = Bed::new();
+    let mut bed = bed()?;
     bed.up(keys);
     for family in 0..2 {
         for (from, to, address) in [(0, 1, SERVER[family]), (1, 0, CLIENT[family])] {

@@ -1,8 +1,7 @@
 //! Policy rules, FEC packets and flow order through the tunnel, between two network namespaces.
 
 use crate::common::stream::Stream;
-use crate::common::{Bed, SERVER, bed, run, wait_for};
-use std::process::Command;
+use crate::common::{Bed, SERVER, able, bed, run, wait_for};
 
 /// The client's rule for the stream; `paths = "two"` at first.
 const RULE: &str = r#"
@@ -94,8 +93,8 @@ fn rules_are_reloaded_while_datagrams_run() {
 #[test]
 fn fec_packets_and_the_order_of_flows_pass_the_tunnel() {
     let Some(mut bed) = bed() else { return };
-    if Command::new("nft").arg("--version").output().is_err() {
-        return crate::common::skipped("no program `nft`");
+    if !able(&["nft"]) {
+        return;
     }
     // Without retransmission, every lost packet that arrives was restored from FEC packets.
     bed.up_with(

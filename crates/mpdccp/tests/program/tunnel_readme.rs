@@ -1,6 +1,6 @@
 //! Sets up the first tunnel of README.md with the commands of a new user.
 
-use crate::common::{missing, run, wait_for};
+use crate::common::{able, blocks, run, wait_for};
 use std::fs::File;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -56,19 +56,10 @@ impl Drop for Host {
     }
 }
 
-/// The code blocks in the section that begin with three backquotes and `kind`.
-fn blocks(kind: &str) -> Vec<&'static str> {
-    let text = include_str!("../../../../README.md");
-    let (_, section) = text.split_once("## A tunnel in three steps\n").unwrap();
-    let (section, _) = section.split_once("\n## ").unwrap();
-    let parts = section.split("```").skip(1).step_by(2);
-    parts.filter_map(|part| part.strip_prefix(kind)?.strip_prefix('\n')).collect()
-}
-
 #[test]
 fn the_first_tunnel_of_the_readme() {
-    if let Some(why) = missing() {
-        return crate::common::skipped(why);
+    if !able(&[]) {
+        return;
     }
     let [mut server, mut client] = ["s", "c"].map(Host::new);
     for (line, there, here) in
@@ -84,7 +75,8 @@ fn the_first_tunnel_of_the_readme() {
     }
     server.sh("ip addr add 203.0.113.1/32 dev lo");
 
-    let (commands, files) = (blocks("sh"), blocks("toml"));
+    let (page, title) = (include_str!("../../../../README.md"), "A tunnel in three steps");
+    let (commands, files) = (blocks(page, title, "sh"), blocks(page, title, "toml"));
     assert_eq!((commands.len(), files.len()), (2, 2));
     let printed = [&server, &client].map(|host| String::from_utf8(host.sh(commands[0]).stdout).unwrap());
     for ((host, name), (file, key)) in [(&server, "server.toml"), (&client, "client.toml")]

@@ -1,25 +1,17 @@
 //! Runs the recipes of docs/guides/office.md with their exact commands and files.
 
 use crate::common::spaces::Spaces;
-use crate::common::{inside, missing, run, wait_for};
+use crate::common::{blocks, inside, run, wait_for};
 use dccp_secure::PrivateKey;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::process::Command;
 
-/// The code blocks under the heading `title` that begin with three backquotes and `kind`.
-fn blocks(title: &str, kind: &str) -> Vec<String> {
-    let text = include_str!("../../../../docs/guides/office.md");
-    let (_, section) = text.split_once(&format!("## {title}\n")).unwrap();
-    let (section, _) = section.split_once("\n## ").unwrap();
-    let fence = format!("```{kind}\n");
-    let parts = section.split(&fence).skip(1);
-    parts.map(|part| part.split_once("```").unwrap().0.to_owned()).collect()
-}
+const PAGE: &str = include_str!("../../../../docs/guides/office.md");
 
-/// Namespaces for the LAN, the router, the Internet and the server.
-fn office(n: u8) -> Spaces {
-    let office = Spaces::new(&format!("mpr{n}"), &["lan", "router", "net", "server"]);
+/// Namespaces for the LAN, the router, the Internet and the server. `None` if these programs or the prerequisites of
+/// namespaces are missing.
+fn office(n: u8, programs: &[&str]) -> Option<Spaces> {
+    let office = Spaces::new(&format!("mpr{n}"), &["lan", "router", "net", "server"], programs)?;
     for ((a, at, address), (b, bt, other)) in [
         (("lan", "eth0", "192.168.88.9/24"), ("router", "lan0", "192.168.88.1/24")),
         (("router", "eth0", "192.0.2.10/24"), ("net", "dsl", "192.0.2.1/24")),
@@ -37,7 +29,7 @@ fn office(n: u8) -> Spaces {
     office.sh("net", "ip addr add 198.18.0.1/32 dev lo");
     office.sh("lan", "ip route add default via 192.168.88.1");
     office.sh("server", "ip route add default via 203.0.113.254");
-    office
+    Some(office)
 }
 
 /// Starts an end with a file of the recipe, after filling in the keys.
@@ -51,32 +43,20 @@ fn up(office: &mut Spaces, name: &str, text: &str, own: &PrivateKey, peer: &Priv
     office.up(name, &text.replace("/etc/mpdccp/private.key", key.to_str().unwrap()));
 }
 
-fn is_healthy(office: &Spaces) -> bool {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_mpdccp"));
-    command.args(["tunnel", "health", "--all-paths", "--socket"]).arg(office.path("router.sock"));
-    command.output().unwrap().status.success()
-}
-
 #[test]
 fn an_office_with_two_lines() {
-    if let Some(why) = missing() {
-        return crate::common::skipped(why);
-    }
-    if Command::new("nft").arg("--version").output().is_err() {
-        return crate::common::skipped("no program `nft`");
-    }
-    let mut office = office(4);
+    let Some(mut office) = office(4, &["nft"]) else { return };
     // Many distributions have this default.
     office.sh("router", "sysctl -qw net.ipv4.conf.all.rp_filter=1");
     let title = "An office with two lines";
-    let (commands, files) = (blocks(title, "sh"), blocks(title, "toml"));
+    let (commands, files) = (blocks(PAGE, title, "sh"), blocks(PAGE, title, "toml"));
     assert_eq!((commands.len(), files.len()), (2, 2));
-    office.sh("router", &commands[0]);
-    office.sh("server", &commands[1]);
+    office.sh("router", commands[0]);
+    office.sh("server", commands[1]);
     let [router, server] = [1, 2].map(|n| PrivateKey::from_random([n; 32]));
-    up(&mut office, "server", &files[1], &server, &router);
-    up(&mut office, "router", &files[0], &router, &server);
-    wait_for("both lines", || is_healthy(&office));
+    up(&mut office, "server", files[1], &server, &router);
+    up(&mut office, "router", files[0], &router, &server);
+    wait_for("both lines", || office.is_healthy("router"));
 
     // A host in the LAN connects to a host on the Internet, and the latter sees the server's address.
     let listen = || TcpListener::bind("198.18.0.1:80").unwrap();
@@ -98,7 +78,7 @@ fn an_office_with_two_lines() {
     };
     back_and_forth();
     // A port of the server is forwarded to the LAN. The host there sees the client's address.
-    office.sh("server", &blocks("A port of the server for a host in the LAN", "sh")[0]);
+    office.sh("server", blocks(PAGE, "A port of the server for a host in the LAN", "sh")[0]);
     let https = inside(&office.space("lan"), || TcpListener::bind("192.168.88.9:443").unwrap());
     let visitor = inside(&office.space("net"), || TcpStream::connect("203.0.113.1:8443").unwrap());
     let (mut answering, from) = https.accept().unwrap();
@@ -114,24 +94,21 @@ fn an_office_with_two_lines() {
 
 #[test]
 fn two_sites_without_translation() {
-    if let Some(why) = missing() {
-        return crate::common::skipped(why);
-    }
-    let mut office = office(9);
+    let Some(mut office) = office(9, &[]) else { return };
     office.sh("router", "sysctl -qw net.ipv4.conf.all.rp_filter=2; ip route replace default via 192.0.2.1 dev eth0 metric 100; ip route replace default via 198.51.100.1 dev wwan0 metric 200");
     // The other LAN, with a host.
     let there = "ip link add lan1 type bridge; ip addr add 192.168.99.1/24 dev lan1; ip link set lan1 up";
     office.sh("server", there);
     let title = "Two sites that see each other's addresses";
-    let (commands, files) = (blocks(title, "sh"), blocks(title, "toml"));
+    let (commands, files) = (blocks(PAGE, title, "sh"), blocks(PAGE, title, "toml"));
     assert_eq!((commands.len(), files.len()), (1, 1));
     for name in ["router", "server"] {
-        office.sh(name, &commands[0]);
+        office.sh(name, commands[0]);
     }
     let [router, server] = [1, 2].map(|n| PrivateKey::from_random([n; 32]));
-    up(&mut office, "server", &blocks("An office with two lines", "toml")[1], &server, &router);
-    up(&mut office, "router", &files[0], &router, &server);
-    wait_for("both lines", || is_healthy(&office));
+    up(&mut office, "server", blocks(PAGE, "An office with two lines", "toml")[1], &server, &router);
+    up(&mut office, "router", files[0], &router, &server);
+    wait_for("both lines", || office.is_healthy("router"));
     for (from, to, address, source) in [
         ("lan", "server", "192.168.99.1:80", "192.168.88.9"),
         ("server", "lan", "192.168.88.9:80", "192.168.99.1"),
@@ -156,12 +133,9 @@ fn two_sites_without_translation() {
 
 #[test]
 fn a_network_of_ipv6_behind_a_client() {
-    if let Some(why) = missing() {
-        return crate::common::skipped(why);
-    }
-    let mut office = office(6);
+    let Some(mut office) = office(6, &[]) else { return };
     let title = "An IPv6 network behind a client";
-    let (commands, files) = (blocks(title, "sh"), blocks(title, "toml"));
+    let (commands, files) = (blocks(PAGE, title, "sh"), blocks(PAGE, title, "toml"));
     assert_eq!((commands.len(), files.len()), (2, 2));
     // Addresses are usable at once, without duplicate address detection.
     for name in ["lan", "router", "net", "server"] {
@@ -176,12 +150,12 @@ fn a_network_of_ipv6_behind_a_client() {
     office.sh("net", "ip route add 2001:db8:77::/48 via 2001:db8:1::1");
     office.sh("router", "ip addr add 2001:db8:2::1/64 dev eth0; ip route add default via 2001:db8:2::2");
     office.sh("lan", "ip addr add 2001:db8:77:88::9/64 dev eth0; ip route add default via 2001:db8:77:88::1");
-    office.sh("router", &commands[0]);
-    office.sh("server", &commands[1]);
+    office.sh("router", commands[0]);
+    office.sh("server", commands[1]);
     let [router, server] = [1, 2].map(|n| PrivateKey::from_random([n; 32]));
-    up(&mut office, "server", &files[1], &server, &router);
-    up(&mut office, "router", &files[0], &router, &server);
-    wait_for("the line", || is_healthy(&office));
+    up(&mut office, "server", files[1], &server, &router);
+    up(&mut office, "router", files[0], &router, &server);
+    wait_for("the line", || office.is_healthy("router"));
 
     let listener = inside(&office.space("net"), || TcpListener::bind("[2001:db8:ffff::1]:80").unwrap());
     let connect = || TcpStream::connect("[2001:db8:ffff::1]:80").unwrap();
@@ -212,8 +186,8 @@ fn a_network_of_ipv6_behind_a_client() {
     // The block ends when the tunnel runs again, and a clean end restores the routes.
     wait_for("the control socket is gone", || !office.path("router.sock").exists());
     let [own, peer] = [1, 2].map(|n| PrivateKey::from_random([n; 32]));
-    up(&mut office, "router", &files[0], &own, &peer);
-    wait_for("the tunnel again", || is_healthy(&office) && way().contains("dev mpdccp0"));
+    up(&mut office, "router", files[0], &own, &peer);
+    wait_for("the tunnel again", || office.is_healthy("router") && way().contains("dev mpdccp0"));
     let pid = rustix::process::Pid::from_child(&office.ends[2]);
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     assert!(office.ends[2].wait().unwrap().success());

@@ -43,7 +43,7 @@ pub(crate) struct Bed {
 }
 
 /// The reason why the tests cannot run here, if any.
-pub(crate) fn missing() -> Option<String> {
+fn missing() -> Option<String> {
     if !rustix::process::geteuid().is_root() {
         return Some("not root".into());
     }
@@ -109,15 +109,24 @@ pub(crate) fn skipped(why: impl std::fmt::Display) {
     let _ = writeln!(std::io::stderr(), "SKIPPED {}: {why}", thread.name().unwrap_or("a test"));
 }
 
+/// Whether a test with network namespaces and these programs can run here. Otherwise prints the reason.
+pub(crate) fn able(programs: &[&str]) -> bool {
+    let lacks = |name: &&&str| Command::new(name).arg("--version").output().is_err();
+    let no_program = || programs.iter().find(lacks).map(|name| format!("no program `{name}`"));
+    missing().or_else(no_program).map(skipped).is_none()
+}
+
 /// Creates a test bed. If that fails, prints the reason.
 pub(crate) fn bed() -> Option<Bed> {
-    match missing() {
-        Some(why) => {
-            skipped(why);
-            None
-        }
-        None => Some(Bed::new()),
-    }
+    able(&[]).then(Bed::new)
+}
+
+/// The code blocks under a heading of a page that begin with three backquotes and `kind`.
+pub(crate) fn blocks(page: &'static str, title: &str, kind: &str) -> Vec<&'static str> {
+    let (_, section) = page.split_once(&format!("## {title}\n")).unwrap();
+    let (section, _) = section.split_once("\n## ").unwrap();
+    let parts = section.split("```").skip(1).step_by(2);
+    parts.filter_map(|part| part.strip_prefix(kind)?.strip_prefix('\n')).collect()
 }
 
 /// Waits for a condition. The limit is generous for busy machines, so a timeout is a real failure.

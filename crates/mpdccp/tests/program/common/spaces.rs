@@ -1,6 +1,6 @@
 //! Network namespaces by name, their files, and tunnel ends in them. Dropping the value removes all of it.
 
-use super::{run, wait_for};
+use super::{able, run, wait_for};
 use serde_json::Value;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -13,15 +13,19 @@ pub(crate) struct Spaces {
 }
 
 impl Spaces {
-    /// `id` identifies the test; the names of its namespaces begin with it.
-    pub(crate) fn new(id: &str, names: &'static [&'static str]) -> Spaces {
+    /// `id` identifies the test; the names of its namespaces begin with it. `None`, after printing the reason, if a test
+    /// that needs these programs cannot run here.
+    pub(crate) fn new(id: &str, names: &'static [&'static str], programs: &[&str]) -> Option<Spaces> {
+        if !able(programs) {
+            return None;
+        }
         let id = format!("{id}{}", std::process::id());
         let spaces = Spaces { id, names, directory: tempfile::tempdir().unwrap(), ends: Vec::new() };
         for name in names {
             assert!(run("ip", &format!("netns add {}", spaces.space(name))).status.success());
             spaces.sh(name, "ip link set lo up");
         }
-        spaces
+        Some(spaces)
     }
 
     pub(crate) fn space(&self, name: &str) -> String {
@@ -58,14 +62,34 @@ impl Spaces {
         command
     }
 
-    /// Starts a tunnel with this file.
-    pub(crate) fn up(&mut self, name: &str, text: &str) {
+    /// Writes the file of a tunnel end.
+    pub(crate) fn write(&self, name: &str, text: &str) {
         let (file, control) = (self.path(&format!("{name}.toml")), self.path(&format!("{name}.sock")));
         std::fs::write(&file, format!("control = {control:?}\n{text}")).unwrap();
+        std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    }
+
+    /// Starts a tunnel end whose file exists.
+    pub(crate) fn start(&mut self, name: &str) {
         let log = std::fs::File::create(self.path(&format!("{name}.log"))).unwrap();
         let mut command = self.mpdccp(name, "tunnel up --config");
-        self.ends.push(command.arg(file).stderr(log).spawn().unwrap());
+        command.arg(self.path(&format!("{name}.toml")));
+        self.ends.push(command.stderr(log).spawn().unwrap());
+        let control = self.path(&format!("{name}.sock"));
         wait_for("control socket", || control.exists());
+    }
+
+    /// Starts a tunnel end with this file.
+    pub(crate) fn up(&mut self, name: &str, text: &str) {
+        self.write(name, text);
+        self.start(name);
+    }
+
+    /// Whether all paths of a tunnel end are up.
+    pub(crate) fn is_healthy(&self, name: &str) -> bool {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mpdccp"));
+        command.args(["tunnel", "health", "--all-paths", "--socket"]).arg(self.path(&format!("{name}.sock")));
+        command.output().unwrap().status.success()
     }
 
     pub(crate) fn status(&self, name: &str) -> Value {
@@ -87,6 +111,7 @@ impl Drop for Spaces {
                 println!("--- {name}\n{}", std::fs::read_to_string(log).unwrap());
             }
             run("ip", &format!("netns del {}", self.space(name)));
+            let _ = std::fs::remove_dir_all(format!("/etc/netns/{}", self.space(name)));
         }
     }
 }

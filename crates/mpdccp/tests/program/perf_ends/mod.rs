@@ -1,6 +1,6 @@
 //! Two ends of `mpdccp perf` on loopback. They run on the host, or in a network namespace that is removed on drop.
 
-use crate::common::{missing, skipped};
+use crate::common::able;
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -24,8 +24,7 @@ impl Place {
 
     /// Runs both ends in a separate namespace. Prints the reason and returns `None` if the namespace cannot be created.
     pub(crate) fn namespace(test: &str) -> Option<Place> {
-        if let Some(why) = missing() {
-            skipped(why);
+        if !able(&[]) {
             return None;
         }
         let space = format!("mpperf{}-{test}", std::process::id());
