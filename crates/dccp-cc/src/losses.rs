@@ -16,15 +16,15 @@ const MOST_OWN: f64 = 1.0 - 1.0 / 1.25;
 /// Minimum number of packets in a stretch of rounds, 50: the tolerated share of them is a single packet. Low
 /// phases are also judged together until they have this many packets.
 const FEW: f64 = 1.0 / LOSS_THRESH;
+/// Number of standard deviations by which a count exceeds its mean by chance in 0.1 % of cases.
+pub(crate) const CHANCE: f64 = 3.0;
 /// Number of separate losses in a stretch that indicates congestion. A rate that is too high causes losses
 /// repeatedly, not once.
 const TIMES: u32 = 2;
-/// Number of packets of low phases after which their counts are halved, so that recent packets weigh more.
-const REMEMBERED: f64 = 1_000.0;
-/// Number of losses after which the counts for bursts are halved, so that recent losses weigh more.
-const MANY: f64 = 100.0;
-/// Upper limit of the allowance for bursts.
-const SPREAD: f64 = 10.0;
+/// Number of losses after which counts are halved, so that recent losses weigh more.
+pub(crate) const MANY_LOST: f64 = FEW;
+/// Number of packets after which counts are halved. At the tolerated share, they include [`MANY_LOST`] losses.
+pub(crate) const MANY: f64 = MANY_LOST / LOSS_THRESH;
 
 /// Counts of packets delivered and lost.
 #[derive(Clone, Copy, Debug, Default)]
@@ -72,7 +72,7 @@ impl Bursts {
     /// Records a loss. `packets` is the number of packets that leave per second. In a burst, at least every
     /// other packet is lost. Returns whether this loss begins a new burst.
     fn on_lost(&mut self, sent_at: Time, packets: f64) -> bool {
-        if self.lost > MANY {
+        if self.lost > MANY_LOST {
             (self.lost, self.times) = (self.lost / 2.0, self.times / 2.0);
         }
         self.lost += 1.0;
@@ -92,7 +92,7 @@ impl Bursts {
     /// geometric.
     fn spread(&self) -> f64 {
         let mean = if self.times > 0.0 { self.lost / self.times } else { 1.0 };
-        (2.0 * mean - 1.0).clamp(1.0, SPREAD)
+        2.0 * mean - 1.0
     }
 }
 
@@ -154,7 +154,7 @@ impl Losses {
         }
         self.own.all += all;
         self.own.lost += lost;
-        if self.own.all > REMEMBERED {
+        if self.own.all > MANY {
             self.own.all /= 2.0;
             self.own.lost /= 2.0;
         }
@@ -194,11 +194,11 @@ impl Losses {
         if self.own.all > 0.0 { self.own.lost / self.own.all } else { 0.0 }
     }
 
-    /// Largest number of losses among `n` packets that counts as the path's own: the expected number plus two
-    /// and a half standard deviations.
+    /// Largest number of losses among `n` packets that counts as the path's own: the tolerated and the
+    /// expected number, plus three standard deviations.
     pub(crate) fn bound(&self, n: f64) -> f64 {
         let expected = self.own_share() * n;
-        LOSS_THRESH * n + expected + 2.5 * libm::sqrt((expected + 1.0) * self.bursts.spread())
+        LOSS_THRESH * n + expected + CHANCE * libm::sqrt((expected + 1.0) * self.bursts.spread())
     }
 
     /// Drops the losses recorded until now.

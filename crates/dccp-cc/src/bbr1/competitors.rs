@@ -13,38 +13,27 @@ use alloc::vec::Vec;
 use super::tuning::MINUTE;
 use crate::cubic::BETA;
 use crate::jitter::CYCLE_ROUNDS;
-use crate::losses::LOSS_THRESH;
+use crate::losses::{CHANCE, LOSS_THRESH, MANY, MANY_LOST};
 use crate::{AckEvent, CcConfig, Controller, Cubic, Lost, Part};
 use mpdccp_units::{Duration, Time};
-
-/// Minimum excess of losses in long round trips, in standard deviations.
-const CHANCE: f64 = 3.0;
-/// Number of rounds with losses after which all counts are halved, so that recent rounds weigh more.
-const REMEMBERED: f64 = 64.0;
-/// Number of packets after which all counts are halved, so that recent packets weigh more.
-const PACKETS: f64 = 4_000.0;
-/// Weight of a round in the averages.
-const WEIGHT: f64 = 1.0 / 16.0;
 
 /// Typical round-trip times, s.
 #[derive(Clone, Copy, Debug)]
 struct Usual {
     mean: f64,
     deviation: f64,
-    most: f64,
 }
 
 impl Usual {
-    /// Round-trip times above this value count as long. About a quarter of all round trips are long, even if
-    /// most are near the maximum.
+    /// Round-trip times above this value count as long.
     fn long(&self) -> f64 {
-        (self.mean + self.deviation).min((self.mean + self.most) / 2.0)
+        self.mean + self.deviation
     }
 
+    /// Adds the averages of a round, with the weights of RFC 6298 section 2.
     fn on_round(&mut self, mean: f64, deviation: f64) {
-        self.mean += (mean - self.mean) * WEIGHT;
-        self.deviation += (deviation - self.deviation) * WEIGHT;
-        self.most += (self.mean - self.most) * WEIGHT / 4.0;
+        self.deviation += (deviation - self.deviation) / 4.0;
+        self.mean += (mean - self.mean) / 8.0;
     }
 }
 
@@ -86,7 +75,7 @@ struct Share {
 
 impl Share {
     fn add(&mut self, all: f64, lost: f64) {
-        if self.all > PACKETS {
+        if self.all > MANY {
             (self.all, self.lost) = (self.all / 2.0, self.lost / 2.0);
         }
         (self.all, self.lost) = (self.all + all, self.lost + lost);
@@ -254,8 +243,7 @@ impl Competitors {
             cruise.least = cruise.least.min(rtt);
         }
         let rtt = rtt.as_secs_f64();
-        let usual = self.usual.get_or_insert(Usual { mean: rtt, deviation: 0.0, most: rtt });
-        usual.most = usual.most.max(rtt);
+        let usual = self.usual.get_or_insert(Usual { mean: rtt, deviation: 0.0 });
         self.long = queue && rtt > usual.long();
         let (sum, deviations, n) = self.round;
         self.round = (sum + rtt, deviations + (rtt - usual.mean).abs(), n + 1);
@@ -286,7 +274,7 @@ impl Competitors {
         for (count, lost) in losses.iter_mut().zip([short, long]) {
             *count += lost / (short + long);
         }
-        if losses[0] + losses[1] > REMEMBERED {
+        if losses[0] + losses[1] > MANY_LOST {
             packets.iter_mut().chain(losses).for_each(|n| *n /= 2.0);
         }
     }

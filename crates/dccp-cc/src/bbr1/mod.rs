@@ -177,7 +177,7 @@ impl Bbr1 {
             self.path.restore_bandwidth(d.old_bw);
             // While packets are lost, the queue is full, because other flows refill it.
             let full = self.recovery.is_some();
-            if least >= d.old_rtt.mul_f64(tuning::SAME) && !full {
+            if least >= d.old_rtt.mul_f64(tuning::UNDRAINED) && !full {
                 // Half the amount in flight did not change the RTT, so this is the RTT of the path itself.
                 self.path.set_rtprop(now, least);
             } else {

@@ -176,7 +176,7 @@ impl PathModel {
         }
         let limit = tuning::FALLEN * self.clear_bw;
         // An application-limited sender that sends faster than the path delivers builds the queue itself.
-        let pushing = !rs.app_limited || rs.ack_interval > scale(rs.send_interval, 1.1);
+        let pushing = !rs.app_limited || rs.ack_interval > scale(rs.send_interval, tuning::NEAR);
         if rate >= limit || !pushing {
             self.fallen = None;
             return None;
@@ -188,7 +188,7 @@ impl PathModel {
         f.acks += 1;
         f.least = f.least.min(rtt);
         let lasted = now.since(f.since);
-        if f.acks < tuning::FALLEN_ACKS || lasted < tuning::FALLEN_FOR.max(self.rtprop.unwrap_or_default()) {
+        if f.acks < tuning::FALLEN_ACKS || lasted <= self.rtprop.unwrap_or_default() {
             return None;
         }
         let measured = delivered.saturating_sub(f.delivered) as f64 / lasted.as_secs_f64();

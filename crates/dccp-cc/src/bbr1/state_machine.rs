@@ -1,6 +1,7 @@
 //! The state machine: Startup, Drain, ProbeBW, ProbeRTT (section 4.3).
 
 use super::bbr::{Bbr1, HIGH_GAIN};
+use super::path_model::RTPROP_FILTER;
 use super::phases::{CYCLE, State};
 use super::tuning;
 use crate::{AckEvent, RateSample};
@@ -94,13 +95,14 @@ impl Bbr1 {
     }
 
     /// Whether the last probe found more bandwidth without a standing queue. In this case, the path may have
-    /// even more.
+    /// even more. Soon after losses that delayed probes, it may not, because a policer lets the first burst
+    /// through.
     fn probe_paid(&self, ev: &AckEvent<'_>) -> bool {
         let bw = self.path.bw();
         let queue = self.path.queue_rtt(bw, self.units.packet());
-        bw >= self.probed_from * (1.0 + tuning::PAID * self.probe_share)
+        bw >= self.probed_from * (1.0 + (tuning::NEAR - 1.0) * self.probe_share)
             && ev.rtt.is_some_and(|rtt| rtt <= queue)
-            && self.no_probe_until.is_none_or(|until| ev.now >= until + tuning::LESSON)
+            && self.no_probe_until.is_none_or(|until| ev.now >= until + RTPROP_FILTER)
     }
 
     /// Whether the flow has drained enough. The draft drains for an RTprop. The tuned variant drains until

@@ -112,15 +112,13 @@ pub(super) const FALLEN: f64 = 1.0 / CYCLE[0];
 /// `expire_bandwidth`: minimum number of consecutive acknowledgements that show the fall (N_RTT_SAMPLE, RFC
 /// 9406 section 4.3).
 pub(super) const FALLEN_ACKS: u32 = 8;
-/// `expire_bandwidth`: minimum duration of the fall. If an RTprop is longer, it is the minimum instead.
-pub(super) const FALLEN_FOR: Duration = Duration::from_millis(10);
-/// `expire_bandwidth`: if a drain leaves the RTT at this share or more, that RTT is the path's own.
-pub(super) const SAME: f64 = 0.95;
-/// An increase of the RTT by less than one part in this many shows no queue (MIN_RTT_DIVISOR, RFC 9406 section
-/// 4.3).
+/// A difference of at most one part in this many is not significant (MIN_RTT_DIVISOR, RFC 9406 section 4.3).
 pub(super) const PARTS: u32 = 8;
-/// An RTT up to this multiple of RTprop counts as RTprop.
+/// Two values are equal if one is at most this multiple of the other.
 pub(super) const NEAR: f64 = 1.0 + 1.0 / PARTS as f64;
+/// `expire_bandwidth`: if a drain of half the amount in flight leaves the RTT at this share or more, there was no
+/// queue: without half of a queue of an eighth, the RTT would be lower.
+pub(super) const UNDRAINED: f64 = 1.0 - 0.5 / PARTS as f64;
 /// Largest burst of the draft (section 4.2.2). A queue of such a burst does not count as a queue.
 pub(super) const BURST: Duration = Duration::from_millis(1);
 /// `gentle_probe_rtt`: amount in flight during ProbeRTT, in BDPs (BBRv3's ProbeRTTCwndGain).
@@ -129,12 +127,6 @@ pub(super) const PROBE_RTT_GAIN: f64 = 0.5;
 pub(super) const DRAIN_RTPROPS: f64 = 1.0 / (1.0 - CYCLE[1]);
 /// `bound_by_losses`: losses reduce BtlBw at most to this share of it (BBRv3's Beta).
 pub(super) const LEFT: f64 = 0.7;
-/// `probe_on`: a 5/4 probe was successful if BtlBw grew by this share. A smaller probe needs proportionally
-/// less growth.
-pub(super) const PAID: f64 = 0.15;
-/// `probe_on`: after losses delayed probes, the switch has no effect for this long, because a policer lets
-/// the first burst through.
-pub(super) const LESSON: Duration = Duration::from_secs(5);
 /// The lowest RTT is remembered for this long. `heed_competitors`: after this time, competitors must be
 /// detected again.
 pub(super) const MINUTE: Duration = Duration::from_secs(60);
