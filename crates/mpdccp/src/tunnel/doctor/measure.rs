@@ -294,7 +294,10 @@ struct Run {
     queue: Duration,
     /// The shortest queueing delay since the last adjustment.
     least: Option<Duration>,
-    /// The largest `least` of any interval. If an end pauses, single packets are late, but `least` stays short.
+    /// `least` of the last interval with an answer; zero before the first one.
+    least_before: Duration,
+    /// The largest delay that two intervals in a row exceed. If an end pauses, even all packets of one interval may be
+    /// late.
     standing: Duration,
     /// Whether a queue has formed.
     full: bool,
@@ -325,6 +328,7 @@ impl Run {
             lost: 0,
             queue: Duration::ZERO,
             least: None,
+            least_before: Duration::ZERO,
             standing: Duration::ZERO,
             full: false,
             faster: false,
@@ -370,7 +374,10 @@ impl Run {
         self.looked = now;
         // `None` if no answer arrived in this interval: the test has just begun, or all answers are queued.
         let least = self.least.take();
-        self.standing = self.standing.max(least.unwrap_or_default());
+        if let Some(least) = least {
+            self.standing = self.standing.max(least.min(self.least_before));
+            self.least_before = least;
+        }
         match least {
             _ if self.full => {}
             Some(least) if least < QUEUED => {
@@ -441,10 +448,13 @@ mod tests {
         run.on_answer(&got(16, 16, (200, 520)));
         run.on_answer(&got(24, 24, (200, 221)));
         run.step(at(400));
-        assert!(!run.full && run.queue == 300 * MS && run.result().queue_ms == 1.0);
+        assert!(!run.full && run.queue == 300 * MS && run.result().queue_ms == 0.0);
         (4..50).for_each(|n| run.on_answer(&got(n * 8, n as u32 * 8, (300, 600))));
         run.step(at(600));
         assert!(run.full && !run.is_over() && run.rate > FIRST_RATE && run.lost == 0);
+        assert_eq!(run.result().queue_ms, 1.0, "an end may have paused for this interval");
+        run.on_answer(&got(400, 400, (500, 800)));
+        run.step(at(800));
         assert_eq!(run.result().queue_ms, 280.0);
         // From now on every second probe is lost.
         (50..80).for_each(|n| run.on_answer(&got(n * 8, 400 + (n as u32 - 50) * 4, (700, 1_000))));
