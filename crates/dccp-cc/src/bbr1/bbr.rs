@@ -4,7 +4,7 @@ use super::aggregation::Aggregation;
 use super::competitors::Competitors;
 use super::long_term::LongTerm;
 use super::path_model::{PathModel, Units};
-use super::phases::{Drained, ProbeRtt, Recovery, State};
+use super::states::{Drained, ProbeRtt, Recovery, State};
 use super::tuning::Tuning;
 use crate::losses::Losses;
 use crate::{CcConfig, Controller, Part};

@@ -8,8 +8,8 @@ mod bbr;
 mod competitors;
 mod long_term;
 mod path_model;
-mod phases;
-mod state_machine;
+mod states;
+mod transitions;
 mod tuning;
 mod window;
 
@@ -19,7 +19,7 @@ pub use bbr::{Bbr1, WITHOUT};
 use long_term::Look;
 use mpdccp_units::{Duration, Rate, Time};
 use path_model::RTPROP_FILTER;
-use phases::{Drained, Recovery, State};
+use states::{Drained, Recovery, State};
 pub use tuning::Tuning;
 
 impl Bbr1 {

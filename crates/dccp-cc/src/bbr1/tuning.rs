@@ -2,7 +2,7 @@
 //!
 //! Every switch was measured on and off in the model of `tests/`; `docs/ccid5.md` has the table.
 
-use super::phases::CYCLE;
+use super::states::CYCLE;
 use core::time::Duration;
 
 /// A switch for each deviation from the draft.

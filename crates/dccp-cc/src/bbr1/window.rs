@@ -2,7 +2,7 @@
 
 use super::bbr::{Bbr1, HIGH_GAIN, INITIAL_CWND, MIN_PACING_SECS};
 use super::path_model::MIN_PIPE_CWND;
-use super::phases::{Recovery, State};
+use super::states::{Recovery, State};
 use super::tuning;
 use crate::AckEvent;
 use mpdccp_units::{Duration, Rate};

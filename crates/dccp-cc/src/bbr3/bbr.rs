@@ -1,7 +1,7 @@
 //! BBR's variables and their initial values.
 
 use super::path_model::{ExtraAcked, MaxBw, MinRtt, Rounds, Signals, Undo};
-use super::phases::{FullBw, Probe, ProbeRtt, State};
+use super::states::{FullBw, Probe, ProbeRtt, State};
 use crate::CcConfig;
 use crate::jitter::Jitter;
 use crate::losses::Losses;

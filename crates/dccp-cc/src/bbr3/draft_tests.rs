@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::bbr::Bbr3;
-use super::phases::State;
+use super::states::State;
 use crate::model::scenario::{CFG, at, bulk, link, ms};
 use crate::model::{Source, WIRE, World, full, summary};
 use crate::{AckEvent, CcConfig, Controller, Inherited, Limits, Lost, Sent};

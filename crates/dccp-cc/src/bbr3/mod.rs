@@ -6,9 +6,9 @@ mod bbr;
 #[cfg(test)]
 mod draft_tests;
 mod path_model;
-mod phases;
 mod signals;
-mod state_machine;
+mod states;
+mod transitions;
 mod window;
 
 use crate::hystart::HyStart;
@@ -17,7 +17,7 @@ use crate::{AckEvent, Controller, Inherited, Limits, Lost, RateSample, Sent, Win
 pub use bbr::Bbr3;
 use mpdccp_units::{Rate, Time};
 use path_model::MaxBw;
-use phases::State;
+use states::State;
 
 impl Bbr3 {
     /// UpdateModelAndState (section 5.2.3).

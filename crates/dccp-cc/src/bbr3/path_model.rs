@@ -1,6 +1,6 @@
 //! BBRv3's path model: bandwidth, RTT, aggregation (section 5.5).
 
-use super::phases::State;
+use super::states::State;
 use crate::WindowedMax;
 use mpdccp_units::{Duration, Time};
 

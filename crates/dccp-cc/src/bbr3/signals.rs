@@ -2,7 +2,7 @@
 
 use super::bbr::Bbr3;
 use super::path_model::Undo;
-use super::phases::State;
+use super::states::State;
 use crate::losses::LOSS_THRESH;
 use crate::{AckEvent, RateSample};
 use mpdccp_units::Time;

@@ -1,7 +1,7 @@
 //! The control parameters: pacing rate, send quantum, window (section 5.6).
 
 use super::bbr::{Bbr3, INITIAL_CWND};
-use super::phases::State;
+use super::states::State;
 use crate::AckEvent;
 use mpdccp_units::{Duration, Rate};
 

@@ -1,4 +1,4 @@
-//! Phases of BBR, and their variables.
+//! The states of BBR, and their variables. `transitions.rs` moves between the states.
 
 use crate::RateSample;
 use mpdccp_units::{Duration, Time};

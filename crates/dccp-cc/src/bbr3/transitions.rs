@@ -1,7 +1,7 @@
-//! The state machine (section 5.3).
+//! Transitions between the states Startup, Drain, ProbeBW, ProbeRTT (section 5.3).
 
 use super::bbr::Bbr3;
-use super::phases::{AckPhase, Probe, State};
+use super::states::{AckPhase, Probe, State};
 use crate::losses::LOSS_THRESH;
 use crate::{AckEvent, RateSample};
 use mpdccp_units::{Duration, Time};

@@ -1,8 +1,8 @@
-//! The state machine: Startup, Drain, ProbeBW, ProbeRTT (section 4.3).
+//! Transitions between the states Startup, Drain, ProbeBW, ProbeRTT (section 4.3).
 
 use super::bbr::{Bbr1, HIGH_GAIN};
 use super::path_model::RTPROP_FILTER;
-use super::phases::{CYCLE, State};
+use super::states::{CYCLE, State};
 use super::tuning;
 use crate::{AckEvent, RateSample};
 use mpdccp_units::{Duration, Time};
