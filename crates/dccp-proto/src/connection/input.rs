@@ -410,7 +410,9 @@ impl Connection {
                     self.features.change(feature::SEQUENCE_WINDOW, Side::Local, &[width], false);
                     window = true;
                 }
-                SenderRequest::AckPeer => self.outbox.ack = true,
+                // Acknowledgements of the peer's data also acknowledge its acknowledgements (RFC 4340 section 11.1,
+                // RFC 4341 section 6.2).
+                SenderRequest::AckPeer => self.outbox.ack |= !core::mem::take(&mut self.outbox.acked_data),
             }
         }
         if window {

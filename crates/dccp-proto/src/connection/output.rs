@@ -155,7 +155,7 @@ impl Connection {
 
     /// Writes everything that an acknowledgement may carry, within `room` bytes of options in total.
     pub(super) fn write_feedback(&mut self, now: Time, seq: Seq, room: usize, out: &mut OptionBuf) {
-        self.outbox.ack = false;
+        self.outbox.acked_data |= !core::mem::take(&mut self.outbox.ack);
         self.write_features(seq, out);
         if self.slow_receiver {
             out.push(&Opt::SlowReceiver);

@@ -140,6 +140,23 @@ fn an_acknowledged_ack_vector_is_not_sent_again() {
     assert!(told < PACKETS / 10, "the newest Ack still reports {told} packets");
 }
 
+/// RFC 4341 section 6.2: if both ends send data, the acknowledgements of data also acknowledge Acks.
+#[test]
+fn data_in_both_directions_needs_no_acks_of_acks() {
+    let mut net = Net::open(Config::default(), Config::default());
+    let before = net.log.len();
+    for _ in 0..1000 {
+        for end in [CLIENT, SERVER] {
+            net.send(end, &[1; 100]);
+        }
+        net.run(Duration::from_millis(10));
+    }
+    let sent = net.log[before..].iter().filter(|sent| sent.from == CLIENT);
+    let (acks, data): (Vec<_>, Vec<_>) = sent.partition(|sent| sent.ptype() == PacketType::Ack);
+    let acknowledges = data.iter().filter(|sent| sent.ptype() == PacketType::DataAck).count();
+    assert!(acknowledges >= 450 && acks.len() < 10, "{acknowledges} {}", acks.len());
+}
+
 /// RFC 4340 section 8.5 step 7: a Response sent before the handshake ended is only late. A newer Response is an error.
 #[test]
 fn a_response_that_comes_again_is_no_mistake() {
