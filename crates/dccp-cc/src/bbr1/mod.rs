@@ -21,6 +21,7 @@ use mpdccp_units::{Duration, Rate, Time};
 use path_model::RTPROP_FILTER;
 use states::{Drained, Recovery, State};
 pub use tuning::Tuning;
+pub(crate) use tuning::{NEAR, UNDRAINED};
 
 impl Bbr1 {
     /// BBRUpdateModelAndState (section 3.5.2).

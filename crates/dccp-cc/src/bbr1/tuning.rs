@@ -115,10 +115,10 @@ pub(super) const FALLEN_ACKS: u32 = 8;
 /// A difference of at most one part in this many is not significant (MIN_RTT_DIVISOR, RFC 9406 section 4.3).
 pub(super) const PARTS: u32 = 8;
 /// Two values are equal if one is at most this multiple of the other.
-pub(super) const NEAR: f64 = 1.0 + 1.0 / PARTS as f64;
+pub(crate) const NEAR: f64 = 1.0 + 1.0 / PARTS as f64;
 /// `expire_bandwidth`: if a drain of half the amount in flight leaves the RTT at this share or more, there was no
 /// queue: without half of a queue of an eighth, the RTT would be lower.
-pub(super) const UNDRAINED: f64 = 1.0 - 0.5 / PARTS as f64;
+pub(crate) const UNDRAINED: f64 = 1.0 - 0.5 / PARTS as f64;
 /// Largest burst of the draft (section 4.2.2). A queue of such a burst does not count as a queue.
 pub(super) const BURST: Duration = Duration::from_millis(1);
 /// `gentle_probe_rtt`: amount in flight during ProbeRTT, in BDPs (BBRv3's ProbeRTTCwndGain).

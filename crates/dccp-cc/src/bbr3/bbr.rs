@@ -38,6 +38,8 @@ pub struct Bbr3 {
     pub(super) losses: Losses,
     /// Number of further lost packets that count as the path's own losses.
     pub(super) excused: f64,
+    /// Minimum round-trip time of the last round.
+    pub(super) least: Option<Duration>,
     /// In the last round, the minimum round-trip time was above the path's minimum by at least RFC 9406's
     /// threshold for a queue.
     pub(super) queue_grew: bool,
@@ -81,6 +83,7 @@ impl Bbr3 {
             jitter: Jitter::default(),
             losses: Losses::default(),
             excused: 0.0,
+            least: None,
             queue_grew: false,
             signals: Signals::default(),
             full_bw: FullBw::default(),

@@ -54,6 +54,7 @@ impl Bbr3 {
         if ev.round_end
             && let Some(least) = self.jitter.on_round_end(self.min_rtt.value, false)
         {
+            self.least = Some(least);
             self.queue_grew = self.min_rtt.value.is_some_and(|rtt| least > rtt + HyStart::threshold(rtt));
         }
         self.jitter.on_ages(rs.ages);
@@ -101,6 +102,7 @@ impl Controller for Bbr3 {
         let packets = self.pacing_rate.bytes_per_sec() / self.mtu() as f64;
         self.losses.on_lost(pkt.snapshot.sent_at, packets);
         if !self.excuse() {
+            self.probe.unpaid += 1.0;
             self.note_congestion(pkt.delivered.packets);
         }
         if !self.probe.sampling {
@@ -119,6 +121,8 @@ impl Controller for Bbr3 {
     }
 
     fn on_ack(&mut self, ev: &AckEvent<'_>) {
+        // Tuned: only queues of the forward path matter for the model.
+        let ev = &AckEvent { rtt: if self.tuned { ev.forward_rtt() } else { ev.rtt }, ..*ev };
         self.delivered = ev.delivered.packets;
         self.signals.events += u32::from(ev.lost.packets > 0);
         self.rounds.start = false;

@@ -83,6 +83,8 @@ impl FullBw {
 pub(super) struct ProbeRtt {
     /// Another path of the session is in ProbeRTT.
     pub(super) hold: bool,
+    /// Tuned: lowest RTT of the last round before ProbeRTT.
+    pub(super) before: Option<Duration>,
     pub(super) done: Option<Time>,
     pub(super) round_done: bool,
     /// MarkConnectionAppLimited: packets sent while the delivered count was in this range give low samples
@@ -108,5 +110,7 @@ pub(super) struct Probe {
     pub(super) wait: Duration,
     pub(super) stamp: Time,
     pub(super) too_high: bool,
+    /// Tuned: lost packets beyond 2 % of all packets and the path's own losses.
+    pub(super) unpaid: f64,
     pub(super) precautionary: bool,
 }

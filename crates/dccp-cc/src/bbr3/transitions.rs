@@ -2,6 +2,7 @@
 
 use super::bbr::Bbr3;
 use super::states::{AckPhase, Probe, State};
+use crate::bbr1::{NEAR, UNDRAINED};
 use crate::losses::LOSS_THRESH;
 use crate::{AckEvent, RateSample};
 use mpdccp_units::{Duration, Time};
@@ -135,7 +136,8 @@ impl Bbr3 {
     /// IsTimeToProbeBW.
     fn time_to_probe(&self, now: Time) -> bool {
         let reno = (self.target_inflight() / self.mtu()).min(RENO_ROUNDS);
-        now > self.probe.stamp + self.probe.wait || self.rounds.since_probe_up >= reno
+        let paid = !self.tuned || self.probe.unpaid <= 0.0;
+        now > self.probe.stamp + self.probe.wait || self.rounds.since_probe_up >= reno && paid
     }
 
     /// IsTimeToGoDown.
@@ -205,6 +207,7 @@ impl Bbr3 {
     pub(super) fn check_probe_rtt(&mut self, ev: &AckEvent<'_>) {
         if self.state != State::ProbeRtt && self.min_rtt.probe_expired && !self.idle_restart {
             self.save_cwnd();
+            self.probe_rtt.before = self.least;
             self.state = State::ProbeRtt;
             self.probe_rtt.done = None;
             self.probe_rtt.low_rate = (ev.delivered.packets, ev.delivered.packets);
@@ -242,6 +245,7 @@ impl Bbr3 {
             return;
         }
         self.min_rtt.probe_stamp = now;
+        self.check_longer_path(now);
         self.restore_cwnd();
         self.reset_short_term();
         if self.full_bw.reached {
@@ -249,6 +253,17 @@ impl Bbr3 {
             self.state = State::Cruise;
         } else {
             self.state = State::Startup;
+        }
+    }
+
+    /// Tuned: if the RTT hardly fell in ProbeRTT, no queue of ours explains it. The path has become longer.
+    fn check_longer_path(&mut self, now: Time) {
+        if let (Some(before), Some(low)) = (self.probe_rtt.before, self.min_rtt.probe_delay)
+            && low >= before.mul_f64(UNDRAINED)
+            && self.min_rtt.value.is_some_and(|rtt| low > rtt.mul_f64(NEAR))
+        {
+            self.min_rtt.value = Some(low);
+            self.min_rtt.stamp = now;
         }
     }
 }

@@ -6,10 +6,15 @@
 use crate::model::scenario::{CFG, at, bbr, bulk, jittery, link, ms, one_path_drops, two_paths_drop};
 use crate::model::{WIRE, bins, full, summary};
 use dccp_cc::{Bbr1Tuning, Bbr3, CcConfig, Controller, Cubic};
-use mpdccp_linkem::{Jitter, Limit, LossModel, QueueKind, Spread};
+use mpdccp_linkem::{Jitter, Limit, LinkConfig, LossModel, Policer, QueueKind, Spread};
+use mpdccp_units::Rate;
 
 fn bbr3(seed: u64) -> Box<dyn Controller> {
     Box::new(Bbr3::new(&CcConfig { seed, ..CFG }))
+}
+
+fn draft(seed: u64) -> Box<dyn Controller> {
+    Box::new(Bbr3::new(&CcConfig { seed, draft: true, ..CFG }))
 }
 
 #[test]
@@ -181,4 +186,36 @@ fn small_windows_heed_every_loss() {
     let [a, b] = [0, 1].map(|i| summary(&w.sessions[i].got, at(30.0), at(60.0)).mbps);
     println!("beside CUBIC, 10 Mbit/s, 20 ms, half a BDP: {:.1} times its rate", a / b);
     assert!(a / b < 3.0, "{a} {b}");
+}
+
+/// On a short round trip, the draft probes several times a second, and each probe loses packets.
+#[test]
+fn probes_of_a_policer_lose_little() {
+    let lost = |cc| {
+        let policer = Some(Policer { rate: Rate::from_mbps(10.0), burst: 50_000 });
+        let mut w = bulk(LinkConfig { policer, ..link(100.0, ms(5.0), 1.0) }, vec![(0.0, cc)]);
+        w.run(at(5.0));
+        let before = (w.sessions[0].sender(0).lost, w.sessions[0].got.len());
+        w.run(at(30.0));
+        let lost = (w.sessions[0].sender(0).lost - before.0) as f64;
+        100.0 * lost / (lost + (w.sessions[0].got.len() - before.1) as f64)
+    };
+    let [tuned, draft] = [lost(bbr3(3)), lost(draft(3))];
+    println!("lost at a policer: {tuned:.1} %, draft {draft:.1} %");
+    assert!(tuned < 3.0 && draft > 8.0, "{tuned} {draft}");
+}
+
+/// The round trip grows from 20 to 200 ms. ProbeRTT shows that no queue is the reason.
+#[test]
+fn a_longer_path_is_found_within_seconds() {
+    let share = |cc| {
+        let mut w = bulk(link(50.0, ms(20.0), 4.0), vec![(0.0, cc)]);
+        w.run(at(5.0));
+        w.set_delay(0, ms(190.0));
+        w.run(at(12.0));
+        100.0 * summary(&w.sessions[0].got, at(9.0), at(12.0)).mbps / full(50.0)
+    };
+    let [tuned, draft] = [share(bbr3(3)), share(draft(3))];
+    println!("20 to 200 ms, 4 to 7 s later: {tuned:.0} %, draft {draft:.0} %");
+    assert!(tuned > 70.0 && draft < 50.0, "{tuned} {draft}");
 }

@@ -155,18 +155,21 @@ fn no_record_of_tcp_has_the_latency_of_another_ones_segment() {
 
 /// The sender must not mistake delay on the return path for its own queue.
 #[test]
-fn a_loaded_return_path_does_not_slow_ccid_5() {
-    let mbps = |reverse: &str| {
+fn a_loaded_return_path_does_not_slow_bbr() {
+    let mbps = |ccid: u8| {
+        let reverse = "reverse = { jitter = { by = \"100 ms\", memory = \"500 ms\" } }";
         let text = scenario(
             reverse,
-            "ccid = 5",
+            &format!("ccid = {ccid}"),
             "[[flow]]\nname = \"bulk\"\nkind = \"udp\"\npayload = 1300\nsource = { kind = \"bulk\" }\n",
         );
         let text =
             text.replace("rate = \"10 Mbit/s\"\nowd = \"50 ms\"", "rate = \"50 Mbit/s\"\nowd = \"10 ms\"");
         run(&parse(&text), "c", "base").1.metrics["rx_mbps"]
     };
-    let loaded = mbps("reverse = { jitter = { by = \"100 ms\", memory = \"500 ms\" } }");
-    println!("{loaded:.1} Mbit/s");
-    assert!(loaded > 30.0, "{loaded}");
+    for ccid in [5, 250] {
+        let loaded = mbps(ccid);
+        println!("CCID {ccid}: {loaded:.1} Mbit/s");
+        assert!(loaded > 30.0, "CCID {ccid}: {loaded}");
+    }
 }
