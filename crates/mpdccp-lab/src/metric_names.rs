@@ -40,7 +40,7 @@ pub const NAMES: &[(&str, &str)] = &[
     ("friendliness_run", "friendliness: equation rate / sent rate, mean of 6 s windows of the whole run"),
     ("loss_events", "loss events from 10 s on"),
     ("loss_event_pct", "loss events, % of packets from 10 s on"),
-    ("steady_pct", "10 s windows within 10 % of the last one, from 10 s on, %"),
+    ("steady_pct", "share of 10 s windows with a rate within 10 % of the last window's, from 10 s on, %"),
     ("packet_share", "packets / mean of the other flows (whole run)"),
     ("reverse_pct", "bytes in reverse for each byte forward, % (whole run)"),
     ("reverse_packets_pct", "packets in reverse for each packet forward, % (whole run)"),

@@ -36,9 +36,7 @@ impl LogLimit {
         };
         bucket.tokens = left;
         match core::mem::take(&mut bucket.left_out) {
-            0 if left == 0 => {
-                line += "; too many messages about this peer, so most of the next are suppressed"
-            }
+            0 if left == 0 => line += "; too many messages about this peer: most further ones are suppressed",
             0 => {}
             n => line += &format!("; {n} earlier messages about this peer were suppressed"),
         }

@@ -35,8 +35,8 @@ impl Shards {
         &self.0[0]
     }
 
-    /// Runs a command on these shards in turn. Returns the first error. Without an error, returns the sum of the counts
-    /// of clients, or otherwise the first answer.
+    /// Runs a command on these shards in turn. Returns the first error, if any. If the answers are client counts, returns
+    /// their sum; if not, returns the first answer.
     fn command(shards: &[Handle<TunnelApp>], command: &Command) -> Answer {
         let ask = |shard: &Handle<TunnelApp>| {
             let (caller, answer) = channel();

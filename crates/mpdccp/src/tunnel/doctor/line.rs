@@ -221,7 +221,7 @@ impl Line {
             Ok(Route { device, .. }) if spec.interface.is_none() && device != *name => found.push(Finding::fault(
                 "metric",
                 format!("packets from {from} to {remote} leave through {device} instead of {name}: the route of {device} has the better metric"),
-                format!("Set interface = \"{name}\" for this path, or add a rule: ip rule add from {from} table 100 and a default route in that table"),
+                format!("Set interface = \"{name}\" for this path, or add a rule (ip rule add from {from} table 100) and a default route in table 100"),
             )),
             Ok(Route { gateway: None, .. }) if !reaches(interface, remote) => found.push(Finding::fault(
                 "route",
