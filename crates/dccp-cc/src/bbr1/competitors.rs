@@ -201,8 +201,15 @@ impl Competitors {
                 self.counts.packets[usize::from(long)] += packets;
                 self.told.add(packets, 0.0);
             }
-            // A mark counts like a loss.
-            self.fresh.extend((0..ev.ce).map(|_| rs.sent_at));
+            // A mark counts like a loss in a long round trip, because only a queue marks packets.
+            if ev.ce > 0 {
+                let marks = u32::try_from(ev.ce).unwrap_or(u32::MAX);
+                if self.tells(rs.sent_at) {
+                    self.running.lost[1] = self.running.lost[1].saturating_add(marks);
+                    self.told.add(f64::from(marks), f64::from(marks));
+                }
+                self.hit |= rs.sent_at >= self.reduced_at;
+            }
         }
         for sent_at in core::mem::take(&mut self.fresh) {
             let Some(long) = self.ranks.of(sent_at) else { continue };

@@ -5,7 +5,7 @@
 use crate::model::scenario::{at, bbr, bulk, link, ms};
 use crate::model::{full, summary};
 use dccp_cc::{Bbr1, Bbr1Tuning, Controller, Cubic};
-use mpdccp_linkem::{LinkConfig, LossModel};
+use mpdccp_linkem::{CoDelConfig, DualPi2Config, LinkConfig, LossModel, QueueKind};
 
 /// Returns the rates of all flows from 15 s to 45 s, in Mbit/s.
 fn rates(link: LinkConfig, flows: Vec<Box<dyn Controller>>) -> Vec<f64> {
@@ -59,5 +59,25 @@ fn flows_that_respond_to_losses_keep_their_share_and_others_leave_ours() {
         println!("{mbps} Mbit/s, {rtt} ms, {bdps} BDP: {cubic:.2}, {bbr:.2}");
         // Next to CUBIC, both flows get at least half of an equal share. Next to BBR, CCID 5 does.
         assert!((1.0 / 3.0..3.0).contains(&cubic) && bbr > 1.0 / 3.0, "{bdps}: {cubic} {bbr}");
+    }
+}
+
+#[test]
+fn cubic_keeps_its_share_of_a_managed_queue() {
+    println!("rate over that of CUBIC");
+    let codel = |ecn| QueueKind::CoDel(CoDelConfig { ecn, ..CoDelConfig::default() });
+    for (name, kind, ecn) in [
+        ("CoDel", codel(false), false),
+        ("CoDel with ECN", codel(true), true),
+        ("DualPI2", QueueKind::DualPi2(DualPi2Config::default()), true),
+    ] {
+        let mut l = link(40.0, ms(40.0), 4.0);
+        l.queue.kind = kind;
+        let mut w = bulk(l, vec![(0.0, own(3)), (0.0, Box::new(Cubic::tcp(1500)))]);
+        w.ecn = ecn;
+        w.run(at(45.0));
+        let [ours, cubic] = [0, 1].map(|i: usize| summary(&w.sessions[i].got, at(15.0), at(45.0)).mbps);
+        println!("{name}: {:.2}", ours / cubic);
+        assert!((1.0 / 3.0..3.0).contains(&(ours / cubic)), "{name}: {ours} {cubic}");
     }
 }
