@@ -127,10 +127,10 @@ impl Uml {
 
 /// A script that waits for the end of its standard input, which comes when the lab ends for any reason. It
 /// then kills the kernel's process group, which the first argument names, and removes the directory that the
-/// second argument names.
+/// second argument names. `kill` of dash accepts no `--` after `-9`.
 const SCRIPT: &str = r#"
 while read -r _; do :; done
-kill -9 -- "-$1"
+kill -9 "-$1"
 rm -rf "$2"
 "#;
 

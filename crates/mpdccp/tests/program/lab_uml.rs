@@ -16,15 +16,16 @@ variant = [{ label = "cubic", tcp = "cubic" }, { label = "ccid5", ccid = 5 }]
 flow = [{ name = "video", kind = "udp", payload = 1000, rate = "8 Mbit/s" }]
 "#;
 
-/// The kernel of `tools/uml/build`, if it was built.
+/// The kernel that `MPDCCP_UML` names, or that of `tools/uml/build`, if it was built.
 fn kernel() -> Option<PathBuf> {
-    let kernel = Path::new(&std::env::var_os("HOME")?).join(".cache/mpdccp/uml/linux");
+    let home = || Some(Path::new(&std::env::var_os("HOME")?).join(".cache/mpdccp/uml/linux"));
+    let kernel = std::env::var_os("MPDCCP_UML").map(PathBuf::from).or_else(home)?;
     kernel.is_file().then_some(kernel)
 }
 
-fn lab(kernel: &Path, dir: &Path, out: &str) -> Child {
+fn lab(kernel: &Path, dir: &Path, out: &str, scenario: &str) -> Child {
     let file = dir.join("s.toml");
-    std::fs::write(&file, SCENARIO).unwrap();
+    std::fs::write(&file, scenario).unwrap();
     let mut lab = Command::new(env!("CARGO_BIN_EXE_mpdccp"));
     lab.args(["lab", "run", "--backend", "uml", "--runs", "1", "--out"]).arg(dir.join(out)).arg(&file);
     lab.env("MPDCCP_UML", kernel).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
@@ -49,7 +50,7 @@ fn the_same_seed_gives_the_same_bytes() {
     };
     let dir = tempfile::tempdir().unwrap();
     let all = ["a", "b"].map(|out| {
-        assert!(lab(&kernel, dir.path(), out).wait().unwrap().success());
+        assert!(lab(&kernel, dir.path(), out, SCENARIO).wait().unwrap().success());
         series(&dir.path().join(out))
     });
     assert!(all[0].iter().map(|(_, bytes)| bytes.len()).sum::<usize>() > 100_000, "packets of both runs");
@@ -63,7 +64,9 @@ fn kill_9_of_the_lab_ends_its_kernel() {
         return;
     };
     let dir = tempfile::tempdir().unwrap();
-    let mut lab = lab(&kernel, dir.path(), "out");
+    // The run must not end by itself during the test.
+    let long = SCENARIO.replace("duration_s = 3", "duration_s = 3000");
+    let mut lab = lab(&kernel, dir.path(), "out", &long);
     let job = format!("/var/tmp/mpdccp-uml-{}-", lab.id());
     let kernels = || {
         let all = String::from_utf8(run("ps", "-eo args").stdout).unwrap();
