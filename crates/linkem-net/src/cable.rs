@@ -154,9 +154,9 @@ impl<R: Recorder> Cable<R> {
     /// # Errors
     /// A device is gone.
     pub fn turn(&mut self, until: Option<Time>) -> io::Result<()> {
-        self.wait(until)?;
+        let ready = self.wait(until)?;
         let waited = self.waiting.since_last();
-        for direction in &mut self.directions {
+        for (direction, _) in self.directions.iter_mut().zip(ready).filter(|(_, ready)| *ready) {
             direction.read(&mut self.buf, waited)?;
         }
         let [forward, backward] = &mut self.directions;
@@ -165,14 +165,16 @@ impl<R: Recorder> Cable<R> {
         Ok(())
     }
 
-    fn wait(&self, until: Option<Time>) -> io::Result<()> {
+    /// Returns which devices have something to read, or an error.
+    fn wait(&self, until: Option<Time>) -> io::Result<[bool; 2]> {
         let due = self.directions.iter().filter_map(|d| d.link.next_event()).chain(until).min();
         let now = Clock.now();
         let nap = due.map_or(NAP, |due| due.since(now).min(NAP));
         let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(nap.subsec_nanos()) };
         let mut fds = self.directions.each_ref().map(|d| PollFd::new(&d.device, PollFlags::IN));
         match poll(&mut fds, Some(&timeout)) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Ok(_) => Ok(fds.map(|fd| !fd.revents().is_empty())),
+            Err(rustix::io::Errno::INTR) => Ok([false; 2]),
             Err(e) => Err(e.into()),
         }
     }
