@@ -14,7 +14,10 @@ use serde::Deserialize;
 /// New values for places in a scenario, as in a set.
 type Changes = BTreeMap<String, toml::Value>;
 
-/// Content of `docs/runs/NAME.json`.
+/// Links and criterion of `mpdccp lab judge`.
+const JUDGE: &str = include_str!("../../../../scenarios/judge.toml");
+
+/// Content of `docs/runs/NAME.json`. `change` of the judge's numbers has the whole of [`JUDGE`].
 #[derive(Clone, Debug, Deserialize)]
 struct Stored {
     command: String,
@@ -30,6 +33,8 @@ struct Stored {
 struct Runs {
     label: String,
     cell: String,
+    /// Hash of the scenario. Numbers of the judge have none.
+    #[serde(default)]
     hash: String,
     /// The values of a sweep's parameters.
     #[serde(default)]
@@ -50,7 +55,7 @@ fn stored(name: &str) -> Stored {
 }
 
 impl Runs {
-    /// Whether the runs are in the cell or at the point `word`. Runs without a sweep are at all points.
+    /// Whether the runs are in the cell or at the point `word`.
     fn are_of(&self, word: &str) -> bool {
         self.cell == word || self.point.values().any(|value| text_of(value) == word)
     }
@@ -94,7 +99,12 @@ impl Stored {
         }
         let label = label.unwrap_or_else(|| panic!("no label in {words:?}"));
         let of = |label: &str| {
-            let here = |runs: &&Runs| runs.label == label && places.iter().all(|place| runs.are_of(place));
+            // Runs without a sweep are at all points.
+            let cells = self.cells();
+            let at = |runs: &Runs, place: &&str| {
+                runs.are_of(place) || runs.point.is_empty() && !cells.contains(place)
+            };
+            let here = |runs: &&Runs| runs.label == label && places.iter().all(|place| at(runs, place));
             let runs = self.runs.iter().filter(here);
             let values: Vec<f64> =
                 runs.filter_map(|runs| runs.metrics.get(metric?)).flatten().copied().collect();
@@ -145,6 +155,10 @@ impl Stored {
 
     /// The runs whose scenario has changed since they were made.
     fn stale(&self) -> Vec<String> {
+        if self.scenario == "judge" {
+            let today: Changes = toml::from_str(JUDGE).unwrap();
+            return if self.change == today { Vec::new() } else { vec!["scenarios/judge.toml".to_owned()] };
+        }
         let mut scenarios = BTreeMap::new();
         let changed = |runs: &&Runs| {
             let scenario: &Scenario =
@@ -194,8 +208,7 @@ fn generated(directive: &str) -> String {
         None => stored.text(words),
         Some(minimum) => {
             let values = stored.in_cells(words, &stored.cells());
-            let (least, all) =
-                (values.iter().filter(|v| **v >= minimum).count(), Estimate::of(&values).unwrap());
+            let (least, all) = (reach(&values, minimum), Estimate::of(&values).unwrap());
             let lowest = values.iter().copied().fold(all.median, f64::min);
             format!("{least}, {:.2}, {lowest:.2}", all.median)
         }
@@ -228,8 +241,7 @@ fn counted(directive: &str) -> String {
         write!(text, "| {words} | {aim} |").unwrap();
         for column in columns.split(' ') {
             let values = stored.in_cells(&[metric, column], &cells);
-            let reach = values.into_iter().filter(|value| *value >= minimum).count();
-            write!(text, " {reach} of {} |", cells.len()).unwrap();
+            write!(text, " {} of {} |", reach(&values, minimum), cells.len()).unwrap();
         }
         text.push('\n');
     }
@@ -243,8 +255,12 @@ fn inline(directive: &str) -> String {
     let stored = stored(name);
     let words: Vec<&str> = std::iter::once(metric).chain(parts[0].split(", ")).collect();
     let Some(minimum) = parts.get(1) else { return stored.text(&words) };
-    let minimum: f64 = minimum.parse().unwrap();
-    stored.in_cells(&words, &stored.cells()).iter().filter(|value| **value >= minimum).count().to_string()
+    reach(&stored.in_cells(&words, &stored.cells()), minimum.parse().unwrap()).to_string()
+}
+
+/// The number of values with at least the minimum.
+fn reach(values: &[f64], minimum: f64) -> usize {
+    values.iter().filter(|value| **value >= minimum).count()
 }
 
 /// Name, metric and the other parts of a directive.
@@ -274,19 +290,104 @@ fn made_again(text: &str) -> String {
     out + rest
 }
 
+/// A section of `scenarios/sets/documents.toml`.
+#[derive(Deserialize)]
+struct Section {
+    name: String,
+    scenario: String,
+    #[serde(default)]
+    variants: Vec<String>,
+    #[serde(default)]
+    cells: Vec<String>,
+    runs: Option<u32>,
+    #[serde(default)]
+    change: Changes,
+    #[serde(default)]
+    sweep: BTreeMap<String, Vec<toml::Value>>,
+}
+
+impl Section {
+    /// All sections whose runs are in `docs/runs/NAME.json`, by `NAME`.
+    fn by_file() -> BTreeMap<String, Vec<Section>> {
+        #[derive(Deserialize)]
+        struct Set {
+            section: Vec<Section>,
+        }
+        let set: Set = toml::from_str(include_str!("../../../../scenarios/sets/documents.toml")).unwrap();
+        let mut files = BTreeMap::<String, Vec<Section>>::new();
+        for section in set.section {
+            let file = section.name.split(',').next().unwrap().to_owned();
+            files.entry(file).or_default().push(section);
+        }
+        files
+    }
+
+    /// The section's runs as `LABEL, CELL, POINT, NUMBER OF SEEDS`.
+    fn declared(&self) -> Vec<String> {
+        let scenario = Scenario::find(&self.scenario).unwrap();
+        let own = scenario.sweep.as_ref().filter(|_| self.sweep.is_empty());
+        let runs = self.runs.unwrap_or(own.map_or(scenario.runs, |sweep| sweep.seeds));
+        let mut points = vec![Changes::new()];
+        for (name, values) in own.map_or(&self.sweep, |sweep| &sweep.parameters) {
+            let with = |point: Changes| {
+                values.iter().map(move |value| {
+                    let more = [(name.clone(), value.clone())];
+                    point.clone().into_iter().chain(more).collect::<Changes>()
+                })
+            };
+            points = points.into_iter().flat_map(with).collect();
+        }
+        let one_of = |name: &str, names: &[String]| names.is_empty() || names.iter().any(|n| n == name);
+        let mut all = Vec::new();
+        for label in scenario.variants.iter().map(|variant| variant.label.as_ref()) {
+            for cell in scenario.cells.iter().map(|cell| &cell.name) {
+                if one_of(label, &self.variants) && one_of(cell, &self.cells) {
+                    all.extend(points.iter().map(|point| format!("{label}, {cell}, {point:?}, {runs}")));
+                }
+            }
+        }
+        all
+    }
+}
+
+/// Whether the stored runs are those that the sections declare.
+fn complete(sections: &[Section], stored: &Stored) -> Result<(), String> {
+    let mut declared: Vec<_> = sections.iter().flat_map(Section::declared).collect();
+    let text = |runs: &Runs| {
+        let Runs { label, cell, point, metrics, .. } = runs;
+        let mut seeds: Vec<_> = metrics.values().map(|values| values.len().to_string()).collect();
+        seeds.dedup();
+        format!("{label}, {cell}, {point:?}, {}", seeds.join(" or "))
+    };
+    let mut present: Vec<_> = stored.runs.iter().map(text).collect();
+    declared.sort();
+    present.sort();
+    let same = |section: &Section| (&section.scenario, &section.change) == (&stored.scenario, &stored.change);
+    if declared == present && sections.iter().all(same) {
+        return Ok(());
+    }
+    let without =
+        |a: &[String], b: &[String]| a.iter().filter(|x| !b.contains(x)).cloned().collect::<Vec<_>>();
+    let (missing, others) = (without(&declared, &present), without(&present, &declared));
+    Err(format!("missing: {missing:?}, others: {others:?}"))
+}
+
 fn pages() -> Vec<PathBuf> {
     let mut pages = vec![docs().join("../README.md")];
-    let files = std::fs::read_dir(docs()).unwrap().map(|entry| entry.unwrap().path());
+    let dirs = [docs(), docs().join("guides")].map(|dir| std::fs::read_dir(dir).unwrap());
+    let files = dirs.into_iter().flatten().map(|entry| entry.unwrap().path());
     pages.extend(files.filter(|file| file.extension().is_some_and(|e| e == "md")));
     pages
 }
 
 #[test]
 fn tables_say_what_the_stored_runs_say() {
-    let mut tables = 0;
-    for page in pages() {
+    let (mut words, pages) = (Vec::new(), pages());
+    assert!(["README.md", "guides/home.md"].iter().all(|end| pages.iter().any(|page| page.ends_with(end))));
+    for page in pages {
         let text = std::fs::read_to_string(&page).unwrap();
-        tables += text.matches(BEGIN).count();
+        let directives = text.split(BEGIN).skip(1).filter_map(|rest| rest.split(" -->").next());
+        words.extend(directives.flat_map(|directive| directive.split(' ')).map(str::to_owned));
         let again = made_again(&text);
         if std::env::var_os("MPDCCP_BLESS").is_some() && again != text {
             std::fs::write(&page, &again).unwrap();
@@ -294,18 +395,47 @@ fn tables_say_what_the_stored_runs_say() {
         let text = std::fs::read_to_string(&page).unwrap();
         assert!(again == text, "{}: a table differs from its runs; run tools/tables", page.display());
     }
-    assert!(tables > 0);
+    for name in names() {
+        assert!(words.contains(&name), "no table has the runs of docs/runs/{name}.json");
+    }
+}
+
+/// All names of stored runs.
+fn names() -> Vec<String> {
+    let files = std::fs::read_dir(docs().join("runs")).unwrap().map(|entry| entry.unwrap().path());
+    files.map(|file| file.file_stem().unwrap().to_str().unwrap().to_owned()).collect()
 }
 
 #[test]
 fn stored_runs_are_of_the_scenarios_of_today() {
-    for entry in std::fs::read_dir(docs().join("runs")).unwrap() {
-        let name = entry.unwrap().file_name().into_string().unwrap();
-        let stored = stored(name.trim_end_matches(".json"));
+    let names = names();
+    assert!(Section::by_file().keys().all(|name| names.contains(name)));
+    for name in names {
+        let stored = stored(&name);
         assert!(!stored.runs.is_empty(), "{name}");
         let stale = stored.stale();
         assert!(stale.is_empty(), "docs/runs/{name}: run `{}` again; changed: {stale:?}", stored.command);
     }
+}
+
+#[test]
+fn all_declared_runs_are_stored() {
+    for (name, sections) in Section::by_file() {
+        complete(&sections, &stored(&name))
+            .unwrap_or_else(|e| panic!("docs/runs/{name}.json: run `tools/rerun {name}`; {e}"));
+    }
+    let (files, fair) = (Section::by_file(), stored("paper-fairness"));
+    let differs = |change: fn(&mut Stored)| {
+        let mut planted = fair.clone();
+        change(&mut planted);
+        complete(&files["paper-fairness"], &planted).is_err()
+    };
+    assert!(differs(|s| drop(s.runs.pop())) && differs(|s| s.runs.push(s.runs[0].clone())));
+    assert!(differs(|s| s.runs[0].metrics.values_mut().for_each(|values| values.truncate(1))));
+    assert!(differs(|s| s.runs[0].metrics.get_mut("total_mbps").unwrap().truncate(1)));
+    assert!(differs(|s| s.runs[0].point.clear()) && differs(|s| s.runs[0].cell.push('x')));
+    assert!(differs(|s| s.runs[0].label.push('x')) && differs(|s| s.scenario.push('x')));
+    assert!(differs(|s| drop(s.change.insert("duration_s".to_owned(), 3.into()))));
 }
 
 #[test]
@@ -341,6 +471,7 @@ fn words_select_the_point_of_a_sweep_and_a_statistic_over_cells() {
     let lowest = |metric: &str| only.metrics[metric].iter().copied().reduce(f64::min);
     assert_eq!(value("lowest"), lowest("rx_mbps"));
     assert_eq!(stored.value(&["rx_mbps", "ccid2", "1 %", "lowest", "app_p95_ms"]), lowest("app_p95_ms"));
+    assert!(std::panic::catch_unwind(|| stored.value(&["rx_mbps", "ccid2", "2 %"])).is_err());
     let stored = self::stored("streams-packets");
     let values = stored.in_cells(&["rx_mbps", "cubic-streams"], &stored.cells());
     let (median, lowest) =
@@ -353,12 +484,13 @@ fn words_select_the_point_of_a_sweep_and_a_statistic_over_cells() {
         assert!(table.ends_with(&format!("| R | {reach}, {median:.2}, {lowest:.2} |\n")), "{table}");
     }
     assert_eq!(inline("streams-packets rx_mbps; cubic-streams; 150"), "1");
+    assert_eq!(reach(&[1.0, 0.9, 0.95], 0.95), 2);
 }
 
 #[test]
 fn a_changed_number_and_a_changed_scenario_are_found() {
     for (name, begin) in
-        [("calibration.md", "| 10m-20ms-1bdp |"), ("../README.md", "; baseline, cubic-streams -->")]
+        [("calibration.md", "| 10m-20ms-1bdp |"), ("../README.md", "; loss_05, cubic-mptcp -->")]
     {
         let page = std::fs::read_to_string(docs().join(name)).unwrap();
         let directive = page.find(BEGIN).unwrap();
@@ -375,6 +507,10 @@ fn a_changed_number_and_a_changed_scenario_are_found() {
     assert_eq!(changed.stale().len(), changed.runs.len());
     changed.change.clear();
     changed.runs[0].cell = "none".to_owned();
+    assert_eq!(changed.stale().len(), 1);
+    let mut changed = stored("judge");
+    assert!(changed.stale().is_empty());
+    changed.change.insert("rtt_ms".to_owned(), 3.into());
     assert_eq!(changed.stale().len(), 1);
     let mut changed = stored("paper-loss");
     changed.runs[0].point.insert("path.*.loss".to_owned(), "2 %".into());
