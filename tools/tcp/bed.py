@@ -43,7 +43,8 @@ def link_options(path, queue):
     if queue == "short":
         out += ["--queue", f"{round(bits(path['rate']) / 8 * max(2 * delay, 20) / 1e3)}B"]
     if jitter := path.get("jitter"):
-        out += ["--jitter", jitter["by"].replace(" ", "")] + (["--reorder"] if jitter.get("reorder") else [])
+        reorder = ", reorder = true" if jitter.get("reorder") else ""
+        out += ["--key", f'jitter = {{ spread = "uniform", by = "{jitter["by"]}"{reorder} }}']
     if loss := path.get("loss"):
         out += ["--loss", loss.replace(" ", "")]
     return out
@@ -137,7 +138,7 @@ allowed_ips = ["{INNER[other]}/32"{extra}]
         self.tunnels[end] = self.spawn(command, end)
 
     def status(self, end):
-        out = sh(self.program, "tunnel", "status", "--json", "--socket", f"{self.dir}/{end}.sock", check=False)
+        out = sh(self.program, "tunnel", "status", "--json", "--config", f"{self.dir}/{end}.sock", check=False)
         return json.loads(out.stdout) if out.returncode == 0 else {}
 
     def up_paths(self, end):

@@ -4,7 +4,6 @@ use crate::channels::ChannelEvent;
 use crate::net::{LinuxSocket, Net};
 use crate::poller::Poller;
 use crate::shards::{Mail, Neighbours, Post};
-use crate::worker::Alarm;
 use crate::{Clock, LinkChange};
 use mpdccp_proto::{Endpoint, SessionEvent, SessionId};
 use mpdccp_units::Time;
@@ -24,7 +23,6 @@ pub struct Core {
     /// The clock on which all time arguments are based.
     pub clock: Clock,
     pub(crate) poller: Poller,
-    pub(crate) alarm: Alarm,
     pub(crate) running: bool,
 }
 
@@ -63,17 +61,6 @@ impl Core {
     fn take(&mut self, mail: Vec<Mail>) {
         let now = self.clock.now();
         self.net.take(now, mail, &mut self.endpoint);
-    }
-
-    /// If there is a backlog, encrypts and sends on one thread and decrypts on another, except while a capture is active. The
-    /// threads start with the first backlog and therefore have the privileges of the running loop.
-    pub fn use_threads(&mut self) {
-        self.net.alarm = Some(self.alarm.clone());
-    }
-
-    /// Connects further workers to the loop. The loop ends if one of them panics.
-    pub fn alarm(&self) -> Alarm {
-        self.alarm.clone()
     }
 
     /// Ends the loop after this turn's packets have been sent.

@@ -75,12 +75,7 @@ impl Run {
         self.bytes().chunks(self.segment.max(1)).map(move |packet| &packet[head..inner(packet)])
     }
 
-    /// The channel's unsealed records, and the size of each except the last.
-    pub(crate) fn records(&self) -> (&[u8], usize) {
-        (self.bytes(), self.segment)
-    }
-
-    /// Like [`records`](Self::records), for sealing in place.
+    /// The channel's unsealed records, for sealing in place, and the size of each except the last.
     pub(crate) fn records_mut(&mut self) -> (&mut [u8], usize) {
         (&mut self.bytes[..self.used], self.segment)
     }
@@ -116,11 +111,6 @@ impl Batch {
     /// Takes a taken run back, to reuse its memory.
     pub(crate) fn put(&mut self, run: Run) {
         self.spare.push(run.bytes);
-    }
-
-    /// Number of bytes in all runs.
-    pub(crate) fn len(&self) -> usize {
-        self.runs.iter().map(|run| run.used).sum()
     }
 
     /// The runs, oldest first.
@@ -215,7 +205,7 @@ mod tests {
         assert_eq!(shape(&batch), [(channel.socket, Ecn::Ect0, 132, 2 * 132 + 72)]);
         let packets: Vec<Vec<u8>> = batch.runs()[0].packets().map(<[u8]>::to_vec).collect();
         assert_eq!(packets, [vec![1; 100], vec![2; 100], vec![3; 40]]);
-        let (records, segment) = batch.runs()[0].records();
+        let (records, segment) = batch.runs[0].records_mut();
         assert_eq!((segment, &records[..16], &records[116..132]), (132, &[0; 16][..], &[0; 16][..]));
     }
 

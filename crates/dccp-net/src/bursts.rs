@@ -2,11 +2,9 @@
 
 use crate::Tun;
 use crate::gro::NEEDS_CHECKSUM;
-use crate::tun_writer::{Load, Writer, Written};
-use crate::worker::{Alarm, Worker};
+use crate::tun_writer::{Writer, Written};
 use rustix::fd::{AsFd, BorrowedFd};
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tun_rs::{
     IDEAL_BATCH_SIZE, VIRTIO_NET_HDR_GSO_UDP_L4, VIRTIO_NET_HDR_LEN, VirtioNetHdr, checksum, gso_split,
 };
@@ -18,10 +16,6 @@ const LARGEST: usize = 65_535;
 const USUAL: usize = 2_048;
 /// Packets smaller than this are copied.
 const LEAST: usize = 1_024;
-/// Handing over fewer packets than this costs about as much as writing them.
-const WORTH: usize = 8;
-/// Maximum number of bursts that wait for the thread.
-const MOST_WAITING: usize = 16;
 
 /// Exchanges bursts with a TUN device that was created with `offload`. Splits super-packets from the kernel (TSO, USO),
 /// completes their checksums, and joins packets for the kernel. Without `offload`, or if the kernel does not support
@@ -34,13 +28,7 @@ pub struct Bursts {
     sizes: Vec<usize>,
     /// Packets to be written.
     out: Vec<Vec<u8>>,
-    writer: Arc<Mutex<Writer>>,
-    /// Set if a separate thread may write.
-    alarm: Option<Alarm>,
-    /// The thread that writes. It starts with the first backlog.
-    writing: Option<Worker<Load>>,
-    /// Empty lists of packets that can be reused.
-    lists: Vec<Vec<Vec<u8>>>,
+    writer: Writer,
 }
 
 impl Bursts {
@@ -53,10 +41,7 @@ impl Bursts {
             packets: vec![vec![0; room]; burst],
             sizes: vec![0; burst],
             out: Vec::new(),
-            writer: Arc::new(Mutex::new(Writer::new(tun.clone()))),
-            alarm: None,
-            writing: None,
-            lists: Vec::new(),
+            writer: Writer::new(tun.clone()),
             tun,
         }
     }
@@ -129,60 +114,13 @@ impl Bursts {
         written
     }
 
-    /// Writes large bursts on another thread. The thread starts with the first large burst and therefore has the
-    /// privileges of the running loop. The loop ends if the thread panics.
-    pub fn write_on_thread(&mut self, alarm: Alarm) {
-        self.alarm = Some(alarm);
-    }
-
-    /// Writes the burst, and passes the memory of its packets to `used`. If another thread writes the burst, a later
-    /// call reports it.
-    pub fn flush(&mut self, mut used: impl FnMut(Vec<u8>)) -> Written {
+    /// Writes the burst, and passes the memory of its packets to `used`.
+    pub fn flush(&mut self, used: impl FnMut(Vec<u8>)) -> Written {
         let mut written = Written::default();
-        while let Some(mut load) = self.writing.as_mut().and_then(|writing| writing.poll()) {
-            written.add(load.written);
-            load.packets.drain(..).for_each(&mut used);
-            self.lists.push(load.packets);
-        }
-        if self.out.is_empty() {
-            return written;
-        }
-        if self.out.len() >= WORTH {
-            self.start();
-        }
-        let writing = self.writing.as_mut().filter(|w| self.out.len() >= WORTH || !w.is_idle());
-        let Some(writing) = writing else {
-            lock(&self.writer).write(&self.out, &mut written);
-            self.out.drain(..).for_each(used);
-            return written;
-        };
-        let packets = std::mem::replace(&mut self.out, self.lists.pop().unwrap_or_default());
-        // Ignore the error: if the thread died, the alarm ends the loop.
-        if let Err(load) = writing.put(Load { packets, written: Written::default() }) {
-            load.packets.into_iter().for_each(used);
-        }
+        self.writer.write(&self.out, &mut written);
+        self.out.drain(..).for_each(used);
         written
     }
-
-    fn start(&mut self) {
-        let Some(alarm) = self.alarm.take() else { return };
-        let writer = self.writer.clone();
-        let write = move |load: &mut Load| {
-            lock(&writer).write(&load.packets, &mut load.written);
-            false
-        };
-        match Worker::start("tun", MOST_WAITING, alarm, write) {
-            Ok(worker) => self.writing = Some(worker),
-            Err(e) => tracing::warn!(
-                "cannot start the thread that writes to the interface: {e}; the event loop writes instead"
-            ),
-        }
-    }
-}
-
-/// Locks the writer. The loop locks it only while the thread is idle, so neither ever waits.
-fn lock(writer: &Mutex<Writer>) -> MutexGuard<'_, Writer> {
-    writer.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn uncut() -> io::Error {

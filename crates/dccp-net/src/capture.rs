@@ -51,35 +51,33 @@ impl Capture {
         Ok(Capture { file: Some(file), waiting, written: 0, clock: Clock, sources: BTreeMap::new() })
     }
 
-    /// Records `packets`, which are sent as all or part of this burst. They are DCCP packets or messages of channels.
-    pub(crate) fn sent<'a>(
+    /// Records the packets of a burst: DCCP packets or messages of channels.
+    pub(crate) fn sent(
         &mut self,
         socket: u32,
         encapsulation: &dyn Encapsulation,
         burst: &Burst<'_>,
-        packets: impl Iterator<Item = &'a [u8]>,
         form: Form,
     ) {
         // Without a route the packet is not sent.
         let Some(local) = self.source(socket, encapsulation, burst) else { return };
-        for packet in packets {
+        for packet in burst.bytes.chunks(burst.segment.max(1)) {
             self.write(local, burst.remote, burst.tos(), packet, form);
         }
     }
 
-    /// Records `bytes`, which arrived as all or part of this datagram.
+    /// Records a datagram that arrived.
     pub(crate) fn received(
         &mut self,
         socket: u32,
         bound: Option<SocketAddr>,
         packet: &Received<'_>,
-        bytes: &[u8],
         form: Form,
     ) {
         let bound = bound.unwrap_or(SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0));
         let known = self.sources.get(&(socket, packet.remote.ip())).copied();
         let local = SocketAddr::new(packet.local.or(known).unwrap_or(bound.ip()), bound.port());
-        self.write(packet.remote, local, packet.ecn.bits(), bytes, form);
+        self.write(packet.remote, local, packet.ecn.bits(), packet.bytes, form);
     }
 
     /// The local address of packets to `remote`. Asks the system once per socket and destination.

@@ -2,10 +2,7 @@
 //! address stay the same when the peer moves.
 
 use crate::refusals::Refusals;
-use crate::secure::{
-    Address, ChannelId, Channels, EchoQuestion, Event, HEADER, Input, OVERHEAD, OpenedRecord, QUESTION,
-    Sealing,
-};
+use crate::secure::{Address, ChannelId, Channels, EchoQuestion, Event, HEADER, Input, OVERHEAD, QUESTION};
 use dccp_proto::Route;
 use mpdccp_units::{Duration, Time};
 use std::collections::{BTreeMap, BTreeSet};
@@ -128,17 +125,6 @@ impl ChannelRoutes {
         self.channels.address(id(socket)?)
     }
 
-    /// Reserves counters for the records of a run. Returns their destination and the object that seals them, if the
-    /// channel has a key.
-    pub(crate) fn reserve(
-        &mut self,
-        now: Time,
-        socket: u32,
-        (records, segment): (&[u8], usize),
-    ) -> Option<(Address, Sealing)> {
-        self.channels.reserve(now, id(socket)?, records, segment).ok()
-    }
-
     /// Seals the records of a run. Returns their destination if the channel has a key.
     pub fn seal(
         &mut self,
@@ -152,18 +138,6 @@ impl ChannelRoutes {
     /// Decrypts a datagram in place.
     pub fn handle(&mut self, now: Time, from: &Route, datagram: &mut [u8]) -> Arrived {
         let input = self.channels.handle(now, &address(from), datagram);
-        self.arrived(now, from, input)
-    }
-
-    /// Like [`handle`](Self::handle), for a datagram that another thread decrypted.
-    pub(crate) fn handle_opened(
-        &mut self,
-        now: Time,
-        from: &Route,
-        datagram: &mut [u8],
-        opened: OpenedRecord,
-    ) -> Arrived {
-        let input = self.channels.handle_opened(now, &address(from), datagram, opened);
         self.arrived(now, from, input)
     }
 

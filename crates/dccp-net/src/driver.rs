@@ -2,7 +2,6 @@ use crate::Clock;
 use crate::app::{App, Core, Handle, Job, handle};
 use crate::net::Net;
 use crate::poller::{Poller, Source};
-use crate::worker::Alarm;
 use mpdccp_proto::Endpoint;
 use mpdccp_units::Time;
 use rustix::fd::BorrowedFd;
@@ -49,8 +48,7 @@ impl<A: App> Driver<A> {
     ) -> Result<Driver<A>, E> {
         let poller = Poller::new()?;
         let (handle, jobs) = handle(poller.wake());
-        let alarm = Alarm::new(poller.wake());
-        let mut core = Core { endpoint, net: Net::new(), clock: Clock, poller, alarm, running: true };
+        let mut core = Core { endpoint, net: Net::new(), clock: Clock, poller, running: true };
         let app = set_up(&mut core)?;
         for (i, fd) in (0u32..).zip(app.fds()) {
             core.poller.add(fd, Source::App(i))?;
@@ -76,9 +74,8 @@ impl<A: App> Driver<A> {
     /// Does what is due without waiting. For use in another event loop.
     ///
     /// # Errors
-    /// Only fatal errors: epoll or the timer fails, or a worker thread panicked.
+    /// Only fatal errors: epoll or the timer fails.
     pub fn turn(&mut self) -> io::Result<Turn> {
-        self.core.alarm.check()?;
         if !self.core.running {
             return Ok(Turn::Over);
         }
@@ -118,7 +115,7 @@ impl<A: App> Driver<A> {
     /// Runs until [`Core::stop`] and returns the application.
     ///
     /// # Errors
-    /// Only fatal errors: epoll or the timer fails, or a worker thread panicked.
+    /// Only fatal errors: epoll or the timer fails.
     pub fn run(mut self) -> io::Result<A> {
         // Wakes up exactly on time instead of within the default timer slack. Ignore the error, which is harmless.
         let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
@@ -129,11 +126,7 @@ impl<A: App> Driver<A> {
             self.input(&ready);
             self.ready = ready;
             self.drain();
-            self.core.alarm.check()?;
         }
-        let now = self.now();
-        self.core.net.finish(now);
-        self.core.alarm.check()?;
         Ok(self.app)
     }
 
@@ -153,7 +146,6 @@ impl<A: App> Driver<A> {
     }
 
     fn input(&mut self, ready: &[Source]) {
-        self.core.net.take_opened(&mut self.last, &mut self.core.endpoint);
         // Handle acknowledgements first: they open windows for data that the application reads.
         for source in ready {
             if let Source::Socket(socket) = *source {

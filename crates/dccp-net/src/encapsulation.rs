@@ -3,7 +3,6 @@ use mpdccp_units::Time;
 use std::any::Any;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
 
 /// A received DCCP packet.
 #[derive(Debug)]
@@ -87,18 +86,6 @@ pub struct SocketStats {
     pub rx_malformed: u64,
 }
 
-/// The sending half of an [`Encapsulation`].
-pub trait Outlet: Send + Sync {
-    /// Sends a burst. After an error, the rest of the burst is dropped.
-    ///
-    /// # Errors
-    /// The reason why packets were dropped.
-    fn send(&self, burst: &Burst<'_>) -> Result<(), SendError>;
-
-    /// Like [`Encapsulation::refused`].
-    fn refused(&self) -> Vec<SocketAddr>;
-}
-
 /// A socket that carries DCCP packets in IP.
 pub trait Encapsulation: Send {
     /// Name of the encapsulation: `udp`, `raw` or `tls`.
@@ -109,18 +96,6 @@ pub trait Encapsulation: Send {
 
     /// Sends a burst. After an error, the rest of the burst is dropped.
     fn send(&mut self, burst: &Burst<'_>) -> Result<(), SendError>;
-
-    /// The sending part, for use on another thread. It sends, counts and fails like [`send`](Self::send). `None` if
-    /// sending needs the whole encapsulation.
-    fn outlet(&self) -> Option<Arc<dyn Outlet>> {
-        None
-    }
-
-    /// The buffer that [`receive`](Self::receive) writes all its packets to. The caller may exchange it for
-    /// one of the same length. `None` if there are several buffers.
-    fn receive_buffer(&mut self) -> Option<&mut Vec<u8>> {
-        None
-    }
 
     /// Receives a limited number of waiting packets, and passes each to `each`. Returns the number of packets.
     ///

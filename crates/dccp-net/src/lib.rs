@@ -59,7 +59,7 @@ pub mod secure;
 
 pub use batch::{Batch, Run};
 pub use channels::{Arrived, ChannelEvent, ChannelRoutes, Opened, is_channel};
-pub use encapsulation::{Burst, Encapsulation, Outlet, Received, SendError, SocketStats};
+pub use encapsulation::{Burst, Encapsulation, Received, SendError, SocketStats};
 pub use links::LinkChange;
 pub use marking::{FixedDscp, Mark, Marking, data_of};
 
@@ -86,8 +86,6 @@ mod icmp;
 #[cfg(target_os = "linux")]
 mod net;
 #[cfg(target_os = "linux")]
-mod opening;
-#[cfg(target_os = "linux")]
 mod outlet;
 #[cfg(target_os = "linux")]
 mod poller;
@@ -101,8 +99,6 @@ mod raw33;
 #[cfg(target_os = "linux")]
 mod seed;
 #[cfg(target_os = "linux")]
-mod sending;
-#[cfg(target_os = "linux")]
 mod shards;
 mod shortage;
 #[cfg(target_os = "linux")]
@@ -115,8 +111,6 @@ mod tun_writer;
 mod udp;
 #[cfg(target_os = "linux")]
 mod watch;
-#[cfg(target_os = "linux")]
-mod worker;
 
 #[cfg(target_os = "linux")]
 pub use {
@@ -132,7 +126,6 @@ pub use {
     seed::random_seed,
     udp::UdpEncapsulation,
     watch::{HostWatch, interfaces_like},
-    worker::Alarm,
 };
 #[cfg(all(target_os = "linux", feature = "tun"))]
 pub use {

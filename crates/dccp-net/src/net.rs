@@ -5,14 +5,11 @@ mod receive;
 use crate::channels::{Arrived, ChannelEvent, ChannelRoutes, is_channel};
 use crate::links::Links;
 use crate::marking::{Marking, Part, carried};
-use crate::opening::Receipt;
 use crate::poller::{Poller, Source};
-use crate::sending::Parcel;
 use crate::shards::{Mail, Neighbours};
 use crate::shortage::Shortage;
 use crate::watch;
-use crate::worker::{Alarm, Worker};
-use crate::{Batch, Capture, Clock, Encapsulation, LinkChange, Qlog, SocketStats, secure};
+use crate::{Batch, Capture, Encapsulation, LinkChange, Qlog, SocketStats, secure};
 use dccp_proto::Route;
 use mpdccp_proto::Endpoint;
 use mpdccp_units::Time;
@@ -46,18 +43,8 @@ pub struct Net {
     refused: Vec<(u32, SocketAddr)>,
     /// Events of channels that the application has not received yet.
     channel_events: Vec<ChannelEvent>,
-    /// Whether the capture contains the plaintext of channels instead of their records.
-    pub capture_plaintext: bool,
     /// The qlog file.
     pub qlog: Option<Qlog>,
-    /// Set if threads may send and decrypt.
-    pub(crate) alarm: Option<Alarm>,
-    /// The thread that sends. It starts with the first backlog.
-    sending: Option<Worker<Parcel>>,
-    /// The thread that decrypts. It starts with the first backlog.
-    opening: Option<Worker<Receipt>>,
-    /// Receipts whose datagrams were handled.
-    spare: Vec<Receipt>,
 }
 
 impl Net {
@@ -70,17 +57,12 @@ impl Net {
             neighbours: Neighbours::default(),
             batch: Batch::default(),
             capture: None,
-            capture_plaintext: false,
             keylog: None,
             marking: None,
             parts: Vec::new(),
             heed_refusals: false,
             refused: Vec::new(),
             qlog: None,
-            alarm: None,
-            sending: None,
-            opening: None,
-            spare: Vec::new(),
             channel_events: Vec::new(),
         }
     }
@@ -132,7 +114,6 @@ impl Net {
 
     /// Closes a socket. Its number is not used again.
     pub fn remove(&mut self, socket: u32) {
-        self.finish(Clock.now());
         let route = Route { socket, local: None, remote: SocketAddr::from(([0, 0, 0, 0], 0)) };
         let under = self.resolve(&route).socket;
         if let Some(routes) = self.routes.as_mut().filter(|_| is_channel(socket)) {
@@ -272,10 +253,6 @@ impl Net {
 
     /// Checks whether broken destinations are reachable again.
     pub(crate) fn retry(&mut self, now: Time, poller: &Poller) {
-        if self.next_retry().is_some_and(|at| at <= now) {
-            // The check may replace the socket, so wait for the sending thread first.
-            self.finish(now);
-        }
         let Net { sockets, links, shortage, routes, .. } = self;
         links.retry(now, |socket, remote| {
             let to = routes.as_ref().filter(|_| is_channel(socket)).and_then(|c| c.resolve(socket));

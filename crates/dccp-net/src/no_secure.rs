@@ -53,7 +53,6 @@ without_values! {
         address(ChannelId) -> Option<Address>;
         close(ChannelId) -> ();
         handle(Time, &Address, &mut [u8]) -> Input;
-        handle_opened(Time, &Address, &mut [u8], OpenedRecord) -> Input;
         handle_timeout(Time) -> ();
         has_peer(u32, &PublicKey, &PresharedKey) -> bool;
         number(&PublicKey) -> Option<u32>;
@@ -65,9 +64,7 @@ without_values! {
         poll_key() -> Option<String>;
         poll_timeout() -> Option<Time>;
         poll_transmit() -> Option<(Address, Vec<u8>)>;
-        prepare(Time, &[u8]) -> Option<Opening>;
         remove_peer(u32) -> ();
-        reserve(Time, ChannelId, &[u8], usize) -> Result<(Address, Sealing), Reason>;
         seal(Time, ChannelId, &mut [u8], usize) -> Result<Address, Reason>;
         stranger() -> Option<&PublicKey>;
         take_over(Time, Handover) -> Input;
@@ -140,24 +137,6 @@ impl Aead {
         Vec::new()
     }
 }
-
-pub enum Sealing {}
-
-impl Sealing {
-    pub fn seal(self, _: &mut [u8], _: usize) {
-        match self {}
-    }
-}
-
-pub enum Opening {}
-
-impl Opening {
-    pub fn open(self, _: &mut [u8]) -> OpenedRecord {
-        match self {}
-    }
-}
-
-pub struct OpenedRecord(());
 
 pub struct Handover {
     pub shard: u8,

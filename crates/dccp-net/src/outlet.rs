@@ -1,14 +1,13 @@
-//! The sending part of a socket, which other threads may use too.
+//! The sending part of a socket.
 
 use crate::icmp;
-use crate::{Burst, Outlet, SendError, SocketStats};
+use crate::{Burst, SendError, SocketStats};
 use nix::libc;
 use nix::sys::socket::{ControlMessage, MsgFlags, SockaddrStorage, sendmsg};
 use rustix::io::Errno;
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsRawFd;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Maximum number of error messages to read at a time, because an attacker can send many ICMP messages.
 const MOST_ERRORS: usize = 64;
@@ -16,88 +15,68 @@ const MOST_ERRORS: usize = 64;
 const MOST_REFUSED: usize = 16;
 
 /// A bound, non-blocking socket for sending.
-pub(crate) struct SocketOutlet {
-    inner: socket2::Socket,
+pub(crate) struct Outlet {
+    pub(crate) inner: socket2::Socket,
     raw: bool,
     ipv4: bool,
-    /// Never locked during a system call that sends, because the receiving thread must not wait for one.
-    state: Mutex<State>,
-}
-
-#[derive(Clone, Default)]
-struct State {
     /// Whether to use segmentation offload. Turned off once the kernel refuses a segmented send.
-    segmentation: bool,
+    pub(crate) segmentation: bool,
     /// Whether to read ICMP errors from the kernel.
-    heeds_refusals: bool,
+    pub(crate) heeds_refusals: bool,
     /// The destinations that refused packets.
     refused: Vec<SocketAddr>,
     /// Counters of sent packets.
-    stats: SocketStats,
+    pub(crate) stats: SocketStats,
 }
 
-impl SocketOutlet {
-    pub(crate) fn new(inner: socket2::Socket, raw: bool, ipv4: bool, segmentation: bool) -> SocketOutlet {
-        SocketOutlet { inner, raw, ipv4, state: Mutex::new(State { segmentation, ..State::default() }) }
+impl Outlet {
+    pub(crate) fn new(inner: socket2::Socket, raw: bool, ipv4: bool, segmentation: bool) -> Outlet {
+        let (refused, stats) = (Vec::new(), SocketStats::default());
+        Outlet { inner, raw, ipv4, segmentation, heeds_refusals: false, refused, stats }
     }
 
-    /// Creates an outlet over another socket, with the same settings and counters.
-    pub(crate) fn over(&self, inner: socket2::Socket) -> SocketOutlet {
-        SocketOutlet { inner, raw: self.raw, ipv4: self.ipv4, state: Mutex::new(self.state().clone()) }
+    /// Sends a burst. After an error, the rest of the burst is dropped.
+    pub(crate) fn send(&mut self, burst: &Burst<'_>) -> Result<(), SendError> {
+        if self.raw {
+            // Raw IPv6 sockets interpret the port as the protocol number, so set it to 0.
+            return self.send_burst(&Burst { remote: SocketAddr::new(burst.remote.ip(), 0), ..*burst });
+        }
+        self.send_burst(burst)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn socket(&self) -> &socket2::Socket {
-        &self.inner
-    }
-
-    pub(crate) fn stats(&self) -> SocketStats {
-        self.state().stats
-    }
-
-    pub(crate) fn set_segmentation(&self, segmentation: bool) {
-        self.state().segmentation = segmentation;
-    }
-
-    pub(crate) fn heed_refusals(&self) {
-        self.state().heeds_refusals = true;
-    }
-
-    pub(crate) fn heeds_refusals(&self) -> bool {
-        self.state().heeds_refusals
+    /// As [`Encapsulation::refused`](crate::Encapsulation::refused).
+    pub(crate) fn refused(&mut self) -> Vec<SocketAddr> {
+        let to = |to: SocketAddr| SocketAddr::new(to.ip(), if self.raw { 0 } else { to.port() });
+        std::mem::take(&mut self.refused).into_iter().map(to).collect()
     }
 
     /// Reads pending errors of earlier packets. The kernel reports such an error instead of performing a send or
     /// receive. Returns whether there was one.
-    pub(crate) fn read_errors(&self) -> bool {
-        let mut state = self.state();
-        if !state.heeds_refusals {
+    pub(crate) fn read_errors(&mut self) -> bool {
+        if !self.heeds_refusals {
             return false;
         }
         let mut any = false;
         for _ in 0..MOST_ERRORS {
             let Some(refused) = icmp::next(&self.inner) else { break };
             any = true;
-            let new = refused.filter(|to| !state.refused.contains(to));
-            let room = state.refused.len() < MOST_REFUSED;
-            state.refused.extend(new.filter(|_| room));
+            let new = refused.filter(|to| !self.refused.contains(to));
+            let room = self.refused.len() < MOST_REFUSED;
+            self.refused.extend(new.filter(|_| room));
         }
         any
     }
 
     /// Sends a burst, in one system call if possible, and counts it.
-    fn send_burst(&self, burst: &Burst<'_>) -> Result<(), SendError> {
-        if self.state().segmentation && burst.bytes.len() > burst.segment {
+    fn send_burst(&mut self, burst: &Burst<'_>) -> Result<(), SendError> {
+        if self.segmentation && burst.bytes.len() > burst.segment {
             match self.transmit(burst, burst.bytes, Some(burst.segment)) {
                 // Some drivers cannot segment packets. From now on, send one packet per call.
                 Err(e) if matches!(Errno::from_io_error(&e), Some(Errno::IO | Errno::INVAL)) => {
                     tracing::info!(
                         "the kernel refused segmentation offload ({e}); packets are sent one by one"
                     );
-                    self.set_segmentation(false);
+                    self.segmentation = false;
                 }
                 result => return self.count(result, burst.bytes, burst.segment),
             }
@@ -115,7 +94,7 @@ impl SocketOutlet {
         Ok(())
     }
 
-    fn transmit(&self, burst: &Burst<'_>, bytes: &[u8], segment: Option<usize>) -> io::Result<()> {
+    fn transmit(&mut self, burst: &Burst<'_>, bytes: &[u8], segment: Option<usize>) -> io::Result<()> {
         let (tos, class) = (burst.tos(), i32::from(burst.tos()));
         let segment = segment.map(u16::try_from).transpose().map_err(io::Error::other)?;
         let (from4, from6) = source_info(burst.local);
@@ -135,9 +114,9 @@ impl SocketOutlet {
                 Err(nix::Error::EINTR) => {}
                 Err(e) if !matches!(e, nix::Error::EAGAIN | nix::Error::ENOBUFS) && !told => {
                     // The error may belong to an earlier packet, perhaps to another destination, and this packet was
-                    // not sent. The receiving thread may have read the error already.
+                    // not sent.
                     told = true;
-                    if !self.heeds_refusals() {
+                    if !self.heeds_refusals {
                         return Err(e.into());
                     }
                     self.read_errors();
@@ -148,10 +127,9 @@ impl SocketOutlet {
     }
 
     /// Counts the result of sending packets of `segment` bytes each; the last may be shorter.
-    fn count(&self, result: io::Result<()>, bytes: &[u8], segment: usize) -> Result<(), SendError> {
+    fn count(&mut self, result: io::Result<()>, bytes: &[u8], segment: usize) -> Result<(), SendError> {
         let packets = bytes.len().div_ceil(segment) as u64;
-        let mut state = self.state();
-        let stats = &mut state.stats;
+        let stats = &mut self.stats;
         let Err(e) = result else {
             let ip = if self.ipv4 { 20 } else { 40 };
             let header = if self.raw { ip } else { ip + 8 };
@@ -174,22 +152,6 @@ impl SocketOutlet {
                 Err(SendError::LinkDown(e))
             }
         }
-    }
-}
-
-impl Outlet for SocketOutlet {
-    fn send(&self, burst: &Burst<'_>) -> Result<(), SendError> {
-        if self.raw {
-            // Raw IPv6 sockets interpret the port as the protocol number, so set it to 0.
-            return self.send_burst(&Burst { remote: SocketAddr::new(burst.remote.ip(), 0), ..*burst });
-        }
-        self.send_burst(burst)
-    }
-
-    fn refused(&self) -> Vec<SocketAddr> {
-        let refused = std::mem::take(&mut self.state().refused);
-        let to = |to: SocketAddr| SocketAddr::new(to.ip(), if self.raw { 0 } else { to.port() });
-        refused.into_iter().map(to).collect()
     }
 }
 

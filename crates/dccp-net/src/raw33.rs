@@ -1,12 +1,11 @@
 use crate::bind::Bind;
 use crate::socket::{Message, Socket};
-use crate::{Burst, Encapsulation, Outlet, Received, SendError, SocketStats};
+use crate::{Burst, Encapsulation, Received, SendError, SocketStats};
 use dccp_wire::checksum;
 use rustix::fd::{AsFd, BorrowedFd};
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::sync::Arc;
 
 /// IP protocol 33: native DCCP, or the records of channels. Needs CAP_NET_RAW.
 pub struct RawEncapsulation {
@@ -92,7 +91,7 @@ impl Encapsulation for RawEncapsulation {
 
     fn send(&mut self, burst: &Burst<'_>) -> Result<(), SendError> {
         if self.sealed {
-            return self.socket.outlet().send(burst);
+            return self.socket.outlet.send(burst);
         }
         let source = self.source_of(burst).map_err(SendError::LinkDown)?;
         let mut packet = std::mem::take(&mut self.packet);
@@ -104,17 +103,9 @@ impl Encapsulation for RawEncapsulation {
                 checksum::fill(bytes, source, burst.remote.ip());
             }
         }
-        let result = self.socket.outlet().send(&Burst { local: Some(source), bytes: &packet, ..*burst });
+        let result = self.socket.outlet.send(&Burst { local: Some(source), bytes: &packet, ..*burst });
         self.packet = packet;
         result
-    }
-
-    fn outlet(&self) -> Option<Arc<dyn Outlet>> {
-        self.sealed.then(|| -> Arc<dyn Outlet> { self.socket.outlet().clone() })
-    }
-
-    fn receive_buffer(&mut self) -> Option<&mut Vec<u8>> {
-        Some(self.socket.buffer())
     }
 
     fn receive(&mut self, each: &mut dyn FnMut(Received<'_>)) -> io::Result<usize> {
@@ -178,7 +169,7 @@ impl Encapsulation for RawEncapsulation {
     }
 
     fn refused(&mut self) -> Vec<SocketAddr> {
-        self.socket.outlet().refused()
+        self.socket.outlet.refused()
     }
 
     fn local_addr(&self) -> io::Result<SocketAddr> {

@@ -6,7 +6,7 @@ use crate::bind::Bind;
 use crate::clock::Clock;
 use crate::egress;
 use crate::grant;
-use crate::outlet::SocketOutlet;
+use crate::outlet::Outlet;
 use crate::watch;
 use dccp_proto::Ecn;
 use dccp_wire::IPPROTO_DCCP;
@@ -22,7 +22,6 @@ use socket2::{Domain, Protocol, SockAddr, Type};
 use std::cell::Cell;
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
 
 /// Size of a receive buffer, which is the most that generic receive offload joins.
 const RECEIVE: usize = 65_536;
@@ -33,7 +32,7 @@ pub(crate) struct Socket {
     /// Mark of sent packets for policy routing (SO_MARK).
     mark: Option<u32>,
     /// The system's socket and the sending part.
-    outlet: Arc<SocketOutlet>,
+    pub(crate) outlet: Outlet,
     state: UdpSocketState,
     buffer: Vec<u8>,
     /// A UDP socket that is reused to ask the system about MTUs.
@@ -140,34 +139,28 @@ impl Socket {
             open(&bind, raw, mark, false)?;
         }
         let (inner, state) = open_whole(&bind, raw, mark, shard.map(|(_, shards)| shards))?;
-        let outlet = Arc::new(SocketOutlet::new(inner, raw, bind.addr.is_ipv4(), segments(raw, &state)));
+        let outlet = Outlet::new(inner, raw, bind.addr.is_ipv4(), segments(raw, &state));
         let buffer = vec![0; BATCH_SIZE * RECEIVE];
         let (asking, received) = (Cell::default(), SocketStats::default());
         Ok(Socket { bind, raw, mark, outlet, state, buffer, asking, received })
     }
 
-    /// The sending part of the socket.
-    pub(crate) fn outlet(&self) -> &Arc<SocketOutlet> {
-        &self.outlet
-    }
-
     /// Counters of both directions.
     pub(crate) fn stats(&self) -> SocketStats {
         let SocketStats { rx_packets, rx_bytes, rx_calls, rx_bad_checksum, rx_malformed, .. } = self.received;
-        let sent = self.outlet.stats();
-        SocketStats { rx_packets, rx_bytes, rx_calls, rx_bad_checksum, rx_malformed, ..sent }
+        SocketStats { rx_packets, rx_bytes, rx_calls, rx_bad_checksum, rx_malformed, ..self.outlet.stats }
     }
 
     /// Makes the outlet store destinations whose hosts answered with ICMP unreachable.
     pub(crate) fn heed_refusals(&mut self) -> io::Result<()> {
-        let inner = self.outlet.socket();
+        let inner = &self.outlet.inner;
         if self.raw && self.bind.addr.is_ipv6() {
             // Raw IPv6 sockets refuse the option for IPv4, which the call below would set too.
             setsockopt(inner, Ipv6RecvErr, &true)?;
         } else {
             self.state.enable_transport_errors(inner.into())?;
         }
-        self.outlet.heed_refusals();
+        self.outlet.heeds_refusals = true;
         Ok(())
     }
 
@@ -176,11 +169,11 @@ impl Socket {
     }
 
     pub(crate) fn fd(&self) -> rustix::fd::BorrowedFd<'_> {
-        rustix::fd::AsFd::as_fd(self.outlet.socket())
+        rustix::fd::AsFd::as_fd(&self.outlet.inner)
     }
 
     pub(crate) fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.outlet.socket().local_addr()?.as_socket().ok_or_else(|| io::Error::other("not an IP socket"))
+        self.outlet.inner.local_addr()?.as_socket().ok_or_else(|| io::Error::other("not an IP socket"))
     }
 
     /// A temporary UDP socket, bound like this socket and connected to `remote`. It shows what the system knows about
@@ -197,12 +190,12 @@ impl Socket {
         watch::present(&self.bind)?;
         // If the interface has disappeared and returned, it has a new index, and the kernel reports no name for the old
         // one.
-        let bound = || self.outlet.socket().device().ok().flatten();
+        let bound = || self.outlet.inner.device().ok().flatten();
         if self.bind.interface.as_ref().is_some_and(|name| bound().as_deref() != Some(name.as_bytes())) {
             self.open_again()?;
         }
         self.probe(remote)?;
-        self.outlet.set_segmentation(segments(self.raw, &self.state));
+        self.outlet.segmentation = segments(self.raw, &self.state);
         Ok(())
     }
 
@@ -220,9 +213,9 @@ impl Socket {
     }
 
     fn replace(&mut self, (inner, state): (socket2::Socket, UdpSocketState)) -> io::Result<()> {
-        self.outlet = Arc::new(self.outlet.over(inner));
+        self.outlet.inner = inner;
         self.state = state;
-        if self.outlet.heeds_refusals() { self.heed_refusals() } else { Ok(()) }
+        if self.outlet.heeds_refusals { self.heed_refusals() } else { Ok(()) }
     }
 
     /// Calls `question` with a temporary socket that is connected to `remote`.
@@ -276,17 +269,13 @@ impl Socket {
         })
     }
 
-    pub(crate) fn buffer(&mut self) -> &mut Vec<u8> {
-        &mut self.buffer
-    }
-
     /// Receives one batch of messages.
     pub(crate) fn receive(&mut self, each: &mut dyn FnMut(&mut SocketStats, Message<'_>)) -> io::Result<()> {
         let mut slices = self.buffer.chunks_mut(RECEIVE).map(IoSliceMut::new);
         let mut slices: [IoSliceMut<'_>; BATCH_SIZE] =
             std::array::from_fn(|_| slices.next().unwrap_or_else(|| IoSliceMut::new(&mut [])));
         let mut meta = [RecvMeta::default(); BATCH_SIZE];
-        let n = match self.state.recv(self.outlet.socket().into(), &mut slices, &mut meta) {
+        let n = match self.state.recv((&self.outlet.inner).into(), &mut slices, &mut meta) {
             Ok(n) => n,
             Err(e) => {
                 let told = self.outlet.read_errors();

@@ -19,21 +19,6 @@ pub struct Written {
     pub error: Option<io::Error>,
 }
 
-impl Written {
-    pub(crate) fn add(&mut self, other: Written) {
-        self.packets += other.packets;
-        self.bytes += other.bytes;
-        self.refused += other.refused;
-        self.error = other.error.or(self.error.take());
-    }
-}
-
-/// A burst to write, and the result.
-pub(crate) struct Load {
-    pub(crate) packets: Vec<Vec<u8>>,
-    pub(crate) written: Written,
-}
-
 pub(crate) struct Writer {
     tun: Tun,
     coalescer: Coalescer,

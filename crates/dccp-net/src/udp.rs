@@ -1,10 +1,9 @@
 use crate::bind::Bind;
 use crate::socket::Socket;
-use crate::{Burst, Encapsulation, Outlet, Received, SendError, SocketStats};
+use crate::{Burst, Encapsulation, Received, SendError, SocketStats};
 use rustix::fd::{AsFd, BorrowedFd};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
 
 /// DCCP in UDP (RFC 6773).
 pub struct UdpEncapsulation(Socket);
@@ -58,15 +57,7 @@ impl Encapsulation for UdpEncapsulation {
     }
 
     fn send(&mut self, burst: &Burst<'_>) -> Result<(), SendError> {
-        self.0.outlet().send(burst)
-    }
-
-    fn outlet(&self) -> Option<Arc<dyn Outlet>> {
-        Some(self.0.outlet().clone())
-    }
-
-    fn receive_buffer(&mut self) -> Option<&mut Vec<u8>> {
-        Some(self.0.buffer())
+        self.0.outlet.send(burst)
     }
 
     fn receive(&mut self, each: &mut dyn FnMut(Received<'_>)) -> io::Result<usize> {
@@ -122,7 +113,7 @@ impl Encapsulation for UdpEncapsulation {
     }
 
     fn refused(&mut self) -> Vec<SocketAddr> {
-        self.0.outlet().refused()
+        self.0.outlet.refused()
     }
 
     fn local_addr(&self) -> io::Result<SocketAddr> {

@@ -3,14 +3,12 @@
 use crate::address::Address;
 use crate::aead::{Aead, RecordKey};
 use crate::cookie::Code;
-use crate::header::{HEADER, OVERHEAD, Receiver};
+use crate::header::{self, HEADER, Kind, OVERHEAD, Receiver};
 use crate::noise::Initiating;
 use crate::replay::Replay;
-use crate::sealing::Sealing;
 use crate::timestamp::Timestamp;
 use mpdccp_units::{Duration, Time};
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 /// A key is replaced after the first of these times, and not used after the second, as in WireGuard.
 pub(crate) const REKEY_AFTER: Duration = Duration::from_secs(120);
@@ -71,8 +69,8 @@ pub(crate) struct Keypair {
     /// Index of this end, which the peer writes into records for this end.
     pub(crate) index: u32,
     pub(crate) to: Receiver,
-    pub(crate) send: Arc<RecordKey>,
-    pub(crate) receive: Arc<RecordKey>,
+    pub(crate) send: RecordKey,
+    pub(crate) receive: RecordKey,
     pub(crate) aead: Aead,
     pub(crate) seen: Replay,
     pub(crate) made: Time,
@@ -217,36 +215,34 @@ impl Channel {
         keys.into_iter().flatten().map(|key| &mut **key).find(|key| key.index == index)
     }
 
-    /// Reserves counters for records of `segment` bytes each; the last may be shorter.
-    pub(crate) fn reserve(
-        &mut self,
-        now: Time,
-        records: &[u8],
-        segment: usize,
-    ) -> Result<(Address, Sealing), Unready> {
-        let count = records.len().div_ceil(segment.max(1)) as u64;
+    /// Seals records of `segment` bytes each in place; the last may be shorter.
+    pub(crate) fn seal(&mut self, now: Time, records: &mut [u8], segment: usize) -> Result<Address, Unready> {
+        let segment = segment.max(1);
+        let count = records.len().div_ceil(segment) as u64;
         let fits = |key: &Keypair| key.aead.most_records().saturating_sub(key.counter) >= count;
         let usable = self.current.as_mut().filter(|key| key.is_usable(now) && fits(key));
         let Some(key) = usable else {
-            records.chunks(segment.max(1)).for_each(|record| self.stage(record));
+            records.chunks(segment).for_each(|record| self.stage(record));
             return Err(Unready::NoKey);
         };
-        let counters = key.counter..key.counter + count;
-        key.counter = counters.end;
+        for record in records.chunks_mut(segment) {
+            if let Some(head) = record.first_chunk_mut() {
+                header::write(key.to, Kind::Record(key.counter), head);
+            }
+            // A record without room for header and tag must not be sent in plain text. Fill it with zeros, which no
+            // receiver accepts.
+            if !key.send.seal(key.counter, record) {
+                record.fill(0);
+            }
+            key.counter += 1;
+        }
         self.stats.sealed += count;
         if now.since(self.sent) >= SILENCE && !core::mem::replace(&mut self.paused, true) {
             self.unanswered = None;
         }
         self.unanswered.get_or_insert(now);
         self.sent = now;
-        Ok((self.address, Sealing::new(key.send.clone(), key.to, counters)))
-    }
-
-    /// Seals records in place.
-    pub(crate) fn seal(&mut self, now: Time, records: &mut [u8], segment: usize) -> Result<Address, Unready> {
-        let (to, sealing) = self.reserve(now, records, segment)?;
-        sealing.seal(records, segment);
-        Ok(to)
+        Ok(self.address)
     }
 
     /// Stores the packet of an unsealed record until there is a key.
@@ -329,10 +325,17 @@ mod tests {
     }
 
     fn keypair(aead: Aead, counter: u64) -> Box<Keypair> {
-        let key = || Arc::new(RecordKey::new(aead, &[1; 32]).unwrap());
+        let key = || RecordKey::new(aead, &[1; 32]).unwrap();
         let to = Receiver { server: 0, index: 1 };
         let (seen, send, receive) = (Replay::new(), key(), key());
         Box::new(Keypair { index: 1, to, send, receive, aead, seen, made: Time::ZERO, counter })
+    }
+
+    #[test]
+    fn a_record_without_room_for_its_tag_is_never_sent_in_plain_text() {
+        let mut record = [7; OVERHEAD - 1];
+        channel(Aead::Aes128Gcm, 0).seal(Time::ZERO, &mut record, OVERHEAD - 1).unwrap();
+        assert_eq!(record, [0; OVERHEAD - 1]);
     }
 
     /// RFC 9001 section 6.6: at most 2^23 records under one AES-GCM key. A new key is created after half of them.

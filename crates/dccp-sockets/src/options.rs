@@ -6,7 +6,7 @@ use dccp_net::secure::{PresharedKey, PrivateKey, PublicKey};
 use dccp_proto::ServiceCode;
 use mpdccp_proto::reorder::ReorderConfig;
 use mpdccp_proto::sched::SchedulerKind;
-use mpdccp_proto::{Ccid, Seconds, SessionConfig, Settings};
+use mpdccp_proto::{Ccid, Fallback, Seconds, SessionConfig, Settings};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -478,7 +478,9 @@ impl Options {
             ..session.connection
         };
         let early_data = self.early_data.clone();
-        SessionConfig { multipath, streams: self.streams, early_data, connection, ..session }
+        // A peer without multipath is accepted.
+        let fallback = Fallback::Plain;
+        SessionConfig { multipath, fallback, streams: self.streams, early_data, connection, ..session }
     }
 }
 

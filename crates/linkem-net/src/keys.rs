@@ -41,10 +41,6 @@ macro_rules! with_link_keys {
             /// Content of the trace file.
             #[serde(skip)]
             pub trace: Option<$crate::Trace>,
-            /// Whether a trace for both directions is at the same position in both. If not, the reverse direction is
-            /// half a period later.
-            #[serde(default)]
-            pub in_phase: Option<bool>,
             /// One-way propagation delay.
             #[serde(default, deserialize_with = "linkem_net::quantity::opt_time")]
             pub owd: Option<core::time::Duration>,
@@ -91,7 +87,6 @@ macro_rules! with_link_keys {
                     burst: self.burst,
                     rate_trace: self.rate_trace.clone(),
                     trace: self.trace.clone(),
-                    in_phase: self.in_phase,
                     owd: self.owd,
                     queue: self.queue,
                     discipline: self.discipline,
@@ -151,7 +146,6 @@ impl LinkKeys {
             rate: rate.rate,
             rate_trace: rate.rate_trace.clone(),
             trace: rate.trace.clone(),
-            in_phase: rate.in_phase,
             burst: self.burst.or(base.burst),
             owd: self.owd.or(base.owd),
             queue: self.queue.or(base.queue),

@@ -32,8 +32,7 @@ impl Host {
             // Another program may take the free port before the daemon does.
             let (port, driver) = loop {
                 let port = UdpSocket::bind("0.0.0.0:0").unwrap().local_addr().unwrap().port();
-                let settings =
-                    Settings { control: control.clone(), udp_port: Some(port), ccid: 2, mtu: 1500 };
+                let settings = Settings { control: control.clone(), udp_port: Some(port), ccid: 2 };
                 match Daemon::driver(settings) {
                     Err(e) if e.kind() == ErrorKind::AddrInUse => {}
                     driver => break (port, driver.unwrap()),

@@ -11,7 +11,6 @@ use mpdccp_units::Duration;
 
 /// How to treat a peer that does not speak Multipath DCCP (RFC 9897 section 3.6).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Deserialize), serde(rename_all = "lowercase"))]
 pub enum Fallback {
     /// Close the connection.
     #[default]

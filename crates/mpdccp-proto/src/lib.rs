@@ -52,6 +52,6 @@ pub use packet::{FlowKey, PktInfo, Room};
 pub use path::{PathRow, PathState};
 pub use queue::{Discipline, QueueConfig, QueueStats, QueueView};
 pub use session::{Reason, SessionEvent, is_unicast};
-pub use settings::{AckRatio, Ccid, Seconds, Setting, Settings, Variant, WindowUnit};
+pub use settings::{AckRatio, Ccid, Seconds, Setting, Settings, Variant};
 pub use status::{FecStats, PathStatus, RepairStats, SessionState, SessionStatus, StreamsStatus};
 pub use wake::Wake;

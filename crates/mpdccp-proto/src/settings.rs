@@ -1,6 +1,7 @@
 //! The settings of a session that its user chooses, by name. They are the same in the tunnel's file, the flags of
 //! `perf`, scenarios and the library.
 
+use crate::SessionConfig;
 use crate::names::Named;
 #[cfg(feature = "serde")]
 use crate::names::by_name;
@@ -8,7 +9,6 @@ use crate::policy::Policy;
 use crate::queue::QueueConfig;
 use crate::reorder::ReorderConfig;
 use crate::sched::SchedulerKind;
-use crate::{Fallback, SessionConfig};
 use dccp_proto::Config;
 use mpdccp_units::Duration;
 
@@ -108,11 +108,6 @@ settings! {
         default: "\"tuned\"",
         elsewhere: ["--cc-variant", ""],
         |session, variant| session.connection.cc.draft = variant == Variant::Draft;
-    /// Unit of the windows of CCID 5.
-    units: WindowUnit = WindowUnit::Bytes,
-        values: "`\"bytes\"`, `\"packets\"`",
-        default: "\"bytes\"",
-        |session, units| session.connection.cc.packets = units == WindowUnit::Packets;
     /// Initial Ack Ratio that this end requests (RFC 4340 section 11.3): 1 to 65535.
     ack_ratio: AckRatio = AckRatio(Config::default().ack_ratio),
         values: "`1` to `65535`",
@@ -162,7 +157,6 @@ settings! {
     coupling: bool = true,
         values: "`true`, `false`",
         default: "true",
-        elsewhere: ["--no-coupling", ""],
         |session, coupling| session.coupling = coupling;
     /// Keep the order within each inner flow only, so that losses of one flow do not delay others. Both ends
     /// must set it. Costs four bytes in each packet, see
@@ -184,28 +178,17 @@ settings! {
         default: "60",
         elsewhere: ["--rcv-timeout", "Options::survive"],
         |session, Seconds(survive)| session.survive = survive;
-    /// How long this end keeps the state of closed connections, 1 to 3600 s (RFC 4340 section 8.3).
-    time_wait: Seconds = Seconds(Duration::from_secs(240)),
-        values: "`1` to `3600`",
-        default: "240",
-        |session, Seconds(time_wait)| session.time_wait = time_wait;
     /// Maximum number of paths of a session, 1 to 64; further paths are refused.
     max_paths: MaxPaths = MaxPaths(8),
         values: "`1` to `64`",
         default: "8",
         |session, MaxPaths(n)| session.max_paths = n;
-    /// Refuse a peer without Multipath DCCP, or continue with plain DCCP.
-    fallback: Fallback = Fallback::Refuse,
-        values: "`\"refuse\"`, `\"plain\"`",
-        default: "\"refuse\"",
-        |session, fallback| session.fallback = fallback;
 }
 
 impl Settings {
-    /// Defaults for datagrams of an application instead of IP packets: the application bounds the queue, and
-    /// a peer without multipath is accepted.
+    /// Defaults for datagrams of an application instead of IP packets: the application bounds the queue.
     pub fn of_datagrams() -> Settings {
-        Settings { queue: QueueConfig::unbounded(), fallback: Fallback::Plain, ..Settings::default() }
+        Settings { queue: QueueConfig::unbounded(), ..Settings::default() }
     }
 
     /// A session with these settings.
@@ -308,17 +291,6 @@ impl Named for Variant {
 #[cfg(feature = "serde")]
 by_name!(Variant);
 
-/// Unit of windows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Deserialize), serde(rename_all = "lowercase"))]
-pub enum WindowUnit {
-    /// IP bytes.
-    #[default]
-    Bytes,
-    /// Packets of any size.
-    Packets,
-}
-
 #[cfg(all(test, feature = "serde"))]
 mod tests {
     use super::*;
@@ -334,13 +306,7 @@ mod tests {
     #[test]
     fn each_is_set_by_its_name_and_says_what_is_allowed() {
         let mut s = Settings::default();
-        for (key, value) in [
-            ("scheduler", "rr"),
-            ("reordering", "passive"),
-            ("cc_variant", "draft"),
-            ("units", "packets"),
-            ("fallback", "plain"),
-        ] {
+        for (key, value) in [("scheduler", "rr"), ("reordering", "passive"), ("cc_variant", "draft")] {
             assert!(Settings::ALL.iter().any(|one| one.name == key && one.values.contains(value)));
             set(&mut s, key, value).unwrap();
             assert!(set(&mut s, key, "best").unwrap_err().contains(value), "{key}");
@@ -350,9 +316,7 @@ mod tests {
         s.set("ack_ratio", i64(4)).unwrap();
         assert!(s.set("ccid", i64(1)).unwrap_err().to_string().contains("2, "));
         assert!(s.set("ack_ratio", i64(0)).is_err());
-        for (key, n, wrong) in
-            [("keepalive", 20, 0), ("survive", 300, 3601), ("time_wait", 200, -1), ("max_paths", 16, 65)]
-        {
+        for (key, n, wrong) in [("keepalive", 20, 0), ("survive", 300, 3601), ("max_paths", 16, 65)] {
             s.set(key, i64(n)).unwrap();
             assert!(s.set(key, i64(wrong)).unwrap_err().to_string().contains("expected 1 to"), "{key}");
         }
@@ -360,13 +324,10 @@ mod tests {
 
         let cfg = s.session();
         assert_eq!((cfg.scheduler.name(), cfg.reorder), ("rr", ReorderConfig::passive()));
-        assert_eq!(
-            (cfg.connection.tx_ccids, cfg.connection.ack_ratio, cfg.fallback),
-            (alloc::vec![2], 4, Fallback::Plain)
-        );
+        assert_eq!((cfg.connection.tx_ccids, cfg.connection.ack_ratio), (alloc::vec![2], 4));
         assert_eq!((cfg.keepalive, cfg.survive), (Duration::from_secs(20), Duration::from_secs(300)));
-        assert_eq!((cfg.time_wait, cfg.max_paths), (Duration::from_secs(200), 16));
-        assert!(cfg.connection.cc.draft && cfg.connection.cc.packets);
+        assert_eq!(cfg.max_paths, 16);
+        assert!(cfg.connection.cc.draft);
         assert_eq!(cfg.connection.rx_ccids[0], 2);
         assert!(Ccid::known().all(|n| cfg.connection.rx_ccids.contains(&n)));
     }
@@ -378,7 +339,7 @@ mod tests {
         assert_eq!(cfg.reorder, ReorderConfig::adaptive(Duration::from_millis(250)));
         let of_all = SessionConfig::default();
         assert_eq!((cfg.keepalive, cfg.survive), (of_all.keepalive, of_all.survive));
-        assert_eq!((cfg.time_wait, cfg.max_paths), (of_all.time_wait, of_all.max_paths));
+        assert_eq!(cfg.max_paths, of_all.max_paths);
         assert_eq!((cfg.connection.tx_ccids, cfg.queue), (alloc::vec![5], QueueConfig::of_ip_packets()));
     }
 }

@@ -2,7 +2,6 @@
 
 use crate::config::{Config, PathSpec, Prio};
 use dccp_secure::{PresharedKey, PrivateKey, PublicKey};
-use mpdccp_proto::sched::SchedulerKind;
 
 /// A command. The answer is one [`crate::Action::Reply`].
 #[derive(Clone, Debug)]
@@ -29,13 +28,6 @@ pub enum Command {
         name: String,
         /// The priority.
         priority: Prio,
-    },
-    /// Change the scheduler for packets that this end sends.
-    Scheduler {
-        /// Name of the peer, if there are several.
-        peer: Option<String>,
-        /// The scheduler.
-        kind: SchedulerKind,
     },
     /// Accept no new clients, and ask connected clients to use another server.
     Drain,

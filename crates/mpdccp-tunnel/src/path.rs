@@ -92,10 +92,10 @@ impl OpenPath {
         self.knows.is_some() && !self.over_tls
     }
 
-    pub(crate) fn config(&self, local: u16, remote: u16) -> PathConfig {
+    pub(crate) fn config(&self, local: u16) -> PathConfig {
         PathConfig {
             route: Route { socket: self.socket, local: None, remote: self.remote },
-            ports: Ports { local, remote },
+            ports: Ports { local, remote: dccp_wire::DCCP_UDP_PORT },
             name: PathName::of(&self.spec.name),
             prio: self.prio().0,
             mtu: self.mtu,

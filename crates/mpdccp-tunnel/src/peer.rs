@@ -197,7 +197,7 @@ impl Peer {
         let port = cx.ports.next();
         self.first %= self.paths.len();
         let (later, sooner) = self.paths.split_at(self.first);
-        let mut order = sooner.iter().chain(later).map(|p| p.config(port, cx.cfg.dccp_port));
+        let mut order = sooner.iter().chain(later).map(|p| p.config(port));
         let Some(first) = order.next() else { return };
         let first_attempt = (FIRST_ATTEMPT.0 * (1 << self.failures.min(8))).min(FIRST_ATTEMPT.1);
         let cfg = SessionConfig { first_attempt, ..cx.cfg.session() };
@@ -286,7 +286,7 @@ impl Peer {
     pub(crate) fn add_path(&mut self, cx: &mut Cx<'_>, path: OpenPath) {
         match self.session {
             Some(session) => {
-                let config = path.config(cx.ports.next(), cx.cfg.dccp_port);
+                let config = path.config(cx.ports.next());
                 cx.endpoint.add_path(cx.now, session, config);
             }
             None => self.retry_at = Some(cx.now),

@@ -17,9 +17,6 @@ pub(crate) struct Demo {
     /// Output directory for the report, figures and series.
     #[arg(long, value_name = "DIR", default_value = "lab-out/demo")]
     out: PathBuf,
-    /// Seed of all random choices.
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
 }
 
 pub(crate) fn main(args: &Demo) -> ExitCode {
@@ -33,7 +30,7 @@ fn run(args: &Demo) -> Result<(), LabError> {
         only: vec!["ccid2".to_owned(), "ccid5".to_owned()],
         cells: Vec::new(),
         runs: Some(1),
-        seed: args.seed,
+        seed: 1,
         threads: 1,
         out: args.out.clone(),
         exports: Exports::default(),

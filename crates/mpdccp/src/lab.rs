@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Mutex;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use mpdccp_lab::experiment::{self, Exports, Options};
 use mpdccp_lab::scenario::LIBRARY;
 use mpdccp_lab::sweep::Shard;
@@ -26,7 +26,7 @@ pub(crate) const EXAMPLES: &str = "Examples (docs/scenarios.md has the format of
   mpdccp lab run my.toml --backend sim --out results
   mpdccp lab reproduce paper --backend sim                    every experiment of the CCID5 paper
   mpdccp lab sweep paper/delay --shard 1/4 --out part1/sweep.csv    the first of four parts
-  mpdccp lab merge paper/delay --out all/sweep.csv part*/sweep.csv
+  mpdccp lab sweep paper/delay --out all/sweep.csv --merge part*/sweep.csv
   mpdccp lab compare SIM-DIR NETNS-DIR
   mpdccp lab packetdrill rto.pkt --congestion reno            a packetdrill script against the model of TCP";
 
@@ -38,15 +38,13 @@ pub(crate) enum Lab {
     Run(Run),
     /// Run every variant at every point of a scenario's sweep, and write one CSV row per run. An interrupted sweep can
     /// be resumed.
-    Sweep(Part),
+    Sweep(Sweep),
     /// Run a set of experiments, such as those of a paper, and write one report.html and report.md.
     Reproduce(reproduce::Args),
     /// Run every congestion control on randomly drawn links, and judge it against TCP CUBIC and BBR.
     Judge(judge::Args),
     /// Run packetdrill scripts against the simulator's model of TCP.
     Packetdrill(packetdrill::Args),
-    /// Merge the shards of a sweep into one CSV file.
-    Merge(Merge),
     /// Compare two directories of results, such as those of the simulator and of namespaces.
     Compare(Compare),
     /// The init process of the kernel that the uml backend starts.
@@ -88,25 +86,13 @@ pub(crate) struct Sweep {
     /// Number of parallel runs in the simulator. Default: one per core.
     #[arg(long, value_name = "N", value_parser = threads)]
     threads: Option<usize>,
-}
-
-#[derive(Args)]
-pub(crate) struct Part {
-    #[command(flatten)]
-    sweep: Sweep,
-    /// Make only every Nth run, starting with run I. `lab merge` merges the N parts.
-    #[arg(long, value_name = "I/N", default_value = "1/1")]
+    /// Make only every Nth run, starting with run I. `--merge` merges the N parts.
+    #[arg(long, value_name = "I/N", default_value = "1/1", conflicts_with = "merge")]
     shard: Shard,
-}
-
-/// The arguments of `lab merge`.
-#[derive(Args)]
-pub(crate) struct Merge {
-    #[command(flatten)]
-    sweep: Sweep,
-    /// CSV files of `lab sweep --shard`. For each x.csv, the file x.runs must be in the same directory.
-    #[arg(required = true, value_name = "FILE")]
-    parts: Vec<PathBuf>,
+    /// Make no runs, but merge these CSV files of `--shard`. For each x.csv, the file x.runs must be in the same
+    /// directory.
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    merge: Vec<PathBuf>,
 }
 
 #[derive(Args)]
@@ -135,28 +121,30 @@ pub(crate) struct Run {
     /// Output directory. Default: lab-out/SCENARIO.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Write PATH.pcap next to the series of each run, for Wireshark: times and lengths of all packets at the
-    /// client, without contents.
-    #[arg(long)]
-    pcap: bool,
-    /// Write run.qlog next to the series of each run, for qvis: packets on the links, losses, congestion
-    /// control.
-    #[arg(long)]
-    qlog: bool,
-    /// Write PATH.up and PATH.down next to the series of each run, for mm-link: the rates of the links.
-    #[arg(long)]
-    mahimahi: bool,
+    /// Also write files for other programs next to the series of each run (docs/exchange.md); several are separated by
+    /// commas.
+    #[arg(long, value_enum, value_name = "FORMAT", value_delimiter = ',')]
+    export: Vec<Format>,
     /// Print summary.json to standard output; progress always goes to standard error.
     #[arg(long)]
     json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// PATH.pcap for Wireshark: times and lengths of all packets at the client, without contents.
+    Pcap,
+    /// run.qlog for qvis: packets on the links, losses, congestion control.
+    Qlog,
+    /// PATH.up and PATH.down for mm-link: the rates of the links.
+    Mahimahi,
 }
 
 pub(crate) fn main(args: &Lab) -> ExitCode {
     let result = match args {
         Lab::List => list(),
         Lab::Run(run) => self::run(run),
-        Lab::Sweep(args) => self::sweep(&args.sweep, args.shard, &[]),
-        Lab::Merge(args) => self::sweep(&args.sweep, Shard::default(), &args.parts),
+        Lab::Sweep(args) => self::sweep(args),
         Lab::Reproduce(args) => reproduce::reproduce(args),
         Lab::Judge(args) => judge::judge(args),
         Lab::Packetdrill(args) => return packetdrill::packetdrill(args),
@@ -207,6 +195,7 @@ pub(crate) fn default_out(scenario: &Scenario) -> PathBuf {
 fn run(args: &Run) -> Result<(), LabError> {
     let scenario = load(&args.scenario)?;
     let backend = args.backend.backend()?;
+    let has = |format| args.export.contains(&format);
     let options = Options {
         only: args.only.clone(),
         cells: args.cell.clone(),
@@ -214,7 +203,11 @@ fn run(args: &Run) -> Result<(), LabError> {
         seed: args.seed,
         threads: args.threads.unwrap_or_else(cores),
         out: args.out.clone().unwrap_or_else(|| default_out(&scenario)),
-        exports: Exports { pcap: args.pcap, qlog: args.qlog, mahimahi: args.mahimahi },
+        exports: Exports {
+            pcap: has(Format::Pcap),
+            qlog: has(Format::Qlog),
+            mahimahi: has(Format::Mahimahi),
+        },
     };
     let outcome = watched(&scenario, backend.as_ref(), &options)?;
     if let Some(speed) = backend.speed() {
@@ -251,7 +244,7 @@ fn compare(args: &Compare) -> Result<(), LabError> {
 }
 
 /// Runs a sweep, or merges the parts of a sweep.
-fn sweep(args: &Sweep, shard: Shard, parts: &[PathBuf]) -> Result<(), LabError> {
+fn sweep(args: &Sweep) -> Result<(), LabError> {
     let scenario = load(&args.scenario)?;
     let backend = args.backend.backend()?;
     let options = sweep::Options {
@@ -261,13 +254,13 @@ fn sweep(args: &Sweep, shard: Shard, parts: &[PathBuf]) -> Result<(), LabError> 
         only: args.only.clone(),
         cells: args.cell.clone(),
         seeds: None,
-        shard,
+        shard: args.shard,
     };
     let watch = |progress: &sweep::Progress<'_>| sweep_line(progress);
-    let outcome = if parts.is_empty() {
+    let outcome = if args.merge.is_empty() {
         sweep::run(&scenario, backend.as_ref(), &options, &watch)?
     } else {
-        sweep::merge(&scenario, backend.as_ref(), &options, parts, &watch)?
+        sweep::merge(&scenario, backend.as_ref(), &options, &args.merge, &watch)?
     };
     println!("{}", outcome.table);
     println!("{} new runs, {} stored runs: {}", outcome.made, outcome.found, options.out.display());

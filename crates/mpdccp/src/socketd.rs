@@ -41,9 +41,6 @@ pub(crate) struct SocketdArgs {
     /// If started as root, run as this user after opening the sockets.
     #[arg(long, value_name = "NAME", default_value = "nobody")]
     user: String,
-    /// Largest IP packet in bytes.
-    #[arg(long, value_name = "BYTES", default_value_t = 1500, value_parser = clap::value_parser!(u16).range(576..=9000))]
-    mtu: u16,
 }
 
 /// The flags of `mpdccp run`.
@@ -85,7 +82,6 @@ fn daemon(args: &SocketdArgs) -> Result<(), Error> {
         control: args.socket.clone(),
         udp_port: (!args.raw).then_some(args.udp_port),
         ccid: args.ccid,
-        mtu: args.mtu,
     };
     let becomes = unprivileged(&args.user)?;
     // A user may open many sockets. The usual limit on descriptors could then shut out other users.

@@ -12,7 +12,6 @@ use crate::replay::Replay;
 use crate::strangers::is_stranger;
 use crate::timestamp::Timestamp;
 use mpdccp_units::{Duration, Time};
-use std::sync::Arc;
 
 /// Maximum number of channels per peer. A further channel replaces the one that has been silent for the longest time.
 const PER_PEER: usize = 64;
@@ -273,6 +272,5 @@ fn keypair(
 ) -> Option<Box<Keypair>> {
     let (first, second) = secrets.keys(aead)?;
     let (send, receive) = if initiator { (first, second) } else { (second, first) };
-    let (send, receive, seen) = (Arc::new(send), Arc::new(receive), Replay::new());
-    Some(Box::new(Keypair { index, to, send, receive, aead, seen, made: now, counter: 0 }))
+    Some(Box::new(Keypair { index, to, send, receive, aead, seen: Replay::new(), made: now, counter: 0 }))
 }

@@ -1,15 +1,13 @@
 mod admission;
 mod handshake;
-mod open;
 mod questions;
-mod seal;
 mod servers;
 mod shards;
 mod types;
 
 use crate::address::Address;
 use crate::aead::Aead;
-use crate::channel::{Channel, ChannelId, ChannelStats};
+use crate::channel::{Channel, ChannelId, ChannelStats, Unready};
 use crate::cookie::{Codes, CookieJar};
 use crate::drops::Reason;
 use crate::echo::{self, Budget, Echoes};
@@ -17,7 +15,6 @@ use crate::header::{self, HEADER, Kind, NO_SLOT, Receiver};
 use crate::indices::Indices;
 use crate::keys::{PresharedKey, PrivateKey, PublicKey};
 use crate::limit::{Bucket, Load, Sources};
-use crate::opening::OpenedRecord;
 use crate::slots::Slots;
 use crate::strangers::Strangers;
 use crate::timestamp::Timestamp;
@@ -269,6 +266,24 @@ impl Channels {
         self.keylog.as_mut()?.pop_front()
     }
 
+    /// Seals records in place. Each has `segment` bytes, and the last may be shorter: room for a header
+    /// ([`HEADER`](crate::HEADER)), a packet, and room for a tag ([`TAG`](crate::TAG)). Returns the destination.
+    ///
+    /// # Errors
+    /// If there is no key yet, or the channel does not exist.
+    pub fn seal(
+        &mut self,
+        now: Time,
+        channel: ChannelId,
+        records: &mut [u8],
+        segment: usize,
+    ) -> Result<Address, Unready> {
+        let at = *self.by_id.get(&channel).ok_or(Unready::NoChannel)?;
+        let result = self.channels.get_mut(at).ok_or(Unready::NoChannel)?.seal(now, records, segment);
+        self.renew(now, at);
+        result
+    }
+
     /// Handles a received datagram.
     pub fn handle(&mut self, now: Time, from: &Address, datagram: &mut [u8]) -> Input {
         let message = header::read(datagram);
@@ -284,7 +299,7 @@ impl Channels {
             Some((_, Kind::Initiation)) => self.handle_initiation(now, from, datagram),
             Some((to, Kind::Response)) => self.handle_response(now, to, datagram),
             Some((to, Kind::Cookie)) => self.handle_cookie(now, to, datagram),
-            Some((to, Kind::Record(counter))) => self.handle_record(now, from, (to, counter), datagram, None),
+            Some((to, Kind::Record(counter))) => self.handle_record(now, from, (to, counter), datagram),
             None => Err(Reason::NoMessage),
         };
         self.settle(result)
@@ -424,7 +439,6 @@ impl Channels {
         from: &Address,
         (to, counter): (Receiver, u64),
         datagram: &mut [u8],
-        opened: Option<OpenedRecord>,
     ) -> Result<Input, Reason> {
         let at = self.owner(to).ok_or(Reason::UnknownIndex)?;
         let channel = self.channels.get_mut(at).ok_or(Reason::UnknownIndex)?;
@@ -435,11 +449,7 @@ impl Channels {
         if !key.seen.is_new(counter) {
             return Err(Reason::Replayed);
         }
-        let len = match opened {
-            Some(opened) => opened.len(&key.receive, counter),
-            None => key.receive.open(counter, datagram),
-        };
-        let len = len.ok_or(Reason::Forged)?;
+        let len = key.receive.open(counter, datagram).ok_or(Reason::Forged)?;
         let latest = key.seen.take(counter);
         let confirms = channel.next.take_if(|next| next.index == to.index);
         channel.on_heard(now);

@@ -3,7 +3,6 @@
 mod floods;
 mod handshakes;
 mod lifetime;
-mod opening;
 mod questions;
 mod records;
 mod servers;

@@ -73,7 +73,7 @@ impl<'a> Tunnel<'a> {
     /// Sends a command to one end, and returns the output.
     fn ask(&self, side: Side, command: &[&str]) -> std::io::Result<Output> {
         let socket = self.dir.join(format!("{}.sock", side.name()));
-        Command::new(&self.program).arg("tunnel").args(command).arg("--socket").arg(socket).output()
+        Command::new(&self.program).arg("tunnel").args(command).arg("--config").arg(socket).output()
     }
 
     /// The status that the client reports, if it answers.

@@ -28,7 +28,7 @@ pub(super) fn ways(
     if let Some(modelled) = &both.modelled {
         behind.modelled = Some(modelled.behind());
     }
-    if let Some(trace) = both.trace.as_ref().filter(|_| both.in_phase != Some(true)) {
+    if let Some(trace) = &both.trace {
         behind.trace = Some(trace.later_by(trace.period() / 2));
     }
     let single = |own: Option<&LinkKeys>, both: LinkKeys| own.map_or(both.clone(), |own| own.over(&both));

@@ -139,7 +139,7 @@ policer = { rate = "5 Mbit/s", burst = "10 kB" }"#;
 }
 
 #[test]
-fn a_trace_is_out_of_phase_with_itself_unless_told() {
+fn a_trace_is_out_of_phase_with_itself_unless_given_twice() {
     let dir = tempfile::tempdir().unwrap();
     // The trace has ten opportunities in the first half of each second, and only one in the second half, at
     // its end.
@@ -156,7 +156,7 @@ fn a_trace_is_out_of_phase_with_itself_unless_told() {
     let [there, back] = ways(&parse(""));
     assert_ne!(there.trace, back.trace);
     assert_eq!(there.trace.as_ref().map(|t| t.later_by(Duration::from_millis(500))), back.trace);
-    let [there, back] = ways(&parse("in_phase = true"));
+    let [there, back] = ways(&parse("reverse = { rate_trace = \"half.trace\" }"));
     assert_eq!(there.trace, back.trace);
 }
 

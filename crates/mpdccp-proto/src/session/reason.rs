@@ -103,7 +103,7 @@ impl fmt::Display for Reason {
             Reason::NextTried => "no answer; trying the next address",
             Reason::NoPath => "all paths were down for too long",
             Reason::UnknownToPeer => "the peer no longer knows the session",
-            Reason::NoMultipath => "the peer does not support Multipath DCCP, and fallback is \"refuse\"",
+            Reason::NoMultipath => "the peer does not support Multipath DCCP",
         })
     }
 }

@@ -6,7 +6,7 @@ use dccp_net::{Bind, Core, RawEncapsulation, UdpEncapsulation};
 use dccp_proto::{Ports, Route};
 use dccp_wire::ResetCode;
 use mpdccp_proto::{
-    ListenConfig, PathConfig, PathName, PeerFilter, Reason, SessionConfig, SessionId, is_unicast,
+    Fallback, ListenConfig, PathConfig, PathName, PeerFilter, Reason, SessionConfig, SessionId, is_unicast,
 };
 use mpdccp_units::Time;
 use rustix::io::Errno;
@@ -16,11 +16,12 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
 /// First port of the ephemeral range (RFC 6335 section 6).
 const EPHEMERAL: u16 = 49_152;
+/// Largest IP packet that is sent, in bytes.
+const MTU: u16 = 1500;
 
 pub(super) struct Network {
     /// The UDP port on which peers listen.
     udp_port: Option<u16>,
-    mtu: u16,
     /// Sockets for outgoing connections: IPv4, and IPv6 if the host supports it.
     out: (u32, Option<u32>),
     /// Sockets for outgoing connections of programs that are bound to an interface.
@@ -79,7 +80,6 @@ impl Network {
         };
         Ok(Network {
             udp_port: settings.udp_port,
-            mtu: settings.mtu,
             out,
             devices: BTreeMap::new(),
             overhead: core.net.socket(first).map_or(0, |socket| socket.overhead()),
@@ -157,7 +157,7 @@ impl Network {
             session: session(options),
             peers: vec![PeerFilter { id: 0, remotes: Vec::new() }],
             strangers: false,
-            mtu: self.mtu,
+            mtu: MTU,
             overhead: self.overhead,
             max_sessions: 4096,
             max_sessions_per_source: 1024,
@@ -197,7 +197,7 @@ impl Network {
             ports: Ports { local: local.port(), remote: to.port() },
             name: PathName::default(),
             prio: 3,
-            mtu: mtu.min(self.mtu),
+            mtu: mtu.min(MTU),
             overhead: if to.is_ipv4() { self.overhead } else { self.overhead + 20 },
         };
         Ok(core.endpoint.connect(now, session(options), path))
@@ -244,7 +244,8 @@ fn session(options: &Options) -> SessionConfig {
         least_request: dccp_proto::PADDED_REQUEST,
         ..dccp_proto::Config::default()
     };
-    SessionConfig { multipath: false, connection, ..mpdccp_proto::Settings::of_datagrams().session() }
+    let session = mpdccp_proto::Settings::of_datagrams().session();
+    SessionConfig { multipath: false, fallback: Fallback::Plain, connection, ..session }
 }
 
 /// The errno with which the kernel reports a DCCP connection that ended for this reason.

@@ -9,6 +9,4 @@ pub struct Settings {
     pub udp_port: Option<u16>,
     /// Congestion control of sockets that do not choose one.
     pub ccid: u8,
-    /// Largest IP packet in bytes.
-    pub mtu: u16,
 }

@@ -138,7 +138,7 @@ impl Paths {
         if !path.why.is_empty() {
             cx.out.info(format!("peer {}: path {} connects to {remote}", peer.name(), path.spec.name));
         }
-        let mtu = mtu::first(sizes, cx.cfg.mtu_probing, path.spec.mtu);
+        let mtu = mtu::first(sizes, path.spec.mtu);
         let open = OpenPath {
             spec: path.spec,
             interface,

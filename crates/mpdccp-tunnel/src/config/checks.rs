@@ -10,12 +10,6 @@ use mpdccp_proto::PathName;
 use toml::Spanned;
 
 impl Config {
-    /// Whether the TCP connections of any peer are carried as streams.
-    pub fn wants_streams(&self) -> bool {
-        let of_peers = self.peers.iter().filter_map(|peer| peer.get_ref().tcp);
-        std::iter::once(self.tcp).chain(of_peers).any(|tcp| tcp == super::Tcp::Streams)
-    }
-
     /// Returns all contradictions.
     pub(super) fn check(&self) -> Vec<Found> {
         let mut found = Vec::new();
@@ -30,7 +24,6 @@ impl Config {
         for (key, at) in [("metrics", self.metrics), ("web", self.web)] {
             say(key, check_port(key, at));
         }
-        say("dccp_port", check(self.dccp_port > 0, "dccp_port = 0: expected 1 to 65535"));
         say("default_route", self.check_default_route());
         let needs = check(self.default_route || !self.kill_switch, "kill_switch needs default_route = true");
         say("kill_switch", needs);
@@ -317,7 +310,6 @@ impl Config {
             ("private_key", self.private_key.is_some()),
             ("private_key_file", self.private_key_file.is_some()),
             ("ciphers", self.ciphers.is_some()),
-            ("capture_plaintext", self.capture_plaintext),
             ("keylog", self.keylog.is_some()),
         ];
         if self.security == Security::None {
@@ -490,5 +482,4 @@ fn is_host(name: &str) -> bool {
 
 const TLS_PORT: &str =
     "encapsulation = \"tls\" has no UDP port; remove the port, and write the TCP port as `tls_port`";
-const NO_PORT: &str =
-    "encapsulation = \"raw\" has no UDP port; remove the port (the DCCP port is `dccp_port`)";
+const NO_PORT: &str = "encapsulation = \"raw\" has no UDP port; remove the port";

@@ -2,8 +2,8 @@
 
 use super::{
     Addresses, AllOr, Assign, Bypass, Cipher, Day, Encapsulation, HostPort, Key, Mtu, OneOrMore, OuterDscp,
-    OuterEcn, Prio, Proxy, RateLimit, Remotes, Routes, Secret, ServerNumber, ShardCount, Tcp, Threads,
-    TlsCheck, User, Volume,
+    OuterEcn, Prio, Proxy, RateLimit, Remotes, Routes, Secret, ServerNumber, ShardCount, Tcp, TlsCheck, User,
+    Volume,
 };
 use ipnet::IpNet;
 use mpdccp_proto::{SessionConfig, Settings};
@@ -48,9 +48,6 @@ pub struct Config {
     /// Number of threads that share the peers of a server.
     #[serde(default)]
     pub shards: ShardCount,
-    /// Whether each of these threads has helper threads.
-    #[serde(default)]
-    pub threads: Threads,
     /// Ciphers for records, in order of preference.
     pub ciphers: Option<Vec<Cipher>>,
     /// Addresses on which a server listens.
@@ -62,9 +59,6 @@ pub struct Config {
     /// The paths from which a client joins advertised addresses.
     #[serde(default, deserialize_with = "crate::config::word")]
     pub join_advertised: JoinAdvertised,
-    /// DCCP port of the server.
-    #[serde(default = "dccp_port")]
-    pub dccp_port: u16,
     /// Inner addresses of the interface.
     pub addresses: Addresses,
     /// Addresses and routes that a server assigns to its clients.
@@ -74,13 +68,7 @@ pub struct Config {
     pub mtu: Mtu,
     /// Rate limit for this end's data to all peers together.
     pub rate: Option<RateLimit>,
-    /// Probe the path MTU (RFC 8899).
-    #[serde(default = "yes")]
-    pub mtu_probing: bool,
-    /// Clamp the MSS of TCP connections to the tunnel's MTU.
-    #[serde(default = "yes")]
-    pub mss_clamp: bool,
-    /// How the TCP connections of hosts are carried, unless a peer overrides it.
+    /// How the TCP connections of hosts are carried.
     #[serde(default, deserialize_with = "crate::config::word")]
     pub tcp: Tcp,
     /// Whether this host can carry TCP connections as streams, as far as known.
@@ -128,9 +116,6 @@ pub struct Config {
     pub web: Option<HostPort>,
     /// Write all encapsulated packets to this pcap file.
     pub capture: Option<PathBuf>,
-    /// Capture packets before they are encrypted.
-    #[serde(default)]
-    pub capture_plaintext: bool,
     /// Write the keys of all records to this file.
     pub keylog: Option<PathBuf>,
     /// The other ends.
@@ -155,17 +140,13 @@ pub(super) const KEYS: &[&str] = &[
     "ciphers",
     "server_number",
     "shards",
-    "threads",
     "listen",
     "advertise",
     "join_advertised",
-    "dccp_port",
     "addresses",
     "assign",
     "mtu",
     "rate",
-    "mtu_probing",
-    "mss_clamp",
     "tcp",
     "offload",
     "ecn",
@@ -183,13 +164,25 @@ pub(super) const KEYS: &[&str] = &[
     "metrics",
     "web",
     "capture",
-    "capture_plaintext",
     "keylog",
     "peer",
 ];
 
 /// Deprecated key names, each with its current name.
 pub(super) const RENAMED: &[(&str, &str)] = &[("carrier", "encapsulation"), ("steer", "policy_rule")];
+
+/// Keys that no longer exist, with their sections.
+pub(super) const REMOVED: &[&str] = &[
+    "capture_plaintext",
+    "dccp_port",
+    "fallback",
+    "mss_clamp",
+    "mtu_probing",
+    "peer.tcp",
+    "threads",
+    "time_wait",
+    "units",
+];
 
 /// Which end of the tunnel this is.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
@@ -258,9 +251,6 @@ pub struct Peer {
     pub rate: Option<RateLimit>,
     /// Rate limit for data that this end accepts from the peer.
     pub receive_rate: Option<RateLimit>,
-    /// How TCP connections to hosts behind the peer are carried.
-    #[serde(default, deserialize_with = "crate::config::some_word")]
-    pub tcp: Option<Tcp>,
     /// Access networks: those of a client, or those that a server knows of its peer.
     #[serde(default, rename = "path")]
     pub paths: Vec<Spanned<PathSpec>>,
@@ -365,10 +355,6 @@ fn interface() -> String {
     "mpdccp0".into()
 }
 
-fn dccp_port() -> u16 {
-    dccp_wire::DCCP_UDP_PORT
-}
-
 fn state() -> PathBuf {
     "/var/lib/mpdccp".into()
 }
@@ -383,11 +369,16 @@ impl Config {
         self.role == Role::Client
     }
 
+    /// Whether TCP connections are carried as streams.
+    pub fn wants_streams(&self) -> bool {
+        self.tcp == Tcp::Streams
+    }
+
     /// Settings of the sessions with all peers.
     pub fn session(&self) -> SessionConfig {
         let mut session = self.settings.session();
         session.connection.service_code = SERVICE_CODE;
-        session.connection.probe_mtu = self.mtu_probing;
+        session.connection.probe_mtu = true;
         if self.security == Security::None {
             session.connection.least_request = dccp_proto::PADDED_REQUEST;
         }
@@ -424,14 +415,12 @@ impl Config {
             ("ciphers", self.ciphers == new.ciphers),
             ("server_number", self.server_number == new.server_number),
             ("shards", self.shards == new.shards),
-            ("threads", self.threads == new.threads),
             ("listen", self.listen.0 == new.listen.0),
             ("advertise", self.advertise == new.advertise),
-            ("dccp_port", self.dccp_port == new.dccp_port),
             ("addresses", self.addresses.is_as(&new.addresses)),
             ("mtu", self.mtu == new.mtu),
             ("offload", self.offload == new.offload),
-            ("tcp", self.wants_streams() == new.wants_streams()),
+            ("tcp", self.tcp == new.tcp),
             ("routes", self.routes == new.routes),
             ("default_route", self.default_route == new.default_route),
             ("kill_switch", self.kill_switch == new.kill_switch),
@@ -442,7 +431,6 @@ impl Config {
             ("state", self.state == new.state),
             ("user", self.user == new.user),
             ("capture", self.capture == new.capture),
-            ("capture_plaintext", self.capture_plaintext == new.capture_plaintext),
             ("keylog", self.keylog == new.keylog),
             ("metrics", self.metrics == new.metrics),
             ("web", self.web == new.web),

@@ -12,7 +12,6 @@ mod review;
 mod shards;
 mod suggestions;
 mod suspicious;
-mod threads;
 mod tls;
 mod values;
 
@@ -22,7 +21,6 @@ pub use error::ConfigError;
 pub use file::{Config, JoinAdvertised, PathSpec, Peer, Role, Security};
 pub use remote::{Host, HostPort, Remote, Remotes};
 pub use review::{Remark, Review};
-pub use threads::Threads;
 pub use tls::{Proxy, TlsCheck};
 pub use values::{
     Addresses, AllOr, Cipher, Day, Encapsulation, Key, Mtu, OneOrMore, OuterDscp, OuterEcn, Prio, RateLimit,

@@ -1,6 +1,6 @@
 //! Parses a file. Finds all its errors, not only the first, and suspicious values.
 
-use super::file::{KEYS, RENAMED};
+use super::file::{KEYS, REMOVED, RENAMED};
 use super::suggestions::{self, Section, TOP};
 use super::{Config, ConfigError, ShardCount};
 use mpdccp_proto::Settings;
@@ -151,22 +151,35 @@ impl Places {
     }
 
     fn remark(&self, at: &str, message: String) -> Remark {
-        let key: Vec<&str> = at.split('.').filter(|part| part.parse::<usize>().is_err()).collect();
-        Remark { line: self.line_of(at), key: key.join("."), message }
+        Remark { line: self.line_of(at), key: general(at), message }
     }
+}
+
+/// A path without the numbers of list entries: `peer.path.remote` for `peer.0.path.1.remote`.
+fn general(at: &str) -> String {
+    let parts: Vec<&str> = at.split('.').filter(|part| part.parse::<usize>().is_err()).collect();
+    parts.join(".")
 }
 
 /// The section to which a table belongs.
 fn section(at: &str) -> &'static str {
-    let parts: Vec<&str> = at.split('.').filter(|part| part.parse::<usize>().is_err()).collect();
-    match parts[..] {
-        ["peer"] => "[[peer]]",
-        ["peer", "path"] => "[[peer.path]]",
-        ["assign"] => "[assign]",
-        ["bypass"] => "[bypass]",
-        ["policy_rule"] => "[[policy_rule]]",
+    match &*general(at) {
+        "peer" => "[[peer]]",
+        "peer.path" => "[[peer.path]]",
+        "assign" => "[assign]",
+        "bypass" => "[bypass]",
+        "policy_rule" => "[[policy_rule]]",
         _ => TOP,
     }
+}
+
+/// Removes a value from a document. Returns whether it was there.
+fn remove(document: &mut DeTable<'_>, at: &str) -> bool {
+    let (table, key) = at.rsplit_once('.').unwrap_or(("", at));
+    let Some(table) = table_at(document, table) else { return false };
+    let before = table.len();
+    keep(table, |name, _| name != key);
+    table.len() < before
 }
 
 /// State while a file is parsed.
@@ -287,11 +300,7 @@ impl Reading {
             }
             let at = at.to_owned();
             self.complain(&at, e.message());
-            let (table, key) = at.rsplit_once('.').unwrap_or(("", &at));
-            let table = table_at(document.get_mut(), table)?;
-            let before = table.len();
-            keep(table, |name, _| name != key);
-            if table.len() == before {
+            if !remove(document.get_mut(), &at) {
                 return None;
             }
         }
@@ -379,6 +388,13 @@ impl Config {
             let both = |old: &str| reading.known.contains(old);
             let drop: Vec<&str> = RENAMED.iter().map(|(old, _)| *old).filter(|old| both(old)).collect();
             keep(document.get_mut(), |key, _| !drop.contains(&key));
+            for Entry { at, .. } in &reading.places.entries {
+                if REMOVED.contains(&&*general(at)) && remove(document.get_mut(), at) {
+                    let key = at.rsplit('.').next().unwrap_or(at);
+                    let message = format!("key `{key}` has no effect since version 0.2; remove it");
+                    warnings.push(Found { at: at.clone(), message });
+                }
+            }
             let settings = reading.settings(document.get_mut());
             config = reading.values(document);
             if let Some(cfg) = config.as_mut() {

@@ -22,11 +22,6 @@ impl Config {
         for (key, at) in [("metrics", self.metrics), ("web", self.web)] {
             say(key.into(), at.and_then(|at| reachable(key, at)));
         }
-        let idle = self.capture_plaintext && self.capture.is_none();
-        say(
-            "capture_plaintext".into(),
-            idle.then(|| "capture_plaintext does nothing without `capture`".into()),
-        );
         for (i, peer) in self.peers.iter().map(Spanned::get_ref).enumerate() {
             say(format!("peer.{i}.rate"), slow(peer.rate));
             say(format!("peer.{i}.receive_rate"), slow(peer.receive_rate));

@@ -202,7 +202,8 @@ impl<'de, T: FromStr> Deserialize<'de> for AllOr<T> {
 }
 
 /// MTU of the interface.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(try_from = "toml::Value")]
 pub enum Mtu {
     /// The largest inner packet that the paths carry without fragmentation.
     #[default]
@@ -211,24 +212,20 @@ pub enum Mtu {
     Fixed(u16),
 }
 
-impl<'de> Deserialize<'de> for Mtu {
-    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Mtu, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(untagged, expecting = "expected \"auto\" or a number from 576 to 9000")]
-        enum Text {
-            Number(u16),
-            Word(String),
-        }
-        match Text::deserialize(d)? {
-            Text::Number(n) if (576..=9000).contains(&n) => Ok(Mtu::Fixed(n)),
-            Text::Word(word) if word == "auto" => Ok(Mtu::Auto),
-            _ => Err(serde::de::Error::custom("expected \"auto\" or a number from 576 to 9000")),
+impl TryFrom<toml::Value> for Mtu {
+    type Error = &'static str;
+    fn try_from(value: toml::Value) -> Result<Mtu, Self::Error> {
+        match (value.as_integer(), value.as_str()) {
+            (Some(n @ 576..=9000), _) => Ok(Mtu::Fixed(n as u16)),
+            (_, Some("auto")) => Ok(Mtu::Auto),
+            _ => Err("expected \"auto\" or a number from 576 to 9000"),
         }
     }
 }
 
 /// Which peers' `allowed_ips` are routed into the interface.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(try_from = "toml::Value")]
 pub enum Routes {
     /// `false`: no peers.
     None,
@@ -239,21 +236,14 @@ pub enum Routes {
     Sessions,
 }
 
-impl<'de> Deserialize<'de> for Routes {
-    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Routes, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(untagged, expecting = "expected true, false or \"sessions\"")]
-        enum Text {
-            Switch(bool),
-            Word(String),
-        }
-        match Text::deserialize(d)? {
-            Text::Switch(true) => Ok(Routes::All),
-            Text::Switch(false) => Ok(Routes::None),
-            Text::Word(word) if word == "sessions" => Ok(Routes::Sessions),
-            Text::Word(word) => Err(serde::de::Error::custom(format!(
-                "routes = \"{word}\", expected true, false or \"sessions\""
-            ))),
+impl TryFrom<toml::Value> for Routes {
+    type Error = String;
+    fn try_from(value: toml::Value) -> Result<Routes, String> {
+        match (value.as_bool(), value.as_str()) {
+            (Some(true), _) => Ok(Routes::All),
+            (Some(false), _) => Ok(Routes::None),
+            (_, Some("sessions")) => Ok(Routes::Sessions),
+            _ => Err(format!("routes = {value}, expected true, false or \"sessions\"")),
         }
     }
 }
@@ -281,7 +271,8 @@ pub enum OuterEcn {
 }
 
 /// DSCP of outer headers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(try_from = "toml::Value")]
 pub enum OuterDscp {
     /// Copied from the inner header.
     Copy,
@@ -295,18 +286,13 @@ impl Default for OuterDscp {
     }
 }
 
-impl<'de> Deserialize<'de> for OuterDscp {
-    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<OuterDscp, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(untagged, expecting = "expected \"copy\" or a number from 0 to 63")]
-        enum Text {
-            Number(u8),
-            Word(String),
-        }
-        match Text::deserialize(d)? {
-            Text::Number(n) if n < 64 => Ok(OuterDscp::Pinned(n)),
-            Text::Word(word) if word == "copy" => Ok(OuterDscp::Copy),
-            _ => Err(serde::de::Error::custom("expected \"copy\" or a number from 0 to 63")),
+impl TryFrom<toml::Value> for OuterDscp {
+    type Error = &'static str;
+    fn try_from(value: toml::Value) -> Result<OuterDscp, Self::Error> {
+        match (value.as_integer(), value.as_str()) {
+            (Some(n @ 0..64), _) => Ok(OuterDscp::Pinned(n as u8)),
+            (_, Some("copy")) => Ok(OuterDscp::Copy),
+            _ => Err("expected \"copy\" or a number from 0 to 63"),
         }
     }
 }
@@ -413,7 +399,8 @@ impl TryFrom<i64> for ServerNumber {
 
 /// Number of threads of a server: 1 to 64. "auto" stands for the number of cores, which [`super::Config::parse`]
 /// receives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(try_from = "toml::Value")]
 pub struct ShardCount(pub u8);
 
 impl ShardCount {
@@ -429,18 +416,13 @@ impl Default for ShardCount {
     }
 }
 
-impl<'de> Deserialize<'de> for ShardCount {
-    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<ShardCount, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(untagged, expecting = "expected \"auto\" or a number from 1 to 64")]
-        enum Text {
-            Number(u8),
-            Word(String),
-        }
-        match Text::deserialize(d)? {
-            Text::Number(n) if (1..=ShardCount::MOST).contains(&n) => Ok(ShardCount(n)),
-            Text::Word(word) if word == "auto" => Ok(ShardCount::AUTO),
-            _ => Err(serde::de::Error::custom("expected \"auto\" or a number from 1 to 64")),
+impl TryFrom<toml::Value> for ShardCount {
+    type Error = &'static str;
+    fn try_from(value: toml::Value) -> Result<ShardCount, Self::Error> {
+        match (value.as_integer(), value.as_str()) {
+            (Some(n @ 1..=64), _) => Ok(ShardCount(n as u8)),
+            (_, Some("auto")) => Ok(ShardCount::AUTO),
+            _ => Err("expected \"auto\" or a number from 1 to 64"),
         }
     }
 }

@@ -104,9 +104,7 @@ impl Forward {
                 return self.send_pieces(cx, session, &packet, info, room.known);
             }
         }
-        if cx.cfg.mss_clamp {
-            clamp_mss(&mut packet, carried.segments);
-        }
+        clamp_mss(&mut packet, carried.segments);
         cx.endpoint.send(cx.now, session, packet, info);
         Ok(Outcome::Done)
     }
@@ -190,9 +188,7 @@ impl Forward {
         if !peer.policer.takes(cx.now, peer.cfg.receive_rate.map(|rate| rate.0), data.len()) {
             return Err(DropReason::OverRate);
         }
-        if cx.cfg.mss_clamp {
-            clamp_mss(&mut data, peer.carried.map_or(self.mtu.mtu, |carried| carried.segments));
-        }
+        clamp_mss(&mut data, peer.carried.map_or(self.mtu.mtu, |carried| carried.segments));
         Ok(Outcome::Write(data))
     }
 

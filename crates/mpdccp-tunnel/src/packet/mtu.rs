@@ -19,13 +19,12 @@ pub(crate) const LEAST_V6: u16 = 1280;
 const ANSWERS: u32 = 100;
 const PER: Duration = Duration::from_secs(1);
 
-/// Initial MTU of a path: the MTU that the system knows for the path, or with probing a larger one, limited by the
-/// file.
-pub fn first(sizes: Sizes, probing: bool, most: Option<u16>) -> u16 {
+/// Initial MTU of a path: the MTU that the system knows for the path, or a larger one, limited by the file.
+pub fn first(sizes: Sizes, most: Option<u16>) -> u16 {
     // Without a route the system knows no MTU.
     let mut known = sizes.path.unwrap_or(DEFAULT);
-    // A smaller MTU from ICMP may be forged. With probing, start with the size that most networks carry.
-    if let (true, Some(device)) = (probing, sizes.device) {
+    // A smaller MTU from ICMP may be forged, so start with the size that most networks carry.
+    if let Some(device) = sizes.device {
         known = known.max(device.min(DEFAULT));
     }
     known.min(most.unwrap_or(MOST))
@@ -155,12 +154,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_begins_with_what_the_device_carries_where_that_is_probed() {
+    fn a_path_begins_with_what_the_device_carries() {
         let sizes = Sizes { path: Some(552), device: Some(1500) };
-        assert_eq!(first(sizes, true, None), 1500, "forged");
-        assert_eq!(first(sizes, false, None), 552);
-        assert_eq!(first(Sizes { path: Some(9000), device: Some(9000) }, true, Some(1400)), 1400);
-        assert_eq!(first(Sizes::default(), true, None), DEFAULT);
+        assert_eq!(first(sizes, None), 1500, "forged");
+        assert_eq!(first(Sizes { path: Some(9000), device: Some(9000) }, Some(1400)), 1400);
+        assert_eq!(first(Sizes::default(), None), DEFAULT);
     }
 
     #[test]

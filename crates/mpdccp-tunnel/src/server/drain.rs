@@ -35,7 +35,7 @@ impl Listener {
         let filter = |number: usize| PeerFilter { id: number as u32, remotes: peers[number].cfg.origins() };
         let peers: Vec<PeerFilter> = peers.present().map(filter).collect();
         endpoint.listen(ListenConfig {
-            port: cfg.dccp_port,
+            port: dccp_wire::DCCP_UDP_PORT,
             session: cfg.session(),
             max_sessions: peers.len() + SPARE_SESSIONS,
             // The tunnel itself limits each peer to its newest session.
@@ -56,7 +56,7 @@ impl Listener {
             if speaks {
                 cx.out.info("draining: new clients are refused, and connected clients are asked to use another server");
             }
-            cx.endpoint.unlisten(cx.cfg.dccp_port);
+            cx.endpoint.unlisten(dccp_wire::DCCP_UDP_PORT);
         }
         self.watch(cx, peers);
         Answer::Clients(peers.sessions().len())

@@ -64,8 +64,6 @@ pub(crate) struct Flows {
     pub(super) by_stream: HashMap<(SessionId, StreamId), Flow>,
     /// Flows held back by a rate limit, by peer.
     pub(super) held_back: BTreeMap<usize, VecDeque<Flow>>,
-    /// Sessions whose peer does not accept streams.
-    unwanted: Vec<SessionId>,
     dead: Dead,
     most: usize,
     opened: u64,
@@ -91,7 +89,6 @@ impl Flows {
             carried: HashMap::new(),
             by_stream: HashMap::new(),
             held_back: BTreeMap::new(),
-            unwanted: Vec::new(),
             opened: 0,
             accepted: 0,
             refused: 0,
@@ -104,9 +101,8 @@ impl Flows {
     /// Handles a packet read from the interface.
     pub(crate) fn on_packet(&mut self, cx: &mut Cx<'_>, routes: &Routes<'_>, packet: &[u8]) -> Divert {
         let (mut carrier, mut class) = (None, 0);
-        let unwanted = &self.unwanted;
         let verdict = self.table.on_packet(cx.now, packet, |segment| {
-            carrier = routes.session(cx, segment.tuple.to.ip()).filter(|c| !unwanted.contains(&c.session));
+            carrier = routes.session(cx, segment.tuple.to.ip());
             carrier.ok_or(AsPacket::NotWanted)?;
             class = class_of(cx, packet)?;
             Ok(())
@@ -237,7 +233,7 @@ impl Flows {
             Event::Delivered(_) => {}
             Event::Reset(stream, why) | Event::Stopped(stream, why) => {
                 if let Some(flow) = flow(stream) {
-                    self.on_reset(cx, session, flow, why);
+                    self.on_reset(cx, flow, why);
                 }
             }
         }
@@ -262,7 +258,7 @@ impl Flows {
         let request = request.flatten().ok_or(Reason::Protocol)?;
         let Tuple { from, to } = request.tuple;
         // As for packets, only the source must be in the peer's `allowed_ips`. This host routes the destination.
-        let allowed = routes.wants(cx, number) && routes.allowed.peer(from.ip()) == Some(number);
+        let allowed = routes.allowed.peer(from.ip()) == Some(number);
         if !allowed || !is_unicast(to.ip()) || to.ip().is_loopback() {
             return Err(Reason::NotAllowed);
         }
@@ -309,12 +305,9 @@ impl Flows {
     }
 
     /// The far end reset the stream.
-    fn on_reset(&mut self, cx: &mut Cx<'_>, session: SessionId, flow: Flow, why: Reason) {
+    fn on_reset(&mut self, cx: &mut Cx<'_>, flow: Flow, why: Reason) {
         let Some(carried) = self.carried.get(&flow) else { return };
         if carried.ours && !carried.open {
-            if why == Reason::NotAllowed && !self.unwanted.contains(&session) {
-                self.unwanted.push(session);
-            }
             return self.refuse(cx, flow, announce::refusal(why));
         }
         self.reset_host(cx, flow);
@@ -428,7 +421,6 @@ impl Flows {
 
     /// A session has ended. Its flows are reset instead of finished. Hosts whose SYN is held retransmit it.
     pub(crate) fn on_session_end(&mut self, cx: &mut Cx<'_>, routes: &Routes<'_>, session: SessionId) {
-        self.unwanted.retain(|other| *other != session);
         self.dead.on_session_end(session);
         let of_it = self.carried.iter().filter(|(_, carried)| carried.session == session);
         let mut peer = None;
@@ -453,7 +445,7 @@ impl Flows {
             self.carried.keys().filter_map(|flow| Some((*flow, self.table.tuple(*flow)?))).collect();
         for (flow, tuple) in flows {
             let Some(&Carried { session, stream, request, .. }) = self.carried.get(&flow) else { continue };
-            let right = |n: &usize| routes.wants(cx, *n) && routes.allowed.peer(tuple.to.ip()) == Some(*n);
+            let right = |n: &usize| routes.allowed.peer(tuple.to.ip()) == Some(*n);
             let (rule, class) = rule(cx, &request.answer());
             if rule.is_some_and(|rule| rule.drop) || !routes.peers.of(session).as_ref().is_some_and(right) {
                 self.give_up(cx, flow, Reason::NotAllowed);

@@ -1,9 +1,7 @@
 //! Determines the peer of a flow, and whether the flow may be carried as a stream.
 
 use crate::Cx;
-use crate::config::Tcp;
 use crate::packet::allowed::Allowed;
-use crate::peer::Peer;
 use crate::peers::Peers;
 use mpdccp_proto::policy::Rule;
 use mpdccp_proto::{PktInfo, SessionId};
@@ -16,14 +14,9 @@ pub(crate) struct Routes<'a> {
 }
 
 impl Routes<'_> {
-    pub(super) fn wants(&self, cx: &Cx<'_>, number: usize) -> bool {
-        let wants = |peer: &Peer| peer.cfg.tcp.unwrap_or(cx.cfg.tcp) == Tcp::Streams;
-        self.peers.get(number).is_some_and(wants)
-    }
-
     /// The session that would carry a flow to this address as a stream.
     pub(super) fn session(&self, cx: &mut Cx<'_>, to: std::net::IpAddr) -> Option<Carrier> {
-        let number = self.allowed.peer(to).filter(|number| self.wants(cx, *number))?;
+        let number = self.allowed.peer(to)?;
         let session = self.peers[number].session?;
         cx.endpoint.streams(cx.now, session, |_| Carrier { number, session })
     }

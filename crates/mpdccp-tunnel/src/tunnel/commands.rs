@@ -6,7 +6,7 @@ use crate::command::{Answer, Command, Keys};
 use crate::config::Config;
 use crate::packet::marking::Marker;
 use crate::{Cx, reload, routes};
-use mpdccp_proto::{Endpoint, Named};
+use mpdccp_proto::Endpoint;
 use mpdccp_units::Time;
 
 impl Tunnel {
@@ -26,16 +26,6 @@ impl Tunnel {
             Command::PathPrio { peer, name, priority } => {
                 self.peers.set_prio(cx, peer.as_deref(), &name, priority)
             }
-            Command::Scheduler { peer, kind } => self.peers.meant(peer.as_deref()).map(|number| {
-                // Future sessions use this scheduler too.
-                self.cfg.settings.scheduler = kind;
-                if let Some(session) = self.peers[number].session {
-                    endpoint.set_scheduler(now, session, kind);
-                }
-                if self.shard.is_home(number) {
-                    self.out.info(format!("peer {}: scheduler {}", self.peers[number].name(), kind.name()));
-                }
-            }),
             Command::Drain => {
                 let answer = self.listener.drain(cx, &self.peers, self.shard.is_first());
                 return self.out.push(Action::Reply(id, answer));

@@ -188,20 +188,6 @@ fn an_end_that_wants_packets_gets_packets() {
         world.syn(0, 0, SERVER, 1_000);
         assert_eq!(world.segments.len(), 1);
     }
-    // This peer carries TCP as packets. After one refusal, this end tries no more streams with it.
-    let mut world = world(STREAMS, STREAMS);
-    let packets =
-        server_text([true; CLIENTS], STREAMS).replace("name = \"c0\"", "name = \"c0\"\ntcp = \"packets\"");
-    let now = world.now;
-    world.hosts[SERVER].reload(now, &packets);
-    world.run(SOON);
-    world.syn(0, 0, SERVER, 1_000);
-    assert!(world.segments.is_empty() && world.told(SERVER).is_empty());
-    world.syn(0, 0, SERVER, 1_001);
-    assert_eq!(world.segments.len(), 1);
-    // Flows of the other peer are still carried as streams.
-    world.syn(1, 1, SERVER, 1_000);
-    world.connecting(SERVER);
 }
 
 /// A half-open scan, or a host that gives up. The kernel of the namespace reports neither.

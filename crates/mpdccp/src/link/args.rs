@@ -5,13 +5,10 @@ use crate::perf::seconds;
 use crate::quantity::rate;
 use clap::ValueEnum;
 use ipnet::IpNet;
-use linkem_net::keys::{
-    AggregationSpec, BurstLoss, Discipline, JitterSpec, LinkKeys, Modelled, PolicerSpec, SpreadKind,
-};
-use linkem_net::quantity::{QueueLimit, QueueSize, parse_bytes, parse_queue_size, parse_share, parse_time};
-use mpdccp_linkem::{LinkConfig, Step, Trace};
+use linkem_net::keys::{Discipline, JitterSpec, LinkKeys, Modelled, SpreadKind};
+use linkem_net::quantity::{QueueLimit, QueueSize, parse_queue_size, parse_share, parse_time};
+use mpdccp_linkem::{LinkConfig, Step};
 use mpdccp_units::{Duration, Rate};
-use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 #[derive(clap::Args)]
@@ -42,58 +39,19 @@ pub(crate) struct Args {
     /// Rate from b to a.
     #[arg(long, value_name = "RATE", value_parser = rate)]
     up_rate: Option<Rate>,
-    /// File with a recorded rate from a to b: each line is a time in ms at which 1,500 bytes may leave (Mahimahi's
-    /// format). The rate also applies from b to a unless --up-rate is given.
-    #[arg(long, value_name = "FILE", conflicts_with = "rate")]
-    trace: Option<PathBuf>,
-    /// Bytes that may leave at once after a pause, as with the kernel's tbf; for example 15kB.
-    #[arg(long, value_name = "SIZE", value_parser = parse_bytes, conflicts_with = "trace")]
-    burst: Option<u32>,
-    /// Policer in each direction, before the queue: it drops packets that exceed this rate and burst, such as 10M,60kB.
-    #[arg(long, value_name = "RATE,SIZE", value_parser = policer)]
-    policer: Option<PolicerSpec>,
     /// One-way delay in each direction, such as 10ms. None by default.
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     delay: Option<Duration>,
-    /// Delay from b to a, if different.
-    #[arg(long, value_name = "TIME", value_parser = parse_time)]
-    up_delay: Option<Duration>,
     /// Jitter: largest deviation from the delay, uniformly distributed. Packets are not reordered.
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     jitter: Option<Duration>,
-    /// Correlation time of jitter. By default the jitter of each packet is independent.
-    #[arg(long, value_name = "TIME", value_parser = parse_time, requires = "jitter")]
-    jitter_memory: Option<Duration>,
-    /// Let the jitter reorder packets.
-    #[arg(long, requires = "jitter")]
-    reorder: bool,
     /// Share of packets lost in each direction, such as 1%.
     #[arg(long, value_name = "SHARE", value_parser = parse_share)]
     loss: Option<f64>,
-    /// Share of packets lost from b to a, if different.
-    #[arg(long, value_name = "SHARE", value_parser = parse_share)]
-    up_loss: Option<f64>,
-    /// Losses in bursts (Gilbert): shares of packets at which a burst begins and ends, such as 0.2%,25%.
-    #[arg(long, value_name = "BEGIN,END", value_parser = burst_loss, conflicts_with_all = ["loss", "up_loss"])]
-    burst_loss: Option<BurstLoss>,
-    /// Share of packets that arrive twice in each direction, such as 0.1%.
-    #[arg(long, value_name = "SHARE", value_parser = parse_share)]
-    duplicate: Option<f64>,
-    /// Send like Wi-Fi: wait for the medium this long on average, then send up to this many packets at once;
-    /// for example 1ms,32.
-    #[arg(long, value_name = "TIME,PACKETS", value_parser = aggregation)]
-    aggregation: Option<AggregationSpec>,
-    /// Drop a packet below this size (an acknowledgement) if a later packet of its flow is queued; for
-    /// example 100B.
-    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
-    thin_acks: Option<u32>,
     /// Size of each direction's queue, such as 125000B, 100packets or 1BDP (rate times round-trip time, which counts as
     /// at least 20 ms). 1000packets by default.
     #[arg(long, value_name = "LIMIT", value_parser = parse_queue_size)]
     queue: Option<QueueSize>,
-    /// Size of the queue from b to a, if different.
-    #[arg(long, value_name = "LIMIT", value_parser = parse_queue_size)]
-    up_queue: Option<QueueSize>,
     /// Queue discipline. RED starts dropping at a sixth of the queue limit, and reaches its highest drop probability at
     /// half of the limit.
     #[arg(long, value_enum, default_value = "drop-tail")]
@@ -101,6 +59,13 @@ pub(crate) struct Args {
     /// Mark ECN-capable packets instead of dropping them early.
     #[arg(long)]
     ecn: bool,
+    /// A further key of links, for both directions, as in scenarios (docs/scenarios.md), such as 'burst = "15 kB"';
+    /// repeatable. Overrides other options.
+    #[arg(long = "key", value_name = "KEY=VALUE")]
+    keys: Vec<String>,
+    /// A key for the direction from b to a, such as 'owd = "30 ms"'; repeatable.
+    #[arg(long = "up-key", value_name = "KEY=VALUE")]
+    up_keys: Vec<String>,
     /// Largest IP packet in bytes.
     #[arg(long, default_value_t = 1500, value_parser = clap::value_parser!(u16).range(576..))]
     pub(super) mtu: u16,
@@ -167,45 +132,29 @@ impl Args {
                 self.a
             )));
         }
-        let jitter = |by| JitterSpec {
-            spread: SpreadKind::Uniform,
-            by,
-            memory: self.jitter_memory,
-            reorder: self.reorder,
-        };
-        let both = LinkKeys {
+        let jitter = |by| JitterSpec { spread: SpreadKind::Uniform, by, memory: None, reorder: false };
+        let default_queue = self.model.is_none().then_some(QueueSize::Limit(QueueLimit::Packets(1_000)));
+        let named = LinkKeys {
             modelled: self.model.clone(),
             rate: self.rate,
-            trace: self.trace.as_deref().map(read_trace).transpose()?,
-            burst: self.burst,
             owd: self.delay,
-            queue: self
-                .queue
-                .or(self.model.is_none().then_some(QueueSize::Limit(QueueLimit::Packets(1_000)))),
+            queue: self.queue.or(default_queue),
             jitter: self.jitter.map(jitter),
             loss: self.loss,
-            burst_loss: self.burst_loss,
-            duplicate: self.duplicate,
-            policer: self.policer,
-            thin_acks: self.thin_acks,
-            aggregation: self.aggregation,
             ..LinkKeys::default()
         };
-        let up = LinkKeys {
-            rate: self.up_rate,
-            owd: self.up_delay,
-            loss: self.up_loss,
-            queue: self.up_queue,
-            ..LinkKeys::default()
-        };
-        let mut up = up.over(&both);
+        let both = keys(&self.keys)?.over(&named);
+        let up_rate = LinkKeys { rate: self.up_rate, ..LinkKeys::default() };
+        let mut up = keys(&self.up_keys)?.over(&up_rate).over(&both);
         up.modelled = up.modelled.as_ref().map(Modelled::behind);
+        let course =
+            both.modelled.as_ref().map(|modelled| Box::new(modelled.model.course(self.seed)) as Box<_>);
         let mut ways = [both, up];
         for way in &mut ways {
-            way.discipline = Some(self.discipline(way.queue_limit())?);
+            let named = self.discipline(way.queue_limit())?;
+            way.discipline.get_or_insert(named);
             way.config().validate().map_err(|e| Error::usage(e.to_string()))?;
         }
-        let course = self.model.as_ref().map(|modelled| Box::new(modelled.model.course(self.seed)) as Box<_>);
         Ok(Links { ways, course })
     }
 
@@ -263,34 +212,13 @@ impl Links {
     }
 }
 
-/// Two values, separated by a comma.
-fn pair<A, B>(
-    text: &str,
-    first: impl Fn(&str) -> Result<A, String>,
-    second: impl Fn(&str) -> Result<B, String>,
-) -> Result<(A, B), String> {
-    let (a, b) = text.split_once(',').ok_or("expected two values separated by a comma")?;
-    Ok((first(a.trim())?, second(b.trim())?))
-}
-
-fn policer(text: &str) -> Result<PolicerSpec, String> {
-    pair(text, rate, parse_bytes).map(|(rate, burst)| PolicerSpec { rate, burst })
-}
-
-fn burst_loss(text: &str) -> Result<BurstLoss, String> {
-    let (begin, end) = pair(text, parse_share, parse_share)?;
-    Ok(BurstLoss { begin, end, good: 0.0, bad: None })
-}
-
-fn aggregation(text: &str) -> Result<AggregationSpec, String> {
-    let packets = |text: &str| text.parse().map_err(|_| format!("`{text}` is not a number of packets"));
-    pair(text, parse_time, packets).map(|(access, packets)| AggregationSpec { access, packets })
-}
-
-fn read_trace(file: &Path) -> Result<Trace, Error> {
-    let text = std::fs::read_to_string(file)
-        .map_err(|e| Error::usage(format!("--trace {}: {e}", file.display())))?;
-    Trace::parse(&text).map_err(|e| Error::usage(format!("--trace {}: {e}", file.display())))
+/// Parses keys as scenarios write them.
+fn keys(texts: &[String]) -> Result<LinkKeys, Error> {
+    let wrong = |e: String| Error::usage(format!("--key {}: {e}", texts.join(", ")));
+    let mut keys: LinkKeys = toml::from_str(&texts.join("\n")).map_err(|e| wrong(e.message().to_owned()))?;
+    let mut read = |file: &str| std::fs::read_to_string(file).map_err(|e| format!("{file}: {e}"));
+    keys.load(false, &mut read).map_err(|(_, e)| wrong(e))?;
+    Ok(keys)
 }
 
 #[cfg(test)]
@@ -305,8 +233,15 @@ mod tests {
         args: Args,
     }
 
+    /// Options, and then keys after a semicolon; a key for the direction from b to a begins with `up `.
     fn all(more: &str) -> Result<Links, String> {
-        let words = ["link", "--a", "x0@here", "--b", "x0@there"].into_iter().chain(more.split_whitespace());
+        let mut parts = more.split(';').map(str::trim);
+        let options = parts.next().unwrap_or_default().split_whitespace();
+        let keys = parts.flat_map(|key| match key.strip_prefix("up ") {
+            Some(key) => ["--up-key", key],
+            None => ["--key", key],
+        });
+        let words = ["link", "--a", "x0@here", "--b", "x0@there"].into_iter().chain(options).chain(keys);
         Cli::try_parse_from(words).map_err(|e| e.to_string())?.args.links().map_err(|e| e.to_string())
     }
 
@@ -317,8 +252,10 @@ mod tests {
     #[test]
     fn directions_and_all_that_a_link_can_do() {
         let [down, up] = links(
-            "--rate 10M --burst 15kB --policer 8M,60kB --delay 10ms --up-delay 30ms --up-queue 20packets \
-             --jitter 2ms --jitter-memory 50ms --loss 1% --up-loss 2% --aggregation 1ms,32 --thin-acks 100B",
+            "--rate 10M --delay 10ms --loss 1%; burst = '15 kB'; policer = { rate = '8M', burst = '60 kB' }; \
+             jitter = { spread = 'uniform', by = '2 ms', memory = '50 ms' }; thin_acks = '100 B'; \
+             aggregation = { access = '1 ms', packets = 32 }; up owd = '30 ms'; up queue = '20 packets'; \
+             up loss = '2 %'",
         )
         .unwrap();
         assert_eq!(down.rate, RateModel::TokenBucket { rate: Rate::from_mbps(10.0), burst: 15_000 });
@@ -328,7 +265,7 @@ mod tests {
         assert_eq!([down.loss, up.loss], [0.01, 0.02].map(LossModel::Bernoulli));
         assert_eq!((down.jitter.memory.as_millis(), down.thin_below), (50, 100));
         assert_eq!(up.aggregation.unwrap().packets, 32);
-        let bursts = links("--burst-loss 1%,25%").unwrap()[1].loss;
+        let bursts = links("--loss 1%; burst_loss = { begin = '1 %', end = '25 %' }").unwrap()[1].loss;
         assert!(matches!(bursts, LossModel::GilbertElliott { to_bad: 0.01, to_good: 0.25, .. }));
     }
 
@@ -361,7 +298,7 @@ mod tests {
         assert_eq!(down, up);
         let QueueKind::Red(red) = down.queue.kind else { panic!("{down:?}") };
         assert_eq!((red.min, red.max, red.ecn), (10, 30, true));
-        let [down, _] = links("--rate 1M --qdisc pie --ecn --duplicate 0.1%").unwrap();
+        let [down, _] = links("--rate 1M --qdisc pie --ecn; duplicate = '0.1 %'").unwrap();
         assert!(matches!(down.queue.kind, QueueKind::Pie(PieConfig { ecn: true, .. })), "{down:?}");
         assert_eq!(down.duplicate, 0.001);
         assert_eq!(links("").unwrap()[0].rate, RateModel::Unlimited);
@@ -376,13 +313,10 @@ mod tests {
             ("--rate fast", "bit/s"),
             ("--delay 10", "ms"),
             ("--loss 200%", "100 %"),
-            ("--reorder", "--jitter"),
-            ("--trace /nonexistent", "/nonexistent"),
-            ("--rate 1M --trace x", "--trace"),
             ("--model 3g", "starlink"),
-            ("--policer 1M", "comma"),
-            ("--aggregation 1ms,0", "packets"),
-            ("--burst-loss 1%,5% --loss 1%", "--loss"),
+            ("; rate_trace = '/nonexistent'", "/nonexistent"),
+            ("; speed = 1", "aggregation"),
+            ("; up aggregation = { access = '1 ms', packets = 0 }", "packets"),
         ] {
             let message = links(options).unwrap_err();
             assert!(message.contains(word), "{options}: {message}");

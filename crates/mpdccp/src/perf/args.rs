@@ -11,7 +11,7 @@ use crate::quantity::rate;
 use clap::{Args, ValueEnum};
 use dccp_secure::PublicKey;
 use mpdccp_proto::policy::Dscp;
-use mpdccp_proto::reorder::ReorderKind;
+use mpdccp_proto::reorder::{ReorderConfig, ReorderKind};
 use mpdccp_proto::sched::SchedulerKind;
 use mpdccp_proto::{Ccid, Named, Variant};
 use mpdccp_units::{Duration, Rate};
@@ -82,11 +82,11 @@ pub(super) struct ClientFlags {
     /// Exclude the first seconds of the test from the results.
     #[arg(short = 'O', long, value_name = "S", default_value = "0", value_parser = seconds)]
     pub(super) omit: Duration,
-    /// Use a path from this address. Two or more paths open a multipath session. Priority 0 to 15, default 3.
+    /// Use a path from this address in a multipath session; repeatable. Priority 0 to 15, default 3.
     #[arg(long = "path", value_name = "LOCAL[@REMOTE][,PRIO]")]
     pub(super) paths: Vec<PathArg>,
-    /// Open a multipath session even over one path.
-    #[arg(long)]
+    /// Whether paths were given.
+    #[arg(skip)]
     pub(super) multipath: bool,
     /// Also print the server's output for this test.
     #[arg(long)]
@@ -125,15 +125,9 @@ pub(super) struct Common {
     /// Congestion control for sending, and the first choice for receiving: a number, or reno, cubic, bbr, prague.
     #[arg(short = 'C', long, visible_alias = "congestion", default_value_t = 5, value_parser = ccid)]
     pub(super) ccid: u8,
-    /// Congestion control that this end requires for receiving.
-    #[arg(long, value_parser = ccid)]
-    pub(super) rx_ccid: Option<u8>,
     /// Variant of CCID 5 or 250: tuned, or exactly as its draft specifies.
     #[arg(long, alias = "variant", default_value = "tuned", value_parser = choice::<Variant>())]
     pub(super) cc_variant: Variant,
-    /// Let each path that shares a bottleneck take a full share there, instead of one share for all.
-    #[arg(long)]
-    pub(super) no_coupling: bool,
     /// Checksum coverage (RFC 4340 section 9.2): 0 covers all data, 1 none, 2 to 15 the first 4 to 56 bytes. This end
     /// sends with it if the other end accepts it, and accepts it from the other end. Only with raw.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(..=15))]
@@ -177,18 +171,13 @@ pub(super) struct Common {
     /// Scheduler, which chooses the path of each packet.
     #[arg(long, default_value = SchedulerKind::default().name(), value_parser = choice::<SchedulerKind>())]
     pub(super) scheduler: SchedulerKind,
-    /// Reorderer: puts received messages in order. [default: passive, or active-fixed with --reorder]
-    #[arg(long, value_parser = choice::<ReorderKind>())]
-    pub(super) reordering: Option<ReorderKind>,
-    /// Longest wait for a missing message, in milliseconds.
-    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(..=60_000))]
-    pub(super) reorder: Option<u64>,
+    /// Reorderer: puts received messages in order (passive, active-fixed, adaptive or equalised). MS: longest wait for
+    /// a missing message, in milliseconds. [default: passive]
+    #[arg(long, value_name = "KIND[,MS]", value_parser = reordering)]
+    pub(super) reordering: Option<ReorderConfig>,
     /// Largest IP packet in bytes. Each path is probed for its MTU up to this size.
     #[arg(long, default_value_t = 1500, value_parser = clap::value_parser!(u16).range(576..))]
     pub(super) mtu: u16,
-    /// Do not probe the path MTU; use the MTU that the system knows.
-    #[arg(long)]
-    pub(super) no_mtu_probing: bool,
     /// Give up after this many milliseconds without a packet from the peer.
     #[arg(long, visible_alias = "snd-timeout", value_name = "MS", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(100..=86_400_000))]
     pub(super) rcv_timeout: u32,
@@ -270,7 +259,8 @@ impl From<PerfArgs> for End {
             let place = with_port(any);
             return End { client_flags: None, place, bind_dev, limits, once, daemon, rendezvous, common };
         };
-        let local = bind.filter(|_| client_flags.paths.is_empty());
+        client_flags.multipath = !client_flags.paths.is_empty();
+        let local = bind.filter(|_| !client_flags.multipath);
         client_flags.paths.extend(local.map(|local| PathArg { local, remote: None, prio: 3 }));
         // A file limits the amount of data by itself.
         let reads = common.file.is_some() && !client_flags.reverse;
@@ -302,6 +292,16 @@ impl Common {
         let size = self.size.max(1);
         self.messages.or(self.bytes.map(|bytes| u32::try_from(bytes.div_ceil(size)).unwrap_or(u32::MAX)))
     }
+}
+
+/// Parses a reorderer and its longest wait.
+fn reordering(text: &str) -> Result<ReorderConfig, String> {
+    let (kind, wait) = text.split_once(',').map_or((text, None), |(kind, wait)| (kind, Some(wait)));
+    let cfg: ReorderConfig = ReorderKind::named(kind)?.into();
+    let Some(wait) = wait else { return Ok(cfg) };
+    let wait = wait.parse().ok().filter(|ms| *ms <= 60_000).map(Duration::from_millis);
+    let wait = wait.ok_or("expected a wait of 0 to 60000 ms; example: active-fixed,100")?;
+    Ok(ReorderConfig { wait, ..cfg })
 }
 
 /// Parses a CCID: its number, or Linux's name of the algorithm.

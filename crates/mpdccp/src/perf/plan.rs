@@ -16,7 +16,7 @@ use crate::perf::transfer::Mode;
 use mpdccp_proto::policy::Dscp;
 use mpdccp_proto::reorder::ReorderConfig;
 use mpdccp_proto::sched::SchedulerKind;
-use mpdccp_proto::{Ccid, Named, Variant, is_unicast};
+use mpdccp_proto::{Named, Variant, is_unicast};
 use mpdccp_units::{Duration, Rate};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
@@ -29,10 +29,7 @@ pub(crate) struct Plan {
     pub(crate) encapsulation: EncapsulationArg,
     pub(crate) dccp_port: u16,
     pub(crate) tx_ccid: u8,
-    /// CCIDs accepted for the peer's packets, preferred first.
-    pub(crate) rx_ccids: Vec<u8>,
     pub(crate) cc_variant: Variant,
-    pub(crate) coupling: bool,
     /// Checksum Coverage to send and to accept.
     pub(crate) coverage: u8,
     /// Keys; `Some` encrypts all packets.
@@ -48,7 +45,6 @@ pub(crate) struct Plan {
     pub(crate) scheduler: SchedulerKind,
     pub(crate) reorder: ReorderConfig,
     pub(crate) mtu: u16,
-    pub(crate) mtu_probing: bool,
     pub(crate) interval: Option<Duration>,
     /// How long a client waits for an answer, over all addresses.
     pub(crate) patience: Duration,
@@ -235,7 +231,6 @@ impl TryFrom<PerfArgs> for Plan {
         let role = match client_flags {
             None => Role::Server { listen: place, once, rendezvous },
             Some(ClientFlags { paths, multipath, parallel, cport, .. }) => {
-                let multipath = multipath || paths.len() > 1;
                 Role::Client { connect: place, others: places, paths, multipath, parallel, cport }
             }
         };
@@ -267,14 +262,7 @@ impl TryFrom<PerfArgs> for Plan {
             encapsulation: common.encapsulation,
             dccp_port,
             tx_ccid: common.ccid,
-            rx_ccids: match common.rx_ccid {
-                Some(ccid) => vec![ccid],
-                None => {
-                    std::iter::once(common.ccid).chain(Ccid::known().filter(|n| *n != common.ccid)).collect()
-                }
-            },
             cc_variant: common.cc_variant,
-            coupling: !common.no_coupling,
             coverage: common.coverage,
             keys,
             mode,
@@ -283,9 +271,8 @@ impl TryFrom<PerfArgs> for Plan {
             bind_dev,
             queue: common.queue,
             scheduler: common.scheduler,
-            reorder: reorder(common),
+            reorder: common.reordering.unwrap_or_else(ReorderConfig::passive),
             mtu: common.mtu,
-            mtu_probing: !common.no_mtu_probing,
             interval: Some(common.interval).filter(|interval| !interval.is_zero()),
             patience,
             survive: Duration::from_millis(common.rcv_timeout.into()),
@@ -324,17 +311,6 @@ fn check_file(mode: &Mode, client_flags: Option<&ClientFlags>, common: &Common) 
         return wrong("each message starts with a header of 16 bytes; use a larger --size");
     }
     file::check(path, reads, writes)
-}
-
-/// Configuration of the reorderer; by default messages are delivered in the order of arrival.
-fn reorder(common: &Common) -> ReorderConfig {
-    let wait = common.reorder.map(Duration::from_millis);
-    let cfg = match (common.reordering, wait) {
-        (Some(kind), _) => kind.into(),
-        (None, Some(wait)) => ReorderConfig::active_fixed(wait),
-        (None, None) => ReorderConfig::passive(),
-    };
-    ReorderConfig { wait: wait.unwrap_or(cfg.wait), ..cfg }
 }
 
 /// Returns the outer addresses and the DCCP port. Only a client with a host name may have several addresses.
@@ -379,6 +355,7 @@ mod tests {
     use super::*;
     use clap::Parser;
     use dccp_secure::PrivateKey;
+    use mpdccp_proto::reorder::ReorderKind;
 
     #[derive(Parser)]
     struct Line {
@@ -432,12 +409,12 @@ mod tests {
     }
 
     #[test]
-    fn a_reordering_time_means_waiting_for_missing_messages() {
+    fn a_reorderer_may_have_a_longest_wait() {
         let ms = |n| ReorderConfig::active_fixed(Duration::from_millis(n));
         for (line, wanted) in [
             ("", ReorderConfig::passive()),
-            ("--reorder 50", ms(50)),
-            ("--reordering active-fixed --reorder 70", ms(70)),
+            ("--reordering active-fixed,70", ms(70)),
+            ("--reordering adaptive", ReorderKind::named("adaptive").unwrap().into()),
         ] {
             assert_eq!(plan(&format!("-s {line}")).reorder, wanted, "{line}");
         }
@@ -469,9 +446,9 @@ mod tests {
             Role::Server { .. } => panic!("{line}"),
         };
         assert_eq!(paths("-c 127.0.0.1 -B 127.0.0.2"), (1, false));
-        assert_eq!(paths("-c 127.0.0.1 -B 127.0.0.2 --path 127.0.0.3"), (1, false), "--path replaces -B");
+        assert_eq!(paths("-c 127.0.0.1 -B 127.0.0.2 --path 127.0.0.3"), (1, true), "--path replaces -B");
         assert_eq!(paths("-c 127.0.0.1 --path 127.0.0.3 --path 127.0.0.4"), (2, true));
-        assert_eq!(paths("-c 127.0.0.1 --multipath"), (0, true));
+        assert_eq!(paths("-c 127.0.0.1"), (0, false));
     }
 
     #[test]

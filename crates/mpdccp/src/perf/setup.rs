@@ -28,21 +28,19 @@ fn session_config(plan: &Plan, multipath: bool) -> SessionConfig {
     let settings = Settings {
         ccid: Ccid(plan.tx_ccid),
         cc_variant: plan.cc_variant,
-        coupling: plan.coupling,
         scheduler: plan.scheduler,
         reordering: plan.reorder,
         queue: QueueConfig { max_packets: plan.queue as usize, ..QueueConfig::unbounded() },
-        // A server accepts plain and multipath sessions.
-        fallback: if matches!(plan.role, Role::Server { .. }) { Fallback::Plain } else { Fallback::Refuse },
         survive: Seconds(plan.survive),
         ..Settings::of_datagrams()
     };
-    let mut session = SessionConfig { multipath, ..settings.session() };
+    // A server accepts plain and multipath sessions.
+    let fallback = if matches!(plan.role, Role::Server { .. }) { Fallback::Plain } else { Fallback::Refuse };
+    let mut session = SessionConfig { multipath, fallback, ..settings.session() };
     session.connection.service_code = SERVICE_CODE;
-    session.connection.rx_ccids = plan.rx_ccids.clone();
     session.connection.ndp_count = false;
     session.connection.least_request = PADDED_REQUEST;
-    session.connection.probe_mtu = plan.mtu_probing;
+    session.connection.probe_mtu = true;
     (session.connection.coverage, session.connection.min_coverage) = (plan.coverage, plan.coverage);
     session
 }

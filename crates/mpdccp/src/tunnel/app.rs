@@ -86,10 +86,6 @@ impl TunnelApp {
             cfg: cfg.clone(),
         };
         core.net.marking = marking::of(Marker::new(&cfg));
-        let helped = cfg.helps_shards(std::thread::available_parallelism().map_or(1, usize::from));
-        if helped {
-            core.use_threads();
-        }
         let keys = setup.keys.clone();
         let mut tunnel = Tunnel::new(&mut core.endpoint, now, setup);
         keys::secure(core, &cfg, keys, shard, &mut tunnel)?;
@@ -119,10 +115,7 @@ impl TunnelApp {
         if shard == 0 && cfg.default_route {
             helper.tell(&Request::DefaultRoute).map_err(Error::usage)?;
         }
-        let mut tun = Bursts::new(tun, mtu);
-        if helped {
-            tun.write_on_thread(core.alarm());
-        }
+        let tun = Bursts::new(tun, mtu);
         tunnel.start(&mut core.endpoint, now, mtu);
         let mut app = TunnelApp {
             tunnel,
@@ -340,7 +333,7 @@ impl TunnelApp {
     }
 
     /// Writes the burst at the end of a turn.
-    pub(crate) fn flush(&mut self, core: &mut Core) {
+    fn flush(&mut self, core: &mut Core) {
         let written = self.tun.flush(|block| core.endpoint.put_block(block));
         self.count(&written);
     }

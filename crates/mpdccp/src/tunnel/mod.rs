@@ -12,15 +12,12 @@ mod shards;
 mod tls;
 mod up;
 
-use crate::choice::choice;
 use crate::error::Error;
 use clap::{Args, Subcommand};
 use face::control::{self, Answer, NewPath, Request};
 use face::{check, events, health, live, table};
 use files::{import, init};
 use host::serve;
-use mpdccp_proto::Named;
-use mpdccp_proto::sched::SchedulerKind;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -119,17 +116,6 @@ pub(crate) enum Command {
     /// Change the paths of a running client.
     #[command(subcommand)]
     Path(PathCommand),
-    /// Change the scheduler for packets that this end sends.
-    Scheduler {
-        /// Name of the scheduler.
-        #[arg(value_parser = choice::<SchedulerKind>())]
-        scheduler: SchedulerKind,
-        /// Name of the peer, if there are several.
-        #[arg(long)]
-        peer: Option<String>,
-        #[command(flatten)]
-        which: Which,
-    },
     /// Server: accept no new clients, and ask connected clients to use another server.
     Drain {
         /// Longest wait for clients to leave.
@@ -208,20 +194,17 @@ pub(crate) enum PathCommand {
 /// Selects the tunnel if several are running.
 #[derive(Args)]
 pub(crate) struct Which {
-    /// Configuration file of the running tunnel.
+    /// Configuration file or control socket of the running tunnel.
     #[arg(long)]
     config: Option<PathBuf>,
-    /// Control socket of the running tunnel.
-    #[arg(long, conflicts_with = "config")]
-    socket: Option<PathBuf>,
 }
 
 impl Which {
     fn socket(&self) -> Result<PathBuf, Error> {
-        match (&self.socket, &self.config) {
-            (Some(socket), _) => Ok(socket.clone()),
-            (None, Some(file)) => Ok(control::path(&control::load(file)?)),
-            (None, None) => control::only_one(),
+        match &self.config {
+            Some(file) if control::is_socket(file) => Ok(file.clone()),
+            Some(file) => Ok(control::path(&control::load(file)?)),
+            None => control::only_one(),
         }
     }
 }
@@ -309,10 +292,6 @@ fn run(command: Command) -> Result<(), Error> {
         }
         Command::Path(PathCommand::Prio { name, priority, peer, which }) => {
             control::ask(&which.socket()?, &Request::PathPrio { peer, name, priority }).map(drop)
-        }
-        Command::Scheduler { scheduler, peer, which } => {
-            let name = scheduler.name().to_owned();
-            control::ask(&which.socket()?, &Request::Scheduler { peer, name }).map(drop)
         }
         Command::Decrypt { keylog, input, output } => decrypt::run(&keylog, &input, &output),
         Command::Drain { seconds, which } => {

@@ -65,11 +65,7 @@ impl Shards {
         let peer: Option<Arc<str>> = peer.map(Into::into);
         let ask = |shard: &Handle<TunnelApp>| {
             let peer = peer.clone();
-            shard.call(move |core, app| {
-                // Count the packets that the writing thread has written since the last turn.
-                app.flush(core);
-                app.status(core, peer.as_deref())
-            })
+            shard.call(move |core, app| app.status(core, peer.as_deref()))
         };
         let all: Option<Vec<Status>> = self.0.iter().map(ask).collect();
         all?.into_iter().reduce(Status::merge)
@@ -107,9 +103,7 @@ impl Shards {
             Ok(command) => command,
             Err(e) => return control::Answer::Error(e),
         };
-        // A peer is on one shard, but its future sessions may be on any shard.
-        let of_all = matches!(command, Command::Scheduler { .. } | Command::Drain);
-        let shards = if of_all { &self.0[..] } else { &self.0[..1] };
+        let shards = if matches!(command, Command::Drain) { &self.0[..] } else { &self.0[..1] };
         match Shards::command(shards, &command) {
             Answer::Done => control::Answer::Ok,
             Answer::Clients(clients) => control::Answer::Clients(clients),

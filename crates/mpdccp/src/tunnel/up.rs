@@ -28,9 +28,6 @@ pub(crate) struct Args {
     /// Write the state of all paths every 10 ms to this CSV file (docs/formats.md).
     #[arg(long)]
     trace: Option<PathBuf>,
-    /// Write all encapsulated packets to this pcap file; overrides `capture` of the configuration.
-    #[arg(long, value_name = "FILE")]
-    pcap: Option<PathBuf>,
     /// Format of the log. In the systemd journal, lines have no times, because the journal adds them.
     #[arg(long, value_enum, default_value_t)]
     log_format: LogFormat,
@@ -60,7 +57,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
     for shard in 0..count {
         let endpoint = Endpoint::new(dccp_net::random_seed()?);
         drivers.push(Driver::new(endpoint, |core| -> Result<TunnelApp, Error> {
-            if let Some(file) = args.pcap.as_ref().or(cfg.capture.as_ref()) {
+            if let Some(file) = &cfg.capture {
                 let file = numbered(file, shard);
                 let cannot = |e| Error::usage(format!("cannot write {}: {e}", file.display()));
                 core.net.capture = Some(Capture::create(&file).map_err(cannot)?);

@@ -49,7 +49,7 @@ fn an_error_is_one_line() {
     for (options, word) in [
         ("--a wire --b wire", "both wire"),
         ("--a x --b y --ecn", "--qdisc"),
-        ("--a x --b y --trace /nonexistent", "/nonexistent"),
+        ("--a x --b y --key rate_trace=\"/nonexistent\"", "/nonexistent"),
         ("--a x@mpl-no-such-space --b y", "ip netns add mpl-no-such-space"),
     ] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_mpdccp"));

@@ -43,7 +43,7 @@ fn client_receives_over_udp() {
 #[test]
 fn a_constant_rate_over_two_paths() {
     let [server, client] = Place::host().exchange(
-        "-s -B 127.0.0.1 -p 0 --reorder 200",
+        "-s -B 127.0.0.1 -p 0 --reordering active-fixed,200",
         "-c 127.0.0.1:{port} --path 127.0.0.2 --path 127.0.0.3,4 --scheduler rr --queue 500
          --rate 4M --messages 1500 --size 500 --interval 0.5",
     );
@@ -78,7 +78,7 @@ fn both_directions_over_raw() {
     all_arrived(&client, &server, 500, 1000);
     let [server, client] = place.exchange(
         "--encapsulation raw -s -B 127.0.0.1 -p 5004 --send --messages 500 --size 1000",
-        "--encapsulation raw -c 127.0.0.1:5004 --path 127.0.0.2 --receive",
+        "--encapsulation raw -c 127.0.0.1:5004 -B 127.0.0.2 --receive",
     );
     all_arrived(&server, &client, 500, 1000);
     let [server, client] = place.exchange(
@@ -141,7 +141,7 @@ fn mistakes_get_one_line_and_exit_code_2() {
         ("-c 127.0.0.1 -P 65".into(), "65 is not in 1..=64"),
         ("-c 127.0.0.1 -k 0".into(), "0 is not in 1.."),
         ("-c 127.0.0.1 --queue 0".into(), "0 is not in 1.."),
-        ("-c 127.0.0.1 --reorder 60001".into(), "60001 is not in 0..=60000"),
+        ("-c 127.0.0.1 --reordering adaptive,60001".into(), "0 to 60000 ms"),
         ("-c 127.0.0.1 --mtu 575".into(), "575 is not in 576.."),
         ("-c 127.0.0.1 --coverage 16".into(), "16 is not in 0..=15"),
         ("-c 127.0.0.1 -t 1000001".into(), "expected seconds"),

@@ -107,14 +107,3 @@ fn messages_that_no_path_carries_end_the_test_with_their_largest_size() {
         assert_ne!(output.status.code(), Some(0), "{complaint}");
     }
 }
-
-#[test]
-fn without_probing_large_messages_are_lost() {
-    let (records, output) = run("--no-mtu-probing --messages 20 --size 1400");
-    assert!(output.status.success(), "{output:?}");
-    let summary = record(&records, "summary");
-    assert_eq!(
-        (&summary["sent"]["paths"][0]["path_mtu"], &summary["peer_received"]["messages"]),
-        (&1500.into(), &0.into())
-    );
-}

@@ -94,7 +94,7 @@ fn finds((space, commands): (&str, &str), args: &[&str], check: &str, line: &str
     assert!(found.iter().all(|(other, _)| other == check), "{commands}\n{text}");
 }
 
-const QUICK: &[&str] = &["--json", "--no-load", "--silence", "0"];
+const QUICK: &[&str] = &["--json", "--load", "none", "--silence", "0"];
 
 #[test]
 fn a_healthy_setup_has_no_findings_with_and_without_a_running_tunnel() {
@@ -109,7 +109,7 @@ fn a_healthy_setup_has_no_findings_with_and_without_a_running_tunnel() {
         "dsl: reaches 203.0.113.1:6511 through dsl",
         "through a NAT that shows 203.0.113.2 instead of 192.168.10.2",
         "largest packets 1500 bytes up and 1500 down; up ",
-        "lte: no load test, because it has a quota; --load-metered runs it",
+        "lte: no load test, because it has a quota; --load all runs it",
     ] {
         assert!(text.contains(words), "{words}\n{text}");
     }
@@ -198,7 +198,7 @@ fn lines_without_udp_are_tested_over_tls() {
 #[test]
 fn a_nat_that_forgets_soon_is_found() {
     let short = "sysctl -qw net.netfilter.nf_conntrack_udp_timeout=20 net.netfilter.nf_conntrack_udp_timeout_stream=20";
-    finds(("r0", short), &["--json", "--no-load", "--silence", "30"], "nat_timeout", "dsl");
+    finds(("r0", short), &["--json", "--load", "none", "--silence", "30"], "nat_timeout", "dsl");
 }
 
 #[test]
@@ -210,7 +210,7 @@ fn a_buffer_of_two_seconds_is_found_and_metered_lines_are_spared() {
     world.start("s");
     let output = doctor(&world, "c", &["--json", "--silence", "0"]);
     assert_eq!(found(&output), [], "lte has a quota");
-    let output = doctor(&world, "c", &["--json", "--silence", "0", "--load-metered"]);
+    let output = doctor(&world, "c", &["--json", "--silence", "0", "--load", "all"]);
     assert_eq!(found(&output), [("buffer".to_owned(), "lte".to_owned())]);
 }
 
@@ -312,9 +312,9 @@ fn a_metered_line_is_loaded_only_with_permission() {
         }
     }
     // The doctor does not ask if a flag decides, or if the output is JSON.
-    let (text, shown) = at_terminal(&["--load-metered"], "");
+    let (text, shown) = at_terminal(&["--load", "all"], "");
     assert_eq!((asked(&shown), loaded(&text, "dsl"), loaded(&text, "lte")), ([0, 0], true, true), "{text}");
-    let (text, shown) = at_terminal(&["--no-load"], "y\ny\n");
+    let (text, shown) = at_terminal(&["--load", "none"], "y\ny\n");
     assert_eq!((asked(&shown), loaded(&text, "dsl"), loaded(&text, "lte")), ([0, 0], false, false), "{text}");
     let (text, shown) = at_terminal(&["--json"], "y\ny\n");
     assert!(asked(&shown) == [0, 0] && text.contains("\"load_up\": null"), "{text}");

@@ -208,11 +208,8 @@ fn no_permission_to_make_an_interface() {
 
 #[test]
 fn native_dccp_has_no_udp_port() {
-    Case::new(&format!("encapsulation = \"raw\"\n{CLIENT}")).fails_with(&[
-        "remote 127.0.0.1:6511",
-        "no UDP port",
-        "dccp_port",
-    ]);
+    Case::new(&format!("encapsulation = \"raw\"\n{CLIENT}"))
+        .fails_with(&["remote 127.0.0.1:6511", "no UDP port"]);
 }
 
 /// Runs `tunnel check` on a file.
@@ -257,7 +254,7 @@ fn a_lack_of_rights_is_told_from_a_tunnel_that_is_not_there() {
     std::fs::copy(env!("CARGO_BIN_EXE_mpdccp"), &binary).unwrap();
     let mut command = Command::new("setpriv");
     command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(binary);
-    command.args(["tunnel", "status", "--socket"]).arg(closed.path().join("control.sock"));
+    command.args(["tunnel", "status", "--config"]).arg(closed.path().join("control.sock"));
     match command.output() {
         Ok(output) if String::from_utf8_lossy(&output.stderr).starts_with("setpriv") => {
             crate::common::skipped("only root can become somebody else");

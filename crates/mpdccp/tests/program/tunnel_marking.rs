@@ -15,6 +15,8 @@ const ECT0: u8 = 2;
 const CE: u8 = 3;
 /// Size of the inner packets of the test, by which the relays recognise them.
 const LARGE: usize = 700;
+/// MTU probes are larger than this.
+const PROBES: usize = 1_100;
 
 /// Enables reception of header fields.
 fn watch(socket: &UdpSocket) {
@@ -95,7 +97,7 @@ impl Relay {
                     if way == 0 {
                         *client.lock().unwrap() = Some(sender);
                     }
-                    let large = len > LARGE;
+                    let large = len > LARGE && len < PROBES;
                     if large {
                         relay.seen[way].lock().unwrap().insert(tos);
                     }
@@ -156,7 +158,7 @@ fn start(common: &str) -> Option<(Bed, [Relay; 2])> {
     let relays = [0, 1].map(|path| Relay::start(&bed, path));
     bed.remote = [format!("{}:6600", REMOTE[0]), format!("[{}]:6600", REMOTE[1])];
     // The redundant scheduler sends every packet on both paths.
-    bed.up(&format!("scheduler = \"redundant\"\nmtu_probing = false\n{common}"));
+    bed.up(&format!("scheduler = \"redundant\"\n{common}"));
     Some((bed, relays))
 }
 

@@ -27,8 +27,8 @@ use std::sync::Mutex;
 pub(crate) const EXAMPLES: &str = "Examples:
   mpdccp tunnel doctor                                test with the only file in /etc/mpdccp
   mpdccp tunnel doctor --config client.toml --json
-  mpdccp tunnel doctor --config client.toml --no-load --silence 0   quick and quiet
-  mpdccp tunnel doctor --config van.toml --load-metered             also load metered lines
+  mpdccp tunnel doctor --config client.toml --load none --silence 0   quick and quiet
+  mpdccp tunnel doctor --config van.toml --load all                   also load metered lines
 The tunnel may run during the tests. Exit codes: 0 no fault or warning, 1 a fault or a warning, 2 wrong input.";
 
 /// Directory of configurations.
@@ -42,15 +42,19 @@ pub(crate) struct Args {
     /// Print JSON (docs/formats.md).
     #[arg(long)]
     json: bool,
-    /// Do not load any line; long queues are then not detected.
-    #[arg(long, conflicts_with = "load_metered")]
-    no_load: bool,
-    /// Load lines with `quota` or `cost` without asking: up to 150 MB each.
-    #[arg(long)]
-    load_metered: bool,
+    /// Lines to load, to detect long queues, with up to 150 MB each: `none`, or `all` without asking. Default: all, but
+    /// ask before loading a line with `quota` or `cost`.
+    #[arg(long, value_enum)]
+    load: Option<Load>,
     /// Longest silence for the NAT test, in seconds (5 to 120); 0 skips the test.
     #[arg(long, default_value_t = 40, value_parser = clap::value_parser!(u64).range(0..=120))]
     silence: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Load {
+    None,
+    All,
 }
 
 /// Runs all tests; exit code 1 if there is a problem.
@@ -154,10 +158,10 @@ fn measure(
 /// Decides for each line whether the load test may run. Asks the user about metered lines.
 fn permit_load(args: &Args, lines: &mut [Line]) {
     let terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal() && !args.json;
-    for line in lines.iter_mut().filter(|line| line.usable && !args.no_load) {
+    for line in lines.iter_mut().filter(|line| line.usable && args.load != Some(Load::None)) {
         line.loads = match line.metered {
             None => true,
-            Some(_) if args.load_metered => true,
+            Some(_) if args.load == Some(Load::All) => true,
             Some(why) if terminal => ask(&line.name, why),
             Some(_) => false,
         };
@@ -184,8 +188,10 @@ fn show(args: &Args, file: &Path, plan: &Plan<'_>, lines: &[Line], found: &[Find
     println!("{}: the tunnel {state}", file.display());
     for line in lines {
         println!("{}: {}", line.name, line.summary());
-        if let (Some(why), false, true, false) = (line.metered, line.loads, line.reached, args.no_load) {
-            println!("{}: no load test, because it has a {why}; --load-metered runs it", line.name);
+        if let (Some(why), false, true, false) =
+            (line.metered, line.loads, line.reached, args.load == Some(Load::None))
+        {
+            println!("{}: no load test, because it has a {why}; --load all runs it", line.name);
         }
     }
     for finding in found {

@@ -4,8 +4,6 @@
 use crate::error::Error;
 use crate::tunnel::face::events::{Event, Events};
 use crate::tunnel::host::keys;
-use mpdccp_proto::Named;
-use mpdccp_proto::sched::SchedulerKind;
 use mpdccp_tunnel::Command;
 use mpdccp_tunnel::config::{Config, PathSpec, Prio, Review};
 use mpdccp_tunnel::status::Status;
@@ -50,10 +48,6 @@ pub(crate) enum Request {
         name: String,
         priority: u8,
     },
-    Scheduler {
-        peer: Option<String>,
-        name: String,
-    },
 }
 
 impl Request {
@@ -64,9 +58,6 @@ impl Request {
             Request::PathDel { peer, name } => Command::PathDel { peer, name },
             Request::PathPrio { peer, name, priority } => {
                 Command::PathPrio { peer, name, priority: Prio::try_from(i64::from(priority))? }
-            }
-            Request::Scheduler { peer, name } => {
-                Command::Scheduler { peer, kind: SchedulerKind::named(&name)? }
             }
             Request::Drain => Command::Drain,
             Request::Status { .. } | Request::Events { .. } | Request::Reload | Request::Down => {
@@ -192,6 +183,12 @@ pub(crate) fn parse(text: &str) -> Review {
     Config::review(text, cores)
 }
 
+/// Whether `path` names a control socket instead of a configuration file.
+pub(crate) fn is_socket(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "sock")
+        || std::fs::metadata(path).is_ok_and(|meta| meta.file_type().is_socket())
+}
+
 /// Path of a tunnel's control socket.
 pub(crate) fn path(cfg: &Config) -> PathBuf {
     cfg.control.clone().unwrap_or_else(|| default_path(&cfg.interface))
@@ -230,7 +227,7 @@ pub(crate) fn refuse_second(path: &Path) -> Result<(), Error> {
         return Ok(());
     }
     Err(Error::usage(format!(
-        "another mpdccp is running with control socket {}; stop it with `mpdccp tunnel down --socket {0}`, \
+        "another mpdccp is running with control socket {}; stop it with `mpdccp tunnel down --config {0}`, \
          or set `control` to another path",
         path.display()
     )))
@@ -395,7 +392,7 @@ pub(crate) fn only_one() -> Result<PathBuf, Error> {
         several => {
             let named: Vec<String> = several.iter().map(|path| path.display().to_string()).collect();
             Err(Error::usage(format!(
-                "several tunnels are running; choose one with --config FILE or --socket PATH: {}",
+                "several tunnels are running; choose one with --config and its socket or file: {}",
                 named.join(", ")
             )))
         }

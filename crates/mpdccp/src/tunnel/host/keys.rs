@@ -72,7 +72,6 @@ pub(crate) fn secure(
         tracing::warn!("anyone who can read {} can decrypt all traffic", path.display());
     }
     core.net.secure(channels);
-    core.net.capture_plaintext = cfg.capture_plaintext;
     Ok(())
 }
 

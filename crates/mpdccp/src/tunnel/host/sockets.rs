@@ -207,11 +207,11 @@ pub(crate) fn listen(core: &mut Core, cfg: &Config, shard: u8) -> Result<(u16, u
         for (ip, most) in limits.chain(peer.origins().iter().map(|ip| (*ip, None))) {
             let Some((socket, _)) = sockets.iter().find(|(_, v4)| *v4 == ip.is_ipv4()) else { continue };
             let sizes = sizes(core, *socket, SocketAddr::new(ip, 9));
-            let mtu = mpdccp_tunnel::first_mtu(sizes, cfg.mtu_probing, most);
+            let mtu = mpdccp_tunnel::first_mtu(sizes, most);
             least = Some(least.unwrap_or(mtu).min(mtu));
         }
     }
-    let mtu = least.unwrap_or_else(|| mpdccp_tunnel::first_mtu(Sizes::default(), false, None));
+    let mtu = least.unwrap_or_else(|| mpdccp_tunnel::first_mtu(Sizes::default(), None));
     let overhead = sockets.iter().map(|(socket, v4)| {
         let overhead = core.net.socket(*socket).map_or(0, |c| c.overhead());
         if *v4 { overhead } else { overhead - 20 }

@@ -314,10 +314,10 @@ impl Bed {
         self.start(end);
     }
 
-    /// Runs `mpdccp tunnel ARGS --socket ...` for one end.
+    /// Runs `mpdccp tunnel ARGS --config ...` for one end.
     pub(crate) fn tunnel(&self, end: &str, args: &[&str]) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_mpdccp"));
-        command.arg("tunnel").args(args).arg("--socket").arg(self.path(&format!("{end}.sock")));
+        command.arg("tunnel").args(args).arg("--config").arg(self.path(&format!("{end}.sock")));
         command.output().unwrap()
     }
 

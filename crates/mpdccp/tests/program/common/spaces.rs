@@ -88,13 +88,13 @@ impl Spaces {
     /// Whether all paths of a tunnel end are up.
     pub(crate) fn is_healthy(&self, name: &str) -> bool {
         let mut command = Command::new(env!("CARGO_BIN_EXE_mpdccp"));
-        command.args(["tunnel", "health", "--all-paths", "--socket"]).arg(self.path(&format!("{name}.sock")));
+        command.args(["tunnel", "health", "--all-paths", "--config"]).arg(self.path(&format!("{name}.sock")));
         command.output().unwrap().status.success()
     }
 
     pub(crate) fn status(&self, name: &str) -> Value {
         let mut command = Command::new(env!("CARGO_BIN_EXE_mpdccp"));
-        command.args(["tunnel", "status", "--json", "--socket"]).arg(self.path(&format!("{name}.sock")));
+        command.args(["tunnel", "status", "--json", "--config"]).arg(self.path(&format!("{name}.sock")));
         serde_json::from_slice(&command.output().unwrap().stdout).unwrap()
     }
 }
