@@ -173,3 +173,48 @@ fn a_loaded_return_path_does_not_slow_bbr() {
         assert!(loaded > 30.0, "CCID {ccid}: {loaded}");
     }
 }
+
+/// Access links on which DCCP once was far slower than TCP.
+#[test]
+fn access_links_are_used_about_as_tcp_uses_them() {
+    const FAST: &str = "rate = \"50 Mbit/s\"\nowd = \"20 ms\"\nqueue = \"1 BDP\"\n";
+    let mbps = |link: &str, variant: &str| {
+        let text = format!(
+            "name = \"t\"\ntitle = \"t\"\nduration_s = 15\nmode = \"direct\"\n[[path]]\nname = \"link\"\n{link}\n\
+             [[variant]]\nlabel = \"c\"\n{variant}\n[[flow]]\nname = \"bulk\"\nkind = \"udp\"\npayload = 1300\n\
+             source = {{ kind = \"bulk\" }}\n"
+        );
+        run(&parse(&text), "c", "base").1.metrics["rx_mbps"]
+    };
+    for (name, link, ccid, tcp, least) in [
+        ("LTE", "model = \"lte\"\nqueue = \"75000 B\"".into(), 5, "bbr", 0.9),
+        (
+            "thinned Acks",
+            format!(
+                "{FAST}reverse = {{ thin_acks = \"100 B\", rate = \"500 kbit/s\", queue = \"50 packets\" }}"
+            ),
+            5,
+            "bbr",
+            0.95,
+        ),
+        (
+            "bursts of lost Acks",
+            format!("{FAST}reverse = {{ burst_loss = {{ begin = \"1 %\", end = \"10 %\" }} }}"),
+            5,
+            "bbr",
+            0.75,
+        ),
+        (
+            "slow return path",
+            format!("{FAST}reverse = {{ rate = \"300 kbit/s\", queue = \"50 packets\" }}"),
+            2,
+            "reno",
+            0.85,
+        ),
+    ] {
+        let (ours, theirs) =
+            (mbps(&link, &format!("ccid = {ccid}")), mbps(&link, &format!("tcp = \"{tcp}\"")));
+        println!("{name}: CCID {ccid} {ours:.1}, {tcp} {theirs:.1} Mbit/s");
+        assert!(ours > least * theirs, "{name}: {ours} {theirs}");
+    }
+}

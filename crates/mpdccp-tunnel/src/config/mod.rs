@@ -1,14 +1,14 @@
-//! The configuration file: its keys (`file`, `values`, `remote`), contradictions between them (`checks`), suspicious
-//! values (`suspicious`), and the search for all errors (`review`, `names`).
+//! The configuration file: its keys (`file`, `values`, `remote`), contradictions between them (`contradictions`), suspicious
+//! values (`suspicious`), and the search for all errors (`diagnose`, `suggestions`).
 
 mod assign;
 mod bypass;
-mod checks;
+mod contradictions;
+mod diagnose;
 mod encapsulations;
 mod error;
 mod file;
 mod remote;
-mod review;
 mod shards;
 mod suggestions;
 mod suspicious;
@@ -17,10 +17,10 @@ mod values;
 
 pub use assign::Assign;
 pub use bypass::{Bypass, Ports, Protocol, User};
+pub use diagnose::{Remark, Review};
 pub use error::ConfigError;
 pub use file::{Config, JoinAdvertised, PathSpec, Peer, Role, Security};
 pub use remote::{Host, HostPort, Remote, Remotes};
-pub use review::{Remark, Review};
 pub use tls::{Proxy, TlsCheck};
 pub use values::{
     Addresses, AllOr, Cipher, Day, Encapsulation, Key, Mtu, OneOrMore, OuterDscp, OuterEcn, Prio, RateLimit,

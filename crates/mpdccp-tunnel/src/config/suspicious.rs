@@ -1,6 +1,6 @@
 //! Values that are allowed but most likely not intended.
 
-use super::review::Found;
+use super::diagnose::Found;
 use super::{Config, HostPort, PathSpec, Peer, RateLimit, Role, Routes, Volume};
 use mpdccp_units::Rate;
 use std::net::IpAddr;

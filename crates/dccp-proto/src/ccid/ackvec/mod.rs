@@ -9,9 +9,9 @@
 mod ack_ratio;
 mod ack_vector_state;
 mod control;
-mod delay;
 mod digest;
 mod history;
+mod lateness;
 mod loss;
 mod receiver;
 #[cfg(test)]

@@ -1,7 +1,7 @@
 use super::ack_ratio::RatioRule;
 use super::control::Control;
-use super::delay::Delay;
 use super::history::{Fate, History, Packet};
+use super::lateness::Delay;
 use super::loss::{LossDetector, Rule};
 use super::requests::Requests;
 use super::restraint::Restraint;

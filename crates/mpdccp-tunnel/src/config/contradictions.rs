@@ -1,6 +1,6 @@
 //! Finds settings of a configuration that contradict each other, and says how to fix them.
 
-use super::review::Found;
+use super::diagnose::Found;
 use super::{
     Bypass, Config, Encapsulation, HostPort, JoinAdvertised, PathSpec, Peer, Remote, Role, Routes, Security,
     TlsCheck,
