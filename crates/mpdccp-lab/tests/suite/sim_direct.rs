@@ -174,7 +174,7 @@ fn a_loaded_return_path_does_not_slow_bbr() {
     }
 }
 
-/// Access links on which DCCP once was far slower than TCP.
+/// Links whose rate varies, or whose return path thins out, loses or delays acknowledgements.
 #[test]
 fn access_links_are_used_about_as_tcp_uses_them() {
     const FAST: &str = "rate = \"50 Mbit/s\"\nowd = \"20 ms\"\nqueue = \"1 BDP\"\n";

@@ -391,7 +391,7 @@ impl Config {
             for Entry { at, .. } in &reading.places.entries {
                 if REMOVED.contains(&&*general(at)) && remove(document.get_mut(), at) {
                     let key = at.rsplit('.').next().unwrap_or(at);
-                    let message = format!("key `{key}` has no effect since version 0.2; remove it");
+                    let message = format!("key `{key}` no longer has an effect; remove it");
                     warnings.push(Found { at: at.clone(), message });
                 }
             }
