@@ -144,14 +144,15 @@ impl Control {
     }
 
     /// Whether the window or pacing limited sending within the last round. `sample` is the newest rate sample.
-    pub(super) fn recently_limited(&self, now: Time, sample: Option<&RateSample>) -> bool {
+    pub(super) fn recently_limited(&mut self, now: Time, sample: Option<&RateSample>) -> bool {
         let round = self.rtt.srtt().unwrap_or(DEFAULT_RTT);
         let paces = |sample: &RateSample| {
             let allowed = self.cc.limits().pacing.map(|rate| rate.bytes_in(sample.send_interval));
             allowed.is_none_or(|allowed| 2 * sample.delivered.bytes >= allowed)
         };
+        let waited = self.usage.waited_within(now, round);
         self.usage.full_within(now, round)
-            || (self.usage.blocked_within(now, round) && sample.is_none_or(paces))
+            || (self.usage.blocked_within(now, round) && (waited || sample.is_none_or(paces)))
     }
 
     /// Whether a packet took another path within the last round because this path's gate was closed.

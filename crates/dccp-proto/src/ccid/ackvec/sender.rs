@@ -163,6 +163,9 @@ impl AckVecSender {
     fn on_data_sent(&mut self, now: Time, bytes: u32) {
         self.check_idle(now);
         let control = &mut self.control;
+        if control.inflight.packets == 0 {
+            control.usage.on_first_sent(now);
+        }
         control.cc.on_sent(&Sent { now, bytes, inflight: control.inflight });
         let limits = control.limits(now);
         if let Some(rate) = limits.pacing {
@@ -242,6 +245,7 @@ impl SenderHalf for AckVecSender {
     }
 
     fn on_app_limited(&mut self, now: Time) {
+        self.control.usage.on_empty_queue(now);
         if !self.control.has_room() {
             return;
         }

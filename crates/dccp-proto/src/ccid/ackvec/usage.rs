@@ -5,14 +5,21 @@ use mpdccp_units::{Duration, Time};
 /// The session calls a path application-limited when the session's queue is empty. With Cheapest Pipe First
 /// that is wrong: the queue is empty because the other path took the packets that this path's gate did not
 /// admit. After its window was full or a packet found its gate closed, a path is therefore not
-/// application-limited for a round, unless it sends less than half of its pacing rate: pacing also makes the
-/// second packet of a small burst wait. In the draft variant this holds only after a packet took another path.
+/// application-limited for a round. But pacing also makes the second packet of a small burst wait, so a closed
+/// gate counts only if the path sends at least half of its pacing rate, or if packets waited for at least half of
+/// the time: a driver that wakes late sends less. In the draft variant this holds only after a packet took
+/// another path.
 #[derive(Debug, Default)]
 pub(crate) struct Usage {
     full_at: Option<Time>,
     blocked_at: Option<Time>,
     passed_over_at: Option<Time>,
     held_back_since: Option<Time>,
+    waiting_since: Option<Time>,
+    /// For how long packets waited for the gate, without the wait since `waiting_since`.
+    waited: Duration,
+    /// Starts of the previous and of this measurement of `waited`, with its value then.
+    marks: [(Time, Duration); 2],
 }
 
 impl Usage {
@@ -26,7 +33,21 @@ impl Usage {
         self.blocked_at = Some(now);
         if elsewhere {
             self.passed_over_at = Some(now);
+        } else {
+            self.waiting_since.get_or_insert(now);
         }
+    }
+
+    /// No packet waits any more.
+    pub(crate) fn on_empty_queue(&mut self, now: Time) {
+        if let Some(since) = self.waiting_since.take() {
+            self.waited += now.since(since);
+        }
+    }
+
+    /// A packet is sent while none is on its way.
+    pub(crate) fn on_first_sent(&mut self, now: Time) {
+        self.marks = [(now, self.waited); 2];
     }
 
     /// Data waits and this path's gate is open, but the scheduler gives the path no packet.
@@ -36,6 +57,7 @@ impl Usage {
 
     /// A packet is sent. Returns how long the scheduler had given this path no packet although the gate was open.
     pub(crate) fn on_sent(&mut self, now: Time) -> Duration {
+        self.on_empty_queue(now);
         self.held_back_since.take().map_or(Duration::ZERO, |since| now.since(since))
     }
 
@@ -47,6 +69,19 @@ impl Usage {
     /// Whether a packet was blocked within the last `round`.
     pub(crate) fn blocked_within(&self, now: Time, round: Duration) -> bool {
         self.blocked_at.is_some_and(|at| now.since(at) <= round)
+    }
+
+    /// Whether packets waited for at least half of the time since the beginning of the last `round`.
+    pub(crate) fn waited_within(&mut self, now: Time, round: Duration) -> bool {
+        if self.waiting_since.is_some() {
+            self.on_empty_queue(now);
+            self.waiting_since = Some(now);
+        }
+        if now.since(self.marks[1].0) >= round {
+            self.marks = [self.marks[1], (now, self.waited)];
+        }
+        let (since, waited) = self.marks[0];
+        2 * self.waited.saturating_sub(waited) >= now.since(since)
     }
 
     /// Whether a packet was sent on another path within the last `round` because this path's gate was closed.

@@ -69,6 +69,24 @@ fn application_limited_is_decided_by_the_path() {
     assert!(offered(&mut Rig::with(false, limits), 200, Duration::from_micros(1900)));
 }
 
+/// A driver that wakes only every 5 ms sends a quantum of two packets each time: less than half of the pacing rate.
+/// Data always waits, so the application is not the limit.
+#[test]
+fn a_late_driver_does_not_make_the_path_application_limited() {
+    let limits = Limits { cwnd: Window::Packets(100), pacing: Some(Rate::from_mbps(8.0)), quantum: 2000 };
+    let mut rig = Rig::with(false, limits);
+    for wake in 0..40 {
+        let now = ms(5 * wake);
+        if wake >= 4 {
+            let app_limited = rig.ack(now, 2 * (wake - 4), "++").app_limited;
+            assert!(!app_limited, "at {now:?}");
+        }
+        rig.send(now, 2);
+        assert!(matches!(rig.half.gate(now), Gate::At(..)));
+        rig.half.on_blocked(now, false);
+    }
+}
+
 /// draft-cheng-iccrg-delivery-rate-estimation-00 section 3.4: a path with room in its window and nothing to send
 /// becomes application-limited. After a packet was blocked, the tuned variant delays this for a round. The draft
 /// variant delays it only if the packet went to another path.
