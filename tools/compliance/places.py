@@ -151,7 +151,7 @@ def stale():
         elif "from" in one and not any(one["row"] in stands_for(place) for place in everything):
             yield f"instead.toml: {one['file']}: `{one['from']}` matches no place"
         elif "test" in one and (one["test"] not in row_named(one["row"]).tests or not one.get("why")):
-            yield f"instead.toml: {one['row']}: `{one['test']}` is no test of that row, or the reason is missing"
+            yield f"instead.toml: {one['row']}: `{one['test']}` is not a test of that row, or the reason is missing"
     for one in REDUNDANT:
         if not any(redundant(place) == one["why"] for place in everything):
             yield f"instead.toml: {one['file']}: `{one['from']}` matches no place"

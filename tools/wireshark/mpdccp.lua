@@ -558,7 +558,7 @@ DissectorTable.get("udp.port"):add_for_decode_as(re)
 
 -- Records can be sent as IP protocol 33, although they are not DCCP. DCCP has the packet type and X in the byte with
 -- which a record's counter begins. In a record this byte is 0, but a Request has X = 1. In a handshake message it is
--- 255, which is no packet type of DCCP.
+-- 255, which is not a DCCP packet type.
 
 local plain = DissectorTable.get("ip.proto"):get_dissector(33)
 local p33 = Proto("mpdccpraw", "DCCP or MPDCCP record as IP protocol 33")

@@ -94,7 +94,7 @@ pub(crate) fn spread(n: u64) -> &'static str {
     match n {
         0..=2 => "",
         3..=5 => {
-            ", with intervals that contain all runs, and the probability that such an interval contains the median"
+            ", with intervals that contain all runs, and the probability that such an interval contains the true median"
         }
         _ => ", with 95 % intervals",
     }

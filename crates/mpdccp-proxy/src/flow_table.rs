@@ -88,7 +88,7 @@ pub struct FlowTable {
     tuples: HashMap<Flow, Tuple>,
     half_open: HashMap<IpAddr, usize>,
     all_half_open: usize,
-    /// First, ended flows and flows that travel as packets, in order of expiry. Second, dead flows.
+    /// Two lists in order of expiry. The first has ended flows and flows that travel as packets, the second dead flows.
     remembered: [VecDeque<(Time, Tuple)>; 2],
     journal: Journal,
     next: u64,

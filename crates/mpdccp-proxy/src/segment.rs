@@ -49,7 +49,7 @@ pub struct Segment {
     pub resets: bool,
     /// The segment has FIN.
     pub finishes: bool,
-    /// The packet has no IP options, no IPv6 extension headers, and is no fragment.
+    /// The packet is not a fragment, and has no IP options and no IPv6 extension headers.
     pub plain: bool,
     /// The segment has an option that only the two hosts can process: MD5, TCP-AO or Multipath TCP.
     pub end_to_end_option: bool,

@@ -356,7 +356,7 @@ impl Peer {
         self.status(cx)?.paths.iter().rev().find(|p| p.route.socket == socket).map(|p| p.id)
     }
 
-    /// The configuration of a path of the session, if it has one.
+    /// The configuration of a session's path, found by the path's socket or remote address.
     pub(crate) fn cfg_of(&self, path: &PathStatus) -> Option<&PathSpec> {
         let ours = self.paths.iter().find(|p| p.socket == path.route.socket).map(|p| &p.spec);
         let remote = path.route.remote.ip();

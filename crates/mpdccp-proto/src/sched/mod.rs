@@ -90,7 +90,7 @@ static SCHEDULERS: &[Entry] = &[
     },
     Entry {
         name: "handover",
-        about: "one path at a time: that of highest priority; among equals, the same until it fails",
+        about: "one path at a time: the one with the highest priority; among equals, it switches only on failure",
         new: || Box::new(handover::Handover::default()),
     },
 ];

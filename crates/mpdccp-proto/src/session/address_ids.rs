@@ -28,8 +28,8 @@ impl LocalAddrs {
 
     /// The Address ID of a subflow's source; `None` if all IDs are in use.
     pub(super) fn id_of(&mut self, route: &Route) -> Option<u8> {
-        // An address has one ID (RFC 9897 section 3.2.2), through any socket, even if it was advertised before a
-        // subflow used it.
+        // An address has one ID (RFC 9897 section 3.2.2) on all sockets, even if it was advertised before a subflow
+        // used it.
         let same = |local: &Local| match local {
             Local::Source(_, Some(addr)) | Local::Advertised(addr, _) => Some(*addr) == route.local,
             _ => false,

@@ -16,7 +16,7 @@ pub(super) enum Private {
     Hello {
         /// This end waits for repairs if it knows how long they take, and drops duplicates.
         repairs: bool,
-        /// This end uses the distance to a flow's previous packet, and sends the distance on data.
+        /// This end uses and sends the distance from each data packet to its flow's previous packet.
         flows: bool,
         /// This end restores lost packets from FEC packets.
         fec: bool,

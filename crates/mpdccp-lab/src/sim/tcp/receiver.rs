@@ -42,7 +42,7 @@ pub(crate) struct Receiver {
     window: Window,
     /// End of the data that the application has read; `None` if it reads all data at once.
     read: Option<u64>,
-    /// End of the data that the last acknowledgement allows.
+    /// Right edge of the window in the last acknowledgement.
     allowed: u64,
     /// Whether a congestion mark arrived that the sender has not yet confirmed.
     ece: bool,

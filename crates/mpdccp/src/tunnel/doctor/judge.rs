@@ -25,7 +25,7 @@ pub(crate) fn of_loss(loss: &Loss) -> Option<Finding> {
         Finding::fault(
             "loss",
             format!("{}, without load", parts.join(" and ")),
-            "Check radio signal, cable and other traffic of the line. Until this is fixed, give other paths a higher priority",
+            "Check the line's radio signal, cable and other traffic. Until this is fixed, give other paths a higher priority",
         )
     })
 }
@@ -37,7 +37,7 @@ pub(crate) fn of_sizes(sizes: &Sizes, interface: &str, overhead: u16) -> Vec<Fin
         return Vec::new();
     }
     let way = match (up < device, down < device) {
-        (true, true) => "both ways",
+        (true, true) => "in both directions",
         (true, false) => "to the server",
         _ => "from the server",
     };
@@ -45,7 +45,7 @@ pub(crate) fn of_sizes(sizes: &Sizes, interface: &str, overhead: u16) -> Vec<Fin
     let mut found = vec![if known {
         Finding::note(
             "mtu",
-            format!("packets larger than {least} bytes do not pass {way}, and the network reports this"),
+            format!("packets larger than {least} bytes {way} are dropped with an ICMP error"),
             "",
         )
     } else {

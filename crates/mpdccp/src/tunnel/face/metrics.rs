@@ -83,7 +83,7 @@ impl Metrics {
                     self.walk(prefix, "", &labels, kind, thing);
                 }
             }
-            // Labels, and values of unknown type, are no metrics.
+            // Labels, and values of unknown type, are not metrics.
             _ => {}
         }
     }
