@@ -1,6 +1,6 @@
 use crate::Burst;
 use crate::channels::is_channel;
-use crate::marking::{Mark, Marking, Part};
+use crate::outer_mark::{Mark, Marking, Part};
 use crate::secure::{HEADER, TAG};
 use dccp_proto::{Ecn, Route, Sink};
 use std::net::{IpAddr, SocketAddr};

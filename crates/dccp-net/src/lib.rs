@@ -48,7 +48,7 @@ mod batch;
 mod channels;
 mod encapsulation;
 mod links;
-mod marking;
+mod outer_mark;
 mod refusals;
 /// Encrypted channels and their keys. Without the feature `encryption`, keys cannot exist.
 #[cfg(feature = "encryption")]
@@ -61,7 +61,7 @@ pub use batch::{Batch, Run};
 pub use channels::{Arrived, ChannelEvent, ChannelRoutes, Opened, is_channel};
 pub use encapsulation::{Burst, Encapsulation, Received, SendError, SocketStats};
 pub use links::LinkChange;
-pub use marking::{FixedDscp, Mark, Marking, data_of};
+pub use outer_mark::{FixedDscp, Mark, Marking, data_of};
 
 #[cfg(target_os = "linux")]
 mod app;
@@ -76,8 +76,6 @@ mod clock;
 #[cfg(target_os = "linux")]
 mod driver;
 #[cfg(target_os = "linux")]
-mod egress;
-#[cfg(target_os = "linux")]
 mod grant;
 #[cfg(all(target_os = "linux", feature = "tun"))]
 mod gro;
@@ -86,7 +84,7 @@ mod icmp;
 #[cfg(target_os = "linux")]
 mod net;
 #[cfg(target_os = "linux")]
-mod outlet;
+mod outgoing_interface;
 #[cfg(target_os = "linux")]
 mod poller;
 #[cfg(target_os = "linux")]
@@ -103,6 +101,8 @@ mod shards;
 mod shortage;
 #[cfg(target_os = "linux")]
 mod socket;
+#[cfg(target_os = "linux")]
+mod socket_send;
 #[cfg(all(target_os = "linux", feature = "tun"))]
 mod tun;
 #[cfg(all(target_os = "linux", feature = "tun"))]

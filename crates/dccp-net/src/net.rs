@@ -4,7 +4,7 @@ mod receive;
 
 use crate::channels::{Arrived, ChannelEvent, ChannelRoutes, is_channel};
 use crate::links::Links;
-use crate::marking::{Marking, Part, carried};
+use crate::outer_mark::{Marking, Part, carried};
 use crate::poller::{Poller, Source};
 use crate::shards::{Mail, Neighbours};
 use crate::shortage::Shortage;

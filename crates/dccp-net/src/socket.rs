@@ -4,9 +4,9 @@
 use crate::SocketStats;
 use crate::bind::Bind;
 use crate::clock::Clock;
-use crate::egress;
 use crate::grant;
-use crate::outlet::Outlet;
+use crate::outgoing_interface;
+use crate::socket_send::Outlet;
 use crate::watch;
 use dccp_proto::Ecn;
 use dccp_wire::IPPROTO_DCCP;
@@ -244,7 +244,7 @@ impl Socket {
     pub(crate) fn device(&self, remote: SocketAddr) -> io::Result<String> {
         match &self.bind.interface {
             Some(name) => Ok(name.clone()),
-            None => egress::interface(self.source(remote)?, remote.ip(), self.mark),
+            None => outgoing_interface::find(self.source(remote)?, remote.ip(), self.mark),
         }
     }
 

@@ -1,13 +1,13 @@
 //! Compares results with reference figures and aims.
 
 use crate::Scenario;
-use crate::bounds::Bounds;
+use crate::aims::{applies, judge};
 pub use crate::estimate::number;
-use crate::estimate::{Estimate, Verdict, paired};
+use crate::estimate::{Estimate, Verdict};
 use crate::metrics::NAMES;
 use crate::record::with_model;
-use crate::scenario::{Aim, Reference};
-use crate::summary::{Flow, Run};
+use crate::scenario::Reference;
+use crate::summary::{Flow, Run, values};
 
 /// Metrics that are shown only if the scenario has an aim for them.
 const IF_AIMED: &[&str] = &[
@@ -139,20 +139,12 @@ pub fn compare(scenario: &Scenario, runs: &[Run]) -> Vec<Comparison> {
     groups.iter().map(|group| one(scenario, group, runs)).collect()
 }
 
-fn values(runs: &[&Run], metric: &str) -> Vec<(u64, f64)> {
-    runs.iter().filter_map(|run| Some((run.seed, *run.metrics.get(metric)?))).collect()
-}
-
 fn one(scenario: &Scenario, runs: &[&Run], all: &[Run]) -> Comparison {
     let (label, cell) = (runs[0].label.clone(), runs[0].cell.clone());
     let references: Vec<_> = scenario.references_of(&label, &cell).collect();
-    let aim_cell = |aim: &Aim| match &aim.cell {
-        Some(named) => *named.as_ref() == cell || named.as_ref() == "all",
-        None => scenario.headline().name == cell,
-    };
-    let aims: Vec<_> = scenario.aims.iter().filter(|a| *a.label.as_ref() == label && aim_cell(a)).collect();
+    let aims: Vec<_> = scenario.aims.iter().filter(|aim| applies(aim, scenario, &label, &cell)).collect();
     let row = |(metric, words): &(&'static str, &'static str)| {
-        let ours = values(runs, metric);
+        let ours = values(runs.iter().copied(), metric);
         let estimate = Estimate::of(&ours.iter().map(|(_, v)| *v).collect::<Vec<_>>());
         let of = |r: &&Reference| r.values.iter().find(|(k, _)| k.as_ref() == metric).map(|(_, v)| *v);
         let aim = aims.iter().find(|a| a.metric.as_ref() == metric);
@@ -183,25 +175,6 @@ fn one(scenario: &Scenario, runs: &[&Run], all: &[Run]) -> Comparison {
         rows,
         flows: flows(runs),
     }
-}
-
-/// Estimate of the difference between runs with the same seed.
-fn differences(ours: &[(u64, f64)], theirs: &[(u64, f64)]) -> Option<Estimate> {
-    let other = |seed| theirs.iter().find(|(s, _)| *s == seed).map(|(_, v)| *v);
-    let pairs: Vec<(f64, f64)> = ours.iter().filter_map(|(seed, v)| Some((*v, other(*seed)?))).collect();
-    let (first, second): (Vec<f64>, Vec<f64>) = pairs.into_iter().unzip();
-    paired(&first, &second)
-}
-
-/// The verdict on `aim`; `None` if the variant to compare with has not run.
-fn judge(aim: &Aim, value: Estimate, ours: &[(u64, f64)], cell: &str, all: &[Run]) -> Option<Verdict> {
-    let alone = aim.bounds().judge(value);
-    let Some(label) = &aim.not_above else { return Some(alone) };
-    let others: Vec<&Run> =
-        all.iter().filter(|run| run.label == *label.as_ref() && run.cell == cell).collect();
-    let theirs = values(&others, aim.metric.as_ref());
-    let beside = differences(ours, &theirs).map(|e| Bounds { min: None, max: Some(0.0) }.judge(e))?;
-    Some(alone.max(beside))
 }
 
 /// Formats the comparisons as tables for a terminal. Each cell has a table with a row for each variant,

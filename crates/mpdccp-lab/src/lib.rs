@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod agreement;
+mod aims;
 mod backend;
 mod bounds;
 pub mod code;

@@ -96,6 +96,11 @@ pub struct Run {
     pub device_drops: u64,
 }
 
+/// Seed and value of each run that has this metric.
+pub(crate) fn values<'a>(runs: impl Iterator<Item = &'a Run>, metric: &str) -> Vec<(u64, f64)> {
+    runs.filter_map(|run| Some((run.seed, *run.metrics.get(metric)?))).collect()
+}
+
 /// One flow of a run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[allow(missing_docs)]

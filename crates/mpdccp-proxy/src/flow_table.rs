@@ -7,7 +7,7 @@
 use crate::journal::Journal;
 use crate::refusal::{Refusal, reset_of};
 use crate::segment::{Icmp, Segment, Tuple, quoted, with_checksum};
-use crate::verdict::{AsPacket, Flow, Limits, Request, Verdict};
+use crate::verdict::{AsPacket, Flow, Limits, Request, Verdict, may_proxy};
 use mpdccp_units::{Duration, Time};
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
@@ -195,20 +195,7 @@ impl FlowTable {
 
     fn on_syn(&mut self, packet: &[u8], segment: &Segment, wanted: Result<(), AsPacket>) -> Verdict {
         let source = segment.tuple.from.ip();
-        let reason = if let Err(why) = wanted {
-            Some(why)
-        } else if segment.end_to_end_option {
-            Some(AsPacket::EndToEndOption)
-        } else if segment.accurate_ecn || segment.traffic_class & 3 == 1 {
-            Some(AsPacket::AccurateEcn)
-        } else if !segment.plain {
-            Some(AsPacket::NotPlain)
-        } else if !self.has_room(source) {
-            Some(AsPacket::Limit)
-        } else {
-            None
-        };
-        if let Some(reason) = reason {
+        if let Err(reason) = may_proxy(segment, wanted, self.has_room(source)) {
             // An earlier flow with these ports has ended.
             self.remove(segment.tuple);
             return self.as_packet(reason, true);

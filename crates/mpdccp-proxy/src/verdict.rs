@@ -1,7 +1,8 @@
-//! Decisions of the flow table, and its limits.
+//! Decides which flows are proxied and why others travel as packets. Also the limits of the flow table, and its verdicts
+//! on packets.
 
 use crate::refusal::answer;
-use crate::segment::Tuple;
+use crate::segment::{Segment, Tuple};
 
 /// The number of a flow at this end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -53,6 +54,23 @@ impl AsPacket {
             AsPacket::Policy => "policy",
             AsPacket::NotWanted => "not_wanted",
         }
+    }
+}
+
+/// Whether the flow of this SYN may be proxied. `wanted` is the caller's answer, and `room` says whether the flow is
+/// within the limits. Flows without a SYN travel as packets anyway.
+pub(crate) fn may_proxy(syn: &Segment, wanted: Result<(), AsPacket>, room: bool) -> Result<(), AsPacket> {
+    wanted?;
+    if syn.end_to_end_option {
+        Err(AsPacket::EndToEndOption)
+    } else if syn.accurate_ecn || syn.traffic_class & 3 == 1 {
+        Err(AsPacket::AccurateEcn)
+    } else if !syn.plain {
+        Err(AsPacket::NotPlain)
+    } else if !room {
+        Err(AsPacket::Limit)
+    } else {
+        Ok(())
     }
 }
 

@@ -4,7 +4,7 @@
 use crate::command::Answer;
 use crate::config::{Config, PathSpec, Secret, TlsCheck};
 use crate::log_limit::LogLimit;
-use crate::packet::marking::Marker;
+use crate::packet::dscp_ecn::Marker;
 use crate::shards::ShardMessage;
 use crate::tcp::LINE;
 use crate::tls::Over;

@@ -38,8 +38,8 @@ pub use action::{Action, Hook, HookEvent, Level, OpenPath, StateFile, TlsPath, l
 pub use command::{Answer, Command, Keys, PeerKeys};
 pub use drops::DropReason;
 pub use host::{HostEvent, Interface, Looked, Sizes};
+pub use packet::dscp_ecn::{Mark, Marker};
 pub use packet::forward::{Outcome, Packet};
-pub use packet::marking::{Mark, Marker};
 pub use packet::mtu::{
     first as first_mtu, guess as guessed_mtu, inner as inner_mtu, of_interface as interface_mtu,
 };

@@ -1,6 +1,6 @@
 //! `mpdccp generate`: manual pages and shell completions, for packages.
 
-mod file_page;
+mod config_man_page;
 
 use clap_complete::Shell;
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ fn write(directory: &Path, mut command: clap::Command) -> std::io::Result<()> {
     }
     let directory = directory.join("man");
     std::fs::create_dir_all(&directory)?;
-    std::fs::write(directory.join("mpdccp.toml.5"), file_page::page())?;
+    std::fs::write(directory.join("mpdccp.toml.5"), config_man_page::page())?;
     clap_mangen::generate_to(command, directory)
 }
 

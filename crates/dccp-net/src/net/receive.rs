@@ -3,7 +3,7 @@
 use super::Net;
 use crate::capture::Form;
 use crate::channels::{Arrived, ChannelRoutes};
-use crate::marking::{Marking, carried};
+use crate::outer_mark::{Marking, carried};
 use crate::shards::{Mail, Neighbours};
 use crate::{Capture, Qlog, Received, secure};
 use dccp_proto::Route;

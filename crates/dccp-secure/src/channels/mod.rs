@@ -1,4 +1,4 @@
-mod admission;
+mod admit_strangers;
 mod handshake;
 mod questions;
 mod servers;
@@ -11,10 +11,10 @@ use crate::channel::{Channel, ChannelId, ChannelStats, Unready};
 use crate::cookie::{Codes, CookieJar};
 use crate::drops::Reason;
 use crate::echo::{self, Budget, Echoes};
+use crate::handshake_limits::{Bucket, Load, Sources};
 use crate::header::{self, HEADER, Kind, NO_SLOT, Receiver};
 use crate::indices::Indices;
 use crate::keys::{PresharedKey, PrivateKey, PublicKey};
-use crate::limit::{Bucket, Load, Sources};
 use crate::slots::Slots;
 use crate::strangers::Strangers;
 use crate::timestamp::Timestamp;

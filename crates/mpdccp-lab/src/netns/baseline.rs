@@ -8,8 +8,8 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use super::namespaces::{Namespace, ip};
 use super::process::{Process, find};
-use super::world::{Namespace, ip};
 use crate::scenario::Baseline;
 use crate::tunnel_files::{CLIENT, SERVER, path_address};
 use crate::{LabError, Plan};

@@ -12,10 +12,10 @@ use dccp_net::Clock;
 use mpdccp_units::Time;
 
 use super::flow::{Counters, Flow, Sent};
+use super::namespaces::Namespace;
 use super::process::Process;
 use super::tap::{self, Count, Tap, Whose};
 use super::udp::{NAP, sleep_until};
-use super::world::Namespace;
 use crate::LabError;
 use crate::record::FlowRecord;
 use crate::scenario::FlowSpec;

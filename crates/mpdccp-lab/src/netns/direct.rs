@@ -17,8 +17,8 @@ use mpdccp_units::Time;
 
 use super::flow::{Counters, Flow, Sent};
 use super::link::MTU;
+use super::namespaces::{Namespace, enter};
 use super::tag::{self, Tag};
-use super::world::{Namespace, enter};
 use crate::record::{FlowRecord, ReceivedPacket, SentPacket, TraceRow};
 use crate::scenario::{FlowSpec, direct};
 use crate::sim::source::{Source, source};

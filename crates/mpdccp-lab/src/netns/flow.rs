@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use linkem_net::{Urgency, hurry};
 use mpdccp_units::Time;
 
-use super::world::Namespace;
+use super::namespaces::Namespace;
 use crate::LabError;
 use crate::record::{FlowRecord, ReceivedPacket, SentPacket, TcpCounters, TraceRow};
 

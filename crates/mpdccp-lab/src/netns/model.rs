@@ -9,8 +9,8 @@ use mpdccp_units::Time;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::flow::{Counters, Flow, Sent};
+use super::namespaces::{Namespace, ip};
 use super::udp::{NAP, sleep_until};
-use super::world::{Namespace, ip};
 use crate::LabError;
 use crate::record::{FlowRecord, ReceivedPacket, SentPacket};
 use crate::scenario::FlowSpec;

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::world::Namespace;
+use super::namespaces::Namespace;
 use crate::LabError;
 use linkem_net::{Urgency, hurry};
 

@@ -13,10 +13,10 @@ use tempfile::TempDir;
 
 use super::flow::{Flow, Sent};
 use super::link::RunningLink;
+use super::namespaces::{self, Namespace};
 use super::reaper::Reaper;
 use super::tunnel::Tunnel;
 use super::udp;
-use super::world::{self, Namespace};
 use super::{baseline, environment, programs, stop, tag, traffic};
 use crate::record::{RunRecord, TraceRow};
 use crate::scenario::{FlowSpec, Mode, PathSpec, SourceSpec};
@@ -70,12 +70,13 @@ impl Backend for Netns {
         if let Some(text) = self.lacks(plan) {
             return Err(LabError::Missing(text));
         }
-        world::sweep();
-        let dir = TempDir::with_prefix_in(world::prefix(), world::scratch())
+        namespaces::sweep();
+        let dir = TempDir::with_prefix_in(namespaces::prefix(), namespaces::scratch())
             .map_err(|e| LabError::failed("creating a directory", e))?;
         // Variables are dropped in reverse order, even on an error or a panic: traffic, tunnel, links,
         // namespaces, reaper.
-        let _reaper = Reaper::of_namespaces(&[world::name("client"), world::name("server")], dir.path())?;
+        let _reaper =
+            Reaper::of_namespaces(&[namespaces::name("client"), namespaces::name("server")], dir.path())?;
         let (client, server) = (Namespace::new("client")?, Namespace::new("server")?);
         let links = links(plan, &client, &server)?;
         let mut transport = Transport::start(plan, &self.program, dir.path(), (&client, &server))?;
@@ -114,7 +115,7 @@ impl Backend for Netns {
         let mut paths = Vec::new();
         for link in links {
             let places = link.places.clone();
-            let [forward, reverse] = world::device_drops(&client, &server, places[0]);
+            let [forward, reverse] = namespaces::device_drops(&client, &server, places[0]);
             let mut records = link.finish()?;
             records[0].forward.device_drops += forward;
             records[0].reverse.device_drops += reverse;

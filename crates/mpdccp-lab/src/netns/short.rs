@@ -10,9 +10,9 @@ use mpdccp_units::Time;
 use socket2::Protocol;
 
 use super::flow::{Counters, Flow, Receiver, Sent};
+use super::namespaces::Namespace;
 use super::tcp::{connect, listen, read_all};
 use super::udp::{NAP, sleep_until, timed_out};
-use super::world::Namespace;
 use crate::record::{FlowRecord, ReceivedPacket, SentPacket};
 use crate::scenario::FlowSpec;
 use crate::{LabError, Plan};

@@ -15,8 +15,8 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use super::flow::{Counters, Receiver};
 use super::link::MTU;
+use super::namespaces::Namespace;
 use super::udp::NAP;
-use super::world::Namespace;
 use crate::LabError;
 use crate::record::{ReceivedPacket, SentPacket};
 

@@ -10,10 +10,10 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::flow::{Counters, Flow, Receiver, Sent};
+use super::namespaces::{Namespace, ip};
 use super::tag::Tag;
 use super::tap::{self, Count, Tap};
 use super::udp::{NAP, play, sleep_until, timed_out};
-use super::world::{Namespace, ip};
 use crate::LabError;
 use crate::record::{FlowRecord, ReceivedPacket, SentPacket, TcpCounters};
 use crate::scenario::FlowSpec;

@@ -7,8 +7,8 @@ use std::process::{Command, Output};
 use mpdccp_units::Time;
 use serde_json::Value;
 
+use super::namespaces::Namespace;
 use super::process::Process;
-use super::world::Namespace;
 use crate::record::TraceRow;
 use crate::scenario::{PathSpec, TunnelEvent};
 use crate::sim::Side;

@@ -10,8 +10,8 @@ use mpdccp_units::Time;
 use rustix::thread::{ClockId, Timespec, clock_nanosleep_absolute};
 
 use super::flow::{Counters, Flow, Receiver, Sent};
+use super::namespaces::Namespace;
 use super::tag::{self, Tag};
-use super::world::Namespace;
 use crate::LabError;
 use crate::record::{FlowRecord, ReceivedPacket, SentPacket};
 use crate::scenario::FlowSpec;

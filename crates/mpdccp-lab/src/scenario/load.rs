@@ -6,7 +6,7 @@ use toml::{Spanned, Table};
 
 use super::place::Problem;
 use super::{
-    Cell, FlowSpec, LIBRARY, LinkKeys, PathSpec, Scenario, SourceSpec, check, keys, renamed, source,
+    Cell, FlowSpec, LIBRARY, LinkKeys, PathSpec, Scenario, SourceSpec, keys, renamed, source, validate,
 };
 use crate::code;
 
@@ -97,7 +97,7 @@ impl Scenario {
         scenario.file = file.to_owned();
         scenario.document = document;
         scenario.resolve(file).map_err(|(span, message)| located(span, message))?;
-        check::check(&scenario, text).map_err(|(span, message)| located(span, message))?;
+        validate::validate(&scenario, text).map_err(|(span, message)| located(span, message))?;
         scenario.renamed = renamed;
         Ok(scenario)
     }

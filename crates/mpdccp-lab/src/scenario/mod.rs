@@ -1,9 +1,8 @@
 //! Scenarios. A scenario describes an experiment in one TOML file for all backends. `docs/scenarios.md`
 //! explains the format to users.
 
+mod aim;
 mod baseline;
-mod check;
-mod compare;
 mod event;
 mod flow;
 mod keys;
@@ -18,6 +17,7 @@ mod short;
 mod source;
 mod sweep;
 mod tunnel;
+mod validate;
 mod variant;
 
 use core::ops::Range;
@@ -27,8 +27,8 @@ use mpdccp_proto::{Fallback, Named as _, SessionConfig, Settings};
 use serde::Deserialize;
 use toml::{Spanned, Table};
 
+pub use aim::{Aim, Reference};
 pub use baseline::Baseline;
-pub use compare::{Aim, Reference};
 pub use event::{Reload, TunnelEvent};
 pub use flow::{FlowChange, FlowKind, FlowSpec, LossDetection};
 pub use library::{LIBRARY, Named};

@@ -2,11 +2,10 @@
 
 use super::occupancy::source;
 use super::strangers::Question;
-use super::{Endpoint, cookies};
+use super::{Endpoint, cookie_codec};
 use crate::session::{Offer, Refusal, Session, wanted_ci};
-use crate::{Counter, SessionId, SessionState};
-use alloc::vec::Vec;
-use dccp_proto::{Ecn, Ports, Route, Sink};
+use crate::{Counter, SessionId};
+use dccp_proto::{Ecn, Ports, Route};
 use dccp_wire::{Packet, PacketType, Reset, ResetCode};
 use mpdccp_units::Time;
 use tracing::Span;
@@ -40,7 +39,7 @@ impl Endpoint {
                     Err(refusal) => refusal,
                 }
             }
-            _ if known && cookies::find(packet).is_some() => {
+            _ if known && cookie_codec::find(packet).is_some() => {
                 match self.handle_cookie(now, route, vouched, (ecn, question), packet) {
                     Ok(()) => return,
                     Err(refusal) => refusal,
@@ -123,7 +122,7 @@ impl Endpoint {
     /// Answers a Request and returns the length of the Response. If the Response would be too long for an unproven
     /// address, it carries no data.
     #[expect(clippy::too_many_arguments)]
-    fn respond(
+    pub(super) fn respond(
         &mut self,
         now: Time,
         route: &Route,
@@ -147,7 +146,7 @@ impl Endpoint {
     }
 
     /// Returns the [`crate::PeerFilter::id`] of the peer, or a refusal if the peer may not open a session.
-    fn admit(&self, port: u16, route: &Route, vouched: Option<u32>) -> Result<u32, Refusal> {
+    pub(super) fn admit(&self, port: u16, route: &Route, vouched: Option<u32>) -> Result<u32, Refusal> {
         let Some(listener) = self.listeners.get(&port) else {
             return Err(refuse(ResetCode::ConnectionRefused, Counter::PortNotBound));
         };
@@ -168,7 +167,7 @@ impl Endpoint {
 
     /// Creates the session that answers a Request, not yet registered with the endpoint.
     #[expect(clippy::too_many_arguments)]
-    fn answer(
+    pub(super) fn answer(
         &self,
         now: Time,
         route: &Route,
@@ -187,7 +186,7 @@ impl Endpoint {
     }
 
     /// Registers the session with the endpoint.
-    fn begin(
+    pub(super) fn begin(
         &mut self,
         now: Time,
         route: &Route,
@@ -209,84 +208,13 @@ impl Endpoint {
         }
         self.settle(now, id);
     }
-
-    /// Answers a Request without keeping state (RFC 4340 section 8.1.4).
-    fn answer_with_cookie(
-        &mut self,
-        now: Time,
-        route: &Route,
-        peer: u32,
-        question: Question,
-        request: &Packet<'_>,
-    ) -> Result<(), Refusal> {
-        let too_long = refuse(ResetCode::TooBusy, Counter::TooLongForACookie);
-        let (cookie, seed) = self.cookies.make(now, route, ports_of(request), request).ok_or(too_long)?;
-        self.respond(now, route, peer, question, request, (self.ci_of(&seed), seed), &cookie)?;
-        self.stats.count(Counter::AnsweredWithCookie);
-        Ok(())
-    }
-
-    /// A client returns its cookie. The session is rebuilt as it was when the Request was answered, and then processes
-    /// the packet.
-    fn handle_cookie(
-        &mut self,
-        now: Time,
-        route: &Route,
-        vouched: Option<u32>,
-        (ecn, question): (Ecn, Question),
-        packet: &Packet<'_>,
-    ) -> Result<(), Refusal> {
-        let port = packet.header.dst_port;
-        let bad = refuse(ResetCode::BadInitCookie, Counter::BadInitCookie);
-        let cookie = cookies::find(packet).ok_or(bad)?;
-        let remembered = self.cookies.open(now, route, ports_of(packet), cookie).ok_or(bad)?;
-        let request = Packet::parse(&remembered.request).map_err(|_| bad)?;
-        let peer = self.admit(port, route, vouched)?;
-        let ci = self.ci_of(&remembered.seed);
-        if self.demux.knows_ci(ci) {
-            return Err(bad);
-        }
-        let span = self.next_span(true);
-        let _in = span.clone().entered();
-        let mut session =
-            self.answer(remembered.at, route, peer, &request, (ci, remembered.seed), cookie, false)?;
-        // The client already has the Response, so it is discarded here.
-        session.poll_transmit(remembered.at, &mut Nowhere::default());
-        if let Some((path, _)) = session.first_connection() {
-            session.handle_packet(now, path, ecn, question.len, packet);
-        }
-        // The session does not open if the packet acknowledges another Response.
-        if session.state() != SessionState::Open {
-            return Err(bad);
-        }
-        self.stats.count(Counter::OpenedByCookie);
-        self.begin(now, route, port, session, (span, 0));
-        Ok(())
-    }
-
-    /// The connection identifier of a session without state, derived from the seed.
-    fn ci_of(&self, seed: &[u8; 32]) -> u32 {
-        let [a, b, c, d, ..] = *seed;
-        u32::from_be_bytes([self.shard.unwrap_or(a), b, c, d])
-    }
-}
-
-/// A sink that discards packets.
-#[derive(Default)]
-struct Nowhere(Vec<u8>);
-
-impl Sink for Nowhere {
-    fn reserve(&mut self, _: &Route, _: Ecn, len: usize) -> &mut [u8] {
-        self.0.resize(len, 0);
-        &mut self.0
-    }
 }
 
 /// The packet's ports from this end's view.
-fn ports_of(packet: &Packet<'_>) -> Ports {
+pub(super) fn ports_of(packet: &Packet<'_>) -> Ports {
     Ports { local: packet.header.dst_port, remote: packet.header.src_port }
 }
 
-fn refuse(code: ResetCode, why: Counter) -> Refusal {
+pub(super) fn refuse(code: ResetCode, why: Counter) -> Refusal {
     Refusal::Reset(Reset { code, data: [0; 3] }, why)
 }

@@ -1,136 +1,85 @@
-//! Init Cookies (RFC 4340 section 8.1.4): under load, a listener sends the state of a Request to the client,
-//! which returns it.
+//! Init Cookies (RFC 4340 section 8.1.4): under load, a listener sends the state of a Request to the client, which
+//! returns it. A valid cookie opens a session, and a wrong one gets a Reset.
 
-use crate::keys::same;
+use super::accept::{ports_of, refuse};
+use super::strangers::Question;
+use super::{Endpoint, cookie_codec};
+use crate::session::Refusal;
+use crate::{Counter, SessionState};
 use alloc::vec::Vec;
-use core::net::IpAddr;
-use dccp_proto::{Ports, Route};
-use dccp_wire::{Header, Opt, Packet, PacketType, Seq};
-use hmac::{Hmac, Mac};
-use mpdccp_units::{Duration, Time};
-use sha2::Sha256;
+use dccp_proto::{Ecn, Route, Sink};
+use dccp_wire::{Packet, ResetCode};
+use mpdccp_units::Time;
 
-/// Lifetime of a cookie. A client in PARTOPEN repeats its Ack after 200 ms, 400 ms, ..., and some of these Acks may be
-/// lost.
-const LIFE: Duration = Duration::from_secs(30);
-/// Longest value of an Init Cookie option, bytes.
-const MAX_LEN: usize = 253;
-const TAG: usize = 16;
-/// Bytes of time, Sequence Number and Service Code.
-const FIXED: usize = 8 + 8 + 4;
-
-/// Creates and opens cookies. A cookie contains the time, and the Sequence Number, Service Code and options of a
-/// Request. A tag covers these values and the Request's source. A seed derived from the same values determines
-/// everything else in the answer.
-#[derive(Debug)]
-pub(super) struct Cookies {
-    secret: [u8; 32],
-}
-
-/// A Request that was answered without keeping state.
-pub(super) struct Remembered {
-    /// Arrival time of the Request.
-    pub(super) at: Time,
-    /// The Request without its data.
-    pub(super) request: Vec<u8>,
-    pub(super) seed: [u8; 32],
-}
-
-/// The first Init Cookie of a packet that may carry one to a listener.
-pub(super) fn find<'a>(packet: &Packet<'a>) -> Option<&'a [u8]> {
-    if !matches!(packet.header.ptype, PacketType::Ack | PacketType::DataAck) {
-        return None;
-    }
-    packet.options().map_while(Result::ok).find_map(|option| match option {
-        Opt::InitCookie(value) => Some(value),
-        _ => None,
-    })
-}
-
-/// An option area up to its last option that is not Padding (RFC 4340 section 5.8).
-fn without_padding(options: &[u8]) -> &[u8] {
-    let (mut at, mut end) = (0, 0);
-    while let Some(kind) = options.get(at) {
-        at += if *kind < 32 { 1 } else { options.get(at + 1).map_or(1, |len| usize::from((*len).max(2))) };
-        if *kind != 0 {
-            end = at;
-        }
-    }
-    options.get(..end).unwrap_or(options)
-}
-
-impl Cookies {
-    pub(super) fn new(secret: [u8; 32]) -> Cookies {
-        Cookies { secret }
-    }
-
-    fn hash(&self, what: &[u8], route: &Route, ports: Ports, body: &[u8]) -> [u8; 32] {
-        let mut key = [0; 64];
-        key[..32].copy_from_slice(&self.secret);
-        let mut mac = Hmac::<Sha256>::new(&key.into());
-        let ip = match route.remote.ip().to_canonical() {
-            IpAddr::V4(ip) => ip.to_ipv6_mapped(),
-            IpAddr::V6(ip) => ip,
-        };
-        mac.update(what);
-        mac.update(&ip.octets());
-        mac.update(&route.remote.port().to_be_bytes());
-        mac.update(&route.socket.to_be_bytes());
-        mac.update(&ports.local.to_be_bytes());
-        mac.update(&ports.remote.to_be_bytes());
-        mac.update(body);
-        mac.finalize().into_bytes().into()
-    }
-
-    /// A cookie for a Request, and the seed of the answer. `None` if it does not fit.
-    pub(super) fn make(
-        &self,
+impl Endpoint {
+    /// Answers a Request without keeping state (RFC 4340 section 8.1.4).
+    pub(super) fn answer_with_cookie(
+        &mut self,
         now: Time,
         route: &Route,
-        ports: Ports,
+        peer: u32,
+        question: Question,
         request: &Packet<'_>,
-    ) -> Option<(Vec<u8>, [u8; 32])> {
-        let header = &request.header;
-        let mut cookie = Vec::with_capacity(MAX_LEN);
-        cookie.extend_from_slice(&now.as_nanos().to_be_bytes());
-        cookie.extend_from_slice(&header.seq.value().to_be_bytes());
-        cookie.extend_from_slice(&header.service_code.unwrap_or(0).to_be_bytes());
-        cookie.extend_from_slice(without_padding(request.option_bytes));
-        if cookie.len() + TAG > MAX_LEN {
-            return None;
-        }
-        let seed = self.hash(b"seed", route, ports, &cookie);
-        let tag = self.hash(b"tag", route, ports, &cookie);
-        cookie.extend_from_slice(&tag[..TAG]);
-        Some((cookie, seed))
+    ) -> Result<(), Refusal> {
+        let too_long = refuse(ResetCode::TooBusy, Counter::TooLongForACookie);
+        let (cookie, seed) = self.cookies.make(now, route, ports_of(request), request).ok_or(too_long)?;
+        self.respond(now, route, peer, question, request, (self.ci_of(&seed), seed), &cookie)?;
+        self.stats.count(Counter::AnsweredWithCookie);
+        Ok(())
     }
 
-    /// Opens a returned cookie. `None` if it is forged, from another source, or too old.
-    pub(super) fn open(&self, now: Time, route: &Route, ports: Ports, cookie: &[u8]) -> Option<Remembered> {
-        let (body, tag) = cookie.split_at_checked(cookie.len().checked_sub(TAG)?)?;
-        if !same(&self.hash(b"tag", route, ports, body)[..TAG], tag) {
-            return None;
+    /// A client returns its cookie. The session is rebuilt as it was when the Request was answered, and then processes
+    /// the packet. A wrong cookie is refused with Reset 10.
+    pub(super) fn handle_cookie(
+        &mut self,
+        now: Time,
+        route: &Route,
+        vouched: Option<u32>,
+        (ecn, question): (Ecn, Question),
+        packet: &Packet<'_>,
+    ) -> Result<(), Refusal> {
+        let port = packet.header.dst_port;
+        let bad = refuse(ResetCode::BadInitCookie, Counter::BadInitCookie);
+        let cookie = cookie_codec::find(packet).ok_or(bad)?;
+        let remembered = self.cookies.open(now, route, ports_of(packet), cookie).ok_or(bad)?;
+        let request = Packet::parse(&remembered.request).map_err(|_| bad)?;
+        let peer = self.admit(port, route, vouched)?;
+        let ci = self.ci_of(&remembered.seed);
+        if self.demux.knows_ci(ci) {
+            return Err(bad);
         }
-        let (fixed, options) = body.split_first_chunk::<FIXED>()?;
-        let [t0, t1, t2, t3, t4, t5, t6, t7, s0, s1, s2, s3, s4, s5, s6, s7, c0, c1, c2, c3] = *fixed;
-        let at = Time::from_nanos(u64::from_be_bytes([t0, t1, t2, t3, t4, t5, t6, t7]));
-        if now.since(at) > LIFE {
-            return None;
+        let span = self.next_span(true);
+        let _in = span.clone().entered();
+        let mut session =
+            self.answer(remembered.at, route, peer, &request, (ci, remembered.seed), cookie, false)?;
+        // The client already has the Response, so it is discarded here.
+        session.poll_transmit(remembered.at, &mut Nowhere::default());
+        if let Some((path, _)) = session.first_connection() {
+            session.handle_packet(now, path, ecn, question.len, packet);
         }
-        let header = Header {
-            src_port: ports.remote,
-            dst_port: ports.local,
-            ccval: 0,
-            cscov: 0,
-            ptype: PacketType::Request,
-            short: false,
-            seq: Seq::new(u64::from_be_bytes([s0, s1, s2, s3, s4, s5, s6, s7])),
-            ack: None,
-            service_code: Some(u32::from_be_bytes([c0, c1, c2, c3])),
-            reset: None,
-        };
-        let mut request = alloc::vec![0; header.packet_len(options.len(), 0)];
-        header.emit(options, &mut request);
-        Some(Remembered { at, request, seed: self.hash(b"seed", route, ports, body) })
+        // The session does not open if the packet acknowledges another Response.
+        if session.state() != SessionState::Open {
+            return Err(bad);
+        }
+        self.stats.count(Counter::OpenedByCookie);
+        self.begin(now, route, port, session, (span, 0));
+        Ok(())
+    }
+
+    /// The connection identifier of a session without state, derived from the seed.
+    fn ci_of(&self, seed: &[u8; 32]) -> u32 {
+        let [a, b, c, d, ..] = *seed;
+        u32::from_be_bytes([self.shard.unwrap_or(a), b, c, d])
+    }
+}
+
+/// A sink that discards packets.
+#[derive(Default)]
+struct Nowhere(Vec<u8>);
+
+impl Sink for Nowhere {
+    fn reserve(&mut self, _: &Route, _: Ecn, len: usize) -> &mut [u8] {
+        self.0.resize(len, 0);
+        &mut self.0
     }
 }

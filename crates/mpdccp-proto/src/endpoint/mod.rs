@@ -3,6 +3,7 @@
 mod accept;
 mod commands;
 mod congestion_groups;
+mod cookie_codec;
 mod cookies;
 mod demux;
 mod listener;
@@ -21,7 +22,7 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use congestion_groups::Groups;
-use cookies::Cookies;
+use cookie_codec::Cookies;
 use core::net::{IpAddr, SocketAddr};
 use dccp_proto::{Ecn, Route, Sink};
 use dccp_wire::{Packet, PacketType};

@@ -1,3 +1,5 @@
+//! Active reordering: decides when a hole is given up. The wait is set by adaptive.rs and active_fixed.rs.
+
 use super::buffer::{Buffer, Hole, Place, Put};
 use super::small::SmallFlows;
 use super::track::Track;

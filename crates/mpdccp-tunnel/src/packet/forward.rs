@@ -5,7 +5,7 @@ use crate::action::Action;
 use crate::client::assigned::Assigned;
 use crate::drops::{DropReason, Drops};
 use crate::packet::allowed::{Allowed, addresses};
-use crate::packet::marking::REFUSED;
+use crate::packet::dscp_ecn::REFUSED;
 use crate::packet::mss::clamp_mss;
 use crate::packet::mtu::{self, Answers, Carried, InterfaceMtu};
 use crate::packet::pieces::{Joined, cut};

@@ -1,8 +1,8 @@
 //! Inner packets: their peers, sizes and headers.
 
 pub(crate) mod allowed;
+pub(crate) mod dscp_ecn;
 pub(crate) mod forward;
-pub(crate) mod marking;
 pub(crate) mod mss;
 pub(crate) mod mtu;
 pub(crate) mod pieces;

@@ -4,7 +4,7 @@ use super::Tunnel;
 use crate::action::Action;
 use crate::command::{Answer, Command, Keys};
 use crate::config::Config;
-use crate::packet::marking::Marker;
+use crate::packet::dscp_ecn::Marker;
 use crate::{Cx, reload, routes};
 use mpdccp_proto::Endpoint;
 use mpdccp_units::Time;

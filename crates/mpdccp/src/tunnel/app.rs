@@ -9,7 +9,7 @@ use crate::tunnel::host::routes::RouteChange;
 use crate::tunnel::host::service::notify;
 use crate::tunnel::host::state_files::StateFiles;
 use crate::tunnel::host::tun::Interface;
-use crate::tunnel::host::{keys, marking, sockets, tun};
+use crate::tunnel::host::{keys, marking_adapter, sockets, tun};
 use crate::tunnel::links::Links;
 use crate::tunnel::proxy::{self, Proxy};
 use dccp_net::{App, Bursts, ChannelEvent, Core, HostWatch, LinkChange, Tun, Written};
@@ -85,7 +85,7 @@ impl TunnelApp {
             alive,
             cfg: cfg.clone(),
         };
-        core.net.marking = marking::of(Marker::new(&cfg));
+        core.net.marking = marking_adapter::of(Marker::new(&cfg));
         let keys = setup.keys.clone();
         let mut tunnel = Tunnel::new(&mut core.endpoint, now, setup);
         keys::secure(core, &cfg, keys, shard, &mut tunnel)?;
@@ -206,7 +206,7 @@ impl TunnelApp {
             }
             Action::Save(file, text) => self.have(&Request::Save(file, text)),
             Action::SaveLine(_, line, text) => self.files.save_line(line, &text),
-            Action::SetMarking(marker) => core.net.marking = marking::of(marker),
+            Action::SetMarking(marker) => core.net.marking = marking_adapter::of(marker),
             Action::AddPeer { peer, key, preshared } => {
                 if let Some(channels) = core.net.channels_mut() {
                     channels.add_peer(peer, key, preshared);

@@ -5,7 +5,7 @@ use crate::tunnel::app::TunnelApp;
 use crate::tunnel::face::control::{self, ControlSocket};
 use crate::tunnel::face::events::{LogFormat, log};
 use crate::tunnel::face::trace::Trace;
-use crate::tunnel::face::{http, metrics, web};
+use crate::tunnel::face::{http, prometheus, web};
 use crate::tunnel::host::helper::{Helper, Process, Request};
 use crate::tunnel::host::privileges;
 use crate::tunnel::host::service::{self, notify};
@@ -93,7 +93,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
     let (all, its) = (shards.clone(), helper.clone());
     control.serve(events.clone(), move |request| all.control(request, &its))?;
     if let Some(listener) = metrics {
-        metrics::serve(listener, shards.clone())?;
+        prometheus::serve(listener, shards.clone())?;
     }
     if let Some(listener) = page {
         web::serve(listener, shards.clone(), events)?;

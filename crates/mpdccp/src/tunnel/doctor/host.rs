@@ -153,7 +153,7 @@ fn is_private(ip: IpAddr) -> bool {
 /// host wrote.
 pub(crate) fn of_clock(plan: &Plan<'_>, lines: &[Line], files: &[PathBuf]) -> Option<Finding> {
     if let Some(ahead) = lines.iter().find_map(|line| line.clock_ahead) {
-        return super::judge::of_clock(ahead);
+        return super::judge_measurements::of_clock(ahead);
     }
     let now = SystemTime::now();
     let written = files.iter().filter_map(|file| std::fs::metadata(file).ok()?.modified().ok());

@@ -1,7 +1,7 @@
 //! One line: checks on this host, then the server's answers.
 
 use super::finding::Finding;
-use super::judge;
+use super::judge_measurements;
 use super::measure::{self, Load, Loss, Silence, Silences, Sizes};
 use super::plan::Plan;
 use super::probe::{Over, Prober};
@@ -98,10 +98,10 @@ impl Line {
             words += &format!(", largest packets {up} bytes up and {down} down");
         }
         if let Some(load) = &self.load_up {
-            words += &format!("; up {}", judge::words(load));
+            words += &format!("; up {}", judge_measurements::words(load));
         }
         if let Some(load) = &self.load_down {
-            words += &format!("; down {}", judge::words(load));
+            words += &format!("; down {}", judge_measurements::words(load));
         }
         words
     }
@@ -356,7 +356,7 @@ impl Line {
             self.clock_ahead = Some(now.as_secs_f64() - theirs.as_secs_f64());
         }
         let loss = measure::loss(&mut prober);
-        found.extend(judge::of_loss(&loss));
+        found.extend(judge_measurements::of_loss(&loss));
         self.loss = Some(loss);
         let silences = Silences::start(&mut prober, plan.silence)?;
         let rtt = Duration::from_secs_f64(loss.rtt_ms / 1_000.0);
@@ -365,7 +365,11 @@ impl Line {
         if !prober.is_tls() {
             let sizes = measure::sizes(&mut prober, rtt)?;
             let interface = self.interface.as_deref().unwrap_or("the interface");
-            found.extend(judge::of_sizes(&sizes, interface, if remote.is_ipv4() { 88 } else { 108 }));
+            found.extend(judge_measurements::of_sizes(
+                &sizes,
+                interface,
+                if remote.is_ipv4() { 88 } else { 108 },
+            ));
             largest = [sizes.up, sizes.down];
             self.sizes = Some(sizes);
         }
@@ -374,13 +378,13 @@ impl Line {
             let _turn = turn.lock();
             let up = measure::load(&mut prober, true, rtt, largest[0]);
             let down = measure::load(&mut prober, false, rtt, largest[1]);
-            found.extend(judge::of_load(&up, true));
-            found.extend(judge::of_load(&down, false));
+            found.extend(judge_measurements::of_load(&up, true));
+            found.extend(judge_measurements::of_load(&down, false));
             (self.load_up, self.load_down) = (Some(up), Some(down));
         }
         if let Some(silences) = silences {
             let silence = silences.finish(&mut prober);
-            found.extend(judge::of_silence(&silence, plan.cfg.session().keepalive));
+            found.extend(judge_measurements::of_silence(&silence, plan.cfg.session().keepalive));
             self.silence = Some(silence);
         }
         Ok(found)

@@ -2,7 +2,7 @@
 
 mod finding;
 mod host;
-mod judge;
+mod judge_measurements;
 mod line;
 mod measure;
 mod plan;

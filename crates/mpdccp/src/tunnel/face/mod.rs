@@ -6,7 +6,7 @@ pub(crate) mod events;
 pub(crate) mod health;
 pub(crate) mod http;
 pub(crate) mod live;
-pub(crate) mod metrics;
+pub(crate) mod prometheus;
 pub(crate) mod table;
 pub(crate) mod trace;
 pub(crate) mod web;

@@ -7,7 +7,7 @@ pub(crate) mod dns;
 pub(crate) mod helper;
 pub(crate) mod hooks;
 pub(crate) mod keys;
-pub(crate) mod marking;
+pub(crate) mod marking_adapter;
 pub(crate) mod privileges;
 pub(crate) mod resolver;
 pub(crate) mod routes;

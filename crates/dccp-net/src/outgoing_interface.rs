@@ -17,7 +17,7 @@ const ROUTE: usize = 12;
 ///
 /// # Errors
 /// The error of the system, for example if there is no route.
-pub(crate) fn interface(source: IpAddr, remote: IpAddr, mark: Option<u32>) -> io::Result<String> {
+pub(crate) fn find(source: IpAddr, remote: IpAddr, mark: Option<u32>) -> io::Result<String> {
     let kernel =
         socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, SockProtocol::NetlinkRoute)?;
     let question = question(source, remote, mark);
@@ -85,11 +85,11 @@ mod tests {
         for here in ["127.0.0.1", "::1"] {
             let here: IpAddr = here.parse().unwrap();
             if std::net::UdpSocket::bind((here, 0)).is_ok() {
-                assert_eq!(interface(here, here, None).unwrap(), "lo");
+                assert_eq!(find(here, here, None).unwrap(), "lo");
             }
         }
         // The system cannot send from an address that it does not have.
-        assert!(interface([192, 0, 2, 99].into(), [127, 0, 0, 1].into(), None).is_err());
+        assert!(find([192, 0, 2, 99].into(), [127, 0, 0, 1].into(), None).is_err());
         for len in 0..60 {
             let _ = read(&[3; 60][..len]);
         }

@@ -1,4 +1,4 @@
-//! Turns measurements into findings.
+//! Decides which measurements are faults, warnings or notes, and describes them.
 
 use super::finding::Finding;
 use super::measure::{LOAD_RATE, Load, Loss, Silence, Sizes};

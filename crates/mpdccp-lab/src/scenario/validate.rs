@@ -27,7 +27,7 @@ fn general(message: impl Into<String>) -> Problem {
 }
 
 /// Refuses an invalid scenario. The error has the place in the file, if it is known.
-pub(super) fn check(s: &Scenario, text: &str) -> Result<(), Problem> {
+pub(super) fn validate(s: &Scenario, text: &str) -> Result<(), Problem> {
     let duration = *s.duration_s.as_ref();
     if !(duration > 0.0 && duration <= 86_400.0) {
         return Err(problem(&s.duration_s, "must be above 0 and at most 86400"));

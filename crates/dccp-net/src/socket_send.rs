@@ -1,4 +1,4 @@
-//! The sending part of a socket.
+//! Sends bursts of packets through a UDP or raw socket, with the DSCP and ECN field of each burst.
 
 use crate::icmp;
 use crate::{Burst, SendError, SocketStats};

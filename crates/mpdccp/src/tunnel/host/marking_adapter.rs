@@ -1,4 +1,4 @@
-//! Applies the tunnel's decisions about DSCP, ECN and TTL to outer headers.
+//! Connects the tunnel's [`Marker`], which decides DSCP and ECN of outer headers, to the [`Marking`] of `dccp-net`.
 
 use dccp_net::{Mark, Marking};
 use mpdccp_tunnel::Marker;

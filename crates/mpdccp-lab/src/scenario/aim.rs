@@ -1,4 +1,4 @@
-//! Reference figures and aims of a scenario.
+//! The tables `[[reference]]` and `[[aim]]` of a scenario.
 
 use std::collections::BTreeMap;
 

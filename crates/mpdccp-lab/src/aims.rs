@@ -1,0 +1,40 @@
+//! The verdicts on the aims of a scenario.
+
+use crate::Scenario;
+use crate::bounds::Bounds;
+use crate::estimate::{Estimate, Verdict, paired};
+use crate::scenario::Aim;
+use crate::summary::{Run, values};
+
+/// Whether `aim` applies to this variant in this cell.
+pub(crate) fn applies(aim: &Aim, scenario: &Scenario, label: &str, cell: &str) -> bool {
+    let here = match &aim.cell {
+        Some(named) => named.as_ref() == cell || named.as_ref() == "all",
+        None => scenario.headline().name == cell,
+    };
+    aim.label.as_ref() == label && here
+}
+
+/// The verdict on `aim`; `None` if the variant to compare with has not run. `ours` contains seed and value of each run.
+pub(crate) fn judge(
+    aim: &Aim,
+    value: Estimate,
+    ours: &[(u64, f64)],
+    cell: &str,
+    all: &[Run],
+) -> Option<Verdict> {
+    let alone = aim.bounds().judge(value);
+    let Some(label) = &aim.not_above else { return Some(alone) };
+    let others = all.iter().filter(|run| run.label == *label.as_ref() && run.cell == cell);
+    let theirs = values(others, aim.metric.as_ref());
+    let beside = differences(ours, &theirs).map(|e| Bounds { min: None, max: Some(0.0) }.judge(e))?;
+    Some(alone.max(beside))
+}
+
+/// Estimate of the difference between runs with the same seed.
+fn differences(ours: &[(u64, f64)], theirs: &[(u64, f64)]) -> Option<Estimate> {
+    let other = |seed| theirs.iter().find(|(s, _)| *s == seed).map(|(_, v)| *v);
+    let pairs: Vec<(f64, f64)> = ours.iter().filter_map(|(seed, v)| Some((*v, other(*seed)?))).collect();
+    let (first, second): (Vec<f64>, Vec<f64>) = pairs.into_iter().unzip();
+    paired(&first, &second)
+}
