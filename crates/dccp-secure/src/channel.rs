@@ -1,7 +1,7 @@
 //! One channel: its keys, its current handshake, and packets that wait for a key.
 
 use crate::address::Address;
-use crate::aead::{Aead, RecordKey};
+use crate::ciphers::{Aead, RecordKey};
 use crate::cookie::Code;
 use crate::header::{self, HEADER, Kind, OVERHEAD, Receiver};
 use crate::noise::Initiating;

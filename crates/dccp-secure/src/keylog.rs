@@ -3,7 +3,7 @@
 //! Each line consists of the word `MPDCCP_RECORD`, the receiver, the cipher, and the key in hexadecimal. The receiver
 //! has 14 hexadecimal digits as in the header of records: server, shard and slot.
 
-use crate::aead::{Aead, RecordKey};
+use crate::ciphers::{Aead, RecordKey};
 use crate::header::{self, HEADER, Kind, Receiver};
 use core::fmt::Write;
 use core::ops::Range;

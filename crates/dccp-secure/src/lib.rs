@@ -9,9 +9,9 @@
 //! passes datagrams, the time and a seed to [`Channels`].
 
 mod address;
-mod aead;
 mod channel;
 mod channels;
+mod ciphers;
 mod cookie;
 mod curve;
 mod drops;
@@ -29,9 +29,9 @@ mod timestamp;
 mod x25519;
 
 pub use address::Address;
-pub use aead::{Aead, UnknownAead};
 pub use channel::{ChannelId, ChannelStats, Unready};
 pub use channels::{Channels, Event, Handover, Input, PeerStats, Settings, home};
+pub use ciphers::{Aead, UnknownAead};
 pub use drops::Reason;
 pub use echo::{EchoAnswer, EchoQuestion, HostFacts, QUESTION};
 pub use header::{HEADER, OVERHEAD, TAG, is_cookie, shard_of};

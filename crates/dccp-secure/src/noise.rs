@@ -1,7 +1,7 @@
 //! The handshake: the two messages of `Noise_IKpsk2_25519_ChaChaPoly_BLAKE2s`, their payloads, and the keys that
 //! result.
 
-use crate::aead::{Aead, RecordKey};
+use crate::ciphers::{Aead, RecordKey};
 use crate::cookie::derive;
 use crate::header::{HEADER, TAG};
 use crate::x25519::{Identity, X25519};

@@ -158,10 +158,10 @@ mod errno;
 mod error;
 mod listener;
 mod options;
-mod outgoing;
 mod path;
 mod readiness;
 mod runtime;
+mod send_queue;
 mod shared;
 mod signal;
 mod sockets;
@@ -184,9 +184,9 @@ pub use mpdccp_proto::sched::SchedulerKind;
 pub use mpdccp_proto::{Named, PathId, PathState, Reason};
 pub use mpdccp_units::Rate;
 pub use options::Options;
-pub use outgoing::{Delivery, SendPolicy};
 pub use path::{Encapsulation, Path};
 pub use readiness::Ready;
+pub use send_queue::{Delivery, SendPolicy};
 pub use stats::{Event, PathStats, Stats};
 
 /// The numbers of the known congestion controls.

@@ -2,8 +2,8 @@
 
 use crate::budget::Budget;
 use crate::byte_stream::Pipe;
-use crate::outgoing::{Delivery, Outgoing};
 use crate::readiness::{Descriptor, Ready};
+use crate::send_queue::{Delivery, Outgoing};
 use crate::signal::{Signal, lock};
 use crate::stats::{Event, Stats};
 use crate::{ConnectError, FinishError, Options, RecvError, SendError, StreamError};

@@ -2,8 +2,8 @@
 
 use super::{Channels, Event, Handover, Input};
 use crate::address::Address;
-use crate::aead::Aead;
 use crate::channel::{Keypair, Pending};
+use crate::ciphers::Aead;
 use crate::drops::Reason;
 use crate::header::{self, HEADER, Kind, NO_SLOT, Receiver};
 use crate::keylog;

@@ -6,8 +6,8 @@ mod shards;
 mod types;
 
 use crate::address::Address;
-use crate::aead::Aead;
 use crate::channel::{Channel, ChannelId, ChannelStats, Unready};
+use crate::ciphers::Aead;
 use crate::cookie::{Codes, CookieJar};
 use crate::drops::Reason;
 use crate::echo::{self, Budget, Echoes};

@@ -1,5 +1,5 @@
-use super::active::{Rule, Tracks};
 use super::buffer::Hole;
+use super::give_up::{Rule, Tracks};
 use mpdccp_units::Duration;
 
 /// Every hole may last for the same time.

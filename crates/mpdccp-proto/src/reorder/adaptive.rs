@@ -1,5 +1,5 @@
-use super::active::{Rule, Tracks, candidates};
 use super::buffer::Hole;
+use super::give_up::{Rule, Tracks, candidates};
 use super::track::Track;
 use mpdccp_units::Duration;
 

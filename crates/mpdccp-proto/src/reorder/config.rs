@@ -1,8 +1,8 @@
 use super::Reorderer;
-use super::active::Active;
 use super::active_fixed::ActiveFixed;
 use super::adaptive::Adaptive;
 use super::equalised::Equalised;
+use super::give_up::Active;
 use super::passive::Passive;
 use crate::names::Named;
 #[cfg(feature = "serde")]

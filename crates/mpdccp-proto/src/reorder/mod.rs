@@ -45,13 +45,13 @@ use alloc::vec::Vec;
 use dccp_wire::Seq;
 use mpdccp_units::{Duration, Time};
 
-mod active;
 mod active_fixed;
 mod adaptive;
 mod back;
 mod buffer;
 mod config;
 mod equalised;
+mod give_up;
 mod passive;
 mod recent;
 mod small;
