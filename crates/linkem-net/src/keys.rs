@@ -256,7 +256,7 @@ impl LinkKeys {
             (
                 self.mean_rate().bps() == 0,
                 "rate",
-                "rate must be above 0 unless `rate_trace` or `model` is set; for a dead link, use an event with `up = false`",
+                "a direction without `model` or `rate_trace` needs a rate above 0; for a dead link, use an event with `up = false`",
             ),
             (
                 matches!(queue, QueueLimit::Bytes(n) if n < MIN_QUEUE_BYTES),

@@ -256,7 +256,7 @@ fn variant(s: &Scenario, c: &Variant) -> Result<(), Problem> {
         }
         (None, Some(tcp)) if !TCP_CCS.contains(&tcp.as_ref().as_str()) => Err(problem(
             tcp,
-            format!("unknown congestion control `{}`; expected one of {TCP_CCS:?}", tcp.as_ref()),
+            format!("unknown congestion control `{}`; expected one of: {}", tcp.as_ref(), TCP_CCS.join(", ")),
         )),
         (Some(_), None) | (None, Some(_)) => Ok(()),
         // Without either key, the program's default CCID applies.
@@ -388,7 +388,7 @@ fn flow(s: &Scenario, f: &FlowSpec, places: &Places<'_>, duration: f64) -> Resul
                 ));
             };
             if !TCP_CCS.contains(&cc.as_str()) {
-                return Err(at("cc", format!("unknown cc `{cc}`; expected one of {TCP_CCS:?}")));
+                return Err(at("cc", format!("unknown cc `{cc}`; expected one of: {}", TCP_CCS.join(", "))));
             }
         }
     }
@@ -402,7 +402,7 @@ fn short(f: &FlowSpec, duration: f64, at: &dyn Fn(&str, String) -> Problem) -> R
         return Err(problem(&f.name, message));
     };
     if !TCP_CCS.contains(&cc.as_str()) {
-        return Err(at("cc", format!("unknown cc `{cc}`; expected one of {TCP_CCS:?}")));
+        return Err(at("cc", format!("unknown cc `{cc}`; expected one of: {}", TCP_CCS.join(", "))));
     }
     if sizes.0.is_empty() || sizes.0.iter().any(|size| !(12..=1 << 30).contains(size)) {
         return Err(at("sizes", "`sizes` needs at least one size, each from 12 B to 1 GiB".to_owned()));
