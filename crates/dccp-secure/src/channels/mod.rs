@@ -1,8 +1,8 @@
 mod admit_strangers;
 mod handshake;
+mod home_shard;
 mod questions;
 mod servers;
-mod shards;
 mod types;
 
 use crate::address::Address;
@@ -26,7 +26,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use zeroize::Zeroizing;
 
-pub use shards::{Handover, home};
+pub use home_shard::{Handover, home};
 pub use types::{Event, Input, PeerStats};
 
 /// Receiver of an initiation that any shard may answer.

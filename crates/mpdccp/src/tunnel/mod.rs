@@ -17,7 +17,7 @@ use clap::{Args, Subcommand};
 use face::control::{self, Answer, NewPath, Request};
 use face::{check, events, health, live, table};
 use files::{import, init};
-use host::serve;
+use host::helper_process;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -263,7 +263,7 @@ fn run(command: Command) -> Result<(), Error> {
                 std::thread::sleep(FOLLOW);
             }
         }
-        Command::Helper { file, verbose } => serve::run(&file, verbose),
+        Command::Helper { file, verbose } => helper_process::run(&file, verbose),
         Command::Check { file, json } => check::run(&file, json),
         Command::Doctor(args) => doctor::run(&args).map(drop),
         Command::Init(args) => init::run(&args),
