@@ -1,5 +1,5 @@
 //! The connection between the tunnel and its helper process. The helper keeps the privileges that the tunnel drops
-//! after its start. [`serve`](super::serve) is the helper itself.
+//! after its start. [`helper_process`](super::helper_process) is the helper itself.
 
 use crate::error::Error;
 use crate::tunnel::face::{control, events};
