@@ -248,14 +248,19 @@ fn draw(
     let columns = shown.iter().zip(&labels).map(|(run, label)| Column { label, run });
     let columns: Vec<Column<'_>> = columns.collect();
     let file = |kind: &str| dir.join(format!("{}_{kind}", cell.name));
+    let published = |shape: &str| match scenario.references.is_empty() {
+        true => String::new(),
+        false => format!(" {shape}: published figures."),
+    };
     let mut figures = vec![(
-        "Latency of each packet, between applications and on the wire; rates received, and rates sent on each path (100 ms bins). Dashed lines: published figures."
-            .to_owned(),
+        "Latency of each packet, between applications and on the wire; rates received, and rates sent on each path (100 ms bins)."
+            .to_owned()
+            + &published("Dashed lines"),
         delivery(scenario, &columns).save(&file("delivery"))?,
     )];
     if let Some(figure) = distribution(scenario, &columns) {
         figures.push((
-            "Cumulative distribution of packet latency. Rings: published figures.".to_owned(),
+            "Cumulative distribution of packet latency.".to_owned() + &published("Rings"),
             figure.save(&file("distribution"))?,
         ));
     }
