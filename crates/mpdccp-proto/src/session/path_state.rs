@@ -2,7 +2,7 @@
 
 use super::liveness::{Evidence, Liveness, Step};
 use super::signal::Signal;
-use super::subflow::{Stage, Subflow};
+use super::subflow::{CONNECT_GAP, Stage, Subflow};
 use super::{Gone, Reason, Role, Session, SessionEvent, encode};
 use crate::{Counter, PathState, SessionState};
 use dccp_proto::{CloseReason, Connection, Event, State};
@@ -121,6 +121,8 @@ impl Session {
                 // Do not retry at once: the peer refuses joins.
                 let refused = matches!((path.stage, cause), (Stage::JoinSent { .. }, CloseReason::Reset(_)));
                 match lost && path.is_missed(now) {
+                    // Otherwise each report of the peer's host would cause another Request.
+                    true if reason == Reason::NobodyListens => path.connect_at = Some(now + CONNECT_GAP.0),
                     true if refused => path.connect_at = Some(now + path.rto),
                     true => path.connect_at = Some(now),
                     false => path.connect_later(now),

@@ -106,7 +106,7 @@ const IDLE: Duration = Duration::from_secs(1);
 /// Assumed capacity of an unknown path.
 const LEAST_RATE: Rate = Rate::from_bps(64_000);
 /// First and largest interval between attempts to connect.
-const CONNECT_GAP: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
+pub(super) const CONNECT_GAP: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
 impl Subflow {
     pub(super) fn new(id: PathId, cfg: PathConfig) -> Subflow {

@@ -483,6 +483,23 @@ fn a_refusal_by_the_peers_host_ends_what_is_not_open() {
     assert_eq!(net.state(Client, id), [PathState::Up, PathState::Up]);
 }
 
+/// The peer's program ended, and its host reports each packet to it. A path that was up is retried once per second, not
+/// once per report.
+#[test]
+fn a_refused_path_that_was_up_is_retried_once_per_second() {
+    let (mut net, _) = Net::connected(1, 2, config());
+    net.meddler = Some(Box::new(|_, _, _| false));
+    let before = net.logged(Client, PacketType::Request).len();
+    for _ in 0..120_000 {
+        net.run(Duration::from_millis(1));
+        for route in [path(0).route, path(1).route] {
+            net.client.on_refused(net.now, route.socket, route.remote);
+        }
+    }
+    let requests = net.logged(Client, PacketType::Request).len() - before;
+    assert!((10..=2 * 120).contains(&requests), "{requests}");
+}
+
 /// RFC 4340 section 7.5.6: a host crashed and connects again from the same ports. Its peer still has the old
 /// connection, and may be sending on it.
 #[test]
