@@ -87,6 +87,23 @@ fn a_late_driver_does_not_make_the_path_application_limited() {
     }
 }
 
+/// A packet waits for a tenth of a millisecond, until another path takes it. After that, no packet waits.
+#[test]
+fn a_wait_ends_when_the_queue_is_empty() {
+    let limits = Limits { cwnd: Window::Packets(100), pacing: Some(Rate::from_mbps(8.0)), quantum: 1000 };
+    let mut rig = Rig::with(false, limits);
+    for n in 0..50 {
+        let now = ms(1000 + 4 * n);
+        if n >= 5 {
+            rig.ack(now, n - 5, "+");
+        }
+        rig.send(now, 1);
+        rig.half.on_blocked(now, false);
+        rig.half.on_app_limited(now + Duration::from_micros(100));
+    }
+    assert!(rig.half.view().app_limited);
+}
+
 /// draft-cheng-iccrg-delivery-rate-estimation-00 section 3.4: a path with room in its window and nothing to send
 /// becomes application-limited. After a packet was blocked, the tuned variant delays this for a round. The draft
 /// variant delays it only if the packet went to another path.
