@@ -69,8 +69,9 @@ pub struct SessionConfig {
     /// of order. Inner flows that ignore loss (BBR) then have shorter round trips, and flows that reduce their rate on
     /// loss (CUBIC) lose the benefit of retransmissions.
     pub wait_for_repairs: bool,
-    /// Tell the peer in each packet the distance to the previous packet of the same inner flow, so that
-    /// losses of one flow do not delay another. Both ends must set this. It costs four bytes per packet.
+    /// Datagrams are IP packets: put each inner flow in order separately, so that losses of one flow do not delay
+    /// another. Each packet tells the distance to the previous packet of its flow. This costs four bytes per packet, and
+    /// only if the receiver's reorderer is `adaptive`. Both ends must set this.
     pub flow_order: bool,
     /// Carry reliable byte streams next to datagrams (docs/streams.md), if the peer supports them.
     pub streams: bool,

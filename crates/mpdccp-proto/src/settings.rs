@@ -158,13 +158,6 @@ settings! {
         values: "`true`, `false`",
         default: "true",
         |session, coupling| session.coupling = coupling;
-    /// Keep the order within each inner flow only, so that losses of one flow do not delay others. Both ends
-    /// must set it. Costs four bytes in each packet, see
-    /// [reordering.md](reordering.md#one-flows-losses-and-the-others).
-    flow_order: bool = false,
-        values: "`true`, `false`",
-        default: "false",
-        |session, flow_order| session.flow_order = flow_order;
     /// Probe a path after this time without packets, 1 to 3600 s; after a quarter of it if another path
     /// carries data. Probes keep NAT bindings alive and detect dead paths. A server waits twice as long.
     keepalive: Seconds = Seconds(Duration::from_secs(12)),

@@ -15,7 +15,7 @@ impl Rule for ActiveFixed {
         self.proven
     }
 
-    fn knows_flows(&self) -> bool {
+    fn waits_for_repairs(&self) -> bool {
         false
     }
 

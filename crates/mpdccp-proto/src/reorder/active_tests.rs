@@ -379,7 +379,7 @@ impl Rule for Patient {
     fn trusts_proofs(&self) -> bool {
         false
     }
-    fn knows_flows(&self) -> bool {
+    fn waits_for_repairs(&self) -> bool {
         true
     }
     fn wait_for(&self, _: &Tracks, _: Hole) -> Duration {
@@ -444,5 +444,37 @@ fn a_flow_waits_for_its_own_packets_alone() {
         }
         assert_eq!(delivered.len(), count as usize);
         assert!(active.buffer.after.is_empty() && active.buffer.beyond.is_empty());
+    }
+}
+
+/// A call every 160 packets, on path 0, during a download on both paths. No packet of path 1 has arrived yet. The peer
+/// rounds the distance, but the packets of the call need not wait for path 1 unless one of them is missing.
+#[test]
+fn a_flow_with_long_distances_waits_for_no_other_path() {
+    for lost in [None, Some(160)] {
+        let mut active = Active::new(Patient);
+        let mut path_seq = 0;
+        let delivered = (0..=320u64).filter(|n| {
+            let call = n % 160 == 0;
+            if !call && n % 2 == 1 {
+                return false;
+            }
+            path_seq += 1;
+            if Some(*n) == lost {
+                return false;
+            }
+            let arrival = Arrival {
+                mp_seq: Seq::new(*n),
+                path: PathId(0),
+                path_seq: Some(Seq::new(path_seq)),
+                ndp: Some(0),
+                flow: if call { 7 } else { 8 },
+                back: Back::read(Back::write(if call { 160 } else { 1 })),
+            };
+            active.push(Time::ZERO, arrival, vec![0]);
+            core::iter::from_fn(|| active.pop()).count() > 0 && call
+        });
+        let delivered: Vec<u64> = delivered.collect();
+        assert_eq!(delivered, if lost.is_some() { vec![0] } else { vec![0, 160, 320] });
     }
 }

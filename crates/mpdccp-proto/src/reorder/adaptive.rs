@@ -35,7 +35,7 @@ impl Rule for Adaptive {
         true
     }
 
-    fn knows_flows(&self) -> bool {
+    fn waits_for_repairs(&self) -> bool {
         true
     }
 

@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use dccp_wire::Seq;
 
 /// Flows are distinguished by their hash modulo this number. Flows with the same remainder count as one flow.
-const FLOWS: usize = 1024;
+const FLOWS: usize = 512;
 
 /// Position of the flow's previous packet, relative to the packet that carries the byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Active reordering: decides when a hole is given up. The wait is set by adaptive.rs and active_fixed.rs.
 
 use super::buffer::{Buffer, Hole, Place, Put};
-use super::small::SmallFlows;
+use super::newest::NewestOfFlow;
 use super::track::Track;
 use super::{Arrival, ReorderStats, Reorderer};
 use crate::PathId;
@@ -27,9 +27,8 @@ pub(super) type Tracks = BTreeMap<PathId, Track>;
 pub(super) trait Rule: Send + core::fmt::Debug {
     /// Whether a hole that is proven lost is given up at once.
     fn trusts_proofs(&self) -> bool;
-    /// Whether the rule considers flows and repairs. If so, packets of small flows on one path do not wait for other
-    /// flows, and no packet is given up while a repair may still deliver it.
-    fn knows_flows(&self) -> bool;
+    /// Whether the rule waits for repairs: no packet is given up while a repair may still deliver it.
+    fn waits_for_repairs(&self) -> bool;
     /// The lag that the rule learns from a packet that arrived `late` after its hole was seen. `None` if the rule does
     /// not learn.
     fn worth(&self, _late: Duration) -> Option<Duration> {
@@ -56,7 +55,7 @@ pub(super) struct Active {
     buffer: Buffer,
     tracks: Tracks,
     last_duplicate: Option<Time>,
-    small: SmallFlows,
+    newest: NewestOfFlow,
     /// How many ready packets may be delivered now, and when that number was last updated. Each arrival adds one.
     /// Packets that arrive in order therefore never wait, however many arrive between two calls of
     /// [`pop`](Reorderer::pop).
@@ -79,7 +78,7 @@ impl Active {
             buffer: Buffer::new(),
             tracks: Tracks::new(),
             last_duplicate: None,
-            small: SmallFlows::default(),
+            newest: NewestOfFlow::default(),
             allowed: BURST - 1,
             counted: Time::ZERO,
             stats: ReorderStats::default(),
@@ -154,26 +153,18 @@ impl Reorderer for Active {
                 return self.release(now);
             }
         }
-        let followed = arrival
-            .back
-            .map(|back| !self.buffer.is_behind_a_hole(position) || self.buffer.follows(position, back));
-        let small = followed.is_none() && self.small.on_packet(now, arrival.flow, arrival.path, data.len());
-        let alone = self.tracks.get(&arrival.path).is_some_and(Track::is_in_order);
-        // If another packet of the flow is held, that packet must be delivered first.
-        let alone =
-            alone && !self.small.last_held(arrival.flow).is_some_and(|p| self.buffer.is_behind_a_hole(p));
-        let may = followed == Some(true) || small && alone && self.rule.knows_flows();
-        if may && self.buffer.is_behind_a_hole(position) {
+        let in_order = self.tracks.get(&arrival.path).is_some_and(Track::is_in_order);
+        let path = Some(arrival.path).filter(|_| in_order && arrival.path_seq.is_some());
+        let back = arrival.back.map(|back| self.newest.refine(arrival.flow, position, path, back));
+        let behind = self.buffer.is_behind_a_hole(position);
+        if behind && back.is_some_and(|back| self.buffer.follows(position, back)) {
             self.buffer.jump(position, now, data);
             self.buffer.release_early(now, position);
         } else {
             match self.buffer.put(now, position, data) {
                 Put::Late => self.stats.late += 1,
                 Put::InOrder => {}
-                Put::Held => {
-                    self.stats.held += 1;
-                    self.small.on_held(arrival.flow, position);
-                }
+                Put::Held => self.stats.held += 1,
             }
         }
         self.allowed = self.allowed.saturating_add(1);
@@ -193,7 +184,7 @@ impl Reorderer for Active {
     }
 
     fn waits_for_repairs(&self) -> bool {
-        self.rule.knows_flows()
+        self.rule.waits_for_repairs()
     }
 
     fn on_repair(&mut self, wait: Duration) {
@@ -204,6 +195,7 @@ impl Reorderer for Active {
 
     fn restart(&mut self, now: Time) {
         self.buffer.restart(now);
+        self.newest = NewestOfFlow::default();
         self.tracks.values_mut().for_each(Track::forget);
     }
 

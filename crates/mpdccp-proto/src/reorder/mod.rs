@@ -52,9 +52,9 @@ mod buffer;
 mod config;
 mod equalised;
 mod give_up;
+mod newest;
 mod passive;
 mod recent;
-mod small;
 mod track;
 
 pub use back::Back;
@@ -75,7 +75,7 @@ pub struct Arrival {
     pub path_seq: Option<Seq>,
     /// Number of packets without data directly before this packet on that path, if the peer sends NDP Counts.
     pub ndp: Option<u64>,
-    /// Hash of the inner flow.
+    /// Hash of the inner flow, 0 if unknown.
     pub flow: u32,
     /// Distance to the previous packet of the flow, if the peer sends the distance.
     pub back: Option<Back>,
@@ -88,8 +88,8 @@ pub struct ReorderStats {
     pub in_order: u64,
     /// Packets that were held.
     pub held: u64,
-    /// Packets delivered although earlier packets of other flows were missing, because their flow is small, or because
-    /// the peer sends the distance to the flow's previous packet.
+    /// Packets delivered although earlier packets of other flows were missing, because the peer sends the distance to
+    /// the flow's previous packet.
     pub jumped: u64,
     /// Packets that arrived after their hole had been given up. They were delivered anyway.
     pub late: u64,

@@ -150,7 +150,7 @@ impl Session {
                 Opt::Mp(MpOption::FastClose(key)) => signals.fast_close = Some(key),
                 Opt::Mp(MpOption::Unknown(..)) => signals.unknown = true,
                 Opt::Mp(MpOption::Exp(&[])) if self.streams.is_some() => signals.stream = true,
-                Opt::Mp(MpOption::Exp(&[back])) if self.order_flows => signals.back = Some(back),
+                Opt::Mp(MpOption::Exp(&[back])) => signals.back = Some(back),
                 Opt::Mp(MpOption::Exp(bytes)) => match Private::read(bytes) {
                     Some(Private::Fec(newest, count)) if self.fec.on => signals.fec = Some((newest, count)),
                     _ => self.on_private(now, i, bytes),
@@ -241,8 +241,8 @@ impl Session {
         }
         self.paths[i].data_at = now;
         let path = self.paths[i].id;
-        let flow = PktInfo::of_ip(data, self.flow_key).flow;
         let back = signals.back.and_then(Back::read);
+        let flow = back.map_or(0, |_| PktInfo::of_ip(data, self.flow_key).flow);
         let arrival = Arrival { mp_seq, path, path_seq: Some(received.seq), ndp: received.ndp, flow, back };
         let copy = self.blocks.copy(data);
         self.reorderer.push(now, arrival, copy);

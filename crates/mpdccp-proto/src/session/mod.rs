@@ -143,7 +143,7 @@ pub(crate) struct Session {
     repair: Repair,
     coupling: Coupling,
     fec: Fec,
-    /// Both ends send the distance to each flow's previous packet.
+    /// The peer uses the distance to each flow's previous packet.
     order_flows: bool,
     last_of_flow: LastOfFlow,
     /// Key for the hash of the flows of arriving packets.

@@ -146,8 +146,7 @@ impl Session {
             self.fec.stats.restored += 1;
             self.fec.keep(now, mp_seq, back, &data);
             let flow = PktInfo::of_ip(&data, self.flow_key).flow;
-            let back = Back::read(back).filter(|_| self.order_flows);
-            let arrival = Arrival { mp_seq, path, path_seq: None, ndp: None, flow, back };
+            let arrival = Arrival { mp_seq, path, path_seq: None, ndp: None, flow, back: Back::read(back) };
             self.reorderer.push(now, arrival, data);
             // The restored packet may complete an earlier FEC packet.
             n = 0;

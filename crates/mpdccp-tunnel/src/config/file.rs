@@ -176,6 +176,7 @@ pub(super) const REMOVED: &[&str] = &[
     "capture_plaintext",
     "dccp_port",
     "fallback",
+    "flow_order",
     "mss_clamp",
     "mtu_probing",
     "peer.tcp",
@@ -379,6 +380,7 @@ impl Config {
         let mut session = self.settings.session();
         session.connection.service_code = SERVICE_CODE;
         session.connection.probe_mtu = true;
+        session.flow_order = true;
         if self.security == Security::None {
             session.connection.least_request = dccp_proto::PADDED_REQUEST;
         }

@@ -480,7 +480,7 @@ fn an_exhausted_pool_is_told_and_counted() {
 fn the_interface_follows_the_paths_and_senders_are_told() {
     let mut world = up();
     let before = world.hosts[0].mtu;
-    assert_eq!(before, 1500 - 60 - 28);
+    assert_eq!(before, 1500 - 64 - 28);
     for interface in ["p0", "p1"] {
         world.change(0, interface, |access| access.mtu = 1400);
     }
@@ -489,7 +489,7 @@ fn the_interface_follows_the_paths_and_senders_are_told() {
         world.run(Duration::from_millis(50));
     }
     let now = world.hosts[0].mtu;
-    assert!((1300..=1400 - 60 - 28).contains(&now), "{now}");
+    assert!((1300..=1400 - 64 - 28).contains(&now), "{now}");
     let fits = world.send(0, inner(SERVERS[0]), usize::from(now));
     let large = world.send(0, inner(SERVERS[0]), usize::from(before));
     world.run(SECOND);

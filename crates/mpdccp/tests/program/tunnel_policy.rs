@@ -91,17 +91,14 @@ fn rules_are_reloaded_while_datagrams_run() {
 
 /// Every tenth packet on path one is lost silently. The receiver restores these packets from FEC packets.
 #[test]
-fn fec_packets_and_the_order_of_flows_pass_the_tunnel() {
+fn fec_packets_pass_the_tunnel() {
     let Some(mut bed) = bed() else { return };
     if !able(&["nft"]) {
         return;
     }
     // Without retransmission, every lost packet that arrives was restored from FEC packets.
-    bed.up_with(
-        "flow_order = true\nrepair = false",
-        &RULE.replace("paths = \"two\"", "scheduler = \"rr\"\nfec = 4"),
-    );
-    assert_eq!(bed.status("c")["mtu"], 1500 - 40 - 8 - 32 - 16 - 12 - 4, "flow order takes four bytes");
+    bed.up_with("repair = false", &RULE.replace("paths = \"two\"", "scheduler = \"rr\"\nfec = 4"));
+    assert_eq!(bed.status("c")["mtu"], 1500 - 40 - 8 - 32 - 16 - 12 - 4, "the flow option takes four bytes");
     for rule in ["add table ip t", "add chain ip t in { type filter hook input priority 0; }"] {
         let output = run("ip", &format!("netns exec {} nft {rule}", bed.space[1]));
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
