@@ -73,9 +73,9 @@ counters! {
     HandshakeOptionLate = "handshake_option_late",
     /// Data with an MP_SEQ far from all others.
     ImplausibleMpSeq = "implausible_mp_seq",
-    /// MP_JOIN that cannot be read.
+    /// A join with an invalid multipath option or another version.
     JoinMalformedOrOtherVersion = "join_malformed_or_other_version",
-    /// MP_JOIN for a session that this end opened without letting the peer join.
+    /// MP_JOIN for a session that this end opened without allowing joins.
     JoinOfClientSession = "join_of_client_session",
     /// MP_JOIN for a session of plain DCCP.
     JoinOfPlainSession = "join_of_plain_session",
@@ -97,7 +97,7 @@ counters! {
     Listen = "listen",
     /// A multipath option that cannot be parsed.
     MalformedMpOption = "malformed_mp_option",
-    /// An MP_EXP option that the application does not want, or an unknown one of mpdccp.
+    /// An MP_EXP option that the application does not want, or an unknown private option of mpdccp.
     MpExpIgnored = "mp_exp_ignored",
     /// MP_EXP options dropped because the application did not fetch them.
     MpExpTooMany = "mp_exp_too_many",

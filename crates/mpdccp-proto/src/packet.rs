@@ -50,7 +50,7 @@ pub struct PktInfo {
 pub struct Room {
     /// A datagram of this size is sent without waiting for a probe.
     pub known: usize,
-    /// A datagram of this size is sent once a probe has shown that the path carries it. It is dropped if the probe
+    /// A datagram of this size waits until a probe has shown that the path carries it, and is dropped if the probe
     /// fails.
     pub hoped: usize,
     /// The packet's class, for [`PktInfo::class`].

@@ -150,7 +150,7 @@ pub(crate) struct Queued {
 }
 
 impl QueueStats {
-    /// Sum of two counters or levels.
+    /// Sums of the counters of two queues.
     #[must_use]
     pub(crate) fn plus(&self, other: &QueueStats) -> QueueStats {
         QueueStats {
@@ -234,19 +234,19 @@ impl SendQueue {
     }
 
     /// Adapts the queue to the paths: `standing` is the wanted standing queue, `rtt` the longest smoothed RTT of the
-    /// paths in use, `min_rtt` the longest of their minimum RTTs. The paths would be underused with a CoDel target
-    /// below the standing queue, or an interval shorter than the round trips of the inner flows (RFC 8289 section 4).
-    /// A sojourn limit that drops many packets at once whenever a path slows down for a few round trips would have
-    /// the same effect.
+    /// paths in use, `min_rtt` the longest of their minimum RTTs. Three settings would leave the paths underused: a
+    /// CoDel target below the standing queue, an interval shorter than the round trips of the inner flows (RFC 8289
+    /// section 4), and a sojourn limit that drops many packets at once whenever a path slows down for a few round
+    /// trips.
     pub(crate) fn tune(&mut self, rtt: Duration, min_rtt: Duration, standing: Duration) {
         // The target is a quarter above the wanted queue. Otherwise the queue would often be shorter than wanted.
         let allowance = standing + standing / 4;
         self.max_sojourn = self.cfg.max_sojourn + allowance;
         if let Waiting::Fair(fair) = &mut self.waiting {
-            // Assume that round trips of inner flows take as long as those of the paths.
             let slow = (min_rtt * SLOW_ROUNDS).min(MOST_LEAST);
             self.max_sojourn = self.cfg.max_sojourn.max(slow) + allowance;
             let least = CoDelConfig::default();
+            // Assume that round trips of inner flows take at most twice as long as those of the paths.
             let (target, interval) = (least.target.max(rtt / 8) + allowance, least.interval.max(rtt * 2));
             fair.tune(target, interval);
         }

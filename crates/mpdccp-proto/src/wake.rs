@@ -32,7 +32,7 @@ pub enum Wake {
     Connect,
     /// The client gives up the first path for the next one.
     FirstAttempt,
-    /// An unconfirmed option is sent again.
+    /// An unconfirmed option is retransmitted.
     Confirm,
     /// The wait for the session's end times out.
     CloseWait,

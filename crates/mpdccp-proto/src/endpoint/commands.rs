@@ -36,9 +36,9 @@ impl Endpoint {
         }
     }
 
-    /// Sends an application's option to the peer (MP_EXP, RFC 9897 section 3.2.12) on an Ack, unreliably.
-    /// False if no path is up, if the option is a single byte or longer than 252, or if it begins like
-    /// mpdccp's own options (`mpd1`).
+    /// Sends an application's option of 2 to 252 bytes to the peer (MP_EXP, RFC 9897 section 3.2.12) on an Ack,
+    /// unreliably. False if the option has another length or begins like mpdccp's own options (`mpd1`), if the session
+    /// is plain, or if no path is up.
     pub fn send_private(&mut self, now: Time, session: SessionId, bytes: &[u8]) -> bool {
         self.with(now, session, |s| s.send_private(bytes)).unwrap_or(false)
     }
@@ -141,8 +141,8 @@ impl Endpoint {
         self.sessions.get(&session)?.session.room(now, info, data)
     }
 
-    /// Whether every path that is up is known to carry packets of its MTU: a probe was answered, and no newer packets
-    /// of this size seem to get lost. False if there is no such session.
+    /// Whether every path that is up is known to carry packets of its MTU: the peer answered a probe, and no later
+    /// losses suggest a smaller size. False if there is no such session.
     pub fn sizes_are_known(&self, session: SessionId) -> bool {
         self.sessions.get(&session).is_some_and(|s| s.session.sizes_are_known())
     }

@@ -84,11 +84,10 @@ const MAX_EVENTS: usize = 1024;
 
 /// All sessions of one thread, and their interface.
 ///
-/// The contract: call one input ([`handle_datagram`](Self::handle_datagram),
-/// [`handle_timeout`](Self::handle_timeout)) or command ([`send`](Self::send), [`add_path`](Self::add_path),
-/// ...) for everything that is pending; then drain [`poll_transmit`](Self::poll_transmit),
-/// [`poll_deliver`](Self::poll_deliver), [`poll_event`](Self::poll_event), and arm one timer with
-/// [`poll_timeout`](Self::poll_timeout).
+/// The contract: call the inputs ([`handle_datagram`](Self::handle_datagram), [`handle_timeout`](Self::handle_timeout))
+/// and commands ([`send`](Self::send), [`add_path`](Self::add_path), ...) that are pending. Then drain
+/// [`poll_transmit`](Self::poll_transmit), [`poll_deliver`](Self::poll_deliver) and [`poll_event`](Self::poll_event),
+/// and arm one timer with [`poll_timeout`](Self::poll_timeout).
 #[derive(Debug)]
 pub struct Endpoint {
     rng: ChaCha20Rng,

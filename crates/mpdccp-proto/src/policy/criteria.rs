@@ -11,7 +11,7 @@ use core::ops::RangeInclusive;
 pub struct Criteria {
     /// DSCP.
     pub dscp: Vec<u8>,
-    /// IP protocol number; for IPv6 that of the first next header.
+    /// IP protocol number; for IPv6, the first Next Header.
     pub protocols: Vec<u8>,
     /// Port at either end. Of fragments, only the first has ports.
     pub ports: Vec<RangeInclusive<u16>>,

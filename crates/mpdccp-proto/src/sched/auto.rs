@@ -8,11 +8,11 @@ use mpdccp_units::{Duration, Rate, Time};
 
 /// Earliest delivery in order, the automatic choice.
 ///
-/// A path's cost is its delivery time plus the cost of its losses. A packet goes to the cheapest open path, unless a
-/// cheaper path is worth waiting for: a more expensive path helps only while the backlog keeps the cheaper ones busy
-/// for at least the difference in cost. This has three effects. The cheap path never runs idle while the receiver waits
-/// for the expensive one. A burst that the cheap path can serve in time stays on it. A lossy path carries only what the
-/// others cannot.
+/// A path's cost is its delivery time plus the cost of its losses. A packet goes to the cheapest open path, or waits
+/// for a cheaper one. A more expensive path is used only while the backlog keeps the cheaper ones busy for at least the
+/// difference in cost. This has three effects. The cheap path never runs idle while the receiver waits for the
+/// expensive one. A burst that the cheap path can serve in time stays on it. A lossy path carries only the traffic that
+/// the others cannot.
 ///
 /// A flow with few queued packets stays on the cheapest path, regardless of the queued packets of other flows. That
 /// path stays the same until another is clearly cheaper.
@@ -40,10 +40,10 @@ pub(super) struct Auto {
     used: Vec<(Duration, usize)>,
 }
 
-/// A path whose cost exceeds the cheapest path's by more than this is not used for datagrams: it would help only if a
-/// queue of this length stood at the cheaper paths, which is too long.
+/// A path whose cost exceeds the cheapest path's by more than this is not used for datagrams. It would help only with a
+/// queue of this length at the cheaper paths, which is too long for datagrams.
 const MOST_SPREAD: Duration = Duration::from_millis(150);
-/// Once a more expensive path helps, three quarters of the backlog that triggered it are enough to keep it in use.
+/// A more expensive path in use stays in use until the backlog is one part in `KEEP` below the threshold.
 const KEEP: u32 = 4;
 /// A flow is small if this multiple of its queued bytes is less than the backlog.
 const SMALL: u64 = 8;

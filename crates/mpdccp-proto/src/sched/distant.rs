@@ -1,8 +1,8 @@
 //! Paths that would add little rate but delay everything, because they are far and slow compared to the others.
 //!
 //! In-order delivery takes as long as the farthest path in use. After a loss there, it takes until the retransmission
-//! arrives. A TCP flow in the tunnel may gain a tenth of rate from such a path while its round trips become several
-//! times longer. It then grows more slowly than without that path.
+//! arrives. Such a path may raise the rate of a TCP flow in the tunnel by a tenth, but makes its round trips several
+//! times longer. The flow then grows more slowly than without that path.
 
 use super::scheduler::cost;
 use crate::{PathId, PathRow};
@@ -25,18 +25,17 @@ pub(super) struct Distant {
 struct Known {
     path: PathId,
     up_since: Time,
-    /// Time for which the path's gate was closed, minus a part of the time for which it was open.
+    /// Time for which the path's gate was closed, minus a part of the time for which the gate was open.
     limited: Duration,
     /// Time until which the path's gate is known to be closed.
     shut_until: Time,
     distant: bool,
 }
 
-/// A path's rate is known once the path's gate was closed for more than this many round trips in total. One part in
-/// [`OPEN`] of the time for which the gate was open is subtracted from this total.
+/// A path's rate is known once its gate has been closed for more than this many round trips in total. The total shrinks
+/// by one part in [`OPEN`] of the time for which the gate is open.
 const FOUND: u32 = 6;
-/// The time for which a path's gate was open is divided by this before it is subtracted; see [`FOUND`]. An open gate
-/// means that the path has too little load to show its capacity.
+/// See [`FOUND`]. An open gate means that the path has too little load to show its capacity.
 const OPEN: u32 = 4;
 /// A path is distant if it costs more than `FARTHER` times as much as the cheapest path, and its rate is less than one
 /// part in `PART` of the rate of all cheaper paths together.

@@ -2,14 +2,14 @@ use super::scheduler::{Pick, Scheduler, open};
 use crate::{PathRow, PktInfo, QueueView};
 use mpdccp_units::{Duration, Time};
 
-/// Earliest Completion First (Lim and others, CoNEXT 2017): while the fastest path is full, a slower one is used only
-/// if the fastest alone would not finish the backlog sooner. The decision to wait has a hysteresis of a quarter.
+/// Earliest Completion First (Lim and others, CoNEXT 2017): while the fastest path is full, a slower one is used unless
+/// the fastest alone would finish the backlog sooner. The decision to wait has a hysteresis of a quarter.
 #[derive(Debug, Default)]
 pub(super) struct Ecf {
     waiting: bool,
 }
 
-/// While the scheduler waits, the slow path counts as a quarter slower: one divided by this number.
+/// While the scheduler waits, the slow path counts as slower by one part in `HYSTERESIS`.
 const HYSTERESIS: u32 = 4;
 
 impl Scheduler for Ecf {

@@ -44,11 +44,11 @@ impl Default for State {
 /// Interval between checks in round trips of the cheapest path, and the limits of this interval.
 const ROUNDS: u32 = 10;
 const LOOK: (Duration, Duration) = (Duration::from_millis(400), Duration::from_millis(1000));
-/// Paths are full if this fraction of their capacity was sent. Headers and the probing of the flow's congestion control
-/// take the rest.
+/// Paths are full if they carry data at this fraction of their capacity. Headers and the probing of the flow's
+/// congestion control take the rest.
 const FULL: f64 = 0.88;
-/// A trial takes this many checks. It succeeds if throughput reaches `MORE` times the earlier one, and ends at once if
-/// throughput falls below `LESS` times the earlier one.
+/// A trial takes this many checks. It succeeds if throughput rises above `MORE` times the earlier throughput. It ends
+/// at once if throughput falls below `LESS` times that.
 const LOOKS: u32 = 4;
 const MORE: f64 = 1.05;
 const LESS: f64 = 0.9;
@@ -59,15 +59,15 @@ const SHARE: u64 = 10;
 const MAX_EXCESS: f64 = 1.5;
 /// Highest loss of a path that is tried.
 const MOST_LOSS: f32 = 0.005;
-/// A queue is standing if round trips exceed the smallest RTT by more than this RTT divided by `STANDS` plus `JITTER`
-/// mean deviations of packet delays.
+/// A queue is standing if round trips exceed the smallest RTT by more than the sum of one part in `STANDS` of that RTT
+/// and `JITTER` mean deviations of packet delays.
 const STANDS: u32 = 16;
 const JITTER: u32 = 2;
 /// First and longest pause after a failed trial.
 const PAUSE: (Duration, Duration) = (Duration::from_secs(4), Duration::from_secs(64));
 
 impl Extra {
-    /// Whether the path may be used as if it were hardly more expensive.
+    /// Whether the path may be used as if it cost little more than the cheapest.
     pub(super) fn counts(&self, id: PathId) -> bool {
         matches!(self.state, State::Trying(path, ..) | State::Helping(path, _) if path == id)
     }
@@ -160,7 +160,8 @@ fn is_full(path: &PathRow) -> bool {
     longer.is_some_and(|longer| longer > path.late.deviation * JITTER)
 }
 
-/// Compares with the cost of the first path without its queue, because a queue there does not bring other paths closer.
+/// Whether the path at index `at` has few losses and costs little more than the first path. The first path counts
+/// without its queue, because a queue there does not bring other paths closer.
 fn is_worth_a_trial(paths: &[(Duration, &PathRow)], at: usize) -> bool {
     let ((_, first), (cost, path)) = (paths[0], paths[at]);
     let near = first.min_rtt.map(|rtt| rtt / 2 + rtt.mul_f64(MAX_EXCESS));

@@ -1,6 +1,6 @@
-//! Path priorities (RFC 9897 section 3.2.10), applied once, before any scheduler. 0: never. 1, standby: only when no
-//! path of 2 or more is usable. 2, secondary: only when the primaries are gone or congested. 3 to 15, primary: at the
-//! scheduler's choice.
+//! Path priorities (RFC 9897 section 3.2.10), applied once, before any scheduler. Priority 0 means never. 1 (standby)
+//! means only when no path of priority 2 or more is usable. 2 (secondary) means only when the primaries are gone or
+//! congested. 3 to 15 (primary) means at the scheduler's choice.
 
 use super::scheduler::congested;
 use crate::{PathRow, PathState, PktInfo, QueueView};
@@ -11,7 +11,7 @@ use mpdccp_units::Time;
 const SECONDARY: u8 = 2;
 pub(crate) const STANDBY: u8 = 1;
 
-/// Whether a scheduler may consider all rows for this packet. The result is what [`offer`] would determine.
+/// Whether [`offer`] would offer all rows for this packet, because all fit and are primary.
 pub(crate) fn offers_all(pkt: &PktInfo, rows: &[PathRow]) -> bool {
     rows.iter().all(|row| fits(pkt, row) && row.prio > SECONDARY)
 }

@@ -23,7 +23,7 @@ struct Trial {
 /// short outages do not increase it, because such a path is still useful.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(32));
 const SOON: u32 = 5;
-/// A path that has been in use for this long starts again with the first pause.
+/// After a path has been in use for this long, its next pause is the first pause again.
 const FORGIVEN: Duration = Duration::from_secs(30);
 /// Maximum number of paths remembered. Beyond this number, paths that are gone are forgotten.
 const MOST: usize = 64;

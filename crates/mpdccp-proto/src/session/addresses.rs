@@ -44,7 +44,8 @@ impl Session {
         }
     }
 
-    /// The ID stays reserved until the peer confirms. Otherwise the removal could end subflows that are created later.
+    /// Sends MP_REMOVEADDR. The ID stays reserved until the peer confirms; otherwise the removal could end later
+    /// subflows.
     fn say_removed(&mut self, now: Time, addr_id: u8) {
         self.local_addrs.0.insert(addr_id, Local::Leaving);
         let nonce = self.rng.next_u32();
@@ -59,7 +60,7 @@ impl Session {
         self.local_addrs.retain_sources(|id| paths.iter().any(|p| p.local_addr == id));
     }
 
-    /// The peer confirmed MP_REMOVEADDR, or never will confirm it.
+    /// The peer has confirmed MP_REMOVEADDR, or will never confirm it.
     pub(super) fn release_addr_id(&mut self, addr_id: u8) {
         self.local_addrs.0.remove(&addr_id);
     }
@@ -84,8 +85,8 @@ impl Session {
         let known = self.remote_addrs.0.get(&addr_id).copied();
         let given = self.remote_addrs.0.values().filter(|r| r.addr.is_some()).count();
         match known {
-            // RFC 9897 section 3.2.1: an outdated option may still be confirmed. A copy of the newest option is
-            // outdated too, because it must not bring back a removed path.
+            // RFC 9897 section 3.2.1: an outdated option may still be confirmed. A copy of the newest option counts as
+            // outdated too, so that it does not bring back a removed path.
             Some(known) if !mp_seq.after(known.seq) => self.count(Counter::OutdatedMpOption),
             // RFC 9897 section 3.2.8: such addresses are ignored silently, and so is another address under an ID that
             // is in use.

@@ -31,7 +31,7 @@ pub(super) struct ClassQueue {
 pub(super) struct ClassQueues {
     pub(super) all: Vec<ClassQueue>,
     pub(super) policy: Policy,
-    /// Whose turn it is. The numbers of the queues of all classes come first, then those of their streams.
+    /// Number of the source whose turn it is: first the queues of all classes, then their streams.
     pub(super) turn: usize,
 }
 

@@ -22,7 +22,7 @@ impl Session {
         self.pending.push(Pending { signal, sent: None, due: now, gap: Duration::ZERO });
     }
 
-    /// Drops unconfirmed removals once their retransmission interval has reached a minute. RFC 9897 section 3.2.9: a
+    /// Drops unconfirmed removals once their retransmission interval has reached [`MAX_GAP`]. RFC 9897 section 3.2.9: a
     /// peer that never learned of the address ignores its removal silently.
     fn give_up_removals(&mut self, now: Time) {
         let unheard = |p: &mut Pending| {

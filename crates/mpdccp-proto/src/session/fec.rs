@@ -13,11 +13,11 @@ pub(crate) const MOST: u8 = 16;
 /// offset for each protected packet.
 pub(super) const HEADER: usize = 7;
 pub(super) const OFFSET: usize = 2;
-/// How much longer the option that marks an FEC packet is than the options of data packets, rounded up.
+/// Extra bytes of the option that marks an FEC packet, compared with the options of a data packet, rounded up.
 pub(super) const OPTION: usize = 8;
 /// An FEC packet is dropped if it found no path for this long.
 pub(super) const OLD: Duration = Duration::from_millis(100);
-/// Maximum number of FEC packets that wait for a path, and of FEC packets that wait for another protected packet.
+/// Maximum number of FEC packets that wait for a path, and of received FEC packets that wait for protected packets.
 pub(super) const MOST_WAITING: usize = 64;
 /// Number of received packets that are kept to restore others. They are kept from the first FEC packet on, until no FEC
 /// packet has arrived for `KEPT_FOR`.

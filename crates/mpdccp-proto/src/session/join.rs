@@ -47,8 +47,8 @@ impl Session {
             return self.count(Counter::NoAddressIdLeft);
         };
         let mut config = self.connection_config(mtu, overhead);
-        // If an answer should arrive before the first retransmission, start a new attempt instead of retransmitting
-        // with a back-off.
+        // Where answers arrive before the first retransmission, start a new attempt instead of retransmitting with a
+        // back-off.
         let again = self.paths[i].is_quick && self.paths[i].is_missed(now);
         config.request_retries = config.request_retries.min(if again { 0 } else { JOIN_RETRIES });
         let seed = self.seed();
@@ -81,8 +81,7 @@ impl Session {
         if !self.multipath {
             return refuse(ResetCode::ConnectionRefused, Counter::JoinOfPlainSession);
         }
-        // A client must allow the server to join. Otherwise no peer may join its sessions, even if the client listens
-        // for another purpose.
+        // A peer may join a client's session only if the client allows joins, even if the client also listens.
         if self.role == Role::Client && !self.cfg.joinable {
             return refuse(ResetCode::ConnectionRefused, Counter::JoinOfClientSession);
         }
@@ -116,8 +115,8 @@ impl Session {
         Ok((self.paths[i].id, ports))
     }
 
-    /// Whether the session has too many subflows (RFC 9897 section 3.10): `max_paths` that are not silent, or twice as
-    /// many together with silent ones, which the peer may have lost. Unproven joins do not count.
+    /// Whether the session has too many subflows (RFC 9897 section 3.10): `max_paths` without the silent ones, or twice
+    /// `max_paths` with them. The peer may have lost silent subflows. Unproven joins do not count.
     fn is_crowded(&self) -> bool {
         let proven = self.paths.iter().filter(|p| !p.is_half_open());
         let (silent, loud): (Vec<&Subflow>, Vec<_>) = proven.partition(|p| p.state == PathState::Suspect);

@@ -38,8 +38,8 @@ impl Session {
         Private::Hello { repairs, flows, fec: true, streams: self.cfg.streams }
     }
 
-    /// Keeps a datagram that was sent on one path, in case it must be sent again. Without repair, only its buffer is
-    /// reused.
+    /// Keeps a datagram that was sent on one path, in case it must be retransmitted. Without repair, frees its buffer
+    /// for reuse.
     pub(super) fn keep_for_repair(&mut self, now: Time, path: PathId, seq: Seq, copy: Copy, again: bool) {
         self.repair.stats.sent += u64::from(again);
         if self.repair.alone.is_none_or(|(alone, _)| alone != path) {

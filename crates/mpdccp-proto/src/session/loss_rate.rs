@@ -2,15 +2,15 @@ use dccp_proto::ccid::TxView;
 use mpdccp_units::{Duration, Time};
 
 /// Loss rate of a path, independent of its load. It is the minimum over the last samples, so that queue losses while
-/// the congestion control searches for its rate do not count. Without new samples the value decays, so that a path
-/// left out for its losses is tried again. Each time the path proves as bad as before, the decay slows down.
+/// the congestion control searches for its rate do not count. Without new samples the value decays, so that a path left
+/// out for its losses is tried again. Each time the losses then return, the decay slows down.
 #[derive(Debug, Default)]
 pub(super) struct LossRate {
     samples: [f32; SAMPLES],
     taken: usize,
     /// The value when the decay began, and the number of samples at that time.
     forgotten: Option<(f32, usize)>,
-    /// How many times in a row the path proved as bad as before.
+    /// How many times in a row the losses returned after a decay, to at least half of the value before it.
     relapses: u32,
     /// Numbers of delivered and lost packets at the last update.
     seen: (u64, u64),
@@ -25,7 +25,7 @@ const MANY_LOST: u64 = 5;
 const LASTS: Duration = Duration::from_millis(250);
 /// Number of samples of which the minimum is taken.
 const SAMPLES: usize = 4;
-/// After this time without a sample, a quarter of the value is forgotten. Each relapse halves the decay, up to
+/// Each time this long passes without a sample, the value decays by a quarter. Each relapse halves this part, up to
 /// `MOST_RELAPSES` times.
 const FORGET: Duration = Duration::from_secs(1);
 const MOST_RELAPSES: u32 = 4;

@@ -20,7 +20,7 @@ const SUBFLOW_CLOSE: Duration = Duration::from_secs(3);
 
 impl Session {
     /// Adds a path. `None` on a server whose session is not open or not multipath: a server can only join paths to an
-    /// open session, while a client may also connect the first one.
+    /// open session. A client may also connect the first path.
     pub(crate) fn add_path(&mut self, now: Time, cfg: PathConfig) -> Option<PathId> {
         let may_join = self.state == SessionState::Open && self.multipath;
         (self.role == Role::Client || may_join).then(|| self.begin_path(now, cfg))

@@ -115,8 +115,8 @@ impl Session {
             // is advertised again.
             path.removed = path.advertised.is_some() && !path.was_up;
             if path.ours && !path.removed {
-                // If the path was up before, and the peer is silent or no longer knows the connection, most likely a
-                // NAT lost the binding or the path was interrupted.
+                // If the path was up before, and the peer is silent or no longer knows the connection, a NAT has
+                // probably lost the binding, or the path was interrupted.
                 let lost = !matches!(cause, CloseReason::Peer | CloseReason::Local);
                 // Do not retry at once: the peer refuses joins.
                 let refused = matches!((path.stage, cause), (Stage::JoinSent { .. }, CloseReason::Reset(_)));
