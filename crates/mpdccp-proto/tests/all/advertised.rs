@@ -172,7 +172,7 @@ fn a_refused_join_waits_before_the_next() {
     net.stream(Client, id, 0, 1_000, Duration::from_millis(2));
     net.server = mpdccp_proto::Endpoint::new([77; 32]);
     net.server.listen(crate::common::listen(config()));
-    // The other path does not learn of the restart, so the session lives on.
+    // The other path does not learn of the restart, so the session stays open.
     net.wires[1].up = false;
     let before = net.logged(Client, PacketType::Request).len();
     net.stream(Client, id, 1_000, 1_000, Duration::from_millis(2));

@@ -147,7 +147,7 @@ fn a_dead_path_does_not_hold_up_the_close() {
 #[test]
 fn close_req_is_answered_with_the_other_key() {
     let (mut net, id) = Net::connected(1, 2, config());
-    // The server wants its peer to hold TIMEWAIT: the test turns its Close into a CloseReq.
+    // The server's Close becomes a CloseReq, as from a server that wants its peer to hold TIMEWAIT.
     net.meddler = Some(Box::new(|from, _, bytes| {
         if from == Server && is_type(bytes, PacketType::Close) {
             bytes[8] = PacketType::CloseReq.number() << 1 | 1;

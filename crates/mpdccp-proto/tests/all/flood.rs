@@ -73,8 +73,7 @@ fn a_flood_of_requests_locks_nobody_out() {
     assert!(numbers.contains(&2_000) && numbers.contains(&2_001), "{numbers:?}");
 }
 
-/// Returns the Ack with which a client returns its cookie, before the network carries it. 64 other sessions are half
-/// open.
+/// Returns a client's Ack with its cookie, before the network carries it. 64 other sessions are half open.
 fn held_back() -> (Net, Route, Vec<u8>) {
     let mut net = Net::new(1, 1, plain());
     flood(&mut net, 0..64);

@@ -472,8 +472,8 @@ fn a_dead_path_that_is_removed_is_gone_at_the_server_too() {
     assert_eq!(net.state(Client, id), [PathState::Up; 3]);
 }
 
-/// RFC 9897 section 3.2.2: an Address ID is free again only when neither end uses it. The new path therefore gets
-/// another Address ID than the dead one, and the removal of the dead path cannot end the new one.
+/// RFC 9897 section 3.2.2: an Address ID is free again only when neither end uses it. The Address IDs of the new path
+/// and the dead path therefore differ, and the removal of the dead path cannot end the new one.
 #[test]
 fn a_dead_path_may_be_replaced_at_once() {
     let (mut net, id) = Net::connected(1, 2, config());

@@ -160,7 +160,7 @@ proptest! {
         let before_the_first = numbers.iter().filter(|n| **n < numbers[0]).count();
         prop_assert_eq!(stats.late, before_the_first as u64, "only packets older than the first arrival may be late");
     }
-    /// Paths have constant and equal delays within the maximum wait: everything is delivered in order, for any losses.
+    /// Each path has a constant delay within the maximum wait: everything is delivered in order, for any losses.
     #[test]
     fn paths_that_keep_their_delays_cost_no_order(
         mut packets in packets(),

@@ -91,7 +91,7 @@ pub struct Net {
     pub log: Vec<Logged>,
     /// A function that may change each packet on its way. If the function returns false, the packet is dropped.
     pub meddler: Option<Meddler>,
-    /// Delays of each copy of the next packets. When they are used up, packets have the delays of their wires.
+    /// For each of the next packets, the delay of each of its copies. Later packets have the delays of their wires.
     pub fates: VecDeque<&'static [Duration]>,
     /// The peer that the server's encapsulation authenticates on each path.
     pub vouched: Vec<u32>,

@@ -33,8 +33,8 @@ impl State {
         next
     }
 
-    /// Whether an action is a fault: loss, duplication, or a timer that fires while the packet or its answer is still
-    /// in flight.
+    /// Whether an action is a fault: loss, duplication, a probe, a timer that gives up, or one that fires while packets
+    /// are in flight.
     fn is_fault(&self, action: &Action) -> bool {
         match action {
             Action::Deliver(_) | Action::Command(_) => false,
@@ -45,7 +45,8 @@ impl State {
         }
     }
 
-    /// The running timers. Timers that give up fire only if no other action is possible.
+    /// The running timers: those that fire soon, and those that fire only if nothing else can happen, such as timers
+    /// that give up.
     pub(super) fn timers(&self) -> (Vec<Action>, Vec<Action>) {
         let (mut soon, mut late) = (Vec::new(), Vec::new());
         for (end, c) in (0..2).flat_map(|end| (0..CONNS).map(move |c| (end, c))) {

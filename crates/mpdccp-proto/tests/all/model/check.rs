@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 
 /// All states within the bounds, each with the action that first led to it.
 pub(super) struct Graph {
-    /// The states as reached, with their numbers from before [`State::normal`].
+    /// The states as reached, with the numbers that they had before [`State::normal`].
     pub(super) states: Vec<State>,
     pub(super) parents: Vec<Option<(usize, Action)>>,
     pub(super) transitions: usize,

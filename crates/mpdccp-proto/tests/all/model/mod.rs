@@ -144,10 +144,10 @@ enum Action {
     Deliver(Packet),
     Lose(Packet),
     Duplicate(Packet),
-    /// A retransmission timer of a connection fires. With `true`, the end does not retransmit, but gives the connection
-    /// up.
+    /// A retransmission timer of a connection fires. With `true`, the end does not retransmit, but gives up the
+    /// connection.
     Timer(usize, usize, bool),
-    /// A timer of an unconfirmed option fires. With `true`, the end does not send the option again, but gives it up.
+    /// A timer of an unconfirmed option fires. With `true`, the end does not retransmit the option, but gives it up.
     Repeat(usize, Told, bool),
     /// An end that suspects its peer to be gone sends a Sync.
     Probe(usize, usize),

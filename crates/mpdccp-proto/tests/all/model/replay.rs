@@ -57,7 +57,7 @@ fn route(to: usize, conn: usize) -> Route {
     }
 }
 
-/// The model contains no further fields of an Ack without confirmation.
+/// Whether the model's packet and the sent one are of the same kind. Of an Ack, only the confirmation is compared.
 fn same(a: &Kind, b: &Kind) -> bool {
     match (a, b) {
         (Ack { confirms: a, .. }, Ack { confirms: b, .. }) => a == b,
