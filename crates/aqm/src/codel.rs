@@ -159,7 +159,7 @@ mod tests {
         fn run(&mut self, from: u64, to: u64, waited: Duration) -> Vec<u64> {
             let mut signals = Vec::new();
             for now in from..to {
-                // Refilled each time, so that the queue is long and every packet has the same delay.
+                // Refill the queue each time, so that it is long and every packet has the same delay.
                 self.fifo = Fifo::default();
                 for _ in 0..20 {
                     let meta = Meta { bytes: 1_000, ecn: self.ecn, flow: 0 };
@@ -226,7 +226,7 @@ mod tests {
     fn stops_at_the_first_good_packet_however_many_drops_are_due() {
         let mut rig = Rig::new(CoDelConfig::default(), Ecn::NotEct);
         assert_eq!(rig.run(1_000, 1_150, LATE), [1_100]);
-        // At 1,400 ms drops have been due since 1,200, 1,271, 1,329 and 1,379 ms.
+        // At 1,400 ms, the drops of 1,200, 1,271, 1,329 and 1,379 ms are overdue.
         rig.fifo = Fifo::default();
         for arrived in [1_300, 1_310, 1_399, 1_399, 1_399, 1_399] {
             let meta = Meta { bytes: 1_000, ..Meta::default() };

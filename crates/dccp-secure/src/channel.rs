@@ -20,9 +20,9 @@ const SILENCE: Duration = Duration::from_secs(1);
 /// reached within a second.
 const DENSE: Duration = Duration::from_millis(600);
 const LATELY: Duration = Duration::from_secs(35);
-/// Interval at which handshakes are retransmitted otherwise. It doubles from the first to the second value. Each
-/// interval is randomly shortened by up to a quarter. It is at least twice as long as the last handshake took, because
-/// a retransmission invalidates the answer to the previous message.
+/// Otherwise the interval doubles from the first to the second value. Within these limits, it is at least twice the
+/// duration of the last handshake, because a retransmission invalidates the answer to the previous message. Finally
+/// each interval is randomly shortened by up to a quarter.
 const SPARSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(5));
 /// A handshake is given up after this time. The next packet then starts another handshake.
 const GIVE_UP: Duration = Duration::from_secs(90);
@@ -148,8 +148,8 @@ pub(crate) struct Channel {
     /// When the last authentic message from the peer arrived.
     pub(crate) heard: Time,
     /// Start of the current period of sending without an answer, and when this end last sent. The first pause in
-    /// sending ends the period, because the last packet of an exchange expects no answer. A second pause does not: a
-    /// sender that gets no answers also slows down.
+    /// sending ends the period, because the last packet of an exchange expects no answer. A second pause does not end
+    /// it, because a sender that gets no answers pauses too.
     pub(crate) unanswered: Option<Time>,
     pub(crate) sent: Time,
     paused: bool,
@@ -202,7 +202,7 @@ impl Channel {
         (self.heard, self.unanswered, self.paused) = (now, None, false);
     }
 
-    /// Whether this end should start a handshake. To be asked when it has data to send, or has received something.
+    /// Whether this end should start a handshake. Call this when this end has data to send, or has received something.
     pub(crate) fn wants_handshake(&self, now: Time) -> bool {
         let silent = self.unanswered.is_some_and(|at| now.since(at) >= SILENCE);
         let fresh = self.current.as_ref().is_some_and(|key| key.is_usable(now) && !key.is_old(now));

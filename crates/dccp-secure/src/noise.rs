@@ -51,7 +51,7 @@ pub(crate) struct Answer {
     pub(crate) index: u32,
 }
 
-/// Takes random numbers from the crate's own seed, so that the same input produces the same bytes.
+/// Derives random numbers from `seed`, so that the same input produces the same bytes.
 struct Resolver {
     seed: [u8; 32],
     identity: Arc<Identity>,

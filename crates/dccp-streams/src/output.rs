@@ -38,9 +38,9 @@ impl Streams {
         self.classes.get(usize::from(class)).map_or(0, |class| class.unsent)
     }
 
-    /// Writes the next packet of a class into `out` and returns its length. The caller must send the packet over
-    /// `path` now. `out` has the size of the largest packet of that path. `path` is the caller's identifier of it; `rtt` is
-    /// used until the streams have measured the round trip.
+    /// Writes the next packet of a class into `out` and returns its length. The caller must send the packet over `path`
+    /// now. `path` is the caller's identifier of the path, and `out` has the size of its largest packet. `rtt` is used
+    /// until the streams have measured the round trip.
     ///
     /// `head_start` is 0 for a path of least delay. On a path with more delay, only streams whose current burst has
     /// at least `head_start` bytes send, so that short exchanges do not wait for that path. A burst ends when the

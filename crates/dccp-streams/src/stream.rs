@@ -30,9 +30,9 @@ pub(crate) struct Stream {
     pub(crate) events: Pending,
     /// The stream is in the queue of streams with events.
     pub(crate) in_events: bool,
-    /// The application found nothing to read, and is to be notified.
+    /// The application found nothing to read, and waits for an event.
     pub(crate) wants_read: bool,
-    /// The application found no room to write, and is to be notified.
+    /// The application found no room to write, and waits for an event.
     pub(crate) wants_write: bool,
 }
 

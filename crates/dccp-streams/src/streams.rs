@@ -21,9 +21,9 @@ const MIN_UNSENT: u64 = 1 << 10;
 /// All streams of a session at one end.
 ///
 /// Inputs are [`handle_packet`](Self::handle_packet), [`on_path_down`](Self::on_path_down) and
-/// [`handle_timeout`](Self::handle_timeout); after each, and after calls on streams, drain
-/// [`poll_event`](Self::poll_event) and [`poll_transmit`](Self::poll_transmit), and call again at
-/// [`poll_timeout`](Self::poll_timeout).
+/// [`handle_timeout`](Self::handle_timeout). After each, and after calls on streams, drain
+/// [`poll_event`](Self::poll_event) and [`poll_transmit`](Self::poll_transmit). Call `handle_timeout` at the time that
+/// [`poll_timeout`](Self::poll_timeout) returns.
 #[derive(Debug)]
 pub struct Streams {
     pub(crate) role: Role,

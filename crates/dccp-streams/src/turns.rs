@@ -1,5 +1,5 @@
-//! Scheduling of streams. Priorities are strict. Streams of one priority share by deficit round robin. A stream with
-//! newly written data goes first and spends the rest of its turn, similar to FQ-CoDel (RFC 8290). Short exchanges
+//! Scheduling of streams. Priorities are strict. Streams of one priority take turns (deficit round robin). A stream
+//! with newly written data goes first and spends the rest of its turn, similar to FQ-CoDel (RFC 8290). Short exchanges
 //! therefore do not wait for bulk transfers.
 
 use crate::place::{Listed, PRIORITIES, Place, QUANTUM};

@@ -38,8 +38,8 @@ impl Window {
     }
 
     /// Handles a peer that is blocked at `limit`. `read` bytes were read, and `waiting` bytes can be read. The window
-    /// may grow to `most` bytes. An increase adds a sixteenth; after [`RAMP`] increases, each one doubles the window.
-    /// For a slow reader it does not grow.
+    /// may grow to `most` bytes. An increase adds a sixteenth; after [`RAMP`] increases, each further one doubles the
+    /// window. If the reader is slow, the window does not grow.
     pub(crate) fn on_blocked(&mut self, limit: u64, read: u64, waiting: u64, most: u64) {
         if limit < self.grown || waiting > self.size / 4 {
             return;
@@ -50,7 +50,7 @@ impl Window {
         (self.unblocked, self.round) = (0, read);
     }
 
-    /// Handles that `read` bytes were read in total. If the peer was not blocked during a whole window, the window
+    /// The application has read `read` bytes in total. If the peer was not blocked during a whole window, the window
     /// shrinks a little.
     pub(crate) fn on_read(&mut self, read: u64) {
         if read - self.round >= self.size {

@@ -9,8 +9,8 @@ pub struct Reset {
     pub data: [u8; 3],
 }
 
-/// The fixed fields of a packet. `ack`, `service_code` and `reset` are present exactly if the type requires them. If
-/// one is missing, zero is sent; a superfluous one is not sent.
+/// The fixed fields of a packet. `ack`, `service_code` and `reset` are present if and only if the type requires them. A
+/// missing one is sent as zero; a superfluous one is not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// DCCP source port.

@@ -31,7 +31,7 @@ pub enum Command {
     Finish(Flow),
     /// Send RST, or stop connecting.
     Reset(Flow),
-    /// Whether to probe this host with keepalives: the host at the other end asks whether this one is alive.
+    /// Start or stop probing this host with keepalives. The host at the other end asks whether this host is alive.
     Probe(Flow, bool),
     /// End the thread.
     Stop,

@@ -20,7 +20,7 @@ impl Tuple {
     }
 }
 
-/// An ICMP error that is to be passed on.
+/// An ICMP error to pass on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Icmp {
     /// The sender of the error.

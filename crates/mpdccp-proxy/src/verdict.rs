@@ -1,5 +1,4 @@
-//! Decides which flows are proxied and why others travel as packets. Also the limits of the flow table, and its verdicts
-//! on packets.
+//! Decides which flows are proxied and why others travel as packets. Also defines the flow table's limits and verdicts.
 
 use crate::refusal::answer;
 use crate::segment::{Segment, Tuple};
@@ -23,7 +22,7 @@ pub enum AsPacket {
     Limit,
     /// The far end's SYN got no answer.
     Unanswered,
-    /// A policy rule excludes the flow's packets from being proxied.
+    /// A policy rule excludes the flow from the proxy.
     Policy,
     /// The caller does not want this flow to be proxied.
     NotWanted,

@@ -2,7 +2,7 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 #[repr(u8)]
 pub enum Ecn {
-    /// Not ECN-capable: an overloaded queue must drop it.
+    /// Not ECN-capable: an overloaded queue must drop the packet.
     #[default]
     NotEct = 0,
     /// ECN-capable, codepoint 01 (L4S today, RFC 9331).

@@ -87,7 +87,7 @@ impl Rate {
     }
 }
 
-/// Saturates: a path without any delay so far has the rate [`Rate::MAX`].
+/// The sum saturates, because a path without any measured delay has the rate [`Rate::MAX`].
 impl Sum for Rate {
     #[inline]
     fn sum<I: Iterator<Item = Rate>>(rates: I) -> Rate {

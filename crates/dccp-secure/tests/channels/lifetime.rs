@@ -101,7 +101,8 @@ fn a_restarted_server_is_found_within_two_seconds() {
     assert_eq!(world.send(b"yes"), packet(0, 3));
 }
 
-/// A channel that starts over starts a handshake at once. Records that the peer still sends under the old keys arrive.
+/// On a channel that starts over, the next packet waits for a handshake. Records that the peer still sends under the
+/// old keys arrive.
 #[test]
 fn a_channel_that_starts_over_waits_for_one_handshake() {
     for restarted in [true, false] {
@@ -143,8 +144,7 @@ fn a_server_that_was_away_is_asked_again_within_a_second() {
     }
 }
 
-/// A client whose session the server closed on exit behaves like this: it retransmits its requests at growing
-/// intervals.
+/// A client whose session the server closed on exit retransmits its requests at growing intervals, as in this test.
 #[test]
 fn a_restarted_server_is_found_by_who_sends_ever_more_seldom() {
     let mut world = World::ready();

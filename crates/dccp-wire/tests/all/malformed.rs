@@ -155,7 +155,7 @@ fn mp_values_that_cannot_be() {
         }
     }
     assert_eq!(read(&[46, 2]), [Ok(Opt::Invalid(46, &[]))]);
-    // A key of unknown type takes the whole rest.
+    // A key of unknown type takes the rest of the list.
     assert_eq!(
         read(&[46, 11, 3, 9, 0, 0, 0, 5, 1, 2, 3]),
         [Ok(Opt::Mp(MpOption::Key { ci: 5, keys: &[1, 2, 3] }))]

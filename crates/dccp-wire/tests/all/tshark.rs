@@ -292,7 +292,7 @@ fn damage_shows() {
     let mut damaged = wrap(Encapsulation::Native, encode(&with(vec![])).0, src, dst);
     *damaged.last_mut().unwrap() ^= 1;
     let mut packets = vec![damaged];
-    // Lengths that are invalid for the subtypes; the reference kernel's older draft had some of these.
+    // Lengths that are invalid for the subtypes. Some are from the older draft that the reference kernel implements.
     let short: [&[u8]; 8] = [
         &[1, 0, 0, 0, 0],
         &[3, 0, 0, 0, 0, 5, 0, 1, 2, 3],
