@@ -51,7 +51,7 @@ pub struct Config {
     pub seq_window: u64,
     /// Initial Ack Ratio requested from the peer (RFC 4340 section 11.3).
     pub ack_ratio: u16,
-    /// Mark data as ECN-capable (ECT(0)). If off, ECN Incapable is negotiated.
+    /// Mark data as ECN-capable: ECT(0), or ECT(1) for L4S. If off, ECN Incapable is negotiated.
     pub ecn: bool,
     /// Request NDP Count from the peer, and send it on request (RFC 4340 section 7.7).
     pub ndp_count: bool,

@@ -32,7 +32,7 @@ impl Feedback<'_> {
         self.reports(seqs).find(|(_, received)| *received).map(|(at, _)| at)
     }
 
-    /// Which of our packets `seqs` (oldest first) the peer reports, newest first, each with whether it was received.
+    /// The packets of `seqs` (ours, oldest first) that the peer reports, newest first. True if the packet was received.
     pub(crate) fn reports(
         &self,
         seqs: impl DoubleEndedIterator<Item = Seq> + ExactSizeIterator,

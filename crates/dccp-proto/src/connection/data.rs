@@ -80,9 +80,9 @@ impl Connection {
         packet.saturating_sub(header + options.next_multiple_of(4))
     }
 
-    /// A packet took another path because it is too large for this one. Such traffic triggers probes of a
-    /// larger size, like this path's own data. Otherwise a path with only large packets would not recover from an
-    /// MTU black hole.
+    /// A packet took another path because it is too large for this one. Like this path's own data, such traffic
+    /// triggers probes of a larger size. Otherwise a path with only large packets would not recover from an MTU black
+    /// hole.
     pub fn note_too_narrow(&mut self, now: Time) {
         self.pmtu.iter_mut().for_each(|pmtu| pmtu.on_data(now));
     }

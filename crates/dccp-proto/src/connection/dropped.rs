@@ -93,7 +93,7 @@ impl DropReport {
         }
     }
 
-    /// The peer received our packets named in `feedback`. Drops that did not fit into their reports remain pending.
+    /// The peer received our packets named in `feedback`. Drops that did not fit into the reports remain pending.
     pub(super) fn on_ack(&mut self, feedback: &Feedback<'_>) {
         let seqs = self.sent.iter().map(|report| report.seq);
         let Some(at) = feedback.newest_received(seqs) else { return };

@@ -1,11 +1,11 @@
 //! Detects whether ECN works on the path. A path may drop ECN-capable packets, clear the field, or mark all packets. In
-//! these cases both directions stop using ECN (as in RFC 9000 section 13.4.2 and RFC 6679 section 7.4).
+//! these cases the affected direction stops using ECN (as in RFC 9000 section 13.4.2 and RFC 6679 section 7.4).
 
 use crate::Ecn;
 use crate::ccid::TxView;
 
-/// The path is judged after this many data packets, if all of them arrived with the field cleared or all were reported
-/// as marked.
+/// The path is judged after this many data packets, if all of them arrived with the field cleared or nearly all were
+/// reported as marked.
 const ENOUGH: u64 = 64;
 /// ECN counts as failed after this many timeouts without a delivery.
 const TIMEOUTS: u64 = 2;

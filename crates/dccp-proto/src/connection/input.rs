@@ -13,7 +13,7 @@ use dccp_wire::{Packet, PacketType, ResetCode};
 
 /// Minimum mean interval between Syncs, or between Resets in REQUEST, TIMEWAIT and CLOSED.
 const ANSWER_INTERVAL: Duration = Duration::from_millis(250);
-/// Maximum number of Syncs or Resets in a burst; resynchronizing takes several. With the interval above, at most eight
+/// Maximum number of Syncs or Resets in a burst; resynchronising takes several. With the interval above, at most eight
 /// leave in any second (RFC 4340 section 7.5.4).
 const ANSWER_BURST: u32 = 4;
 /// Maximum number of bytes of Error Text kept.
@@ -25,8 +25,8 @@ const INIT_COOKIE: u8 = 36;
 /// Maximum number of requests of a sending half that are handled in one call.
 const MAX_REQUESTS: usize = 8;
 /// A Request at most this far behind a received one is a reordered Request of the same client, so no Sync answers it.
-/// The client may still wait for the Response. It would take the Sync for one from a half-open connection, and would
-/// reset this connection (RFC 4340 section 8.5, step 4).
+/// The client may still be waiting for the Response. It would take the Sync for one from a half-open connection, and
+/// would reset this connection (RFC 4340 section 8.5, step 4).
 const OVERTAKEN: i64 = 16;
 
 impl Connection {
@@ -264,9 +264,9 @@ impl Connection {
             }
             (State::PartOpen, PacketType::Sync) => {}
             (State::PartOpen, _) => self.enter_open(now, seq, ack),
-            // If the Ack acknowledges nothing newer than our Response or our last Sync, the client retransmits the
-            // Ack of its handshake, and is still in PARTOPEN. A client past PARTOPEN also acknowledges our last Sync,
-            // but only until it has received another packet.
+            // Answer an Ack that acknowledges nothing newer than our Response or our last Sync: the client is probably
+            // still in PARTOPEN and retransmits its handshake Ack. A client past PARTOPEN acknowledges our last Sync
+            // only until it receives another packet.
             (State::Open, PacketType::Ack) if self.is_server => {
                 self.outbox.ack |=
                     ack.is_some_and(|ack| !ack.after(self.last_response) || Some(ack) == self.last_sync);

@@ -140,8 +140,8 @@ impl Connection {
         self.events.pop_front()
     }
 
-    /// Sends a Sync, which the peer answers with a SyncAck. The answer shows that a silent path works, without using
-    /// the congestion window. Only in OPEN.
+    /// Sends a Sync, which the peer answers with a SyncAck. This tests a silent path without using the congestion
+    /// window. Only in OPEN.
     pub fn probe(&mut self) {
         if self.state == State::Open {
             self.outbox.sync = Some(self.numbers.gsr);

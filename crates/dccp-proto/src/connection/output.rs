@@ -130,7 +130,7 @@ impl Connection {
             }
         }
         self.write_ndp(&mut out);
-        // Leave the other half of the room to the feedback.
+        // Leave the other half of the room for the feedback.
         if self.negotiated.timestamps && out.len() < room / 2 {
             out.push(&Opt::Timestamp(ticks(now)));
         }

@@ -9,16 +9,15 @@ use mpdccp_units::{Duration, Time};
 pub(super) const BASE: u16 = 1200;
 /// Number of tries after which a larger size counts as too large (MAX_PROBES, RFC 8899 section 5.1.2).
 const SEARCH_TRIES: u8 = 3;
-/// Number of tries after which the current size counts as lost in a black hole. It is larger than `SEARCH_TRIES`, so
-/// that random loss does not look like a black hole.
+/// Number of tries after which the path counts as a black hole for the current size. It is larger than `SEARCH_TRIES`,
+/// so that random loss does not look like a black hole.
 const CONFIRM_TRIES: u8 = 5;
-/// Time after a search until a data packet triggers a probe for a larger size (PMTU_RAISE_TIMER,
-/// RFC 8899 section 5.1.1). It is shorter than the RFC's 600 s, since it costs only one probe, and an idle path sends
-/// none.
+/// Time after a search until a data packet triggers a probe for a larger size (PMTU_RAISE_TIMER, RFC 8899 section
+/// 5.1.1). It is shorter than the RFC's 600 s, since the probe costs only one packet, and an idle path sends none.
 const RAISE: Duration = Duration::from_secs(10);
-/// Minimum number of data packets since the last search that counts as traffic.
+/// Data packets count as traffic if at least this many were sent since the last search.
 const TRAFFIC: u32 = 8;
-/// Number of packets lost since the last confirmation that makes the current size doubtful.
+/// The current size becomes doubtful after this many lost packets since the last confirmation.
 const DOUBTFUL: u64 = 3;
 /// Minimum time for which a confirmation is valid.
 const HOLDS: Duration = Duration::from_secs(1);
@@ -74,7 +73,7 @@ pub(super) struct Pmtu {
     /// Data packets since the last search.
     data: u32,
     confirmed: Time,
-    /// Whether no probe has been answered or given up yet.
+    /// True until a probe is first answered or given up.
     fresh: bool,
     /// Number of losses up to the last confirmation; `None` until the first report.
     lost: Option<u64>,
@@ -266,7 +265,7 @@ impl Pmtu {
         }
     }
 
-    /// Whether the next small packet is a useful test, because enough data is in flight before it.
+    /// Whether enough data is in flight for the next small packet to be a useful test.
     pub(super) fn looks(&self, inflight: Amount) -> bool {
         self.small.is_none() && inflight.packets >= DOUBTFUL
     }

@@ -87,10 +87,9 @@ impl Connection {
             State::Request => self.outbox.control = Some(Control::Request),
             State::PartOpen => {
                 self.outbox.ack = true;
-                // RFC 4340 section 8.1.5: a SyncAck ends PARTOPEN, and every peer answers a Sync, but not
-                // every peer answers an Ack. Without the Sync, a client whose datagram has almost the MTU's
-                // size, and so does not fit into a DataAck, would stay in PARTOPEN until it gives up. RFC
-                // 9897 section 3.3 requires an Ack.
+                // RFC 4340 section 8.1.5: a SyncAck ends PARTOPEN. Every peer answers a Sync, but not every peer
+                // answers an Ack. Without the Sync, a datagram too large for a DataAck would keep the client in
+                // PARTOPEN until it gives up. With multipath, the server must answer the Ack (RFC 9897 section 3.3).
                 self.outbox.ask = !self.is_multipath();
             }
             State::CloseReq => self.outbox.control = Some(Control::CloseReq),

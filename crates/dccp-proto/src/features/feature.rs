@@ -137,7 +137,8 @@ impl Feature {
         }
     }
 
-    /// Looked up on each use to save memory, because a connection has many features and rarely needs the definition.
+    /// The feature's definition. It is looked up on each use to save memory, because a connection has many features and
+    /// rarely needs the definition.
     pub(super) fn spec(&self) -> Spec {
         const NONE: Spec =
             Spec { rule: Rule::NonNegotiable, len: 1, valid: (0, 0), initial: 0, required: false };

@@ -44,7 +44,7 @@ fn a_packet_without_a_payload_is_filled_with_padding() {
         let cfg = Config { mtu, ..Config::default() };
         let mut net = Net::open(cfg.clone(), cfg);
         let bytes = transmit(&mut net, CLIENT, &[], &[]);
-        // The packet is as large as options can make it, or as the MTU allows.
+        // The packet is as large as options can make it or as the MTU allows, whichever is smaller.
         let expected = (usize::from(mtu) - OVERHEAD).min(16 + dccp_wire::MAX_OPTIONS);
         assert!(bytes.len() + 12 > expected && bytes.len() <= expected, "{} of {expected}", bytes.len());
         net.inject(SERVER, &bytes, dccp_proto::Ecn::NotEct);
@@ -206,7 +206,7 @@ fn ndp_count_tells_the_run_of_packets_without_data() {
                 _ => None,
             });
             let data = sent.ptype().is_data();
-            // Before our first packet, only handshake packets were sent.
+            // The count of the first packet covers handshake packets, which this part of the log does not contain.
             if let Some(run) = run {
                 assert_eq!(ndp.unwrap_or(0), run);
                 runs = runs.max(run);
@@ -483,7 +483,7 @@ fn owners_options_leave_as_soon_as_possible_and_are_bounded() {
     assert!(net.log.iter().all(|s| s.bytes.len() + OVERHEAD <= 1500));
 }
 
-/// Fuzzing found this case: the Ack for these options was sent without them, and stayed due forever.
+/// If these options were kept, the Ack for them would be sent without them, and stay due forever.
 #[test]
 fn owners_options_that_a_smaller_mtu_has_no_room_for_are_dropped() {
     let mut net = Net::open(Config::default(), Config::default());

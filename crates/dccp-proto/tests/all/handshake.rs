@@ -119,7 +119,7 @@ fn a_client_in_part_open_repeats_its_ack_and_gives_up_after_4msl() {
     assert_eq!(net.last(CLIENT).packet().header.reset.unwrap().code, ResetCode::Aborted);
 }
 
-/// RFC 4340 section 8.1.5: PARTOPEN ends even if the server sends nothing by itself, and the client has no data or its
+/// RFC 4340 section 8.1.5: PARTOPEN ends even if the server sends nothing unprompted, and the client has no data or its
 /// data does not fit.
 #[test]
 fn a_sync_ends_part_open_where_the_server_is_silent() {

@@ -84,7 +84,7 @@ fn settings_reach_the_other_end() {
     assert_eq!(server.feature(feature::ALLOW_SHORT_SEQNOS, Side::Local), 1);
 }
 
-/// RFC 4340 section 11.3: one acknowledgement for each Ack Ratio packets, also after a later change.
+/// RFC 4340 section 11.3: one acknowledgement for every Ack Ratio packets, also after a later change.
 #[test]
 fn a_new_ack_ratio_is_obeyed_at_once() {
     let mut net = Net::open(Config::default(), Config::default());

@@ -33,7 +33,7 @@ fn syncs_after_a_burst_of_loss_longer_than_the_window() {
         assert_eq!(net.types(SERVER).iter().filter(|t| **t == PacketType::Sync).count(), syncs);
         assert_eq!(net.types(CLIENT).iter().filter(|t| **t == PacketType::SyncAck).count(), syncs);
         assert_eq!(net.end(SERVER).stats().syncs_sent, syncs as u64);
-        // The ends are synchronized again. The sender first waits for its timeout, since the lost data fills its
+        // The ends are synchronised again. The sender first waits for its timeout, since the lost data fills its
         // window.
         let heard = net.delivered[SERVER].len();
         net.send(CLIENT, b"second");
@@ -169,8 +169,8 @@ fn a_reset_is_not_answered_in_request() {
     assert_eq!((net.types(CLIENT), net.state(CLIENT)), (vec![PacketType::Request], State::Request));
 }
 
-/// RFC 4340 section 7.5.6, last example: A crashes and opens a connection on the same ports, far from the
-/// windows of the old one.
+/// RFC 4340 section 7.5.6, last example: one end crashes and opens a connection on the same ports, with numbers far
+/// from the windows of the old one.
 #[test]
 fn a_half_open_connection_is_found_and_ends_within_three_round_trips() {
     let mut net = Net::open(Config::default(), Config::default());

@@ -11,8 +11,7 @@ const MAX_PATIENCE: usize = 64;
 const CLOCKED: (u64, u64) = (64, 16);
 /// For paced senders: number of acknowledgements needed per window, and the highest Ack Ratio.
 const PACED: (u64, u64) = (16, 64);
-/// For paced senders with many packets in flight: number of packets that need no acknowledgement, and number of
-/// acknowledgements needed for all others.
+/// With many packets in flight, a paced sender needs 4 acknowledgements for all packets beyond the first 16.
 const BEYOND: (u64, u64) = (16, 4);
 /// Maximum number of recent packets of the peer that are remembered.
 const LOOKBACK: u32 = u128::BITS;
@@ -92,7 +91,7 @@ impl AckRatio {
     fn note_arrival(&mut self, seq: Seq) {
         let ahead = self.newest.map_or(1, |newest| seq.diff(newest));
         let Ok(ahead) = u64::try_from(ahead) else {
-            // A late packet. It is no longer missing if it has not been judged yet.
+            // A late packet. If it has not been judged yet, it no longer counts as missing.
             let back = ahead.unsigned_abs();
             if back < u64::from(LOOKBACK) {
                 let bit = 1 << back;
@@ -278,7 +277,7 @@ mod tests {
             }
         }
 
-        /// A packet is lost exactly if it is missing and three later packets arrived.
+        /// A packet is lost if and only if it is missing and three later packets arrived.
         #[test]
         fn equals_a_naive_model(seqs in proptest::collection::vec(100u64..140, 1..60)) {
             let mut seqs = seqs;

@@ -14,7 +14,7 @@ const MAX_BACKFILL: u64 = 1024;
 pub(crate) enum Recorded {
     /// The packet directly after the newest.
     Next,
-    /// Newer than that: packets before it are missing.
+    /// After a gap: at least one packet before it is missing.
     Gap,
     /// Older than the newest, and not seen before.
     Filled,

@@ -40,7 +40,7 @@ pub struct Control {
     pub(super) heard: Time,
 }
 
-/// The last reduction of the window, as long as its losses may prove spurious.
+/// The last reduction of the window, kept as long as its losses may prove spurious.
 #[derive(Debug)]
 pub(super) struct Reduction {
     pub(super) since: Time,

@@ -22,7 +22,7 @@ struct Digest {
     late: u64,
     lost: Amount,
     ce: u64,
-    /// A packet sent after the last reduction was lost or marked.
+    /// Whether a packet was lost or marked that was sent after the last reduction.
     congestion: bool,
     /// One past the newest data packet acknowledged.
     newest: u64,
@@ -34,7 +34,7 @@ struct Digest {
     /// the estimated arrival time of the newest packet at the peer, plus the least return delay.
     arrived: Time,
     round_end: bool,
-    /// A round of this connection also ended. A shared control has other rounds.
+    /// Whether a round of this connection ended. A shared control has its own rounds.
     own_round_end: bool,
 }
 

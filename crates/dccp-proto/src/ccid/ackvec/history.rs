@@ -151,8 +151,8 @@ impl History {
         found.filter(|&index| index < range.end)
     }
 
-    /// Removes packets from the oldest on while they were received, lost before `lost_before`, or have no data. If too
-    /// many remain, also removes and returns the oldest, which the caller counts as lost if it is in flight. Call until
+    /// Removes the oldest packets as long as each was received, was lost before `lost_before`, or has no data. If too
+    /// many remain, also removes and returns the oldest. The caller counts it as lost if it is in flight. Call until
     /// `None`.
     pub(crate) fn trim(&mut self, lost_before: impl Fn() -> Time) -> Option<Packet> {
         while let Some(oldest) = self.packets.front() {

@@ -3,7 +3,7 @@ use mpdccp_units::{Duration, Time};
 
 /// Averaging period in rounds.
 const ROUNDS: f64 = 8.0;
-/// Minimum number of packets that counts as a round.
+/// A round counts as at least this many packets.
 const LEAST: u64 = 8;
 /// Fraction of the averages that remains after every second without feedback, and the number of seconds after which
 /// nothing remains.

@@ -8,8 +8,8 @@ const NUM_DUP_ACK: usize = 3;
 const WINDOW_PART: u32 = 4;
 /// Reordering window as a multiple of the remembered lateness, in quarters.
 const MARGIN_QUARTERS: u32 = 5;
-/// At the end of a round, the remembered lateness decays by this fraction, unless it last decayed less than the
-/// lateness ago.
+/// At the end of a round, the remembered lateness decays by this fraction if the last decay is at least that lateness
+/// ago.
 const FORGET_PART: u32 = 32;
 /// Number of rounds with genuine losses and without late packets after which reordering counts as over (RFC
 /// 8985 section 6.2.4 uses 16).
@@ -36,7 +36,7 @@ pub(crate) enum Verdict {
     Open,
 }
 
-/// Decides in order of sequence which missing packets are lost, so that no packet is examined twice: see
+/// Decides in sequence order which missing packets are lost, so that no packet is examined twice: see
 /// [`LossDetector::judged`].
 #[derive(Debug)]
 pub(crate) struct LossDetector {
@@ -202,8 +202,7 @@ mod tests {
         let now = Time::from_millis(110);
         loss.on_received(&(6..7));
         loss.on_data_received(now, sent(6));
-        // One later packet arrived. The missing packet may be later than it by a quarter of the minimum round-trip
-        // time.
+        // One later packet arrived. The missing one is lost only after another quarter of the minimum round-trip time.
         assert_eq!(loss.judge(now, 5, sent(5), 25 * MS), Verdict::Wait(Time::from_millis(5 + 104 + 25)));
         assert_eq!(loss.judge(Time::from_millis(134), 5, sent(5), 25 * MS), Verdict::Lost);
         // After three later packets the packet is lost, as long as no reordering was seen.

@@ -76,7 +76,7 @@ impl ReceiverHalf for AckVecReceiver {
             self.waiting_since = now;
         }
         self.waiting = self.waiting.saturating_add(1);
-        // RFC 4340 section 11.3: acknowledge packets out of order immediately, and marked packets once per round trip.
+        // RFC 4340 section 11.3: acknowledge out-of-order packets immediately, and marked packets once per round trip.
         if recorded != Recorded::Next {
             self.at_once = true;
         }

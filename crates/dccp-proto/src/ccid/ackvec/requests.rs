@@ -23,8 +23,8 @@ pub(crate) struct Requests {
     window: u64,
     window_asked: u64,
     low_rounds: u32,
-    /// Largest recent number of packets sent between the sending and the acknowledgement of a packet, which
-    /// counts too. The value decays.
+    /// Recent maximum of the number of packets sent from a packet (inclusive) until its acknowledgement. The value
+    /// decays.
     reach: u64,
     /// Packets acknowledged since the last request to trim the peer's state.
     since_trim: u64,
@@ -75,9 +75,8 @@ impl Requests {
         }
     }
 
-    /// A packet was acknowledged when `packets` packets had been sent, from that packet on and including it.
-    /// With reordering, late packets are this far behind the newest, and the peer drops packets outside the
-    /// Sequence Window.
+    /// The acknowledgement of a packet arrived after `packets` packets had been sent, counting from that packet. With
+    /// reordering, late packets are this far behind the newest, and the peer drops packets outside the Sequence Window.
     pub(crate) fn on_reach(&mut self, packets: u64) {
         self.reach = self.reach.max(packets);
         let needed = width(packets);

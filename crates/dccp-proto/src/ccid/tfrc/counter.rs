@@ -36,7 +36,7 @@ impl Counter {
         value
     }
 
-    /// A packet with this counter was acknowledged, so a round trip has passed since.
+    /// A packet with this counter was acknowledged, so a round trip has passed since it left.
     pub(super) fn on_acked(&mut self, now: Time, value: u64) {
         if self.value < value.saturating_add(ROUND_TRIP) {
             self.value = value.saturating_add(ROUND_TRIP);

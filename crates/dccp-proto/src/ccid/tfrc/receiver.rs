@@ -93,7 +93,7 @@ impl TfrcReceiver {
     }
 
     /// Packets and bytes per second since the newest report that is at least a round trip old. RFC 4342 section 8.3
-    /// requests the last round trip, or the time since the last report if that is longer; RFC 5348 section 6.2 permits
+    /// specifies the last round trip, or the time since the last report if that is longer; RFC 5348 section 6.2 permits
     /// a somewhat longer time.
     fn receive_rate(&self, now: Time) -> (f64, f64) {
         let rtt = self.rtt();

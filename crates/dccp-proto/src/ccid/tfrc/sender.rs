@@ -124,7 +124,7 @@ impl TfrcSenderHalf {
 
     fn on_data_sent(&mut self, now: Time, payload: u32, bytes: u32) {
         let release = self.release(Time::ZERO);
-        // The pacer delayed the packet, and it was sent soon after its release. So the full rate was used.
+        // If the pacer delayed the packet and it left soon after its release, the full rate was used.
         let limited = self.last_sent.is_some_and(|(last, _)| {
             let held = release.since(last);
             !held.is_zero() && now.since(release) <= held / 4
@@ -335,12 +335,12 @@ impl SenderHalf for TfrcSenderHalf {
         (self.spurious, self.ce, self.timeouts) = (counts.spurious, counts.ce, counts.timeouts);
     }
 
-    /// TFRC has no window: `cwnd` is the rate times the round-trip time. Of lost packets, only the number of loss
-    /// events is known.
     fn rtt(&self) -> &RttEstimator {
         &self.rtt
     }
 
+    /// TFRC has no window: `cwnd` is the rate times the round-trip time. Of lost packets, only the number of loss
+    /// events is known.
     fn view(&self) -> TxView {
         let rate = self.tfrc.wire_rate();
         let round = self.tfrc.rtt().unwrap_or(DEFAULT_RTT);

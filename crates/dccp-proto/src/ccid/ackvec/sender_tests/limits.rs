@@ -56,13 +56,12 @@ fn application_limited_is_decided_by_the_path() {
     let limits = Limits { cwnd: Window::Packets(100), pacing: Some(Rate::from_mbps(8.0)), quantum: 1000 };
     // Half the rate: the sender is limited only by the application.
     assert!(offered(&mut Rig::with(false, limits), 200, Duration::from_micros(2000)));
-    // More than the pacing rate, up to twice: the sender is limited by pacing, although no packet
-    // ever queues.
+    // Between the pacing rate and twice that rate: pacing limits the sender, although no packet ever queues.
     assert!(!offered(&mut Rig::with(false, limits), 200, Duration::from_micros(700)));
     assert!(!offered(&mut Rig::with(false, limits), 200, Duration::from_micros(500)));
     // Pacing blocks the second packet of each burst, but the path sends only a quarter of its pacing rate.
     assert!(offered_in_bursts(&mut Rig::with(false, limits), 50, Duration::from_millis(4), 2));
-    // The window is full whenever ten packets are on their way.
+    // The window is full whenever ten packets are in flight.
     let limits = Limits { cwnd: Window::Packets(10), pacing: None, quantum: 1000 };
     assert!(!offered(&mut Rig::with(false, limits), 200, Duration::from_micros(1900)));
     let limits = Limits { cwnd: Window::Packets(40), pacing: None, quantum: 1000 };
