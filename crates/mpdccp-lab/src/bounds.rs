@@ -1,4 +1,4 @@
-//! Bounds for a metric's value, and the verdict whether the value is within them.
+//! Bounds for a metric's value, and the verdict on a value.
 
 use serde::Deserialize;
 

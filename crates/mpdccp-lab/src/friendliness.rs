@@ -7,7 +7,7 @@ use crate::Plan;
 use crate::record::seconds;
 use crate::record::{Fate, RunRecord};
 
-/// Rates exclude the time before this, seconds.
+/// Start of the time that rates cover, seconds.
 const FROM_S: f64 = 10.0;
 /// Length in seconds of the windows for friendliness (section 4.2).
 const WINDOW_S: f64 = 6.0;

@@ -37,7 +37,7 @@ pub(crate) fn document(
     }
 }
 
-/// Maximum lateness in a valid run, µs. Larger values would falsify latencies of a few milliseconds.
+/// Maximum lateness in a valid run, µs. Larger values would distort latencies of a few milliseconds.
 const TOO_LATE_US: f64 = 1_000.0;
 
 /// A warning if the machine influenced the results of a run too much.

@@ -20,7 +20,7 @@ pub struct Event<'a> {
     pub ended: usize,
     /// Total number of runs.
     pub total: usize,
-    /// What happened.
+    /// Kind of the event.
     pub what: What<'a>,
 }
 

@@ -217,7 +217,7 @@ fn beside(csv: &Path) -> PathBuf {
     csv.parent().unwrap_or(Path::new("")).join("runs")
 }
 
-/// A substitute for the backend of the shards that makes no runs.
+/// A substitute for the shards' backend. It makes no runs.
 struct Nowhere<'a>(&'a dyn Backend);
 
 impl Backend for Nowhere<'_> {

@@ -82,7 +82,7 @@ impl<'a> TunnelFiles<'a> {
         self.priority.extend(reload.priority.iter().map(|(name, prio)| (name.as_ref().clone(), *prio)));
     }
 
-    /// How often the client's address on a path has changed.
+    /// Number of address changes of the client on a path.
     fn roams(&self, path: &PathSpec) -> usize {
         let names = self.plan.scenario.events.iter().filter_map(|event| event.roam.as_ref());
         names.filter(|name| name.as_ref() == path.name.as_ref()).count()

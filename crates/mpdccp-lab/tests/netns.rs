@@ -147,7 +147,7 @@ fn kernel_tcp_runs_inside_and_in_place_of_a_tunnel() {
         (flow.kind.as_str(), flow.sent, flow.reordered, flow.duplicates),
         ("tcp", Some(500), Some(0), Some(0))
     );
-    // TCP accepted every record and then lost none, or the sender dropped the record before TCP.
+    // TCP loses no record that it has accepted, so only records that the sender dropped before TCP are lost.
     assert_eq!(flow.lost, flow.dropped_at_sender);
     assert!(flow.phases[0].app_latency_ms.unwrap().p50 >= 5.0, "{flow:?}");
     assert_eq!(leftovers(), Vec::<String>::new());

@@ -13,9 +13,9 @@ use crate::netns::Netns;
 
 /// Rate of the fastest link that namespaces can emulate without delay, Mbit/s.
 pub(super) const FASTEST: f64 = 200.0;
-/// The backends agree on a value if it differs by at most this fraction.
+/// Allowed difference between the backends, as a fraction of the larger value.
 const SAME: f64 = 0.15;
-/// Differences that do not count: of latency (ms, plus the transmission time of one packet), and of the lost
+/// Allowed differences in addition: of latency (ms, plus the transmission time of one packet), and of the lost
 /// fraction.
 const SAME_MS: f64 = 1.0;
 const SAME_LOST: f64 = 0.005;
@@ -71,7 +71,7 @@ pub(super) fn pairs(
     Ok(sim.iter().filter(|(label, _)| *label != PATH).map(pair).collect())
 }
 
-/// Whether two values differ by more than [`SAME`] and by more than `floor`.
+/// Whether two values differ by more than `floor` plus the fraction [`SAME`] of the larger one.
 fn far(a: f64, b: f64, floor: f64) -> bool {
     (a - b).abs() > floor + SAME * a.max(b)
 }

@@ -8,7 +8,7 @@ const WINDOW: f64 = 1.0;
 const STEP: f64 = 0.1;
 /// The final rate counts as reached if the rate is within this fraction of it.
 const NEAR: f64 = 0.1;
-/// The rate must stay there for this many seconds, or to the end.
+/// The rate must stay near the final rate for this many seconds, or to the end.
 const HOLD: f64 = 3.0;
 /// The final rate is the mean rate over this last fraction of the time.
 const FINAL: f64 = 0.25;

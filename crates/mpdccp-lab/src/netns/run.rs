@@ -276,7 +276,7 @@ struct World<'a> {
 }
 
 impl World<'_> {
-    /// Runs all flows to their end, and reports samples meanwhile. Returns the record of each sender.
+    /// Runs all flows to their end, and reports samples while they run. Returns the record of each sender.
     fn traffic(
         &self,
         transport: &mut Transport<'_>,
@@ -312,7 +312,7 @@ impl World<'_> {
         }
     }
 
-    /// Waits for the end of the run, and reports samples meanwhile.
+    /// Executes the tunnel's events and reports samples until the end of the run.
     fn watch(&self, transport: &mut Transport<'_>, watch: &mut dyn FnMut(&Sample)) -> Result<(), LabError> {
         let end = self.start + self.plan.scenario.duration() + DRAIN;
         let mbps = |bytes: u64| bytes as f64 * 8.0 / 1e6 / TICK.as_secs_f64();

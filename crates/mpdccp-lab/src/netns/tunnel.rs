@@ -17,7 +17,7 @@ use crate::{LabError, Plan};
 
 /// A running tunnel.
 pub(super) struct Tunnel<'a> {
-    // The client must be dropped before the server, so that it can tell the server that it leaves.
+    // The client must be dropped before the server, so that it can tell the server that it is leaving.
     client: Process,
     server: Process,
     program: PathBuf,

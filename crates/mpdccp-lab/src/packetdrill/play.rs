@@ -25,7 +25,7 @@ const NO_ECHO: u64 = u64::MAX;
 pub enum Failure {
     /// The script is invalid, or uses a feature that the model lacks.
     Script { line: usize, why: String },
-    /// The model behaves differently than the script expects.
+    /// The model's behaviour differs from the script.
     Differs { line: usize, expected: String, got: String },
 }
 
@@ -176,7 +176,7 @@ impl Player<'_> {
         Ok(())
     }
 
-    /// Opens the connection, because the last packet of the handshake arrives.
+    /// Opens the connection when the last packet of the handshake arrives.
     fn open(&mut self, packet: &Packet) -> Result<(), Stop> {
         let sent_at = self.handshake.sent_at.ok_or("expected the model's SYN or SYN-ACK first")?;
         let peer = &self.handshake.peer;

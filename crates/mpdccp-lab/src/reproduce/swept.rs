@@ -19,7 +19,7 @@ fn words(metric: &str) -> &str {
 }
 
 fn reaches(aim: &Aim, value: Estimate) -> Option<Verdict> {
-    // An aim with `not_above` is not judged, because the value of the other variant is in another row.
+    // An aim with `not_above` is not judged, because the other variant's value is in another row.
     aim.not_above.is_none().then(|| aim.bounds().judge(value))
 }
 

@@ -55,7 +55,7 @@ pub struct FlowSpec {
     /// Path that the flow uses directly, outside the tunnel.
     #[serde(default)]
     pub via: Option<Spanned<String>>,
-    /// Additional one-way delay of the flow beyond the link's; not for flows through the tunnel.
+    /// One-way delay of the flow in addition to the link's; not for flows through the tunnel.
     #[serde(default, deserialize_with = "quantity::time")]
     pub owd: Duration,
     /// UDP in direct mode: whether the flow goes from the server to the client, on the connection of the
@@ -89,7 +89,7 @@ impl FlowSpec {
         self.source.as_ref().map(Spanned::as_ref)
     }
 
-    /// Whether `name` is the name of this flow, or of the entry for several equal flows to which it belongs.
+    /// Whether `name` is the name of this flow, or of the entry of equal flows that contains it.
     pub fn is(&self, name: &str) -> bool {
         let number = self.name.as_ref().strip_prefix(name);
         number.is_some_and(|rest| rest.is_empty() || (self.count.is_some() && rest.starts_with('-')))

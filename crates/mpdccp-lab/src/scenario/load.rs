@@ -22,7 +22,7 @@ pub struct ScenarioError {
     pub line: Option<usize>,
     /// The key on that line.
     pub key: Option<String>,
-    /// What is wrong, and the allowed values.
+    /// The error, and the allowed values.
     pub message: String,
 }
 

@@ -57,7 +57,7 @@ impl SourceSpec {
         matches!(self, SourceSpec::Constant {} | SourceSpec::OnOff { .. } | SourceSpec::Poisson {})
     }
 
-    /// What is wrong with the source, if anything.
+    /// The error in the source, if any.
     pub(super) fn problem(&self) -> Option<&'static str> {
         match self {
             SourceSpec::OnOff { on, .. } if on.is_zero() => Some("`on` must be above 0"),

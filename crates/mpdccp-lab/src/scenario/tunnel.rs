@@ -30,7 +30,7 @@ pub(super) const STREAMS: &str = "streams";
 const SHORT: [&str; 2] = ["reorder_timeout", "queue_packets"];
 
 impl TunnelSettings {
-    /// These settings, and those of `other` where these have none.
+    /// These settings, with those of `other` for keys that these lack.
     pub fn or(&self, other: &TunnelSettings) -> TunnelSettings {
         let mut all = other.0.clone();
         for (key, value) in &self.0 {

@@ -65,7 +65,7 @@ pub(super) struct End {
     lost: u64,
     /// Commands for the sockets of the private namespace.
     commands: Vec<SocketCommand>,
-    /// How often a client's address has changed, by path.
+    /// Number of address changes of a client, by path.
     roamed: BTreeMap<usize, usize>,
     /// Set after the program was asked to exit. Contains the time until its restart.
     ending: Option<Duration>,

@@ -12,8 +12,7 @@ use super::tcp::segment::flow_of;
 pub(super) struct Sockets([BTreeMap<Flow, u16>; 2]);
 
 impl Sockets {
-    /// The connections that a command of the tunnel at `side` is for: the number of each, and the command
-    /// for it.
+    /// The connections that a command of the tunnel at `side` concerns: the number of each, and its command.
     pub(super) fn addressees(&mut self, side: Side, command: Command) -> Vec<(u16, Command)> {
         let numbers = &mut self.0[side.index()];
         let flow = match &command {

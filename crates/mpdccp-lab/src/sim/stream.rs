@@ -16,7 +16,7 @@ use crate::{FlowRecord, ReceivedPacket, SentPacket};
 /// queue of a datagram socket.
 const UNSENT_RECORDS: u64 = 5;
 
-/// Bit that marks the number of a flow's connection for echoes.
+/// Bit that is set in the number of a flow's connection for echoes.
 pub(super) const RETURN: u16 = 1 << 15;
 
 /// Settings of the flow's connections.
@@ -34,7 +34,7 @@ pub(super) struct Settings {
     pub(super) opens: Time,
     /// When the application stops.
     pub(super) stop: Time,
-    /// Header bytes per segment that the record of a run does not count. For plain connections it counts the payload,
+    /// Header bytes per segment that the run's record does not count. For plain connections the record counts payload,
     /// for others whole IP packets.
     pub(super) uncounted: usize,
 }

@@ -17,7 +17,7 @@ type Changes = BTreeMap<String, toml::Value>;
 /// Links and criterion of `mpdccp lab judge`.
 const JUDGE: &str = include_str!("../../../../scenarios/judge.toml");
 
-/// Content of `docs/runs/NAME.json`. `change` of the judge's numbers has the whole of [`JUDGE`].
+/// Content of `docs/runs/NAME.json`. For results of the judge, `change` contains all of [`JUDGE`].
 #[derive(Clone, Debug, Deserialize)]
 struct Stored {
     command: String,
@@ -33,7 +33,7 @@ struct Stored {
 struct Runs {
     label: String,
     cell: String,
-    /// Hash of the scenario. Numbers of the judge have none.
+    /// Hash of the scenario. Results of the judge have none.
     #[serde(default)]
     hash: String,
     /// The values of a sweep's parameters.
@@ -76,13 +76,13 @@ impl Stored {
         cells
     }
 
-    /// The scenario of today, with the changes of the runs.
+    /// The current scenario, with the changes of the runs.
     fn scenario(&self, point: &Changes) -> Scenario {
         let change: Vec<_> = self.change.iter().chain(point).map(|(k, v)| (k.as_str(), v.clone())).collect();
         Scenario::find(&self.scenario).unwrap().with(&change).unwrap()
     }
 
-    /// The value that words select (see `tools/tables`).
+    /// The value that `words` select (see `tools/tables`).
     fn value(&self, words: &[&str]) -> Option<f64> {
         let (mut label, mut metric, mut statistic, mut places) = (None, None, "", Vec::new());
         for &word in words {
@@ -99,7 +99,7 @@ impl Stored {
         }
         let label = label.unwrap_or_else(|| panic!("no label in {words:?}"));
         let of = |label: &str| {
-            // Runs without a sweep are at all points.
+            // Runs without a sweep belong to every point.
             let cells = self.cells();
             let at = |runs: &Runs, place: &&str| {
                 runs.are_of(place) || runs.point.is_empty() && !cells.contains(place)
@@ -140,7 +140,7 @@ impl Stored {
         cells.iter().filter_map(|cell| self.value(&[words, &[*cell]].concat())).collect()
     }
 
-    /// The text of the value that words select.
+    /// The text of the value that `words` select.
     fn text(&self, words: &[&str]) -> String {
         let metric = |word: &&&str| self.runs.iter().any(|runs| runs.metrics.contains_key(**word));
         let metric = words.iter().rev().find(metric);
@@ -258,7 +258,7 @@ fn inline(directive: &str) -> String {
     reach(&stored.in_cells(&words, &stored.cells()), minimum.parse().unwrap()).to_string()
 }
 
-/// The number of values with at least the minimum.
+/// The number of values that reach the minimum.
 fn reach(values: &[f64], minimum: f64) -> usize {
     values.iter().filter(|value| **value >= minimum).count()
 }

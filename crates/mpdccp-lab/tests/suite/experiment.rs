@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use mpdccp_lab::experiment::{self, Event, Options, What};
 use mpdccp_lab::{Backend, LabError, Plan, RunRecord, Sample, Scenario};
 
-/// A backend that returns the synthetic run, and fails at one variant if requested.
+/// A backend that returns the synthetic run, and fails for one variant if requested.
 struct Pretend {
     fails_at: Option<&'static str>,
 }

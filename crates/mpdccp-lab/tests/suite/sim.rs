@@ -144,7 +144,7 @@ flow = [
     let rates: Vec<f64> = stats.flows.iter().map(|f| f.phases[0].rx_mbps).collect();
     let total: f64 = rates.iter().sum();
     assert!(total > 8.5 && total < 10.0, "{rates:?}");
-    // Both sides use the same algorithm, although their acknowledgements differ.
+    // Both flows use the same algorithm, although they are acknowledged differently.
     assert!(stats.metrics["jain"] > 0.8, "{rates:?}");
 }
 

@@ -82,8 +82,8 @@ impl Sender {
         let over = self.recover.is_some_and(|end| self.acked >= end);
         if let Some(undo) = self.undo {
             if self.recover.is_some() && advanced && undo.delayed(ack.echo) {
-                // The segment that filled the hole was only late. Retransmissions that are still in flight
-                // may be needed nevertheless.
+                // The segment that filled the hole was only late. Retransmissions that are in flight may still be
+                // needed.
                 if !over && self.board.arrived() > 0 {
                     self.detector.on_reordered(self.distance_from(acked_before));
                 }

@@ -8,7 +8,7 @@ pub(super) struct Frto {
     probing: bool,
 }
 
-/// What an acknowledgement says about the timeout.
+/// Conclusion about the timeout from an acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Judged {
     /// Data that was assumed lost has arrived.

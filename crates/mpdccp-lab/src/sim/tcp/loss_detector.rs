@@ -130,7 +130,7 @@ impl Detector {
         let due = match self.rule {
             Rule::Three if no + THRESHOLD <= newest => return Verdict::Lost,
             Rule::Three => sent_at + srtt.max(rtt.latest().unwrap_or(took)) * 9 / 8,
-            // RFC 8985 section 6.2 step 4: there is no reordering window while no reordering was seen.
+            // RFC 8985 section 6.2 step 4: there is no reordering window until reordering is seen.
             Rule::Rack if !self.reordered && certain => sent_at + took,
             Rule::Rack => {
                 let min = rtt.min().map_or(took, |m| m.0);

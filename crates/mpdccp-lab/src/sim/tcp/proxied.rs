@@ -19,7 +19,7 @@ use super::segment::{self, Segment};
 const LOCAL: Duration = Duration::from_micros(20);
 /// Congestion control in the namespace, which is the kernel's default.
 const CC: &str = "cubic";
-/// Number of unacknowledged and unsent bytes for the server that the kernel accepts.
+/// Maximum number of bytes for the server that the kernel keeps unsent or unacknowledged.
 const SEND_BUFFER: u64 = 4 << 20;
 /// Maximum number of bytes per event, as in `mpdccp_proxy`.
 const CHUNK: u64 = 64 << 10;
@@ -80,7 +80,7 @@ impl Proxied {
         self.copy(near);
     }
 
-    /// Handles a host's packet, or a SYN that was held back, that goes to the private namespace at `side`.
+    /// Handles a packet from a host to the private namespace at `side`. The packet may be a SYN that was held back.
     pub(super) fn on_packet(&mut self, now: Time, side: Side, packet: &[u8]) {
         // For the client's connection the namespace is the server side, and for the server's connection it is
         // the client side.

@@ -31,7 +31,7 @@ pub(crate) struct Receiver {
     recent: VecDeque<u64>,
     /// Duplicate data that the next acknowledgement reports by DSACK.
     duplicate: Option<(u64, u64)>,
-    /// Number of segments without acknowledgement, and when the acknowledgement is due.
+    /// Number of unacknowledged segments, and when their acknowledgement is due.
     waiting: u32,
     due: Option<Time>,
     now_due: bool,

@@ -28,7 +28,7 @@ const BURST_SHARE: u64 = 3;
 /// (`tcp_tso_should_defer`).
 const RECENT: Duration = Duration::from_millis(1);
 
-/// What one acknowledgement changed.
+/// Effect of one acknowledgement.
 #[derive(Default)]
 pub(super) struct Digest {
     pub(super) acked: Amount,

@@ -25,7 +25,7 @@ impl Undo {
         self.first_again.get_or_insert(no);
     }
 
-    /// Handles a duplicate, which ends at `end`, that the receiver reported.
+    /// Handles the receiver's report of a duplicate that ends at `end`.
     pub(super) fn on_duplicate(&mut self, end: u64) {
         if end > self.marker {
             self.again = self.again.map(|again| again.saturating_sub(1));

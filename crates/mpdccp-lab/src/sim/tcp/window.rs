@@ -1,5 +1,5 @@
-//! The receive window and its autotuning, as in Linux. The window is twice the data that the application read
-//! in the last round-trip time, and never shrinks.
+//! The receive window and its autotuning, as in Linux. The window is at least twice the most data that the application
+//! read in a round-trip time, and never shrinks.
 
 use core::time::Duration;
 use std::collections::VecDeque;
