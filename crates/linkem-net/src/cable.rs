@@ -31,7 +31,8 @@ pub trait Recorder {
     }
     /// The packet was read late, because the thread had waited this long for a CPU.
     fn on_taken_late(&mut self, _waited: Duration) {}
-    /// The link's verdict on that packet, and the number of bytes that are now in its queue.
+    /// The link's verdict on the packet last passed to [`on_packet`](Self::on_packet), and the number of bytes now in
+    /// its queue.
     fn on_verdict(&mut self, _verdict: Verdict, _queued: u64) {}
     /// A packet was written to the device at the other end.
     fn on_delivered(&mut self, delivered: Delivered<Self::Mark>);

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 /// Size of the receive buffer; no packet is larger.
 const BUFFER: usize = 65_536;
 
-/// Where flows are sent.
+/// Route of the flows to the target.
 #[derive(Clone, Debug)]
 pub struct Route {
     /// Address of the target. With UDP it includes the UDP port.

@@ -19,7 +19,7 @@ pub trait Net {
     fn open(&mut self) -> io::Result<Place>;
     /// Sends a packet. `damage` is added to the checksum, if the encapsulation has one.
     fn send(&mut self, flow: usize, packet: Vec<u8>, damage: u8) -> io::Result<()>;
-    /// Receives the next packet, and returns it with its flow. Returns `None` if none arrives until that time.
+    /// Receives the next packet, and returns it with its flow. Returns `None` if none arrives by `until`.
     fn receive(&mut self, until: Duration) -> io::Result<Option<(usize, Vec<u8>)>>;
 }
 
@@ -61,7 +61,7 @@ struct Flow {
     gsr: Option<Seq>,
     /// Whether a Reset was sent or received.
     ended: bool,
-    /// Answers to Changes, for the next packet that may contain them. `None` if the script answers itself.
+    /// Answers to Changes, for the next packet that may contain them. `None` if the script answers them itself.
     confirms: Option<Vec<u8>>,
 }
 

@@ -132,8 +132,8 @@ impl<P: Clone> Link<P> {
         Some(Delivered { at, pushed: arrived, meta, packet })
     }
 
-    /// The earliest time at which a packet may arrive, unless the link is changed or pushed to. `None` if no packet is
-    /// in the link. At this time [`Link::pop`] may still return `None`, since the packet may be lost.
+    /// The earliest time at which a packet may arrive, unless the link is changed or gets another packet. `None` if no
+    /// packet is in the link. At this time [`Link::pop`] may still return `None`, since the packet may be lost.
     pub fn next_event(&self) -> Option<Time> {
         let arrival = self.propagating.next_arrival();
         let busy = self.server.end().into_iter().chain(self.access).min();
@@ -141,7 +141,7 @@ impl<P: Clone> Link<P> {
         arrival.into_iter().chain(transmitted).min()
     }
 
-    /// Updates queue and statistics to `now`. All other methods that have a time do this themselves.
+    /// Updates queue and statistics to `now`. All other methods that take a time do this themselves.
     pub fn advance(&mut self, now: Time) {
         self.now = self.now.max(now);
         loop {

@@ -5,8 +5,8 @@ use mpdccp_units::{Duration, Rate, Time};
 use crate::RateModel;
 use crate::trace::{OPPORTUNITY, Trace};
 
-/// Unit of work: what a link of one bit per second transmits in a nanosecond. A link of r bit/s does r units per
-/// nanosecond, so nothing is rounded.
+/// Unit of work: the amount that a link of one bit per second transmits in a nanosecond. A link of r bit/s does r units
+/// per nanosecond, so nothing is rounded.
 pub(crate) type Work = u128;
 
 pub(crate) fn work(bytes: u32) -> Work {

@@ -12,7 +12,7 @@ pub enum Verdict {
 pub enum DropReason {
     /// The queue was full.
     Overflow,
-    /// The queue discipline dropped the packet before the queue was full (RED, CoDel, derivative random drop).
+    /// The queue discipline dropped the packet before the queue was full, as RED and CoDel do.
     Early,
     /// Lost on the wire, after transmission.
     Loss,

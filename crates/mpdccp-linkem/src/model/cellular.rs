@@ -19,7 +19,7 @@ pub(super) static LTE: Model = Model {
 };
 
 fn lte() -> [LinkConfig; 2] {
-    // The radio link grants every millisecond and retransmits after 8 ms.
+    // The radio link grants capacity every millisecond and retransmits after 8 ms.
     let jitter = Jitter { spread: Spread::Normal(ms(4)), memory: ms(50), reorder: false };
     let link = |rate| LinkConfig { jitter, ..config(mbps(rate), ms(25), ms(1_000)) };
     [link(6.0), link(13.0)]

@@ -32,7 +32,7 @@ const SHARE: f64 = 0.5;
 /// Standard deviation of the shadowing, dB.
 const SHADOWING: f64 = 8.0;
 const SHADOW_METRES: f64 = 50.0;
-/// A new cell is chosen only if its signal is stronger by this, dB.
+/// A new cell is chosen only if its signal is stronger by this margin, dB.
 const HYSTERESIS: f64 = 3.0;
 /// Duration of a handover, the share of late handovers, and the outage of a late handover (radio link failure).
 const GAP: Duration = ms(50);

@@ -28,7 +28,7 @@ fn usual() -> [LinkConfig; 2] {
 }
 
 fn course(mut random: Random) -> Course {
-    // A station in the same home uses the upper half of the rates.
+    // A station in the same home uses the five highest rates.
     let mut places = [5usize, 5];
     every(TICK, move |_| {
         let states = places.map(|place| State { rate: mbps(RATES[place]), delay: ms(1), loss: 0.0 });

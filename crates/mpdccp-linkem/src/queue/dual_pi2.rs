@@ -50,9 +50,10 @@ impl DualPi2Config {
 
 /// Number of queued L4S packets up to which the step does not mark (Th_len, RFC 9332 appendix A.1).
 const MIN_MARKED: u64 = 1;
-/// L4S packets go first. One packet of this many is a classic one, if a classic one is queued (RFC 9332 section 4.2.2).
+/// L4S packets go first. If classic packets are queued, one packet in this many is a classic one (RFC 9332 section
+/// 4.2.2).
 const CLASSIC_TURN: u32 = 10;
-/// How much later than a classic packet an L4S packet may have arrived and still go first (the time-shifted FIFO of
+/// An L4S packet goes first only if it arrived less than this after the oldest classic packet (the time-shifted FIFO of
 /// RFC 9332 appendix A).
 const SHIFT: Duration = Duration::from_millis(50);
 

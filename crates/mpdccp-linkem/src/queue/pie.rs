@@ -13,9 +13,9 @@ pub struct PieConfig {
     pub target: Duration,
     /// Update interval of the controller (T_UPDATE).
     pub update: Duration,
-    /// Gain for the deviation from the target: probability per second of delay and update.
+    /// Gain for the deviation from the target: probability added per update, per second of deviation.
     pub alpha: f64,
-    /// Gain for the change of the delay since the last update: probability per second of delay.
+    /// Gain for the change of the delay since the last update: probability per second of change.
     pub beta: f64,
     /// No drops for this long after a time without congestion: the probability was 0 and the delay below half the
     /// target (MAX_BURST).
