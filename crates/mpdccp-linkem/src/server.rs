@@ -1,4 +1,4 @@
-//! The transmitter: serves one packet at a time, with exact timing.
+//! The transmitter: serves one packet, or one burst, at a time, with exact timing.
 
 use mpdccp_units::{Duration, Rate, Time};
 

@@ -27,7 +27,7 @@ pub(super) struct Numbers {
     pub(super) local_window: u64,
     /// Sequence Window feature at the peer: width of the window for its Sequence Numbers.
     pub(super) remote_window: u64,
-    /// Whether the connection is young: the windows still end at the initial numbers (RFC 4340 section 7.5.1).
+    /// Whether the connection is young: the windows do not reach below the initial numbers (RFC 4340 section 7.5.1).
     young_seq: bool,
     young_ack: bool,
 }

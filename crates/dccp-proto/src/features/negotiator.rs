@@ -106,8 +106,8 @@ impl Negotiator {
     }
 
     /// Opens a negotiation with the next packet, with these preferences (one value for a non-negotiable feature). No
-    /// effect if the feature is unknown, or non-negotiable and located at the peer. No effect either if the value is
-    /// out of range or already in force.
+    /// effect if the feature is unknown, or non-negotiable and located at the peer. No effect either if a value is out
+    /// of range, or if a non-negotiable feature has the value already.
     pub(crate) fn change(&mut self, number: u8, side: Side, prefs: &[u64], mandatory: bool) {
         let Some(feature) = self.find_mut(number, side) else { return };
         let (low, high) = feature.spec().valid;

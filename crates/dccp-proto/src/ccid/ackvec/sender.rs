@@ -143,8 +143,8 @@ impl AckVecSender {
     fn check_idle(&mut self, now: Time) {
         let control = &mut self.control;
         let Some(last) = control.last_sent else { return };
-        // RFC 4341 section 5.1: a sender is idle if it sent no data for longer than a timeout. For BBR, a sender is
-        // idle if nothing is in flight and the application had no data.
+        // RFC 4341 section 5.1: a sender is idle if it sent no data for longer than a timeout. Without `strict`, it is
+        // idle if the application had no data. In both cases nothing may be in flight.
         let idle =
             if self.strict { now.since(last) > control.rtt.rto() } else { control.sampler.app_limited() };
         if idle && control.inflight.packets == 0 {

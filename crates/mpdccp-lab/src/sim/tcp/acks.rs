@@ -141,8 +141,8 @@ impl Sender {
         let rate = self.sampler.sample(self.rtt.min().map(|m| m.0));
         self.last_rate = rate.or(self.last_rate);
         let window_before = self.cc.limits().cwnd.packets(self.mtu());
-        // A window does not grow during recovery. At other times only data in order lets it grow. BBR needs
-        // all events.
+        // A window does not grow during recovery. At other times it grows with data in order, and with data after a
+        // hole if the detector permits. BBR needs all events.
         let grows = self.prr.is_none() && (digest.advanced || self.detector.grows_after_holes());
         let restarts = self.restart.is_some();
         if let Some(window) = self.restart.filter(|_| grows) {

@@ -80,7 +80,7 @@ impl Proxied {
         self.copy(near);
     }
 
-    /// Handles a packet from a host to the private namespace at `side`. The packet may be a SYN that was held back.
+    /// Handles a packet from a host to the private namespace at `side`.
     pub(super) fn on_packet(&mut self, now: Time, side: Side, packet: &[u8]) {
         // For the client's connection the namespace is the server side, and for the server's connection it is
         // the client side.
