@@ -86,10 +86,10 @@ pub(crate) struct Sweep {
     /// Number of parallel runs in the simulator. Default: one per core.
     #[arg(long, value_name = "N", value_parser = threads)]
     threads: Option<usize>,
-    /// Make only every Nth run, starting with run I. `--merge` merges the N parts.
+    /// Do only every Nth run, starting with run I. `--merge` merges the N parts.
     #[arg(long, value_name = "I/N", default_value = "1/1", conflicts_with = "merge")]
     shard: Shard,
-    /// Make no runs, but merge these CSV files of `--shard`. For each x.csv, the file x.runs must be in the same
+    /// Run nothing; merge these CSV files from `--shard`. For each x.csv, the file x.runs must be in the same
     /// directory.
     #[arg(long, value_name = "FILE", num_args = 1..)]
     merge: Vec<PathBuf>,
@@ -109,7 +109,7 @@ pub(crate) struct Run {
     /// Run in this cell; repeatable; `all` for every cell. Default: the headline cell.
     #[arg(long, value_name = "CELL")]
     cell: Vec<String>,
-    /// Runs of each variant in each cell. Default: the scenario's number.
+    /// Number of runs of each variant in each cell. Default: the number in the scenario.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     runs: Option<u32>,
     /// Seed of the first run; each repeat adds one.
@@ -121,8 +121,7 @@ pub(crate) struct Run {
     /// Output directory. Default: lab-out/SCENARIO.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Also write files for other programs next to the series of each run (docs/exchange.md); several are separated by
-    /// commas.
+    /// Also write the series of each run in these formats of other programs (docs/exchange.md), separated by commas.
     #[arg(long, value_enum, value_name = "FORMAT", value_delimiter = ',')]
     export: Vec<Format>,
     /// Print summary.json to standard output; progress always goes to standard error.
@@ -154,8 +153,8 @@ pub(crate) fn main(args: &Lab) -> ExitCode {
     finish(result)
 }
 
-/// Prints an error, if there is one, and returns the exit code. 0 means done, 1 failed, 2 wrong arguments or
-/// a missing prerequisite, and 130 interrupted.
+/// Prints an error, if there is one, and returns the exit code. 0: done; 1: failed; 2: wrong arguments or a missing
+/// prerequisite; 130: interrupted.
 pub(crate) fn finish(result: Result<(), LabError>) -> ExitCode {
     let Err(e) = result else { return ExitCode::SUCCESS };
     eprintln!("mpdccp: {e}");

@@ -22,10 +22,10 @@ pub(crate) struct Args {
     /// Interface to create at the other end.
     #[arg(long, value_name = "NAME[@NETNS]")]
     pub(super) b: Place,
-    /// Address of interface a; may be given several times.
+    /// Address of interface a; repeatable.
     #[arg(long, value_name = "ADDR/PREFIX")]
     pub(super) a_addr: Vec<IpNet>,
-    /// Address of interface b; may be given several times.
+    /// Address of interface b; repeatable.
     #[arg(long, value_name = "ADDR/PREFIX")]
     pub(super) b_addr: Vec<IpNet>,
     /// Link model, with the customer at end a. The model sets rate, delay, queue and their changes over time. Other
@@ -59,11 +59,11 @@ pub(crate) struct Args {
     /// Mark ECN-capable packets instead of dropping them early.
     #[arg(long)]
     ecn: bool,
-    /// A further key of links, for both directions, as in scenarios (docs/scenarios.md), such as 'burst = "15 kB"';
-    /// repeatable. Overrides other options.
+    /// Set a link key of scenarios (docs/scenarios.md) for both directions, such as 'burst = "15 kB"'; repeatable.
+    /// Overrides other options.
     #[arg(long = "key", value_name = "KEY=VALUE")]
     keys: Vec<String>,
-    /// A key for the direction from b to a, such as 'owd = "30 ms"'; repeatable.
+    /// Set a link key for the direction from b to a, such as 'owd = "30 ms"'; repeatable.
     #[arg(long = "up-key", value_name = "KEY=VALUE")]
     up_keys: Vec<String>,
     /// Largest IP packet in bytes.

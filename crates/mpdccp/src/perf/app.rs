@@ -19,7 +19,7 @@ use std::net::{IpAddr, SocketAddr};
 /// Interval at which a server checks its limits.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Hint for a client without keys to which no server answers.
+/// Hint for a client without keys that gets no answer.
 const WITHOUT_KEY: &str = " A server with --private-key-file answers only clients with a key.";
 
 pub(crate) struct PerfApp {
@@ -102,7 +102,7 @@ impl PerfApp {
             }
         }
         let give_up_at = *self.give_up_at.get_or_insert(now + self.plan.patience);
-        // The time that one address did not need is available to the next addresses.
+        // Time that one address does not use is available to the next addresses.
         let part = give_up_at.since(now) / (1 + self.plan.addresses_left());
         (self.left, self.answer_by) = (parallel, Some(now + part));
         Ok(())
@@ -250,7 +250,7 @@ impl PerfApp {
     }
 }
 
-/// Local address of a session, and its peer's key if it is encrypted.
+/// Local address of a session, and the peer's key if the session is encrypted.
 fn ends(core: &Core, status: &SessionStatus) -> (Option<SocketAddr>, Option<PublicKey>) {
     let Some(route) = status.paths.first().map(|path| path.route) else { return (None, None) };
     let to = core.net.resolve(&route);

@@ -24,8 +24,8 @@ pub(crate) struct PerfArgs {
     /// Wait for connections, and run the tests that clients request.
     #[arg(short, long, conflicts_with = "client")]
     server: bool,
-    /// Connect to this server, and send for 10 seconds by default. The port is the UDP port (6511 by default), with raw
-    /// the DCCP port.
+    /// Connect to this server, and send for 10 seconds by default. The port is a UDP port (6511 by default), or with
+    /// raw a DCCP port.
     #[arg(short, long, value_name = "HOST[:PORT]", required_unless_present = "server")]
     client: Option<String>,
     /// Server: the address to listen on, all by default. Client: the address to send from.
@@ -34,7 +34,7 @@ pub(crate) struct PerfArgs {
     /// Send and receive only through this interface.
     #[arg(long, value_name = "DEV", conflicts_with = "paths")]
     bind_dev: Option<String>,
-    /// UDP port (6511 by default), with raw the DCCP port.
+    /// UDP port (6511 by default), or with raw the DCCP port.
     #[arg(short, long)]
     port: Option<u16>,
     /// Server: exit after the first connection.
@@ -129,7 +129,7 @@ pub(super) struct Common {
     #[arg(long, alias = "variant", default_value = "tuned", value_parser = choice::<Variant>())]
     pub(super) cc_variant: Variant,
     /// Checksum coverage (RFC 4340 section 9.2): 0 covers all data, 1 none, 2 to 15 the first 4 to 56 bytes. This end
-    /// sends with it if the other end accepts it, and accepts it from the other end. Only with raw.
+    /// accepts this coverage, and sends with it if the other end also accepts it. Only with raw.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(..=15))]
     pub(super) coverage: u8,
     /// Encrypt like the tunnel, with the private key in this file, from `mpdccp genkey`. Off by default; both ends must encrypt, or neither.
@@ -152,7 +152,7 @@ pub(super) struct Common {
     /// Size of each message in bytes; K is 1024.
     #[arg(short = 'l', long, visible_alias = "length", default_value = "1200", value_parser = bytes)]
     pub(super) size: u64,
-    /// Send this many messages. Without --messages, --bytes and --time: send until interrupted.
+    /// Send this many messages instead of for 10 seconds.
     #[arg(short = 'k', long, value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) messages: Option<u32>,
     /// Send this file, or write received data to it. Sending ends at the end of the file, or earlier with --time,
@@ -162,7 +162,7 @@ pub(super) struct Common {
     /// Send messages until this many bytes are sent; K, M and G are powers of 1024.
     #[arg(short = 'n', long, conflicts_with = "messages", value_parser = bytes)]
     pub(super) bytes: Option<u64>,
-    /// Send for this many seconds.
+    /// Send for this many seconds; 0: until interrupted.
     #[arg(short, long, value_name = "S", value_parser = seconds)]
     pub(super) time: Option<Duration>,
     /// Size of the sender's queue, in packets.

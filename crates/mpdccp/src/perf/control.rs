@@ -1,5 +1,5 @@
-//! Control datagrams between both ends: the parameters of the test, and the results at the end. Each is JSON after a
-//! reserved message number, and is repeated until it is answered.
+//! Control datagrams between both ends: the parameters of the test, and the results at the end. Each consists of a
+//! reserved message number and JSON, and is repeated until it is answered.
 
 use crate::perf::counts::{In, Tally};
 use crate::perf::cpu::Share;

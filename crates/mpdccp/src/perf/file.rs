@@ -52,8 +52,8 @@ impl Store {
     }
 }
 
-/// Checks at the start whether the file can be read (`reads`) or written (`writes`); a server needs either,
-/// because each client requests one of them.
+/// Checks at the start whether the file can be read (`reads`) or written (`writes`). With both, one suffices, because
+/// each client of a server requests only one.
 pub(crate) fn check(path: &Path, reads: bool, writes: bool) -> Result<(), Error> {
     let kind = fs::metadata(path).map(|file| file.file_type());
     let odd = |kind: fs::FileType| !(kind.is_file() || is_device(kind));

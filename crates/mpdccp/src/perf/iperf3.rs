@@ -221,7 +221,7 @@ impl Document {
                 }
             }
         }
-        // Concurrent sessions share the process, so one of them has the CPU use of all.
+        // Concurrent sessions share the process, so each one reports the CPU use of all.
         let cpu = |of: &str, name: &str| ends.iter().find_map(|end| end[of][name].as_f64()).unwrap_or(0.0);
         let mut share = json!({});
         for name in ["total", "user", "system"] {

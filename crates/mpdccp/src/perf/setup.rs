@@ -121,7 +121,7 @@ pub(crate) fn listen(
     let overhead = overhead(core, plan, socket);
     check_size(plan, plan.mtu, overhead)?;
     let mut session = session_config(plan, true);
-    // Unauthenticated clients may acknowledge packets that they did not receive.
+    // Strangers may acknowledge packets that they did not receive; skipped numbers reveal this.
     session.connection.skip_numbers = keys.is_none_or(Keys::admit_all);
     core.endpoint.listen(ListenConfig {
         port: plan.dccp_port,

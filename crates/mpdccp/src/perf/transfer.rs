@@ -418,7 +418,7 @@ impl Transfer {
             // At a constant rate, messages are due even if none can leave the queue.
             let fits = fits || sender.load.rate.is_some();
             let mut waiting = core.endpoint.backlog(now, session).packets;
-            // A burst of due messages must not displace messages in the queue before one has left.
+            // Determined before the loop, because a burst of due messages must not displace its own messages.
             let full = waiting >= queue;
             while let Some(data) = sender.poll(now, fits && waiting < queue, full) {
                 let info = PktInfo { len: data.len(), ..PktInfo::default() };

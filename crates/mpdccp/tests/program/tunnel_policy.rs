@@ -96,7 +96,7 @@ fn fec_packets_pass_the_tunnel() {
     if !able(&["nft"]) {
         return;
     }
-    // Without retransmission, every lost packet that arrives was restored from FEC packets.
+    // Nothing is retransmitted, so every lost packet that still arrives was restored from FEC packets.
     bed.up_with("repair = false", &RULE.replace("paths = \"two\"", "scheduler = \"rr\"\nfec = 4"));
     assert_eq!(bed.status("c")["mtu"], 1500 - 40 - 8 - 32 - 16 - 12 - 4, "the flow option takes four bytes");
     for rule in ["add table ip t", "add chain ip t in { type filter hook input priority 0; }"] {

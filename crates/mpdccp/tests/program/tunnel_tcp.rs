@@ -54,7 +54,7 @@ fn tcp(bed: &Bed, end: &str, key: &str) -> u64 {
     bed.status(end)["tcp"][key].as_u64().unwrap()
 }
 
-/// A byte pattern in which displaced data is detected.
+/// A byte pattern that reveals displaced data.
 fn pattern(n: usize) -> Vec<u8> {
     (0..n as u32).map(|i| i.wrapping_mul(2_654_435_761).to_be_bytes()[0]).collect()
 }

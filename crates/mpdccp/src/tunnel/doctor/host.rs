@@ -171,7 +171,7 @@ pub(crate) fn of_clock(plan: &Plan<'_>, lines: &[Line], files: &[PathBuf]) -> Op
     })
 }
 
-/// Checks the name servers if no remote of a path is a name.
+/// Checks the name servers. If the remote of a path is a name, its lookup has already checked them.
 pub(crate) fn of_names(cfg: &Config) -> Option<Finding> {
     let remotes = peers(cfg).flat_map(|peer| peer.paths.iter().flat_map(|path| path.get_ref().remote.all()));
     if remotes.into_iter().any(|remote| remote.name().is_some()) {

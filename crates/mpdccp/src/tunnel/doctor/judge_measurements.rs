@@ -127,7 +127,7 @@ pub(crate) fn of_load(load: &Load, up: bool) -> Option<Finding> {
     ))
 }
 
-/// A rate slightly below the line's capacity.
+/// Nine tenths of the line's rate, as a value of the key `rate`.
 fn rate(load: &Load) -> String {
     let kbps = load.rate.bps() * 9 / 10_000;
     if kbps >= 10_000 { format!("{}M", kbps / 1_000) } else { format!("{kbps}k") }

@@ -26,8 +26,7 @@ const LOAD_TIME: Duration = Duration::from_secs(6);
 const LOAD_SIZE: u16 = 1_200;
 pub(super) const LOAD_RATE: Rate = Rate::from_bps(100_000_000);
 const FIRST_RATE: Rate = Rate::from_bps(2_000_000);
-/// Ratio of probes and answers. Under upload there is one answer per this many probes, under download this many answers
-/// per probe.
+/// Under upload there is one answer per this many probes; under download there are this many answers per probe.
 const SPARSE: u64 = 8;
 const COPIED: u8 = 4;
 const LONGEST_QUEUE: Duration = Duration::from_millis(3_000);
@@ -296,8 +295,8 @@ struct Run {
     least: Option<Duration>,
     /// `least` of the last interval with an answer; zero before the first one.
     least_before: Duration,
-    /// The largest delay that two intervals in a row exceed. If an end pauses, even all packets of one interval may be
-    /// late.
+    /// The largest delay that two intervals in a row exceed. A single interval proves nothing: all its packets may be
+    /// late because an end paused.
     standing: Duration,
     /// Whether a queue has formed.
     full: bool,

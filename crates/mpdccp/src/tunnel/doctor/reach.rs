@@ -182,7 +182,7 @@ impl Evidence {
     }
 }
 
-/// Explains a line that gets no answer over TLS. `why` is the reason why there is no connection, if there is none.
+/// Explains a line that gets no answer over TLS. `why`: the reason if there is no connection, otherwise empty.
 pub(crate) fn of_tls(remote: SocketAddr, proxy: Option<SocketAddr>, why: &str, own_key: &str) -> Finding {
     let port = remote.port();
     match (why, proxy) {

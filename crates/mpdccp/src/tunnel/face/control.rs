@@ -267,7 +267,7 @@ impl ControlSocket {
             }
             Ok(_) => {}
         }
-        // A program that connects between bind(2) and listen(2) is refused. So the socket gets its name afterwards.
+        // A program that connects between bind(2) and listen(2) is refused, so the socket gets its name after both.
         let new = path.with_extension("new");
         let _ = std::fs::remove_file(&new);
         // The socket must not be accessible to others, not even briefly. Changing the umask is
@@ -418,7 +418,7 @@ mod tests {
         own_directory(&own).unwrap();
         let socket = ControlSocket::bind(own.join("a.sock")).unwrap();
         assert_eq!(mode(&socket.path), 0o600);
-        // A directory is not private if others can write to it, or if it is the target of a link.
+        // Refused: a directory to which others can write, and a link to a directory.
         let open = directory.path().join("open");
         DirBuilder::new().create(&open).unwrap();
         std::fs::set_permissions(&open, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();

@@ -57,7 +57,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
     Ok(())
 }
 
-/// A configuration, and the settings of the wg-quick file that it lacks.
+/// A configuration, and the settings of the wg-quick file that could not be converted.
 #[derive(Debug, Default)]
 struct Converted {
     text: String,

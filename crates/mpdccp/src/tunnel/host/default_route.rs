@@ -1,8 +1,8 @@
 //! `default_route` and `kill_switch`: policy routing that sends traffic through the tunnel. The tunnel's own packets
-//! carry a mark and use the main table. For all other packets, specific routes of the main table still apply, but
-//! instead of its default route they use a separate table with a default route into the interface. With the kill
-//! switch, packets that use the separate table are blocked while the interface is missing. All packets of an IP version
-//! that use it are blocked if no peer has a default route for this version.
+//! carry a mark and use the main table. All other packets use the specific routes of the main table, but not its
+//! default route: a separate table has a default route into the interface. With the kill switch, packets that use the
+//! separate table are blocked while the interface is missing. If no peer has a default route for an IP version, all
+//! packets of this version that use the separate table are blocked.
 
 use crate::error::Error;
 use crate::tunnel::host::bypass::{self, BypassRules};

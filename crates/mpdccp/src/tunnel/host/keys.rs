@@ -35,7 +35,7 @@ pub(crate) fn set_facts(core: &mut Core, cfg: &Config) {
     channels.set_facts(HostFacts { unix, at, forwards });
 }
 
-/// Puts secure channels between sockets and sessions; each peer has its number in the configuration.
+/// Puts secure channels between sockets and sessions. Peers are numbered by their position in the configuration.
 pub(crate) fn secure(
     core: &mut Core,
     cfg: &Config,
@@ -91,7 +91,7 @@ pub(crate) fn read(cfg: &Config) -> Result<Keys, Error> {
     Ok(Keys { own: Some(private), peers })
 }
 
-/// All errors in the keys, each with the key of the file.
+/// All errors in the keys, each with the name of the configuration key.
 pub(crate) fn check(cfg: &Config) -> Vec<(String, String)> {
     if cfg.security == Security::None {
         return Vec::new();

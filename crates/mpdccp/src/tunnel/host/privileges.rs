@@ -40,7 +40,7 @@ pub(crate) fn keep_net_admin(cfg: &Config) {
 }
 
 /// Lets the calling thread become the unprivileged user, reduces its capabilities to `needed`, and confines it. Returns
-/// the parts of this that fail on this host.
+/// what failed on this host.
 fn keep(cfg: &Config, mut needed: CapabilitySet) -> Vec<String> {
     let mut missing = Vec::new();
     let mut limit = || -> io::Result<()> {

@@ -83,7 +83,7 @@ fn unopened(e: &std::io::Error, encapsulation: Encapsulation, bind: &Bind) -> Un
     }
 }
 
-/// Executes the actions of a client that come before its interface.
+/// Executes the actions of a client that precede the creation of its interface.
 pub(crate) fn open_first(
     core: &mut Core,
     cfg: &Config,

@@ -91,7 +91,7 @@ mod tests {
         assert!(!targets.redirects(), "the client is connected to the advertised address");
         targets.on_lost();
         assert_eq!(targets.choose().ip(), ip(2));
-        // After a change of the addresses, the first one is tried first.
+        // When the addresses change, the first one is tried first.
         targets.on_failed();
         targets.learn(&[ip(4), ip(5)], false);
         assert_eq!(targets.choose().ip(), ip(4));

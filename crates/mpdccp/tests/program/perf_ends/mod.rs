@@ -98,8 +98,8 @@ impl Place {
         [server.child.wait_with_output().unwrap(), output]
     }
 
-    /// Runs a client with reports. At each report `act` gets the server, until it returns true; then the client must
-    /// exit within half a minute. Returns the client's records and its exit status.
+    /// Runs a client with reports. Calls `act` with the server at each report until `act` returns true. The client must
+    /// then exit within half a minute. Returns the client's records and its exit status.
     pub(crate) fn with_server(
         &self,
         server: &str,
