@@ -103,12 +103,12 @@ impl Batch {
         std::mem::take(&mut self.runs)
     }
 
-    /// Takes the emptied list of runs back, to reuse its memory.
+    /// Takes back the emptied list of runs, to reuse its memory.
     pub(crate) fn put_list(&mut self, runs: Vec<Run>) {
         self.runs = runs;
     }
 
-    /// Takes a taken run back, to reuse its memory.
+    /// Takes back a run of [`take`](Self::take), to reuse its memory.
     pub(crate) fn put(&mut self, run: Run) {
         self.spare.push(run.bytes);
     }

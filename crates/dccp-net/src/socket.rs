@@ -135,7 +135,7 @@ impl Socket {
         shard: Option<(u8, u8)>,
     ) -> io::Result<Socket> {
         if matches!(shard, Some((0, _))) {
-            // Without sharing, this call fails if another program has sockets at this address.
+            // This socket does not share the address, so the call fails if another program has sockets there.
             open(&bind, raw, mark, false)?;
         }
         let (inner, state) = open_whole(&bind, raw, mark, shard.map(|(_, shards)| shards))?;

@@ -86,7 +86,7 @@
 //! use dccp_sockets::{Listener, Options, PrivateKey};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! // Keys are in WireGuard's format: `mpdccp genkey` makes them, and so does `wg genkey`.
+//! // Keys are in WireGuard's format; `mpdccp genkey` and `wg genkey` create them.
 //! let mine: PrivateKey = "GCuSGFg9ETQNy5vLQ1CQmbQzEdfcaLk+rTRR0yMyO14=".parse()?;
 //! let theirs = "vvJwLfxKISyoOO4cSi1PCPSKg0tzgP0v6ypBWvGc50M=".parse()?;
 //! let listener = Listener::bind("127.0.0.1:0", Options::ccid(5).key(mine).peer(theirs))?;

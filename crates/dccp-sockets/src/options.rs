@@ -296,9 +296,9 @@ impl Options {
     }
 
     /// Maximum number of connections from one source, which is an IPv4 address or an IPv6 /64. The maximum applies
-    /// while all connections of the listener are free; the fewer are free, the lower it is. By default it is a quarter
-    /// of all connections, at least 16. Further connections are refused with Reset code 9. Does not apply to peers that
-    /// are configured by key.
+    /// while the listener has no connections, and falls as the listener fills. By default it is a quarter of all
+    /// connections, at least 16. Further connections are refused with Reset code 9. Does not apply to peers that are
+    /// configured by key.
     pub fn max_connections_per_source(mut self, connections: usize) -> Options {
         self.max_per_source = Some(connections.max(1));
         self
@@ -317,9 +317,9 @@ impl Options {
 
     /// Whether to discover the MTU of each path with padded packets (RFC 8899), up to [`mtu`](Self::mtu).
     /// [`PathStats::path_mtu`](crate::PathStats::path_mtu) has the result. Yes by default. Without probing, the MTU is
-    /// the one that the system knows. Larger packets get lost if a network drops them without an ICMP message. If every
-    /// path certainly carries [`mtu`](Self::mtu), turn probing off. This saves a padded packet per connection, and a
-    /// round trip before datagrams above 1,100 bytes can be sent.
+    /// the one that the system knows. Packets that a network drops without an ICMP message are then lost. If every path
+    /// certainly carries [`mtu`](Self::mtu), turn probing off. This saves a padded packet per connection, and a round
+    /// trip before datagrams above 1,100 bytes can be sent.
     pub fn mtu_probing(mut self, probe: bool) -> Options {
         self.mtu_probing = probe;
         self

@@ -20,8 +20,8 @@ pub(crate) fn lock<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Signal {
     pub(crate) fn notify(&self) {
-        // A waiting thread incremented the count under the lock of the state, and the change was
-        // made under this lock too, so the count is current.
+        // Waiting threads increment the count under the state's lock, and the change was made under
+        // this lock, so the count is current.
         if self.threads.load(Ordering::Relaxed) > 0 {
             self.changed.notify_all();
         }

@@ -127,7 +127,7 @@ pub(crate) fn listen_config(
         Some(_) => peers.iter().copied().map(filter).collect(),
     };
     let mut session = options.session(true);
-    // Peers that are not authenticated may acknowledge packets that they did not receive.
+    // Strangers may acknowledge packets that they did not receive; skipped numbers reveal this.
     session.connection.skip_numbers = options.key.is_none() || options.any_peer;
     ListenConfig {
         port: places(options, addr).1,

@@ -40,7 +40,7 @@ pub enum Action {
         socket: u32,
         /// Addresses that the server advertises.
         advertised: Vec<IpAddr>,
-        /// Whether the path is up, so that its connection stays.
+        /// Whether the path is up. If so, its connection stays.
         up: bool,
     },
     /// List the interfaces. The host answers with [`crate::HostEvent::Interfaces`].
@@ -68,7 +68,7 @@ pub enum Action {
     /// Make the kernel deliver packets for these networks to the queues of these shards. This replaces earlier
     /// assignments.
     AssignQueues(Vec<(IpNet, u8)>),
-    /// Adds an address to the assignments of [`AssignQueues`](Self::AssignQueues).
+    /// Add an address to the assignments of [`AssignQueues`](Self::AssignQueues).
     AssignQueue(IpAddr, u8),
     /// Write a file of the state directory atomically.
     Save(StateFile, String),
@@ -89,11 +89,11 @@ pub enum Action {
     RemovePeer(u32),
     /// Change this end's key.
     SetPrivateKey(PrivateKey),
-    /// Packets wait for a new handshake, because the peer may be another machine now or may have lost its keys in a
-    /// restart.
+    /// Make packets wait for a new handshake with this peer. It may be another machine now, or may have lost its keys
+    /// in a restart.
     StartOver(u32),
-    /// This end leaves the peer's current server. New channels may open at any server; existing channels stay with the
-    /// old server.
+    /// Leave this peer's current server. New channels may open at any server; existing channels stay with the old
+    /// server.
     LeaveServer(u32),
     /// Pass a message to another shard.
     ToShard(u8, ShardMessage),
@@ -109,7 +109,7 @@ pub enum Action {
     Reply(u64, Answer),
     /// Log an event.
     Log(Level, String),
-    /// All shards are alive. Report this to the service manager.
+    /// Report to the service manager that all shards are alive.
     Alive,
     /// Everything is closed. Stop the program.
     Stop,

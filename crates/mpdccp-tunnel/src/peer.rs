@@ -38,7 +38,7 @@ const MAX_RETRY: Duration = Duration::from_secs(2);
 const MAX_BRIEF_RETRY: Duration = Duration::from_secs(8);
 /// A session that lasted less than this counts as a failed attempt for the next delay.
 const BRIEF: Duration = Duration::from_secs(10);
-/// The log suggests causes each time this number of attempts has failed, while the peer has never proved its key.
+/// Until the peer has proved its key, the log suggests causes after every group of this many failed attempts.
 const HINT_EVERY: u32 = 3;
 /// Maximum number of channels of one peer whose new addresses are remembered.
 const MOST_REMEMBERED: usize = 64;
@@ -443,8 +443,8 @@ impl Peer {
         }
     }
 
-    /// Applies the limits of the file to a path of the session. A server also applies its own priority; the smaller
-    /// priority of both ends counts.
+    /// Applies the limits of the file to a path of the session. A server also applies its own priority; the smaller of
+    /// both ends' priorities counts.
     pub(crate) fn limit_path(&self, cx: &mut Cx<'_>, id: PathId) {
         let (Some(session), Some(status)) = (self.session, self.status(cx)) else { return };
         let path = status.paths.iter().find(|p| p.id == id);

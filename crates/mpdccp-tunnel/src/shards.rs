@@ -1,5 +1,5 @@
-//! Shards are several tunnels of one server. Each has the sessions of some of the peers, but all shards know all peers,
-//! by the same numbers. The first shard does the work common to all.
+//! Shards are tunnels that together form one server. Each has the sessions of some of the peers, but all know all
+//! peers, by the same numbers. The first shard does the work common to all.
 
 use crate::message::Message;
 use crate::status::ShardStatus;

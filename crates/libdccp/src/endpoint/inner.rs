@@ -116,7 +116,7 @@ pub(super) fn with<T>(
     act(&mut inner)
 }
 
-/// Number of a random stream of the seed that has no other use.
+/// Number of a random stream of the seed that nothing else uses.
 const SEEDS: u64 = u64::MAX;
 
 /// The channels, if the options have a key. Times are since 1970.

@@ -20,7 +20,7 @@
         }                                                                                               \
     } while (0)
 
-/* The call with the handle h: null, of another kind, and never issued. */
+/* Makes the call with three wrong handles h: null, of another kind, and never issued. */
 #define REFUSED(type, other, call)                                                                      \
     do {                                                                                                \
         struct type *handles_[] = {NULL, (struct type *)(other), (struct type *)-1};                    \
@@ -350,7 +350,7 @@ static void wrong_states(struct dccp_conn *conn)
 
     EXPECT(strlen(dccp_version()) > 0, 1);
     EXPECT(dccp_listener_fd(listener) > 0, 1);
-    /* It is no multipath session, so no path can be added, and there is only path 0. */
+    /* This is not a multipath session, so no path can be added, and there is only path 0. */
     EXPECT(dccp_is_multipath(conn), 0);
     EXPECT(dccp_add_path(conn, &path), -EINVAL);
     EXPECT(dccp_remove_path(conn, 1), -ENOENT);

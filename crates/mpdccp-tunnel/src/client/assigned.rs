@@ -80,7 +80,7 @@ impl Assigned {
             return self.not_taken(cx, peer, why);
         }
         for net in &mut gift.addresses {
-            // An address adds a route to its network, which `allowed_ips` may not allow.
+            // An address also adds a route to its network. `allowed_ips` might not cover this network.
             if !may_route(allowed, net) {
                 *net = net.addr().into();
             }

@@ -74,8 +74,8 @@ impl Leaving {
     }
 }
 
-/// Ends a session with a former server. The session ends once it carries no connection and the next session has
-/// settled, or when its time limit has passed.
+/// Ends each session with a former server once it carries no connection and the next session has settled, or when its
+/// time limit has passed.
 pub(crate) fn watch(cx: &mut Cx<'_>, peers: &Peers, carries: impl Fn(SessionId) -> bool) {
     for peer in peers.iter() {
         let settled = peer.opened.is_some_and(|at| cx.now.since(at) >= SETTLE);

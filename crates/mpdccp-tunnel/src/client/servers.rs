@@ -55,9 +55,9 @@ pub(crate) fn next(
 }
 
 impl Peer {
-    /// If there is another server, stores since when no path of an open session has worked. Here a path stops working
-    /// when one answer is overdue. It becomes suspect only after a second overdue answer, which takes seconds longer on
-    /// a line with a long round trip.
+    /// If there is another server, stores since when no path of an open session has worked. Here a path counts as not
+    /// working once one answer is overdue. It becomes suspect only after a second overdue answer, which takes seconds
+    /// longer on a line with a long round trip.
     pub(crate) fn note_silence(&mut self, cx: &Cx<'_>) {
         let session = self.session.filter(|_| self.opened.is_some() && self.cfg.servers() > 1);
         let silent = session.filter(|session| !cx.endpoint.is_answered(*session));

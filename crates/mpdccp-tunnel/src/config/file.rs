@@ -402,8 +402,8 @@ impl Config {
 
     /// The first key that differs but cannot change at run time.
     fn first_fixed_change(&self, new: &Config) -> Option<&'static str> {
-        // A client copies `encapsulation` to its paths, so a change only replaces the paths, unless it is to or from
-        // `raw`.
+        // A client copies `encapsulation` to its paths, so a change only replaces the paths. Only a change to or from
+        // `raw` needs a restart.
         let ip = |cfg: &Config| cfg.encapsulation == Encapsulation::Raw;
         let paths_only = self.is_client() && ip(self) == ip(new);
         let same = [

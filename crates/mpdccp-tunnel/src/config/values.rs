@@ -384,7 +384,7 @@ fn no_volume(text: &str) -> String {
     format!("invalid volume `{text}`; examples: \"500MB\", \"50GB\", \"1.5TB\"")
 }
 
-/// Number of a server, 0 to 16777215; 0 means that it has none.
+/// Number of a server, 1 to 16777215; 0 means no number.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(try_from = "i64")]
 pub struct ServerNumber(pub u32);

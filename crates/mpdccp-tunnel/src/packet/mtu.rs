@@ -46,8 +46,8 @@ pub fn guess(overhead: u16) -> u16 {
 pub(crate) struct Carried {
     /// Largest packet that every path carries.
     pub(crate) least: u16,
-    /// Size limit for TCP segments: the largest packet that every path carries, except very narrow paths. They would
-    /// make all segments too small.
+    /// Size limit for TCP segments: like `least`, but without very narrow paths, which would make all segments too
+    /// small.
     pub(crate) segments: u16,
     /// Largest packet that at least one path carries.
     pub(crate) most: u16,

@@ -1,5 +1,6 @@
-//! Packets that one end sends in pieces and the other end reassembles: IPv6 packets of up to 1280 bytes, which senders
-//! need not shorten although the paths carry less, and large packets before a path is known to carry them.
+//! Packets that one end sends in pieces and the other end reassembles. There are two kinds: IPv6 packets of up to 1280
+//! bytes on paths that carry less, because senders need not shorten them, and large packets before a path is known to
+//! carry them.
 //!
 //! A piece is a message of the tunnel: `10 06`, then two bytes with a number common to all pieces of a packet. The next
 //! byte has the index of the piece (upper half) and the index of the last piece (lower half).

@@ -187,7 +187,7 @@ impl Flows {
         Some(carried)
     }
 
-    /// Handles a packet for the interface. If it returns a packet, send that one back to the peer instead.
+    /// Handles a packet for the interface. If this returns a packet, send that packet back to the peer instead.
     pub(crate) fn on_delivered(&mut self, packet: &[u8]) -> Option<Vec<u8>> {
         self.table.on_delivered(packet)
     }
@@ -397,7 +397,8 @@ impl Flows {
         });
     }
 
-    /// Copies the host's data to the stream as far as the stream accepts it, and lets the host send as many more bytes.
+    /// Copies the host's data to the stream as far as the stream accepts it, and lets the host send that many more
+    /// bytes.
     fn fill_stream(&mut self, cx: &mut Cx<'_>, flow: Flow) {
         let Some(carried) = self.carried.get_mut(&flow) else { return };
         let Carried { session, stream, waiting, taken, finished, over, .. } = carried;
