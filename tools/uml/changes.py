@@ -4,7 +4,7 @@
     changes.py LINUX    the directory of the kernel's source
 
 Random numbers are repeatable: if the variable UML_SEED is set, all are derived from it. Programs read the clock without
-a call of the kernel, which would take two switches between processes of the host for each call.
+a system call, because each call would need two switches between processes of the host.
 """
 import pathlib
 import sys
@@ -29,8 +29,8 @@ SEEDED = """\
 	return len;
 """
 # The kernel writes the time to the end of the page of the vDSO whenever it lets a program run. The time stands still
-# while a program runs. A new time costs as much as a call of the clock, so that a program that sleeps until a time
-# sees a later one.
+# while a program runs. Writing a new time advances the time as much as a system call for the clock does, so a program
+# that has slept until a time sees a later time.
 READ_CLOCK = "__vdso_clock_gettime(clockid_t clock, struct __kernel_old_timespec *ts)\n{\n"
 CLOCK_READ = """\
 	struct __kernel_old_timespec *now;

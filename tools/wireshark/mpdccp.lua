@@ -450,8 +450,8 @@ local function dissect_udp(tvb, pinfo, root)
 end
 
 
--- On other ports, a packet counts as DCCP only if it has all the properties below, which packets of other protocols
--- rarely all have.
+-- On other ports, a packet counts as DCCP only if it has all the properties below. Packets of other protocols rarely
+-- do.
 local function looks_like_dccp(tvb)
     local packet = tvb()
     local h = layout(packet)
@@ -556,9 +556,9 @@ end)
 DissectorTable.get("udp.port"):add(DEFAULT_UDP_PORT, du)
 DissectorTable.get("udp.port"):add_for_decode_as(re)
 
--- Records can be sent as IP protocol 33, although they are not DCCP. DCCP has the packet type and X in the byte with
--- which a record's counter begins. In a record this byte is 0, but a Request has X = 1. In a handshake message it is
--- 255, which is not a DCCP packet type.
+-- Records can be sent as IP protocol 33, although they are not DCCP. The first byte of a record's counter tells them
+-- apart, because DCCP has the packet type and X there. This byte is 0 in a record: a Request without X, but Requests
+-- have X = 1. In a handshake message it is 255: not a DCCP packet type.
 
 local plain = DissectorTable.get("ip.proto"):get_dissector(33)
 local p33 = Proto("mpdccpraw", "DCCP or MPDCCP record as IP protocol 33")
