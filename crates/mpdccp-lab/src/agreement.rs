@@ -113,7 +113,7 @@ pub fn pairs(a: &Path, b: &Path) -> Result<Vec<Pair>, LabError> {
 fn below(dir: &Path) -> Result<Vec<PathBuf>, LabError> {
     let failed = |e| {
         let what = "expected an output directory of `lab run` or `lab reproduce`";
-        LabError::Wrong(format!("reading {}: {e}; {what}", dir.display()))
+        LabError::Wrong(format!("cannot read {}: {e}; {what}", dir.display()))
     };
     let mut all = vec![PathBuf::new()];
     for entry in fs::read_dir(dir).map_err(failed)? {
@@ -127,7 +127,7 @@ fn below(dir: &Path) -> Result<Vec<PathBuf>, LabError> {
 }
 
 fn read(file: &Path) -> Result<Value, LabError> {
-    let failed = |e: &dyn core::fmt::Display| LabError::failed(format!("reading {}", file.display()), e);
+    let failed = |e: &dyn core::fmt::Display| LabError::failed(format!("cannot read {}", file.display()), e);
     let text = fs::read_to_string(file).map_err(|e| failed(&e))?;
     serde_json::from_str(&text).map_err(|e| failed(&e))
 }
@@ -196,8 +196,9 @@ pub fn as_text(pairs: &[Pair]) -> String {
     };
     let Allowed { tunnel, tcp } = allowed();
     out + &format!(
-        "\nThe table compares runs with the same seeds: for each metric, the value in the first directory, the value in the second, and the difference in per cent. The 95 % interval of the \
-         difference lies within the tolerance ({}; TCP: {}) in {} of {} rows. {} rows are open (an interval needs six pairs of runs), {} are apart.\n",
+        "\nThe table compares runs with the same seeds. For each metric, it shows the value in the first directory, the value in the second, and the difference in per cent. The 95 % interval \
+         of the difference lies within the tolerance ({}; TCP: {}) in {} of {} rows. {} rows are open: the runs differ too much, or are fewer than the six pairs that an interval needs. {} \
+         rows are apart: the interval lies outside the tolerance.\n",
         words(&tunnel),
         words(&tcp),
         count(Agreement::Within),

@@ -115,7 +115,7 @@ pub enum LabError {
 }
 
 impl LabError {
-    /// `doing` failed because of `why`.
+    /// A failure, such as `cannot write FILE`, and its cause.
     pub fn failed(doing: impl fmt::Display, why: impl fmt::Display) -> LabError {
         LabError::Failed(format!("{doing}: {why}"))
     }

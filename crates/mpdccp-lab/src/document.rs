@@ -79,7 +79,8 @@ impl Document {
     /// Writes the HTML to `path` and the Markdown next to it.
     pub(crate) fn write(&self, path: &Path) -> Result<(), LabError> {
         for (path, text) in [(path, self.html()?), (&path.with_extension("md"), self.markdown()?)] {
-            fs::write(path, text).map_err(|e| LabError::failed(format!("writing {}", path.display()), e))?;
+            fs::write(path, text)
+                .map_err(|e| LabError::failed(format!("cannot write {}", path.display()), e))?;
         }
         Ok(())
     }
@@ -97,10 +98,12 @@ pub(crate) fn render(name: &str, with: Value) -> Result<String, LabError> {
         ("sentences.txt", include_str!("../templates/sentences.txt")),
     ];
     for (name, text) in templates {
-        environment.add_template(name, text).map_err(|e| LabError::failed(format!("reading {name}"), e))?;
+        environment
+            .add_template(name, text)
+            .map_err(|e| LabError::failed(format!("cannot read {name}"), e))?;
     }
     let filled = environment.get_template(name).and_then(|template| template.render(with));
-    filled.map_err(|e| LabError::failed(format!("filling {name}"), format!("{e:#}")))
+    filled.map_err(|e| LabError::failed(format!("cannot fill {name}"), format!("{e:#}")))
 }
 
 /// The `class` attribute of a table cell that contains a verdict or a value that misses its aim.

@@ -51,7 +51,8 @@ impl Exports {
     fn write(self, plan: &Plan<'_>, run: &RunRecord, dir: &Path) -> Result<(), LabError> {
         let put = |name: String, bytes: &[u8]| {
             let path = dir.join(name);
-            fs::write(&path, bytes).map_err(|e| LabError::failed(format!("writing {}", path.display()), e))
+            fs::write(&path, bytes)
+                .map_err(|e| LabError::failed(format!("cannot write {}", path.display()), e))
         };
         if self.qlog {
             put("run.qlog".to_owned(), export::qlog(run).as_bytes())?;
@@ -127,7 +128,7 @@ pub(crate) fn choose_cells<'a>(scenario: &'a Scenario, cells: &[String]) -> Resu
 }
 
 fn write(path: &Path, what: &str) -> Result<(), LabError> {
-    fs::write(path, what).map_err(|e| LabError::failed(format!("writing {}", path.display()), e))
+    fs::write(path, what).map_err(|e| LabError::failed(format!("cannot write {}", path.display()), e))
 }
 
 /// Makes the missing runs and writes `summary.json`, CSV series, figures and `report.html`. Runs that
@@ -185,7 +186,7 @@ pub fn run(
                 let name = format!("{}_{label}_{}", cell.name, kept.run.repeat);
                 let dir = options.out.join("series").join(name);
                 series::write_csv(&record, *scenario.duration_s.as_ref(), &dir)
-                    .map_err(|e| LabError::failed("writing series", e))?;
+                    .map_err(|e| LabError::failed("cannot write series", e))?;
                 let plan = Plan { scenario, variant, cell, repeat: kept.run.repeat, seed: kept.key.seed };
                 options.exports.write(&plan, &record, &dir)?;
                 shown.extend(Some(record).filter(|_| Some(i) == typical));
@@ -243,7 +244,7 @@ fn draw(
         return Ok(None);
     }
     let dir = out.join("figures");
-    fs::create_dir_all(&dir).map_err(|e| LabError::failed("creating the directory of the figures", e))?;
+    fs::create_dir_all(&dir).map_err(|e| LabError::failed(format!("cannot create {}", dir.display()), e))?;
     let labels: Vec<String> = shown.iter().map(|run| run.shown()).collect();
     let columns = shown.iter().zip(&labels).map(|(run, label)| Column { label, run });
     let columns: Vec<Column<'_>> = columns.collect();
@@ -298,8 +299,8 @@ fn conclude(
         medians: medians(&runs),
         runs,
     };
-    let json =
-        serde_json::to_string_pretty(&summary).map_err(|e| LabError::failed("writing summary.json", e))?;
+    let json = serde_json::to_string_pretty(&summary)
+        .map_err(|e| LabError::failed("cannot write summary.json", e))?;
     write(&options.out.join("summary.json"), &(json + "\n"))?;
     write(&options.out.join("summary.csv"), &summary.csv())?;
     let comparisons = compare(scenario, &summary.runs);

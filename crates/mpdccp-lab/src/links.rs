@@ -8,7 +8,7 @@ use crate::scenario::LinkKeys;
 
 /// Reconfigures a link with these keys from `now` on.
 pub(crate) fn change<P: Clone>(link: &mut Link<P>, now: Time, keys: &LinkKeys) -> Result<(), LabError> {
-    link.reconfigure(now, keys.config()).map_err(|e| LabError::failed("changing a path", e))?;
+    link.reconfigure(now, keys.config()).map_err(|e| LabError::failed("cannot change a path", e))?;
     match (link.is_up(), keys.is_up()) {
         (false, true) => link.set_up(now),
         (true, false) => link.set_down(now),

@@ -61,7 +61,7 @@ pub fn run(
         .filter(|section| options.only.is_empty() || options.only.iter().any(|name| called(section, name)))
         .collect();
     fs::create_dir_all(&options.out)
-        .map_err(|e| LabError::failed(format!("creating {}", options.out.display()), e))?;
+        .map_err(|e| LabError::failed(format!("cannot create {}", options.out.display()), e))?;
     let report = options.out.join("report.html");
     let sim = Sim::default();
     let command = options::command(&spec.name, backend.name(), options);
@@ -90,6 +90,6 @@ fn find(name_or_file: &str) -> Result<Spec, LabError> {
         return Err(LabError::Wrong(text));
     }
     let text = fs::read_to_string(name_or_file)
-        .map_err(|e| LabError::failed(format!("reading {name_or_file}"), e))?;
+        .map_err(|e| LabError::failed(format!("cannot read {name_or_file}"), e))?;
     Spec::parse(name_or_file, &text)
 }

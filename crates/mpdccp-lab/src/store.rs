@@ -75,8 +75,8 @@ pub struct Kept {
 /// The file cannot be written.
 pub fn pack<'a>(file: &Path, runs: impl Iterator<Item = &'a Kept>) -> Result<(), LabError> {
     let lines: Result<Vec<String>, _> = runs.map(serde_json::to_string).collect();
-    let text = lines.map(|lines| lines.join("\n")).map_err(|e| LabError::failed("storing runs", e))?;
-    fs::write(file, text).map_err(|e| LabError::failed(format!("writing {}", file.display()), e))
+    let text = lines.map(|lines| lines.join("\n")).map_err(|e| LabError::failed("cannot store runs", e))?;
+    fs::write(file, text).map_err(|e| LabError::failed(format!("cannot write {}", file.display()), e))
 }
 
 /// A directory of finished runs.
@@ -92,7 +92,7 @@ impl Store {
     /// The directory cannot be created.
     pub fn open(dir: &Path) -> Result<Store, LabError> {
         fs::create_dir_all(dir).map_err(|e| {
-            LabError::Wrong(format!("creating {}: {e}; name another directory", dir.display()))
+            LabError::Wrong(format!("cannot create {}: {e}; name another directory", dir.display()))
         })?;
         Ok(Store { dir: dir.to_owned() })
     }
@@ -117,7 +117,7 @@ impl Store {
     /// # Errors
     /// The run cannot be written.
     pub fn keep(&self, kept: &Kept, packets: Option<&RunRecord>) -> Result<(), LabError> {
-        let failed = |e: &dyn core::fmt::Display| LabError::failed("storing a run", e);
+        let failed = |e: &dyn core::fmt::Display| LabError::failed("cannot store a run", e);
         if let Some(record) = packets {
             let bytes = postcard::to_stdvec(record).map_err(|e| failed(&e))?;
             self.whole(&self.file(&kept.key, "packets"), &bytes).map_err(|e| failed(&e))?;
@@ -133,7 +133,7 @@ impl Store {
     pub fn gather(&self, from: &Path) -> Result<(), LabError> {
         let failed = |e: &dyn core::fmt::Display| {
             let what = "expected the `.runs` file that `lab sweep` writes next to its CSV file";
-            LabError::Wrong(format!("reading {}: {e}; {what}", from.display()))
+            LabError::Wrong(format!("cannot read {}: {e}; {what}", from.display()))
         };
         let text = fs::read_to_string(from).map_err(|e| failed(&e))?;
         text.lines().try_for_each(|line| {

@@ -180,7 +180,7 @@ pub fn run(
     let Some(sweep) = &scenario.sweep else { return Ok(outcome) };
     let parameters: Vec<String> = sweep.parameters.keys().cloned().collect();
     std::fs::write(&options.out, csv(&parameters, &made))
-        .map_err(|e| LabError::failed(format!("writing {}", options.out.display()), e))?;
+        .map_err(|e| LabError::failed(format!("cannot write {}", options.out.display()), e))?;
     store::pack(&packed(&options.out), made.iter().map(|(_, kept)| kept))?;
     outcome.medians = medians(&made, &sweep.show);
     outcome.table = table(&parameters, &sweep.show, &outcome.medians);

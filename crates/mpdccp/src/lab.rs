@@ -214,7 +214,7 @@ fn run(args: &Run) -> Result<(), LabError> {
     }
     if args.json {
         let json = serde_json::to_string_pretty(&outcome.summary)
-            .map_err(|e| LabError::failed("writing JSON", e))?;
+            .map_err(|e| LabError::failed("cannot write JSON", e))?;
         println!("{json}");
     } else {
         println!("{}", comparison::as_text(&outcome.comparisons));

@@ -82,7 +82,7 @@ impl Figure {
     pub fn save(&self, stem: &Path) -> Result<String, LabError> {
         let path = stem.with_extension("svg");
         std::fs::write(&path, self.svg())
-            .map_err(|e| LabError::failed(format!("writing {}", path.display()), e))?;
+            .map_err(|e| LabError::failed(format!("cannot write {}", path.display()), e))?;
         Ok(self.html())
     }
 

@@ -66,13 +66,13 @@ impl<'a> Kept<'a> {
         fs::create_dir_all(self.dir)
             .and_then(|()| fs::write(&begun, json))
             .and_then(|()| fs::rename(&begun, &path))
-            .map_err(|e| LabError::failed(format!("writing {}", path.display()), e))?;
+            .map_err(|e| LabError::failed(format!("cannot write {}", path.display()), e))?;
         Ok(figures)
     }
 }
 
 fn json(figures: &Figures) -> Result<Vec<u8>, LabError> {
-    serde_json::to_vec(figures).map_err(|e| LabError::failed("writing JSON", e))
+    serde_json::to_vec(figures).map_err(|e| LabError::failed("cannot write JSON", e))
 }
 
 fn hash(of: &[u8]) -> String {

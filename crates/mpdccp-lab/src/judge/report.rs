@@ -47,7 +47,7 @@ pub(super) fn read(path: &Path) -> Result<Judged, LabError> {
     let file = if path.is_dir() { path.join("judge.json") } else { path.to_owned() };
     let wrong = |e: &dyn core::fmt::Display| {
         LabError::Wrong(format!(
-            "reading {}: {e}; expected an output directory of `lab judge`",
+            "cannot read {}: {e}; expected an output directory of `lab judge`",
             file.display()
         ))
     };
@@ -74,11 +74,12 @@ fn by_class<'a>(rows: &'a [Row], label: &str) -> BTreeMap<&'a str, Vec<&'a Row>>
 /// Writes both files, and returns the text.
 pub(super) fn write(out: &Path, judged: &Judged, before: Option<&Judged>) -> Result<String, LabError> {
     let text = text(judged, before.map(|before| &before.rows[..]));
-    fs::create_dir_all(out).map_err(|e| LabError::failed(format!("creating {}", out.display()), e))?;
-    let json = serde_json::to_string(judged).map_err(|e| LabError::failed("writing JSON", e))?;
+    fs::create_dir_all(out).map_err(|e| LabError::failed(format!("cannot create {}", out.display()), e))?;
+    let json = serde_json::to_string(judged).map_err(|e| LabError::failed("cannot write JSON", e))?;
     for (name, content) in [("judge.json", &json), ("judge.md", &text)] {
         let path = out.join(name);
-        fs::write(&path, content).map_err(|e| LabError::failed(format!("writing {}", path.display()), e))?;
+        fs::write(&path, content)
+            .map_err(|e| LabError::failed(format!("cannot write {}", path.display()), e))?;
     }
     Ok(text)
 }

@@ -125,7 +125,7 @@ impl Running {
 fn mptcp(client: &Namespace, server: &Namespace, used: &[usize]) -> Result<(), LabError> {
     for end in [client, server] {
         end.inside(|| {
-            fs::write(MPTCP_SWITCH, "1").map_err(|e| LabError::failed("switching Multipath TCP on", e))
+            fs::write(MPTCP_SWITCH, "1").map_err(|e| LabError::failed("cannot switch Multipath TCP on", e))
         })?;
         ip(&["-n", &end.name, "mptcp", "limits", "set", "subflows", "8", "add_addr_accepted", "8"])?;
     }

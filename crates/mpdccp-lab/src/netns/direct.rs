@@ -75,9 +75,9 @@ impl Dccp {
                 })?;
                 // Sending fails if `start` has already failed; then no thread waits for the handle.
                 let _ = ready.send(driver.handle());
-                driver.run().map_err(|e| LabError::failed("running the DCCP receiver", e))
+                driver.run().map_err(|e| LabError::failed("the DCCP receiver failed", e))
             })
-            .map_err(|e| LabError::failed("starting the DCCP receiver", e))?;
+            .map_err(|e| LabError::failed("cannot start the DCCP receiver", e))?;
         match made.recv() {
             Ok(receiver) => Ok(Dccp {
                 spec: spec.clone(),
@@ -131,7 +131,7 @@ impl Flow for Dccp {
                 ended: None,
             })
         })?;
-        let sender = driver.run().map_err(|e| LabError::failed("running the DCCP sender", e))?;
+        let sender = driver.run().map_err(|e| LabError::failed("the DCCP sender failed", e))?;
         match sender.ended {
             Some(why) => {
                 let name = self.spec.name.as_ref();
@@ -166,7 +166,7 @@ fn session_config(plan: &Plan<'_>) -> SessionConfig {
 }
 
 fn driver<A: App>(set_up: impl FnOnce(&mut Core) -> Result<A, LabError>) -> Result<Driver<A>, LabError> {
-    let failed = |e: std::io::Error| LabError::failed("starting the data-plane loop", e);
+    let failed = |e: std::io::Error| LabError::failed("cannot start the data-plane loop", e);
     let endpoint = Endpoint::new(dccp_net::random_seed().map_err(failed)?);
     let mut problem = None;
     let made = Driver::new(endpoint, |core| {
@@ -180,7 +180,9 @@ fn driver<A: App>(set_up: impl FnOnce(&mut Core) -> Result<A, LabError>) -> Resu
 
 fn socket(core: &mut Core, addr: SocketAddr) -> Result<u32, LabError> {
     let encapsulation = UdpEncapsulation::new(Bind { addr, interface: None });
-    encapsulation.and_then(|c| core.add_socket(c)).map_err(|e| LabError::failed("opening a DCCP socket", e))
+    encapsulation
+        .and_then(|c| core.add_socket(c))
+        .map_err(|e| LabError::failed("cannot open a DCCP socket", e))
 }
 
 fn listen(core: &mut Core, addr: SocketAddr, session: SessionConfig) -> Result<(), LabError> {

@@ -45,7 +45,7 @@ impl<T: Send + 'static> Receiver<T> {
             hurry(Urgency::Traffic);
             receive(&shared)
         });
-        let thread = thread.map_err(|e| LabError::failed(format!("starting the {name}"), e))?;
+        let thread = thread.map_err(|e| LabError::failed(format!("cannot start the {name}"), e))?;
         Ok(Receiver { counters, name, thread: Some(thread) })
     }
 

@@ -62,7 +62,7 @@ impl RunningLink {
         };
         let [forward, reverse] = spec.ways.each_ref().map(LinkKeys::config);
         let ends = [strand(client, forward, 0), strand(server, reverse, 1)];
-        let cable = Cable::new(ends).map_err(|e| LabError::failed("creating a link", e))?;
+        let cable = Cable::new(ends).map_err(|e| LabError::failed("cannot create a link", e))?;
         let path = Path {
             names: paths.iter().map(|(_, path)| path.name.as_ref().clone()).collect(),
             cable,
@@ -73,7 +73,7 @@ impl RunningLink {
         let thread = std::thread::Builder::new()
             .name(format!("link {}", spec.name.as_ref()))
             .spawn(move || path.run())
-            .map_err(|e| LabError::failed("starting a link", e))?;
+            .map_err(|e| LabError::failed("cannot start a link", e))?;
         Ok(RunningLink { shared, places, thread: Some(thread) })
     }
 
@@ -222,7 +222,7 @@ impl Path {
                 next_event += 1;
                 continue;
             }
-            self.cable.turn(event_at).map_err(|e| LabError::failed("carrying packets over a link", e))?;
+            self.cable.turn(event_at).map_err(|e| LabError::failed("cannot carry packets over a link", e))?;
             let offered = self.cable.links()[0].stats().offered.bytes;
             self.shared.forward_bytes.store(offered, Ordering::Relaxed);
         }

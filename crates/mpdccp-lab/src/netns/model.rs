@@ -148,7 +148,7 @@ fn socket(port: u16) -> Result<UdpSocket, LabError> {
         socket.bind(&SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)).into())?;
         Ok(socket.into())
     };
-    open().map_err(|e: std::io::Error| LabError::failed("opening a modelled flow's socket", e))
+    open().map_err(|e: std::io::Error| LabError::failed("cannot open a modelled flow's socket", e))
 }
 
 /// MTU of the interface through which `client` reaches `to`.

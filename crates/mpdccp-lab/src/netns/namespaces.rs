@@ -23,7 +23,7 @@ pub(super) struct Namespace {
 
 /// Runs `ip` and returns its output.
 pub(super) fn ip(args: &[&str]) -> Result<String, LabError> {
-    let out = Command::new("ip").args(args).output().map_err(|e| LabError::failed("running ip", e))?;
+    let out = Command::new("ip").args(args).output().map_err(|e| LabError::failed("cannot run `ip`", e))?;
     if out.status.success() {
         return Ok(String::from_utf8_lossy(&out.stdout).into_owned());
     }
@@ -56,7 +56,7 @@ impl Namespace {
     /// A handle to enter the namespace, for threads that outlive the borrow.
     pub(super) fn handle(&self) -> Result<Entrance, LabError> {
         Entrance::open(&self.name)
-            .map_err(|e| LabError::failed(format!("opening namespace {}", self.name), e))
+            .map_err(|e| LabError::failed(format!("cannot open namespace {}", self.name), e))
     }
 
     /// Moves the calling thread into the namespace.
@@ -71,7 +71,7 @@ impl Namespace {
     ) -> Result<T, LabError> {
         self.handle()?
             .inside(what)
-            .unwrap_or_else(|e| Err(LabError::failed(format!("entering namespace {}", self.name), e)))
+            .unwrap_or_else(|e| Err(LabError::failed(format!("cannot enter namespace {}", self.name), e)))
     }
 
     /// Creates the device at one end of a link that carries these paths. The device is named after the first
@@ -85,7 +85,8 @@ impl Namespace {
             offload: false,
         };
         self.inside(|| {
-            Tun::create(&config).map_err(|e| LabError::failed(format!("creating device {}", config.name), e))
+            Tun::create(&config)
+                .map_err(|e| LabError::failed(format!("cannot create device {}", config.name), e))
         })
     }
 }
@@ -110,7 +111,7 @@ impl Namespace {
 
 /// Moves the calling thread into a namespace.
 pub(super) fn enter(namespace: &Entrance) -> Result<(), LabError> {
-    namespace.enter().map_err(|e| LabError::failed("entering a namespace", e))
+    namespace.enter().map_err(|e| LabError::failed("cannot enter a namespace", e))
 }
 
 /// Name of this process's namespace for a role (client or server).

@@ -45,7 +45,7 @@ impl Process {
         args: &[&str],
         log: &Path,
     ) -> Result<Process, LabError> {
-        let failed = |e| LabError::failed(format!("starting the {what}"), e);
+        let failed = |e| LabError::failed(format!("cannot start the {what}"), e);
         let out = File::create(log).map_err(failed)?;
         let err = out.try_clone().map_err(failed)?;
         // `setpriv` and `ip` replace themselves by the program that they start, so the process ID does not

@@ -44,7 +44,7 @@ impl Reaper {
             // A separate process group, because signals to the terminal's or the lab's process group must not
             // reach the reaper.
             .process_group(0);
-        command.spawn().map(Reaper).map_err(|e| LabError::failed("starting the reaper", e))
+        command.spawn().map(Reaper).map_err(|e| LabError::failed("cannot start the reaper", e))
     }
 }
 

@@ -72,7 +72,7 @@ impl Backend for Netns {
         }
         namespaces::sweep();
         let dir = TempDir::with_prefix_in(namespaces::prefix(), namespaces::scratch())
-            .map_err(|e| LabError::failed("creating a directory", e))?;
+            .map_err(|e| LabError::failed("cannot create a temporary directory", e))?;
         // Variables are dropped in reverse order, even on an error or a panic: traffic, tunnel, links,
         // namespaces, reaper.
         let _reaper =

@@ -40,7 +40,7 @@ impl Short {
         to: SocketAddr,
         multipath: bool,
     ) -> Result<Short, LabError> {
-        let failed = |e| LabError::failed("starting the short flows' server", e);
+        let failed = |e| LabError::failed("cannot start the short flows' server", e);
         let protocol = if multipath { Protocol::MPTCP } else { Protocol::TCP };
         let listener = server.inside(|| listen(to.port(), protocol).map_err(failed))?;
         listener.set_nonblocking(true).map_err(failed)?;

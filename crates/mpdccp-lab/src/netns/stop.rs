@@ -11,7 +11,7 @@ static STOP: AtomicBool = AtomicBool::new(false);
 /// # Errors
 /// A handler is already installed, or the system refuses to install one.
 pub fn install_handler() -> Result<(), LabError> {
-    ctrlc::set_handler(interrupt).map_err(|e| LabError::failed("catching Ctrl-C", e))
+    ctrlc::set_handler(interrupt).map_err(|e| LabError::failed("cannot catch Ctrl-C", e))
 }
 
 /// Ends the experiment cleanly, like Ctrl-C.

@@ -95,7 +95,8 @@ pub(super) fn start(
     count: Count,
     counters: Option<Arc<Counters>>,
 ) -> Result<Tap, LabError> {
-    let socket = namespace.inside(|| socket().map_err(|e| LabError::failed("opening a tap's socket", e)))?;
+    let socket =
+        namespace.inside(|| socket().map_err(|e| LabError::failed("cannot open a tap's socket", e)))?;
     Receiver::start("tap", move |own| watch(socket, (to, count), &own.stop, counters.as_deref()))
 }
 

@@ -33,7 +33,7 @@ fn start_receiver(
     (record, count): (Option<usize>, bool),
     echo: bool,
 ) -> Result<Receiver, LabError> {
-    let failed = |e| LabError::failed("opening the TCP receiver's socket", e);
+    let failed = |e| LabError::failed("cannot open the TCP receiver's socket", e);
     let listener = server.inside(|| listen(port, protocol).map_err(failed))?;
     listener.set_nonblocking(true).map_err(failed)?;
     Receiver::start("TCP receiver", move |counters| {
@@ -127,7 +127,7 @@ pub(super) fn listen(port: u16, protocol: Protocol) -> std::io::Result<TcpListen
 
 /// Connects to `to` with congestion control `cc`, from the calling thread's namespace.
 pub(super) fn connect(to: SocketAddr, cc: &str, protocol: Protocol) -> Result<Socket, LabError> {
-    let failed = |e| LabError::failed(format!("connecting TCP {cc} to {to}"), e);
+    let failed = |e| LabError::failed(format!("cannot connect TCP {cc} to {to}"), e);
     let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(protocol)).map_err(failed)?;
     // The congestion control is always set, because the system's default may be another one.
     socket.set_tcp_congestion(cc.as_bytes()).map_err(|e| {
@@ -208,13 +208,13 @@ impl Flow for Bulk {
         let mut stream: TcpStream = connect(self.to, &self.cc, self.protocol)?.into();
         stream
             .set_write_timeout(Some(NAP))
-            .map_err(|e| LabError::failed("setting up the TCP sender's socket", e))?;
+            .map_err(|e| LabError::failed("cannot set up the TCP sender's socket", e))?;
         let chunk = vec![0; CHUNK];
         while Clock.now() < to && !over.load(Ordering::Relaxed) {
             match stream.write(&chunk) {
                 Ok(_) => {}
                 Err(e) if timed_out(&e) => {}
-                Err(e) => return Err(LabError::failed(format!("sending TCP flow `{}`", self.name), e)),
+                Err(e) => return Err(LabError::failed(format!("cannot send TCP flow `{}`", self.name), e)),
             }
         }
         Ok(Sent { tcp: counters(client, self.to), until: to, ..Sent::default() })
@@ -280,7 +280,7 @@ impl Flow for Paced {
     fn send(&self, client: &Namespace, from: Time, to: Time, over: &AtomicBool) -> Result<Sent, LabError> {
         client.enter()?;
         let socket = connect(self.to, &self.cc, Protocol::TCP)?;
-        let failed = |e| LabError::failed(format!("sending TCP flow `{}`", self.spec.name.as_ref()), e);
+        let failed = |e| LabError::failed(format!("cannot send TCP flow `{}`", self.spec.name.as_ref()), e);
         socket.set_tcp_nodelay(true).map_err(failed)?;
         socket.set_tcp_notsent_lowat(UNSENT_RECORDS * self.record).map_err(failed)?;
         let mut stream: TcpStream = socket.into();

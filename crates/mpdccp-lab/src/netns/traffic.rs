@@ -20,8 +20,9 @@ use crate::{LabError, Plan};
 /// Makes TCP in `namespace` request ECN. By default, Linux only accepts requests for it.
 fn use_ecn(namespace: &Namespace) -> Result<(), LabError> {
     let switch = "/proc/sys/net/ipv4/tcp_ecn";
-    namespace
-        .inside(|| std::fs::write(switch, "1").map_err(|e| LabError::failed(format!("writing {switch}"), e)))
+    namespace.inside(|| {
+        std::fs::write(switch, "1").map_err(|e| LabError::failed(format!("cannot write {switch}"), e))
+    })
 }
 
 /// Whether the tunnel carries the kernel's TCP connections of a flow.

@@ -36,7 +36,7 @@ impl<'a> Tunnel<'a> {
         client: &Namespace,
         server: &Namespace,
     ) -> Result<Tunnel<'a>, LabError> {
-        let random = || dccp_net::random_seed().map_err(|e| LabError::failed("generating keys", e));
+        let random = || dccp_net::random_seed().map_err(|e| LabError::failed("cannot generate keys", e));
         let files = TunnelFiles::new(plan, dir.to_owned(), random)?;
         let start = |namespace: &Namespace, side: Side| {
             let role = side.name();
@@ -174,7 +174,7 @@ impl<'a> Tunnel<'a> {
 fn write(files: &TunnelFiles<'_>, dir: &Path, side: Side) -> Result<PathBuf, LabError> {
     let file = dir.join(format!("{}.toml", side.name()));
     let written = std::fs::write(&file, files.text(side));
-    written.map_err(|e| LabError::failed("writing a tunnel's configuration", e))?;
+    written.map_err(|e| LabError::failed("cannot write a tunnel's configuration", e))?;
     Ok(file)
 }
 

@@ -81,7 +81,7 @@ impl Flow for Udp {
 
     fn send(&self, client: &Namespace, from: Time, to: Time, over: &AtomicBool) -> Result<Sent, LabError> {
         client.enter()?;
-        let socket = socket(0).map_err(|e| LabError::failed("opening the generator's socket", e))?;
+        let socket = socket(0).map_err(|e| LabError::failed("cannot open the generator's socket", e))?;
         let source = source(&self.spec, from, to, self.seed);
         let mut payload = Vec::new();
         let mut packets: Vec<SentPacket> = Vec::new();
@@ -131,7 +131,7 @@ pub(super) fn receiver(
     flow: u16,
     echo: bool,
 ) -> Result<Receiver, LabError> {
-    let failed = |e| LabError::failed("opening the receiver's socket", e);
+    let failed = |e| LabError::failed("cannot open the receiver's socket", e);
     let socket = namespace.inside(|| socket(port).map_err(failed))?;
     Receiver::start("receiver", move |counters| receive(&socket, flow, &counters.stop, counters, echo))
 }

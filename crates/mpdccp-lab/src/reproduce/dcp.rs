@@ -70,7 +70,7 @@ pub(super) fn run(
     let made: Vec<Made> = jobs.iter().zip(results).map(named).collect::<Result<_, LabError>>()?;
     let figures = options.out.join("figures");
     fs::create_dir_all(&figures)
-        .map_err(|e| LabError::failed(format!("creating {}", figures.display()), e))?;
+        .map_err(|e| LabError::failed(format!("cannot create {}", figures.display()), e))?;
     let report = options.out.join("report.html");
     Document {
         warnings: options.quick.then(|| SHORT.to_owned()).into_iter().collect(),

@@ -78,7 +78,7 @@ impl<'a> Run<'a> {
         events.reverse();
         let paths: Vec<WorldPath> = paths.iter().enumerate().map(|(i, p)| world_path(&paths, i, p)).collect();
         let mut world =
-            World::new(plan, &paths, &configs).map_err(|e| LabError::failed("creating the links", e))?;
+            World::new(plan, &paths, &configs).map_err(|e| LabError::failed("cannot create the links", e))?;
         let mut tunnel = None;
         if scenario.mode == Mode::Tunnel && plan.variant.baseline.is_none() {
             tunnel = Some(world.start_tunnel(plan)?);

@@ -20,7 +20,7 @@ pub fn guest(dir: &Path) -> Result<(), LabError> {
         return Err(LabError::Missing(what.to_owned()));
     }
     let ended = prepare().and_then(|()| run(dir)).and_then(|record| {
-        let bytes = postcard::to_stdvec(&record).map_err(|e| LabError::failed("writing the run", e))?;
+        let bytes = postcard::to_stdvec(&record).map_err(|e| LabError::failed("cannot write the run", e))?;
         whole(&dir.join(left::RECORD), &bytes)
     });
     if let Err(why) = ended {
@@ -38,13 +38,13 @@ fn prepare() -> Result<(), LabError> {
     {
         let _ = fs::create_dir(at);
         mount(kind, at, kind, MountFlags::empty(), None)
-            .map_err(|e| LabError::failed(format!("mounting {at} in User Mode Linux"), e))?;
+            .map_err(|e| LabError::failed(format!("cannot mount {at} in User Mode Linux"), e))?;
     }
     Ok(())
 }
 
 fn run(dir: &Path) -> Result<RunRecord, LabError> {
-    let failed = |e: &dyn core::fmt::Display| LabError::failed("reading the run", e);
+    let failed = |e: &dyn core::fmt::Display| LabError::failed("cannot read the run", e);
     let job = fs::read(dir.join(left::JOB)).map_err(|e| failed(&e))?;
     let job: Job = serde_json::from_slice(&job).map_err(|e| failed(&e))?;
     let scenario = Scenario::parse(&job.file.to_string_lossy(), &job.text).map_err(|e| failed(&e))?;
@@ -65,5 +65,5 @@ fn whole(file: &Path, bytes: &[u8]) -> Result<(), LabError> {
     let part = file.with_extension("part");
     fs::write(&part, bytes)
         .and_then(|()| fs::rename(&part, file))
-        .map_err(|e| LabError::failed(format!("writing {}", file.display()), e))
+        .map_err(|e| LabError::failed(format!("cannot write {}", file.display()), e))
 }

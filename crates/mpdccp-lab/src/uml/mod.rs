@@ -94,8 +94,8 @@ impl Uml {
 
     /// Starts the kernel for the job in `dir`.
     fn boot(&self, dir: &Path, seed: u64) -> Result<Running, LabError> {
-        let console =
-            File::create(dir.join(left::CONSOLE)).map_err(|e| LabError::failed("creating a file", e))?;
+        let console = File::create(dir.join(left::CONSOLE))
+            .map_err(|e| LabError::failed("cannot create a file for the kernel's output", e))?;
         let child = Command::new(&self.kernel)
             .args([MEMORY, "root=/dev/root", "rootfstype=hostfs", "rw", "time-travel=inf-cpu", "quiet"])
             // The clock starts at the same time in each run, so that results do not depend on the date.
@@ -113,10 +113,14 @@ impl Uml {
             // because a stop signal would break the kernel.
             .process_group(0)
             .stdin(Stdio::null())
-            .stdout(console.try_clone().map_err(|e| LabError::failed("creating a file", e))?)
+            .stdout(
+                console
+                    .try_clone()
+                    .map_err(|e| LabError::failed("cannot create a file for the kernel's output", e))?,
+            )
             .stderr(console)
             .spawn()
-            .map_err(|e| LabError::failed(format!("starting {}", self.kernel.display()), e))?;
+            .map_err(|e| LabError::failed(format!("cannot start {}", self.kernel.display()), e))?;
         let group = child.id().to_string();
         let args = [OsStr::new(&group), dir.as_os_str()];
         let mut kernel = Running { child, reaper: None };
@@ -169,7 +173,7 @@ impl Backend for Uml {
         if let Some(text) = self.lacks(plan) {
             return Err(LabError::Missing(text));
         }
-        let failed = |e: &dyn core::fmt::Display| LabError::failed("handing a run to the kernel", e);
+        let failed = |e: &dyn core::fmt::Display| LabError::failed("the run in User Mode Linux failed", e);
         let prefix = format!("{PREFIX}{}-", std::process::id());
         let dir = TempDir::with_prefix_in(prefix, JOBS).map_err(|e| failed(&e))?;
         let file = std::path::absolute(plan.scenario.file()).map_err(|e| failed(&e))?;

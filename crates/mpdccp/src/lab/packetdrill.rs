@@ -50,7 +50,7 @@ fn play(file: &Path, congestion: Option<&str>) -> u8 {
     };
     let text = match std::fs::read_to_string(file) {
         Ok(text) => text,
-        Err(e) => return wrong(format!("reading {name}: {e}")),
+        Err(e) => return wrong(format!("cannot read {name}: {e}")),
     };
     match Script::parse(&text).map(|script| script.play(congestion)) {
         Err(why) => wrong(format!("{name}:{why}")),

@@ -17,7 +17,7 @@ fn wrong_scenarios_and_arguments_end_with_two() {
             &["run", "paper/delay", "--backend", "uml"],
             "no User Mode Linux kernel at /no/kernel: build it with tools/uml/build",
         ),
-        (&["compare", "nowhere", "."], "reading nowhere: No such file"),
+        (&["compare", "nowhere", "."], "cannot read nowhere: No such file"),
         (&["reproduce", "papers", "--backend", "sim"], "expected a file or one of: paper"),
         (&["reproduce", "dcp", "--backend", "sim", "--duration", "5"], "remove --duration"),
     ];
