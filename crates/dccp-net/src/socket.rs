@@ -86,7 +86,7 @@ fn shard_by_header(socket: &socket2::Socket, shards: u8) {
     let program = libc::sock_fprog { len: program.len() as u16, filter: program.as_ptr().cast_mut() };
     if let Err(e) = setsockopt(socket, AttachReusePortCbpf, &program) {
         tracing::info!(
-            "the kernel cannot select the shard of a datagram ({e}); shards hand datagrams over instead"
+            "the kernel cannot select the shard of a datagram ({e}); shards pass datagrams to each other instead"
         );
     }
 }

@@ -63,7 +63,7 @@ impl Writer {
                     if e != Errno::IO {
                         *joins = false;
                         tracing::warn!(
-                            "the kernel refused a joined packet ({e}); from now on packets are written one by one"
+                            "the kernel refused a coalesced packet ({e}); from now on packets are written one by one"
                         );
                     }
                     coalescer.members(joined).for_each(|i| write_one(tun, &out[i], written));

@@ -247,7 +247,9 @@ pub unsafe extern "C" fn dccp_get_path_stats(
     answer(|| {
         let all = connection(conn)?.stats().paths;
         let p = all.get(index as usize);
-        let p = p.ok_or_else(|| failure(Errno::NOENT, format!("there are {} paths", all.len())))?;
+        let p = p.ok_or_else(|| {
+            failure(Errno::NOENT, format!("no path with index {index}; there are {} paths", all.len()))
+        })?;
         let PathId(path) = p.id;
         let (ccid, peer_ccid) = p.ccids.unwrap_or_default();
         let value = dccp_path_stats {

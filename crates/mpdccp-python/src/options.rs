@@ -264,6 +264,6 @@ fn option(options: Options, name: &str, value: &Bound<'_, PyAny>) -> PyResult<Op
         }
         "dccp_port" => options.dccp_port(value.extract()?),
         "qlog" => options.qlog(value.extract::<std::path::PathBuf>()?),
-        _ => return Err(PyTypeError::new_err("no option has this name")),
+        _ => return Err(PyTypeError::new_err("unknown option")),
     })
 }

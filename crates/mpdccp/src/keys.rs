@@ -34,7 +34,7 @@ fn public() -> Result<Zeroizing<String>, Error> {
         return Err(Error::usage("pubkey reads a private key from standard input: mpdccp pubkey < FILE"));
     }
     let mut text = Zeroizing::new(String::new());
-    input.read_to_string(&mut text).map_err(|e| Error::usage(format!("standard input: {e}")))?;
+    input.read_to_string(&mut text).map_err(|e| Error::usage(format!("cannot read standard input: {e}")))?;
     let key: PrivateKey = text.parse().map_err(|e| Error::usage(format!("standard input: {e}")))?;
     Ok(Zeroizing::new(key.public().to_string()))
 }

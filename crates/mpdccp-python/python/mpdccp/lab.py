@@ -27,7 +27,7 @@ def _pandas() -> Any:
 def _summary(directory: str | PathLike[str]) -> dict[str, Any]:
     file = Path(directory) / "summary.json"
     if not file.exists():
-        raise FileNotFoundError(f"{file}: no results of `mpdccp lab run --out` are there")
+        raise FileNotFoundError(f"{file} does not exist; give an output directory of `mpdccp lab run`")
     summary: dict[str, Any] = json.loads(file.read_text())
     return summary
 
@@ -76,7 +76,7 @@ def packets(
     flows = [each["name"] for each in run["flows"]]
     name = flows[0] if flow is None else flow
     if name not in flows:
-        raise KeyError(f"no flow {name!r}; there are {', '.join(flows)}")
+        raise KeyError(f"unknown flow {name!r}; expected one of: {', '.join(flows)}")
     folder = Path(directory) / "series" / f"{run['cell']}_{label}_{repeat}"
     return _pandas().read_csv(folder / f"packets-{name}.csv")
 

@@ -24,8 +24,8 @@ pub(crate) struct PerfArgs {
     /// Wait for connections, and run the tests that clients request.
     #[arg(short, long, conflicts_with = "client")]
     server: bool,
-    /// Connect to this server, and send for 10 seconds by default. The port is a UDP port (6511 by default), or with
-    /// raw a DCCP port.
+    /// Connect to this server, and send for 10 seconds by default. PORT is the UDP port (6511 by default), or the
+    /// DCCP port with --encapsulation raw.
     #[arg(short, long, value_name = "HOST[:PORT]", required_unless_present = "server")]
     client: Option<String>,
     /// Server: the address to listen on, all by default. Client: the address to send from.
@@ -34,7 +34,7 @@ pub(crate) struct PerfArgs {
     /// Send and receive only through this interface.
     #[arg(long, value_name = "DEV", conflicts_with = "paths")]
     bind_dev: Option<String>,
-    /// UDP port (6511 by default), or with raw the DCCP port.
+    /// UDP port (6511 by default), or DCCP port with --encapsulation raw.
     #[arg(short, long)]
     port: Option<u16>,
     /// Server: exit after the first connection.
@@ -91,7 +91,7 @@ pub(super) struct ClientFlags {
     /// Also print the server's output for this test.
     #[arg(long)]
     pub(super) get_server_output: bool,
-    /// UDP port and DCCP port to send from (with raw: DCCP port), for a server with --rendezvous.
+    /// UDP and DCCP port to send from (only DCCP with --encapsulation raw), for a server with --rendezvous.
     #[arg(long, value_name = "PORT", conflicts_with_all = ["paths", "parallel"])]
     pub(super) cport: Option<u16>,
     /// Give up if the server does not answer within this many milliseconds. If its name has several addresses, they are
@@ -119,7 +119,7 @@ pub(super) struct Common {
     /// Encapsulation of packets.
     #[arg(long, alias = "carrier", value_enum, default_value = "udp")]
     pub(super) encapsulation: EncapsulationArg,
-    /// DCCP port inside UDP. With raw it replaces the port of -p or -c. [default: 5001]
+    /// DCCP port inside UDP. With --encapsulation raw it replaces the port of -p or -c. [default: 5001]
     #[arg(long, value_name = "PORT")]
     pub(super) dccp_port: Option<u16>,
     /// Congestion control for sending, and the first choice for receiving: a number, or reno, cubic, bbr, prague.
@@ -129,7 +129,7 @@ pub(super) struct Common {
     #[arg(long, alias = "variant", default_value = "tuned", value_parser = choice::<Variant>())]
     pub(super) cc_variant: Variant,
     /// Checksum coverage (RFC 4340 section 9.2): 0 covers all data, 1 none, 2 to 15 the first 4 to 56 bytes. This end
-    /// accepts this coverage, and sends with it if the other end also accepts it. Only with raw.
+    /// sends with it if the other end accepts it, and accepts it from the other end. Needs --encapsulation raw.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(..=15))]
     pub(super) coverage: u8,
     /// Encrypt like the tunnel, with the private key in this file, from `mpdccp genkey`. Off by default; both ends must encrypt, or neither.

@@ -114,8 +114,8 @@ impl Out {
             let Path { path, packets, lost, path_mtu, .. } = path;
             format!("path {path}: {packets} packets, {lost} lost, MTU {path_mtu}{}", rtt.unwrap_or_default())
         };
-        let dropped =
-            (self.dropped > 0).then(|| format!("dropped {} messages in the full queue", self.dropped));
+        let dropped = (self.dropped > 0)
+            .then(|| format!("dropped {} messages because the queue was full", self.dropped));
         self.paths.iter().map(path).chain(dropped).collect()
     }
 }

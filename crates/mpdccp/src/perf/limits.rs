@@ -71,7 +71,9 @@ impl Limits {
         let time = test.time_ms.map(|ms| Duration::from_millis(ms.saturating_add(test.omit_ms)));
         let most = self.duration?;
         let fits = time.is_some_and(|time| time <= most) || (time.is_none() && test.messages.is_some());
-        (!fits).then(|| format!("the server's limit is {} s; use -t", most.as_secs_f64()))
+        (!fits).then(|| {
+            format!("the server's limit is {} s; give at most this time with -t", most.as_secs_f64())
+        })
     }
 
     /// The reason to end a connection, if any, except its rate.
@@ -80,7 +82,7 @@ impl Limits {
             return Some(format!("it took longer than the server's limit of {} s", most.as_secs_f64()));
         }
         let most = self.idle.filter(|most| now.since(active) > *most)?;
-        Some(format!("it carried nothing for {} s, the server's limit", most.as_secs_f64()))
+        Some(format!("it carried no data for {} s, the server's limit", most.as_secs_f64()))
     }
 }
 
@@ -139,7 +141,10 @@ impl Watch {
         self.connections.values_mut().for_each(|seen| seen.before = seen.bytes);
         let too_much = u128::from(total) * 8 * 1_000_000_000 > u128::from(limit.rate.bps()) * time.as_nanos();
         if let Some((_, session)) = fastest.filter(|_| too_much) {
-            ends.insert(session, format!("the server carried more than its limit of {}", limit.rate));
+            ends.insert(
+                session,
+                format!("all connections together exceeded the server's limit of {}", limit.rate),
+            );
         }
         ends
     }

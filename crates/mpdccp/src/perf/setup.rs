@@ -75,7 +75,11 @@ fn open_socket(core: &mut Core, plan: &Plan, bind: Bind) -> Result<u32, Error> {
                     "--bind-dev {interface}: there is no such interface; `ip link` shows those of this host"
                 )
             }
-            ErrorKind::AddrInUse => format!("UDP port {} on {} is in use already", addr.port(), addr.ip()),
+            ErrorKind::AddrInUse => format!(
+                "UDP port {} on {} is in use; choose another port, or end the process that `ss -ulnp` shows",
+                addr.port(),
+                addr.ip()
+            ),
             ErrorKind::AddrNotAvailable => {
                 format!("this host has no address {}; `ip address` shows its addresses", addr.ip())
             }
@@ -188,7 +192,9 @@ fn source(mut remote: SocketAddr) -> Result<IpAddr, Error> {
         socket.connect(remote)?;
         Ok(socket.local_addr()?.ip())
     };
-    find().map_err(|e: io::Error| Error::usage(format!("no route to {}: {e}", remote.ip())))
+    find().map_err(|e: io::Error| {
+        Error::usage(format!("no route to {}: {e}; `ip route` shows the routes", remote.ip()))
+    })
 }
 
 fn open_path(
@@ -205,7 +211,9 @@ fn open_path(
     sockets.push(socket);
     let overhead = overhead(core, plan, socket);
     let mtu = core.net.path_mtu(socket, remote);
-    let mtu = mtu.map_err(|e| Error::usage(format!("no route to {}: {e}", remote.ip())))?.min(plan.mtu);
+    let mtu = mtu
+        .map_err(|e| Error::usage(format!("no route to {}: {e}; `ip route` shows the routes", remote.ip())))?
+        .min(plan.mtu);
     check_size(plan, mtu, overhead)?;
     if plan.keys.is_some() {
         let to = Route { socket, local: None, remote };

@@ -274,7 +274,7 @@ impl Transfer {
             (Control::Hello { version, test }, Mode::Obey) => {
                 if version != VERSION {
                     let why = format!(
-                        "the server uses version {VERSION} of the perf protocol, the client version {version}"
+                        "the server uses version {VERSION} of the perf protocol, the client version {version}; update the older end"
                     );
                     return answer(Control::Refused { why });
                 }

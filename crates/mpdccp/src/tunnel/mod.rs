@@ -54,7 +54,7 @@ pub(crate) enum Command {
         #[command(flatten)]
         which: Which,
     },
-    /// Show the events of sessions and paths, up to the newest thousand.
+    /// Show the last thousand events of sessions and paths.
     Events {
         /// One JSON object per line (docs/formats.md).
         #[arg(long)]

@@ -33,8 +33,8 @@ fn a_file_arrives_in_either_direction() {
 #[test]
 fn a_server_has_its_limits() {
     for (server, client, code, why) in [
-        ("--server-max-duration 1", "-t 5", 2, "the server's limit is 1 s; use -t"),
-        ("--server-max-duration 1", "-t 0", 2, "the server's limit is 1 s; use -t"),
+        ("--server-max-duration 1", "-t 5", 2, "the server's limit is 1 s; give at most this time with -t"),
+        ("--server-max-duration 1", "-t 0", 2, "the server's limit is 1 s; give at most this time with -t"),
         ("--server-max-duration 1", "-n 1G -b 1M", 1, "longer than the server's limit of 1 s"),
         (
             "--server-bitrate-limit 1M",
@@ -46,13 +46,13 @@ fn a_server_has_its_limits() {
             "--server-bitrate-limit 1M/0.5",
             "-t 60",
             1,
-            "the server carried more than its limit of 1.000 Mbit/s",
+            "all connections together exceeded the server's limit of 1.000 Mbit/s",
         ),
         (
             "--server-bitrate-limit 1M/0.5",
             "-t 60 -R",
             1,
-            "the server carried more than its limit of 1.000 Mbit/s",
+            "all connections together exceeded the server's limit of 1.000 Mbit/s",
         ),
     ] {
         let client = format!("-c 127.0.0.1:{{port}} {client}");
@@ -71,7 +71,7 @@ fn idle_connections_and_servers_end() {
     let server = "-s -B 127.0.0.1 -p 0 --idle-timeout 0.5";
     let [server, client] = Place::host().both(server, "-c 127.0.0.1:{port} --receive");
     assert!(client.status.success(), "{client:?}");
-    assert!(words(&server).contains("it carried nothing for 0.5 s"), "{server:?}");
+    assert!(words(&server).contains("it carried no data for 0.5 s"), "{server:?}");
     let alone = Place::host().run("-s -1 -B 127.0.0.1 -p 0 --idle-timeout 0.5");
     assert!(
         alone.status.code() == Some(1) && words(&alone).contains("no client connected for 0.5 s"),

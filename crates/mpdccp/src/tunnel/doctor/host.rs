@@ -196,7 +196,7 @@ pub(crate) fn of_buffers(dropped: u64) -> Vec<Finding> {
         found.push(Finding::warning(
             "buffers",
             format!("this host dropped {dropped} datagrams during the test because a socket buffer was full"),
-            "Reduce the load of the processor, or enlarge the buffers: sysctl -w net.core.rmem_max=8388608",
+            "Reduce the processor load, or enlarge the buffers: sysctl -w net.core.rmem_max=8388608",
         ));
     }
     if !rustix::process::geteuid().is_root() {

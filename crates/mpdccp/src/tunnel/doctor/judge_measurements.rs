@@ -85,7 +85,7 @@ pub(crate) fn of_silence(silence: &Silence, keepalive: Duration) -> Option<Findi
     }
     let advice = if kept {
         format!(
-            "keepalive is {} s, so all paths stay open, idle ones too. Do not raise keepalive above the NAT's timeout",
+            "keepalive is {} s, so even idle paths stay open. Do not raise keepalive above the NAT's timeout",
             keepalive.as_secs()
         )
     } else {

@@ -79,7 +79,7 @@ impl Line {
             (None, _) => "cannot be used".into(),
         };
         if self.over_tls {
-            words += " by TLS";
+            words += " over TLS";
         }
         if let Some(interface) = &self.interface {
             words += &format!(" through {interface}");

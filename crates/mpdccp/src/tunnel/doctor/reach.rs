@@ -200,7 +200,7 @@ pub(crate) fn of_tls(remote: SocketAddr, proxy: Option<SocketAddr>, why: &str, o
         ),
         (why, None) => Finding::fault(
             "tls",
-            format!("cannot connect to {remote} by TLS: {why}"),
+            format!("cannot connect to {remote} over TLS: {why}"),
             format!(
                 "At the server, set encapsulation = \"tls\" or \"auto\", and open TCP port {port} in its firewall; in a network that needs a proxy, set `proxy`"
             ),

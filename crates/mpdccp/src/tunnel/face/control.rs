@@ -346,11 +346,15 @@ pub(crate) fn ask(path: &Path, request: &Request) -> Result<Answer, Error> {
     text.push(b'\n');
     stream.write_all(&text)?;
     let mut line = String::new();
-    BufReader::new(stream).read_line(&mut line)?;
+    BufReader::new(stream)
+        .read_line(&mut line)
+        .map_err(|e| Error::runtime(format!("no answer from the tunnel at {}: {e}", path.display())))?;
     match serde_json::from_str(&line) {
         Ok(Answer::Error(e)) => Err(Error::usage(e)),
         Ok(answer) => Ok(answer),
-        Err(_) => Err(Error::runtime(format!("no answer from the tunnel at {}", path.display()))),
+        Err(_) => {
+            Err(Error::runtime(format!("no answer from the tunnel at {}; see its log", path.display())))
+        }
     }
 }
 

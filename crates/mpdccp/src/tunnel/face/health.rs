@@ -7,7 +7,7 @@ pub(crate) fn wrong(status: &Status, only: Option<&str>, all_paths: bool) -> Vec
     let asked: Vec<&PeerStatus> =
         status.peers.iter().filter(|peer| only.is_none_or(|name| name == peer.name)).collect();
     if let (Some(name), true) = (only, asked.is_empty()) {
-        return vec![format!("no peer `{name}`")];
+        return vec![format!("no peer `{name}`; `mpdccp tunnel status` shows the peers")];
     }
     let away_is_well = |peer: &PeerStatus| status.role == "server" && only.is_none() && peer.state == "none";
     let mut wrong: Vec<String> = status.no_address.iter().map(|why| format!("no address: {why}")).collect();
@@ -69,6 +69,9 @@ mod tests {
         let mut bare = status("client", half());
         bare.no_address = Some("exhausted".into());
         assert_eq!(wrong(&bare, None, false), ["no address: exhausted"]);
-        assert_eq!(wrong(&status("server", away()), Some("hut"), false), ["no peer `hut`"]);
+        assert_eq!(
+            wrong(&status("server", away()), Some("hut"), false),
+            ["no peer `hut`; `mpdccp tunnel status` shows the peers"]
+        );
     }
 }

@@ -76,7 +76,7 @@ pub(crate) fn serve(
             });
             match answers {
                 Ok(_) => asking.push_back(stream),
-                Err(e) => tracing::debug!("{key}: no thread: {e}"),
+                Err(e) => tracing::debug!("{key}: cannot start a thread: {e}"),
             }
         }
     })?;

@@ -46,7 +46,7 @@ pub(crate) fn render(s: &Status) -> String {
         let _ = writeln!(out, "socket {}{}", socket.local, counters(&socket.drops));
     }
     if !s.endpoint.is_empty() {
-        let _ = writeln!(out, "packets of no connection{}", counters(&s.endpoint));
+        let _ = writeln!(out, "packets without a connection{}", counters(&s.endpoint));
     }
     for peer in &s.peers {
         let _ = write!(out, "\npeer {}: {}", peer.name, peer.state);

@@ -75,7 +75,7 @@ fn number(user: &User) -> Result<u32, String> {
         User::Name(name) => name,
     };
     let output =
-        Command::new("id").args(["-u", "--", name]).output().map_err(|e| format!("cannot run id: {e}"))?;
+        Command::new("id").args(["-u", "--", name]).output().map_err(|e| format!("cannot run `id`: {e}"))?;
     let text = String::from_utf8_lossy(&output.stdout);
     text.trim()
         .parse()

@@ -134,7 +134,7 @@ pub(crate) fn guard_memory() {
     let guarded = set_dumpable_behavior(DumpableBehavior::NotDumpable);
     // If core dumps go to a program, only the `dumpable` flag prevents them; the limit has no effect.
     if let Err(e) = guarded.and_then(|()| setrlimit(Resource::Core, none)) {
-        tracing::warn!("core dumps may contain keys: {e}");
+        tracing::warn!("cannot disable core dumps, which may contain keys: {e}");
     }
 }
 

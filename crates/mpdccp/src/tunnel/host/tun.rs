@@ -79,7 +79,7 @@ fn networks_here(own: &str) -> Vec<(String, IpNet)> {
 pub(crate) fn log_queue_selection(cfg: &Config, done: std::io::Result<()>) {
     if let Err(e) = done {
         tracing::warn!(
-            "{}: the kernel cannot select the queue of a packet ({e}); shards hand packets over instead",
+            "{}: the kernel cannot select the queue of a packet ({e}); shards pass packets to each other instead",
             cfg.interface
         );
     }
