@@ -50,6 +50,8 @@ pub struct Bbr1 {
     pub(super) full_bw: f64,
     pub(super) full_bw_count: u8,
     pub(super) lost_in_round: bool,
+    /// More was in flight in the round than a window of Startup without jitter.
+    pub(super) overfull: bool,
     /// Start of the running round of Startup.
     pub(super) startup_round_start: Time,
     /// In the round that ends now, more packets were lost or marked than the path's own losses explain.
@@ -115,6 +117,7 @@ impl Bbr1 {
             full_bw: 0.0,
             full_bw_count: 0,
             lost_in_round: false,
+            overfull: false,
             startup_round_start: Time::ZERO,
             congested: false,
             cycle_index: 0,

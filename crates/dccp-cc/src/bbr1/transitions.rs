@@ -118,6 +118,8 @@ impl Bbr1 {
     /// `least` is the minimum RTT of the round that ends with this acknowledgement.
     pub(super) fn check_full_pipe(&mut self, ev: &AckEvent<'_>, least: Option<Duration>) {
         self.lost_in_round |= ev.lost.packets > 0;
+        let inflight = self.units.of(ev.inflight_before) as f64;
+        self.overfull |= self.path.bdp().is_some_and(|bdp| inflight > HIGH_GAIN * bdp);
         if self.filled_pipe || !ev.round_end {
             return;
         }
@@ -129,9 +131,10 @@ impl Bbr1 {
         }
         self.startup_round_start = ev.now;
         let lost = core::mem::take(&mut self.lost_in_round);
+        let overfull = core::mem::take(&mut self.overfull);
         let bw = self.path.bw();
         let queue = least.is_some_and(|rtt| rtt > self.path.queue_rtt(bw, self.units.packet()));
-        let busy = self.congested || (self.tuning.full_pipe_shows && queue);
+        let busy = self.congested || (self.tuning.full_pipe_shows && (queue || overfull));
         if !busy && ev.rate.as_ref().is_none_or(|rs| rs.app_limited) {
             return;
         }

@@ -106,7 +106,9 @@ impl Bbr1 {
     }
 
     fn jitter_allowance(&self) -> f64 {
-        if self.tuning.allow_for_jitter { self.path.jitter_allowance() } else { 0.0 }
+        // In Startup, a queue of this flow's own bursts looks like jitter once BtlBw no longer grows.
+        let own = !self.filled_pipe && self.full_bw_count > 0;
+        if self.tuning.allow_for_jitter && !own { self.path.jitter_allowance() } else { 0.0 }
     }
 
     pub(super) fn initial_cwnd(&self) -> u64 {

@@ -4,6 +4,7 @@
 mod access_links;
 mod bbr3;
 mod bulk;
+mod bursts;
 mod capacity_drop;
 mod company;
 mod coupling;
