@@ -163,9 +163,6 @@ impl AckVecSender {
     fn on_data_sent(&mut self, now: Time, bytes: u32) {
         self.check_idle(now);
         let control = &mut self.control;
-        if control.inflight.packets == 0 {
-            control.usage.on_first_sent(now);
-        }
         control.cc.on_sent(&Sent { now, bytes, inflight: control.inflight });
         let limits = control.limits(now);
         if let Some(rate) = limits.pacing {

@@ -45,11 +45,6 @@ impl Usage {
         }
     }
 
-    /// A packet is sent while none is on its way.
-    pub(crate) fn on_first_sent(&mut self, now: Time) {
-        self.marks = [(now, self.waited); 2];
-    }
-
     /// Data waits and this path's gate is open, but the scheduler gives the path no packet.
     pub(crate) fn on_held_back(&mut self, now: Time) {
         self.held_back_since.get_or_insert(now);
