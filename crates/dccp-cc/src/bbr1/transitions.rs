@@ -119,7 +119,8 @@ impl Bbr1 {
     pub(super) fn check_full_pipe(&mut self, ev: &AckEvent<'_>, least: Option<Duration>) {
         self.lost_in_round |= ev.lost.packets > 0;
         let inflight = self.units.of(ev.inflight_before) as f64;
-        self.overfull |= self.path.bdp().is_some_and(|bdp| inflight > HIGH_GAIN * bdp);
+        let initial = self.initial_cwnd() as f64;
+        self.overfull |= self.path.bdp().is_some_and(|bdp| inflight > (HIGH_GAIN * bdp).max(initial));
         if self.filled_pipe || !ev.round_end {
             return;
         }

@@ -447,34 +447,28 @@ fn a_flow_waits_for_its_own_packets_alone() {
     }
 }
 
-/// A call every 160 packets, on path 0, during a download on both paths. No packet of path 1 has arrived yet. The peer
-/// rounds the distance, but the packets of the call need not wait for path 1 unless one of them is missing.
-#[test]
-fn a_flow_with_long_distances_waits_for_no_other_path() {
-    for lost in [None, Some(160)] {
-        let mut active = Active::new(Patient);
-        let mut path_seq = 0;
-        let delivered = (0..=320u64).filter(|n| {
-            let call = n % 160 == 0;
-            if !call && n % 2 == 1 {
-                return false;
-            }
-            path_seq += 1;
-            if Some(*n) == lost {
-                return false;
-            }
-            let arrival = Arrival {
-                mp_seq: Seq::new(*n),
-                path: PathId(0),
-                path_seq: Some(Seq::new(path_seq)),
-                ndp: Some(0),
-                flow: if call { 7 } else { 8 },
-                back: Back::read(Back::write(if call { 160 } else { 1 })),
-            };
-            active.push(Time::ZERO, arrival, vec![0]);
-            core::iter::from_fn(|| active.pop()).count() > 0 && call
-        });
-        let delivered: Vec<u64> = delivered.collect();
-        assert_eq!(delivered, if lost.is_some() { vec![0] } else { vec![0, 160, 320] });
+/// A packet of flow 7 every 163 packets; the peer says that the distance is 160 to 167. Returns which of them are
+/// delivered on arrival if the packets of `missing` do not arrive.
+fn sparse_flow(packets: u64, missing: impl Fn(u64) -> bool) -> Vec<u64> {
+    let mut active = Active::new(Patient);
+    let mut prompt = Vec::new();
+    for n in (0..=packets * 163).filter(|n| !missing(*n)) {
+        let (flow, back) = if n % 163 == 0 { (7, 163) } else { (8, 1) };
+        let (mp_seq, back) = (Seq::new(n), Back::read(Back::write(back)));
+        let arrival = Arrival { mp_seq, path: PathId(0), path_seq: Some(mp_seq), ndp: None, flow, back };
+        active.push(Time::ZERO, arrival, vec![u8::from(flow == 7)]);
+        active.allowed = 100_000;
+        prompt.extend(core::iter::from_fn(|| active.pop()).filter(|data| data[0] == 1).map(|_| n / 163));
     }
+    prompt
+}
+
+#[test]
+fn a_rounded_distance_is_exact_if_no_packet_of_the_flow_can_be_missing() {
+    assert_eq!(sparse_flow(2, |n| n == 100), [0, 1, 2]);
+    assert_eq!(sparse_flow(2, |n| n == 100 || n == 165), [0, 1], "165 may be of this flow");
+    // Later, every second packet of the other flow is still on another path.
+    let slow = |n| n > 5 * 163 && n % 163 % 2 == 1;
+    assert_eq!(sparse_flow(8, slow), [0, 1, 2, 3, 4, 5, 6, 7, 8], "the flow sends no two packets so close");
+    assert_eq!(sparse_flow(8, |n| slow(n) || n == 7 * 163), [0, 1, 2, 3, 4, 5, 6], "its own is missing");
 }

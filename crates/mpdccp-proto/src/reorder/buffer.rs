@@ -168,6 +168,11 @@ impl Buffer {
         holes.next().is_some_and(|h| (h.first, h.end) == (position, position + 1)) && holes.next().is_none()
     }
 
+    /// Whether a position from `first` to below `end` is missing or given up.
+    pub(super) fn has_hole(&self, first: u64, end: u64) -> bool {
+        self.holes.range(..end).next_back().is_some_and(|(_, hole)| hole.end > first)
+    }
+
     /// Gives up the hole at the head and releases the packets held behind it.
     pub(super) fn skip_hole(&mut self, now: Time) {
         let Some(hole) = self.head() else { return };

@@ -3,7 +3,7 @@
 use super::buffer::{Buffer, Hole, Place, Put};
 use super::newest::NewestOfFlow;
 use super::track::Track;
-use super::{Arrival, ReorderStats, Reorderer};
+use super::{Arrival, Back, ReorderStats, Reorderer};
 use crate::PathId;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -99,6 +99,25 @@ impl Active {
         }
     }
 
+    /// Makes long distances exact. The peer [rounds](Back::write) distances above 127; a call during a download has such
+    /// distances. A packet that waits for all packets up to the rounded distance waits for other flows on slower paths.
+    /// The flow's newest packet here is the previous one if the peer would round its distance to `back`, and no packet of
+    /// the flow is missing between it and the rounded distance: either none is missing there, or the flow sends no two
+    /// packets so close to each other.
+    fn refine(&mut self, flow: u32, position: u64, back: Back) -> Back {
+        let (Back::Exactly(told) | Back::Beyond(told)) = back;
+        let Some(newest) = self.newest.replace(flow, position, told) else { return back };
+        let distance = position - newest.position;
+        let alone = || {
+            newest.least > distance - told || !self.buffer.has_hole(newest.position + 1, position - told + 1)
+        };
+        if Back::read(Back::write(distance)) == Some(back) && alone() {
+            Back::Exactly(distance)
+        } else {
+            back
+        }
+    }
+
     fn judge(&mut self, now: Time, hole: Hole) -> Verdict {
         let repaired = hole.seen + self.repair;
         if self.rule.trusts_proofs() && (self.is_passed(hole) || self.is_alone_in_a_gap(now, hole)) {
@@ -153,9 +172,7 @@ impl Reorderer for Active {
                 return self.release(now);
             }
         }
-        let in_order = self.tracks.get(&arrival.path).is_some_and(Track::is_in_order);
-        let path = Some(arrival.path).filter(|_| in_order && arrival.path_seq.is_some());
-        let back = arrival.back.map(|back| self.newest.refine(arrival.flow, position, path, back));
+        let back = arrival.back.map(|back| self.refine(arrival.flow, position, back));
         let behind = self.buffer.is_behind_a_hole(position);
         if behind && back.is_some_and(|back| self.buffer.follows(position, back)) {
             self.buffer.jump(position, now, data);

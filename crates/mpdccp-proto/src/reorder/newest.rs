@@ -1,52 +1,69 @@
 //! The newest packet of each inner flow, as the receiver saw it.
 
-use super::Back;
-use crate::PathId;
 use alloc::boxed::Box;
 
 /// Flows are distinguished by their hash. A new flow replaces one with the same remainder.
 const FLOWS: usize = 256;
-/// A flow is steady once this many packets in a row had a long distance. Then no two of its packets are so close that
-/// one may be taken for the other.
-const STEADY: u8 = 8;
 
-/// Makes long distances exact. The peer [rounds](Back::write) distances above 127; a call during a download has such
-/// distances. A packet that waits for all packets up to the rounded distance waits for other flows on slower paths.
+/// Positions of the flows' newest packets.
 #[derive(Debug, Default)]
 pub(super) struct NewestOfFlow(Option<Box<[Newest; FLOWS]>>);
 
+/// The newest packet of one flow.
 #[derive(Clone, Copy, Debug)]
-struct Newest {
+pub(super) struct Newest {
     flow: u32,
-    path: PathId,
-    position: u64,
-    /// Number of packets in a row with a long distance.
-    long: u8,
+    /// The packet's position.
+    pub(super) position: u64,
+    /// Least distance of the flow's recent packets. It rises by a sixteenth and one per packet, to follow the flow.
+    pub(super) least: u64,
 }
 
 impl NewestOfFlow {
-    /// Records a packet at `position`; returns the distance to the flow's previous packet. This is the flow's newest
-    /// packet here if the peer would round its distance to `back`, and either the flow is steady, or both packets took
-    /// the same path and no packet before the second is still missing there. `path` is the packet's path if none is
-    /// missing there. Flow 0 means an unknown flow.
-    pub(super) fn refine(&mut self, flow: u32, position: u64, path: Option<PathId>, back: Back) -> Back {
-        if flow == 0 {
-            return back;
-        }
-        let empty = Newest { flow: 0, path: PathId(0), position: 0, long: 0 };
+    /// Records a packet whose distance to the flow's previous one is at least `told`. Returns the flow's newest packet
+    /// before it, unless this packet is late. Flow 0 means an unknown flow.
+    pub(super) fn replace(&mut self, flow: u32, position: u64, told: u64) -> Option<Newest> {
+        let empty = Newest { flow: 0, position: 0, least: 0 };
         let newest = &mut self.0.get_or_insert_with(|| Box::new([empty; FLOWS]))[flow as usize % FLOWS];
-        let before = if newest.flow == flow { *newest } else { Newest { flow, ..empty } };
-        let long = if matches!(back, Back::Beyond(_)) { before.long.saturating_add(1) } else { 0 };
-        *newest = Newest { long, ..before };
-        if position <= before.position {
-            return back;
-        }
-        (newest.position, newest.path) = (position, path.unwrap_or(before.path));
-        let distance = position - before.position;
-        let fits = Back::read(Back::write(distance)) == Some(back);
-        match fits && (before.long >= STEADY || path == Some(before.path)) {
-            true => Back::Exactly(distance),
-            false => back,
-        }
+        let before = Some(*newest).filter(|newest| newest.flow == flow && flow != 0);
+        let least = before.map_or(0, |before| told.min(before.least + before.least / 16 + 1));
+        *newest = Newest { flow, position: before.map_or(0, |before| before.position).max(position), least };
+        before.filter(|before| before.position < position)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flows_are_told_apart_and_late_packets_change_nothing() {
+        let mut newest = NewestOfFlow::default();
+        let mut on = |flow, position| newest.replace(flow, position, 160).map(|before| before.position);
+        assert_eq!(on(5, 1_000), None);
+        assert_eq!(on(5, 1_160), Some(1_000));
+        assert_eq!(on(5, 1_080), None, "late");
+        assert_eq!(on(5, 1_320), Some(1_160));
+        assert_eq!(on(5 + FLOWS as u32, 1_400), None);
+        assert_eq!(on(5, 1_480), None, "replaced by the other flow");
+        assert_eq!((on(0, 1_500), on(0, 1_600)), (None, None), "unknown flows");
+    }
+
+    #[test]
+    fn the_least_distance_follows_the_flow() {
+        let mut newest = NewestOfFlow::default();
+        let mut position = 0;
+        let mut after = |told, packets| {
+            let mut last = None;
+            for _ in 0..=packets {
+                position += told;
+                last = newest.replace(5, position, told);
+            }
+            last.unwrap().least
+        };
+        assert_eq!(after(160, 5), 4);
+        assert_eq!(after(160, 100), 160);
+        assert_eq!(after(1, 1), 1);
+        assert_eq!(after(160, 100), 160);
     }
 }

@@ -124,11 +124,6 @@ impl Track {
         self.newest.is_some() && now.since(self.newest_at) <= age
     }
 
-    /// Whether all gaps are settled or filled.
-    pub(super) fn is_in_order(&self) -> bool {
-        self.settled == self.gaps.len()
-    }
-
     fn open(&mut self, gap: Gap) {
         if self.gaps.len() == MAX_GAPS {
             self.gaps.pop_front();

@@ -150,7 +150,9 @@ impl Session {
                 Opt::Mp(MpOption::FastClose(key)) => signals.fast_close = Some(key),
                 Opt::Mp(MpOption::Unknown(..)) => signals.unknown = true,
                 Opt::Mp(MpOption::Exp(&[])) if self.streams.is_some() => signals.stream = true,
-                Opt::Mp(MpOption::Exp(&[back])) => signals.back = Some(back),
+                Opt::Mp(MpOption::Exp(&[back])) if self.peer_is_ours && self.cfg.flow_order => {
+                    signals.back = Some(back);
+                }
                 Opt::Mp(MpOption::Exp(bytes)) => match Private::read(bytes) {
                     Some(Private::Fec(newest, count)) if self.fec.on => signals.fec = Some((newest, count)),
                     _ => self.on_private(now, i, bytes),

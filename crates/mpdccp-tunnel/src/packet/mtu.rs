@@ -6,8 +6,8 @@ use crate::host::Sizes;
 use mpdccp_units::{Duration, Time};
 use std::collections::BTreeMap;
 
-/// Overhead that the encapsulation does not know: the header of a data packet with its MP_SEQ option.
-const DCCP_HEADER: u16 = 28;
+/// Overhead that the encapsulation does not know: the header of a data packet with MP_SEQ and the flow option.
+const DCCP_HEADER: u16 = 32;
 /// MTU that is assumed if the system knows none.
 const DEFAULT: u16 = 1500;
 /// Largest path MTU that is used.
