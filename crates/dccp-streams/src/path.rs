@@ -76,7 +76,8 @@ pub(crate) struct Path {
     in_flight: usize,
     largest_acked: Option<u64>,
     rtt: RttEstimator,
-    /// When a packet in flight was last acknowledged.
+    /// Start of the probe timer, unless the oldest packet was sent later: the last time at which a packet in flight was
+    /// acknowledged, the timer expired, or sending began with nothing in flight.
     progress: Time,
     backoff: u32,
     patience: u32,

@@ -180,8 +180,8 @@ pub(crate) fn metrics(plan: &Plan<'_>, run: &RunRecord) -> Vec<(&'static str, f6
     all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
 }
 
-/// Bytes that the first path delivered, in per cent of the bytes that it could deliver; only for links with a
-/// constant rate.
+/// Bytes that the first path delivered, in per cent of the bytes that it could deliver; only for scenarios
+/// without events.
 fn utilisation_pct(plan: &Plan<'_>, run: &RunRecord, end: f64) -> Option<f64> {
     let could = plan.scenario.path_in(0, plan.cell).ways[0].mean_rate().bps() as f64 / 8.0 * end;
     let arrived = |p: &&crate::LinkPacket| match p.fate {

@@ -60,7 +60,10 @@ impl Trace {
         }
         match at.last() {
             Some(last) if !last.is_zero() => Ok(Trace { period: *last, at }),
-            _ => Err(TraceError { line: lines, problem: "the trace must end later than it starts" }),
+            _ => Err(TraceError {
+                line: lines,
+                problem: "the trace is empty or ends at 0 ms; its last line must be above 0",
+            }),
         }
     }
 

@@ -127,7 +127,7 @@ counters! {
     QueuesFull = "queues_full",
     /// A Request refused because the peer does not support Multipath DCCP.
     RefusedNoMultipath = "refused_no_multipath",
-    /// A Request from an address that no configured peer may use.
+    /// A Request from a peer that the listener does not accept: an unknown address or, with keys, another peer.
     RefusedPeer = "refused_peer",
     /// A Request refused because a feature or service that it requires is not available.
     RefusedRequest = "refused_request",

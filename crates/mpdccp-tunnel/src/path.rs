@@ -56,7 +56,7 @@ pub(crate) struct OpenPath {
     pub(crate) source: Option<IpAddr>,
     pub(crate) mtu: u16,
     pub(crate) overhead: u16,
-    /// Since when the path does not work.
+    /// Time since which the path has not worked.
     pub(crate) bad_since: Option<Time>,
     /// Whether a path to an advertised address has been up.
     pub(crate) proved: bool,

@@ -266,8 +266,8 @@ impl Channels {
         self.keylog.as_mut()?.pop_front()
     }
 
-    /// Seals records in place. Each has `segment` bytes, and the last may be shorter: room for a header
-    /// ([`HEADER`](crate::HEADER)), a packet, and room for a tag ([`TAG`](crate::TAG)). Returns the destination.
+    /// Seals records in place. Each consists of room for a header ([`HEADER`](crate::HEADER)), a packet, and room for a
+    /// tag ([`TAG`](crate::TAG)). Each has `segment` bytes; the last may be shorter. Returns the destination.
     ///
     /// # Errors
     /// If there is no key yet, or the channel does not exist.

@@ -346,7 +346,10 @@ fn flow(s: &Scenario, f: &FlowSpec, places: &Places<'_>, duration: f64) -> Resul
         return Err(at("echo", "`echo` needs mode = \"direct\" and a udp flow from the client".to_owned()));
     }
     if (f.kind == FlowKind::Command) != (f.server.is_some() || f.client.is_some()) {
-        return Err(problem(&f.name, "`server` and `client` need kind = \"command\""));
+        return Err(problem(
+            &f.name,
+            "`server` and `client` belong to kind = \"command\", which needs `client`",
+        ));
     }
     if (f.kind == FlowKind::Short) != (f.sizes.is_some() || f.every.is_some()) {
         return Err(problem(&f.name, "`sizes` and `every` belong to kind = \"short\", which needs both"));

@@ -271,7 +271,7 @@ impl Config {
         say(&under("allowed_ips"), check(allowed, missing));
         let has_paths = self.role == Role::Server || !peer.paths.is_empty();
         let missing = format!(
-            "peer `{name}`: no [[peer.path]]; a client needs at least one, with name, interface and remote"
+            "peer `{name}`: no [[peer.path]]; a client needs at least one, with name, remote, and interface or local"
         );
         say(&under("path"), check(has_paths, missing));
         let told = self.role == Role::Client

@@ -338,9 +338,9 @@ fn places(
     places.truncate(if is_client { usize::MAX } else { 1 });
     let ips = paths.iter().map(|path| path.local).chain(places.iter().map(SocketAddr::ip));
     if let Some(ip) = ips.into_iter().find(|ip| !version(*ip)) {
-        let only = if common.ipv4 { "-4" } else { "-6" };
+        let (only, expected) = if common.ipv4 { ("-4", "IPv4") } else { ("-6", "IPv6") };
         return Err(Error::usage(format!(
-            "{ip} is of the other IP version; remove {only} or change the address"
+            "{only} requires {expected} addresses, not {ip}; remove {only} or change the address"
         )));
     }
     let inside = places.front().map(SocketAddr::port).filter(|_| raw).unwrap_or(DCCP_PORT);
