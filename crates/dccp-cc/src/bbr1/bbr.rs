@@ -50,7 +50,7 @@ pub struct Bbr1 {
     pub(super) full_bw: f64,
     pub(super) full_bw_count: u8,
     pub(super) lost_in_round: bool,
-    /// More was in flight in the round than a window of Startup without jitter.
+    /// In the round, the window was full and larger than a window of Startup without jitter.
     pub(super) overfull: bool,
     /// Start of the running round of Startup.
     pub(super) startup_round_start: Time,

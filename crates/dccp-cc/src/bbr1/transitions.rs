@@ -118,9 +118,7 @@ impl Bbr1 {
     /// `least` is the minimum RTT of the round that ends with this acknowledgement.
     pub(super) fn check_full_pipe(&mut self, ev: &AckEvent<'_>, least: Option<Duration>) {
         self.lost_in_round |= ev.lost.packets > 0;
-        let inflight = self.units.of(ev.inflight_before) as f64;
-        let initial = self.initial_cwnd() as f64;
-        self.overfull |= self.path.bdp().is_some_and(|bdp| inflight > (HIGH_GAIN * bdp).max(initial));
+        self.note_overfull(ev);
         if self.filled_pipe || !ev.round_end {
             return;
         }
@@ -158,6 +156,14 @@ impl Bbr1 {
         if self.full_bw_count >= FULL_BW_ROUNDS {
             self.filled_pipe = true;
         }
+    }
+
+    /// Notes whether more is in flight than a window of Startup without jitter, and whether the window is full. Both
+    /// together fill the pipe. A pause of the link alone also keeps much in flight.
+    fn note_overfull(&mut self, ev: &AckEvent<'_>) {
+        let inflight = self.units.of(ev.inflight_before);
+        let Some(bdp) = self.path.bdp() else { return };
+        self.overfull |= inflight as f64 > HIGH_GAIN * bdp && inflight + self.units.packet() > self.cwnd;
     }
 
     /// BBRCheckDrain (section 4.3.3).
