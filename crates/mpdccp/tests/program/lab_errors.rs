@@ -75,7 +75,7 @@ fn packetdrill_scripts_pass_differ_or_are_wrong() {
     assert_eq!(play(&[halved], &["--congestion", "vegas"]).0, Some(2));
     assert_eq!(
         play(&[], &["none.pkt"]).2,
-        "mpdccp: reading none.pkt: No such file or directory (os error 2)\n"
+        "mpdccp: cannot read none.pkt: No such file or directory (os error 2)\n"
     );
 }
 

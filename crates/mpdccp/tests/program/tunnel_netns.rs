@@ -31,7 +31,7 @@ fn pings(bed: &Bed) {
 fn the_mtu_follows_that_of_the_paths() {
     let Some(mut bed) = bed() else { return };
     bed.up("");
-    for (path_mtu, mtu) in [(1400, 1400 - 20 - 8 - 32 - 16 - 12), (1500, 1500 - 40 - 8 - 32 - 16 - 12)] {
+    for (path_mtu, mtu) in [(1400, 1400 - 20 - 8 - 32 - 16 - 16), (1500, 1500 - 40 - 8 - 32 - 16 - 16)] {
         for space in &bed.space {
             run("ip", &format!("-n {space} link set p0 mtu {path_mtu}"));
         }
@@ -69,8 +69,8 @@ fn traffic_survives_a_path_and_uses_it_again() {
     let Some(mut bed) = bed() else { return };
     // The preferred path is used as soon as it is back.
     bed.up("scheduler = \"cpf\"");
-    // 1500 minus the sizes of IPv6, UDP, record, DCCP and MP_SEQ. The path with the smaller MTU decides.
-    assert_eq!(bed.status("c")["mtu"], 1500 - 40 - 8 - 32 - 16 - 12);
+    // 1500 minus the sizes of IPv6, UDP, record, DCCP, and MP_SEQ with the flow option. The path with the smaller MTU decides.
+    assert_eq!(bed.status("c")["mtu"], 1500 - 40 - 8 - 32 - 16 - 16);
     pings(&bed);
     let routes = run("ip", &format!("-n {} route show dev tunC", bed.space[0]));
     assert!(String::from_utf8_lossy(&routes.stdout).contains("10.72.0.0/16"));
@@ -239,7 +239,7 @@ impl Drop for Hosts {
 fn native_dccp_carries_it_too() {
     let Some(mut bed) = bed() else { return };
     bed.up("security = \"none\"\ncarrier = \"raw\"\nccid = 2");
-    assert_eq!(bed.status("c")["mtu"], 1500 - 40 - 16 - 12);
+    assert_eq!(bed.status("c")["mtu"], 1500 - 40 - 16 - 16);
     pings(&bed);
     let stream = Stream::start(&bed);
     stream.more(300);
@@ -266,7 +266,7 @@ fn native_dccp_carries_it_too() {
 fn records_travel_without_udp_too() {
     let Some(mut bed) = bed() else { return };
     bed.up("encapsulation = \"raw\"");
-    assert_eq!(bed.status("c")["mtu"], 1500 - 40 - 32 - 16 - 12);
+    assert_eq!(bed.status("c")["mtu"], 1500 - 40 - 32 - 16 - 16);
     pings(&bed);
     let stream = Stream::start(&bed);
     stream.more(300);

@@ -44,7 +44,7 @@ fn a_browser_shows_the_paths() {
     traffic.wait().unwrap();
     let body = dom.split("<script>").next().unwrap();
     for seen in [
-        "tunC (client), MTU 1392",
+        "tunC (client), MTU 1388",
         "server: open",
         "one</td>",
         "two</td>",

@@ -57,7 +57,7 @@ fn tls_carries_both_paths_and_outlives_the_restart_of_either_end() {
     bed.up("encapsulation = \"tls\"");
     assert_eq!(over(&bed), ["tls", "tls"]);
     assert!(ping(&bed));
-    let large = bed.at_client("ping -c 2 -W 5 -M do -s 1364 10.71.0.1");
+    let large = bed.at_client("ping -c 2 -W 5 -M do -s 1360 10.71.0.1");
     assert!(large.status.success(), "{}", String::from_utf8_lossy(&large.stdout));
     for end in ["s", "c"] {
         bed.signal(end, Signal::KILL);
