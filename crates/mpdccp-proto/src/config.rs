@@ -70,8 +70,8 @@ pub struct SessionConfig {
     /// loss (CUBIC) lose the benefit of retransmissions.
     pub wait_for_repairs: bool,
     /// Datagrams are IP packets: put each inner flow in order separately, so that losses of one flow do not delay
-    /// another. Each packet tells the distance to the previous packet of its flow. This costs four bytes per packet, and
-    /// only if the receiver's reorderer is `adaptive`. Both ends must set this.
+    /// another. Each packet tells the distance to the previous packet of its flow, in four bytes, if the receiver's
+    /// reorderer is `adaptive`. Both ends must set this.
     pub flow_order: bool,
     /// Carry reliable byte streams next to datagrams (docs/streams.md), if the peer supports them.
     pub streams: bool,

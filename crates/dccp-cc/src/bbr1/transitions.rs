@@ -158,8 +158,8 @@ impl Bbr1 {
         }
     }
 
-    /// Notes whether more is in flight than a window of Startup without jitter, and whether the window is full. Both
-    /// together fill the pipe. A pause of the link alone also keeps much in flight.
+    /// Notes whether the window is full and larger than a window of Startup without jitter. This fills the pipe. When
+    /// the link pauses, much is in flight too, but the window is not full.
     fn note_overfull(&mut self, ev: &AckEvent<'_>) {
         let inflight = self.units.of(ev.inflight_before);
         let Some(bdp) = self.path.bdp() else { return };

@@ -99,11 +99,11 @@ impl Active {
         }
     }
 
-    /// Makes long distances exact. The peer [rounds](Back::write) distances above 127; a call during a download has such
-    /// distances. A packet that waits for all packets up to the rounded distance waits for other flows on slower paths.
-    /// The flow's newest packet here is the previous one if the peer would round its distance to `back`, and no packet of
-    /// the flow is missing between it and the rounded distance: either none is missing there, or the flow sends no two
-    /// packets so close to each other.
+    /// Makes long distances exact. The peer [rounds](Back::write) distances above 127; a call during a download has
+    /// such distances. A packet that waits for all packets up to the rounded distance waits for other flows on slower
+    /// paths. The flow's newest packet here is the previous one if the peer would round its distance to `back`, and no
+    /// packet of the flow is missing between it and the rounded distance: either none is missing there, or the flow
+    /// sends no two packets so close to each other.
     fn refine(&mut self, flow: u32, position: u64, back: Back) -> Back {
         let (Back::Exactly(told) | Back::Beyond(told)) = back;
         let Some(newest) = self.newest.replace(flow, position, told) else { return back };

@@ -69,7 +69,7 @@ fn traffic_survives_a_path_and_uses_it_again() {
     let Some(mut bed) = bed() else { return };
     // The preferred path is used as soon as it is back.
     bed.up("scheduler = \"cpf\"");
-    // 1500 minus the sizes of IPv6, UDP, record, DCCP, and MP_SEQ with the flow option. The path with the smaller MTU decides.
+    // 1500 minus the sizes of IPv6, UDP, record, DCCP, and MP_SEQ with the flow option. The smaller MTU decides.
     assert_eq!(bed.status("c")["mtu"], 1500 - 40 - 8 - 32 - 16 - 16);
     pings(&bed);
     let routes = run("ip", &format!("-n {} route show dev tunC", bed.space[0]));

@@ -61,7 +61,7 @@ fn forged_icmp_does_not_shrink_a_path_before_or_after_it_opens() {
             (status["mtu"].as_u64(), paths.iter().map(|path| path["mtu"].as_u64()).min())
         })
     };
-    // 1500 minus the sizes of IPv6, UDP, record, DCCP, and MP_SEQ with the flow option. The path with the smaller MTU decides.
+    // 1500 minus the sizes of IPv6, UDP, record, DCCP, and MP_SEQ with the flow option. The smaller MTU decides.
     let whole = [(Some(1500 - 40 - 8 - 32 - 16 - 16), Some(Some(1500))); 2];
     assert_eq!(sizes(&bed), whole, "{}", bed.log("c"));
     wait_for("a probe of the interface's full MTU", || {
