@@ -1,4 +1,4 @@
-"""An independent implementation for tools/hostile/run of encrypted channels (docs/security.md), and of DCCP in channels or in plain UDP
+"""An independent implementation for tools/hostile/run of encrypted channels (docs/channels.md), and of DCCP in channels or in plain UDP
 (docs/wire.md, RFC 4340). It is based only on these pages and shares no code with the program."""
 import copy
 import hashlib

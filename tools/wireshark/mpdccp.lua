@@ -462,7 +462,7 @@ local function looks_like_dccp(tvb)
     return not area or each_option(area, function() end) == nil
 end
 
--- Records of the encrypted tunnel (docs/security.md). Only fields that are visible without keys are decoded.
+-- Records of the encrypted tunnel (docs/channels.md). Only fields that are visible without keys are decoded.
 -- `mpdccp tunnel decrypt` decrypts the records of a capture.
 
 local re = Proto("mpdccprec", "MPDCCP record")

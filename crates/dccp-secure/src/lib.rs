@@ -5,7 +5,7 @@
 //! sealed with an AEAD. Channels renew their keys, and follow a peer whose address changes. A sender that does not know
 //! the host's public key gets no answer.
 //!
-//! docs/security.md is the specification. The crate has no socket, clock or source of randomness: the caller
+//! docs/channels.md is the specification. The crate has no socket, clock or source of randomness: the caller
 //! passes datagrams, the time and a seed to [`Channels`].
 
 mod address;

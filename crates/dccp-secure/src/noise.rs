@@ -263,7 +263,7 @@ mod tests {
         assert!(ours.finish(&second).is_none());
     }
 
-    /// Test vectors from a Python script that implements docs/security.md and shares no code with this program.
+    /// Test vectors from a Python script that implements docs/channels.md and shares no code with this program.
     #[test]
     fn vectors_of_an_independent_implementation() {
         let vectors = include_str!("../tests/vectors.txt");
