@@ -23,9 +23,21 @@ struct Stored {
     command: String,
     commit: String,
     date: String,
+    made_by: MadeBy,
+    /// The seeds of all runs without seeds of their own.
+    seeds: Vec<u64>,
     scenario: String,
     change: Changes,
     runs: Vec<Runs>,
+}
+
+/// What made the runs, besides external programs.
+#[derive(Clone, Debug, Deserialize)]
+struct MadeBy {
+    backend: String,
+    /// The builds' commits; with a hash of the program if its sources had changes.
+    code: String,
+    kernel: Option<String>,
 }
 
 /// Runs that differ only in their seeds.
@@ -39,6 +51,7 @@ struct Runs {
     /// The values of a sweep's parameters.
     #[serde(default)]
     point: Changes,
+    seeds: Option<Vec<u64>>,
     /// A value of each run, by metric.
     #[serde(flatten)]
     metrics: BTreeMap<String, Vec<f64>>,
@@ -201,8 +214,9 @@ fn generated(directive: &str) -> String {
     let cells = stored.cells().into_iter().map(|cell| (vec![cell], cell));
     let rows: Vec<_> = if rows.len() > 0 { rows.collect() } else { cells.collect() };
     let titles: Vec<&str> = columns.iter().map(|(_, title)| *title).collect();
-    let Stored { command, commit, date, .. } = &stored;
-    let mut text = format!("`{command}`, commit {commit}, {date}.\n\n| | {} |\n", titles.join(" | "));
+    let Stored { command, commit, date, made_by, .. } = &stored;
+    let kernel = made_by.kernel.as_ref().map_or(String::new(), |kernel| format!(", kernel {kernel}"));
+    let mut text = format!("`{command}`, commit {commit}, {date}{kernel}.\n\n| | {} |\n", titles.join(" | "));
     writeln!(text, "|---|{}", "--:|".repeat(columns.len())).unwrap();
     let show = |words: &[&str]| match spread {
         None => stored.text(words),
@@ -290,7 +304,7 @@ fn made_again(text: &str) -> String {
     out + rest
 }
 
-/// A section of `scenarios/sets/documents.toml`.
+/// A section of a set that `tools/rerun` makes.
 #[derive(Deserialize)]
 struct Section {
     name: String,
@@ -313,9 +327,9 @@ impl Section {
         struct Set {
             section: Vec<Section>,
         }
-        let set: Set = toml::from_str(include_str!("../../../../scenarios/sets/documents.toml")).unwrap();
+        let sets = [include_str!("../../../../scenarios/sets/documents.toml")];
         let mut files = BTreeMap::<String, Vec<Section>>::new();
-        for section in set.section {
+        for section in sets.into_iter().flat_map(|set| toml::from_str::<Set>(set).unwrap().section) {
             let file = section.name.split(',').next().unwrap().to_owned();
             files.entry(file).or_default().push(section);
         }
@@ -355,7 +369,9 @@ fn complete(sections: &[Section], stored: &Stored) -> Result<(), String> {
     let mut declared: Vec<_> = sections.iter().flat_map(Section::declared).collect();
     let text = |runs: &Runs| {
         let Runs { label, cell, point, metrics, .. } = runs;
-        let mut seeds: Vec<_> = metrics.values().map(|values| values.len().to_string()).collect();
+        let seeds = runs.seeds.as_ref().unwrap_or(&stored.seeds).len();
+        let lengths = metrics.values().map(Vec::len).chain([seeds]);
+        let mut seeds: Vec<_> = lengths.map(|length| length.to_string()).collect();
         seeds.dedup();
         format!("{label}, {cell}, {point:?}, {}", seeds.join(" or "))
     };
@@ -363,13 +379,15 @@ fn complete(sections: &[Section], stored: &Stored) -> Result<(), String> {
     declared.sort();
     present.sort();
     let same = |section: &Section| (&section.scenario, &section.change) == (&stored.scenario, &stored.change);
-    if declared == present && sections.iter().all(same) {
+    let MadeBy { backend, code, kernel } = &stored.made_by;
+    let told = !code.is_empty() && (backend == "sim" || kernel.is_some());
+    if declared == present && told && sections.iter().all(same) {
         return Ok(());
     }
     let without =
         |a: &[String], b: &[String]| a.iter().filter(|x| !b.contains(x)).cloned().collect::<Vec<_>>();
     let (missing, others) = (without(&declared, &present), without(&present, &declared));
-    Err(format!("missing: {missing:?}, others: {others:?}"))
+    Err(format!("missing: {missing:?}, others: {others:?}, made by {:?}", stored.made_by))
 }
 
 fn pages() -> Vec<PathBuf> {
@@ -434,6 +452,8 @@ fn all_declared_runs_are_stored() {
     assert!(differs(|s| s.runs[0].metrics.values_mut().for_each(|values| values.truncate(1))));
     assert!(differs(|s| s.runs[0].metrics.get_mut("total_mbps").unwrap().truncate(1)));
     assert!(differs(|s| s.runs[0].point.clear()) && differs(|s| s.runs[0].cell.push('x')));
+    assert!(differs(|s| s.seeds.clear()) && differs(|s| s.made_by.code.clear()));
+    assert!(differs(|s| s.made_by.backend = "netns".to_owned()));
     assert!(differs(|s| s.runs[0].label.push('x')) && differs(|s| s.scenario.push('x')));
     assert!(differs(|s| drop(s.change.insert("duration_s".to_owned(), 3.into()))));
 }
