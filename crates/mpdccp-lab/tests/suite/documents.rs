@@ -215,7 +215,11 @@ fn generated(directive: &str) -> String {
     let rows: Vec<_> = if rows.len() > 0 { rows.collect() } else { cells.collect() };
     let titles: Vec<&str> = columns.iter().map(|(_, title)| *title).collect();
     let Stored { command, commit, date, made_by, .. } = &stored;
-    let kernel = made_by.kernel.as_ref().map_or(String::new(), |kernel| format!(", kernel {kernel}"));
+    let kernel = match &made_by.kernel {
+        Some(kernel) => format!(", kernel {kernel}"),
+        None if made_by.backend == "sim" => String::new(),
+        None => ", kernel not recorded".to_owned(),
+    };
     let mut text = format!("`{command}`, commit {commit}, {date}{kernel}.\n\n| | {} |\n", titles.join(" | "));
     writeln!(text, "|---|{}", "--:|".repeat(columns.len())).unwrap();
     let show = |words: &[&str]| match spread {
