@@ -73,7 +73,7 @@
 #define DCCP_EVENT_PATH_UP 1
 
 /**
- * A path is silent, or its link is down. The connection continues without it.
+ * A path is suspect: no packets arrive on it, or its link is down. The connection continues without it.
  */
 #define DCCP_EVENT_PATH_SUSPECT 2
 
@@ -144,7 +144,7 @@
 #define DCCP_PATH_UP 2
 
 /**
- * The path is silent, or its link is down.
+ * The path is suspect: no packets arrive on it, or its link is down.
  */
 #define DCCP_PATH_SUSPECT 3
 
@@ -357,7 +357,7 @@ struct dccp_options {
    */
   uint32_t queue_time_ms;
   /**
-   * What happens when the queue is full: DCCP_SEND_WAIT and similar.
+   * Behaviour of a full send queue: DCCP_SEND_WAIT and similar.
    */
   uint32_t send_policy;
   /**
@@ -656,7 +656,7 @@ struct dccp_path_stats {
    */
   uint32_t state;
   /**
-   * Congestion control for data that this end sends; 0 until it is agreed.
+   * Congestion control for data that this end sends; 0 until it is negotiated.
    */
   uint32_t ccid;
   /**

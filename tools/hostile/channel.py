@@ -106,8 +106,8 @@ class Channel:
         noise.n = 0
         answer = noise.decrypt(message[48:72]) if len(body) == 24 else b""
         label = b"mpdccp record\0" + noise.h
-        forth, back = (ChaCha20Poly1305(blake(label, secret)) for secret in hkdf(noise.ck, b"", 2))
-        self.forth, self.back, self.peer = forth, back, answer[1:8]
+        forward, reverse = (ChaCha20Poly1305(blake(label, secret)) for secret in hkdf(noise.ck, b"", 2))
+        self.forward, self.reverse, self.peer = forward, reverse, answer[1:8]
 
     def on_cookie(self, message):
         """XChaCha20-Poly1305 (draft-irtf-cfrg-xchacha): HChaCha20 derives the key from the first 16 bytes of the nonce."""
@@ -117,10 +117,10 @@ class Channel:
     def seal(self, packet):
         header = b"\x52" + self.peer + struct.pack(">Q", self.counter)
         self.counter += 1
-        return header + self.forth.encrypt(bytes(4) + header[8:], packet, header)
+        return header + self.forward.encrypt(bytes(4) + header[8:], packet, header)
 
     def open(self, record):
-        return self.back.decrypt(bytes(4) + record[8:16], record[16:], record[:16])
+        return self.reverse.decrypt(bytes(4) + record[8:16], record[16:], record[:16])
 
     def connect(self, sock, patience):
         """Performs the handshake over a connected socket. Returns its duration in seconds, or None if it failed."""
@@ -167,7 +167,7 @@ def hchacha(key, nonce):
 
 
 def cookie_reply(initiation, server, cookie):
-    """The answer with which a server with this public key demands a cookie."""
+    """The answer of a server with this public key that requires a cookie."""
     nonce, mac1 = os.urandom(24), initiation[140:156]
     key = hchacha(blake(b"mpdccp cookie" + server), nonce[:16])
     sealed = ChaCha20Poly1305(key).encrypt(bytes(4) + nonce[16:], cookie, mac1)

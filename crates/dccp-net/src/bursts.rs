@@ -18,7 +18,7 @@ const USUAL: usize = 2_048;
 const LEAST: usize = 1_024;
 
 /// Exchanges bursts with a TUN device that was created with `offload`. Splits super-packets from the kernel (TSO, USO),
-/// completes their checksums, and joins packets for the kernel. Without `offload`, or if the kernel does not support
+/// completes their checksums, and coalesces packets for the kernel. Without `offload`, or if the kernel does not support
 /// it, reads and writes one packet at a time.
 pub struct Bursts {
     tun: Tun,

@@ -1,7 +1,7 @@
 //! Receive offload in user space. Groups consecutive packets of a flow that the kernel accepts as one packet, and
 //! builds the header of the group.
 //!
-//! The library that splits packets can also join them, but copies each packet twice. This code leaves the packets in
+//! The library that splits packets can also coalesce them, but copies each packet twice. This code leaves the packets in
 //! place, and one `writev` collects them.
 
 use std::ops::Range;
@@ -10,9 +10,9 @@ use tun_rs::{
     VirtioNetHdr, checksum, checksum_no_fold,
 };
 
-/// Maximum number of bytes of a joined packet.
+/// Maximum number of bytes of a coalesced packet.
 const MOST_BYTES: usize = 65_000;
-/// Maximum number of packets in a joined packet: the kernel splits a UDP packet into at most this many
+/// Maximum number of packets in a coalesced packet: the kernel splits a UDP packet into at most this many
 /// (UDP_MAX_SEGMENTS).
 pub(crate) const MOST_PARTS: usize = 64;
 
@@ -72,7 +72,7 @@ impl Shape {
         if self.ip == 20 { 12..20 } else { 8..40 }
     }
 
-    /// Ranges of bytes that must be equal in joined packets.
+    /// Ranges of bytes that must be equal in coalesced packets.
     fn common(&self) -> impl Iterator<Item = Range<usize>> + use<> {
         let &Shape { ip, headers, protocol, .. } = self;
         // IPv4: all fields except length, checksum and identification. The kernel increments the identification when it
@@ -106,15 +106,15 @@ impl Shape {
         (now, now.wrapping_add(size as u32))
     }
 
-    /// Whether the packet may be joined at all, and whether it has PSH. No packet may follow PSH in a group.
-    fn joins(&self, packet: &[u8]) -> (bool, bool) {
+    /// Whether the packet may be coalesced at all, and whether it has PSH. No packet may follow PSH in a group.
+    fn can_coalesce(&self, packet: &[u8]) -> (bool, bool) {
         let full = packet.len() > self.headers;
         match self.protocol {
             TCP => {
                 let flags = packet[self.ip + 13];
                 (full && flags & !PSH == ACK, flags & PSH != 0)
             }
-            // Over IPv4, joining would add a checksum to a datagram that has none.
+            // Over IPv4, coalescing would add a checksum to a datagram that has none.
             _ => (full && packet[self.ip + 6..self.ip + 8] != [0, 0], false),
         }
     }
@@ -122,8 +122,8 @@ impl Shape {
 
 /// Consecutive packets that are written as one packet, or a single packet.
 #[derive(Debug, Default)]
-pub(crate) struct Joined {
-    /// `None` if the packet cannot be joined.
+pub(crate) struct Group {
+    /// `None` if the packet cannot be coalesced.
     shape: Option<Shape>,
     first: usize,
     last: usize,
@@ -139,7 +139,7 @@ pub(crate) struct Joined {
     push: bool,
 }
 
-/// The headers of a group: the virtio header, then the header of the joined packet.
+/// The headers of a group: the virtio header, then the header of the coalesced packet.
 pub(crate) struct Header {
     bytes: [u8; VIRTIO_NET_HDR_LEN + HEADERS],
     len: usize,
@@ -151,7 +151,7 @@ impl Header {
     }
 }
 
-impl Joined {
+impl Group {
     pub(crate) fn packets(&self) -> usize {
         self.packets
     }
@@ -208,7 +208,7 @@ impl Joined {
 /// Joins a burst.
 #[derive(Debug, Default)]
 pub(crate) struct Coalescer {
-    groups: Vec<Joined>,
+    groups: Vec<Group>,
     /// For each packet, the index of the next packet in its group.
     following: Vec<usize>,
     /// Index of the first group that may grow. Earlier groups are complete.
@@ -216,7 +216,7 @@ pub(crate) struct Coalescer {
 }
 
 impl Coalescer {
-    /// Groups the packets of a burst. Packets of each flow stay in order. `udp`: whether the kernel accepts joined
+    /// Groups the packets of a burst. Packets of each flow stay in order. `udp`: whether the kernel accepts coalesced
     /// datagrams.
     pub(crate) fn sort(&mut self, burst: &[Vec<u8>], udp: bool) {
         self.groups.clear();
@@ -231,20 +231,20 @@ impl Coalescer {
     fn add(&mut self, burst: &[Vec<u8>], i: usize, udp: bool) {
         let packet = &burst[i];
         let bytes = packet.len();
-        let mut alone = Joined { first: i, last: i, packets: 1, bytes, ..Joined::default() };
+        let mut alone = Group { first: i, last: i, packets: 1, bytes, ..Group::default() };
         let Some(shape) = Shape::of(packet) else {
             // The packet may be a fragment. Packets of its flow must not overtake it.
             self.groups.push(alone);
             self.barrier = self.groups.len();
             return;
         };
-        let (joins, push) = shape.joins(packet);
+        let (fits, push) = shape.can_coalesce(packet);
         let size = bytes - shape.headers;
         let (now, next) = shape.sequence(packet, size);
         let mut of_flow = self.groups[self.barrier..].iter_mut().rev();
         if let Some(group) = of_flow.find(|group| group.shape.is_some_and(|s| s.key == shape.key))
             && group.open
-            && joins
+            && fits
             && size <= group.size
             && now == group.next
             && group.packets < MOST_PARTS
@@ -262,18 +262,18 @@ impl Coalescer {
             (group.next, group.push) = (next, push);
             return;
         }
-        alone.open = joins && !push && (udp || shape.protocol == TCP);
-        self.groups.push(Joined { shape: Some(shape), size, next, push, ..alone });
+        alone.open = fits && !push && (udp || shape.protocol == TCP);
+        self.groups.push(Group { shape: Some(shape), size, next, push, ..alone });
     }
 
     /// The groups in the order of writing.
-    pub(crate) fn all(&self) -> &[Joined] {
+    pub(crate) fn all(&self) -> &[Group] {
         &self.groups
     }
 
     /// Indices of the packets of a group, in order.
-    pub(crate) fn members(&self, joined: &Joined) -> impl Iterator<Item = usize> + use<'_> {
-        std::iter::successors(Some(joined.first), |i| {
+    pub(crate) fn members(&self, group: &Group) -> impl Iterator<Item = usize> + use<'_> {
+        std::iter::successors(Some(group.first), |i| {
             Some(self.following[*i]).filter(|next| *next != usize::MAX)
         })
     }

@@ -85,15 +85,15 @@ fn written(burst: &[Vec<u8>], udp: bool) -> (Vec<Vec<u8>>, usize) {
     let mut coalescer = Coalescer::default();
     coalescer.sort(burst, udp);
     let mut out = Vec::new();
-    for joined in coalescer.all() {
-        if joined.packets() == 1 {
-            out.extend(coalescer.members(joined).map(|i| burst[i].clone()));
+    for group in coalescer.all() {
+        if group.packets() == 1 {
+            out.extend(coalescer.members(group).map(|i| burst[i].clone()));
             continue;
         }
-        let header = joined.header(burst);
+        let header = group.header(burst);
         let told = VirtioNetHdr::decode(header.as_bytes()).unwrap();
         let mut whole = header.as_bytes()[VIRTIO_NET_HDR_LEN..].to_vec();
-        coalescer.members(joined).for_each(|i| whole.extend_from_slice(&burst[i][joined.headers()..]));
+        coalescer.members(group).for_each(|i| whole.extend_from_slice(&burst[i][group.headers()..]));
         let length = if whole[0] == 0x45 { [whole[2], whole[3]] } else { [whole[4], whole[5]] };
         let length = usize::from(u16::from_be_bytes(length)) + if whole[0] == 0x45 { 0 } else { 40 };
         assert_eq!(length, whole.len());
@@ -103,7 +103,7 @@ fn written(burst: &[Vec<u8>], udp: bool) -> (Vec<Vec<u8>>, usize) {
         let (mut packets, mut sizes) = (vec![vec![0; 2_048]; MOST_PARTS], [0; MOST_PARTS]);
         let v6 = whole[0] >> 4 == 6;
         let n = gso_split(&mut whole, told, &mut packets, &mut sizes, 0, v6).unwrap();
-        assert_eq!(n, joined.packets());
+        assert_eq!(n, group.packets());
         out.extend(packets.into_iter().zip(sizes).take(n).map(|(packet, size)| packet[..size].to_vec()));
     }
     (out, coalescer.all().len())
@@ -161,7 +161,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_written_as_they_are_or_joined(burst in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..90), 0..20)) {
+    fn any_bytes_are_written_as_they_are_or_coalesced(burst in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..90), 0..20)) {
         let (mut out, _) = written(&burst, true);
         let mut burst = burst;
         burst.sort();
@@ -182,7 +182,7 @@ fn a_run_of_a_flow_is_one_packet() {
     }
 }
 
-/// Packets that must not be joined. In each case, the second packet follows an ordinary first packet.
+/// Packets that must not be group. In each case, the second packet follows an ordinary first packet.
 #[test]
 fn unlike_neighbours_stay_apart() {
     for (v6, tcp) in [(false, true), (true, true), (false, false), (true, false)] {
@@ -227,7 +227,7 @@ fn unlike_neighbours_stay_apart() {
 }
 
 #[test]
-fn a_joined_packet_is_no_larger_than_one_may_be() {
+fn a_coalesced_packet_is_no_larger_than_one_may_be() {
     for (tcp, size, packets) in [(true, 1_400, 47), (true, 10, 65), (false, 10, 65)] {
         let burst = build_all(&vec![plain(true, tcp, size); packets]);
         assert_eq!(written(&burst, true).1, 2, "{size}");

@@ -23,7 +23,7 @@ use std::cell::Cell;
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, SocketAddr};
 
-/// Size of a receive buffer, which is the most that generic receive offload joins.
+/// Size of a receive buffer: the most that generic receive offload coalesces.
 const RECEIVE: usize = 65_536;
 
 pub(crate) struct Socket {

@@ -1,4 +1,4 @@
-//! Writes bursts of packets to a TUN device, and joins packets of a flow.
+//! Writes bursts of packets to a TUN device, and coalesces packets of a flow.
 
 use crate::Tun;
 use crate::gro::{Coalescer, MOST_PARTS};
@@ -22,51 +22,51 @@ pub struct Written {
 pub(crate) struct Writer {
     tun: Tun,
     coalescer: Coalescer,
-    joins: bool,
+    coalesces: bool,
 }
 
 impl Writer {
     pub(crate) fn new(tun: Tun) -> Writer {
-        Writer { coalescer: Coalescer::default(), joins: tun.offloads(), tun }
+        Writer { coalescer: Coalescer::default(), coalesces: tun.offloads(), tun }
     }
 
     pub(crate) fn write(&mut self, out: &[Vec<u8>], written: &mut Written) {
-        if self.joins && out.len() > 1 {
-            self.write_joined(out, written);
+        if self.coalesces && out.len() > 1 {
+            self.write_coalesced(out, written);
         } else {
             out.iter().for_each(|packet| write_one(&self.tun, packet, written));
         }
     }
 
-    fn write_joined(&mut self, out: &[Vec<u8>], written: &mut Written) {
-        let Writer { tun, coalescer, joins } = self;
+    fn write_coalesced(&mut self, out: &[Vec<u8>], written: &mut Written) {
+        let Writer { tun, coalescer, coalesces } = self;
         coalescer.sort(out, tun.device().udp_gso());
-        for joined in coalescer.all() {
-            let alone = joined.packets() == 1;
-            if alone || !*joins {
-                coalescer.members(joined).for_each(|i| write_one(tun, &out[i], written));
+        for group in coalescer.all() {
+            let alone = group.packets() == 1;
+            if alone || !*coalesces {
+                coalescer.members(group).for_each(|i| write_one(tun, &out[i], written));
                 continue;
             }
-            let header = joined.header(out);
+            let header = group.header(out);
             let mut parts = [IoSlice::new(&[]); 1 + MOST_PARTS];
             parts[0] = IoSlice::new(header.as_bytes());
-            for (part, i) in parts[1..].iter_mut().zip(coalescer.members(joined)) {
-                *part = IoSlice::new(&out[i][joined.headers()..]);
+            for (part, i) in parts[1..].iter_mut().zip(coalescer.members(group)) {
+                *part = IoSlice::new(&out[i][group.headers()..]);
             }
-            match writev(&*tun, &parts[..1 + joined.packets()]) {
+            match writev(&*tun, &parts[..1 + group.packets()]) {
                 Ok(_) => {
-                    written.packets += joined.packets() as u64;
-                    written.bytes += coalescer.members(joined).map(|i| out[i].len() as u64).sum::<u64>();
+                    written.packets += group.packets() as u64;
+                    written.bytes += coalescer.members(group).map(|i| out[i].len() as u64).sum::<u64>();
                 }
                 Err(e) => {
-                    // Some kernels refuse some super-packets. From now on, do not join packets.
+                    // Some kernels refuse some super-packets. From now on, do not coalesce packets.
                     if e != Errno::IO {
-                        *joins = false;
+                        *coalesces = false;
                         tracing::warn!(
                             "the kernel refused a coalesced packet ({e}); from now on packets are written one by one"
                         );
                     }
-                    coalescer.members(joined).for_each(|i| write_one(tun, &out[i], written));
+                    coalescer.members(group).for_each(|i| write_one(tun, &out[i], written));
                 }
             }
         }

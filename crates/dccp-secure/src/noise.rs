@@ -288,8 +288,8 @@ mod tests {
         assert_eq!(initiation, vector("initiation"));
         let (_, secrets) = ours.finish(&second).unwrap();
         for aead in Aead::ALL {
-            let (forth, back) = secrets.keys(aead).unwrap();
-            for (key, direction) in [(forth, "forth"), (back, "back")] {
+            let (forward, reverse) = secrets.keys(aead).unwrap();
+            for (key, direction) in [(forward, "forward"), (reverse, "reverse")] {
                 let mut record = vec![0; HEADER];
                 let to = Receiver { server: 0x0a_0b0c, index: 0x0506_0708 };
                 header::write(to, Kind::Record(77), record.first_chunk_mut().unwrap());

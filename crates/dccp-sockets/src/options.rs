@@ -261,7 +261,7 @@ impl Options {
         self
     }
 
-    /// What happens when the send queue is full. By default the sender waits.
+    /// Behaviour of a full send queue. By default the sender waits.
     pub fn send_policy(mut self, policy: SendPolicy) -> Options {
         self.policy = policy;
         self

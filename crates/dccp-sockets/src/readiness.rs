@@ -5,7 +5,7 @@ use rustix::fd::OwnedFd;
 use std::io;
 use std::sync::Arc;
 
-/// Which operations would not block; see [`Connection::ready`](crate::Connection::ready).
+/// Operations that would not block; see [`Connection::ready`](crate::Connection::ready).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Ready {

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// What happens when the queue ([`Options::queue`](crate::Options::queue)) is full. Dropped datagrams are counted
+/// Behaviour of a full send queue ([`Options::queue`](crate::Options::queue)). Dropped datagrams are counted
 /// ([`Stats::displaced`](crate::Stats::displaced)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]

@@ -56,7 +56,7 @@ pub struct PathStats {
     pub peer: SocketAddr,
     /// State of the path.
     pub state: PathState,
-    /// CCIDs for data that this end sends and for data that the peer sends, once agreed.
+    /// CCIDs for data that this end sends and for data that the peer sends, once negotiated.
     pub ccids: Option<(u8, u8)>,
     /// Smoothed round-trip time.
     pub rtt: Option<Duration>,
@@ -86,7 +86,7 @@ pub struct PathStats {
 pub enum Event {
     /// A path is up, or is up again.
     PathUp(PathId),
-    /// A path is silent, or its link is down. The connection continues without it.
+    /// A path is suspect: no packets arrive on it, or its link is down. The connection continues without it.
     PathSuspect(PathId),
     /// A path was closed.
     PathDown(PathId, mpdccp_proto::Reason),

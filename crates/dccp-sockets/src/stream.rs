@@ -347,7 +347,7 @@ impl Stream {
         self.descriptor.get().map(Arc::as_ref).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
-    /// Which operations would not block. Makes the descriptor unreadable until the next change.
+    /// Returns the operations that would not block. Makes the descriptor unreadable until the next change.
     pub(crate) fn ready(&self) -> Ready {
         let mut state = lock(&self.state);
         state.news = false;

@@ -17,7 +17,7 @@ pub const DCCP_REASON_SIZE: usize = 32;
 
 /// A path is up, or is up again.
 pub const DCCP_EVENT_PATH_UP: u32 = 1;
-/// A path is silent, or its link is down. The connection continues without it.
+/// A path is suspect: no packets arrive on it, or its link is down. The connection continues without it.
 pub const DCCP_EVENT_PATH_SUSPECT: u32 = 2;
 /// A path was closed.
 pub const DCCP_EVENT_PATH_DOWN: u32 = 3;
@@ -47,7 +47,7 @@ pub const DCCP_EVENT_STREAM_RESET: u32 = 13;
 pub const DCCP_PATH_CONNECTING: u32 = 1;
 /// The path is up.
 pub const DCCP_PATH_UP: u32 = 2;
-/// The path is silent, or its link is down.
+/// The path is suspect: no packets arrive on it, or its link is down.
 pub const DCCP_PATH_SUSPECT: u32 = 3;
 /// The path is closed.
 pub const DCCP_PATH_DOWN: u32 = 4;
@@ -104,7 +104,7 @@ pub struct dccp_path_stats {
     pub path: u32,
     /// State: DCCP_PATH_UP and similar.
     pub state: u32,
-    /// Congestion control for data that this end sends; 0 until it is agreed.
+    /// Congestion control for data that this end sends; 0 until it is negotiated.
     pub ccid: u32,
     /// Congestion control for data that the peer sends.
     pub peer_ccid: u32,

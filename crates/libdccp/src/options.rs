@@ -104,7 +104,7 @@ pub struct dccp_options {
     pub queue: u32,
     /// Longest time that a datagram waits, milliseconds. After it, the datagram is dropped. Default: no limit.
     pub queue_time_ms: u32,
-    /// What happens when the queue is full: DCCP_SEND_WAIT and similar.
+    /// Behaviour of a full send queue: DCCP_SEND_WAIT and similar.
     pub send_policy: u32,
     /// Maximum number of received datagrams that wait for the application. Default: 4096.
     pub receive_queue: u32,

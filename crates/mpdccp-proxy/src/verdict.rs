@@ -73,7 +73,7 @@ pub(crate) fn may_proxy(syn: &Segment, wanted: Result<(), AsPacket>, room: bool)
     }
 }
 
-/// What to do with a packet.
+/// The action for a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Send the packet through the tunnel.

@@ -24,10 +24,10 @@ pub enum HostEvent {
         /// Whether the interface or address does not exist now, but may appear. Otherwise the user has to fix the
         /// cause.
         absent: bool,
-        /// What is wrong, and how to fix it.
+        /// The error, and how to fix it.
         why: String,
     },
-    /// What the system knows about a destination.
+    /// The system's facts about a destination.
     Looked(Looked),
     /// All interfaces that are up.
     Interfaces(Vec<Interface>),
@@ -82,7 +82,7 @@ pub struct Sizes {
     pub device: Option<u16>,
 }
 
-/// What the system knows about a destination.
+/// The system's facts about a destination.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Looked {
     /// The socket.
@@ -91,8 +91,8 @@ pub struct Looked {
     pub remote: SocketAddr,
     /// Largest packets to the destination.
     pub sizes: Sizes,
-    /// Why no packet can be sent there, if the socket belongs to a path of this end.
-    pub fault: Option<String>,
+    /// Reason why no packet can be sent there, if the socket belongs to a path of this end.
+    pub error: Option<String>,
     /// Source address on this host, if the socket belongs to a path of this end.
     pub source: Option<IpAddr>,
     /// Whether packets are sent over TLS.

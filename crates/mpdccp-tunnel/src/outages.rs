@@ -10,13 +10,13 @@ use mpdccp_proto::{PathId, PathState};
 
 impl Peer {
     /// A path of the session does not answer. The host may know the reason.
-    pub(crate) fn suspects(&mut self, cx: &mut Cx<'_>, id: PathId) {
+    pub(crate) fn suspect(&mut self, cx: &mut Cx<'_>, id: PathId) {
         let status = self.status(cx);
         let Some(path) = status.iter().flat_map(|s| &s.paths).find(|path| path.id == id) else { return };
         let (cause, Route { socket, remote, .. }) = (self.histories.cause(cx.now, path), path.route);
         match self.paths.iter().any(|path| path.socket == socket) {
             true => {
-                self.doubts.insert(socket, (id, cause));
+                self.suspects.insert(socket, (id, cause));
                 cx.out.push(Action::Look { socket, remote, own: true });
                 cx.out.push(Action::Suspect(socket));
             }
@@ -53,8 +53,8 @@ impl Peer {
 
     /// Handles an answer of the host: whether a path of this end can send, and its source address.
     pub(crate) fn on_looked(&mut self, cx: &mut Cx<'_>, looked: &Looked) {
-        if let Some((id, cause)) = self.doubts.remove(&looked.socket) {
-            self.fails(cx, id, looked.fault.as_ref().unwrap_or(&cause));
+        if let Some((id, cause)) = self.suspects.remove(&looked.socket) {
+            self.fails(cx, id, looked.error.as_ref().unwrap_or(&cause));
         }
         let Some(source) = looked.source else { return };
         let Some(path) = self.paths.iter_mut().find(|path| path.socket == looked.socket) else { return };
@@ -73,9 +73,9 @@ impl Peer {
 
     /// The system reports that sending through a socket fails or works again. This function handles paths outside the
     /// session. Paths of the session report failures with their own event.
-    pub(crate) fn on_link(&mut self, cx: &mut Cx<'_>, socket: u32, fault: Option<String>) {
-        self.histories.note(socket, fault.clone());
-        let (Some(why), Some(path)) = (fault, self.paths.iter().find(|path| path.socket == socket)) else {
+    pub(crate) fn on_link(&mut self, cx: &mut Cx<'_>, socket: u32, error: Option<String>) {
+        self.histories.note(socket, error.clone());
+        let (Some(why), Some(path)) = (error, self.paths.iter().find(|path| path.socket == socket)) else {
             return;
         };
         let name = path.spec.name.clone();

@@ -11,7 +11,7 @@ use std::net::{IpAddr, SocketAddr};
 #[derive(Clone, Debug)]
 pub(crate) struct WaitingPath {
     pub(crate) spec: PathSpec,
-    /// What the path waits for: its interface, address or name.
+    /// The reason why the path waits: its interface, address or name is missing.
     pub(crate) why: String,
     /// The last address that failed, if the path's remote is a name.
     pub(crate) failed: Option<IpAddr>,

@@ -5,7 +5,7 @@ use mpdccp_proto::{PathId, PathState, PathStatus, SessionStatus};
 use mpdccp_units::{Duration, Time};
 use std::collections::BTreeMap;
 
-/// Maximum number of paths and faults to remember per peer. A server's paths have new addresses each time its clients
+/// Maximum number of paths and errors to remember per peer. A server's paths have new addresses each time its clients
 /// move.
 const MOST: usize = 64;
 
@@ -22,7 +22,7 @@ struct History {
 pub(crate) struct Histories {
     paths: BTreeMap<String, History>,
     /// The system's errors for sockets that cannot send.
-    faults: BTreeMap<u32, String>,
+    errors: BTreeMap<u32, String>,
 }
 
 impl Histories {
@@ -66,19 +66,19 @@ impl Histories {
     }
 
     /// Sending through a socket fails for this reason; `None` if sending works again.
-    pub(crate) fn note(&mut self, socket: u32, fault: Option<String>) {
-        if self.faults.len() >= MOST {
-            self.faults.clear();
+    pub(crate) fn note(&mut self, socket: u32, error: Option<String>) {
+        if self.errors.len() >= MOST {
+            self.errors.clear();
         }
-        match fault {
-            Some(why) => self.faults.insert(socket, why),
-            None => self.faults.remove(&socket),
+        match error {
+            Some(why) => self.errors.insert(socket, why),
+            None => self.errors.remove(&socket),
         };
     }
 
     /// Why a path that was up does not answer now, as far as this end knows.
     pub(crate) fn cause(&self, now: Time, path: &PathStatus) -> String {
-        if let Some(why) = self.faults.get(&path.route.socket) {
+        if let Some(why) = self.errors.get(&path.route.socket) {
             return why.clone();
         }
         let (silent, unanswered) = (now.since(path.heard), now.since(path.answered));
@@ -138,7 +138,7 @@ mod tests {
         assert_eq!((histories.since("one", true), histories.since("one", false)), (Some(back), None));
         (0..1_000).for_each(|n| assert!(histories.fail(now, &n.to_string())));
         (0..1_000).for_each(|n| histories.note(n, Some("no carrier".into())));
-        assert!(histories.paths.len() <= MOST && histories.faults.len() <= MOST, "bounded");
+        assert!(histories.paths.len() <= MOST && histories.errors.len() <= MOST, "bounded");
     }
 
     #[test]

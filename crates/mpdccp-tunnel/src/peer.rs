@@ -78,7 +78,7 @@ pub(crate) struct Peer {
     away_since: Option<Time>,
     /// Paths of this end that do not answer, by socket, with the known cause. An entry is removed once the host has
     /// answered.
-    pub(crate) doubts: BTreeMap<u32, (PathId, String)>,
+    pub(crate) suspects: BTreeMap<u32, (PathId, String)>,
     /// Names that the client gave its paths.
     names: BTreeMap<PathName, String>,
     /// Addresses to which the other end of each channel of this session has moved.
@@ -124,7 +124,7 @@ impl Peer {
             heard: false,
             histories: Histories::default(),
             away_since: None,
-            doubts: BTreeMap::new(),
+            suspects: BTreeMap::new(),
             names: BTreeMap::new(),
             places: BTreeMap::new(),
             labels: BTreeMap::new(),
@@ -271,7 +271,7 @@ impl Peer {
     /// Clears the session and the state of its paths.
     pub(crate) fn forget_session(&mut self) -> Option<SessionId> {
         self.places.clear();
-        self.doubts.clear();
+        self.suspects.clear();
         self.labels.clear();
         self.session.take()
     }

@@ -82,6 +82,12 @@ impl Peers {
         self.list.iter_mut().filter(|peer| !peer.gone)
     }
 
+    /// Names of the peers that have a session.
+    pub(crate) fn open(&self) -> String {
+        let open = self.iter().filter(|peer| peer.session.is_some());
+        open.map(Peer::name).collect::<Vec<_>>().join(", ")
+    }
+
     /// The number of a peer, by name.
     pub(crate) fn number(&self, name: &str) -> Option<usize> {
         self.numbers.get(name).copied()

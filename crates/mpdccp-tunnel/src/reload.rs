@@ -11,7 +11,7 @@ use crate::peer::Peer;
 use crate::peers::Peers;
 use dccp_secure::PrivateKey;
 
-/// What a reload changed.
+/// The changes made by a reload.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
     rekeyed: bool,

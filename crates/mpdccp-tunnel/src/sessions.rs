@@ -9,7 +9,7 @@ use crate::path_history;
 use crate::peers::Peers;
 use mpdccp_proto::{Reason, SessionEvent, SessionId};
 
-/// What the caller has to do next.
+/// The next action of the caller.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     Nothing,
@@ -82,7 +82,7 @@ pub(crate) fn on_event(
         }
         SessionEvent::PathSuspect(id) => {
             capacities.observe(cx, peer);
-            peer.suspects(cx, id);
+            peer.suspect(cx, id);
             peer.note_silence(cx);
         }
         SessionEvent::PathDown(id, why) => match why {

@@ -37,10 +37,11 @@ pub(crate) fn announce(cfg: &Config, mtu: u16, out: &mut Actions) {
     match cfg.security {
         Security::Noise => out.info("traffic is encrypted; only peers with configured keys can connect"),
         Security::None => {
-            out.warn("security = \"none\": ANYBODY ON THE NETWORK CAN READ, CHANGE AND INJECT TRAFFIC")
+            out.warn("security = \"none\": anyone on the network can read, change and inject traffic")
         }
     }
     if !cfg.is_client() {
-        out.info(format!("waiting for {} peer(s)", cfg.peers.len()));
+        let peers = cfg.peers.len();
+        out.info(format!("waiting for sessions from {peers} {}", if peers == 1 { "peer" } else { "peers" }));
     }
 }

@@ -83,7 +83,7 @@ mod end;
 mod streams;
 
 impl Tunnel {
-    /// Creates a tunnel; call [`start`](Self::start) once its interface exists. A client requests its paths before that.
+    /// Creates a tunnel. A client requests its paths. Once the interface exists, call [`start`](Self::start).
     pub fn new(endpoint: &mut Endpoint, now: Time, setup: Setup) -> Tunnel {
         let Setup { cfg, keys, saved, wall, shard, seed, alive } = setup;
         let mut out = Actions::default();
@@ -96,7 +96,7 @@ impl Tunnel {
             quotas: Quotas::new(file(StateFile::Volumes), &mut out),
             timestamp: Timestamp::new(file(StateFile::Timestamp)),
             assigned: Assigned::new(&cfg),
-            // Only the first shard has these files. Otherwise each shard would overwrite the files of the others.
+            // Only the first shard has these files: several shards would overwrite each other's.
             capacities: Capacities::new(
                 file(StateFile::Capacities).filter(|_| shard == 0),
                 now,
@@ -127,7 +127,7 @@ impl Tunnel {
         tunnel
     }
 
-    /// Server: accepts sessions. `mtu` is the smallest path MTU of the sockets, `overhead` the size of their headers.
+    /// Server: accepts sessions. `mtu`: smallest path MTU of the sockets. `overhead`: size of their headers.
     pub fn listen(&mut self, endpoint: &mut Endpoint, mtu: u16, overhead: u16) {
         if self.shard.of > 1 {
             endpoint.set_shard(self.shard.number);
@@ -420,7 +420,7 @@ impl Tunnel {
     pub fn handle_timeout(&mut self, endpoint: &mut Endpoint, now: Time) {
         if self.closing.take_if(|at| *at <= now).is_some() {
             self.closing = Some(now + CLOSE_PATIENCE);
-            self.out.warn("closed before the peer answered");
+            self.out.warn(format!("{} did not answer the close in time; ending anyway", self.peers.open()));
             self.stop(endpoint, now);
         }
         if self.closing.is_none() && self.cfg.is_client() {
@@ -467,7 +467,7 @@ impl Tunnel {
         self.out.waiting.pop_front()
     }
 
-    /// Status of all peers or one, without scanning the others. The host adds the state of sockets and channels.
+    /// Status of all peers or of one. The host adds the state of sockets and channels.
     pub fn status(&self, endpoint: &Endpoint, now: Time, only: Option<&str>) -> Status {
         let here = self.peers.asked(only).into_iter().filter(|number| self.shard.is_home(*number));
         let peers =

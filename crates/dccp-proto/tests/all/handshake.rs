@@ -141,7 +141,7 @@ fn a_sync_ends_part_open_where_the_server_is_silent() {
         assert!(whole > narrow && whole == net.end(CLIENT).max_payload_open(0));
         let sent = net.log.len();
         net.run(Duration::from_secs(600));
-        assert_eq!(net.log.len(), sent, "a packet was sent again after the handshake");
+        assert_eq!(net.log.len(), sent, "a packet was retransmitted after the handshake");
         for side in [CLIENT, SERVER] {
             net.send(side, &vec![1; whole]);
         }

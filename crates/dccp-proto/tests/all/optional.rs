@@ -102,7 +102,7 @@ fn a_reset_says_in_words_why() {
 
 /// Sections 7.6.1 and 7.6.2: short numbers require agreement and a small window.
 #[test]
-fn short_numbers_are_sent_where_agreed_and_the_window_is_small() {
+fn short_numbers_are_sent_where_negotiated_and_the_window_is_small() {
     for (wanted, permitted, window) in
         [(true, true, 1024), (true, false, 1024), (false, true, 1024), (true, true, 1 << 20)]
     {
@@ -145,7 +145,7 @@ fn reduced_coverage_is_sent_where_the_receiver_accepts_it() {
             .collect();
         // A packet too short for that coverage is fully covered.
         assert_eq!(data, [used, 0]);
-        // Less coverage than agreed is refused and reported.
+        // Less coverage than negotiated is refused and reported.
         if used > 0 {
             let header = dccp_wire::Header { cscov: least - 1, ..net.next_from(CLIENT, PacketType::Data) };
             if header.cscov > 0 {
@@ -166,7 +166,7 @@ fn drop_codes(net: &Net) -> Vec<u8> {
     blocks.flatten().filter(|block| *block & 0x80 != 0).map(|block| block >> 4 & 7).collect()
 }
 
-/// RFC 4340 sections 9.3.1 and 11.7: data with a wrong checksum is delivered or dropped, as the owner wishes,
+/// RFC 4340 sections 9.3.1 and 11.7: data with a wrong checksum is delivered or dropped, as configured,
 /// and reported with Drop Code 7 or 3.
 #[test]
 fn corrupt_data_is_delivered_to_who_asks_for_it() {

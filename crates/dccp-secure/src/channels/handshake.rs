@@ -253,10 +253,10 @@ impl Channels {
     /// Logs the record keys of a handshake for both directions.
     fn log_key(&mut self, secrets: &Secrets, aead: Aead, initiator: Receiver, responder: Receiver) {
         if let Some(log) = &mut self.keylog {
-            let (forth, back) = secrets.material(aead);
+            let (forward, reverse) = secrets.material(aead);
             let len = aead.key_len();
-            log.push_back(keylog::line(responder, aead, &forth[..len]).into());
-            log.push_back(keylog::line(initiator, aead, &back[..len]).into());
+            log.push_back(keylog::line(responder, aead, &forward[..len]).into());
+            log.push_back(keylog::line(initiator, aead, &reverse[..len]).into());
         }
     }
 }

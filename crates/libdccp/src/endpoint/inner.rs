@@ -1,4 +1,4 @@
-//! What an endpoint's handle refers to: the endpoint and, with a private key, the channels between its sessions and the
+//! The target of an endpoint's handle: the endpoint and, with a private key, the channels between its sessions and the
 //! program's sockets.
 
 use crate::errno::{Outcome, invalid};

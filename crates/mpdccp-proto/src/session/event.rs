@@ -17,11 +17,11 @@ pub enum SessionEvent {
     },
     /// A path carries data, for the first time or again.
     PathUp(PathId),
-    /// A path is silent or its link is down. The session continues without it.
+    /// A path is suspect: no packets arrive on it, or its link is down. The session continues without it.
     PathSuspect(PathId),
     /// The size of the largest IP packet of a path changed, in bytes.
     PathMtu {
-        /// Which path.
+        /// The path.
         path: PathId,
         /// The size before the change.
         before: u16,

@@ -174,7 +174,7 @@ impl Session {
     fn on_private(&mut self, now: Time, i: usize, bytes: &[u8]) {
         match Private::read(bytes).filter(|_| self.peer_is_ours) {
             Some(Private::Repair(wait)) => self.reorderer.on_repair(wait.min(self.cfg.repair_max)),
-            Some(Private::Silent(theirs, ours)) => self.suspect_paths(now, i, ours, theirs),
+            Some(Private::Suspect(theirs, ours)) => self.suspect_paths(now, i, ours, theirs),
             Some(Private::Hello { .. } | Private::Name(_) | Private::Fec(..)) => {}
             None if !self.cfg.private_options || Private::is_ours(bytes) => self.count(Counter::MpExpIgnored),
             None => self.events.push_back(SessionEvent::Private(self.paths[i].id, bytes.to_vec())),

@@ -149,7 +149,7 @@ impl Session {
     pub(super) fn on_join_response(&mut self, i: usize, nonce: u32, packet: &Packet<'_>) {
         let Some(conn) = &mut self.paths[i].conn else { return };
         let hello = Hello::read(packet);
-        let fault = match (hello.join, hello.join_tag) {
+        let error = match (hello.join, hello.join_tag) {
             _ if hello.malformed => Some(Counter::MalformedMpOption),
             _ if !conn.is_multipath() => Some(Counter::JoinOtherVersion),
             (None, _) => Some(Counter::JoinWithoutMpJoin),
@@ -169,8 +169,8 @@ impl Session {
             }
         };
         // RFC 9897 section 3.6: the subflow must be closed.
-        if let Some(fault) = fault {
-            self.reset_path(i, ResetCode::OptionError, fault);
+        if let Some(error) = error {
+            self.reset_path(i, ResetCode::OptionError, error);
         }
     }
 
@@ -187,17 +187,17 @@ impl Session {
                 return false;
             }
             self.paths[i].stage = Stage::Proven;
-            self.doubt_predecessors(now, i);
+            self.suspect_predecessors(now, i);
             return true;
         }
-        let fault = if found.is_some() { Counter::JoinWrongHmac } else { Counter::JoinWithoutHmac };
-        self.reset_path(i, ResetCode::OptionError, fault);
+        let error = if found.is_some() { Counter::JoinWrongHmac } else { Counter::JoinWithoutHmac };
+        self.reset_path(i, ResetCode::OptionError, error);
         false
     }
 
     /// A peer that joins again from an address has most likely lost the earlier subflow there. That subflow must answer
     /// a probe before it is used again. If it is already silent, it is closed.
-    fn doubt_predecessors(&mut self, now: Time, joined: usize) {
+    fn suspect_predecessors(&mut self, now: Time, joined: usize) {
         let ends = |p: &Subflow| (p.remote_addr, p.cfg.route.socket, p.cfg.route.local);
         let new = ends(&self.paths[joined]);
         for i in (0..self.paths.len()).filter(|i| *i != joined) {

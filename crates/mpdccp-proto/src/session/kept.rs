@@ -87,12 +87,12 @@ impl Session {
         }
     }
 
-    /// A path became silent: tells the peer through another path to stop sending there.
-    pub(super) fn tell_silence(&mut self, i: usize) {
-        let silent = Private::Silent(self.paths[i].local_addr, self.paths[i].remote_addr);
+    /// A path is suspect: tells the peer through another path to stop sending there.
+    pub(super) fn tell_suspect(&mut self, i: usize) {
+        let suspect = Private::Suspect(self.paths[i].local_addr, self.paths[i].remote_addr);
         let other = self.paths.iter_mut().find(|p| p.is_up()).and_then(|p| p.conn.as_mut());
         if let Some(conn) = other.filter(|_| self.peer_is_ours) {
-            silent.with(|option| conn.send_options(encode(&[option]).as_bytes()));
+            suspect.with(|option| conn.send_options(encode(&[option]).as_bytes()));
         }
     }
 }

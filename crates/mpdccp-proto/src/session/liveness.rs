@@ -55,7 +55,7 @@ pub(super) enum Step {
     Down,
 }
 
-/// What a check knows about the path.
+/// The facts that a check of the path uses.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Evidence {
     /// When a valid packet last arrived, or when the path opened.

@@ -134,7 +134,7 @@ impl Session {
             (PathState::Up, false) => {
                 path.liveness = Liveness::link_down(now);
                 self.on_suspect(now, i);
-                self.tell_silence(i);
+                self.tell_suspect(i);
             }
             (PathState::Suspect, true) => {
                 path.liveness = Liveness::suspect(now);

@@ -182,7 +182,7 @@ impl Session {
             (Step::Suspect, Some(conn)) => {
                 conn.probe();
                 self.on_suspect(now, i);
-                self.tell_silence(i);
+                self.tell_suspect(i);
             }
             (Step::Up, Some(_)) => {
                 (path.state, path.up_since) = (PathState::Up, now);
@@ -229,8 +229,8 @@ impl Session {
     }
 
     /// Resets one subflow for an error of the peer.
-    pub(super) fn reset_path(&mut self, i: usize, code: ResetCode, fault: Counter) {
-        self.count(fault);
+    pub(super) fn reset_path(&mut self, i: usize, code: ResetCode, error: Counter) {
+        self.count(error);
         if let Some(conn) = &mut self.paths[i].conn {
             conn.abort(code);
         }

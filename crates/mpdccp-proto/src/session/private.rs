@@ -27,7 +27,7 @@ pub(super) enum Private {
     Repair(Duration),
     /// The sender of this option receives no packet on the paths between these Address IDs: first its own, then the
     /// receiver's.
-    Silent(u8, u8),
+    Suspect(u8, u8),
     /// In a Request: the name of the path.
     Name(PathName),
     /// On an FEC packet, in place of MP_SEQ: the MP_SEQ of its newest protected packet, and the number of protected
@@ -48,7 +48,7 @@ impl Private {
                 }
             }
             [1, high, low] => Private::Repair(Duration::from_millis(u16::from_be_bytes([high, low]).into())),
-            [2, ours, theirs] => Private::Silent(ours, theirs),
+            [2, ours, theirs] => Private::Suspect(ours, theirs),
             [4, count, a, b, c, d, e, f] => {
                 Private::Fec(Seq::new(u64::from_be_bytes([0, 0, a, b, c, d, e, f])), count)
             }
@@ -80,7 +80,7 @@ impl Private {
                 let [high, low] = u16::try_from(wait.as_millis()).unwrap_or(u16::MAX).to_be_bytes();
                 put(&[1, high, low]);
             }
-            Private::Silent(ours, theirs) => put(&[2, ours, theirs]),
+            Private::Suspect(ours, theirs) => put(&[2, ours, theirs]),
             Private::Fec(newest, count) => {
                 put(&[4, count]);
                 put(&newest.value().to_be_bytes()[2..]);
@@ -112,7 +112,7 @@ mod tests {
             Private::Hello { repairs: true, flows: false, fec: true, streams: false },
             Private::Hello { repairs: false, flows: true, fec: false, streams: true },
             Private::Repair(Duration::from_millis(300)),
-            Private::Silent(0, 255),
+            Private::Suspect(0, 255),
         ];
         for private in all {
             assert_eq!(Private::read(&write(private)), Some(private));

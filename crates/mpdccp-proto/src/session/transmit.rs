@@ -80,8 +80,8 @@ impl Session {
         // Whether the packet is too big for all paths that are up or, if none is up, for all paths that may return. A
         // packet that fits once PARTOPEN ends does not count as too big.
         let most = |state| {
-            let carriers = self.paths.iter().filter(move |p| p.state == state);
-            carriers.filter_map(|p| p.conn.as_ref().map(|c| c.max_payload_open(options))).max()
+            let usable = self.paths.iter().filter(move |p| p.state == state);
+            usable.filter_map(|p| p.conn.as_ref().map(|c| c.max_payload_open(options))).max()
         };
         let most = most(PathState::Up).or_else(|| most(PathState::Suspect));
         self.tune_queues();

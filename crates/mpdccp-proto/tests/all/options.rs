@@ -303,7 +303,7 @@ fn a_confirmation_that_comes_late_confirms_nothing_newer() {
     assert_eq!(counter(&net.status(Client, id), "confirm_unexpected"), 1);
     net.wires[1].mute = None;
     net.run(Duration::from_secs(1));
-    assert_eq!(net.status(Server, sid).paths[1].prio, 5, "the option must be sent again");
+    assert_eq!(net.status(Server, sid).paths[1].prio, 5, "the option must be retransmitted");
 }
 
 #[test]

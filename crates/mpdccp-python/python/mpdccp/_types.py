@@ -53,7 +53,7 @@ class Options(TypedDict, total=False):
     queue_time: float
     """Longest time that a datagram waits to be sent. After it, the datagram is dropped."""
     send_policy: Literal["wait", "drop_oldest", "drop_newest", "priority"]
-    """What happens when the queue is full: the sender waits (the default), or a datagram is dropped."""
+    """Behaviour of a full send queue: the sender waits (the default), or a datagram is dropped."""
     receive_queue: int
     """Maximum number of received datagrams that wait for the application; 4096 by default."""
     receive_memory: int

@@ -15,7 +15,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 /// The maximum packet size that the kernel reports for a socket without a connection.
 const MPS_BEFORE: i32 = 536;
 
-/// What to do with a request.
+/// The result of a request.
 enum Outcome {
     Done,
     Addr(SocketAddr),

@@ -82,8 +82,10 @@ pub(crate) fn follow(cx: &mut Cx<'_>, peers: &mut Peers, paths: &mut Paths) {
         for path in peer.paths.iter_mut().filter(|p| p.spec.advertised && !p.proved) {
             path.proved = up.contains(&path.socket);
             if !path.proved && cx.now.since(*path.bad_since.get_or_insert(cx.now)) >= PATIENCE {
-                cx.out.warn(format!("peer {name}: cannot connect path {}", path.spec.name));
-                peer.unanswered.push(path.spec.name.clone());
+                let path = &path.spec.name;
+                let seconds = PATIENCE.as_secs_f64();
+                cx.out.warn(format!("peer {name}: cannot connect path {path}: no answer from this advertised address for {seconds} s; this session does not try it again"));
+                peer.unanswered.push(path.clone());
             }
         }
         wanted.retain(|spec| !peer.unanswered.contains(&spec.name));

@@ -23,7 +23,7 @@ pub struct Remark {
     pub line: usize,
     /// The key with its sections, such as `peer.path.remote`.
     pub key: String,
-    /// What is wrong, and how to fix it.
+    /// The error, and how to fix it.
     pub message: String,
 }
 
@@ -319,7 +319,7 @@ fn keep<'i>(table: &mut DeTable<'i>, mut which: impl FnMut(&str, &Spanned<DeValu
     *table = all.into_iter().filter(|(key, value)| which(key.get_ref(), value)).collect();
 }
 
-/// What a missing key is for.
+/// The purpose of a missing key, for the error message.
 fn missing(key: &str) -> &'static str {
     match key {
         "role" => "\"client\" or \"server\"",
@@ -403,7 +403,7 @@ impl Config {
                     let cores = u8::try_from(cores).unwrap_or(ShardCount::MOST);
                     cfg.shards = ShardCount(cores.clamp(1, ShardCount::MOST));
                 }
-                // Which checks apply depends on these keys.
+                // These keys decide which checks apply.
                 let mut decisive = ["role", "security", "encapsulation"].into_iter();
                 let known = decisive.any(|key| reading.known.contains(key));
                 let found = if known { Vec::new() } else { cfg.check() };

@@ -83,7 +83,7 @@ pub struct Config {
     /// DSCP of outer headers.
     #[serde(default)]
     pub dscp: OuterDscp,
-    /// Which peers' `allowed_ips` are routed into the interface.
+    /// The peers whose `allowed_ips` are routed into the interface.
     #[serde(default)]
     pub routes: Routes,
     /// Route all traffic except the tunnel's own packets through the tunnel; client only.
@@ -185,7 +185,7 @@ pub(super) const REMOVED: &[&str] = &[
     "units",
 ];
 
-/// Which end of the tunnel this is.
+/// The role of this end of the tunnel.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {

@@ -223,7 +223,7 @@ impl TryFrom<toml::Value> for Mtu {
     }
 }
 
-/// Which peers' `allowed_ips` are routed into the interface.
+/// The peers whose `allowed_ips` are routed into the interface.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(try_from = "toml::Value")]
 pub enum Routes {

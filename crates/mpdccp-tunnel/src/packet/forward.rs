@@ -28,7 +28,7 @@ pub enum Packet {
     Session(SessionId, Vec<u8>),
 }
 
-/// What the caller has to do with a packet.
+/// The action of the caller for a packet.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Nothing: the packet is queued in a session, was meant for the tunnel itself, or was dropped and counted.

@@ -5,7 +5,7 @@ use etherparse::icmpv4::DestUnreachableHeader;
 use etherparse::{Icmpv4Header, Icmpv4Type, Icmpv6Header, Icmpv6Type, IpNumber, Ipv4Header, Ipv6Header};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// What to do with a packet that is too large.
+/// The action for a packet that is too large.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum TooBig {
     /// Send this ICMP packet to the sender.

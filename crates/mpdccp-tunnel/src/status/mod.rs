@@ -243,7 +243,7 @@ report! {
         /// `connecting`, `up`, `suspect`, `down` or `standby`. A path that waits for its interface, address or name is
         /// `down`, and `why` has the reason.
         Label state: String,
-        /// What the path waits for.
+        /// The reason why the path waits.
         Label why: Option<String>,
         /// Seconds since the path came up, or since it went down.
         #[serde(default)]

@@ -99,7 +99,7 @@ impl Dead {
         let Some((more, ended)) = more else { return (0, tuples) };
         bytes.extend(more);
         let mut rest = &bytes[..];
-        let fault = loop {
+        let malformed = loop {
             match read_entry(rest) {
                 Ok(Some((tuple, after))) => (tuples.push(tuple), rest = after).0,
                 Ok(None) => break false,
@@ -108,10 +108,10 @@ impl Dead {
         };
         *bytes = rest.to_vec();
         let peer = *peer;
-        if fault {
+        if malformed {
             let _ = cx.endpoint.streams(cx.now, key.0, |s| s.stop(key.1, Reason::Protocol));
         }
-        if fault || ended {
+        if malformed || ended {
             self.arriving.remove(&key);
         }
         (peer, tuples)

@@ -2,7 +2,7 @@
 //! session.
 
 use super::dead::{self, Dead};
-use super::routes::{Carrier, Routes, class_of, rule};
+use super::routes::{Routes, StreamPeer, class_of, rule};
 use super::transfer::{PRIORITY, write};
 use super::{announce, journal};
 use crate::Cx;
@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 /// Maximum number of bytes per direction of a flow that are between its stream and its socket.
 pub(super) const WINDOW: u64 = 256 << 10;
 
-/// What to do with a packet read from the interface.
+/// The way of a packet read from the interface.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Divert {
     /// Send it as a packet.
@@ -100,15 +100,15 @@ impl Flows {
 
     /// Handles a packet read from the interface.
     pub(crate) fn on_packet(&mut self, cx: &mut Cx<'_>, routes: &Routes<'_>, packet: &[u8]) -> Divert {
-        let (mut carrier, mut class) = (None, 0);
+        let (mut peer, mut class) = (None, 0);
         let verdict = self.table.on_packet(cx.now, packet, |segment| {
-            carrier = routes.session(cx, segment.tuple.to.ip());
-            carrier.ok_or(AsPacket::NotWanted)?;
+            peer = routes.session(cx, segment.tuple.to.ip());
+            peer.ok_or(AsPacket::NotWanted)?;
             class = class_of(cx, packet)?;
             Ok(())
         });
-        match (verdict, carrier) {
-            (Verdict::Open(flow, request), Some(carrier)) => self.open(cx, carrier, flow, request, class),
+        match (verdict, peer) {
+            (Verdict::Open(flow, request), Some(peer)) => self.open(cx, peer, flow, request, class),
             (Verdict::Packet | Verdict::Open(..), _) => Divert::Packet,
             (Verdict::Proxy(_), _) => Divert::Proxy,
             (Verdict::Held(_), _) => Divert::Done,
@@ -137,8 +137,8 @@ impl Flows {
         }
     }
 
-    fn open(&mut self, cx: &mut Cx<'_>, carrier: Carrier, flow: Flow, request: Request, class: u8) -> Divert {
-        let session = carrier.session;
+    fn open(&mut self, cx: &mut Cx<'_>, peer: StreamPeer, flow: Flow, request: Request, class: u8) -> Divert {
+        let session = peer.session;
         let header = announce::request(&request);
         let stream = cx.endpoint.streams(cx.now, session, |s| {
             let stream = s.open(&header, PRIORITY)?;
@@ -151,14 +151,14 @@ impl Flows {
             return Divert::Packet;
         };
         self.opened += 1;
-        self.insert(flow, carrier, stream, request, true);
+        self.insert(flow, peer, stream, request, true);
         Divert::Done
     }
 
     fn insert(
         &mut self,
         flow: Flow,
-        Carrier { number: peer, session }: Carrier,
+        StreamPeer { number: peer, session }: StreamPeer,
         stream: StreamId,
         request: Request,
         ours: bool,
@@ -267,7 +267,7 @@ impl Flows {
         self.accepted += 1;
         let dscp = request.traffic_class >> 2;
         let _ = cx.endpoint.streams(cx.now, session, |s| s.classify(stream, class, dscp));
-        self.insert(flow, Carrier { number, session }, stream, request, false);
+        self.insert(flow, StreamPeer { number, session }, stream, request, false);
         cx.out.push(Action::Tcp(Command::Connect { flow, request }));
         Ok(())
     }

@@ -14,17 +14,17 @@ pub(crate) struct Routes<'a> {
 }
 
 impl Routes<'_> {
-    /// The session that would carry a flow to this address as a stream.
-    pub(super) fn session(&self, cx: &mut Cx<'_>, to: std::net::IpAddr) -> Option<Carrier> {
+    /// The peer and session of a stream for a flow to this address.
+    pub(super) fn session(&self, cx: &mut Cx<'_>, to: std::net::IpAddr) -> Option<StreamPeer> {
         let number = self.allowed.peer(to)?;
         let session = self.peers[number].session?;
-        cx.endpoint.streams(cx.now, session, |_| Carrier { number, session })
+        cx.endpoint.streams(cx.now, session, |_| StreamPeer { number, session })
     }
 }
 
 /// A peer and its session.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Carrier {
+pub(super) struct StreamPeer {
     pub(super) number: usize,
     pub(super) session: SessionId,
 }

@@ -12,7 +12,7 @@ struct Cases {
 
 #[derive(Deserialize)]
 struct Case {
-    /// Which file the case changes: `client` or `server`.
+    /// The file that the case changes: `client` or `server`.
     of: String,
     /// Replacements in that file: old and new text.
     replace: Vec<[String; 2]>,

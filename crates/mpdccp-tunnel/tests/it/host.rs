@@ -421,7 +421,7 @@ impl Host {
             socket,
             remote,
             sizes,
-            fault: None,
+            error: None,
             source,
             carried,
             heard,

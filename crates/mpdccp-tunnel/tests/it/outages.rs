@@ -16,7 +16,7 @@ fn about<'a>(world: &'a World, host: usize, path: &str) -> Vec<&'a str> {
     world.hosts[host].log.iter().filter(|line| line.contains(&named)).map(String::as_str).collect()
 }
 
-/// While a cable is out, the system reports the same fault repeatedly. Between two reports, some packets seem to leave,
+/// While a cable is out, the system reports the same error repeatedly. Between two reports, some packets seem to leave,
 /// so it reports that sending works.
 #[test]
 fn an_outage_is_two_lines_with_cause_and_length() {
@@ -28,16 +28,16 @@ fn an_outage_is_two_lines_with_cause_and_length() {
         .map(|(n, s)| (*n, s.remote))
         .unwrap();
     let link =
-        |fault: Option<&str>| HostEvent::Link { socket, peer: None, remote, error: fault.map(Into::into) };
-    let fault = Some("p0 has no carrier");
-    world.hosts[0].tell(world.now, link(fault));
+        |error: Option<&str>| HostEvent::Link { socket, peer: None, remote, error: error.map(Into::into) };
+    let error = Some("p0 has no carrier");
+    world.hosts[0].tell(world.now, link(error));
     world.change(0, "p0", |access| access.up = false);
     for n in 0..10 {
         // Meanwhile the system chooses another source address, and then the former one again.
         world.change(0, "p0", |access| access.ip = [192, 0, 2, if n % 2 == 0 { 77 } else { 0 }].into());
         talk(&mut world, SECOND, 500);
         world.hosts[0].tell(world.now, link(None));
-        world.hosts[0].tell(world.now, link(fault));
+        world.hosts[0].tell(world.now, link(error));
     }
     let dead = world.path(0, "a").unwrap();
     assert!(dead.since_s.is_some_and(|s| (9.0..12.0).contains(&s)), "{:?}", dead.since_s);
@@ -96,7 +96,7 @@ fn a_server_that_is_away_is_no_stream_of_lines() {
     assert!(log.iter().any(|line| line.contains("session open again after")), "{log:#?}");
 }
 
-/// A pending name lookup is not a fault.
+/// A pending name lookup is not an error.
 #[test]
 fn a_start_with_a_host_name_warns_of_nothing() {
     let named = ClientFile { remote: "\"hub.test\"".into(), ..ClientFile::new() };

@@ -45,7 +45,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// What the files of all hosts contain.
+/// The contents of the files of all hosts.
 struct Model {
     clients: [ClientFile; CLIENTS],
     peers: [[bool; CLIENTS]; 2],
@@ -150,7 +150,7 @@ proptest! {
         for op in ops {
             play(&mut world, &mut model, op);
         }
-        // After all faults are repaired, packets of every client must arrive.
+        // After all outages end, packets of every client must arrive.
         for client in 0..CLIENTS {
             for interface in ["p0", "p1"] {
                 world.change(client, interface, |access| (access.up, access.mtu) = (true, 1500));

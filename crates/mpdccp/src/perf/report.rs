@@ -341,7 +341,7 @@ impl Reporter {
         self.silent.remove(&session);
         self.copies.remove(&session);
         if let Format::Document(document) = &self.format {
-            document.borrow_mut().set_test(transfer.agreed());
+            document.borrow_mut().set_test(transfer.negotiated());
         }
         let (lines, span) = results(transfer, now).lines();
         sum.add(span, &lines);

@@ -33,7 +33,7 @@ const LINGER: Duration = Duration::from_secs(5);
 /// Longest output that a server sends to its client, bytes.
 pub(crate) const MOST_OUTPUT: usize = 1 << 16;
 
-/// What a session does.
+/// The role of a session in a test.
 #[derive(Clone, Debug)]
 pub(crate) enum Mode {
     /// Send or receive without a request; the peer may be another program.
@@ -79,7 +79,7 @@ pub(crate) struct Transfer {
     mode: Mode,
     clock: ClockId,
     stage: Stage,
-    /// The agreed test, if any.
+    /// The negotiated test, if any.
     test: Option<Test>,
     say: Option<Say>,
     /// The reason why this end refuses the peer's request.

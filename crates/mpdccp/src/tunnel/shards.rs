@@ -94,6 +94,7 @@ impl Shards {
                 return self.reload(helper).map_or_else(control::Answer::Error, control::Answer::Done);
             }
             Request::Down => {
+                tracing::info!("closing all sessions: `mpdccp tunnel down`");
                 self.shut_down();
                 return control::Answer::Ok;
             }

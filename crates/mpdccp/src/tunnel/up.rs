@@ -161,7 +161,8 @@ fn obey_signals(shards: Shards, helper: Helper) -> Result<(), Error> {
                 continue;
             }
             notify(&NotifyState::Stopping);
-            tracing::info!("closing");
+            let name = if signal == SIGINT { "SIGINT" } else { "SIGTERM" };
+            tracing::info!("closing all sessions: {name}");
             shards.shut_down();
         }
     };

@@ -41,8 +41,8 @@ fn the_mtu_follows_that_of_the_paths() {
     bed.down();
 }
 
-/// A path drops large packets silently, like a router without ICMP. Here a link has a far end that accepts 1400 bytes.
-/// The tunnel detects the path MTU, tells inner senders, and clamps the MSS of TCP.
+/// A path drops large packets silently, like a router without ICMP. Here a link has a far end that accepts
+/// 1400 bytes. The tunnel detects the path MTU, tells inner senders, and clamps the MSS of TCP.
 #[test]
 fn a_black_hole_for_large_packets_is_found() {
     let Some(mut bed) = bed() else { return };
@@ -69,7 +69,8 @@ fn traffic_survives_a_path_and_uses_it_again() {
     let Some(mut bed) = bed() else { return };
     // The preferred path is used as soon as it is back.
     bed.up("scheduler = \"cpf\"");
-    // 1500 minus the sizes of IPv6, UDP, record, DCCP, and MP_SEQ with the flow option. The smaller MTU decides.
+    // 1500 minus the sizes of IPv6, UDP, record, DCCP, and MP_SEQ with the flow option. The smaller MTU
+    // decides.
     assert_eq!(bed.status("c")["mtu"], 1500 - 40 - 8 - 32 - 16 - 16);
     pings(&bed);
     let routes = run("ip", &format!("-n {} route show dev tunC", bed.space[0]));
@@ -101,8 +102,8 @@ fn traffic_survives_a_path_and_uses_it_again() {
     assert!(trace.lines().count() > 100 && trace.lines().all(|line| line.split(',').count() == columns));
 }
 
-/// A route into the tunnel that would capture the tunnel's own packets causes a warning, unless the path is bound to an
-/// interface.
+/// A route into the tunnel that would capture the tunnel's own packets causes a warning, unless the path is
+/// bound to an interface.
 #[test]
 fn a_remote_behind_the_tunnel_itself_is_warned_of() {
     let Some(mut bed) = bed() else { return };
@@ -139,8 +140,8 @@ fn interfaces_and_addresses_may_go_and_come_back() {
     bed.down();
 }
 
-/// A path without its interface waits for it. A path with an unknown name waits for the name's address. If the address
-/// of a name stops working, the name is looked up again.
+/// A path without its interface waits for it. A path with an unknown name waits for the name's address. If
+/// the address of a name stops working, the name is looked up again.
 #[test]
 fn paths_wait_for_what_is_missing() {
     let Some(mut bed) = bed() else { return };
@@ -238,7 +239,7 @@ impl Drop for Hosts {
 #[test]
 fn native_dccp_carries_it_too() {
     let Some(mut bed) = bed() else { return };
-    bed.up("security = \"none\"\ncarrier = \"raw\"\nccid = 2");
+    bed.up("security = \"none\"\nencapsulation = \"raw\"\nccid = 2");
     assert_eq!(bed.status("c")["mtu"], 1500 - 40 - 16 - 16);
     pings(&bed);
     let stream = Stream::start(&bed);
@@ -335,14 +336,14 @@ fn paths_come_and_go_by_command() {
     assert!(String::from_utf8_lossy(&text.stdout).contains("again"));
     bed.down();
     assert!(
-        !bed.log("c").contains("before the peer answered"),
+        !bed.log("c").contains("did not answer the close"),
         "the peer answers the close, so the path does not wait for the timeout"
     );
     decodes(&bed);
 }
 
-/// RFC 9897 section 3.2.8: the client joins advertised addresses, and such a path can carry the session alone. The
-/// client gives up an address that does not answer (section 3.4).
+/// RFC 9897 section 3.2.8: the client joins advertised addresses, and such a path can carry the session
+/// alone. The client gives up an address that does not answer (section 3.4).
 #[test]
 fn advertised_addresses_are_joined() {
     let Some(mut bed) = bed() else { return };
@@ -435,7 +436,7 @@ fn records_are_shown_and_opened_with_their_keys() {
 /// The same with native DCCP, which requires a checksum.
 #[test]
 fn records_without_udp_are_shown_and_opened_too() {
-    opened_with_their_keys("ccid = 2\ncarrier = \"raw\"", "dccp", 32);
+    opened_with_their_keys("ccid = 2\nencapsulation = \"raw\"", "dccp", 32);
 }
 
 /// `empty`: size of an empty record with the UDP header, in bytes.
@@ -467,8 +468,8 @@ fn opened_with_their_keys(common: &str, protocol: &str, empty: usize) {
     assert!(bad.is_empty(), "{bad}");
 }
 
-/// Packets on the wire reveal nothing and cannot be replayed. Packets without a valid key get no answer. The server
-/// follows a peer that moves.
+/// Packets on the wire reveal nothing and cannot be replayed. Packets without a valid key get no answer. The
+/// server follows a peer that moves.
 #[test]
 fn an_encrypted_tunnel_is_closed_to_others_and_follows_its_peer() {
     let Some(mut bed) = bed() else { return };

@@ -168,7 +168,7 @@ fn unneeded_privileges_are_dropped() {
 #[test]
 fn native_dccp_keeps_raw_sockets_and_files_of_others_stay_readable() {
     let Some(mut bed) = bed() else { return };
-    bed.launch("security = \"none\"\ncarrier = \"raw\"");
+    bed.launch("security = \"none\"\nencapsulation = \"raw\"");
     wait_for("an echo", || ping(&bed));
     for end in ["s", "c"] {
         assert!(capabilities(&bed, end).iter().all(|caps| *caps == [NET_RAW; 2]));

@@ -11,7 +11,7 @@ pub(crate) const BULK: usize = 1200;
 pub(crate) const PING: usize = 64;
 /// Datagram that asks the server how many bulk datagrams arrived, and in what time.
 pub(crate) const QUESTION: &[u8] = b"how many?";
-/// What a server counts about the bulk datagrams that it received.
+/// The counts of bulk datagrams that a server received.
 #[derive(Default)]
 pub(crate) struct Swallowed {
     datagrams: u64,

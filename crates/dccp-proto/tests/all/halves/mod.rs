@@ -48,8 +48,8 @@ fn a_clean_pipe_delivers_everything() {
 #[test]
 fn ccid5_finds_the_rate_and_ccid2_fills_the_queue() {
     for (ccid, queue_ms) in [(2, 100), (5, 30)] {
-        let there = Path { queue: 86, ..Path::clean(10.0, 20 * MS) };
-        let mut pipe = Pipe::new(ccid, there, Path::clean(10.0, 20 * MS));
+        let forward = Path { queue: 86, ..Path::clean(10.0, 20 * MS) };
+        let mut pipe = Pipe::new(ccid, forward, Path::clean(10.0, 20 * MS));
         pipe.send(0, 1_000_000);
         pipe.run_until(Time::from_millis(5_000));
         let before = pipe.view().delivered.bytes;
@@ -69,8 +69,8 @@ fn ccid5_finds_the_rate_and_ccid2_fills_the_queue() {
 
 #[test]
 fn marks_hold_ccid2_back_without_loss() {
-    let there = Path { mark: 20 * MS, ..Path::clean(10.0, 20 * MS) };
-    let mut pipe = Pipe::new(2, there, Path::clean(10.0, 20 * MS));
+    let forward = Path { mark: 20 * MS, ..Path::clean(10.0, 20 * MS) };
+    let mut pipe = Pipe::new(2, forward, Path::clean(10.0, 20 * MS));
     pipe.send(0, 1_000_000);
     pipe.run_until(Time::from_millis(10_000));
     let view = pipe.view();
@@ -82,8 +82,8 @@ fn marks_hold_ccid2_back_without_loss() {
 #[test]
 fn jitter_that_reorders_costs_ccid5_little() {
     // Every seventh packet arrives 5 ms late, after more than three others.
-    let there = Path { jitter: vec![5000, 0, 0, 0, 0, 0, 0], ..Path::clean(20.0, 20 * MS) };
-    let mut pipe = Pipe::new(5, there, Path::clean(20.0, 20 * MS));
+    let forward = Path { jitter: vec![5000, 0, 0, 0, 0, 0, 0], ..Path::clean(20.0, 20 * MS) };
+    let mut pipe = Pipe::new(5, forward, Path::clean(20.0, 20 * MS));
     pipe.send(0, 1_000_000);
     pipe.run_until(Time::from_millis(10_000));
     let view = pipe.view();
@@ -97,8 +97,8 @@ fn jitter_that_reorders_costs_ccid5_little() {
 fn lost_acks_raise_the_ratio_of_ccid2() {
     let mut lose = vec![false; 10];
     lose[3] = true;
-    let there = Path { queue: 5000, ..Path::clean(20.0, 20 * MS) };
-    let mut pipe = Pipe::new(2, there, Path { lose, ..Path::clean(20.0, 20 * MS) });
+    let forward = Path { queue: 5000, ..Path::clean(20.0, 20 * MS) };
+    let mut pipe = Pipe::new(2, forward, Path { lose, ..Path::clean(20.0, 20 * MS) });
     pipe.send(0, 5000);
     while pipe.step() {}
     let view = pipe.view();
@@ -158,8 +158,8 @@ fn a_saturated_path_is_not_application_limited_though_the_other_takes_the_rest()
 #[test]
 fn a_dead_path_comes_back() {
     for ccid in [2, 5] {
-        let there = Path { queue: 50, ..Path::clean(10.0, 20 * MS) };
-        let mut pipe = Pipe::new(ccid, there, Path::clean(10.0, 20 * MS));
+        let forward = Path { queue: 50, ..Path::clean(10.0, 20 * MS) };
+        let mut pipe = Pipe::new(ccid, forward, Path::clean(10.0, 20 * MS));
         pipe.send(0, 100_000);
         pipe.run_until(Time::from_millis(2_000));
         let path = pipe.path(0).clone();
@@ -206,9 +206,9 @@ proptest! {
     /// the end nothing is in flight, and both ends stop sending.
     #[test]
     fn every_packet_is_delivered_or_lost(
-        five: bool, there in path(), back in path(), bursts in proptest::collection::vec((any::<bool>(), 1u64..200, 0u64..300), 1..6),
+        five: bool, forward in path(), reverse in path(), bursts in proptest::collection::vec((any::<bool>(), 1u64..200, 0u64..300), 1..6),
     ) {
-        let mut pipe = Pipe::new(if five { 5 } else { 2 }, there, back);
+        let mut pipe = Pipe::new(if five { 5 } else { 2 }, forward, reverse);
         let mut wanted = [0; 2];
         for (from, packets, pause) in bursts {
             wanted[usize::from(from)] += packets;

@@ -157,11 +157,11 @@ pub(crate) struct Pipe {
 }
 
 impl Pipe {
-    pub(crate) fn new(ccid: u8, there: Path, back: Path) -> Pipe {
+    pub(crate) fn new(ccid: u8, forward: Path, reverse: Path) -> Pipe {
         let (a, b) = (Seq::new(Seq::MODULUS - 50), Seq::new(1000));
         Pipe {
             now: Time::ZERO,
-            ends: [End::new(ccid, there, a, b), End::new(ccid, back, b, a)],
+            ends: [End::new(ccid, forward, a, b), End::new(ccid, reverse, b, a)],
             flying: InFlight::default(),
         }
     }

@@ -107,7 +107,7 @@ impl End {
         let heard = |routes: &ChannelRoutes| routes.channels.peer_stats(routes.peer(socket)?)?.heard;
         HostEvent::Looked(Looked {
             over_tls: false,
-            fault: None,
+            error: None,
             source: None,
             socket,
             remote,

@@ -64,7 +64,7 @@ impl State {
         }
         for (end, pending) in (0..2).flat_map(|end| self.pending[end].iter().flatten().map(move |p| (end, p)))
         {
-            if self.carrier(end, pending).is_some() {
+            if self.path_for(end, pending).is_some() {
                 // RFC 9897 section 3.2.9: a peer that does not know the address never confirms its removal.
                 soon.push(Action::Repeat(end, pending.told, false));
                 if matches!(pending.told, Told::Remove(_)) && pending.tries == TRIES {

@@ -94,7 +94,7 @@ impl State {
             .iter()
             .flatten()
             .flatten()
-            .any(|p| self.carrier(SERVER, p).is_some() || matches!(p.told, Told::Prio(_)))
+            .any(|p| self.path_for(SERVER, p).is_some() || matches!(p.told, Told::Prio(_)))
         {
             return Some("an option stays unconfirmed");
         }

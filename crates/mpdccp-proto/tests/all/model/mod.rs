@@ -481,7 +481,7 @@ impl State {
     }
 
     /// The subflow that carries a new transmission of the option.
-    fn carrier(&self, end: usize, pending: &Pending) -> Option<usize> {
+    fn path_for(&self, end: usize, pending: &Pending) -> Option<usize> {
         let open = |c: &usize| self.conns[*c][end].state == Conn::Open;
         match pending.told {
             Told::Prio(_) => Some(pending.conn).filter(open),
@@ -492,7 +492,7 @@ impl State {
     /// Sends or repeats an option, with a new MP_SEQ (RFC 9897 section 3.2.1).
     fn tell(&mut self, end: usize, slot: usize) {
         let Some(mut pending) = self.pending[end][slot] else { return };
-        if let Some(c) = self.carrier(end, &pending) {
+        if let Some(c) = self.path_for(end, &pending) {
             let mp_seq = self.next_mp_seq[end];
             self.next_mp_seq[end] += 1;
             pending.tries = (pending.tries + 1).min(TRIES);

@@ -76,7 +76,7 @@ impl Transfer {
     }
 
     /// The test that this end requested; without a request, the test that the other end requested.
-    pub(crate) fn agreed(&self) -> Option<&Test> {
+    pub(crate) fn negotiated(&self) -> Option<&Test> {
         match &self.mode {
             Mode::Ask(test) => Some(test),
             _ => self.test.as_ref(),

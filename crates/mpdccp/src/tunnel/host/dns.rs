@@ -56,7 +56,9 @@ impl Dns {
             let serve = move || told.into_iter().for_each(|servers| changes.set(&servers));
             match std::thread::Builder::new().name("dns".into()).spawn(serve) {
                 Ok(thread) => self.thread = Some((tell, thread)),
-                Err(e) => tracing::error!("dns: {e}"),
+                Err(e) => tracing::error!(
+                    "dns: cannot start the thread that sets the name servers: {e}; they stay unchanged"
+                ),
             }
         }
         if let Some((tell, _)) = &self.thread {
@@ -127,7 +129,7 @@ impl Changes {
             Some(Way::Resolved) => drop(run("resolvectl", &["revert", &self.interface], "")),
             Some(Way::Resolvconf) => {
                 if let Err(e) = self.resolvconf(&["-d", &interface_name(&self.interface)], "") {
-                    tracing::warn!("dns: {e}");
+                    tracing::warn!("dns: the name servers of the tunnel remain set: {e}");
                 }
             }
             Some(Way::File) => self.restore_file(),

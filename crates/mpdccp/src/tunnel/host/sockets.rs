@@ -151,7 +151,7 @@ fn sizes(core: &Core, socket: u32, remote: SocketAddr) -> Sizes {
 /// Asks the system about the route to a destination. If the socket belongs to one of this end's paths (`own`), the
 /// endpoint learns whether the destination is reachable.
 pub(crate) fn look(core: &mut Core, now: Time, socket: u32, remote: SocketAddr, own: bool) -> HostEvent {
-    let fault = own.then(|| core.net.watch(now, socket, remote)).flatten();
+    let error = own.then(|| core.net.watch(now, socket, remote)).flatten();
     let under = core.net.resolve(&Route { socket, local: None, remote }).socket;
     let channels = core.net.channels();
     let heard = || channels?.peer_stats(core.net.peer_of(socket)?)?.heard;
@@ -159,7 +159,7 @@ pub(crate) fn look(core: &mut Core, now: Time, socket: u32, remote: SocketAddr, 
         socket,
         remote,
         sizes: sizes(core, socket, remote),
-        fault,
+        error,
         source: core.net.socket(under).filter(|_| own).and_then(|c| c.source(remote).ok()),
         over_tls: core.net.socket(under).is_some_and(|c| c.name() == "tls"),
         carried: core.net.socket(under).map_or(0, |c| c.stats().tx_bytes + c.stats().rx_bytes),

@@ -1,4 +1,4 @@
-//! Which limit holds a sender back: the window, pacing, the application, or the path.
+//! Tests of the limits of a sender: the window, pacing, the application, and the path.
 
 use super::*;
 
