@@ -1,8 +1,8 @@
 use crate::{Fifo, Item, Ledger, Reason, mark};
 use mpdccp_units::{Duration, Time};
 
-/// Controlled delay (RFC 8289): while sojourn times have exceeded `target` for an `interval`, packets are dropped at
-/// the head, at a growing frequency.
+/// Controlled delay (RFC 8289): while sojourn times have exceeded `target` for an `interval`, packets are
+/// dropped at the head, at a growing frequency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CoDelConfig {
     /// Acceptable standing delay.
@@ -179,8 +179,8 @@ mod tests {
     #[test]
     fn drops_follow_the_control_law() {
         let mut rig = Rig::new(CoDelConfig::default(), Ecn::NotEct);
-        // The first drop comes after an interval. The distances between drops are interval / sqrt(n): 100, 70.7, 57.7,
-        // 50, 44.7, 40.8 ms.
+        // The first drop comes after an interval. The distances between drops are interval / sqrt(n): 100,
+        // 70.7, 57.7, 50, 44.7, 40.8 ms.
         assert_eq!(rig.run(1_000, 1_480, LATE), [1_100, 1_200, 1_271, 1_329, 1_379, 1_424, 1_464]);
     }
 

@@ -2,8 +2,8 @@ use crate::{CoDel, CoDelConfig, Fifo, Item, Ledger, Limit, QueueLen, Reason};
 use alloc::collections::{BTreeMap, VecDeque};
 use mpdccp_units::{Duration, Time};
 
-/// Flow queueing with CoDel (RFC 8290): flows share the link evenly, and each has its own CoDel. A flow that sends less
-/// than its share is served at once. [`Meta::flow`](crate::Meta::flow) identifies flows.
+/// Flow queueing with CoDel (RFC 8290): flows share the link evenly, and each has its own CoDel. A flow that
+/// sends less than its share is served at once. [`Meta::flow`](crate::Meta::flow) identifies flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FqCoDelConfig {
     /// Number of queues, 1 to 65,536. Flows share a queue if their hashes are equal modulo this number.
@@ -39,8 +39,8 @@ struct Flow<P> {
 pub struct FqCoDel<P> {
     config: FqCoDelConfig,
     quantum: i64,
-    /// Queues that had a packet since the last [`rest`](Self::rest). Memory for all `flows` queues would be large, and
-    /// most links use only a few.
+    /// Queues that had a packet since the last [`rest`](Self::rest). Memory for all `flows` queues would be
+    /// large, and most links use only a few.
     flows: BTreeMap<u32, Flow<P>>,
     new: VecDeque<u32>,
     old: VecDeque<u32>,
@@ -88,8 +88,9 @@ impl<P> FqCoDel<P> {
         self.config.codel = CoDelConfig { target, interval, ..self.config.codel };
     }
 
-    /// Queues a packet. While `limit` is exceeded, packets are dropped at the head of the longest flow. The packet
-    /// being sent, of `transmitting` bytes, counts towards the limit. False if the new packet itself was dropped.
+    /// Queues a packet. While `limit` is exceeded, packets are dropped at the head of the longest flow. The
+    /// packet being sent, of `transmitting` bytes, counts towards the limit. False if the new packet itself
+    /// was dropped.
     pub fn enqueue(
         &mut self,
         item: Item<P>,
