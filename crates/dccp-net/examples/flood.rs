@@ -1,8 +1,8 @@
-//! Sends a flood of handshakes from spoofed addresses to a tunnel's server, which must process each before it can
-//! reject it: `flood SERVER:PORT PUBLIC_KEY RATE SECONDS FIRST_SOURCE SOURCES`. With `requests` instead of a key, it
-//! sends DCCP-Requests of `mpdccp perf`; with `refused`, it sends Requests for an unknown Service Code.
-//! tools/bench/flood runs this program and creates its namespaces. The kernel must accept the sources as local
-//! addresses.
+//! Sends a flood of handshakes from spoofed addresses to a tunnel's server, which must process each before it
+//! can reject it: `flood SERVER:PORT PUBLIC_KEY RATE SECONDS FIRST_SOURCE SOURCES`. With `requests` instead
+//! of a key, it sends DCCP-Requests of `mpdccp perf`; with `refused`, it sends Requests for an unknown
+//! Service Code. tools/bench/flood runs this program and creates its namespaces. The kernel must accept the
+//! sources as local addresses.
 
 use dccp_net::{Bind, Burst, Clock, Encapsulation as _, UdpEncapsulation};
 use dccp_proto::Ecn;
@@ -51,7 +51,8 @@ fn main() -> Result<(), Error> {
                 segment: bytes.len(),
                 bytes,
             };
-            // Ignore the error: a datagram that does not fit into the buffer is dropped, and the result shows it.
+            // Ignore the error: a datagram that does not fit into the buffer is dropped, and the result shows
+            // it.
             let _ = socket.send(&burst);
             sent += 1;
         }

@@ -1,5 +1,5 @@
-//! The minimum work of a user-space tunnel: it carries the IP packets of a TUN device in UDP datagrams, with the
-//! kernel's offloads in both directions. tools/bench/all uses it as the baseline without encryption.
+//! The minimum work of a user-space tunnel: it carries the IP packets of a TUN device in UDP datagrams, with
+//! the kernel's offloads in both directions. tools/bench/all uses it as the baseline without encryption.
 //!
 //!   forwarder INTERFACE ADDRESS/PREFIX LOCAL:PORT REMOTE:PORT
 

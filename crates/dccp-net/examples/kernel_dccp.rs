@@ -1,10 +1,14 @@
-//! Uses the Linux kernel's DCCP for the interoperability checks of `tools/linux-peer`. It runs in a guest whose kernel
-//! still supports DCCP.
+//! Uses the Linux kernel's DCCP for the interoperability checks of `tools/linux-peer`. It runs in a guest
+//! whose kernel still supports DCCP.
 //!
-//! `kernel_dccp (send|receive) (listen|connect) ADDRESS [ccid=2] [count=1000] [size=1000] [seconds=0] [service=perf]
-//! [send_coverage=0] [receive_coverage=0] [abort=0]` opens one connection. It sends `count` datagrams of `size` bytes,
-//! or sends for `seconds` seconds. With `abort=1` it ends the connection with a Reset. It prints one line. `kernel_dccp
-//! echo listen ADDRESS service=echo` runs the service of docs/conformance.md until it is killed.
+//! ```text
+//! kernel_dccp (send|receive) (listen|connect) ADDRESS [ccid=2] [count=1000] [size=1000] [seconds=0]
+//!     [service=perf] [send_coverage=0] [receive_coverage=0] [abort=0]
+//! ```
+//!
+//! This opens one connection. It sends `count` datagrams of `size` bytes, or sends for `seconds` seconds.
+//! With `abort=1` it ends the connection with a Reset. It prints one line.
+//! `kernel_dccp echo listen ADDRESS service=echo` runs the service of docs/conformance.md until it is killed.
 
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::collections::BTreeMap;
@@ -13,8 +17,8 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 use std::{env, thread};
 
-/// Time for the queue to drain before the connection is closed. The kernel's close drops data that waits for the
-/// window.
+/// Time for the queue to drain before the connection is closed. The kernel's close drops data that waits for
+/// the window.
 const DRAIN: Duration = Duration::from_millis(700);
 
 struct Task {

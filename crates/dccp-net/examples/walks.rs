@@ -1,10 +1,10 @@
-//! Runs both walks of ARCHITECTURE.md in virtual time without system calls, for tools that count instructions,
-//! allocations and bytes.
+//! Runs both walks of ARCHITECTURE.md in virtual time without system calls, for tools that count
+//! instructions, allocations and bytes.
 //!
-//! `walks CCID PACKETS` sends packets of 1,400 bytes over one encrypted path. Each packet goes through the functions
-//! `down`, `up` and `back` (acknowledgements, at both ends). callgrind counts them by name (tools/bench/counts), and
-//! this program prints the allocations in each. `walks idle SESSIONS` opens sessions with two paths between two
-//! endpoints and prints the cost per session.
+//! `walks CCID PACKETS` sends packets of 1,400 bytes over one encrypted path. Each packet goes through the
+//! functions `down`, `up` and `back` (acknowledgements, at both ends). callgrind counts them by name
+//! (tools/bench/counts), and this program prints the allocations in each. `walks idle SESSIONS` opens
+//! sessions with two paths between two endpoints and prints the cost per session.
 
 use dccp_proto::{Ecn, Ports, Route, Sink};
 use dccp_secure::{
@@ -43,7 +43,8 @@ struct Run {
     bytes: Range<usize>,
 }
 
-/// Packets of an endpoint, each with free bytes around it for the header and tag of a record, as in `dccp_net::Batch`.
+/// Packets of an endpoint, each with free bytes around it for the header and tag of a record, as in
+/// `dccp_net::Batch`.
 #[derive(Default)]
 struct Outgoing {
     runs: Vec<Run>,

@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::{fmt, io};
 
-/// The resources of an application of the loop, such as a tunnel or a traffic generator: the endpoint, its sockets and
-/// the clock.
+/// The resources of an application of the loop, such as a tunnel or a traffic generator: the endpoint, its
+/// sockets and the clock.
 pub struct Core {
     /// All sessions.
     pub endpoint: Endpoint,
@@ -46,9 +46,9 @@ impl Core {
         49_152 | u16::from_be_bytes([seed[0], seed[1]])
     }
 
-    /// Makes this driver one of several shards of a server. Each shard has its own sessions. `all` lists the handles of
-    /// all shards by number, including this one. Packets that belong to another shard are handed over; see
-    /// `Channels::share`.
+    /// Makes this driver one of several shards of a server. Each shard has its own sessions. `all` lists the
+    /// handles of all shards by number, including this one. Packets that belong to another shard are handed
+    /// over; see `Channels::share`.
     pub fn share<A: App + 'static>(&mut self, all: &[Handle<A>]) {
         let post = |handle: &Handle<A>| -> Post {
             let handle = handle.clone();
@@ -69,16 +69,17 @@ impl Core {
     }
 }
 
-/// The application that the loop runs. The loop calls all methods on the thread of [`Driver::run`](crate::Driver::run).
+/// The application that the loop runs. The loop calls all methods on the thread of
+/// [`Driver::run`](crate::Driver::run).
 pub trait App {
-    /// Descriptors that the loop waits for. The loop reads this list once at the start. The descriptors must stay open
-    /// until the loop ends.
+    /// Descriptors that the loop waits for. The loop reads this list once at the start. The descriptors must
+    /// stay open until the loop ends.
     fn fds(&self) -> Vec<BorrowedFd<'_>> {
         Vec::new()
     }
 
-    /// Descriptor `index` of [`fds`](Self::fds) is readable. Read a limited number of packets: if more are available,
-    /// the loop calls again.
+    /// Descriptor `index` of [`fds`](Self::fds) is readable. Read a limited number of packets: if more are
+    /// available, the loop calls again.
     fn on_readable(&mut self, core: &mut Core, now: Time, index: u32) {
         let _ = (core, now, index);
     }
@@ -106,8 +107,8 @@ pub trait App {
         let _ = (core, event);
     }
 
-    /// Refills the queues of sessions. Returns true if it has queued data. After that data has been sent, the loop
-    /// calls again.
+    /// Refills the queues of sessions. Returns true if it has queued data. After that data has been sent, the
+    /// loop calls again.
     fn fill(&mut self, core: &mut Core, now: Time) -> bool {
         let _ = (core, now);
         false
@@ -167,14 +168,15 @@ impl<A> Handle<A> {
     pub fn run(&self, job: impl FnOnce(&mut Core, &mut A) + Send + 'static) -> bool {
         let sent = self.jobs.send(Box::new(job)).is_ok();
         if !self.woken.swap(true, Ordering::SeqCst) {
-            // Ignore the error: it occurs only if the counter is at its limit, and then the loop is already awake.
+            // Ignore the error: it occurs only if the counter is at its limit, and then the loop is already
+            // awake.
             let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
         }
         sent
     }
 
-    /// Like [`run`](Self::run), but drops the job if too many offered jobs are pending. For jobs that may arrive faster
-    /// than they are executed.
+    /// Like [`run`](Self::run), but drops the job if too many offered jobs are pending. For jobs that may
+    /// arrive faster than they are executed.
     pub fn offer(&self, job: impl FnOnce(&mut Core, &mut A) + Send + 'static) -> bool {
         if self.waiting.fetch_add(1, Ordering::Relaxed) >= MOST_WAITING {
             self.waiting.fetch_sub(1, Ordering::Relaxed);

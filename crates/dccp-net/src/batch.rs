@@ -17,8 +17,8 @@ pub struct Run {
     segment: usize,
     /// Whether a shorter packet has ended the run.
     closed: bool,
-    /// The first `used` bytes are in use. The buffer does not shrink between turns, so that bytes need not be cleared
-    /// before they are overwritten.
+    /// The first `used` bytes are in use. The buffer does not shrink between turns, so that bytes need not be
+    /// cleared before they are overwritten.
     bytes: Vec<u8>,
     used: usize,
 }
@@ -51,8 +51,8 @@ impl Run {
         Burst { local, remote, dscp: part.mark.dscp, ecn: part.mark.ecn, segment: self.segment, bytes }
     }
 
-    /// Splits the run into parts of consecutive packets with the same mark. Without `marking` there is only one part.
-    /// Call this before the records are sealed.
+    /// Splits the run into parts of consecutive packets with the same mark. Without `marking` there is only
+    /// one part. Call this before the records are sealed.
     pub(crate) fn parts(&self, marking: Option<&dyn Marking>, parts: &mut Vec<Part>) {
         parts.clear();
         let Some(marking) = marking else {
@@ -88,8 +88,8 @@ impl Run {
     }
 }
 
-/// The packets of one turn of the loop, collected in runs. One system call sends a run. Packets of a route stay in
-/// order.
+/// The packets of one turn of the loop, collected in runs. One system call sends a run. Packets of a route
+/// stay in order.
 #[derive(Debug, Default)]
 pub struct Batch {
     runs: Vec<Run>,

@@ -4,14 +4,16 @@ use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 /// The local address and interface of a socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bind {
-    /// Address and, for UDP, port. The system chooses the address if it is unspecified, and the port if it is 0.
+    /// Address and, for UDP, port. The system chooses the address if it is unspecified, and the port if it is
+    /// 0.
     pub addr: SocketAddr,
     /// The only interface to use (SO_BINDTODEVICE).
     pub interface: Option<String>,
 }
 
 impl Bind {
-    /// The binding for packets from a local address to `remote`. A link-local address gets the scope of `remote`.
+    /// The binding for packets from a local address to `remote`. A link-local address gets the scope of
+    /// `remote`.
     pub fn toward(remote: SocketAddr, local: IpAddr, port: u16) -> Bind {
         let addr = match (local, remote) {
             (IpAddr::V6(ip), SocketAddr::V6(to)) if ip.is_unicast_link_local() => {

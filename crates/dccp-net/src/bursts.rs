@@ -11,15 +11,15 @@ use tun_rs::{
 
 /// Size of the largest IP packet, and therefore of the largest super-packet.
 const LARGEST: usize = 65_535;
-/// Buffer size per packet of a burst, for MTUs up to this size. With a larger MTU, each buffer can hold the largest
-/// packet.
+/// Buffer size per packet of a burst, for MTUs up to this size. With a larger MTU, each buffer can hold the
+/// largest packet.
 const USUAL: usize = 2_048;
 /// Packets smaller than this are copied.
 const LEAST: usize = 1_024;
 
-/// Exchanges bursts with a TUN device that was created with `offload`. Splits super-packets from the kernel (TSO, USO),
-/// completes their checksums, and coalesces packets for the kernel. Without `offload`, or if the kernel does not support
-/// it, reads and writes one packet at a time.
+/// Exchanges bursts with a TUN device that was created with `offload`. Splits super-packets from the kernel
+/// (TSO, USO), completes their checksums, and coalesces packets for the kernel. Without `offload`, or if the
+/// kernel does not support it, reads and writes one packet at a time.
 pub struct Bursts {
     tun: Tun,
     /// The super-packet that was read and is not split yet.
@@ -51,18 +51,19 @@ impl Bursts {
         &self.tun
     }
 
-    /// Reads a burst. Returns the number of its packets, which [`packet`](Self::packet) returns. Returns 0 if there is
-    /// nothing to read.
+    /// Reads a burst. Returns the number of its packets, which [`packet`](Self::packet) returns. Returns 0 if
+    /// there is nothing to read.
     ///
     /// # Errors
-    /// The error of the system, for example if the device is gone. `InvalidData` for a burst that cannot be split; that
-    /// burst is lost.
+    /// The error of the system, for example if the device is gone. `InvalidData` for a burst that cannot be
+    /// split; that burst is lost.
     pub fn read(&mut self) -> io::Result<usize> {
         self.read_unless(|_| false).map(Option::unwrap_or_default)
     }
 
-    /// Like [`read`](Self::read), but first passes a super-packet with its header to `taken`. If `taken` returns true,
-    /// the super-packet is not split, and the result is 0. Returns `None` if there was nothing to read.
+    /// Like [`read`](Self::read), but first passes a super-packet with its header to `taken`. If `taken`
+    /// returns true, the super-packet is not split, and the result is 0. Returns `None` if there was nothing
+    /// to read.
     ///
     /// # Errors
     /// As for [`read`](Self::read).
@@ -92,8 +93,8 @@ impl Bursts {
         &self.packets[i][..self.sizes[i]]
     }
 
-    /// Takes packet `i` as an owned buffer: the memory into which it was read, which `block` replaces, or a copy if
-    /// that costs less.
+    /// Takes packet `i` as an owned buffer: the memory into which it was read, which `block` replaces, or a
+    /// copy if that costs less.
     pub fn take(&mut self, i: usize, block: impl FnOnce() -> Vec<u8>) -> Vec<u8> {
         let size = self.sizes[i];
         if size < LEAST || self.packets[i].len() > USUAL {
@@ -106,8 +107,8 @@ impl Bursts {
         packet
     }
 
-    /// Adds a packet to the burst to write, without copying it. If the burst is full, first writes it and passes the
-    /// memory of its packets to `used`.
+    /// Adds a packet to the burst to write, without copying it. If the burst is full, first writes it and
+    /// passes the memory of its packets to `used`.
     pub fn write(&mut self, packet: Vec<u8>, used: impl FnMut(Vec<u8>)) -> Option<Written> {
         let written = (self.out.len() == IDEAL_BATCH_SIZE).then(|| self.flush(used));
         self.out.push(packet);

@@ -7,8 +7,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
-/// Writes sent and received packets to a pcap file (link type raw IP). IP and UDP headers are reconstructed. UDP
-/// checksums are zero over IPv4. Over IPv6, which does not allow zero, they are wrong.
+/// Writes sent and received packets to a pcap file (link type raw IP). IP and UDP headers are reconstructed.
+/// UDP checksums are zero over IPv4. Over IPv6, which does not allow zero, they are wrong.
 pub struct Capture {
     /// The file; `None` after a failed write.
     file: Option<File>,
@@ -107,7 +107,8 @@ impl Capture {
         // Sockets for native DCCP have no port.
         let udp = from.port() != 0 || to.port() != 0;
         let mut bytes = bytes.to_vec();
-        // The encapsulation computes the checksum in its own copy. The plaintext of a channel has no checksum.
+        // The encapsulation computes the checksum in its own copy. The plaintext of a channel has no
+        // checksum.
         if form == Form::Dccp && !udp && bytes.len() >= 12 && from.is_ipv4() == to.is_ipv4() {
             checksum::fill(&mut bytes, from.ip(), to.ip());
         }
@@ -130,8 +131,8 @@ impl Capture {
         }
     }
 
-    /// Writes the pending records. If the file cannot be written (for example because the disk is full), the traffic
-    /// continues. The capture then ends after its last complete write, so that it stays readable.
+    /// Writes the pending records. If the file cannot be written (for example because the disk is full), the
+    /// traffic continues. The capture then ends after its last complete write, so that it stays readable.
     fn flush(&mut self) {
         let Some(file) = &mut self.file else { return };
         match file.write_all(&self.waiting) {

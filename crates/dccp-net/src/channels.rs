@@ -1,5 +1,5 @@
-//! Encrypted channels over the sockets. To the endpoint each channel looks like a separate socket. Its number and
-//! address stay the same when the peer moves.
+//! Encrypted channels over the sockets. To the endpoint each channel looks like a separate socket. Its number
+//! and address stay the same when the peer moves.
 
 use crate::refusals::Refusals;
 use crate::secure::{Address, ChannelId, Channels, EchoQuestion, Event, HEADER, Input, OVERHEAD, QUESTION};

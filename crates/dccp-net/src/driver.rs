@@ -9,8 +9,8 @@ use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
 
-/// The data-plane loop. In each turn it reads the sockets and the application's descriptors, handles timeouts, lets the
-/// endpoint write, sends, delivers, and sets the timer.
+/// The data-plane loop. In each turn it reads the sockets and the application's descriptors, handles
+/// timeouts, lets the endpoint write, sends, delivers, and sets the timer.
 pub struct Driver<A> {
     core: Core,
     app: A,
@@ -117,7 +117,8 @@ impl<A: App> Driver<A> {
     /// # Errors
     /// Only fatal errors: epoll or the timer fails.
     pub fn run(mut self) -> io::Result<A> {
-        // Wakes up exactly on time instead of within the default timer slack. Ignore the error, which is harmless.
+        // Wakes up exactly on time instead of within the default timer slack. Ignore the error, which is
+        // harmless.
         let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
         while self.core.running {
             let mut ready = std::mem::take(&mut self.ready);
@@ -177,8 +178,8 @@ impl<A: App> Driver<A> {
         }
         core.net.handle_timeout(now);
         core.net.retry(now, &core.poller);
-        // Deliver before sending. A datagram then does not wait for acknowledgements of other packets. An answer that
-        // the application queues in `on_delivered` is sent together with the acknowledgement.
+        // Deliver before sending. A datagram then does not wait for acknowledgements of other packets. An
+        // answer that the application queues in `on_delivered` is sent together with the acknowledgement.
         let mut delivered = false;
         while let Some((session, data)) = core.endpoint.poll_deliver() {
             self.app.on_deliver(core, now, session, data);
@@ -210,7 +211,8 @@ impl<A: App> Driver<A> {
             self.app.on_event(core, now, session, event);
             happened = true;
         }
-        // Packets that event handlers cause, above all at the close of a session, must not wait for the next turn.
+        // Packets that event handlers cause, above all at the close of a session, must not wait for the next
+        // turn.
         if happened {
             self.transmit(now);
         }

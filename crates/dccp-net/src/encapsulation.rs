@@ -21,8 +21,8 @@ pub struct Received<'a> {
     pub bytes: &'a mut [u8],
 }
 
-/// DCCP packets for one destination with one DSCP and ECN field. All packets have `segment` bytes; only the last may be
-/// shorter.
+/// DCCP packets for one destination with one DSCP and ECN field. All packets have `segment` bytes; only the
+/// last may be shorter.
 #[derive(Clone, Copy, Debug)]
 pub struct Burst<'a> {
     /// Source address, if the socket is not bound to an address.
@@ -97,7 +97,8 @@ pub trait Encapsulation: Send {
     /// Sends a burst. After an error, the rest of the burst is dropped.
     fn send(&mut self, burst: &Burst<'_>) -> Result<(), SendError>;
 
-    /// Receives a limited number of waiting packets, and passes each to `each`. Returns the number of packets.
+    /// Receives a limited number of waiting packets, and passes each to `each`. Returns the number of
+    /// packets.
     ///
     /// # Errors
     /// The error of the system. Packets that already arrived are not lost.
@@ -109,8 +110,8 @@ pub trait Encapsulation: Send {
     /// The condition that is not met.
     fn present(&self) -> io::Result<()>;
 
-    /// Checks whether the system could send to `remote` now. If an interface disappeared and returned, this also binds
-    /// to it again.
+    /// Checks whether the system could send to `remote` now. If an interface disappeared and returned, this
+    /// also binds to it again.
     ///
     /// # Errors
     /// The reason why the system cannot send.
@@ -122,8 +123,8 @@ pub trait Encapsulation: Send {
     /// As for [`check`](Self::check).
     fn path_mtu(&self, remote: SocketAddr) -> io::Result<u16>;
 
-    /// MTU of the interface through which packets to `remote` are sent, in bytes. ICMP messages from the network cannot
-    /// change it.
+    /// MTU of the interface through which packets to `remote` are sent, in bytes. ICMP messages from the
+    /// network cannot change it.
     ///
     /// # Errors
     /// As for [`check`](Self::check).
@@ -149,8 +150,8 @@ pub trait Encapsulation: Send {
         Ok(())
     }
 
-    /// Removes and returns the destinations that answered with ICMP unreachable (port or protocol). Only answers that
-    /// earlier sends and receives have seen are included.
+    /// Removes and returns the destinations that answered with ICMP unreachable (port or protocol). Only
+    /// answers that earlier sends and receives have seen are included.
     fn refused(&mut self) -> Vec<SocketAddr> {
         Vec::new()
     }
@@ -183,11 +184,12 @@ pub trait Encapsulation: Send {
     /// The path over this socket fails, even if packets still arrive.
     fn on_suspect(&mut self, _now: Time) {}
 
-    /// The peer's host advertises these addresses. If the path over this socket is down (`_up` is false), the socket
-    /// may connect to one of them.
+    /// The peer's host advertises these addresses. If the path over this socket is down (`_up` is false), the
+    /// socket may connect to one of them.
     fn on_advertised(&mut self, _now: Time, _addresses: &[IpAddr], _up: bool) {}
 
-    /// Removes and returns the connection to `remote`, so that it can move to the same socket of another shard.
+    /// Removes and returns the connection to `remote`, so that it can move to the same socket of another
+    /// shard.
     fn give(&mut self, _remote: SocketAddr) -> Option<Box<dyn Any + Send>> {
         None
     }

@@ -1,8 +1,8 @@
-//! Receive offload in user space. Groups consecutive packets of a flow that the kernel accepts as one packet, and
-//! builds the header of the group.
+//! Receive offload in user space. Groups consecutive packets of a flow that the kernel accepts as one packet,
+//! and builds the header of the group.
 //!
-//! The library that splits packets can also coalesce them, but copies each packet twice. This code leaves the packets in
-//! place, and one `writev` collects them.
+//! The library that splits packets can also coalesce them, but copies each packet twice. This code leaves the
+//! packets in place, and one `writev` collects them.
 
 use std::ops::Range;
 use tun_rs::{
@@ -25,8 +25,8 @@ const UDP: u8 = 17;
 /// Flags of a TCP header.
 const ACK: u8 = 0x10;
 const PSH: u8 = 0x08;
-/// `VIRTIO_NET_HDR_F_NEEDS_CSUM`: the checksum field contains only the sum of the pseudo-header. The kernel completes
-/// it if necessary.
+/// `VIRTIO_NET_HDR_F_NEEDS_CSUM`: the checksum field contains only the sum of the pseudo-header. The kernel
+/// completes it if necessary.
 pub(crate) const NEEDS_CHECKSUM: u8 = 1;
 
 /// Structure of a packet.
@@ -42,7 +42,8 @@ struct Shape {
 }
 
 impl Shape {
-    /// Returns `None` unless this is a complete TCP or UDP packet without IP options and IPv6 extension headers.
+    /// Returns `None` unless this is a complete TCP or UDP packet without IP options and IPv6 extension
+    /// headers.
     fn of(packet: &[u8]) -> Option<Shape> {
         let word = |at: usize| Some(u16::from_be_bytes(packet.get(at..at + 2)?.try_into().ok()?));
         let (ip, protocol, whole, addresses) = match packet.first()? {
@@ -75,11 +76,11 @@ impl Shape {
     /// Ranges of bytes that must be equal in coalesced packets.
     fn common(&self) -> impl Iterator<Item = Range<usize>> + use<> {
         let &Shape { ip, headers, protocol, .. } = self;
-        // IPv4: all fields except length, checksum and identification. The kernel increments the identification when it
-        // splits. IPv6: all fields except the length.
+        // IPv4: all fields except length, checksum and identification. The kernel increments the
+        // identification when it splits. IPv6: all fields except the length.
         let network = if ip == 20 { [0..2, 6..10, 12..20] } else { [0..4, 6..40, 0..0] };
-        // The ports. In TCP also the acknowledgement number, the header length and the options. As in the kernel, the
-        // window may change.
+        // The ports. In TCP also the acknowledgement number, the header length and the options. As in the
+        // kernel, the window may change.
         let transport = match protocol {
             TCP => [ip..ip + 4, ip + 8..ip + 13, ip + 20..headers],
             _ => [ip..ip + 4, 0..0, 0..0],
@@ -106,7 +107,8 @@ impl Shape {
         (now, now.wrapping_add(size as u32))
     }
 
-    /// Whether the packet may be coalesced at all, and whether it has PSH. No packet may follow PSH in a group.
+    /// Whether the packet may be coalesced at all, and whether it has PSH. No packet may follow PSH in a
+    /// group.
     fn can_coalesce(&self, packet: &[u8]) -> (bool, bool) {
         let full = packet.len() > self.headers;
         match self.protocol {
@@ -216,8 +218,8 @@ pub(crate) struct Coalescer {
 }
 
 impl Coalescer {
-    /// Groups the packets of a burst. Packets of each flow stay in order. `udp`: whether the kernel accepts coalesced
-    /// datagrams.
+    /// Groups the packets of a burst. Packets of each flow stay in order. `udp`: whether the kernel accepts
+    /// coalesced datagrams.
     pub(crate) fn sort(&mut self, burst: &[Vec<u8>], udp: bool) {
         self.groups.clear();
         self.following.clear();

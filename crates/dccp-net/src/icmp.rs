@@ -6,8 +6,8 @@ use std::io::IoSliceMut;
 use std::net::{SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::AsRawFd;
 
-/// Reads the next error; `None` if there is none. The inner value is the destination, if its host reported port or
-/// protocol unreachable.
+/// Reads the next error; `None` if there is none. The inner value is the destination, if its host reported
+/// port or protocol unreachable.
 pub(crate) fn next(socket: &impl AsRawFd) -> Option<Option<SocketAddr>> {
     let mut byte = [0];
     let mut parts = [IoSliceMut::new(&mut byte)];

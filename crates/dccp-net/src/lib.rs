@@ -1,4 +1,5 @@
-//! Linux I/O around the sans-IO core: encapsulations (DCCP in UDP, native IP protocol 33), the TUN device, and the data-plane loop.
+//! Linux I/O around the sans-IO core: encapsulations (DCCP in UDP, native IP protocol 33), the TUN device,
+//! and the data-plane loop.
 //!
 //! A [`Driver`] owns one [`mpdccp_proto::Endpoint`], its sockets and one [`App`], and runs them on the thread
 //! that calls [`Driver::run`], or in another event loop ([`Driver::turn`]). Other threads use a [`Handle`].
@@ -20,7 +21,8 @@
 //! }
 //!
 //! let driver = Driver::new(Endpoint::new(dccp_net::random_seed()?), |core| {
-//!     let encapsulation = UdpEncapsulation::new(Bind { addr: ([127, 0, 0, 1], 0).into(), interface: None })?;
+//!     let bind = Bind { addr: ([127, 0, 0, 1], 0).into(), interface: None };
+//!     let encapsulation = UdpEncapsulation::new(bind)?;
 //!     let socket = core.add_socket(encapsulation)?;
 //!     core.endpoint.listen(ListenConfig {
 //!         port: 5001,

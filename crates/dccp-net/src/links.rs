@@ -16,7 +16,8 @@ pub struct LinkChange {
 
 /// Interval between checks of a broken destination.
 const RETRY: Duration = Duration::from_millis(250);
-/// Longest interval between checks of a destination that fails repeatedly although the system reports it as reachable.
+/// Longest interval between checks of a destination that fails repeatedly although the system reports it as
+/// reachable.
 const MAX_WAIT: Duration = Duration::from_secs(8);
 /// A destination that has worked for this long is removed from the list.
 const PROBATION: Duration = Duration::from_secs(10);

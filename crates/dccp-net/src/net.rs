@@ -38,7 +38,8 @@ pub struct Net {
     /// Chooses outer headers by the data. Without it, only congestion control sets the ECN field.
     pub marking: Option<Box<dyn Marking>>,
     parts: Vec<Part>,
-    /// If set, every socket added from now on reports refusals, which the endpoint receives ([`Endpoint::on_refused`]).
+    /// If set, every socket added from now on reports refusals, which the endpoint receives
+    /// ([`Endpoint::on_refused`]).
     pub heed_refusals: bool,
     refused: Vec<(u32, SocketAddr)>,
     /// Events of channels that the application has not received yet.
@@ -165,8 +166,8 @@ impl Net {
         self.socket(to.socket).ok_or(io::ErrorKind::NotFound)?.device(to.remote)
     }
 
-    /// The interface through which packets of a route are sent, if their source address belongs to another interface.
-    /// `None` for packets to this host.
+    /// The interface through which packets of a route are sent, if their source address belongs to another
+    /// interface. `None` for packets to this host.
     pub fn strays(&self, route: &Route) -> Option<String> {
         let to = self.resolve(route);
         let socket = self.socket(to.socket)?;
@@ -176,7 +177,8 @@ impl Net {
         (!here && watch::holder(source).ok()? != device).then_some(device)
     }
 
-    /// Checks whether a destination is reachable, without sending a packet. Returns the reason if it is not reachable.
+    /// Checks whether a destination is reachable, without sending a packet. Returns the reason if it is not
+    /// reachable.
     pub fn watch(&mut self, now: Time, socket: u32, remote: SocketAddr) -> Option<String> {
         let under = self.resolve(&Route { socket, local: None, remote }).socket;
         let present = self.socket(under).map_or(Ok(()), |encapsulation| encapsulation.present());
@@ -227,8 +229,8 @@ impl Net {
         }
     }
 
-    /// Number of datagrams and handshakes handed over to other shards, and of those dropped because the other shard was
-    /// overloaded.
+    /// Number of datagrams and handshakes handed over to other shards, and of those dropped because the other
+    /// shard was overloaded.
     pub fn handed_over(&self) -> (u64, u64) {
         (self.neighbours.handed_over, self.neighbours.dropped)
     }
@@ -261,7 +263,8 @@ impl Net {
                 // The check may have replaced the descriptor.
                 Some(Some(encapsulation)) => {
                     let answer = encapsulation.check(remote);
-                    // If descriptors or memory are short, the destination stays broken until the system can check it.
+                    // If descriptors or memory are short, the destination stays broken until the system can
+                    // check it.
                     !shortage.is_behind(&answer)
                         && answer.is_ok()
                         && poller.add(encapsulation.as_fd(), Source::Socket(socket)).is_ok()

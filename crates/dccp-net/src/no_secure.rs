@@ -1,5 +1,5 @@
-//! Replaces the crate `dccp-secure` if the feature `encryption` is off. The types of keys and channels have the same
-//! names but no values.
+//! Replaces the crate `dccp-secure` if the feature `encryption` is off. The types of keys and channels have
+//! the same names but no values.
 #![expect(missing_docs, reason = "documented in dccp-secure")]
 
 use mpdccp_units::{Duration, Time};

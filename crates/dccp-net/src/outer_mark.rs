@@ -12,9 +12,11 @@ pub struct Mark {
     pub ecn: Ecn,
 }
 
-/// Lets an application choose outer headers, for example because its datagrams have DSCP and ECN fields themselves.
+/// Lets an application choose outer headers, for example because its datagrams have DSCP and ECN fields
+/// themselves.
 pub trait Marking: Send {
-    /// The mark of a packet with this application data, if any. `ecn` is the choice of the path's congestion control.
+    /// The mark of a packet with this application data, if any. `ecn` is the choice of the path's congestion
+    /// control.
     fn outer(&self, data: Option<&[u8]>, ecn: Ecn) -> Mark;
 
     /// Like [`outer`](Self::outer), with access to the whole DCCP packet.
@@ -22,7 +24,8 @@ pub trait Marking: Send {
         self.outer(data_of(packet).map(|data| &packet[data]), ecn)
     }
 
-    /// Called when application data has arrived in a packet with this ECN field. Returns how many bytes to deliver.
+    /// Called when application data has arrived in a packet with this ECN field. Returns how many bytes to
+    /// deliver.
     fn arrived(&self, data: &mut [u8], ecn: Ecn) -> usize;
 }
 
@@ -50,7 +53,8 @@ pub(crate) struct Part {
     pub(crate) mark: Mark,
 }
 
-/// Position of the application data in a DCCP packet; `None` if the packet type has no data (RFC 4340 section 5.1).
+/// Position of the application data in a DCCP packet; `None` if the packet type has no data (RFC 4340 section
+/// 5.1).
 pub fn data_of(packet: &[u8]) -> Option<Range<usize>> {
     const DATA: u8 = 2;
     const DATA_ACK: u8 = 4;
@@ -74,7 +78,8 @@ mod tests {
     use crate::Batch;
     use dccp_proto::{Route, Sink};
 
-    /// Marking for the test: the DSCP is the first byte of the data. If that byte is odd, the ECN field is CE.
+    /// Marking for the test: the DSCP is the first byte of the data. If that byte is odd, the ECN field is
+    /// CE.
     struct ByFirstByte;
 
     impl Marking for ByFirstByte {

@@ -73,7 +73,8 @@ impl Poller {
         self.wake.clone()
     }
 
-    /// Watches a descriptor for reading until it is closed. Has no effect if the descriptor is already watched.
+    /// Watches a descriptor for reading until it is closed. Has no effect if the descriptor is already
+    /// watched.
     pub(crate) fn add(&self, fd: BorrowedFd<'_>, source: Source) -> io::Result<()> {
         match epoll::add(&self.epoll, fd, source.data(), EventFlags::IN) {
             Err(Errno::EXIST) => Ok(()),
@@ -98,8 +99,8 @@ impl Poller {
 
     /// Sets the timer, so that the epoll descriptor is readable from `deadline` on.
     pub(crate) fn arm(&mut self, now: Time, deadline: Option<Time>) -> io::Result<()> {
-        // If a distant deadline moves later, keep the timer as it is. One unnecessary wakeup costs less than setting
-        // the timer each time.
+        // If a distant deadline moves later, keep the timer as it is. One unnecessary wakeup costs less than
+        // setting the timer each time.
         let far = |armed: Time| armed > now + FAR && deadline.is_some_and(|deadline| deadline >= armed);
         if deadline != self.armed && !self.armed.is_some_and(far) {
             // Zero stops the timer.

@@ -17,9 +17,9 @@ const MAX_RANGES: usize = 64;
 /// First byte of each record (RFC 7464).
 const RECORD: u8 = 0x1e;
 
-/// Writes the packets, congestion control, losses and paths of an endpoint to a qlog file. The file is a JSON text
-/// sequence (draft-ietf-quic-qlog-main-schema-02, version 0.3, which qvis reads). Each connection is a group, named by
-/// its DCCP ports. Names are those of the QUIC qlog drafts where DCCP has an equivalent.
+/// Writes the packets, congestion control, losses and paths of an endpoint to a qlog file. The file is a JSON
+/// text sequence (draft-ietf-quic-qlog-main-schema-02, version 0.3, which qvis reads). Each connection is a
+/// group, named by its DCCP ports. Names are those of the QUIC qlog drafts where DCCP has an equivalent.
 pub struct Qlog {
     file: BufWriter<File>,
     begun: Option<Time>,
@@ -69,7 +69,8 @@ impl Qlog {
         Ok(qlog)
     }
 
-    /// Writes a record. If the file cannot be written (for example because the disk is full), the traffic continues.
+    /// Writes a record. If the file cannot be written (for example because the disk is full), the traffic
+    /// continues.
     fn record(&mut self, value: &Value) {
         let _ = writeln!(self.file, "{}{value}", char::from(RECORD));
     }

@@ -1,6 +1,7 @@
-//! Assigns packets to the queues of a TUN device by the prefix of their destination. By default the kernel hashes the
-//! flow. The kernel moves the flow to another queue as soon as an answer is written there, although packets of the flow
-//! still wait in the first queue. A flow has only one destination, so this program keeps the flow in one queue.
+//! Assigns packets to the queues of a TUN device by the prefix of their destination. By default the kernel
+//! hashes the flow. The kernel moves the flow to another queue as soon as an answer is written there,
+//! although packets of the flow still wait in the first queue. A flow has only one destination, so this
+//! program keeps the flow in one queue.
 #![expect(unsafe_code, reason = "no crate offers a safe bpf(2)")]
 
 use nix::libc;
@@ -49,7 +50,8 @@ struct NewProgram {
     license: u64,
 }
 
-/// A prefix in the format of the kernel's trie: its length in bits, and an IPv6 address or IPv4-mapped address.
+/// A prefix in the format of the kernel's trie: its length in bits, and an IPv6 address or IPv4-mapped
+/// address.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
@@ -80,8 +82,8 @@ fn op(code: u8, to: u8, from: u8, offset: i16, value: i32) -> Instruction {
     Instruction { code, registers, offset, value }
 }
 
-/// The program returns the queue of the longest prefix that contains the destination, or 0 without a match. On the
-/// stack it has a [`Key`] at -20 and a byte at -24.
+/// The program returns the queue of the longest prefix that contains the destination, or 0 without a match.
+/// On the stack it has a [`Key`] at -20 and a byte at -24.
 fn program(map: i32) -> Vec<Instruction> {
     const V4: usize = 25;
     const LOOKUP: usize = 32;

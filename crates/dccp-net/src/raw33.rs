@@ -69,7 +69,8 @@ impl AsFd for RawEncapsulation {
     }
 }
 
-/// Removes the IP header from a received message. Only IPv4 sockets include that header. Also returns the destination.
+/// Removes the IP header from a received message. Only IPv4 sockets include that header. Also returns the
+/// destination.
 fn strip(message: Message<'_>) -> Option<(IpAddr, &mut [u8])> {
     if message.remote.is_ipv6() {
         return Some((message.local?, message.bytes));

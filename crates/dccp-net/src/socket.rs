@@ -1,5 +1,5 @@
-//! The common part of both encapsulations: a bound, non-blocking socket with ECN in both directions, receive times, and
-//! batched receiving.
+//! The common part of both encapsulations: a bound, non-blocking socket with ECN in both directions, receive
+//! times, and batched receiving.
 
 use crate::SocketStats;
 use crate::bind::Bind;
@@ -71,8 +71,9 @@ fn open(bind: &Bind, raw: bool, mark: Option<u32>, shared: bool) -> io::Result<s
     Ok(socket)
 }
 
-/// Makes the kernel deliver each datagram to the socket whose number is in byte 4. If there is no such socket, the
-/// kernel uses a hash of the addresses. Without this, shards hand over more datagrams to each other.
+/// Makes the kernel deliver each datagram to the socket whose number is in byte 4. If there is no such
+/// socket, the kernel uses a hash of the addresses. Without this, shards hand over more datagrams to each
+/// other.
 fn shard_by_header(socket: &socket2::Socket, shards: u8) {
     let instruction = |code: u32, jt: u8, jf: u8, k: u32| libc::sock_filter { code: code as u16, jt, jf, k };
     let program = [
@@ -91,10 +92,10 @@ fn shard_by_header(socket: &socket2::Socket, shards: u8) {
     }
 }
 
-/// Enables the control messages of received packets. The control buffer of quinn-udp has room for only three of these
-/// four messages: receive time, addresses, segment size and ECN field. With all four, the ECN field is lost. Raw
-/// sockets have no segments. UDP sockets that are bound to an address omit the addresses, and others omit the time.
-/// Emulators of Linux that do not know an option do not send its message either.
+/// Enables the control messages of received packets. The control buffer of quinn-udp has room for only three
+/// of these four messages: receive time, addresses, segment size and ECN field. With all four, the ECN field
+/// is lost. Raw sockets have no segments. UDP sockets that are bound to an address omit the addresses, and
+/// others omit the time. Emulators of Linux that do not know an option do not send its message either.
 fn set_up(socket: &socket2::Socket, bind: &Bind, raw: bool) -> io::Result<UdpSocketState> {
     let state = UdpSocketState::new(socket.into())?;
     let _ = match bind.addr {
@@ -176,8 +177,8 @@ impl Socket {
         self.outlet.inner.local_addr()?.as_socket().ok_or_else(|| io::Error::other("not an IP socket"))
     }
 
-    /// A temporary UDP socket, bound like this socket and connected to `remote`. It shows what the system knows about
-    /// the path.
+    /// A temporary UDP socket, bound like this socket and connected to `remote`. It shows what the system
+    /// knows about the path.
     pub(crate) fn probe(&self, remote: SocketAddr) -> io::Result<socket2::Socket> {
         let mut bind = self.bind.clone();
         bind.addr.set_port(0);
@@ -188,8 +189,8 @@ impl Socket {
 
     pub(crate) fn check(&mut self, remote: SocketAddr) -> io::Result<()> {
         watch::present(&self.bind)?;
-        // If the interface has disappeared and returned, it has a new index, and the kernel reports no name for the old
-        // one.
+        // If the interface has disappeared and returned, it has a new index, and the kernel reports no name
+        // for the old one.
         let bound = || self.outlet.inner.device().ok().flatten();
         if self.bind.interface.as_ref().is_some_and(|name| bound().as_deref() != Some(name.as_bytes())) {
             self.open_again()?;
@@ -256,7 +257,8 @@ impl Socket {
             })
         });
         match mtu {
-            // Emulators of Linux may not know the option. Use the interface's MTU; path MTU discovery corrects it.
+            // Emulators of Linux may not know the option. Use the interface's MTU; path MTU discovery
+            // corrects it.
             Err(e) if e.raw_os_error() == Some(libc::ENOPROTOOPT) => self.device_mtu(remote),
             mtu => Ok(u16::try_from(mtu?).unwrap_or(u16::MAX)),
         }
@@ -283,9 +285,9 @@ impl Socket {
             }
         };
         self.received.rx_calls += 1;
-        // Kernel timestamps are wall-clock times, so compute the age of each packet. Read both clocks now, in this
-        // order. Receiving megabytes takes as long as a short round trip, and a packet must not seem to arrive before
-        // it was sent.
+        // Kernel timestamps are wall-clock times, so compute the age of each packet. Read both clocks now, in
+        // this order. Receiving megabytes takes as long as a short round trip, and a packet must not seem to
+        // arrive before it was sent.
         let wall = Duration::from_nanos(Clock.wall_nanos());
         let now = Clock.now();
         let wildcard = self.bind.is_wildcard();

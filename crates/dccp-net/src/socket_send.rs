@@ -11,7 +11,8 @@ use std::os::fd::AsRawFd;
 
 /// Maximum number of error messages to read at a time, because an attacker can send many ICMP messages.
 const MOST_ERRORS: usize = 64;
-/// Maximum number of stored destinations that refused packets, because an attacker can send many ICMP messages.
+/// Maximum number of stored destinations that refused packets, because an attacker can send many ICMP
+/// messages.
 const MOST_REFUSED: usize = 16;
 
 /// A bound, non-blocking socket for sending.
@@ -50,8 +51,8 @@ impl Outlet {
         std::mem::take(&mut self.refused).into_iter().map(to).collect()
     }
 
-    /// Reads pending errors of earlier packets. The kernel reports such an error instead of performing a send or
-    /// receive. Returns whether there was one.
+    /// Reads pending errors of earlier packets. The kernel reports such an error instead of performing a send
+    /// or receive. Returns whether there was one.
     pub(crate) fn read_errors(&mut self) -> bool {
         if !self.heeds_refusals {
             return false;
@@ -113,8 +114,8 @@ impl Outlet {
             match sendmsg(fd, &[IoSlice::new(bytes)], &control, MsgFlags::MSG_DONTWAIT, Some(&to)) {
                 Err(nix::Error::EINTR) => {}
                 Err(e) if !matches!(e, nix::Error::EAGAIN | nix::Error::ENOBUFS) && !told => {
-                    // The error may belong to an earlier packet, perhaps to another destination, and this packet was
-                    // not sent.
+                    // The error may belong to an earlier packet, perhaps to another destination, and this
+                    // packet was not sent.
                     told = true;
                     if !self.heeds_refusals {
                         return Err(e.into());

@@ -17,12 +17,13 @@ pub struct TunConfig {
     pub addresses: Vec<(IpAddr, u8)>,
     /// Largest IP packet in bytes.
     pub mtu: u16,
-    /// Whether to exchange super-packets with the kernel, for [`Bursts`](crate::Bursts). Without it, or if the kernel
-    /// does not support it, each call passes one packet.
+    /// Whether to exchange super-packets with the kernel, for [`Bursts`](crate::Bursts). Without it, or if
+    /// the kernel does not support it, each call passes one packet.
     pub offload: bool,
 }
 
-/// A TUN device, which passes whole IP packets. The interface exists until the device and all its clones are dropped.
+/// A TUN device, which passes whole IP packets. The interface exists until the device and all its clones are
+/// dropped.
 #[derive(Clone)]
 pub struct Tun {
     device: Arc<SyncDevice>,
@@ -40,9 +41,10 @@ impl Tun {
         Tun::with(cfg, None)
     }
 
-    /// Like [`create`](Self::create), but the interface has several queues, one per thread. The returned device is the
-    /// first queue; [`queue`](Self::queue) returns the others. [`assign_queues`](Self::assign_queues) maps packets to
-    /// queues. If the kernel refuses this (it needs CAP_BPF), there is only one queue.
+    /// Like [`create`](Self::create), but the interface has several queues, one per thread. The returned
+    /// device is the first queue; [`queue`](Self::queue) returns the others.
+    /// [`assign_queues`](Self::assign_queues) maps packets to queues. If the kernel refuses this (it needs
+    /// CAP_BPF), there is only one queue.
     ///
     /// # Errors
     /// As for [`create`](Self::create).
@@ -58,14 +60,14 @@ impl Tun {
 
     fn with(cfg: &TunConfig, selection: Option<QueueSelection>) -> io::Result<Tun> {
         std::fs::metadata("/dev/net/tun")?;
-        // Do not take over a device of this name that another program has. Ask through a socket, because /sys shows the
-        // network namespace of the process that mounted it.
+        // Do not take over a device of this name that another program has. Ask through a socket, because /sys
+        // shows the network namespace of the process that mounted it.
         let socket = socket(AddressFamily::UNIX, SocketType::DGRAM, None)?;
         if name_to_index(&socket, &cfg.name).is_ok() {
             return Err(io::ErrorKind::ResourceBusy.into());
         }
-        // The queue is twice as long as by default, to bridge some milliseconds in which another process has the CPU.
-        // It causes no lasting delay, because the device is always read.
+        // The queue is twice as long as by default, to bridge some milliseconds in which another process has
+        // the CPU. It causes no lasting delay, because the device is always read.
         let mut builder = DeviceBuilder::new()
             .name(&cfg.name)
             .mtu(cfg.mtu)
@@ -95,8 +97,8 @@ impl Tun {
         self.selection.is_some()
     }
 
-    /// The next queue of a device with several queues, numbered from 0 in the order of calls. Otherwise a clone of the
-    /// only queue.
+    /// The next queue of a device with several queues, numbered from 0 in the order of calls. Otherwise a
+    /// clone of the only queue.
     ///
     /// # Errors
     /// The system's error.
@@ -110,8 +112,8 @@ impl Tun {
         Ok(queue)
     }
 
-    /// Assigns packets for each prefix to the queue with this number, and all other packets to the first queue. Has no
-    /// effect on a device with one queue.
+    /// Assigns packets for each prefix to the queue with this number, and all other packets to the first
+    /// queue. Has no effect on a device with one queue.
     ///
     /// # Errors
     /// The error of the system. After an error, only some of the prefixes are in effect.
@@ -156,7 +158,8 @@ impl Tun {
         self.device.send(packet).map(|_| ())
     }
 
-    /// Whether an error of [`read`](Self::read) or [`write`](Self::write) only means that the interface is down.
+    /// Whether an error of [`read`](Self::read) or [`write`](Self::write) only means that the interface is
+    /// down.
     pub fn is_down(e: &io::Error) -> bool {
         Errno::from_io_error(e) == Some(Errno::IO)
     }

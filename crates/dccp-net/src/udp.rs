@@ -25,9 +25,9 @@ impl UdpEncapsulation {
         Ok(UdpEncapsulation(Socket::new(bind, false, mark, None)?))
     }
 
-    /// Like [`marked`](Self::marked), for one of `shards` sockets at the same address, which must be opened in the
-    /// order of their numbers. Records arrive at the socket whose number is in their header (byte 4). Other datagrams
-    /// are distributed by a hash of their addresses.
+    /// Like [`marked`](Self::marked), for one of `shards` sockets at the same address, which must be opened
+    /// in the order of their numbers. Records arrive at the socket whose number is in their header (byte 4).
+    /// Other datagrams are distributed by a hash of their addresses.
     ///
     /// # Errors
     /// As for [`marked`](Self::marked).

@@ -33,7 +33,8 @@ impl HostWatch {
         Ok(HostWatch { socket })
     }
 
-    /// Discards the messages. The caller reads the current state from the system, so lost messages do no harm.
+    /// Discards the messages. The caller reads the current state from the system, so lost messages do no
+    /// harm.
     pub fn drain(&self) {
         let mut buffer = [0; 16_384];
         while let Ok(1..) | Err(nix::Error::ENOBUFS | nix::Error::EINTR) =

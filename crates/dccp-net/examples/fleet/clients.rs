@@ -1,4 +1,5 @@
-//! The simulated clients. All sessions share one endpoint and one socket, and each client has its own channels.
+//! The simulated clients. All sessions share one endpoint and one socket, and each client has its own
+//! channels.
 
 use dccp_net::{Bind, Burst, Clock, Encapsulation as _, UdpEncapsulation};
 use dccp_proto::{Ecn, Ports, Route, Sink};

@@ -1,8 +1,8 @@
-//! Many clients of one tunnel server, all in this process. `fleet config N` prints the server's file. `fleet run N
-//! SERVER_PID` opens N sessions with two paths each, leaves them idle, sends pings through them, and prints the
-//! server's costs. `fleet restart N SERVER_PID` kills the server and prints how soon all sessions are open again.
-//! tools/bench/fleet runs this program and creates its namespace. Each client has its own key and two addresses in
-//! 127.0.0.0/8.
+//! Many clients of one tunnel server, all in this process. `fleet config N` prints the server's file.
+//! `fleet run N SERVER_PID` opens N sessions with two paths each, leaves them idle, sends pings through them,
+//! and prints the server's costs. `fleet restart N SERVER_PID` kills the server and prints how soon all
+//! sessions are open again. tools/bench/fleet runs this program and creates its namespace. Each client has
+//! its own key and two addresses in 127.0.0.0/8.
 
 mod clients;
 

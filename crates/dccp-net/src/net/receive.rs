@@ -38,8 +38,8 @@ impl Net {
         }
         self.hand_over();
         if let Err(e) = result {
-            // The cause is an ICMP error of an earlier packet, or an interface that disappeared. If the error persists,
-            // sending fails too.
+            // The cause is an ICMP error of an earlier packet, or an interface that disappeared. If the error
+            // persists, sending fails too.
             tracing::debug!("socket {socket}: cannot receive: {e}");
         }
     }

@@ -15,8 +15,8 @@ struct Got {
     bytes: Vec<u8>,
 }
 
-/// Receives until `n` packets have arrived. Gives up after a while, so that a lost packet fails the assertion instead
-/// of blocking the test.
+/// Receives until `n` packets have arrived. Gives up after a while, so that a lost packet fails the assertion
+/// instead of blocking the test.
 fn receive(encapsulation: &mut dyn Encapsulation, n: usize) -> Vec<Got> {
     let mut got = Vec::new();
     let patience = Instant::now();
