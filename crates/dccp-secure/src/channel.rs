@@ -13,16 +13,16 @@ use std::collections::VecDeque;
 /// A key is replaced after the first of these times, and not used after the second, as in WireGuard.
 pub(crate) const REKEY_AFTER: Duration = Duration::from_secs(120);
 pub(crate) const REJECT_AFTER: Duration = Duration::from_secs(180);
-/// After the initiator has sent for this long without an answer, it starts a new handshake, because the responder may
-/// have restarted.
+/// After the initiator has sent for this long without an answer, it starts a new handshake, because the
+/// responder may have restarted.
 const SILENCE: Duration = Duration::from_secs(1);
-/// Interval at which handshakes are retransmitted if the responder fell silent recently. A restarted responder is thus
-/// reached within a second.
+/// Interval at which handshakes are retransmitted if the responder fell silent recently. A restarted
+/// responder is thus reached within a second.
 const DENSE: Duration = Duration::from_millis(600);
 const LATELY: Duration = Duration::from_secs(35);
-/// Otherwise the interval doubles from the first to the second value. Within these limits, it is at least twice the
-/// duration of the last handshake, because a retransmission invalidates the answer to the previous message. Finally
-/// each interval is randomly shortened by up to a quarter.
+/// Otherwise the interval doubles from the first to the second value. Within these limits, it is at least
+/// twice the duration of the last handshake, because a retransmission invalidates the answer to the previous
+/// message. Finally each interval is randomly shortened by up to a quarter.
 const SPARSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(5));
 /// A handshake is given up after this time. The next packet then starts another handshake.
 const GIVE_UP: Duration = Duration::from_secs(90);
@@ -93,7 +93,8 @@ impl Keypair {
 pub(crate) struct Pending {
     pub(crate) state: Initiating,
     pub(crate) index: u32,
-    /// Whether the message was sent before the peer's server was known, so that any of its servers may answer.
+    /// Whether the message was sent before the peer's server was known, so that any of its servers may
+    /// answer.
     pub(crate) anywhere: bool,
     /// First code of the message. A cookie reply contains it as a reference.
     pub(crate) code: Code,
@@ -105,9 +106,9 @@ pub(crate) struct Pending {
 }
 
 impl Pending {
-    /// Returns the interval after `before` in a handshake that started at `since`. `heard` is the last time at which
-    /// the responder sent anything. `took` is the duration of the last handshake. If the responder has sent anything
-    /// since the start, it is running, even if its answer takes long.
+    /// Returns the interval after `before` in a handshake that started at `since`. `heard` is the last time
+    /// at which the responder sent anything. `took` is the duration of the last handshake. If the responder
+    /// has sent anything since the start, it is running, even if its answer takes long.
     pub(crate) fn wait(
         now: Time,
         (since, heard): (Time, Time),
@@ -135,8 +136,8 @@ pub(crate) struct Channel {
     pub(crate) initiates: bool,
     /// The server that this channel stays with. Other channels of this end may use another server.
     pub(crate) stays: Option<Receiver>,
-    /// The newest key that both ends certainly have, the key before it, and a key that the initiator has not confirmed
-    /// yet.
+    /// The newest key that both ends certainly have, the key before it, and a key that the initiator has not
+    /// confirmed yet.
     pub(crate) current: Option<Box<Keypair>>,
     pub(crate) previous: Option<Box<Keypair>>,
     pub(crate) next: Option<Box<Keypair>>,
@@ -147,9 +148,9 @@ pub(crate) struct Channel {
     pub(crate) staged: VecDeque<Vec<u8>>,
     /// When the last authentic message from the peer arrived.
     pub(crate) heard: Time,
-    /// Start of the current period of sending without an answer, and when this end last sent. The first pause in
-    /// sending ends the period, because the last packet of an exchange expects no answer. A second pause does not end
-    /// it, because a sender that gets no answers pauses too.
+    /// Start of the current period of sending without an answer, and when this end last sent. The first pause
+    /// in sending ends the period, because the last packet of an exchange expects no answer. A second pause
+    /// does not end it, because a sender that gets no answers pauses too.
     pub(crate) unanswered: Option<Time>,
     pub(crate) sent: Time,
     paused: bool,
@@ -202,7 +203,8 @@ impl Channel {
         (self.heard, self.unanswered, self.paused) = (now, None, false);
     }
 
-    /// Whether this end should start a handshake. Call this when this end has data to send, or has received something.
+    /// Whether this end should start a handshake. Call this when this end has data to send, or has received
+    /// something.
     pub(crate) fn wants_handshake(&self, now: Time) -> bool {
         let silent = self.unanswered.is_some_and(|at| now.since(at) >= SILENCE);
         let fresh = self.current.as_ref().is_some_and(|key| key.is_usable(now) && !key.is_old(now));
@@ -229,8 +231,8 @@ impl Channel {
             if let Some(head) = record.first_chunk_mut() {
                 header::write(key.to, Kind::Record(key.counter), head);
             }
-            // A record without room for header and tag must not be sent in plain text. Fill it with zeros, which no
-            // receiver accepts.
+            // A record without room for header and tag must not be sent in plain text. Fill it with zeros,
+            // which no receiver accepts.
             if !key.send.seal(key.counter, record) {
                 record.fill(0);
             }
@@ -255,8 +257,8 @@ impl Channel {
         self.staged.push_back(packet.to_vec());
     }
 
-    /// Seals the waiting packets. If there are none, seals an empty record, which proves to the responder that this end
-    /// has the key.
+    /// Seals the waiting packets. If there are none, seals an empty record, which proves to the responder
+    /// that this end has the key.
     pub(crate) fn unstage(&mut self, now: Time, mut send: impl FnMut(Address, Vec<u8>)) {
         if self.staged.is_empty() {
             self.staged.push_back(Vec::new());
@@ -338,7 +340,8 @@ mod tests {
         assert_eq!(record, [0; OVERHEAD - 1]);
     }
 
-    /// RFC 9001 section 6.6: at most 2^23 records under one AES-GCM key. A new key is created after half of them.
+    /// RFC 9001 section 6.6: at most 2^23 records under one AES-GCM key. A new key is created after half of
+    /// them.
     #[test]
     fn keys_are_renewed_by_count_without_a_gap() {
         let now = Time::from_millis(1);

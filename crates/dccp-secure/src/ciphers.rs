@@ -84,8 +84,8 @@ impl Aead {
         list.iter().copied().find(|aead| offered >> aead.number() & 1 == 1)
     }
 
-    /// Maximum number of records under one key. For AES-GCM this is 2^23 (RFC 9001 section 6.6). For ChaCha20-Poly1305
-    /// it is 2^60, as in WireGuard, because this cipher has no lower limit.
+    /// Maximum number of records under one key. For AES-GCM this is 2^23 (RFC 9001 section 6.6). For
+    /// ChaCha20-Poly1305 it is 2^60, as in WireGuard, because this cipher has no lower limit.
     pub(crate) fn most_records(self) -> u64 {
         match self {
             Aead::ChaCha20Poly1305 => 1 << 60,
@@ -125,8 +125,8 @@ fn nonce(counter: u64) -> Nonce {
 }
 
 impl RecordKey {
-    /// Creates a key from as many of the first bytes of `secret` as the AEAD needs. Never returns `None`, because all
-    /// AEADs need at most 32 bytes.
+    /// Creates a key from as many of the first bytes of `secret` as the AEAD needs. Never returns `None`,
+    /// because all AEADs need at most 32 bytes.
     pub(crate) fn new(aead: Aead, secret: &[u8; 32]) -> Option<RecordKey> {
         let algorithm = match aead {
             Aead::ChaCha20Poly1305 => &CHACHA20_POLY1305,
@@ -137,8 +137,9 @@ impl RecordKey {
         Some(RecordKey(LessSafeKey::new(key)))
     }
 
-    /// Seals a record in place. `record` consists of a complete header, the packet, and room for the tag. The counter
-    /// must not have been used with this key. Returns false if the record is too short or too long for the AEAD.
+    /// Seals a record in place. `record` consists of a complete header, the packet, and room for the tag. The
+    /// counter must not have been used with this key. Returns false if the record is too short or too long
+    /// for the AEAD.
     #[must_use]
     pub(crate) fn seal(&self, counter: u64, record: &mut [u8]) -> bool {
         let Some((header, rest)) = record.split_at_mut_checked(HEADER) else { return false };
@@ -153,7 +154,8 @@ impl RecordKey {
         }
     }
 
-    /// Opens a record in place. Returns the length of the packet after the header, or `None` if the record is forged.
+    /// Opens a record in place. Returns the length of the packet after the header, or `None` if the record is
+    /// forged.
     pub(crate) fn open(&self, counter: u64, record: &mut [u8]) -> Option<usize> {
         let (header, rest) = record.split_at_mut_checked(HEADER)?;
         let packet = self.0.open_in_place(nonce(counter), Aad::from(&*header), rest).ok()?;

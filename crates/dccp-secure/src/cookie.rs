@@ -1,5 +1,5 @@
-//! The two codes at the end of a handshake message, as in WireGuard. The first code proves that the sender knows the
-//! receiver's public key. The second proves that the sender receives datagrams at its address.
+//! The two codes at the end of a handshake message, as in WireGuard. The first code proves that the sender
+//! knows the receiver's public key. The second proves that the sender receives datagrams at its address.
 
 use crate::header::{self, HEADER, Kind, Receiver, TAG};
 use crate::{Address, PublicKey};

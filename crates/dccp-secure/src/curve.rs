@@ -18,8 +18,8 @@ impl Key {
         *public.as_ref().and_then(|key| key.as_ref().first_chunk()).expect("a public key has 32 bytes")
     }
 
-    /// Computes a shared secret. Returns `None` if the other key is one of the few points that give the same result
-    /// with every private key (RFC 7748 section 6.1).
+    /// Computes a shared secret. Returns `None` if the other key is one of the few points that give the same
+    /// result with every private key (RFC 7748 section 6.1).
     pub(crate) fn agree(&self, with: &[u8; 32]) -> Option<Shared> {
         agreement::agree(&self.0, UnparsedPublicKey::new(&ALGORITHM, with), (), |secret| {
             let mut shared = Shared::default();

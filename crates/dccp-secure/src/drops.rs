@@ -14,8 +14,8 @@ pub enum Reason {
     SourceLimited,
     /// There are too many handshakes from this peer.
     PeerLimited,
-    /// A handshake that cannot be decrypted. It was made for another key, with another preshared key or by another
-    /// version, or it is forged.
+    /// A handshake that cannot be decrypted. It was made for another key, with another preshared key or by
+    /// another version, or it is forged.
     BadHandshake,
     /// A handshake with a public key that no peer has.
     UnknownPeer,

@@ -1,5 +1,5 @@
-//! Echo requests inside a channel, with which the initiator measures the path. They use DCCP ports 0 and 0, which no
-//! connection uses. Ends that do not support echo requests therefore drop them.
+//! Echo requests inside a channel, with which the initiator measures the path. They use DCCP ports 0 and 0,
+//! which no connection uses. Ends that do not support echo requests therefore drop them.
 //!
 //! ```text
 //! question: 0-3 zero, 4 kind 1, 5-12 number, 13-14 size of each answer in bytes,

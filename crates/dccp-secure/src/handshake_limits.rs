@@ -1,19 +1,20 @@
-//! Limits that prevent a flood of handshakes from using the CPU: a cookie is required above a rate, and each source has
-//! a limit.
+//! Limits that prevent a flood of handshakes from using the CPU: a cookie is required above a rate, and each
+//! source has a limit.
 
 use core::net::IpAddr;
 use mpdccp_units::{Duration, Time};
 use std::collections::BTreeMap;
 
-/// Number of initiations per second above which each source must prove its address with a cookie. Each initiation costs
-/// a few hundred microseconds.
+/// Number of initiations per second above which each source must prove its address with a cookie. Each
+/// initiation costs a few hundred microseconds.
 const CALM: u32 = 200;
 /// Limits of initiations per source or peer: burst size, and rate per second.
 const BURST: u32 = 32;
 const PER_SECOND: u64 = 20;
 /// Burst size of a peer. A peer may have this many channels, and renews all of them after an outage.
 const PEER_BURST: u32 = 128;
-/// Maximum number of sources to store. A host cannot answer more sources than this while their buckets refill.
+/// Maximum number of sources to store. A host cannot answer more sources than this while their buckets
+/// refill.
 const MAX_SOURCES: usize = 16_384;
 /// Interval at which full buckets are removed.
 const SWEEP: Duration = Duration::from_millis(100);
@@ -86,8 +87,8 @@ impl Sources {
     /// Takes a token. Returns false if the source has none left, or if too many sources are active.
     pub(crate) fn allows(&mut self, now: Time, ip: IpAddr) -> bool {
         if self.buckets.len() >= MAX_SOURCES && !self.buckets.contains_key(&source(ip)) {
-            // A source that has been quiet long enough to have a full bucket can be removed. Search for such sources at
-            // intervals, instead of for every new source.
+            // A source that has been quiet long enough to have a full bucket can be removed. Search for such
+            // sources at intervals, instead of for every new source.
             if now.since(self.swept) >= SWEEP {
                 let full = Duration::from_secs(u64::from(BURST).div_ceil(PER_SECOND));
                 self.buckets.retain(|_, bucket| now.since(bucket.at) < full);

@@ -1,7 +1,7 @@
 //! The keys of records as text, for decrypting one's own captures.
 //!
-//! Each line consists of the word `MPDCCP_RECORD`, the receiver, the cipher, and the key in hexadecimal. The receiver
-//! has 14 hexadecimal digits as in the header of records: server, shard and slot.
+//! Each line consists of the word `MPDCCP_RECORD`, the receiver, the cipher, and the key in hexadecimal. The
+//! receiver has 14 hexadecimal digits as in the header of records: server, shard and slot.
 
 use crate::ciphers::{Aead, RecordKey};
 use crate::header::{self, HEADER, Kind, Receiver};

@@ -1,10 +1,10 @@
-/// Size of the largest window, in counters below the highest counter. At 1 Gbit/s of full packets, 200 ms are about
-/// 18,000 records.
+/// Size of the largest window, in counters below the highest counter. At 1 Gbit/s of full packets, 200 ms are
+/// about 18,000 records.
 pub(crate) const MAX_WINDOW: u64 = 32_768;
 const MIN_WINDOW: u64 = 256;
 
-/// The counters of a key that were received, as a ring of bits. The ring starts small and grows with the counters, so
-/// that an idle path needs only a few bytes.
+/// The counters of a key that were received, as a ring of bits. The ring starts small and grows with the
+/// counters, so that an idle path needs only a few bytes.
 #[derive(Debug)]
 pub(crate) struct Replay {
     /// Highest counter that was received, plus one.
@@ -27,8 +27,8 @@ impl Replay {
         ((at / 64) as usize, 1 << (at % 64))
     }
 
-    /// Whether a counter may still be accepted. Call this before opening a record. Call [`take`](Self::take) only after
-    /// the record proved authentic.
+    /// Whether a counter may still be accepted. Call this before opening a record. Call [`take`](Self::take)
+    /// only after the record proved authentic.
     pub(crate) fn is_new(&self, counter: u64) -> bool {
         if counter >= self.next {
             return true;

@@ -1,5 +1,5 @@
-/// Wall-clock time in TAI64N format, which can be compared bytewise. The timestamps of a peer's handshakes must
-/// increase, so that a recorded handshake cannot be replayed later.
+/// Wall-clock time in TAI64N format, which can be compared bytewise. The timestamps of a peer's handshakes
+/// must increase, so that a recorded handshake cannot be replayed later.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Timestamp(pub(crate) [u8; 12]);
 

@@ -1,5 +1,5 @@
-//! Curve25519 for handshakes. This host's public key and its shared secrets with peers do not change, so they are
-//! computed only once.
+//! Curve25519 for handshakes. This host's public key and its shared secrets with peers do not change, so they
+//! are computed only once.
 
 use crate::curve::{Key, Shared};
 use crate::{PrivateKey, PublicKey};
@@ -13,8 +13,8 @@ pub(crate) struct Identity {
     private: PrivateKey,
     key: Key,
     public: PublicKey,
-    /// The secret of each peer; `None` until a handshake needs it. Strangers are not stored, so that they cannot fill
-    /// the memory.
+    /// The secret of each peer; `None` until a handshake needs it. Strangers are not stored, so that they
+    /// cannot fill the memory.
     shared: Mutex<BTreeMap<PublicKey, Option<Shared>>>,
 }
 

@@ -1,4 +1,5 @@
-//! Peers that are not configured (strangers). If strangers are admitted, each has a number while it has a channel.
+//! Peers that are not configured (strangers). If strangers are admitted, each has a number while it has a
+//! channel.
 
 use super::{Channels, Event};
 use crate::drops::Reason;
@@ -6,16 +7,16 @@ use crate::keys::{PresharedKey, PublicKey};
 use crate::strangers::{FIRST, is_stranger};
 use mpdccp_units::{Duration, Time};
 
-/// If the maximum number of strangers is reached, those that have been silent for this long are dropped. Active
-/// sessions send more often.
+/// If the maximum number of strangers is reached, those that have been silent for this long are dropped.
+/// Active sessions send more often.
 const SILENT: Duration = Duration::from_secs(60);
 /// Interval between searches for silent strangers. Each search examines all strangers.
 const SWEEP: Duration = Duration::from_secs(1);
 
 impl Channels {
-    /// Accepts any peer that has a key, in addition to configured peers: up to `most` at a time, without a preshared
-    /// key. [`peer_key`](Self::peer_key) returns the key for a number while the peer has a channel. Not for a server
-    /// with several shards.
+    /// Accepts any peer that has a key, in addition to configured peers: up to `most` at a time, without a
+    /// preshared key. [`peer_key`](Self::peer_key) returns the key for a number while the peer has a channel.
+    /// Not for a server with several shards.
     pub fn admit_strangers(&mut self, most: usize) {
         self.strangers.most = most;
     }

@@ -13,7 +13,8 @@ use crate::strangers::is_stranger;
 use crate::timestamp::Timestamp;
 use mpdccp_units::{Duration, Time};
 
-/// Maximum number of channels per peer. A further channel replaces the one that has been silent for the longest time.
+/// Maximum number of channels per peer. A further channel replaces the one that has been silent for the
+/// longest time.
 const PER_PEER: usize = 64;
 /// Maximum number of channels per stranger.
 const PER_STRANGER: usize = 16;
@@ -202,8 +203,8 @@ impl Channels {
         let home = Receiver { server: answer.server, index: answer.index };
         let known = self.peers.get(&channel.peer).map_or(0, |peer| peer.home.server);
         if pending.anywhere && channel.stays.is_none() && known != 0 && known != home.server {
-            // Two channels sent initiations at the same time, and a load balancer chose a server for each. The server
-            // of the first answer counts, so send the initiation there.
+            // Two channels sent initiations at the same time, and a load balancer chose a server for each.
+            // The server of the first answer counts, so send the initiation there.
             self.initiate(now, at);
             self.arm(at);
             return Err(Reason::OtherServer);
@@ -239,8 +240,8 @@ impl Channels {
         let peer = self.peers.get(&channel.peer).ok_or(Reason::UnknownPeer)?;
         let pending = channel.pending.as_ref().filter(|p| p.index == to.index).ok_or(Reason::UnknownIndex)?;
         let cookie = peer.codes.open_reply(&pending.code, datagram).ok_or(Reason::Stranger)?;
-        // Retransmit at once, but only after the first cookie. The responder is busy, and the sender of cookies must
-        // not control the rate of initiations.
+        // Retransmit at once, but only after the first cookie. The responder is busy, and the sender of
+        // cookies must not control the rate of initiations.
         let before = channel.cookie.replace((cookie, now));
         let first = before.is_none_or(|(_, since)| now.since(since) >= COOKIE_LIFE);
         if first {

@@ -1,5 +1,5 @@
-//! A server with several shards. The header of a message or the number of the peer determines the shard, and handshakes
-//! continue at that shard.
+//! A server with several shards. The header of a message or the number of the peer determines the shard, and
+//! handshakes continue at that shard.
 
 use super::{Channels, Input};
 use crate::address::Address;
@@ -7,8 +7,9 @@ use crate::header::Receiver;
 use crate::noise::Offered;
 use mpdccp_units::Time;
 
-/// The first message of a handshake with a peer of another shard, to pass to [`Channels::take_over`] there. The first
-/// shard has verified and decrypted the message, so that a server under load requests only one cookie.
+/// The first message of a handshake with a peer of another shard, to pass to [`Channels::take_over`] there.
+/// The first shard has verified and decrypted the message, so that a server under load requests only one
+/// cookie.
 #[derive(Debug)]
 pub struct Handover {
     /// The shard that must handle the message.
@@ -26,8 +27,8 @@ impl Handover {
 }
 
 impl Channels {
-    /// Sets the number of shards of this server. Shards are numbered from 0. All shards have the same peers with the
-    /// same numbers. Each has the channels of the peers that belong to it.
+    /// Sets the number of shards of this server. Shards are numbered from 0. All shards have the same peers
+    /// with the same numbers. Each has the channels of the peers that belong to it.
     pub fn share(&mut self, shards: u8) {
         self.shards = shards;
     }

@@ -250,8 +250,9 @@ impl Channels {
         self.stranger.as_ref()
     }
 
-    /// Timestamp of the newest handshake that this end started, as time since 1970. After a restart, [`Settings::unix`]
-    /// must not lead to an earlier time: peers remember the newest handshake and refuse older ones.
+    /// Timestamp of the newest handshake that this end started, as time since 1970. After a restart,
+    /// [`Settings::unix`] must not lead to an earlier time: peers remember the newest handshake and refuse
+    /// older ones.
     pub fn initiated(&self) -> Option<Duration> {
         self.initiated
     }
@@ -266,8 +267,9 @@ impl Channels {
         self.keylog.as_mut()?.pop_front()
     }
 
-    /// Seals records in place. Each consists of room for a header ([`HEADER`](crate::HEADER)), a packet, and room for a
-    /// tag ([`TAG`](crate::TAG)). Each has `segment` bytes; the last may be shorter. Returns the destination.
+    /// Seals records in place. Each consists of room for a header ([`HEADER`](crate::HEADER)), a packet, and
+    /// room for a tag ([`TAG`](crate::TAG)). Each has `segment` bytes; the last may be shorter. Returns the
+    /// destination.
     ///
     /// # Errors
     /// If there is no key yet, or the channel does not exist.
@@ -287,8 +289,8 @@ impl Channels {
     /// Handles a received datagram.
     pub fn handle(&mut self, now: Time, from: &Address, datagram: &mut [u8]) -> Input {
         let message = header::read(datagram);
-        // A load balancer that cannot read the server number may have chosen this server. This server must not answer
-        // for another one.
+        // A load balancer that cannot read the server number may have chosen this server. This server must
+        // not answer for another one.
         if message.as_ref().is_some_and(|(to, _)| !self.is_here(*to)) {
             return self.settle(Err(Reason::OtherServer));
         }
@@ -464,8 +466,8 @@ impl Channels {
                 self.events.push_back(Event::Ready(channel.id));
             }
         }
-        // Only the newest record shows the peer's current address. An older record may have been sent before the peer
-        // moved.
+        // Only the newest record shows the peer's current address. An older record may have been sent before
+        // the peer moved.
         let current = channel.current.as_ref().is_some_and(|key| key.index == to.index);
         if latest && current && channel.address != *from {
             channel.address = *from;

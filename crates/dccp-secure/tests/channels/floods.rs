@@ -32,8 +32,8 @@ fn a_flood_of_handshakes_is_asked_for_cookies_and_an_honest_client_gets_in() {
     assert_eq!(world.server.drops()[&Reason::NoCookie], answered + 1);
 }
 
-/// Sends handshakes of many peers from one address, each with the cookie that it received. Returns how many were
-/// answered.
+/// Sends handshakes of many peers from one address, each with the cookie that it received. Returns how many
+/// were answered.
 fn flood(world: &mut World, first: u32, count: u32) -> u32 {
     let mut answered = 0;
     for n in first..first + count {

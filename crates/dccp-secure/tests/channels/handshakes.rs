@@ -102,8 +102,8 @@ fn a_handshake_repeated_to_a_restarted_server_leads_nowhere() {
     assert_eq!(world.server.peer_stats(9).unwrap().channels, 0);
 }
 
-/// A client restarts with its clock set back. It is refused while the server remembers its last channel. It is accepted
-/// if it continues from its last timestamp.
+/// A client restarts with its clock set back. It is refused while the server remembers its last channel. It
+/// is accepted if it continues from its last timestamp.
 #[test]
 fn a_clock_that_was_set_back_is_no_matter_to_who_remembers_the_last_handshake() {
     let mut world = World::ready();

@@ -101,8 +101,8 @@ fn a_restarted_server_is_found_within_two_seconds() {
     assert_eq!(world.send(b"yes"), packet(0, 3));
 }
 
-/// On a channel that starts over, the next packet waits for a handshake. Records that the peer still sends under the
-/// old keys arrive.
+/// On a channel that starts over, the next packet waits for a handshake. Records that the peer still sends
+/// under the old keys arrive.
 #[test]
 fn a_channel_that_starts_over_waits_for_one_handshake() {
     for restarted in [true, false] {
@@ -144,7 +144,8 @@ fn a_server_that_was_away_is_asked_again_within_a_second() {
     }
 }
 
-/// A client whose session the server closed on exit retransmits its requests at growing intervals, as in this test.
+/// A client whose session the server closed on exit retransmits its requests at growing intervals, as in this
+/// test.
 #[test]
 fn a_restarted_server_is_found_by_who_sends_ever_more_seldom() {
     let mut world = World::ready();
@@ -187,7 +188,8 @@ fn a_lost_handshake_is_repeated_and_given_up_in_the_end() {
         }
         world.wait(Duration::from_secs(1));
     }
-    // The intervals grow: the path may be long, and a retransmission invalidates the answer to the previous message.
+    // The intervals grow: the path may be long, and a retransmission invalidates the answer to the previous
+    // message.
     assert!((18..=30).contains(&sent), "{sent}");
     assert_eq!(world.client.poll_timeout(), None, "nothing to do until there is traffic again");
     assert_eq!(world.send(b"y"), Err(Unready::NoKey));

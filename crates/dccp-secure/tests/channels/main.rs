@@ -95,7 +95,8 @@ impl World {
         Ok(self.server.handle(self.now, &self.from, &mut record))
     }
 
-    /// Exchanges the channels' own messages until neither end sends more. Returns the packets that the server received.
+    /// Exchanges the channels' own messages until neither end sends more. Returns the packets that the server
+    /// received.
     fn exchange(&mut self) -> Packets {
         let mut got = Vec::new();
         loop {

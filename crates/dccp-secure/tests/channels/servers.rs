@@ -87,7 +87,8 @@ fn all_paths_of_a_peer_come_to_one_server() {
     });
     let mut client = channels(CLIENT, false);
     client.add_peer(7, key(SERVER).public(), PresharedKey::default());
-    // Both paths send an initiation before a server is known, and the load balancer chooses different servers.
+    // Both paths send an initiation before a server is known, and the load balancer chooses different
+    // servers.
     let paths = [0, 1].map(|n| {
         let path = client.open(now, 7, address(SERVER)).unwrap();
         let _ = seal(&mut client, now, path, &[n]);
@@ -108,16 +109,16 @@ fn all_paths_of_a_peer_come_to_one_server() {
     // The second path then sends an initiation to the server of the first path.
     let mut again = client.poll_transmit().unwrap().1;
     assert_eq!(again[..4], [0x52, 0, 0, 5]);
-    // A load balancer that cannot see the number may choose the other server. That server leaves the answer to the
-    // right one.
+    // A load balancer that cannot see the number may choose the other server. That server leaves the answer
+    // to the right one.
     let wrong = servers[1].handle(now, &address(CLIENT), &mut again.clone());
     assert_eq!((wrong, servers[1].poll_transmit()), (Input::Dropped(Reason::OtherServer), None));
     servers[0].handle(now, &address(CLIENT), &mut again);
     let mut answer = servers[0].poll_transmit().unwrap().1;
     assert_eq!(client.handle(now, &address(SERVER), &mut answer), Input::Handled);
     assert_eq!(seal(&mut client, now, paths[1], b"more").unwrap()[..4], [0x52, 0, 0, 5]);
-    // A client that leaves its server may open channels at any server. Its existing channels stay with the old server,
-    // even when keys are renewed.
+    // A client that leaves its server may open channels at any server. Its existing channels stay with the
+    // old server, even when keys are renewed.
     while client.poll_transmit().is_some() {}
     client.leave_server(7);
     let third = client.open(now, 7, address(SERVER)).unwrap();
@@ -137,8 +138,8 @@ fn all_paths_of_a_peer_come_to_one_server() {
     let now = later;
     let fourth = client.open(now, 7, address(SERVER)).unwrap();
     let paths = [fourth];
-    // Another server may later answer in place of the old one, for instance after the old one was removed from the load
-    // balancer. Its answer is accepted.
+    // Another server may later answer in place of the old one, for instance after the old one was removed
+    // from the load balancer. Its answer is accepted.
     client.start_over(7);
     let _ = seal(&mut client, now, paths[0], b"elsewhere");
     let elsewhere = std::iter::from_fn(|| client.poll_transmit()).map(|(_, datagram)| datagram);

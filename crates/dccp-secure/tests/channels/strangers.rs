@@ -34,7 +34,8 @@ fn strangers_get_no_answer() {
     assert_eq!(world.server.peer_stats(9).unwrap().channels, 1);
 }
 
-/// Admitted strangers each have their own number while they have a channel. The number of strangers is limited.
+/// Admitted strangers each have their own number while they have a channel. The number of strangers is
+/// limited.
 #[test]
 fn strangers_are_let_in_where_the_owner_wants_it() {
     let mut now = Time::from_millis(1);
