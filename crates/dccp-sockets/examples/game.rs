@@ -1,5 +1,6 @@
-//! A public game server with encryption, for clients that are not configured. `game serve ADDR:PORT` runs the server,
-//! `game play ADDR:PORT SERVER_KEY` a player. Without arguments, the server and a few players run in this process.
+//! A public game server with encryption, for clients that are not configured. `game serve ADDR:PORT` runs the
+//! server, `game play ADDR:PORT SERVER_KEY` a player. Without arguments, the server and a few players run in
+//! this process.
 //!
 //! Keys identify the players: a player that comes back has its previous score.
 

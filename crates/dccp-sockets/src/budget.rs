@@ -12,8 +12,8 @@ impl Budget {
         Budget { most, used: AtomicUsize::new(0) }
     }
 
-    /// Reserves `more` bytes for a connection that has reserved `own` bytes, if the limits allow. A connection may hold
-    /// at most as many bytes as remain free, so slow readers leave memory for others.
+    /// Reserves `more` bytes for a connection that has reserved `own` bytes, if the limits allow. A
+    /// connection may hold at most as many bytes as remain free, so slow readers leave memory for others.
     pub(crate) fn take(&self, own: usize, more: usize) -> bool {
         let free = self.most.saturating_sub(self.used.load(Ordering::Relaxed));
         let allowed = own + more <= free;

@@ -14,11 +14,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-/// A connection carries datagrams in both directions, as fast as congestion control allows. All methods take `&self`,
-/// and threads share the connection in an [`Arc`].
+/// A connection carries datagrams in both directions, as fast as congestion control allows. All methods take
+/// `&self`, and threads share the connection in an [`Arc`].
 ///
-/// Dropping the connection finishes it in the background, as long as the program runs. [`finish`](Self::finish) waits
-/// for that.
+/// Dropping the connection finishes it in the background, as long as the program runs.
+/// [`finish`](Self::finish) waits for that.
 #[derive(Debug)]
 pub struct Connection {
     pub(crate) runtime: Arc<Runtime>,
@@ -26,7 +26,8 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// The session id. Before its session exists, a connection has no id, but callers never hold such a connection.
+    /// The session id. Before its session exists, a connection has no id, but callers never hold such a
+    /// connection.
     pub(crate) fn id(&self) -> SessionId {
         self.stream.id.get().copied().unwrap_or(SessionId(u64::MAX))
     }
@@ -91,8 +92,8 @@ impl Connection {
     /// Queues datagrams in order until the queue is full. Returns how many were queued.
     ///
     /// # Errors
-    /// The error of the first datagram, as for [`try_send`](Self::try_send). If a later datagram is refused, the call
-    /// succeeds and returns the number of datagrams before it.
+    /// The error of the first datagram, as for [`try_send`](Self::try_send). If a later datagram is refused,
+    /// the call succeeds and returns the number of datagrams before it.
     pub fn try_send_many<'a>(
         &self,
         datagrams: impl IntoIterator<Item = &'a [u8]>,
@@ -182,7 +183,8 @@ impl Connection {
         self.wait_recv(Instant::now().checked_add(timeout), |state| state.recv_into(into))
     }
 
-    /// Waits for a datagram, then appends up to `most` queued datagrams to `into`. Returns how many were appended.
+    /// Waits for a datagram, then appends up to `most` queued datagrams to `into`. Returns how many were
+    /// appended.
     ///
     /// # Errors
     /// As for [`recv`](Self::recv).
@@ -209,8 +211,8 @@ impl Connection {
         self.stream.readable.poll(&self.stream.state, cx, State::recv).map_ok(Bytes::from)
     }
 
-    /// Ready when the queue has room for [`try_send`](Self::try_send). Otherwise registers the task to be woken.
-    /// Another sender may fill the queue first.
+    /// Ready when the queue has room for [`try_send`](Self::try_send). Otherwise registers the task to be
+    /// woken. Another sender may fill the queue first.
     ///
     /// # Errors
     /// If the connection accepts no more datagrams.
@@ -219,16 +221,16 @@ impl Connection {
         self.stream.writable.poll(&self.stream.state, cx, State::send_ready)
     }
 
-    /// Returns the next event, or `None` after the last event. If there is no event yet, registers the task to be
-    /// woken.
+    /// Returns the next event, or `None` after the last event. If there is no event yet, registers the task
+    /// to be woken.
     pub fn poll_event(&self, cx: &mut Context<'_>) -> Poll<Option<Event>> {
         self.stream.happened.poll(&self.stream.state, cx, State::event)
     }
 
-    /// A descriptor for `poll`, `epoll` and similar calls, for reading only. It is readable while datagrams wait, and
-    /// after the end. Two events also make it readable until the next call of [`ready`](Self::ready): a new event of
-    /// the connection, or free space in the queue after [`try_send`](Self::try_send) found none. Only this crate may
-    /// read or write the descriptor.
+    /// A descriptor for `poll`, `epoll` and similar calls, for reading only. It is readable while datagrams
+    /// wait, and after the end. Two events also make it readable until the next call of
+    /// [`ready`](Self::ready): a new event of the connection, or free space in the queue after
+    /// [`try_send`](Self::try_send) found none. Only this crate may read or write the descriptor.
     ///
     /// # Errors
     /// The error of the system, such as too many open files.
@@ -241,9 +243,9 @@ impl Connection {
         self.stream.ready()
     }
 
-    /// Sends the queue, waits until every packet is acknowledged or given up as lost, and closes the connection.
-    /// Meanwhile the connection accepts no more datagrams, but received datagrams can still be read. Returns the
-    /// counters. [`Stats::lost`] shows how much did not arrive.
+    /// Sends the queue, waits until every packet is acknowledged or given up as lost, and closes the
+    /// connection. Meanwhile the connection accepts no more datagrams, but received datagrams can still be
+    /// read. Returns the counters. [`Stats::lost`] shows how much did not arrive.
     ///
     /// # Errors
     /// If the connection ended before everything was acknowledged.
@@ -251,8 +253,8 @@ impl Connection {
         self.wait_finish(None).unwrap_or(Err(FinishError(Reason::Aborted)))
     }
 
-    /// Like [`finish`](Self::finish), with a timeout. Returns `None` after the timeout; the connection then continues
-    /// to finish in the background.
+    /// Like [`finish`](Self::finish), with a timeout. Returns `None` after the timeout; the connection then
+    /// continues to finish in the background.
     pub fn finish_timeout(&self, timeout: Duration) -> Option<Result<Stats, FinishError>> {
         self.wait_finish(Instant::now().checked_add(timeout))
     }
@@ -265,8 +267,8 @@ impl Connection {
         self.stream.happened.wait(&self.stream.state, until, |s| s.finished())
     }
 
-    /// Finishes a shared connection in the background, with the same effect as dropping it. Calls that wait in other
-    /// threads return, and nothing more is received.
+    /// Finishes a shared connection in the background, with the same effect as dropping it. Calls that wait
+    /// in other threads return, and nothing more is received.
     pub fn close(&self) {
         self.begin_finish();
         lock(&self.stream.state).close();
@@ -310,8 +312,8 @@ impl Connection {
         lock(&self.stream.state).ends()
     }
 
-    /// Restarts congestion control on a path that now leads through another network. For example, a mobile host may
-    /// have changed networks without a new address.
+    /// Restarts congestion control on a path that now leads through another network. For example, a mobile
+    /// host may have changed networks without a new address.
     pub fn path_changed(&self, path: PathId) {
         let id = self.id();
         self.runtime.run(move |core, _| core.endpoint.change_path(core.clock.now(), id, path));
@@ -368,9 +370,9 @@ impl Connection {
         self.runtime.run(move |core, _| core.endpoint.set_prio(core.clock.now(), id, path, priority));
     }
 
-    /// Changes the congestion control for data that this end sends, on all paths, while data flows. The new one starts
-    /// with the window and round-trip time of the old one. The peer may refuse the change. A round trip later,
-    /// [`PathStats::ccids`](crate::PathStats::ccids) shows the CCIDs in use.
+    /// Changes the congestion control for data that this end sends, on all paths, while data flows. The new
+    /// one starts with the window and round-trip time of the old one. The peer may refuse the change. A round
+    /// trip later, [`PathStats::ccids`](crate::PathStats::ccids) shows the CCIDs in use.
     ///
     /// # Errors
     /// If this CCID does not exist, or no path is open.
@@ -383,10 +385,11 @@ impl Connection {
         if set == Some(true) { Ok(()) } else { Err(CcidError::NotOpen) }
     }
 
-    /// Sends at this rate for a while, with padding when the application has no data. A slow sender thus learns the
-    /// capacity of the path ([`Stats::allowed`], [`Stats::rate`]) before it sends more. Congestion control limits the
-    /// padding too, and application data is sent first. The peer's library drops the padding. Linux's DCCP sockets
-    /// would deliver it as empty datagrams. A new probe replaces a running one; a duration of zero ends it.
+    /// Sends at this rate for a while, with padding when the application has no data. A slow sender thus
+    /// learns the capacity of the path ([`Stats::allowed`], [`Stats::rate`]) before it sends more. Congestion
+    /// control limits the padding too, and application data is sent first. The peer's library drops the
+    /// padding. Linux's DCCP sockets would deliver it as empty datagrams. A new probe replaces a running one;
+    /// a duration of zero ends it.
     pub fn probe(&self, rate: Rate, duration: Duration) {
         let id = self.id();
         self.runtime.run(move |core, streams| streams.probe(core.clock.now(), id, rate, duration));
@@ -410,8 +413,8 @@ impl Connection {
         self.stream.happened.wait(&self.stream.state, until, State::event).flatten()
     }
 
-    /// The outcome of a connection that was [started](crate::Connector::start): open, or the error. Returns `None`
-    /// after the timeout.
+    /// The outcome of a connection that was [started](crate::Connector::start): open, or the error. Returns
+    /// `None` after the timeout.
     pub fn opened(&self, timeout: Duration) -> Option<Result<(), ConnectError>> {
         let until = Instant::now().checked_add(timeout);
         self.stream.happened.wait(&self.stream.state, until, State::opening)

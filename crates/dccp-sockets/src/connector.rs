@@ -11,8 +11,8 @@ use mpdccp_proto::{PathId, PathStatus, Reason, SessionId, SessionState};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 
-/// Opens connections that share one data thread, for programs with many connections. [`Connection::connect`] starts a
-/// thread for each connection.
+/// Opens connections that share one data thread, for programs with many connections. [`Connection::connect`]
+/// starts a thread for each connection.
 #[derive(Clone, Debug)]
 pub struct Connector {
     pub(crate) runtime: Arc<Runtime>,
@@ -35,8 +35,8 @@ impl Connector {
         Ok(Connector { runtime, options })
     }
 
-    /// Connects to a listener. With keys, the listener is the first peer of the options. If a name has several
-    /// addresses, they are tried in turn.
+    /// Connects to a listener. With keys, the listener is the first peer of the options. If a name has
+    /// several addresses, they are tried in turn.
     ///
     /// # Errors
     /// As for [`Connection::connect`]; if all addresses fail, the error of the last one.
@@ -74,9 +74,9 @@ impl Connector {
         Err(last)
     }
 
-    /// Sends the first Request without waiting for the answer. [`Connection::descriptor`] becomes readable once the
-    /// outcome is known, and [`Connection::opened`] returns the outcome. With keys, the peer is `peer`, or else the
-    /// first peer of the options.
+    /// Sends the first Request without waiting for the answer. [`Connection::descriptor`] becomes readable
+    /// once the outcome is known, and [`Connection::opened`] returns the outcome. With keys, the peer is
+    /// `peer`, or else the first peer of the options.
     pub fn start(&self, to: SocketAddr, peer: Option<PublicKey>) -> Connection {
         let stream = Arc::new(Stream::new(&self.options, &self.runtime.budget));
         let connection = Connection { runtime: self.runtime.clone(), stream: stream.clone() };
@@ -97,8 +97,9 @@ impl Connector {
 }
 
 impl Connection {
-    /// Connects to a listener at the first address of a name that answers. With keys, the listener is the first peer of
-    /// the options. The port is a UDP port, or with [`Encapsulation::Raw`](crate::Encapsulation::Raw) the DCCP port.
+    /// Connects to a listener at the first address of a name that answers. With keys, the listener is the
+    /// first peer of the options. The port is a UDP port, or with
+    /// [`Encapsulation::Raw`](crate::Encapsulation::Raw) the DCCP port.
     ///
     /// # Errors
     /// If the options are invalid, the system reports an error, the peer refuses, or no answer arrives within
@@ -110,8 +111,8 @@ impl Connection {
     /// Adds a path to a client's multipath session. An event reports when the path is up.
     ///
     /// # Errors
-    /// An error of the system; [`ConnectError::Refused`] if the connection has ended; [`ConnectError::Options`] if it
-    /// is open without multipath.
+    /// An error of the system; [`ConnectError::Refused`] if the connection has ended;
+    /// [`ConnectError::Options`] if it is open without multipath.
     pub fn add_path(&self, path: Path) -> Result<PathId, ConnectError> {
         let id = self.id();
         let added = self.runtime.call(move |core, streams| add_path(core, streams, id, path));

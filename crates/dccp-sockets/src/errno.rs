@@ -1,4 +1,5 @@
-//! Maps each error to the closest errno value, for interfaces that use numbers: C, Python, sockets of other systems.
+//! Maps each error to the closest errno value, for interfaces that use numbers: C, Python, sockets of other
+//! systems.
 
 use crate::{
     AcceptError, CcidError, ConnectError, FinishError, Reason, RecvError, ResetCode, SendError, StreamError,
@@ -61,8 +62,8 @@ impl SendError {
 }
 
 impl RecvError {
-    /// The errno value that is closest to this error. Where calls return 0 at an orderly end, such an end is not an
-    /// error.
+    /// The errno value that is closest to this error. Where calls return 0 at an orderly end, such an end is
+    /// not an error.
     pub fn errno(&self) -> i32 {
         let errno = match self {
             RecvError::TimedOut => Errno::TIMEDOUT,

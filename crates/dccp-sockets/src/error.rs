@@ -18,8 +18,8 @@ pub enum ConnectError {
     Refused(Reason),
     /// The process has forked. Only the process that opened a connection can use it.
     Forked,
-    /// An error of the system, with the operation that failed: address in use, no such address, no route, or no
-    /// permission.
+    /// An error of the system, with the operation that failed: address in use, no such address, no route, or
+    /// no permission.
     Io(io::Error),
 }
 
@@ -59,8 +59,8 @@ pub enum RecvError {
     },
     /// The process has forked. Only the process that opened a connection can use it.
     Forked,
-    /// Everything that arrived has been received, and no more will arrive. [`Reason::is_orderly`] distinguishes an
-    /// orderly end from a failure.
+    /// Everything that arrived has been received, and no more will arrive. [`Reason::is_orderly`]
+    /// distinguishes an orderly end from a failure.
     Closed(Reason),
 }
 
@@ -68,8 +68,8 @@ pub enum RecvError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FinishError(pub Reason);
 
-/// Error while opening, reading or writing a stream. An [`io::Error`] created from it has the kind that TCP would
-/// report.
+/// Error while opening, reading or writing a stream. An [`io::Error`] created from it has the kind that TCP
+/// would report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StreamError {

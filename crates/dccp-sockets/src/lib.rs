@@ -1,11 +1,11 @@
 //! Datagrams with congestion control, in user space: DCCP (RFC 4340) and Multipath DCCP (RFC 9897) sockets
 //! for Linux.
 //!
-//! A [`Connection`] carries datagrams in both directions, at the rate that its congestion control allows. UDP has no
-//! congestion control. TCP delays new data until lost data is retransmitted. A connection has congestion control but
-//! does not retransmit; over a single path it does not reorder either. It runs over UDP, so it passes NATs, and needs
-//! neither privileges nor a kernel module. The other end may use this crate, or any DCCP implementation with the same
-//! encapsulation.
+//! A [`Connection`] carries datagrams in both directions, at the rate that its congestion control allows. UDP
+//! has no congestion control. TCP delays new data until lost data is retransmitted. A connection has
+//! congestion control but does not retransmit; over a single path it does not reorder either. It runs over
+//! UDP, so it passes NATs, and needs neither privileges nor a kernel module. The other end may use this
+//! crate, or any DCCP implementation with the same encapsulation.
 //!
 //! # One end listens, the other connects
 //!
@@ -36,31 +36,31 @@
 //!
 //! # What happens to a datagram
 //!
-//! If the queue ([`Options::queue`]) is full, [`Connection::send`] waits, and [`Connection::try_send`] returns
-//! [`SendError::Full`]. The caller keeps a refused datagram. Accepted datagrams are sent in order, and each may then be
-//! lost in the network, as with UDP. [`Stats`] counts datagrams that wait, datagrams that were lost, and datagrams that
-//! were dropped because the receiving application did not fetch them. [`Connection::finish`] returns after every
-//! datagram was acknowledged or given up as lost.
+//! If the queue ([`Options::queue`]) is full, [`Connection::send`] waits, and [`Connection::try_send`]
+//! returns [`SendError::Full`]. The caller keeps a refused datagram. Accepted datagrams are sent in order,
+//! and each may then be lost in the network, as with UDP. [`Stats`] counts datagrams that wait, datagrams
+//! that were lost, and datagrams that were dropped because the receiving application did not fetch them.
+//! [`Connection::finish`] returns after every datagram was acknowledged or given up as lost.
 //!
-//! [`Options::send_policy`] makes a full queue drop a datagram instead of waiting: the oldest, the newest, or the least
-//! important one. [`Connection::send_with`] sets the priority and the expiry time of a datagram.
+//! [`Options::send_policy`] makes a full queue drop a datagram instead of waiting: the oldest, the newest, or
+//! the least important one. [`Connection::send_with`] sets the priority and the expiry time of a datagram.
 //!
 //! A sender of live media needs a short queue, limited to the datagrams of one frame ([`Options::queue`],
-//! [`Options::queue_time`]). Send with [`Connection::try_send`], and keep the bit rate below [`Stats::rate`]. This rate
-//! is known only while the path limits the sender. A slower sender must send more to measure it. The example `voice`
-//! shows this.
+//! [`Options::queue_time`]). Send with [`Connection::try_send`], and keep the bit rate below [`Stats::rate`].
+//! This rate is known only while the path limits the sender. A slower sender must send more to measure it.
+//! The example `voice` shows this.
 //!
 //! # Event loops
 //!
-//! [`Connection::descriptor`] and [`Listener::descriptor`] are for `poll` and `epoll`. [`Connection::ready`] returns
-//! which operations would not block. Methods that begin with `try_` never wait. Methods that begin with `poll_` are for
-//! hand-written futures.
+//! [`Connection::descriptor`] and [`Listener::descriptor`] are for `poll` and `epoll`. [`Connection::ready`]
+//! returns which operations would not block. Methods that begin with `try_` never wait. Methods that begin
+//! with `poll_` are for hand-written futures.
 //!
 //! # Congestion control
 //!
-//! [`Options::ccid`] chooses the congestion control for data that this end sends. The peer chooses its own. CCID 2
-//! behaves like TCP. CCID 3 and 4 change their rate smoothly (TFRC, for media; 4 is for small packets). CCID 5 is BBR,
-//! and CCID 7 is CUBIC. [`known_ccids`] lists all.
+//! [`Options::ccid`] chooses the congestion control for data that this end sends. The peer chooses its own.
+//! CCID 2 behaves like TCP. CCID 3 and 4 change their rate smoothly (TFRC, for media; 4 is for small
+//! packets). CCID 5 is BBR, and CCID 7 is CUBIC. [`known_ccids`] lists all.
 //!
 //! # Several paths
 //!
@@ -94,11 +94,11 @@
 //! # }
 //! ```
 //!
-//! Encryption needs the crate's feature `encryption`. Without the feature, no text can be parsed as a key, and no key
-//! can be created.
+//! Encryption needs the crate's feature `encryption`. Without the feature, no text can be parsed as a key,
+//! and no key can be created.
 //!
-//! Packets without a valid key are dropped silently. [`Listener::add_peer`] and [`Listener::remove_peer`] change the
-//! peers while the listener runs. Without keys, traffic is neither encrypted nor authenticated.
+//! Packets without a valid key are dropped silently. [`Listener::add_peer`] and [`Listener::remove_peer`]
+//! change the peers while the listener runs. Without keys, traffic is neither encrypted nor authenticated.
 //!
 //! Public services accept [any peer](Options::any_peer) that has a key; [`Connection::peer_key`] returns the
 //! key.
@@ -125,8 +125,8 @@
 //! # }
 //! ```
 //!
-//! Both ends must set [`Options::streams`]. A [`ByteStream`] is bidirectional. It runs next to datagrams and other
-//! streams, and uses all paths.
+//! Both ends must set [`Options::streams`]. A [`ByteStream`] is bidirectional. It runs next to datagrams and
+//! other streams, and uses all paths.
 //!
 //! # tokio
 //!
@@ -139,14 +139,15 @@
 //!
 //! # Tracing
 //!
-//! A subscriber of [`tracing`](https://docs.rs/tracing) receives events in a span `session` for each session. Level
-//! `debug` includes every state change of a connection (`connection state`, with `from`, `to`, the peer's address and
-//! the DCCP ports), and every event of a session and its paths (`session`, with `event`). Levels `warn` and `error`
-//! report problems. [`Options::qlog`] writes packets and windows.
+//! A subscriber of [`tracing`](https://docs.rs/tracing) receives events in a span `session` for each session.
+//! Level `debug` includes every state change of a connection (`connection state`, with `from`, `to`, the
+//! peer's address and the DCCP ports), and every event of a session and its paths (`session`, with `event`).
+//! Levels `warn` and `error` report problems. [`Options::qlog`] writes packets and windows.
 //!
 //! # Threads
 //!
-//! Each [`Listener`] and each [`Connector`] has one thread, which does the protocol work of all its connections.
+//! Each [`Listener`] and each [`Connector`] has one thread, which does the protocol work of all its
+//! connections.
 #![forbid(unsafe_code)]
 
 mod backlog;

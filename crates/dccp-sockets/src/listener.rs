@@ -38,8 +38,8 @@ pub(crate) fn accept(
 impl Listener {
     /// Listens on an address of this host. The port is a UDP port; 0 selects any free port, and
     /// [`DCCP_UDP_PORT`](crate::DCCP_UDP_PORT) is the port assigned to DCCP. With
-    /// [`Encapsulation::Raw`](crate::Encapsulation::Raw) it is the DCCP port. If a name has several addresses, the
-    /// first that works is used.
+    /// [`Encapsulation::Raw`](crate::Encapsulation::Raw) it is the DCCP port. If a name has several
+    /// addresses, the first that works is used.
     ///
     /// # Errors
     /// If the options are invalid, or because of an error of the system.
@@ -105,8 +105,8 @@ impl Listener {
         self.backlog.arrived.poll(&self.backlog.state, cx, |state| accept(&self.runtime, state))
     }
 
-    /// A descriptor for `poll`, `epoll` and similar calls. It is readable while a connection waits to be accepted. Only
-    /// this crate may read or write it.
+    /// A descriptor for `poll`, `epoll` and similar calls. It is readable while a connection waits to be
+    /// accepted. Only this crate may read or write it.
     ///
     /// # Errors
     /// The error of the system, such as too many open files.
@@ -122,10 +122,11 @@ impl Listener {
         accepted.unwrap_or(Err(AcceptError::TimedOut))
     }
 
-    /// Sends up to three DCCP-Listen packets (RFC 5596) to a client. The client will connect from this address (with
-    /// UDP also from its UDP port) and from this DCCP port. The packets open the NATs and firewalls at this end. Both
-    /// ends must learn each other's addresses and ports by other means. The client chooses its ports with
-    /// [`Options::source_ports`]. Not possible with keys, which have their own handshake.
+    /// Sends up to three DCCP-Listen packets (RFC 5596) to a client. The client will connect from this
+    /// address (with UDP also from its UDP port) and from this DCCP port. The packets open the NATs and
+    /// firewalls at this end. Both ends must learn each other's addresses and ports by other means. The
+    /// client chooses its ports with [`Options::source_ports`]. Not possible with keys, which have their own
+    /// handshake.
     ///
     /// # Errors
     /// [`ConnectError::Options`] with keys, or after the data thread has ended.
@@ -148,15 +149,15 @@ impl Listener {
     /// Accepts a peer by its public key from now on. If the peer is known, its preshared key is replaced.
     ///
     /// # Errors
-    /// [`ConnectError::Options`] if this end has no private key, if `key` is this end's own key, or after the data
-    /// thread has ended.
+    /// [`ConnectError::Options`] if this end has no private key, if `key` is this end's own key, or after the
+    /// data thread has ended.
     pub fn add_peer(&self, key: PublicKey, preshared: PresharedKey) -> Result<(), ConnectError> {
         let added = self.runtime.call(move |core, streams| streams.add_peer(core, key, preshared));
         added.unwrap_or(Err(ConnectError::Options("the listener has ended"))).map(|_| ())
     }
 
-    /// Stops accepting a peer and ends its connections. The peer is not notified, because packets to it cannot be
-    /// encrypted after this. If [any peer](Options::any_peer) is accepted, it may connect again.
+    /// Stops accepting a peer and ends its connections. The peer is not notified, because packets to it
+    /// cannot be encrypted after this. If [any peer](Options::any_peer) is accepted, it may connect again.
     ///
     /// # Errors
     /// If the listener has no [`Options::key`], so that every client is accepted.

@@ -97,81 +97,84 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Creates options with this congestion control for data that this end sends. CCID 2 is like TCP, 3 and 4 are TFRC,
-    /// 5 is BBR, 7 is CUBIC; [`known_ccids`](crate::known_ccids) lists all. An unknown CCID is reported as an error
-    /// when the options are used.
+    /// Creates options with this congestion control for data that this end sends. CCID 2 is like TCP, 3 and 4
+    /// are TFRC, 5 is BBR, 7 is CUBIC; [`known_ccids`](crate::known_ccids) lists all. An unknown CCID is
+    /// reported as an error when the options are used.
     pub fn ccid(ccid: u8) -> Options {
         let mut options = Options::default();
         options.settings.ccid = Ccid(ccid);
         options
     }
 
-    /// Service Code (RFC 4340 section 8.1.2), such as `SC:chat`, `SC=7` or `SC=x1f`. Both ends must use the same code;
-    /// the default is 0. An invalid code is reported as an error when the options are used.
+    /// Service Code (RFC 4340 section 8.1.2), such as `SC:chat`, `SC=7` or `SC=x1f`. Both ends must use the
+    /// same code; the default is 0. An invalid code is reported as an error when the options are used.
     pub fn service(mut self, code: &str) -> Options {
         self.service = service_code(code);
         self
     }
 
-    /// A further Service Code that a listener accepts. [`Connection::service`](crate::Connection::service) returns the
-    /// one that the client requested.
+    /// A further Service Code that a listener accepts. [`Connection::service`](crate::Connection::service)
+    /// returns the one that the client requested.
     pub fn also_service(mut self, code: &str) -> Options {
         self.also_services.push(service_code(code));
         self
     }
 
-    /// Data in the first packet, up to some hundred bytes. A client sends it in its Request, a listener in its Response
-    /// (RFC 4340 sections 8.1.1 and 8.1.3). The peer receives it first, if it accepts such data. An attacker who sees a
-    /// Request can replay it, so send only data that is harmless if received twice. Not for multipath sessions.
+    /// Data in the first packet, up to some hundred bytes. A client sends it in its Request, a listener in
+    /// its Response (RFC 4340 sections 8.1.1 and 8.1.3). The peer receives it first, if it accepts such data.
+    /// An attacker who sees a Request can replay it, so send only data that is harmless if received twice.
+    /// Not for multipath sessions.
     pub fn early_data(mut self, data: &[u8]) -> Options {
         self.early_data = data.to_vec();
         self
     }
 
-    /// Whether to receive data in the peer's first packet. By default this data is dropped, and a Data Dropped
-    /// option reports this to the peer.
+    /// Whether to receive data in the peer's first packet. By default this data is dropped, and a Data
+    /// Dropped option reports this to the peer.
     pub fn take_early_data(mut self, take: bool) -> Options {
         self.connection.early_data = take;
         self
     }
 
-    /// Whether to use short sequence numbers. They are used if both ends set this and the window is small. They save 4
-    /// to 8 bytes per packet, but protect less against forged packets (RFC 4340 section 7.6).
+    /// Whether to use short sequence numbers. They are used if both ends set this and the window is small.
+    /// They save 4 to 8 bytes per packet, but protect less against forged packets (RFC 4340 section 7.6).
     pub fn short_numbers(mut self, short: bool) -> Options {
         (self.connection.allow_short_seqnos, self.connection.short_seqnos) = (short, short);
         self
     }
 
-    /// How much of this end's data the header checksum covers, if the peer accepts it (RFC 4340 section 9.2): 0 all
-    /// data, 1 none, n up to 15 the first 4 (n - 1) bytes. Only for [`Encapsulation::Raw`], because the UDP checksum
-    /// covers everything.
+    /// How much of this end's data the header checksum covers, if the peer accepts it (RFC 4340 section 9.2):
+    /// 0 all data, 1 none, n up to 15 the first 4 (n - 1) bytes. Only for [`Encapsulation::Raw`], because the
+    /// UDP checksum covers everything.
     pub fn coverage(mut self, coverage: u8) -> Options {
         self.connection.coverage = coverage.min(15);
         self
     }
 
-    /// Minimum coverage of received data, with the values of [`coverage`](Self::coverage). 0 by default: the checksum
-    /// must cover all data.
+    /// Minimum coverage of received data, with the values of [`coverage`](Self::coverage). 0 by default: the
+    /// checksum must cover all data.
     pub fn min_coverage(mut self, coverage: u8) -> Options {
         self.connection.min_coverage = coverage.min(15);
         self
     }
 
-    /// Asks the peer to protect its data with a CRC-32c (RFC 4340 section 9.3). Data with a wrong CRC is dropped.
+    /// Asks the peer to protect its data with a CRC-32c (RFC 4340 section 9.3). Data with a wrong CRC is
+    /// dropped.
     pub fn data_checksum(mut self, check: bool) -> Options {
         self.connection.check_data_checksum = check;
         self
     }
 
-    /// Whether the Request has a Timestamp option, so that the first round-trip time excludes the peer's delay. Yes by
-    /// default.
+    /// Whether the Request has a Timestamp option, so that the first round-trip time excludes the peer's
+    /// delay. Yes by default.
     pub fn timestamps(mut self, send: bool) -> Options {
         self.connection.timestamps = send;
         self
     }
 
-    /// The UDP and DCCP ports from which a client sends, instead of any free ones. A listener behind a NAT must know
-    /// them to [send Listen packets](crate::Listener::send_listen). Such options allow only one connection at a time.
+    /// The UDP and DCCP ports from which a client sends, instead of any free ones. A listener behind a NAT
+    /// must know them to [send Listen packets](crate::Listener::send_listen). Such options allow only one
+    /// connection at a time.
     pub fn source_ports(mut self, udp: u16, dccp: u16) -> Options {
         self.source_ports = (udp, dccp);
         self
@@ -189,8 +192,8 @@ impl Options {
         self
     }
 
-    /// Uses only this network interface (SO_BINDTODEVICE), for all paths that do not set one themselves. Any interface
-    /// by default.
+    /// Uses only this network interface (SO_BINDTODEVICE), for all paths that do not set one themselves. Any
+    /// interface by default.
     pub fn interface(mut self, name: &str) -> Options {
         self.interface = Some(name.to_owned());
         self
@@ -202,60 +205,61 @@ impl Options {
         self
     }
 
-    /// DSCP of IP headers (RFC 2474), 0 to 63, for use by networks. 46 is expedited forwarding, 8 the lowest class. 0
-    /// by default. Each end chooses the DSCP of the packets that it sends.
+    /// DSCP of IP headers (RFC 2474), 0 to 63, for use by networks. 46 is expedited forwarding, 8 the lowest
+    /// class. 0 by default. Each end chooses the DSCP of the packets that it sends.
     pub fn dscp(mut self, dscp: u8) -> Options {
         self.dscp = dscp;
         self
     }
 
-    /// Requests a multipath session (RFC 9897), to which paths can be added. If the peer does not support multipath,
-    /// the result is a plain connection. Listeners accept both.
+    /// Requests a multipath session (RFC 9897), to which paths can be added. If the peer does not support
+    /// multipath, the result is a plain connection. Listeners accept both.
     pub fn multipath(mut self, multipath: bool) -> Options {
         self.multipath = multipath;
         self
     }
 
     /// Supports reliable byte streams next to datagrams, if the peer does too
-    /// ([`Connection::open_stream`](crate::Connection::open_stream)). Off by default. The session is then a multipath
-    /// session, even over one path.
+    /// ([`Connection::open_stream`](crate::Connection::open_stream)). Off by default. The session is then a
+    /// multipath session, even over one path.
     pub fn streams(mut self, streams: bool) -> Options {
         self.streams = streams;
         self
     }
 
-    /// Adds a path to a client's connection. The first path replaces the address that the system would choose. Two or
-    /// more paths make a multipath session.
+    /// Adds a path to a client's connection. The first path replaces the address that the system would
+    /// choose. Two or more paths make a multipath session.
     pub fn path(mut self, path: Path) -> Options {
         self.paths.push(path);
         self
     }
 
-    /// The scheduler, which chooses the path of each packet; `auto` by default. `SchedulerKind::named("cpf")?` returns
-    /// a scheduler by name ([`Named`](crate::Named)), and `SchedulerKind::all()` returns all.
+    /// The scheduler, which chooses the path of each packet; `auto` by default.
+    /// `SchedulerKind::named("cpf")?` returns a scheduler by name ([`Named`](crate::Named)), and
+    /// `SchedulerKind::all()` returns all.
     pub fn scheduler(mut self, scheduler: SchedulerKind) -> Options {
         self.settings.scheduler = scheduler;
         self
     }
 
-    /// The reordering of datagrams from several paths; `adaptive` by default. `ReorderKind::named("passive")?.into()`
-    /// delivers datagrams in the order of arrival.
+    /// The reordering of datagrams from several paths; `adaptive` by default.
+    /// `ReorderKind::named("passive")?.into()` delivers datagrams in the order of arrival.
     pub fn reordering(mut self, reordering: ReorderConfig) -> Options {
         self.settings.reordering = reordering;
         self
     }
 
-    /// Maximum number of datagrams that wait to be sent, at least 1; 16 by default. A short queue keeps data fresh. The
-    /// limit includes datagrams that the session has taken but not sent. With a [`SendPolicy`] that drops datagrams,
-    /// the queue holds one more.
+    /// Maximum number of datagrams that wait to be sent, at least 1; 16 by default. A short queue keeps data
+    /// fresh. The limit includes datagrams that the session has taken but not sent. With a [`SendPolicy`]
+    /// that drops datagrams, the queue holds one more.
     pub fn queue(mut self, datagrams: usize) -> Options {
         self.queue = datagrams.max(1);
         self
     }
 
     /// Longest time that a datagram waits to be sent. After it, the datagram is dropped and counted
-    /// ([`Stats::expired`](crate::Stats::expired)). No limit by default. Set it for media, which loses its value with
-    /// age.
+    /// ([`Stats::expired`](crate::Stats::expired)). No limit by default. Set it for media, which loses its
+    /// value with age.
     pub fn queue_time(mut self, longest: Duration) -> Options {
         self.queue_time = Some(longest);
         self
@@ -267,22 +271,22 @@ impl Options {
         self
     }
 
-    /// Maximum number of received datagrams that wait for the application; 4096 by default. Further datagrams are
-    /// dropped and counted ([`Stats::unread`](crate::Stats::unread)).
+    /// Maximum number of received datagrams that wait for the application; 4096 by default. Further datagrams
+    /// are dropped and counted ([`Stats::unread`](crate::Stats::unread)).
     pub fn receive_queue(mut self, datagrams: usize) -> Options {
         self.receive_queue = datagrams.max(1);
         self
     }
 
-    /// Memory in bytes for received datagrams of all connections of a listener or connector; 256 MiB by default. A
-    /// connection may use at most as much as remains free: a single connection gets half of the total. Further
-    /// datagrams are dropped and counted, as with [`receive_queue`](Self::receive_queue).
+    /// Memory in bytes for received datagrams of all connections of a listener or connector; 256 MiB by
+    /// default. A connection may use at most as much as remains free: a single connection gets half of the
+    /// total. Further datagrams are dropped and counted, as with [`receive_queue`](Self::receive_queue).
     pub fn receive_memory(mut self, bytes: usize) -> Options {
         self.receive_memory = bytes;
         self
     }
 
-    /// Maximum number of connections that wait to be accepted; 128 by default. Further connections are closed.
+    /// Maximum number of connections that wait to be accepted; 128 by default. Further ones are closed.
     pub fn backlog(mut self, connections: usize) -> Options {
         self.backlog = connections.max(1);
         self
@@ -295,10 +299,10 @@ impl Options {
         self
     }
 
-    /// Maximum number of connections from one source, which is an IPv4 address or an IPv6 /64. The maximum applies
-    /// while the listener has no connections, and falls as the listener fills. By default it is a quarter of all
-    /// connections, at least 16. Further connections are refused with Reset code 9. Does not apply to peers that are
-    /// configured by key.
+    /// Maximum number of connections from one source, which is an IPv4 address or an IPv6 /64. The maximum
+    /// applies while the listener has no connections, and falls as the listener fills. By default it is a
+    /// quarter of all connections, at least 16. Further connections are refused with Reset code 9. Does not
+    /// apply to peers that are configured by key.
     pub fn max_connections_per_source(mut self, connections: usize) -> Options {
         self.max_per_source = Some(connections.max(1));
         self
@@ -308,18 +312,18 @@ impl Options {
         self.max_per_source.unwrap_or((self.max_connections / 4).max(16))
     }
 
-    /// Largest IP packet in bytes, at least 576; 1500 by default. The interface may have a smaller MTU. Each path is
-    /// probed for the size that it carries ([`mtu_probing`](Self::mtu_probing)).
+    /// Largest IP packet in bytes, at least 576; 1500 by default. The interface may have a smaller MTU. Each
+    /// path is probed for the size that it carries ([`mtu_probing`](Self::mtu_probing)).
     pub fn mtu(mut self, bytes: u16) -> Options {
         self.mtu = bytes.max(576);
         self
     }
 
     /// Whether to discover the MTU of each path with padded packets (RFC 8899), up to [`mtu`](Self::mtu).
-    /// [`PathStats::path_mtu`](crate::PathStats::path_mtu) has the result. Yes by default. Without probing, the MTU is
-    /// the one that the system knows. Packets that a network drops without an ICMP message are then lost. If every path
-    /// certainly carries [`mtu`](Self::mtu), turn probing off. This saves a padded packet per connection, and a round
-    /// trip before datagrams above 1,100 bytes can be sent.
+    /// [`PathStats::path_mtu`](crate::PathStats::path_mtu) has the result. Yes by default. Without probing,
+    /// the MTU is the one that the system knows. Packets that a network drops without an ICMP message are
+    /// then lost. If every path certainly carries [`mtu`](Self::mtu), turn probing off. This saves a padded
+    /// packet per connection, and a round trip before datagrams above 1,100 bytes can be sent.
     pub fn mtu_probing(mut self, probe: bool) -> Options {
         self.mtu_probing = probe;
         self
@@ -332,18 +336,19 @@ impl Options {
     }
 
     /// Starts with the capacity that an earlier connection to the same peer measured on the same path
-    /// ([`PathStats::capacity`](crate::PathStats::capacity)), as in Careful Resume (RFC 9959). Once the initial window
-    /// is acknowledged, half of the capacity is used at once. A loss ends the resumption. Applies to the first path of
-    /// the first connection with these options. CCIDs 3 and 4 ignore it. Do not use a capacity that is older than
-    /// [`RESUME_LIFETIME`](crate::RESUME_LIFETIME), or one of a connection that is still open.
+    /// ([`PathStats::capacity`](crate::PathStats::capacity)), as in Careful Resume (RFC 9959). Once the
+    /// initial window is acknowledged, half of the capacity is used at once. A loss ends the resumption.
+    /// Applies to the first path of the first connection with these options. CCIDs 3 and 4 ignore it. Do not
+    /// use a capacity that is older than [`RESUME_LIFETIME`](crate::RESUME_LIFETIME), or one of a connection
+    /// that is still open.
     pub fn resume(mut self, capacity: Remembered) -> Options {
         self.resume = Some(capacity);
         self
     }
 
-    /// How long a path may be idle before this end probes the peer. 12 s by default, twice that at a listener; 0 means
-    /// never. Use a lower value if NATs have short timeouts, or to detect a crashed peer sooner. Detection takes up to
-    /// this time plus [`survive`](Self::survive).
+    /// How long a path may be idle before this end probes the peer. 12 s by default, twice that at a
+    /// listener; 0 means never. Use a lower value if NATs have short timeouts, or to detect a crashed peer
+    /// sooner. Detection takes up to this time plus [`survive`](Self::survive).
     pub fn keepalive(mut self, idle: Duration) -> Options {
         self.settings.keepalive = Seconds(idle);
         self
@@ -355,37 +360,41 @@ impl Options {
         self
     }
 
-    /// Reports [`Event::Rate`](crate::Event::Rate) when the rate that congestion control allows differs by this many
-    /// percent from the last report. The rate is checked twenty times a second. 0 by default, which means never.
+    /// Reports [`Event::Rate`](crate::Event::Rate) when the rate that congestion control allows differs by
+    /// this many percent from the last report. The rate is checked twenty times a second. 0 by default, which
+    /// means never.
     pub fn tell_rate(mut self, percent: u8) -> Options {
         self.rate_change = percent;
         self
     }
 
-    /// Writes packets, congestion control, losses and paths to a qlog file (JSON-SEQ, version 0.3) for qvis and similar
-    /// tools. All connections of a listener or connector share one file. For debugging: it costs much more than the
-    /// traffic itself. Without the crate's feature `qlog`, connections and listeners with this option fail.
+    /// Writes packets, congestion control, losses and paths to a qlog file (JSON-SEQ, version 0.3) for qvis
+    /// and similar tools. All connections of a listener or connector share one file. For debugging: it costs
+    /// much more than the traffic itself. Without the crate's feature `qlog`, connections and listeners with
+    /// this option fail.
     pub fn qlog(mut self, file: impl Into<PathBuf>) -> Options {
         self.qlog = Some(file.into());
         self
     }
 
-    /// Encrypts with this private key of this host. Each peer must be configured by its public key, unless a listener
-    /// accepts [`any_peer`](Self::any_peer).
+    /// Encrypts with this private key of this host. Each peer must be configured by its public key, unless a
+    /// listener accepts [`any_peer`](Self::any_peer).
     pub fn key(mut self, key: PrivateKey) -> Options {
         self.key = Some(key);
         self
     }
 
-    /// Adds a peer by its public key: the listener to which a client connects, or a client that a listener accepts.
+    /// Adds a peer by its public key: the listener to which a client connects, or a client that a listener
+    /// accepts.
     pub fn peer(self, key: PublicKey) -> Options {
         self.peer_with(key, PresharedKey::default())
     }
 
     /// Makes a listener with a key accept every client that has a key, in addition to configured peers.
-    /// [`Connection::peer_key`](crate::Connection::peer_key) returns the client's key, and `abort_with` rejects an
-    /// unwanted client. Traffic is encrypted, and no client can use another client's key. But anyone can create keys,
-    /// so the limit per source applies ([`max_connections_per_source`](Self::max_connections_per_source)).
+    /// [`Connection::peer_key`](crate::Connection::peer_key) returns the client's key, and `abort_with`
+    /// rejects an unwanted client. Traffic is encrypted, and no client can use another client's key. But
+    /// anyone can create keys, so the limit per source applies
+    /// ([`max_connections_per_source`](Self::max_connections_per_source)).
     pub fn any_peer(mut self, any: bool) -> Options {
         self.any_peer = any;
         self
@@ -397,8 +406,8 @@ impl Options {
         self
     }
 
-    /// The `mpdccp_proto` settings of a session, for a custom event loop. `multipath`: whether a client requests
-    /// multipath.
+    /// The `mpdccp_proto` settings of a session, for a custom event loop. `multipath`: whether a client
+    /// requests multipath.
     ///
     /// # Errors
     /// If the options are invalid.

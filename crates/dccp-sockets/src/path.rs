@@ -23,20 +23,20 @@ pub struct Path {
 }
 
 impl Path {
-    /// A path from this local address to the address to which the connection was made. An address alone does not select
-    /// the interface; see [`Path::interface`].
+    /// A path from this local address to the address to which the connection was made. An address alone does
+    /// not select the interface; see [`Path::interface`].
     pub fn from(local: IpAddr) -> Path {
         Path { local: Some(local), ..Path::unbound() }
     }
 
-    /// A path through this network interface, such as `eth0`. The system chooses one of its addresses. To select a
-    /// local address, use [`Path::from`].
+    /// A path through this network interface, such as `eth0`. The system chooses one of its addresses. To
+    /// select a local address, use [`Path::from`].
     pub fn on(interface: &str) -> Path {
         Path::unbound().interface(interface)
     }
 
-    /// Sends only through this network interface (SO_BINDTODEVICE). Without this, the system's routes choose the
-    /// interface even if the path has an address. They may choose the interface of another path.
+    /// Sends only through this network interface (SO_BINDTODEVICE). Without this, the system's routes choose
+    /// the interface even if the path has an address. They may choose the interface of another path.
     pub fn interface(self, name: &str) -> Path {
         Path { interface: Some(name.to_owned()), ..self }
     }
@@ -51,8 +51,9 @@ impl Path {
         Path { remote: Some(remote), ..self }
     }
 
-    /// Priority of the path (RFC 9897 section 3.2.10): 0 never, 1 standby, 2 overflow, 3 to 15 primary; 3 by default.
-    /// Among primary paths, only the schedulers `cpf`, `acpf`, `weighted-rr` and `handover` prefer higher values.
+    /// Priority of the path (RFC 9897 section 3.2.10): 0 never, 1 standby, 2 overflow, 3 to 15 primary; 3 by
+    /// default. Among primary paths, only the schedulers `cpf`, `acpf`, `weighted-rr` and `handover` prefer
+    /// higher values.
     pub fn priority(self, priority: u8) -> Path {
         Path { priority: priority.min(15), ..self }
     }

@@ -45,8 +45,8 @@ impl Descriptor {
         Ok(fd)
     }
 
-    /// Makes the descriptor readable. If it is already readable, this creates a new edge, so that an edge-triggered
-    /// event loop that left data unread is notified again.
+    /// Makes the descriptor readable. If it is already readable, this creates a new edge, so that an
+    /// edge-triggered event loop that left data unread is notified again.
     pub(crate) fn tell(&mut self) {
         self.readable = false;
         self.show(true);

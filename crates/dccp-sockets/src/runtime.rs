@@ -28,8 +28,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Number of datagrams that a session gets at a time, after the previous ones have been sent; this is enough for a
-/// burst. A queue that drops or reorders gives the session one at a time.
+/// Number of datagrams that a session gets at a time, after the previous ones have been sent; this is enough
+/// for a burst. A queue that drops or reorders gives the session one at a time.
 const BURST: usize = 16;
 /// How long to wait for acknowledgements of the last packets, beyond the retransmission timeout.
 const PATIENCE: Duration = Duration::from_secs(1);

@@ -15,8 +15,8 @@ pub enum SendPolicy {
     DropOldest,
     /// Drop the new datagram. Older datagrams are still sent.
     DropNewest,
-    /// Drop the oldest datagram of the lowest priority; this may be the new one. Higher priorities are sent first,
-    /// equal priorities in order.
+    /// Drop the oldest datagram of the lowest priority; this may be the new one. Higher priorities are sent
+    /// first, equal priorities in order.
     Priority,
 }
 
@@ -45,8 +45,8 @@ pub(crate) struct Outgoing {
     most: usize,
     /// Longest time that a datagram may wait.
     longest: Option<Duration>,
-    /// Number of datagrams that the session has taken but not sent. They are part of the queue, and their order is
-    /// fixed.
+    /// Number of datagrams that the session has taken but not sent. They are part of the queue, and their
+    /// order is fixed.
     pub(crate) below: usize,
     /// Sorted by decreasing priority with [`SendPolicy::Priority`], otherwise in order of arrival.
     waiting: VecDeque<Waiting>,

@@ -5,12 +5,12 @@ use dccp_net::Core;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-/// Connections with the same key share a socket. The key consists of the local address and interface, the peer's
-/// address, and the number of the peer's public key.
+/// Connections with the same key share a socket. The key consists of the local address and interface, the
+/// peer's address, and the number of the peer's public key.
 pub(crate) type Key = (SocketAddr, Option<String>, SocketAddr, u32);
 
-/// Number of connections that a socket serves in its lifetime. Each connection has its own DCCP port out of 16,384. A
-/// port is not reused until the peer has dropped the port's last connection.
+/// Number of connections that a socket serves in its lifetime. Each connection has its own DCCP port out of
+/// 16,384. A port is not reused until the peer has dropped the port's last connection.
 const MOST: u16 = 8_192;
 /// First port of the dynamic range (RFC 6335 section 6).
 const FIRST_PORT: u16 = 49_152;

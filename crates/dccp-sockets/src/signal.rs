@@ -12,8 +12,8 @@ pub(crate) struct Signal {
     tasks: Mutex<Vec<Waker>>,
 }
 
-/// Locks a state and ignores poisoning. Each change is a single step, so the state is valid even after another thread
-/// panicked.
+/// Locks a state and ignores poisoning. Each change is a single step, so the state is valid even after
+/// another thread panicked.
 pub(crate) fn lock<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }

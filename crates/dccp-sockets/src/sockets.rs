@@ -61,8 +61,8 @@ fn overhead(core: &Core, socket: u32, options: &Options) -> u16 {
 }
 
 impl Options {
-    /// The encrypted channels, if there is a key. Peers are numbered by their position in the list. `unix` is the time
-    /// since 1970 at the driver's time zero.
+    /// The encrypted channels, if there is a key. Peers are numbered by their position in the list. `unix` is
+    /// the time since 1970 at the driver's time zero.
     pub fn channels(&self, accepts: bool, unix: Duration, seed: [u8; 32]) -> Option<Channels> {
         let mut channels = Channels::new(dccp_net::secure::Settings {
             private_key: self.key.clone()?,
@@ -82,8 +82,8 @@ impl Options {
         Some(channels)
     }
 
-    /// The peers that a listener accepts, numbered by their position in the list. Without a key, all peers have number
-    /// 0.
+    /// The peers that a listener accepts, numbered by their position in the list. Without a key, all peers
+    /// have number 0.
     pub fn named_peers(&self) -> Vec<PeerFilter> {
         let count = if self.key.is_some() { self.peers.len() as u32 } else { 1 };
         (0..count).map(|id| PeerFilter { id, remotes: Vec::new() }).collect()
@@ -158,8 +158,8 @@ pub(crate) fn listen(
     Ok((bound, socket))
 }
 
-/// Opens a path of a connection: its socket, or the channel over the socket. Connections to the same peer may share
-/// both. `peer` is the number of the peer's key.
+/// Opens a path of a connection: its socket, or the channel over the socket. Connections to the same peer may
+/// share both. `peer` is the number of the peer's key.
 pub(crate) fn open_path(
     core: &mut Core,
     shared: &mut SharedSockets,

@@ -4,8 +4,8 @@ use mpdccp_units::Rate;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Counters and state of a connection. After its end they keep the values of the last update, so later losses are not
-/// included.
+/// Counters and state of a connection. After its end they keep the values of the last update, so later losses
+/// are not included.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Stats {
@@ -15,16 +15,18 @@ pub struct Stats {
     pub sent_bytes: u64,
     /// How many of `sent` wait in the queue.
     pub queued: u64,
-    /// How many of `sent` were dropped because no path could carry their size any more, or because the connection
-    /// failed before they were sent.
+    /// How many of `sent` were dropped because no path could carry their size any more, or because the
+    /// connection failed before they were sent.
     pub dropped: u64,
     /// How many of `sent` were dropped because the queue was full
     /// ([`Options::send_policy`](crate::Options::send_policy)).
     pub displaced: u64,
-    /// How many of `sent` expired before they were sent ([`Delivery::expires_in`](crate::Delivery::expires_in)).
+    /// How many of `sent` expired before they were sent
+    /// ([`Delivery::expires_in`](crate::Delivery::expires_in)).
     pub expired: u64,
-    /// Data packets that congestion control considers lost. With several paths, some may have been retransmitted. CCID
-    /// 3 and 4 count loss events instead of packets: all losses within a round-trip time are one event.
+    /// Data packets that congestion control considers lost. With several paths, some may have been
+    /// retransmitted. CCID 3 and 4 count loss events instead of packets: all losses within a round-trip time
+    /// are one event.
     pub lost: u64,
     /// Number of datagrams that arrived.
     pub received: u64,
@@ -32,11 +34,11 @@ pub struct Stats {
     pub received_bytes: u64,
     /// How many of `received` were dropped because the application did not fetch them.
     pub unread: u64,
-    /// Measured rate of all paths together. `None` while [`app_limited`](Self::app_limited), because the capacity of
-    /// the paths is then unknown.
+    /// Measured rate of all paths together. `None` while [`app_limited`](Self::app_limited), because the
+    /// capacity of the paths is then unknown.
     pub rate: Option<Rate>,
-    /// Rate that congestion control allows now. A sender that was slower than this must send more to find out the real
-    /// capacity.
+    /// Rate that congestion control allows now. A sender that was slower than this must send more to find out
+    /// the real capacity.
     pub allowed: Rate,
     /// Whether the application sends less than congestion control allows.
     pub app_limited: bool,
@@ -69,8 +71,8 @@ pub struct PathStats {
     pub rate: Option<Rate>,
     /// Rate that congestion control allows on this path now.
     pub allowed: Rate,
-    /// Capacity to store for the next connection ([`Options::resume`](crate::Options::resume)), after the path has
-    /// carried more than a few initial windows.
+    /// Capacity to store for the next connection ([`Options::resume`](crate::Options::resume)), after the
+    /// path has carried more than a few initial windows.
     pub capacity: Option<Remembered>,
     /// Phase of the resumption started by [`Options::resume`](crate::Options::resume), if any.
     pub resumption: Option<ResumePhase>,
@@ -90,8 +92,8 @@ pub enum Event {
     PathSuspect(PathId),
     /// A path was closed.
     PathDown(PathId, mpdccp_proto::Reason),
-    /// The largest datagram ([`Connection::max_datagram_size`](crate::Connection::max_datagram_size)) now has this
-    /// number of bytes.
+    /// The largest datagram ([`Connection::max_datagram_size`](crate::Connection::max_datagram_size)) now has
+    /// this number of bytes.
     Size(usize),
     /// The rate that congestion control allows ([`Stats::allowed`]) has changed by the percentage set with
     /// [`Options::tell_rate`](crate::Options::tell_rate).

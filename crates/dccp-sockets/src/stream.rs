@@ -90,7 +90,8 @@ impl State {
         self.send_owned(data.len(), delivery, || data.to_vec())
     }
 
-    /// Like [`send`](Self::send), for a datagram of `len` bytes. The datagram is created only if it is accepted.
+    /// Like [`send`](Self::send), for a datagram of `len` bytes. The datagram is created only if it is
+    /// accepted.
     pub(crate) fn send_owned(
         &mut self,
         len: usize,
@@ -365,8 +366,8 @@ impl Stream {
         }
     }
 
-    /// Removes up to `most` datagrams. `below` describes the datagrams that wait in the session. The second value is
-    /// true if nothing is left to do.
+    /// Removes up to `most` datagrams. `below` describes the datagrams that wait in the session. The second
+    /// value is true if nothing is left to do.
     pub(crate) fn take(&self, most: usize, below: &QueueView) -> (Vec<Vec<u8>>, bool) {
         let mut state = lock(&self.state);
         let waited = state.outgoing.len() + state.outgoing.below;
@@ -411,8 +412,8 @@ impl Stream {
         lock(&self.state).outgoing.len() > 0
     }
 
-    /// Queues a received datagram. Returns true if the application falls behind: the queue was full, and since then the
-    /// application has not read half of it.
+    /// Queues a received datagram. Returns true if the application falls behind: the queue was full, and
+    /// since then the application has not read half of it.
     pub(crate) fn deliver(&self, data: Vec<u8>) -> bool {
         let mut state = lock(&self.state);
         state.stats.received += 1;
@@ -468,8 +469,8 @@ impl Stream {
         self.happened.notify();
     }
 
-    /// Ends the connection. Datagrams that were not sent are dropped and counted: those of this handle, and `dropped`
-    /// of the session.
+    /// Ends the connection. Datagrams that were not sent are dropped and counted: those of this handle, and
+    /// `dropped` of the session.
     pub(crate) fn end(&self, reason: Reason, dropped: u64) {
         let mut state = lock(&self.state);
         if state.end.is_some() {

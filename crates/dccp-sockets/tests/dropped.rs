@@ -1,5 +1,5 @@
-//! Futures that are dropped: no datagram is half sent or lost, and nothing leaks. The test runs in its own program,
-//! because it counts the program's threads.
+//! Futures that are dropped: no datagram is half sent or lost, and nothing leaks. The test runs in its own
+//! program, because it counts the program's threads.
 #![cfg(feature = "tokio")]
 
 use dccp_sockets::Options;

@@ -1,4 +1,5 @@
-//! A forked process has no data thread, so its calls return errors. The test runs in its own process, because it forks.
+//! A forked process has no data thread, so its calls return errors. The test runs in its own process, because
+//! it forks.
 #![expect(unsafe_code, reason = "fork(2)")]
 
 use dccp_sockets::{

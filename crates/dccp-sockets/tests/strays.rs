@@ -1,5 +1,5 @@
-//! One of two paths uses the line of the other path. An event reports this immediately. The test runs in its own
-//! process, because it has its own network namespace.
+//! One of two paths uses the line of the other path. An event reports this immediately. The test runs in its
+//! own process, because it has its own network namespace.
 
 use dccp_sockets::{Connector, Event, Options, Path};
 use std::io::Write;

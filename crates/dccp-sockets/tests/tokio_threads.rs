@@ -52,7 +52,8 @@ fn tasks_of_a_runtime_need_no_threads() {
             assert_eq!(connection.stats().await.received, 100);
             connection
         });
-        // The tasks of the runtime, including the driver, end with the runtime. No call waits for them forever.
+        // The tasks of the runtime, including the driver, end with the runtime. No call waits for them
+        // forever.
         drop(runtime);
         let other = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         other.block_on(async {

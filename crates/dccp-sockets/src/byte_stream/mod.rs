@@ -16,12 +16,12 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 /// A reliable, ordered, bidirectional byte stream, next to the datagrams and other streams of its connection.
-/// [`Connection::open_stream`] and [`Connection::accept_stream`] return streams. A stream uses all paths, at the rate
-/// that congestion control allows. A loss does not block other streams. The type implements [`Read`] and [`Write`],
-/// also for `&ByteStream`. Threads share it in an [`Arc`].
+/// [`Connection::open_stream`] and [`Connection::accept_stream`] return streams. A stream uses all paths, at
+/// the rate that congestion control allows. A loss does not block other streams. The type implements [`Read`]
+/// and [`Write`], also for `&ByteStream`. Threads share it in an [`Arc`].
 ///
-/// When the value is dropped, written bytes still arrive while the connection lives, and bytes from the peer are
-/// discarded.
+/// When the value is dropped, written bytes still arrive while the connection lives, and bytes from the peer
+/// are discarded.
 #[derive(Debug)]
 pub struct ByteStream {
     runtime: Arc<Runtime>,
@@ -47,11 +47,12 @@ impl ByteStream {
         timeout.and_then(|timeout| Instant::now().checked_add(timeout))
     }
 
-    /// Waits for bytes, up to `timeout` if given. Returns the number of bytes read; 0 means the end of the peer's data.
+    /// Waits for bytes, up to `timeout` if given. Returns the number of bytes read; 0 means the end of the
+    /// peer's data.
     ///
     /// # Errors
-    /// [`StreamError::TimedOut`], or the reason why no more bytes will arrive. If the connection ends, bytes that
-    /// arrived are read before the error. A reset by the peer discards them.
+    /// [`StreamError::TimedOut`], or the reason why no more bytes will arrive. If the connection ends, bytes
+    /// that arrived are read before the error. A reset by the peer discards them.
     pub fn read_timeout(&self, into: &mut [u8], timeout: Option<Duration>) -> Result<usize, StreamError> {
         self.here()?;
         let mut more = false;
@@ -84,8 +85,8 @@ impl ByteStream {
         written.unwrap_or(Err(StreamError::TimedOut))
     }
 
-    /// Like [`read_timeout`](Self::read_timeout), but does not wait. If no bytes are available, registers the task to
-    /// be woken.
+    /// Like [`read_timeout`](Self::read_timeout), but does not wait. If no bytes are available, registers the
+    /// task to be woken.
     ///
     /// # Errors
     /// As for [`read_timeout`](Self::read_timeout).
@@ -103,8 +104,8 @@ impl ByteStream {
         read
     }
 
-    /// Like [`write_timeout`](Self::write_timeout), but does not wait. If no byte is accepted, registers the task to be
-    /// woken.
+    /// Like [`write_timeout`](Self::write_timeout), but does not wait. If no byte is accepted, registers the
+    /// task to be woken.
     ///
     /// # Errors
     /// As for [`write_timeout`](Self::write_timeout).
@@ -140,8 +141,8 @@ impl ByteStream {
         }
     }
 
-    /// Ends writing and waits until the peer has received everything, up to `timeout` if given. If this end wrote
-    /// nothing, an orderly end of the connection also finishes the stream.
+    /// Ends writing and waits until the peer has received everything, up to `timeout` if given. If this end
+    /// wrote nothing, an orderly end of the connection also finishes the stream.
     ///
     /// # Errors
     /// [`StreamError::TimedOut`], or the reason why the peer will not receive everything.
@@ -161,7 +162,8 @@ impl ByteStream {
         self.finish_timeout(None)
     }
 
-    /// Like [`finish`](Self::finish), but does not wait. Until it has finished, registers the task to be woken.
+    /// Like [`finish`](Self::finish), but does not wait. Until it has finished, registers the task to be
+    /// woken.
     ///
     /// # Errors
     /// As for [`finish`](Self::finish).
@@ -210,10 +212,10 @@ impl ByteStream {
         (state.readable(), room)
     }
 
-    /// A descriptor for `poll`, `epoll` and similar calls, for reading only. It is readable while bytes are available,
-    /// and at the end of the stream. Two events also make it readable until the next call of [`ready`](Self::ready):
-    /// the peer has received everything, or a write that would have blocked can be repeated. Only this crate may read
-    /// or write the descriptor.
+    /// A descriptor for `poll`, `epoll` and similar calls, for reading only. It is readable while bytes are
+    /// available, and at the end of the stream. Two events also make it readable until the next call of
+    /// [`ready`](Self::ready): the peer has received everything, or a write that would have blocked can be
+    /// repeated. Only this crate may read or write the descriptor.
     ///
     /// # Errors
     /// The error of the system, such as too many open files.
@@ -265,8 +267,8 @@ impl Connection {
     /// Opens a reliable stream. The peer [accepts](Self::accept_stream) it.
     ///
     /// # Errors
-    /// [`StreamError::Unsupported`] unless both ends have set [`Options::streams`](crate::Options::streams), or
-    /// [`StreamError::TooMany`].
+    /// [`StreamError::Unsupported`] unless both ends have set [`Options::streams`](crate::Options::streams),
+    /// or [`StreamError::TooMany`].
     pub fn open_stream(&self) -> Result<ByteStream, StreamError> {
         let id = self.id();
         let opened = self.runtime.call(move |core, streams| streams.open_stream(core, id));

@@ -52,7 +52,8 @@ pub(super) struct State {
     descriptor: Descriptor,
     /// Whether a writer found `outgoing` full.
     pub(super) wants_room: bool,
-    /// News that the descriptor reports until the next call: the peer has received everything, or has stopped reading.
+    /// News that the descriptor reports until the next call: the peer has received everything, or has stopped
+    /// reading.
     news: bool,
 }
 
@@ -173,7 +174,8 @@ impl Pipe {
         self.notify();
     }
 
-    /// Reads all bytes that have arrived, without a limit. Called on the data thread when the connection ends.
+    /// Reads all bytes that have arrived, without a limit. Called on the data thread when the connection
+    /// ends.
     pub(crate) fn read_rest(&self, all: &mut Streams) {
         lock(&self.state).receive(all, self.id, usize::MAX);
     }
@@ -216,8 +218,8 @@ impl Pipe {
         self.notify();
     }
 
-    /// Whether the connection must wait for this pipe before it closes, so that the peer receives everything that was
-    /// written.
+    /// Whether the connection must wait for this pipe before it closes, so that the peer receives everything
+    /// that was written.
     pub(crate) fn holds(&self) -> bool {
         let state = lock(&self.state);
         (state.ended || !state.outgoing.is_empty()) && !state.delivered && state.no_writing.is_none()

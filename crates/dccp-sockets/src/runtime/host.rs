@@ -14,8 +14,8 @@ use std::{fmt, io};
 /// A driver that runs as a task of another event loop instead of on a thread.
 pub(crate) type Hosted = Weak<Mutex<Driver<Streams>>>;
 
-/// The handles' access to the data thread. The thread ends when all handles are gone and their connections have
-/// finished.
+/// The handles' access to the data thread. The thread ends when all handles are gone and their connections
+/// have finished.
 pub(crate) struct Runtime {
     handle: Handle<Streams>,
     hosted: Option<Hosted>,
@@ -71,8 +71,8 @@ impl Runtime {
         }
     }
 
-    /// Starts the driver on a thread, or in the way that `run` starts it. `set_up` first opens sockets and other
-    /// resources.
+    /// Starts the driver on a thread, or in the way that `run` starts it. `set_up` first opens sockets and
+    /// other resources.
     pub(crate) fn start<T>(
         options: Options,
         backlog: Option<Arc<Backlog>>,

@@ -1,10 +1,10 @@
-//! The same sockets for tokio. All futures are cancel-safe: a future that was dropped has sent or received either a
-//! whole datagram or none.
+//! The same sockets for tokio. All futures are cancel-safe: a future that was dropped has sent or received
+//! either a whole datagram or none.
 //!
-//! The protocol is a task of the runtime that calls [`Listener::bind`], [`Connector::new`] or [`Connection::connect`].
-//! It lives as long as that runtime. These calls panic if the runtime has no I/O driver (`enable_io`). In a runtime
-//! with one thread, a task that blocks also delays acknowledgements. Outside a runtime, [`Connector::new`] starts a
-//! thread instead.
+//! The protocol is a task of the runtime that calls [`Listener::bind`], [`Connector::new`] or
+//! [`Connection::connect`]. It lives as long as that runtime. These calls panic if the runtime has no I/O
+//! driver (`enable_io`). In a runtime with one thread, a task that blocks also delays acknowledgements.
+//! Outside a runtime, [`Connector::new`] starts a thread instead.
 //!
 //! ```
 //! use dccp_sockets::{Options, tokio::{Connection, Listener}};
@@ -122,8 +122,8 @@ impl Connector {
         crate::Connector::running(options, task::run).map(Connector)
     }
 
-    /// Like [`crate::Connector::connect`]. A numeric address needs no lookup. No thread is blocked while the connection
-    /// opens.
+    /// Like [`crate::Connector::connect`]. A numeric address needs no lookup. No thread is blocked while the
+    /// connection opens.
     ///
     /// # Errors
     /// As for [`crate::Connector::connect`].
@@ -161,8 +161,8 @@ impl Connector {
     }
 }
 
-/// A connection whose methods do not block. It is a [`Stream`] of received datagrams, which ends when the peer closes
-/// the connection in an orderly way. It is also a [`Sink`] of datagrams to send.
+/// A connection whose methods do not block. It is a [`Stream`] of received datagrams, which ends when the
+/// peer closes the connection in an orderly way. It is also a [`Sink`] of datagrams to send.
 #[derive(Debug)]
 pub struct Connection(crate::Connection);
 

@@ -36,7 +36,8 @@ fn datagrams_go_both_ways_under_every_ccid() {
     }
 }
 
-/// Only one connection starts with the stored capacity. If the path has less capacity, the higher rate does no harm.
+/// Only one connection starts with the stored capacity. If the path has less capacity, the higher rate does
+/// no harm.
 #[test]
 fn one_connection_begins_from_what_is_remembered() {
     let listener = Listener::bind("127.0.0.1:0", Options::ccid(7)).unwrap();
@@ -263,8 +264,8 @@ fn keys_let_in_whom_they_name_and_nobody_else() {
     assert!(matches!(Connection::connect(addr, open), Err(ConnectError::TimedOut)), "the client has no key");
 }
 
-/// More connections at once than the number of handshakes allowed per source. Connections of a connector share a
-/// channel.
+/// More connections at once than the number of handshakes allowed per source. Connections of a connector
+/// share a channel.
 #[test]
 fn connections_of_a_connector_share_one_channel() {
     const MANY: usize = 300;

@@ -1,5 +1,5 @@
-//! Tests of the sockets over the loopback interface. They need no privilege. Tests that need their own process are
-//! separate programs in the parent directory.
+//! Tests of the sockets over the loopback interface. They need no privilege. Tests that need their own
+//! process are separate programs in the parent directory.
 
 use dccp_sockets::{Connection, Listener, Options};
 use std::time::{Duration, Instant};

@@ -1,5 +1,5 @@
-//! A middlebox between one client and a listener. It drops packets in a fixed pattern, large packets, or all packets
-//! for a while.
+//! A middlebox between one client and a listener. It drops packets in a fixed pattern, large packets, or all
+//! packets for a while.
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};

@@ -48,8 +48,8 @@ fn each_direction_has_its_ccid_and_what_is_lost_is_counted() {
         let [_, arrived] = readers.map(|reader| reader.join().unwrap());
         assert_eq!((sent.sent, sent.dropped), (EACH, 0));
         assert!(arrived < EACH, "the relay loses some");
-        // No later packet reveals the loss of the last few packets. CCID 3 and 4 report loss events instead of packets.
-        // On a busy host, one round-trip time can contain all losses.
+        // No later packet reveals the loss of the last few packets. CCID 3 and 4 report loss events instead
+        // of packets. On a busy host, one round-trip time can contain all losses.
         let counted = if up == 2 { arrived + sent.lost + 3 >= EACH } else { sent.lost > 0 };
         assert!(counted, "CCID {up}: {arrived} arrived, {} lost", sent.lost);
     }
@@ -225,8 +225,8 @@ fn link_local_addresses_keep_their_interface() {
     }
 }
 
-/// By default a path is probed every 12 s, at a listener every 24 s. Twenty packets during the test prove that the
-/// lower setting is in effect.
+/// By default a path is probed every 12 s, at a listener every 24 s. Twenty packets during the test prove
+/// that the lower setting is in effect.
 #[test]
 fn an_idle_end_asks_its_peer_at_every_keepalive() {
     let often = Options::default().keepalive(Duration::from_millis(20));

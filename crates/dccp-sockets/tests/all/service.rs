@@ -1,4 +1,5 @@
-//! Features for public servers and media senders: unknown clients with keys, refusals, probes, events and marks.
+//! Features for public servers and media senders: unknown clients with keys, refusals, probes, events and
+//! marks.
 
 use crate::{PATIENT, until};
 use dccp_sockets::{

@@ -178,7 +178,8 @@ fn without_streams_at_both_ends_there_are_none() {
     }
 }
 
-/// The descriptor of a stream is readable while there is data, or while a writer that found no room can continue.
+/// The descriptor of a stream is readable while there is data, or while a writer that found no room can
+/// continue.
 #[test]
 fn a_descriptor_tells_of_bytes_and_of_room() {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
