@@ -7,8 +7,8 @@ use mpdccp_units::{Duration, Time};
 pub(crate) const MAX_ACK_DELAY: Duration = Duration::from_millis(25);
 /// Delay of an acknowledgement that reports a new gap, because more gaps may follow.
 const GAP_DELAY: Duration = Duration::from_millis(1);
-/// Maximum number of ranges of packet numbers kept. Beyond it the lowest range is forgotten, and its packets no longer
-/// count as received. A fast path with reordering has hundreds of ranges.
+/// Maximum number of ranges of packet numbers kept. Beyond it the lowest range is forgotten, and its packets
+/// no longer count as received. A fast path with reordering has hundreds of ranges.
 const MAX_RANGES: usize = 1_024;
 
 #[derive(Debug)]

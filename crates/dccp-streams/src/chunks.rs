@@ -79,8 +79,8 @@ impl Chunks {
         }
     }
 
-    /// The bytes from the start of `range` up to its end or the end of the chunk. The whole range must have been
-    /// stored.
+    /// The bytes from the start of `range` up to its end or the end of the chunk. The whole range must have
+    /// been stored.
     pub(crate) fn piece(&self, range: Range<u64>) -> &[u8] {
         let (piece, at) = Chunks::place(range.start);
         let index = (piece - Chunks::place(self.start).0) as usize;

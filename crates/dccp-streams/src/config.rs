@@ -17,13 +17,14 @@ pub enum Role {
     Server,
 }
 
-/// Limits of one end. Frames tell the peer how much it may send and open, so the two ends may have different limits.
+/// Limits of one end. Frames tell the peer how much it may send and open, so the two ends may have different
+/// limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
     /// Maximum number of unread bytes of all streams, at least 1 MiB.
     pub receive_memory: u64,
-    /// Maximum number of unread bytes of one stream, at least 64 KiB. The window grows up to this value if the
-    /// bandwidth-delay product requires it.
+    /// Maximum number of unread bytes of one stream, at least 64 KiB. The window grows up to this value if
+    /// the bandwidth-delay product requires it.
     pub stream_window: u64,
     /// Maximum number of bytes of all streams that were written but not sent yet.
     pub send_memory: u64,
@@ -70,8 +71,8 @@ pub struct Stats {
     pub bytes_received: u64,
     /// Packets dropped: malformed.
     pub malformed: u64,
-    /// Packets dropped because they violate the protocol: an acknowledgement of an unsent packet, data beyond a window
-    /// or after the end of a stream, a stream beyond the limit.
+    /// Packets dropped because they violate the protocol: an acknowledgement of an unsent packet, data beyond
+    /// a window or after the end of a stream, a stream beyond the limit.
     pub violations: u64,
     /// Packets not acknowledged because a stream reached its limit of gaps.
     pub too_many_gaps: u64,

@@ -1,7 +1,7 @@
 use crate::{Reason, StreamId};
 
-/// An event for the owner. Each event is reported once, but [`Event::Readable`] and [`Event::Writable`] are reported
-/// again after a call has found nothing to read, or no room.
+/// An event for the owner. Each event is reported once, but [`Event::Readable`] and [`Event::Writable`] are
+/// reported again after a call has found nothing to read, or no room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The peer opened a stream, and its header has arrived. Answer with `accept` or `reset`.

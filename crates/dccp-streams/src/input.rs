@@ -11,8 +11,8 @@ use crate::{Reason, StreamId};
 use alloc::boxed::Box;
 use mpdccp_units::Time;
 
-/// Maximum number of the peer's paths whose packets are recorded. A new path replaces the one that has been silent
-/// longest.
+/// Maximum number of the peer's paths whose packets are recorded. A new path replaces the one that has been
+/// silent longest.
 const MAX_ARRIVALS: usize = 16;
 
 impl Streams {
@@ -129,7 +129,8 @@ impl Streams {
             Frame::Reset { reason, size, .. } => {
                 self.received += stream.recv.on_reset(&mut self.pool, reason, size, credit)?;
                 if !(header || ours) {
-                    // The application does not know the stream yet. This end resets its half too and reports no event.
+                    // The application does not know the stream yet. This end resets its half too and reports
+                    // no event.
                     self.reset_send(id, reason);
                 } else if stream.recv.reset.is_some() && stream.recv.stopped.is_none() {
                     stream.events.remove(Pending::READABLE);

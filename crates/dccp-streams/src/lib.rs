@@ -3,8 +3,8 @@
 //! format.
 //!
 //! The owner decides *when* a path may carry a packet (congestion control) and asks
-//! [`Streams::poll_transmit`] for a packet of a suitable size. The streams decide its content, detect losses, and
-//! retransmit over the path that the owner offers next.
+//! [`Streams::poll_transmit`] for a packet of a suitable size. The streams decide its content, detect losses,
+//! and retransmit over the path that the owner offers next.
 //!
 //! ```
 //! use dccp_streams::{Config, Event, Role, Streams};

@@ -12,13 +12,14 @@ use mpdccp_units::{Duration, Time};
 const MIN_PACKET: usize = MAX_PACKET_HEADER + MAX_CONTROL + 8;
 
 impl Streams {
-    /// Whether to call [`poll_transmit`](Self::poll_transmit) for this class now. The call may find nothing to send if
-    /// the data to retransmit has arrived meanwhile.
+    /// Whether to call [`poll_transmit`](Self::poll_transmit) for this class now. The call may find nothing
+    /// to send if the data to retransmit has arrived meanwhile.
     pub fn has_packet(&self, now: Time, class: u8) -> bool {
         self.has_data(class.into()) || class == 0 && self.has_due_ack(now)
     }
 
-    /// Whether frames of this class wait to be sent. Frames that belong to no stream count as frames of class 0.
+    /// Whether frames of this class wait to be sent. Frames that belong to no stream count as frames of class
+    /// 0.
     fn has_data(&self, class: usize) -> bool {
         self.classes.get(class).is_some_and(|class| !class.turns.is_empty() || !class.control.is_empty())
             || class == 0 && (self.tell_window || self.tell_streams)
@@ -38,13 +39,13 @@ impl Streams {
         self.classes.get(usize::from(class)).map_or(0, |class| class.unsent)
     }
 
-    /// Writes the next packet of a class into `out` and returns its length. The caller must send the packet over `path`
-    /// now. `path` is the caller's identifier of the path, and `out` has the size of its largest packet. `rtt` is used
-    /// until the streams have measured the round trip.
+    /// Writes the next packet of a class into `out` and returns its length. The caller must send the packet
+    /// over `path` now. `path` is the caller's identifier of the path, and `out` has the size of its largest
+    /// packet. `rtt` is used until the streams have measured the round trip.
     ///
-    /// `head_start` is 0 for a path of least delay. On a path with more delay, only streams whose current burst has
-    /// at least `head_start` bytes send, so that short exchanges do not wait for that path. A burst ends when the
-    /// peer has acknowledged everything written; the next data begins a new one.
+    /// `head_start` is 0 for a path of least delay. On a path with more delay, only streams whose current
+    /// burst has at least `head_start` bytes send, so that short exchanges do not wait for that path. A burst
+    /// ends when the peer has acknowledged everything written; the next data begins a new one.
     pub fn poll_transmit(
         &mut self,
         now: Time,
@@ -80,8 +81,8 @@ impl Streams {
         Some(self.leave(now, at, writer, skip, last))
     }
 
-    /// Copies the stream bytes of `packet`, which was just made for another path, into a packet for this path. Copies
-    /// as many bytes as fit.
+    /// Copies the stream bytes of `packet`, which was just made for another path, into a packet for this
+    /// path. Copies as many bytes as fit.
     pub fn poll_copy(
         &mut self,
         now: Time,

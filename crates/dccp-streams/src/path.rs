@@ -1,5 +1,5 @@
-//! Unacknowledged packets of one path, and loss detection. Each path has its own packet numbers, so the delay of a
-//! slower path does not look like loss.
+//! Unacknowledged packets of one path, and loss detection. Each path has its own packet numbers, so the delay
+//! of a slower path does not look like loss.
 
 use crate::arrivals::MAX_ACK_DELAY;
 use crate::wire::Ack;
@@ -7,8 +7,8 @@ use alloc::collections::VecDeque;
 use dccp_cc::RttEstimator;
 use mpdccp_units::{Duration, Time};
 
-/// Maximum number of packets kept per path. When it is reached, no data is sent over the path until some packets are
-/// acknowledged.
+/// Maximum number of packets kept per path. When it is reached, no data is sent over the path until some
+/// packets are acknowledged.
 const MAX_PACKETS: usize = 1 << 16;
 /// Number of later packets of the path that must arrive before a missing packet counts as lost.
 const REORDERING: u64 = 3;
@@ -76,8 +76,8 @@ pub(crate) struct Path {
     in_flight: usize,
     largest_acked: Option<u64>,
     rtt: RttEstimator,
-    /// Start of the probe timer, unless the oldest packet was sent later: the last time at which a packet in flight was
-    /// acknowledged, the timer expired, or sending began with nothing in flight.
+    /// Start of the probe timer, unless the oldest packet was sent later: the last time at which a packet in
+    /// flight was acknowledged, the timer expired, or sending began with nothing in flight.
     progress: Time,
     backoff: u32,
     patience: u32,
@@ -118,8 +118,9 @@ impl Path {
         self.packets.len() >= MAX_PACKETS
     }
 
-    /// Whether the packet being sent requests an acknowledgement. Requests are sent four times per round trip. The
-    /// last packet of the waiting data carries a request if half of the interval between requests has passed.
+    /// Whether the packet being sent requests an acknowledgement. Requests are sent four times per round
+    /// trip. The last packet of the waiting data carries a request if half of the interval between requests
+    /// has passed.
     pub(crate) fn asks(&mut self, now: Time, last: bool) -> bool {
         let wait = self.rtt.srtt().unwrap_or_default() / if last { 8 } else { 4 };
         let asks = self.asked.is_none_or(|at| now.since(at) >= wait);
@@ -134,8 +135,8 @@ impl Path {
         self.frames.push_back(frame);
     }
 
-    /// Records that the packet with the added frames is sent. Returns false if there were no frames: then the packet
-    /// has no number.
+    /// Records that the packet with the added frames is sent. Returns false if there were no frames: then the
+    /// packet has no number.
     pub(crate) fn on_sent(&mut self, now: Time) -> bool {
         let frames_end = self.frames_base + self.frames.len() as u64;
         if self.packets.back().map_or(self.frames_base, |p| p.frames_end) == frames_end {

@@ -1,7 +1,8 @@
 use alloc::collections::VecDeque;
 use core::ops::Range;
 
-/// Disjoint, non-adjacent ranges of numbers in ascending order. Changes at the ends, the usual case, are cheap.
+/// Disjoint, non-adjacent ranges of numbers in ascending order. Changes at the ends, the usual case, are
+/// cheap.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RangeSet(VecDeque<(u64, u64)>);
 

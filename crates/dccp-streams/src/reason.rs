@@ -1,5 +1,5 @@
-/// Reason for resetting or stopping a stream. On the wire it is three bytes: a kind, and two bytes that depend on the
-/// kind.
+/// Reason for resetting or stopping a stream. On the wire it is three bytes: a kind, and two bytes that
+/// depend on the kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Reason {

@@ -125,8 +125,8 @@ impl RecvHalf {
         Ok(())
     }
 
-    /// Handles received bytes; `credit` is the limit over all streams. Returns the increase of the highest offset, and
-    /// the number of new bytes.
+    /// Handles received bytes; `credit` is the limit over all streams. Returns the increase of the highest
+    /// offset, and the number of new bytes.
     pub(crate) fn on_data(
         &mut self,
         pool: &mut Pool,

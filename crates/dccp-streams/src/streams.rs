@@ -22,8 +22,8 @@ const MIN_UNSENT: u64 = 1 << 10;
 ///
 /// Inputs are [`handle_packet`](Self::handle_packet), [`on_path_down`](Self::on_path_down) and
 /// [`handle_timeout`](Self::handle_timeout). After each, and after calls on streams, drain
-/// [`poll_event`](Self::poll_event) and [`poll_transmit`](Self::poll_transmit). Call `handle_timeout` at the time that
-/// [`poll_timeout`](Self::poll_timeout) returns.
+/// [`poll_event`](Self::poll_event) and [`poll_transmit`](Self::poll_transmit). Call `handle_timeout` at the
+/// time that [`poll_timeout`](Self::poll_timeout) returns.
 #[derive(Debug)]
 pub struct Streams {
     pub(crate) role: Role,
@@ -101,8 +101,8 @@ impl Streams {
         }
     }
 
-    /// Opens a stream with a header for the peer. The caller can write to the stream at once. `priority` is below
-    /// [`PRIORITIES`](crate::PRIORITIES); 0 is the most urgent.
+    /// Opens a stream with a header for the peer. The caller can write to the stream at once. `priority` is
+    /// below [`PRIORITIES`](crate::PRIORITIES); 0 is the most urgent.
     ///
     /// # Errors
     /// [`StreamError::Blocked`] while the peer allows no more streams, [`StreamError::HeaderTooLong`].
@@ -121,8 +121,9 @@ impl Streams {
         Ok(StreamId(id))
     }
 
-    /// Call this once the peer is present. The next packet then tells the peer this end's limits if they differ from
-    /// the initial ones. Without this call, the peer learns the limits when a stream opens, and starts with small ones.
+    /// Call this once the peer is present. The next packet then tells the peer this end's limits if they
+    /// differ from the initial ones. Without this call, the peer learns the limits when a stream opens, and
+    /// starts with small ones.
     pub fn tell_limits(&mut self) {
         if !self.told_limits {
             self.told_limits = true;
@@ -181,8 +182,8 @@ impl Streams {
         Ok(stream)
     }
 
-    /// Maximum number of unsent bytes of a stream: half of the free send memory, so that blocked streams leave room for
-    /// others.
+    /// Maximum number of unsent bytes of a stream: half of the free send memory, so that blocked streams
+    /// leave room for others.
     fn share(&self) -> u64 {
         (self.config.send_memory.saturating_sub(self.backlog()) / 2).clamp(MIN_UNSENT, MAX_UNSENT)
     }
@@ -255,11 +256,12 @@ impl Streams {
         Ok(stream.recv.peek())
     }
 
-    /// Removes the first `len` bytes that [`peek`](Self::peek) returned. With `len` 0, acknowledges the end of the
-    /// stream.
+    /// Removes the first `len` bytes that [`peek`](Self::peek) returned. With `len` 0, acknowledges the end
+    /// of the stream.
     ///
     /// # Errors
-    /// As for [`read`](Self::read). If `peek` returned nothing and this call returns no error, the stream has ended.
+    /// As for [`read`](Self::read). If `peek` returned nothing and this call returns no error, the stream has
+    /// ended.
     pub fn consume(&mut self, id: StreamId, len: usize) -> Result<(), StreamError> {
         let len = len.min(self.peek(id)?.len());
         if let Some(stream) = self.streams.get_mut(&id.0) {
@@ -284,8 +286,8 @@ impl Streams {
         Ok(())
     }
 
-    /// Resets both directions: undelivered data is lost, and the peer receives the reason. If the peer opened the
-    /// stream and this end has not accepted it, this refuses it. No effect on a direction that has ended.
+    /// Resets both directions: undelivered data is lost, and the peer receives the reason. If the peer opened
+    /// the stream and this end has not accepted it, this refuses it. No effect on a direction that has ended.
     ///
     /// # Errors
     /// [`StreamError::Unknown`].
@@ -296,8 +298,8 @@ impl Streams {
         Ok(())
     }
 
-    /// Stops reading: arriving data is discarded, and the peer is asked to stop sending. If the peer opened the stream
-    /// and this end has not accepted it, this refuses it.
+    /// Stops reading: arriving data is discarded, and the peer is asked to stop sending. If the peer opened
+    /// the stream and this end has not accepted it, this refuses it.
     ///
     /// # Errors
     /// [`StreamError::Unknown`].
@@ -347,8 +349,8 @@ impl Streams {
         Ok(())
     }
 
-    /// Moves a stream to another of the 256 classes; all streams start in class 0. Its packets are marked with a DSCP,
-    /// which [`dscp`](crate::dscp) reads.
+    /// Moves a stream to another of the 256 classes; all streams start in class 0. Its packets are marked
+    /// with a DSCP, which [`dscp`](crate::dscp) reads.
     ///
     /// # Errors
     /// [`StreamError::Unknown`].
@@ -436,8 +438,8 @@ impl Streams {
         id.is_multiple_of(2) == (self.role == Role::Server)
     }
 
-    /// When to call [`handle_timeout`](Self::handle_timeout). The time is in the past if a packet is due but no path
-    /// could send it yet.
+    /// When to call [`handle_timeout`](Self::handle_timeout). The time is in the past if a packet is due but
+    /// no path could send it yet.
     pub fn poll_timeout(&self) -> Option<Time> {
         let acks = self.arrivals.iter().filter_map(|a| a.due);
         acks.chain(self.paths.iter().filter_map(Path::next_timeout)).min()

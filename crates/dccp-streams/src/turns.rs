@@ -1,6 +1,6 @@
-//! Scheduling of streams. Priorities are strict. Streams of one priority take turns (deficit round robin). A stream
-//! with newly written data goes first and spends the rest of its turn, similar to FQ-CoDel (RFC 8290). Short exchanges
-//! therefore do not wait for bulk transfers.
+//! Scheduling of streams. Priorities are strict. Streams of one priority take turns (deficit round robin). A
+//! stream with newly written data goes first and spends the rest of its turn, similar to FQ-CoDel (RFC 8290).
+//! Short exchanges therefore do not wait for bulk transfers.
 
 use crate::place::{Listed, PRIORITIES, Place, QUANTUM};
 use crate::stream::Stream;
@@ -13,8 +13,8 @@ struct Level {
     old: VecDeque<u64>,
 }
 
-/// Number of waiting streams that are searched for a long burst if the path is distant. The limit bounds the work per
-/// packet when thousands of streams wait.
+/// Number of waiting streams that are searched for a long burst if the path is distant. The limit bounds the
+/// work per packet when thousands of streams wait.
 const LOOK_AHEAD: usize = 16;
 
 impl Level {
@@ -48,8 +48,8 @@ impl Turns {
         self.0.iter().all(|level| level.new.is_empty() && level.old.is_empty())
     }
 
-    /// Adds a stream that has data to send. A stream that did not use up its last turn goes before the old streams,
-    /// with the rest of that turn. Any other stream waits for its next turn.
+    /// Adds a stream that has data to send. A stream that did not use up its last turn goes before the old
+    /// streams, with the rest of that turn. Any other stream waits for its next turn.
     pub(crate) fn add(&mut self, id: u64, place: &mut Place) {
         if place.listed != Listed::No {
             return;
@@ -65,8 +65,8 @@ impl Turns {
         }
     }
 
-    /// The stream that sends next. On a distant path only streams whose bursts have at least `head_start` bytes send.
-    /// On a path of least delay `head_start` is 0.
+    /// The stream that sends next. On a distant path only streams whose bursts have at least `head_start`
+    /// bytes send. On a path of least delay `head_start` is 0.
     pub(crate) fn next(&mut self, streams: &mut BTreeMap<u64, Box<Stream>>, head_start: u64) -> Option<u64> {
         if head_start > 0 {
             return self.0.iter_mut().find_map(|level| level.next_long(streams, head_start));

@@ -3,23 +3,25 @@ use crate::config::INITIAL_WINDOW;
 /// Number of small increases before a window doubles. A new window doubles at once.
 const RAMP: u8 = 4;
 
-/// Number of whole windows without a blocked peer after which increases are small again. A sender whose rate grows by
-/// at least a quarter each round trip fills a doubled window before that.
+/// Number of whole windows without a blocked peer after which increases are small again. A sender whose rate
+/// grows by at least a quarter each round trip fills a doubled window before that.
 const SETTLED: u8 = 3;
 
-/// Flow control window of one stream. It is large enough that the peer is not blocked while this end reads arriving
-/// data. It needs no round-trip time: a blocked peer shows that the window is smaller than the bandwidth-delay product
-/// of the paths in use.
+/// Flow control window of one stream. It is large enough that the peer is not blocked while this end reads
+/// arriving data. It needs no round-trip time: a blocked peer shows that the window is smaller than the
+/// bandwidth-delay product of the paths in use.
 #[derive(Debug)]
 pub(crate) struct Window {
     /// Limit announced to the peer.
     limit: u64,
     size: u64,
-    /// Limits below this one were announced before the window last grew. Blocks at them say nothing about its size.
+    /// Limits below this one were announced before the window last grew. Blocks at them say nothing about its
+    /// size.
     grown: u64,
     /// Number of increases since the peer was last unblocked for [`SETTLED`] windows.
     grew: u8,
-    /// Number of whole windows since the peer was last blocked, and the read offset at which the current window began.
+    /// Number of whole windows since the peer was last blocked, and the read offset at which the current
+    /// window began.
     unblocked: u8,
     round: u64,
 }
@@ -37,9 +39,9 @@ impl Window {
         self.size
     }
 
-    /// Handles a peer that is blocked at `limit`. `read` bytes were read, and `waiting` bytes can be read. The window
-    /// may grow to `most` bytes. An increase adds a sixteenth; after [`RAMP`] increases, each further one doubles the
-    /// window. If the reader is slow, the window does not grow.
+    /// Handles a peer that is blocked at `limit`. `read` bytes were read, and `waiting` bytes can be read.
+    /// The window may grow to `most` bytes. An increase adds a sixteenth; after [`RAMP`] increases, each
+    /// further one doubles the window. If the reader is slow, the window does not grow.
     pub(crate) fn on_blocked(&mut self, limit: u64, read: u64, waiting: u64, most: u64) {
         if limit < self.grown || waiting > self.size / 4 {
             return;
@@ -50,8 +52,8 @@ impl Window {
         (self.unblocked, self.round) = (0, read);
     }
 
-    /// The application has read `read` bytes in total. If the peer was not blocked during a whole window, the window
-    /// shrinks a little.
+    /// The application has read `read` bytes in total. If the peer was not blocked during a whole window, the
+    /// window shrinks a little.
     pub(crate) fn on_read(&mut self, read: u64) {
         if read - self.round >= self.size {
             self.size = (self.size - self.size / 64).max(INITIAL_WINDOW);

@@ -48,8 +48,8 @@ pub fn dscp(packet: &[u8]) -> Option<u8> {
 /// Header before the frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
-    /// The sender's identifier of the path, and the packet's number on that path. Packets with only acknowledgements
-    /// have no number.
+    /// The sender's identifier of the path, and the packet's number on that path. Packets with only
+    /// acknowledgements have no number.
     pub(crate) number: Option<(u64, u64)>,
     /// Requests an immediate acknowledgement.
     pub(crate) ack_now: bool,
@@ -316,8 +316,8 @@ impl<'a> Writer<'a> {
         true
     }
 
-    /// Writes the header of a DATA frame and returns the memory for its bytes. If not `delimited`, the frame is the
-    /// last one of the packet.
+    /// Writes the header of a DATA frame and returns the memory for its bytes. If not `delimited`, the frame
+    /// is the last one of the packet.
     pub(crate) fn data(&mut self, id: u64, offset: u64, len: usize, fin: bool, delimited: bool) -> &mut [u8] {
         self.byte(DATA | if fin { FIN } else { 0 } | if delimited { LENGTH } else { 0 });
         self.varint(id);
@@ -329,8 +329,8 @@ impl<'a> Writer<'a> {
         &mut self.buf[self.len - len..self.len]
     }
 
-    /// Writes the header into the skipped bytes, of which it needs `header_len`. Moves the frames forward if the header
-    /// is shorter. Returns the packet's length.
+    /// Writes the header into the skipped bytes, of which it needs `header_len`. Moves the frames forward if
+    /// the header is shorter. Returns the packet's length.
     pub(crate) fn finish(self, skip: usize, header: Header) -> usize {
         let Writer { buf, len } = self;
         let mut head = Writer::new(buf, 0);

@@ -67,8 +67,8 @@ fn memory_is_bounded_whatever_arrives_and_idle_streams_cost_little() {
     let now = Time::from_millis(1);
     let region = Region::new(MEMORY);
     let mut server = Streams::new(Role::Server, Config { receive_memory: 4 << 20, ..Config::default() });
-    // Each packet arrives on a new path with one byte, on the 40 streams in turn and at every second offset, so that no
-    // data is contiguous.
+    // Each packet arrives on a new path with one byte, on the 40 streams in turn and at every second offset,
+    // so that no data is contiguous.
     for n in 0..300_000u32 {
         let (stream, offset) = (n % 40 * 2, n / 40 % 30_000 * 2 + 7);
         let mut packet = vec![0x21];

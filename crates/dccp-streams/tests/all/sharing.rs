@@ -87,8 +87,8 @@ fn many_readers_that_stop_do_not_use_up_the_memory_for_all() {
     assert!(net.bulk(&[read], Duration::from_secs(1))[0] > 1_000_000);
 }
 
-/// The memory that a stream holds beyond the bandwidth-delay product, if its reader stops in the middle of a bulk
-/// transfer.
+/// The memory that a stream holds beyond the bandwidth-delay product, if its reader stops in the middle of a
+/// bulk transfer.
 #[test]
 fn a_stream_holds_little_more_than_the_bandwidth_delay_product() {
     let mut net = Net::plain(vec![Link::new(ms(50), 100)]);
