@@ -8,8 +8,8 @@ use core::net::IpAddr;
 /// Position of the checksum field in the header.
 const FIELD: core::ops::Range<usize> = 6..8;
 
-/// Fills the checksum field of `packet` (a whole DCCP packet) for native IP protocol 33. Respects the packet's checksum
-/// coverage (CsCov). `src` and `dst` are both IPv4 or both IPv6.
+/// Fills the checksum field of `packet` (a whole DCCP packet) for native IP protocol 33. Respects the
+/// packet's checksum coverage (CsCov). `src` and `dst` are both IPv4 or both IPv6.
 ///
 /// # Panics
 /// If `packet` is shorter than any DCCP header, 12 bytes.
@@ -34,8 +34,8 @@ fn covered(packet: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// Sum of the pseudo-header: addresses, protocol and length. IPv4 and IPv6 order these words differently, but the sum
-/// is the same.
+/// Sum of the pseudo-header: addresses, protocol and length. IPv4 and IPv6 order these words differently, but
+/// the sum is the same.
 fn pseudo_header(len: usize, src: IpAddr, dst: IpAddr) -> u64 {
     let address = |ip| match ip {
         IpAddr::V4(ip) => words(&ip.octets()),

@@ -22,6 +22,6 @@ pub const CHECK_DATA_CHECKSUM: u8 = 9;
 pub const MULTIPATH_CAPABLE: u8 = 10;
 /// Send Loss Event Rate (RFC 4342 section 8.4), CCID-specific, server-priority.
 pub const SEND_LOSS_EVENT_RATE: u8 = 192;
-/// Send Timestamps, CCID-specific, server-priority: the receiver puts a Timestamp on each Ack. Not from an RFC; for the
-/// CCIDs other than 2 that use Ack Vectors.
+/// Send Timestamps, CCID-specific, server-priority: the receiver puts a Timestamp on each Ack. Not from an
+/// RFC; for the CCIDs other than 2 that use Ack Vectors.
 pub const SEND_TIMESTAMPS: u8 = 193;

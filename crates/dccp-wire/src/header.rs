@@ -9,8 +9,8 @@ pub struct Reset {
     pub data: [u8; 3],
 }
 
-/// The fixed fields of a packet. `ack`, `service_code` and `reset` are present if and only if the type requires them. A
-/// missing one is sent as zero; a superfluous one is not sent.
+/// The fixed fields of a packet. `ack`, `service_code` and `reset` are present if and only if the type
+/// requires them. A missing one is sent as zero; a superfluous one is not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// DCCP source port.
@@ -23,8 +23,8 @@ pub struct Header {
     pub cscov: u8,
     /// Packet type.
     pub ptype: PacketType,
-    /// `X = 0`: `seq` and `ack` have only 24 bits; extend with [`Seq::extend`]. Ignored for types that must use long
-    /// numbers.
+    /// `X = 0`: `seq` and `ack` have only 24 bits; extend with [`Seq::extend`]. Ignored for types that must
+    /// use long numbers.
     pub short: bool,
     /// Sequence Number.
     pub seq: Seq,
@@ -101,9 +101,9 @@ impl Header {
         self.len() + options.next_multiple_of(4) + payload
     }
 
-    /// Writes header, options and padding into `buf` and returns the rest for the payload. The length of `buf` must be
-    /// exactly `packet_len(options.len(), payload)`. The checksum stays zero, as RFC 6773 section 3.3 requires. Native
-    /// encapsulation fills it ([`crate::checksum::fill`]).
+    /// Writes header, options and padding into `buf` and returns the rest for the payload. The length of
+    /// `buf` must be exactly `packet_len(options.len(), payload)`. The checksum stays zero, as RFC 6773
+    /// section 3.3 requires. Native encapsulation fills it ([`crate::checksum::fill`]).
     ///
     /// # Panics
     /// If `buf` is too short, or `options` longer than [`MAX_OPTIONS`] (which an [`crate::OptionBuf`] never
@@ -179,8 +179,8 @@ impl<'a> Packet<'a> {
         if short && !ptype.allows_short() {
             return Err(ParseError::ShortNotAllowed);
         }
-        // With X = 1 a reserved byte precedes the Sequence Number; `Seq` keeps the low 48 bits. The same applies to the
-        // Acknowledgement Number.
+        // With X = 1 a reserved byte precedes the Sequence Number; `Seq` keeps the low 48 bits. The same
+        // applies to the Acknowledgement Number.
         let (seq, rest) = match (short, rest) {
             (false, &[_, a, b, c, d, e, f, ref rest @ ..]) => ([0, 0, a, b, c, d, e, f], rest),
             (true, &[d, e, f, ref rest @ ..]) => ([0, 0, 0, 0, 0, d, e, f], rest),

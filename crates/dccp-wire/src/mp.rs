@@ -5,8 +5,8 @@ use core::net::IpAddr;
 /// Multipath options, option type 46 (RFC 9897 section 3.2), each with its subtype in parentheses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MpOption<'a> {
-    /// Groups of confirmed options, verbatim, newest group first (0). A group is the MP_SEQ of the confirmed packet,
-    /// then its options. Read them with [`crate::Options::new`].
+    /// Groups of confirmed options, verbatim, newest group first (0). A group is the MP_SEQ of the confirmed
+    /// packet, then its options. Read them with [`crate::Options::new`].
     Confirm(&'a [u8]),
     /// Address identifier, connection identifier of the peer, nonce (1).
     Join {
@@ -142,9 +142,9 @@ impl KeyType {
 }
 
 impl<'a> MpOption<'a> {
-    /// Reads the key list of MP_KEY as pairs of type and data. A key of unknown type gets the rest of the list as its
-    /// data. The keys of a parsed option have the length of their type. In any other list the last key may be
-    /// truncated.
+    /// Reads the key list of MP_KEY as pairs of type and data. A key of unknown type gets the rest of the
+    /// list as its data. The keys of a parsed option have the length of their type. In any other list the
+    /// last key may be truncated.
     pub fn keys(keys: &'a [u8]) -> impl Iterator<Item = (KeyType, &'a [u8])> {
         let mut list = keys;
         core::iter::from_fn(move || {

@@ -54,15 +54,16 @@ pub enum Opt<'a> {
     Mp(MpOption<'a>),
     /// Types 128 to 255: type and data, for the CCID (section 10.3).
     Ccid(u8, &'a [u8]),
-    /// A type listed above with invalid data. It must be ignored, unless Mandatory precedes it or the option has a rule
-    /// of its own (section 5.8). For a malformed MP option, the type is 46 and the first data byte is the subtype.
+    /// A type listed above with invalid data. It must be ignored, unless Mandatory precedes it or the option
+    /// has a rule of its own (section 5.8). For a malformed MP option, the type is 46 and the first data byte
+    /// is the subtype.
     Invalid(u8, &'a [u8]),
     /// Any other type and its data.
     Unknown(u8, &'a [u8]),
 }
 
-/// An option with a malformed length byte. The option and the rest of the area must be ignored (RFC 4340 section 5.8).
-/// Also names the option for which a packet is answered with a Reset ([`Options::culprit`]).
+/// An option with a malformed length byte. The option and the rest of the area must be ignored (RFC 4340
+/// section 5.8). Also names the option for which a packet is answered with a Reset ([`Options::culprit`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OptionError {
     /// The option's type byte.
@@ -102,8 +103,8 @@ impl<'a> Iterator for Options<'a> {
         }
         let kind = *self.rest.first()?;
         let len = match *self.rest {
-            // RFC 4340 section 5.8: types below 32 are single bytes. Others have a length byte, which counts the whole
-            // option.
+            // RFC 4340 section 5.8: types below 32 are single bytes. Others have a length byte, which counts
+            // the whole option.
             [0..=31, ..] => 1,
             [_, len, ..] if len >= 2 => usize::from(len),
             _ => usize::MAX,
@@ -168,8 +169,8 @@ fn elapsed_bytes(bytes: &[u8; 4]) -> &[u8] {
 }
 
 impl OptionBuf {
-    /// Appends one option. Returns false and writes nothing if the option does not fit its length byte or the area
-    /// ([`crate::MAX_OPTIONS`]).
+    /// Appends one option. Returns false and writes nothing if the option does not fit its length byte or the
+    /// area ([`crate::MAX_OPTIONS`]).
     pub fn push(&mut self, option: &Opt<'_>) -> bool {
         match *option {
             Opt::Mandatory => self.push_byte(MANDATORY),
@@ -181,8 +182,8 @@ impl OptionBuf {
             Opt::InitCookie(cookie) => self.push_parts(INIT_COOKIE, &[cookie]),
             Opt::NdpCount(count @ 0..=255) => self.push_whole([NDP_COUNT, 3, count as u8]),
             Opt::NdpCount(count) => {
-                // RFC 4340 section 7.7: as few bytes as the count needs, one to six. Larger counts are sent as 2^48 -
-                // 1.
+                // RFC 4340 section 7.7: as few bytes as the count needs, one to six. Larger counts are sent
+                // as 2^48 - 1.
                 let bytes = count.min((1 << 48) - 1).to_be_bytes();
                 let zeros = (count.leading_zeros() as usize / 8).clamp(2, 7);
                 self.push_parts(NDP_COUNT, &[&bytes[zeros..]])

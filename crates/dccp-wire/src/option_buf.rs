@@ -5,8 +5,8 @@ pub const MAX_HEADER: usize = 1020;
 /// Bytes of options that fit after the fixed fields of every packet type (Response and Reset have 28).
 pub const MAX_OPTIONS: usize = MAX_HEADER - 28;
 
-/// A buffer for an option area. Reuse it between packets, so that a packet needs no allocation. It is never longer than
-/// [`MAX_OPTIONS`], so it fits after any header.
+/// A buffer for an option area. Reuse it between packets, so that a packet needs no allocation. It is never
+/// longer than [`MAX_OPTIONS`], so it fits after any header.
 #[derive(Clone, Debug, Default)]
 pub struct OptionBuf(Vec<u8>);
 

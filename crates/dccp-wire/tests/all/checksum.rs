@@ -79,8 +79,8 @@ proptest! {
         prop_assert!(verify(&packet, src, dst));
         let covered = if cscov == 0 { packet.len() } else { 12 + usize::from(cscov - 1) * 4 };
         let at = at.index(packet.len());
-        // Data Offset and CsCov change the coverage, so skip them. Any other change of one byte changes the sum: it
-        // never turns a word 0x0000 into 0xffff, which would sum the same.
+        // Data Offset and CsCov change the coverage, so skip them. Any other change of one byte changes the
+        // sum: it never turns a word 0x0000 into 0xffff, which would sum the same.
         prop_assume!(at != 4 && at != 5);
         packet[at] ^= flip;
         prop_assert_eq!(verify(&packet, src, dst), at >= covered);

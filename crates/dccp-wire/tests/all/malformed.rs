@@ -173,7 +173,8 @@ fn padding_anywhere() {
 
 #[test]
 fn mandatory() {
-    // RFC 4340 section 5.8.2: Mandatory before padding is padding; Mandatory at the end is an error of the connection.
+    // RFC 4340 section 5.8.2: Mandatory before padding is padding; Mandatory at the end is an error of the
+    // connection.
     assert_eq!(read(&[1, 0, 2]), [Ok(Opt::SlowReceiver)]);
     assert_eq!(read(&[1, 2, 0, 1]), [Ok(Opt::Mandatory), Ok(Opt::SlowReceiver), Ok(Opt::Mandatory)]);
     assert_eq!(read(&[1, 1, 0]), [Ok(Opt::Mandatory)]);

@@ -1,5 +1,6 @@
-//! Checks that tshark reads from our packets the values that were written. RFC 4340 fields are read by Wireshark's
-//! own dissector (native) or our Lua dissector (in UDP), Multipath DCCP fields by our Lua dissector.
+//! Checks that tshark reads from our packets the values that were written. RFC 4340 fields are read by
+//! Wireshark's own dissector (native) or our Lua dissector (in UDP), Multipath DCCP fields by our Lua
+//! dissector.
 
 use crate::common::ip::{Encapsulation, wrap};
 use crate::common::meaning::{FIELDS, Meaning};
@@ -264,7 +265,8 @@ fn look(name: &str, packets: &[Vec<u8>], fields: &[&str]) -> Option<Vec<Frame>> 
 
 #[test]
 fn udp_on_another_port_recognised() {
-    // No other protocol uses port 40000. tshark cannot tell short numbers and partial coverage from other data.
+    // No other protocol uses port 40000. tshark cannot tell short numbers and partial coverage from other
+    // data.
     let (src, dst) = addresses(false);
     let samples: Vec<_> = samples().into_iter().filter(|s| !s.header.short && s.header.cscov == 0).collect();
     let mut packets: Vec<_> =
@@ -292,7 +294,8 @@ fn damage_shows() {
     let mut damaged = wrap(Encapsulation::Native, encode(&with(vec![])).0, src, dst);
     *damaged.last_mut().unwrap() ^= 1;
     let mut packets = vec![damaged];
-    // Lengths that are invalid for the subtypes. Some are from the older draft that the reference kernel implements.
+    // Lengths that are invalid for the subtypes. Some are from the older draft that the reference kernel
+    // implements.
     let short: [&[u8]; 8] = [
         &[1, 0, 0, 0, 0],
         &[3, 0, 0, 0, 0, 5, 0, 1, 2, 3],

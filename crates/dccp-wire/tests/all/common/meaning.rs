@@ -2,8 +2,8 @@
 
 use dccp_wire::{Header, MpOption, Opt, Options, Reset, ResetCode, RttType};
 
-/// The fields to read: our name, tshark's name in native packets, and tshark's name in UDP. Empty if tshark does not
-/// show the field.
+/// The fields to read: our name, tshark's name in native packets, and tshark's name in UDP. Empty if tshark
+/// does not show the field.
 pub(crate) const FIELDS: &[(&str, &str, &str)] = &[
     ("srcport", "dccp.srcport", "dccpudp.srcport"),
     ("dstport", "dccp.dstport", "dccpudp.dstport"),

@@ -59,8 +59,8 @@ fn decimal(text: &str) -> String {
     }
 }
 
-/// Reads `fields` of every frame of a capture. tshark verifies checksums and shows absolute sequence numbers. Panics if
-/// tshark reports an error, for example in the Lua script.
+/// Reads `fields` of every frame of a capture. tshark verifies checksums and shows absolute sequence numbers.
+/// Panics if tshark reports an error, for example in the Lua script.
 pub(crate) fn frames(capture: &Path, fields: &[&str], arguments: &[&str]) -> Vec<Frame> {
     let mut tshark = Command::new("tshark");
     tshark.arg("-X").arg(format!("lua_script:{}", root().join("tools/wireshark/mpdccp.lua").display()));
