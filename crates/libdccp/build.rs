@@ -1,4 +1,5 @@
-//! Sets the ABI number of the library. A program that was linked with another ABI number does not start with it.
+//! Sets the ABI number of the library. A program that was linked with another ABI number does not start with
+//! it.
 
 fn main() {
     // cargo-c sets the name of the library itself.

@@ -98,8 +98,8 @@
 #define DCCP_EVENT_RATE 6
 
 /**
- * The path uses the interface of another path, instead of the interface that has its address. So both paths use the
- * same line.
+ * The path uses the interface of another path, instead of the interface that has its address. So both paths
+ * use the same line.
  */
 #define DCCP_EVENT_PATH_STRAYS 7
 
@@ -109,7 +109,8 @@
 #define DCCP_EVENT_OPENED 8
 
 /**
- * In dccp_event.kind: the peer opened a stream of a dccp_endpoint's session. The stream can be read and written.
+ * In dccp_event.kind: the peer opened a stream of a dccp_endpoint's session. The stream can be read and
+ * written.
  */
 #define DCCP_EVENT_STREAM_OPENED 9
 
@@ -159,7 +160,8 @@
 #define DCCP_PATH_STANDBY 5
 
 /**
- * In dccp_options.flags: request a multipath session, to which paths can be added. Two paths imply this flag.
+ * In dccp_options.flags: request a multipath session, to which paths can be added. Two paths imply this
+ * flag.
  */
 #define DCCP_MULTIPATH 1
 
@@ -194,13 +196,14 @@
 #define DCCP_ANY_PEER 64
 
 /**
- * In dccp_options.flags: support reliable streams next to datagrams, in a multipath session; see dccp_open_stream().
+ * In dccp_options.flags: support reliable streams next to datagrams, in a multipath session; see
+ * dccp_open_stream().
  */
 #define DCCP_STREAMS 128
 
 /**
- * In dccp_options.flags: do not probe the MTU of each path (RFC 8899). Use the MTU that the system knows, up to
- * dccp_options.mtu.
+ * In dccp_options.flags: do not probe the MTU of each path (RFC 8899). Use the MTU that the system knows, up
+ * to dccp_options.mtu.
  */
 #define DCCP_NO_MTU_PROBING 256
 
@@ -220,7 +223,8 @@
 #define DCCP_SEND_DROP_NEWEST 2
 
 /**
- * In dccp_options.send_policy: drop the oldest datagram of the lowest priority. Higher priorities are sent first.
+ * In dccp_options.send_policy: drop the oldest datagram of the lowest priority. Higher priorities are sent
+ * first.
  */
 #define DCCP_SEND_PRIORITY 3
 
@@ -240,8 +244,8 @@ struct dccp_conn;
 struct dccp_connector;
 
 /**
- * All connections of an event loop, without socket, clock or thread. The program sends and receives the packets in UDP
- * datagrams, and passes the time.
+ * All connections of an event loop, without socket, clock or thread. The program sends and receives the
+ * packets in UDP datagrams, and passes the time.
  */
 struct dccp_endpoint;
 
@@ -276,8 +280,8 @@ struct dccp_path {
    */
   const char *remote;
   /**
-   * -1 never, 1 standby, 2 overflow, 3 to 15 primary (RFC 9897 section 3.2.10); 0 means 3. Among primary paths, only
-   * the schedulers "cpf", "acpf", "weighted-rr" and "handover" prefer higher values.
+   * -1 never, 1 standby, 2 overflow, 3 to 15 primary (RFC 9897 section 3.2.10); 0 means 3. Among primary
+   * paths, only the schedulers "cpf", "acpf", "weighted-rr" and "handover" prefer higher values.
    */
   int32_t priority;
 };
@@ -313,12 +317,13 @@ struct dccp_options {
    */
   uint32_t flags;
   /**
-   * Congestion control for data that this end sends: 2 is like TCP, 3 and 4 are TFRC, 5 is BBR (the default), 7 is
-   * CUBIC.
+   * Congestion control for data that this end sends: 2 is like TCP, 3 and 4 are TFRC, 5 is BBR (the
+   * default), 7 is CUBIC.
    */
   uint32_t ccid;
   /**
-   * Service Code, such as "SC:chat" or "SC=7". A listener can accept several, separated by commas. Default: 0.
+   * Service Code, such as "SC:chat" or "SC=7". A listener can accept several, separated by commas.
+   * Default: 0.
    */
   const char *service;
   /**
@@ -340,8 +345,8 @@ struct dccp_options {
    */
   const char *scheduler;
   /**
-   * Reordering of datagrams from several paths. "adaptive" (the default) delivers them in order, "passive" in the
-   * order of arrival. For "active-fixed" and "equalised" see docs/reordering.md.
+   * Reordering of datagrams from several paths. "adaptive" (the default) delivers them in order, "passive"
+   * in the order of arrival. For "active-fixed" and "equalised" see docs/reordering.md.
    */
   const char *reordering;
   /**
@@ -353,7 +358,8 @@ struct dccp_options {
    */
   uint32_t queue;
   /**
-   * Longest time that a datagram waits, milliseconds. After it, the datagram is dropped. Default: no limit.
+   * Longest time that a datagram waits, milliseconds. After it, the datagram is dropped. Default: no
+   * limit.
    */
   uint32_t queue_time_ms;
   /**
@@ -389,8 +395,8 @@ struct dccp_options {
    */
   uint32_t connect_timeout_ms;
   /**
-   * How long a path may be idle before this end probes the peer, milliseconds. Default: 12000, and 24000 at a
-   * listener. DCCP_NEVER turns probes off.
+   * How long a path may be idle before this end probes the peer, milliseconds. Default: 12000, and 24000
+   * at a listener. DCCP_NEVER turns probes off.
    */
   uint32_t keepalive_ms;
   /**
@@ -446,7 +452,8 @@ struct dccp_options {
    */
   uint32_t dscp;
   /**
-   * Change of the allowed rate, in percent up to 255, that causes a DCCP_EVENT_RATE. Default: no such events.
+   * Change of the allowed rate, in percent up to 255, that causes a DCCP_EVENT_RATE. Default: no such
+   * events.
    */
   uint32_t tell_rate;
 };
@@ -600,8 +607,9 @@ struct dccp_stats {
    */
   uint64_t expired;
   /**
-   * Data packets that congestion control considers lost. With several paths, some may have been retransmitted. CCID
-   * 3 and 4 count loss events instead of packets: all losses within a round-trip time are one event.
+   * Data packets that congestion control considers lost. With several paths, some may have been
+   * retransmitted. CCID 3 and 4 count loss events instead of packets: all losses within a round-trip time
+   * are one event.
    */
   uint64_t lost;
   /**
@@ -617,8 +625,8 @@ struct dccp_stats {
    */
   uint64_t unread;
   /**
-   * Measured rate of all paths together, bits per second; 0 while app_limited is 1, because the rate is then
-   * unknown.
+   * Measured rate of all paths together, bits per second; 0 while app_limited is 1, because the rate is
+   * then unknown.
    */
   uint64_t rate;
   /**
@@ -707,30 +715,30 @@ extern "C" {
 const char *dccp_version(void);
 
 /**
- * Connects to a listener at an address such as "example.org:6511", "192.0.2.1:6511" or "[2001:db8::1]:6511"; options
- * may be NULL. If a name has several addresses, they are tried until one answers; with DCCP_NONBLOCK only the first is
- * tried. The name lookup blocks, even with DCCP_NONBLOCK.
+ * Connects to a listener at an address such as "example.org:6511", "192.0.2.1:6511" or "[2001:db8::1]:6511";
+ * options may be NULL. If a name has several addresses, they are tried until one answers; with DCCP_NONBLOCK
+ * only the first is tried. The name lookup blocks, even with DCCP_NONBLOCK.
  */
 int dccp_connect(const char *address,
                  const struct dccp_options *options,
                  struct dccp_conn **conn);
 
 /**
- * State of a connection that was opened with DCCP_NONBLOCK: 0 once it is open, -EINPROGRESS before, or the error. The
- * descriptor becomes readable when the state changes.
+ * State of a connection that was opened with DCCP_NONBLOCK: 0 once it is open, -EINPROGRESS before, or the
+ * error. The descriptor becomes readable when the state changes.
  */
 int dccp_connected(const struct dccp_conn *conn);
 
 /**
- * Creates a connector, for programs with many connections. Each dccp_connect() starts a thread, but all connections of
- * a connector share one. options may be NULL.
+ * Creates a connector, for programs with many connections. Each dccp_connect() starts a thread, but all
+ * connections of a connector share one. options may be NULL.
  */
 int dccp_connector_new(const struct dccp_options *options,
                        struct dccp_connector **connector);
 
 /**
- * Like dccp_connect(), with the options of the connector. With keys, peer is the peer's public key in base64, or NULL
- * for the first peer of the options.
+ * Like dccp_connect(), with the options of the connector. With keys, peer is the peer's public key in
+ * base64, or NULL for the first peer of the options.
  */
 int dccp_connector_connect(struct dccp_connector *connector,
                            const char *address,
@@ -743,8 +751,9 @@ int dccp_connector_connect(struct dccp_connector *connector,
 int dccp_connector_close(struct dccp_connector *connector);
 
 /**
- * Queues a datagram. Waits while the queue is full or the connection is not open yet. Returns the length of the
- * datagram. -EMSGSIZE if it is larger than dccp_max_datagram(), -EINVAL if it is empty, -EPIPE after the end.
+ * Queues a datagram. Waits while the queue is full or the connection is not open yet. Returns the length of
+ * the datagram. -EMSGSIZE if it is larger than dccp_max_datagram(), -EINVAL if it is empty, -EPIPE after the
+ * end.
  */
 ptrdiff_t dccp_send(struct dccp_conn *conn,
                     const void *data,
@@ -752,8 +761,8 @@ ptrdiff_t dccp_send(struct dccp_conn *conn,
                     int timeout_ms);
 
 /**
- * Like dccp_send(), with a priority from 0 to 255 for DCCP_SEND_PRIORITY. If the time in milliseconds is not 0, the
- * datagram is dropped if it has not been sent within that time.
+ * Like dccp_send(), with a priority from 0 to 255 for DCCP_SEND_PRIORITY. If the time in milliseconds is not
+ * 0, the datagram is dropped if it has not been sent within that time.
  */
 ptrdiff_t dccp_send_with(struct dccp_conn *conn,
                          const void *data,
@@ -763,10 +772,10 @@ ptrdiff_t dccp_send_with(struct dccp_conn *conn,
                          unsigned int expires_ms);
 
 /**
- * Waits for a datagram and copies it into the buffer. Returns its length; 0 after an orderly end, -ECONNRESET or
- * -ETIMEDOUT after any other end. -EMSGSIZE if the datagram is larger than the buffer; it stays for the next call.
- * -ECONNABORTED if another thread closes the connection. -ETIMEDOUT can also mean that no datagram arrived in time;
- * after the end, dccp_events() includes DCCP_CLOSED.
+ * Waits for a datagram and copies it into the buffer. Returns its length; 0 after an orderly end,
+ * -ECONNRESET or -ETIMEDOUT after any other end. -EMSGSIZE if the datagram is larger than the buffer; it
+ * stays for the next call. -ECONNABORTED if another thread closes the connection. -ETIMEDOUT can also mean
+ * that no datagram arrived in time; after the end, dccp_events() includes DCCP_CLOSED.
  */
 ptrdiff_t dccp_recv(struct dccp_conn *conn,
                     void *buffer,
@@ -774,8 +783,8 @@ ptrdiff_t dccp_recv(struct dccp_conn *conn,
                     int timeout_ms);
 
 /**
- * Queues several datagrams, and returns how many were queued. Waits only for the first. A later datagram that does not
- * fit into the queue ends the call.
+ * Queues several datagrams, and returns how many were queued. Waits only for the first. A later datagram
+ * that does not fit into the queue ends the call.
  */
 int dccp_sendmmsg(struct dccp_conn *conn,
                   const struct dccp_msg *datagrams,
@@ -783,8 +792,8 @@ int dccp_sendmmsg(struct dccp_conn *conn,
                   int timeout_ms);
 
 /**
- * Waits for a datagram, then receives up to count available datagrams. Returns how many were received, 0 after an
- * orderly end.
+ * Waits for a datagram, then receives up to count available datagrams. Returns how many were received, 0
+ * after an orderly end.
  */
 int dccp_recvmmsg(struct dccp_conn *conn,
                   struct dccp_msg *datagrams,
@@ -792,10 +801,10 @@ int dccp_recvmmsg(struct dccp_conn *conn,
                   int timeout_ms);
 
 /**
- * A descriptor for poll() and epoll, for reading only. It is readable while datagrams are available, and after the
- * end. Two changes also make it readable until dccp_events() is called: a new event, and room in the queue after a
- * sender found none. It can be used edge-triggered or level-triggered. It belongs to the connection: do not read,
- * write or close it.
+ * A descriptor for poll() and epoll, for reading only. It is readable while datagrams are available, and
+ * after the end. Two changes also make it readable until dccp_events() is called: a new event, and room in
+ * the queue after a sender found none. It can be used edge-triggered or level-triggered. It belongs to the
+ * connection: do not read, write or close it.
  */
 int dccp_fd(struct dccp_conn *conn);
 
@@ -805,8 +814,8 @@ int dccp_fd(struct dccp_conn *conn);
 int dccp_events(struct dccp_conn *conn);
 
 /**
- * Adds a path to a client's multipath session, and returns the number of the path. An event reports when the path is
- * up. -EINVAL for a plain connection; see DCCP_MULTIPATH.
+ * Adds a path to a client's multipath session, and returns the number of the path. An event reports when the
+ * path is up. -EINVAL for a plain connection; see DCCP_MULTIPATH.
  */
 int dccp_add_path(struct dccp_conn *conn,
                   const struct dccp_path *path_to_add);
@@ -817,8 +826,8 @@ int dccp_add_path(struct dccp_conn *conn,
 int dccp_remove_path(struct dccp_conn *conn, unsigned int number);
 
 /**
- * Changes the priority of a path at both ends: 0 never, 1 standby, 2 overflow, 3 to 15 primary. -ENOENT if there is no
- * such path.
+ * Changes the priority of a path at both ends: 0 never, 1 standby, 2 overflow, 3 to 15 primary. -ENOENT if
+ * there is no such path.
  */
 int dccp_set_priority(struct dccp_conn *conn,
                       unsigned int number,
@@ -830,30 +839,30 @@ int dccp_set_priority(struct dccp_conn *conn,
 int dccp_set_ccid(struct dccp_conn *conn, unsigned int ccid);
 
 /**
- * Sends at this rate for a while, in bits per second, with padding when there is no other data. So dccp_stats.allowed
- * shows the capacity of the path before the program sends more. Congestion control limits the padding. A new probe
- * replaces a running one.
+ * Sends at this rate for a while, in bits per second, with padding when there is no other data. So
+ * dccp_stats.allowed shows the capacity of the path before the program sends more. Congestion control limits
+ * the padding. A new probe replaces a running one.
  */
 int dccp_probe(struct dccp_conn *conn,
                uint64_t rate,
                unsigned int duration_ms);
 
 /**
- * Sends the queue, waits until everything is acknowledged or given up as lost, and closes the connection. Received
- * data can still be read. The handle stays valid until dccp_close().
+ * Sends the queue, waits until everything is acknowledged or given up as lost, and closes the connection.
+ * Received data can still be read. The handle stays valid until dccp_close().
  */
 int dccp_finish(struct dccp_conn *conn,
                 int timeout_ms);
 
 /**
- * Closes the handle, and finishes the connection in the background like dccp_finish(), as long as the process lives.
- * Calls that wait in other threads return -ECONNABORTED.
+ * Closes the handle, and finishes the connection in the background like dccp_finish(), as long as the
+ * process lives. Calls that wait in other threads return -ECONNABORTED.
  */
 int dccp_close(struct dccp_conn *conn);
 
 /**
- * Closes the handle, ends the connection immediately and drops the queue. The text is sent to the peer, unless it is
- * NULL.
+ * Closes the handle, ends the connection immediately and drops the queue. The text is sent to the peer,
+ * unless it is NULL.
  */
 int dccp_abort(struct dccp_conn *conn,
                const char *why);
@@ -864,10 +873,10 @@ int dccp_abort(struct dccp_conn *conn,
 int dccp_end(const struct dccp_conn *conn);
 
 /**
- * Creates an endpoint. The seed is 32 random bytes from the system, from which keys are derived. Options about
- * sockets, paths and queues have no effect here. With a private key everything is encrypted. Each connection then goes
- * to the first of the peers. Times must then count from 1970: otherwise peers would reject the handshakes of a
- * restarted endpoint as old.
+ * Creates an endpoint. The seed is 32 random bytes from the system, from which keys are derived. Options
+ * about sockets, paths and queues have no effect here. With a private key everything is encrypted. Each
+ * connection then goes to the first of the peers. Times must then count from 1970: otherwise peers would
+ * reject the handshakes of a restarted endpoint as old.
  */
 int dccp_endpoint_new(const uint8_t *seed,
                       const struct dccp_options *options,
@@ -879,8 +888,8 @@ int dccp_endpoint_new(const uint8_t *seed,
 int dccp_endpoint_listen(struct dccp_endpoint *endpoint);
 
 /**
- * Starts a session over the program's socket with this number. dccp_endpoint_transmit() returns its first packet.
- * local_port is a DCCP port that no other session with this peer uses.
+ * Starts a session over the program's socket with this number. dccp_endpoint_transmit() returns its first
+ * packet. local_port is a DCCP port that no other session with this peer uses.
  */
 int dccp_endpoint_connect(struct dccp_endpoint *endpoint,
                           uint64_t now_ns,
@@ -911,15 +920,16 @@ int dccp_endpoint_receive(struct dccp_endpoint *endpoint,
                           size_t len);
 
 /**
- * Writes the next packet for the network. Returns 1, or 0 if no packet may be sent now. -EMSGSIZE if the packet is
- * larger than the buffer; it stays for the next call.
+ * Writes the next packet for the network. Returns 1, or 0 if no packet may be sent now. -EMSGSIZE if the
+ * packet is larger than the buffer; it stays for the next call.
  */
 int dccp_endpoint_transmit(struct dccp_endpoint *endpoint,
                            uint64_t now_ns,
                            struct dccp_packet *packet);
 
 /**
- * When to call dccp_endpoint_handle_timeout() next, in nanoseconds of the program's clock; INT64_MAX for never.
+ * When to call dccp_endpoint_handle_timeout() next, in nanoseconds of the program's clock; INT64_MAX for
+ * never.
  */
 int64_t dccp_endpoint_timeout(const struct dccp_endpoint *endpoint);
 
@@ -929,7 +939,8 @@ int64_t dccp_endpoint_timeout(const struct dccp_endpoint *endpoint);
 int dccp_endpoint_handle_timeout(struct dccp_endpoint *endpoint, uint64_t now_ns);
 
 /**
- * Queues a datagram of a session. If the queue is full, datagrams are dropped, so check dccp_endpoint_queued() first.
+ * Queues a datagram of a session. If the queue is full, datagrams are dropped, so check
+ * dccp_endpoint_queued() first.
  */
 int dccp_endpoint_send(struct dccp_endpoint *endpoint,
                        uint64_t now_ns,
@@ -943,8 +954,8 @@ int dccp_endpoint_send(struct dccp_endpoint *endpoint,
 int dccp_endpoint_queued(const struct dccp_endpoint *endpoint, uint64_t session);
 
 /**
- * Copies the next received datagram, and writes the number of its session. Returns its length, or -EAGAIN if there is
- * none. -EMSGSIZE if it is larger than the buffer; it stays for the next call.
+ * Copies the next received datagram, and writes the number of its session. Returns its length, or -EAGAIN if
+ * there is none. -EMSGSIZE if it is larger than the buffer; it stays for the next call.
  */
 ptrdiff_t dccp_endpoint_recv(struct dccp_endpoint *endpoint,
                              uint64_t *session,
@@ -968,8 +979,8 @@ int dccp_endpoint_close(struct dccp_endpoint *endpoint, uint64_t now_ns, uint64_
 int dccp_endpoint_free(struct dccp_endpoint *endpoint);
 
 /**
- * Writes the public key of a session's peer in base64, and returns its length. -ENODATA if the session is not
- * encrypted.
+ * Writes the public key of a session's peer in base64, and returns its length. -ENODATA if the session is
+ * not encrypted.
  */
 int dccp_endpoint_peer_key(const struct dccp_endpoint *endpoint,
                            uint64_t session,
@@ -977,8 +988,8 @@ int dccp_endpoint_peer_key(const struct dccp_endpoint *endpoint,
                            size_t size);
 
 /**
- * Opens a stream of a session, and writes its number. The peer accepts the stream. -EOPNOTSUPP unless both ends have
- * set DCCP_STREAMS and the session is open. -EAGAIN while the peer allows no more streams.
+ * Opens a stream of a session, and writes its number. The peer accepts the stream. -EOPNOTSUPP unless both
+ * ends have set DCCP_STREAMS and the session is open. -EAGAIN while the peer allows no more streams.
  */
 int dccp_endpoint_open_stream(struct dccp_endpoint *endpoint,
                               uint64_t now_ns,
@@ -986,8 +997,8 @@ int dccp_endpoint_open_stream(struct dccp_endpoint *endpoint,
                               uint64_t *stream);
 
 /**
- * Reads bytes of a stream. Returns the number of bytes read, 0 after the last. -EAGAIN if no bytes are available;
- * DCCP_EVENT_STREAM_READABLE reports when there are. -ECONNRESET if either end reset the stream.
+ * Reads bytes of a stream. Returns the number of bytes read, 0 after the last. -EAGAIN if no bytes are
+ * available; DCCP_EVENT_STREAM_READABLE reports when there are. -ECONNRESET if either end reset the stream.
  */
 ptrdiff_t dccp_endpoint_stream_read(struct dccp_endpoint *endpoint,
                                     uint64_t now_ns,
@@ -998,8 +1009,8 @@ ptrdiff_t dccp_endpoint_stream_read(struct dccp_endpoint *endpoint,
 
 /**
  * Writes bytes to a stream. Returns the number of bytes accepted. -EAGAIN if there is no room;
- * DCCP_EVENT_STREAM_WRITABLE reports when there is. -EPIPE if this end ended the stream. -ECONNRESET if either end
- * reset it.
+ * DCCP_EVENT_STREAM_WRITABLE reports when there is. -EPIPE if this end ended the stream. -ECONNRESET if
+ * either end reset it.
  */
 ptrdiff_t dccp_endpoint_stream_write(struct dccp_endpoint *endpoint,
                                      uint64_t now_ns,
@@ -1032,7 +1043,8 @@ int dccp_endpoint_stream_reset(struct dccp_endpoint *endpoint,
 const char *dccp_last_error(void);
 
 /**
- * Listens on an address of this host, such as "0.0.0.0:6511". Port 0 selects any free port. options may be NULL.
+ * Listens on an address of this host, such as "0.0.0.0:6511". Port 0 selects any free port. options may be
+ * NULL.
  */
 int dccp_listen(const char *address,
                 const struct dccp_options *options,
@@ -1044,14 +1056,14 @@ int dccp_listen(const char *address,
 int dccp_accept(struct dccp_listener *listener, int timeout_ms, struct dccp_conn **conn);
 
 /**
- * A descriptor for poll() and epoll. It is readable while a connection waits to be accepted. Do not read, write or
- * close it.
+ * A descriptor for poll() and epoll. It is readable while a connection waits to be accepted. Do not read,
+ * write or close it.
  */
 int dccp_listener_fd(struct dccp_listener *listener);
 
 /**
- * Writes the listening address, such as "192.0.2.1:6511", with a null byte; DCCP_ADDRESS_SIZE bytes are enough.
- * Returns the length of the address, or -ERANGE.
+ * Writes the listening address, such as "192.0.2.1:6511", with a null byte; DCCP_ADDRESS_SIZE bytes are
+ * enough. Returns the length of the address, or -ERANGE.
  */
 int dccp_listener_address(const struct dccp_listener *listener,
                           char *into,
@@ -1065,13 +1077,15 @@ int dccp_add_peer(struct dccp_listener *listener,
                   const char *preshared_key);
 
 /**
- * Stops accepting a peer and ends its connections. -EINVAL if the listener has no key and accepts every client.
+ * Stops accepting a peer and ends its connections. -EINVAL if the listener has no key and accepts every
+ * client.
  */
 int dccp_remove_peer(struct dccp_listener *listener,
                      const char *public_key);
 
 /**
- * Closes the listener. Accepted connections continue. A call of dccp_accept() in another thread returns -ECONNABORTED.
+ * Closes the listener. Accepted connections continue. A call of dccp_accept() in another thread returns
+ * -ECONNABORTED.
  */
 int dccp_listener_close(struct dccp_listener *listener);
 
@@ -1088,8 +1102,8 @@ int dccp_get_path_stats(const struct dccp_conn *conn,
                         struct dccp_path_stats *stats);
 
 /**
- * Waits for the next event and stores it. Returns 0. Only the newest 256 unread events are kept. -EPIPE after
- * DCCP_EVENT_CLOSED.
+ * Waits for the next event and stores it. Returns 0. Only the newest 256 unread events are kept. -EPIPE
+ * after DCCP_EVENT_CLOSED.
  */
 int dccp_next_event(struct dccp_conn *conn,
                     int timeout_ms,
@@ -1106,8 +1120,8 @@ ptrdiff_t dccp_max_datagram(const struct dccp_conn *conn);
 int dccp_is_multipath(const struct dccp_conn *conn);
 
 /**
- * Writes the address that the peer had when the connection opened; DCCP_ADDRESS_SIZE bytes are enough. Returns the
- * length of the address, or -ERANGE.
+ * Writes the address that the peer had when the connection opened; DCCP_ADDRESS_SIZE bytes are enough.
+ * Returns the length of the address, or -ERANGE.
  */
 int dccp_peer_address(const struct dccp_conn *conn,
                       char *into,
@@ -1141,8 +1155,8 @@ int dccp_peer_said(const struct dccp_conn *conn,
                    size_t size);
 
 /**
- * Opens a stream, which the peer accepts. -EOPNOTSUPP unless both ends have set DCCP_STREAMS. -EAGAIN while the peer
- * allows no more streams.
+ * Opens a stream, which the peer accepts. -EOPNOTSUPP unless both ends have set DCCP_STREAMS. -EAGAIN while
+ * the peer allows no more streams.
  */
 int dccp_open_stream(struct dccp_conn *conn,
                      struct dccp_stream **stream);
@@ -1155,7 +1169,8 @@ int dccp_accept_stream(struct dccp_conn *conn,
                        struct dccp_stream **stream);
 
 /**
- * Waits for bytes. Returns the number of bytes read, 0 after the last. -ECONNRESET if the peer reset the stream.
+ * Waits for bytes. Returns the number of bytes read, 0 after the last. -ECONNRESET if the peer reset the
+ * stream.
  */
 ptrdiff_t dccp_stream_read(struct dccp_stream *stream,
                            void *buffer,
@@ -1163,8 +1178,8 @@ ptrdiff_t dccp_stream_read(struct dccp_stream *stream,
                            int timeout_ms);
 
 /**
- * Waits for room. Returns the number of bytes accepted, at least one. -EPIPE if the peer stopped reading, or if this
- * end ended the stream.
+ * Waits for room. Returns the number of bytes accepted, at least one. -EPIPE if the peer stopped reading, or
+ * if this end ended the stream.
  */
 ptrdiff_t dccp_stream_write(struct dccp_stream *stream,
                             const void *data,
@@ -1177,7 +1192,8 @@ ptrdiff_t dccp_stream_write(struct dccp_stream *stream,
 int dccp_stream_end(struct dccp_stream *stream);
 
 /**
- * Ends writing, and waits until the peer has received everything. -EPIPE if the peer stopped reading earlier.
+ * Ends writing, and waits until the peer has received everything. -EPIPE if the peer stopped reading
+ * earlier.
  */
 int dccp_stream_finish(struct dccp_stream *stream,
                        int timeout_ms);
@@ -1189,15 +1205,15 @@ int dccp_stream_reset(struct dccp_stream *stream,
                       uint16_t code);
 
 /**
- * Closes the handle. Bytes that were written still arrive as long as the connection lives. Bytes from the peer are
- * discarded.
+ * Closes the handle. Bytes that were written still arrive as long as the connection lives. Bytes from the
+ * peer are discarded.
  */
 int dccp_stream_close(struct dccp_stream *stream);
 
 /**
- * A descriptor for poll() and epoll, for reading only. It is readable while bytes are available, and at the end. Two
- * changes also make it readable until the next call: the peer has received everything, or there is room after a
- * dccp_stream_write() found none. Do not read, write or close it.
+ * A descriptor for poll() and epoll, for reading only. It is readable while bytes are available, and at the
+ * end. Two changes also make it readable until the next call: the peer has received everything, or there is
+ * room after a dccp_stream_write() found none. Do not read, write or close it.
  */
 int dccp_stream_fd(struct dccp_stream *stream);
 

@@ -1,4 +1,5 @@
-/* Sends a file over a reliable stream, over one path or several: file receive ADDR:PORT FILE, file send ADDR:PORT FILE [LOCAL-ADDRESS]... */
+/* Sends a file over a reliable stream, over one path or several:
+ * file receive ADDR:PORT FILE, file send ADDR:PORT FILE [LOCAL-ADDRESS]... */
 #include <dccp.h>
 #include <stdio.h>
 #include <stdlib.h>

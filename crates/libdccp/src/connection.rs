@@ -105,9 +105,9 @@ fn connect(
     Err(last)
 }
 
-/// Connects to a listener at an address such as "example.org:6511", "192.0.2.1:6511" or "[2001:db8::1]:6511"; options
-/// may be NULL. If a name has several addresses, they are tried until one answers; with DCCP_NONBLOCK only the first is
-/// tried. The name lookup blocks, even with DCCP_NONBLOCK.
+/// Connects to a listener at an address such as "example.org:6511", "192.0.2.1:6511" or "[2001:db8::1]:6511";
+/// options may be NULL. If a name has several addresses, they are tried until one answers; with DCCP_NONBLOCK
+/// only the first is tried. The name lookup blocks, even with DCCP_NONBLOCK.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_connect(
     address: *const c_char,
@@ -125,8 +125,8 @@ pub unsafe extern "C" fn dccp_connect(
     })
 }
 
-/// State of a connection that was opened with DCCP_NONBLOCK: 0 once it is open, -EINPROGRESS before, or the error. The
-/// descriptor becomes readable when the state changes.
+/// State of a connection that was opened with DCCP_NONBLOCK: 0 once it is open, -EINPROGRESS before, or the
+/// error. The descriptor becomes readable when the state changes.
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_connected(conn: *const dccp_conn) -> c_int {
     answer(|| match connection(conn)?.opened(Duration::ZERO) {
@@ -135,8 +135,8 @@ pub extern "C" fn dccp_connected(conn: *const dccp_conn) -> c_int {
     })
 }
 
-/// Creates a connector, for programs with many connections. Each dccp_connect() starts a thread, but all connections of
-/// a connector share one. options may be NULL.
+/// Creates a connector, for programs with many connections. Each dccp_connect() starts a thread, but all
+/// connections of a connector share one. options may be NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_connector_new(
     options: *const dccp_options,
@@ -153,8 +153,8 @@ pub unsafe extern "C" fn dccp_connector_new(
     })
 }
 
-/// Like dccp_connect(), with the options of the connector. With keys, peer is the peer's public key in base64, or NULL
-/// for the first peer of the options.
+/// Like dccp_connect(), with the options of the connector. With keys, peer is the peer's public key in
+/// base64, or NULL for the first peer of the options.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_connector_connect(
     connector: *mut dccp_connector,
@@ -182,8 +182,9 @@ pub extern "C" fn dccp_connector_close(connector: *mut dccp_connector) -> c_int 
     answer(|| CONNECTORS.remove(connector).map(|_| 0))
 }
 
-/// Queues a datagram. Waits while the queue is full or the connection is not open yet. Returns the length of the
-/// datagram. -EMSGSIZE if it is larger than dccp_max_datagram(), -EINVAL if it is empty, -EPIPE after the end.
+/// Queues a datagram. Waits while the queue is full or the connection is not open yet. Returns the length of
+/// the datagram. -EMSGSIZE if it is larger than dccp_max_datagram(), -EINVAL if it is empty, -EPIPE after the
+/// end.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_send(
     conn: *mut dccp_conn,
@@ -195,8 +196,8 @@ pub unsafe extern "C" fn dccp_send(
     unsafe { dccp_send_with(conn, data, len, timeout_ms, 0, 0) }
 }
 
-/// Like dccp_send(), with a priority from 0 to 255 for DCCP_SEND_PRIORITY. If the time in milliseconds is not 0, the
-/// datagram is dropped if it has not been sent within that time.
+/// Like dccp_send(), with a priority from 0 to 255 for DCCP_SEND_PRIORITY. If the time in milliseconds is not
+/// 0, the datagram is dropped if it has not been sent within that time.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_send_with(
     conn: *mut dccp_conn,
@@ -225,10 +226,10 @@ fn send(conn: *const dccp_conn, data: &[u8], delivery: Delivery, timeout_ms: c_i
     }
 }
 
-/// Waits for a datagram and copies it into the buffer. Returns its length; 0 after an orderly end, -ECONNRESET or
-/// -ETIMEDOUT after any other end. -EMSGSIZE if the datagram is larger than the buffer; it stays for the next call.
-/// -ECONNABORTED if another thread closes the connection. -ETIMEDOUT can also mean that no datagram arrived in time;
-/// after the end, dccp_events() includes DCCP_CLOSED.
+/// Waits for a datagram and copies it into the buffer. Returns its length; 0 after an orderly end,
+/// -ECONNRESET or -ETIMEDOUT after any other end. -EMSGSIZE if the datagram is larger than the buffer; it
+/// stays for the next call. -ECONNABORTED if another thread closes the connection. -ETIMEDOUT can also mean
+/// that no datagram arrived in time; after the end, dccp_events() includes DCCP_CLOSED.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_recv(
     conn: *mut dccp_conn,
@@ -255,8 +256,8 @@ fn recv(conn: *const dccp_conn, into: &mut [u8], timeout_ms: c_int) -> Outcome<u
     }
 }
 
-/// Queues several datagrams, and returns how many were queued. Waits only for the first. A later datagram that does not
-/// fit into the queue ends the call.
+/// Queues several datagrams, and returns how many were queued. Waits only for the first. A later datagram
+/// that does not fit into the queue ends the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_sendmmsg(
     conn: *mut dccp_conn,
@@ -279,8 +280,8 @@ pub unsafe extern "C" fn dccp_sendmmsg(
     })
 }
 
-/// Waits for a datagram, then receives up to count available datagrams. Returns how many were received, 0 after an
-/// orderly end.
+/// Waits for a datagram, then receives up to count available datagrams. Returns how many were received, 0
+/// after an orderly end.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_recvmmsg(
     conn: *mut dccp_conn,
@@ -320,10 +321,10 @@ unsafe fn messages(datagrams: *const dccp_msg, count: c_uint) -> Outcome<Vec<dcc
     Ok((0..count as usize).map(|n| unsafe { datagrams.add(n).read() }).collect())
 }
 
-/// A descriptor for poll() and epoll, for reading only. It is readable while datagrams are available, and after the
-/// end. Two changes also make it readable until dccp_events() is called: a new event, and room in the queue after a
-/// sender found none. It can be used edge-triggered or level-triggered. It belongs to the connection: do not read,
-/// write or close it.
+/// A descriptor for poll() and epoll, for reading only. It is readable while datagrams are available, and
+/// after the end. Two changes also make it readable until dccp_events() is called: a new event, and room in
+/// the queue after a sender found none. It can be used edge-triggered or level-triggered. It belongs to the
+/// connection: do not read, write or close it.
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_fd(conn: *mut dccp_conn) -> c_int {
     answer(|| Ok(connection(conn)?.descriptor().map_err(ConnectError::Io)?.as_raw_fd() as usize))
@@ -345,8 +346,8 @@ pub extern "C" fn dccp_events(conn: *mut dccp_conn) -> c_int {
     })
 }
 
-/// Adds a path to a client's multipath session, and returns the number of the path. An event reports when the path is
-/// up. -EINVAL for a plain connection; see DCCP_MULTIPATH.
+/// Adds a path to a client's multipath session, and returns the number of the path. An event reports when the
+/// path is up. -EINVAL for a plain connection; see DCCP_MULTIPATH.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_add_path(conn: *mut dccp_conn, path_to_add: *const dccp_path) -> c_int {
     answer(|| {
@@ -374,8 +375,8 @@ pub extern "C" fn dccp_remove_path(conn: *mut dccp_conn, number: c_uint) -> c_in
     })
 }
 
-/// Changes the priority of a path at both ends: 0 never, 1 standby, 2 overflow, 3 to 15 primary. -ENOENT if there is no
-/// such path.
+/// Changes the priority of a path at both ends: 0 never, 1 standby, 2 overflow, 3 to 15 primary. -ENOENT if
+/// there is no such path.
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_set_priority(conn: *mut dccp_conn, number: c_uint, priority: c_uint) -> c_int {
     answer(|| {
@@ -396,9 +397,9 @@ pub extern "C" fn dccp_set_ccid(conn: *mut dccp_conn, ccid: c_uint) -> c_int {
     })
 }
 
-/// Sends at this rate for a while, in bits per second, with padding when there is no other data. So dccp_stats.allowed
-/// shows the capacity of the path before the program sends more. Congestion control limits the padding. A new probe
-/// replaces a running one.
+/// Sends at this rate for a while, in bits per second, with padding when there is no other data. So
+/// dccp_stats.allowed shows the capacity of the path before the program sends more. Congestion control limits
+/// the padding. A new probe replaces a running one.
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_probe(conn: *mut dccp_conn, rate: u64, duration_ms: c_uint) -> c_int {
     answer(|| {
@@ -407,8 +408,8 @@ pub extern "C" fn dccp_probe(conn: *mut dccp_conn, rate: u64, duration_ms: c_uin
     })
 }
 
-/// Sends the queue, waits until everything is acknowledged or given up as lost, and closes the connection. Received
-/// data can still be read. The handle stays valid until dccp_close().
+/// Sends the queue, waits until everything is acknowledged or given up as lost, and closes the connection.
+/// Received data can still be read. The handle stays valid until dccp_close().
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_finish(conn: *mut dccp_conn, timeout_ms: c_int) -> c_int {
     answer(|| match connection(conn)?.finish_timeout(limit(timeout_ms)) {
@@ -417,8 +418,8 @@ pub extern "C" fn dccp_finish(conn: *mut dccp_conn, timeout_ms: c_int) -> c_int 
     })
 }
 
-/// Closes the handle, and finishes the connection in the background like dccp_finish(), as long as the process lives.
-/// Calls that wait in other threads return -ECONNABORTED.
+/// Closes the handle, and finishes the connection in the background like dccp_finish(), as long as the
+/// process lives. Calls that wait in other threads return -ECONNABORTED.
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_close(conn: *mut dccp_conn) -> c_int {
     answer(|| {
@@ -427,8 +428,8 @@ pub extern "C" fn dccp_close(conn: *mut dccp_conn) -> c_int {
     })
 }
 
-/// Closes the handle, ends the connection immediately and drops the queue. The text is sent to the peer, unless it is
-/// NULL.
+/// Closes the handle, ends the connection immediately and drops the queue. The text is sent to the peer,
+/// unless it is NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_abort(conn: *mut dccp_conn, why: *const c_char) -> c_int {
     answer(|| {

@@ -1,5 +1,5 @@
-//! Handles are numbers with pointer types, so that the C compiler can tell the kinds of handles apart. Numbers are not
-//! reused.
+//! Handles are numbers with pointer types, so that the C compiler can tell the kinds of handles apart.
+//! Numbers are not reused.
 
 use crate::errno::{Outcome, failure, invalid};
 use rustix::io::Errno;
@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// The next number. All kinds share the numbers, so a handle of one kind is never in the table of another kind.
+/// The next number. All kinds share the numbers, so a handle of one kind is never in the table of another
+/// kind.
 static NEXT: AtomicUsize = AtomicUsize::new(1);
 
 /// The objects of one kind.

@@ -16,8 +16,8 @@ pub(crate) unsafe trait Structure: Copy {
     const OLDEST: usize;
 }
 
-/// Reads a structure from the caller. Members that the caller's version lacks are zero. Members that this version lacks
-/// must be zero.
+/// Reads a structure from the caller. Members that the caller's version lacks are zero. Members that this
+/// version lacks must be zero.
 ///
 /// # Safety
 /// `from` must be null, or point to as many readable bytes as its first member says.
@@ -37,8 +37,8 @@ pub(crate) unsafe fn take<T: Structure>(from: *const T) -> Outcome<T> {
             format!("{} sets a member that this version of the library does not have", T::NAME),
         ));
     }
-    // SAFETY: `T` is valid with all bytes zero. It is also valid with the bytes of members written by C, which are
-    // numbers and pointers.
+    // SAFETY: `T` is valid with all bytes zero. It is also valid with the bytes of members written by C,
+    // which are numbers and pointers.
     let mut taken: T = unsafe { std::mem::zeroed() };
     // SAFETY: `known` is not longer than `T`, and a local variable does not overlap with it.
     unsafe { std::ptr::copy_nonoverlapping(known.as_ptr(), (&raw mut taken).cast(), known.len()) };
@@ -71,7 +71,8 @@ pub(crate) unsafe fn take_all<T: Structure>(from: *const T, count: usize) -> Out
     Ok(all)
 }
 
-/// Writes as much of a structure as the caller has room for. Sets its first member to the number of bytes written.
+/// Writes as much of a structure as the caller has room for. Sets its first member to the number of bytes
+/// written.
 ///
 /// # Safety
 /// `into` must be null, or point to as many writable bytes as its first member says.

@@ -27,12 +27,13 @@ pub const DCCP_EVENT_SIZE: u32 = 4;
 pub const DCCP_EVENT_CLOSED: u32 = 5;
 /// The rate that congestion control allows has changed by the percentage of dccp_options.tell_rate.
 pub const DCCP_EVENT_RATE: u32 = 6;
-/// The path uses the interface of another path, instead of the interface that has its address. So both paths use the
-/// same line.
+/// The path uses the interface of another path, instead of the interface that has its address. So both paths
+/// use the same line.
 pub const DCCP_EVENT_PATH_STRAYS: u32 = 7;
 /// A session of a dccp_endpoint has opened. For connections see dccp_connected().
 pub const DCCP_EVENT_OPENED: u32 = 8;
-/// In dccp_event.kind: the peer opened a stream of a dccp_endpoint's session. The stream can be read and written.
+/// In dccp_event.kind: the peer opened a stream of a dccp_endpoint's session. The stream can be read and
+/// written.
 pub const DCCP_EVENT_STREAM_OPENED: u32 = 9;
 /// In dccp_event.kind: a stream of a dccp_endpoint has bytes to read, or has ended.
 pub const DCCP_EVENT_STREAM_READABLE: u32 = 10;
@@ -72,8 +73,9 @@ pub struct dccp_stats {
     pub displaced: u64,
     /// Accepted datagrams that expired in the queue.
     pub expired: u64,
-    /// Data packets that congestion control considers lost. With several paths, some may have been retransmitted. CCID
-    /// 3 and 4 count loss events instead of packets: all losses within a round-trip time are one event.
+    /// Data packets that congestion control considers lost. With several paths, some may have been
+    /// retransmitted. CCID 3 and 4 count loss events instead of packets: all losses within a round-trip time
+    /// are one event.
     pub lost: u64,
     /// Datagrams that arrived.
     pub received: u64,
@@ -81,8 +83,8 @@ pub struct dccp_stats {
     pub received_bytes: u64,
     /// Arrived datagrams that were dropped because the application did not fetch them.
     pub unread: u64,
-    /// Measured rate of all paths together, bits per second; 0 while app_limited is 1, because the rate is then
-    /// unknown.
+    /// Measured rate of all paths together, bits per second; 0 while app_limited is 1, because the rate is
+    /// then unknown.
     pub rate: u64,
     /// Rate that congestion control allows now, bits per second.
     pub allowed: u64,
@@ -279,8 +281,8 @@ pub unsafe extern "C" fn dccp_get_path_stats(
     })
 }
 
-/// Waits for the next event and stores it. Returns 0. Only the newest 256 unread events are kept. -EPIPE after
-/// DCCP_EVENT_CLOSED.
+/// Waits for the next event and stores it. Returns 0. Only the newest 256 unread events are kept. -EPIPE
+/// after DCCP_EVENT_CLOSED.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_next_event(
     conn: *mut dccp_conn,
@@ -289,8 +291,8 @@ pub unsafe extern "C" fn dccp_next_event(
 ) -> c_int {
     answer(|| {
         let connection = connection(conn)?;
-        // Check first, so that no event is lost if the caller's structure is invalid. SAFETY: the header requires this
-        // of the caller.
+        // Check first, so that no event is lost if the caller's structure is invalid. SAFETY: the header
+        // requires this of the caller.
         unsafe { give(event, &dccp_event::default()) }?;
         let value = match connection.event_timeout(limit(timeout_ms)) {
             Some(event) => event_of(event),
@@ -320,8 +322,8 @@ pub extern "C" fn dccp_is_multipath(conn: *const dccp_conn) -> c_int {
     answer(|| Ok(connection(conn)?.is_multipath().into()))
 }
 
-/// Writes the address that the peer had when the connection opened; DCCP_ADDRESS_SIZE bytes are enough. Returns the
-/// length of the address, or -ERANGE.
+/// Writes the address that the peer had when the connection opened; DCCP_ADDRESS_SIZE bytes are enough.
+/// Returns the length of the address, or -ERANGE.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_peer_address(conn: *const dccp_conn, into: *mut c_char, size: usize) -> c_int {
     // SAFETY: dccp.h requires valid pointers from the caller.

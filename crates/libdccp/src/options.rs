@@ -9,7 +9,8 @@ use std::ffi::{c_char, c_void};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 
-/// In dccp_options.flags: request a multipath session, to which paths can be added. Two paths imply this flag.
+/// In dccp_options.flags: request a multipath session, to which paths can be added. Two paths imply this
+/// flag.
 pub const DCCP_MULTIPATH: u32 = 1;
 /// In dccp_options.flags: dccp_connect() does not wait for the peer's answer; see dccp_connected().
 pub const DCCP_NONBLOCK: u32 = 2;
@@ -23,10 +24,11 @@ pub const DCCP_SHORT_NUMBERS: u32 = 16;
 pub const DCCP_DATA_CHECKSUM: u32 = 32;
 /// In dccp_options.flags: a listener with a key accepts every client that has a key; see dccp_peer_key().
 pub const DCCP_ANY_PEER: u32 = 64;
-/// In dccp_options.flags: support reliable streams next to datagrams, in a multipath session; see dccp_open_stream().
+/// In dccp_options.flags: support reliable streams next to datagrams, in a multipath session; see
+/// dccp_open_stream().
 pub const DCCP_STREAMS: u32 = 128;
-/// In dccp_options.flags: do not probe the MTU of each path (RFC 8899). Use the MTU that the system knows, up to
-/// dccp_options.mtu.
+/// In dccp_options.flags: do not probe the MTU of each path (RFC 8899). Use the MTU that the system knows, up
+/// to dccp_options.mtu.
 pub const DCCP_NO_MTU_PROBING: u32 = 256;
 
 /// In dccp_options.send_policy: a sender waits while the queue is full. The default.
@@ -35,7 +37,8 @@ pub const DCCP_SEND_WAIT: u32 = 0;
 pub const DCCP_SEND_DROP_OLDEST: u32 = 1;
 /// In dccp_options.send_policy: drop the new datagram.
 pub const DCCP_SEND_DROP_NEWEST: u32 = 2;
-/// In dccp_options.send_policy: drop the oldest datagram of the lowest priority. Higher priorities are sent first.
+/// In dccp_options.send_policy: drop the oldest datagram of the lowest priority. Higher priorities are sent
+/// first.
 pub const DCCP_SEND_PRIORITY: u32 = 3;
 
 /// In dccp_options.keepalive_ms: never probe.
@@ -55,8 +58,8 @@ pub struct dccp_path {
     pub interface: *const c_char,
     /// Numeric address and port of the peer. NULL means the address of the connection.
     pub remote: *const c_char,
-    /// -1 never, 1 standby, 2 overflow, 3 to 15 primary (RFC 9897 section 3.2.10); 0 means 3. Among primary paths, only
-    /// the schedulers "cpf", "acpf", "weighted-rr" and "handover" prefer higher values.
+    /// -1 never, 1 standby, 2 overflow, 3 to 15 primary (RFC 9897 section 3.2.10); 0 means 3. Among primary
+    /// paths, only the schedulers "cpf", "acpf", "weighted-rr" and "handover" prefer higher values.
     pub priority: i32,
 }
 
@@ -80,10 +83,11 @@ pub struct dccp_options {
     pub size: usize,
     /// Flags: DCCP_MULTIPATH and similar.
     pub flags: u32,
-    /// Congestion control for data that this end sends: 2 is like TCP, 3 and 4 are TFRC, 5 is BBR (the default), 7 is
-    /// CUBIC.
+    /// Congestion control for data that this end sends: 2 is like TCP, 3 and 4 are TFRC, 5 is BBR (the
+    /// default), 7 is CUBIC.
     pub ccid: u32,
-    /// Service Code, such as "SC:chat" or "SC=7". A listener can accept several, separated by commas. Default: 0.
+    /// Service Code, such as "SC:chat" or "SC=7". A listener can accept several, separated by commas.
+    /// Default: 0.
     pub service: *const c_char,
     /// Network interface for all paths that do not set one themselves. Default: any.
     pub interface: *const c_char,
@@ -95,14 +99,15 @@ pub struct dccp_options {
     /// "weighted-rr", "srtt", "otias", "ecf", "blest", "redundant" or "handover"; docs/schedulers.md compares
     /// them.
     pub scheduler: *const c_char,
-    /// Reordering of datagrams from several paths. "adaptive" (the default) delivers them in order, "passive" in the
-    /// order of arrival. For "active-fixed" and "equalised" see docs/reordering.md.
+    /// Reordering of datagrams from several paths. "adaptive" (the default) delivers them in order, "passive"
+    /// in the order of arrival. For "active-fixed" and "equalised" see docs/reordering.md.
     pub reordering: *const c_char,
     /// Mark of all packets, for policy routing (SO_MARK). Needs CAP_NET_ADMIN.
     pub mark: u32,
     /// Maximum number of datagrams that wait for the congestion window. Default: 16.
     pub queue: u32,
-    /// Longest time that a datagram waits, milliseconds. After it, the datagram is dropped. Default: no limit.
+    /// Longest time that a datagram waits, milliseconds. After it, the datagram is dropped. Default: no
+    /// limit.
     pub queue_time_ms: u32,
     /// Behaviour of a full send queue: DCCP_SEND_WAIT and similar.
     pub send_policy: u32,
@@ -120,8 +125,8 @@ pub struct dccp_options {
     pub mtu: u32,
     /// How long to wait for the peer's answer, milliseconds. Default: 5000.
     pub connect_timeout_ms: u32,
-    /// How long a path may be idle before this end probes the peer, milliseconds. Default: 12000, and 24000 at a
-    /// listener. DCCP_NEVER turns probes off.
+    /// How long a path may be idle before this end probes the peer, milliseconds. Default: 12000, and 24000
+    /// at a listener. DCCP_NEVER turns probes off.
     pub keepalive_ms: u32,
     /// How long a connection survives without a working path, milliseconds. Default: 60000.
     pub survive_ms: u32,
@@ -149,7 +154,8 @@ pub struct dccp_options {
     pub min_coverage: u8,
     /// DSCP of IP headers, 0 to 63. Default: 0.
     pub dscp: u32,
-    /// Change of the allowed rate, in percent up to 255, that causes a DCCP_EVENT_RATE. Default: no such events.
+    /// Change of the allowed rate, in percent up to 255, that causes a DCCP_EVENT_RATE. Default: no such
+    /// events.
     pub tell_rate: u32,
 }
 

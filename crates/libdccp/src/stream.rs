@@ -37,8 +37,8 @@ fn unless_closed<T>(
     after(result, timeout_ms).map_err(|e| STREAMS.unless_closed(stream, e))
 }
 
-/// Opens a stream, which the peer accepts. -EOPNOTSUPP unless both ends have set DCCP_STREAMS. -EAGAIN while the peer
-/// allows no more streams.
+/// Opens a stream, which the peer accepts. -EOPNOTSUPP unless both ends have set DCCP_STREAMS. -EAGAIN while
+/// the peer allows no more streams.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_open_stream(conn: *mut dccp_conn, stream: *mut *mut dccp_stream) -> c_int {
     answer(|| {
@@ -66,7 +66,8 @@ pub unsafe extern "C" fn dccp_accept_stream(
     })
 }
 
-/// Waits for bytes. Returns the number of bytes read, 0 after the last. -ECONNRESET if the peer reset the stream.
+/// Waits for bytes. Returns the number of bytes read, 0 after the last. -ECONNRESET if the peer reset the
+/// stream.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_stream_read(
     stream: *mut dccp_stream,
@@ -81,8 +82,8 @@ pub unsafe extern "C" fn dccp_stream_read(
     })
 }
 
-/// Waits for room. Returns the number of bytes accepted, at least one. -EPIPE if the peer stopped reading, or if this
-/// end ended the stream.
+/// Waits for room. Returns the number of bytes accepted, at least one. -EPIPE if the peer stopped reading, or
+/// if this end ended the stream.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_stream_write(
     stream: *mut dccp_stream,
@@ -106,7 +107,8 @@ pub extern "C" fn dccp_stream_end(stream: *mut dccp_stream) -> c_int {
     })
 }
 
-/// Ends writing, and waits until the peer has received everything. -EPIPE if the peer stopped reading earlier.
+/// Ends writing, and waits until the peer has received everything. -EPIPE if the peer stopped reading
+/// earlier.
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_stream_finish(stream: *mut dccp_stream, timeout_ms: c_int) -> c_int {
     answer(|| {
@@ -124,8 +126,8 @@ pub extern "C" fn dccp_stream_reset(stream: *mut dccp_stream, code: u16) -> c_in
     })
 }
 
-/// Closes the handle. Bytes that were written still arrive as long as the connection lives. Bytes from the peer are
-/// discarded.
+/// Closes the handle. Bytes that were written still arrive as long as the connection lives. Bytes from the
+/// peer are discarded.
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_stream_close(stream: *mut dccp_stream) -> c_int {
     answer(|| {
@@ -134,9 +136,9 @@ pub extern "C" fn dccp_stream_close(stream: *mut dccp_stream) -> c_int {
     })
 }
 
-/// A descriptor for poll() and epoll, for reading only. It is readable while bytes are available, and at the end. Two
-/// changes also make it readable until the next call: the peer has received everything, or there is room after a
-/// dccp_stream_write() found none. Do not read, write or close it.
+/// A descriptor for poll() and epoll, for reading only. It is readable while bytes are available, and at the
+/// end. Two changes also make it readable until the next call: the peer has received everything, or there is
+/// room after a dccp_stream_write() found none. Do not read, write or close it.
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_stream_fd(stream: *mut dccp_stream) -> c_int {
     answer(|| Ok(STREAMS.get(stream)?.descriptor().map_err(ConnectError::Io)?.as_raw_fd() as usize))

@@ -1,5 +1,5 @@
-//! The target of an endpoint's handle: the endpoint and, with a private key, the channels between its sessions and the
-//! program's sockets.
+//! The target of an endpoint's handle: the endpoint and, with a private key, the channels between its
+//! sessions and the program's sockets.
 
 use crate::errno::{Outcome, invalid};
 use crate::handles::Table;
@@ -20,8 +20,8 @@ pub(super) const OVERHEAD: u16 = 28;
 /// Additional bytes of an IPv6 header.
 pub(super) const MORE: u16 = 20;
 
-/// All connections of an event loop, without socket, clock or thread. The program sends and receives the packets in UDP
-/// datagrams, and passes the time.
+/// All connections of an event loop, without socket, clock or thread. The program sends and receives the
+/// packets in UDP datagrams, and passes the time.
 pub struct dccp_endpoint {
     _opaque: [u8; 0],
 }
@@ -175,7 +175,8 @@ impl Loop {
                 return true;
             }
             let len = packet.bytes.len();
-            // While the channel has no key, it keeps the packet. Once it has a key, `channels.poll_transmit` returns it.
+            // While the channel has no key, it keeps the packet. Once it has a key, `channels.poll_transmit`
+            // returns it.
             let Some(to) = routes.seal(now, socket, (&mut packet.bytes, len)) else { return false };
             packet.route = Route { socket: to.socket, local: to.local, remote: to.remote };
             true

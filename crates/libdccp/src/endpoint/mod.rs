@@ -42,10 +42,10 @@ unsafe impl Structure for dccp_packet {
     const OLDEST: usize = 56;
 }
 
-/// Creates an endpoint. The seed is 32 random bytes from the system, from which keys are derived. Options about
-/// sockets, paths and queues have no effect here. With a private key everything is encrypted. Each connection then goes
-/// to the first of the peers. Times must then count from 1970: otherwise peers would reject the handshakes of a
-/// restarted endpoint as old.
+/// Creates an endpoint. The seed is 32 random bytes from the system, from which keys are derived. Options
+/// about sockets, paths and queues have no effect here. With a private key everything is encrypted. Each
+/// connection then goes to the first of the peers. Times must then count from 1970: otherwise peers would
+/// reject the handshakes of a restarted endpoint as old.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_endpoint_new(
     seed: *const u8,
@@ -95,8 +95,8 @@ pub extern "C" fn dccp_endpoint_listen(endpoint: *mut dccp_endpoint) -> c_int {
     })
 }
 
-/// Starts a session over the program's socket with this number. dccp_endpoint_transmit() returns its first packet.
-/// local_port is a DCCP port that no other session with this peer uses.
+/// Starts a session over the program's socket with this number. dccp_endpoint_transmit() returns its first
+/// packet. local_port is a DCCP port that no other session with this peer uses.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_endpoint_connect(
     endpoint: *mut dccp_endpoint,
@@ -179,8 +179,8 @@ pub unsafe extern "C" fn dccp_endpoint_receive(
     })
 }
 
-/// Writes the next packet for the network. Returns 1, or 0 if no packet may be sent now. -EMSGSIZE if the packet is
-/// larger than the buffer; it stays for the next call.
+/// Writes the next packet for the network. Returns 1, or 0 if no packet may be sent now. -EMSGSIZE if the
+/// packet is larger than the buffer; it stays for the next call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_endpoint_transmit(
     endpoint: *mut dccp_endpoint,
@@ -222,7 +222,8 @@ pub unsafe extern "C" fn dccp_endpoint_transmit(
     })
 }
 
-/// When to call dccp_endpoint_handle_timeout() next, in nanoseconds of the program's clock; INT64_MAX for never.
+/// When to call dccp_endpoint_handle_timeout() next, in nanoseconds of the program's clock; INT64_MAX for
+/// never.
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_endpoint_timeout(endpoint: *const dccp_endpoint) -> i64 {
     let mut at = i64::MAX;
@@ -249,7 +250,8 @@ pub extern "C" fn dccp_endpoint_handle_timeout(endpoint: *mut dccp_endpoint, now
     })
 }
 
-/// Queues a datagram of a session. If the queue is full, datagrams are dropped, so check dccp_endpoint_queued() first.
+/// Queues a datagram of a session. If the queue is full, datagrams are dropped, so check
+/// dccp_endpoint_queued() first.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_endpoint_send(
     endpoint: *mut dccp_endpoint,
@@ -293,8 +295,8 @@ pub extern "C" fn dccp_endpoint_queued(endpoint: *const dccp_endpoint, session: 
     })
 }
 
-/// Copies the next received datagram, and writes the number of its session. Returns its length, or -EAGAIN if there is
-/// none. -EMSGSIZE if it is larger than the buffer; it stays for the next call.
+/// Copies the next received datagram, and writes the number of its session. Returns its length, or -EAGAIN if
+/// there is none. -EMSGSIZE if it is larger than the buffer; it stays for the next call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_endpoint_recv(
     endpoint: *mut dccp_endpoint,
@@ -331,8 +333,8 @@ pub unsafe extern "C" fn dccp_endpoint_next_event(
 ) -> c_int {
     answer(|| {
         with(endpoint, |inner| {
-            // Check first, so that no event is lost if the caller's structure is invalid. SAFETY: the header requires
-            // this of the caller.
+            // Check first, so that no event is lost if the caller's structure is invalid. SAFETY: the header
+            // requires this of the caller.
             unsafe { give(event, &dccp_event::default()) }?;
             while let Some((id, told)) = inner.endpoint.poll_event() {
                 let told = match told {
@@ -379,8 +381,8 @@ pub extern "C" fn dccp_endpoint_free(endpoint: *mut dccp_endpoint) -> c_int {
     answer(|| ENDPOINTS.remove(endpoint).map(|_| 0))
 }
 
-/// Writes the public key of a session's peer in base64, and returns its length. -ENODATA if the session is not
-/// encrypted.
+/// Writes the public key of a session's peer in base64, and returns its length. -ENODATA if the session is
+/// not encrypted.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_endpoint_peer_key(
     endpoint: *const dccp_endpoint,

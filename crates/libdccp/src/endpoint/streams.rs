@@ -61,8 +61,8 @@ pub(super) fn told(inner: &mut Loop, session: SessionId, event: Event) -> Option
     })
 }
 
-/// Opens a stream of a session, and writes its number. The peer accepts the stream. -EOPNOTSUPP unless both ends have
-/// set DCCP_STREAMS and the session is open. -EAGAIN while the peer allows no more streams.
+/// Opens a stream of a session, and writes its number. The peer accepts the stream. -EOPNOTSUPP unless both
+/// ends have set DCCP_STREAMS and the session is open. -EAGAIN while the peer allows no more streams.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_endpoint_open_stream(
     endpoint: *mut dccp_endpoint,
@@ -81,8 +81,8 @@ pub unsafe extern "C" fn dccp_endpoint_open_stream(
     })
 }
 
-/// Reads bytes of a stream. Returns the number of bytes read, 0 after the last. -EAGAIN if no bytes are available;
-/// DCCP_EVENT_STREAM_READABLE reports when there are. -ECONNRESET if either end reset the stream.
+/// Reads bytes of a stream. Returns the number of bytes read, 0 after the last. -EAGAIN if no bytes are
+/// available; DCCP_EVENT_STREAM_READABLE reports when there are. -ECONNRESET if either end reset the stream.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_endpoint_stream_read(
     endpoint: *mut dccp_endpoint,
@@ -100,8 +100,8 @@ pub unsafe extern "C" fn dccp_endpoint_stream_read(
 }
 
 /// Writes bytes to a stream. Returns the number of bytes accepted. -EAGAIN if there is no room;
-/// DCCP_EVENT_STREAM_WRITABLE reports when there is. -EPIPE if this end ended the stream. -ECONNRESET if either end
-/// reset it.
+/// DCCP_EVENT_STREAM_WRITABLE reports when there is. -EPIPE if this end ended the stream. -ECONNRESET if
+/// either end reset it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_endpoint_stream_write(
     endpoint: *mut dccp_endpoint,

@@ -215,7 +215,8 @@ static void handles(struct dccp_conn *conn, struct dccp_conn *peer)
     EXPECT(status, 0);
 }
 
-/* Every function that takes a handle. The caller waits without limit where it can, so a call that does not check blocks. */
+/* Every function that takes a handle. The caller waits without limit where it can, so a call that does not check
+ * blocks. */
 static void wrong_handles(struct dccp_conn *conn)
 {
     struct dccp_path to_add = {.size = sizeof to_add, .local = "127.0.0.1"};
