@@ -31,8 +31,8 @@ pub trait Recorder {
     }
     /// The packet was read late, because the thread had waited this long for a CPU.
     fn on_taken_late(&mut self, _waited: Duration) {}
-    /// The link's verdict on the packet last passed to [`on_packet`](Self::on_packet), and the number of bytes now in
-    /// its queue.
+    /// The link's verdict on the packet last passed to [`on_packet`](Self::on_packet), and the number of
+    /// bytes now in its queue.
     fn on_verdict(&mut self, _verdict: Verdict, _queued: u64) {}
     /// A packet was written to the device at the other end.
     fn on_delivered(&mut self, delivered: Delivered<Self::Mark>);
@@ -96,7 +96,8 @@ impl<R: Recorder> Direction<R> {
 /// Measures how long the calling thread was runnable but did not run. The kernel counts this time.
 #[derive(Default)]
 struct Waiting {
-    /// The file is opened by the calling thread. The inner option is `None` if the kernel does not provide the file.
+    /// The file is opened by the calling thread. The inner option is `None` if the kernel does not provide
+    /// the file.
     file: Option<Option<File>>,
     before: Duration,
 }
@@ -107,7 +108,8 @@ impl Waiting {
             self.file.get_or_insert_with(|| File::open("/proc/thread-self/schedstat").ok()).as_ref()?;
         let mut text = [0; 64];
         let n = file.read_at(&mut text, 0).ok()?;
-        // The file contains time on a CPU, time waiting for a CPU (both in nanoseconds), and number of time slices.
+        // The file contains time on a CPU, time waiting for a CPU (both in nanoseconds), and number of time
+        // slices.
         let total = core::str::from_utf8(&text[..n]).ok()?.split_whitespace().nth(1)?.parse().ok()?;
         let total = Duration::from_nanos(total);
         Some(total.saturating_sub(core::mem::replace(&mut self.before, total)))
@@ -149,8 +151,8 @@ impl<R: Recorder> Cable<R> {
         Ok(Cable { directions: [forward?, backward?], buf: vec![0; MAX_PACKET], waiting: Waiting::default() })
     }
 
-    /// Waits until a packet arrives, a packet is due, `until` is reached or a short time has passed. Then moves
-    /// packets.
+    /// Waits until a packet arrives, a packet is due, `until` is reached or a short time has passed. Then
+    /// moves packets.
     ///
     /// # Errors
     /// A device is gone.

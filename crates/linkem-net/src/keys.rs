@@ -1,5 +1,5 @@
-//! The keys of a link. In scenarios they describe a path, one direction, a cell or an event. In `mpdccp link` they are
-//! options.
+//! The keys of a link. In scenarios they describe a path, one direction, a cell or an event. In `mpdccp link`
+//! they are options.
 
 use core::ops::Range;
 use core::time::Duration;
@@ -16,7 +16,8 @@ use crate::quantity::QueueLimit;
 /// An error message, with its position if known.
 pub type Problem = (Option<Range<usize>>, String);
 
-/// Defines a struct with all keys of a link in addition to its own keys. Keys that are not given change nothing.
+/// Defines a struct with all keys of a link in addition to its own keys. Keys that are not given change
+/// nothing.
 #[macro_export]
 macro_rules! with_link_keys {
     ($(#[$meta:meta])* pub struct $name:ident { $($own:tt)* }) => {
@@ -65,8 +66,8 @@ macro_rules! with_link_keys {
             /// Drops packets that exceed a rate.
             #[serde(default)]
             pub policer: Option<$crate::keys::PolicerSpec>,
-            /// Packets below this size count as acknowledgements. An acknowledgement is dropped if a later one of its
-            /// flow is queued.
+            /// Packets below this size count as acknowledgements. An acknowledgement is dropped if a later
+            /// one of its flow is queued.
             #[serde(default, deserialize_with = "linkem_net::quantity::opt_bytes")]
             pub thin_acks: Option<u32>,
             /// Sends packets in bursts.
@@ -101,8 +102,8 @@ macro_rules! with_link_keys {
                 }
             }
 
-            /// Looks up the model and reads the trace, if they are named. `reverse` is true for the direction from the
-            /// server.
+            /// Looks up the model and reads the trace, if they are named. `reverse` is true for the direction
+            /// from the server.
             ///
             /// # Errors
             /// Describes the error and its position.
@@ -232,7 +233,8 @@ impl LinkKeys {
         }
     }
 
-    /// The states of the link's model until `end_s`, each with its seconds after t = 0. Empty without a model.
+    /// The states of the link's model until `end_s`, each with its seconds after t = 0. Empty without a
+    /// model.
     pub fn states(&self, seed: u64, end_s: f64) -> Vec<(f64, State)> {
         let Some(Modelled { model, reverse, .. }) = &self.modelled else { return Vec::new() };
         let states = model.course(seed).map(|step| (step.at.as_secs_f64(), step.ways[usize::from(*reverse)]));

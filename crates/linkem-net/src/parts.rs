@@ -90,8 +90,8 @@ pub struct JitterSpec {
     /// Half the width, or the standard deviation.
     #[serde(deserialize_with = "quantity::time")]
     pub by: Duration,
-    /// Time after which deviations have a correlation of only 1/e. If not given, the deviations of packets are
-    /// independent.
+    /// Time after which deviations have a correlation of only 1/e. If not given, the deviations of packets
+    /// are independent.
     #[serde(default, deserialize_with = "quantity::opt_time")]
     pub memory: Option<Duration>,
     /// Whether packets may be reordered.
@@ -110,8 +110,8 @@ pub enum SpreadKind {
     Uniform,
 }
 
-/// Bursty loss by the Gilbert-Elliott model: two states, each with a loss probability. After each packet the state may
-/// change.
+/// Bursty loss by the Gilbert-Elliott model: two states, each with a loss probability. After each packet the
+/// state may change.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BurstLoss {

@@ -17,9 +17,9 @@ pub enum Urgency {
     Link = 30,
 }
 
-/// Gives the calling thread, and processes that it starts, priority over less urgent ones. Also makes the thread wake
-/// exactly on time instead of within the default timer slack. If the system refuses this, only accuracy is lost, and
-/// the measured delay shows the loss.
+/// Gives the calling thread, and processes that it starts, priority over less urgent ones. Also makes the
+/// thread wake exactly on time instead of within the default timer slack. If the system refuses this, only
+/// accuracy is lost, and the measured delay shows the loss.
 pub fn hurry(urgency: Urgency) {
     let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
     if let Ok(value) = ThreadPriorityValue::try_from(urgency as u8) {

@@ -1,6 +1,7 @@
-//! The emulator's policer and token bucket compared with the kernel's. Packets go to a TUN device through a kernel
-//! rule, and the emulator gets the same packets at the same times. The kernel handled a packet between two timestamps,
-//! one before and one after sending. A busy machine therefore makes the comparison less precise but not wrong.
+//! The emulator's policer and token bucket compared with the kernel's. Packets go to a TUN device through a
+//! kernel rule, and the emulator gets the same packets at the same times. The kernel handled a packet between
+//! two timestamps, one before and one after sending. A busy machine therefore makes the comparison less
+//! precise but not wrong.
 
 use std::net::UdpSocket;
 use std::process::Command;
@@ -25,8 +26,8 @@ struct Space {
 }
 
 impl Space {
-    /// Creates the namespace and runs `command` in it. Returns `None`, after printing the reason, if this machine
-    /// cannot do so.
+    /// Creates the namespace and runs `command` in it. Returns `None`, after printing the reason, if this
+    /// machine cannot do so.
     fn with(role: &str, command: &str) -> Option<Space> {
         let name = format!("linkem-{role}-{}", std::process::id());
         let made = run("ip", &format!("netns add {name}"));
@@ -37,8 +38,8 @@ impl Space {
         ruled.inspect_err(|why| println!("SKIPPED {why}")).ok()
     }
 
-    /// Sends `bursts` of packets with pauses between them. Returns the earliest and latest send time of each packet,
-    /// and the arrivals.
+    /// Sends `bursts` of packets with pauses between them. Returns the earliest and latest send time of each
+    /// packet, and the arrivals.
     fn send(&self, bursts: &[u32], pause: Duration) -> (Vec<[Time; 2]>, Vec<Came>) {
         let entrance = Entrance::open(&self.name).unwrap();
         let socket = entrance.inside(|| UdpSocket::bind("10.79.0.1:0")).unwrap().unwrap();
@@ -120,9 +121,9 @@ fn of_bursts(bursts: &[u32], came: &[Came]) -> Vec<u32> {
     (0..before.len()).map(|i| before[i] - i.checked_sub(1).map_or(0, |i| before[i])).collect()
 }
 
-/// Checks that kernel and emulator pass the same number of packets of each burst. The numbers may differ by one
-/// packet of rounding, plus the tokens that accumulate within the uncertainty of the kernel's time. Returns the
-/// emulator's arrivals, and this uncertainty.
+/// Checks that kernel and emulator pass the same number of packets of each burst. The numbers may differ by
+/// one packet of rounding, plus the tokens that accumulate within the uncertainty of the kernel's time.
+/// Returns the emulator's arrivals, and this uncertainty.
 fn compare(
     bursts: &[u32],
     (config, rate): (&LinkConfig, Rate),
