@@ -1,5 +1,5 @@
-//! The service for `mpdccp conform` (docs/conformance.md). It echoes datagrams, except for three command words, which
-//! it executes.
+//! The service for `mpdccp conform` (docs/conformance.md). It echoes datagrams, except for three command
+//! words, which it executes.
 //!
 //!     cargo run -p mpdccp-conform --example responder -- 127.0.0.1:6511 [raw] [CCID]
 

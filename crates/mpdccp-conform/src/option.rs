@@ -2,8 +2,8 @@
 
 use crate::value::Value;
 
-/// The form of an option: name, type, subtype of Multipath options, and fields with their widths in bytes. Width 0
-/// means the rest.
+/// The form of an option: name, type, subtype of Multipath options, and fields with their widths in bytes.
+/// Width 0 means the rest.
 struct Form {
     name: &'static str,
     kind: u8,
@@ -102,8 +102,8 @@ pub fn write(name: &str, arguments: &[Value]) -> Result<Vec<u8>, String> {
     Ok([vec![kind, length], data].concat())
 }
 
-/// Creates the Confirm that accepts a Change (RFC 4340 section 6.3). It contains the first value of a list; for CCIDs
-/// only 2 is accepted.
+/// Creates the Confirm that accepts a Change (RFC 4340 section 6.3). It contains the first value of a list;
+/// for CCIDs only 2 is accepted.
 pub fn agree(change: &Opt) -> Option<Vec<u8>> {
     let kind = match change.name {
         "change_l" => 35,

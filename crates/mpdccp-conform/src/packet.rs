@@ -1,6 +1,6 @@
-//! Packets of scripts. This file encodes and parses headers itself instead of using the codec of the stack, for two
-//! reasons: scripts send headers that a codec must reject, and the two implementations of RFC 4340 section 5.1 check
-//! each other.
+//! Packets of scripts. This file encodes and parses headers itself instead of using the codec of the stack,
+//! for two reasons: scripts send headers that a codec must reject, and the two implementations of RFC 4340
+//! section 5.1 check each other.
 
 use crate::option::{self, Opt};
 use crate::value::{Value, read as number};
@@ -118,7 +118,8 @@ pub const FIELDS: &[&str] = &[
 ];
 
 impl Packet {
-    /// Parses a packet that was received at `time` ms. An error means that no implementation may send such a packet.
+    /// Parses a packet that was received at `time` ms. An error means that no implementation may send such a
+    /// packet.
     pub fn read(bytes: &[u8], time: u64) -> Result<Packet, String> {
         Packet::with_options(bytes, time, option::read)
     }
@@ -176,8 +177,8 @@ impl Packet {
         Ok(Packet { ptype, fields, options: options(area)? })
     }
 
-    /// Returns a header field, or `option.field` of the first option with that name. `option` alone returns the bytes
-    /// of the option.
+    /// Returns a header field, or `option.field` of the first option with that name. `option` alone returns
+    /// the bytes of the option.
     pub fn field(&self, path: &str) -> Option<Value> {
         let of = |fields: &[(&str, usize, Value)], name: &str| {
             fields.iter().find(|f| f.0 == name).map(|f| f.2.clone())

@@ -61,7 +61,8 @@ struct Flow {
     gsr: Option<Seq>,
     /// Whether a Reset was sent or received.
     ended: bool,
-    /// Answers to Changes, for the next packet that may contain them. `None` if the script answers them itself.
+    /// Answers to Changes, for the next packet that may contain them. `None` if the script answers them
+    /// itself.
     confirms: Option<Vec<u8>>,
 }
 
@@ -132,7 +133,8 @@ impl Scope for Runner<'_> {
 
     fn random(&self, bytes: usize) -> Vec<u8> {
         let mut found = vec![0; bytes.min(1024)];
-        // Ignore the error. It cannot occur on supported systems, and zeros would only make scripts less varied.
+        // Ignore the error. It cannot occur on supported systems, and zeros would only make scripts less
+        // varied.
         let _ = rustix::rand::getrandom(&mut found[..], rustix::rand::GetRandomFlags::empty());
         found
     }
@@ -361,8 +363,8 @@ impl<'a> Runner<'a> {
         outcome.map(|()| true)
     }
 
-    /// Accepts the Changes in a packet. During the handshake the next packet contains the answer; later the answer is
-    /// sent at once.
+    /// Accepts the Changes in a packet. During the handshake the next packet contains the answer; later the
+    /// answer is sent at once.
     fn negotiate(&mut self, packet: &Packet) -> Result<(), String> {
         let Some(confirms) = &mut self.flows[self.current].confirms else { return Ok(()) };
         confirms.extend(packet.options.iter().filter_map(option::agree).flatten());

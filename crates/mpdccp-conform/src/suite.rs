@@ -30,8 +30,8 @@ pub struct Outcome {
     pub took: Duration,
 }
 
-/// Runs all scripts, `jobs` at a time, and reports each when it ends. `lacks` contains the features that the target
-/// does not have.
+/// Runs all scripts, `jobs` at a time, and reports each when it ends. `lacks` contains the features that the
+/// target does not have.
 pub fn play(
     scripts: &[Script],
     route: &Route,
