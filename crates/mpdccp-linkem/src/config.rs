@@ -20,8 +20,8 @@ pub struct LinkConfig {
     pub duplicate: f64,
     /// Drops packets that exceed a rate, before the queue.
     pub policer: Option<Policer>,
-    /// Packets smaller than this count as acknowledgements. An acknowledgement that is next to be sent is dropped
-    /// if a later one of its flow is queued (RFC 3449 section 5.2.1). Zero disables this.
+    /// Packets smaller than this count as acknowledgements. An acknowledgement that is next to be sent is
+    /// dropped if a later one of its flow is queued (RFC 3449 section 5.2.1). Zero disables this.
     pub thin_below: u32,
     /// Sends packets in bursts.
     pub aggregation: Option<Aggregation>,

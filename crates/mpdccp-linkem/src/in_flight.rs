@@ -4,8 +4,8 @@ use mpdccp_units::Time;
 /// Packets in flight. They come out in the order of arrival times; packets with equal times in the order of
 /// [`push`](Self::push).
 ///
-/// This is the last stage of a [`Link`](crate::Link). A test network with its own rules for rate, delay and loss needs
-/// only this stage.
+/// This is the last stage of a [`Link`](crate::Link). A test network with its own rules for rate, delay and
+/// loss needs only this stage.
 #[derive(Clone, Debug)]
 pub struct InFlight<P> {
     /// The number keeps packets with equal times in order.

@@ -19,12 +19,12 @@ pub enum Spread {
 pub struct Jitter {
     /// The deviation.
     pub spread: Spread,
-    /// Time after which the deviations of two packets have a correlation of only 1/e. The deviations follow an
-    /// Ornstein-Uhlenbeck process (AR(1) in continuous time); uniform deviations are its quantiles. With zero,
-    /// deviations are independent.
+    /// Time after which the deviations of two packets have a correlation of only 1/e. The deviations follow
+    /// an Ornstein-Uhlenbeck process (AR(1) in continuous time); uniform deviations are its quantiles. With
+    /// zero, deviations are independent.
     pub memory: Duration,
-    /// Whether packets may be reordered. If not, a packet arrives no earlier than the previous one, which increases the
-    /// mean delay.
+    /// Whether packets may be reordered. If not, a packet arrives no earlier than the previous one, which
+    /// increases the mean delay.
     pub reorder: bool,
 }
 

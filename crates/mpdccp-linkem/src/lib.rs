@@ -1,8 +1,8 @@
-//! A link emulator without clock or sockets: rate, delay, queue, loss. The simulator runs it in virtual time. The lab
-//! and `mpdccp link` run it in real time.
+//! A link emulator without clock or sockets: rate, delay, queue, loss. The simulator runs it in virtual time.
+//! The lab and `mpdccp link` run it in real time.
 //!
-//! One [`Link`] is one direction. Pass packets in with [`Link::push`], and take them out with [`Link::pop`] at
-//! [`Link::next_event`] or later. A packet passes, in this order:
+//! One [`Link`] is one direction. Pass packets in with [`Link::push`], and take them out with [`Link::pop`]
+//! at [`Link::next_event`] or later. A packet passes, in this order:
 //!
 //! 1. the [`Policer`], if any, which may drop it;
 //! 2. the queue ([`QueueConfig`]), which may refuse it, drop it later or mark it, and thins out

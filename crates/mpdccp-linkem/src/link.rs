@@ -29,8 +29,8 @@ pub struct Delivered<P> {
 
 /// One direction of an emulated link, carrying packets of type `P`.
 ///
-/// Times passed to its methods must not decrease; an earlier time counts as the latest one. Memory is limited by the
-/// queue and by the packets pushed within one delay.
+/// Times passed to its methods must not decrease; an earlier time counts as the latest one. Memory is limited
+/// by the queue and by the packets pushed within one delay.
 #[derive(Clone, Debug)]
 pub struct Link<P> {
     now: Time,
@@ -65,8 +65,8 @@ struct Waiting<P> {
 }
 
 impl<P: Clone> Link<P> {
-    /// Creates a link at `start`, empty and up. Equal seeds give equal links, so use different seeds for different
-    /// links.
+    /// Creates a link at `start`, empty and up. Equal seeds give equal links, so use different seeds for
+    /// different links.
     ///
     /// # Errors
     /// An invalid configuration.
@@ -98,8 +98,8 @@ impl<P: Clone> Link<P> {
         self.push_farther(now, meta, Duration::ZERO, packet)
     }
 
-    /// Like [`push`](Self::push), for a packet whose delay is longer than the link's by `detour`, as in a flow with a
-    /// more distant end. Packets with different detours may be reordered.
+    /// Like [`push`](Self::push), for a packet whose delay is longer than the link's by `detour`, as in a
+    /// flow with a more distant end. Packets with different detours may be reordered.
     pub fn push_farther(&mut self, now: Time, meta: Meta, detour: Duration, packet: P) -> Verdict {
         self.advance(now);
         self.stats.offered.add(meta.bytes);
@@ -132,8 +132,9 @@ impl<P: Clone> Link<P> {
         Some(Delivered { at, pushed: arrived, meta, packet })
     }
 
-    /// The earliest time at which a packet may arrive, unless the link is changed or gets another packet. `None` if no
-    /// packet is in the link. At this time [`Link::pop`] may still return `None`, since the packet may be lost.
+    /// The earliest time at which a packet may arrive, unless the link is changed or gets another packet.
+    /// `None` if no packet is in the link. At this time [`Link::pop`] may still return `None`, since the
+    /// packet may be lost.
     pub fn next_event(&self) -> Option<Time> {
         let arrival = self.propagating.next_arrival();
         let busy = self.server.end().into_iter().chain(self.access).min();
@@ -160,8 +161,8 @@ impl<P: Clone> Link<P> {
         }
     }
 
-    /// Changes the configuration at `now`. The state behind unchanged settings is kept. Packets in the link stay,
-    /// except those for which a smaller queue has no room.
+    /// Changes the configuration at `now`. The state behind unchanged settings is kept. Packets in the link
+    /// stay, except those for which a smaller queue has no room.
     ///
     /// # Errors
     /// The configuration is invalid. In this case nothing changes.
@@ -199,15 +200,15 @@ impl<P: Clone> Link<P> {
         self.replace_rate(now, RateModel::Constant(rate));
     }
 
-    /// Changes the delay of packets that were not sent yet. Without reordering they arrive no earlier than the packets
-    /// before them.
+    /// Changes the delay of packets that were not sent yet. Without reordering they arrive no earlier than
+    /// the packets before them.
     pub fn set_delay(&mut self, now: Time, delay: Duration) {
         self.advance(now);
         self.config.delay = delay;
     }
 
-    /// Takes the link down. Packets queued or in transmission are dropped, and so are all packets pushed until
-    /// [`Link::set_up`]. Propagating packets still arrive.
+    /// Takes the link down. Packets queued or in transmission are dropped, and so are all packets pushed
+    /// until [`Link::set_up`]. Propagating packets still arrive.
     pub fn set_down(&mut self, now: Time) {
         self.advance(now);
         self.up = false;

@@ -9,12 +9,13 @@ pub enum LossModel {
     None,
     /// Each packet is lost with this probability, 0 to 1, independently.
     Bernoulli(f64),
-    /// Bursty loss: two states, each with a loss probability. The link starts in the good state. After each packet it
-    /// changes its state with the given probability. All values are 0 to 1.
+    /// Bursty loss: two states, each with a loss probability. The link starts in the good state. After each
+    /// packet it changes its state with the given probability. All values are 0 to 1.
     GilbertElliott {
         /// Probability of changing from good to bad.
         to_bad: f64,
-        /// Probability of changing from bad to good. Its inverse is the mean length of the bad state in packets.
+        /// Probability of changing from bad to good. Its inverse is the mean length of the bad state in
+        /// packets.
         to_good: f64,
         /// Loss probability in the good state, often zero.
         loss_good: f64,

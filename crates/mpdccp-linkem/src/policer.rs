@@ -3,9 +3,9 @@ use mpdccp_units::{Rate, Time};
 use crate::error::{ConfigError, ensure};
 use crate::server::{Work, work};
 
-/// A token bucket that passes conforming packets at once and drops others, like an operator's rate limit without a
-/// queue. Tokens accumulate at `rate` up to `burst`, and a packet takes one token per byte. It corresponds to `tc`'s
-/// police action, and to the single rate of RFC 2697 without the excess bucket.
+/// A token bucket that passes conforming packets at once and drops others, like an operator's rate limit
+/// without a queue. Tokens accumulate at `rate` up to `burst`, and a packet takes one token per byte. It
+/// corresponds to `tc`'s police action, and to the single rate of RFC 2697 without the excess bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policer {
     /// Rate of tokens.

@@ -1,8 +1,8 @@
 use rand_chacha::ChaCha8Rng;
 use rand_core::{RngCore, SeedableRng};
 
-/// One random stream of a link. Loss, jitter and queue have separate streams, so that enabling one does not change the
-/// values of the others.
+/// One random stream of a link. Loss, jitter and queue have separate streams, so that enabling one does not
+/// change the values of the others.
 #[derive(Clone, Debug)]
 pub(crate) struct Random(ChaCha8Rng);
 
@@ -18,8 +18,8 @@ impl Random {
         (self.0.next_u64() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// True with probability `p`. Draws a number even if the result is certain, so that changing `p` does not shift
-    /// later draws.
+    /// True with probability `p`. Draws a number even if the result is certain, so that changing `p` does not
+    /// shift later draws.
     pub(crate) fn chance(&mut self, p: f64) -> bool {
         self.unit() < p
     }

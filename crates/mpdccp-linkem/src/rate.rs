@@ -20,8 +20,9 @@ pub enum RateModel {
         /// Burst in bytes.
         burst: u32,
     },
-    /// A list of rates, each with the time after the link's start from which it applies. The first time is zero, and
-    /// times increase. If the rate changes during a transmission, the packet continues at the new rate.
+    /// A list of rates, each with the time after the link's start from which it applies. The first time is
+    /// zero, and times increase. If the rate changes during a transmission, the packet continues at the new
+    /// rate.
     Steps(Vec<(Duration, Rate)>),
     /// A recording, which repeats.
     Trace(Trace),

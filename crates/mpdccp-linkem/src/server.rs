@@ -5,8 +5,8 @@ use mpdccp_units::{Duration, Rate, Time};
 use crate::RateModel;
 use crate::trace::{OPPORTUNITY, Trace};
 
-/// Unit of work: the amount that a link of one bit per second transmits in a nanosecond. A link of r bit/s does r units
-/// per nanosecond, so nothing is rounded.
+/// Unit of work: the amount that a link of one bit per second transmits in a nanosecond. A link of r bit/s
+/// does r units per nanosecond, so nothing is rounded.
 pub(crate) type Work = u128;
 
 pub(crate) fn work(bytes: u32) -> Work {
@@ -22,9 +22,9 @@ pub(crate) struct Server {
     job: Option<Job>,
 }
 
-/// Work that the link could have done up to `at` but did not do. It remains when the end of a packet is rounded up to
-/// a nanosecond, when a packet does not fill an opportunity of a trace, and in a token bucket. Except in a token
-/// bucket, only a packet that starts at `at` may use it.
+/// Work that the link could have done up to `at` but did not do. It remains when the end of a packet is
+/// rounded up to a nanosecond, when a packet does not fill an opportunity of a trace, and in a token bucket.
+/// Except in a token bucket, only a packet that starts at `at` may use it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Spare {
     at: Time,
@@ -69,8 +69,8 @@ impl Server {
         self.schedule(now, work(bytes));
     }
 
-    /// When the packet in transmission will be done. `None` if there is no packet, or if it never finishes at this
-    /// rate.
+    /// When the packet in transmission will be done. `None` if there is no packet, or if it never finishes at
+    /// this rate.
     pub(crate) fn end(&self) -> Option<Time> {
         self.job.as_ref().and_then(|job| job.end)
     }
@@ -87,7 +87,8 @@ impl Server {
         self.job = None;
     }
 
-    /// Switches to `model`, whose time starts at `now`. A packet in transmission continues from its current position.
+    /// Switches to `model`, whose time starts at `now`. A packet in transmission continues from its current
+    /// position.
     pub(crate) fn set_model(&mut self, now: Time, model: RateModel) {
         let left = self.job.take().map(|job| match self.serve(job.since, now, job.need) {
             Progress::Left(need) => need,

@@ -6,9 +6,9 @@ use mpdccp_units::{Duration, Rate};
 /// Bytes per line of a trace.
 pub(crate) const OPPORTUNITY: u32 = 1_500;
 
-/// A recorded rate in Mahimahi's format. Each line is an opportunity: a time in whole milliseconds at which 1,500
-/// bytes may be sent. Several packets may share an opportunity, and a packet may need several. Unused opportunities
-/// are lost. After its last line the trace repeats.
+/// A recorded rate in Mahimahi's format. Each line is an opportunity: a time in whole milliseconds at which
+/// 1,500 bytes may be sent. Several packets may share an opportunity, and a packet may need several. Unused
+/// opportunities are lost. After its last line the trace repeats.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
     /// Times of the opportunities: not empty, non-decreasing, not later than the period.
@@ -38,8 +38,8 @@ impl Trace {
     /// Parses a trace file. Blank lines are skipped.
     ///
     /// # Errors
-    /// Names the first line that is not a whole number of milliseconds or is earlier than the previous line. If the
-    /// trace has no duration, names the last line.
+    /// Names the first line that is not a whole number of milliseconds or is earlier than the previous line.
+    /// If the trace has no duration, names the last line.
     pub fn parse(text: &str) -> Result<Trace, TraceError> {
         let mut at: Vec<Duration> = Vec::new();
         let mut lines = 0;
@@ -88,8 +88,8 @@ impl Trace {
         Rate::from_bytes_per(self.at.len() as u64 * u64::from(OPPORTUNITY), self.period())
     }
 
-    /// When opportunity `number` comes, measured from the start of the first period. The numbers continue over all
-    /// periods.
+    /// When opportunity `number` comes, measured from the start of the first period. The numbers continue
+    /// over all periods.
     pub(crate) fn time(&self, number: u64) -> Duration {
         let len = self.at.len() as u64;
         let rounds = u32::try_from(number / len).unwrap_or(u32::MAX);

@@ -1,5 +1,5 @@
-//! A drive past the cells of an LTE network, in a town. The rate rises and falls with the distance from the mast. At
-//! each change of cells there is an outage.
+//! A drive past the cells of an LTE network, in a town. The rate rises and falls with the distance from the
+//! mast. At each change of cells there is an outage.
 
 use mpdccp_units::{Duration, Rate};
 
@@ -22,8 +22,8 @@ const SPEED: f64 = 14.0;
 /// Distance between masts, and from the road to a mast, metres.
 const BETWEEN: f64 = 600.0;
 const ASIDE: f64 = 60.0;
-/// Transmit power of a mast including antenna gain, and noise in 10 MHz at a receiver with a noise figure of 9 dB; both
-/// in dBm.
+/// Transmit power of a mast including antenna gain, and noise in 10 MHz at a receiver with a noise figure of
+/// 9 dB; both in dBm.
 const SENT: f64 = 46.0 + 15.0;
 const NOISE: f64 = -104.0 + 9.0;
 const MHZ: f64 = 10.0;
@@ -34,7 +34,8 @@ const SHADOWING: f64 = 8.0;
 const SHADOW_METRES: f64 = 50.0;
 /// A new cell is chosen only if its signal is stronger by this margin, dB.
 const HYSTERESIS: f64 = 3.0;
-/// Duration of a handover, the share of late handovers, and the outage of a late handover (radio link failure).
+/// Duration of a handover, the share of late handovers, and the outage of a late handover (radio link
+/// failure).
 const GAP: Duration = ms(50);
 const FAILING: f64 = 0.15;
 const FAILURE: Duration = ms(1_000);
@@ -55,8 +56,8 @@ fn milliwatts(dbm: f64) -> f64 {
     libm::pow(10.0, dbm / 10.0)
 }
 
-/// Spectral efficiency in bit/s/Hz: Shannon's limit for the ratio of signal to interference and noise, reduced by the
-/// losses of a real radio.
+/// Spectral efficiency in bit/s/Hz: Shannon's limit for the ratio of signal to interference and noise,
+/// reduced by the losses of a real radio.
 fn efficiency(ratio: f64, implementation: f64, most: f64) -> f64 {
     (implementation * libm::log2(1.0 + ratio)).min(most)
 }
@@ -74,7 +75,8 @@ fn course(mut random: Random) -> Course {
             let along = road - cell as f64 * BETWEEN;
             SENT - path_loss(libm::sqrt(along * along + ASIDE * ASIDE)) + shadow
         };
-        // Neighbouring cells have independent shadowing: even cells use the first value, odd cells the second.
+        // Neighbouring cells have independent shadowing: even cells use the first value, odd cells the
+        // second.
         let shadow = shadows.each_mut().map(|walk| walk.step(&mut random));
         let near = [behind, behind + 1].map(|cell| (cell, power(cell, shadow[cell % 2])));
         let strongest = if near[0].1 >= near[1].1 { near[0] } else { near[1] };

@@ -16,8 +16,8 @@ pub struct Model {
     pub about: &'static str,
     /// Source of the model's figures.
     pub source: &'static str,
-    /// Constant properties with the usual rates and delays: from the client to the network, then from the network to
-    /// the client.
+    /// Constant properties with the usual rates and delays: from the client to the network, then from the
+    /// network to the client.
     pub(super) usual: fn() -> [LinkConfig; 2],
     /// The model's states over time, without end.
     pub(super) course: fn(Random) -> Course,

@@ -21,8 +21,8 @@ const INTERVAL_TICKS: u32 = 60;
 const TICK: Duration = ms(250);
 /// Share of packets lost in the first tick after a switch.
 const HANDOVER_LOSS: f64 = 0.5;
-/// Range of one-way delays, ms, and ranges of rates up and down, Mbit/s. Each satellite has random values within these
-/// ranges.
+/// Range of one-way delays, ms, and ranges of rates up and down, Mbit/s. Each satellite has random values
+/// within these ranges.
 const DELAY: [f64; 2] = [20.0, 30.0];
 const RATES: [[f64; 2]; 2] = [[8.0, 26.0], [100.0, 250.0]];
 

@@ -6,16 +6,17 @@ use crate::random::Random;
 use aqm::{Fifo, Item, QueueLen, mark};
 use mpdccp_units::Ecn;
 
-/// Dual-queue coupled AQM (RFC 9332): a shallow queue for L4S packets, ECT(1) or CE, and one for all others. Congestion
-/// of the classic queue also causes marks in the L4S queue, so that both kinds of flows get about the same rate.
+/// Dual-queue coupled AQM (RFC 9332): a shallow queue for L4S packets, ECT(1) or CE, and one for all others.
+/// Congestion of the classic queue also causes marks in the L4S queue, so that both kinds of flows get about
+/// the same rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DualPi2Config {
     /// Target delay of the classic queue.
     pub target: Duration,
     /// Update interval of the controller.
     pub update: Duration,
-    /// Controller gains, in probability per second of delay. Alpha applies to the deviation from the target, per
-    /// second; beta applies to the change of the delay.
+    /// Controller gains, in probability per second of delay. Alpha applies to the deviation from the target,
+    /// per second; beta applies to the change of the delay.
     pub alpha: f64,
     /// See `alpha`.
     pub beta: f64,
@@ -26,8 +27,8 @@ pub struct DualPi2Config {
 }
 
 impl Default for DualPi2Config {
-    /// The values of RFC 9332 appendix A.1: 15 ms, updates every 16 ms, alpha 0.16 and beta 3.2 per second, a step at 1
-    /// ms, k = 2.
+    /// The values of RFC 9332 appendix A.1: 15 ms, updates every 16 ms, alpha 0.16 and beta 3.2 per second, a
+    /// step at 1 ms, k = 2.
     fn default() -> DualPi2Config {
         DualPi2Config {
             target: Duration::from_millis(15),
@@ -50,11 +51,11 @@ impl DualPi2Config {
 
 /// Number of queued L4S packets up to which the step does not mark (Th_len, RFC 9332 appendix A.1).
 const MIN_MARKED: u64 = 1;
-/// L4S packets go first. If classic packets are queued, one packet in this many is a classic one (RFC 9332 section
-/// 4.2.2).
+/// L4S packets go first. If classic packets are queued, one packet in this many is a classic one (RFC 9332
+/// section 4.2.2).
 const CLASSIC_TURN: u32 = 10;
-/// An L4S packet goes first only if it arrived less than this after the oldest classic packet (the time-shifted FIFO of
-/// RFC 9332 appendix A).
+/// An L4S packet goes first only if it arrived less than this after the oldest classic packet (the
+/// time-shifted FIFO of RFC 9332 appendix A).
 const SHIFT: Duration = Duration::from_millis(50);
 
 #[derive(Clone, Debug)]
@@ -62,8 +63,8 @@ pub(super) struct DualPi2<P> {
     config: DualPi2Config,
     l4s: Fifo<P>,
     classic: Fifo<P>,
-    /// Base probability p'. Its square is the probability for classic packets. `coupling` times p' is the probability
-    /// for L4S packets.
+    /// Base probability p'. Its square is the probability for classic packets. `coupling` times p' is the
+    /// probability for L4S packets.
     base: f64,
     /// Classic delay at the last update, and the time of the next update.
     delay: Duration,
@@ -116,8 +117,8 @@ impl<P> DualPi2<P> {
             self.delay = delay;
             self.next += self.config.update;
             if self.base == 0.0 && self.classic.len().packets == 0 && self.next <= now {
-                // The classic queue is empty and the probability is zero, so the updates up to now would change
-                // nothing.
+                // The classic queue is empty and the probability is zero, so the updates up to now would
+                // change nothing.
                 self.next = now + self.config.update;
             }
         }
@@ -146,8 +147,8 @@ impl<P> DualPi2<P> {
             }
             self.l4s_turns = 0;
             let mut item = self.classic.pop()?;
-            // RFC 9332 section 2.4: classic packets use the square of the probability, because the rate of classic
-            // flows depends on the square root.
+            // RFC 9332 section 2.4: classic packets use the square of the probability, because the rate of
+            // classic flows depends on the square root.
             let signal = random.chance(self.base) && random.chance(self.base);
             if !signal || mark(&mut item.meta, stats) {
                 return Some(item);

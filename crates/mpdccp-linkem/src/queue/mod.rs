@@ -27,9 +27,9 @@ pub use red::RedConfig;
 pub struct QueueConfig {
     /// The discipline.
     pub kind: QueueKind,
-    /// Limit of the queue. The packet in transmission counts until its last bit is sent. The kernel's `bfifo` or
-    /// `pfifo` under `tbf` behave the same way: they keep a packet until it may be sent. A byte limit divided by the
-    /// rate is therefore the longest time from push to last bit.
+    /// Limit of the queue. The packet in transmission counts until its last bit is sent. The kernel's `bfifo`
+    /// or `pfifo` under `tbf` behave the same way: they keep a packet until it may be sent. A byte limit
+    /// divided by the rate is therefore the longest time from push to last bit.
     pub limit: Limit,
 }
 
@@ -97,8 +97,8 @@ pub(crate) struct Transmitter {
     pub(crate) rate: Rate,
 }
 
-/// The queue of a link, with any discipline. The packet in transmission is not in the queue, but counts for every limit
-/// and threshold.
+/// The queue of a link, with any discipline. The packet in transmission is not in the queue, but counts for
+/// every limit and threshold.
 #[derive(Clone, Debug)]
 pub(crate) struct Queue<P> {
     limit: Limit,

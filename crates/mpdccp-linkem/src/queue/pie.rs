@@ -17,16 +17,16 @@ pub struct PieConfig {
     pub alpha: f64,
     /// Gain for the change of the delay since the last update: probability per second of change.
     pub beta: f64,
-    /// No drops for this long after a time without congestion: the probability was 0 and the delay below half the
-    /// target (MAX_BURST).
+    /// No drops for this long after a time without congestion: the probability was 0 and the delay below half
+    /// the target (MAX_BURST).
     pub max_burst: Duration,
     /// Mark ECN-capable packets instead of dropping them, up to a probability of 0.1 (section 5.1).
     pub ecn: bool,
 }
 
 impl Default for PieConfig {
-    /// The values of RFC 8033 section 4: target 15 ms, updates every 15 ms, alpha 1/8 and beta 1 1/4, bursts of 150 ms,
-    /// no ECN.
+    /// The values of RFC 8033 section 4: target 15 ms, updates every 15 ms, alpha 1/8 and beta 1 1/4, bursts
+    /// of 150 ms, no ECN.
     fn default() -> PieConfig {
         let ms = Duration::from_millis;
         PieConfig { target: ms(15), update: ms(15), alpha: 0.125, beta: 1.25, max_burst: ms(150), ecn: false }
@@ -45,10 +45,11 @@ impl PieConfig {
 const MEAN_PACKET: u64 = 1_500;
 /// Above this probability, ECN-capable packets are dropped as well (section 5.1).
 const MAX_MARKED: f64 = 0.1;
-/// Limits that spread the drops evenly. No packet is dropped until the sum of the probabilities since the last drop
-/// reaches the first value. At the second value a packet is always dropped (section 5.4).
+/// Limits that spread the drops evenly. No packet is dropped until the sum of the probabilities since the
+/// last drop reaches the first value. At the second value a packet is always dropped (section 5.4).
 const SPREAD: (f64, f64) = (0.85, 8.5);
-/// Probabilities in ascending order. Below each, an adjustment is multiplied by the factor next to it (section 4.2).
+/// Probabilities in ascending order. Below each, an adjustment is multiplied by the factor next to it
+/// (section 4.2).
 const SCALE: [(f64, f64); 6] = [
     (0.000_001, 1.0 / 2048.0),
     (0.000_01, 1.0 / 512.0),
@@ -110,7 +111,8 @@ impl Pie {
             self.delay = delay;
             self.next += update;
             if oldest.is_none() && self.probability == 0.0 && self.next <= now {
-                // The queue is empty and the probability is zero, so the updates up to now would change nothing.
+                // The queue is empty and the probability is zero, so the updates up to now would change
+                // nothing.
                 self.next = now + update;
             }
         }
@@ -156,7 +158,8 @@ mod tests {
         let mut pie = Pie::new(PieConfig::default(), Time::ZERO);
         pie.probability = 0.05;
         pie.update(Time::from_millis(15), Some(Time::ZERO));
-        // The delay is at the target, and has just grown to it from zero: 1.25 * 0.015, of which half is applied.
+        // The delay is at the target, and has just grown to it from zero: 1.25 * 0.015, of which half is
+        // applied.
         assert!((pie.probability - (0.05 + 1.25 * 0.015 / 2.0)).abs() < 1e-12, "{}", pie.probability);
         let before = pie.probability;
         hold(&mut pie, 30, 25);
@@ -212,8 +215,8 @@ mod tests {
         let all = actions(&mut pie, 100_000);
         let at: Vec<usize> = (0..all.len()).filter(|i| all[*i] == Action::Drop).collect();
         let gaps: Vec<usize> = at.windows(2).map(|w| w[1] - w[0]).collect();
-        // After a drop, at least 17 packets pass. Each later packet is dropped with the current probability, and the
-        // 171st always. On average one in 36 packets is dropped.
+        // After a drop, at least 17 packets pass. Each later packet is dropped with the current probability,
+        // and the 171st always. On average one in 36 packets is dropped.
         assert!(gaps.iter().all(|gap| (17..=171).contains(gap)), "{:?}", gaps.iter().max());
         let mean = gaps.iter().sum::<usize>() as f64 / gaps.len() as f64;
         assert!((35.0..37.5).contains(&mean), "{mean}");

@@ -5,22 +5,22 @@ use super::action::Action;
 use crate::error::{ConfigError, ensure};
 use crate::random::Random;
 
-/// Gentle random early detection (Floyd and Jacobson, 1993). As the average queue grows from `min` to `max`, the drop
-/// probability grows to `max_p`. From there to twice `max` it grows to one.
+/// Gentle random early detection (Floyd and Jacobson, 1993). As the average queue grows from `min` to `max`,
+/// the drop probability grows to `max_p`. From there to twice `max` it grows to one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RedConfig {
-    /// Average queue length below which no packet is dropped. Both thresholds are in the unit of the queue's limit,
-    /// packets or bytes.
+    /// Average queue length below which no packet is dropped. Both thresholds are in the unit of the queue's
+    /// limit, packets or bytes.
     pub min: u64,
-    /// Average queue length from which the probability grows steeply. From twice this length on, every packet is
-    /// dropped.
+    /// Average queue length from which the probability grows steeply. From twice this length on, every packet
+    /// is dropped.
     pub max: u64,
     /// Drop probability when the average is `max`, above 0 and at most 1.
     pub max_p: f64,
     /// The weight of a new queue length in the average, above 0 and at most 1.
     pub weight: f64,
-    /// Bytes of a typical packet. While the link is idle, the average decays as if packets of this size arrived at an
-    /// empty queue. With a limit in bytes, the probability applies to packets of this size.
+    /// Bytes of a typical packet. While the link is idle, the average decays as if packets of this size
+    /// arrived at an empty queue. With a limit in bytes, the probability applies to packets of this size.
     pub mean_packet: u32,
     /// Mark ECN-capable packets instead of dropping them, while the average is below `max`
     /// (RFC 3168, section 19.1).
@@ -28,8 +28,8 @@ pub struct RedConfig {
 }
 
 impl RedConfig {
-    /// The usual settings for a queue between `min` and `max`: probability 0.1, weight 0.002, packets of 1,000 bytes,
-    /// no ECN.
+    /// The usual settings for a queue between `min` and `max`: probability 0.1, weight 0.002, packets of
+    /// 1,000 bytes, no ECN.
     pub fn new(min: u64, max: u64) -> RedConfig {
         RedConfig { min, max, max_p: 0.1, weight: 0.002, mean_packet: 1_000, ecn: false }
     }
@@ -85,8 +85,8 @@ impl Red {
             return Action::Drop;
         };
         let base = if self.in_bytes { base * f64::from(bytes) / f64::from(c.mean_packet) } else { base };
-        // Spreads drops and marks evenly: with a constant base probability p, the gaps are uniformly distributed up to
-        // 1/p.
+        // Spreads drops and marks evenly: with a constant base probability p, the gaps are uniformly
+        // distributed up to 1/p.
         let left = 1.0 - f64::from(self.passed) * base;
         if left > 0.0 && !random.chance(base / left) {
             self.passed = self.passed.saturating_add(1);
@@ -139,8 +139,8 @@ mod tests {
 
     #[test]
     fn the_published_curve() {
-        // Gaps that are uniformly distributed from 1 to 1/p have a mean of (1/p + 1) / 2. The drop rate is therefore
-        // about twice the base probability.
+        // Gaps that are uniformly distributed from 1 to 1/p have a mean of (1/p + 1) / 2. The drop rate is
+        // therefore about twice the base probability.
         for (queue, base) in [(30u64, 0.005), (40, 0.01), (50, 0.015), (61, 0.02 + 0.98 / 60.0), (66, 0.118)]
         {
             let mut red = busy(instant(false), Limit::Packets(1_000));
@@ -159,7 +159,8 @@ mod tests {
 
     #[test]
     fn gaps_are_uniform() {
-        // With a base probability of 0.01, no gap is longer than 100, and short gaps are as frequent as long ones.
+        // With a base probability of 0.01, no gap is longer than 100, and short gaps are as frequent as long
+        // ones.
         let actions = steady(&mut busy(instant(false), Limit::Packets(1_000)), 200_000, packets(40), 1_000);
         let at: Vec<usize> = (0..actions.len()).filter(|i| actions[*i] == Action::Drop).collect();
         let gaps: Vec<usize> = at.windows(2).map(|w| w[1] - w[0]).collect();

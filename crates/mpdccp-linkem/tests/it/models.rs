@@ -105,8 +105,8 @@ fn five_g_is_fast_but_for_seconds_on_lte() {
     let fast: Vec<Step> = steps.iter().filter(|step| !on_lte(step)).copied().collect();
     let median = quantile(rates(&fast, 1), 0.5);
     assert!((135.0..165.0).contains(&median), "{median}");
-    // In 3,600 s there are about 120 periods on 5G (25 s on average) and 120 on LTE (5 s). A handoff of 300 ms precedes
-    // each period; two handoffs may merge.
+    // In 3,600 s there are about 120 periods on 5G (25 s on average) and 120 on LTE (5 s). A handoff of 300
+    // ms precedes each period; two handoffs may merge.
     let gaps = gaps(&steps);
     assert!((180..300).contains(&gaps.len()), "{}", gaps.len());
     let shortest = Duration::from_millis(300);

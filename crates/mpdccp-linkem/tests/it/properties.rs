@@ -155,8 +155,8 @@ fn apply(configs: &[LinkConfig; 2], link: &mut Link<usize>, now: Time, number: u
 
 const HORIZON: Time = Time::from_millis(100_000);
 
-/// Applies the events and takes out all arrivals. An eager driver polls at every event of the link, a lazy one only at
-/// the end.
+/// Applies the events and takes out all arrivals. An eager driver polls at every event of the link, a lazy
+/// one only at the end.
 fn run(
     config: &[LinkConfig; 2],
     events: &[(u64, Event)],
