@@ -1,5 +1,5 @@
-//! Sends requests to the daemon, and recognises its sockets. All system calls here bypass libc, so that none of them
-//! calls this library again.
+//! Sends requests to the daemon, and recognises its sockets. All system calls here bypass libc, so that none
+//! of them calls this library again.
 
 use libc::c_int;
 use mpdccp_socketd::{Answer, CONTROL, CONTROL_VARIABLE, MOST, NAME, Reply, Request, receive, send};
@@ -47,7 +47,8 @@ pub(crate) fn is_ours(fd: c_int) -> bool {
 
 fn control() -> Result<OwnedFd, Errno> {
     let variable = CString::new(CONTROL_VARIABLE).unwrap_or_default();
-    // SAFETY: the name is a C string. The result is a C string until the environment changes, and is copied at once.
+    // SAFETY: the name is a C string. The result is a C string until the environment changes, and is copied
+    // at once.
     let path = unsafe {
         let path = libc::getenv(variable.as_ptr());
         if path.is_null() { None } else { Some(CStr::from_ptr(path)) }
@@ -66,8 +67,8 @@ unsafe extern "C" {
     fn pthread_setcancelstate(state: c_int, old: *mut c_int) -> c_int;
 }
 
-/// While this value exists, the thread cannot be cancelled, because destructors here must run. Meanwhile no code of the
-/// caller runs.
+/// While this value exists, the thread cannot be cancelled, because destructors here must run. Meanwhile no
+/// code of the caller runs.
 struct Uncancelled(c_int);
 
 impl Uncancelled {

@@ -1,5 +1,5 @@
-//! Reading and writing. The kernel carries the data. This library handles only the differences from a Unix socket:
-//! errors at the end of a connection, sender addresses, datagrams that are too long, and priorities.
+//! Reading and writing. The kernel carries the data. This library handles only the differences from a Unix
+//! socket: errors at the end of a connection, sender addresses, datagrams that are too long, and priorities.
 
 use crate::ask::{ask, borrow, fail, is_ours, next, tell};
 use libc::{c_int, c_void, cmsghdr, iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t, timespec};
@@ -13,8 +13,8 @@ const SHORT: usize = 256;
 /// The maximum datagram size that the daemon reports before the connection is open.
 const UNKNOWN: u64 = 536;
 
-/// Cache of the maximum datagram sizes of sockets, updated every second. An entry consists of descriptor, size and
-/// second.
+/// Cache of the maximum datagram sizes of sockets, updated every second. An entry consists of descriptor,
+/// size and second.
 static SIZES: [AtomicU64; 64] = [const { AtomicU64::new(0) }; 64];
 
 fn largest(fd: c_int) -> u64 {

@@ -373,8 +373,8 @@ a, _ = l.accept()
         assert_eq!(line.trim(), expected);
     }
 
-    /// Sends the packets for which `passes` is true, and handles one received packet. Returns a datagram from the
-    /// server, if any.
+    /// Sends the packets for which `passes` is true, and handles one received packet. Returns a datagram from
+    /// the server, if any.
     fn turn(&mut self, passes: impl Fn(&[u8]) -> bool) -> Option<Vec<u8>> {
         assert!(self.begun.elapsed() < Duration::from_secs(60), "the server does not answer");
         let now = dccp_net::Clock.now();
@@ -417,7 +417,8 @@ fn data_that_opens_a_connection_is_not_lost() {
     assert_eq!(echoed, b"first");
 }
 
-/// The client acknowledges nothing until all datagrams are queued. So only the first window is sent before that.
+/// The client acknowledges nothing until all datagrams are queued. So only the first window is sent before
+/// that.
 #[test]
 fn the_most_urgent_datagrams_leave_first() {
     let host = Host::new();
