@@ -1,5 +1,6 @@
-//! DCCP in a custom event loop: the state machine, a UDP socket, and mio. On a microcontroller, its network stack and a
-//! timer replace mio; the calls are the same. This program runs both ends of an echo, each in its own loop.
+//! DCCP in a custom event loop: the state machine, a UDP socket, and mio. On a microcontroller, its network
+//! stack and a timer replace mio; the calls are the same. This program runs both ends of an echo, each in its
+//! own loop.
 
 use dccp_proto::{Ecn, Ports, Route, Sink};
 use mio::{Events, Interest, Poll, Token, net::UdpSocket};

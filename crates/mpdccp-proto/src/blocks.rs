@@ -1,12 +1,12 @@
-//! Pool of packet buffers. Allocating and freeing a buffer for a large packet takes longer than copying the packet, and
-//! the most recently used buffer of the pool is still in the cache.
+//! Pool of packet buffers. Allocating and freeing a buffer for a large packet takes longer than copying the
+//! packet, and the most recently used buffer of the pool is still in the cache.
 
 use alloc::vec::Vec;
 
 /// Size of a block. A packet of most links fits into it.
 const SIZE: usize = 2_048;
-/// Packets smaller than this get their own allocation, which is cheap. In full blocks, a queue of small packets would
-/// take many times its nominal memory.
+/// Packets smaller than this get their own allocation, which is cheap. In full blocks, a queue of small
+/// packets would take many times its nominal memory.
 const LEAST: usize = 1_024;
 /// Maximum number of blocks kept.
 const MOST: usize = 256;

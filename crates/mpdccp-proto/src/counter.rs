@@ -38,8 +38,8 @@ counters! {
     AddAddrTooMany = "add_addr_too_many",
     /// A Request answered with an Init Cookie, under load, without keeping state.
     AnsweredWithCookie = "answered_with_cookie",
-    /// An answer not sent because it would exceed the budget per second, or three times the bytes received from an
-    /// unproven address.
+    /// An answer not sent because it would exceed the budget per second, or three times the bytes received
+    /// from an unproven address.
     AnswerTooLarge = "answer_too_large",
     /// An Init Cookie that is forged or too old.
     BadInitCookie = "bad_init_cookie",
@@ -127,7 +127,8 @@ counters! {
     QueuesFull = "queues_full",
     /// A Request refused because the peer does not support Multipath DCCP.
     RefusedNoMultipath = "refused_no_multipath",
-    /// A Request from a peer that the listener does not accept: an unknown address or, with keys, another peer.
+    /// A Request from a peer that the listener does not accept: an unknown address or, with keys, another
+    /// peer.
     RefusedPeer = "refused_peer",
     /// A Request refused because a feature or service that it requires is not available.
     RefusedRequest = "refused_request",

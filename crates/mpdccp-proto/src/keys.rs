@@ -63,7 +63,8 @@ impl Keys {
         [&[self.kind.number()], self.local()].concat()
     }
 
-    /// Chooses the first of this end's types that `keys`, the list of an MP_KEY, also contains. False if there is none.
+    /// Chooses the first of this end's types that `keys`, the list of an MP_KEY, also contains. False if
+    /// there is none.
     pub(crate) fn choose(&mut self, keys: &[u8]) -> bool {
         let theirs = |kind: KeyType| {
             MpOption::keys(keys).find(|(k, data)| *k == kind && Some(data.len()) == kind.key_len())
@@ -90,8 +91,8 @@ impl Keys {
             By::Local => (self.local(), self.remote()),
             By::Remote => (self.remote(), self.local()),
         };
-        // The derived key is 16 or 128 bytes long. HMAC pads a short key with zeros to the block size, and hashes a
-        // longer one (RFC 2104 section 2).
+        // The derived key is 16 or 128 bytes long. HMAC pads a short key with zeros to the block size, and
+        // hashes a longer one (RFC 2104 section 2).
         let mut key = [0; LONGEST];
         if first.len() + second.len() <= key.len() {
             key[..first.len()].copy_from_slice(first);

@@ -5,18 +5,19 @@ use rand_chacha::ChaCha20Rng;
 use rand_core::{RngCore, SeedableRng};
 use siphasher::sip::SipHasher13;
 
-/// Key of the hash of inner flows (SipHash-1-3). Queues and tables treat flows as one if their hashes are equal modulo
-/// the table size. Without the key, an attacker could choose addresses and ports that collide with another flow.
+/// Key of the hash of inner flows (SipHash-1-3). Queues and tables treat flows as one if their hashes are
+/// equal modulo the table size. Without the key, an attacker could choose addresses and ports that collide
+/// with another flow.
 #[derive(Clone, Copy, Default)]
 pub struct FlowKey(u64, u64);
 
 impl FlowKey {
-    /// Derives the key from a seed, as in [`Endpoint::new`](crate::Endpoint::new). The default key is for environments
-    /// without attackers.
+    /// Derives the key from a seed, as in [`Endpoint::new`](crate::Endpoint::new). The default key is for
+    /// environments without attackers.
     pub(crate) fn of_seed(seed: [u8; 32]) -> FlowKey {
         let mut rng = ChaCha20Rng::from_seed(seed);
-        // The key comes from a separate random stream, so that the endpoint's other random numbers are the same as
-        // without it.
+        // The key comes from a separate random stream, so that the endpoint's other random numbers are the
+        // same as without it.
         rng.set_stream(2);
         FlowKey(rng.next_u64(), rng.next_u64())
     }
@@ -40,8 +41,8 @@ pub struct PktInfo {
     pub dscp: u8,
     /// ECN field of the inner packet.
     pub ecn: Ecn,
-    /// Number of the matching policy rule, from 1; 0 for none. If the caller leaves it at 0, the session finds the
-    /// rule.
+    /// Number of the matching policy rule, from 1; 0 for none. If the caller leaves it at 0, the session
+    /// finds the rule.
     pub class: u8,
 }
 
@@ -50,8 +51,8 @@ pub struct PktInfo {
 pub struct Room {
     /// A datagram of this size is sent without waiting for a probe.
     pub known: usize,
-    /// A datagram of this size waits until a probe has shown that the path carries it, and is dropped if the probe
-    /// fails.
+    /// A datagram of this size waits until a probe has shown that the path carries it, and is dropped if the
+    /// probe fails.
     pub hoped: usize,
     /// The packet's class, for [`PktInfo::class`].
     pub class: u8,
@@ -78,7 +79,8 @@ impl PktInfo {
             }
             _ => return info,
         };
-        // TCP, UDP, DCCP and SCTP have their ports at the same offset. In other protocols these bytes are not ports.
+        // TCP, UDP, DCCP and SCTP have their ports at the same offset. In other protocols these bytes are not
+        // ports.
         let ports = ports.filter(|_| matches!(protocol, 6 | 17 | 33 | 132)).unwrap_or(&[]);
         // One hash over all fields takes half as long as three hashes.
         let mut flow = [0; 37];

@@ -12,12 +12,13 @@ pub enum PathState {
     Connecting,
     /// Carries data.
     Up,
-    /// A packet and the probe after it were not acknowledged in time, or the link was reported down. Only probes are
-    /// sent.
+    /// A packet and the probe after it were not acknowledged in time, or the link was reported down. Only
+    /// probes are sent.
     Suspect,
     /// Closed. The path manager may connect the path again.
     Down,
-    /// Up, with priority 0 or 1: the path carries data only while no other path can (RFC 9897 section 3.2.10).
+    /// Up, with priority 0 or 1: the path carries data only while no other path can (RFC 9897 section
+    /// 3.2.10).
     Standby,
 }
 
@@ -48,8 +49,8 @@ pub struct PathRow {
     pub state: PathState,
     /// Name.
     pub name: PathName,
-    /// Priority: 0 never, 1 standby, 2 overflow, 3 to 15 primary. It is the smaller of this end's and the peer's
-    /// (MP_PRIO). Among primaries, some schedulers prefer larger values.
+    /// Priority: 0 never, 1 standby, 2 overflow, 3 to 15 primary. It is the smaller of this end's and the
+    /// peer's (MP_PRIO). Among primaries, some schedulers prefer larger values.
     pub prio: u8,
     /// The peer's priority; 3 if it set none.
     pub peer_prio: u8,
@@ -94,8 +95,8 @@ impl PathRow {
         matches!(self.gate, Gate::Open { .. })
     }
 
-    /// Estimated one-way delay: half a round trip, plus the mean extra delay compared with the packets that measure
-    /// round trips. An idle path uses the smallest RTT, because its queue has drained.
+    /// Estimated one-way delay: half a round trip, plus the mean extra delay compared with the packets that
+    /// measure round trips. An idle path uses the smallest RTT, because its queue has drained.
     pub fn one_way(&self) -> Duration {
         let rtt = if self.idle { self.min_rtt.or(self.srtt) } else { self.srtt };
         rtt.map_or(UNKNOWN, |rtt| rtt / 2 + self.late.mean)

@@ -1,5 +1,5 @@
-//! The short send queue of a session. It is limited by sojourn time and size, and fair between inner flows. It signals
-//! congestion to them early, drops at its head, and counts every drop.
+//! The short send queue of a session. It is limited by sojourn time and size, and fair between inner flows.
+//! It signals congestion to them early, drops at its head, and counts every drop.
 
 use crate::PktInfo;
 use crate::names::Named;
@@ -36,9 +36,9 @@ pub enum Discipline {
     /// In order of arrival.
     #[default]
     Fifo,
-    /// FQ-CoDel (RFC 8290): inner flows take turns. A flow with a standing queue gets a congestion signal: ECN-capable
-    /// packets are marked, others are dropped. TCP in the tunnel therefore sees little delay and does not starve other
-    /// flows. For payloads that are IP packets.
+    /// FQ-CoDel (RFC 8290): inner flows take turns. A flow with a standing queue gets a congestion signal:
+    /// ECN-capable packets are marked, others are dropped. TCP in the tunnel therefore sees little delay and
+    /// does not starve other flows. For payloads that are IP packets.
     FqCoDel,
 }
 
@@ -100,8 +100,8 @@ impl QueueConfig {
 impl Default for QueueConfig {
     fn default() -> QueueConfig {
         QueueConfig {
-            // Room for the standing queue that `fq-codel` allows, plus the data that TCP sends at 3 Gbit/s until it
-            // reacts to the signal.
+            // Room for the standing queue that `fq-codel` allows, plus the data that TCP sends at 3 Gbit/s
+            // until it reacts to the signal.
             max_bytes: 4 << 20,
             max_packets: 4096,
             max_sojourn: Duration::from_millis(100),
@@ -233,13 +233,14 @@ impl SendQueue {
         }
     }
 
-    /// Adapts the queue to the paths: `standing` is the wanted standing queue, `rtt` the longest smoothed RTT of the
-    /// paths in use, `min_rtt` the longest of their minimum RTTs. Three settings would leave the paths underused: a
-    /// CoDel target below the standing queue, an interval shorter than the round trips of the inner flows (RFC 8289
-    /// section 4), and a sojourn limit that drops many packets at once whenever a path slows down for a few round
-    /// trips.
+    /// Adapts the queue to the paths: `standing` is the wanted standing queue, `rtt` the longest smoothed RTT
+    /// of the paths in use, `min_rtt` the longest of their minimum RTTs. Three settings would leave the paths
+    /// underused: a CoDel target below the standing queue, an interval shorter than the round trips of the
+    /// inner flows (RFC 8289 section 4), and a sojourn limit that drops many packets at once whenever a path
+    /// slows down for a few round trips.
     pub(crate) fn tune(&mut self, rtt: Duration, min_rtt: Duration, standing: Duration) {
-        // The target is a quarter above the wanted queue. Otherwise the queue would often be shorter than wanted.
+        // The target is a quarter above the wanted queue. Otherwise the queue would often be shorter than
+        // wanted.
         let allowance = standing + standing / 4;
         self.max_sojourn = self.cfg.max_sojourn + allowance;
         if let Waiting::Fair(fair) = &mut self.waiting {
@@ -262,8 +263,8 @@ impl SendQueue {
         }
     }
 
-    /// Adds a packet, and drops packets at the head (of the longest flow) as needed. The oldest packet is worth least
-    /// to its receiver, and its loss is noticed soonest.
+    /// Adds a packet, and drops packets at the head (of the longest flow) as needed. The oldest packet is
+    /// worth least to its receiver, and its loss is noticed soonest.
     pub(crate) fn push(&mut self, now: Time, data: Vec<u8>, info: PktInfo) {
         self.stats.accepted += 1;
         self.quiet_since = Some(now);
@@ -363,8 +364,8 @@ impl SendQueue {
         self.aside.pop_front()
     }
 
-    /// Sets the head aside, so that smaller packets of other flows may pass. False if there is no head, or no room to
-    /// set it aside.
+    /// Sets the head aside, so that smaller packets of other flows may pass. False if there is no head, or no
+    /// room to set it aside.
     pub(crate) fn set_aside(&mut self) -> bool {
         let room = self.aside.len() < MOST_ASIDE;
         let head = self.head.take_if(|_| room);
@@ -412,15 +413,15 @@ impl SendQueue {
         }
     }
 
-    /// When the head or the first packet set aside becomes too old. It is then dropped and counted, even if no path
-    /// ever opens.
+    /// When the head or the first packet set aside becomes too old. It is then dropped and counted, even if
+    /// no path ever opens.
     pub(crate) fn next_expiry(&self) -> Option<Time> {
         let shown = self.aside.front().into_iter().chain(&self.head);
         shown.map(|p| p.at + self.max_sojourn + Duration::from_nanos(1)).min()
     }
 
-    /// The backlog. `oldest` is the age of the head or of a packet set aside; in a fair queue, other packets may have
-    /// waited longer.
+    /// The backlog. `oldest` is the age of the head or of a packet set aside; in a fair queue, other packets
+    /// may have waited longer.
     pub(crate) fn view(&self, now: Time) -> QueueView {
         let waiting = match &self.waiting {
             Waiting::Fifo(fifo) => fifo.len(),
@@ -458,8 +459,8 @@ fn size(packet: &[u8]) -> u32 {
     u32::try_from(packet.len()).unwrap_or(u32::MAX)
 }
 
-/// Sets the ECN field of an ECN-capable IP packet to CE (RFC 3168 section 5), and updates the IPv4 header checksum
-/// (RFC 1624).
+/// Sets the ECN field of an ECN-capable IP packet to CE (RFC 3168 section 5), and updates the IPv4 header
+/// checksum (RFC 1624).
 fn set_ce(packet: &mut [u8]) {
     match packet.first().map(|b| b >> 4) {
         Some(4) if packet.len() >= 20 => {

@@ -1,5 +1,5 @@
-//! The settings of a session that its user chooses, by name. They are the same in the tunnel's file, the flags of
-//! `perf`, scenarios and the library.
+//! The settings of a session that its user chooses, by name. They are the same in the tunnel's file, the
+//! flags of `perf`, scenarios and the library.
 
 use crate::SessionConfig;
 use crate::names::Named;
@@ -34,8 +34,8 @@ impl Setting {
         Setting { name: "", help: "", values: "", default: "", elsewhere: ["", ""], live: false };
 }
 
-/// Declares each setting once: help, name, type (which validates the value), default, deprecated name, entry in the
-/// reference, and its place in a [`SessionConfig`].
+/// Declares each setting once: help, name, type (which validates the value), default, deprecated name, entry
+/// in the reference, and its place in a [`SessionConfig`].
 macro_rules! settings {
     ($($(#[doc = $help:literal])* $name:ident: $type:ty = $value:expr,
        $($field:ident: $info:expr,)*
@@ -187,8 +187,8 @@ impl Settings {
     /// A session with these settings.
     pub fn session(&self) -> SessionConfig {
         let mut session = SessionConfig::default();
-        // NDP Count lets reordering distinguish lost data from lost Acks. It costs no bytes: otherwise MP_SEQ would
-        // need as much padding.
+        // NDP Count lets reordering distinguish lost data from lost Acks. It costs no bytes: otherwise MP_SEQ
+        // would need as much padding.
         session.connection.ndp_count = true;
         self.apply(&mut session);
         session

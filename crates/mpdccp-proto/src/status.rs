@@ -28,7 +28,8 @@ pub struct SessionStatus {
     pub multipath: bool,
     /// Our connection identifier and the peer's.
     pub ci: (u32, u32),
-    /// Service Code. For a listener with several codes, the one that the client requested (RFC 4340 section 8.1.2).
+    /// Service Code. For a listener with several codes, the one that the client requested (RFC 4340 section
+    /// 8.1.2).
     pub service_code: u32,
     /// Error Text of the peer's last Reset (RFC 4340 section 5.6).
     pub error_text: Option<String>,
@@ -52,7 +53,8 @@ pub struct SessionStatus {
     pub fec: FecStats,
     /// Byte streams, if both ends support them.
     pub streams: Option<StreamsStatus>,
-    /// How often each drop and unexpected event occurred (bad HMAC, unknown option, data without MP_SEQ, ...).
+    /// How often each drop and unexpected event occurred (bad HMAC, unknown option, data without MP_SEQ,
+    /// ...).
     pub counters: Counters,
 }
 

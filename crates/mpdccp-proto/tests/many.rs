@@ -22,8 +22,8 @@ const EACH: u32 = 5;
 const MOST_OPEN: usize = 64 << 10;
 const MOST_ENDED: usize = 2 << 10;
 
-/// All connections are served, even next to a greedy one. One more connection is refused. After their end hardly any
-/// memory is in use.
+/// All connections are served, even next to a greedy one. One more connection is refused. After their end
+/// hardly any memory is in use.
 #[test]
 fn thousands_at_one_listener_are_all_served() {
     let plain = || SessionConfig { fallback: Fallback::Plain, ..config() };

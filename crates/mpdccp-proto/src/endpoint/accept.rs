@@ -11,7 +11,8 @@ use mpdccp_units::Time;
 use tracing::Span;
 
 /// Maximum number of half-open sessions of a listener. Further Requests are answered without keeping state
-/// (RFC 4340 section 8.1.4). A client with a real address can therefore connect during a flood of forged Requests.
+/// (RFC 4340 section 8.1.4). A client with a real address can therefore connect during a flood of forged
+/// Requests.
 const MAX_HALF_OPEN: usize = 64;
 
 impl Endpoint {
@@ -45,7 +46,8 @@ impl Endpoint {
                     Err(refusal) => refusal,
                 }
             }
-            // A raw socket receives all DCCP packets of the host. Packets for other ports belong to other programs.
+            // A raw socket receives all DCCP packets of the host. Packets for other ports belong to other
+            // programs.
             _ if !known && route.remote.port() == 0 => Refusal::Ignore(Counter::NoConnection),
             // RFC 5595 section 3.3.1: nothing listens on this port.
             PacketType::Request => refuse(ResetCode::ConnectionRefused, Counter::PortNotBound),
@@ -102,8 +104,8 @@ impl Endpoint {
         }
         let peer = self.admit(port, route, vouched)?;
         let Some(listener) = self.listeners.get(&port) else { return Ok(()) };
-        // A Request is never refused because of half-open sessions, whose source may be forged. Beyond the limit per
-        // source or in total, it gets a cookie and occupies no state.
+        // A Request is never refused because of half-open sessions, whose source may be forged. Beyond the
+        // limit per source or in total, it gets a cookie and occupies no state.
         let here = listener.sessions.of(source(route.remote.ip()));
         let crowded = listener.is_stranger(vouched)
             && here.half_open + here.open >= listener.cfg.max_sessions_per_source;
@@ -119,8 +121,8 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Answers a Request and returns the length of the Response. If the Response would be too long for an unproven
-    /// address, it carries no data.
+    /// Answers a Request and returns the length of the Response. If the Response would be too long for an
+    /// unproven address, it carries no data.
     #[expect(clippy::too_many_arguments)]
     pub(super) fn respond(
         &mut self,

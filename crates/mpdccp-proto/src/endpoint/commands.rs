@@ -36,22 +36,22 @@ impl Endpoint {
         }
     }
 
-    /// Sends an application's option of 2 to 252 bytes to the peer (MP_EXP, RFC 9897 section 3.2.12) on an Ack,
-    /// unreliably. False if the option has another length or begins like mpdccp's own options (`mpd1`), if the session
-    /// is plain, or if no path is up.
+    /// Sends an application's option of 2 to 252 bytes to the peer (MP_EXP, RFC 9897 section 3.2.12) on an
+    /// Ack, unreliably. False if the option has another length or begins like mpdccp's own options (`mpd1`),
+    /// if the session is plain, or if no path is up.
     pub fn send_private(&mut self, now: Time, session: SessionId, bytes: &[u8]) -> bool {
         self.with(now, session, |s| s.send_private(bytes)).unwrap_or(false)
     }
 
-    /// Queues a packet of padding, as large as options can make it, to probe the capacity of the paths. An mpdccp peer
-    /// drops the packet. In a plain session, other implementations may deliver an empty datagram.
+    /// Queues a packet of padding, as large as options can make it, to probe the capacity of the paths. An
+    /// mpdccp peer drops the packet. In a plain session, other implementations may deliver an empty datagram.
     pub fn pad(&mut self, now: Time, session: SessionId) {
         self.with(now, session, |s| s.pad(now));
     }
 
-    /// Joins another path to a session. `None` if there is no such session, or if it is a server's session that is not
-    /// open. As long as the first path is not open, the new path waits; if the first path does not answer, the new path
-    /// replaces it.
+    /// Joins another path to a session. `None` if there is no such session, or if it is a server's session
+    /// that is not open. As long as the first path is not open, the new path waits; if the first path does
+    /// not answer, the new path replaces it.
     pub fn add_path(&mut self, now: Time, session: SessionId, path: PathConfig) -> Option<PathId> {
         self.with(now, session, |s| s.add_path(now, path))?
     }
@@ -66,15 +66,16 @@ impl Endpoint {
         self.with(now, session, |s| s.set_prio(now, path, prio));
     }
 
-    /// Limits the rate of a path, counted over IP packets with data; `None` for no limit. Other paths take the
-    /// excess, and the remainder waits in the queue.
+    /// Limits the rate of a path, counted over IP packets with data; `None` for no limit. Other paths take
+    /// the excess, and the remainder waits in the queue.
     pub fn cap_path(&mut self, now: Time, session: SessionId, path: PathId, rate: Option<Rate>) {
         self.with(now, session, |s| s.cap_path(path, rate));
     }
 
     /// Makes a path resume carefully (RFC 9959) with the capacity that an earlier path measured
     /// ([`TxView::capacity`](dccp_proto::ccid::TxView)), jumping by at most `max_jump` bytes: see
-    /// [`Connection::resume`](dccp_proto::Connection::resume). Call it at [`PathUp`](crate::SessionEvent::PathUp).
+    /// [`Connection::resume`](dccp_proto::Connection::resume). Call it at
+    /// [`PathUp`](crate::SessionEvent::PathUp).
     pub fn resume(&mut self, now: Time, session: SessionId, path: PathId, saved: &Remembered, max_jump: u64) {
         self.with(now, session, |s| s.resume(path, saved, max_jump));
     }
@@ -84,15 +85,16 @@ impl Endpoint {
         self.with(now, session, |s| s.cap(rate));
     }
 
-    /// Limits the total rate of all sessions of this end, counted over datagrams; `None` for no limit. Sessions with
-    /// a backlog share it equally.
+    /// Limits the total rate of all sessions of this end, counted over datagrams; `None` for no limit.
+    /// Sessions with a backlog share it equally.
     pub fn cap_all(&mut self, rate: Option<Rate>) {
         self.total_cap.set(rate);
     }
 
-    /// Limits the bytes of packets that wait in the queues of all sessions or in reordering buffers (default 256 MiB).
-    /// When the limit is reached, a session that holds more than an equal share accepts no more packets (counted:
-    /// `queues_full`) and holds none back (`held_beyond_memory`). The others can still fill their share.
+    /// Limits the bytes of packets that wait in the queues of all sessions or in reordering buffers (default
+    /// 256 MiB). When the limit is reached, a session that holds more than an equal share accepts no more
+    /// packets (counted: `queues_full`) and holds none back (`held_beyond_memory`). The others can still fill
+    /// their share.
     pub fn bound_queues(&mut self, bytes: u64) {
         self.memory.bound(bytes);
     }
@@ -118,8 +120,8 @@ impl Endpoint {
         self.with(now, session, |s| s.set_ccid(ccid)).unwrap_or(false)
     }
 
-    /// Sets whether the application falls behind. While it does, all Acks say so, and the peer does not increase its
-    /// rate (RFC 4340 section 11.6).
+    /// Sets whether the application falls behind. While it does, all Acks say so, and the peer does not
+    /// increase its rate (RFC 4340 section 11.6).
     pub fn set_slow_receiver(&mut self, now: Time, session: SessionId, slow: bool) {
         self.with(now, session, |s| s.open_connections().for_each(|conn| conn.set_slow_receiver(slow)));
     }
@@ -135,25 +137,27 @@ impl Endpoint {
         self.with(now, session, |s| s.set_mtu(now, path, mtu));
     }
 
-    /// The largest datagram that could be sent instead of this one. `None` if no path that may carry it is up, or if
-    /// there is no such session.
+    /// The largest datagram that could be sent instead of this one. `None` if no path that may carry it is
+    /// up, or if there is no such session.
     pub fn room(&self, now: Time, session: SessionId, info: &PktInfo, data: &[u8]) -> Option<Room> {
         self.sessions.get(&session)?.session.room(now, info, data)
     }
 
-    /// Whether every path that is up is known to carry packets of its MTU: the peer answered a probe, and no later
-    /// losses suggest a smaller size. False if there is no such session.
+    /// Whether every path that is up is known to carry packets of its MTU: the peer answered a probe, and no
+    /// later losses suggest a smaller size. False if there is no such session.
     pub fn sizes_are_known(&self, session: SessionId) -> bool {
         self.sessions.get(&session).is_some_and(|s| s.session.sizes_are_known())
     }
 
-    /// Reports that this host can send IP packets of `most` bytes on a path; see [`dccp_proto::Connection::try_mtu`].
+    /// Reports that this host can send IP packets of `most` bytes on a path; see
+    /// [`dccp_proto::Connection::try_mtu`].
     pub fn try_mtu(&mut self, now: Time, session: SessionId, path: PathId, most: u16) {
         self.with(now, session, |s| s.try_mtu(now, path, most));
     }
 
-    /// Advertises another address of this host to the peer (MP_ADDADDR). Without a port, the port of the advertising
-    /// subflow applies. Returns the Address ID. The peer's addresses are in [`SessionStatus::peer_addresses`].
+    /// Advertises another address of this host to the peer (MP_ADDADDR). Without a port, the port of the
+    /// advertising subflow applies. Returns the Address ID. The peer's addresses are in
+    /// [`SessionStatus::peer_addresses`].
     pub fn advertise(
         &mut self,
         now: Time,
@@ -190,10 +194,10 @@ impl Endpoint {
         self.with(now, session, |s| s.change_path(now, path));
     }
 
-    /// Sends DCCP-Listen (RFC 5596) to a client that will connect over `route` to a listening port, so that NATs and
-    /// firewalls in front of this end let its Request in. Both hosts must learn each other's addresses and ports by
-    /// other means. At most three packets are sent. False if nothing listens on `ports.local`, or if too many clients
-    /// are expected.
+    /// Sends DCCP-Listen (RFC 5596) to a client that will connect over `route` to a listening port, so that
+    /// NATs and firewalls in front of this end let its Request in. Both hosts must learn each other's
+    /// addresses and ports by other means. At most three packets are sent. False if nothing listens on
+    /// `ports.local`, or if too many clients are expected.
     pub fn send_listen(&mut self, now: Time, route: Route, ports: Ports) -> bool {
         let Some(listener) = self.listeners.get(&ports.local) else { return false };
         let service_code = listener.cfg.session.connection.service_code;
@@ -205,9 +209,9 @@ impl Endpoint {
         true
     }
 
-    /// Opens, reads and writes the session's byte streams; [`crate::SessionEvent::Stream`] reports their events. `None`
-    /// if the peer does not support streams, or if the session is not open. When the session ends, its streams end too.
-    /// No event then says whether they were complete.
+    /// Opens, reads and writes the session's byte streams; [`crate::SessionEvent::Stream`] reports their
+    /// events. `None` if the peer does not support streams, or if the session is not open. When the session
+    /// ends, its streams end too. No event then says whether they were complete.
     pub fn streams<T>(
         &mut self,
         now: Time,
@@ -217,8 +221,8 @@ impl Endpoint {
         self.with(now, session, |s| s.with_streams(now, act)).flatten()
     }
 
-    /// Reads the data that arrived on the streams of a session before it began to end. This is possible until the
-    /// session's end is reported.
+    /// Reads the data that arrived on the streams of a session before it began to end. This is possible until
+    /// the session's end is reported.
     pub fn unread_streams<T>(
         &mut self,
         session: SessionId,
@@ -232,14 +236,14 @@ impl Endpoint {
         self.sessions.get(&session).map(|entry| entry.session.status(now))
     }
 
-    /// Whether a session that is not open yet has received an answer. On a long path, the session opens only a round
-    /// trip after the answer.
+    /// Whether a session that is not open yet has received an answer. On a long path, the session opens only
+    /// a round trip after the answer.
     pub fn is_answered(&self, session: SessionId) -> bool {
         self.sessions.get(&session).is_some_and(|entry| entry.session.is_answered())
     }
 
-    /// Opens a client's session over this path, because the caller knows that the server answers there. Ignored once
-    /// the server has answered the session's Request.
+    /// Opens a client's session over this path, because the caller knows that the server answers there.
+    /// Ignored once the server has answered the session's Request.
     pub fn connect_over(&mut self, now: Time, session: SessionId, path: PathId) {
         self.with(now, session, |s| s.connect_over(now, path));
     }
@@ -259,8 +263,8 @@ impl Endpoint {
         self.sessions.keys().copied().collect()
     }
 
-    /// The host at `remote` reported that nothing listens there, in answer to a packet from this socket. Connections
-    /// being opened to it fail at once. Open connections stay, because the report may be forged.
+    /// The host at `remote` reported that nothing listens there, in answer to a packet from this socket.
+    /// Connections being opened to it fail at once. Open connections stay, because the report may be forged.
     pub fn on_refused(&mut self, now: Time, socket: u32, remote: SocketAddr) {
         let to: Vec<_> = self.demux.toward(socket, remote).collect();
         for (session, path) in to {

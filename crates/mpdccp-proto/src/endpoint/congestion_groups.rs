@@ -6,8 +6,8 @@ use core::net::IpAddr;
 use dccp_proto::ccid::{AckVecSender, Control};
 use dccp_proto::{CcOptions, Connection};
 
-/// Connections with the same key may share a congestion state. They have the same socket (and thus the same route),
-/// hosts, CCID and rules.
+/// Connections with the same key may share a congestion state. They have the same socket (and thus the same
+/// route), hosts, CCID and rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Key {
     socket: u32,
@@ -38,8 +38,8 @@ impl Key {
 struct Group {
     key: Key,
     control: Control,
-    /// Sessions in the order of their turns. The session that sent last comes last, so that the others find room first.
-    /// Each session has at most one connection in the group.
+    /// Sessions in the order of their turns. The session that sent last comes last, so that the others find
+    /// room first. Each session has at most one connection in the group.
     members: Vec<SessionId>,
     /// Number of packets that had been sent when the state was lent out.
     sent: u64,
@@ -77,8 +77,8 @@ impl Groups {
         }
     }
 
-    /// Call this after an input, once no state is lent. Open connections join groups, and closing ones leave. Returns
-    /// the sessions that may have more room now, in the order of their turns.
+    /// Call this after an input, once no state is lent. Open connections join groups, and closing ones leave.
+    /// Returns the sessions that may have more room now, in the order of their turns.
     pub(super) fn follow(&mut self, id: SessionId, session: &mut Session) -> Vec<SessionId> {
         let cc = session.cc_options();
         let mut others = Vec::new();

@@ -9,8 +9,8 @@ use hmac::{Hmac, Mac};
 use mpdccp_units::{Duration, Time};
 use sha2::Sha256;
 
-/// Lifetime of a cookie. A client in PARTOPEN repeats its Ack after 200 ms, 400 ms, ..., and some of these Acks may be
-/// lost.
+/// Lifetime of a cookie. A client in PARTOPEN repeats its Ack after 200 ms, 400 ms, ..., and some of these
+/// Acks may be lost.
 const LIFE: Duration = Duration::from_secs(30);
 /// Longest value of an Init Cookie option, bytes.
 const MAX_LEN: usize = 253;
@@ -18,9 +18,9 @@ const TAG: usize = 16;
 /// Bytes of time, Sequence Number and Service Code.
 const FIXED: usize = 8 + 8 + 4;
 
-/// Creates and opens cookies. A cookie contains the time, and the Sequence Number, Service Code and options of a
-/// Request. A tag covers these values and the Request's source. A seed derived from the same values determines
-/// everything else in the answer.
+/// Creates and opens cookies. A cookie contains the time, and the Sequence Number, Service Code and options
+/// of a Request. A tag covers these values and the Request's source. A seed derived from the same values
+/// determines everything else in the answer.
 #[derive(Debug)]
 pub(super) struct Cookies {
     secret: [u8; 32],

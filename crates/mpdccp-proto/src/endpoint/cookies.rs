@@ -1,5 +1,5 @@
-//! Init Cookies (RFC 4340 section 8.1.4): under load, a listener sends the state of a Request to the client, which
-//! returns it. A valid cookie opens a session, and a wrong one gets a Reset.
+//! Init Cookies (RFC 4340 section 8.1.4): under load, a listener sends the state of a Request to the client,
+//! which returns it. A valid cookie opens a session, and a wrong one gets a Reset.
 
 use super::accept::{ports_of, refuse};
 use super::strangers::Question;
@@ -28,8 +28,8 @@ impl Endpoint {
         Ok(())
     }
 
-    /// A client returns its cookie. The session is rebuilt as it was when the Request was answered, and then processes
-    /// the packet. A wrong cookie is refused with Reset 10.
+    /// A client returns its cookie. The session is rebuilt as it was when the Request was answered, and then
+    /// processes the packet. A wrong cookie is refused with Reset 10.
     pub(super) fn handle_cookie(
         &mut self,
         now: Time,

@@ -63,8 +63,8 @@ impl Demux {
         rng: &mut impl RngCore,
     ) -> Ports {
         let mut ports = wanted;
-        // The number of tries is enough unless nearly all ports are in use. In that case the connection replaces
-        // another one.
+        // The number of tries is enough unless nearly all ports are in use. In that case the connection
+        // replaces another one.
         for _ in 0..EPHEMERAL.len() {
             let taken = self.connections.contains_key(&(*route, ports)) || self.waits(now, route, ports);
             if ports.local != 0 && !taken {
@@ -87,8 +87,8 @@ impl Demux {
             .map(|((route, _), owner)| (route, *owner))
     }
 
-    /// The connections that this end opened from a socket to a destination. Incoming connections are not among them,
-    /// because their routes have a local address.
+    /// The connections that this end opened from a socket to a destination. Incoming connections are not
+    /// among them, because their routes have a local address.
     pub(super) fn toward(
         &self,
         socket: u32,

@@ -61,8 +61,8 @@ impl Listener {
         vouched.is_none_or(|peer| !self.numbers.contains(&peer))
     }
 
-    /// How many sessions one source may have now. The limit is a fixed share of the free sessions, rounded up: the
-    /// fewer are free, the lower it is. A few sources together therefore cannot take all sessions.
+    /// How many sessions one source may have now. The limit is a fixed share of the free sessions, rounded
+    /// up: the fewer are free, the lower it is. A few sources together therefore cannot take all sessions.
     pub(super) fn share_of_source(&self) -> usize {
         let (all, each) = (self.cfg.max_sessions, self.cfg.max_sessions_per_source);
         if each >= all {

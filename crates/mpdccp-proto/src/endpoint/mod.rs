@@ -84,10 +84,11 @@ const MAX_EVENTS: usize = 1024;
 
 /// All sessions of one thread, and their interface.
 ///
-/// The contract: call the inputs ([`handle_datagram`](Self::handle_datagram), [`handle_timeout`](Self::handle_timeout))
-/// and commands ([`send`](Self::send), [`add_path`](Self::add_path), ...) that are pending. Then drain
-/// [`poll_transmit`](Self::poll_transmit), [`poll_deliver`](Self::poll_deliver) and [`poll_event`](Self::poll_event),
-/// and arm one timer with [`poll_timeout`](Self::poll_timeout).
+/// The contract: call the inputs ([`handle_datagram`](Self::handle_datagram),
+/// [`handle_timeout`](Self::handle_timeout)) and commands ([`send`](Self::send),
+/// [`add_path`](Self::add_path), ...) that are pending. Then drain [`poll_transmit`](Self::poll_transmit),
+/// [`poll_deliver`](Self::poll_deliver) and [`poll_event`](Self::poll_event), and arm one timer with
+/// [`poll_timeout`](Self::poll_timeout).
 #[derive(Debug)]
 pub struct Endpoint {
     rng: ChaCha20Rng,
@@ -120,8 +121,8 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Creates an endpoint without sessions. Outside simulations, `seed` must come from the system's randomness,
-    /// because keys and nonces derive from it.
+    /// Creates an endpoint without sessions. Outside simulations, `seed` must come from the system's
+    /// randomness, because keys and nonces derive from it.
     pub fn new(seed: [u8; 32]) -> Endpoint {
         let mut rng = ChaCha20Rng::from_seed(seed);
         // The secret comes from a separate random stream, so that keys and nonces are the same as without it.
@@ -200,9 +201,9 @@ impl Endpoint {
         self.handle_from(now, route, None, ecn, len, bytes);
     }
 
-    /// Like [`handle_datagram`](Self::handle_datagram), on a route whose encapsulation authenticates the peer. `peer`
-    /// is its `id` in [`ListenConfig::peers`]. Over this route only that peer can open and join sessions, from any
-    /// address.
+    /// Like [`handle_datagram`](Self::handle_datagram), on a route whose encapsulation authenticates the
+    /// peer. `peer` is its `id` in [`ListenConfig::peers`]. Over this route only that peer can open and join
+    /// sessions, from any address.
     pub fn handle_peer(&mut self, now: Time, route: &Route, peer: u32, ecn: Ecn, len: u32, bytes: &[u8]) {
         self.handle_from(now, route, Some(peer), ecn, len, bytes);
     }
@@ -254,8 +255,8 @@ impl Endpoint {
         listen.into_iter().chain(turn).chain(timer).min_by_key(|(at, _)| *at)
     }
 
-    /// Writes into `sink` everything that may be sent now. Sessions take turns with a limited number of packets. If
-    /// more could be sent, [`poll_timeout`](Self::poll_timeout) is due at once.
+    /// Writes into `sink` everything that may be sent now. Sessions take turns with a limited number of
+    /// packets. If more could be sent, [`poll_timeout`](Self::poll_timeout) is due at once.
     pub fn poll_transmit(&mut self, now: Time, sink: &mut dyn Sink) {
         self.strangers.transmit(sink);
         self.rendezvous.transmit(now, sink);
@@ -330,14 +331,14 @@ impl Endpoint {
         None
     }
 
-    /// A buffer for a datagram to be sent, with arbitrary contents. It reuses the buffer of an earlier datagram if
-    /// possible.
+    /// A buffer for a datagram to be sent, with arbitrary contents. It reuses the buffer of an earlier
+    /// datagram if possible.
     pub fn take_block(&mut self) -> Vec<u8> {
         self.blocks.take()
     }
 
-    /// Returns the buffer of a datagram from [`poll_deliver`](Self::poll_deliver) for reuse. Dropping the buffer
-    /// instead does no harm.
+    /// Returns the buffer of a datagram from [`poll_deliver`](Self::poll_deliver) for reuse. Dropping the
+    /// buffer instead does no harm.
     pub fn put_block(&mut self, block: Vec<u8>) {
         self.blocks.put(block);
     }
@@ -429,8 +430,8 @@ impl Endpoint {
         }
     }
 
-    /// Updates everything that depends on a session after an input: its connections, its listener's counts, its events
-    /// and datagrams.
+    /// Updates everything that depends on a session after an input: its connections, its listener's counts,
+    /// its events and datagrams.
     fn settle(&mut self, now: Time, id: SessionId) {
         let Some(entry) = self.sessions.get_mut(&id) else { return };
         if !core::mem::replace(&mut entry.dirty, true) {

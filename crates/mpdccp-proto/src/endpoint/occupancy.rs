@@ -35,8 +35,8 @@ impl Occupancy {
     }
 }
 
-/// The source that a session counts for: an IPv4 address, or the first 64 bits of an IPv6 address, the smallest block
-/// that one host owns.
+/// The source that a session counts for: an IPv4 address, or the first 64 bits of an IPv6 address, the
+/// smallest block that one host owns.
 pub(super) fn source(remote: IpAddr) -> IpAddr {
     match remote.to_canonical() {
         IpAddr::V6(ip) => Ipv6Addr::from(u128::from(ip) >> 64 << 64).into(),

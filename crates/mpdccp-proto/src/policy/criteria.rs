@@ -5,8 +5,8 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 use core::ops::RangeInclusive;
 
-/// Criteria of a rule. For each list that is not empty, a packet must match one of its entries. With all lists empty,
-/// every packet matches.
+/// Criteria of a rule. For each list that is not empty, a packet must match one of its entries. With all
+/// lists empty, every packet matches.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Criteria {
     /// DSCP.

@@ -1,7 +1,7 @@
 //! Policy rules: different treatment for some packets of this end.
 //!
-//! Each rule has its own queue and scheduler. Packets that wait for one path therefore do not delay packets that may
-//! take another.
+//! Each rule has its own queue and scheduler. Packets that wait for one path therefore do not delay packets
+//! that may take another.
 
 mod criteria;
 #[cfg(feature = "serde")]
@@ -20,7 +20,8 @@ use mpdccp_units::Duration;
 /// Maximum number of rules. It limits the number of queues, because each rule has its own.
 pub(crate) const MAX_RULES: usize = 16;
 
-/// The rules of one end for its packets. The first rule that matches applies. Rules beyond `MAX_RULES` are ignored.
+/// The rules of one end for its packets. The first rule that matches applies. Rules beyond `MAX_RULES` are
+/// ignored.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Policy(pub Vec<Rule>);
 
@@ -88,8 +89,9 @@ impl Rule {
         self.paths.iter().copied().chain(self.priorities.iter().map(|(name, _)| *name))
     }
 
-    /// Writes to `out` the rows of the paths that the rule's packets may take, with the priorities that apply to them.
-    /// False if no such path is up and wide enough, and the packet may neither wait nor take another path.
+    /// Writes to `out` the rows of the paths that the rule's packets may take, with the priorities that apply
+    /// to them. False if no such path is up and wide enough, and the packet may neither wait nor take another
+    /// path.
     pub(crate) fn rows(&self, info: &PktInfo, rows: &[PathRow], out: &mut Vec<PathRow>) -> bool {
         out.clear();
         out.extend(rows.iter().filter(|row| self.permits(row)).cloned());
@@ -121,8 +123,8 @@ impl Rule {
     }
 }
 
-/// A peer that gives a path at most this priority excludes the path from normal use. This end must respect that
-/// (RFC 9897 section 3.2.10).
+/// A peer that gives a path at most this priority excludes the path from normal use. This end must respect
+/// that (RFC 9897 section 3.2.10).
 pub(crate) const OVERFLOW: u8 = 2;
 
 #[cfg(test)]

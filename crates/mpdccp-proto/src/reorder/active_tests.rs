@@ -145,7 +145,8 @@ fn packets_older_than_the_first_are_late() {
     assert_eq!(b.engine.stats().late, 1);
 }
 
-/// Several paths. A packet is (ms, path, path number, MP_SEQ). MP_SEQ and path numbers start just below the wrap.
+/// Several paths. A packet is (ms, path, path number, MP_SEQ). MP_SEQ and path numbers start just below the
+/// wrap.
 struct Paths {
     engine: Active,
     /// Whether the peer sends NDP Counts. If so, [`data`](Paths::data) reports a count of zero.
@@ -276,8 +277,8 @@ fn copies_on_several_paths_may_still_come() {
 
 #[test]
 fn packets_without_data_explain_gaps() {
-    // Path 0 is past the hole once its number 1 is known to have held no data: from an NDP Count, or because the packet
-    // arrived.
+    // Path 0 is past the hole once its number 1 is known to have held no data: from an NDP Count, or because
+    // the packet arrived.
     for told in [false, true] {
         let mut p = Paths::new(ActiveFixed { timeout: MS(1_000), proven: true });
         p.data(0, 0, 0, 0);
@@ -390,8 +391,8 @@ impl Rule for Patient {
     }
 }
 
-/// In any order of arrival, a packet is delivered as soon as all earlier packets of its flow have arrived, and never
-/// before its predecessor.
+/// In any order of arrival, a packet is delivered as soon as all earlier packets of its flow have arrived,
+/// and never before its predecessor.
 #[test]
 fn a_flow_waits_for_its_own_packets_alone() {
     let mut random = 12345u64;
@@ -447,8 +448,8 @@ fn a_flow_waits_for_its_own_packets_alone() {
     }
 }
 
-/// A packet of flow 7 every 163 packets; the peer says that the distance is 160 to 167. Returns which of them are
-/// delivered on arrival if the packets of `missing` do not arrive.
+/// A packet of flow 7 every 163 packets; the peer says that the distance is 160 to 167. Returns which of them
+/// are delivered on arrival if the packets of `missing` do not arrive.
 fn sparse_flow(packets: u64, missing: impl Fn(u64) -> bool) -> Vec<u64> {
     let mut active = Active::new(Patient);
     let mut prompt = Vec::new();

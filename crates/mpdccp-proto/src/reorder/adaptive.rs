@@ -44,8 +44,8 @@ impl Rule for Adaptive {
     }
 
     fn wait_for(&self, tracks: &Tracks, hole: Hole) -> Duration {
-        // The receiver does not wait for paths without data, especially standby paths. The first packet of such a path
-        // may therefore be delivered late.
+        // The receiver does not wait for paths without data, especially standby paths. The first packet of
+        // such a path may therefore be delivered late.
         let busy = candidates(tracks, hole).filter(|t| t.brought_data_within(IDLE, hole.seen));
         busy.map(|t| self.wait_on(tracks, t)).max().unwrap_or(MARGIN).min(self.max)
     }

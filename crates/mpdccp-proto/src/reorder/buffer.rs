@@ -8,7 +8,8 @@ use mpdccp_units::{Duration, Time};
 const MAX_PACKETS: usize = 16_384;
 /// Maximum number of bytes held. Beyond it, the oldest hole is given up.
 const MAX_BYTES: usize = 16 << 20;
-/// Distance from the newest packet up to which holes are remembered, to distinguish late packets from duplicates.
+/// Distance from the newest packet up to which holes are remembered, to distinguish late packets from
+/// duplicates.
 pub(super) const MEMORY: u64 = 65_536;
 /// Position of the first packet seen. Lower positions are for packets that were sent before it.
 pub(super) const ORIGIN: u64 = 1 << 50;
@@ -54,8 +55,8 @@ pub(super) enum Put {
 
 /// Packets by their position in the session, and the holes between them.
 ///
-/// Positions count from the first packet seen, so that MP_SEQ may wrap. Each position up to the newest is delivered,
-/// held, or in a hole. Holes below `next` have been given up.
+/// Positions count from the first packet seen, so that MP_SEQ may wrap. Each position up to the newest is
+/// delivered, held, or in a hole. Holes below `next` have been given up.
 #[derive(Debug)]
 pub(super) struct Buffer {
     /// MP_SEQ and position of the newest packet seen.
@@ -66,23 +67,24 @@ pub(super) struct Buffer {
     held_bytes: usize,
     /// The key is the first position of the hole.
     holes: BTreeMap<u64, Hole>,
-    /// Held packets by the position of their flow's previous packet. When that packet is delivered, the held packet is
-    /// released.
+    /// Held packets by the position of their flow's previous packet. When that packet is delivered, the held
+    /// packet is released.
     pub(super) after: BTreeMap<u64, u64>,
-    /// Held packets that are released once all positions up to a limit are delivered or given up, as (limit, own
-    /// position).
+    /// Held packets that are released once all positions up to a limit are delivered or given up, as (limit,
+    /// own position).
     pub(super) beyond: BTreeSet<(u64, u64)>,
     ready: VecDeque<Vec<u8>>,
     /// Packets delivered in order so far.
     pub(super) in_order: u64,
     /// Packets of `in_order` that were delivered although earlier positions were missing.
     pub(super) jumped: u64,
-    /// Packets of `in_order` by hold time. Bucket i counts times below 2^i ms, the last bucket all longer times.
+    /// Packets of `in_order` by hold time. Bucket i counts times below 2^i ms, the last bucket all longer
+    /// times.
     pub(super) held_for: [u64; super::HELD_BUCKETS],
 }
 
-/// Maximum distance of an MP_SEQ ahead of the newest packet. It corresponds to hours of lost packets. The limit
-/// prevents a hostile peer from moving positions to the end of their range.
+/// Maximum distance of an MP_SEQ ahead of the newest packet. It corresponds to hours of lost packets. The
+/// limit prevents a hostile peer from moving positions to the end of their range.
 const MAX_JUMP: u64 = 1 << 32;
 
 impl Buffer {
@@ -105,8 +107,8 @@ impl Buffer {
     /// Finds the position of `seq` and removes it from its hole.
     pub(super) fn place(&mut self, now: Time, seq: Seq) -> (u64, Place) {
         let Some((newest, top)) = self.newest else {
-            // Packets that were sent before the first received one may still arrive. They count as late, not as
-            // duplicates.
+            // Packets that were sent before the first received one may still arrive. They count as late, not
+            // as duplicates.
             self.add_hole(ORIGIN - MEMORY, ORIGIN, now);
             self.newest = Some((seq, ORIGIN));
             return (ORIGIN, Place::New);
@@ -157,7 +159,8 @@ impl Buffer {
         self.ready.pop_front()
     }
 
-    /// The hole that blocks delivery. It is the oldest, because holes are found in the order of their positions.
+    /// The hole that blocks delivery. It is the oldest, because holes are found in the order of their
+    /// positions.
     pub(super) fn head(&self) -> Option<Hole> {
         self.holes.get(&self.next).copied()
     }
@@ -248,8 +251,8 @@ impl Buffer {
         }
     }
 
-    /// Processes the distance to the flow's previous packet. Returns true if that packet was delivered or given up, so
-    /// that this one need not wait. Otherwise the distance is remembered.
+    /// Processes the distance to the flow's previous packet. Returns true if that packet was delivered or
+    /// given up, so that this one need not wait. Otherwise the distance is remembered.
     pub(super) fn follows(&mut self, position: u64, back: Back) -> bool {
         match back {
             Back::Exactly(n) => {

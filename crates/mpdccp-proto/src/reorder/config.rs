@@ -106,7 +106,8 @@ impl ReorderConfig {
         ReorderConfig { wait, ..ReorderConfig::of("active-fixed") }
     }
 
-    /// Hold packets behind a hole until it is proven lost, or for the measured lag between the paths, at most `wait`.
+    /// Hold packets behind a hole until it is proven lost, or for the measured lag between the paths, at most
+    /// `wait`.
     pub fn adaptive(wait: Duration) -> ReorderConfig {
         ReorderConfig { wait, ..ReorderConfig::of("adaptive") }
     }

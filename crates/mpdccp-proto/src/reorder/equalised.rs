@@ -5,8 +5,8 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use mpdccp_units::{Duration, Time};
 
-/// Delays packets of faster paths by the difference to the slowest path (delay equalisation). All packets then take
-/// equally long and arrive in order, so the receiver need not wait for missing packets.
+/// Delays packets of faster paths by the difference to the slowest path (delay equalisation). All packets
+/// then take equally long and arrive in order, so the receiver need not wait for missing packets.
 #[derive(Debug)]
 pub(super) struct Equalised {
     /// The receiver does not wait for paths that are slower than the fastest path by more than this.

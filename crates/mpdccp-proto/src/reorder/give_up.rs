@@ -13,8 +13,8 @@ use mpdccp_units::{Duration, Time};
 
 /// For this long after a duplicate, the receiver assumes that packets are sent as copies on several paths.
 const COPIES: Duration = Duration::from_secs(10);
-/// Held packets are delivered at intervals of `TICK`, in bursts of `BURST` packets, or of an eighth of the backlog if
-/// that is more.
+/// Held packets are delivered at intervals of `TICK`, in bursts of `BURST` packets, or of an eighth of the
+/// backlog if that is more.
 const BURST: usize = 32;
 const TICK: Duration = Duration::from_millis(1);
 /// Maximum number of paths remembered. Beyond this number, paths that are down are forgotten.
@@ -29,8 +29,8 @@ pub(super) trait Rule: Send + core::fmt::Debug {
     fn trusts_proofs(&self) -> bool;
     /// Whether the rule waits for repairs: no packet is given up while a repair may still deliver it.
     fn waits_for_repairs(&self) -> bool;
-    /// The lag that the rule learns from a packet that arrived `late` after its hole was seen. `None` if the rule does
-    /// not learn.
+    /// The lag that the rule learns from a packet that arrived `late` after its hole was seen. `None` if the
+    /// rule does not learn.
     fn worth(&self, _late: Duration) -> Option<Duration> {
         None
     }
@@ -46,7 +46,8 @@ pub(super) fn candidates(tracks: &Tracks, hole: Hole) -> impl Iterator<Item = &T
     tracks.values().filter(move |t| t.up && !past(t))
 }
 
-/// Holds packets behind a hole until the hole is filled, is proven lost, or times out. Each hole has its own timer.
+/// Holds packets behind a hole until the hole is filled, is proven lost, or times out. Each hole has its own
+/// timer.
 #[derive(Debug)]
 pub(super) struct Active {
     rule: Box<dyn Rule>,
@@ -56,8 +57,8 @@ pub(super) struct Active {
     tracks: Tracks,
     last_duplicate: Option<Time>,
     newest: NewestOfFlow,
-    /// How many ready packets may be delivered now, and when that number was last updated. Each arrival adds one.
-    /// Packets that arrive in order therefore never wait, however many arrive between two calls of
+    /// How many ready packets may be delivered now, and when that number was last updated. Each arrival adds
+    /// one. Packets that arrive in order therefore never wait, however many arrive between two calls of
     /// [`pop`](Reorderer::pop).
     allowed: usize,
     counted: Time,
@@ -99,11 +100,11 @@ impl Active {
         }
     }
 
-    /// Makes long distances exact. The peer [rounds](Back::write) distances above 127; a call during a download has
-    /// such distances. A packet that waits for all packets up to the rounded distance waits for other flows on slower
-    /// paths. The flow's newest packet here is the previous one if the peer would round its distance to `back`, and no
-    /// packet of the flow is missing between it and the rounded distance: either none is missing there, or the flow
-    /// sends no two packets so close to each other.
+    /// Makes long distances exact. The peer [rounds](Back::write) distances above 127; a call during a
+    /// download has such distances. A packet that waits for all packets up to the rounded distance waits for
+    /// other flows on slower paths. The flow's newest packet here is the previous one if the peer would round
+    /// its distance to `back`, and no packet of the flow is missing between it and the rounded distance:
+    /// either none is missing there, or the flow sends no two packets so close to each other.
     fn refine(&mut self, flow: u32, position: u64, back: Back) -> Back {
         let (Back::Exactly(told) | Back::Beyond(told)) = back;
         let Some(newest) = self.newest.replace(flow, position, told) else { return back };
@@ -252,8 +253,8 @@ impl Reorderer for Active {
     fn on_timeout(&mut self, now: Time) {
         self.release(now);
         if now.since(self.counted) >= TICK {
-            // The application's socket buffers only a few hundred packets, so held packets are delivered over some
-            // milliseconds, not at once.
+            // The application's socket buffers only a few hundred packets, so held packets are delivered over
+            // some milliseconds, not at once.
             self.allowed = if now == Time::MAX { usize::MAX } else { (self.buffer.ready() / 8).max(BURST) };
             self.counted = now;
         }

@@ -5,40 +5,41 @@
 //!
 //! # When a hole is proven lost
 //!
-//! The sender assigns MP_SEQ numbers in the order in which it sends (late binding). On each path both MP_SEQ and path
-//! numbers (DCCP sequence numbers) therefore rise. Consider a path that has delivered MP_SEQ m. If it keeps the order
-//! of packets, it delivers no lower MP_SEQ afterwards: a lower number that was sent on it is lost. Losses show as
-//! gaps in path numbers. A gap may contain
+//! The sender assigns MP_SEQ numbers in the order in which it sends (late binding). On each path both MP_SEQ
+//! and path numbers (DCCP sequence numbers) therefore rise. Consider a path that has delivered MP_SEQ m. If
+//! it keeps the order of packets, it delivers no lower MP_SEQ afterwards: a lower number that was sent on it
+//! is lost. Losses show as gaps in path numbers. A gap may contain
 //! * packets without data: those that arrive are reported to the reorderer too, and the NDP Count of the next
 //!   data packet covers the others;
 //! * reordered packets: the gap is *settled* once some later packets arrived on that path or some time
 //!   passed;
 //! * data, with an MP_SEQ between those of the data before and after the gap.
 //!
-//! A path's *floor* is the MP_SEQ of the last data before its first gap that is not settled. Without such a gap, it is
-//! the MP_SEQ of the path's newest data. No MP_SEQ below the floor can arrive on that path. A hole is proven lost when
+//! A path's *floor* is the MP_SEQ of the last data before its first gap that is not settled. Without such a
+//! gap, it is the MP_SEQ of the path's newest data. No MP_SEQ below the floor can arrive on that path. A hole
+//! is proven lost when
 //! 1. it lies below the floors of all paths that are up, or
 //! 2. a settled gap of one path certainly held data (according to the next NDP Count), and the hole is a
 //!    single number and the only one missing between the MP_SEQ on either side of the gap: then it was in the
-//!    gap. This proof does not depend on other paths, so idle paths do not matter. It fails for copies sent on
-//!    several paths, so it is not used while duplicates arrive.
+//!    gap. This proof does not depend on other paths, so idle paths do not matter. It fails for copies sent
+//!    on several paths, so it is not used while duplicates arrive.
 //!
-//! An idle path has an old floor and prevents the first proof. This is correct: the missing packet may be the first of
-//! many on that path, and the timer decides. A path that is down does not count.
+//! An idle path has an old floor and prevents the first proof. This is correct: the missing packet may be the
+//! first of many on that path, and the timer decides. A path that is down does not count.
 //!
 //! # Flows
 //!
 //! The peer may send the distance to the previous packet of the same inner flow ([`Back`]). A packet is then
-//! delivered as soon as the previous packet of its flow was, even if packets of other flows are missing. Losses of
-//! one flow therefore do not delay other flows.
+//! delivered as soon as the previous packet of its flow was, even if packets of other flows are missing.
+//! Losses of one flow therefore do not delay other flows.
 //!
 //! # How long an unproven hole may last
 //!
-//! A hole may last either for a fixed time, or for the recent lag of the paths that may still fill it. A packet that
-//! fills a hole shows how far its path lags behind the path that revealed the hole: the true difference of one-way
-//! delays, which half the difference of the RTTs only estimates. The largest lag of the last seconds is used, plus a
-//! margin. Before any lag was measured, half the difference to the smallest RTT is used. Lags above the maximum wait
-//! are ignored, because the receiver never waits that long.
+//! A hole may last either for a fixed time, or for the recent lag of the paths that may still fill it. A
+//! packet that fills a hole shows how far its path lags behind the path that revealed the hole: the true
+//! difference of one-way delays, which half the difference of the RTTs only estimates. The largest lag of the
+//! last seconds is used, plus a margin. Before any lag was measured, half the difference to the smallest RTT
+//! is used. Lags above the maximum wait are ignored, because the receiver never waits that long.
 
 use crate::PathId;
 use alloc::vec::Vec;
@@ -88,8 +89,8 @@ pub struct ReorderStats {
     pub in_order: u64,
     /// Packets that were held.
     pub held: u64,
-    /// Packets delivered although earlier packets of other flows were missing, because the peer sends the distance to
-    /// the flow's previous packet.
+    /// Packets delivered although earlier packets of other flows were missing, because the peer sends the
+    /// distance to the flow's previous packet.
     pub jumped: u64,
     /// Packets that arrived after their hole had been given up. They were delivered anyway.
     pub late: u64,
@@ -114,7 +115,8 @@ pub struct ReorderStats {
 }
 
 impl ReorderStats {
-    /// Upper bound on the 95th percentile of hold times, a power of two. `None` if it is beyond the last step.
+    /// Upper bound on the 95th percentile of hold times, a power of two. `None` if it is beyond the last
+    /// step.
     pub fn held_p95(&self) -> Option<Duration> {
         let total: u64 = self.held_for.iter().sum();
         let mut sum = 0;

@@ -8,11 +8,11 @@ use mpdccp_units::{Duration, Time};
 const MAX_GAPS: usize = 1_024;
 /// Number of later packets after which a gap counts as lost on a path that does not reorder.
 const TOLERANCE: u64 = 3;
-/// Upper limit of the number of later packets on paths that reorder. It is below `MAX_GAPS`, so that a gap is settled
-/// before it is forgotten.
+/// Upper limit of the number of later packets on paths that reorder. It is below `MAX_GAPS`, so that a gap is
+/// settled before it is forgotten.
 const MAX_TOLERANCE: u64 = 512;
-/// Minimum time after which a gap counts as lost while the RTT is unknown. Once the RTT is known, the minimum is a
-/// quarter of the RTT.
+/// Minimum time after which a gap counts as lost while the RTT is unknown. Once the RTT is known, the minimum
+/// is a quarter of the RTT.
 const TOLERANCE_TIME: Duration = Duration::from_millis(10);
 /// The sender limits NDP Count to this value, so this value means "at least".
 const CUT_NDP: u64 = 255;
@@ -199,8 +199,8 @@ impl Track {
         open.map_or(self.newest, |g| g.above)
     }
 
-    /// For each lost gap that held data and may have held `position`: the positions of the data before and after the
-    /// gap.
+    /// For each lost gap that held data and may have held `position`: the positions of the data before and
+    /// after the gap.
     pub(super) fn lost_around(&self, position: u64) -> impl Iterator<Item = (u64, u64)> {
         let older = self.gaps.partition_point(|g| g.above.is_none_or(|a| a < position));
         let gaps = self.gaps.iter().take(older.min(self.settled)).rev();

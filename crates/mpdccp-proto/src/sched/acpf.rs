@@ -4,9 +4,9 @@ use alloc::collections::BTreeMap;
 use core::cmp::Reverse;
 use mpdccp_units::{Duration, Time};
 
-/// Adaptive Cheapest Pipe First: each path may use only the live part of its window. The part shrinks while the path's
-/// RTT is above its target, and grows while the RTT is below. The next path therefore helps before the cheapest one
-/// builds a queue.
+/// Adaptive Cheapest Pipe First: each path may use only the live part of its window. The part shrinks while
+/// the path's RTT is above its target, and grows while the RTT is below. The next path therefore helps before
+/// the cheapest one builds a queue.
 #[derive(Debug, Default)]
 pub(super) struct Acpf {
     live: BTreeMap<PathId, Live>,

@@ -8,19 +8,19 @@ use mpdccp_units::{Duration, Rate, Time};
 
 /// Earliest delivery in order, the automatic choice.
 ///
-/// A path's cost is its delivery time plus the cost of its losses. A packet goes to the cheapest open path, or waits
-/// for a cheaper one. A more expensive path is used only while the backlog keeps the cheaper ones busy for at least the
-/// difference in cost. This has three effects. The cheap path never runs idle while the receiver waits for the
-/// expensive one. A burst that the cheap path can serve in time stays on it. A lossy path carries only the traffic that
-/// the others cannot.
+/// A path's cost is its delivery time plus the cost of its losses. A packet goes to the cheapest open path,
+/// or waits for a cheaper one. A more expensive path is used only while the backlog keeps the cheaper ones
+/// busy for at least the difference in cost. This has three effects. The cheap path never runs idle while the
+/// receiver waits for the expensive one. A burst that the cheap path can serve in time stays on it. A lossy
+/// path carries only the traffic that the others cannot.
 ///
-/// A flow with few queued packets stays on the cheapest path, regardless of the queued packets of other flows. That
-/// path stays the same until another is clearly cheaper.
+/// A flow with few queued packets stays on the cheapest path, regardless of the queued packets of other
+/// flows. That path stays the same until another is clearly cheaper.
 ///
-/// Some paths are left out. A path that goes up and down is left out for increasing times ([`Trials`]). A path that
-/// adds little rate but delays everything is used only against a standing backlog ([`Distant`]). While the cheap paths
-/// are full, a more expensive path is tried for a while ([`Extra`]); otherwise a flow that keeps no queue would never
-/// discover more capacity.
+/// Some paths are left out. A path that goes up and down is left out for increasing times ([`Trials`]). A
+/// path that adds little rate but delays everything is used only against a standing backlog ([`Distant`]).
+/// While the cheap paths are full, a more expensive path is tried for a while ([`Extra`]); otherwise a flow
+/// that keeps no queue would never discover more capacity.
 #[derive(Debug, Default)]
 pub(super) struct Auto {
     /// The largest recent cost difference between the cheapest path and another path worth using.
@@ -40,15 +40,15 @@ pub(super) struct Auto {
     used: Vec<(Duration, usize)>,
 }
 
-/// A path whose cost exceeds the cheapest path's by more than this is not used for datagrams. It would help only with a
-/// queue of this length at the cheaper paths, which is too long for datagrams.
+/// A path whose cost exceeds the cheapest path's by more than this is not used for datagrams. It would help
+/// only with a queue of this length at the cheaper paths, which is too long for datagrams.
 const MOST_SPREAD: Duration = Duration::from_millis(150);
 /// A more expensive path in use stays in use until the backlog is one part in `KEEP` below the threshold.
 const KEEP: u32 = 4;
 /// A flow is small if this multiple of its queued bytes is less than the backlog.
 const SMALL: u64 = 8;
-/// A path is clearly cheaper than another if the other's cost exceeds its own by one part in `CLEARLY`, and by at least
-/// `CLEARLY_LEAST`.
+/// A path is clearly cheaper than another if the other's cost exceeds its own by one part in `CLEARLY`, and
+/// by at least `CLEARLY_LEAST`.
 const CLEARLY: u32 = 8;
 const CLEARLY_LEAST: Duration = Duration::from_millis(2);
 
@@ -94,8 +94,8 @@ impl Auto {
         if path.is_open() { Pick::One(path.id) } else { Pick::Wait(None) }
     }
 
-    /// Removes from `used` the unstable and the distant paths, unless none would remain. Streams use distant paths too,
-    /// because only long bursts are delayed there.
+    /// Removes from `used` the unstable and the distant paths, unless none would remain. Streams use distant
+    /// paths too, because only long bursts are delayed there.
     fn leave_out(&self, now: Time, streams: bool, paths: &[PathRow], used: &mut Vec<(Duration, usize)>) {
         let permitted = |n: usize| self.trials.permit(now, &paths[n]);
         if used.iter().any(|(_, n)| permitted(*n)) {
@@ -146,7 +146,8 @@ impl Auto {
         let rate: Rate = cheaper().map(|(_, path)| path.rate).sum();
         let backlog = queue.bytes.min(queue.flow_bytes.saturating_mul(SMALL));
         let opens = cheaper().map(|(_, path)| path.wait(now)).min().unwrap_or_default();
-        // If the oldest packet has waited longer than computed, these paths do not serve the backlog in that time.
+        // If the oldest packet has waited longer than computed, these paths do not serve the backlog in that
+        // time.
         let busy = (opens + rate.time_for(backlog)).max(queue.oldest);
         let mut excess = found.0.saturating_sub(least_cost).max(CLEARLY_LEAST);
         if excess > MOST_SPREAD && !queue.streams {

@@ -2,8 +2,8 @@ use super::scheduler::{Pick, Scheduler, open};
 use crate::{PathRow, PktInfo, QueueView};
 use mpdccp_units::{Duration, Time};
 
-/// Blocking Estimation (Ferlin and others, IFIP Networking 2016): a slower path is used only if the data that the
-/// fastest path could send meanwhile also fits into the receiver's buffer.
+/// Blocking Estimation (Ferlin and others, IFIP Networking 2016): a slower path is used only if the data that
+/// the fastest path could send meanwhile also fits into the receiver's buffer.
 #[derive(Debug, Default)]
 pub(super) struct Blest;
 

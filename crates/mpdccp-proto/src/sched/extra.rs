@@ -1,9 +1,9 @@
 //! Tests whether a more expensive path increases throughput, by using it while the cheaper ones are full.
 //!
-//! A flow that keeps no queue (such as BBR in the tunnel) never shows a backlog that would bring in a more expensive
-//! path. It sends at the rate that it measured on the cheaper paths. From time to time it probes for more during one
-//! round trip. It misses the result if that round trip takes longer than usual. The more expensive path therefore
-//! gets a steady share for some rounds, and stays in use if throughput increases.
+//! A flow that keeps no queue (such as BBR in the tunnel) never shows a backlog that would bring in a more
+//! expensive path. It sends at the rate that it measured on the cheaper paths. From time to time it probes
+//! for more during one round trip. It misses the result if that round trip takes longer than usual. The more
+//! expensive path therefore gets a steady share for some rounds, and stays in use if throughput increases.
 
 use crate::{PathId, PathRow};
 use alloc::vec::Vec;
@@ -20,8 +20,8 @@ pub(super) struct Extra {
     through: Rate,
     /// Pause after the next failed trial.
     pause: Option<Duration>,
-    /// The flow with the most bytes, and its lead over the others (Boyer-Moore majority vote). Only packets of this
-    /// flow take part in a trial.
+    /// The flow with the most bytes, and its lead over the others (Boyer-Moore majority vote). Only packets
+    /// of this flow take part in a trial.
     heavy: (u32, u64),
 }
 
@@ -44,23 +44,23 @@ impl Default for State {
 /// Interval between checks in round trips of the cheapest path, and the limits of this interval.
 const ROUNDS: u32 = 10;
 const LOOK: (Duration, Duration) = (Duration::from_millis(400), Duration::from_millis(1000));
-/// Paths are full if they carry data at this fraction of their capacity. Headers and the probing of the flow's
-/// congestion control take the rest.
+/// Paths are full if they carry data at this fraction of their capacity. Headers and the probing of the
+/// flow's congestion control take the rest.
 const FULL: f64 = 0.88;
-/// A trial takes this many checks. It succeeds if throughput rises above `MORE` times the earlier throughput. It ends
-/// at once if throughput falls below `LESS` times that.
+/// A trial takes this many checks. It succeeds if throughput rises above `MORE` times the earlier throughput.
+/// It ends at once if throughput falls below `LESS` times that.
 const LOOKS: u32 = 4;
 const MORE: f64 = 1.05;
 const LESS: f64 = 0.9;
 /// One in this many bytes goes to the path on trial. A path that already carries more needs no trial.
 const SHARE: u64 = 10;
-/// Largest extra cost of a path that is tried, as a multiple of the cheapest path's smallest RTT. Flows do not keep
-/// enough data in flight for a larger difference.
+/// Largest extra cost of a path that is tried, as a multiple of the cheapest path's smallest RTT. Flows do
+/// not keep enough data in flight for a larger difference.
 const MAX_EXCESS: f64 = 1.5;
 /// Highest loss of a path that is tried.
 const MOST_LOSS: f32 = 0.005;
-/// A queue is standing if round trips exceed the smallest RTT by more than the sum of one part in `STANDS` of that RTT
-/// and `JITTER` mean deviations of packet delays.
+/// A queue is standing if round trips exceed the smallest RTT by more than the sum of one part in `STANDS` of
+/// that RTT and `JITTER` mean deviations of packet delays.
 const STANDS: u32 = 16;
 const JITTER: u32 = 2;
 /// First and longest pause after a failed trial.
@@ -153,15 +153,15 @@ impl Extra {
     }
 }
 
-/// An application-limited path may be faster than observed, but not if it has a standing queue. In that case a flow in
-/// the tunnel sends at the path's full rate without filling the session's queue.
+/// An application-limited path may be faster than observed, but not if it has a standing queue. In that case
+/// a flow in the tunnel sends at the path's full rate without filling the session's queue.
 fn is_full(path: &PathRow) -> bool {
     let longer = path.srtt.zip(path.min_rtt).map(|(srtt, min)| srtt.saturating_sub(min + min / STANDS));
     longer.is_some_and(|longer| longer > path.late.deviation * JITTER)
 }
 
-/// Whether the path at index `at` has few losses and costs little more than the first path. The first path counts
-/// without its queue, because a queue there does not bring other paths closer.
+/// Whether the path at index `at` has few losses and costs little more than the first path. The first path
+/// counts without its queue, because a queue there does not bring other paths closer.
 fn is_worth_a_trial(paths: &[(Duration, &PathRow)], at: usize) -> bool {
     let ((_, first), (cost, path)) = (paths[0], paths[at]);
     let near = first.min_rtt.map(|rtt| rtt / 2 + rtt.mul_f64(MAX_EXCESS));

@@ -1,8 +1,8 @@
-//! Schedulers choose the path of each packet. A scheduler reads rows, each of which describes a path, and returns a
-//! pick. It never sees a connection.
+//! Schedulers choose the path of each packet. A scheduler reads rows, each of which describes a path, and
+//! returns a pick. It never sees a connection.
 //!
-//! Priorities filter the rows before any scheduler sees them (`priorities`), so they have the same meaning for all
-//! schedulers. A row's gate may be closed; a scheduler may wait for it.
+//! Priorities filter the rows before any scheduler sees them (`priorities`), so they have the same meaning
+//! for all schedulers. A row's gate may be closed; a scheduler may wait for it.
 
 use crate::names::Named;
 #[cfg(feature = "serde")]

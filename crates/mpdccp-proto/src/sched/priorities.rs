@@ -1,6 +1,6 @@
-//! Path priorities (RFC 9897 section 3.2.10), applied once, before any scheduler. Priority 0 means never. 1 (standby)
-//! means only when no path of priority 2 or more is usable. 2 (secondary) means only when the primaries are gone or
-//! congested. 3 to 15 (primary) means at the scheduler's choice.
+//! Path priorities (RFC 9897 section 3.2.10), applied once, before any scheduler. Priority 0 means never. 1
+//! (standby) means only when no path of priority 2 or more is usable. 2 (secondary) means only when the
+//! primaries are gone or congested. 3 to 15 (primary) means at the scheduler's choice.
 
 use super::scheduler::congested;
 use crate::{PathRow, PathState, PktInfo, QueueView};

@@ -2,7 +2,8 @@ use super::scheduler::{Pick, Scheduler, first_open};
 use crate::{PathId, PathRow, PktInfo, QueueView};
 use mpdccp_units::Time;
 
-/// Round robin over the open paths, one packet each. Full paths are skipped, so all windows are filled under load.
+/// Round robin over the open paths, one packet each. Full paths are skipped, so all windows are filled under
+/// load.
 #[derive(Debug, Default)]
 pub(super) struct RoundRobin {
     last: Option<PathId>,
@@ -10,7 +11,8 @@ pub(super) struct RoundRobin {
 
 impl Scheduler for RoundRobin {
     fn pick(&mut self, _now: Time, _pkt: &PktInfo, _queue: &QueueView, paths: &[PathRow]) -> Pick {
-        // The open path with the next higher identifier. After the highest identifier, the first path follows.
+        // The open path with the next higher identifier. After the highest identifier, the first path
+        // follows.
         first_open(paths, |path| self.last.is_some_and(|last| path.id <= last))
     }
 

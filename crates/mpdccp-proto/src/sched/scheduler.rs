@@ -17,15 +17,16 @@ pub enum Pick {
 
 /// Chooses paths.
 pub trait Scheduler: Send + core::fmt::Debug {
-    /// Picks paths for the packet at the head of the queue. `paths` are those that priorities allow for it; each is up
-    /// and wide enough.
+    /// Picks paths for the packet at the head of the queue. `paths` are those that priorities allow for it;
+    /// each is up and wide enough.
     fn pick(&mut self, now: Time, pkt: &PktInfo, queue: &QueueView, paths: &[PathRow]) -> Pick;
     /// The packet was sent on this path.
     fn on_sent(&mut self, now: Time, path: PathId, bytes: usize) {
         let _ = (now, path, bytes);
     }
-    /// For streams, after [`pick`](Self::pick) chose a distant path: the number of bytes that nearer paths deliver
-    /// during the difference in delay. A stream with a shorter burst would only be delayed by the distant path.
+    /// For streams, after [`pick`](Self::pick) chose a distant path: the number of bytes that nearer paths
+    /// deliver during the difference in delay. A stream with a shorter burst would only be delayed by the
+    /// distant path.
     fn head_start(&self) -> u64 {
         0
     }
@@ -37,8 +38,8 @@ pub trait Scheduler: Send + core::fmt::Debug {
 
 /// Cost of a lost packet, in seconds: its sender retransmits it and slows down.
 const COST_OF_LOSS: f64 = 2.0;
-/// In-order delivery takes as long as the latest of many packets. It is estimated as the mean delay plus this many mean
-/// deviations.
+/// In-order delivery takes as long as the latest of many packets. It is estimated as the mean delay plus this
+/// many mean deviations.
 const SPREAD: u32 = 3;
 
 /// Cost of a packet on a path: time until in-order delivery, plus the expected cost of its loss.
@@ -61,8 +62,9 @@ pub(super) fn first_open<K: Ord>(paths: &[PathRow], key: impl Fn(&PathRow) -> K)
     open(paths).min_by_key(|path| (key(path), path.id)).map_or(Pick::Wait(None), |path| Pick::One(path.id))
 }
 
-/// Whether `path` would serve the backlog later than `other`. A wait shorter than the extra delay of `other` does not
-/// count as congestion. A wait on a path that was idle does not count either, because its rate is outdated.
+/// Whether `path` would serve the backlog later than `other`. A wait shorter than the extra delay of `other`
+/// does not count as congestion. A wait on a path that was idle does not count either, because its rate is
+/// outdated.
 pub(super) fn congested(now: Time, path: &PathRow, queue: &QueueView, other: &PathRow) -> bool {
     if path.is_open() {
         return false;

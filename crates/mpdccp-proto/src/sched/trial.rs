@@ -19,8 +19,8 @@ struct Trial {
     pause: Duration,
 }
 
-/// First and longest pause. The pause doubles if the path returns again within `SOON` pauses of its last return. Rare
-/// short outages do not increase it, because such a path is still useful.
+/// First and longest pause. The pause doubles if the path returns again within `SOON` pauses of its last
+/// return. Rare short outages do not increase it, because such a path is still useful.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(32));
 const SOON: u32 = 5;
 /// After a path has been in use for this long, its next pause is the first pause again.

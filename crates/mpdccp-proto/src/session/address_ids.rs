@@ -28,8 +28,8 @@ impl LocalAddrs {
 
     /// The Address ID of a subflow's source; `None` if all IDs are in use.
     pub(super) fn id_of(&mut self, route: &Route) -> Option<u8> {
-        // An address has one ID (RFC 9897 section 3.2.2) on all sockets, even if it was advertised before a subflow
-        // used it.
+        // An address has one ID (RFC 9897 section 3.2.2) on all sockets, even if it was advertised before a
+        // subflow used it.
         let same = |local: &Local| match local {
             Local::Source(_, Some(addr)) | Local::Advertised(addr, _) => Some(*addr) == route.local,
             _ => false,
@@ -53,8 +53,8 @@ impl LocalAddrs {
     }
 }
 
-/// Addresses that the peer advertised. The entry of a removed address keeps its last MP_SEQ, so that outdated options
-/// are recognised.
+/// Addresses that the peer advertised. The entry of a removed address keeps its last MP_SEQ, so that outdated
+/// options are recognised.
 #[derive(Debug, Default)]
 pub(super) struct RemoteAddrs(pub(super) BTreeMap<u8, Remote>);
 
@@ -71,8 +71,8 @@ impl RemoteAddrs {
     }
 }
 
-/// Whether a host may have this address, so that connecting to it makes sense (RFC 9897 section 3.2.8). It must be
-/// neither multicast nor broadcast, and neither 0.0.0.0 nor ::.
+/// Whether a host may have this address, so that connecting to it makes sense (RFC 9897 section 3.2.8). It
+/// must be neither multicast nor broadcast, and neither 0.0.0.0 nor ::.
 pub fn is_unicast(addr: IpAddr) -> bool {
     match addr {
         IpAddr::V4(ip) => !ip.is_multicast() && !ip.is_broadcast() && !ip.is_unspecified(),

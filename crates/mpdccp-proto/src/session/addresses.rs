@@ -35,8 +35,8 @@ impl Session {
         }
     }
 
-    /// A silent path was removed, so its Close will not arrive. If no other subflow uses its address, an MP_REMOVEADDR
-    /// on another path tells the peer that the address is no longer valid.
+    /// A silent path was removed, so its Close will not arrive. If no other subflow uses its address, an
+    /// MP_REMOVEADDR on another path tells the peer that the address is no longer valid.
     pub(super) fn withdraw_source(&mut self, now: Time, addr_id: u8) {
         let used = self.paths.iter().any(|p| !p.removed && p.local_addr == addr_id);
         if self.multipath && !used && self.local_addrs.0.contains_key(&addr_id) {
@@ -44,17 +44,17 @@ impl Session {
         }
     }
 
-    /// Sends MP_REMOVEADDR. The ID stays reserved until the peer confirms; otherwise the removal could end later
-    /// subflows.
+    /// Sends MP_REMOVEADDR. The ID stays reserved until the peer confirms; otherwise the removal could end
+    /// later subflows.
     fn say_removed(&mut self, now: Time, addr_id: u8) {
         self.local_addrs.0.insert(addr_id, Local::Leaving);
         let nonce = self.rng.next_u32();
         self.signal(now, Signal::RemoveAddr { addr_id, nonce });
     }
 
-    /// Frees the Address IDs of sources whose last path is gone. Their subflows have ended, so both ends are done with
-    /// them (RFC 9897 section 3.2.2). If the peer may not know that they ended, the ID stays reserved until the peer
-    /// confirms the removal.
+    /// Frees the Address IDs of sources whose last path is gone. Their subflows have ended, so both ends are
+    /// done with them (RFC 9897 section 3.2.2). If the peer may not know that they ended, the ID stays
+    /// reserved until the peer confirms the removal.
     pub(super) fn release_sources(&mut self) {
         let paths = &self.paths;
         self.local_addrs.retain_sources(|id| paths.iter().any(|p| p.local_addr == id));
@@ -65,8 +65,8 @@ impl Session {
         self.local_addrs.0.remove(&addr_id);
     }
 
-    /// Handles an MP_ADDADDR that arrived on path `on` with `mp_seq`, directly followed by `tag`. Returns true if the
-    /// option must be confirmed.
+    /// Handles an MP_ADDADDR that arrived on path `on` with `mp_seq`, directly followed by `tag`. Returns
+    /// true if the option must be confirmed.
     pub(super) fn on_add_addr(
         &mut self,
         (now, on): (Time, usize),
@@ -85,11 +85,11 @@ impl Session {
         let known = self.remote_addrs.0.get(&addr_id).copied();
         let given = self.remote_addrs.0.values().filter(|r| r.addr.is_some()).count();
         match known {
-            // RFC 9897 section 3.2.1: an outdated option may still be confirmed. A copy of the newest option counts as
-            // outdated too, so that it does not bring back a removed path.
+            // RFC 9897 section 3.2.1: an outdated option may still be confirmed. A copy of the newest option
+            // counts as outdated too, so that it does not bring back a removed path.
             Some(known) if !mp_seq.after(known.seq) => self.count(Counter::OutdatedMpOption),
-            // RFC 9897 section 3.2.8: such addresses are ignored silently, and so is another address under an ID that
-            // is in use.
+            // RFC 9897 section 3.2.8: such addresses are ignored silently, and so is another address under an
+            // ID that is in use.
             _ if !is_unicast(addr) => {
                 self.count(Counter::AddAddrNotUnicast);
                 return false;
@@ -114,8 +114,9 @@ impl Session {
         true
     }
 
-    /// Joins an address that the peer advertised on path `i`, if the settings allow it: from that path's local address,
-    /// or from all local addresses. Only sources of the same address family can reach the address.
+    /// Joins an address that the peer advertised on path `i`, if the settings allow it: from that path's
+    /// local address, or from all local addresses. Only sources of the same address family can reach the
+    /// address.
     fn join_advertised(&mut self, now: Time, i: usize, addr_id: u8) {
         let Some((addr, port)) = self.remote_addrs.0.get(&addr_id).and_then(|known| known.addr) else {
             return;

@@ -3,8 +3,8 @@ use mpdccp_units::{Duration, Rate, Time};
 /// Burst allowed after a pause, as the time that it takes at the rate.
 const CREDIT: Duration = Duration::from_millis(2);
 
-/// A rate limit set by the owner; initially none. A packet may be sent once the earlier packets have used up their
-/// time at this rate.
+/// A rate limit set by the owner; initially none. A packet may be sent once the earlier packets have used up
+/// their time at this rate.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Cap {
     rate: Option<Rate>,

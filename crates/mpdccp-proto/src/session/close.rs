@@ -82,8 +82,8 @@ impl Session {
         let unproven = |p: &Subflow| {
             p.conn.as_ref().is_some_and(|conn| p.is_half_open() || conn.state() == State::Request)
         };
-        // RFC 9897 section 3.2.11: joins are ignored from now on. Joins of the peer that have not proved the key end at
-        // once, and so do this end's joins without an answer.
+        // RFC 9897 section 3.2.11: joins are ignored from now on. Joins of the peer that have not proved the
+        // key end at once, and so do this end's joins without an answer.
         while let Some(i) = self.paths.iter().position(unproven) {
             self.give_up(now, i, reason);
         }
@@ -100,7 +100,8 @@ impl Session {
             match conn.state() {
                 State::Request | State::Respond => conn.abort(ResetCode::Aborted),
                 State::PartOpen | State::Open => conn.close(now, false),
-                // In CLOSING after a CloseReq, the Close was not sent yet, so it carries the option set above.
+                // In CLOSING after a CloseReq, the Close was not sent yet, so it carries the option set
+                // above.
                 State::CloseReq | State::Closing | State::TimeWait | State::Closed => {}
             }
         }
@@ -118,8 +119,9 @@ impl Session {
                 self.begin_closing(now, Reason::ClosedByPeer);
                 self.close_all(now);
             }
-            // RFC 9897 section 3.2.11: all subflows are closed, and each answers the peer's Close with Reset code 1.
-            // They stay open for this answer. If no Close arrives on a subflow, it is reset after a while.
+            // RFC 9897 section 3.2.11: all subflows are closed, and each answers the peer's Close with Reset
+            // code 1. They stay open for this answer. If no Close arrives on a subflow, it is reset after a
+            // while.
             PacketType::Close if self.state == SessionState::Open => {
                 self.begin_closing(now, Reason::ClosedByPeer);
             }
@@ -138,8 +140,8 @@ impl Session {
         self.finish(Reason::AbortedByPeer);
     }
 
-    /// How long the session survives without a path. Its streams may carry TCP connections, and Linux gives up a TCP
-    /// connection only after 15 minutes.
+    /// How long the session survives without a path. Its streams may carry TCP connections, and Linux gives
+    /// up a TCP connection only after 15 minutes.
     pub(super) fn survive(&self) -> Duration {
         let open = self.streams.as_ref().is_some_and(|carried| !carried.streams.is_empty());
         if open { self.cfg.survive.max(STREAMS_SURVIVE) } else { self.cfg.survive }

@@ -1,5 +1,5 @@
-//! Options that need confirmation: retransmission of this end's options, and MP_CONFIRM for the peer's options
-//! (RFC 9897 section 3.2.1).
+//! Options that need confirmation: retransmission of this end's options, and MP_CONFIRM for the peer's
+//! options (RFC 9897 section 3.2.1).
 
 use super::signal::{Dataset, Pending, Signal};
 use super::{Session, encode};
@@ -11,8 +11,8 @@ use dccp_proto::{Gate, Sink};
 use dccp_wire::{MpOption, Opt, Options, Seq};
 use mpdccp_units::{Duration, Time};
 
-/// Longest interval between retransmissions of an option. RFC 9897 leaves the timing open. Here the first interval is
-/// two RTOs, and each further one is twice as long.
+/// Longest interval between retransmissions of an option. RFC 9897 leaves the timing open. Here the first
+/// interval is two RTOs, and each further one is twice as long.
 const MAX_GAP: Duration = Duration::from_secs(64);
 
 impl Session {
@@ -22,8 +22,8 @@ impl Session {
         self.pending.push(Pending { signal, sent: None, due: now, gap: Duration::ZERO });
     }
 
-    /// Drops unconfirmed removals once their retransmission interval has reached [`MAX_GAP`]. RFC 9897 section 3.2.9: a
-    /// peer that never learned of the address ignores its removal silently.
+    /// Drops unconfirmed removals once their retransmission interval has reached [`MAX_GAP`]. RFC 9897
+    /// section 3.2.9: a peer that never learned of the address ignores its removal silently.
     fn give_up_removals(&mut self, now: Time) {
         let unheard = |p: &mut Pending| {
             matches!(p.signal, Signal::RemoveAddr { .. }) && p.due <= now && p.gap >= MAX_GAP
@@ -46,8 +46,9 @@ impl Session {
         self.pending.iter().map(|p| p.due).filter(|due| *due > self.polled).min()
     }
 
-    /// Sends the options that are due, on DCCP-Data without payload. Such an option needs an MP_SEQ, and a separate
-    /// data packet keeps the size of other packets constant. Returns when a gate opens for an option that must wait.
+    /// Sends the options that are due, on DCCP-Data without payload. Such an option needs an MP_SEQ, and a
+    /// separate data packet keeps the size of other packets constant. Returns when a gate opens for an option
+    /// that must wait.
     pub(super) fn transmit_signals(&mut self, now: Time, sink: &mut dyn Sink) -> Option<Time> {
         self.give_up_removals(now);
         let mut wait = None;

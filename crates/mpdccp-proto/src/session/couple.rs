@@ -40,9 +40,9 @@ impl Session {
         }
     }
 
-    /// If all paths were in ProbeRTT at once, the session would starve, so paths at other bottlenecks postpone theirs.
-    /// Paths at the same bottleneck enter ProbeRTT together, because the queue of the bottleneck only drains when all
-    /// of them reduce their packets in flight.
+    /// If all paths were in ProbeRTT at once, the session would starve, so paths at other bottlenecks
+    /// postpone theirs. Paths at the same bottleneck enter ProbeRTT together, because the queue of the
+    /// bottleneck only drains when all of them reduce their packets in flight.
     pub(super) fn coordinate_probe_rtt(&mut self, i: usize, probing: bool) {
         if core::mem::replace(&mut self.paths[i].probing_rtt, probing) == probing {
             return;

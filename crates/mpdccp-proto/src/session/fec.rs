@@ -1,5 +1,5 @@
-//! Forward error correction: an FEC packet (XOR) follows after a number of packets of a policy rule, on another path if
-//! possible. It restores one lost packet from the others at once, without a round trip.
+//! Forward error correction: an FEC packet (XOR) follows after a number of packets of a policy rule, on
+//! another path if possible. It restores one lost packet from the others at once, without a round trip.
 
 use crate::{FecStats, PathId};
 use alloc::collections::{BTreeMap, VecDeque};
@@ -9,18 +9,20 @@ use mpdccp_units::{Duration, Time};
 
 /// Maximum number of packets that one FEC packet protects.
 pub(crate) const MOST: u8 = 16;
-/// Bytes of an FEC packet in addition to the longest protected packet: length, flow information and check, plus an
-/// offset for each protected packet.
+/// Bytes of an FEC packet in addition to the longest protected packet: length, flow information and check,
+/// plus an offset for each protected packet.
 pub(super) const HEADER: usize = 7;
 pub(super) const OFFSET: usize = 2;
-/// Extra bytes of the option that marks an FEC packet, compared with the options of a data packet, rounded up.
+/// Extra bytes of the option that marks an FEC packet, compared with the options of a data packet, rounded
+/// up.
 pub(super) const OPTION: usize = 8;
 /// An FEC packet is dropped if it found no path for this long.
 pub(super) const OLD: Duration = Duration::from_millis(100);
-/// Maximum number of FEC packets that wait for a path, and of received FEC packets that wait for protected packets.
+/// Maximum number of FEC packets that wait for a path, and of received FEC packets that wait for protected
+/// packets.
 pub(super) const MOST_WAITING: usize = 64;
-/// Number of received packets that are kept to restore others. They are kept from the first FEC packet on, until no FEC
-/// packet has arrived for `KEPT_FOR`.
+/// Number of received packets that are kept to restore others. They are kept from the first FEC packet on,
+/// until no FEC packet has arrived for `KEPT_FOR`.
 pub(super) const MOST_KEPT: usize = 512;
 pub(super) const KEPT_FOR: Duration = Duration::from_secs(10);
 
@@ -74,8 +76,8 @@ pub(super) fn add(xor: &mut Vec<u8>, seq: u64, back: u8, data: &[u8]) {
     }
 }
 
-/// A check value that shows whether a packet was restored correctly. It is FNV-1a, because a linear checksum such as a
-/// CRC would match any XOR of packets.
+/// A check value that shows whether a packet was restored correctly. It is FNV-1a, because a linear checksum
+/// such as a CRC would match any XOR of packets.
 pub(super) fn check(seq: u64, back: u8, data: &[u8]) -> [u8; 4] {
     let bytes = seq.to_be_bytes().into_iter().chain([back]).chain(data.iter().copied());
     bytes.fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)).to_be_bytes()
@@ -111,8 +113,9 @@ impl Fec {
         }
     }
 
-    /// Restores the one missing packet of an FEC packet from the others: its number, flow information, and bytes.
-    /// `None` if more than one is missing, if a bit changed on the way, or if the numbers do not match.
+    /// Restores the one missing packet of an FEC packet from the others: its number, flow information, and
+    /// bytes. `None` if more than one is missing, if a bit changed on the way, or if the numbers do not
+    /// match.
     pub(super) fn solve(&self, packet: &Pending) -> Option<(u64, u8, Vec<u8>)> {
         let lost = *packet.members.iter().find(|seq| !self.kept.contains_key(seq))?;
         let mut xor = packet.xor.clone();

@@ -74,7 +74,8 @@ pub(crate) struct Offer<'a, 'p> {
 }
 
 impl Session {
-    /// Creates a session that answers a Request. An error contains the Reset to send instead, and its counter.
+    /// Creates a session that answers a Request. An error contains the Reset to send instead, and its
+    /// counter.
     pub(crate) fn server(now: Time, offer: &Offer<'_, '_>) -> Result<Session, (Reset, Counter)> {
         let hello = Hello::read(offer.request);
         if hello.malformed {

@@ -135,9 +135,9 @@ impl Session {
                 Opt::Mp(MpOption::Seq(seq)) => signals.mp_seq = signals.mp_seq.or(Some(seq)),
                 Opt::Mp(MpOption::Confirm(list)) => self.on_confirm(list),
                 Opt::Mp(MpOption::Rtt { kind, rtt_ms, age_ms }) => {
-                    // The minimum and maximum of all time say little about the present, and an old value says nothing.
-                    // Age 0 may mean that the peer has measured nothing (RFC 9897 section 3.2.7), so an RTT of 0 does
-                    // not count.
+                    // The minimum and maximum of all time say little about the present, and an old value says
+                    // nothing. Age 0 may mean that the peer has measured nothing (RFC 9897 section 3.2.7), so
+                    // an RTT of 0 does not count.
                     let current = matches!(kind, RttType::Raw | RttType::Smooth) && age_ms <= MAX_RTT_AGE;
                     let rtt = Duration::from_millis(u64::from(rtt_ms));
                     let known = Some(rtt).filter(|_| current && rtt_ms > 0);
@@ -157,13 +157,14 @@ impl Session {
                     Some(Private::Fec(newest, count)) if self.fec.on => signals.fec = Some((newest, count)),
                     _ => self.on_private(now, i, bytes),
                 },
-                // An HMAC is parsed with the option before it. An HMAC alone is ignored (RFC 9897 section 3.2.6).
+                // An HMAC is parsed with the option before it. An HMAC alone is ignored (RFC 9897 section
+                // 3.2.6).
                 Opt::Mp(MpOption::Hmac(_)) => {}
                 Opt::Mp(MpOption::Join { .. } | MpOption::Key { .. }) => {
                     self.count(Counter::HandshakeOptionLate)
                 }
-                // RFC 4340 section 5.8: a malformed option is ignored. It ends the subflow only during the handshake,
-                // and only if the negotiation is incomplete without it.
+                // RFC 4340 section 5.8: a malformed option is ignored. It ends the subflow only during the
+                // handshake, and only if the negotiation is incomplete without it.
                 Opt::Invalid(46, _) => self.count(Counter::MalformedMpOption),
                 _ => {}
             }
@@ -191,7 +192,8 @@ impl Session {
         path.map(|conn| conn.send_options(encode(&[MpOption::Exp(bytes)]).as_bytes())).is_some()
     }
 
-    /// Handles MP_PRIO, MP_ADDADDR and MP_REMOVEADDR in a second pass, once the MP_SEQ is known. Few packets have them.
+    /// Handles MP_PRIO, MP_ADDADDR and MP_REMOVEADDR in a second pass, once the MP_SEQ is known. Few packets
+    /// have them.
     fn on_confirmable(&mut self, now: Time, i: usize, mp_seq: Seq, packet: &Packet<'_>) {
         let mut options = packet.options().map_while(Result::ok).peekable();
         let mut confirmed: Vec<MpOption<'_>> = Vec::new();

@@ -14,7 +14,8 @@ use dccp_wire::{MpOption, Opt, Packet, Reset, ResetCode};
 use mpdccp_units::{Duration, Time};
 use rand_core::RngCore;
 
-/// Maximum number of retransmissions of a join's Request before the attempt fails. The path manager tries again later.
+/// Maximum number of retransmissions of a join's Request before the attempt fails. The path manager tries
+/// again later.
 const JOIN_RETRIES: u8 = 3;
 
 /// Maximum number of joins that have not yet proved that they know the keys.
@@ -47,8 +48,8 @@ impl Session {
             return self.count(Counter::NoAddressIdLeft);
         };
         let mut config = self.connection_config(mtu, overhead);
-        // Where answers arrive before the first retransmission, start a new attempt instead of retransmitting with a
-        // back-off.
+        // Where answers arrive before the first retransmission, start a new attempt instead of retransmitting
+        // with a back-off.
         let again = self.paths[i].is_quick && self.paths[i].is_missed(now);
         config.request_retries = config.request_retries.min(if again { 0 } else { JOIN_RETRIES });
         let seed = self.seed();
@@ -81,12 +82,13 @@ impl Session {
         if !self.multipath {
             return refuse(ResetCode::ConnectionRefused, Counter::JoinOfPlainSession);
         }
-        // A peer may join a client's session only if the client allows joins, even if the client also listens.
+        // A peer may join a client's session only if the client allows joins, even if the client also
+        // listens.
         if self.role == Role::Client && !self.cfg.joinable {
             return refuse(ResetCode::ConnectionRefused, Counter::JoinOfClientSession);
         }
-        // RFC 9897 section 3.6: the subflow is closed if its version differs from that of the first subflow, or if its
-        // options are invalid.
+        // RFC 9897 section 3.6: the subflow is closed if its version differs from that of the first subflow,
+        // or if its options are invalid.
         if hello.malformed || !hello.version_0 {
             return refuse(ResetCode::OptionError, Counter::JoinMalformedOrOtherVersion);
         }
@@ -115,17 +117,18 @@ impl Session {
         Ok((self.paths[i].id, ports))
     }
 
-    /// Whether the session has too many subflows (RFC 9897 section 3.10): `max_paths` without the silent ones, or twice
-    /// `max_paths` with them. The peer may have lost silent subflows. Unproven joins do not count.
+    /// Whether the session has too many subflows (RFC 9897 section 3.10): `max_paths` without the silent
+    /// ones, or twice `max_paths` with them. The peer may have lost silent subflows. Unproven joins do not
+    /// count.
     fn is_crowded(&self) -> bool {
         let proven = self.paths.iter().filter(|p| !p.is_half_open());
         let (silent, loud): (Vec<&Subflow>, Vec<_>) = proven.partition(|p| p.state == PathState::Suspect);
         loud.len() >= self.cfg.max_paths || loud.len() + silent.len() >= self.cfg.max_paths * 2
     }
 
-    /// If there are many unproven joins, closes the oldest from the address with the most of them. A flood from few
-    /// addresses therefore displaces its own joins. A flood from many addresses leaves each join enough time to
-    /// complete.
+    /// If there are many unproven joins, closes the oldest from the address with the most of them. A flood
+    /// from few addresses therefore displaces its own joins. A flood from many addresses leaves each join
+    /// enough time to complete.
     fn make_room_for_join(&mut self, now: Time) {
         let mut sources: BTreeMap<IpAddr, (usize, usize)> = BTreeMap::new();
         let half_open = self.paths.iter().enumerate().filter(|(_, p)| p.is_half_open());
@@ -174,8 +177,8 @@ impl Session {
         }
     }
 
-    /// Server: the first packet after the Response must prove that the peer knows the keys, before any data is accepted
-    /// from it or sent to it. Returns false if the subflow was closed.
+    /// Server: the first packet after the Response must prove that the peer knows the keys, before any data
+    /// is accepted from it or sent to it. Returns false if the subflow was closed.
     pub(super) fn prove_join(&mut self, now: Time, i: usize, tag: &Tag, packet: &Packet<'_>) -> bool {
         let found = packet.options().map_while(Result::ok).find_map(|option| match option {
             Opt::Mp(MpOption::Hmac(tag)) => Some(tag),
@@ -195,8 +198,8 @@ impl Session {
         false
     }
 
-    /// A peer that joins again from an address has most likely lost the earlier subflow there. That subflow must answer
-    /// a probe before it is used again. If it is already silent, it is closed.
+    /// A peer that joins again from an address has most likely lost the earlier subflow there. That subflow
+    /// must answer a probe before it is used again. If it is already silent, it is closed.
     fn suspect_predecessors(&mut self, now: Time, joined: usize) {
         let ends = |p: &Subflow| (p.remote_addr, p.cfg.route.socket, p.cfg.route.local);
         let new = ends(&self.paths[joined]);

@@ -13,8 +13,8 @@ use mpdccp_units::{Duration, Time};
 const MARGIN: Duration = Duration::from_millis(10);
 /// Longest interval between reports of the repair time. Reports are repeated because one may be lost.
 const TELL: Duration = Duration::from_secs(1);
-/// A path is distant if its round trip is `DISTANT` times that of the nearest path. The repair time does not include
-/// a distant path that sent nothing for this long.
+/// A path is distant if its round trip is `DISTANT` times that of the nearest path. The repair time does not
+/// include a distant path that sent nothing for this long.
 const USED: Duration = Duration::from_secs(10);
 const DISTANT: u32 = 4;
 
@@ -38,8 +38,8 @@ impl Session {
         Private::Hello { repairs, flows, fec: true, streams: self.cfg.streams }
     }
 
-    /// Keeps a datagram that was sent on one path, in case it must be retransmitted. Without repair, frees its buffer
-    /// for reuse.
+    /// Keeps a datagram that was sent on one path, in case it must be retransmitted. Without repair, frees
+    /// its buffer for reuse.
     pub(super) fn keep_for_repair(&mut self, now: Time, path: PathId, seq: Seq, copy: Copy, again: bool) {
         self.repair.stats.sent += u64::from(again);
         if self.repair.alone.is_none_or(|(alone, _)| alone != path) {
@@ -65,11 +65,12 @@ impl Session {
         self.tell_repair_time(now, i);
     }
 
-    /// Computes how long a repair may take, and reports it to the peer at intervals. The time is three times the
-    /// longest answer time: two to detect a dead path, and one for the retransmission on another path.
+    /// Computes how long a repair may take, and reports it to the peer at intervals. The time is three times
+    /// the longest answer time: two to detect a dead path, and one for the retransmission on another path.
     fn tell_repair_time(&mut self, now: Time, i: usize) {
         let live = || self.paths.iter().filter(|p| p.is_live() && p.prio() > 0);
-        // Compare RTTs without queues. Otherwise a queue on the nearest path would make a distant path seem near.
+        // Compare RTTs without queues. Otherwise a queue on the nearest path would make a distant path seem
+        // near.
         let nearest =
             live().filter(|p| p.is_up()).filter_map(Subflow::min_rtt).min().unwrap_or(Duration::MAX);
         let near = |p: &&Subflow| p.min_rtt().is_none_or(|rtt| rtt / DISTANT <= nearest);

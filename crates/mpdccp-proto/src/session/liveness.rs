@@ -7,15 +7,16 @@ const QUIET: Duration = Duration::from_millis(100);
 
 /// Whether a path answers.
 ///
-/// Silence counts from the first packet sent after an acknowledgement last covered a new packet. If no answer arrives
-/// within the answer time, a Sync asks again, since a single lost acknowledgement proves nothing. If the Sync is not
-/// answered in time either, the path is suspect. An answer to a probe brings the path back.
+/// Silence counts from the first packet sent after an acknowledgement last covered a new packet. If no answer
+/// arrives within the answer time, a Sync asks again, since a single lost acknowledgement proves nothing. If
+/// the Sync is not answered in time either, the path is suspect. An answer to a probe brings the path back.
 ///
-/// Other packets of the peer do not count as an answer, because they keep arriving if only the direction to the peer is
-/// dead. They only postpone the probe of an idle path, and trigger an early probe of a silent one.
+/// Other packets of the peer do not count as an answer, because they keep arriving if only the direction to
+/// the peer is dead. They only postpone the probe of an idle path, and trigger an early probe of a silent
+/// one.
 ///
-/// A path on which data stops arriving is probed too. Otherwise a pure receiver would notice a dead path, or a lost NAT
-/// binding, no sooner than on an idle path.
+/// A path on which data stops arriving is probed too. Otherwise a pure receiver would notice a dead path, or
+/// a lost NAT binding, no sooner than on an idle path.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Liveness {
     /// The path answers, as far as known.
@@ -106,8 +107,8 @@ impl Liveness {
         }
     }
 
-    /// Approximately when a packet that the peer must answer was last sent. Probes do not count; otherwise each probe
-    /// would cause the next.
+    /// Approximately when a packet that the peer must answer was last sent. Probes do not count; otherwise
+    /// each probe would cause the next.
     pub(super) fn asked(&self) -> Time {
         match *self {
             Liveness::Answering { asked, checked, .. } => {
@@ -126,8 +127,8 @@ impl Liveness {
         }
     }
 
-    /// Whether a packet has just arrived and no answer is outstanding. If so, [`check`](Self::check) would find nothing
-    /// to do.
+    /// Whether a packet has just arrived and no answer is outstanding. If so, [`check`](Self::check) would
+    /// find nothing to do.
     pub(super) fn is_answered(&self, now: Time, heard: Time, answered: Time) -> bool {
         matches!(*self, Liveness::Answering { asked, .. } if heard == now && asked.is_none_or(|asked| asked < answered))
     }

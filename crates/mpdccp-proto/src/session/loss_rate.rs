@@ -1,9 +1,10 @@
 use dccp_proto::ccid::TxView;
 use mpdccp_units::{Duration, Time};
 
-/// Loss rate of a path, independent of its load. It is the minimum over the last samples, so that queue losses while
-/// the congestion control searches for its rate do not count. Without new samples the value decays, so that a path left
-/// out for its losses is tried again. Each time the losses then return, the decay slows down.
+/// Loss rate of a path, independent of its load. It is the minimum over the last samples, so that queue
+/// losses while the congestion control searches for its rate do not count. Without new samples the value
+/// decays, so that a path left out for its losses is tried again. Each time the losses then return, the decay
+/// slows down.
 #[derive(Debug, Default)]
 pub(super) struct LossRate {
     samples: [f32; SAMPLES],
@@ -17,16 +18,16 @@ pub(super) struct LossRate {
     at: Time,
 }
 
-/// A sample has at least `SAMPLE` packets or `MANY_LOST` losses, and takes at least `LASTS`. On a fast path, the
-/// congestion control loses packets until it has found its rate, which takes less than one sample. A slow flow with
-/// heavy losses need not wait for `SAMPLES` times `SAMPLE` packets.
+/// A sample has at least `SAMPLE` packets or `MANY_LOST` losses, and takes at least `LASTS`. On a fast path,
+/// the congestion control loses packets until it has found its rate, which takes less than one sample. A slow
+/// flow with heavy losses need not wait for `SAMPLES` times `SAMPLE` packets.
 const SAMPLE: u64 = 250;
 const MANY_LOST: u64 = 5;
 const LASTS: Duration = Duration::from_millis(250);
 /// Number of samples of which the minimum is taken.
 const SAMPLES: usize = 4;
-/// Each time this long passes without a sample, the value decays by a quarter. Each relapse halves this part, up to
-/// `MOST_RELAPSES` times.
+/// Each time this long passes without a sample, the value decays by a quarter. Each relapse halves this part,
+/// up to `MOST_RELAPSES` times.
 const FORGET: Duration = Duration::from_secs(1);
 const MOST_RELAPSES: u32 = 4;
 

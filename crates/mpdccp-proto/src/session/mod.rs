@@ -92,8 +92,8 @@ pub(crate) struct Gone {
 }
 
 impl Gone {
-    /// `ours` is true if this end connected. This end then does not reuse its ports even after its own Reset, because
-    /// the peer that received the Reset is in TIMEWAIT.
+    /// `ours` is true if this end connected. This end then does not reuse its ports even after its own Reset,
+    /// because the peer that received the Reset is in TIMEWAIT.
     fn of(conn: &Connection, ours: bool) -> Gone {
         let time_wait = conn.state() == State::TimeWait || ours;
         Gone { route: conn.route(), ports: conn.ports(), time_wait }
@@ -101,8 +101,9 @@ impl Gone {
 }
 
 /// One session. It is used like the endpoint: inputs and commands first, then drain
-/// [`poll_transmit`](Self::poll_transmit), [`poll_deliver`](Self::poll_deliver), [`poll_event`](Self::poll_event),
-/// [`poll_connect`](Self::poll_connect) and [`poll_gone`](Self::poll_gone), then arm a timer.
+/// [`poll_transmit`](Self::poll_transmit), [`poll_deliver`](Self::poll_deliver),
+/// [`poll_event`](Self::poll_event), [`poll_connect`](Self::poll_connect) and [`poll_gone`](Self::poll_gone),
+/// then arm a timer.
 #[derive(Debug)]
 pub(crate) struct Session {
     cfg: SessionConfig,
@@ -127,8 +128,8 @@ pub(crate) struct Session {
     unread: Option<Box<Carried>>,
     /// Limits the total rate of the queues.
     cap: Cap,
-    /// Bytes of data that this session may send while all sessions share a rate limit, and whether the limit held data
-    /// back.
+    /// Bytes of data that this session may send while all sessions share a rate limit, and whether the limit
+    /// held data back.
     allowance: Option<i64>,
     held: bool,
     /// The endpoint's buffers, lent during calls.
@@ -234,7 +235,7 @@ impl Session {
         }
     }
 
-    /// Creates a client. Its first path connects once the endpoint has assigned its ports ([`Self::poll_connect`]).
+    /// Creates a client, which connects once the endpoint has assigned its ports ([`Self::poll_connect`]).
     pub(crate) fn client(
         cfg: SessionConfig,
         now: Time,
@@ -267,8 +268,8 @@ impl Session {
         Config {
             multipath: self.multipath,
             early_data: !self.multipath && self.cfg.connection.early_data,
-            // RFC 9897 section 3.3: the server confirms with an Ack. Without multipath, the Ack saves the client 200 ms
-            // in PARTOPEN, in which it cannot send full-size packets.
+            // RFC 9897 section 3.3: the server confirms with an Ack. Without multipath, the Ack saves the
+            // client 200 ms in PARTOPEN, in which it cannot send full-size packets.
             ack_on_open: true,
             mtu,
             overhead,
@@ -291,7 +292,7 @@ impl Session {
         }
     }
 
-    /// Changes the congestion control of this end's packets, also on future paths. False if no path accepts the change.
+    /// Changes the congestion control of this end's packets on all paths. False if no path accepts it.
     pub(crate) fn set_ccid(&mut self, ccid: u8) -> bool {
         let taken = self.open_connections().fold(false, |taken, conn| conn.set_ccid(ccid) | taken);
         if taken {

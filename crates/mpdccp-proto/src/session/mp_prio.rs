@@ -31,7 +31,8 @@ impl Session {
 }
 
 impl Subflow {
-    /// Priority in force (RFC 9897 section 3.2.10): the smaller of this end's and the peer's priority, if both are set.
+    /// Priority in force (RFC 9897 section 3.2.10): the smaller of this end's and the peer's priority, if
+    /// both are set.
     pub(super) fn prio(&self) -> u8 {
         match self.peer_prio {
             Some((prio, _)) if self.yields => prio,

@@ -12,15 +12,15 @@ use mpdccp_units::{Duration, Rate, Time};
 /// Upper limit of the time that the first subflow may take before the next path is tried
 /// ([`crate::SessionConfig::first_attempt`]).
 const FIRST_ATTEMPT: Duration = Duration::from_secs(3);
-/// Time limit for the handshake of a join, and for any handshake at a server. Until then the handshake occupies one
-/// of the session's paths.
+/// Time limit for the handshake of a join, and for any handshake at a server. Until then the handshake
+/// occupies one of the session's paths.
 const HANDSHAKE: Duration = Duration::from_secs(15);
 /// How long to wait for an answer when a single subflow closes.
 const SUBFLOW_CLOSE: Duration = Duration::from_secs(3);
 
 impl Session {
-    /// Adds a path. `None` on a server whose session is not open or not multipath: a server can only join paths to an
-    /// open session. A client may also connect the first path.
+    /// Adds a path. `None` on a server whose session is not open or not multipath: a server can only join
+    /// paths to an open session. A client may also connect the first path.
     pub(crate) fn add_path(&mut self, now: Time, cfg: PathConfig) -> Option<PathId> {
         let may_join = self.state == SessionState::Open && self.multipath;
         (self.role == Role::Client || may_join).then(|| self.begin_path(now, cfg))
@@ -80,7 +80,8 @@ impl Session {
         }
     }
 
-    /// Limits the rate of a path, counted over IP packets with data. Acknowledgements and probes are not limited.
+    /// Limits the rate of a path, counted over IP packets with data. Acknowledgements and probes are not
+    /// limited.
     pub(crate) fn cap_path(&mut self, path: PathId, rate: Option<Rate>) {
         if let Some(i) = self.index(path) {
             self.paths[i].cap.set(rate);
@@ -157,8 +158,8 @@ impl Session {
         }
     }
 
-    /// The next path that should connect now. The endpoint assigns ports (it chooses the local port if that is 0), then
-    /// calls [`Self::connect`].
+    /// The next path that should connect now. The endpoint assigns ports (it chooses the local port if that
+    /// is 0), then calls [`Self::connect`].
     pub(crate) fn poll_connect(&mut self, now: Time) -> Option<(PathId, Route, Ports)> {
         if !matches!(self.state, SessionState::Connecting | SessionState::Open) {
             return None;

@@ -1,4 +1,5 @@
-//! State of each path: events of its connection, whether it answers, and what it reports to other paths and the peer.
+//! State of each path: events of its connection, whether it answers, and what it reports to other paths and
+//! the peer.
 
 use super::liveness::{Evidence, Liveness, Step};
 use super::signal::Signal;
@@ -9,8 +10,8 @@ use dccp_proto::{CloseReason, Connection, Event, State};
 use dccp_wire::{MpOption, ResetCode, RttType};
 use mpdccp_units::{Duration, Time};
 
-/// How long a client probes a silent path before it opens a new connection there, because a NAT may have lost the old
-/// binding.
+/// How long a client probes a silent path before it opens a new connection there, because a NAT may have lost
+/// the old binding.
 const RECONNECT_AFTER: Duration = Duration::from_secs(20);
 /// A session without data for this long is idle.
 const BUSY: Duration = Duration::from_secs(10);
@@ -22,8 +23,8 @@ impl Session {
     pub(super) fn after_input(&mut self, now: Time, i: usize) {
         while let Some(event) = self.paths.get_mut(i).and_then(|p| p.conn.as_mut()?.poll_event()) {
             match event {
-                // RFC 9897 section 3.3: a multipath connection is open only once the server's Ack has arrived. Plain
-                // DCCP may send at once.
+                // RFC 9897 section 3.3: a multipath connection is open only once the server's Ack has
+                // arrived. Plain DCCP may send at once.
                 Event::Responded if self.multipath => {}
                 Event::Responded | Event::Opened => self.on_opened(now, i),
                 Event::Closed(reason) => self.on_closed(now, i, reason.into(), reason),
@@ -115,8 +116,8 @@ impl Session {
             // is advertised again.
             path.removed = path.advertised.is_some() && !path.was_up;
             if path.ours && !path.removed {
-                // If the path was up before, and the peer is silent or no longer knows the connection, a NAT has
-                // probably lost the binding, or the path was interrupted.
+                // If the path was up before, and the peer is silent or no longer knows the connection, a NAT
+                // has probably lost the binding, or the path was interrupted.
                 let lost = !matches!(cause, CloseReason::Peer | CloseReason::Local);
                 // Do not retry at once: the peer refuses joins.
                 let refused = matches!((path.stage, cause), (Stage::JoinSent { .. }, CloseReason::Reset(_)));
@@ -129,8 +130,8 @@ impl Session {
                 }
             }
         }
-        // If a join is refused with this code, the server does not know the session, perhaps after a restart. An
-        // advertised address may belong to another host, so its refusal does not count.
+        // If a join is refused with this code, the server does not know the session, perhaps after a restart.
+        // An advertised address may belong to another host, so its refusal does not count.
         let unknown_ci = cause == CloseReason::Reset(ResetCode::ConnectionRefused)
             && matches!(path.stage, Stage::JoinSent { .. })
             && path.advertised.is_none();
@@ -169,7 +170,8 @@ impl Session {
         if !path.is_live() || self.state != SessionState::Open {
             return;
         }
-        // A shortcut for most packets. For them, the full check would cost more than all other work of the session.
+        // A shortcut for most packets. For them, the full check would cost more than all other work of the
+        // session.
         if path.liveness.is_answered(now, path.heard(), path.answered()) && !self.cfg.keepalive.is_zero() {
             return;
         }
@@ -194,8 +196,8 @@ impl Session {
         }
     }
 
-    /// The peer receives nothing on these paths, so they must answer a probe before they are used again. The path on
-    /// which the report arrived is excluded.
+    /// The peer receives nothing on these paths, so they must answer a probe before they are used again. The
+    /// path on which the report arrived is excluded.
     pub(super) fn suspect_paths(&mut self, now: Time, told_on: usize, local_addr: u8, remote_addr: u8) {
         for k in (0..self.paths.len()).filter(|k| *k != told_on) {
             let path = &mut self.paths[k];

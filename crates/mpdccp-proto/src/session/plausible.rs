@@ -2,10 +2,12 @@ use dccp_wire::Seq;
 
 /// Maximum plausible distance from the newest MP_SEQ: the range that the reorderer remembers.
 const MAX_JUMP: u64 = 1 << 16;
-/// After this many consecutive packets that fit each other but not the earlier ones, their numbers are accepted.
+/// After this many consecutive packets that fit each other but not the earlier ones, their numbers are
+/// accepted.
 const PROOF: u32 = 8;
 
-/// Filter for plausible MP_SEQ numbers. A single wrong number far ahead must not make all later packets duplicates.
+/// Filter for plausible MP_SEQ numbers. A single wrong number far ahead must not make all later packets
+/// duplicates.
 #[derive(Debug, Default)]
 pub(super) struct Plausible {
     newest: Option<Seq>,

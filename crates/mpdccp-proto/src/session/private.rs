@@ -25,13 +25,13 @@ pub(super) enum Private {
     },
     /// Lost packets are retransmitted within this time after the loss is seen, or not at all.
     Repair(Duration),
-    /// The sender of this option receives no packet on the paths between these Address IDs: first its own, then the
-    /// receiver's.
+    /// The sender of this option receives no packet on the paths between these Address IDs: first its own,
+    /// then the receiver's.
     Suspect(u8, u8),
     /// In a Request: the name of the path.
     Name(PathName),
-    /// On an FEC packet, in place of MP_SEQ: the MP_SEQ of its newest protected packet, and the number of protected
-    /// packets.
+    /// On an FEC packet, in place of MP_SEQ: the MP_SEQ of its newest protected packet, and the number of
+    /// protected packets.
     Fec(Seq, u8),
 }
 

@@ -46,8 +46,8 @@ impl Session {
         self.fec.waiting.push_back(FecPacket { class, newest: copy.mp_seq, count, payload, paths, at: now });
     }
 
-    /// Sends the FEC packets that find a path. Among the allowed paths, the one that carried the fewest of the
-    /// protected packets is chosen.
+    /// Sends the FEC packets that find a path. Among the allowed paths, the one that carried the fewest of
+    /// the protected packets is chosen.
     pub(super) fn send_fec(&mut self, now: Time, sink: &mut dyn Sink) {
         while let Some(packet) = self.fec.waiting.pop_front() {
             if now.since(packet.at) > OLD || packet.class >= self.classes.all.len() {
@@ -57,8 +57,8 @@ impl Session {
             let info = PktInfo { len: packet.payload.len() + OPTION, ..PktInfo::default() };
             let allowed =
                 self.classes.rule(packet.class).is_some_and(|r| r.rows(&info, &self.rows, &mut self.allowed));
-            // Paths that carried the protected packets are the last choice. Paths that priorities reserve are not used
-            // at all.
+            // Paths that carried the protected packets are the last choice. Paths that priorities reserve are
+            // not used at all.
             let fits = |row: &&PathRow| allowed && row.state.is_up() && info.len <= row.max_payload;
             let usable = || self.allowed.iter().filter(fits).filter(|row| row.prio > OVERFLOW);
             let carried = |id: PathId| packet.paths.iter().filter(|path| **path == id).count();

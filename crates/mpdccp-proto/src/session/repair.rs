@@ -1,5 +1,5 @@
-//! Loss repair: packets that were lost on a path, or sent on a dead path, are retransmitted with the same MP_SEQ on
-//! the path that the scheduler picks.
+//! Loss repair: packets that were lost on a path, or sent on a dead path, are retransmitted with the same
+//! MP_SEQ on the path that the scheduler picks.
 
 use crate::blocks::Blocks;
 use crate::queue::Queued;
@@ -18,8 +18,8 @@ pub(super) struct Copy {
     pub(super) mp_seq: Seq,
     /// Distance to the previous packet of the same flow.
     pub(super) back: u8,
-    /// Time from which the peer may notice the loss: the first transmission, or later if all packets after it were lost
-    /// too.
+    /// Time from which the peer may notice the loss: the first transmission, or later if all packets after it
+    /// were lost too.
     pub(super) first: Time,
 }
 
@@ -86,9 +86,9 @@ impl Repair {
 
     /// The path is silent or gone: packets sent on it may never arrive.
     ///
-    /// If no other path carried newer packets, the peer does not notice the loss until all packets sent on this path
-    /// are retransmitted. That takes some round trips on a path that was idle. Repairs are therefore useful for `most`
-    /// from now on.
+    /// If no other path carried newer packets, the peer does not notice the loss until all packets sent on
+    /// this path are retransmitted. That takes some round trips on a path that was idle. Repairs are
+    /// therefore useful for `most` from now on.
     pub(super) fn on_silence(&mut self, now: Time, path: PathId, most: Duration) {
         let alone = self.alone.filter(|(alone, _)| *alone == path);
         for mut copy in self.kept.remove(&path).into_iter().flatten().filter_map(|(_, copy)| copy) {

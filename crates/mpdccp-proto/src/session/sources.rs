@@ -15,7 +15,8 @@ impl Session {
         Some(usize::from(info.class)).filter(|class| *class < self.classes.all.len()).unwrap_or(0)
     }
 
-    /// The next source whose packet is not in `waiting`: repairs first, then the classes and the streams in turn.
+    /// The next source whose packet is not in `waiting`: repairs first, then the classes and the streams in
+    /// turn.
     pub(super) fn next_source(&mut self, now: Time, waiting: &Waiting) -> Option<(Source, PktInfo)> {
         if !waiting.has(Source::Repair)
             && let Some(copy) = self.repair.head(now)
@@ -80,8 +81,8 @@ impl Session {
         }
     }
 
-    /// Changes the policy rules, also for packets that already wait. Streams match no rule until their owner classifies
-    /// them.
+    /// Changes the policy rules, also for packets that already wait. Streams match no rule until their owner
+    /// classifies them.
     pub(crate) fn set_policy(&mut self, now: Time, policy: &Policy) {
         if self.cfg.policy == *policy {
             return;

@@ -21,13 +21,14 @@ impl Session {
         Some(result)
     }
 
-    /// Passes the streams to `act` after the session began to end. Data that arrived before can still be read.
+    /// Passes the streams to `act` after the session began to end. Data that arrived before can still be
+    /// read.
     pub(crate) fn with_unread_streams<T>(&mut self, act: impl FnOnce(&mut Streams) -> T) -> Option<T> {
         self.unread.as_mut().map(|carried| act(&mut carried.streams))
     }
 
-    /// The session is open: sends the peer its initial flow control limits, so that its first streams can start at
-    /// once.
+    /// The session is open: sends the peer its initial flow control limits, so that its first streams can
+    /// start at once.
     pub(super) fn greet_streams(&mut self) {
         if let Some(carried) = &mut self.streams {
             carried.streams.tell_limits();
@@ -65,7 +66,8 @@ impl Session {
         self.streams.as_ref()?.streams.poll_timeout().filter(|at| *at > self.polled)
     }
 
-    /// The next packet of a class's streams, if any. Its size is adapted to the path, so any path can carry the packet.
+    /// The next packet of a class's streams, if any. Its size is adapted to the path, so any path can carry
+    /// the packet.
     pub(super) fn stream_head(&self, now: Time, class: usize) -> Option<(Source, PktInfo)> {
         let number = class as u8;
         let carried = self.streams.as_ref().filter(|carried| carried.streams.has_packet(now, number))?;
@@ -78,8 +80,8 @@ impl Session {
         Some((Source::Streams(class), PktInfo { len, class: number, ..PktInfo::default() }))
     }
 
-    /// Sends one packet of a class's streams, with the same bytes on each of `paths`. Returns false if there was no
-    /// packet.
+    /// Sends one packet of a class's streams, with the same bytes on each of `paths`. Returns false if there
+    /// was no packet.
     pub(super) fn send_stream_packet(
         &mut self,
         now: Time,

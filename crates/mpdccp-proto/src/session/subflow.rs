@@ -57,19 +57,22 @@ pub(super) struct Subflow {
     /// Address IDs of both ends (RFC 9897 section 3.2.2).
     pub(super) local_addr: u8,
     pub(super) remote_addr: u8,
-    /// Whether the peer joined this path and this end has not set a priority. If so, the peer's priority applies.
+    /// Whether the peer joined this path and this end has not set a priority. If so, the peer's priority
+    /// applies.
     pub(super) yields: bool,
     /// The peer's MP_PRIO, with its MP_SEQ.
     pub(super) peer_prio: Option<(u8, Seq)>,
     /// Whether the application removed the path.
     pub(super) removed: bool,
-    /// Whether this end connects the path, and reconnects it after a loss. The peer does so for paths that it began.
+    /// Whether this end connects the path, and reconnects it after a loss. The peer does so for paths that it
+    /// began.
     pub(super) ours: bool,
     /// The Address ID under which the peer advertised the path's destination, if it did.
     pub(super) advertised: Option<u8>,
     /// Client: whether a connect was tried before.
     pub(super) tried: bool,
-    /// Client: time of the next attempt to connect, and the interval between that attempt and the one after it.
+    /// Client: time of the next attempt to connect, and the interval between that attempt and the one after
+    /// it.
     pub(super) connect_at: Option<Time>,
     pub(super) connect_gap: Duration,
     /// When the RTT was last sent to the peer.
@@ -97,7 +100,8 @@ impl FirstAttempt {
 
 /// Minimum allowance for jitter, for the precision of timers and for busy hosts.
 const GRANULARITY: Duration = Duration::from_millis(10);
-/// Longest Ack delay of a peer (RFC 4340 section 11.3). mpdccp delays Acks by at most a quarter of a round trip.
+/// Longest Ack delay of a peer (RFC 4340 section 11.3). mpdccp delays Acks by at most a quarter of a round
+/// trip.
 const MAX_ACK_DELAY: Duration = Duration::from_millis(200);
 /// A path that was up is retried at constant intervals for this long.
 const MISSED: Duration = Duration::from_secs(120);

@@ -11,15 +11,15 @@ use dccp_proto::{Connection, Gate, Sink};
 use dccp_wire::{MpOption, Opt};
 use mpdccp_units::Time;
 
-/// Maximum number of packets of one session in one call. The remaining packets follow after other sessions had their
-/// turn.
+/// Maximum number of packets of one session in one call. The remaining packets follow after other sessions
+/// had their turn.
 const BUDGET: usize = 256;
 /// Maximum number of packets without data that a connection sends in one call.
 const CONTROL_BUDGET: usize = 16;
 
 impl Session {
-    /// Like [`poll_transmit`](Self::poll_transmit), with at most `allowance` bytes of data if it is set. Returns the
-    /// unused allowance, and whether it held data back.
+    /// Like [`poll_transmit`](Self::poll_transmit), with at most `allowance` bytes of data if it is set.
+    /// Returns the unused allowance, and whether it held data back.
     pub(crate) fn poll_transmit_within(
         &mut self,
         now: Time,
@@ -77,8 +77,8 @@ impl Session {
         self.paths.iter_mut().for_each(|p| p.watch_loss(now));
         self.rows.extend(self.paths.iter().map(|p| p.row(now, options)));
         self.avoid_doubtful_sizes(options);
-        // Whether the packet is too big for all paths that are up or, if none is up, for all paths that may return. A
-        // packet that fits once PARTOPEN ends does not count as too big.
+        // Whether the packet is too big for all paths that are up or, if none is up, for all paths that may
+        // return. A packet that fits once PARTOPEN ends does not count as too big.
         let most = |state| {
             let usable = self.paths.iter().filter(move |p| p.state == state);
             usable.filter_map(|p| p.conn.as_ref().map(|c| c.max_payload_open(options))).max()
@@ -93,8 +93,8 @@ impl Session {
             }
             self.send_fec(now, sink);
             let Some((source, info)) = self.next_source(now, &waiting) else {
-                // Packets still wait if rules forbid them on the open paths. Then the application does not limit the
-                // rate.
+                // Packets still wait if rules forbid them on the open paths. Then the application does not
+                // limit the rate.
                 return if waiting.is_empty() {
                     self.tell_app_limited(now)
                 };
@@ -165,8 +165,8 @@ impl Session {
         self.wake = Some((now, Wake::Backlog));
     }
 
-    /// If a path seems to lose large packets, allows it only small ones, provided that another path is known to carry
-    /// the large ones.
+    /// If a path seems to lose large packets, allows it only small ones, provided that another path is known
+    /// to carry the large ones.
     fn avoid_doubtful_sizes(&mut self, options: usize) {
         let sure = |path: &Subflow| path.conn.as_ref().map_or(0, |conn| conn.sure_payload(options));
         let most = self.paths.iter().filter(|path| path.is_up()).map(sure).max().unwrap_or(0);
@@ -203,8 +203,8 @@ impl Session {
         Some(Room { known, hoped: room(Connection::max_payload_open)?, class: class as u8 })
     }
 
-    /// Determines the paths that rules and priorities allow for a packet of this class, for [`offered`](Self::offered).
-    /// Returns false if the packet must be dropped.
+    /// Determines the paths that rules and priorities allow for a packet of this class, for
+    /// [`offered`](Self::offered). Returns false if the packet must be dropped.
     fn offer(&mut self, now: Time, class: usize, info: &PktInfo, backlog: &QueueView) -> bool {
         let rows = match self.classes.rule(class) {
             None => &self.rows,
@@ -236,8 +236,8 @@ impl Session {
         }
     }
 
-    /// Tells each path with a closed gate that it blocked the packet at the head, if the scheduler might have chosen
-    /// the path.
+    /// Tells each path with a closed gate that it blocked the packet at the head, if the scheduler might have
+    /// chosen the path.
     fn note_blocked(&mut self, now: Time, elsewhere: bool) {
         let offered = if self.offered_all { &self.rows } else { &self.offered };
         for row in offered.iter().filter(|row| !row.is_open()) {
@@ -257,8 +257,8 @@ impl Session {
         }
     }
 
-    /// Notifies each path whose MTU is too small for this packet, so that it probes for a larger one. Paths of a
-    /// lower priority than the chosen ones may cost money, so they are not notified.
+    /// Notifies each path whose MTU is too small for this packet, so that it probes for a larger one. Paths
+    /// of a lower priority than the chosen ones may cost money, so they are not notified.
     fn note_too_narrow(&mut self, now: Time, chosen: &[PathId], len: usize) {
         let prio = self.rows.iter().filter(|row| chosen.contains(&row.id)).map(|row| row.prio).max();
         for row in self.rows.iter().filter(|row| row.state.is_up() && row.max_payload < len) {
@@ -293,8 +293,8 @@ impl Session {
         gates.min()
     }
 
-    /// Sends the first packet of a source on each of `paths`, as one datagram of the session. Returns false if the
-    /// source had no packet. For `head_start` see [`Scheduler::head_start`](crate::sched::Scheduler).
+    /// Sends the first packet of a source on each of `paths`, as one datagram of the session. Returns false
+    /// if the source had no packet. For `head_start` see [`Scheduler::head_start`](crate::sched::Scheduler).
     fn send_head(
         &mut self,
         now: Time,
@@ -346,8 +346,9 @@ impl Session {
         true
     }
 
-    /// The queue is empty, so paths that could send more are limited by the application. The application does not limit
-    /// a path with a closed gate, even if the queue is empty because its packets were sent on other paths.
+    /// The queue is empty, so paths that could send more are limited by the application. The application does
+    /// not limit a path with a closed gate, even if the queue is empty because its packets were sent on other
+    /// paths.
     fn tell_app_limited(&mut self, now: Time) {
         for path in &mut self.paths {
             if let (Gate::Open { .. }, Some(conn)) = (path.gate(now), &mut path.conn) {

@@ -1,4 +1,5 @@
-//! Joins to addresses that the server advertises, and joins of the server itself (RFC 9897 sections 3.2.8 and 3.3).
+//! Joins to addresses that the server advertises, and joins of the server itself (RFC 9897 sections 3.2.8 and
+//! 3.3).
 
 use crate::common::End::{Client, Server};
 use crate::common::*;
@@ -7,8 +8,8 @@ use dccp_wire::{MpOption, PacketType};
 use mpdccp_proto::*;
 use mpdccp_units::Duration;
 
-/// A session with one path. The server advertises its address on the second wire, which both of the client's source
-/// addresses may reach.
+/// A session with one path. The server advertises its address on the second wire, which both of the client's
+/// source addresses may reach.
 fn advertised(join_advertised: JoinFrom) -> (Net, SessionId, SessionId, u8) {
     let mut net = Net::new(1, 1, config());
     net.add_wire();
@@ -40,8 +41,8 @@ fn an_advertised_address_is_joined_if_that_is_wanted() {
     }
 }
 
-/// RFC 9897 section 3.2.8: without a port, the advertising subflow's port applies. In this test the option contains a
-/// port.
+/// RFC 9897 section 3.2.8: without a port, the advertising subflow's port applies. In this test the option
+/// contains a port.
 #[test]
 fn a_join_goes_to_the_port_that_was_advertised() {
     let (mut net, _) = Net::connected(1, 1, SessionConfig { join_advertised: JoinFrom::One, ..config() });
@@ -55,7 +56,8 @@ fn a_join_goes_to_the_port_that_was_advertised() {
     assert!(!ports.is_empty() && ports.iter().all(|port| *port == 7000), "{ports:?}");
 }
 
-/// RFC 9897 section 3.2.9: the address is advertised again while the client still closes the subflow that used it.
+/// RFC 9897 section 3.2.9: the address is advertised again while the client still closes the subflow that
+/// used it.
 #[test]
 fn an_address_that_is_advertised_again_is_joined_again() {
     let (mut net, id, sid, addr) = advertised(JoinFrom::One);

@@ -5,8 +5,8 @@ use crate::common::{Net, config, counted};
 use mpdccp_proto::{PathId, SessionConfig};
 use mpdccp_units::{Duration, Rate};
 
-/// Bytes of IP packets with data that each path carries in one second, two seconds after the client began to offer 8
-/// Mbit/s.
+/// Bytes of IP packets with data that each path carries in one second, two seconds after the client began to
+/// offer 8 Mbit/s.
 fn carried(net: &mut Net, id: mpdccp_proto::SessionId) -> [u64; 2] {
     net.stream(Client, id, 0, 2_000, Duration::from_millis(1));
     let sent = |net: &Net| [0, 1].map(|i| net.status(Client, id).paths[i].tx.as_ref().unwrap().sent.bytes);
@@ -42,8 +42,8 @@ fn a_peer_gets_no_more_than_it_may() {
     assert!((550..=640).contains(&received), "{received} of 600");
 }
 
-/// The total memory of all queues is limited. A session with a long queue gets no more memory, while a session with a
-/// short queue does.
+/// The total memory of all queues is limited. A session with a long queue gets no more memory, while a
+/// session with a short queue does.
 #[test]
 fn a_session_whose_queue_is_long_leaves_room_for_another() {
     let (mut net, flooding) = Net::connected(3, 1, config());
@@ -122,8 +122,8 @@ fn a_session_that_floods_takes_nothing_from_another() {
     assert!(sent(&net, flooding) - before > 900);
 }
 
-/// A session whose peer leaves holes everywhere holds no more than its share of the memory. A session with a single
-/// hole is not affected.
+/// A session whose peer leaves holes everywhere holds no more than its share of the memory. A session with a
+/// single hole is not affected.
 #[test]
 fn a_peer_does_not_fill_the_memory_with_what_waits_for_its_place() {
     let reorder = mpdccp_proto::reorder::ReorderConfig::active_fixed(Duration::from_secs(60));

@@ -305,8 +305,8 @@ fn an_empty_mp_close_is_no_key() {
     assert_eq!(counter(&net.status(Client, id), "close_with_wrong_key"), 2);
 }
 
-/// RFC 4340 sections 8.3 and 8.5 step 2: the end that received the last Reset holds TIMEWAIT. Its ports are not reused,
-/// and packets for them are answered with Reset code 3.
+/// RFC 4340 sections 8.3 and 8.5 step 2: the end that received the last Reset holds TIMEWAIT. Its ports are
+/// not reused, and packets for them are answered with Reset code 3.
 #[test]
 fn the_ports_of_a_session_that_ended_rest_for_2msl() {
     for end in [Client, Server] {

@@ -17,8 +17,8 @@ fn two_paths_are_never_in_probe_rtt_at_once() {
     let (mut net, id) = Net::connected(1, 3, SessionConfig { coupling: false, ..ccid5(scheduler("rr")) });
     net.wires.iter_mut().for_each(|w| w.rate = Some(Rate::from_mbps(4.0)));
     let (mut alone, mut together) = ([0; 3], 0);
-    // The client offers 20 Mbit/s to paths that together carry 12 Mbit/s. The delay of all paths grows, too slowly to
-    // count as a route change. No path therefore sees its minimum RTT again by itself.
+    // The client offers 20 Mbit/s to paths that together carry 12 Mbit/s. The delay of all paths grows, too
+    // slowly to count as a route change. No path therefore sees its minimum RTT again by itself.
     for n in 0..50_000 {
         if n % 2500 == 0 {
             net.wires.iter_mut().for_each(|w| w.delay += Duration::from_micros(500));

@@ -24,8 +24,8 @@ fn carried(net: &Net, since: usize, from: crate::common::End, wire: usize) -> us
     log.filter(|l| l.from == from && l.path == wire && !l.packet().payload.is_empty()).count()
 }
 
-/// RFC 9897 section 3.2.8 allows addresses of both families. Paths of both families are used. Either may fail and
-/// return, and the session's largest datagram fits the path with the smaller MTU.
+/// RFC 9897 section 3.2.8 allows addresses of both families. Paths of both families are used. Either may fail
+/// and return, and the session's largest datagram fits the path with the smaller MTU.
 #[test]
 fn a_session_has_paths_of_both_families() {
     for v6 in [0, 1] {

@@ -207,8 +207,8 @@ fn too_many_paths_do_not_hurt_those_there_are() {
     assert_eq!(reset_codes(&net, Server), [ResetCode::TooBusy]);
     assert_eq!(net.state(Client, id).iter().filter(|h| **h == PathState::Up).count(), 2);
     first_path_works(&mut net, id);
-    // Joins that started together were refused when their HMAC arrived. Later ones are refused when their Request
-    // arrives.
+    // Joins that started together were refused when their HMAC arrived. Later ones are refused when their
+    // Request arrives.
     net.log.clear();
     net.run(Duration::from_secs(60));
     assert!(!net.log.iter().any(|l| l.is(Server, PacketType::Response)));
@@ -458,7 +458,8 @@ fn a_vouched_peer_has_its_own_sessions_only() {
     }
 }
 
-/// ICMP reports that nothing listens. Connections being opened fail at once, on each path; open connections stay.
+/// ICMP reports that nothing listens. Connections being opened fail at once, on each path; open connections
+/// stay.
 #[test]
 fn a_refusal_by_the_peers_host_ends_what_is_not_open() {
     let mut net = Net::new(1, 2, config());
@@ -483,8 +484,8 @@ fn a_refusal_by_the_peers_host_ends_what_is_not_open() {
     assert_eq!(net.state(Client, id), [PathState::Up, PathState::Up]);
 }
 
-/// The peer's program ended, and its host reports each packet to it. A path that was up is retried once per second, not
-/// once per report.
+/// The peer's program ended, and its host reports each packet to it. A path that was up is retried once per
+/// second, not once per report.
 #[test]
 fn a_refused_path_that_was_up_is_retried_once_per_second() {
     let (mut net, _) = Net::connected(1, 2, config());
@@ -527,8 +528,8 @@ fn a_restarted_client_is_back_within_a_second_and_three_round_trips() {
         assert_eq!(net.numbers(Server), (0..20).collect::<Vec<_>>());
     }
 }
-/// One or two of the packets that open a path are lost while its MTU is probed. Nevertheless both ends soon have both
-/// paths.
+/// One or two of the packets that open a path are lost while its MTU is probed. Nevertheless both ends soon
+/// have both paths.
 #[test]
 fn no_lost_packet_keeps_a_path_from_opening() {
     let mut cfg = config();

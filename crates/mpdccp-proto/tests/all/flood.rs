@@ -1,5 +1,5 @@
-//! Init Cookies (RFC 4340 section 8.1.4): a listener under load keeps no state of a Request, and admits a client that
-//! returns the cookie.
+//! Init Cookies (RFC 4340 section 8.1.4): a listener under load keeps no state of a Request, and admits a
+//! client that returns the cookie.
 
 use crate::common::End::{Client, Server};
 use crate::common::stranger::{request_header, request_with, stranger};
@@ -42,8 +42,8 @@ fn opened(net: &Net, id: SessionId) -> bool {
     })
 }
 
-/// 50,000 forged Requests arrive in a second. The existing session loses nothing, and other sessions open, with and
-/// without multipath.
+/// 50,000 forged Requests arrive in a second. The existing session loses nothing, and other sessions open,
+/// with and without multipath.
 #[test]
 fn a_flood_of_requests_locks_nobody_out() {
     let (mut net, first) = Net::connected(1, 1, plain());
@@ -219,8 +219,8 @@ fn one_source_cannot_take_all_sessions() {
     assert!(connect_from(&mut net, 0, 50_005).1, "after one session ended, another may open");
 }
 
-/// Authenticated peers that are not listed may connect if the listener allows it. The limit per source applies to them,
-/// because new keys cost nothing.
+/// Authenticated peers that are not listed may connect if the listener allows it. The limit per source
+/// applies to them, because new keys cost nothing.
 #[test]
 fn vouched_strangers_have_the_places_of_their_source() {
     for (strangers, places) in [(false, 0), (true, 2)] {
@@ -251,7 +251,8 @@ fn few_sources_cannot_take_all_sessions() {
     assert!(connect_from(&mut net, 4, 50_000).1);
 }
 
-/// Requests with a forged source occupy at most two of that source's sessions, and do not keep out the source itself.
+/// Requests with a forged source occupy at most two of that source's sessions, and do not keep out the source
+/// itself.
 #[test]
 fn forged_requests_do_not_shut_their_source_out() {
     let mut net = two_for_a_source();
@@ -283,8 +284,8 @@ fn sent(net: &Net, from: End) -> usize {
     net.log.iter().filter(|logged| logged.from == from).map(|logged| logged.bytes.len() + 28).sum()
 }
 
-/// No answer is larger than its Request: with and without multipath, with state or with a cookie, and with a little
-/// data of the server.
+/// No answer is larger than its Request: with and without multipath, with state or with a cookie, and with a
+/// little data of the server.
 #[test]
 fn a_padded_request_has_an_answer_no_larger() {
     for crowded in [false, true] {
@@ -312,9 +313,9 @@ fn a_padded_request_has_an_answer_no_larger() {
     }
 }
 
-/// New and repeated Requests without padding, and packets of no connection, arrive for two seconds. All answers
-/// together have at most the bytes of these packets plus the allowance for that time. Each answer has at most three
-/// times the bytes of its question, and clients that pad their Requests are admitted.
+/// New and repeated Requests without padding, and packets of no connection, arrive for two seconds. All
+/// answers together have at most the bytes of these packets plus the allowance for that time. Each answer has
+/// at most three times the bytes of its question, and clients that pad their Requests are admitted.
 #[test]
 fn answers_to_forged_addresses_are_bounded_in_all() {
     let mut net = Net::new(1, 1, plain());

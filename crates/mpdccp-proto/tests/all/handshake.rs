@@ -136,8 +136,8 @@ fn data_flows_over_two_paths() {
         numbers.sort();
         assert_eq!(numbers, (0..200).collect::<Vec<_>>(), "{end:?}");
     }
-    // MP_SEQ comes first on every Data and DataAck. All paths share one number space, and all Data headers have the
-    // same size.
+    // MP_SEQ comes first on every Data and DataAck. All paths share one number space, and all Data headers
+    // have the same size.
     let data: Vec<_> = net
         .log
         .iter()

@@ -49,7 +49,8 @@ fn data_without_mp_seq_is_dropped() {
 fn data_with_an_unknown_mp_option_is_dropped() {
     let (net, status) = sent_over_one_path(|p| [p.option_bytes, &[46, 5, 77, 1, 2]].concat());
     assert_eq!(counter(&status, "unknown_mp_option"), 1);
-    // The report also makes the sender slow down (RFC 4340 section 11.7), so not all remaining packets arrive in time.
+    // The report also makes the sender slow down (RFC 4340 section 11.7), so not all remaining packets arrive
+    // in time.
     assert_eq!(net.numbers(Server)[..3], [1, 2, 3]);
     // Drop Code 3 for one packet, in Data Dropped.
     let reported = |o| matches!(o, Ok(Opt::DataDropped(blocks)) if blocks.contains(&0xb0));
@@ -281,8 +282,8 @@ fn a_newer_prio_replaces_one_that_is_not_confirmed() {
     assert_eq!(net.status(Server, sid).paths[1].prio, 4, "the smaller priority must apply");
 }
 
-/// RFC 9897 section 3.2.1: the confirmation of an earlier option with the same contents does not confirm the pending
-/// one.
+/// RFC 9897 section 3.2.1: the confirmation of an earlier option with the same contents does not confirm the
+/// pending one.
 #[test]
 fn a_confirmation_that_comes_late_confirms_nothing_newer() {
     let (mut net, id) = Net::connected(1, 2, config());
@@ -479,8 +480,8 @@ fn addresses_and_removals_that_come_late_are_not_obeyed() {
     );
 }
 
-/// RFC 9897 section 3.2.9: the removal of an unknown ID is ignored silently. The ID stays reserved only while the
-/// removal is repeated.
+/// RFC 9897 section 3.2.9: the removal of an unknown ID is ignored silently. The ID stays reserved only while
+/// the removal is repeated.
 #[test]
 fn the_removal_of_an_address_that_is_not_known_is_ignored() {
     let (mut net, id) = Net::connected(1, 1, config());

@@ -371,8 +371,8 @@ fn a_dead_first_access_does_not_prevent_the_start() {
     assert_eq!(net.state(Client, id), [PathState::Up; 3]);
 }
 
-/// The handshake of this path takes two round trips of 400 ms, so it needs more time than is given to a path that may
-/// be dead.
+/// The handshake of this path takes two round trips of 400 ms, so it needs more time than is given to a path
+/// that may be dead.
 #[test]
 fn the_path_that_the_caller_knows_to_work_opens_the_session() {
     let cfg = SessionConfig { first_attempt: Duration::from_millis(250), ..config() };
@@ -472,8 +472,8 @@ fn a_dead_path_that_is_removed_is_gone_at_the_server_too() {
     assert_eq!(net.state(Client, id), [PathState::Up; 3]);
 }
 
-/// RFC 9897 section 3.2.2: an Address ID is free again only when neither end uses it. The Address IDs of the new path
-/// and the dead path therefore differ, and the removal of the dead path cannot end the new one.
+/// RFC 9897 section 3.2.2: an Address ID is free again only when neither end uses it. The Address IDs of the
+/// new path and the dead path therefore differ, and the removal of the dead path cannot end the new one.
 #[test]
 fn a_dead_path_may_be_replaced_at_once() {
     let (mut net, id) = Net::connected(1, 2, config());
@@ -513,8 +513,8 @@ fn removing_the_address_in_use_closes_the_subflow() {
     assert!(net.events_of(Server).contains(&SessionEvent::PathDown(PathId(1), Reason::Closed)));
 }
 
-/// Round robin uses the path even without a backlog. The automatic scheduler uses it only when the other path is
-/// full.
+/// Round robin uses the path even without a backlog. The automatic scheduler uses it only when the other path
+/// is full.
 #[test]
 fn an_equal_path_is_used_within_a_second_of_its_return() {
     for (name, gap) in [("rr", 500), ("rr", 4_000), ("auto", 500), ("auto", 800)] {

@@ -174,8 +174,8 @@ fn a_large_packet_does_not_hold_up_smaller_ones() {
     );
 }
 
-/// If one of four packets is lost, it is restored from the others and their FEC packet, within a round trip and only
-/// once.
+/// If one of four packets is lost, it is restored from the others and their FEC packet, within a round trip
+/// and only once.
 #[test]
 fn a_lost_packet_is_made_from_the_others_and_their_fec_packet() {
     for reorder in [ReorderConfig::passive(), ReorderConfig::adaptive(Duration::from_millis(250))] {
@@ -213,8 +213,8 @@ fn a_lost_packet_is_made_from_the_others_and_their_fec_packet() {
     }
 }
 
-/// A byte of an FEC packet's options, header or payload is changed on the way. Neither the FEC packet nor a wrongly
-/// restored packet is delivered.
+/// A byte of an FEC packet's options, header or payload is changed on the way. Neither the FEC packet nor a
+/// wrongly restored packet is delivered.
 #[test]
 fn a_fec_packet_that_changes_on_the_way_is_no_data() {
     let rule = Rule { fec: Some(2), scheduler: Some(scheduler("handover")), ..Rule::default() };
@@ -270,8 +270,8 @@ fn without_a_peer_that_makes_use_of_them_there_are_no_parities() {
     assert_eq!(net.status(Client, id).fec, FecStats::default());
 }
 
-/// Only packets that overtake others measure round trips. The second path has the smaller minimum RTT, but most of its
-/// packets take longer.
+/// Only packets that overtake others measure round trips. The second path has the smaller minimum RTT, but
+/// most of its packets take longer.
 #[test]
 fn a_path_whose_packets_overtake_each_other_is_not_taken_for_near() {
     let (mut net, id) = Net::connected(1, 2, config());

@@ -1,5 +1,5 @@
-//! Effect of a priority sent by MP_PRIO (RFC 9897 section 3.2.10) on the packets sent: for every scheduler, set by
-//! either end, in both directions.
+//! Effect of a priority sent by MP_PRIO (RFC 9897 section 3.2.10) on the packets sent: for every scheduler,
+//! set by either end, in both directions.
 
 use crate::common::End::{Client, Server};
 use crate::common::*;

@@ -160,7 +160,8 @@ proptest! {
         let before_the_first = numbers.iter().filter(|n| **n < numbers[0]).count();
         prop_assert_eq!(stats.late, before_the_first as u64, "only packets older than the first arrival may be late");
     }
-    /// Each path has a constant delay within the maximum wait: everything is delivered in order, for any losses.
+    /// Each path has a constant delay within the maximum wait: everything is delivered in order, for any
+    /// losses.
     #[test]
     fn paths_that_keep_their_delays_cost_no_order(
         mut packets in packets(),
@@ -172,8 +173,8 @@ proptest! {
             true => ReorderConfig::from(ReorderKind::named("equalised").unwrap()),
             false => ReorderConfig::active_fixed(Duration::from_millis(130)),
         };
-        // No two packets are sent at once. Before them, each path delivers one packet, which shows that the path is
-        // in use.
+        // No two packets are sent at once. Before them, each path delivers one packet, which shows that the
+        // path is in use.
         packets.iter_mut().for_each(|p| p.pause_us += 1);
         packets[0].pause_us += 500_000;
         let alone = |path| Packet { path, pause_us: 500_000, jitter_us: 0, data: true, lost: false };

@@ -96,8 +96,8 @@ fn a_standby_path_repairs_what_the_peer_does_not_miss_yet() {
     net.wires[0].up = false;
     net.stream(Client, id, 4000, 600, gap);
     net.run(Duration::from_secs(2));
-    // The window of the remaining path is that of a new path, so the repairs take several round trips. No newer packets
-    // overtake them.
+    // The window of the remaining path is that of a new path, so the repairs take several round trips. No
+    // newer packets overtake them.
     let repair = net.status(Client, id).repair;
     assert!(repair.sent > 30 && repair.given_up == 0, "{repair:?}");
     assert!(net.numbers(Server).is_sorted());
@@ -180,8 +180,8 @@ fn the_peer_is_told_of_a_death_it_cannot_see() {
     let (mut net, id) = Net::connected(1, 2, waits());
     let sid = net.server_id();
     net.stream(Client, id, 0, 200, Duration::from_millis(2));
-    // The client notices the failure because its data is not acknowledged. The server has an idle downlink, and the
-    // client's report tells it that this downlink is dead too.
+    // The client notices the failure because its data is not acknowledged. The server has an idle downlink,
+    // and the client's report tells it that this downlink is dead too.
     net.wires[1].up = false;
     net.stream(Client, id, 200, 100, Duration::from_millis(2));
     assert_eq!(net.state(Client, id), [PathState::Up, PathState::Suspect]);

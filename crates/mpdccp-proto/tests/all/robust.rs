@@ -70,7 +70,8 @@ fn mutated_packets() {
         net.meddler = Some(Box::new(move |_, _, bytes| {
             if chance.next_u32() % 4 == 0 {
                 for _ in 0..=chance.next_u32() % 3 {
-                    // Mostly change bytes after ports, type and numbers, so that the packet is processed further.
+                    // Mostly change bytes after ports, type and numbers, so that the packet is processed
+                    // further.
                     let from = if chance.next_u32() % 4 == 0 { 0 } else { 16 };
                     let at = from + chance.next_u32() as usize % (bytes.len() - from).max(1);
                     if let Some(byte) = bytes.get_mut(at) {
@@ -170,8 +171,8 @@ fn half_open_joins_are_bounded_and_expire() {
     assert_eq!(net.numbers(Server), (0..20).collect::<Vec<_>>());
 }
 
-/// Joins arrive from many forged addresses, 40 a second. None has the client's address, and the client's round
-/// trip is short enough for its join to complete.
+/// Joins arrive from many forged addresses, 40 a second. None has the client's address, and the client's
+/// round trip is short enough for its join to complete.
 #[test]
 fn spoofed_joins_do_not_keep_a_certain_client_out() {
     for above in [false, true] {

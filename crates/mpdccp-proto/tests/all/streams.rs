@@ -50,8 +50,8 @@ impl Net {
         })
     }
 
-    /// Sends `data` and its end from client to server, and calls `each` every millisecond. Returns the received data,
-    /// and whether the end arrived.
+    /// Sends `data` and its end from client to server, and calls `each` every millisecond. Returns the
+    /// received data, and whether the end arrived.
     fn transfer(
         &mut self,
         id: SessionId,
@@ -153,8 +153,8 @@ fn streams_and_datagrams_share_a_path() {
     });
     assert_eq!(got[..], data[..got.len()]);
     let datagrams = 1_000 * net.got[&Server].len();
-    // In three seconds the path carries 3.75 MB. Datagrams of 1,000 bytes and full-size stream packets take turns, so
-    // neither kind gets twice as many bytes as the other.
+    // In three seconds the path carries 3.75 MB. Datagrams of 1,000 bytes and full-size stream packets take
+    // turns, so neither kind gets twice as many bytes as the other.
     let (least, most) = (datagrams.min(got.len()), datagrams.max(got.len()));
     assert!(
         most < 2 * least && least > 1_000_000,
@@ -356,8 +356,8 @@ fn kept_to_its_path(rule: Rule) {
     assert!(a == 0 && b > 200, "{a} and {b}");
     let met = net.status(Client, id).rules[0].1;
     assert!(met.bytes > 300_000 && met.packets > 200, "{met:?}");
-    // Under the `wait` rule, a stream without its path waits, while other streams continue. It continues once it is
-    // under another rule.
+    // Under the `wait` rule, a stream without its path waits, while other streams continue. It continues once
+    // it is under another rule.
     let waits = net.open_stream(id);
     net.streams(Client, id, |s| s.classify(waits, 1, 0)).unwrap();
     net.wires[1].up = false;

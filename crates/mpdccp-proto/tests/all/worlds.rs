@@ -1,6 +1,6 @@
-//! Random events on the paths, with every scheduler and reorderer. Each delivered packet was sent, and is delivered
-//! once. With a reorderer that holds packets, only packets that arrive after their hole was abandoned are out of order.
-//! Memory is bounded, and the session ends.
+//! Random events on the paths, with every scheduler and reorderer. Each delivered packet was sent, and is
+//! delivered once. With a reorderer that holds packets, only packets that arrive after their hole was
+//! abandoned are out of order. Memory is bounded, and the session ends.
 
 use crate::common::End::{self, Client, Server};
 use crate::common::*;

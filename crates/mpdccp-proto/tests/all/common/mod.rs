@@ -89,9 +89,11 @@ pub struct Net {
     flying: InFlight<Flying>,
     rng: ChaCha8Rng,
     pub log: Vec<Logged>,
-    /// A function that may change each packet on its way. If the function returns false, the packet is dropped.
+    /// A function that may change each packet on its way. If the function returns false, the packet is
+    /// dropped.
     pub meddler: Option<Meddler>,
-    /// For each of the next packets, the delay of each of its copies. Later packets have the delays of their wires.
+    /// For each of the next packets, the delay of each of its copies. Later packets have the delays of their
+    /// wires.
     pub fates: VecDeque<&'static [Duration]>,
     /// The peer that the server's encapsulation authenticates on each path.
     pub vouched: Vec<u32>,
@@ -198,8 +200,8 @@ impl Net {
         (net, id)
     }
 
-    /// Creates a session of one path at a client that the server may join. Another wire is free. Returns the session at
-    /// both ends.
+    /// Creates a session of one path at a client that the server may join. Another wire is free. Returns the
+    /// session at both ends.
     pub fn joinable() -> (Net, SessionId, SessionId) {
         let mut net = Net::new(1, 1, config());
         net.add_wire();
@@ -388,8 +390,8 @@ impl Net {
         }
     }
 
-    /// From now on, path 0 loses three of the client's next large packets and all its large probes, so that the size of
-    /// the path is in doubt.
+    /// From now on, path 0 loses three of the client's next large packets and all its large probes, so that
+    /// the size of the path is in doubt.
     pub fn make_size_doubtful(&mut self) {
         let mut large_packets = 0;
         self.meddler = Some(Box::new(move |from, path, bytes| {
@@ -399,8 +401,8 @@ impl Net {
         }));
     }
 
-    /// Packets with data that the client sent on path 0 while its size was in doubt: between the last two probes of
-    /// that size.
+    /// Packets with data that the client sent on path 0 while its size was in doubt: between the last two
+    /// probes of that size.
     pub fn sent_in_doubt(&self) -> Vec<&Logged> {
         let of_path = || self.log.iter().filter(|l| l.from == Client && l.path == 0);
         let probe = |l: &&Logged| is_type(&l.bytes, PacketType::Sync) && l.bytes.len() > 1_440;
@@ -465,7 +467,8 @@ pub fn with_options(bytes: &[u8], options: &[u8]) -> Vec<u8> {
     emit(&packet.header, options, packet.payload)
 }
 
-/// Changes byte `at`, counted from the type byte, of the first MP option `subtype`. Returns false if there is none.
+/// Changes byte `at`, counted from the type byte, of the first MP option `subtype`. Returns false if there is
+/// none.
 pub fn spoil(bytes: &mut [u8], subtype: u8, at: usize) -> bool {
     let packet = Packet::parse(bytes).unwrap();
     let start = bytes.len() - packet.payload.len() - packet.option_bytes.len();

@@ -33,8 +33,8 @@ impl State {
         next
     }
 
-    /// Whether an action is a fault: loss, duplication, a probe, a timer that gives up, or one that fires while packets
-    /// are in flight.
+    /// Whether an action is a fault: loss, duplication, a probe, a timer that gives up, or one that fires
+    /// while packets are in flight.
     fn is_fault(&self, action: &Action) -> bool {
         match action {
             Action::Deliver(_) | Action::Command(_) => false,
@@ -45,8 +45,8 @@ impl State {
         }
     }
 
-    /// The running timers: those that fire soon, and those that fire only if nothing else can happen, such as timers
-    /// that give up.
+    /// The running timers: those that fire soon, and those that fire only if nothing else can happen, such as
+    /// timers that give up.
     pub(super) fn timers(&self) -> (Vec<Action>, Vec<Action>) {
         let (mut soon, mut late) = (Vec::new(), Vec::new());
         for (end, c) in (0..2).flat_map(|end| (0..CONNS).map(move |c| (end, c))) {
@@ -75,8 +75,8 @@ impl State {
         (soon, late)
     }
 
-    /// Whether both ends have the subflow, but the server accepted it again for an old Request. The result depends on
-    /// the initial sequence numbers, which the model does not contain.
+    /// Whether both ends have the subflow, but the server accepted it again for an old Request. The result
+    /// depends on the initial sequence numbers, which the model does not contain.
     pub(super) fn is_mixed(&self) -> bool {
         let mixed = |[client, server]: &[Half; 2]| {
             let alive = |half: &Half| !matches!(half.state, Conn::Closed | Conn::TimeWait | Conn::Request);

@@ -147,8 +147,8 @@ impl State {
     }
 }
 
-/// Follows all continuations without faults from all states, and checks that each state on the way leads to a settled
-/// one. Repeated timers therefore eventually settle everything.
+/// Follows all continuations without faults from all states, and checks that each state on the way leads to a
+/// settled one. Repeated timers therefore eventually settle everything.
 fn settle(graph: &Graph) {
     let mut ids: HashMap<State, usize> = HashMap::new();
     // For each calm state: the state of the graph from which it came, and the calm states before it.

@@ -1,11 +1,11 @@
-//! A model of the handshakes of MP-DCCP between one client and one server, from RFC 9897 and RFC 4340 section 8.5. It
-//! contains the first subflow, an advertised address and the join to it, MP_PRIO, the removal of the address, and every
-//! kind of close. `check` visits all its states; `replay` compares it with the code.
+//! A model of the handshakes of MP-DCCP between one client and one server, from RFC 9897 and RFC 4340 section
+//! 8.5. It contains the first subflow, an advertised address and the join to it, MP_PRIO, the removal of the
+//! address, and every kind of close. `check` visits all its states; `replay` compares it with the code.
 //!
-//! Subflow 0 is the first one. Subflows 1 and 2 go to the address that the server advertises, at first and again
-//! later. Sequence numbers are only compared, so [`State::normal`] keeps only their order and whether they are
-//! adjacent. Keys and HMACs cannot be forged: an HMAC is represented by the incarnation of the connection whose
-//! nonces it covers.
+//! Subflow 0 is the first one. Subflows 1 and 2 go to the address that the server advertises, at first and
+//! again later. Sequence numbers are only compared, so [`State::normal`] keeps only their order and whether
+//! they are adjacent. Keys and HMACs cannot be forged: an HMAC is represented by the incarnation of the
+//! connection whose nonces it covers.
 
 mod actions;
 mod check;
@@ -77,8 +77,8 @@ enum Told {
 struct Packet {
     conn: usize,
     from: usize,
-    /// Incarnation of the connection: how often the server had accepted it when this packet's handshake began; 0 on a
-    /// Request.
+    /// Incarnation of the connection: how often the server had accepted it when this packet's handshake
+    /// began; 0 on a Request.
     inc: u16,
     /// Sequence number. 0 is below all numbers.
     seq: u16,
@@ -144,10 +144,11 @@ enum Action {
     Deliver(Packet),
     Lose(Packet),
     Duplicate(Packet),
-    /// A retransmission timer of a connection fires. With `true`, the end does not retransmit, but gives up the
-    /// connection.
+    /// A retransmission timer of a connection fires. With `true`, the end does not retransmit, but gives up
+    /// the connection.
     Timer(usize, usize, bool),
-    /// A timer of an unconfirmed option fires. With `true`, the end does not retransmit the option, but gives it up.
+    /// A timer of an unconfirmed option fires. With `true`, the end does not retransmit the option, but gives
+    /// it up.
     Repeat(usize, Told, bool),
     /// An end that suspects its peer to be gone sends a Sync.
     Probe(usize, usize),
@@ -282,8 +283,8 @@ impl State {
                 _ => return self.refuse(packet, Code::PacketError),
             }
         }
-        // Steps 5 and 6: check the sequence and acknowledgement numbers. Sequence numbers need no upper bound, because
-        // those of the model are below the upper end of the window.
+        // Steps 5 and 6: check the sequence and acknowledgement numbers. Sequence numbers need no upper
+        // bound, because those of the model are below the upper end of the window.
         let ends = matches!(packet.kind, Close(_) | Reset(_));
         let low = if ends { half.gsr + 1 } else { half.isr };
         let first = state == Conn::Request;
@@ -327,8 +328,8 @@ impl State {
                 return self.handshake_ack(c);
             }
             (Conn::Respond, _) => {
-                // RFC 9897 section 3.3: a join's first packet proves that the client knows the keys. A Close ends
-                // the subflow anyway.
+                // RFC 9897 section 3.3: a join's first packet proves that the client knows the keys. A Close
+                // ends the subflow anyway.
                 if c > 0 && !matches!(packet.kind, Ack { handshake: true, .. } | Close(_)) {
                     self.send_acking(end, c, Reset(Code::OptionError));
                     return self.gone(end, c, Conn::Closed);
@@ -336,7 +337,8 @@ impl State {
                 half.state = Conn::Open;
                 self.opened(end, c, ends);
                 confirm = !ends;
-                // A client that joins again has probably lost the earlier subflow, so the server probes that one.
+                // A client that joins again has probably lost the earlier subflow, so the server probes that
+                // one.
                 for old in (1..CONNS).filter(|old| *old != c) {
                     if self.is_open(end, old) {
                         self.send_acking(end, old, Sync);

@@ -3,8 +3,8 @@
 use super::*;
 
 impl State {
-    /// The same state with renamed numbers. Their order stays the same, and so does whether sequence numbers are
-    /// adjacent.
+    /// The same state with renamed numbers. Their order stays the same, and so does whether sequence numbers
+    /// are adjacent.
     pub(super) fn normal(&self) -> State {
         let mut state = self.clone();
         for half in state.conns.iter_mut().flatten() {
@@ -69,8 +69,8 @@ impl State {
 /// Visits numbers, one by one.
 type Visit<'a> = &'a mut dyn FnMut(&mut u16);
 
-/// Replaces the visited numbers by the smallest values in the same order. Zero stays zero. If `adjacent`, adjacent
-/// numbers stay adjacent.
+/// Replaces the visited numbers by the smallest values in the same order. Zero stays zero. If `adjacent`,
+/// adjacent numbers stay adjacent.
 fn rename(numbers: &mut dyn FnMut(Visit<'_>), adjacent: bool) {
     let (mut used, mut len) = ([(0, 0); 64], 0);
     numbers(&mut |n| (used[len], len) = ((*n, 0), len + 1));

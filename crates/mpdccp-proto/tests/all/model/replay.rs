@@ -1,5 +1,5 @@
-//! Replays traces of the model against the code. Each end has its own clock, which only a timer of the trace advances.
-//! After each step, the packets sent and the state of both ends must equal the model's.
+//! Replays traces of the model against the code. Each end has its own clock, which only a timer of the trace
+//! advances. After each step, the packets sent and the state of both ends must equal the model's.
 
 use super::check::{Graph, bounds};
 use super::*;
@@ -57,7 +57,8 @@ fn route(to: usize, conn: usize) -> Route {
     }
 }
 
-/// Whether the model's packet and the sent one are of the same kind. Of an Ack, only the confirmation is compared.
+/// Whether the model's packet and the sent one are of the same kind. Of an Ack, only the confirmation is
+/// compared.
 fn same(a: &Kind, b: &Kind) -> bool {
     match (a, b) {
         (Ack { confirms: a, .. }, Ack { confirms: b, .. }) => a == b,
@@ -170,8 +171,8 @@ impl Replay {
         Some((told, mp_seq.diff(first) as u16 + 1))
     }
 
-    /// The model has reached the state `next`. Matches the packets that the ends just sent with the model's new
-    /// packets.
+    /// The model has reached the state `next`. Matches the packets that the ends just sent with the model's
+    /// new packets.
     fn follow(&mut self, next: State, sent: Vec<(usize, Vec<Sent>)>) -> Result<(), Stop> {
         let mut new = next.net.clone();
         for (packet, _) in &self.flying {
@@ -284,7 +285,8 @@ impl Replay {
         Ok(())
     }
 
-    /// Finds the trace's packet in the replay's network. Its numbers may differ, because a probe has shifted them.
+    /// Finds the trace's packet in the replay's network. Its numbers may differ, because a probe has shifted
+    /// them.
     fn find(&self, packet: &Packet) -> Option<Packet> {
         let exact = self.flying.iter().find(|(p, _)| p == packet);
         let like = |p: &Packet| (p.conn, p.from, p.kind) == (packet.conn, packet.from, packet.kind);
@@ -460,7 +462,8 @@ impl Replay {
     }
 }
 
-/// The states of both ends without their numbers, and the kind of the last action. Traces of one class count as equal.
+/// The states of both ends without their numbers, and the kind of the last action. Traces of one class count
+/// as equal.
 fn class(state: &State, last: &Action) -> impl std::hash::Hash + Eq + use<> {
     let halves = state.conns.map(|c| c.map(|half| half.state));
     let pending = state.pending.map(|p| p.map(|p| p.map(|p| p.told)));
