@@ -31,7 +31,8 @@ pub enum Command {
     Finish(Flow),
     /// Send RST, or stop connecting.
     Reset(Flow),
-    /// Start or stop probing this host with keepalives. The host at the other end asks whether this host is alive.
+    /// Start or stop probing this host with keepalives. The host at the other end asks whether this host is
+    /// alive.
     Probe(Flow, bool),
     /// End the thread.
     Stop,
@@ -40,7 +41,8 @@ pub enum Command {
 /// An event of the sockets.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
-    /// The connection is established: a host of this end completed its handshake, or the destination accepted.
+    /// The connection is established: a host of this end completed its handshake, or the destination
+    /// accepted.
     Connected(Flow),
     /// The connection failed. The flag says whether the host refused it.
     Failed(Flow, bool),

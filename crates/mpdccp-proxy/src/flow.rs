@@ -1,4 +1,5 @@
-//! One proxied connection: a kernel socket, the data to be written to it, and the number of bytes that may be read.
+//! One proxied connection: a kernel socket, the data to be written to it, and the number of bytes that may be
+//! read.
 
 use rustix::io::Errno;
 use socket2::Socket;
@@ -110,8 +111,8 @@ impl Connection {
         }
     }
 
-    /// Reads a chunk, if the kernel has data and the credit allows it. Otherwise returns `Ok(None)`. At the end of the
-    /// host's data, the chunk is empty.
+    /// Reads a chunk, if the kernel has data and the credit allows it. Otherwise returns `Ok(None)`. At the
+    /// end of the host's data, the chunk is empty.
     pub(crate) fn read(&mut self) -> io::Result<Option<Vec<u8>>> {
         if !self.readable || self.read_ended || self.credit == 0 {
             return Ok(None);
@@ -148,8 +149,8 @@ impl Connection {
 
     /// Closes the connection with RST.
     pub(crate) fn reset(self) {
-        // With a linger time of zero, close sends RST. If setting it fails, the connection is already gone and needs no
-        // RST.
+        // With a linger time of zero, close sends RST. If setting it fails, the connection is already gone
+        // and needs no RST.
         let _ = self.socket.set_linger(Some(std::time::Duration::ZERO));
     }
 }

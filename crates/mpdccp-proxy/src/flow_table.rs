@@ -1,8 +1,8 @@
-//! The flow table selects the flows to proxy, and handles each packet from the tunnel's interface. It has no socket and
-//! no clock.
+//! The flow table selects the flows to proxy, and handles each packet from the tunnel's interface. It has no
+//! socket and no clock.
 //!
-//! A flow whose SYN the proxy did not see travels as packets. A proxied flow never does, because the sequence numbers
-//! at its two hosts differ.
+//! A flow whose SYN the proxy did not see travels as packets. A proxied flow never does, because the sequence
+//! numbers at its two hosts differ.
 
 use crate::journal::Journal;
 use crate::refusal::{Refusal, reset_of};
@@ -12,8 +12,8 @@ use mpdccp_units::{Duration, Time};
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 
-/// How long ended flows and flows that travel as packets are remembered: TIME-WAIT (RFC 9293 section 3.4.2) as in
-/// Linux.
+/// How long ended flows and flows that travel as packets are remembered: TIME-WAIT (RFC 9293 section 3.4.2)
+/// as in Linux.
 const REMEMBERED: Duration = Duration::from_secs(60);
 
 /// How long a connection that died with an end of the tunnel is remembered. Its host may be silent for hours
@@ -88,7 +88,8 @@ pub struct FlowTable {
     tuples: HashMap<Flow, Tuple>,
     half_open: HashMap<IpAddr, usize>,
     all_half_open: usize,
-    /// Two lists in order of expiry. The first has ended flows and flows that travel as packets, the second dead flows.
+    /// Two lists in order of expiry. The first has ended flows and flows that travel as packets, the second
+    /// dead flows.
     remembered: [VecDeque<(Time, Tuple)>; 2],
     journal: Journal,
     next: u64,
@@ -160,8 +161,8 @@ impl FlowTable {
     /// Handles a segment of a connection that is proxied here.
     fn on_segment(&mut self, flow: Flow, segment: &Segment, packet: &[u8]) -> Verdict {
         let Some(entry) = self.entries.get_mut(&segment.tuple) else { return Verdict::Packet };
-        // RFC 9293 section 3.8.4: the sequence number of a keepalive is one less than the next number. Linux's window
-        // probes look the same.
+        // RFC 9293 section 3.8.4: the sequence number of a keepalive is one less than the next number.
+        // Linux's window probes look the same.
         if matches!(entry.state, State::Open)
             && segment.may_probe
             && segment.seq == entry.next.wrapping_sub(1)
@@ -170,8 +171,9 @@ impl FlowTable {
             return Verdict::Keepalive(flow);
         }
         if segment.opens && std::mem::take(&mut entry.closing) {
-            // This SYN starts a new connection. The namespace must not answer it yet: the old connection may have ended
-            // at the far end without this end knowing. The host retransmits the SYN; by then, this end knows.
+            // This SYN starts a new connection. The namespace must not answer it yet: the old connection may
+            // have ended at the far end without this end knowing. The host retransmits the SYN; by then, this
+            // end knows.
             return Verdict::Held(flow);
         }
         entry.closing |= segment.finishes || segment.resets;
@@ -246,7 +248,8 @@ impl FlowTable {
     }
 
     /// A connection with these addresses died with an end of the tunnel, according to the other end or to the
-    /// [`journal`](Self::changes) of this end. If a connection with these addresses is open here, it is a newer one.
+    /// [`journal`](Self::changes) of this end. If a connection with these addresses is open here, it is a
+    /// newer one.
     pub fn bury(&mut self, now: Time, tuple: Tuple) {
         self.forget(now);
         if self.entries.get(&tuple).is_none_or(|entry| matches!(entry.state, State::Ended)) {
@@ -302,7 +305,8 @@ impl FlowTable {
     /// This end is asked to connect to a host.
     ///
     /// # Errors
-    /// The answer for the other end: an earlier flow with these ports is still open here, or there are too many flows.
+    /// The answer for the other end: an earlier flow with these ports is still open here, or there are too
+    /// many flows.
     pub fn connect(&mut self, now: Time, request: &Request) -> Result<Flow, Refusal> {
         self.forget(now);
         let tuple = request.tuple.reversed();
@@ -315,10 +319,11 @@ impl FlowTable {
         }
     }
 
-    /// Checks a packet for the interface. A SYN that the other end sent as a packet removes an ended flow with the same
-    /// ports, so that the answers travel as packets too. Any other segment of an ended flow comes from an end that lost
-    /// its state. Its sequence numbers mean nothing to the host here, so it must not be written. The returned packet
-    /// must then be sent back, so that the far host learns that the flow has ended.
+    /// Checks a packet for the interface. A SYN that the other end sent as a packet removes an ended flow
+    /// with the same ports, so that the answers travel as packets too. Any other segment of an ended flow
+    /// comes from an end that lost its state. Its sequence numbers mean nothing to the host here, so it must
+    /// not be written. The returned packet must then be sent back, so that the far host learns that the flow
+    /// has ended.
     pub fn on_delivered(&mut self, packet: &[u8]) -> Option<Vec<u8>> {
         if self.remembered.iter().all(VecDeque::is_empty) {
             return None;
@@ -335,7 +340,8 @@ impl FlowTable {
         }
     }
 
-    /// The far end is connected. Returns the SYN for the private namespace, or `None` if the host withdrew it.
+    /// The far end is connected. Returns the SYN for the private namespace, or `None` if the host withdrew
+    /// it.
     pub fn accepted(&mut self, flow: Flow) -> Option<(Tuple, Vec<u8>)> {
         let tuple = *self.tuples.get(&flow)?;
         let entry =
@@ -349,8 +355,9 @@ impl FlowTable {
         }
     }
 
-    /// The far end could not connect. Returns the answer to the host, if any. After [`Refusal::Silence`], the flow
-    /// travels as packets: the answer to the host's next SYN may take a route that does not pass through the far end.
+    /// The far end could not connect. Returns the answer to the host, if any. After [`Refusal::Silence`], the
+    /// flow travels as packets: the answer to the host's next SYN may take a route that does not pass through
+    /// the far end.
     pub fn refused(&mut self, now: Time, flow: Flow, why: Refusal) -> Option<Vec<u8>> {
         let tuple = *self.tuples.get(&flow)?;
         let Some(Entry { state: State::Held(held), .. }) = self.entries.get(&tuple) else { return None };

@@ -283,7 +283,8 @@ fn segments_of_a_dead_connection_are_answered_and_never_forwarded() {
     assert_eq!((answer.tuple, answer.resets, answer.seq), (tuple.reversed(), true, 1));
     let stale = segment(2, 1, 1_000, |tcp| tcp.ack(77));
     assert!(table.on_delivered(&stale).is_some(), "the segment must not reach the host either");
-    // The connection is still dead after hours, but not forever. A new connection with these ports is another one.
+    // The connection is still dead after hours, but not forever. A new connection with these ports is another
+    // one.
     let later = NOW + Duration::from_secs(20 * 3_600);
     assert!(matches!(table.on_packet(later, &numbered(1_000, 8, b""), |_| Ok(())), Verdict::Answer(_)));
     let (flow, _) = open(&mut table, 1_000);

@@ -1,5 +1,5 @@
-//! Journal of the connections that a host may believe to be open, one line each, kept in a file. If this end of the
-//! tunnel is killed, it reads at its next start which connections died.
+//! Journal of the connections that a host may believe to be open, one line each, kept in a file. If this end
+//! of the tunnel is killed, it reads at its next start which connections died.
 
 use crate::segment::Tuple;
 

@@ -1,4 +1,5 @@
-//! A network namespace of one thread, with its own TUN device. In it, the kernel's TCP answers for any address.
+//! A network namespace of one thread, with its own TUN device. In it, the kernel's TCP answers for any
+//! address.
 
 use dccp_net::{Tun, TunConfig};
 use nix::sched::{CloneFlags, unshare};
@@ -21,14 +22,16 @@ pub struct Namespace {
 }
 
 impl Namespace {
-    /// Moves the calling thread into a new network namespace, and sets up the namespace. Its default route is a TUN
-    /// device with this MTU. Every address is local for packets that arrive there. There is no source filter, and ports
-    /// may be reused immediately.
+    /// Moves the calling thread into a new network namespace, and sets up the namespace. Its default route is
+    /// a TUN device with this MTU. Every address is local for packets that arrive there. There is no source
+    /// filter, and ports may be reused immediately.
     ///
-    /// The thread stays in the namespace, and so do the sockets that it opens and the programs that it starts.
+    /// The thread stays in the namespace, and so do the sockets that it opens and the programs that it
+    /// starts.
     ///
     /// # Errors
-    /// `PermissionDenied` without CAP_SYS_ADMIN and CAP_NET_ADMIN; other errors of the system or of the `ip` command.
+    /// `PermissionDenied` without CAP_SYS_ADMIN and CAP_NET_ADMIN; other errors of the system or of the `ip`
+    /// command.
     pub fn enter(mtu: u16) -> io::Result<Namespace> {
         unshare(CloneFlags::CLONE_NEWNET)?;
         let v6 = mtu >= 1280;
@@ -51,8 +54,8 @@ impl Namespace {
         Ok(Namespace { tun })
     }
 
-    /// The device. Packets written to it reach the kernel's TCP in the namespace, and the kernel's packets are read
-    /// from it.
+    /// The device. Packets written to it reach the kernel's TCP in the namespace, and the kernel's packets
+    /// are read from it.
     pub fn tun(&self) -> &Tun {
         &self.tun
     }

@@ -5,9 +5,9 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Sends a keepalive probe after a second of silence, the minimum in Linux, then one every 75 s. The connection
-/// survives as many unanswered probes as Linux allows: the host at the other end of the tunnel decides when to give up,
-/// and then a reset arrives.
+/// Sends a keepalive probe after a second of silence, the minimum in Linux, then one every 75 s. The
+/// connection survives as many unanswered probes as Linux allows: the host at the other end of the tunnel
+/// decides when to give up, and then a reset arrives.
 pub(crate) fn keepalive() -> TcpKeepalive {
     let params = TcpKeepalive::new().with_time(Duration::from_secs(1));
     params.with_interval(Duration::from_secs(75)).with_retries(127)

@@ -1,5 +1,5 @@
-//! The answer to a host whose SYN is held, when the far end could not connect. It is exactly what the host would have
-//! received without the proxy.
+//! The answer to a host whose SYN is held, when the far end could not connect. It is exactly what the host
+//! would have received without the proxy.
 
 use crate::segment::{Icmp, Segment, Tuple};
 use etherparse::checksum::Sum16BitWords;
@@ -21,8 +21,8 @@ pub enum Refusal {
 
 /// Hop limit of the answers that are generated here.
 const TTL: u8 = 64;
-/// Longest quote in an ICMP error over IPv4 (RFC 1812 section 4.3.2.3). The limit for IPv6 is larger (RFC 4443 section
-/// 2.4c), but a SYN rarely exceeds even this one.
+/// Longest quote in an ICMP error over IPv4 (RFC 1812 section 4.3.2.3). The limit for IPv6 is larger (RFC
+/// 4443 section 2.4c), but a SYN rarely exceeds even this one.
 const QUOTE: usize = 548;
 
 impl Refusal {
@@ -41,7 +41,8 @@ fn reset(tuple: Tuple, ack: u32) -> Option<Vec<u8>> {
     write(back(tuple)?.tcp(tuple.to.port(), tuple.from.port(), 0, 0).rst().ack(ack))
 }
 
-/// The RST that answers a segment of no connection (RFC 9293 section 3.10.7.1); `None` if that segment is a RST.
+/// The RST that answers a segment of no connection (RFC 9293 section 3.10.7.1); `None` if that segment is a
+/// RST.
 pub(crate) fn reset_of(segment: &Segment) -> Option<Vec<u8>> {
     let tuple = segment.tuple;
     let tcp = back(tuple)?;

@@ -130,8 +130,8 @@ impl Segment {
     }
 }
 
-/// A [plain](Segment::plain) segment with its TCP checksum filled in. A kernel with offload leaves the checksum to the
-/// device.
+/// A [plain](Segment::plain) segment with its TCP checksum filled in. A kernel with offload leaves the
+/// checksum to the device.
 pub(crate) fn with_checksum(packet: &[u8]) -> Vec<u8> {
     let mut packet = packet.to_vec();
     let v6 = packet.first().is_some_and(|b| b >> 4 == 6);
@@ -156,8 +156,8 @@ fn is_first_fragment(ip: &IpSlice<'_>) -> bool {
     ip.ipv4().is_some_and(|v4| v4.header().fragments_offset().value() == 0)
 }
 
-/// The kinds of TCP options, without padding. A length under 2 counts as 2; the list ends after an option that is cut
-/// off.
+/// The kinds of TCP options, without padding. A length under 2 counts as 2; the list ends after an option
+/// that is cut off.
 fn kinds(mut options: &[u8]) -> impl Iterator<Item = u8> {
     std::iter::from_fn(move || {
         while let Some((&kind, rest)) = options.split_first() {
@@ -175,7 +175,8 @@ fn kinds(mut options: &[u8]) -> impl Iterator<Item = u8> {
     })
 }
 
-/// The connection of the packet that an ICMP error quotes, in the direction of that packet, and the error itself.
+/// The connection of the packet that an ICMP error quotes, in the direction of that packet, and the error
+/// itself.
 pub(crate) fn quoted(packet: &[u8]) -> Option<(Tuple, Icmp)> {
     let sliced = etherparse::SlicedPacket::from_ip(packet).ok()?;
     let (from, icmp) = match (&sliced.net?, sliced.transport?) {

@@ -1,5 +1,5 @@
-//! The loop of the proxy's thread: it serves kernel sockets in the private namespace, and carries packets between the
-//! namespace and hosts.
+//! The loop of the proxy's thread: it serves kernel sockets in the private namespace, and carries packets
+//! between the namespace and hosts.
 
 use crate::commands::{Command, Event};
 use crate::flow::{Connection, is_refusal};
@@ -68,8 +68,8 @@ pub struct Sockets<E, P> {
     listeners: HashMap<SocketAddr, Listener>,
     connecting: HashMap<Flow, (Socket, u64, Instant)>,
     connections: HashMap<Flow, (Connection, u64)>,
-    /// Commands for flows whose host has not completed its handshake yet. They may contain data, because the far host
-    /// may send first.
+    /// Commands for flows whose host has not completed its handshake yet. They may contain data, because the
+    /// far host may send first.
     early: HashMap<Flow, (Instant, Vec<Command>)>,
     /// Connections with work to do.
     active: HashSet<Flow>,
@@ -82,8 +82,9 @@ pub struct Sockets<E, P> {
 }
 
 impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
-    /// Moves the calling thread into a private namespace whose device has this MTU. `on_events` receives events in
-    /// batches. `on_packet` receives the kernel's packets or super-packets to hosts, each after its virtio header.
+    /// Moves the calling thread into a private namespace whose device has this MTU. `on_events` receives
+    /// events in batches. `on_packet` receives the kernel's packets or super-packets to hosts, each after its
+    /// virtio header.
     ///
     /// # Errors
     /// Like [`Namespace::enter`].
@@ -282,9 +283,9 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
         Ok(())
     }
 
-    /// Closes listeners without a pending flow when there are many. Until then, listeners stay open for the next flow
-    /// to their address. If a listener were closed at once, its address could stay in use for a moment, because a
-    /// program that is just starting holds a copy of each descriptor.
+    /// Closes listeners without a pending flow when there are many. Until then, listeners stay open for the
+    /// next flow to their address. If a listener were closed at once, its address could stay in use for a
+    /// moment, because a program that is just starting holds a copy of each descriptor.
     fn close_idle_listeners(&mut self) {
         if self.listeners.len() >= LISTENERS {
             let kinds = &mut self.kinds;
@@ -304,8 +305,8 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
             let (socket, from) = match listener.socket.accept() {
                 Ok(accepted) => accepted,
                 Err(e) if e.kind() == ErrorKind::WouldBlock => return,
-                // Either the host gave up, or the process had no free descriptor. The kernel does not report when one
-                // becomes available.
+                // Either the host gave up, or the process had no free descriptor. The kernel does not report
+                // when one becomes available.
                 Err(_) => {
                     self.short.insert(address);
                     return;

@@ -4,8 +4,8 @@ use etherparse::PacketBuilder;
 
 type Silent = Sockets<fn(Vec<Event>), fn(&[u8])>;
 
-/// Sockets in a namespace that the test's thread enters. Returns `None`, after printing the reason, if the namespace
-/// cannot be created.
+/// Sockets in a namespace that the test's thread enters. Returns `None`, after printing the reason, if the
+/// namespace cannot be created.
 fn sockets() -> Option<(Silent, SocketsHandle)> {
     let made = Sockets::enter(1_400, (|_| ()) as fn(Vec<Event>), (|_| ()) as fn(&[u8]));
     made.inspect_err(|e| println!("SKIPPED no network namespace with a TUN device: {e}")).ok()

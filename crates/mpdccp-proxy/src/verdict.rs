@@ -1,4 +1,5 @@
-//! Decides which flows are proxied and why others travel as packets. Also defines the flow table's limits and verdicts.
+//! Decides which flows are proxied and why others travel as packets. Also defines the flow table's limits and
+//! verdicts.
 
 use crate::refusal::answer;
 use crate::segment::{Segment, Tuple};
@@ -56,8 +57,8 @@ impl AsPacket {
     }
 }
 
-/// Whether the flow of this SYN may be proxied. `wanted` is the caller's answer, and `room` says whether the flow is
-/// within the limits. Flows without a SYN travel as packets anyway.
+/// Whether the flow of this SYN may be proxied. `wanted` is the caller's answer, and `room` says whether the
+/// flow is within the limits. Flows without a SYN travel as packets anyway.
 pub(crate) fn may_proxy(syn: &Segment, wanted: Result<(), AsPacket>, room: bool) -> Result<(), AsPacket> {
     wanted?;
     if syn.end_to_end_option {
@@ -86,8 +87,8 @@ pub enum Verdict {
     Held(Flow),
     /// The host withdrew its held SYN. Tell the far end.
     Withdrawn(Flow),
-    /// Like [`Proxy`](Verdict::Proxy), but the host gave up before its handshake was complete. End the flow at the far
-    /// end and in the namespace.
+    /// Like [`Proxy`](Verdict::Proxy), but the host gave up before its handshake was complete. End the flow
+    /// at the far end and in the namespace.
     Aborted(Flow),
     /// The host asks whether the far host is alive. Ask the far end. The table holds the packet until
     /// [`FlowTable::alive`](crate::FlowTable::alive).

@@ -1,5 +1,5 @@
-//! A connection for which the process has no free descriptor. This is a separate program, because the limit applies to
-//! the process.
+//! A connection for which the process has no free descriptor. This is a separate program, because the limit
+//! applies to the process.
 
 use etherparse::PacketBuilder;
 use mpdccp_proxy::{Command, Event, Flow, Segment, Sockets};

@@ -99,8 +99,8 @@ fn a_closed_port_refuses_and_a_host_that_is_not_there_does_not() {
 #[test]
 fn a_reset_stays_a_reset_from_either_side() {
     let Some(pair) = Pair::new(|_| true) else { return };
-    // A child process that another test starts may keep a closed listener open until its exec. Therefore listen only
-    // once.
+    // A child process that another test starts may keep a closed listener open until its exec. Therefore
+    // listen only once.
     let listener = listen(&pair, 1, "10.9.0.2:80");
     for reverse in [false, true] {
         let near = connect(&pair, 0, "10.9.0.2:80").unwrap();
@@ -171,8 +171,8 @@ fn hear(stream: &mut TcpStream) -> ErrorKind {
     }
 }
 
-/// The far host resets its connection before the near host has completed its handshake. Once the near host has
-/// completed the handshake, its connection must end with RST, not with FIN.
+/// The far host resets its connection before the near host has completed its handshake. Once the near host
+/// has completed the handshake, its connection must end with RST, not with FIN.
 #[test]
 fn a_handshake_that_completes_too_late_is_reset_and_not_finished() {
     use etherparse::{PacketBuilder, TcpSlice};
