@@ -30,7 +30,8 @@ fn end<T>(received: Result<T, RecvError>, at_end: T) -> PyResult<T> {
     }
 }
 
-/// A connection carries datagrams in both directions, as fast as congestion control allows. Threads may share it.
+/// A connection carries datagrams in both directions, as fast as congestion control allows. Threads may share
+/// it.
 #[pyclass(module = "mpdccp", frozen)]
 pub(crate) struct Connection(pub(crate) dccp_sockets::Connection);
 
@@ -141,8 +142,8 @@ impl Connection {
         self.0.try_event().map(Event::from)
     }
 
-    /// Sends the queued datagrams, waits until they are acknowledged or lost, and closes the connection. Returns
-    /// the counters.
+    /// Sends the queued datagrams, waits until they are acknowledged or lost, and closes the connection.
+    /// Returns the counters.
     #[pyo3(signature = (timeout=None))]
     fn finish(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Stats> {
         let finished = wait_or_fail(py, timeout, |slice| self.0.finish_timeout(slice))?;
@@ -185,8 +186,8 @@ impl Connection {
         waited(py, timeout, |slice| self.0.accept_stream(Some(slice))).map(Stream)
     }
 
-    /// Whether recv, send and next_event would not wait, whether the connection has ended, and whether a stream
-    /// waits to be accepted. After this call, the descriptor reports the next change.
+    /// Whether recv, send and next_event would not wait, whether the connection has ended, and whether a
+    /// stream waits to be accepted. After this call, the descriptor reports the next change.
     fn ready(&self) -> (bool, bool, bool, bool, bool) {
         let ready = self.0.ready();
         (ready.readable, ready.writable, ready.event, ready.closed, ready.stream)
@@ -202,8 +203,8 @@ impl Connection {
         py.detach(|| self.0.stats()).into()
     }
 
-    /// Sends `rate` bits per second for a while, with padding if there is no data. Afterwards `stats().allowed`
-    /// shows the capacity of the path.
+    /// Sends `rate` bits per second for a while, with padding if there is no data. Afterwards
+    /// `stats().allowed` shows the capacity of the path.
     fn probe(&self, rate: u64, duration: f64) -> PyResult<()> {
         let duration = Duration::try_from_secs_f64(duration);
         let duration = duration.map_err(|e| PyValueError::new_err(format!("duration: {e}")))?;

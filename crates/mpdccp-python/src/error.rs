@@ -1,5 +1,5 @@
-//! Errors are `OSError` with an errno. So Python raises `ConnectionRefusedError`, `TimeoutError` and so on, as
-//! for its own sockets.
+//! Errors are `OSError` with an errno. So Python raises `ConnectionRefusedError`, `TimeoutError` and so on,
+//! as for its own sockets.
 
 use dccp_sockets::{ConnectError, RecvError, SendError, StreamError};
 use pyo3::exceptions::{PyOSError, PyValueError};

@@ -24,15 +24,15 @@ pub(crate) struct Stats {
     sent_bytes: u64,
     /// How many of `sent` still wait in the queue.
     queued: u64,
-    /// How many of `sent` were dropped because no path could carry their size any more, or because the connection
-    /// failed.
+    /// How many of `sent` were dropped because no path could carry their size any more, or because the
+    /// connection failed.
     dropped: u64,
     /// How many of `sent` were dropped because the queue was full (option `send_policy`).
     displaced: u64,
     /// How many of `sent` were dropped because they waited too long (`expires`, option `queue_time`).
     expired: u64,
-    /// Data packets that congestion control considers lost. With several paths, some may have been retransmitted.
-    /// CCID 3 and 4 count loss events: all losses within a round-trip time are one event.
+    /// Data packets that congestion control considers lost. With several paths, some may have been
+    /// retransmitted. CCID 3 and 4 count loss events: all losses within a round-trip time are one event.
     lost: u64,
     /// Number of datagrams that arrived.
     received: u64,

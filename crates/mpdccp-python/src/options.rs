@@ -12,7 +12,8 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
 use std::time::Duration;
 
-/// A path of a multipath connection. A string in place of a Path is a local address or the name of an interface.
+/// A path of a multipath connection. A string in place of a Path is a local address or the name of an
+/// interface.
 #[pyclass(module = "mpdccp", frozen, get_all, from_py_object)]
 #[derive(Clone, Debug)]
 pub(crate) struct Path {

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 /// Longest delay until Ctrl-C takes effect.
 const SLICE: Duration = Duration::from_millis(100);
 
-/// Tries until there is a result. Returns `None` after the timeout. Without a timeout it waits forever; with 0 it
-/// tries once.
+/// Tries until there is a result. Returns `None` after the timeout. Without a timeout it waits forever; with
+/// 0 it tries once.
 pub(crate) fn wait<T: Send>(
     py: Python<'_>,
     timeout: Option<f64>,
