@@ -1,5 +1,5 @@
-//! Requests of the preload library, and the answers of the daemon. Each is one message. Each request uses its own Unix
-//! socket.
+//! Requests of the preload library, and the answers of the daemon. Each is one message. Each request uses its
+//! own Unix socket.
 
 use rustix::cmsg_space;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -21,8 +21,8 @@ pub const CONTROL_VARIABLE: &str = "MPDCCP_SOCKETD";
 pub const NAME: &[u8] = b"\0mpdccp.socket.";
 /// The socket type of DCCP (linux/net.h), which the crate libc lacks.
 pub const SOCK_DCCP: i32 = 6;
-/// Type of the control message with the priority of a datagram (linux/dccp.h). Its level is SOL_DCCP, its value a
-/// 32-bit number.
+/// Type of the control message with the priority of a datagram (linux/dccp.h). Its level is SOL_DCCP, its
+/// value a 32-bit number.
 pub const DCCP_SCM_PRIORITY: i32 = 1;
 /// Size of the longest message in bytes.
 pub const MOST: usize = 8192;
@@ -51,8 +51,8 @@ impl From<Place> for SocketAddr {
     }
 }
 
-/// A request. All requests except [`Socket`](Self::Socket) come with the descriptor that they concern. The program must
-/// own the descriptor, which proves its right to use the socket.
+/// A request. All requests except [`Socket`](Self::Socket) come with the descriptor that they concern. The
+/// program must own the descriptor, which proves its right to use the socket.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Request<'a> {
     /// Create a socket for IPv6 or IPv4. The answer comes with its descriptor.
@@ -68,8 +68,8 @@ pub enum Request<'a> {
     Connect {
         /// Address of the peer.
         to: Place,
-        /// Whether to answer only after the connection has opened or failed. Otherwise answer immediately with
-        /// EINPROGRESS.
+        /// Whether to answer only after the connection has opened or failed. Otherwise answer immediately
+        /// with EINPROGRESS.
         wait: bool,
     },
     /// getsockopt(2).
@@ -92,8 +92,8 @@ pub enum Request<'a> {
     Local,
     /// getpeername(2).
     Peer,
-    /// A read returned 0, and the program asks why. [`Answer::Done`] means a clean end or an empty datagram; otherwise
-    /// the answer is the error.
+    /// A read returned 0, and the program asks why. [`Answer::Done`] means a clean end or an empty datagram;
+    /// otherwise the answer is the error.
     Ended,
     /// Send a datagram with a priority.
     Send {

@@ -1,5 +1,5 @@
-//! The values of DCCP_SOCKOPT_CCID_TX_INFO and RX_INFO for CCID 3, in the structures of the kernel (linux/tfrc.h). The
-//! kernel's CCID 2 has no such values.
+//! The values of DCCP_SOCKOPT_CCID_TX_INFO and RX_INFO for CCID 3, in the structures of the kernel
+//! (linux/tfrc.h). The kernel's CCID 2 has no such values.
 
 use mpdccp_proto::SessionStatus;
 use mpdccp_units::{Duration, Rate};
@@ -16,8 +16,8 @@ fn bytes(rate: Rate) -> u64 {
     rate.bps() / 8
 }
 
-/// `struct tfrc_tx_info`: the allowed, received and calculated rates, the round-trip time, the loss event rate, the
-/// retransmission timeout, and the interval between packets.
+/// `struct tfrc_tx_info`: the allowed, received and calculated rates, the round-trip time, the loss event
+/// rate, the retransmission timeout, and the interval between packets.
 pub(super) fn sender(status: Option<&SessionStatus>) -> Option<Vec<u8>> {
     let path = status?.paths.first()?;
     let tx = path.tx.as_ref().filter(|_| path.ccids.is_some_and(|(ours, _)| ours == CCID3))?;
@@ -26,8 +26,8 @@ pub(super) fn sender(status: Option<&SessionStatus>) -> Option<Vec<u8>> {
     // Lost packets as a fraction of all acknowledged or lost packets, in millionths.
     let seen = tx.lost.packets + tx.delivered.packets;
     let loss = (tx.lost.packets * 1_000_000).checked_div(seen).unwrap_or(0);
-    // RFC 5348 section 4.3: the timeout is four round trips without feedback. The packet size is the mean of all
-    // packets so far.
+    // RFC 5348 section 4.3: the timeout is four round trips without feedback. The packet size is the mean of
+    // all packets so far.
     let size = tx.sent.bytes.checked_div(tx.sent.packets).unwrap_or(0);
     let interval = (allowed > Rate::ZERO).then(|| allowed.time_for(size));
     let mut info = Vec::new();
@@ -48,8 +48,8 @@ pub(super) fn sender(status: Option<&SessionStatus>) -> Option<Vec<u8>> {
     Some(info)
 }
 
-/// `struct tfrc_rx_info`: the mean receive rate since the connection opened, and the round-trip time. The loss event
-/// rate is 0, because in this implementation only the sender computes it.
+/// `struct tfrc_rx_info`: the mean receive rate since the connection opened, and the round-trip time. The
+/// loss event rate is 0, because in this implementation only the sender computes it.
 pub(super) fn receiver(status: Option<&SessionStatus>, open: Duration) -> Option<Vec<u8>> {
     let path = status?.paths.first().filter(|path| path.ccids.is_some_and(|(_, theirs)| theirs == CCID3))?;
     let rtt = path.tx.as_ref().and_then(|tx| tx.rtt.srtt());

@@ -5,8 +5,8 @@ use mpdccp_units::Ecn;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The values by the DCCP ports of the connection; this end's port comes first. If connections with different peers
-/// have the same ports, the newest setting applies to all of them.
+/// The values by the DCCP ports of the connection; this end's port comes first. If connections with different
+/// peers have the same ports, the newest setting applies to all of them.
 #[derive(Clone, Default)]
 pub(super) struct Marks(Arc<Mutex<BTreeMap<(u16, u16), u8>>>);
 

@@ -31,8 +31,8 @@ use std::io;
 const MOST_ENDED: usize = 4096;
 /// Maximum number of sockets per user.
 const MOST_OF_A_USER: usize = 1024;
-/// Size of the send buffer at a program's end: the kernel's minimum. So datagrams wait in the send queue, which the
-/// program can limit, and not in the buffer before it.
+/// Size of the send buffer at a program's end: the kernel's minimum. So datagrams wait in the send queue,
+/// which the program can limit, and not in the buffer before it.
 const SMALL: usize = 1;
 
 /// The daemon is an application of the data loop.
@@ -79,7 +79,8 @@ impl Daemon {
         })
     }
 
-    /// Creates the pair of Unix sockets for a program. Returns the inode, the daemon's end, and the program's end.
+    /// Creates the pair of Unix sockets for a program. Returns the inode, the daemon's end, and the program's
+    /// end.
     fn pair() -> rustix::io::Result<(u64, OwnedFd, OwnedFd)> {
         let flags = SocketFlags::CLOEXEC;
         let (ours, theirs) =
@@ -106,7 +107,8 @@ impl Daemon {
         Ok((inode, theirs))
     }
 
-    /// Watches for data from the program from now on. Before this, only the close of the program's socket is watched.
+    /// Watches for data from the program from now on. Before this, only the close of the program's socket is
+    /// watched.
     fn watch(&self, inode: u64) {
         let Some(fd) = self.sockets.get(&inode).and_then(|socket| socket.fd.as_ref()) else { return };
         let data = EventData::new_u64(inode);
@@ -115,8 +117,8 @@ impl Daemon {
         }
     }
 
-    /// The program has sent data or closed its end. The socket is then read by `pump`, and is not watched again until
-    /// it is empty.
+    /// The program has sent data or closed its end. The socket is then read by `pump`, and is not watched
+    /// again until it is empty.
     fn on_program(&mut self, core: &mut Core, now: Time, inode: u64) {
         let Some(socket) = self.sockets.get_mut(&inode) else { return };
         if let Some(fd) = &socket.fd {
@@ -163,8 +165,8 @@ impl Daemon {
         }
     }
 
-    /// Accepts a session from a client. The new socket is queued at the listening socket, as a message with the
-    /// descriptor.
+    /// Accepts a session from a client. The new socket is queued at the listening socket, as a message with
+    /// the descriptor.
     fn accept(&mut self, core: &mut Core, now: Time, session: SessionId) {
         if self.hand_over(core, now, session).is_none() {
             core.endpoint.abort(now, session);
@@ -227,8 +229,8 @@ impl Daemon {
                     socket.error = error.raw_os_error();
                 }
                 socket.state = State::Ended;
-                // An unread datagram would cause an error at the program's end before the program has read everything.
-                // A program that keeps sending still gets this error.
+                // An unread datagram would cause an error at the program's end before the program has read
+                // everything. A program that keeps sending still gets this error.
                 for _ in 0..MOST_FILLER {
                     if !matches!(socket.next(), Some(Some(_))) {
                         break;

@@ -123,8 +123,8 @@ impl Network {
         }
     }
 
-    /// Opens sockets that are bound to an interface, once for all programs. Native DCCP does not use separate sockets
-    /// for this, because every raw socket receives all packets.
+    /// Opens sockets that are bound to an interface, once for all programs. Native DCCP does not use separate
+    /// sockets for this, because every raw socket receives all packets.
     pub(super) fn on_device(&mut self, core: &mut Core, name: &str) -> Result<(u32, Option<u32>), Errno> {
         if let Some(out) = self.devices.get(name) {
             return Ok(*out);
@@ -213,8 +213,8 @@ impl Network {
     }
 }
 
-/// Whether an interface has an address. A listener that is bound to an interface accepts connections to the interface's
-/// addresses.
+/// Whether an interface has an address. A listener that is bound to an interface accepts connections to the
+/// interface's addresses.
 pub(super) fn has_address(name: &str, ip: IpAddr) -> bool {
     let address = |entry: &nix::ifaddrs::InterfaceAddress| {
         let address = entry.address.as_ref()?;

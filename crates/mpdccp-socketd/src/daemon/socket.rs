@@ -12,7 +12,8 @@ use std::net::{IpAddr, SocketAddr};
 
 /// Size of the longest datagram in bytes. No path carries longer datagrams.
 const LONGEST: usize = 9216;
-/// Maximum number of datagrams in a send queue, even if a program requests more, because they use the daemon's memory.
+/// Maximum number of datagrams in a send queue, even if a program requests more, because they use the
+/// daemon's memory.
 const MOST_QUEUED: u32 = 256;
 /// Number of messages that make a socket unwritable. It is more than the small send buffer can hold.
 pub(super) const MOST_FILLER: u32 = 64;
@@ -55,8 +56,8 @@ pub(super) struct Options {
 }
 
 pub(super) struct Socket {
-    /// The daemon's end. It exists until the program has closed its end and the data was read, or until the connection
-    /// has ended.
+    /// The daemon's end. It exists until the program has closed its end and the data was read, or until the
+    /// connection has ended.
     pub(super) fd: Option<OwnedFd>,
     pub(super) uid: u32,
     pub(super) v6: bool,
@@ -120,7 +121,8 @@ impl Socket {
         }
     }
 
-    /// Makes the program's end unwritable while the connection is opening, so that poll reports the right state.
+    /// Makes the program's end unwritable while the connection is opening, so that poll reports the right
+    /// state.
     pub(super) fn fill(&mut self, theirs: BorrowedFd<'_>) {
         while self.filler < MOST_FILLER
             && send(theirs, &[0], SendFlags::DONTWAIT | SendFlags::NOSIGNAL).is_ok()
@@ -135,7 +137,8 @@ impl Socket {
         }
     }
 
-    /// The next datagram from the program. `Some(None)` if there is none yet, `None` at the end of the program's data.
+    /// The next datagram from the program. `Some(None)` if there is none yet, `None` at the end of the
+    /// program's data.
     pub(super) fn next(&self) -> Option<Option<Vec<u8>>> {
         let fd = self.fd.as_ref()?;
         let mut bytes = [0; LONGEST];
@@ -144,8 +147,8 @@ impl Socket {
         let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
         match recvmsg(fd, &mut [IoSliceMut::new(&mut bytes)], &mut control, flags) {
             Ok(read) => {
-                // Descriptors that came with the message are closed here. The loop must read all messages, because
-                // rustix cannot continue after a message whose rest was dropped.
+                // Descriptors that came with the message are closed here. The loop must read all messages,
+                // because rustix cannot continue after a message whose rest was dropped.
                 let mut message = false;
                 for part in control.drain() {
                     message |= matches!(part, RecvAncillaryMessage::ScmCredentials(_));
@@ -165,8 +168,8 @@ impl Socket {
         }
     }
 
-    /// Delivers a datagram to the program. If the program does not read, the datagram is lost, as with the kernel's
-    /// sockets.
+    /// Delivers a datagram to the program. If the program does not read, the datagram is lost, as with the
+    /// kernel's sockets.
     pub(super) fn deliver(&self, data: &[u8]) {
         if let Some(fd) = &self.fd
             && let Err(e) = send(fd, data, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)
@@ -199,7 +202,8 @@ impl Socket {
                 Ok(())
             }
             (libc::IPPROTO_IP, libc::IP_TOS) | (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => {
-                // The value is an integer or a byte; -1 selects the default. Congestion control sets the ECN bits.
+                // The value is an integer or a byte; -1 selects the default. Congestion control sets the ECN
+                // bits.
                 let tos = match value.first_chunk() {
                     Some(bytes) => i32::from_ne_bytes(*bytes),
                     None => (*value.first().ok_or(Errno::INVAL)?).into(),
@@ -211,7 +215,8 @@ impl Socket {
         }
     }
 
-    /// Implements SO_BINDTODEVICE. The value is a name, with or without a null byte. An empty name removes the binding.
+    /// Implements SO_BINDTODEVICE. The value is a name, with or without a null byte. An empty name removes
+    /// the binding.
     fn set_device(&mut self, value: &[u8]) -> Result<(), Errno> {
         let name = value.split(|byte| *byte == 0).next().unwrap_or_default();
         let name = std::str::from_utf8(name).map_err(|_| Errno::NODEV)?;
