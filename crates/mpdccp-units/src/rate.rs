@@ -32,7 +32,8 @@ impl Rate {
         if ns == 0 {
             return Rate::MAX;
         }
-        // Uses 64-bit arithmetic if the values fit, here and below: a 128-bit division takes several times as long.
+        // Uses 64-bit arithmetic if the values fit, here and below: a 128-bit division takes several times as
+        // long.
         match (bytes.checked_mul(8_000_000_000), u64::try_from(ns)) {
             (Some(bits), Ok(ns)) => Rate(bits / ns),
             _ => Rate(u64::try_from(u128::from(bytes) * 8_000_000_000 / ns).unwrap_or(u64::MAX)),
