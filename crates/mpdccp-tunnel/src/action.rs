@@ -1,5 +1,5 @@
-//! Actions that the host executes for the tunnel. Each action is a value: the program executes it, the simulator and
-//! tests inspect it.
+//! Actions that the host executes for the tunnel. Each action is a value: the program executes it, the
+//! simulator and tests inspect it.
 
 use crate::command::Answer;
 use crate::config::{Config, PathSpec, Secret, TlsCheck};
@@ -29,7 +29,8 @@ pub enum Action {
         socket: u32,
         /// The destination.
         remote: SocketAddr,
-        /// Whether the socket belongs to a path of this end. If so, tell the endpoint whether the path's link is down.
+        /// Whether the socket belongs to a path of this end. If so, tell the endpoint whether the path's link
+        /// is down.
         own: bool,
     },
     /// The path over this socket does not answer. The socket may switch to another encapsulation.
@@ -65,8 +66,8 @@ pub enum Action {
     },
     /// Change the interface's MTU, in bytes. The host answers with [`crate::HostEvent::MtuSet`].
     SetMtu(u16),
-    /// Make the kernel deliver packets for these networks to the queues of these shards. This replaces earlier
-    /// assignments.
+    /// Make the kernel deliver packets for these networks to the queues of these shards. This replaces
+    /// earlier assignments.
     AssignQueues(Vec<(IpNet, u8)>),
     /// Add an address to the assignments of [`AssignQueues`](Self::AssignQueues).
     AssignQueue(IpAddr, u8),
@@ -89,11 +90,11 @@ pub enum Action {
     RemovePeer(u32),
     /// Change this end's key.
     SetPrivateKey(PrivateKey),
-    /// Make packets wait for a new handshake with this peer. It may be another machine now, or may have lost its keys
-    /// in a restart.
+    /// Make packets wait for a new handshake with this peer. It may be another machine now, or may have lost
+    /// its keys in a restart.
     StartOver(u32),
-    /// Leave this peer's current server. New channels may open at any server; existing channels stay with the old
-    /// server.
+    /// Leave this peer's current server. New channels may open at any server; existing channels stay with the
+    /// old server.
     LeaveServer(u32),
     /// Pass a message to another shard.
     ToShard(u8, ShardMessage),
@@ -135,7 +136,8 @@ pub struct OpenPath {
 /// A path that uses TLS over TCP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsPath {
-    /// `Some`: use TLS only while UDP does not answer; the value is the first transport. `None`: always use TLS.
+    /// `Some`: use TLS only while UDP does not answer; the value is the first transport. `None`: always use
+    /// TLS.
     pub auto: Option<Over>,
     /// TCP port of the server.
     pub port: u16,
@@ -216,8 +218,8 @@ pub enum StateFile {
     Leases,
     /// Time of the newest handshake.
     Timestamp,
-    /// TCP connections that the tunnel carries as streams, a file per shard. A reboot of the host makes the file
-    /// obsolete.
+    /// TCP connections that the tunnel carries as streams, a file per shard. A reboot of the host makes the
+    /// file obsolete.
     Connections,
     /// Measured capacities of paths.
     Capacities,

@@ -1,5 +1,5 @@
-//! Stores the measured capacities of paths over restarts. A new session or path starts with its stored capacity
-//! (Careful Resume, RFC 9959).
+//! Stores the measured capacities of paths over restarts. A new session or path starts with its stored
+//! capacity (Careful Resume, RFC 9959).
 
 use crate::Cx;
 use crate::action::{Actions, StateFile};

@@ -21,8 +21,8 @@ pub enum HostEvent {
     PathFailed {
         /// Number of the [`crate::OpenPath`] request.
         request: u64,
-        /// Whether the interface or address does not exist now, but may appear. Otherwise the user has to fix the
-        /// cause.
+        /// Whether the interface or address does not exist now, but may appear. Otherwise the user has to fix
+        /// the cause.
         absent: bool,
         /// The error, and how to fix it.
         why: String,

@@ -1,4 +1,5 @@
-//! The mpdccp tunnel as a sans-IO state machine. It has no socket, interface, file, thread or clock of its own.
+//! The mpdccp tunnel as a sans-IO state machine. It has no socket, interface, file, thread or clock of its
+//! own.
 //!
 //! The owner reports events to [`Tunnel`] ([`Tunnel::handle_packet`], [`Tunnel::handle_event`],
 //! [`Tunnel::handle_host`], [`Tunnel::handle_command`], [`Tunnel::handle_timeout`]) and executes its actions

@@ -3,7 +3,8 @@
 use mpdccp_units::{Duration, Time};
 use std::collections::BTreeMap;
 
-/// Number of lines about a peer that may be logged at once: enough for a session of eight paths that opens and fails.
+/// Number of lines about a peer that may be logged at once: enough for a session of eight paths that opens
+/// and fails.
 const BURST: u32 = 40;
 /// After a burst, one line per interval may be logged.
 const EVERY: Duration = Duration::from_secs(3);
@@ -20,8 +21,8 @@ struct Bucket {
 }
 
 impl LogLimit {
-    /// Returns a line about a peer if it may be logged. The last line within the limit announces that lines will be
-    /// suppressed. The next logged line says how many were.
+    /// Returns a line about a peer if it may be logged. The last line within the limit announces that lines
+    /// will be suppressed. The next logged line says how many were.
     pub(crate) fn pass(&mut self, now: Time, peer: &str, mut line: String) -> Option<String> {
         let full = || Bucket { tokens: BURST, at: now, left_out: 0 };
         let bucket = self.0.entry(peer.to_owned()).or_insert_with(full);

@@ -1,5 +1,5 @@
-//! Messages between the two ends of a tunnel, sent as datagrams of the session. Their first four bits distinguish them
-//! from IP packets.
+//! Messages between the two ends of a tunnel, sent as datagrams of the session. Their first four bits
+//! distinguish them from IP packets.
 
 use ipnet::IpNet;
 use std::net::IpAddr;

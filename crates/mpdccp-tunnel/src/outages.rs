@@ -71,8 +71,8 @@ impl Peer {
         }
     }
 
-    /// The system reports that sending through a socket fails or works again. This function handles paths outside the
-    /// session. Paths of the session report failures with their own event.
+    /// The system reports that sending through a socket fails or works again. This function handles paths
+    /// outside the session. Paths of the session report failures with their own event.
     pub(crate) fn on_link(&mut self, cx: &mut Cx<'_>, socket: u32, error: Option<String>) {
         self.histories.note(socket, error.clone());
         let (Some(why), Some(path)) = (error, self.paths.iter().find(|path| path.socket == socket)) else {

@@ -37,8 +37,8 @@ impl WaitingPath {
         WaitingPath { spec, why: String::new(), failed: None, opening: None, reply: None, over_tls: false }
     }
 
-    /// Returns a waiting path in place of one whose socket was closed. The next socket starts with the same transport,
-    /// UDP or TLS.
+    /// Returns a waiting path in place of one whose socket was closed. The next socket starts with the same
+    /// transport, UDP or TLS.
     pub(crate) fn again(path: &OpenPath) -> WaitingPath {
         WaitingPath { over_tls: path.over_tls, ..WaitingPath::new(path.spec.clone()) }
     }
@@ -66,8 +66,8 @@ pub(crate) struct OpenPath {
     pub(crate) exhausted: bool,
     /// Whether packets are sent over TLS.
     pub(crate) over_tls: bool,
-    /// Last message to the socket, if the path may use TLS: the addresses that the server advertises, and whether the
-    /// path is up.
+    /// Last message to the socket, if the path may use TLS: the addresses that the server advertises, and
+    /// whether the path is up.
     pub(crate) knows: Option<(Vec<IpAddr>, bool)>,
 }
 

@@ -1,12 +1,12 @@
-//! History of paths for the log. When a path fails, one line names the cause and the paths that take over. When it is
-//! up again, one line states the length of the outage.
+//! History of paths for the log. When a path fails, one line names the cause and the paths that take over.
+//! When it is up again, one line states the length of the outage.
 
 use mpdccp_proto::{PathId, PathState, PathStatus, SessionStatus};
 use mpdccp_units::{Duration, Time};
 use std::collections::BTreeMap;
 
-/// Maximum number of paths and errors to remember per peer. A server's paths have new addresses each time its clients
-/// move.
+/// Maximum number of paths and errors to remember per peer. A server's paths have new addresses each time its
+/// clients move.
 const MOST: usize = 64;
 
 /// A state of a path, and since when.

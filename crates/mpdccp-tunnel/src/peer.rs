@@ -17,22 +17,23 @@ use mpdccp_units::{Duration, Time};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
-/// Time limit for an attempt to connect over the first of several paths. With encryption all paths start a handshake at
-/// once, and the first answer selects another path earlier. The limit doubles after failed attempts, up to the second
-/// value, because paths may have a long delay.
+/// Time limit for an attempt to connect over the first of several paths. With encryption all paths start a
+/// handshake at once, and the first answer selects another path earlier. The limit doubles after failed
+/// attempts, up to the second value, because paths may have a long delay.
 const FIRST_ATTEMPT: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(2));
-/// Time limit for a session to open. The next attempt starts on another path. The time starts again once the server has
-/// answered.
+/// Time limit for a session to open. The next attempt starts on another path. The time starts again once the
+/// server has answered.
 const OPEN_PATIENCE: Duration = Duration::from_secs(5);
-/// Time limit for a session to open, for a client with several servers, if a path must first detect that UDP does not
-/// answer. With `OPEN_PATIENCE`, the path would start with UDP again at the next server.
+/// Time limit for a session to open, for a client with several servers, if a path must first detect that UDP
+/// does not answer. With `OPEN_PATIENCE`, the path would start with UDP again at the next server.
 const UDP_PATIENCE: Duration = Duration::from_secs(10);
-/// A peer that had a session within this time is retried at once, with a shorter time limit. Most outages of servers
-/// are short, and packets sent while the server starts are lost.
+/// A peer that had a session within this time is retried at once, with a shorter time limit. Most outages of
+/// servers are short, and packets sent while the server starts are lost.
 const MISSED: Duration = Duration::from_secs(35);
 const MISSED_PATIENCE: Duration = Duration::from_millis(1_500);
-/// Delay before a lost session is reopened. While attempts fail, the delay doubles up to the first maximum. If sessions
-/// open but end soon, it doubles up to the second maximum. Each delay is shortened at random by up to a quarter.
+/// Delay before a lost session is reopened. While attempts fail, the delay doubles up to the first maximum.
+/// If sessions open but end soon, it doubles up to the second maximum. Each delay is shortened at random by
+/// up to a quarter.
 const RETRY: Duration = Duration::from_millis(100);
 const MAX_RETRY: Duration = Duration::from_secs(2);
 const MAX_BRIEF_RETRY: Duration = Duration::from_secs(8);
@@ -55,8 +56,8 @@ pub(crate) struct Peer {
     /// Names of paths to advertised addresses that did not answer.
     pub(crate) unanswered: Vec<String>,
     pub(crate) session: Option<SessionId>,
-    /// Sessions with former servers. They carry their TCP connections. They also carry packets until the next session
-    /// is open.
+    /// Sessions with former servers. They carry their TCP connections. They also carry packets until the next
+    /// session is open.
     pub(crate) leaving: Vec<Leaving>,
     /// On a server: whether the peer has requested addresses, and its leased addresses.
     pub(crate) asked: bool,
@@ -76,8 +77,8 @@ pub(crate) struct Peer {
     /// History of the paths for the log, and since when the peer has no session.
     pub(crate) histories: Histories,
     away_since: Option<Time>,
-    /// Paths of this end that do not answer, by socket, with the known cause. An entry is removed once the host has
-    /// answered.
+    /// Paths of this end that do not answer, by socket, with the known cause. An entry is removed once the
+    /// host has answered.
     pub(crate) suspects: BTreeMap<u32, (PathId, String)>,
     /// Names that the client gave its paths.
     names: BTreeMap<PathName, String>,
@@ -143,7 +144,8 @@ impl Peer {
         &self.cfg.name
     }
 
-    /// When to call [`on_timeout`](Self::on_timeout) or [`servers::watch`](crate::client::servers::watch) next.
+    /// When to call [`on_timeout`](Self::on_timeout) or [`servers::watch`](crate::client::servers::watch)
+    /// next.
     pub(crate) fn next_timeout(&self) -> Option<Time> {
         [self.retry_at, self.give_up_at, self.silence_ends()].into_iter().flatten().min()
     }
@@ -192,8 +194,8 @@ impl Peer {
         if self.paths.is_empty() {
             return;
         }
-        // Each attempt uses a different DCCP port, so that packets of earlier attempts are not mistaken for packets of
-        // this one.
+        // Each attempt uses a different DCCP port, so that packets of earlier attempts are not mistaken for
+        // packets of this one.
         let port = cx.ports.next();
         self.first %= self.paths.len();
         let (later, sooner) = self.paths.split_at(self.first);
@@ -216,8 +218,8 @@ impl Peer {
         self.first += 1;
     }
 
-    /// The server answered on this end's path over `socket`. The path of the first answer opens the session: it is
-    /// faster than other paths, and some paths may be down.
+    /// The server answered on this end's path over `socket`. The path of the first answer opens the session:
+    /// it is faster than other paths, and some paths may be down.
     pub(crate) fn on_answered(&mut self, cx: &mut Cx<'_>, socket: u32) {
         let mut paths = self.status(cx).into_iter().flat_map(|status| status.paths);
         let path = paths.find(|path| path.route.socket == socket).map(|path| path.id);
@@ -402,8 +404,8 @@ impl Peer {
         }
     }
 
-    /// Passes the system's MTUs to the session. The path MTU, which comes from ICMP or a changed interface, is a hint.
-    /// The interface's MTU is a size to probe, because a smaller size from ICMP may be forged.
+    /// Passes the system's MTUs to the session. The path MTU, which comes from ICMP or a changed interface,
+    /// is a hint. The interface's MTU is a size to probe, because a smaller size from ICMP may be forged.
     pub(crate) fn hint_mtu(&self, cx: &mut Cx<'_>, id: PathId, sizes: Sizes) {
         let (Some(session), Some(status)) = (self.session, self.status(cx)) else { return };
         let Some(path) = status.paths.iter().find(|path| path.id == id) else { return };
@@ -443,8 +445,8 @@ impl Peer {
         }
     }
 
-    /// Applies the limits of the file to a path of the session. A server also applies its own priority; the smaller of
-    /// both ends' priorities counts.
+    /// Applies the limits of the file to a path of the session. A server also applies its own priority; the
+    /// smaller of both ends' priorities counts.
     pub(crate) fn limit_path(&self, cx: &mut Cx<'_>, id: PathId) {
         let (Some(session), Some(status)) = (self.session, self.status(cx)) else { return };
         let path = status.paths.iter().find(|p| p.id == id);

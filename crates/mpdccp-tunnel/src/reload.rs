@@ -47,8 +47,8 @@ impl Changes {
     }
 }
 
-/// Applies another configuration: removes peers, adds peers, and changes the paths of the others. `own` is the current
-/// key of this end. Appends the numbers of removed peers to `gone`.
+/// Applies another configuration: removes peers, adds peers, and changes the paths of the others. `own` is
+/// the current key of this end. Appends the numbers of removed peers to `gone`.
 pub(crate) fn follow(
     cx: &mut Cx<'_>,
     peers: &mut Peers,
@@ -103,8 +103,8 @@ pub(crate) fn follow(
     done
 }
 
-/// Applies the file to a peer. A change by command stays, unless the file changes the same setting. Returns the number
-/// of changed paths.
+/// Applies the file to a peer. A change by command stays, unless the file changes the same setting. Returns
+/// the number of changed paths.
 fn change(cx: &mut Cx<'_>, peers: &mut Peers, paths: &mut Paths, number: usize, new: &config::Peer) -> usize {
     let old = std::mem::replace(&mut peers[number].cfg, new.clone());
     if !cx.cfg.is_client() {

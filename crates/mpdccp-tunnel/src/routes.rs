@@ -1,4 +1,5 @@
-//! Routes into the interface for networks behind the peers. The kernel deletes them together with the interface.
+//! Routes into the interface for networks behind the peers. The kernel deletes them together with the
+//! interface.
 
 use crate::Cx;
 use crate::action::Action;
@@ -9,8 +10,9 @@ use ipnet::IpNet;
 use mpdccp_units::Time;
 use std::collections::BTreeMap;
 
-/// Networks to route into the interface: every peer's `allowed_ips`, the pool, and the routes from the server. Networks
-/// within the interface's own networks are left out. Empty before the interface has an address.
+/// Networks to route into the interface: every peer's `allowed_ips`, the pool, and the routes from the
+/// server. Networks within the interface's own networks are left out. Empty before the interface has an
+/// address.
 pub(crate) fn wanted(cfg: &Config, own: &[IpNet], told: &[IpNet]) -> Vec<IpNet> {
     let mut wanted: Vec<IpNet> = Vec::new();
     if own.is_empty() || cfg.routes != Routes::All {
@@ -27,8 +29,9 @@ pub(crate) fn wanted(cfg: &Config, own: &[IpNet], told: &[IpNet]) -> Vec<IpNet> 
     wanted
 }
 
-/// Routes of a server with `routes = "sessions"`, by peer. A routing daemon announces each route while it exists. The
-/// routes are set even within the interface's own network, which a daemon announces only as a whole.
+/// Routes of a server with `routes = "sessions"`, by peer. A routing daemon announces each route while it
+/// exists. The routes are set even within the interface's own network, which a daemon announces only as a
+/// whole.
 #[derive(Debug, Default)]
 pub(crate) struct SessionRoutes {
     set: BTreeMap<usize, Vec<IpNet>>,
@@ -37,9 +40,10 @@ pub(crate) struct SessionRoutes {
 }
 
 impl SessionRoutes {
-    /// The session or the paths of a peer changed. The peer's networks are routed while one of its paths works. A
-    /// client without a working path may have moved to another server, but a short outage must not change the routes on
-    /// all routers. So the routes of an open session stay for as long as clients wait before they change servers.
+    /// The session or the paths of a peer changed. The peer's networks are routed while one of its paths
+    /// works. A client without a working path may have moved to another server, but a short outage must not
+    /// change the routes on all routers. So the routes of an open session stay for as long as clients wait
+    /// before they change servers.
     pub(crate) fn follow(&mut self, cx: &mut Cx<'_>, peers: &Peers, number: usize) {
         if cx.cfg.routes != Routes::Sessions {
             return;
@@ -89,8 +93,8 @@ fn wanted_of(cx: &Cx<'_>, peers: &Peers, number: usize) -> Vec<IpNet> {
     peer.map_or_else(Vec::new, |peer| peer.cfg.allowed_ips.iter().map(IpNet::trunc).collect())
 }
 
-/// Adds new routes, and deletes routes that are no longer needed. With `renew`, all other routes are set again, because
-/// they may have been lost.
+/// Adds new routes, and deletes routes that are no longer needed. With `renew`, all other routes are set
+/// again, because they may have been lost.
 pub(crate) fn change(cx: &mut Cx<'_>, before: &[IpNet], after: &[IpNet], renew: bool) {
     let whole = |net: &&IpNet| net.prefix_len() == 0;
     for net in before.iter().filter(|net| !after.contains(net) && !whole(net)) {
@@ -112,8 +116,8 @@ pub(crate) fn change(cx: &mut Cx<'_>, before: &[IpNet], after: &[IpNet], renew: 
 
 /// Whether a route into the interface would capture the tunnel's own packets. Logs a warning if so.
 pub(crate) fn swallows(cx: &mut Cx<'_>, net: IpNet) -> bool {
-    // With `default_route`, policy routing keeps the tunnel's own packets out of the interface. A socket bound to an
-    // interface ignores the routes.
+    // With `default_route`, policy routing keeps the tunnel's own packets out of the interface. A socket
+    // bound to an interface ignores the routes.
     let paths = cx.cfg.peers.iter().flat_map(|p| &p.get_ref().paths).map(|p| p.get_ref());
     let paths = paths.filter(|path| path.interface.is_none() && !cx.cfg.default_route);
     let mut remotes =

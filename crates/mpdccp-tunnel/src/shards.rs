@@ -1,5 +1,5 @@
-//! Shards are tunnels that together form one server. Each has the sessions of some of the peers, but all know all
-//! peers, by the same numbers. The first shard does the work common to all.
+//! Shards are tunnels that together form one server. Each has the sessions of some of the peers, but all know
+//! all peers, by the same numbers. The first shard does the work common to all.
 
 use crate::message::Message;
 use crate::status::ShardStatus;
@@ -64,7 +64,8 @@ impl Shard {
         self.home(peer) == self.number
     }
 
-    /// The status of this shard, if there are several. The host fills in its counters of sockets and interface.
+    /// The status of this shard, if there are several. The host fills in its counters of sockets and
+    /// interface.
     pub(crate) fn status(&self, sessions: usize, read: u64) -> Option<ShardStatus> {
         let status = ShardStatus {
             shard: self.number,

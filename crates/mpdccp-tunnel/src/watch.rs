@@ -29,7 +29,8 @@ impl Watch {
         self.at = now.max(self.last + PAUSE);
     }
 
-    /// Returns `None` if no check is due. Otherwise returns whether something has changed since the last check.
+    /// Returns `None` if no check is due. Otherwise returns whether something has changed since the last
+    /// check.
     pub(crate) fn is_due(&mut self, now: Time) -> Option<bool> {
         if self.at > now {
             return None;

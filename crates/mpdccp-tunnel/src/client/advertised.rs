@@ -1,5 +1,5 @@
-//! Addresses that a server advertises in addition to the addresses in its clients' files (RFC 9897 section 3.2.8), and
-//! the client's paths to them.
+//! Addresses that a server advertises in addition to the addresses in its clients' files (RFC 9897 section
+//! 3.2.8), and the client's paths to them.
 
 use crate::Cx;
 use crate::action::Action;
@@ -14,7 +14,8 @@ use std::net::IpAddr;
 /// Time limit for a path to an advertised address to come up.
 const PATIENCE: Duration = Duration::from_secs(8);
 
-/// Returns the paths to join. Each has the local end of a path in `files`, the paths of the configuration file.
+/// Returns the paths to join. Each has the local end of a path in `files`, the paths of the configuration
+/// file.
 fn wanted(policy: JoinAdvertised, files: &[PathSpec], told: &[IpAddr], most: usize) -> Vec<PathSpec> {
     // Quotas and rates count per path. A second path over the same access network would exceed them.
     let bounded = |spec: &&PathSpec| spec.quota.is_some() || spec.rate.is_some();
@@ -47,8 +48,8 @@ impl Peer {
         status.iter().flat_map(|s| &s.peer_addresses).map(|(_, ip, _)| *ip).collect()
     }
 
-    /// Tells the sockets that may use TLS which addresses the server advertises. TLS connections must go to these,
-    /// because a load balancer cannot see in TLS to which server a connection belongs.
+    /// Tells the sockets that may use TLS which addresses the server advertises. TLS connections must go to
+    /// these, because a load balancer cannot see in TLS to which server a connection belongs.
     pub(crate) fn tell_server(&mut self, cx: &mut Cx<'_>) {
         if self.paths.iter().all(|path| path.knows.is_none()) {
             return;
@@ -65,8 +66,8 @@ impl Peer {
     }
 }
 
-/// Joins newly advertised addresses, and leaves withdrawn ones. Within a session, an address that does not answer is
-/// not tried again (RFC 9897 section 3.4).
+/// Joins newly advertised addresses, and leaves withdrawn ones. Within a session, an address that does not
+/// answer is not tried again (RFC 9897 section 3.4).
 pub(crate) fn follow(cx: &mut Cx<'_>, peers: &mut Peers, paths: &mut Paths) {
     for number in peers.present() {
         let peer = &mut peers[number];

@@ -10,8 +10,8 @@ use crate::routes;
 use ipnet::IpNet;
 use mpdccp_units::{Duration, Time};
 
-/// Intervals between a client's requests: without an answer, after a refusal, and after an assignment. The last is
-/// needed because the server's file may change.
+/// Intervals between a client's requests: without an answer, after a refusal, and after an assignment. The
+/// last is needed because the server's file may change.
 const UNANSWERED: Duration = Duration::from_secs(1);
 const REFUSED: Duration = Duration::from_secs(5);
 const ANSWERED: Duration = Duration::from_secs(30);
@@ -52,8 +52,8 @@ impl Assigned {
         self.why.clone().or_else(|| (cfg.addresses.auto && self.nets.is_empty()).then(waiting))
     }
 
-    /// Requests addresses from the server if the file asks for that: at once after a session has opened, then at
-    /// intervals.
+    /// Requests addresses from the server if the file asks for that: at once after a session has opened, then
+    /// at intervals.
     pub(crate) fn ask(&mut self, cx: &mut Cx<'_>, peer: &Peer, opened: bool) {
         if !cx.cfg.addresses.auto || (self.ask_at > cx.now && !opened) {
             return;
@@ -133,13 +133,14 @@ impl Assigned {
     }
 }
 
-/// Whether the server may route this network into the interface. A prefix of length 0 in `allowed_ips` does not allow
-/// that: only `default_route` routes all traffic.
+/// Whether the server may route this network into the interface. A prefix of length 0 in `allowed_ips` does
+/// not allow that: only `default_route` routes all traffic.
 fn may_route(allowed: &[IpNet], net: &IpNet) -> bool {
     allowed.iter().any(|a| a.prefix_len() > 0 && a.contains(net))
 }
 
-/// The server's routes, without those that this end does not allow or that would capture the tunnel's own packets.
+/// The server's routes, without those that this end does not allow or that would capture the tunnel's own
+/// packets.
 fn usable_routes(cx: &mut Cx<'_>, allowed: &[IpNet], told: &[IpNet]) -> Vec<IpNet> {
     let mut usable = Vec::new();
     for net in told {

@@ -1,5 +1,6 @@
-//! Sessions with servers that the client has left because the servers requested it. Such a session carries its TCP
-//! connections until they end. It carries packets until the session with the next server is open and routed.
+//! Sessions with servers that the client has left because the servers requested it. Such a session carries
+//! its TCP connections until they end. It carries packets until the session with the next server is open and
+//! routed.
 
 use crate::Cx;
 use crate::action::Action;
@@ -10,8 +11,8 @@ use dccp_proto::Route;
 use mpdccp_proto::{PathId, SessionId, SessionStatus};
 use mpdccp_units::Duration;
 
-/// How long routers behind the servers need to learn the route to the next server. Until then, packets for the client
-/// reach the former server.
+/// How long routers behind the servers need to learn the route to the next server. Until then, packets for
+/// the client reach the former server.
 const SETTLE: Duration = Duration::from_secs(2);
 /// Longest time that a session with a former server stays open.
 const LONGEST: Duration = Duration::from_secs(3_600);
@@ -26,8 +27,8 @@ impl Peer {
         self.leaving.push(Leaving { session, paths, until: cx.now + LONGEST });
     }
 
-    /// The session that carries packets. Until the session with the next server is open, this is the session with the
-    /// former server.
+    /// The session that carries packets. Until the session with the next server is open, this is the session
+    /// with the former server.
     pub(crate) fn packet_session(&self) -> Option<SessionId> {
         let left = self.leaving.last().filter(|_| self.opened.is_none());
         left.map(|leaving| leaving.session).or(self.session)
@@ -74,8 +75,8 @@ impl Leaving {
     }
 }
 
-/// Ends each session with a former server once it carries no connection and the next session has settled, or when its
-/// time limit has passed.
+/// Ends each session with a former server once it carries no connection and the next session has settled, or
+/// when its time limit has passed.
 pub(crate) fn watch(cx: &mut Cx<'_>, peers: &Peers, carries: impl Fn(SessionId) -> bool) {
     for peer in peers.iter() {
         let settled = peer.opened.is_some_and(|at| cx.now.since(at) >= SETTLE);
@@ -87,8 +88,8 @@ pub(crate) fn watch(cx: &mut Cx<'_>, peers: &Peers, carries: impl Fn(SessionId) 
     }
 }
 
-/// Removes a path by name from the sessions with former servers, and ends sessions without another path. Returns the
-/// removed paths.
+/// Removes a path by name from the sessions with former servers, and ends sessions without another path.
+/// Returns the removed paths.
 pub(crate) fn remove_path(cx: &mut Cx<'_>, peer: &mut Peer, name: &str) -> Vec<OpenPath> {
     let mut gone = Vec::new();
     for leaving in &mut peer.leaving {

@@ -52,8 +52,8 @@ impl Names {
         self.0.get(name).is_some_and(|known| known.pending)
     }
 
-    /// Returns the address after `failed` in the list; the first address follows the last. If `local` is given, the
-    /// address has the same IP version.
+    /// Returns the address after `failed` in the list; the first address follows the last. If `local` is
+    /// given, the address has the same IP version.
     pub(crate) fn address(
         &self,
         name: &str,

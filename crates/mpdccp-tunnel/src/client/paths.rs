@@ -1,5 +1,5 @@
-//! The client's own paths. Opens a path once its interface, address and name are available, moves it to another
-//! interface or address, and closes it.
+//! The client's own paths. Opens a path once its interface, address and name are available, moves it to
+//! another interface or address, and closes it.
 
 use crate::Cx;
 use crate::action::{Action, OpenPath as Request, TlsPath};
@@ -186,8 +186,8 @@ impl Paths {
         (!absent).then_some(error)
     }
 
-    /// Handles the list of current interfaces. If the interface that a path chose by pattern no longer works, the path
-    /// moves to another match, if there is one.
+    /// Handles the list of current interfaces. If the interface that a path chose by pattern no longer works,
+    /// the path moves to another match, if there is one.
     pub(crate) fn on_interfaces(&mut self, cx: &mut Cx<'_>, peers: &mut Peers, interfaces: Vec<Interface>) {
         self.interfaces = interfaces;
         for number in peers.present() {
@@ -282,8 +282,8 @@ impl Paths {
 
     /// Closes the socket of a removed path after its last packets have left.
     pub(crate) fn retire(&mut self, cx: &mut Cx<'_>, path: &OpenPath) {
-        // Ask for the time of the last handshake over this socket. The time must be stored, because a server refuses
-        // older handshakes.
+        // Ask for the time of the last handshake over this socket. The time must be stored, because a server
+        // refuses older handshakes.
         cx.out.push(Action::Look { socket: path.socket, remote: path.remote, own: false });
         self.retired.push((cx.now + LINGER, path.socket));
     }
@@ -319,7 +319,8 @@ impl Paths {
         if peer.specs().count() >= most {
             return Err(format!("peer `{}` already has {most} paths, the maximum", peer.name()));
         }
-        // With a literal address, errors go to the caller at once. With a name or a pattern, the path may wait.
+        // With a literal address, errors go to the caller at once. With a name or a pattern, the path may
+        // wait.
         let pattern = spec.pattern().is_some();
         let at_once = spec.remote.ip().is_some() && !pattern;
         if !at_once {

@@ -1,5 +1,5 @@
-//! Quotas limit the monthly volume of each path of a client. Volumes are kept over restarts. A path that has used its
-//! quota is standby until the next month.
+//! Quotas limit the monthly volume of each path of a client. Volumes are kept over restarts. A path that has
+//! used its quota is standby until the next month.
 
 use crate::Cx;
 use crate::action::{Actions, StateFile};
@@ -13,8 +13,8 @@ use std::collections::BTreeMap;
 
 /// Interval between writes of the file. A power failure loses the volume counted since the last write.
 const SAVE: Duration = Duration::from_secs(60);
-/// A clock that shows a time before 2020 is not set: routers without a battery start in 1970. The month is then
-/// unknown.
+/// A clock that shows a time before 2020 is not set: routers without a battery start in 1970. The month is
+/// then unknown.
 const CLOCK_IS_SET: u64 = 1_577_836_800;
 
 /// Volume that a path carried in a month.

@@ -1,5 +1,5 @@
-//! Several servers: a client moves to the next server of its list when its server requests this, ends the session, or
-//! falls silent.
+//! Several servers: a client moves to the next server of its list when its server requests this, ends the
+//! session, or falls silent.
 
 use crate::Cx;
 use crate::action::Action;
@@ -9,13 +9,14 @@ use crate::peer::Peer;
 use crate::peers::Peers;
 use mpdccp_units::{Duration, Time};
 
-/// After this time without a working path, a client tries its next server, and a server removes its routes to a client.
-/// The time is longer than an answer takes on a line with a round trip of one second, and short enough for users.
+/// After this time without a working path, a client tries its next server, and a server removes its routes to
+/// a client. The time is longer than an answer takes on a line with a round trip of one second, and short
+/// enough for users.
 pub(crate) const SILENT: Duration = Duration::from_secs(2);
 
-/// Moves the paths of a peer to the next server of its list, if there is one. If the server requested the move,
-/// `connections` is the number of TCP connections in its session. The old session then stays for these connections, and
-/// for packets until the next session is open and routed.
+/// Moves the paths of a peer to the next server of its list, if there is one. If the server requested the
+/// move, `connections` is the number of TCP connections in its session. The old session then stays for these
+/// connections, and for packets until the next session is open and routed.
 pub(crate) fn next(
     cx: &mut Cx<'_>,
     peers: &mut Peers,
@@ -55,9 +56,9 @@ pub(crate) fn next(
 }
 
 impl Peer {
-    /// If there is another server, stores since when no path of an open session has worked. Here a path counts as not
-    /// working once one answer is overdue. It becomes suspect only after a second overdue answer, which takes seconds
-    /// longer on a line with a long round trip.
+    /// If there is another server, stores since when no path of an open session has worked. Here a path
+    /// counts as not working once one answer is overdue. It becomes suspect only after a second overdue
+    /// answer, which takes seconds longer on a line with a long round trip.
     pub(crate) fn note_silence(&mut self, cx: &Cx<'_>) {
         let session = self.session.filter(|_| self.opened.is_some() && self.cfg.servers() > 1);
         let silent = session.filter(|session| !cx.endpoint.is_answered(*session));

@@ -1,6 +1,6 @@
-//! The time of the newest handshake, kept over restarts. A server refuses handshakes that are older than the peer's
-//! last one. The clock of a router without a battery starts in 1970 after power-on, so handshakes then continue from
-//! the stored time.
+//! The time of the newest handshake, kept over restarts. A server refuses handshakes that are older than the
+//! peer's last one. The clock of a router without a battery starts in 1970 after power-on, so handshakes then
+//! continue from the stored time.
 
 use crate::action::{Actions, StateFile};
 use std::time::Duration;
@@ -21,7 +21,8 @@ impl Timestamp {
         Timestamp { newest: known.filter(|newest| *newest < LAST).unwrap_or(0) }
     }
 
-    /// Time for a handshake while the clock shows `wall`. It is never earlier than the time of an earlier handshake.
+    /// Time for a handshake while the clock shows `wall`. It is never earlier than the time of an earlier
+    /// handshake.
     pub(crate) fn time(&self, wall: Duration, out: &mut Actions) -> Duration {
         let newest = Duration::from_secs(self.newest);
         let behind = newest.saturating_sub(wall).as_secs();

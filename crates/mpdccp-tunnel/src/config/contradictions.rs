@@ -244,8 +244,8 @@ impl Config {
         if self.role == Role::Client || self.security == Security::Noise {
             return;
         }
-        // Packets from an address belong to the first peer that matches it. A later peer would never be admitted from
-        // there.
+        // Packets from an address belong to the first peer that matches it. A later peer would never be
+        // admitted from there.
         let (known, own) = (earlier.origins(), later.origins());
         let message = match own.iter().find(|ip| known.contains(ip)) {
             _ if earlier.is_anywhere() => {

@@ -54,8 +54,8 @@ pub struct Review {
 }
 
 impl Review {
-    /// Adds an error of the key at the path `at`, such as `peer.0.public_key`. Does nothing if an error of this key was
-    /// reported already.
+    /// Adds an error of the key at the path `at`, such as `peer.0.public_key`. Does nothing if an error of
+    /// this key was reported already.
     pub fn add(&mut self, at: &str, message: String) {
         if !is_known(&self.known, at) {
             let error = self.places.remark(at, message);

@@ -8,7 +8,8 @@ impl Config {
         path.encapsulation.unwrap_or(self.encapsulation)
     }
 
-    /// Copies the file's encapsulation into each path of a client, so that a reload detects the paths that change.
+    /// Copies the file's encapsulation into each path of a client, so that a reload detects the paths that
+    /// change.
     pub(crate) fn settle_encapsulations(&mut self) {
         if !self.is_client() {
             return;

@@ -30,8 +30,8 @@ pub struct Config {
     /// TCP port of TLS.
     #[serde(default = "crate::config::tls_port")]
     pub tls_port: u16,
-    /// Files with a server's certificate and its private key, in PEM. Without them, the server uses the certificate in
-    /// its state directory.
+    /// Files with a server's certificate and its private key, in PEM. Without them, the server uses the
+    /// certificate in its state directory.
     pub tls_certificate: Option<PathBuf>,
     /// File with the private key of the certificate.
     pub tls_key: Option<PathBuf>,
@@ -235,8 +235,8 @@ pub enum JoinAdvertised {
 pub struct Peer {
     /// Name of the peer, for people.
     pub name: String,
-    /// Inner addresses behind the peer. Packets to them are sent to the peer, and packets from them are accepted from
-    /// it. Assigned addresses are added.
+    /// Inner addresses behind the peer. Packets to them are sent to the peer, and packets from them are
+    /// accepted from it. Assigned addresses are added.
     #[serde(default, deserialize_with = "crate::config::prefixes")]
     pub allowed_ips: Vec<IpNet>,
     /// Public key of the peer.
@@ -245,8 +245,8 @@ pub struct Peer {
     pub preshared_key: Option<Secret>,
     /// File with the preshared key.
     pub preshared_key_file: Option<PathBuf>,
-    /// With security = "none": outer addresses from which a server admits the peer, in addition to the addresses of its
-    /// paths.
+    /// With security = "none": outer addresses from which a server admits the peer, in addition to the
+    /// addresses of its paths.
     pub from: Option<AllOr<IpAddr>>,
     /// Rate limit for this end's data to the peer.
     pub rate: Option<RateLimit>,
@@ -300,7 +300,8 @@ pub struct PathSpec {
     pub local: Option<IpAddr>,
     /// Interface to send through; a trailing `*` selects the first free interface with this prefix.
     pub interface: Option<String>,
-    /// Address of the other end. Further remotes belong to further servers, for use if the first is unavailable.
+    /// Address of the other end. Further remotes belong to further servers, for use if the first is
+    /// unavailable.
     pub remote: Remotes,
     /// Encapsulation of the path; default: that of the file. Client only.
     #[serde(default, deserialize_with = "crate::config::some_word")]
@@ -314,8 +315,8 @@ pub struct PathSpec {
     pub tls_check: TlsCheck,
     /// HTTP proxy between this host and the server, for TLS.
     pub proxy: Option<Proxy>,
-    /// Priority: 0 never, 1 standby, 2 overflow, 3 to 15 primary. Among primary paths, only the schedulers `cpf`,
-    /// `acpf`, `weighted-rr` and `handover` prefer higher values.
+    /// Priority: 0 never, 1 standby, 2 overflow, 3 to 15 primary. Among primary paths, only the schedulers
+    /// `cpf`, `acpf`, `weighted-rr` and `handover` prefer higher values.
     pub priority: Option<Prio>,
     /// Largest IP packet of the path in bytes, if smaller than the MTU that the system knows.
     #[serde(default, deserialize_with = "crate::config::path_mtu")]
@@ -402,8 +403,8 @@ impl Config {
 
     /// The first key that differs but cannot change at run time.
     fn first_fixed_change(&self, new: &Config) -> Option<&'static str> {
-        // A client copies `encapsulation` to its paths, so a change only replaces the paths. Only a change to or from
-        // `raw` needs a restart.
+        // A client copies `encapsulation` to its paths, so a change only replaces the paths. Only a change to
+        // or from `raw` needs a restart.
         let ip = |cfg: &Config| cfg.encapsulation == Encapsulation::Raw;
         let paths_only = self.is_client() && ip(self) == ip(new);
         let same = [

@@ -1,5 +1,6 @@
-//! The configuration file: its keys (`file`, `values`, `remote`), contradictions between them (`contradictions`),
-//! suspicious values (`suspicious`), and the search for all errors (`diagnose`, `suggestions`).
+//! The configuration file: its keys (`file`, `values`, `remote`), contradictions between them
+//! (`contradictions`), suspicious values (`suspicious`), and the search for all errors (`diagnose`,
+//! `suggestions`).
 
 mod assign;
 mod bypass;

@@ -397,8 +397,8 @@ impl TryFrom<i64> for ServerNumber {
     }
 }
 
-/// Number of threads of a server: 1 to 64. "auto" stands for the number of cores, which [`super::Config::parse`]
-/// receives.
+/// Number of threads of a server: 1 to 64. "auto" stands for the number of cores, which
+/// [`super::Config::parse`] receives.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(try_from = "toml::Value")]
 pub struct ShardCount(pub u8);

@@ -1,5 +1,5 @@
-//! DSCP and ECN between inner and outer headers (RFC 2983, RFC 6040). Inner packets keep their DSCP and TTL even if the
-//! outer header changes.
+//! DSCP and ECN between inner and outer headers (RFC 2983, RFC 6040). Inner packets keep their DSCP and TTL
+//! even if the outer header changes.
 
 use crate::config::{Config, OuterDscp, OuterEcn};
 use mpdccp_units::Ecn;
@@ -26,8 +26,8 @@ impl Marker {
         Marker { ecn: cfg.ecn, dscp: cfg.dscp }
     }
 
-    /// The mark of an outer header. `data` is the inner packet, if any. `ecn` is the choice of the path's congestion
-    /// control.
+    /// The mark of an outer header. `data` is the inner packet, if any. `ecn` is the choice of the path's
+    /// congestion control.
     pub fn outer(&self, data: Option<&[u8]>, ecn: Ecn) -> Mark {
         let inner = data.and_then(tos);
         Mark {
@@ -46,7 +46,8 @@ impl Marker {
         }
     }
 
-    /// Applies the outer ECN field of an arriving packet to the inner packet. Returns how many bytes to deliver.
+    /// Applies the outer ECN field of an arriving packet to the inner packet. Returns how many bytes to
+    /// deliver.
     pub fn arrived(&self, data: &mut [u8], outer: Ecn) -> usize {
         let Some(inner) = tos(data).map(Ecn::from_bits) else { return data.len() };
         match combine(self.ecn, inner, outer) {
@@ -61,13 +62,14 @@ impl Marker {
     }
 }
 
-/// Delivered instead of a marked packet whose flow does not support ECN. The session thus learns that the packet
-/// arrived.
+/// Delivered instead of a marked packet whose flow does not support ECN. The session thus learns that the
+/// packet arrived.
 pub(crate) const REFUSED: &[u8] = &[0];
 
-/// The ECN field of a packet that leaves the tunnel (RFC 6040 section 4.2, figure 4); `None` to drop the packet. Two
-/// cases of the figure apply only if outer fields are copies of inner fields. Otherwise the path's congestion control
-/// has made the packet ECN-capable and reacts to its mark. An outer ECT(1) then says nothing about the inner flow.
+/// The ECN field of a packet that leaves the tunnel (RFC 6040 section 4.2, figure 4); `None` to drop the
+/// packet. Two cases of the figure apply only if outer fields are copies of inner fields. Otherwise the
+/// path's congestion control has made the packet ECN-capable and reacts to its mark. An outer ECT(1) then
+/// says nothing about the inner flow.
 fn combine(mode: OuterEcn, inner: Ecn, outer: Ecn) -> Option<Ecn> {
     let copied = mode == OuterEcn::Copy;
     match (inner, outer) {
@@ -161,7 +163,8 @@ mod tests {
     #[test]
     fn inner_headers_become_what_the_table_says() {
         use Ecn::{Ce, Ect0, Ect1, NotEct};
-        // Rows are the inner fields Not-ECT, ECT(0), ECT(1), CE; columns are the outer fields in the same order.
+        // Rows are the inner fields Not-ECT, ECT(0), ECT(1), CE; columns are the outer fields in the same
+        // order.
         let figure = [
             [Some(NotEct), Some(NotEct), Some(NotEct), None],
             [Some(Ect0), Some(Ect0), Some(Ect1), Some(Ce)],

@@ -31,7 +31,8 @@ pub enum Packet {
 /// The action of the caller for a packet.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Nothing: the packet is queued in a session, was meant for the tunnel itself, or was dropped and counted.
+    /// Nothing: the packet is queued in a session, was meant for the tunnel itself, or was dropped and
+    /// counted.
     Done,
     /// Write this packet to the interface.
     Write(Vec<u8>),
@@ -98,8 +99,8 @@ impl Forward {
                 let room = u16::try_from(room.hoped).unwrap_or(u16::MAX);
                 return self.send_too_big(cx, session, &packet, info, room);
             }
-            // The MTU may grow within a round trip. Until then, send pieces: do not report the MTU to the sender, and
-            // do not delay the packet.
+            // The MTU may grow within a round trip. Until then, send pieces: do not report the MTU to the
+            // sender, and do not delay the packet.
             if packet.len() > room.known {
                 return self.send_pieces(cx, session, &packet, info, room.known);
             }
@@ -162,8 +163,8 @@ impl Forward {
         packet: Vec<u8>,
     ) -> Result<Outcome, DropReason> {
         match self.send(cx, peers, own, shard, packet) {
-            // The packet's address no longer belongs to a peer of this shard: a reload changed `allowed_ips` while the
-            // packet was handed over.
+            // The packet's address no longer belongs to a peer of this shard: a reload changed `allowed_ips`
+            // while the packet was handed over.
             Ok(Outcome::HandOver(..)) => Err(DropReason::NoPeer),
             done => done,
         }
@@ -232,8 +233,8 @@ impl Forward {
         }
     }
 
-    /// Sets the packet size of a peer; `None` if the peer was removed. The first shard collects the sizes of all
-    /// shards.
+    /// Sets the packet size of a peer; `None` if the peer was removed. The first shard collects the sizes of
+    /// all shards.
     pub(crate) fn carries(
         &mut self,
         cx: &mut Cx<'_>,

@@ -1,12 +1,13 @@
-//! Packet sizes. The sessions get the system's MTUs and probe them. The probed sizes determine the MTU of the interface
-//! and the limit for each peer.
+//! Packet sizes. The sessions get the system's MTUs and probe them. The probed sizes determine the MTU of the
+//! interface and the limit for each peer.
 
 use crate::config::{Config, Mtu};
 use crate::host::Sizes;
 use mpdccp_units::{Duration, Time};
 use std::collections::BTreeMap;
 
-/// Overhead that the encapsulation does not know: the header of a data packet with MP_SEQ and the flow option.
+/// Overhead that the encapsulation does not know: the header of a data packet with MP_SEQ and the flow
+/// option.
 const DCCP_HEADER: u16 = 32;
 /// MTU that is assumed if the system knows none.
 const DEFAULT: u16 = 1500;
@@ -14,8 +15,8 @@ const DEFAULT: u16 = 1500;
 pub(crate) const MOST: u16 = 9000;
 /// Smallest MTU with which Linux keeps IPv6 on an interface (RFC 8200 section 5).
 pub(crate) const LEAST_V6: u16 = 1280;
-/// Maximum number of ICMP answers to packets that are too large within [`PER`] (RFC 4443 section 2.4f, RFC 1812 section
-/// 4.3.2.8).
+/// Maximum number of ICMP answers to packets that are too large within [`PER`] (RFC 4443 section 2.4f, RFC
+/// 1812 section 4.3.2.8).
 const ANSWERS: u32 = 100;
 const PER: Duration = Duration::from_secs(1);
 
@@ -35,8 +36,8 @@ pub fn inner(mtu: u16, overhead: u16) -> u16 {
     mtu.saturating_sub(overhead + DCCP_HEADER)
 }
 
-/// Largest inner packet that is assumed for an encrypted path before its MTU is known. The value for IPv6 is used,
-/// which is smaller than for IPv4.
+/// Largest inner packet that is assumed for an encrypted path before its MTU is known. The value for IPv6 is
+/// used, which is smaller than for IPv4.
 pub fn guess(overhead: u16) -> u16 {
     inner(DEFAULT, 48 + overhead)
 }
@@ -46,8 +47,8 @@ pub fn guess(overhead: u16) -> u16 {
 pub(crate) struct Carried {
     /// Largest packet that every path carries.
     pub(crate) least: u16,
-    /// Size limit for TCP segments: like `least`, but without very narrow paths, which would make all segments too
-    /// small.
+    /// Size limit for TCP segments: like `least`, but without very narrow paths, which would make all
+    /// segments too small.
     pub(crate) segments: u16,
     /// Largest packet that at least one path carries.
     pub(crate) most: u16,
@@ -93,8 +94,8 @@ impl InterfaceMtu {
         self.carried.retain(|_, count| *count > 0);
     }
 
-    /// Returns the new MTU, if the MTU must change: the largest size of any peer, but at least `least`, and at most the
-    /// server's limit.
+    /// Returns the new MTU, if the MTU must change: the largest size of any peer, but at least `least`, and
+    /// at most the server's limit.
     pub(crate) fn wanted(&self, least: u16, most: Option<u16>) -> Option<u16> {
         let carried = *self.carried.keys().next_back()?;
         let wanted = carried.max(least).min(self.most).min(most.unwrap_or(u16::MAX));

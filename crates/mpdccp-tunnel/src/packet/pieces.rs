@@ -1,9 +1,10 @@
-//! Packets that one end sends in pieces and the other end reassembles. There are two kinds: IPv6 packets of up to 1280
-//! bytes on paths that carry less, because senders need not shorten them, and large packets before a path is known to
-//! carry them.
+//! Packets that one end sends in pieces and the other end reassembles. There are two kinds: IPv6 packets of
+//! up to 1280 bytes on paths that carry less, because senders need not shorten them, and large packets before
+//! a path is known to carry them.
 //!
-//! A piece is a message of the tunnel: `10 06`, then two bytes with a number common to all pieces of a packet. The next
-//! byte has the index of the piece (upper half) and the index of the last piece (lower half).
+//! A piece is a message of the tunnel: `10 06`, then two bytes with a number common to all pieces of a
+//! packet. The next byte has the index of the piece (upper half) and the index of the last piece (lower
+//! half).
 
 use super::mtu;
 use std::collections::VecDeque;
@@ -30,8 +31,8 @@ pub(crate) enum Joined {
     Wrong,
 }
 
-/// Cuts a packet into equal pieces of at most `room` bytes with this number. Returns `None` if that takes too many
-/// pieces.
+/// Cuts a packet into equal pieces of at most `room` bytes with this number. Returns `None` if that takes too
+/// many pieces.
 pub(crate) fn cut(number: u16, packet: &[u8], room: usize) -> Option<Vec<Vec<u8>>> {
     let count = packet.len().div_ceil(room.checked_sub(HEADER).filter(|room| *room > 0)?);
     let last = count.checked_sub(1).filter(|last| *last <= MOST_LAST)?;

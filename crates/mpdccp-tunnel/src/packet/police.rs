@@ -5,8 +5,8 @@ use mpdccp_units::{Duration, Rate, Time};
 /// Burst size, as time at the rate. It is about a round trip, because TCP overshoots by that much.
 const BURST: Duration = Duration::from_millis(100);
 
-/// Streams stop when the accepted bytes are ahead of the rate by the second value, and continue when they are ahead by
-/// the first. The rest of `BURST` is for packets, which would otherwise be dropped.
+/// Streams stop when the accepted bytes are ahead of the rate by the second value, and continue when they are
+/// ahead by the first. The rest of `BURST` is for packets, which would otherwise be dropped.
 const STREAMS: (Duration, Duration) = (Duration::from_millis(25), Duration::from_millis(50));
 
 /// A token bucket. It stores the time at which all accepted packets will have passed at the rate.
@@ -34,7 +34,8 @@ impl Policer {
         self.paid = self.paid.max(now) + rate.time_for(bytes as u64);
     }
 
-    /// Number of bytes that streams may receive now. Data over the limit stays in the streams and is not dropped.
+    /// Number of bytes that streams may receive now. Data over the limit stays in the streams and is not
+    /// dropped.
     pub(crate) fn room(&self, now: Time, rate: Option<Rate>) -> usize {
         let left = |rate: Rate| rate.bytes_in(STREAMS.1.saturating_sub(self.paid.since(now))) as usize;
         rate.map_or(usize::MAX, left)

@@ -1,4 +1,5 @@
-//! Packets from the interface that are larger than the peer's paths carry. They are answered with ICMP, or fragmented.
+//! Packets from the interface that are larger than the peer's paths carry. They are answered with ICMP, or
+//! fragmented.
 
 use super::mtu::LEAST_V6;
 use etherparse::icmpv4::DestUnreachableHeader;
@@ -20,14 +21,14 @@ pub(crate) enum TooBig {
 
 /// Hop limit of ICMP packets that the tunnel creates.
 const TTL: u8 = 64;
-/// Size of the largest ICMPv6 error (RFC 4443 section 2.4c), and of the largest ICMPv4 error, 576 bytes (RFC 1812
-/// section 4.3.2.3).
+/// Size of the largest ICMPv6 error (RFC 4443 section 2.4c), and of the largest ICMPv4 error, 576 bytes (RFC
+/// 1812 section 4.3.2.3).
 const ICMP_V6: usize = 1280;
 const ICMP_V4: usize = 576;
 
-/// Decides what to do with a packet larger than `mtu`. The source of the ICMP answer is the destination of the packet.
-/// Linux would ignore an answer from outside with a source address of this host, and the destination is routed into the
-/// tunnel anyway.
+/// Decides what to do with a packet larger than `mtu`. The source of the ICMP answer is the destination of
+/// the packet. Linux would ignore an answer from outside with a source address of this host, and the
+/// destination is routed into the tunnel anyway.
 pub(crate) fn too_big(packet: &[u8], mtu: u16) -> TooBig {
     match packet.first().map(|b| b >> 4) {
         Some(4) => {
@@ -48,8 +49,8 @@ pub(crate) fn too_big(packet: &[u8], mtu: u16) -> TooBig {
     }
 }
 
-/// Whether an ICMP packet is an error. An error is never answered with another error (RFC 1122 section 3.2.2, RFC 4443
-/// section 2.4e).
+/// Whether an ICMP packet is an error. An error is never answered with another error (RFC 1122 section 3.2.2,
+/// RFC 4443 section 2.4e).
 fn is_icmp_error(protocol: IpNumber, payload: &[u8]) -> bool {
     match (protocol, payload.first()) {
         (IpNumber::ICMP, Some(kind)) => matches!(kind, 3 | 4 | 5 | 11 | 12),
@@ -107,8 +108,8 @@ fn packet_too_big(header: &Ipv6Header, payload: &[u8], packet: &[u8], mtu: u16) 
     Some(out)
 }
 
-/// Fragments an IPv4 packet (RFC 791 section 3.2). Options are rare. A packet with options is dropped, because not all
-/// options may be copied into fragments.
+/// Fragments an IPv4 packet (RFC 791 section 3.2). Options are rare. A packet with options is dropped,
+/// because not all options may be copied into fragments.
 fn fragments(header: &Ipv4Header, payload: &[u8], mtu: u16) -> TooBig {
     let room = usize::from(mtu).saturating_sub(header.header_len()) & !7;
     let payload =
@@ -204,8 +205,8 @@ mod tests {
         assert_eq!(whole, packet[20..]);
     }
 
-    /// RFC 1122 section 3.2.2 and RFC 4443 section 2.4e: no ICMP error is sent about an error, a multicast packet, or
-    /// an invalid packet.
+    /// RFC 1122 section 3.2.2 and RFC 4443 section 2.4e: no ICMP error is sent about an error, a multicast
+    /// packet, or an invalid packet.
     #[test]
     fn some_are_dropped_without_a_word() {
         let mut error = udp(4, 1400, true);

@@ -1,5 +1,5 @@
-//! Admission of clients to a server, and draining. A draining server accepts no new clients and asks connected clients
-//! to use another server.
+//! Admission of clients to a server, and draining. A draining server accepts no new clients and asks
+//! connected clients to use another server.
 
 use crate::Cx;
 use crate::command::Answer;
@@ -8,8 +8,8 @@ use crate::message::Message;
 use crate::peers::Peers;
 use mpdccp_proto::{Counter, Endpoint, ListenConfig, PeerFilter};
 
-/// Sessions allowed in addition to one per peer. A peer that lost its session may open the next one before the old one
-/// ends.
+/// Sessions allowed in addition to one per peer. A peer that lost its session may open the next one before
+/// the old one ends.
 const SPARE_SESSIONS: usize = 2;
 
 /// State of a server's admission; unused on a client.
@@ -62,8 +62,8 @@ impl Listener {
         Answer::Clients(peers.sessions().len())
     }
 
-    /// Asks clients to leave while the server drains. Repeats this, because datagrams get lost. A client that knows no
-    /// other server stays. Also logs refused sessions.
+    /// Asks clients to leave while the server drains. Repeats this, because datagrams get lost. A client that
+    /// knows no other server stays. Also logs refused sessions.
     pub(crate) fn watch(&mut self, cx: &mut Cx<'_>, peers: &Peers) {
         for number in peers.sessions().values().filter(|_| self.draining) {
             peers[*number].tell(cx, &Message::Leave);

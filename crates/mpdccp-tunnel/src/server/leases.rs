@@ -60,8 +60,8 @@ impl Leases {
         allowed
     }
 
-    /// Keeps the leases of each peer that are in the pool and that no other peer has. `allowed` already contains the
-    /// prefixes of the file.
+    /// Keeps the leases of each peer that are in the pool and that no other peer has. `allowed` already
+    /// contains the prefixes of the file.
     fn keep(&mut self, cfg: &Config, peers: &mut Peers, allowed: &mut Allowed) {
         let mut kept = BTreeMap::new();
         for number in peers.present() {
@@ -81,8 +81,8 @@ impl Leases {
         self.by_key = kept;
     }
 
-    /// Answers a peer's request for addresses. Only the first shard assigns addresses, so that each is assigned only
-    /// once.
+    /// Answers a peer's request for addresses. Only the first shard assigns addresses, so that each is
+    /// assigned only once.
     ///
     /// # Errors
     /// If no address is free. The peer has been told.
@@ -141,7 +141,8 @@ impl Leases {
             if pools().next().is_none() {
                 continue;
             }
-            // A peer whose `allowed_ips` name an address of the pool (/32 or /128) gets the first such address.
+            // A peer whose `allowed_ips` name an address of the pool (/32 or /128) gets the first such
+            // address.
             let own = &peers[number].cfg.allowed_ips;
             let own = own.iter().filter(|net| net.prefix_len() == net.max_prefix_len());
             let own = own.map(|net| net.addr()).find(|ip| pools().any(|pool| pool.contains(ip)));
@@ -215,8 +216,8 @@ fn pool_of(assign: &Assign, ip: IpAddr) -> Option<&IpNet> {
     assign.pool.iter().find(|net| net.contains(&ip))
 }
 
-/// Whether an address of the pool can be assigned to a peer. It must not belong to either end. No other peer may have
-/// the address, or a network that contains it and is not larger than the pool.
+/// Whether an address of the pool can be assigned to a peer. It must not belong to either end. No other peer
+/// may have the address, or a network that contains it and is not larger than the pool.
 fn is_free(cfg: &Config, allowed: &Allowed, ip: IpAddr, pool: IpNet, peer: usize) -> bool {
     let special = |net: &IpNet| {
         let whole = net.prefix_len() + 1 < net.max_prefix_len();

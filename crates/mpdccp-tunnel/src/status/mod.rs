@@ -240,8 +240,8 @@ report! {
     PathReport {
         Label name: String,
         Gauge id: Option<u32>,
-        /// `connecting`, `up`, `suspect`, `down` or `standby`. A path that waits for its interface, address or name is
-        /// `down`, and `why` has the reason.
+        /// `connecting`, `up`, `suspect`, `down` or `standby`. A path that waits for its interface, address
+        /// or name is `down`, and `why` has the reason.
         Label state: String,
         /// The reason why the path waits.
         Label why: Option<String>,

@@ -1,5 +1,5 @@
-//! Headers of a stream that carries a TCP connection. They contain the addresses of the connection, and the result of
-//! connecting at the far end.
+//! Headers of a stream that carries a TCP connection. They contain the addresses of the connection, and the
+//! result of connecting at the far end.
 
 use dccp_streams::Reason;
 use mpdccp_proxy::{Icmp, Refusal, Request, Tuple};

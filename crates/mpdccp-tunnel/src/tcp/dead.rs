@@ -1,6 +1,6 @@
-//! TCP connections that died when one end lost its state. The other end lists them in the next session, on a separate
-//! stream (docs/tcp.md). The hosts must still be told that their connections died, and segments of these connections
-//! must not be carried as packets.
+//! TCP connections that died when one end lost its state. The other end lists them in the next session, on a
+//! separate stream (docs/tcp.md). The hosts must still be told that their connections died, and segments of
+//! these connections must not be carried as packets.
 
 use super::announce;
 use super::transfer::{CHUNK, PRIORITY, read};
@@ -26,7 +26,8 @@ pub(super) struct Dead {
 }
 
 impl Dead {
-    /// Adds a connection that died because its session with this peer ended. Keeps at most `most` connections per peer.
+    /// Adds a connection that died because its session with this peer ended. Keeps at most `most` connections
+    /// per peer.
     pub(super) fn note(&mut self, peer: usize, tuple: Tuple, most: usize) {
         let untold = self.untold.entry(peer).or_default();
         if untold.len() < most {
@@ -34,8 +35,8 @@ impl Dead {
         }
     }
 
-    /// Sends the list of dead connections to an open session. A session without streams gets no list, because its peer
-    /// carries TCP as packets.
+    /// Sends the list of dead connections to an open session. A session without streams gets no list, because
+    /// its peer carries TCP as packets.
     pub(super) fn tell(&mut self, cx: &mut Cx<'_>, peer: usize, session: SessionId) {
         let Some(tuples) = self.untold.remove(&peer) else { return };
         let stream = cx.endpoint.streams(cx.now, session, |s| s.open(&LIST, PRIORITY));
@@ -133,8 +134,8 @@ fn entry(tuple: Tuple) -> Vec<u8> {
     out
 }
 
-/// Returns the first entry and the remaining bytes. Returns `None` if the entry is incomplete, and an error if it is
-/// invalid.
+/// Returns the first entry and the remaining bytes. Returns `None` if the entry is incomplete, and an error
+/// if it is invalid.
 fn read_entry(bytes: &[u8]) -> Result<Option<(Tuple, &[u8])>, ()> {
     let Some((version, rest)) = bytes.split_first() else { return Ok(None) };
     let ip = match version {

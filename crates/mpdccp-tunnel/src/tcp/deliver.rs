@@ -1,5 +1,5 @@
-//! Copies data from streams to the sockets of hosts, limited by the `receive_rate` of the peer. Data over the rate
-//! stays in the streams and fills their windows, so the peer stops sending.
+//! Copies data from streams to the sockets of hosts, limited by the `receive_rate` of the peer. Data over the
+//! rate stays in the streams and fills their windows, so the peer stops sending.
 
 use super::flows::{Flows, WINDOW};
 use super::routes::Routes;

@@ -1,5 +1,5 @@
-//! TCP flows carried as streams. Each entry connects a flow of the table, a socket of the proxy, and a stream of a
-//! session.
+//! TCP flows carried as streams. Each entry connects a flow of the table, a socket of the proxy, and a stream
+//! of a session.
 
 use super::dead::{self, Dead};
 use super::routes::{Routes, StreamPeer, class_of, rule};
@@ -44,8 +44,8 @@ pub(super) struct Carried {
     pub(super) open: bool,
     /// Whether the flow waits for its turn because of its peer's rate limit.
     pub(super) held_back: bool,
-    /// Data read from the host that the stream has not accepted yet. The first `taken` bytes of the first block are
-    /// already in the stream.
+    /// Data read from the host that the stream has not accepted yet. The first `taken` bytes of the first
+    /// block are already in the stream.
     waiting: VecDeque<Vec<u8>>,
     taken: usize,
     /// Whether the host has sent all its data.
@@ -75,8 +75,8 @@ pub(crate) struct Flows {
 }
 
 impl Flows {
-    /// Limits the number of flows to `flows`, the limit of the sockets. `saved` lists the connections that died with
-    /// the last run.
+    /// Limits the number of flows to `flows`, the limit of the sockets. `saved` lists the connections that
+    /// died with the last run.
     pub(crate) fn new(now: Time, flows: usize, saved: &str) -> Flows {
         let usual = Limits::default();
         let most = flows.min(usual.flows);
@@ -187,7 +187,8 @@ impl Flows {
         Some(carried)
     }
 
-    /// Handles a packet for the interface. If this returns a packet, send that packet back to the peer instead.
+    /// Handles a packet for the interface. If this returns a packet, send that packet back to the peer
+    /// instead.
     pub(crate) fn on_delivered(&mut self, packet: &[u8]) -> Option<Vec<u8>> {
         self.table.on_delivered(packet)
     }
@@ -257,7 +258,8 @@ impl Flows {
             cx.endpoint.streams(cx.now, session, |s| s.header(stream).and_then(announce::read_request));
         let request = request.flatten().ok_or(Reason::Protocol)?;
         let Tuple { from, to } = request.tuple;
-        // As for packets, only the source must be in the peer's `allowed_ips`. This host routes the destination.
+        // As for packets, only the source must be in the peer's `allowed_ips`. This host routes the
+        // destination.
         let allowed = routes.allowed.peer(from.ip()) == Some(number);
         if !allowed || !is_unicast(to.ip()) || to.ip().is_loopback() {
             return Err(Reason::NotAllowed);
@@ -397,8 +399,8 @@ impl Flows {
         });
     }
 
-    /// Copies the host's data to the stream as far as the stream accepts it, and lets the host send that many more
-    /// bytes.
+    /// Copies the host's data to the stream as far as the stream accepts it, and lets the host send that many
+    /// more bytes.
     fn fill_stream(&mut self, cx: &mut Cx<'_>, flow: Flow) {
         let Some(carried) = self.carried.get_mut(&flow) else { return };
         let Carried { session, stream, waiting, taken, finished, over, .. } = carried;
@@ -439,8 +441,8 @@ impl Flows {
         }
     }
 
-    /// Resets flows that are no longer allowed. The other flows follow the current rules, but are still carried as
-    /// streams.
+    /// Resets flows that are no longer allowed. The other flows follow the current rules, but are still
+    /// carried as streams.
     pub(crate) fn recheck(&mut self, cx: &mut Cx<'_>, routes: &Routes<'_>) {
         let flows: Vec<(Flow, Tuple)> =
             self.carried.keys().filter_map(|flow| Some((*flow, self.table.tuple(*flow)?))).collect();

@@ -1,5 +1,5 @@
-//! A journal of the connections that a host may believe to be open, one line each. If this end is killed, the journal
-//! shows which connections died.
+//! A journal of the connections that a host may believe to be open, one line each. If this end is killed, the
+//! journal shows which connections died.
 
 use mpdccp_proxy::Tuple;
 

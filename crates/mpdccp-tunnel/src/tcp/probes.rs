@@ -17,8 +17,8 @@ impl Flows {
         }
     }
 
-    /// The far host probes whether the near host of this stream is alive. If the stream is gone, the answer is its
-    /// reset.
+    /// The far host probes whether the near host of this stream is alive. If the stream is gone, the answer
+    /// is its reset.
     pub(crate) fn on_probe(&mut self, cx: &mut Cx<'_>, session: SessionId, stream: u64) {
         match self.by_stream.get(&(session, StreamId(stream))) {
             Some(flow) if self.table.ask(*flow) => cx.out.push(Action::Tcp(Command::Probe(*flow, true))),

@@ -39,8 +39,8 @@ pub(super) fn rule<'a>(cx: &Cx<'a>, packet: &[u8]) -> (Option<&'a Rule>, u8) {
     number.map_or((None, 0), |n| (policy.0.get(n), n as u8 + 1))
 }
 
-/// The class of the stream that would carry this packet and the rest of its flow. Returns an error if the rule requires
-/// packets.
+/// The class of the stream that would carry this packet and the rest of its flow. Returns an error if the
+/// rule requires packets.
 pub(super) fn class_of(cx: &Cx<'_>, packet: &[u8]) -> Result<u8, AsPacket> {
     match rule(cx, packet) {
         (Some(rule), _) if rule.drop || rule.fec.is_some() || rule.no_streams => Err(AsPacket::Policy),

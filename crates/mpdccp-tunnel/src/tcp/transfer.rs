@@ -8,8 +8,8 @@ pub(super) const PRIORITY: u8 = 3;
 /// Maximum number of bytes passed to a socket at a time.
 pub(super) const CHUNK: usize = 64 << 10;
 
-/// Writes as much as the stream accepts. Writes the end of the stream after all data. Returns the number of bytes
-/// written, and whether the end was written.
+/// Writes as much as the stream accepts. Writes the end of the stream after all data. Returns the number of
+/// bytes written, and whether the end was written.
 pub(super) fn write(
     streams: &mut Streams,
     stream: StreamId,

@@ -1,16 +1,16 @@
 //! `encapsulation = "auto"`: packets use UDP while it answers, and TLS otherwise.
 //!
-//! If UDP does not answer for [`SILENCE`], the owner connects by TLS. Until then UDP carries the packets. Once TLS is
-//! connected, a last echo request is sent over UDP. Its answer may take as long as TLS took to connect, which is at
-//! least two round trips. So a line that was only down for a moment can still answer. If no answer arrives, packets
-//! switch to TLS. From then on, echo requests are sent over UDP at growing intervals, and the first answer switches the
-//! packets back. A packet that arrives over UDP proves only one direction. If the owner reports that the path fails
-//! nevertheless, only answers count.
+//! If UDP does not answer for [`SILENCE`], the owner connects by TLS. Until then UDP carries the packets.
+//! Once TLS is connected, a last echo request is sent over UDP. Its answer may take as long as TLS took to
+//! connect, which is at least two round trips. So a line that was only down for a moment can still answer. If
+//! no answer arrives, packets switch to TLS. From then on, echo requests are sent over UDP at growing
+//! intervals, and the first answer switches the packets back. A packet that arrives over UDP proves only one
+//! direction. If the owner reports that the path fails nevertheless, only answers count.
 
 use mpdccp_units::{Duration, Time};
 
-/// UDP counts as silent if no packet arrives for this long after at least [`SENDS`] sends. Then TLS starts to connect.
-/// Packets stay on UDP, so a slow line loses none.
+/// UDP counts as silent if no packet arrives for this long after at least [`SENDS`] sends. Then TLS starts to
+/// connect. Packets stay on UDP, so a slow line loses none.
 const SILENCE: Duration = Duration::from_secs(2);
 const SENDS: u32 = 3;
 /// A longer pause between sends restarts the count, because the line was idle.
@@ -60,7 +60,8 @@ pub struct Choice {
     silence: Option<Silence>,
     /// Whether TLS is connected.
     connected: bool,
-    /// Until this time, packets wait for the first TLS connection. Over UDP, another server might answer a handshake.
+    /// Until this time, packets wait for the first TLS connection. Over UDP, another server might answer a
+    /// handshake.
     first_until: Option<Time>,
     ask_at: Time,
     wait: Duration,
@@ -238,7 +239,8 @@ mod tests {
             }
         }
 
-        /// Runs until `end`, in ms. Sends a packet every 200 ms, each of which is answered, and echo requests over UDP.
+        /// Runs until `end`, in ms. Sends a packet every 200 ms, each of which is answered, and echo requests
+        /// over UDP.
         fn run(mut self, end: u64) -> Line {
             let mut last = Over::Udp;
             for ms in (0..end).step_by(20) {
@@ -295,8 +297,9 @@ mod tests {
         for rtt in [1, 40, 600, 1_200] {
             let line = Line::new(rtt, |_| false).run(900_000);
             let [(at, Over::Tls)] = line.moves[..] else { panic!("{rtt} ms: {:?}", line.moves) };
-            // The limit is the silence of 2 s, a margin of 1.3 s, and twice the time to connect (up to one second until
-            // the attempt starts, then two round trips), because the last answer may take as long.
+            // The limit is the silence of 2 s, a margin of 1.3 s, and twice the time to connect (up to one
+            // second until the attempt starts, then two round trips), because the last answer may take as
+            // long.
             assert!(at <= 2_000 + 1_000 + 300 + 2 * (2 * rtt + 1_000), "{rtt} ms: after {at} ms");
             assert_eq!(line.connections, 1);
         }

@@ -17,8 +17,8 @@ macro_rules! routes {
 }
 
 impl Tunnel {
-    /// Sets how many TCP connections this host can carry as streams at a time. The error says why it can carry none.
-    /// Call this before [`start`](Self::start).
+    /// Sets how many TCP connections this host can carry as streams at a time. The error says why it can
+    /// carry none. Call this before [`start`](Self::start).
     pub fn set_proxy(&mut self, endpoint: &mut Endpoint, able: Result<usize, String>) {
         match able {
             Ok(flows) => {
@@ -43,8 +43,8 @@ impl Tunnel {
         }
     }
 
-    /// Handles a super-packet from the interface before segmentation. If the result is [`Divert::Packet`], segment it
-    /// and handle the packets one by one.
+    /// Handles a super-packet from the interface before segmentation. If the result is [`Divert::Packet`],
+    /// segment it and handle the packets one by one.
     pub fn divert_whole(&mut self, endpoint: &mut Endpoint, now: Time, packet: &[u8]) -> Divert {
         let Some(done) = self.divert(endpoint, now, packet) else { return Divert::Packet };
         self.forward.read.count(1, packet.len() as u64);

@@ -27,7 +27,8 @@ fn peers_reach_each_other_and_nobody_else() {
     );
 }
 
-/// Sends 80 Mbit/s to the first client for two seconds, then waits a minute until the file of capacities is written.
+/// Sends 80 Mbit/s to the first client for two seconds, then waits a minute until the file of capacities is
+/// written.
 fn carry(world: &mut World) {
     for _ in 0..100 {
         for _ in 0..200 {
@@ -87,7 +88,8 @@ fn paths_begin_afresh_without_careful_resume() {
     assert!(world.reaches(0, SERVERS[0]) && !logged(&world, SERVERS[0], "carried"));
 }
 
-/// The tunnel tells a socket that its path fails. The socket cannot know this, because packets may still arrive on it.
+/// The tunnel tells a socket that its path fails. The socket cannot know this, because packets may still
+/// arrive on it.
 #[test]
 fn the_socket_of_a_suspect_path_is_told() {
     let mut world = up();
@@ -177,8 +179,8 @@ fn a_drained_server_loses_no_packet() {
     let new = SERVERS[usize::from(old == SERVERS[0])];
     world.hosts[old].command(world.now, Command::Drain);
     let mut sent = Vec::new();
-    // Routers send to the old server until they know the route to the new one. Here that takes a second after the new
-    // session opened.
+    // Routers send to the old server until they know the route to the new one. Here that takes a second after
+    // the new session opened.
     let (mut by, mut opened) = (old, None);
     for _ in 0..4_000 {
         if world.server_of(0) == Some(new) && world.hosts[new].log.iter().any(|l| l.contains("session open"))
@@ -224,7 +226,8 @@ fn routes_follow_the_sessions() {
     assert_eq!(world.hosts[SERVERS[1]].routes, nets(&[]));
 }
 
-/// Routers need seconds to follow a route that disappears and returns. So a short outage must not remove the route.
+/// Routers need seconds to follow a route that disappears and returns. So a short outage must not remove the
+/// route.
 #[test]
 fn a_pause_withdraws_no_route() {
     let mut world = World::new(
@@ -334,7 +337,8 @@ fn rates_of_peers_and_paths_are_kept_to_as_soon_as_the_file_says_them() {
     let mut world = up();
     let server = SERVERS[0];
     assert!(delivered(&mut world, server, 0) > 1_800 && delivered(&mut world, 0, server) > 1_800);
-    // At 1 Mbit/s, 250 packets arrive in the two seconds of sending, and up to 125 more in the second after it.
+    // At 1 Mbit/s, 250 packets arrive in the two seconds of sending, and up to 125 more in the second after
+    // it.
     let kept = 180..400;
     let of_peer = |what: &str| server_text([true; CLIENTS], "").replace("name = \"c0\"", what);
     world.reload(server, &of_peer("name = \"c0\"\nrate = \"1M\""));
@@ -424,7 +428,8 @@ fn addresses_that_the_file_gives_a_peer_are_nobody_elses_lease() {
 
 #[test]
 fn a_server_gives_no_more_than_allowed_ips() {
-    // The network of the assigned address is wider than the client allows. The address is set without a route.
+    // The network of the assigned address is wider than the client allows. The address is set without a
+    // route.
     let auto = || ClientFile { extra: "addresses = \"auto\"".into(), ..ClientFile::new() };
     let wide = |text: String| text.replace("10.0.0.1/24", "10.0.0.1/1");
     let world_with = |pool: &str| {
@@ -495,15 +500,16 @@ fn the_interface_follows_the_paths_and_senders_are_told() {
     world.run(SECOND);
     assert!(world.delivered.contains_key(&fits) && !world.delivered.contains_key(&large));
     assert!(logged(&world, 0, "icmp"), "the sender of the large packet is told");
-    // The interface of the server keeps the size that the other client needs. Only senders to the narrow client are
-    // told of the limit.
+    // The interface of the server keeps the size that the other client needs. Only senders to the narrow
+    // client are told of the limit.
     assert_eq!(world.hosts[SERVERS[0]].mtu, before);
     let large = world.send(SERVERS[0], inner(1), usize::from(before));
     world.run(SECOND);
     assert!(world.delivered.contains_key(&large));
 }
 
-/// A router without a battery-backed clock starts in 1970, but the server remembers handshakes of the router with later timestamps.
+/// A router without a battery-backed clock starts in 1970, but the server remembers handshakes of the router
+/// with later timestamps.
 #[test]
 fn a_client_whose_clock_is_set_back_gets_in() {
     let file = ClientFile { remote: "\"198.51.100.1\"".into(), ..ClientFile::new() };
@@ -637,8 +643,8 @@ fn a_peer_cannot_fill_the_log() {
     assert!(lines.iter().any(|line| line.contains("earlier messages about this peer were suppressed")));
 }
 
-/// One or two servers behind satellite links. A session opens, opens again after an outage, and channels renew their
-/// keys.
+/// One or two servers behind satellite links. A session opens, opens again after an outage, and channels
+/// renew their keys.
 #[test]
 fn long_paths_open() {
     for remote in ["\"198.51.100.1\"".to_owned(), ClientFile::new().remote] {

@@ -16,8 +16,8 @@ fn about<'a>(world: &'a World, host: usize, path: &str) -> Vec<&'a str> {
     world.hosts[host].log.iter().filter(|line| line.contains(&named)).map(String::as_str).collect()
 }
 
-/// While a cable is out, the system reports the same error repeatedly. Between two reports, some packets seem to leave,
-/// so it reports that sending works.
+/// While a cable is out, the system reports the same error repeatedly. Between two reports, some packets seem
+/// to leave, so it reports that sending works.
 #[test]
 fn an_outage_is_two_lines_with_cause_and_length() {
     let mut world = up();
@@ -144,8 +144,8 @@ fn back(world: &mut World) -> u64 {
     panic!("{:?}", world.hosts[0].log)
 }
 
-/// The server stops cleanly or is killed, for a moment or for half a minute. The client has a session within a second
-/// after the server is back.
+/// The server stops cleanly or is killed, for a moment or for half a minute. The client has a session within
+/// a second after the server is back.
 #[test]
 fn a_server_that_is_back_has_its_clients_back_within_a_second() {
     for second in [None, Some(3)] {

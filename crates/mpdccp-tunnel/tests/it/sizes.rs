@@ -22,7 +22,8 @@ fn up(extra: &str) -> World {
     world
 }
 
-/// From now on an access network of the first client drops larger packets. Returns after both ends have noticed.
+/// From now on an access network of the first client drops larger packets. Returns after both ends have
+/// noticed.
 fn narrow(world: &mut World, interface: &str, mtu: u16) {
     world.change(0, interface, |access| access.mtu = mtu);
     talk(world, SECOND * 8, FULL);
@@ -49,14 +50,14 @@ fn v6(from: usize, to: usize, len: usize) -> Vec<u8> {
     packet
 }
 
-/// Linux ignores ICMPv6 errors that report less than the minimum MTU of IPv6, 1280 bytes. So the tunnel carries IPv6
-/// packets of up to 1280 bytes in pieces where the paths carry less.
+/// Linux ignores ICMPv6 errors that report less than the minimum MTU of IPv6, 1280 bytes. So the tunnel
+/// carries IPv6 packets of up to 1280 bytes in pieces where the paths carry less.
 #[test]
 fn ipv6_packets_of_1280_bytes_pass_where_the_paths_carry_less() {
     for mtu in [1200, 700] {
         let mut world = up("");
-        // The tunnel assumes that every path carries 1200 bytes. The owner must configure the MTU of a path that
-        // carries less.
+        // The tunnel assumes that every path carries 1200 bytes. The owner must configure the MTU of a path
+        // that carries less.
         let mut file = ClientFile { v6: true, ..ClientFile::new() }.text(0);
         if mtu < 1200 {
             file = file.replace("interface =", &format!("mtu = {mtu}\ninterface ="));
@@ -155,8 +156,8 @@ fn a_healed_path_grows_if_all_traffic_is_too_large_for_it() {
     assert_eq!(world.path(0, "a").map(|path| path.mtu), Some(1500));
 }
 
-/// When large packets get lost on all paths at once, the tunnel sends them in pieces. It does so until it knows the
-/// path MTUs and answers with ICMP.
+/// When large packets get lost on all paths at once, the tunnel sends them in pieces. It does so until it
+/// knows the path MTUs and answers with ICMP.
 #[test]
 fn an_mtu_black_hole_of_all_paths_stops_large_packets_for_half_a_second_at_most() {
     for further in [0, 20, 90] {
@@ -172,8 +173,8 @@ fn an_mtu_black_hole_of_all_paths_stops_large_packets_for_half_a_second_at_most(
     }
 }
 
-/// Sends packets in both directions for a while. Returns each sender, with the longest time in which none of its
-/// packets arrived or was answered with ICMP.
+/// Sends packets in both directions for a while. Returns each sender, with the longest time in which none of
+/// its packets arrived or was answered with ICMP.
 fn longest_silence(world: &mut World, time: Duration, len: usize) -> [(usize, Duration); 2] {
     let ends = [(0, SERVER), (SERVER, 0)];
     let mut of = ends.map(|(from, _)| (from, world.now, Duration::ZERO, 0, Vec::new()));
@@ -194,8 +195,8 @@ fn longest_silence(world: &mut World, time: Duration, len: usize) -> [(usize, Du
     of.map(|(from, _, longest, ..)| (from, longest))
 }
 
-/// From the first packet on, and for all path MTUs, the tunnel delivers each packet, answers it with ICMP, or counts it
-/// as dropped.
+/// From the first packet on, and for all path MTUs, the tunnel delivers each packet, answers it with ICMP, or
+/// counts it as dropped.
 #[test]
 fn nothing_is_lost_silently_while_the_size_of_a_path_is_unknown() {
     for mtu in [1500, 1300] {

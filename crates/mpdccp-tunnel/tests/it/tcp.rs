@@ -226,7 +226,8 @@ fn a_session_that_ends_resets_its_connections_and_finishes_none() {
     world.connecting(server);
 }
 
-/// The end that lost its state does not know the connection. It carries further segments of its host as packets.
+/// The end that lost its state does not know the connection. It carries further segments of its host as
+/// packets.
 #[test]
 fn a_host_behind_an_end_that_restarted_hears_that_its_connection_is_over() {
     let mut world = world(STREAMS, STREAMS);
@@ -331,8 +332,8 @@ fn only_a_peers_own_connections_are_taken_for_dead() {
     world.hosts[SERVER].restart(now);
     world.run(Duration::from_secs(60));
     world.segment(SERVER, (SERVER, 0), (80, 1_000), (9, 4_711), b"more");
-    // The server's journal has the connection; a report from the client would not be accepted. No segment of this
-    // connection may reach the other peer.
+    // The server's journal has the connection; a report from the client would not be accepted. No segment of
+    // this connection may reach the other peer.
     assert!(world.segments.iter().all(|(at, _)| *at == SERVER));
 }
 

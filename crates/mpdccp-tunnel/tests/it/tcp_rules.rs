@@ -12,7 +12,8 @@ fn rule(what: &str) -> String {
     format!("{STREAMS}\n[[policy_rule]]\nprotocol = \"tcp\"\nports = 80\n{what}\n")
 }
 
-/// A bulk transfer: its flow and host at each end, and the bytes that the sender may still read from its host.
+/// A bulk transfer: its flow and host at each end, and the bytes that the sender may still read from its
+/// host.
 struct Bulk {
     from: (usize, Flow),
     to: (usize, Flow),
@@ -62,8 +63,8 @@ impl World {
         }
     }
 
-    /// Returns the bytes that a transfer of the first client sends on each path within a second, and the bytes
-    /// received.
+    /// Returns the bytes that a transfer of the first client sends on each path within a second, and the
+    /// bytes received.
     fn second(&mut self, bulk: &mut Bulk) -> ([u64; 2], usize) {
         // First, data that is in flight under the old rules arrives.
         self.bulk(std::slice::from_mut(bulk), 200);
@@ -114,7 +115,8 @@ fn a_reload_has_open_connections_follow_the_new_rules() {
     world.reload(0, &file("paths = \"b\""));
     let ([a, b], _) = world.second(&mut up);
     assert!(a < b / 50 && b > 1_000_000, "{a} and {b}");
-    // An open connection cannot become packets, because the kernels at both ends use different sequence numbers.
+    // An open connection cannot become packets, because the kernels at both ends use different sequence
+    // numbers.
     world.reload(0, &file("paths = \"a\"\ntcp = \"packets\""));
     let ([a, b], _) = world.second(&mut up);
     assert!(b < a / 50 && a > 1_000_000, "{a} and {b}");
@@ -177,8 +179,8 @@ fn the_packets_of_a_connection_have_its_dscp() {
     assert!(!world.marks.iter().any(|(_, dscp)| *dscp > 0), "{:?}", world.marks);
 }
 
-/// Allowed numbers of bytes in a second at 1 Mbit/s (125,000): about a quarter less, or about a quarter more, because
-/// credit is granted ahead.
+/// Allowed numbers of bytes in a second at 1 Mbit/s (125,000): about a quarter less, or about a quarter more,
+/// because credit is granted ahead.
 const KEPT: std::ops::Range<usize> = 90_000..160_000;
 
 #[test]

@@ -1,5 +1,5 @@
-//! Two clients, two servers with one key, and the network between them with 10 ms in each direction. Packets are not
-//! encrypted, but assertions check that both ends have matching keys.
+//! Two clients, two servers with one key, and the network between them with 10 ms in each direction. Packets
+//! are not encrypted, but assertions check that both ends have matching keys.
 
 use crate::host::{Access, Host, OVERHEAD};
 use dccp_proto::{Ecn, Outbox, Route};
@@ -330,8 +330,8 @@ impl World {
         (0..CLIENTS).find(|n| self.hosts[*n].sockets.contains_key(&socket))
     }
 
-    /// Delivers a packet if encryption would accept it. Each end must know the other's key, and a new channel must have
-    /// a newer handshake than earlier ones.
+    /// Delivers a packet if encryption would accept it. Each end must know the other's key, and a new channel
+    /// must have a newer handshake than earlier ones.
     fn arrive(&mut self, Flying { to, from, socket, bytes }: Flying) {
         let now = self.now;
         if self.hosts[to].stopped {
@@ -400,8 +400,8 @@ impl World {
         number
     }
 
-    /// Delivers a packet to a host's interface. Checks that it is allowed, is the first copy, and has the address of
-    /// its sender.
+    /// Delivers a packet to a host's interface. Checks that it is allowed, is the first copy, and has the
+    /// address of its sender.
     fn come_out(&mut self, at: usize, packet: &[u8]) {
         let at = whole(at);
         if packet[0] >> 4 == 6 {
@@ -417,9 +417,9 @@ impl World {
         let to = Ipv4Addr::from(*packet[16..].first_chunk::<4>().unwrap());
         let (from, own) = self.sent[number as usize];
         assert_eq!(packet[12..16], own.octets());
-        // The host of a server gets all packets of its clients. The host of a client gets only packets for its own
-        // address, from a server. Servers do not share leases, so a server that the client leaves may still send to the
-        // address that it assigned.
+        // The host of a server gets all packets of its clients. The host of a client gets only packets for
+        // its own address, from a server. Servers do not share leases, so a server that the client leaves may
+        // still send to the address that it assigned.
         let own_address = to == self.address(at) || self.hosts[at].had.contains(&to.into());
         assert!(
             at >= CLIENTS && from < CLIENTS || at < CLIENTS && from >= CLIENTS && own_address,

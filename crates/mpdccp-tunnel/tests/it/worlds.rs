@@ -102,8 +102,8 @@ fn play(world: &mut World, model: &mut Model, op: Op) {
     }
 }
 
-/// Checks invariants while nothing is pending: paths and priorities are those of the file, and each socket belongs to a
-/// path.
+/// Checks invariants while nothing is pending: paths and priorities are those of the file, and each socket
+/// belongs to a path.
 fn check_clients(world: &mut World, model: &Model) {
     for client in (0..CLIENTS).filter(|client| !world.hosts[*client].stopped) {
         let Some(peer) = world.peer(client, "hub") else { panic!("the peer of the file is missing") };
