@@ -36,8 +36,8 @@ pub(crate) enum Lab {
     List,
     /// Run a scenario and write summary.json, CSV series, figures and report.html.
     Run(Run),
-    /// Run every variant at every point of a scenario's sweep, and write one CSV row per run. An interrupted sweep can
-    /// be resumed.
+    /// Run every variant at every point of a scenario's sweep, and write one CSV row per run. An interrupted
+    /// sweep can be resumed.
     Sweep(Sweep),
     /// Run a set of experiments, such as those of a paper, and write one report.html and report.md.
     Reproduce(reproduce::Args),
@@ -67,8 +67,8 @@ pub(crate) struct Compare {
 pub(crate) struct Sweep {
     /// Name of a scenario, or a TOML file.
     scenario: String,
-    /// Backend. `sim`: the simulator. `netns`: network namespaces with the real kernel and program. `uml`: network
-    /// namespaces inside a kernel with virtual time.
+    /// Backend. `sim`: the simulator. `netns`: network namespaces with the real kernel and program. `uml`:
+    /// network namespaces inside a kernel with virtual time.
     #[arg(long, value_enum, default_value_t = Where::Sim)]
     backend: Where,
     /// Output CSV file; finished runs are stored next to it in `runs`. Default: lab-out/SCENARIO/sweep.csv.
@@ -99,8 +99,8 @@ pub(crate) struct Sweep {
 pub(crate) struct Run {
     /// Name of a scenario (`mpdccp lab list`), or a TOML file.
     scenario: String,
-    /// Backend. `sim`: the simulator. `netns`: network namespaces with the real kernel and program. `uml`: network
-    /// namespaces inside a kernel with virtual time.
+    /// Backend. `sim`: the simulator. `netns`: network namespaces with the real kernel and program. `uml`:
+    /// network namespaces inside a kernel with virtual time.
     #[arg(long, value_enum, default_value_t = Where::Netns)]
     backend: Where,
     /// Run this variant only; repeatable.
@@ -121,7 +121,8 @@ pub(crate) struct Run {
     /// Output directory. Default: lab-out/SCENARIO.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Also write the series of each run in these formats of other programs (docs/exchange.md), separated by commas.
+    /// Also write the series of each run in these formats of other programs (docs/exchange.md), separated by
+    /// commas.
     #[arg(long, value_enum, value_name = "FORMAT", value_delimiter = ',')]
     export: Vec<Format>,
     /// Print summary.json to standard output; progress always goes to standard error.
@@ -153,8 +154,8 @@ pub(crate) fn main(args: &Lab) -> ExitCode {
     finish(result)
 }
 
-/// Prints an error, if there is one, and returns the exit code. 0: done; 1: failed; 2: wrong arguments or a missing
-/// prerequisite; 130: interrupted.
+/// Prints an error, if there is one, and returns the exit code. 0: done; 1: failed; 2: wrong arguments or a
+/// missing prerequisite; 130: interrupted.
 pub(crate) fn finish(result: Result<(), LabError>) -> ExitCode {
     let Err(e) = result else { return ExitCode::SUCCESS };
     eprintln!("mpdccp: {e}");

@@ -104,8 +104,8 @@ fn main() -> ExitCode {
     match panic::catch_unwind(run) {
         Ok(code) => code,
         Err(why) => match unwritten(&*why) {
-            // The reader of the output has closed it, as `| head` does. Exit like a program that SIGPIPE killed.
-            // Unwinding has removed namespaces and interfaces.
+            // The reader of the output has closed it, as `| head` does. Exit like a program that SIGPIPE
+            // killed. Unwinding has removed namespaces and interfaces.
             Some(text) if text.contains("Broken pipe") => ExitCode::from(141),
             Some(text) => {
                 let _ = writeln!(io::stderr(), "mpdccp: {text}");

@@ -32,7 +32,8 @@ fn section<'a>(text: &'a str, title: &str) -> &'a str {
     rest.split_once("\n## ").map_or(rest, |(section, _)| section)
 }
 
-/// Formats the rows of all tables in `text`. Column `meaning` describes the key; its values and default follow.
+/// Formats the rows of all tables in `text`. Column `meaning` describes the key; its values and default
+/// follow.
 fn entries(text: &str, meaning: usize) -> String {
     let mut out = String::new();
     for line in text.lines().filter(|line| line.starts_with("| `")) {

@@ -11,8 +11,8 @@ pub(crate) struct Args {
     /// Number of points to draw.
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
     draws: u64,
-    /// Seed of the random points. Use a number for development, and `release` for published results. `release` is a
-    /// hash of the congestion controls' sources.
+    /// Seed of the random points. Use a number for development, and `release` for published results.
+    /// `release` is a hash of the congestion controls' sources.
     #[arg(long, default_value = "1", value_parser = seed)]
     seed: u64,
     /// Judge this point only.
@@ -36,8 +36,8 @@ pub(crate) struct Args {
     /// Compare with this output directory, which another build wrote for the same seed.
     #[arg(long, value_name = "DIR")]
     against: Option<PathBuf>,
-    /// Also run each point of up to 200 Mbit/s in network namespaces, where the references and the competing flows use
-    /// the kernel's TCP. Compare the results with the simulator's. Needs root.
+    /// Also run each point of up to 200 Mbit/s in network namespaces, where the references and the competing
+    /// flows use the kernel's TCP. Compare the results with the simulator's. Needs root.
     #[arg(long)]
     kernel: bool,
 }

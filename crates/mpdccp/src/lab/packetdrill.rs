@@ -23,8 +23,8 @@ impl Congestion {
     }
 }
 
-/// For each script, prints the first line at which the model differs. Exit codes: 0 no difference, 1 a difference, 2 an
-/// invalid or unsupported script.
+/// For each script, prints the first line at which the model differs. Exit codes: 0 no difference, 1 a
+/// difference, 2 an invalid or unsupported script.
 #[derive(ClapArgs)]
 pub(crate) struct Args {
     /// Scripts in packetdrill's language.

@@ -12,9 +12,9 @@ use crate::watch::Watch;
 
 #[derive(ClapArgs)]
 pub(crate) struct Args {
-    /// The set of experiments. `paper`: the CCID5 paper of 2021. `dcp`: the DCP paper of 2002. `multipath`: several
-    /// unequal paths, compared with each path alone. `calibration`: the TCP model, compared with the kernel's TCP. Any
-    /// other value names a file in the format of scenarios/sets.
+    /// The set of experiments. `paper`: the CCID5 paper of 2021. `dcp`: the DCP paper of 2002. `multipath`:
+    /// several unequal paths, compared with each path alone. `calibration`: the TCP model, compared with the
+    /// kernel's TCP. Any other value names a file in the format of scenarios/sets.
     set: String,
     /// Backend. Default: network namespaces for the set's own experiments, and the simulator for its
     /// additional experiments.

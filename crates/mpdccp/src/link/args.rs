@@ -28,12 +28,12 @@ pub(crate) struct Args {
     /// Address of interface b; repeatable.
     #[arg(long, value_name = "ADDR/PREFIX")]
     pub(super) b_addr: Vec<IpNet>,
-    /// Link model, with the customer at end a. The model sets rate, delay, queue and their changes over time. Other
-    /// options override the model.
+    /// Link model, with the customer at end a. The model sets rate, delay, queue and their changes over time.
+    /// Other options override the model.
     #[arg(long, value_name = "NAME", value_parser = |name: &str| Modelled::named(name, false))]
     model: Option<Modelled>,
-    /// Rate from a to b, such as 10M or "10 Mbit/s", counted in IP bytes. It also applies from b to a unless --up-rate
-    /// is given. Unlimited by default.
+    /// Rate from a to b, such as 10M or "10 Mbit/s", counted in IP bytes. It also applies from b to a unless
+    /// --up-rate is given. Unlimited by default.
     #[arg(long, value_parser = rate)]
     rate: Option<Rate>,
     /// Rate from b to a.
@@ -48,19 +48,19 @@ pub(crate) struct Args {
     /// Share of packets lost in each direction, such as 1%.
     #[arg(long, value_name = "SHARE", value_parser = parse_share)]
     loss: Option<f64>,
-    /// Size of each direction's queue, such as 125000B, 100packets or 1BDP (rate times round-trip time, which counts as
-    /// at least 20 ms). 1000packets by default.
+    /// Size of each direction's queue, such as 125000B, 100packets or 1BDP (rate times round-trip time, which
+    /// counts as at least 20 ms). 1000packets by default.
     #[arg(long, value_name = "LIMIT", value_parser = parse_queue_size)]
     queue: Option<QueueSize>,
-    /// Queue discipline. RED starts dropping at a sixth of the queue limit, and reaches its highest drop probability at
-    /// half of the limit.
+    /// Queue discipline. RED starts dropping at a sixth of the queue limit, and reaches its highest drop
+    /// probability at half of the limit.
     #[arg(long, value_enum, default_value = "drop-tail")]
     qdisc: Qdisc,
     /// Mark ECN-capable packets instead of dropping them early.
     #[arg(long)]
     ecn: bool,
-    /// Set a link key of scenarios (docs/scenarios.md) for both directions, such as 'burst = "15 kB"'; repeatable.
-    /// Overrides other options.
+    /// Set a link key of scenarios (docs/scenarios.md) for both directions, such as 'burst = "15 kB"';
+    /// repeatable. Overrides other options.
     #[arg(long = "key", value_name = "KEY=VALUE")]
     keys: Vec<String>,
     /// Set a link key for the direction from b to a, such as 'owd = "30 ms"'; repeatable.
@@ -72,7 +72,8 @@ pub(crate) struct Args {
     /// Seed of all random choices.
     #[arg(long, default_value_t = 1)]
     pub(super) seed: u64,
-    /// Remove the link after this many seconds, or a time such as 500ms. By default the link runs until interrupted.
+    /// Remove the link after this many seconds, or a time such as 500ms. By default the link runs until
+    /// interrupted.
     #[arg(short = 't', long, value_name = "S", value_parser = seconds)]
     pub(super) time: Option<Duration>,
     /// Print reports as JSON, one object per line.

@@ -116,7 +116,8 @@ impl PerfApp {
         Ok(())
     }
 
-    /// Silently ends the sessions of an address that did not answer. Their ports are free for the next address.
+    /// Silently ends the sessions of an address that did not answer. Their ports are free for the next
+    /// address.
     fn abandon(&mut self, core: &mut Core, now: Time) {
         for (session, sockets) in std::mem::take(&mut self.begun) {
             core.endpoint.abort(now, session);

@@ -24,8 +24,8 @@ pub(crate) struct PerfArgs {
     /// Wait for connections, and run the tests that clients request.
     #[arg(short, long, conflicts_with = "client")]
     server: bool,
-    /// Connect to this server, and send for 10 seconds by default. PORT is the UDP port (6511 by default), or the
-    /// DCCP port with --encapsulation raw.
+    /// Connect to this server, and send for 10 seconds by default. PORT is the UDP port (6511 by default), or
+    /// the DCCP port with --encapsulation raw.
     #[arg(short, long, value_name = "HOST[:PORT]", required_unless_present = "server")]
     client: Option<String>,
     /// Server: the address to listen on, all by default. Client: the address to send from.
@@ -43,7 +43,8 @@ pub(crate) struct PerfArgs {
     /// Server: run in the background; use --logfile to see its output.
     #[arg(short = 'D', long, conflicts_with = "client")]
     daemon: bool,
-    /// Server: send DCCP-Listen packets (RFC 5596) to this client, which connects with --cport. They open NATs and firewalls in front of the server.
+    /// Server: send DCCP-Listen packets (RFC 5596) to this client, which connects with --cport. They open
+    /// NATs and firewalls in front of the server.
     #[arg(long, alias = "invite", value_name = "HOST:PORT", conflicts_with_all = ["client", "private_key_file"])]
     rendezvous: Vec<SocketAddr>,
     #[command(flatten)]
@@ -55,8 +56,8 @@ pub(crate) struct PerfArgs {
 }
 
 impl PerfArgs {
-    /// The JSON format, if requested, and its destination: a file or standard output, with a title and optionally
-    /// timestamps.
+    /// The JSON format, if requested, and its destination: a file or standard output, with a title and
+    /// optionally timestamps.
     pub(super) fn json(&self) -> Option<(Json, Option<PathBuf>, Option<String>, bool)> {
         let common = &self.common;
         common.json().map(|json| (json, common.logfile.clone(), common.title.clone(), common.timestamps))
@@ -72,8 +73,8 @@ pub(super) struct ClientFlags {
     /// Both ends send.
     #[arg(long, conflicts_with = "echo")]
     pub(super) bidir: bool,
-    /// The server returns each message. The client measures round trips and each direction's delay variation, without a
-    /// common clock.
+    /// The server returns each message. The client measures round trips and each direction's delay variation,
+    /// without a common clock.
     #[arg(long)]
     pub(super) echo: bool,
     /// Number of parallel connections.
@@ -94,8 +95,8 @@ pub(super) struct ClientFlags {
     /// UDP and DCCP port to send from (only DCCP with --encapsulation raw), for a server with --rendezvous.
     #[arg(long, value_name = "PORT", conflicts_with_all = ["paths", "parallel"])]
     pub(super) cport: Option<u16>,
-    /// Give up if the server does not answer within this many milliseconds. If its name has several addresses, they are
-    /// tried in turn within this time.
+    /// Give up if the server does not answer within this many milliseconds. If its name has several
+    /// addresses, they are tried in turn within this time.
     #[arg(long, value_name = "MS", default_value_t = 4_500, value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) connect_timeout: u32,
 }
@@ -122,21 +123,24 @@ pub(super) struct Common {
     /// DCCP port inside UDP. With --encapsulation raw it replaces the port of -p or -c. [default: 5001]
     #[arg(long, value_name = "PORT")]
     pub(super) dccp_port: Option<u16>,
-    /// Congestion control for sending, and the first choice for receiving: a number, or reno, cubic, bbr, prague.
+    /// Congestion control for sending, and the first choice for receiving: a number, or reno, cubic, bbr,
+    /// prague.
     #[arg(short = 'C', long, visible_alias = "congestion", default_value_t = 5, value_parser = ccid)]
     pub(super) ccid: u8,
     /// Variant of CCID 5 or 250: tuned, or exactly as its draft specifies.
     #[arg(long, alias = "variant", default_value = "tuned", value_parser = choice::<Variant>())]
     pub(super) cc_variant: Variant,
-    /// Checksum coverage (RFC 4340 section 9.2): 0 covers all data, 1 none, 2 to 15 the first 4 to 56 bytes. This end
-    /// sends with it if the other end accepts it, and accepts it from the other end. Needs --encapsulation raw.
+    /// Checksum coverage (RFC 4340 section 9.2): 0 covers all data, 1 none, 2 to 15 the first 4 to 56 bytes.
+    /// This end sends with it if the other end accepts it, and accepts it from the other end. Needs
+    /// --encapsulation raw.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(..=15))]
     pub(super) coverage: u8,
-    /// Encrypt like the tunnel, with the private key in this file, from `mpdccp genkey`. Off by default; both ends must encrypt, or neither.
+    /// Encrypt like the tunnel, with the private key in this file, from `mpdccp genkey`. Off by default; both
+    /// ends must encrypt, or neither.
     #[arg(long, value_name = "FILE")]
     pub(super) private_key_file: Option<PathBuf>,
-    /// Public key of the other end; repeatable. A client needs its server's key, which the server prints when it starts. A server admits clients with
-    /// these keys, by default every client with a key.
+    /// Public key of the other end; repeatable. A client needs its server's key, which the server prints when
+    /// it starts. A server admits clients with these keys, by default every client with a key.
     #[arg(long, value_name = "KEY", requires = "private_key_file")]
     pub(super) public_key: Vec<PublicKey>,
     /// Send without a test request; the other end may be any DCCP program.
@@ -145,8 +149,8 @@ pub(super) struct Common {
     /// Receive without a test request; the other end may be any DCCP program.
     #[arg(long)]
     pub(super) receive: bool,
-    /// Send at this constant rate, in bit/s or with k, M, G, in bursts of N messages (1 by default). With 0 or without
-    /// this flag: send as fast as congestion control allows.
+    /// Send at this constant rate, in bit/s or with k, M, G, in bursts of N messages (1 by default). With 0
+    /// or without this flag: send as fast as congestion control allows.
     #[arg(short = 'b', long, visible_alias = "bitrate", value_name = "RATE[/N]", value_parser = pace)]
     pub(super) rate: Option<Pace>,
     /// Size of each message in bytes; K is 1024.
@@ -155,8 +159,8 @@ pub(super) struct Common {
     /// Send this many messages instead of for 10 seconds.
     #[arg(short = 'k', long, value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) messages: Option<u32>,
-    /// Send this file, or write received data to it. Sending ends at the end of the file, or earlier with --time,
-    /// --bytes or --messages. Lost messages leave gaps, because perf does not retransmit.
+    /// Send this file, or write received data to it. Sending ends at the end of the file, or earlier with
+    /// --time, --bytes or --messages. Lost messages leave gaps, because perf does not retransmit.
     #[arg(short = 'F', long, value_name = "FILE")]
     pub(super) file: Option<PathBuf>,
     /// Send messages until this many bytes are sent; K, M and G are powers of 1024.
@@ -171,8 +175,8 @@ pub(super) struct Common {
     /// Scheduler, which chooses the path of each packet.
     #[arg(long, default_value = SchedulerKind::default().name(), value_parser = choice::<SchedulerKind>())]
     pub(super) scheduler: SchedulerKind,
-    /// Reorderer: puts received messages in order (passive, active-fixed, adaptive or equalised). MS: longest wait for
-    /// a missing message, in milliseconds. [default: passive]
+    /// Reorderer: puts received messages in order (passive, active-fixed, adaptive or equalised). MS: longest
+    /// wait for a missing message, in milliseconds. [default: passive]
     #[arg(long, value_name = "KIND[,MS]", value_parser = reordering)]
     pub(super) reordering: Option<ReorderConfig>,
     /// Largest IP packet in bytes. Each path is probed for its MTU up to this size.
@@ -208,7 +212,8 @@ pub(super) struct Common {
     /// Write the process ID to this file, and remove the file at the end.
     #[arg(short = 'I', long, value_name = "FILE")]
     pub(super) pidfile: Option<PathBuf>,
-    /// DSCP of sent packets, as the TOS byte: 184, 0xb8 or 0270 for EF. The two lowest bits belong to ECN and must be zero.
+    /// DSCP of sent packets, as the TOS byte: 184, 0xb8 or 0270 for EF. The two lowest bits belong to ECN and
+    /// must be zero.
     #[arg(short = 'S', long, value_name = "N", value_parser = tos, conflicts_with = "dscp")]
     pub(super) tos: Option<Dscp>,
     /// DSCP of sent packets: 0 to 63 or a name such as ef, af41, le.
@@ -373,7 +378,8 @@ mod tests {
         perf: PerfArgs,
     }
 
-    /// docs/perf.md promises: a missing answer is reported within 5 s, and a silent peer is given up after 10 s.
+    /// docs/perf.md promises: a missing answer is reported within 5 s, and a silent peer is given up after 10
+    /// s.
     #[test]
     fn how_long_it_waits_unless_told_otherwise() {
         let end =

@@ -1,5 +1,5 @@
-//! Control datagrams between both ends: the parameters of the test, and the results at the end. Each consists of a
-//! reserved message number and JSON, and is repeated until it is answered.
+//! Control datagrams between both ends: the parameters of the test, and the results at the end. Each consists
+//! of a reserved message number and JSON, and is repeated until it is answered.
 
 use crate::perf::counts::{In, Tally};
 use crate::perf::cpu::Share;
@@ -117,8 +117,8 @@ impl Control {
         [&PREFIX[..], &json].concat()
     }
 
-    /// Parses a control datagram. Returns `None` if it is not one, and an error if it is invalid. Texts in it are
-    /// limited in length and safe to print.
+    /// Parses a control datagram. Returns `None` if it is not one, and an error if it is invalid. Texts in it
+    /// are limited in length and safe to print.
     pub(crate) fn read(bytes: &[u8]) -> Option<Result<Control, serde_json::Error>> {
         let json = bytes.strip_prefix(&PREFIX)?;
         let read = serde_json::from_slice(json.get(..MAX_LEN).unwrap_or(json));

@@ -18,8 +18,8 @@ impl Source {
         Ok(Source { file: BufReader::new(File::open(path)?), ended: false })
     }
 
-    /// Fills a message after its header, and shortens it at the end of the file. Returns false if no data is left. A
-    /// read error counts as the end of the file.
+    /// Fills a message after its header, and shortens it at the end of the file. Returns false if no data is
+    /// left. A read error counts as the end of the file.
     pub(crate) fn fill(&mut self, message: &mut Vec<u8>) -> bool {
         let mut at = STAMPED;
         while at < message.len() && !self.ended {
@@ -52,8 +52,8 @@ impl Store {
     }
 }
 
-/// Checks at the start whether the file can be read (`reads`) or written (`writes`). With both, one suffices, because
-/// each client of a server requests only one.
+/// Checks at the start whether the file can be read (`reads`) or written (`writes`). With both, one suffices,
+/// because each client of a server requests only one.
 pub(crate) fn check(path: &Path, reads: bool, writes: bool) -> Result<(), Error> {
     let kind = fs::metadata(path).map(|file| file.file_type());
     let odd = |kind: fs::FileType| !(kind.is_file() || is_device(kind));

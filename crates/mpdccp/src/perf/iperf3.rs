@@ -1,4 +1,5 @@
-//! The JSON document of `-J`, as iperf3 prints it for UDP: `start`, `intervals`, `end`, and `error` after a failure.
+//! The JSON document of `-J`, as iperf3 prints it for UDP: `start`, `intervals`, `end`, and `error` after a
+//! failure.
 
 use crate::perf::control::Test;
 use crate::perf::output::utc;
@@ -16,13 +17,13 @@ pub(crate) struct Document {
     /// Streams that reported in the current interval.
     streams: Vec<Value>,
     ends: Vec<Value>,
-    /// Missing messages of each session at the last interval. The records contain totals since the start of the
-    /// session.
+    /// Missing messages of each session at the last interval. The records contain totals since the start of
+    /// the session.
     missing: BTreeMap<u64, u64>,
 }
 
-/// A test under iperf3's names. Parsers of iperf3's output know only TCP, UDP and SCTP; the document uses the fields of
-/// UDP.
+/// A test under iperf3's names. Parsers of iperf3's output know only TCP, UDP and SCTP; the document uses the
+/// fields of UDP.
 pub(crate) fn test_start(test: Option<&Test>, streams: u32, tos: u8) -> Value {
     let mut start = json!({ "protocol": "UDP", "num_streams": streams, "tos": tos });
     if let Some(test) = test {
@@ -49,11 +50,13 @@ fn socket(session: &Value, sender: bool) -> u64 {
     session.as_u64().unwrap_or(0) * 2 + u64::from(!sender)
 }
 
-/// One direction of a session over a time span, with iperf3's names. `record` contains the counts of that direction.
+/// One direction of a session over a time span, with iperf3's names. `record` contains the counts of that
+/// direction.
 fn stream(session: &Value, from: &Value, to: &Value, record: &Value, sender: bool) -> Value {
     let number = |name: &str| record[name].as_f64().unwrap_or(0.0);
     let (arrived, lost) = (number("messages"), number("lost"));
-    // A receiver's packets exclude missing messages, so add them. A sender's packets already include lost messages.
+    // A receiver's packets exclude missing messages, so add them. A sender's packets already include lost
+    // messages.
     let packets = if sender { arrived } else { arrived + lost };
     json!({
         "socket": socket(session, sender),
@@ -76,7 +79,8 @@ fn percent(lost: f64, packets: f64) -> f64 {
     if packets > 0.0 { lost * 100.0 / packets } else { 0.0 }
 }
 
-/// A sent stream in the results: the bytes of the sender with the losses and jitter of the receiver, if known.
+/// A sent stream in the results: the bytes of the sender with the losses and jitter of the receiver, if
+/// known.
 fn as_received(mut stream: Value, received: &Value) -> Value {
     if stream["sender"] == true && received.is_object() {
         let number = |name: &str| received[name].as_f64().unwrap_or(0.0);
@@ -141,7 +145,8 @@ impl Document {
                 self.opened.push(record.clone());
             }
             Some("interval") => {
-                // A socket that reports again begins the next interval: each session reports once per interval.
+                // A socket that reports again begins the next interval: each session reports once per
+                // interval.
                 let sockets = [true, false].map(|sender| socket(&record["session"], sender));
                 if self.streams.iter().any(|s| sockets.iter().any(|socket| s["socket"] == *socket)) {
                     self.end_interval();

@@ -11,8 +11,8 @@ use mpdccp_units::Duration;
 /// Keys of one end.
 pub(crate) struct Keys {
     own: PrivateKey,
-    /// Client: the server's key. Server: the keys of the clients; if empty, the server admits all clients that have a
-    /// key.
+    /// Client: the server's key. Server: the keys of the clients; if empty, the server admits all clients
+    /// that have a key.
     peers: Vec<PublicKey>,
 }
 
@@ -74,8 +74,8 @@ impl Keys {
         (0u32..).zip(&self.peers).map(|(id, _)| PeerFilter { id, remotes: Vec::new() }).collect()
     }
 
-    /// Encrypts all packets from now on. A server without a list of clients admits up to `strangers` unknown clients at
-    /// a time; a client admits none.
+    /// Encrypts all packets from now on. A server without a list of clients admits up to `strangers` unknown
+    /// clients at a time; a client admits none.
     pub(super) fn secure(&self, core: &mut Core, strangers: Option<usize>) -> Result<(), Error> {
         let since_1970 = Clock.wall_nanos().saturating_sub(core.clock.now().as_nanos());
         let mut channels = Channels::new(Settings {

@@ -13,15 +13,16 @@ const GRACE: Duration = Duration::from_secs(5);
 
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub(crate) struct Limits {
-    /// Server: limit the total rate of all connections in both directions, averaged over S seconds (5 by default). The
-    /// server refuses a test with a higher rate. While the total exceeds the limit, it ends the fastest connection.
+    /// Server: limit the total rate of all connections in both directions, averaged over S seconds (5 by
+    /// default). The server refuses a test with a higher rate. While the total exceeds the limit, it ends the
+    /// fastest connection.
     #[arg(id = "server_rate", long = "server-bitrate-limit", value_name = "RATE[/S]", conflicts_with = "client", value_parser = rate_limit)]
     rate: Option<RateLimit>,
     /// Server: refuse and end tests that take longer.
     #[arg(long = "server-max-duration", value_name = "S", conflicts_with = "client", value_parser = limit)]
     duration: Option<Duration>,
-    /// Server: end connections that carry no data for this long. With --one-off, also exit if no client connects for
-    /// this long.
+    /// Server: end connections that carry no data for this long. With --one-off, also exit if no client
+    /// connects for this long.
     #[arg(long = "idle-timeout", value_name = "S", conflicts_with = "client", value_parser = limit)]
     pub(crate) idle: Option<Duration>,
 }
@@ -111,8 +112,8 @@ impl Watch {
         Watch { limits, measured_from: now, alone_since: now, connections: BTreeMap::new() }
     }
 
-    /// Returns the connections to end now, each with the reason: connections beyond their own limits, and the fastest
-    /// one if the total since the start of the measurement exceeds the limit.
+    /// Returns the connections to end now, each with the reason: connections beyond their own limits, and the
+    /// fastest one if the total since the start of the measurement exceeds the limit.
     pub(crate) fn look(
         &mut self,
         now: Time,
@@ -197,8 +198,8 @@ pub(crate) mod tests {
         Time::ZERO + Duration::from_secs_f64(s)
     }
 
-    /// Sessions that the server ends at this time. A connection is (number, bytes so far, whether it has ended
-    /// already).
+    /// Sessions that the server ends at this time. A connection is (number, bytes so far, whether it has
+    /// ended already).
     fn ended(watch: &mut Watch, s: f64, connections: &[(u64, u64, bool)]) -> Vec<u64> {
         let used = |(session, bytes, ended)| (SessionId(session), Use { opened: second(0.0), bytes, ended });
         watch.look(second(s), connections.iter().copied().map(used)).keys().map(|session| session.0).collect()

@@ -1,5 +1,5 @@
-//! Format of a datagram: number, clock, send time, then zeros. An echo also contains its arrival time at the server.
-//! Receivers need only the number.
+//! Format of a datagram: number, clock, send time, then zeros. An echo also contains its arrival time at the
+//! server. Receivers need only the number.
 
 use mpdccp_units::{Duration, Time};
 
@@ -55,7 +55,8 @@ impl Stamp {
     }
 }
 
-/// Server: writes the arrival time by the server's clock into an echoed message, if the message is long enough.
+/// Server: writes the arrival time by the server's clock into an echoed message, if the message is long
+/// enough.
 pub(crate) fn note_arrival(bytes: &mut [u8], now: Time) {
     if let Some(place) = bytes.get_mut(ECHOED) {
         place.copy_from_slice(&now.as_nanos().to_be_bytes());

@@ -16,8 +16,8 @@ pub(crate) struct Span {
     reverse: Transits,
 }
 
-/// Transit times of one direction. Each includes the offset between the clocks, but the excess over the minimum does
-/// not depend on the offset.
+/// Transit times of one direction. Each includes the offset between the clocks, but the excess over the
+/// minimum does not depend on the offset.
 #[derive(Clone, Copy, Default)]
 struct Transits {
     count: u64,
@@ -63,7 +63,8 @@ impl Span {
         }
     }
 
-    /// Percentiles of the latency; `None` if none was measured, for example because the two ends have no common clock.
+    /// Percentiles of the latency; `None` if none was measured, for example because the two ends have no
+    /// common clock.
     pub(crate) fn latency(&self) -> Option<Latency> {
         let ms = |us: u64| us as f64 / 1e3;
         let histogram = self.latency.as_ref().filter(|h| !h.is_empty())?;

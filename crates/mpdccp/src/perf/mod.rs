@@ -1,4 +1,5 @@
-//! `mpdccp perf`: sends datagrams over a plain DCCP connection or a Multipath DCCP session, and measures them.
+//! `mpdccp perf`: sends datagrams over a plain DCCP connection or a Multipath DCCP session, and measures
+//! them.
 
 mod app;
 mod args;

@@ -3,7 +3,8 @@
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
 
-/// Resolves an address or host name with an optional port. Returns all addresses that `fits` accepts, at least one.
+/// Resolves an address or host name with an optional port. Returns all addresses that `fits` accepts, at
+/// least one.
 pub(crate) fn addresses(
     text: &str,
     default_port: u16,

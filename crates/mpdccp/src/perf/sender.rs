@@ -55,8 +55,8 @@ impl Sender {
         all || self.load.time.is_some_and(|t| now >= self.started + t)
     }
 
-    /// Returns the next message if it is due. `room`: the queue accepts a message without dropping another. `full`: no
-    /// message can leave the queue. At a constant rate, messages are dropped only while `full`.
+    /// Returns the next message if it is due. `room`: the queue accepts a message without dropping another.
+    /// `full`: no message can leave the queue. At a constant rate, messages are dropped only while `full`.
     pub(crate) fn poll(&mut self, now: Time, room: bool, full: bool) -> Option<Vec<u8>> {
         let ready = match self.load.rate {
             Some(_) => self.due <= now && (room || full),

@@ -20,8 +20,8 @@ const SERVICE_CODE: u32 = u32::from_be_bytes(*b"perf");
 const DCCP_HEADER: usize = 28;
 /// Maximum number of sessions that a server has open at a time.
 pub(crate) const MAX_SESSIONS: usize = 512;
-/// Maximum number of sessions of one client (an IPv4 address or an IPv6 /64). It leaves room for a client that opens 64
-/// sessions at once; see also [`crowded`].
+/// Maximum number of sessions of one client (an IPv4 address or an IPv6 /64). It leaves room for a client
+/// that opens 64 sessions at once; see also [`crowded`].
 const MAX_OF_A_HOST: usize = 128;
 
 fn session_config(plan: &Plan, multipath: bool) -> SessionConfig {
@@ -45,8 +45,8 @@ fn session_config(plan: &Plan, multipath: bool) -> SessionConfig {
     session
 }
 
-/// Whether a client with `of_client` sessions exceeds its limit while `open` sessions are open. The limit is a quarter
-/// of the free sessions, but at least one, so a few clients cannot take all sessions.
+/// Whether a client with `of_client` sessions exceeds its limit while `open` sessions are open. The limit is
+/// a quarter of the free sessions, but at least one, so a few clients cannot take all sessions.
 pub(crate) fn crowded(of_client: usize, open: usize) -> bool {
     of_client > (MAX_SESSIONS.saturating_sub(open) / 4).max(1)
 }
@@ -108,8 +108,8 @@ fn check_size(plan: &Plan, mtu: u16, overhead: u16) -> Result<(), Error> {
     }
 }
 
-/// Listens for sessions, and sends DCCP-Listen packets to the clients of --rendezvous. Returns the address of the
-/// socket.
+/// Listens for sessions, and sends DCCP-Listen packets to the clients of --rendezvous. Returns the address of
+/// the socket.
 pub(crate) fn listen(
     core: &mut Core,
     now: Time,
@@ -184,7 +184,8 @@ fn any(remote: SocketAddr) -> IpAddr {
     }
 }
 
-/// The source address that the system chooses for this peer. The socket is bound to it, so that captures show it.
+/// The source address that the system chooses for this peer. The socket is bound to it, so that captures show
+/// it.
 fn source(mut remote: SocketAddr) -> Result<IpAddr, Error> {
     remote.set_port(dccp_wire::DCCP_UDP_PORT);
     let find = || {

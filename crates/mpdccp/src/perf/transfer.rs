@@ -105,8 +105,8 @@ pub(crate) struct Transfer {
     pub(crate) failure: Option<String>,
     pub(crate) sender: Option<Sender>,
     fit: Fit,
-    /// Whether the first message has not left yet. The time of the test begins with that message. A sender holds it
-    /// back until a path is known to carry its size.
+    /// Whether the first message has not left yet. The time of the test begins with that message. A sender
+    /// holds it back until a path is known to carry its size.
     pub(crate) held: bool,
     pub(crate) meter: Meter,
     /// Time and counts of the last report.
@@ -380,7 +380,8 @@ impl Transfer {
         false
     }
 
-    /// Queues the messages that are due. Returns whether it queued any. Closes the session after all have been sent.
+    /// Queues the messages that are due. Returns whether it queued any. Closes the session after all have
+    /// been sent.
     pub(crate) fn fill(&mut self, core: &mut Core, now: Time, session: SessionId, queue: u32) -> bool {
         let mut any = self.speak(core, now, session);
         if self.omitting && !self.held && now >= self.opened + self.omit() {

@@ -60,8 +60,8 @@ pub(crate) struct TunnelApp {
 }
 
 impl TunnelApp {
-    /// Opens sockets, creates the interface and its routes, and starts to connect. `interface` is that of the first
-    /// shard.
+    /// Opens sockets, creates the interface and its routes, and starts to connect. `interface` is that of the
+    /// first shard.
     pub(crate) fn new(
         core: &mut Core,
         cfg: Config,

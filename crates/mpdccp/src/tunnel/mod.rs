@@ -93,8 +93,8 @@ pub(crate) enum Command {
     /// Convert a WireGuard configuration of wg-quick, and list the settings that cannot be converted.
     #[command(after_help = import::EXAMPLES)]
     Import(import::Args),
-    /// Check the tunnel's health, for scripts. Exit code 0 if every session is open over at least one path. Otherwise
-    /// exit code 1, and the problems are printed.
+    /// Check the tunnel's health, for scripts. Exit code 0 if every session is open over at least one path.
+    /// Otherwise exit code 1, and the problems are printed.
     Health {
         /// Require all paths to be up.
         #[arg(long)]
@@ -156,8 +156,8 @@ pub(crate) enum PathCommand {
         /// Interface to send through.
         #[arg(long)]
         interface: Option<String>,
-        /// Priority: 0 never, 1 standby, 2 overflow, 3 to 15 primary. Among primary paths, only the schedulers cpf,
-        /// acpf, weighted-rr and handover prefer higher values.
+        /// Priority: 0 never, 1 standby, 2 overflow, 3 to 15 primary. Among primary paths, only the
+        /// schedulers cpf, acpf, weighted-rr and handover prefer higher values.
         #[arg(long, default_value_t = 3)]
         priority: u8,
         /// Name of the peer, if there are several.
@@ -180,8 +180,8 @@ pub(crate) enum PathCommand {
     Prio {
         /// Name of the path.
         name: String,
-        /// Priority: 0 never, 1 standby, 2 overflow, 3 to 15 primary. Among primary paths, only the schedulers cpf,
-        /// acpf, weighted-rr and handover prefer higher values.
+        /// Priority: 0 never, 1 standby, 2 overflow, 3 to 15 primary. Among primary paths, only the
+        /// schedulers cpf, acpf, weighted-rr and handover prefer higher values.
         priority: u8,
         /// Name of the peer, if there are several.
         #[arg(long)]

@@ -88,13 +88,14 @@ impl Proxy {
         }
     }
 
-    /// Passes a packet from a host to the private namespace. Packets that the namespace refuses are lost, as on a link.
+    /// Passes a packet from a host to the private namespace. Packets that the namespace refuses are lost, as
+    /// on a link.
     pub(crate) fn write(&self, packet: &[u8]) {
         let _ = rustix::io::writev(self.sockets.tun(), &[IoSlice::new(&[0; HEADER]), IoSlice::new(packet)]);
     }
 
-    /// Passes a super-packet of the interface to the namespace if it belongs to a connection that the tunnel carries as
-    /// a stream. The packet starts after the device's header.
+    /// Passes a super-packet of the interface to the namespace if it belongs to a connection that the tunnel
+    /// carries as a stream. The packet starts after the device's header.
     pub(crate) fn takes(
         &self,
         tunnel: &mut Tunnel,
@@ -119,8 +120,8 @@ impl Proxy {
     }
 }
 
-/// Maximum number of connections of a shard. Each connection needs a descriptor. The connections of all shards may use
-/// half of the process's limit on descriptors, and each shard gets an equal part of this half.
+/// Maximum number of connections of a shard. Each connection needs a descriptor. The connections of all
+/// shards may use half of the process's limit on descriptors, and each shard gets an equal part of this half.
 pub(crate) fn room(shards: u8) -> usize {
     (descriptors::raise() / 2 / usize::from(shards.max(1))).max(1)
 }

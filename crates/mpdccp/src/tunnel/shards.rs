@@ -35,8 +35,8 @@ impl Shards {
         &self.0[0]
     }
 
-    /// Runs a command on these shards in turn. Returns the first error, if any. If the answers are client counts, returns
-    /// their sum; if not, returns the first answer.
+    /// Runs a command on these shards in turn. Returns the first error, if any. If the answers are client
+    /// counts, returns their sum; if not, returns the first answer.
     fn command(shards: &[Handle<TunnelApp>], command: &Command) -> Answer {
         let ask = |shard: &Handle<TunnelApp>| {
             let (caller, answer) = channel();
@@ -71,7 +71,8 @@ impl Shards {
         all?.into_iter().reduce(Status::merge)
     }
 
-    /// Reloads the configuration file, and returns a description of the changes. After an error nothing has changed.
+    /// Reloads the configuration file, and returns a description of the changes. After an error nothing has
+    /// changed.
     pub(crate) fn reload(&self, helper: &Helper) -> Result<String, String> {
         let (cfg, keys) = helper.reload()?;
         // No step can fail from here on, so that all shards apply the changes.

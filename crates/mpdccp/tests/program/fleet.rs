@@ -1,5 +1,5 @@
-//! A small version of the fleet in docs/guides/fleet.md: two servers, a load balancer and two routers. Two clients each
-//! use UDP, TLS, or both.
+//! A small version of the fleet in docs/guides/fleet.md: two servers, a load balancer and two routers. Two
+//! clients each use UDP, TLS, or both.
 
 use crate::common::{able, skipped};
 use std::path::Path;

@@ -96,8 +96,8 @@ fn nobody_reading_is_no_reason_for_a_panic() {
     );
 }
 
-/// Only the init process of a kernel may turn the kernel off. The test runs without capabilities, so that a failed test
-/// cannot turn off this host.
+/// Only the init process of a kernel may turn the kernel off. The test runs without capabilities, so that a
+/// failed test cannot turn off this host.
 #[test]
 fn a_guest_outside_its_kernel_turns_nothing_off() {
     let mut powerless = Command::new("setpriv");

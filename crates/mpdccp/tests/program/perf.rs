@@ -1,5 +1,5 @@
-//! `mpdccp perf` end to end: everything that is sent arrives and is counted, over both encapsulations and in both
-//! directions.
+//! `mpdccp perf` end to end: everything that is sent arrives and is counted, over both encapsulations and in
+//! both directions.
 
 use crate::perf_ends::{Place, record};
 use rustix::process::{Pid, Signal, kill_process};
@@ -329,8 +329,9 @@ fn nobody_there_is_said_soon() {
     assert!(json["error"].as_str().unwrap().contains("no answer from 127.0.0.1"), "{json}");
 }
 
-/// A silent peer is reported long before the connection is given up, also on a plain connection and in JSON. After the
-/// peer's program was killed, its host reports that nothing listens. A stopped program does not answer at all.
+/// A silent peer is reported long before the connection is given up, also on a plain connection and in JSON.
+/// After the peer's program was killed, its host reports that nothing listens. A stopped program does not
+/// answer at all.
 #[test]
 fn a_peer_that_falls_silent_is_told_of_and_given_up() {
     for signal in [Signal::STOP, Signal::KILL] {
@@ -373,7 +374,8 @@ fn all_addresses_of_a_name_are_tried() {
 #[test]
 fn addresses_that_fail_leave_no_sockets_behind() {
     let Some(place) = Place::namespace("sockets") else { return };
-    // Messages of this size fit only into IPv4 packets, so the first address fails after its socket was opened.
+    // Messages of this size fit only into IPv4 packets, so the first address fails after its socket was
+    // opened.
     let hosts = place.hosts("::1 there\n127.0.0.1 there\n");
     let mut sockets = String::new();
     let (_, output) = place.with_server("-s -B 127.0.0.1 -p 0", "-c there:{port} -l 1440 -b 1M -t 2", |_| {
@@ -383,7 +385,8 @@ fn addresses_that_fail_leave_no_sockets_behind() {
     assert!(output.status.success(), "{output:?}");
     assert!(sockets.contains("127.0.0.1:") && !sockets.contains("[::1]:"), "{sockets}");
     drop(hosts);
-    // Nothing listens at the first address. The resolver sorts it first because it is nearest to the source address.
+    // Nothing listens at the first address. The resolver sorts it first because it is nearest to the source
+    // address.
     let hosts = place.hosts("127.0.0.1 there\n127.0.0.7 there\n");
     let (_, output) = place.with_server("-s -B 127.0.0.7 -p 0", "-c there:{port} -b 1M -t 2 -P 2", |_| {
         sockets = place.command_output("ss", "-Huan state established");

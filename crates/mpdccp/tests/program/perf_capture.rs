@@ -1,5 +1,5 @@
-//! A whole multipath session, decoded by tshark with the project's dissector: handshake, join, data, close. The
-//! dissector was written from RFC 9897, independently of the codec.
+//! A whole multipath session, decoded by tshark with the project's dissector: handshake, join, data, close.
+//! The dissector was written from RFC 9897, independently of the codec.
 
 use crate::common::skipped;
 use crate::perf_ends::{Place, record};
@@ -122,8 +122,8 @@ fn capture(place: &Place, encapsulation: &str, directory: &Path) -> (PathBuf, St
 fn check_session(frames: &[Frame]) {
     for frame in frames {
         for field in ["_ws.malformed", "_ws.expert.message", "mpdccp.malformed", "mpdccp.unassigned"] {
-            // These are the only remarks allowed: a Reset or a Close ends a connection, and UDP to ports from 33434 on
-            // may be a traceroute.
+            // These are the only remarks allowed: a Reset or a Close ends a connection, and UDP to ports from
+            // 33434 on may be a traceroute.
             let allowed = ["Connection reset", "Connection closed", "Possible traceroute"];
             let harmless = |text: &String| allowed.iter().any(|remark| text.contains(remark));
             assert!(frame.texts(field).iter().all(harmless), "{field}: {:?}", frame.0);
@@ -145,7 +145,8 @@ fn check_session(frames: &[Frame]) {
         (&request[0].texts("mpdccp.key.data")[0], &response[0].texts("mpdccp.key.data")[0]);
     let (client_ci, server_ci) = (request[0].numbers("mpdccp.key.ci"), response[0].numbers("mpdccp.key.ci"));
 
-    // MP_JOIN contains the receiver's connection identifier. The Response and the Ack after it have HMACs of 20 bytes.
+    // MP_JOIN contains the receiver's connection identifier. The Response and the Ack after it have HMACs of
+    // 20 bytes.
     let join = with(REQUEST, &[MP_JOIN]);
     let answer = with(RESPONSE, &[MP_JOIN, MP_HMAC]);
     assert_eq!((join.len(), answer.len()), (1, 1));

@@ -54,8 +54,8 @@ fn lines_say_what_was_asked_for() {
     assert!(client.iter().all(|record| record["title"] == "here"), "{client:?}");
     let time = |record: &Value| record["time"].as_str().unwrap().to_owned();
     assert!(client.iter().all(|record| time(record).starts_with("20") && time(record).ends_with('Z')));
-    // The capture contains raw IP: a header of 24 bytes, then each packet after 16 more bytes. UDP packets with DCCP
-    // port 5001 belong to this test.
+    // The capture contains raw IP: a header of 24 bytes, then each packet after 16 more bytes. UDP packets
+    // with DCCP port 5001 belong to this test.
     let bytes = fs::read(pcap).unwrap();
     let (mut at, mut ours) = (24, 0);
     while at < bytes.len() {

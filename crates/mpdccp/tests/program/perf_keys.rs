@@ -66,8 +66,8 @@ fn a_server_that_names_clients_serves_no_other() {
         place.exchange(&serve, &connect(&key));
     }
     let refused = [
-        // Three clients are refused: the server does not know the client's key, the client expects another server key,
-        // the client has no key.
+        // Three clients are refused: the server does not know the client's key, the client expects another
+        // server key, the client has no key.
         (connect(&stranger), stranger_public.to_string()),
         (
             format!("-c 127.0.0.1:{{port}} {stranger} --public-key {one_public}"),

@@ -1,4 +1,5 @@
-//! A report in a real browser: readers can see values, zoom, and hide lines and variants. Skipped without Chromium.
+//! A report in a real browser: readers can see values, zoom, and hide lines and variants. Skipped without
+//! Chromium.
 
 use std::fs;
 use std::path::Path;

@@ -137,7 +137,8 @@ fn a_tunnel_tells_how_it_fares() {
     bed.down();
 }
 
-/// Two clients with the same key take the session from each other at increasing intervals. Both ends report this.
+/// Two clients with the same key take the session from each other at increasing intervals. Both ends report
+/// this.
 #[test]
 fn two_clients_with_one_key_are_told_of() {
     let Some(mut bed) = bed() else { return };
@@ -184,8 +185,8 @@ fn handshakes_go_on_from_the_last_one() {
     bed.down();
 }
 
-/// All traffic except the tunnel's own packets and local traffic uses the tunnel. Nothing bypasses the tunnel, even
-/// after it was killed.
+/// All traffic except the tunnel's own packets and local traffic uses the tunnel. Nothing bypasses the
+/// tunnel, even after it was killed.
 #[test]
 fn a_default_route_and_a_kill_switch() {
     let Some(mut bed) = bed() else { return };

@@ -1,4 +1,5 @@
-//! `mpdccp tunnel doctor` in namespaces: a client with two lines behind NATs, and a server. Each test causes a fault.
+//! `mpdccp tunnel doctor` in namespaces: a client with two lines behind NATs, and a server. Each test causes
+//! a fault.
 
 use crate::common::spaces::Spaces;
 use crate::common::{able, skipped, wait_for};
@@ -10,8 +11,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 const SERVER: &str = "203.0.113.1";
 
-/// Client `c`, routers `r0` for DSL and `r1` for LTE, and server `s`, with the files of both ends. `None`, after printing the
-/// reason, if the test cannot run here.
+/// Client `c`, routers `r0` for DSL and `r1` for LTE, and server `s`, with the files of both ends. `None`,
+/// after printing the reason, if the test cannot run here.
 fn world() -> Option<Spaces> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let id = format!("mpd{}-", NEXT.fetch_add(1, Ordering::Relaxed));
@@ -271,7 +272,8 @@ fn a_clock_that_is_off_by_a_day_is_found() {
     }
 }
 
-/// A user at a terminal decides whether to load a line that costs money. Without a terminal the doctor does not ask.
+/// A user at a terminal decides whether to load a line that costs money. Without a terminal the doctor does
+/// not ask.
 #[test]
 fn a_metered_line_is_loaded_only_with_permission() {
     let Some(mut world) = world() else { return };

@@ -1,5 +1,5 @@
-//! Wrong input and missing prerequisites: one clear message that says what is wrong, where, and how to fix it. The exit
-//! code is 2, and nothing is left behind.
+//! Wrong input and missing prerequisites: one clear message that says what is wrong, where, and how to fix
+//! it. The exit code is 2, and nothing is left behind.
 
 use std::net::UdpSocket;
 use std::path::PathBuf;

@@ -24,7 +24,8 @@ fn tunnel(world: &Spaces, name: &str, args: &[&str]) -> Output {
     command.output().unwrap()
 }
 
-/// Starts both ends with the written files. The server's inner address must answer, and both paths must come up.
+/// Starts both ends with the written files. The server's inner address must answer, and both paths must come
+/// up.
 fn carries(world: &mut Spaces, server: &str) {
     for (name, file) in [("s", "server.toml"), ("c", "client.toml")] {
         let text = std::fs::read_to_string(world.path(file)).unwrap();

@@ -1,5 +1,5 @@
-//! ECN, DSCP and TTL between inner and outer headers, on both paths and in both directions. Relays between the ends
-//! inspect and change outer headers.
+//! ECN, DSCP and TTL between inner and outer headers, on both paths and in both directions. Relays between
+//! the ends inspect and change outer headers.
 
 use crate::common::{Bed, CLIENT, REMOTE, SERVER, bed, socket, wait_for};
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, setsockopt, sockopt};
@@ -173,8 +173,8 @@ fn seen(relays: &[Relay; 2], way: usize) -> [BTreeSet<u8>; 2] {
     [0, 1].map(|i| std::mem::take(&mut *relays[i].seen[way].lock().unwrap()))
 }
 
-/// RFC 6040 sections 4.1 and 4.2, RFC 2983 section 3.1: outer fields are copies of the inner ones. Congestion marks are
-/// applied to inner packets. Inner DSCP and TTL do not change.
+/// RFC 6040 sections 4.1 and 4.2, RFC 2983 section 3.1: outer fields are copies of the inner ones. Congestion
+/// marks are applied to inner packets. Inner DSCP and TTL do not change.
 #[test]
 fn fields_are_copied_on_both_paths_both_ways() {
     let Some((bed, relays)) = start("ecn = \"copy\"\ndscp = \"copy\"") else { return };
@@ -207,8 +207,8 @@ fn fields_are_copied_on_both_paths_both_ways() {
     stop(bed, &relays);
 }
 
-/// Outer headers with a fixed DSCP. By default, the path's congestion control uses the outer ECN field, and its marks
-/// are applied to ECN-capable inner packets.
+/// Outer headers with a fixed DSCP. By default, the path's congestion control uses the outer ECN field, and
+/// its marks are applied to ECN-capable inner packets.
 #[test]
 fn fields_may_be_pinned() {
     let Some((bed, relays)) = start("dscp = 34") else { return };

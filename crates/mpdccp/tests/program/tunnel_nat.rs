@@ -1,5 +1,5 @@
-//! Two roaming clients behind one NAT. The first changes its address during a transfer. A third host replays and spoofs
-//! packets of the second.
+//! Two roaming clients behind one NAT. The first changes its address during a transfer. A third host replays
+//! and spoofs packets of the second.
 
 use crate::common::spaces::Spaces;
 use crate::common::{inside, socket, udp_payloads, wait_for};
@@ -14,10 +14,12 @@ use std::time::Duration;
 const SERVER: &str = "203.0.113.1";
 const NAT: &str = "203.0.113.2";
 
-/// Clients `c0` and `c1` are in a LAN behind `nat`. The server `s` and a stranger `x` are in the network outside.
+/// Clients `c0` and `c1` are in a LAN behind `nat`. The server `s` and a stranger `x` are in the network
+/// outside.
 fn world(shards: u8) -> Option<Spaces> {
     let world = Spaces::new(&format!("mpn{shards}"), &["c0", "c1", "nat", "s", "x"], &["nft"])?;
-    // The bridge in the namespace of the NAT is the LAN. The bridge in the server's namespace is the network outside.
+    // The bridge in the namespace of the NAT is the LAN. The bridge in the server's namespace is the network
+    // outside.
     world
         .sh("nat", "ip link add lan type bridge && ip addr add 192.168.5.1/24 dev lan && ip link set lan up");
     world.sh(
@@ -155,7 +157,8 @@ fn roam(shards: u8) {
     let before = remote(0);
     world.sh("c0", "ip addr add 192.168.5.77/24 dev wan && ip addr del 192.168.5.10/24 dev wan; ip addr add 192.168.5.77/24 dev wan; \
         ip route replace default via 192.168.5.1");
-    // The stranger replays packets of the second client, from its own address and from the address of the NAT.
+    // The stranger replays packets of the second client, from its own address and from the address of the
+    // NAT.
     let second = remote(1);
     let port = second.rsplit_once(':').unwrap().1.to_owned();
     let seen = udp_payloads(&std::fs::read(world.path("c1.pcap")).unwrap());

@@ -1,5 +1,5 @@
-//! Super-packets of the kernel through the tunnel. Data arrives unchanged, whether the interface accepts super-packets
-//! or not.
+//! Super-packets of the kernel through the tunnel. Data arrives unchanged, whether the interface accepts
+//! super-packets or not.
 
 use crate::common::{Bed, CLIENT, SERVER, bed, run, wait_for};
 use nix::sys::socket::{setsockopt, sockopt::UdpGsoSegment};

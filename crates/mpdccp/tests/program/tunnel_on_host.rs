@@ -1,5 +1,5 @@
-//! Effects of the tunnel on its host: name servers, the owner's hook, and traffic that bypasses the tunnel. Nothing is
-//! left behind.
+//! Effects of the tunnel on its host: name servers, the owner's hook, and traffic that bypasses the tunnel.
+//! Nothing is left behind.
 
 use crate::common::{Bed, bed, inside, run, wait_for};
 use rustix::process::Signal;
@@ -33,8 +33,8 @@ fn name_servers_follow_the_session_and_come_back_after_all_ends() {
         || text().contains("nameserver 10.71.0.1\nsearch example.org\n") && !text().contains("192.168.71.2");
     bed.up_with("", "dns = [\"10.71.0.1\"]");
     wait_for("the name server in the tunnel", changed);
-    // After a tunnel was killed, its helper process restores the name servers. If the helper was killed too, the next
-    // start restores them.
+    // After a tunnel was killed, its helper process restores the name servers. If the helper was killed too,
+    // the next start restores them.
     bed.signal("c", Signal::KILL);
     wait_for("the original name servers after the kill", || text() == BEFORE);
     bed.again("c");

@@ -48,8 +48,8 @@ fn counter(bed: &Bed, end: &str, pointer: &str) -> u64 {
     counter.unwrap_or_else(|| panic!("no {pointer} in {status}"))
 }
 
-/// Each end has rules for its packets, and changes them while datagrams flow. No datagram is lost except those that a
-/// rule drops.
+/// Each end has rules for its packets, and changes them while datagrams flow. No datagram is lost except
+/// those that a rule drops.
 #[test]
 fn rules_are_reloaded_while_datagrams_run() {
     let Some(mut bed) = bed() else { return };

@@ -8,8 +8,8 @@ use std::net::{TcpListener, TcpStream};
 
 const PAGE: &str = include_str!("../../../../docs/guides/office.md");
 
-/// Namespaces for the LAN, the router, the Internet and the server. `None` if these programs or the prerequisites of
-/// namespaces are missing.
+/// Namespaces for the LAN, the router, the Internet and the server. `None` if these programs or the
+/// prerequisites of namespaces are missing.
 fn office(n: u8, programs: &[&str]) -> Option<Spaces> {
     let office = Spaces::new(&format!("mpr{n}"), &["lan", "router", "net", "server"], programs)?;
     for ((a, at, address), (b, bt, other)) in [

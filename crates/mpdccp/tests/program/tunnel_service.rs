@@ -71,7 +71,8 @@ fn every_shard_answers_the_watchdog() {
             break;
         }
         waitpid(thread, Some(WaitPidFlag::__WALL)).unwrap();
-        // Skip messages that the thread sent before it stopped, and messages of the round for which it had reported.
+        // Skip messages that the thread sent before it stopped, and messages of the round for which it had
+        // reported.
         heard.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
         let mut words = 0;
         while heard.recv(&mut [0; 100]).is_ok() {
@@ -103,8 +104,8 @@ fn the_journal_gets_priorities() {
 /// User ID of `nobody`.
 const NOBODY: u64 = 65_534;
 
-/// Effective and permitted capabilities of each thread of an end. Also checks that all threads run as nobody under a
-/// system call filter.
+/// Effective and permitted capabilities of each thread of an end. Also checks that all threads run as nobody
+/// under a system call filter.
 fn capabilities(bed: &Bed, end: &str) -> Vec<[u64; 2]> {
     let of = |(thread, _): (i32, String)| {
         let (user, seccomp, capabilities) = capabilities_of(thread);

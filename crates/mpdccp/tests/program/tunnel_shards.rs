@@ -1,4 +1,5 @@
-//! A server with two shards. Each session with all its paths is on one shard, and clients notice no difference.
+//! A server with two shards. Each session with all its paths is on one shard, and clients notice no
+//! difference.
 
 use crate::common::{Bed, CLIENT, REMOTE, SERVER, bed, run, socket, wait_for};
 use dccp_secure::PrivateKey;
@@ -15,7 +16,8 @@ fn peer(name: &str, n: u8) -> String {
     format!("[[peer]]\nname = \"{name}\"\nallowed_ips = [\"10.71.0.{n}/32\"]\npublic_key = \"{key}\"\n")
 }
 
-/// Two clients with two paths each. The first peer in the file is on shard 0, the client of the bed on shard 1.
+/// Two clients with two paths each. The first peer in the file is on shard 0, the client of the bed on shard
+/// 1.
 fn two_clients(of_server: &str) -> Option<Bed> {
     let mut bed = bed()?;
     let role = "role = \"server\"";

@@ -64,7 +64,8 @@ fn hosts_see_the_true_addresses_in_both_directions_and_versions() {
     let Some(mut bed) = up("") else { return };
     for (end, from, to) in [(0, CLIENT, SERVER), (1, SERVER, CLIENT)] {
         for version in 0..2 {
-            // Port 80 must work too, although the proxy thread has dropped the capability to bind ports below 1024.
+            // Port 80 must work too, although the proxy thread has dropped the capability to bind ports below
+            // 1024.
             let address = at(to[version], [8_000, 80][version]);
             let listener = listen(&bed, 1 - end, address);
             let mut near = connect(&bed, end, address).unwrap();
@@ -285,8 +286,8 @@ fn connections_beyond_half_of_the_descriptors_travel_as_packets() {
     bed.down();
 }
 
-/// The tunnel carries a connection to a distant host as a stream. After the tunnel was killed, the connection does not
-/// bypass it.
+/// The tunnel carries a connection to a distant host as a stream. After the tunnel was killed, the connection
+/// does not bypass it.
 #[test]
 fn a_kill_switch_holds_for_connections() {
     let Some(mut bed) = bed() else { return };

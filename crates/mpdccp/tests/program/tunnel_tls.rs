@@ -49,7 +49,8 @@ fn block_udp(bed: &Bed, on: bool) -> bool {
     run("ip", &format!("netns exec {} nft -f {}", bed.space[1], script.display())).status.success()
 }
 
-/// A server with two shards. Each connection reaches the shard of its session, even if another shard accepted it.
+/// A server with two shards. Each connection reaches the shard of its session, even if another shard accepted
+/// it.
 #[test]
 fn tls_carries_both_paths_and_outlives_the_restart_of_either_end() {
     let Some(mut bed) = tls_bed(false, "") else { return };
@@ -161,7 +162,8 @@ fn a_path_passes_an_http_proxy() {
     bed.down();
 }
 
-/// Clients that are silent, stop in the handshake or do not speak TLS are counted, and do not affect the tunnel.
+/// Clients that are silent, stop in the handshake or do not speak TLS are counted, and do not affect the
+/// tunnel.
 #[test]
 fn strangers_get_no_more_than_their_share() {
     let Some(mut bed) = tls_bed(false, "") else { return };

@@ -1,5 +1,5 @@
-//! The tunnel trusts neither ICMP nor other users of the host. Other tests check what an eavesdropper and an operator
-//! can see.
+//! The tunnel trusts neither ICMP nor other users of the host. Other tests check what an eavesdropper and an
+//! operator can see.
 
 use crate::common::{Bed, CLIENT, LOCAL, REMOTE, SERVER, bed, inside, run, socket, wait_for};
 use dccp_secure::PrivateKey;
@@ -28,8 +28,8 @@ fn icmp(space: &str, to: Ipv4Addr, mut message: Vec<u8>) {
     inside(space, send);
 }
 
-/// Sends a forged Fragmentation Needed, which quotes an echo reply that was never sent. So an attacker needs only the
-/// addresses of both ends.
+/// Sends a forged Fragmentation Needed, which quotes an echo reply that was never sent. So an attacker needs
+/// only the addresses of both ends.
 fn forge(bed: &Bed, victim: usize) {
     let ends = [LOCAL[0], REMOTE[0]].map(|ip| ip.parse::<Ipv4Addr>().unwrap());
     let (from, to) = (ends[victim], ends[1 - victim]);
@@ -61,7 +61,8 @@ fn forged_icmp_does_not_shrink_a_path_before_or_after_it_opens() {
             (status["mtu"].as_u64(), paths.iter().map(|path| path["mtu"].as_u64()).min())
         })
     };
-    // 1500 minus the sizes of IPv6, UDP, record, DCCP, and MP_SEQ with the flow option. The smaller MTU decides.
+    // 1500 minus the sizes of IPv6, UDP, record, DCCP, and MP_SEQ with the flow option. The smaller MTU
+    // decides.
     let whole = [(Some(1500 - 40 - 8 - 32 - 16 - 16), Some(Some(1500))); 2];
     assert_eq!(sizes(&bed), whole, "{}", bed.log("c"));
     wait_for("a probe of the interface's full MTU", || {
@@ -90,8 +91,8 @@ fn forged_icmp_does_not_shrink_a_path_before_or_after_it_opens() {
     bed.down();
 }
 
-/// Reads all frames of the outer interfaces with a packet socket (packet(7)), independent of mpdccp code. As a control,
-/// the test finds the text in an unencrypted tunnel.
+/// Reads all frames of the outer interfaces with a packet socket (packet(7)), independent of mpdccp code. As
+/// a control, the test finds the text in an unencrypted tunnel.
 #[test]
 fn an_eavesdropper_reads_nothing() {
     const WORD: &[u8] = b"a word that must not be seen on the wire";
@@ -190,7 +191,8 @@ fn a_log_for_machines_has_one_object_a_line() {
     }
 }
 
-/// A server does not answer an unknown key. The client therefore explains the possible reasons for the silence.
+/// A server does not answer an unknown key. The client therefore explains the possible reasons for the
+/// silence.
 #[test]
 fn a_wrong_key_is_hinted_at() {
     let Some(mut bed) = bed() else { return };

@@ -13,7 +13,8 @@ pub(super) const REFUSED: Duration = Duration::from_secs(2);
 const CROWDED: &str = "too many sessions from this client's address";
 
 impl Transfer {
-    /// Server: refuses a client's request because the client has too many sessions, and closes the session soon after.
+    /// Server: refuses a client's request because the client has too many sessions, and closes the session
+    /// soon after.
     pub(crate) fn refuse(&mut self, now: Time) {
         self.refuse_because(now, CROWDED.into());
     }
@@ -23,7 +24,8 @@ impl Transfer {
         self.stage = Stage::Lingering { until: now + REFUSED };
     }
 
-    /// Server: ends a test that exceeded a limit, sends the reason to the client, and closes the session soon after.
+    /// Server: ends a test that exceeded a limit, sends the reason to the client, and closes the session soon
+    /// after.
     pub(crate) fn stop(&mut self, core: &mut Core, now: Time, session: SessionId, why: &str) {
         self.look(core, now, session);
         self.failure = Some(format!("ended the connection: {why}"));

@@ -282,7 +282,8 @@ pub(crate) fn of_server(plan: &Plan<'_>, here: &[Interface]) -> Vec<Finding> {
     found
 }
 
-/// Checks whether the nftables rules accept a UDP or TCP port. It only reads their text, so it can miss rules.
+/// Checks whether the nftables rules accept a UDP or TCP port. It only reads their text, so it can miss
+/// rules.
 fn firewall(protocol: &str, port: u16) -> Option<Finding> {
     let output = std::process::Command::new("nft").args(["-n", "list", "ruleset"]).output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout);

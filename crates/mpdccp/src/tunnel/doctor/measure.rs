@@ -26,7 +26,8 @@ const LOAD_TIME: Duration = Duration::from_secs(6);
 const LOAD_SIZE: u16 = 1_200;
 pub(super) const LOAD_RATE: Rate = Rate::from_bps(100_000_000);
 const FIRST_RATE: Rate = Rate::from_bps(2_000_000);
-/// Under upload there is one answer per this many probes; under download there are this many answers per probe.
+/// Under upload there is one answer per this many probes; under download there are this many answers per
+/// probe.
 const SPARSE: u64 = 8;
 const COPIED: u8 = 4;
 const LONGEST_QUEUE: Duration = Duration::from_millis(3_000);
@@ -86,8 +87,8 @@ pub(crate) fn ms(d: Duration) -> f64 {
     (d.as_secs_f64() * 10_000.0).round() / 10.0
 }
 
-/// Sends probes until one is answered, then one more, and returns the last answer; `None` if none arrived within
-/// `patience`.
+/// Sends probes until one is answered, then one more, and returns the last answer; `None` if none arrived
+/// within `patience`.
 pub(crate) fn reach(prober: &mut Prober, patience: Duration) -> Option<Got> {
     let end = Clock.now() + patience;
     let mut first = None;
@@ -121,7 +122,8 @@ pub(crate) fn loss(prober: &mut Prober) -> Loss {
         prober.receive(begin + LOSS_EVERY * n, &mut note);
     }
     prober.receive(Clock.now() + 1_500 * MS, &mut note);
-    // Each answer contains the number of probes that arrived. Several answers are requested, because some may be lost.
+    // Each answer contains the number of probes that arrived. Several answers are requested, because some may
+    // be lost.
     let asked = LOSS + COPIES as u32;
     for _ in 0..COPIES {
         prober.ask(0, SMALL, SMALL, Duration::ZERO);
@@ -216,8 +218,8 @@ impl Silences {
         let answered = prober.answered();
         let holds = self.waiting.iter().filter(|(number, _)| answered.contains(number));
         let holds = holds.map(|(_, silence)| *silence).max().unwrap_or(0);
-        // An unanswered silence shorter than `holds` does not count: its answer was lost, because the binding lasts
-        // longer.
+        // An unanswered silence shorter than `holds` does not count: its answer was lost, because the binding
+        // lasts longer.
         let fails = self.waiting.values().copied().filter(|silence| *silence > holds).min();
         Silence { holds, fails }
     }
@@ -228,8 +230,8 @@ impl Silences {
     }
 }
 
-/// Loads the line in one direction. The rate increases until a queue forms. Then twice the line's rate is sent until
-/// the queue is long or full, or time is up.
+/// Loads the line in one direction. The rate increases until a queue forms. Then twice the line's rate is
+/// sent until the queue is long or full, or time is up.
 pub(crate) fn load(prober: &mut Prober, up: bool, base: Duration, size: u16) -> Load {
     let size = size.min(LOAD_SIZE);
     let begin = Clock.now();
@@ -241,7 +243,8 @@ pub(crate) fn load(prober: &mut Prober, up: bool, base: Duration, size: u16) -> 
     while !run.is_over() && Clock.now() < end {
         let now = Clock.now();
         for _ in 0..run.due(now) {
-            // Keep traffic low in the other direction, which may be slow: few answers, or several answers per probe.
+            // Keep traffic low in the other direction, which may be slow: few answers, or several answers per
+            // probe.
             let answered = prober.next_number().is_multiple_of(SPARSE);
             run.newest = match up {
                 true => prober.ask_for(0, size, (SMALL, u8::from(answered)), Duration::ZERO),
@@ -295,8 +298,8 @@ struct Run {
     least: Option<Duration>,
     /// `least` of the last interval with an answer; zero before the first one.
     least_before: Duration,
-    /// The largest delay that two intervals in a row exceed. A single interval proves nothing: all its packets may be
-    /// late because an end paused.
+    /// The largest delay that two intervals in a row exceed. A single interval proves nothing: all its
+    /// packets may be late because an end paused.
     standing: Duration,
     /// Whether a queue has formed.
     full: bool,
@@ -395,8 +398,8 @@ impl Run {
         Rate::from_bps(self.bins.values().copied().max().unwrap_or(0) * u64::from(self.size) * 8 * 4)
     }
 
-    /// Whether the load test has found the queue, by its delay or its overflow, or the line carries all that the test
-    /// can send.
+    /// Whether the load test has found the queue, by its delay or its overflow, or the line carries all that
+    /// the test can send.
     fn is_over(&self) -> bool {
         let overflows = self.lost > 50 && self.lost * 50 > self.arrived;
         self.queue > LONGEST_QUEUE || overflows || self.faster

@@ -42,8 +42,8 @@ pub(crate) struct Args {
     /// Print JSON (docs/formats.md).
     #[arg(long)]
     json: bool,
-    /// Load lines with up to 150 MB each, to detect long queues: `none`, or `all` without asking. Default: all, but ask
-    /// before loading a line with `quota` or `cost`.
+    /// Load lines with up to 150 MB each, to detect long queues: `none`, or `all` without asking. Default:
+    /// all, but ask before loading a line with `quota` or `cost`.
     #[arg(long, value_enum)]
     load: Option<Load>,
     /// Longest silence for the NAT test, in seconds (5 to 120); 0 skips the test.

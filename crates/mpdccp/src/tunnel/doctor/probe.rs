@@ -1,5 +1,5 @@
-//! Probes to the server over one line, through a separate channel. The probes do not need a running tunnel, and do not
-//! disturb one.
+//! Probes to the server over one line, through a separate channel. The probes do not need a running tunnel,
+//! and do not disturb one.
 
 use crate::error::Error;
 use crate::tunnel::host::routes::MARK;
@@ -69,7 +69,8 @@ pub(crate) struct Prober {
     /// Send time of each probe, and the number of answers still to come.
     asked: BTreeMap<u64, (Time, u8)>,
     next: u64,
-    /// Numbers of the probes answered after more than 4 s. Only probes that request a delay are answered that late.
+    /// Numbers of the probes answered after more than 4 s. Only probes that request a delay are answered that
+    /// late.
     late: BTreeSet<u64>,
     /// Largest number of this channel's probes that any answer reports as received.
     pub(crate) counted: u32,
@@ -159,8 +160,8 @@ impl Prober {
         self.channels.drops().get(&reason).copied().unwrap_or(0)
     }
 
-    /// Sends a probe from a socket in an IP packet of `size` bytes. The server answers after `wait` with a packet of
-    /// `answer` bytes.
+    /// Sends a probe from a socket in an IP packet of `size` bytes. The server answers after `wait` with a
+    /// packet of `answer` bytes.
     pub(crate) fn ask(&mut self, socket: usize, size: u16, answer: u16, wait: Duration) -> u64 {
         self.ask_for(socket, size, (answer, 1), wait)
     }
@@ -207,7 +208,8 @@ impl Prober {
         self.next
     }
 
-    /// Numbers of the probes answered after more than 4 s. Only probes that request a delay are answered that late.
+    /// Numbers of the probes answered after more than 4 s. Only probes that request a delay are answered that
+    /// late.
     pub(crate) fn answered(&self) -> &BTreeSet<u64> {
         &self.late
     }

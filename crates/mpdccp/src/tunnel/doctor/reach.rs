@@ -106,8 +106,8 @@ impl Evidence {
         })
     }
 
-    /// Explains the facts. `own_key` is the public key of this end. `elsewhere` is another line over which the same
-    /// server answers.
+    /// Explains the facts. `own_key` is the public key of this end. `elsewhere` is another line over which
+    /// the same server answers.
     pub(crate) fn finding(&self, remote: SocketAddr, own_key: &str, elsewhere: Option<&str>) -> Finding {
         let (ip, port) = (remote.ip(), remote.port());
         let alive = match (self.tcp, self.ping) {
@@ -182,7 +182,8 @@ impl Evidence {
     }
 }
 
-/// Explains a line that gets no answer over TLS. `why`: the reason if there is no connection, otherwise empty.
+/// Explains a line that gets no answer over TLS. `why`: the reason if there is no connection, otherwise
+/// empty.
 pub(crate) fn of_tls(remote: SocketAddr, proxy: Option<SocketAddr>, why: &str, own_key: &str) -> Finding {
     let port = remote.port();
     match (why, proxy) {

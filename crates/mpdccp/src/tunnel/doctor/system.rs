@@ -127,8 +127,8 @@ pub(crate) fn sysctl(name: &str) -> Option<String> {
     Some(read_to_string(format!("/proc/sys/{name}")).ok()?.trim().to_owned())
 }
 
-/// Whether the interface has a strict reverse path filter. Such a filter drops packets whose source is routed through
-/// another interface.
+/// Whether the interface has a strict reverse path filter. Such a filter drops packets whose source is routed
+/// through another interface.
 pub(crate) fn is_strict(device: &str) -> bool {
     let of = |name: &str| sysctl(&format!("net/ipv4/conf/{name}/rp_filter"))?.parse::<u8>().ok();
     of("all").unwrap_or(0).max(of(device).unwrap_or(0)) == 1

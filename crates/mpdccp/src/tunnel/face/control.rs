@@ -197,14 +197,14 @@ pub(crate) fn path(cfg: &Config) -> PathBuf {
 /// Default path of an interface's control socket.
 pub(crate) fn default_path(interface: &str) -> PathBuf {
     let [system, mine] = directories();
-    // The directory is private from the start, so other users cannot reach a socket in it, regardless of the socket's
-    // mode.
+    // The directory is private from the start, so other users cannot reach a socket in it, regardless of the
+    // socket's mode.
     let usable = own_directory(&system).is_ok() && access(&system, Access::WRITE_OK).is_ok();
     if usable { system } else { mine }.join(format!("{interface}.sock"))
 }
 
-/// Creates a private directory, or checks that an existing one belongs to this user and that no other user can write to
-/// it.
+/// Creates a private directory, or checks that an existing one belongs to this user and that no other user
+/// can write to it.
 fn own_directory(path: &Path) -> std::io::Result<()> {
     match DirBuilder::new().mode(0o700).create(path) {
         Err(e) if e.kind() != ErrorKind::AlreadyExists => return Err(e),
@@ -246,8 +246,8 @@ impl ControlSocket {
     pub(crate) fn bind(path: PathBuf) -> Result<ControlSocket, Error> {
         let fail =
             |e: std::io::Error| Error::usage(format!("cannot create control socket {}: {e}", path.display()));
-        // Only one tunnel at a time may create its socket. Otherwise two tunnels that start together could each mistake
-        // the other's socket for a leftover.
+        // Only one tunnel at a time may create its socket. Otherwise two tunnels that start together could
+        // each mistake the other's socket for a leftover.
         let mut turn = None;
         if let Some(directory) = path.parent().filter(|d| directories().contains(&d.to_path_buf())) {
             own_directory(directory).map_err(fail)?;
@@ -267,7 +267,8 @@ impl ControlSocket {
             }
             Ok(_) => {}
         }
-        // A program that connects between bind(2) and listen(2) is refused, so the socket gets its name after both.
+        // A program that connects between bind(2) and listen(2) is refused, so the socket gets its name after
+        // both.
         let new = path.with_extension("new");
         let _ = std::fs::remove_file(&new);
         // The socket must not be accessible to others, not even briefly. Changing the umask is

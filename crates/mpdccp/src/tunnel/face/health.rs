@@ -2,7 +2,8 @@
 
 use mpdccp_tunnel::status::{PeerStatus, Status};
 
-/// Returns the problems in words; empty if healthy. On a server, an offline peer is a problem only if `only` names it.
+/// Returns the problems in words; empty if healthy. On a server, an offline peer is a problem only if `only`
+/// names it.
 pub(crate) fn wrong(status: &Status, only: Option<&str>, all_paths: bool) -> Vec<String> {
     let asked: Vec<&PeerStatus> =
         status.peers.iter().filter(|peer| only.is_none_or(|name| name == peer.name)).collect();

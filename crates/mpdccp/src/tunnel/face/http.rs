@@ -1,5 +1,5 @@
-//! HTTP server for Prometheus and browsers. It answers only GET requests. Each connection has its own thread, so that a
-//! slow client does not delay others.
+//! HTTP server for Prometheus and browsers. It answers only GET requests. Each connection has its own thread,
+//! so that a slow client does not delay others.
 
 use crate::error::Error;
 use std::collections::VecDeque;
@@ -83,8 +83,8 @@ pub(crate) fn serve(
     Ok(())
 }
 
-/// Whether the Host header is an address, `localhost` or empty. Other names are refused: a malicious page could make
-/// one resolve to this host (DNS rebinding), and then read data that only this host may see.
+/// Whether the Host header is an address, `localhost` or empty. Other names are refused: a malicious page
+/// could make one resolve to this host (DNS rebinding), and then read data that only this host may see.
 fn is_address(request: &str) -> bool {
     let mut lines = request.lines().skip(1).filter_map(|line| line.split_once(':'));
     let host = lines.find(|(name, _)| name.eq_ignore_ascii_case("host")).map_or("", |(_, host)| host.trim());
@@ -103,7 +103,8 @@ fn answer(mut stream: &TcpStream, respond: &impl Fn(&str) -> Response) -> std::i
     let mut piece = [0; 1024];
     let end = Instant::now() + PATIENCE;
     while !request.windows(4).any(|w| w == b"\r\n\r\n") && request.len() < MAX_REQUEST {
-        // The time limit covers the whole request. With a limit per byte, slow clients could occupy all connections.
+        // The time limit covers the whole request. With a limit per byte, slow clients could occupy all
+        // connections.
         let left = end.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Err(std::io::ErrorKind::TimedOut.into());

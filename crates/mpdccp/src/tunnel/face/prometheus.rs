@@ -1,5 +1,5 @@
-//! Serves the status as Prometheus metrics over HTTP. Every number of the status is a metric, so new fields appear
-//! automatically.
+//! Serves the status as Prometheus metrics over HTTP. Every number of the status is a metric, so new fields
+//! appear automatically.
 
 use crate::error::Error;
 use crate::tunnel::face::http::{self, Response};

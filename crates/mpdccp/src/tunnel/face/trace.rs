@@ -30,7 +30,8 @@ impl Trace {
         }
     }
 
-    /// Writes the rows of one session. `name` returns the name of a path. `rows` contains the paths' windows in bytes.
+    /// Writes the rows of one session. `name` returns the name of a path. `rows` contains the paths' windows
+    /// in bytes.
     pub(crate) fn sample(
         &mut self,
         now: Time,

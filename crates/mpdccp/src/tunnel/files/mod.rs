@@ -29,8 +29,8 @@ fn list<T: ToString>(all: &[T]) -> String {
     format!("[{}]", all.join(", "))
 }
 
-/// Writes all files. If one of them cannot be written, none is replaced. Only the owner can read them. Overwrites
-/// existing files only with `force`.
+/// Writes all files. If one of them cannot be written, none is replaced. Only the owner can read them.
+/// Overwrites existing files only with `force`.
 fn write(files: &[NewFile], force: bool) -> Result<(), Error> {
     for NewFile { path, text } in files {
         let wrong = Config::review(text, 1).errors;

@@ -1,5 +1,5 @@
-//! `bypass`: policy rules with precedence over those of `default_route`. They send some packets to the main table, so
-//! that these packets do not enter the tunnel.
+//! `bypass`: policy rules with precedence over those of `default_route`. They send some packets to the main
+//! table, so that these packets do not enter the tunnel.
 
 use crate::tunnel::host::routes::{MARK, ip};
 use mpdccp_tunnel::config::{Bypass, Ports, User};

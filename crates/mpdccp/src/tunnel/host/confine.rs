@@ -1,5 +1,6 @@
-//! Confines the threads of a running tunnel, in case an attacker controls them. Confined threads cannot start programs,
-//! open files for writing, create namespaces, or use parts of the kernel that a tunnel does not need.
+//! Confines the threads of a running tunnel, in case an attacker controls them. Confined threads cannot start
+//! programs, open files for writing, create namespaces, or use parts of the kernel that a tunnel does not
+//! need.
 
 use landlock::{ABI, AccessFs, Ruleset, RulesetAttr, RulesetStatus};
 use nix::libc;

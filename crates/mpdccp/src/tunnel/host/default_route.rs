@@ -1,8 +1,8 @@
-//! `default_route` and `kill_switch`: policy routing that sends traffic through the tunnel. The tunnel's own packets
-//! carry a mark and use the main table. All other packets use the specific routes of the main table, but not its
-//! default route: a separate table has a default route into the interface. With the kill switch, packets that use the
-//! separate table are blocked while the interface is missing. If no peer has a default route for an IP version, all
-//! packets of this version that use the separate table are blocked.
+//! `default_route` and `kill_switch`: policy routing that sends traffic through the tunnel. The tunnel's own
+//! packets carry a mark and use the main table. All other packets use the specific routes of the main table,
+//! but not its default route: a separate table has a default route into the interface. With the kill switch,
+//! packets that use the separate table are blocked while the interface is missing. If no peer has a default
+//! route for an IP version, all packets of this version that use the separate table are blocked.
 
 use crate::error::Error;
 use crate::tunnel::host::bypass::{self, BypassRules};
@@ -45,8 +45,8 @@ impl DefaultRoute {
                 "kill_switch blocks all IPv{version} traffic, because no peer has {net} in allowed_ips"
             );
         }
-        // From here on, an error removes the new rules. Rules of a killed tunnel stay and are reused: if they were
-        // removed first, packets could leak past the tunnel.
+        // From here on, an error removes the new rules. Rules of a killed tunnel stay and are reused: if they
+        // were removed first, packets could leak past the tunnel.
         let mut set = DefaultRoute { families, bypass: None };
         for family in &set.families {
             set.add(cfg, family).map_err(|e| Error::usage(format!("default_route: {e}")))?;
@@ -59,7 +59,8 @@ impl DefaultRoute {
     fn add(&self, cfg: &Config, &Family { option: family, carried }: &Family) -> Result<(), String> {
         let (table, nearby, mark) = (MARK.to_string(), NEARBY.to_string(), format!("{MARK:#x}"));
         if cfg.kill_switch {
-            // If the interface is deleted, the route into it disappears too, but this `unreachable` route stays.
+            // If the interface is deleted, the route into it disappears too, but this `unreachable` route
+            // stays.
             let last = u32::MAX.to_string();
             ip(&[family, "route", "replace", "unreachable", "default", "metric", &last, "table", &table])?;
         }
@@ -99,9 +100,9 @@ impl Drop for DefaultRoute {
     }
 }
 
-/// Removes the rules of a tunnel that was killed together with its helper process, but only if their table is empty.
-/// Otherwise the table contains the block of a kill switch, which must stay, or the route into another tunnel's
-/// interface.
+/// Removes the rules of a tunnel that was killed together with its helper process, but only if their table is
+/// empty. Otherwise the table contains the block of a kill switch, which must stay, or the route into another
+/// tunnel's interface.
 pub(crate) fn clear_leftovers() {
     let (table, nearby) = (MARK.to_string(), NEARBY.to_string());
     for family in ["-4", "-6"] {
@@ -125,8 +126,8 @@ fn rule(args: &[&str]) -> Result<(), String> {
     }
 }
 
-/// Warns of a strict reverse path filter. It would drop packets from the other end, because unmarked packets to that
-/// end are routed through the tunnel.
+/// Warns of a strict reverse path filter. It would drop packets from the other end, because unmarked packets
+/// to that end are routed through the tunnel.
 fn warn_of_strict_filters() {
     let strict = |name: &str| {
         let file = format!("/proc/sys/net/ipv4/conf/{name}/rp_filter");

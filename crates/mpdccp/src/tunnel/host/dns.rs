@@ -1,6 +1,6 @@
-//! Sets the name servers of this host while a session is open. It uses systemd-resolved or resolvconf if present.
-//! Otherwise it writes /etc/resolv.conf and keeps the original text in the state directory. The original settings are
-//! restored when the session or the tunnel ends, or at the next start after a crash.
+//! Sets the name servers of this host while a session is open. It uses systemd-resolved or resolvconf if
+//! present. Otherwise it writes /etc/resolv.conf and keeps the original text in the state directory. The
+//! original settings are restored when the session or the tunnel ends, or at the next start after a crash.
 
 use mpdccp_tunnel::config::Config;
 use std::io::{ErrorKind, Write};
@@ -36,7 +36,8 @@ impl Way {
     }
 }
 
-/// Runs on a separate thread, because resolver tools may be slow. Dropping this restores the original settings.
+/// Runs on a separate thread, because resolver tools may be slow. Dropping this restores the original
+/// settings.
 pub(crate) struct Dns {
     idle: Option<Changes>,
     thread: Option<(Sender<Vec<IpAddr>>, JoinHandle<()>)>,

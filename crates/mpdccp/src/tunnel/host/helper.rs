@@ -1,5 +1,5 @@
-//! The connection between the tunnel and its helper process. The helper keeps the privileges that the tunnel drops
-//! after its start. [`helper_process`](super::helper_process) is the helper itself.
+//! The connection between the tunnel and its helper process. The helper keeps the privileges that the tunnel
+//! drops after its start. [`helper_process`](super::helper_process) is the helper itself.
 
 use crate::error::Error;
 use crate::tunnel::face::{control, events};
@@ -29,8 +29,8 @@ use zeroize::Zeroizing;
 /// Longest message: it may contain a file of the state directory.
 const LONGEST: usize = 64 << 20;
 
-/// Requests to the helper process. The helper has read the configuration, so a request contains only data that is not
-/// in the configuration.
+/// Requests to the helper process. The helper has read the configuration, so a request contains only data
+/// that is not in the configuration.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Request {
     /// Remove leftovers of an earlier tunnel, and prepare for requests.

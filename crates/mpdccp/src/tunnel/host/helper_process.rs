@@ -1,6 +1,7 @@
-//! The helper process keeps the privileges that a running tunnel drops, and uses them for the tunnel. An attacker may
-//! take over the tunnel through data from the network. The helper therefore does only what the configuration file
-//! permits, and refuses and logs all other requests. When the tunnel dies, the helper removes the tunnel's leftovers.
+//! The helper process keeps the privileges that a running tunnel drops, and uses them for the tunnel. An
+//! attacker may take over the tunnel through data from the network. The helper therefore does only what the
+//! configuration file permits, and refuses and logs all other requests. When the tunnel dies, the helper
+//! removes the tunnel's leftovers.
 
 use crate::error::Error;
 use crate::tunnel::face::{control, events};
@@ -26,7 +27,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use zeroize::Zeroizing;
 
-/// How long to wait until the helper of an earlier tunnel ends. This is longer than the time limit of its hooks.
+/// How long to wait until the helper of an earlier tunnel ends. This is longer than the time limit of its
+/// hooks.
 const PATIENCE: Duration = Duration::from_secs(15);
 
 /// Serves the tunnel at the other end of standard input until the tunnel ends.
@@ -154,8 +156,8 @@ impl Server {
         done.map(|()| None)
     }
 
-    /// Whether the configuration routes this network into the interface. A prefix of length 0 is refused: only
-    /// `default_route` sets it.
+    /// Whether the configuration routes this network into the interface. A prefix of length 0 is refused:
+    /// only `default_route` sets it.
     fn may_route(&self, net: &IpNet) -> bool {
         let pool = self.cfg.assign.iter().flat_map(|assign| &assign.pool);
         let nets = self.cfg.peers.iter().flat_map(|peer| &peer.get_ref().allowed_ips).chain(pool);
@@ -198,8 +200,8 @@ impl Server {
         Ok(Reloaded { text: text.into(), own: keys.own.map(|key| key.to_base64()), peers: peers.collect() })
     }
 
-    /// Removes all changes. If the tunnel died, its kill switch stays, so that no packet leaves by another route until
-    /// the tunnel runs again.
+    /// Removes all changes. If the tunnel died, its kill switch stays, so that no packet leaves by another
+    /// route until the tunnel runs again.
     fn end(mut self, orderly: bool) {
         match self.default_route.take() {
             Some(route) if self.cfg.kill_switch && !orderly => route.leave(),
@@ -218,7 +220,8 @@ impl Server {
             state_files::forget_connections(&self.cfg);
         }
         let socket = control::path(&self.cfg);
-        // If the tunnel died, another tunnel may already listen here. Remove the socket only if nobody answers.
+        // If the tunnel died, another tunnel may already listen here. Remove the socket only if nobody
+        // answers.
         if self.bound && (orderly || UnixStream::connect(&socket).is_err()) {
             let _ = std::fs::remove_file(socket);
         }

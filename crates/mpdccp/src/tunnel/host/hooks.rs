@@ -1,5 +1,6 @@
-//! Runs the owner's hook program on a separate thread, one event at a time. The program is started without a shell and
-//! gets its data from environment variables, so that a name chosen by a peer cannot become a command.
+//! Runs the owner's hook program on a separate thread, one event at a time. The program is started without a
+//! shell and gets its data from environment variables, so that a name chosen by a peer cannot become a
+//! command.
 
 use mpdccp_tunnel::Hook;
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -46,8 +47,8 @@ impl Hooks {
         }
     }
 
-    /// Runs the hook after the tunnel has died and after the pending runs. All remaining runs together have the time
-    /// limit of [`drop`].
+    /// Runs the hook after the tunnel has died and after the pending runs. All remaining runs together have
+    /// the time limit of [`drop`].
     pub(crate) fn run_last(&mut self, hook: Hook) {
         self.closing.store(true, Ordering::Relaxed);
         if self.thread.is_none() {

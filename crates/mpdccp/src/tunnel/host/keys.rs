@@ -23,8 +23,8 @@ pub(crate) fn overhead(cfg: &Config) -> u16 {
     }
 }
 
-/// Sets the facts about this server that clients get when they test their lines. The facts may change while the tunnel
-/// runs.
+/// Sets the facts about this server that clients get when they test their lines. The facts may change while
+/// the tunnel runs.
 pub(crate) fn set_facts(core: &mut Core, cfg: &Config) {
     let at = core.clock.now();
     let Some(channels) = core.net.channels_mut().filter(|_| !cfg.is_client()) else { return };
@@ -35,7 +35,8 @@ pub(crate) fn set_facts(core: &mut Core, cfg: &Config) {
     channels.set_facts(HostFacts { unix, at, forwards });
 }
 
-/// Puts secure channels between sockets and sessions. Peers are numbered by their position in the configuration.
+/// Puts secure channels between sockets and sessions. Peers are numbered by their position in the
+/// configuration.
 pub(crate) fn secure(
     core: &mut Core,
     cfg: &Config,

@@ -1,4 +1,5 @@
-//! Connects the tunnel's [`Marker`], which decides DSCP and ECN of outer headers, to the [`Marking`] of `dccp-net`.
+//! Connects the tunnel's [`Marker`], which decides DSCP and ECN of outer headers, to the [`Marking`] of
+//! `dccp-net`.
 
 use dccp_net::{Mark, Marking};
 use mpdccp_tunnel::Marker;

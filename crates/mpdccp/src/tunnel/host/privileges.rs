@@ -20,8 +20,8 @@ use std::path::{Path, PathBuf};
 /// User ID that is used if this host has no user `nobody`.
 const NOBODY: u32 = 65_534;
 
-/// Makes this thread, and threads that it starts, run as an unprivileged user. From then on the helper process makes
-/// changes to this host.
+/// Makes this thread, and threads that it starts, run as an unprivileged user. From then on the helper
+/// process makes changes to this host.
 pub(crate) fn give_up(cfg: &Config) {
     let needed = match cfg.encapsulation {
         Encapsulation::Raw => CapabilitySet::NET_RAW,
@@ -33,14 +33,15 @@ pub(crate) fn give_up(cfg: &Config) {
     }
 }
 
-/// Drops all capabilities of the calling thread except CAP_NET_ADMIN, which sockets in a private namespace need.
+/// Drops all capabilities of the calling thread except CAP_NET_ADMIN, which sockets in a private namespace
+/// need.
 pub(crate) fn keep_net_admin(cfg: &Config) {
     // Ignore the result: the main thread logs failures.
     let _ = keep(cfg, CapabilitySet::NET_ADMIN);
 }
 
-/// Lets the calling thread become the unprivileged user, reduces its capabilities to `needed`, and confines it. Returns
-/// what failed on this host.
+/// Lets the calling thread become the unprivileged user, reduces its capabilities to `needed`, and confines
+/// it. Returns what failed on this host.
 fn keep(cfg: &Config, mut needed: CapabilitySet) -> Vec<String> {
     let mut missing = Vec::new();
     let mut limit = || -> io::Result<()> {
@@ -74,7 +75,8 @@ fn become_user(cfg: &Config) -> io::Result<()> {
     set_thread_groups(&[])?;
     set_thread_res_gid(gid, gid, gid)?;
     set_thread_res_uid(uid, uid, uid)?;
-    // Changing the user clears the parent-death signal. Without the signal, the process could outlive its parent.
+    // Changing the user clears the parent-death signal. Without the signal, the process could outlive its
+    // parent.
     Ok(set_parent_process_death_signal(with_parent)?)
 }
 
@@ -106,7 +108,8 @@ pub(crate) fn user(cfg: &Config) -> Result<(Uid, Gid), Error> {
 pub(crate) fn keep_for_helper(cfg: &Config, file: &Path) {
     let limit = || -> io::Result<()> {
         let had = capabilities(None)?.permitted;
-        // CAP_NET_ADMIN is for the interface's MTU, addresses and routes, for SO_MARK, and for large socket buffers.
+        // CAP_NET_ADMIN is for the interface's MTU, addresses and routes, for SO_MARK, and for large socket
+        // buffers.
         let mut needed = CapabilitySet::NET_ADMIN;
         set_all(needed & had, had)?;
         let override_ = CapabilitySet::DAC_OVERRIDE;
@@ -128,7 +131,8 @@ fn set_all(effective: CapabilitySet, permitted: CapabilitySet) -> io::Result<()>
     Ok(set_capabilities(None, CapabilitySets { effective, permitted, inheritable: CapabilitySet::empty() })?)
 }
 
-/// Keeps the keys in memory out of core files, and protects them from other processes of the user (ptrace, /proc).
+/// Keeps the keys in memory out of core files, and protects them from other processes of the user (ptrace,
+/// /proc).
 pub(crate) fn guard_memory() {
     let none = Rlimit { current: Some(0), maximum: Some(0) };
     let guarded = set_dumpable_behavior(DumpableBehavior::NotDumpable);
@@ -153,8 +157,8 @@ fn files(cfg: &Config, file: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Whether this user can read and write the file without CAP_DAC_OVERRIDE, now and later. A missing file is no problem,
-/// because this user will create it.
+/// Whether this user can read and write the file without CAP_DAC_OVERRIDE, now and later. A missing file is
+/// no problem, because this user will create it.
 fn is_own(path: &Path) -> bool {
     match std::fs::File::open(path).and_then(|file| file.metadata()) {
         Ok(meta) => meta.uid() == geteuid().as_raw(),

@@ -16,8 +16,8 @@ impl Resolver {
         Resolver { ask, questions: Some(questions) }
     }
 
-    /// Starts the thread, which ends with the tunnel. Names requested earlier are looked up now. `tell` returns false
-    /// once the tunnel is gone.
+    /// Starts the thread, which ends with the tunnel. Names requested earlier are looked up now. `tell`
+    /// returns false once the tunnel is gone.
     pub(crate) fn serve(&mut self, tell: impl Fn(HostEvent) -> bool + Send + 'static) -> std::io::Result<()> {
         let Some(questions) = self.questions.take() else { return Ok(()) };
         let serve = move || {

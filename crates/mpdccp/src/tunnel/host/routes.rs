@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use std::io::ErrorKind;
 use std::process::Command;
 
-/// Mark of the tunnel's own packets. Also the number of the table of `default_route`, and the preference of its rule.
-/// The value is "mp" in ASCII.
+/// Mark of the tunnel's own packets. Also the number of the table of `default_route`, and the preference of
+/// its rule. The value is "mp" in ASCII.
 pub(crate) const MARK: u32 = 0x6d70;
 
 /// Change of a route.

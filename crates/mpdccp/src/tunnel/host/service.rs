@@ -8,8 +8,8 @@ use std::sync::OnceLock;
 
 static MANAGER: OnceLock<Option<UnixDatagram>> = OnceLock::new();
 
-/// Connects to systemd if systemd started this process with Type=notify. Connects early, because a confined tunnel may
-/// not be able to.
+/// Connects to systemd if systemd started this process with Type=notify. Connects early, because a confined
+/// tunnel may not be able to.
 pub(crate) fn connect() {
     let Some(name) = std::env::var_os("NOTIFY_SOCKET") else { return };
     let connected = || -> io::Result<UnixDatagram> {

@@ -148,8 +148,8 @@ fn sizes(core: &Core, socket: u32, remote: SocketAddr) -> Sizes {
     Sizes { path, device: core.net.device_mtu(socket, remote).ok() }
 }
 
-/// Asks the system about the route to a destination. If the socket belongs to one of this end's paths (`own`), the
-/// endpoint learns whether the destination is reachable.
+/// Asks the system about the route to a destination. If the socket belongs to one of this end's paths
+/// (`own`), the endpoint learns whether the destination is reachable.
 pub(crate) fn look(core: &mut Core, now: Time, socket: u32, remote: SocketAddr, own: bool) -> HostEvent {
     let error = own.then(|| core.net.watch(now, socket, remote)).flatten();
     let under = core.net.resolve(&Route { socket, local: None, remote }).socket;
@@ -181,8 +181,8 @@ pub(crate) fn interfaces() -> Vec<Interface> {
     all
 }
 
-/// Opens the sockets of a server. Returns the smallest known path MTU, the overhead, and the size left for inner
-/// packets.
+/// Opens the sockets of a server. Returns the smallest known path MTU, the overhead, and the size left for
+/// inner packets.
 pub(crate) fn listen(core: &mut Core, cfg: &Config, shard: u8) -> Result<(u16, u16, u16), Error> {
     let mut sockets = Vec::new();
     for listen in &cfg.listen.0 {

@@ -20,8 +20,8 @@ const ALL: [StateFile; 5] = [
 pub(crate) struct StateFiles {
     directory: PathBuf,
     interface: String,
-    /// File of the streamed connections. It is next to the control socket in /run, so that a reboot clears it and
-    /// writes do not wear out flash memory.
+    /// File of the streamed connections. It is next to the control socket in /run, so that a reboot clears it
+    /// and writes do not wear out flash memory.
     connections: PathBuf,
     lines: Option<File>,
 }
@@ -54,8 +54,8 @@ impl StateFiles {
             StateFile::Leases => "the leases will be lost at a restart",
             StateFile::Connections => "the list of streamed connections will be lost at a restart",
             StateFile::Capacities => "the capacities of the paths will be lost at a restart",
-            // Only a debug line, because this file is written after every handshake. Losing it matters only if the
-            // clock is set back.
+            // Only a debug line, because this file is written after every handshake. Losing it matters only
+            // if the clock is set back.
             StateFile::Timestamp => return tracing::debug!("{}: {e}", path.display()),
         };
         tracing::warn!("{what}: {}: {e}", path.display());

@@ -1,5 +1,5 @@
-//! TLS certificates. TLS only makes the packets look like HTTPS. The keys of the tunnel authenticate both ends inside
-//! TLS.
+//! TLS certificates. TLS only makes the packets look like HTTPS. The keys of the tunnel authenticate both
+//! ends inside TLS.
 
 use super::ALPN;
 use crate::tunnel::host::state_files;
@@ -40,8 +40,8 @@ pub(super) fn own(cfg: &Config) -> Result<Own, String> {
     Ok((chain, PrivateKeyDer::from_pem_file(key).map_err(|e| bad("tls_key", key, &e))?))
 }
 
-/// The self-signed certificate in the state directory. It stays the same over restarts, so that clients can check its
-/// digest.
+/// The self-signed certificate in the state directory. It stays the same over restarts, so that clients can
+/// check its digest.
 fn made(cfg: &Config) -> Result<Own, String> {
     let file = cfg.state.join(format!("{}.tls.pem", cfg.interface));
     if let (Ok(certificate), Ok(key)) =

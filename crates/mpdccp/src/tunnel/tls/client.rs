@@ -58,8 +58,8 @@ pub(crate) struct TlsClient {
     retry_at: Time,
     wait: Duration,
     looked_at: Time,
-    /// The last packet, which may start a handshake. The next connection sends the packet again, because the last
-    /// connection lost it or led to another server.
+    /// The last packet, which may start a handshake. The next connection sends the packet again, because the
+    /// last connection lost it or led to another server.
     last: Vec<u8>,
     tls: SocketStats,
     drops: BTreeMap<&'static str, u64>,

@@ -8,8 +8,8 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// Limits on unsent bytes in the kernel's buffer and in this connection's buffer. If a buffer is full, packets are
-/// dropped, as on a link.
+/// Limits on unsent bytes in the kernel's buffer and in this connection's buffer. If a buffer is full,
+/// packets are dropped, as on a link.
 pub(super) const UNSENT: usize = 16 << 10;
 /// Maximum number of bytes to read per turn of the loop.
 const BUDGET: usize = 256 << 10;
@@ -59,8 +59,8 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// `stream` is connected and non-blocking. The connection ends if sent bytes are not acknowledged within the time
-    /// `unacknowledged`.
+    /// `stream` is connected and non-blocking. The connection ends if sent bytes are not acknowledged within
+    /// the time `unacknowledged`.
     pub(super) fn new(
         stream: TcpStream,
         tls: impl Into<Tls>,
@@ -135,8 +135,8 @@ impl Connection {
             }
             self.frame.clear();
             if put_frame(packet, &mut self.frame) {
-                // Each packet is one TLS record, so that the other end can decrypt the packet as soon as its last byte
-                // arrives.
+                // Each packet is one TLS record, so that the other end can decrypt the packet as soon as its
+                // last byte arrives.
                 self.tls.writer().write_all(&self.frame)?;
                 waiting += self.frame.len();
             }

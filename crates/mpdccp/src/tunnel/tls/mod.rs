@@ -1,5 +1,5 @@
-//! Carries packets over TLS 1.3 on TCP, for networks that block UDP. All work is done on the data thread. A separate
-//! epoll instance combines the connections of a socket into one descriptor.
+//! Carries packets over TLS 1.3 on TCP, for networks that block UDP. All work is done on the data thread. A
+//! separate epoll instance combines the connections of a socket into one descriptor.
 
 mod certificate;
 mod client;
@@ -26,8 +26,8 @@ const ALPN: &[u8] = b"http/1.1";
 /// The largest IP packet of a path over TLS. The network does not limit it.
 const MTU: u16 = 1500;
 
-/// Size of IP and UDP headers. Packets over TLS have the same size as over UDP, so that switching with `auto` changes
-/// no sizes.
+/// Size of IP and UDP headers. Packets over TLS have the same size as over UDP, so that switching with `auto`
+/// changes no sizes.
 fn overhead(addr: SocketAddr) -> u16 {
     if addr.is_ipv4() { 28 } else { 48 }
 }

@@ -1,5 +1,5 @@
-//! The TLS connections of a server's shard at one listening address. Until the tunnel answers on a connection, limits
-//! on number, bytes and time apply.
+//! The TLS connections of a server's shard at one listening address. Until the tunnel answers on a
+//! connection, limits on number, bytes and time apply.
 
 use super::connection::{Connection, End};
 use super::{MTU, Poll, certificate, now, overhead};
@@ -26,9 +26,9 @@ const MOST_MOVES: u8 = 8;
 /// A connection ends if sent bytes are not acknowledged for this long.
 const UNACKNOWLEDGED: std::time::Duration = std::time::Duration::from_secs(30);
 
-/// Limits for one listening address of a shard. A stranger is a connection on which the tunnel has not answered. A
-/// source is an IPv4 address or an IPv6 /64. Connections of peers are not limited per source, because many may share a
-/// NAT.
+/// Limits for one listening address of a shard. A stranger is a connection on which the tunnel has not
+/// answered. A source is an IPv4 address or an IPv6 /64. Connections of peers are not limited per source,
+/// because many may share a NAT.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     /// Maximum number of connections, of strangers, and of strangers from one source.
@@ -41,7 +41,8 @@ pub(super) struct Limits {
     /// A connection without a packet in either direction ends after this time, the lifetime of a silent
     /// channel.
     pub(super) idle: Duration,
-    /// Maximum rate of accepted connections per second, and the burst size. A handshake takes about 0.1 ms of CPU time.
+    /// Maximum rate of accepted connections per second, and the burst size. A handshake takes about 0.1 ms of
+    /// CPU time.
     pub(super) per_second: u64,
     pub(super) at_once: u64,
 }
@@ -236,8 +237,8 @@ impl TlsServer {
         }
     }
 
-    /// Whether another stranger from this source is admitted. At a limit, the source with the most connections loses
-    /// one, if it has at least two more than this source.
+    /// Whether another stranger from this source is admitted. At a limit, the source with the most
+    /// connections loses one, if it has at least two more than this source.
     fn has_room(&mut self, from: IpAddr) -> bool {
         let strangers = match () {
             () if self.guests.len() >= self.limits.all => false,

@@ -1,6 +1,6 @@
-//! The addresses to which a client connects: its configured server, or the addresses that the server of its session
-//! advertises. A load balancer cannot see in TLS to which server a connection belongs. Only the advertised addresses
-//! lead to that server.
+//! The addresses to which a client connects: its configured server, or the addresses that the server of its
+//! session advertises. A load balancer cannot see in TLS to which server a connection belongs. Only the
+//! advertised addresses lead to that server.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -57,8 +57,8 @@ impl Targets {
         }
     }
 
-    /// Whether to replace the established connection, because the path over it is down and an advertised address was
-    /// not tried. Returns true only once, because an advertised address may be unreachable.
+    /// Whether to replace the established connection, because the path over it is down and an advertised
+    /// address was not tried. Returns true only once, because an advertised address may be unreachable.
     pub(super) fn redirects(&mut self) -> bool {
         std::mem::take(&mut self.redirect)
             && !self.advertised.is_empty()

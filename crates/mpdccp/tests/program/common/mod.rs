@@ -1,4 +1,5 @@
-//! Two network namespaces, joined by two veth paths, with a tunnel end in each. Dropping the bed removes all of it.
+//! Two network namespaces, joined by two veth paths, with a tunnel end in each. Dropping the bed removes all
+//! of it.
 
 pub(crate) mod spaces;
 pub(crate) mod stream;
@@ -27,8 +28,8 @@ pub(crate) struct Bed {
     /// Namespaces of the client and the server.
     pub(crate) space: [String; 2],
     directory: tempfile::TempDir,
-    /// Remotes of the client's paths, if they differ from the server's addresses. A TOML list gives a path several
-    /// remotes.
+    /// Remotes of the client's paths, if they differ from the server's addresses. A TOML list gives a path
+    /// several remotes.
     pub(crate) remote: [String; 2],
     /// Further prefixes of the server to add to the client's file.
     pub(crate) allowed: String,
@@ -178,8 +179,8 @@ impl Bed {
         self.directory.path().join(name)
     }
 
-    /// Starts both ends, with keys unless `common` says otherwise. `common` is added to both configurations. Addresses
-    /// have a port only with UDP.
+    /// Starts both ends, with keys unless `common` says otherwise. `common` is added to both configurations.
+    /// Addresses have a port only with UDP.
     pub(crate) fn up(&mut self, common: &str) {
         self.up_with(common, "");
     }
@@ -343,7 +344,8 @@ impl Bed {
     pub(crate) fn decoded(&self, filter: &str) -> Option<String> {
         let lua = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tools/wireshark/mpdccp.lua");
         let mut command = Command::new("tshark");
-        // Inner packets are not decoded: their checksums may be left to a network card, which is missing here.
+        // Inner packets are not decoded: their checksums may be left to a network card, which is missing
+        // here.
         command.args(["-X", &format!("lua_script:{lua}"), "-o", "dccp.check_checksum:TRUE", "-r"]);
         match command.arg(self.path("c.pcap")).args(["-Y", filter]).output() {
             Ok(output) => Some(String::from_utf8(output.stdout).unwrap()),

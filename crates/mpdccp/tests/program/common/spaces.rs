@@ -13,8 +13,8 @@ pub(crate) struct Spaces {
 }
 
 impl Spaces {
-    /// `id` identifies the test; the names of its namespaces begin with it. `None`, after printing the reason, if a test
-    /// that needs these programs cannot run here.
+    /// `id` identifies the test; the names of its namespaces begin with it. `None`, after printing the
+    /// reason, if a test that needs these programs cannot run here.
     pub(crate) fn new(id: &str, names: &'static [&'static str], programs: &[&str]) -> Option<Spaces> {
         if !able(programs) {
             return None;

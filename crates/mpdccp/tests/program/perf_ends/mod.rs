@@ -1,4 +1,5 @@
-//! Two ends of `mpdccp perf` on loopback. They run on the host, or in a network namespace that is removed on drop.
+//! Two ends of `mpdccp perf` on loopback. They run on the host, or in a network namespace that is removed on
+//! drop.
 
 use crate::common::able;
 use serde_json::Value;
@@ -16,13 +17,14 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Runs both ends on this host, without a namespace. This suits UDP, whose ports do not conflict with those of
-    /// other programs.
+    /// Runs both ends on this host, without a namespace. This suits UDP, whose ports do not conflict with
+    /// those of other programs.
     pub(crate) fn host() -> Place {
         Place { space: None }
     }
 
-    /// Runs both ends in a separate namespace. Prints the reason and returns `None` if the namespace cannot be created.
+    /// Runs both ends in a separate namespace. Prints the reason and returns `None` if the namespace cannot
+    /// be created.
     pub(crate) fn namespace(test: &str) -> Option<Place> {
         if !able(&[]) {
             return None;
@@ -83,8 +85,8 @@ impl Place {
         Server { child, stdout, port, listening }
     }
 
-    /// Runs a client against a server, then stops the server. In the client's arguments, `{port}` stands for the
-    /// server's UDP port, or with raw encapsulation for its DCCP port.
+    /// Runs a client against a server, then stops the server. In the client's arguments, `{port}` stands for
+    /// the server's UDP port, or with raw encapsulation for its DCCP port.
     pub(crate) fn against_server(&self, server: &str, client: &str) -> Output {
         let [_, client] = self.both(server, client);
         client
@@ -98,8 +100,8 @@ impl Place {
         [server.child.wait_with_output().unwrap(), output]
     }
 
-    /// Runs a client with reports. Calls `act` with the server at each report until `act` returns true. The client must
-    /// then exit within half a minute. Returns the client's records and its exit status.
+    /// Runs a client with reports. Calls `act` with the server at each report until `act` returns true. The
+    /// client must then exit within half a minute. Returns the client's records and its exit status.
     pub(crate) fn with_server(
         &self,
         server: &str,

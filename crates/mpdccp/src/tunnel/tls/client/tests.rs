@@ -160,7 +160,8 @@ fn failed_attempts_wait_longer_each_time_and_not_all_alike() {
     assert!(matches!(client.link, Link::Idle));
     client.step(due);
     assert!(matches!(client.link, Link::Connecting(_)));
-    // After a working connection the client reconnects immediately, and the delay starts at its minimum again.
+    // After a working connection the client reconnects immediately, and the delay starts at its minimum
+    // again.
     client.ready = true;
     client.on_ready(at);
     client.fail(at, "lost", "tls_lost");
@@ -290,7 +291,8 @@ fn auto_carries_packets_by_udp_while_tls_is_lost_and_closes_it_when_udp_is_back(
     assert_eq!(client.name(), "udp");
 }
 
-/// Behind a load balancer, another server would answer the last packet, and the channel would have the wrong keys.
+/// Behind a load balancer, another server would answer the last packet, and the channel would have the wrong
+/// keys.
 #[test]
 fn a_handshake_waits_for_tls_at_the_next_server() {
     let (host, udp) = Host::with_udp();
