@@ -78,8 +78,8 @@ pub fn streams(bytes: &[u8]) {
             }
         }
     }
-    // Without further input, two honest ends become idle. After a forgery, they may go on to retransmit at growing
-    // intervals.
+    // Without further input, two honest ends become idle. After a forgery, they may go on to retransmit at
+    // growing intervals.
     for _ in 0..if forged { 100 } else { 10_000 } {
         let timers = ends.iter().filter_map(Streams::poll_timeout).min();
         if timers.is_none() && !ends.iter().any(|end| (0..3).any(|class| end.has_packet(now, class))) {

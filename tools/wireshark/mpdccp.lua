@@ -3,9 +3,9 @@
 --   tshark -X lua_script:tools/wireshark/mpdccp.lua -r capture.pcap
 --
 -- Wireshark's own dissector decodes native DCCP (IP protocol 33). This script adds option 46, feature 10 and Reset Code
--- 13, which that dissector does not know, under `mpdccp`. This script decodes whole DCCP packets in UDP under `dccpudp`,
--- with the same `mpdccp` fields. It recognises them by port 6511 or by their contents. Records of the encrypted tunnel
--- are `mpdccprec`, in UDP or as protocol 33. If packets are not recognised, name the port:
+-- 13, which that dissector does not know, under `mpdccp`. This script decodes whole DCCP packets in UDP under
+-- `dccpudp`, with the same `mpdccp` fields. It recognises them by port 6511 or by their contents. Records of the
+-- encrypted tunnel are `mpdccprec`, in UDP or as protocol 33. If packets are not recognised, name the port:
 --
 --   tshark ... -d udp.port==7000,dccpudp
 
@@ -540,8 +540,8 @@ function re.dissector(tvb, pinfo, root)
     return record_kind(tvb()) and dissect_record(tvb, pinfo, root) or 0
 end
 
--- On other ports, only handshake messages are recognised, because records have no distinctive contents. For records, use
--- -d udp.port==7000,mpdccprec.
+-- On other ports, only handshake messages are recognised, because records have no distinctive contents. For records,
+-- use -d udp.port==7000,mpdccprec.
 re:register_heuristic("udp", function(tvb, pinfo, root)
     if (record_kind(tvb()) or 0) == 0 then return false end
     dissect_record(tvb, pinfo, root)

@@ -1,4 +1,5 @@
-// Shows the values under the pointer, zooms all panels of a figure along the horizontal axis, and hides lines and variants.
+// Shows the values under the pointer, zooms all panels of a figure along the horizontal axis, and hides lines and
+// variants.
 (() => {
   "use strict";
   const all = (of, what) => [...of.querySelectorAll(what)], four = v => String(+v.toPrecision(4));

@@ -1,5 +1,5 @@
-//! Compares the library with quinn's datagrams and plain UDP over loopback, each between two processes. Prints a
-//! Markdown table.
+//! Compares the library with quinn's datagrams and plain UDP over loopback, each between two processes.
+//! Prints a Markdown table.
 //!
 //!     cargo run --release --manifest-path tools/bench/library/Cargo.toml -- [--seconds 3] [--only 'CCID 5']
 

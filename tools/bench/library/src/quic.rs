@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 fn transport() -> Arc<TransportConfig> {
     let mut transport = TransportConfig::default();
-    // By default quinn detects the MTU only after some packets, and mistakes losses of a full buffer for a smaller MTU.
-    // Then datagrams would not fit.
+    // By default quinn detects the MTU only after some packets, and mistakes losses of a full buffer for a
+    // smaller MTU. Then datagrams would not fit.
     transport.initial_mtu(1452).min_mtu(1452);
     Arc::new(transport)
 }
