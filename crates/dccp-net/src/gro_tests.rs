@@ -182,7 +182,7 @@ fn a_run_of_a_flow_is_one_packet() {
     }
 }
 
-/// Packets that must not be group. In each case, the second packet follows an ordinary first packet.
+/// Packets that must not be coalesced. In each case, the second packet follows an ordinary first packet.
 #[test]
 fn unlike_neighbours_stay_apart() {
     for (v6, tcp) in [(false, true), (true, true), (false, false), (true, false)] {

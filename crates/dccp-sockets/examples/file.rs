@@ -1,9 +1,10 @@
 //! Sends a file over one or several paths, and retransmits lost packets. Both ends print the SHA-256 of the
 //! file.
 //!
-//!     cargo run --release -p dccp-sockets --example file -- receive 0.0.0.0:6511 copy.bin cargo run
-//!     --release -p dccp-sockets --example file -- send 192.0.2.1:6511 original.bin cargo run --release -p
-//!     dccp-sockets --example file -- send 192.0.2.1:6511 original.bin 192.168.1.2 10.64.0.9
+//!     cargo run --release -p dccp-sockets --example file -- receive 0.0.0.0:6511 copy.bin
+//!     cargo run --release -p dccp-sockets --example file -- send 192.0.2.1:6511 original.bin
+//!     cargo run --release -p dccp-sockets --example file -- \
+//!         send 192.0.2.1:6511 original.bin 192.168.1.2 10.64.0.9
 //!
 //! The last command sends over two paths, from these addresses of this host. Without arguments, both ends run
 //! in this process and transfer 20 MB.

@@ -1,8 +1,8 @@
 //! The sender of a voice call: one frame every 20 ms. The size of the frames follows the rate that congestion
 //! control reports. The listener counts the frames that it receives.
 //!
-//!     cargo run -p dccp-sockets --example voice -- listen 0.0.0.0:6511 cargo run -p dccp-sockets --example
-//!     voice -- call 192.0.2.1:6511 4 (the CCID: 3 and 4 are TFRC, 5 is BBR)
+//!     cargo run -p dccp-sockets --example voice -- listen 0.0.0.0:6511
+//!     cargo run -p dccp-sockets --example voice -- call 192.0.2.1:6511 4    (CCID: 3, 4 TFRC; 5 BBR)
 //!
 //! Without arguments, both ends run in this process for two seconds.
 

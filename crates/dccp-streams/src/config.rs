@@ -57,7 +57,8 @@ pub struct Stats {
     pub packets_received: u64,
     /// Numbered packets declared lost.
     pub packets_lost: u64,
-    /// Packets declared lost after later packets of their path had arrived, but received in the end.
+    /// Packets that were declared lost because later packets of their path arrived, and that arrived after
+    /// all.
     pub losses_taken_back: u64,
     /// Probe timeouts.
     pub probe_timeouts: u64,

@@ -12,7 +12,8 @@ use std::slice;
 pub(crate) unsafe trait Structure: Copy {
     /// Name of the structure in C.
     const NAME: &'static str;
-    /// Size of the structure in the first version that had it. Programs built for that version still work.
+    /// Size of the structure in the first version of the library that contains it. Programs built for that
+    /// version still work.
     const OLDEST: usize;
 }
 

@@ -182,7 +182,7 @@ impl<R: Recorder> Cable<R> {
         }
     }
 
-    /// The links, from first to second device and back, for statistics and changes.
+    /// The links of the forward and the reverse direction, for statistics and changes.
     pub fn links(&mut self) -> [&mut Link<(R::Mark, Vec<u8>)>; 2] {
         self.directions.each_mut().map(|d| &mut d.link)
     }

@@ -41,8 +41,7 @@ fn reset(tuple: Tuple, ack: u32) -> Option<Vec<u8>> {
     write(back(tuple)?.tcp(tuple.to.port(), tuple.from.port(), 0, 0).rst().ack(ack))
 }
 
-/// The RST that answers a segment of no connection (RFC 9293 section 3.10.7.1); `None` if that segment is a
-/// RST.
+/// The RST that answers a segment without a connection (RFC 9293 section 3.10.7.1); `None` for a RST.
 pub(crate) fn reset_of(segment: &Segment) -> Option<Vec<u8>> {
     let tuple = segment.tuple;
     let tcp = back(tuple)?;

@@ -93,7 +93,7 @@ pub enum Verdict {
     /// The host asks whether the far host is alive. Ask the far end. The table holds the packet until
     /// [`FlowTable::alive`](crate::FlowTable::alive).
     Keepalive(Flow),
-    /// Like [`Proxy`](Verdict::Proxy), and the packet answers the far end's question: the host is alive.
+    /// Like [`Proxy`](Verdict::Proxy). The packet also answers the far end's probe: the host is alive.
     Alive(Flow),
     /// The connection has ended, but the host does not know yet. Write this packet, if any, to the interface.
     Answer(Option<Vec<u8>>),

@@ -125,7 +125,7 @@ fn run(args: &Args) -> Result<ExitCode, Error> {
     }
     let mut lacks = args.lacks.clone();
     lacks.push(if args.raw { "udp" } else { "raw" }.to_string());
-    // If the target does not respond at all, tests that expect silence would pass.
+    // A target that does not respond at all would pass the tests that expect silence.
     let greeting: Vec<Script> =
         all.into_iter().filter(|script| script.name == "handshake/response").collect();
     if let [Outcome { verdict: Verdict::Failed(failure), .. }] =

@@ -61,7 +61,8 @@ pub(crate) fn read_secret(name: &str, path: &Path) -> Result<Zeroizing<String>, 
 }
 
 fn random() -> Result<[u8; 32], Error> {
-    dccp_net::random_seed().map_err(|e| Error::runtime(format!("the system provides no random bytes: {e}")))
+    dccp_net::random_seed()
+        .map_err(|e| Error::runtime(format!("cannot get random bytes from the system: {e}")))
 }
 
 fn finish(key: Result<Zeroizing<String>, Error>) -> ExitCode {

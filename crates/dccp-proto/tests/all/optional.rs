@@ -102,7 +102,7 @@ fn a_reset_says_in_words_why() {
 
 /// Sections 7.6.1 and 7.6.2: short numbers require agreement and a small window.
 #[test]
-fn short_numbers_are_sent_where_negotiated_and_the_window_is_small() {
+fn short_numbers_are_sent_where_agreed_and_the_window_is_small() {
     for (wanted, permitted, window) in
         [(true, true, 1024), (true, false, 1024), (false, true, 1024), (true, true, 1 << 20)]
     {

@@ -28,7 +28,7 @@ impl Endpoint {
         Ok(())
     }
 
-    /// A client returns its cookie. The session is rebuilt as it was when the Request was answered, and then
+    /// Handles a packet that returns a cookie. Restores the session of the answered Request, which then
     /// processes the packet. A wrong cookie is refused with Reset 10.
     pub(super) fn handle_cookie(
         &mut self,

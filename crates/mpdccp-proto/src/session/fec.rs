@@ -1,4 +1,4 @@
-//! Forward error correction: an FEC packet (XOR) follows after a number of packets of a policy rule, on
+//! Forward error correction: after every few packets of a policy rule, their XOR follows as an FEC packet, on
 //! another path if possible. It restores one lost packet from the others at once, without a round trip.
 
 use crate::{FecStats, PathId};

@@ -157,8 +157,8 @@ impl Session {
                     Some(Private::Fec(newest, count)) if self.fec.on => signals.fec = Some((newest, count)),
                     _ => self.on_private(now, i, bytes),
                 },
-                // An HMAC is parsed with the option before it. An HMAC alone is ignored (RFC 9897 section
-                // 3.2.6).
+                // An HMAC is parsed with the option before it.
+                // An HMAC alone is ignored (RFC 9897 section 3.2.6).
                 Opt::Mp(MpOption::Hmac(_)) => {}
                 Opt::Mp(MpOption::Join { .. } | MpOption::Key { .. }) => {
                     self.count(Counter::HandshakeOptionLate)

@@ -490,7 +490,7 @@ impl Session {
     }
 }
 
-/// Encodes multipath options. An option that does not fit is left out; this never happens.
+/// Encodes multipath options. They always fit; an option that did not fit would be left out.
 fn encode(options: &[MpOption<'_>]) -> OptionBuf {
     let mut buf = OptionBuf::new();
     for option in options {

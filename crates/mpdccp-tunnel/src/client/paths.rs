@@ -204,7 +204,7 @@ impl Paths {
                 let again = WaitingPath::again(&path);
                 let (peer, gone) = (&mut peers[number], path.interface.unwrap_or_default());
                 cx.out.info(format!(
-                    "peer {}: path {} moves from {gone} to another interface",
+                    "peer {}: path {}: {gone} is no longer usable; the path moves to another interface",
                     peer.name(),
                     path.spec.name
                 ));

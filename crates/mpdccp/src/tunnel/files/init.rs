@@ -77,7 +77,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
 fn key() -> Result<PrivateKey, Error> {
     dccp_net::random_seed()
         .map(PrivateKey::from_random)
-        .map_err(|e| Error::runtime(format!("the system provides no random bytes: {e}")))
+        .map_err(|e| Error::runtime(format!("cannot get random bytes from the system: {e}")))
 }
 
 /// Addresses inside the tunnel.

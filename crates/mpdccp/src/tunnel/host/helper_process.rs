@@ -174,7 +174,7 @@ impl Server {
         self.cfg.addresses.auto && allowed.any(within)
     }
 
-    /// Runs the hook program, and remembers the peers and paths that the program was told are up.
+    /// Runs the hook program, and remembers the peers and paths reported to it as up.
     fn hook(&mut self, hook: Hook) {
         let Some(hooks) = &mut self.hooks else { return };
         let (peer, path) = (hook.peer.clone(), hook.path.clone());
