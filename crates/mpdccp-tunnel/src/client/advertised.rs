@@ -85,7 +85,10 @@ pub(crate) fn follow(cx: &mut Cx<'_>, peers: &mut Peers, paths: &mut Paths) {
             if !path.proved && cx.now.since(*path.bad_since.get_or_insert(cx.now)) >= PATIENCE {
                 let path = &path.spec.name;
                 let seconds = PATIENCE.as_secs_f64();
-                cx.out.warn(format!("peer {name}: cannot connect path {path}: no answer from this advertised address for {seconds} s; this session does not try it again"));
+                cx.out.warn(format!(
+                    "peer {name}: cannot connect path {path}: no answer from this advertised address for {seconds} s; \
+                     this session does not try it again"
+                ));
                 peer.unanswered.push(path.clone());
             }
         }
