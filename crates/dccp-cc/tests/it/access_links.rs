@@ -1,9 +1,9 @@
 //! Links unlike those of the paper. A competitor fills the queue, or the queue is shorter than a burst.
 
-use crate::model::scenario::{CFG, at, bbr, bulk, link, ms};
-use crate::model::{full, summary};
-use dccp_cc::{Bbr1Tuning, Cubic};
-use mpdccp_linkem::{Limit, LinkConfig, QueueConfig, QueueKind};
+use crate::model::scenario::{CFG, at, bbr, bulk, ccid, drop_tail, link, ms};
+use crate::model::{WIRE, full, summary};
+use dccp_cc::{Bbr1, Bbr1Tuning, Controller, Cubic};
+use mpdccp_linkem::{Aggregation, LinkConfig, Model, RateModel};
 
 #[test]
 fn a_competitors_queue_does_not_confirm_itself_as_the_path() {
@@ -20,8 +20,7 @@ fn a_competitors_queue_does_not_confirm_itself_as_the_path() {
 #[test]
 fn bursts_fit_a_short_queue() {
     // On a link of 500 Mbit/s and 2 ms, a millisecond of the rate is twice the queue of a quarter of a BDP.
-    let queue = QueueConfig { kind: QueueKind::DropTail, limit: Limit::Bytes(31_250) };
-    let link = LinkConfig { queue, ..link(500.0, ms(2.0), 0.25) };
+    let link = LinkConfig { queue: drop_tail(31_250), ..link(500.0, ms(2.0), 0.25) };
     let mut w = bulk(link, vec![(0.0, bbr(Bbr1Tuning::TUNED)(3))]);
     w.run(at(3.0));
     let s = summary(&w.sessions[0].got, at(1.0), at(3.0));
@@ -33,8 +32,7 @@ fn bursts_fit_a_short_queue() {
 /// Returns the rate of the flow divided by the rate of a competing CUBIC, in the second half of a minute.
 fn share(tuning: Bbr1Tuning, mbps: f64, rtt: f64, bdps: f64) -> f64 {
     let bytes = mbps * 125.0 * rtt * bdps;
-    let queue = QueueConfig { kind: QueueKind::DropTail, limit: Limit::Bytes(bytes as u64) };
-    let link = LinkConfig { queue, ..link(mbps, ms(rtt), bdps) };
+    let link = LinkConfig { queue: drop_tail(bytes as u64), ..link(mbps, ms(rtt), bdps) };
     let flows = vec![(0.0, bbr(tuning)(3)), (0.0, Box::new(Cubic::new(&CFG)) as _)];
     let mut w = bulk(link, flows);
     w.run(at(60.0));
@@ -51,5 +49,58 @@ fn cubic_gets_its_share_of_a_short_queue() {
         println!("{mbps} Mbit/s, {rtt} ms, {bdps} BDP: {with:.2}, {without:.2}");
         assert!((0.4..2.5).contains(&with), "{with}");
         assert!(bdps > 1.0 || without > 2.5, "{without}");
+    }
+}
+
+/// Returns the rate of a bulk flow, in Mbit/s, and the latency p95, in ms. Both are means of three runs.
+fn alone(make: &dyn Fn(u64) -> Box<dyn Controller>, link: &dyn Fn(u64) -> LinkConfig) -> [f64; 2] {
+    let runs = [1, 2, 3].map(|seed| {
+        let mut w = bulk(link(seed), vec![(0.0, make(seed))]);
+        w.run(at(20.0));
+        summary(&w.sessions[0].got, at(5.0), at(20.0))
+    });
+    [runs.iter().map(|s| s.mbps).sum::<f64>() / 3.0, runs.iter().map(|s| s.latency[1]).sum::<f64>() / 3.0]
+}
+
+#[test]
+fn lumps_form_a_short_queue() {
+    println!("Mbit/s, p95 ms");
+    let wifi = Model::named("wifi").unwrap();
+    // The station gets the medium every 10 ms on average.
+    let lumps = |_| {
+        let aggregation = Some(Aggregation { access: ms(10.0), packets: 64 });
+        LinkConfig { aggregation, ..link(50.0, ms(40.0), 4.0) }
+    };
+    let room = |seed| {
+        let steps = wifi.course(seed).take(40).map(|step| (step.at, step.ways[1].rate)).collect();
+        LinkConfig { rate: RateModel::Steps(steps), ..wifi.usual()[1].clone() }
+    };
+    for (name, link) in [("10 ms", &lumps as &dyn Fn(u64) -> LinkConfig), ("Wi-Fi", &room)] {
+        let [ours, cubic, third] = [5, 7, 250].map(|n| alone(&|seed| ccid(n, seed), link));
+        let linux = alone(&|seed| Box::new(Bbr1::tcp(1500, seed)), link);
+        println!("{name}: CCID 5 {ours:.1?}, CCID 7 {cubic:.1?}, CCID 250 {third:.1?}, BBR {linux:.1?}");
+        assert!(ours[0].min(third[0]) > 0.9 * linux[0], "{name}: {ours:?} {third:?} {linux:?}");
+        // On Wi-Fi, CCID 5 keeps a longer queue than BBR.
+        let most = if name == "Wi-Fi" { cubic[1] } else { 1.5 * linux[1] };
+        assert!(ours[1] < most && third[1] < 1.5 * linux[1], "{name}: {ours:?} {third:?} {linux:?}");
+    }
+}
+
+/// Returns the number of packets lost within 30 round trips of 800 ms at 50 Mbit/s, in BDPs. The queue holds `bdps`
+/// BDPs.
+fn flood(cc: Box<dyn Controller>, bdps: f64) -> f64 {
+    let mut w = bulk(link(50.0, ms(800.0), bdps), vec![(0.0, cc)]);
+    w.run(at(24.0));
+    w.sessions[0].sender(0).lost as f64 * f64::from(WIRE) / (50e6 * 0.8 / 8.0)
+}
+
+#[test]
+fn a_long_path_is_not_flooded() {
+    for bdps in [0.5, 1.0] {
+        let [reno, ours] = [2, 5].map(|n| flood(ccid(n, 3), bdps));
+        let linux = flood(Box::new(Bbr1::tcp(1500, 3)), bdps);
+        println!("BDPs lost with a queue of {bdps}: CCID 2 {reno:.2}, CCID 5 {ours:.2}, BBR {linux:.2}");
+        // With an acknowledgement for every second packet, the last round of slow start adds half of the window.
+        assert!(reno < 0.55 * (1.0 + bdps) && ours < linux, "{bdps}: {reno} {ours} {linux}");
     }
 }

@@ -4,7 +4,7 @@
 //! `cargo test -p dccp-cc --test it bulk -- --nocapture` prints the tables.
 
 use crate::model::scenario::{CFG, at, bbr, bulk, jittery, link, ms};
-use crate::model::{WIRE, bins, full, summary};
+use crate::model::{WIRE, bins, full, jain, summary};
 use dccp_cc::{Bbr1Tuning, Reno};
 use mpdccp_linkem::{Jitter, LossModel, Spread};
 
@@ -46,8 +46,7 @@ fn two_flows_share() {
             let [p50, p95] = [a.latency[0], a.latency[1]].map(|l| l - base);
             println!("{name} {rtt:3} ms: {x:4.1}% {y:4.1}%  queue p50, p95 {p50:6.1} {p95:6.1} ms");
             assert!(x + y > 95.0, "{name} {rtt}: {x} + {y}");
-            let jain = (x + y) * (x + y) / (2.0 * (x * x + y * y));
-            assert!(jain > 0.9, "{name} {rtt}: {x} {y}");
+            assert!(jain(&[x, y]) > 0.9, "{name} {rtt}: {x} {y}");
         }
     }
 }

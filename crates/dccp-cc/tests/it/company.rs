@@ -1,32 +1,38 @@
-//! CCID 5 in competition: with itself under random losses, with CUBIC and with BBR.
+//! Flows in competition: CCID 5 with itself under random losses, with CUBIC and with BBR, and all with CUBIC at
+//! managed queues.
 //!
 //! `cargo test -p dccp-cc --test it company -- --nocapture` prints the tables.
 
-use crate::model::scenario::{at, bbr, bulk, link, ms};
-use crate::model::{full, summary};
-use dccp_cc::{Bbr1, Bbr1Tuning, Controller, Cubic};
+use crate::model::scenario::{at, bulk, ccid, link, ms};
+use crate::model::{full, jain, summary};
+use dccp_cc::{Bbr1, Controller, Cubic};
 use mpdccp_linkem::{CoDelConfig, DualPi2Config, LinkConfig, LossModel, QueueKind};
 
-/// Returns the rates of all flows from 15 s to 45 s, in Mbit/s.
-fn rates(link: LinkConfig, flows: Vec<Box<dyn Controller>>) -> Vec<f64> {
-    let n = flows.len();
-    let mut w = bulk(link, flows.into_iter().map(|cc| (0.0, cc)).collect());
+/// Returns the rates of all flows from 15 s to 45 s, in Mbit/s. The flows start at these times, in seconds.
+fn rates(link: LinkConfig, ecn: bool, flows: Vec<(f64, Box<dyn Controller>)>) -> Vec<f64> {
+    let mut w = bulk(link, flows);
+    w.ecn = ecn;
     w.run(at(45.0));
-    (0..n).map(|i| summary(&w.sessions[i].got, at(15.0), at(45.0)).mbps).collect()
+    w.sessions.iter().map(|s| summary(&s.got, at(15.0), at(45.0)).mbps).collect()
 }
 
-fn own(seed: u64) -> Box<dyn Controller> {
-    bbr(Bbr1Tuning::TUNED)(seed)
+/// Flows of CCID 5 that start in another order in each `group`.
+fn own(n: u64, group: u64) -> Vec<(f64, Box<dyn Controller>)> {
+    (0..n).map(|i| (0.002 * ((7 * i + group) % n) as f64, ccid(5, 100 * group + i))).collect()
 }
 
 #[test]
 fn several_use_what_random_losses_leave() {
-    for (n, loss) in [(2u64, 0.0005), (3, 0.001), (3, 0.005), (3, 0.01)] {
+    for (n, loss) in [(2u64, 0.0), (3, 0.0), (2, 0.0005), (3, 0.001), (3, 0.005), (3, 0.01)] {
         let lossy = LinkConfig { loss: LossModel::Bernoulli(loss), ..link(50.0, ms(40.0), 1.0) };
-        let all = rates(lossy, (0..n).map(|i| own(3 + i)).collect());
-        let share = all.iter().sum::<f64>() / (full(50.0) * (1.0 - loss));
-        println!("{n} at {:.2} %: {:.1} % of the link, {all:.1?}", 100.0 * loss, 100.0 * share);
-        assert!(share > 0.9, "{n} at {loss}: {share}");
+        let runs = [0, 1, 2].map(|group| rates(lossy.clone(), false, own(n, group)));
+        let used = runs.each_ref().map(|all| all.iter().sum::<f64>() / (full(50.0) * (1.0 - loss)));
+        let index = runs.iter().map(|all| jain(all)).sum::<f64>() / 3.0;
+        println!("{n} at {:.2} %: {used:.2?} of the link, Jain's index {index:.2}, {runs:.1?}", 100.0 * loss);
+        assert!(used.iter().all(|used| *used > 0.9), "{n} at {loss}: {used:?}");
+        // With losses, the rates are less unequal than if a flow had nothing.
+        let least = if loss == 0.0 { 0.9 } else { (n - 1) as f64 / n as f64 };
+        assert!(index > least, "{n} at {loss}: {index}");
     }
 }
 
@@ -35,12 +41,9 @@ fn several_use_what_random_losses_leave() {
 #[test]
 fn many_share_a_full_queue() {
     let jain = |group: u64| {
-        let flows = (0..8).map(|i| (0.002 * ((7 * i + group) % 8) as f64, own(100 * group + i)));
-        let mut w = bulk(link(50.0, ms(20.0), 1.0), flows.collect());
+        let mut w = bulk(link(50.0, ms(20.0), 1.0), own(8, group));
         w.run(at(60.0));
-        let all = w.sessions.iter().map(|s| summary(&s.got, at(0.0), at(60.0)).mbps).collect::<Vec<_>>();
-        let (sum, squares) = (all.iter().sum::<f64>(), all.iter().map(|rate| rate * rate).sum::<f64>());
-        sum * sum / (8.0 * squares)
+        jain(&w.sessions.iter().map(|s| summary(&s.got, at(0.0), at(60.0)).mbps).collect::<Vec<_>>())
     };
     let indices: Vec<_> = (0..6).map(jain).collect();
     println!("Jain's index of eight: {indices:.2?}");
@@ -52,7 +55,7 @@ fn flows_that_respond_to_losses_keep_their_share_and_others_leave_ours() {
     println!("rate over that of: CUBIC, BBR");
     for (mbps, rtt, bdps) in [(20.0, 50.0, 0.5), (20.0, 50.0, 1.0), (20.0, 50.0, 3.0)] {
         let beside = |other| {
-            let r = rates(link(mbps, ms(rtt), bdps), vec![own(3), other]);
+            let r = rates(link(mbps, ms(rtt), bdps), false, vec![(0.0, ccid(5, 3)), (0.0, other)]);
             r[0] / r[1]
         };
         let (cubic, bbr) = (beside(Box::new(Cubic::tcp(1500))), beside(Box::new(Bbr1::tcp(1500, 9))));
@@ -64,20 +67,30 @@ fn flows_that_respond_to_losses_keep_their_share_and_others_leave_ours() {
 
 #[test]
 fn cubic_keeps_its_share_of_a_managed_queue() {
-    println!("rate over that of CUBIC");
+    println!("rate over that of CUBIC, three runs: CCID 5, CCID 7, CCID 250");
     let codel = |ecn| QueueKind::CoDel(CoDelConfig { ecn, ..CoDelConfig::default() });
+    let pi2 = || QueueKind::DualPi2(DualPi2Config::default());
     for (name, kind, ecn) in [
         ("CoDel", codel(false), false),
         ("CoDel with ECN", codel(true), true),
-        ("DualPI2", QueueKind::DualPi2(DualPi2Config::default()), true),
+        ("DualPI2", pi2(), false),
+        ("DualPI2 with ECN", pi2(), true),
     ] {
         let mut l = link(40.0, ms(40.0), 4.0);
         l.queue.kind = kind;
-        let mut w = bulk(l, vec![(0.0, own(3)), (0.0, Box::new(Cubic::tcp(1500)))]);
-        w.ecn = ecn;
-        w.run(at(45.0));
-        let [ours, cubic] = [0, 1].map(|i: usize| summary(&w.sessions[i].got, at(15.0), at(45.0)).mbps);
-        println!("{name}: {:.2}", ours / cubic);
-        assert!((1.0 / 3.0..3.0).contains(&(ours / cubic)), "{name}: {ours} {cubic}");
+        // CCID 250 leaves a tenth of the link.
+        let ratios = [(5, 3.0), (7, 2.0), (250, 9.0)].map(|(n, most)| {
+            let (mut ours, mut cubic) = (0.0, 0.0);
+            for seed in 0..3 {
+                let flows = vec![(0.0, ccid(n, seed)), (0.01 * seed as f64, Box::new(Cubic::tcp(1500)) as _)];
+                let all = rates(l.clone(), ecn, flows);
+                (ours, cubic) = (ours + all[0], cubic + all[1]);
+            }
+            (ours / cubic, most)
+        });
+        println!("{name}: {:.2?}", ratios.map(|(ratio, _)| ratio));
+        for (ratio, most) in ratios {
+            assert!((1.0 / most..most).contains(&ratio), "{name}: {ratios:?}");
+        }
     }
 }

@@ -1,24 +1,14 @@
 //! Subflows of one session. Over one bottleneck, they act as one flow. Over two bottlenecks, they act as two.
 
-use crate::model::scenario::{CFG, at, link, ms};
+use crate::model::scenario::{CFG, at, ccid, drop_tail, link, ms};
 use crate::model::{Session, Source, World, full, summary};
-use dccp_cc::{Bbr1, CcConfig, Controller, Coupling, Cubic, Reno};
-use mpdccp_linkem::{Limit, LinkConfig, QueueConfig, QueueKind};
+use dccp_cc::{Coupling, Cubic};
+use mpdccp_linkem::LinkConfig;
 use mpdccp_units::Time;
-
-fn ccid(n: u8, seed: u64) -> Box<dyn Controller> {
-    let cfg = CcConfig { seed, ..CFG };
-    match n {
-        2 => Box::new(Reno::new(&cfg)),
-        5 => Box::new(Bbr1::new(&cfg)),
-        _ => Box::new(Cubic::new(&cfg)),
-    }
-}
 
 fn bottleneck(mbps: f64, rtt: f64, bdps: f64) -> LinkConfig {
     let bytes = mbps * 125.0 * rtt * bdps;
-    let queue = QueueConfig { kind: QueueKind::DropTail, limit: Limit::Bytes(bytes as u64) };
-    LinkConfig { queue, ..link(mbps, ms(rtt), bdps) }
+    LinkConfig { queue: drop_tail(bytes as u64), ..link(mbps, ms(rtt), bdps) }
 }
 
 /// Creates a session of two bulk subflows over these links. If `competitor` is true, a CUBIC flow uses the

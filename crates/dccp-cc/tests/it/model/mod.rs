@@ -1,14 +1,14 @@
 //! A small network in virtual time: sessions of one or more paths over emulated links, to test controllers.
 //!
 //! Receivers acknowledge every second packet, or a single packet after 25 ms. Acknowledgements are never
-//! lost.
+//! lost. They take a constant time, or pass a link that may also carry data.
 #![allow(dead_code, unreachable_pub)]
 
 pub mod scenario;
 pub mod sender;
 
 use dccp_cc::{Controller, Coupling, Seen};
-use mpdccp_linkem::{Ecn, InFlight, Link, LinkConfig, LossModel, Meta};
+use mpdccp_linkem::{Ecn, InFlight, Link, LinkConfig, LossModel, Meta, Verdict};
 use mpdccp_units::{Duration, Rate, Time};
 use sender::{Ack, Sender};
 use std::collections::VecDeque;
@@ -16,14 +16,21 @@ use std::collections::VecDeque;
 pub const PAYLOAD: u32 = 1300;
 /// IP bytes of a packet: payload, DCCP header with options, UDP header, IP header.
 pub const WIRE: u32 = 1344;
+/// IP bytes of an acknowledgement.
+const ACK_WIRE: u32 = 64;
 const ACK_DELAY: Duration = Duration::from_millis(25);
 
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 struct Pkt {
     session: usize,
     path: usize,
-    seq: u64,
-    born: Time,
+    load: Load,
+}
+
+#[derive(Clone)]
+enum Load {
+    Data { seq: u64, born: Time },
+    Ack { sent_at: Time, ack: Ack },
 }
 
 /// Source of packets.
@@ -51,6 +58,8 @@ struct Receiver {
 struct Path {
     link: usize,
     reverse: Duration,
+    /// Link that carries the acknowledgements. If it is `None`, they take `reverse`.
+    back: Option<usize>,
     tx: Sender,
     rx: Receiver,
 }
@@ -84,6 +93,7 @@ impl Session {
                 .map(|(link, reverse, cc)| Path {
                     link,
                     reverse,
+                    back: None,
                     tx: Sender::new(cc),
                     rx: Receiver::default(),
                 })
@@ -118,6 +128,11 @@ impl Session {
     /// Moves this path to another link.
     pub fn move_path(&mut self, path: usize, link: usize) {
         self.paths[path].link = link;
+    }
+
+    /// Sends the acknowledgements of this path over a link.
+    pub fn acknowledge_over(&mut self, path: usize, link: usize) {
+        self.paths[path].back = Some(link);
     }
 
     fn fill(&mut self, now: Time) {
@@ -242,20 +257,25 @@ impl World {
         let now = self.now;
         for l in 0..self.links.len() {
             while let Some(d) = self.links[l].pop(now) {
-                let p = d.packet;
-                let s = &mut self.sessions[p.session];
-                s.got.push(Got { born: p.born, at: now, path: p.path });
-                let rx = &mut s.paths[p.path].rx;
-                rx.pending.push((p.seq, now));
-                rx.ce += u64::from(d.meta.ecn == Ecn::Ce);
-                self.acknowledge(p.session, p.path);
+                let Pkt { session, path, load } = d.packet;
+                match load {
+                    Load::Data { seq, born } => {
+                        let s = &mut self.sessions[session];
+                        s.got.push(Got { born, at: now, path });
+                        let rx = &mut s.paths[path].rx;
+                        rx.pending.push((seq, now));
+                        rx.ce += u64::from(d.meta.ecn == Ecn::Ce);
+                        self.acknowledge(session, path);
+                    }
+                    Load::Ack { sent_at, ack } => {
+                        let queued = now.since(sent_at).saturating_sub(self.links[l].config().delay);
+                        self.on_ack(session, path, &ack, queued);
+                    }
+                }
             }
         }
         while let Some((_, (s, p, ack))) = self.acks.pop(now) {
-            self.sessions[s].paths[p].tx.on_ack(now, &ack);
-            self.sessions[s].couple(now, p);
-            self.pump(s);
-            self.look(s);
+            self.on_ack(s, p, &ack, Duration::ZERO);
         }
         for s in 0..self.sessions.len() {
             for p in 0..self.sessions[s].paths.len() {
@@ -270,6 +290,13 @@ impl World {
                 self.pump(s);
             }
         }
+    }
+
+    fn on_ack(&mut self, s: usize, p: usize, ack: &Ack, returning: Duration) {
+        self.sessions[s].paths[p].tx.on_ack(self.now, ack, returning);
+        self.sessions[s].couple(self.now, p);
+        self.pump(s);
+        self.look(s);
     }
 
     fn look(&mut self, s: usize) {
@@ -310,7 +337,14 @@ impl World {
             ce: std::mem::take(&mut path.rx.ce),
             held: self.now.since(newest),
         };
-        self.acks.push(self.now + path.reverse, (s, p, ack));
+        let Some(back) = path.back else { return self.acks.push(self.now + path.reverse, (s, p, ack)) };
+        let ce = ack.ce;
+        let meta = Meta { bytes: ACK_WIRE, ..Meta::default() };
+        let packet = Pkt { session: s, path: p, load: Load::Ack { sent_at: self.now, ack } };
+        // If the queue is full, the acknowledgement is sent again at the next event.
+        if self.links[back].push(self.now, meta, packet) != Verdict::Queued {
+            (path.rx.pending, path.rx.ce) = (pending, ce);
+        }
     }
 
     fn pump(&mut self, si: usize) {
@@ -344,7 +378,7 @@ impl World {
             let capable = if self.l4s { Ecn::Ect1 } else { Ecn::Ect0 };
             let ecn = if self.ecn { capable } else { Ecn::NotEct };
             let meta = Meta { bytes: WIRE, ecn, ..Meta::default() };
-            self.links[p.link].push(now, meta, Pkt { session: si, path: i, seq, born });
+            self.links[p.link].push(now, meta, Pkt { session: si, path: i, load: Load::Data { seq, born } });
         }
         for p in &mut s.paths {
             p.tx.note_pumped(now);
@@ -388,6 +422,12 @@ pub fn bins(got: &[Got], path: Option<usize>, from: Time, to: Time, width: Durat
         }
     }
     count.into_iter().map(|c| mbps(c, width)).collect()
+}
+
+/// Jain's index of fairness: 1 if all rates are equal, k/n if k of n rates are equal and the others are zero.
+pub fn jain(rates: &[f64]) -> f64 {
+    let (sum, squares) = (rates.iter().sum::<f64>(), rates.iter().map(|rate| rate * rate).sum::<f64>());
+    sum * sum / (rates.len() as f64 * squares)
 }
 
 /// Returns the rate of payload that fills a link, Mbit/s.

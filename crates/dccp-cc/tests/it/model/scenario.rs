@@ -1,7 +1,7 @@
 //! Scenarios shared by the tests.
 
 use super::{Session, Source, WIRE, World};
-use dccp_cc::{Bbr1, Bbr1Tuning, CcConfig, Controller};
+use dccp_cc::{Bbr1, Bbr1Tuning, Bbr3, CcConfig, Controller, Cubic, Reno};
 use mpdccp_linkem::{Jitter, Limit, LinkConfig, QueueConfig, QueueKind, RateModel};
 use mpdccp_units::{Duration, Rate, Time};
 
@@ -14,6 +14,18 @@ pub fn bbr(tuning: Bbr1Tuning) -> impl Fn(u64) -> Box<dyn Controller> {
     move |seed| Box::new(Bbr1::with_tuning(&CcConfig { seed, ..CFG }, tuning))
 }
 
+/// Creates the default congestion control of a CCID.
+pub fn ccid(n: u8, seed: u64) -> Box<dyn Controller> {
+    let cfg = CcConfig { seed, ..CFG };
+    match n {
+        2 => Box::new(Reno::new(&cfg)),
+        5 => Box::new(Bbr1::new(&cfg)),
+        7 => Box::new(Cubic::new(&cfg)),
+        250 => Box::new(Bbr3::new(&cfg)),
+        _ => panic!("CCID {n}"),
+    }
+}
+
 pub fn ms(ms: f64) -> Duration {
     Duration::from_secs_f64(ms / 1e3)
 }
@@ -22,7 +34,8 @@ pub fn at(secs: f64) -> Time {
     Time::from_secs_f64(secs)
 }
 
-fn drop_tail(bytes: u64) -> QueueConfig {
+/// Creates a drop-tail queue of this many bytes.
+pub fn drop_tail(bytes: u64) -> QueueConfig {
     QueueConfig { kind: QueueKind::DropTail, limit: Limit::Bytes(bytes) }
 }
 

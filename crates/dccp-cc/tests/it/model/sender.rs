@@ -13,6 +13,7 @@ struct Out {
 }
 
 /// Content of one acknowledgement.
+#[derive(Clone)]
 pub struct Ack {
     pub seqs: Vec<u64>,
     pub ce: u64,
@@ -117,7 +118,9 @@ impl Sender {
         seq
     }
 
-    pub fn on_ack(&mut self, now: Time, ack: &Ack) {
+    /// `returning` is the time that the acknowledgement spent in queues. As in a connection, rate samples do
+    /// not contain it.
+    pub fn on_ack(&mut self, now: Time, ack: &Ack, returning: Duration) {
         self.marked += ack.ce;
         let inflight_before = self.inflight;
         let (mut acked, mut lost) = (Amount::default(), Amount::default());
@@ -138,7 +141,7 @@ impl Sender {
                 continue;
             };
             acked = acked.plus(o.bytes);
-            self.sampler.on_acked(now, &o.snapshot, o.bytes);
+            self.sampler.on_acked(now - returning, &o.snapshot, o.bytes);
             round_end |= o.snapshot.delivered.packets >= self.round_end_at;
             if Some(seq) == ack.seqs.iter().max() {
                 rtt = Some(now.since(o.snapshot.sent_at).saturating_sub(ack.held));
@@ -185,7 +188,7 @@ impl Sender {
             ce: ack.ce,
             congestion,
             rtt,
-            returning: Duration::ZERO,
+            returning,
             estimator: &self.est,
             rate,
             inflight_before,
