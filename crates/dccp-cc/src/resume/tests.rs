@@ -4,17 +4,31 @@
 use super::{Memory, Observer, Remembered, ResumeEnd, ResumePhase, Resuming};
 use crate::model::scenario::{at, link, ms};
 use crate::model::{Session, Source, World, bins, full};
-use crate::{AckEvent, Algorithm, Amount, CcConfig, Controller, Inherited, RateSample, RttEstimator, Sent};
+use crate::{
+    AckEvent, Algorithm, Amount, CcConfig, Controller, Inherited, Prague, RateSample, RttEstimator, Sent,
+};
 use alloc::boxed::Box;
 use mpdccp_units::{Duration, Rate, Time};
 
 const MTU: u16 = 1_000;
 const RTT: Duration = Duration::from_millis(100);
 const SAVED: Remembered = Remembered { window: 200_000, min_rtt: RTT };
-const KINDS: [Algorithm; 4] = [Algorithm::Reno, Algorithm::Bbr1, Algorithm::Cubic, Algorithm::Bbr3];
+const CCIDS: [u8; 5] = [2, 5, 7, 250, 252];
 
-fn plain(kind: Algorithm) -> Box<dyn Controller> {
-    kind.controller(&CcConfig { mtu: MTU, packets: false, draft: false, seed: 1 })
+fn with_mtu(ccid: u8, mtu: u16) -> Box<dyn Controller> {
+    let cfg = CcConfig { mtu, packets: false, draft: false, seed: 3 };
+    let algorithm = match ccid {
+        2 => Algorithm::Reno,
+        5 => Algorithm::Bbr1,
+        7 => Algorithm::Cubic,
+        250 => Algorithm::Bbr3,
+        _ => return Box::new(Prague::new(&cfg)),
+    };
+    algorithm.controller(&cfg)
+}
+
+fn plain(ccid: u8) -> Box<dyn Controller> {
+    with_mtu(ccid, MTU)
 }
 
 /// A sender of packets of 1,000 bytes, each acknowledged separately.
@@ -37,8 +51,8 @@ impl Hand {
         Hand { cc, est, now, rtt: RTT, inflight: zero, delivered: zero, app_limited: false, mbps: None }
     }
 
-    fn new(kind: Algorithm) -> Hand {
-        Hand::with(Resuming::new(plain(kind), SAVED, u64::MAX, MTU))
+    fn new(ccid: u8) -> Hand {
+        Hand::with(Resuming::new(plain(ccid), SAVED, u64::MAX, MTU))
     }
 
     fn window(&self) -> u64 {
@@ -87,10 +101,10 @@ impl Hand {
     }
 
     /// Creates a sender and acknowledges its initial window, so that the jump begins.
-    fn jump(kind: Algorithm) -> Hand {
-        let mut hand = Hand::new(kind);
+    fn jump(ccid: u8) -> Hand {
+        let mut hand = Hand::new(ccid);
         hand.first_window();
-        assert_eq!(hand.phase(), ResumePhase::Unvalidated, "{kind:?}");
+        assert_eq!(hand.phase(), ResumePhase::Unvalidated, "CCID {ccid}");
         hand
     }
 
@@ -111,28 +125,28 @@ impl Hand {
 
 #[test]
 fn the_initial_window_is_a_new_connections() {
-    for kind in KINDS {
-        let hand = Hand::new(kind);
+    for ccid in CCIDS {
+        let hand = Hand::new(ccid);
         assert_eq!(hand.phase(), ResumePhase::Reconnaissance);
-        assert_eq!(hand.cc.limits(), plain(kind).limits(), "{kind:?}");
+        assert_eq!(hand.cc.limits(), plain(ccid).limits(), "CCID {ccid}");
     }
 }
 
 #[test]
 fn half_of_what_was_saved_is_tried_and_paced() {
-    for kind in KINDS {
-        let hand = Hand::jump(kind);
-        assert_eq!(hand.window(), 100_000, "{kind:?}");
+    for ccid in CCIDS {
+        let hand = Hand::jump(ccid);
+        assert_eq!(hand.window(), 100_000, "CCID {ccid}");
         let limits = hand.cc.limits();
         let (own, paced) = (hand.cc.cc().limits().pacing, Rate::from_bytes_per(100_000, RTT));
-        assert_eq!(limits.pacing, Some(own.map_or(paced, |own| own.max(paced))), "{kind:?}");
+        assert_eq!(limits.pacing, Some(own.map_or(paced, |own| own.max(paced))), "CCID {ccid}");
         assert!(u64::from(limits.quantum) <= 10_000, "no burst beyond an initial window");
     }
 }
 
 #[test]
 fn no_more_than_is_allowed_is_tried() {
-    let mut hand = Hand::with(Resuming::new(plain(Algorithm::Cubic), SAVED, 30_000, MTU));
+    let mut hand = Hand::with(Resuming::new(plain(7), SAVED, 30_000, MTU));
     hand.first_window();
     assert_eq!((hand.phase(), hand.window()), (ResumePhase::Unvalidated, 30_000));
 }
@@ -140,7 +154,7 @@ fn no_more_than_is_allowed_is_tried() {
 #[test]
 fn congestion_before_the_jump_ends_it() {
     for (lost, ce) in [(1, 0), (0, 1)] {
-        let mut hand = Hand::new(Algorithm::Cubic);
+        let mut hand = Hand::new(7);
         hand.send(3);
         hand.now += RTT;
         hand.event(1, lost, ce);
@@ -152,7 +166,7 @@ fn congestion_before_the_jump_ends_it() {
 #[test]
 fn another_round_trip_time_is_another_path() {
     for (rtt, resumes) in [(50, false), (51, true), (1_000, true), (1_001, false)] {
-        let mut hand = Hand::new(Algorithm::Cubic);
+        let mut hand = Hand::new(7);
         hand.rtt = Duration::from_millis(rtt);
         hand.first_window();
         let end = ResumePhase::Normal(ResumeEnd::PathChanged);
@@ -162,7 +176,7 @@ fn another_round_trip_time_is_another_path() {
 
 #[test]
 fn a_source_that_does_not_fill_the_window_waits() {
-    let mut hand = Hand::new(Algorithm::Cubic);
+    let mut hand = Hand::new(7);
     hand.app_limited = true;
     hand.first_window();
     assert_eq!(hand.phase(), ResumePhase::Reconnaissance);
@@ -173,17 +187,17 @@ fn a_source_that_does_not_fill_the_window_waits() {
 
 #[test]
 fn a_jump_ends_when_all_has_left_or_the_first_arrives_or_after_a_round_trip() {
-    let mut all = Hand::jump(Algorithm::Cubic);
+    let mut all = Hand::jump(7);
     all.fill();
     assert_eq!((all.phase(), all.window()), (ResumePhase::Validating, 100_000));
-    let mut first = Hand::jump(Algorithm::Cubic);
+    let mut first = Hand::jump(7);
     first.send(50);
     first.ack(2);
     assert_eq!(first.phase(), ResumePhase::Unvalidated, "these two packets were sent before the jump");
     first.ack(1);
     // The window is the amount in flight, not the allowed amount.
     assert_eq!((first.phase(), first.window()), (ResumePhase::Validating, 49_000));
-    let mut late = Hand::jump(Algorithm::Cubic);
+    let mut late = Hand::jump(7);
     late.send(50);
     late.now += RTT + Duration::from_millis(1);
     late.ack(1);
@@ -192,7 +206,7 @@ fn a_jump_ends_when_all_has_left_or_the_first_arrives_or_after_a_round_trip() {
 
 #[test]
 fn too_little_to_send_leaves_the_pipe() {
-    let mut hand = Hand::jump(Algorithm::Cubic);
+    let mut hand = Hand::jump(7);
     hand.send(3);
     hand.now += RTT + Duration::from_millis(1);
     hand.ack(1);
@@ -202,23 +216,23 @@ fn too_little_to_send_leaves_the_pipe() {
 
 #[test]
 fn arrivals_grow_the_window_and_all_arrivals_validate_it() {
-    for kind in [Algorithm::Reno, Algorithm::Cubic] {
-        let mut hand = Hand::jump(kind);
+    for ccid in [2, 7] {
+        let mut hand = Hand::jump(ccid);
         hand.fill();
         hand.now += RTT;
         hand.ack(40);
-        assert_eq!((hand.phase(), hand.window()), (ResumePhase::Validating, 140_000), "{kind:?}");
+        assert_eq!((hand.phase(), hand.window()), (ResumePhase::Validating, 140_000), "CCID {ccid}");
         hand.ack(60);
-        assert_eq!(hand.phase(), ResumePhase::Normal(ResumeEnd::Validated), "{kind:?}");
-        assert_eq!((hand.window(), hand.cc.phase()), (200_000, "congestion_avoidance"), "{kind:?}");
+        assert_eq!(hand.phase(), ResumePhase::Normal(ResumeEnd::Validated), "CCID {ccid}");
+        assert_eq!((hand.window(), hand.cc.phase()), (200_000, "congestion_avoidance"), "CCID {ccid}");
     }
 }
 
 #[test]
 fn congestion_during_the_jump_or_after_it_retreats() {
-    for kind in KINDS {
+    for ccid in CCIDS {
         for (filled, lost, ce) in [(false, 1, 0), (true, 1, 0), (true, 0, 1)] {
-            let mut hand = Hand::jump(kind);
+            let mut hand = Hand::jump(ccid);
             if filled {
                 hand.fill();
             } else {
@@ -227,32 +241,32 @@ fn congestion_during_the_jump_or_after_it_retreats() {
             hand.now += RTT;
             hand.ack(2);
             hand.event(3, lost, ce);
-            assert_eq!(hand.phase(), ResumePhase::SafeRetreat, "{kind:?}");
+            assert_eq!(hand.phase(), ResumePhase::SafeRetreat, "CCID {ccid}");
             // 2 packets were in flight before the jump, and 5 arrived. The window is half of 7, in whole
             // packets for Reno.
-            assert!((3_000..=3_500).contains(&hand.window()), "{kind:?} {}", hand.window());
+            assert!((3_000..=3_500).contains(&hand.window()), "CCID {ccid} {}", hand.window());
             let retreat = hand.window();
             let most = Rate::from_bytes_per(retreat, RTT);
-            assert!(hand.cc.limits().pacing.is_some_and(|rate| rate <= most), "{kind:?}");
+            assert!(hand.cc.limits().pacing.is_some_and(|rate| rate <= most), "CCID {ccid}");
             let left = hand.inflight.packets;
             hand.ack(left - 1);
             assert!(
                 hand.window() <= retreat && hand.phase() == ResumePhase::SafeRetreat,
-                "{kind:?}: no growth"
+                "CCID {ccid}: no growth"
             );
             hand.ack(1);
-            assert_eq!(hand.phase(), ResumePhase::Normal(ResumeEnd::Retreated), "{kind:?}");
+            assert_eq!(hand.phase(), ResumePhase::Normal(ResumeEnd::Retreated), "CCID {ccid}");
             // The search for the path's capacity is over, and the window is at most the 7 packets counted
             // above.
-            assert!(hand.cc.settled(), "{kind:?}");
-            assert!(hand.window() <= 5_000 + 2_000, "{kind:?} {}", hand.window());
+            assert!(hand.cc.settled(), "CCID {ccid}");
+            assert!(hand.window() <= 5_000 + 2_000, "CCID {ccid} {}", hand.window());
         }
     }
 }
 
 #[test]
 fn a_retreat_leaves_two_packets() {
-    let mut hand = Hand::new(Algorithm::Cubic);
+    let mut hand = Hand::new(7);
     hand.send(10);
     hand.now += RTT;
     hand.ack(10);
@@ -265,9 +279,9 @@ fn a_retreat_leaves_two_packets() {
 fn no_jump_beyond_what_the_window_is_by_itself() {
     // A jump goes to half of the saved window, which is no more than the initial window.
     let small = Remembered { window: 20_000, ..SAVED };
-    let mut full = Hand::with(Resuming::new(plain(Algorithm::Cubic), small, u64::MAX, MTU));
+    let mut full = Hand::with(Resuming::new(plain(7), small, u64::MAX, MTU));
     // This congestion control has inherited measurements of the path.
-    let mut known = plain(Algorithm::Cubic);
+    let mut known = plain(7);
     let (now, srtt, min_rtt) = (Time::from_millis(1), Some(RTT), Some(RTT));
     known.inherit(&Inherited { now, window: 10_000, srtt, min_rtt, settled: true });
     let mut settled = Hand::with(Resuming::new(known, SAVED, u64::MAX, MTU));
@@ -279,9 +293,9 @@ fn no_jump_beyond_what_the_window_is_by_itself() {
 
 #[test]
 fn measurements_of_a_retreat_are_discarded_and_those_of_a_jump_kept() {
-    for kind in [Algorithm::Bbr1, Algorithm::Bbr3] {
+    for ccid in [5, 250] {
         let jump = || {
-            let mut hand = Hand::jump(kind);
+            let mut hand = Hand::jump(ccid);
             hand.fill();
             hand.now += RTT;
             hand.mbps = Some(30.0);
@@ -289,28 +303,32 @@ fn measurements_of_a_retreat_are_discarded_and_those_of_a_jump_kept() {
         };
         let mut good = jump();
         good.ack(100);
-        assert_eq!(good.phase(), ResumePhase::Normal(ResumeEnd::Validated), "{kind:?}");
-        assert_eq!(good.cc.bottleneck(), Some(Rate::from_mbps(30.0)), "{kind:?}");
+        assert_eq!(good.phase(), ResumePhase::Normal(ResumeEnd::Validated), "CCID {ccid}");
+        assert_eq!(good.cc.bottleneck(), Some(Rate::from_mbps(30.0)), "CCID {ccid}");
         let mut bad = jump();
         bad.event(3, 1, 0);
         bad.ack(bad.inflight.packets);
-        assert_eq!(bad.phase(), ResumePhase::Normal(ResumeEnd::Retreated), "{kind:?}");
+        assert_eq!(bad.phase(), ResumePhase::Normal(ResumeEnd::Retreated), "CCID {ccid}");
         // The rate is at most the window of a retreat per round trip.
         let most = Rate::from_bytes_per(3_000, RTT);
-        assert!(bad.cc.bottleneck().is_some_and(|rate| rate <= most), "{kind:?} {:?}", bad.cc.bottleneck());
+        assert!(
+            bad.cc.bottleneck().is_some_and(|rate| rate <= most),
+            "CCID {ccid} {:?}",
+            bad.cc.bottleneck()
+        );
     }
 }
 
 #[test]
 fn a_slow_receiver_ends_it() {
-    let mut hand = Hand::jump(Algorithm::Reno);
+    let mut hand = Hand::jump(2);
     hand.cc.on_slow_receiver(1);
     assert_eq!(hand.phase(), ResumePhase::Normal(ResumeEnd::Congested));
 }
 
 #[test]
 fn a_shorter_round_trip_during_the_jump_retreats() {
-    let mut hand = Hand::jump(Algorithm::Cubic);
+    let mut hand = Hand::jump(7);
     hand.send(20);
     hand.rtt = Duration::from_millis(40);
     hand.ack(1);
@@ -319,7 +337,7 @@ fn a_shorter_round_trip_during_the_jump_retreats() {
 
 #[test]
 fn a_timeout_ends_it() {
-    let mut hand = Hand::jump(Algorithm::Cubic);
+    let mut hand = Hand::jump(7);
     hand.fill();
     hand.cc.on_rto(hand.now);
     assert_eq!(hand.phase(), ResumePhase::Normal(ResumeEnd::TimedOut));
@@ -408,8 +426,8 @@ fn the_capacity_is_observed_without_the_queue_and_idleness_takes_nothing_back() 
 
 /// Returns two results for a bulk flow: the time when it first had nine tenths of the link for a fifth of a
 /// second, and the number of packets that it lost until then.
-fn time_to_full(kind: Algorithm, mbps: f64, rtt: f64, memory: Option<Remembered>) -> (f64, u64) {
-    let cc = kind.controller(&CcConfig { mtu: 1_344, packets: false, draft: false, seed: 3 });
+fn time_to_full(ccid: u8, mbps: f64, rtt: f64, memory: Option<Remembered>) -> (f64, u64) {
+    let cc = with_mtu(ccid, 1_344);
     let cc = match memory {
         Some(saved) => Box::new(Resuming::new(cc, saved, u64::MAX, 1_344)) as Box<dyn Controller>,
         None => cc,
@@ -430,26 +448,25 @@ fn memory(mbps: f64, rtt: f64) -> Remembered {
 fn a_path_that_is_as_it_was_is_full_sooner() {
     println!("seconds to 90 % of 50 Mbit/s (packets lost in 30 s): afresh, resumed");
     for rtt in [50.0, 100.0, 200.0, 400.0, 600.0] {
-        for kind in KINDS {
-            let (fresh, lost) = time_to_full(kind, 50.0, rtt, None);
-            let (resumed, resumed_lost) = time_to_full(kind, 50.0, rtt, Some(memory(50.0, rtt)));
-            println!("{rtt:4} ms {kind:?}: {fresh:.1} ({lost}), {resumed:.1} ({resumed_lost})");
-            assert!(resumed <= fresh, "{kind:?} {rtt}");
-            assert!(rtt < 200.0 || resumed <= 7.0 * rtt / 1e3 + 0.4, "{kind:?} {rtt}: {resumed}");
+        for ccid in CCIDS {
+            let (fresh, lost) = time_to_full(ccid, 50.0, rtt, None);
+            let (resumed, resumed_lost) = time_to_full(ccid, 50.0, rtt, Some(memory(50.0, rtt)));
+            println!("{rtt:4} ms CCID {ccid}: {fresh:.1} ({lost}), {resumed:.1} ({resumed_lost})");
+            assert!(resumed <= fresh, "CCID {ccid} {rtt}");
+            assert!(rtt < 200.0 || resumed <= 7.0 * rtt / 1e3 + 0.4, "CCID {ccid} {rtt}: {resumed}");
         }
     }
 }
 
 /// Measures a CUBIC flow on a link of 10 Mbit/s and 100 ms in the five seconds after another flow starts.
 /// Returns the rate of the CUBIC flow, the latency (p95) of its packets, and the number of its lost packets.
-fn bystander(kind: Algorithm, memory: Option<Remembered>) -> (f64, f64, u64) {
-    let cfg = CcConfig { mtu: 1_344, packets: false, draft: false, seed: 3 };
-    let cc = kind.controller(&cfg);
+fn bystander(ccid: u8, memory: Option<Remembered>) -> (f64, f64, u64) {
+    let cc = with_mtu(ccid, 1_344);
     let cc = match memory {
         Some(saved) => Box::new(Resuming::new(cc, saved, u64::MAX, 1_344)) as Box<dyn Controller>,
         None => cc,
     };
-    let first = Algorithm::Cubic.controller(&cfg);
+    let first = with_mtu(7, 1_344);
     let sessions = vec![
         Session::new(Source::Bulk, Time::ZERO, vec![(0, ms(50.0), first)]),
         Session::new(Source::Bulk, at(10.0), vec![(0, ms(50.0), cc)]),
@@ -465,13 +482,13 @@ fn bystander(kind: Algorithm, memory: Option<Remembered>) -> (f64, f64, u64) {
 #[test]
 fn a_wrong_memory_costs_others_little() {
     println!("a CUBIC on 10 Mbit/s in the 5 s after another came: Mbit/s, p95 ms, lost");
-    for kind in KINDS {
-        let fresh = bystander(kind, None);
-        let wrong = bystander(kind, Some(memory(100.0, 100.0)));
+    for ccid in CCIDS {
+        let fresh = bystander(ccid, None);
+        let wrong = bystander(ccid, Some(memory(100.0, 100.0)));
         println!(
-            "{kind:?}: afresh {:.2} {:.0} {}, with ten times the rate {:.2} {:.0} {}",
+            "CCID {ccid}: afresh {:.2} {:.0} {}, with ten times the rate {:.2} {:.0} {}",
             fresh.0, fresh.1, fresh.2, wrong.0, wrong.1, wrong.2
         );
-        assert!(wrong.0 > 0.5 * fresh.0, "{kind:?}: {fresh:?} {wrong:?}");
+        assert!(wrong.0 > 0.5 * fresh.0, "CCID {ccid}: {fresh:?} {wrong:?}");
     }
 }
