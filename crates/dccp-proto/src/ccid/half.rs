@@ -93,6 +93,8 @@ pub enum SenderRequest {
     SequenceWindow(u64),
     /// Acknowledge the peer's acknowledgements soon (RFC 4341 section 6.2).
     AckPeer,
+    /// Send a Sync, which the peer answers at once with its newest feedback (RFC 4340 section 8.2).
+    Probe,
 }
 
 /// The fate of consecutive sent packets.

@@ -410,6 +410,7 @@ impl Connection {
                     self.features.change(feature::SEQUENCE_WINDOW, Side::Local, &[width], false);
                     window = true;
                 }
+                SenderRequest::Probe => self.outbox.sync = Some(self.numbers.gsr),
                 // Acknowledgements of the peer's data also acknowledge its acknowledgements (RFC 4340 section 11.1,
                 // RFC 4341 section 6.2).
                 SenderRequest::AckPeer => self.outbox.ack |= !core::mem::take(&mut self.outbox.acked_data),

@@ -262,6 +262,15 @@ impl Connection {
             self.write_features(seq, &mut out);
         }
         self.write_ndp(&mut out);
+        // The sender of a Sync may have lost all acknowledgements of its packets. A SyncAck does not replace an Ack that is
+        // due for another reason.
+        let room = self.ack_room().saturating_sub(out.len());
+        if let Some(halves) = &mut self.halves
+            && ptype == PacketType::SyncAck
+            && ack == self.numbers.gsr
+        {
+            halves.rx.write_feedback(now, seq, ack, room, &mut out);
+        }
         let filling = len.saturating_sub(ACK_HEADER + out.len().next_multiple_of(4));
         let filling = alloc::vec![0; filling];
         self.emit(now, Fixed { ptype, seq, ack: Some(ack), reset: None }, out, &filling, sink);

@@ -156,10 +156,12 @@ fn a_timeout_leaves_one_packet_and_half_the_threshold() {
     s.fill();
     s.round(2);
     let cwnd = s.cwnd();
-    s.now = s.half.next_timeout().unwrap();
-    s.half.on_timeout(s.now);
-    let view = s.half.view();
-    assert_eq!((s.cwnd(), view.inflight.packets, view.timeouts), (1, 0, 1));
+    // Probes leave first.
+    while s.half.view().timeouts == 0 {
+        s.now = s.half.next_timeout().unwrap();
+        s.half.on_timeout(s.now);
+    }
+    assert_eq!((s.cwnd(), s.half.view().inflight.packets), (1, 0));
     // Slow start up to half of the old window, then one packet per window.
     s.acked = s.next;
     assert_eq!(s.fill(), 1);

@@ -13,6 +13,7 @@ mod hostile;
 mod l4s;
 mod negotiation;
 mod optional;
+mod probes;
 mod rough_network;
 mod rules;
 mod signals;

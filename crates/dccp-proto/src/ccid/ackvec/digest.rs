@@ -137,7 +137,13 @@ impl AckVecSender {
         let Some(packet) = self.history.get_mut(index) else { return };
         let Packet { bytes, fate, sent_at, snapshot } = *packet;
         packet.fate = Fate::Received;
-        let Some(snapshot) = snapshot else { return };
+        let Some(snapshot) = snapshot else {
+            if self.probe == Some(index) {
+                // The peer answers a probe at once, so data sent long before the probe is lost.
+                self.loss.on_data_received(now, sent_at);
+            }
+            return;
+        };
         match fate {
             Fate::Received => return,
             Fate::InFlight => {

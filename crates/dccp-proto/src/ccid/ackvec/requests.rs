@@ -29,6 +29,7 @@ pub(crate) struct Requests {
     /// Packets acknowledged since the last request to trim the peer's state.
     since_trim: u64,
     ack_peer: bool,
+    probe: bool,
 }
 
 impl Requests {
@@ -42,6 +43,7 @@ impl Requests {
             reach: 0,
             since_trim: 0,
             ack_peer: false,
+            probe: false,
         }
     }
 
@@ -96,8 +98,16 @@ impl Requests {
         self.ratio.fit(cwnd);
     }
 
+    /// Asks the peer for an acknowledgement.
+    pub(crate) fn probe(&mut self) {
+        self.probe = true;
+    }
+
     /// The next request.
     pub(crate) fn poll(&mut self) -> Option<SenderRequest> {
+        if core::mem::take(&mut self.probe) {
+            return Some(SenderRequest::Probe);
+        }
         let ratio = self.ratio.wanted();
         if ratio != self.ratio_asked {
             self.ratio_asked = ratio;

@@ -11,6 +11,8 @@ pub(crate) struct RtoTimer {
     since: Option<Time>,
     /// Number of consecutive timeouts. Each doubles the timeout (RFC 6298 section 5.5).
     backoff: u32,
+    /// Number of probes sent since the timer was started.
+    probes: u32,
     /// Longest recent time that the peer held an acknowledgement. The value decays. RTT samples exclude this time
     /// (Elapsed Time), so the timeout must add it.
     held: Duration,
@@ -36,6 +38,7 @@ impl RtoTimer {
     pub(crate) fn restart(&mut self, now: Time, in_flight: bool) {
         self.since = in_flight.then_some(now);
         self.backoff = 0;
+        self.probes = 0;
     }
 
     /// The peer reports that it held an acknowledgement for `elapsed`.
@@ -67,6 +70,23 @@ impl RtoTimer {
     pub(crate) fn on_timeout(&mut self) {
         self.since = None;
         self.backoff = self.backoff.saturating_add(1);
+        self.probes = 0;
+    }
+
+    /// A probe is about to leave.
+    pub(crate) fn on_probe(&mut self) {
+        self.probes += 1;
+    }
+
+    /// When to ask the peer for an acknowledgement: twice the round-trip time after the timer was started, as in TCP's
+    /// tail loss probe (RFC 8985 section 7.2). Each further probe waits twice as long. `None` once the timer itself
+    /// would fire before the answer arrives.
+    pub(crate) fn probe_due(&self, rtt: &RttEstimator) -> Option<Time> {
+        let srtt = rtt.srtt()?;
+        let wait = (srtt * 2 + self.allowance(rtt)).saturating_mul(1 << self.backoff.min(10));
+        let waits = (2u32 << self.probes.min(20)) - 1;
+        let due = self.since? + wait.saturating_mul(waits);
+        self.due(rtt).filter(|&timeout| due + srtt < timeout).map(|_| due)
     }
 
     /// When the timer fires, if it runs.
@@ -124,5 +144,32 @@ mod tests {
             timer.on_round();
         }
         assert_eq!(timer.timeout(&rtt), quiet);
+    }
+
+    #[test]
+    fn probes_back_off_and_end_at_the_timeout() {
+        let mut rtt = RttEstimator::default();
+        let mut timer = RtoTimer::default();
+        timer.start(Time::ZERO);
+        assert_eq!(timer.probe_due(&rtt), None);
+        for _ in 0..100 {
+            rtt.update(Time::ZERO, Duration::from_millis(4));
+        }
+        // The first probe leaves after two round trips, the assumed wait of the peer and the clock's granularity: 20 ms.
+        let due: alloc::vec::Vec<_> = core::iter::from_fn(|| {
+            let due = timer.probe_due(&rtt)?;
+            timer.on_probe();
+            Some(due.since(Time::ZERO).as_millis())
+        })
+        .collect();
+        assert_eq!(due, [20, 60, 140]);
+        assert_eq!(timer.due(&rtt), Some(Time::from_millis(212)));
+        // An acknowledgement starts a new series.
+        timer.restart(Time::from_millis(150), true);
+        assert_eq!(timer.probe_due(&rtt), Some(Time::from_millis(170)));
+        // Probes back off with the timeout.
+        timer.on_timeout();
+        timer.start(Time::from_millis(400));
+        assert_eq!(timer.probe_due(&rtt), Some(Time::from_millis(440)));
     }
 }

@@ -55,6 +55,9 @@ pub struct AckVecSender {
     pub(super) return_path: ReturnPath,
     pub(super) rto: RtoTimer,
     pub(super) requests: Requests,
+    /// Index of the newest probe. If another packet left first, this is that packet's index, and the probe only triggers
+    /// an acknowledgement.
+    pub(super) probe: Option<u64>,
     /// Packets outstanding on this connection.
     pub(super) inflight: Amount,
     pub(super) sent: Amount,
@@ -109,6 +112,7 @@ impl AckVecSender {
             return_path: ReturnPath::default(),
             rto: RtoTimer::default(),
             requests: Requests::new(RatioRule::of(strict, cfg.cc.draft)),
+            probe: None,
             inflight: Amount::default(),
             sent: Amount::default(),
             delivered: Amount::default(),
@@ -158,6 +162,11 @@ impl AckVecSender {
         if self.quiet_since.take().is_some_and(|at| at < now) {
             self.control.sampler.set_app_limited(self.control.inflight);
         }
+    }
+
+    /// When to ask the peer for an acknowledgement because none has arrived for long.
+    fn probe_due(&self) -> Option<Time> {
+        self.rto.probe_due(&self.control.rtt).filter(|_| !self.draft)
     }
 
     fn on_data_sent(&mut self, now: Time, bytes: u32) {
@@ -256,6 +265,11 @@ impl SenderHalf for AckVecSender {
     }
 
     fn on_timeout(&mut self, now: Time) {
+        if self.probe_due().is_some_and(|due| due <= now) {
+            self.rto.on_probe();
+            self.requests.probe();
+            self.probe = Some(self.history.next());
+        }
         if self.loss.due().is_some_and(|due| due <= now) {
             self.on_reorder_timeout(now);
         }
@@ -265,7 +279,7 @@ impl SenderHalf for AckVecSender {
     }
 
     fn next_timeout(&self) -> Option<Time> {
-        self.rto.due(&self.control.rtt).into_iter().chain(self.loss.due()).min()
+        self.rto.due(&self.control.rtt).into_iter().chain(self.loss.due()).chain(self.probe_due()).min()
     }
 
     fn track_fates(&mut self) {

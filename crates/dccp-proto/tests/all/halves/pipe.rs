@@ -213,7 +213,8 @@ impl Pipe {
                     match request {
                         SenderRequest::AckPeer => end.ack_peer = true,
                         SenderRequest::AckRatio(ratio) => end.ratio = ratio,
-                        SenderRequest::SequenceWindow(_) => {}
+                        // The pipe has no Syncs.
+                        SenderRequest::SequenceWindow(_) | SenderRequest::Probe => {}
                     }
                     end.requests.push(request);
                 }
