@@ -12,7 +12,8 @@ fn after_silence(cfg: &Config, lost: fn(&Sent) -> bool) -> Net {
     (0..8).for_each(|_| net.send(CLIENT, b"data"));
     net.run(Duration::from_secs(1));
     let until = net.now + Duration::from_millis(100);
-    net.network = Box::new(move |sent| if sent.at < until && lost(sent) { Fate::Drop } else { Fate::Deliver });
+    net.network =
+        Box::new(move |sent| if sent.at < until && lost(sent) { Fate::Drop } else { Fate::Deliver });
     (0..8).for_each(|_| net.send(CLIENT, b"data"));
     net.run(Duration::from_secs(2));
     net
