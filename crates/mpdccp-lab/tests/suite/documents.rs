@@ -540,3 +540,12 @@ fn a_changed_number_and_a_changed_scenario_are_found() {
     changed.runs[0].point.insert("path.*.loss".to_owned(), "2 %".into());
     assert_eq!(changed.stale().len(), 1);
 }
+
+#[test]
+fn images_are_built_without_what_git_ignores() {
+    let [git, docker] = [".gitignore", ".dockerignore"]
+        .map(|name| std::fs::read_to_string(docs().join("..").join(name)).unwrap());
+    for ignored in git.lines().map(|line| line.trim_matches('/')) {
+        assert!(docker.lines().any(|line| line.trim_start_matches("**/") == ignored), "{ignored}");
+    }
+}
