@@ -166,8 +166,11 @@ impl Stored {
         }
     }
 
-    /// The runs whose scenario has changed since they were made.
+    /// The runs whose scenario has changed since they were made. Runs of other tools have no scenario.
     fn stale(&self) -> Vec<String> {
+        if self.scenario.is_empty() {
+            return Vec::new();
+        }
         if self.scenario == "judge" {
             let today: Changes = toml::from_str(JUDGE).unwrap();
             return if self.change == today { Vec::new() } else { vec!["scenarios/judge.toml".to_owned()] };
