@@ -67,7 +67,10 @@ fn compile(source: &str, name: &str, flags: &[&str]) -> PathBuf {
 #[test]
 fn the_examples_of_the_page_compile() {
     let page = fs::read_to_string(format!("{HERE}/../../docs/c.md")).unwrap();
-    let mut blocks = page.split("```c\n").skip(1).map(|rest| rest.split("```").next().unwrap());
+    // A mark for scripts/guides may follow the language.
+    let blocks = page.split("\n```c").filter_map(|rest| rest.split("```").next()?.split_once('\n'));
+    let mut blocks =
+        blocks.filter(|(mark, _)| mark.is_empty() || mark.starts_with(' ')).map(|(_, code)| code);
     let beginning = blocks.next().unwrap();
     let dir = tempfile::tempdir().unwrap();
     let source = dir.path().join("example.c");
