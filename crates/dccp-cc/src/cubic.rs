@@ -121,7 +121,7 @@ impl Cubic {
 
     /// Creates a controller like Linux's TCP, in congestion avoidance with this many bytes in flight. It
     /// counts bytes.
-    pub(crate) fn beside(cfg: &CcConfig, bytes: u64) -> Cubic {
+    pub(crate) fn competing(cfg: &CcConfig, bytes: u64) -> Cubic {
         let mut cubic = Cubic::new(cfg);
         cubic.linux = Some(Linux { hystart: None });
         let window = bytes as f64 / f64::from(cfg.mtu.max(1));

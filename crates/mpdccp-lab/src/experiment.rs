@@ -36,7 +36,7 @@ pub struct Options {
     pub exports: Exports,
 }
 
-/// Which files for other tools are written next to the series.
+/// The files for other tools that are written next to the series.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Exports {
     /// `PATH.pcap` for each path, for Wireshark.

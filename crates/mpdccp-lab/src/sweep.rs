@@ -31,7 +31,7 @@ pub struct Options {
     pub cells: Vec<String>,
     /// Number of seeds for each point; the scenario's number if absent.
     pub seeds: Option<u32>,
-    /// Which part of the runs to make.
+    /// The part of the runs to make.
     pub shard: Shard,
 }
 

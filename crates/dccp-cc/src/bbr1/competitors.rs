@@ -223,7 +223,7 @@ impl Competitors {
             self.on_round_end(ev.now);
             if self.window.is_none() && self.others() {
                 let cfg = CcConfig { mtu, packets: false, draft: false, seed: 0 };
-                let mut cubic = Cubic::beside(&cfg, ev.inflight_before.bytes);
+                let mut cubic = Cubic::competing(&cfg, ev.inflight_before.bytes);
                 cubic.couple(&self.part.unwrap_or(Part::ALONE));
                 self.window = Some(cubic);
                 self.until = ev.now + MINUTE;

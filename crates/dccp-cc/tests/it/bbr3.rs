@@ -184,7 +184,7 @@ fn small_windows_heed_every_loss() {
     let mut w = bulk(link(10.0, ms(20.0), 0.5), vec![(0.0, bbr3(1)), (0.0, Box::new(Cubic::new(&CFG)) as _)]);
     w.run(at(60.0));
     let [a, b] = [0, 1].map(|i| summary(&w.sessions[i].got, at(30.0), at(60.0)).mbps);
-    println!("beside CUBIC, 10 Mbit/s, 20 ms, half a BDP: {:.1} times its rate", a / b);
+    println!("competing with CUBIC, 10 Mbit/s, 20 ms, half a BDP: {:.1} times its rate", a / b);
     assert!(a / b < 3.0, "{a} {b}");
 }
 

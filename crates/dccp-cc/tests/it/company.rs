@@ -54,11 +54,11 @@ fn many_share_a_full_queue() {
 fn flows_that_respond_to_losses_keep_their_share_and_others_leave_ours() {
     println!("rate over that of: CUBIC, BBR");
     for (mbps, rtt, bdps) in [(20.0, 50.0, 0.5), (20.0, 50.0, 1.0), (20.0, 50.0, 3.0)] {
-        let beside = |other| {
+        let competing = |other| {
             let r = rates(link(mbps, ms(rtt), bdps), false, vec![(0.0, ccid(5, 3)), (0.0, other)]);
             r[0] / r[1]
         };
-        let (cubic, bbr) = (beside(Box::new(Cubic::tcp(1500))), beside(Box::new(Bbr1::tcp(1500, 9))));
+        let (cubic, bbr) = (competing(Box::new(Cubic::tcp(1500))), competing(Box::new(Bbr1::tcp(1500, 9))));
         println!("{mbps} Mbit/s, {rtt} ms, {bdps} BDP: {cubic:.2}, {bbr:.2}");
         // Next to CUBIC, both flows get at least half of an equal share. Next to BBR, CCID 5 does.
         assert!((1.0 / 3.0..3.0).contains(&cubic) && bbr > 1.0 / 3.0, "{bdps}: {cubic} {bbr}");

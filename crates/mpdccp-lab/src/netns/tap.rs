@@ -54,7 +54,7 @@ struct Piece {
 /// Length of the longest packet on a link. Devices may pass several segments as one longer packet.
 const LONGEST: u32 = MTU as u32;
 
-/// Which packets a tap counts.
+/// The packets that a tap counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Count {
     /// IP packets with TCP data to one port.

@@ -191,7 +191,7 @@ impl End {
             self.ending = Some(event.away);
             self.command(now, endpoint, Command::ShutDown);
         }
-        self.refused.take().map_or(Ok(()), |why| Err(self.fault(why)))
+        self.refused.take().map_or(Ok(()), |why| Err(self.error(why)))
     }
 
     /// Sends a command to the program. If the program is not running, the command is not needed, because the
@@ -208,7 +208,7 @@ impl End {
         client_address(path, self.roamed.get(&path).copied().unwrap_or(0)).into()
     }
 
-    fn fault(&self, why: impl std::fmt::Display) -> LabError {
+    fn error(&self, why: impl std::fmt::Display) -> LabError {
         LabError::failed(format!("the tunnel's {}", self.side.name()), why)
     }
 

@@ -25,7 +25,7 @@ const BACKLOG: u32 = 4;
 pub(super) enum Over {
     Session(usize),
     /// Directly over a path's link, with this additional delay.
-    Beside(usize, Duration),
+    Outside(usize, Duration),
 }
 
 #[derive(Debug)]
@@ -77,16 +77,16 @@ impl Flow {
         let cc = spec.cc.clone().or(variant);
         let bulk = matches!(spec.source(), Some(SourceSpec::Bulk {}));
         let over = match &spec.via {
-            Some(via) => Over::Beside(path_named(plan, via.as_ref())?, spec.owd),
+            Some(via) => Over::Outside(path_named(plan, via.as_ref())?, spec.owd),
             None if plan.variant.baseline == Some(Baseline::Plain {}) => {
                 let first = plan.paths().iter().position(|p| !p.outside);
-                Over::Beside(first.unwrap_or(0), spec.owd)
+                Over::Outside(first.unwrap_or(0), spec.owd)
             }
-            None if direct && (cc.is_some() || plan.variant.udp) => Over::Beside(0, spec.owd),
+            None if direct && (cc.is_some() || plan.variant.udp) => Over::Outside(0, spec.owd),
             None => Over::Session(session),
         };
         let mirror = spec.mirror.as_ref().map(|name| path_named(plan, name.as_ref())).transpose()?;
-        let ip = !direct || matches!(over, Over::Beside(..));
+        let ip = !direct || matches!(over, Over::Outside(..));
         let source = || source::source(spec, from, stop, seed);
         let stream = |writer| {
             let records = matches!(writer, Writer::Records { .. });
@@ -232,7 +232,7 @@ impl Flow {
             for packet in back.drain(..) {
                 let watch: &mut super::world::Watch<'_> =
                     &mut |at, path, side, event| links.on_event(at, path, side, event);
-                world.send_beside((*path, Duration::ZERO), Side::Server, packet, watch);
+                world.send_outside((*path, Duration::ZERO), Side::Server, packet, watch);
             }
         }
         let mut send = |world: &mut World, from, packet: Vec<u8>| {
@@ -240,7 +240,7 @@ impl Flow {
                 &mut |at, path, side, event| links.on_event(at, path, side, event);
             match over {
                 Over::Session(session) => world.send(session, from, packet, watch),
-                Over::Beside(path, detour) => world.send_beside((path, detour), from, packet, watch),
+                Over::Outside(path, detour) => world.send_outside((path, detour), from, packet, watch),
             }
         };
         for packet in self.echoes.drain(..) {
@@ -334,7 +334,7 @@ fn room(plan: &Plan<'_>) -> u32 {
 fn dropped(world: &World, over: Over) -> u64 {
     match over {
         Over::Session(session) => world.dropped(session),
-        Over::Beside(..) => 0,
+        Over::Outside(..) => 0,
     }
 }
 

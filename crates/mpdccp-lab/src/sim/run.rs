@@ -144,7 +144,7 @@ impl<'a> Run<'a> {
     fn receive(&mut self, now: Time) {
         for arrived in self.world.take_arrived() {
             match arrived {
-                Arrived::Session(side, packet) | Arrived::Beside(side, packet) => {
+                Arrived::Session(side, packet) | Arrived::Outside(side, packet) => {
                     let flow = number(&packet).and_then(|number| owner(&mut self.flows, number));
                     flow.into_iter().for_each(|flow| flow.handle(now, side, &packet));
                 }
@@ -227,7 +227,7 @@ impl<'a> Run<'a> {
                     app_limited: tx.app_limited,
                 });
             }
-        } else if let Some((Over::Beside(path, _), tcp)) =
+        } else if let Some((Over::Outside(path, _), tcp)) =
             self.flows.first().and_then(|f| Some((f.over, f.tcp()?)))
         {
             self.record.trace.push(tcp_row(now, path, tcp.sender()));

@@ -69,7 +69,7 @@ pub(crate) struct Wire {
 #[derive(Clone, Copy, Debug)]
 enum What {
     /// An IP packet outside the tunnel and the connections.
-    Beside,
+    Outside,
     /// A DCCP packet of a plain connection.
     Plain,
     /// A datagram of the tunnel.
@@ -92,7 +92,7 @@ pub(crate) enum Arrived {
     /// A datagram of a session for the application at this side.
     Session(Side, Vec<u8>),
     /// An IP packet outside the sessions that arrived at this side.
-    Beside(Side, Vec<u8>),
+    Outside(Side, Vec<u8>),
     /// A packet from a host to the private namespace of the tunnel on that host.
     Proxied(Side, Vec<u8>),
     /// A command of the tunnel at this side for the sockets in its private namespace.
@@ -291,12 +291,12 @@ impl World {
                     }
                     // The program is not running, so the packet is dropped.
                     (What::Tunnel(_), None) => {}
-                    (What::Beside, _) => {
+                    (What::Outside, _) => {
                         let mut packet = wire.bytes;
                         if let Some(tos) = packet.get_mut(1).filter(|_| ecn != wire.ecn) {
                             *tos |= Ecn::Ce.bits();
                         }
-                        self.arrived.push(Arrived::Beside(to, packet));
+                        self.arrived.push(Arrived::Outside(to, packet));
                     }
                 }
             }
@@ -328,7 +328,7 @@ impl World {
     }
 
     /// Sends an IP packet outside the sessions over a path, with an additional delay.
-    pub(crate) fn send_beside(
+    pub(crate) fn send_outside(
         &mut self,
         (path, detour): (usize, Duration),
         from: Side,
@@ -339,7 +339,7 @@ impl World {
         let ecn = packet.get(1).map_or(Ecn::NotEct, |tos| Ecn::from_bits(*tos));
         let meta =
             Meta { bytes: packet.len() as u32, ecn, flow: PktInfo::of_ip(&packet, FlowKey::default()).flow };
-        self.enter((path, detour), from, meta, data, What::Beside, packet, watch);
+        self.enter((path, detour), from, meta, data, What::Outside, packet, watch);
     }
 
     /// Takes the output since the last call, in order.
