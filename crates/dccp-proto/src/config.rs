@@ -18,8 +18,8 @@ pub struct CcOptions {
     pub experiment: Option<Experiment>,
 }
 
-/// A congestion control from outside this crate, under a CCID of the experimental range. Its feedback is Ack Vectors,
-/// as with CCID 5. Negotiation can choose it only if both ends set it.
+/// A congestion control from outside this crate, under a CCID of the experimental range. Its feedback is Ack
+/// Vectors, as with CCID 5. Negotiation can choose it only if both ends set it.
 #[derive(Clone, Copy, Debug)]
 pub struct Experiment {
     /// 248 to 254 (RFC 4340 section 19.5); also list it in [`Config::tx_ccids`] and [`Config::rx_ccids`]. It
@@ -34,8 +34,8 @@ pub struct Experiment {
 pub struct Config {
     /// Service Code (RFC 4340 section 8.1.2); both ends must agree.
     pub service_code: u32,
-    /// Other Service Codes that a server accepts. [`Connection::service_code`](crate::Connection::service_code)
-    /// returns the one in use.
+    /// Other Service Codes that a server accepts.
+    /// [`Connection::service_code`](crate::Connection::service_code) returns the one in use.
     pub also_services: Vec<u32>,
     /// Accept data on Request or Response (RFC 4340 section 8.1.3).
     pub early_data: bool,
@@ -60,11 +60,11 @@ pub struct Config {
     /// Send short sequence numbers if the peer permits it, while the Sequence Window is small. This saves 4
     /// to 8 bytes per packet but weakens the protection against forged packets (RFC 4340 section 7.6.2).
     pub short_seqnos: bool,
-    /// Minimum Checksum Coverage of accepted data, 1 to 15 (RFC 4340 section 9.2). With 0 the checksum must cover all
-    /// data.
+    /// Minimum Checksum Coverage of accepted data, 1 to 15 (RFC 4340 section 9.2). With 0 the checksum must
+    /// cover all data.
     pub min_coverage: u8,
-    /// Checksum Coverage of the data we send, if the peer accepts it; 0 covers all data. In UDP, the UDP checksum
-    /// covers everything anyway.
+    /// Checksum Coverage of the data we send, if the peer accepts it; 0 covers all data. In UDP, the UDP
+    /// checksum covers everything anyway.
     pub coverage: u8,
     /// Deliver data with a wrong Data Checksum as well, and report this to the peer (RFC 4340 section 11.7,
     /// Drop Code 7).
@@ -73,10 +73,10 @@ pub struct Config {
     pub timestamps: bool,
     /// Request a Data Checksum option on data (RFC 4340 section 9.3.1).
     pub check_data_checksum: bool,
-    /// Occasionally skip a sequence number (as in RFC 9000 section 21.4). If the peer acknowledges a skipped number,
-    /// end the connection with Reset code 11, Aggression Penalty. Use it with unauthenticated peers, which could
-    /// otherwise make us send faster than the path allows. No effect while our data is under CCID 3 or 4, whose
-    /// receivers count losses themselves.
+    /// Occasionally skip a sequence number (as in RFC 9000 section 21.4). If the peer acknowledges a skipped
+    /// number, end the connection with Reset code 11, Aggression Penalty. Use it with unauthenticated peers,
+    /// which could otherwise make us send faster than the path allows. No effect while our data is under CCID
+    /// 3 or 4, whose receivers count losses themselves.
     pub skip_numbers: bool,
     /// Largest IP packet of the path, bytes.
     pub mtu: u16,
@@ -84,9 +84,9 @@ pub struct Config {
     pub probe_mtu: bool,
     /// IP and UDP header bytes of the encapsulation.
     pub overhead: u16,
-    /// Pad Requests to a DCCP packet of this many bytes. A server that cannot verify the source of a Request answers
-    /// with no more bytes than it received, which rules out amplification. Such a server need not limit the rate of
-    /// answers to padded Requests.
+    /// Pad Requests to a DCCP packet of this many bytes. A server that cannot verify the source of a Request
+    /// answers with no more bytes than it received, which rules out amplification. Such a server need not
+    /// limit the rate of answers to padded Requests.
     pub least_request: u16,
     /// Settings of the congestion control of our sending half.
     pub cc: CcOptions,

@@ -21,8 +21,8 @@ pub trait Sink {
     fn reserve(&mut self, route: &Route, ecn: Ecn, len: usize) -> &mut [u8];
 }
 
-/// Collects packets in memory, for simulators and tests: route, ECN field, bytes. Bytes that the caller did not fill
-/// are 0xee.
+/// Collects packets in memory, for simulators and tests: route, ECN field, bytes. Bytes that the caller did
+/// not fill are 0xee.
 pub type Outbox = Vec<(Route, Ecn, Vec<u8>)>;
 
 impl Sink for Outbox {

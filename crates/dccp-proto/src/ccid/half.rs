@@ -32,7 +32,8 @@ impl Feedback<'_> {
         self.reports(seqs).find(|(_, received)| *received).map(|(at, _)| at)
     }
 
-    /// The packets of `seqs` (ours, oldest first) that the peer reports, newest first. True if the packet was received.
+    /// The packets of `seqs` (ours, oldest first) that the peer reports, newest first. True if the packet was
+    /// received.
     pub(crate) fn reports(
         &self,
         seqs: impl DoubleEndedIterator<Item = Seq> + ExactSizeIterator,
@@ -88,8 +89,8 @@ pub enum AckDue {
 pub enum SenderRequest {
     /// Negotiate this Ack Ratio (RFC 4340 section 11.3).
     AckRatio(u16),
-    /// Negotiate at least this Sequence Window (RFC 4340 section 7.5.1). A later, smaller value permits a smaller
-    /// window again.
+    /// Negotiate at least this Sequence Window (RFC 4340 section 7.5.1). A later, smaller value permits a
+    /// smaller window again.
     SequenceWindow(u64),
     /// Acknowledge the peer's acknowledgements soon (RFC 4341 section 6.2).
     AckPeer,
@@ -108,8 +109,8 @@ pub struct Fated {
     pub lost: bool,
 }
 
-/// Extra delay of packets compared with the packets that give round-trip times. With reordering, those are the fastest
-/// packets.
+/// Extra delay of packets compared with the packets that give round-trip times. With reordering, those are
+/// the fastest packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Late {
     /// Mean over all packets.
@@ -196,16 +197,17 @@ pub trait SenderHalf: Any + Send + core::fmt::Debug {
     fn ecn(&self) -> Ecn {
         Ecn::Ect0
     }
-    /// A packet of `bytes` IP bytes was sent. `payload` is its number of application bytes, or `None` if it is not
-    /// data: such packets use sequence numbers too.
+    /// A packet of `bytes` IP bytes was sent. `payload` is its number of application bytes, or `None` if it
+    /// is not data: such packets use sequence numbers too.
     fn on_sent(&mut self, now: Time, seq: Seq, bytes: u32, payload: Option<u32>);
-    /// A valid packet of the peer arrived, of any type. Called before [`on_feedback`](Self::on_feedback) for the same
-    /// packet. The packet's sequence number reveals lost and marked acknowledgements (RFC 4341 section 6.1.1).
+    /// A valid packet of the peer arrived, of any type. Called before [`on_feedback`](Self::on_feedback) for
+    /// the same packet. The packet's sequence number reveals lost and marked acknowledgements
+    /// (RFC 4341 section 6.1.1).
     fn on_peer_packet(&mut self, _now: Time, _arrival: &Arrival) {}
     /// An acknowledgement arrived.
     fn on_feedback(&mut self, now: Time, feedback: &Feedback<'_>);
-    /// The peer sent Slow Receiver or Data Dropped. `buffer_drops` is the number of packets newly reported as dropped
-    /// in its receive buffer (RFC 4341 section 5.2).
+    /// The peer sent Slow Receiver or Data Dropped. `buffer_drops` is the number of packets newly reported as
+    /// dropped in its receive buffer (RFC 4341 section 5.2).
     fn on_slow_receiver(&mut self, _now: Time, _buffer_drops: u64) {}
     /// A packet was blocked because this path's gate was closed. The packet waits, or went `elsewhere`.
     fn on_blocked(&mut self, _now: Time, _elsewhere: bool) {}
@@ -233,13 +235,13 @@ pub trait SenderHalf: Any + Send + core::fmt::Debug {
     fn hold_probe_rtt(&mut self, hold: bool);
     /// Sets this half's share of a bottleneck that several paths of the session use.
     fn couple(&mut self, _part: &Part) {}
-    /// Starts from a remembered capacity of the path (RFC 9959), with at most `max_jump` bytes at once. Effective only
-    /// at the beginning of a connection.
+    /// Starts from a remembered capacity of the path (RFC 9959), with at most `max_jump` bytes at once.
+    /// Effective only at the beginning of a connection.
     fn resume(&mut self, _saved: &Remembered, _max_jump: u64) {}
     /// The complete state, for status and traces.
     fn view(&self) -> TxView;
-    /// The part of the state that changes with every packet. This method and the next two are cheap enough to call for
-    /// every packet.
+    /// The part of the state that changes with every packet. This method and the next two are cheap enough to
+    /// call for every packet.
     fn load(&self) -> TxLoad {
         TxLoad::from(&self.view())
     }
@@ -325,10 +327,11 @@ pub trait ReceiverHalf: Send + core::fmt::Debug {
     fn on_packet(&mut self, now: Time, arrival: &Arrival);
     /// Whether an acknowledgement is due.
     fn ack_due(&self, now: Time) -> AckDue;
-    /// Appends the feedback options of an acknowledgement to `out`. The acknowledgement will be sent as packet `seq`
-    /// with Acknowledgement Number `ack`. `room` is the limit for option bytes.
+    /// Appends the feedback options of an acknowledgement to `out`. The acknowledgement will be sent as
+    /// packet `seq` with Acknowledgement Number `ack`. `room` is the limit for option bytes.
     fn write_feedback(&mut self, now: Time, seq: Seq, ack: Seq, room: usize, out: &mut OptionBuf);
-    /// The peer reports, by Acknowledgement Number or Ack Vector, that it received our packets named in `feedback`.
+    /// The peer reports, by Acknowledgement Number or Ack Vector, that it received our packets named in
+    /// `feedback`.
     fn on_ack_of_ack(&mut self, now: Time, feedback: &Feedback<'_>);
     /// The Ack Ratio requested by the peer.
     fn on_ack_ratio(&mut self, ratio: u16);

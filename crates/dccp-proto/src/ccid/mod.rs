@@ -1,5 +1,5 @@
-//! Congestion Control IDs (RFC 4340 section 10). Each direction of a connection has a sending half at one end and a
-//! receiving half at the other. Negotiation chooses their CCID, independently for each direction.
+//! Congestion Control IDs (RFC 4340 section 10). Each direction of a connection has a sending half at one end
+//! and a receiving half at the other. Negotiation chooses their CCID, independently for each direction.
 
 use crate::{CcOptions, Experiment};
 use alloc::boxed::Box;

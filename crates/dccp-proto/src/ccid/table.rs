@@ -1,6 +1,6 @@
-//! The known CCIDs. Names, negotiation, feedback, ECN marks and the values that programs accept all follow from this
-//! table. A new congestion control that uses Ack Vectors needs a file with its [`Controller`](dccp_cc::Controller) and
-//! a line here.
+//! The known CCIDs. Names, negotiation, feedback, ECN marks and the values that programs accept all follow
+//! from this table. A new congestion control that uses Ack Vectors needs a file with its
+//! [`Controller`](dccp_cc::Controller) and a line here.
 
 use crate::Ecn;
 use alloc::boxed::Box;
@@ -29,8 +29,8 @@ pub(crate) enum Engine {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AckVectors {
     pub(crate) controller: fn(&CcConfig) -> Box<dyn Controller>,
-    /// Follows RFC 4341 outside the controller: counts packets, takes one RTT sample per window, and chooses the Ack
-    /// Ratio by lost acknowledgements.
+    /// Follows RFC 4341 outside the controller: counts packets, takes one RTT sample per window, and chooses
+    /// the Ack Ratio by lost acknowledgements.
     pub(crate) strict: bool,
     /// ECN field of its packets.
     pub(crate) ecn: Ecn,

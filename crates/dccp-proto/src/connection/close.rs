@@ -44,8 +44,8 @@ impl Connection {
             control: Some(if close_req { Control::CloseReq } else { Control::Close }),
             ..Outbox::default()
         };
-        // RFC 4340 section 8.3: retry after two round-trip times, doubled up to 64 s. The RFC does not say when to give
-        // up; 4MSL is our choice.
+        // RFC 4340 section 8.3: retry after two round-trip times, doubled up to 64 s. The RFC does not say
+        // when to give up; 4MSL is our choice.
         self.timers = Timers {
             retransmit: Some(Backoff::new(now, self.rtt() * 2)),
             give_up: Some(now + FOUR_MSL),
@@ -68,8 +68,8 @@ impl Connection {
         self.finish(self.closing.unwrap_or(CloseReason::Peer));
     }
 
-    /// Step 9: a valid Reset arrived. This end enters TIMEWAIT, unless the peer is in REQUEST: RFC 4340 section 7.5.6
-    /// lets that peer start again on the same ports at once.
+    /// Step 9: a valid Reset arrived. This end enters TIMEWAIT, unless the peer is in REQUEST:
+    /// RFC 4340 section 7.5.6 lets that peer start again on the same ports at once.
     pub(super) fn on_reset(&mut self, now: Time, reset: Reset) {
         let reason = match (reset.code, self.closing) {
             // No Connection means that the peer has dropped its state, and that its Reset was lost.

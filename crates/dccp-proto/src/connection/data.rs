@@ -8,13 +8,14 @@ use dccp_wire::{Opt, PacketType, checksum};
 
 /// Header of Data with long sequence numbers (RFC 4340 section 5.1).
 const DATA_HEADER: usize = 16;
-/// Length of an NDP Count with a one-byte count. Each data packet reserves it, so that headers have equal size.
+/// Length of an NDP Count with a one-byte count. Each data packet reserves it, so that headers have equal
+/// size.
 const NDP_SLOT: usize = 3;
 /// Data Checksum (RFC 4340 section 9.3).
 const CHECKSUM_LEN: usize = 6;
 /// Minimum room for options to piggyback feedback on data. With less room, feedback is sent on a separate Ack
-/// (RFC 4340 section 11.2), since a shortened Ack Vector is worse than an additional small packet. Nine loss intervals
-/// of CCID 4 fit (RFC 4342 section 8.6.1).
+/// (RFC 4340 section 11.2), since a shortened Ack Vector is worse than an additional small packet. Nine loss
+/// intervals of CCID 4 fit (RFC 4342 section 8.6.1).
 const MIN_FEEDBACK_ROOM: usize = 132;
 
 impl Connection {
@@ -34,8 +35,8 @@ impl Connection {
         }
     }
 
-    /// Largest payload that may leave now, with `options` bytes of the owner's options. In PARTOPEN only DataAck may be
-    /// sent (RFC 4340 section 8.1.5), with room for its required options.
+    /// Largest payload that may leave now, with `options` bytes of the owner's options. In PARTOPEN only
+    /// DataAck may be sent (RFC 4340 section 8.1.5), with room for its required options.
     pub fn max_payload(&self, options: usize) -> usize {
         self.payload_now(self.known_mtu(), options)
     }
@@ -48,8 +49,8 @@ impl Connection {
         self.room_for_payload(mtu, DATA_HEADER, options)
     }
 
-    /// Largest payload in OPEN, with `options` bytes of the owner's options, once a probe of that size has been
-    /// answered.
+    /// Largest payload in OPEN, with `options` bytes of the owner's options, once a probe of that size has
+    /// been answered.
     pub fn max_payload_open(&self, options: usize) -> usize {
         self.room_for_payload(self.cfg.mtu, DATA_HEADER, options)
     }
@@ -80,16 +81,17 @@ impl Connection {
         packet.saturating_sub(header + options.next_multiple_of(4))
     }
 
-    /// A packet took another path because it is too large for this one. Like this path's own data, such traffic
-    /// triggers probes of a larger size. Otherwise a path with only large packets would not recover from an MTU black
-    /// hole.
+    /// A packet took another path because it is too large for this one. Like this path's own data, such
+    /// traffic triggers probes of a larger size. Otherwise a path with only large packets would not recover
+    /// from an MTU black hole.
     pub fn note_too_narrow(&mut self, now: Time) {
         self.pmtu.iter_mut().for_each(|pmtu| pmtu.on_data(now));
     }
 
-    /// Sends one data packet; the owner's encoded `options` come first. Call it only while [`gate`](Self::gate) is
-    /// open, with `payload` within [`max_payload`](Self::max_payload). A packet without payload is padded: it only
-    /// measures the path. Feedback is not piggybacked if the packet would exceed the path MTU.
+    /// Sends one data packet; the owner's encoded `options` come first. Call it only while
+    /// [`gate`](Self::gate) is open, with `payload` within [`max_payload`](Self::max_payload). A packet
+    /// without payload is padded: it only measures the path. Feedback is not piggybacked if the packet would
+    /// exceed the path MTU.
     pub fn transmit(&mut self, now: Time, options: &[u8], payload: &[u8], sink: &mut dyn Sink) -> Seq {
         self.skip_number();
         self.pmtu.iter_mut().for_each(|pmtu| pmtu.on_data(now));
@@ -133,14 +135,15 @@ impl Connection {
         }
     }
 
-    /// Call this when the owner did not deliver the data of packet `seq`. A Data Dropped option reports this to the peer
-    /// (RFC 4340 section 11.7, RFC 9897 section 3.6).
+    /// Call this when the owner did not deliver the data of packet `seq`. A Data Dropped option reports this
+    /// to the peer (RFC 4340 section 11.7, RFC 9897 section 3.6).
     pub fn report_dropped(&mut self, seq: Seq, code: DropCode) {
         self.drops.note(seq, code as u8);
     }
 
-    /// Writes NDP Count on data, even if the count is zero, in its short form if possible. A longer count that does not
-    /// fit the path MTU is cut to 255. At worst the peer then suspects a loss of data that did not occur.
+    /// Writes NDP Count on data, even if the count is zero, in its short form if possible. A longer count
+    /// that does not fit the path MTU is cut to 255. At worst the peer then suspects a loss of data that did
+    /// not occur.
     fn write_ndp_slot(&mut self, room: usize, out: &mut OptionBuf) {
         if self.negotiated.ndp {
             let fits = room >= out.len() + NDP_SLOT + 5;

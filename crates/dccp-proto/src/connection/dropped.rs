@@ -51,8 +51,8 @@ impl DropReport {
         }
     }
 
-    /// Writes the option for our packet `seq` that acknowledges `ack`, if there is a drop to report and the option fits
-    /// `room` bytes.
+    /// Writes the option for our packet `seq` that acknowledges `ack`, if there is a drop to report and the
+    /// option fits `room` bytes.
     pub(super) fn write(&mut self, seq: Seq, ack: Seq, room: usize, out: &mut OptionBuf) {
         let Some((newest, _)) = self.drops.back().copied().filter(|(s, _)| !s.after(ack)) else { return };
         let mut blocks = Vec::new();
@@ -93,7 +93,8 @@ impl DropReport {
         }
     }
 
-    /// The peer received our packets named in `feedback`. Drops that did not fit into the reports remain pending.
+    /// The peer received our packets named in `feedback`. Drops that did not fit into the reports remain
+    /// pending.
     pub(super) fn on_ack(&mut self, feedback: &Feedback<'_>) {
         let seqs = self.sent.iter().map(|report| report.seq);
         let Some(at) = feedback.newest_received(seqs) else { return };
@@ -114,15 +115,16 @@ fn runs(blocks: &[u8]) -> impl Iterator<Item = (Option<u8>, u8)> {
 /// Drops reported by the peer.
 #[derive(Debug, Default)]
 pub(super) struct PeerDrops {
-    /// The peer's application no longer receives, so no data will reach it (RFC 4340 section 11.7.2, Drop Code 1).
+    /// The peer's application no longer receives, so no data will reach it (RFC 4340 section 11.7.2, Drop
+    /// Code 1).
     pub(super) not_listening: bool,
     /// Newest packet known to be dropped in the peer's receive buffer.
     newest: Option<Seq>,
 }
 
 impl PeerDrops {
-    /// Reads a report. Returns how many packets it newly reports as dropped in the receive buffer; the peer repeats
-    /// reports until we acknowledge them.
+    /// Reads a report. Returns how many packets it newly reports as dropped in the receive buffer; the peer
+    /// repeats reports until we acknowledge them.
     pub(super) fn learn(&mut self, ack: Seq, blocks: &[u8]) -> u64 {
         let known = self.newest;
         let (mut cursor, mut new) = (ack, 0);
@@ -142,9 +144,9 @@ impl PeerDrops {
     }
 }
 
-/// Returns Ack Vector cells in which packets with dropped data count as ECN-marked, as RFC 4340 section 11.7 requires
-/// for all congestion control. Codes 0 and 1 do not indicate congestion, and code 2 has its own rule (section 11.7.2).
-/// Packets that were not received stay unmarked.
+/// Returns Ack Vector cells in which packets with dropped data count as ECN-marked, as RFC 4340 section 11.7
+/// requires for all congestion control. Codes 0 and 1 do not indicate congestion, and code 2 has its own rule
+/// (section 11.7.2). Packets that were not received stay unmarked.
 pub(super) fn mark(cells: &[u8], blocks: &[u8]) -> Vec<u8> {
     let mut blocks = runs(blocks).map(|(code, packets)| (code.is_some_and(|c| c > RECEIVE_BUFFER), packets));
     let mut out = Vec::with_capacity(cells.len());
@@ -268,8 +270,8 @@ mod tests {
 
     #[test]
     fn marks_what_the_peer_dropped() {
-        // The vector says: 100 received, 99 missing, 98 to 95 received. The report says: 100 delivered, 99 to 97
-        // corrupt, 96 dropped by protocol constraints.
+        // The vector says: 100 received, 99 missing, 98 to 95 received. The report says: 100 delivered, 99 to
+        // 97 corrupt, 96 dropped by protocol constraints.
         let marked = mark(&[0, 0xc0, 3], &[0, 0xb2, 0x80]);
         assert_eq!(marked, [0, 0xc0, 0x41, 0, 0]);
         assert_eq!(mark(&[63, 63], &[]), [63, 63]);

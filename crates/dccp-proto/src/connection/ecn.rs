@@ -1,11 +1,12 @@
-//! Detects whether ECN works on the path. A path may drop ECN-capable packets, clear the field, or mark all packets. In
-//! these cases the affected direction stops using ECN (as in RFC 9000 section 13.4.2 and RFC 6679 section 7.4).
+//! Detects whether ECN works on the path. A path may drop ECN-capable packets, clear the field, or mark all
+//! packets. In these cases the affected direction stops using ECN (as in RFC 9000 section 13.4.2 and
+//! RFC 6679 section 7.4).
 
 use crate::Ecn;
 use crate::ccid::TxView;
 
-/// The path is judged after this many data packets, if all of them arrived with the field cleared or nearly all were
-/// reported as marked.
+/// The path is judged after this many data packets, if all of them arrived with the field cleared or nearly
+/// all were reported as marked.
 const ENOUGH: u64 = 64;
 /// ECN counts as failed after this many timeouts without a delivery.
 const TIMEOUTS: u64 = 2;
@@ -19,8 +20,8 @@ pub(super) struct EcnPath {
 }
 
 impl EcnPath {
-    /// Data of the peer arrived. Returns true once, when this end stops expecting marks. It then tells the peer that it
-    /// cannot read ECN bits (RFC 4340 section 12.1), and relies on losses.
+    /// Data of the peer arrived. Returns true once, when this end stops expecting marks. It then tells the
+    /// peer that it cannot read ECN bits (RFC 4340 section 12.1), and relies on losses.
     pub(super) fn on_data(&mut self, ecn: Ecn) -> bool {
         self.cleared = if ecn == Ecn::NotEct { self.cleared + 1 } else { 0 };
         let now = self.cleared >= ENOUGH && !self.bleached;
@@ -39,8 +40,8 @@ impl EcnPath {
         self.failed |= view.delivered.packets == 0 && view.timeouts >= TIMEOUTS;
     }
 
-    /// Whether to send Acks as ECN-capable. Yes if the peer's newest data was ECN-capable, because the path to the peer
-    /// then probably supports ECN too. Yes also if there was no data.
+    /// Whether to send Acks as ECN-capable. Yes if the peer's newest data was ECN-capable, because the path
+    /// to the peer then probably supports ECN too. Yes also if there was no data.
     pub(super) fn acks(&self) -> bool {
         self.cleared == 0
     }

@@ -17,13 +17,15 @@ impl Connection {
     pub fn client(cfg: Config, now: Time, route: Route, ports: Ports, seed: [u8; 32]) -> Connection {
         let mut connection = Connection::new(cfg, now, route, ports, seed, false);
         connection.outbox.control = Some(Control::Request);
-        // RFC 4340 section 8.1.1: the first retransmission is after a second, and the interval doubles up to 64 s.
+        // RFC 4340 section 8.1.1: the first retransmission is after a second, and the interval doubles up to
+        // 64 s.
         connection.timers.retransmit = Some(Backoff::new(now, Duration::from_secs(1)));
         connection
     }
 
-    /// Creates a server that answers `request`. Its Response leaves with the next `poll_transmit`. An error is the
-    /// Reset to send instead, for example for a bad Service Code or a failed mandatory feature; see [`refuse`].
+    /// Creates a server that answers `request`. Its Response leaves with the next `poll_transmit`. An error
+    /// is the Reset to send instead, for example for a bad Service Code or a failed mandatory feature; see
+    /// [`refuse`].
     pub fn server(
         cfg: Config,
         now: Time,
@@ -67,7 +69,8 @@ impl Connection {
         is_server: bool,
     ) -> Connection {
         let mut rng = ChaCha8Rng::from_seed(seed);
-        // RFC 4340 section 7.2: the initial number is unpredictable, and far from those of any earlier connection.
+        // RFC 4340 section 7.2: the initial number is unpredictable, and far from those of any earlier
+        // connection.
         let iss = Seq::initial(rng.next_u64());
         let state = if is_server { State::Respond } else { State::Request };
         trace(&route, ports, State::Closed, state);
@@ -124,11 +127,11 @@ impl Connection {
         }
     }
 
-    /// A Listen says that the server is ready and its middlebox open: packets that were lost before may pass now
-    /// (RFC 5596 section 2.2.3.1).
+    /// A Listen says that the server is ready and its middlebox open: packets that were lost before may pass
+    /// now (RFC 5596 section 2.2.3.1).
     pub(super) fn on_listen(&mut self, now: Time, service_code: Option<u32>) {
-        // RFC 5596 section 2.2.3: a Listen is ignored in all other states. It triggers only one retransmission, even if
-        // several arrive.
+        // RFC 5596 section 2.2.3: a Listen is ignored in all other states. It triggers only one
+        // retransmission, even if several arrive.
         if self.state != State::Request || self.listen_received || service_code != Some(self.cfg.service_code)
         {
             return;
@@ -140,7 +143,8 @@ impl Connection {
         }
     }
 
-    /// Measures the handshake's round-trip time. `held` is how long the peer held the packet before answering it.
+    /// Measures the handshake's round-trip time. `held` is how long the peer held the packet before answering
+    /// it.
     fn measure_handshake(&mut self, now: Time, ack: Option<Seq>, held: Duration) {
         let sent = self.handshake_sent.iter().find(|(seq, _)| Some(*seq) == ack);
         self.handshake_rtt = sent.map(|(_, at)| now.since(*at)).map(|rtt| match rtt.checked_sub(held) {
@@ -168,7 +172,8 @@ impl Connection {
     pub(super) fn enter_part_open(&mut self, now: Time, ack: Option<Seq>, held: Duration) {
         self.enter(State::PartOpen);
         self.measure_handshake(now, ack, held);
-        // RFC 4340 section 8.1.5: a timer of about 200 ms, restarted with every packet. PARTOPEN ends after 4MSL.
+        // RFC 4340 section 8.1.5: a timer of about 200 ms, restarted with every packet. PARTOPEN ends after
+        // 4MSL.
         self.timers.retransmit = Some(Backoff::new(now, Duration::from_millis(200)));
         self.timers.give_up = Some(now + FOUR_MSL);
         self.outbox.control = None;

@@ -13,20 +13,21 @@ use dccp_wire::{Packet, PacketType, ResetCode};
 
 /// Minimum mean interval between Syncs, or between Resets in REQUEST, TIMEWAIT and CLOSED.
 const ANSWER_INTERVAL: Duration = Duration::from_millis(250);
-/// Maximum number of Syncs or Resets in a burst; resynchronising takes several. With the interval above, at most eight
-/// leave in any second (RFC 4340 section 7.5.4).
+/// Maximum number of Syncs or Resets in a burst; resynchronising takes several. With the interval above, at
+/// most eight leave in any second (RFC 4340 section 7.5.4).
 const ANSWER_BURST: u32 = 4;
 /// Maximum number of bytes of Error Text kept.
 const MAX_PEER_TEXT: usize = 512;
-/// Maximum number of bytes of Init Cookies that we carry. More would leave no room for other handshake options.
+/// Maximum number of bytes of Init Cookies that we carry. More would leave no room for other handshake
+/// options.
 const MAX_COOKIES: usize = 512;
 /// Option type (RFC 4340 section 8.1.4).
 const INIT_COOKIE: u8 = 36;
 /// Maximum number of requests of a sending half that are handled in one call.
 const MAX_REQUESTS: usize = 8;
-/// A Request at most this far behind a received one is a reordered Request of the same client, so no Sync answers it.
-/// The client may still be waiting for the Response. It would take the Sync for one from a half-open connection, and
-/// would reset this connection (RFC 4340 section 8.5, step 4).
+/// A Request at most this far behind a received one is a reordered Request of the same client, so no Sync
+/// answers it. The client may still be waiting for the Response. It would take the Sync for one from a
+/// half-open connection, and would reset this connection (RFC 4340 section 8.5, step 4).
 const OVERTAKEN: i64 = 16;
 
 impl Connection {
@@ -151,9 +152,9 @@ impl Connection {
         }
     }
 
-    /// Sends a Reset from this end in REQUEST, which ends a half-open connection at the peer (RFC 4340 section 7.5.6).
-    /// Our numbers mean nothing to that connection, so the Reset uses the peer's numbers (section 8.3.1). A Reset is
-    /// not answered.
+    /// Sends a Reset from this end in REQUEST, which ends a half-open connection at the peer
+    /// (RFC 4340 section 7.5.6). Our numbers mean nothing to that connection, so the Reset uses the peer's
+    /// numbers (section 8.3.1). A Reset is not answered.
     fn answer_packet_error(&mut self, now: Time, packet: &Packet<'_>) {
         let ptype = packet.header.ptype;
         if ptype != PacketType::Reset && self.may_answer(now) {
@@ -172,7 +173,8 @@ impl Connection {
         ack: Option<Seq>,
     ) -> Result<(), DropReason> {
         let sync = matches!(ptype, PacketType::Sync | PacketType::SyncAck);
-        // RFC 4340 section 7.5.3: the connection is active if a valid packet arrived within three round-trip times.
+        // RFC 4340 section 7.5.3: the connection is active if a valid packet arrived within three round-trip
+        // times.
         let active = sync && now.since(self.last_valid) <= self.rtt() * 3;
         let reason = match self.numbers.check(ptype, seq, ack, active) {
             Validity::Valid => return Ok(()),
@@ -183,8 +185,8 @@ impl Connection {
         let overtaken =
             self.state == State::Respond && ptype == PacketType::Request && (1..=OVERTAKEN).contains(&behind);
         if !sync && !overtaken {
-            // RFC 4340 section 7.5.4: the Sync that answers an invalid Reset acknowledges GSR, since the Sequence
-            // Number of the Reset may be forged.
+            // RFC 4340 section 7.5.4: the Sync that answers an invalid Reset acknowledges GSR, since the
+            // Sequence Number of the Reset may be forged.
             self.send_sync(now, if ptype == PacketType::Reset { self.numbers.gsr } else { seq });
         }
         Err(reason)
@@ -241,7 +243,8 @@ impl Connection {
             (State::Request, _) => {
                 self.cookies.clone_from(&seen.cookies);
                 self.take_handshake_data(packet);
-                // RFC 4340 section 13.3: only the echo of our Timestamp tells how long the server held the Request.
+                // RFC 4340 section 13.3: only the echo of our Timestamp tells how long the server held the
+                // Request.
                 self.enter_part_open(
                     now,
                     ack,
@@ -264,9 +267,9 @@ impl Connection {
             }
             (State::PartOpen, PacketType::Sync) => {}
             (State::PartOpen, _) => self.enter_open(now, seq, ack),
-            // Answer an Ack that acknowledges nothing newer than our Response or our last Sync: the client is probably
-            // still in PARTOPEN and retransmits its handshake Ack. A client past PARTOPEN acknowledges our last Sync
-            // only until it receives another packet.
+            // Answer an Ack that acknowledges nothing newer than our Response or our last Sync: the client is
+            // probably still in PARTOPEN and retransmits its handshake Ack. A client past PARTOPEN
+            // acknowledges our last Sync only until it receives another packet.
             (State::Open, PacketType::Ack) if self.is_server => {
                 self.outbox.ack |=
                     ack.is_some_and(|ack| !ack.after(self.last_response) || Some(ack) == self.last_sync);
@@ -296,8 +299,8 @@ impl Connection {
         let ptype = packet.header.ptype;
         let Some(halves) = &mut self.halves else { return Ok(()) };
         let data = matches!(ptype, PacketType::Data | PacketType::DataAck);
-        // RFC 4340 section 11.7: corrupt data counts as marked. With TFRC the receiver counts the marks; otherwise Data
-        // Dropped tells the sender.
+        // RFC 4340 section 11.7: corrupt data counts as marked. With TFRC the receiver counts the marks;
+        // otherwise Data Dropped tells the sender.
         let marked = seen.corrupt && ccid::is_tfrc(halves.rx_ccid);
         let arrival = Arrival {
             seq,
@@ -317,8 +320,8 @@ impl Connection {
         if seen.slow_receiver {
             halves.tx.on_slow_receiver(now, 0);
         }
-        // RFC 4340 section 5.7: the Acknowledgement Number on a Sync acknowledges nothing. That of a Response refers to
-        // a time before the halves existed.
+        // RFC 4340 section 5.7: the Acknowledgement Number on a Sync acknowledges nothing. That of a Response
+        // refers to a time before the halves existed.
         let Some(ack) = ack.filter(|_| !matches!(ptype, PacketType::Sync | PacketType::Response)) else {
             return Ok(());
         };
@@ -353,8 +356,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Step 16, and the reasons not to deliver data. The second value is true if the data is corrupt and the owner
-    /// wants corrupt data.
+    /// Step 16, and the reasons not to deliver data. The second value is true if the data is corrupt and the
+    /// owner wants corrupt data.
     fn accept_data<'a>(
         &mut self,
         packet: &Packet<'a>,
@@ -411,7 +414,7 @@ impl Connection {
                     window = true;
                 }
                 SenderRequest::Probe => self.outbox.sync = Some(self.numbers.gsr),
-                // Acknowledgements of the peer's data also acknowledge its acknowledgements (RFC 4340 section 11.1,
+                // Acknowledgements of the peer's data also acknowledge its acks (RFC 4340 section 11.1,
                 // RFC 4341 section 6.2).
                 SenderRequest::AckPeer => self.outbox.ack |= !core::mem::take(&mut self.outbox.acked_data),
             }

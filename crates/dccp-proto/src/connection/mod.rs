@@ -41,7 +41,8 @@ use rand_chacha::ChaCha8Rng;
 use timers::Timers;
 use validity::Numbers;
 
-/// Maximum number of lists of options that wait for the next Ack to carry them. Further lists are dropped and counted.
+/// Maximum number of lists of options that wait for the next Ack to carry them. Further lists are dropped and
+/// counted.
 const MAX_OPTION_QUEUE: usize = 64;
 
 /// One DCCP connection.
@@ -121,8 +122,8 @@ impl Connection {
         slot.extend_from_slice(options);
     }
 
-    /// Requests an Ack with these encoded options (multipath signalling) as soon as possible, or once OPEN is reached.
-    /// The options are not retransmitted if that Ack is lost.
+    /// Requests an Ack with these encoded options (multipath signalling) as soon as possible, or once OPEN is
+    /// reached. The options are not retransmitted if that Ack is lost.
     pub fn send_options(&mut self, options: &[u8]) {
         if options.is_empty() {
             return;
@@ -140,8 +141,8 @@ impl Connection {
         self.events.pop_front()
     }
 
-    /// Sends a Sync, which the peer answers with a SyncAck. This tests a silent path without using the congestion
-    /// window. Only in OPEN.
+    /// Sends a Sync, which the peer answers with a SyncAck. This tests a silent path without using the
+    /// congestion window. Only in OPEN.
     pub fn probe(&mut self) {
         if self.state == State::Open {
             self.outbox.sync = Some(self.numbers.gsr);
@@ -153,22 +154,23 @@ impl Connection {
         self.last_valid
     }
 
-    /// When the peer last acknowledged a newer packet of ours; at first, when the connection was created. Such an
-    /// acknowledgement shows that the path works both ways. Other packets only show that the path from the peer works.
+    /// When the peer last acknowledged a newer packet of ours; at first, when the connection was created.
+    /// Such an acknowledgement shows that the path works both ways. Other packets only show that the path
+    /// from the peer works.
     pub fn last_answered(&self) -> Time {
         self.last_answered
     }
 
-    /// Call this when a packet waits, or went `elsewhere`, because this path's gate is closed. The path is then not
-    /// application-limited for a round trip, even if the queue is empty.
+    /// Call this when a packet waits, or went `elsewhere`, because this path's gate is closed. The path is
+    /// then not application-limited for a round trip, even if the queue is empty.
     pub fn note_blocked(&mut self, now: Time, elsewhere: bool) {
         if let Some(halves) = &mut self.halves {
             halves.tx.on_blocked(now, elsewhere);
         }
     }
 
-    /// Call this when data waits and this path's gate is open, but the scheduler did not give it the data. The path's
-    /// capacity cannot be measured then.
+    /// Call this when data waits and this path's gate is open, but the scheduler did not give it the data.
+    /// The path's capacity cannot be measured then.
     pub fn note_held_back(&mut self, now: Time) {
         if let Some(halves) = &mut self.halves {
             halves.tx.on_held_back(now);
@@ -182,8 +184,8 @@ impl Connection {
         }
     }
 
-    /// Starts recording the fate of each packet: fetch it with [`poll_fate`](Self::poll_fate). Not available with CCIDs
-    /// 3 and 4.
+    /// Starts recording the fate of each packet: fetch it with [`poll_fate`](Self::poll_fate). Not available
+    /// with CCIDs 3 and 4.
     pub fn track_fates(&mut self) {
         if let Some(halves) = &mut self.halves {
             halves.tx.track_fates();
@@ -210,17 +212,17 @@ impl Connection {
     }
 
     /// Resumes carefully (RFC 9959) from the capacity that an earlier connection over this path measured
-    /// ([`TxView::capacity`](crate::ccid::TxView)), with at most `max_jump` bytes at once. No effect once congestion
-    /// control has found its rate, or with CCIDs 3 and 4. The caller must ensure that no other connection uses the same
-    /// memory ([`dccp_cc::Memory`]).
+    /// ([`TxView::capacity`](crate::ccid::TxView)), with at most `max_jump` bytes at once. No effect once
+    /// congestion control has found its rate, or with CCIDs 3 and 4. The caller must ensure that no other
+    /// connection uses the same memory ([`dccp_cc::Memory`]).
     pub fn resume(&mut self, saved: &Remembered, max_jump: u64) {
         if let Some(halves) = &mut self.halves {
             halves.tx.resume(saved, max_jump);
         }
     }
 
-    /// Sets the size of the largest IP packet of the path, in bytes. With [`Config::probe_mtu`] this is only a hint,
-    /// which is tried first.
+    /// Sets the size of the largest IP packet of the path, in bytes. With [`Config::probe_mtu`] this is only
+    /// a hint, which is tried first.
     pub fn set_mtu(&mut self, now: Time, mtu: u16) {
         match &mut self.pmtu {
             Some(pmtu) => pmtu.on_hint(now, mtu),
@@ -248,14 +250,15 @@ impl Connection {
         }
     }
 
-    /// Sets whether all Acks carry Slow Receiver (RFC 4340 section 11.6), which says that this end cannot keep up.
+    /// Sets whether all Acks carry Slow Receiver (RFC 4340 section 11.6), which says that this end cannot
+    /// keep up.
     pub fn set_slow_receiver(&mut self, slow: bool) {
         self.slow_receiver = slow;
     }
 
-    /// Sets data for the Request, or at a server for the Response, and for all their retransmissions. At most a few
-    /// hundred bytes, since options need room too (RFC 4340 sections 8.1.1 and 8.1.3). The peer accepts the data if
-    /// configured ([`Config::early_data`]), and otherwise reports that it was dropped.
+    /// Sets data for the Request, or at a server for the Response, and for all their retransmissions. At most
+    /// a few hundred bytes, since options need room too (RFC 4340 sections 8.1.1 and 8.1.3). The peer accepts
+    /// the data if configured ([`Config::early_data`]), and otherwise reports that it was dropped.
     pub fn set_early_data(&mut self, data: &[u8]) {
         if matches!(self.state, State::Request | State::Respond) {
             self.early_data = data.into();
@@ -332,8 +335,8 @@ impl Connection {
         self.halves.as_ref().map(|h| h.tx.probing_rtt())
     }
 
-    /// The sending half, if it can share its congestion state with other connections. This requires OPEN and a settled
-    /// CCID.
+    /// The sending half, if it can share its congestion state with other connections. This requires OPEN and
+    /// a settled CCID.
     pub fn shareable(&mut self) -> Option<&mut AckVecSender> {
         ccid::shareable(&mut *self.halves.as_mut()?.tx)
     }

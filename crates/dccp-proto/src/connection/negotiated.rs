@@ -13,7 +13,8 @@ impl Connection {
         (ccid(Side::Local), ccid(Side::Remote))
     }
 
-    /// Creates the half-connections for the CCIDs in force. They see the peer's packets from the newest valid one on.
+    /// Creates the half-connections for the CCIDs in force. They see the peer's packets from the newest valid
+    /// one on.
     pub(super) fn make_halves(&mut self, now: Time) {
         let (tx_ccid, rx_ccid) = self.negotiated_ccids();
         let common = HalfConfig {
@@ -44,9 +45,9 @@ impl Connection {
         self.apply_features(now);
     }
 
-    /// Changes the CCID of the data we send, as soon as the peer agrees. The new CCID keeps the path's measurements.
-    /// Returns false if that is impossible: the connection is not open, these settings cannot use the CCID, or the
-    /// congestion state is shared with other connections.
+    /// Changes the CCID of the data we send, as soon as the peer agrees. The new CCID keeps the path's
+    /// measurements. Returns false if that is impossible: the connection is not open, these settings cannot
+    /// use the CCID, or the congestion state is shared with other connections.
     pub fn set_ccid(&mut self, ccid: u8) -> bool {
         use Side::{Local, Remote};
         let Some(halves) = self.halves.as_mut().filter(|_| self.state == State::Open) else { return false };
@@ -62,8 +63,8 @@ impl Connection {
                 self.features.add(number, Remote, &[1, 0]);
             }
         }
-        // RFC 4341 section 4: request Ack Vectors on the same packet. Otherwise data would wait for a second round
-        // trip.
+        // RFC 4341 section 4: request Ack Vectors on the same packet. Otherwise data would wait for a second
+        // round trip.
         if ccid::needs_ack_vector(ccid) && !self.features.is_on(feature::SEND_ACK_VECTOR, Remote) {
             self.features.change(feature::SEND_ACK_VECTOR, Remote, &[1], true);
         }
@@ -71,8 +72,8 @@ impl Connection {
         true
     }
 
-    /// The CCIDs changed in OPEN. RFC 4340 section 10.5 permits a restart but forbids an advantage from it, so the
-    /// measurements are kept.
+    /// The CCIDs changed in OPEN. RFC 4340 section 10.5 permits a restart but forbids an advantage from it,
+    /// so the measurements are kept.
     fn change_halves(&mut self, now: Time, (tx_ccid, rx_ccid): (u8, u8)) {
         let common = HalfConfig {
             mtu: self.cfg.mtu,
@@ -89,8 +90,8 @@ impl Connection {
         }
     }
 
-    /// Drops the congestion control state of the old path (RFC 4340 section 10.5). Call it when the owner knows that
-    /// packets now take another path. No effect before OPEN, or if congestion state is shared.
+    /// Drops the congestion control state of the old path (RFC 4340 section 10.5). Call it when the owner
+    /// knows that packets now take another path. No effect before OPEN, or if congestion state is shared.
     pub fn on_path_change(&mut self, now: Time) {
         let shared =
             |halves: &mut Halves| ccid::shareable(&mut *halves.tx).is_some_and(|half| half.group().is_some());
@@ -183,10 +184,10 @@ impl Connection {
         }
     }
 
-    /// Checks acknowledgements against the requested Sequence Window from the moment of the request. Otherwise the
-    /// sender would outgrow the old window before the peer agrees, and would treat acknowledgements of its packets as
-    /// forged. RFC 4340 section 7.5.1 says to wait, but this window only limits how far back acknowledgements may
-    /// reach.
+    /// Checks acknowledgements against the requested Sequence Window from the moment of the request.
+    /// Otherwise the sender would outgrow the old window before the peer agrees, and would treat
+    /// acknowledgements of its packets as forged. RFC 4340 section 7.5.1 says to wait, but this window only
+    /// limits how far back acknowledgements may reach.
     pub(super) fn apply_local_window(&mut self) {
         let wanted = self.features.wanted(feature::SEQUENCE_WINDOW, Side::Local).unwrap_or(0);
         self.numbers.local_window = self.features.value(feature::SEQUENCE_WINDOW, Side::Local).max(wanted);

@@ -17,8 +17,8 @@ pub(super) struct Seen<'a> {
     pub(super) vector: Cow<'a, [u8]>,
     /// Blocks of all Data Dropped options, concatenated.
     pub(super) dropped: Cow<'a, [u8]>,
-    /// Elapsed Time; on a Response, the elapsed time of a Timestamp Echo. On other packets, an echo does not concern
-    /// the acknowledged packet.
+    /// Elapsed Time; on a Response, the elapsed time of a Timestamp Echo. On other packets, an echo does not
+    /// concern the acknowledged packet.
     pub(super) elapsed: Duration,
     pub(super) timestamp: Option<u32>,
     pub(super) ndp: Option<u64>,
@@ -41,8 +41,8 @@ fn reset(code: ResetCode, OptionError { option, data: [a, b] }: OptionError) -> 
     Reset { code, data: [option, a, b] }
 }
 
-/// Reads all options of a valid packet. An error contains the Reset to send. `multipath` says whether the owner reads
-/// multipath options.
+/// Reads all options of a valid packet. An error contains the Reset to send. `multipath` says whether the
+/// owner reads multipath options.
 pub(super) fn read<'a>(
     packet: &Packet<'a>,
     seq: Seq,
@@ -59,8 +59,8 @@ pub(super) fn read<'a>(
 
     let mut options = packet.options();
     while let Some(next) = options.next() {
-        // RFC 4340 section 5.8: options after an invalid length are ignored. A Mandatory before such an option has no
-        // effect.
+        // RFC 4340 section 5.8: options after an invalid length are ignored. A Mandatory before such an
+        // option has no effect.
         let Ok(option) = next else { break };
         if data_type && !allowed_on_data(&option) {
             continue;
@@ -123,8 +123,8 @@ pub(super) fn read<'a>(
     Ok(seen)
 }
 
-/// RFC 4340 table 3, column "DCCP-Data?": all other options are ignored on Data, so that blindly injected Data does no
-/// harm.
+/// RFC 4340 table 3, column "DCCP-Data?": all other options are ignored on Data, so that blindly injected
+/// Data does no harm.
 fn allowed_on_data(option: &Opt<'_>) -> bool {
     matches!(
         option,

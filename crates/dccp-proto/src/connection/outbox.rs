@@ -36,7 +36,8 @@ pub(super) struct Outbox {
     pub(super) sync_ack: Option<Seq>,
     /// Send an Ack, even if the receiving half does not require one.
     pub(super) ack: bool,
-    /// Data from the peer has caused an acknowledgement since the last [`AckPeer`](crate::ccid::SenderRequest::AckPeer).
+    /// Data from the peer has caused an acknowledgement since the last
+    /// [`AckPeer`](crate::ccid::SenderRequest::AckPeer).
     pub(super) acked_data: bool,
     /// Send a Sync after the Ack of PARTOPEN, to get an answer.
     pub(super) ask: bool,

@@ -41,7 +41,8 @@ pub(super) struct Fixed {
 }
 
 impl Connection {
-    /// Writes packets other than data: handshake, Acks that are due, Syncs, Close, Reset. True if any packet was sent.
+    /// Writes packets other than data: handshake, Acks that are due, Syncs, Close, Reset. True if any packet
+    /// was sent.
     pub fn poll_transmit(&mut self, now: Time, sink: &mut dyn Sink) -> bool {
         let mut sent = false;
         if let Some(reset) = self.outbox.reset.take() {
@@ -103,8 +104,8 @@ impl Connection {
         }
     }
 
-    /// Room for options on an Ack, bytes. It is always enough for the shortest feedback, which would otherwise stay due
-    /// forever.
+    /// Room for options on an Ack, bytes. It is always enough for the shortest feedback, which would
+    /// otherwise stay due forever.
     pub(super) fn ack_room(&self) -> usize {
         let packet = usize::from(self.cfg.mtu).saturating_sub(usize::from(self.cfg.overhead));
         (packet.saturating_sub(ACK_HEADER) & !3).clamp(64, dccp_wire::MAX_OPTIONS)
@@ -120,8 +121,8 @@ impl Connection {
             self.write_features(seq, &mut out);
             while let Some(options) = self.outbox.options.front() {
                 if options.len() + NDP_ROOM > room {
-                    // The MTU has shrunk since the options were queued. An Ack that waited for room would be due
-                    // forever.
+                    // The MTU has shrunk since the options were queued. An Ack that waited for room would be
+                    // due forever.
                     self.stats.options_dropped += 1;
                 } else if out.len() + options.len() + NDP_ROOM > room || !out.extend(options) {
                     break;
@@ -206,8 +207,8 @@ impl Connection {
             Control::Response => {
                 self.last_response = seq;
                 self.on_handshake_sent(now, seq);
-                // A Linux client takes its first round-trip time from this echo. Without a round-trip time, its CCID 3
-                // waits a second.
+                // A Linux client takes its first round-trip time from this echo. Without a round-trip time,
+                // its CCID 3 waits a second.
                 self.write_timestamp_echo(now, &mut out);
                 self.features.write(Moment::Handshake, seq, &mut out);
                 self.drops.write(seq, self.numbers.gsr, out.room(), &mut out);
@@ -262,8 +263,8 @@ impl Connection {
             self.write_features(seq, &mut out);
         }
         self.write_ndp(&mut out);
-        // The sender of a Sync may have lost all acknowledgements of its packets. A SyncAck does not replace an Ack that is
-        // due for another reason.
+        // The sender of a Sync may have lost all acknowledgements of its packets. A SyncAck does not replace
+        // an Ack that is due for another reason.
         let room = self.ack_room().saturating_sub(out.len());
         if let Some(halves) = &mut self.halves
             && ptype == PacketType::SyncAck
@@ -330,7 +331,8 @@ impl Connection {
             service_code: ptype.has_service_code().then_some(self.cfg.service_code),
             reset,
         };
-        // RFC 4340 section 12: acknowledgements are also ECN-capable. RFC 8311 section 5: the nonce is not used.
+        // RFC 4340 section 12: acknowledgements are also ECN-capable. RFC 8311 section 5: the nonce is not
+        // used.
         let ecn = match &self.halves {
             _ if !self.negotiated.ect || self.ecn.failed() => Ecn::NotEct,
             Some(halves) if data => halves.tx.ecn(),

@@ -9,11 +9,12 @@ use mpdccp_units::{Duration, Time};
 pub(super) const BASE: u16 = 1200;
 /// Number of tries after which a larger size counts as too large (MAX_PROBES, RFC 8899 section 5.1.2).
 const SEARCH_TRIES: u8 = 3;
-/// Number of tries after which the path counts as a black hole for the current size. It is larger than `SEARCH_TRIES`,
-/// so that random loss does not look like a black hole.
+/// Number of tries after which the path counts as a black hole for the current size. It is larger than
+/// `SEARCH_TRIES`, so that random loss does not look like a black hole.
 const CONFIRM_TRIES: u8 = 5;
-/// Time after a search until a data packet triggers a probe for a larger size (PMTU_RAISE_TIMER, RFC 8899 section
-/// 5.1.1). It is shorter than the RFC's 600 s, since the probe costs only one packet, and an idle path sends none.
+/// Time after a search until a data packet triggers a probe for a larger size (PMTU_RAISE_TIMER,
+/// RFC 8899 section 5.1.1). It is shorter than the RFC's 600 s, since the probe costs only one packet, and an
+/// idle path sends none.
 const RAISE: Duration = Duration::from_secs(10);
 /// Data packets count as traffic if at least this many were sent since the last search.
 const TRAFFIC: u32 = 8;
@@ -45,14 +46,15 @@ struct Probe {
     size: u16,
     /// Number of probes sent without an answer.
     sent: u8,
-    /// Numbers of all probes of this size. A SyncAck may acknowledge any of them: while a queue grows, answers arrive
-    /// after the next probe was sent.
+    /// Numbers of all probes of this size. A SyncAck may acknowledge any of them: while a queue grows,
+    /// answers arrive after the next probe was sent.
     seqs: [Option<Seq>; CONFIRM_TRIES as usize],
     why: Why,
     /// Whether packets of this size are probably lost.
     likely: bool,
-    /// When to send the next probe, or to give up (PROBE_TIMER). The interval follows from the round-trip time, and is
-    /// shorter than the 1 s of RFC 8899 section 5.1.1, because a black hole drops data until five probes have failed.
+    /// When to send the next probe, or to give up (PROBE_TIMER). The interval follows from the round-trip
+    /// time, and is shorter than the 1 s of RFC 8899 section 5.1.1, because a black hole drops data until
+    /// five probes have failed.
     due: Time,
 }
 
@@ -105,14 +107,14 @@ impl Pmtu {
         self.mtu
     }
 
-    /// The largest packet known to arrive. Before the first answer, it is limited to a size that nearly every path
-    /// carries.
+    /// The largest packet known to arrive. Before the first answer, it is limited to a size that nearly every
+    /// path carries.
     pub(super) fn known(&self) -> u16 {
         if self.fresh { self.mtu.min(BASE) } else { self.mtu }
     }
 
-    /// Like [`known`](Self::known). If packets of the current size probably get lost, or a probe of it was not
-    /// answered, the result is also limited to a size that nearly every path carries.
+    /// Like [`known`](Self::known). If packets of the current size probably get lost, or a probe of it was
+    /// not answered, the result is also limited to a size that nearly every path carries.
     pub(super) fn sure(&self) -> u16 {
         let doubtful = self.probe.is_some_and(|probe| match probe.why {
             Why::Alive(size) => size <= self.mtu,
@@ -165,8 +167,8 @@ impl Pmtu {
         self.search(now);
     }
 
-    /// A data packet leaves. If the path MTU is below the maximum, the packet sometimes triggers a probe of the
-    /// smallest failed size, in case the path MTU has grown.
+    /// A data packet leaves. If the path MTU is below the maximum, the packet sometimes triggers a probe of
+    /// the smallest failed size, in case the path MTU has grown.
     pub(super) fn on_data(&mut self, now: Time) {
         self.data = self.data.saturating_add(1);
         if self.data >= TRAFFIC && self.probe.is_none() && self.raise_at.take_if(|at| *at <= now).is_some() {
@@ -174,9 +176,9 @@ impl Pmtu {
         }
     }
 
-    /// Handles timeouts. `acked` is the number of our newest acknowledged packet. If that packet was sent after the
-    /// first probe, packets arrive and the probe did not. An acknowledgement of an earlier packet proves nothing,
-    /// because the probes may still wait in a queue behind it.
+    /// Handles timeouts. `acked` is the number of our newest acknowledged packet. If that packet was sent
+    /// after the first probe, packets arrive and the probe did not. An acknowledgement of an earlier packet
+    /// proves nothing, because the probes may still wait in a queue behind it.
     pub(super) fn on_timeout(&mut self, now: Time, acked: Seq) {
         let Some(probe) = self.probe.filter(|p| p.due <= now && p.sent >= p.tries(self.mtu)) else { return };
         let overtaken = probe.seqs[0].is_some_and(|first| first.before(acked));
@@ -221,8 +223,8 @@ impl Pmtu {
         self.raise_at = Some(now + RAISE).filter(|_| self.mtu < self.max);
     }
 
-    /// Handles a hint from the system or the owner. A size smaller than the current one may be forged, so it only makes
-    /// the current size doubtful (RFC 8899 section 4.6.2). A larger size is probed.
+    /// Handles a hint from the system or the owner. A size smaller than the current one may be forged, so it
+    /// only makes the current size doubtful (RFC 8899 section 4.6.2). A larger size is probed.
     pub(super) fn on_hint(&mut self, now: Time, mtu: u16) {
         let before = core::mem::replace(&mut self.hint, mtu);
         if mtu > before {
@@ -275,8 +277,9 @@ impl Pmtu {
         self.small = Some((seq, delivered));
     }
 
-    /// An acknowledgement arrived. `delivered` is the amount delivered so far. If a small packet arrived but none of
-    /// the data before it did, the size may be the reason. This is known long before the data counts as lost.
+    /// An acknowledgement arrived. `delivered` is the amount delivered so far. If a small packet arrived but
+    /// none of the data before it did, the size may be the reason. This is known long before the data counts
+    /// as lost.
     pub(super) fn on_answer(&mut self, now: Time, ack: Seq, delivered: Amount) {
         let answered = self.small.take_if(|(seq, _)| !ack.before(*seq));
         if answered.is_some_and(|(_, before)| before == delivered) {

@@ -22,9 +22,9 @@ pub(super) fn negotiator(cfg: &Config, is_server: bool) -> Negotiator {
     let (tx, rx) = (usable(&cfg.tx_ccids, &cfg.cc), usable(&cfg.rx_ccids, &cfg.cc));
     for (side, ccids) in [(Local, &tx), (Remote, &rx)] {
         n.add(feature::CCID, side, ccids);
-        // RFC 4340 section 10: an end that does not accept CCID 2 says so with Mandatory. A client always states its
-        // preference, which saves the server a request. A server that prefers CCID 2 states nothing, because the client
-        // accepts CCID 2 by default.
+        // RFC 4340 section 10: an end that does not accept CCID 2 says so with Mandatory. A client always
+        // states its preference, which saves the server a request. A server that prefers CCID 2 states
+        // nothing, because the client accepts CCID 2 by default.
         if !is_server || ccids.first() != Some(&2) {
             n.change(feature::CCID, side, ccids, !ccids.contains(&2));
         }
@@ -64,8 +64,8 @@ pub(super) fn negotiator(cfg: &Config, is_server: bool) -> Negotiator {
         n.change(feature::SEND_NDP_COUNT, Remote, &[1, 0], false);
     }
 
-    // We accept permission to send short numbers, and request it if configured. The peer may send short numbers if our
-    // settings permit.
+    // We accept permission to send short numbers, and request it if configured. The peer may send short
+    // numbers if our settings permit.
     n.add(feature::ALLOW_SHORT_SEQNOS, Local, &[1, 0]);
     if cfg.short_seqnos {
         n.change(feature::ALLOW_SHORT_SEQNOS, Local, &[1, 0], false);
@@ -77,8 +77,8 @@ pub(super) fn negotiator(cfg: &Config, is_server: bool) -> Negotiator {
         n.add(feature::ALLOW_SHORT_SEQNOS, Remote, &[0]);
     }
 
-    // This feature is located at the data receiver. The receiver accepts more coverage than its application needs, but
-    // not less.
+    // This feature is located at the data receiver. The receiver accepts more coverage than its application
+    // needs, but not less.
     let from =
         |least: u8| (1..=15).filter(move |coverage| least > 0 && *coverage >= u64::from(least)).chain([0]);
     n.add(feature::MIN_CHECKSUM_COVERAGE, Local, &from(cfg.min_coverage).collect::<Vec<u64>>());
@@ -114,8 +114,8 @@ pub(super) fn negotiator(cfg: &Config, is_server: bool) -> Negotiator {
         }
     }
 
-    // RFC 9897 section 3.1: the feature is located at the server and requested by the client. Version 0 is in the high
-    // nibble.
+    // RFC 9897 section 3.1: the feature is located at the server and requested by the client. Version 0 is in
+    // the high nibble.
     if cfg.multipath {
         let side = multipath_side(is_server);
         n.add(feature::MULTIPATH_CAPABLE, side, &[0]);
@@ -136,8 +136,8 @@ pub(super) fn multipath_side(is_server: bool) -> Side {
 ///
 /// - RFC 4341 section 4: a sender that needs Ack Vectors requests them from its receiver.
 ///
-/// - RFC 4342 sections 8.4 and 6.1: a TFRC sender requests Loss Event Rate, in case the peer sends no Loss Intervals. A
-///   TFRC receiver requests NDP Count, to distinguish lost data from lost Acks.
+/// - RFC 4342 sections 8.4 and 6.1: a TFRC sender requests Loss Event Rate, in case the peer sends no Loss
+///   Intervals. A TFRC receiver requests NDP Count, to distinguish lost data from lost Acks.
 ///
 /// - A sender that measures the delay of each direction requests Timestamps.
 pub(super) fn depend(n: &mut Negotiator) {

@@ -1,13 +1,13 @@
-//! Sequence numbers that are never sent (as in RFC 9000 section 21.4). A receiver that acknowledges such a number
-//! acknowledges a packet that does not exist.
+//! Sequence numbers that are never sent (as in RFC 9000 section 21.4). A receiver that acknowledges such a
+//! number acknowledges a packet that does not exist.
 
 use crate::ccid::Feedback;
 use alloc::collections::VecDeque;
 use dccp_wire::Seq;
 use rand_core::RngCore;
 
-/// Initial mean distance between two skipped numbers, in data packets. It is small, so that misbehaviour at the start
-/// is detected soon.
+/// Initial mean distance between two skipped numbers, in data packets. It is small, so that misbehaviour at
+/// the start is detected soon.
 const FIRST_MEAN: u32 = 32;
 /// Maximum mean distance, so that honest receivers are hardly affected. The mean doubles up to this value.
 const LAST_MEAN: u32 = 2048;
@@ -48,9 +48,9 @@ impl Skipped {
         self.numbers.push_back(seq);
     }
 
-    /// Whether the peer reports a skipped number as received without having reported it as missing before. An honest
-    /// peer reports it as missing first. Later reports may be wrong: the Ack Vectors of Linux move old packets when
-    /// many in a row are lost.
+    /// Whether the peer reports a skipped number as received without having reported it as missing before. An
+    /// honest peer reports it as missing first. Later reports may be wrong: the Ack Vectors of Linux move old
+    /// packets when many in a row are lost.
     pub(super) fn is_acknowledged(&mut self, feedback: &Feedback<'_>) -> bool {
         let (mut lie, mut missing) = (false, 0u32);
         for (at, received) in feedback.reports(self.numbers.iter().copied()) {

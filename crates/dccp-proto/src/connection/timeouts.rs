@@ -87,9 +87,10 @@ impl Connection {
             State::Request => self.outbox.control = Some(Control::Request),
             State::PartOpen => {
                 self.outbox.ack = true;
-                // RFC 4340 section 8.1.5: a SyncAck ends PARTOPEN. Every peer answers a Sync, but not every peer
-                // answers an Ack. Without the Sync, a datagram too large for a DataAck would keep the client in
-                // PARTOPEN until it gives up. With multipath, the server must answer the Ack (RFC 9897 section 3.3).
+                // RFC 4340 section 8.1.5: a SyncAck ends PARTOPEN. Every peer answers a Sync, but not every
+                // peer answers an Ack. Without the Sync, a datagram too large for a DataAck would keep the
+                // client in PARTOPEN until it gives up. With multipath, the server must answer the Ack
+                // (RFC 9897 section 3.3).
                 self.outbox.ask = !self.is_multipath();
             }
             State::CloseReq => self.outbox.control = Some(Control::CloseReq),
@@ -116,7 +117,8 @@ impl Connection {
         if self.state != State::Open || !self.features.is_changing() {
             self.timers.feature = None;
         } else if self.timers.feature.is_none() {
-            // The RFC requires at least a round-trip time. Wait twice as long, since the peer may delay its answer.
+            // The RFC requires at least a round-trip time. Wait twice as long, since the peer may delay its
+            // answer.
             self.timers.feature = Some(Backoff::new(now, self.rtt() * 2));
         }
     }

@@ -6,13 +6,14 @@ use mpdccp_units::{Duration, Time};
 const MSL: Duration = Duration::from_secs(120);
 /// How long TIMEWAIT lasts (RFC 4340 section 8.3).
 pub(super) const TWO_MSL: Duration = MSL.saturating_mul(2);
-/// Lifetime of RESPOND and PARTOPEN (RFC 4340 sections 8.1.3 and 8.1.5) and, by our choice, of the closing states.
+/// Lifetime of RESPOND and PARTOPEN (RFC 4340 sections 8.1.3 and 8.1.5) and, by our choice, of the closing
+/// states.
 pub(super) const FOUR_MSL: Duration = MSL.saturating_mul(4);
 /// Longest retransmission interval (RFC 4340 sections 6.6.3, 8.1.1 and 8.3).
 const MAX_INTERVAL: Duration = Duration::from_secs(64);
 
-/// Minimum retransmission interval. With round-trip times of microseconds, a busy peer takes longer to answer, and
-/// would answer each copy of a Close with a Reset.
+/// Minimum retransmission interval. With round-trip times of microseconds, a busy peer takes longer to
+/// answer, and would answer each copy of a Close with a Reset.
 const MIN_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A retransmission timer with exponential back-off.

@@ -69,7 +69,8 @@ pub enum Outcome<'a> {
     Dropped(DropReason),
 }
 
-/// A valid packet, for the owner. It has data to deliver, and options to read (with [`dccp_wire::Packet::options`]).
+/// A valid packet, for the owner. It has data to deliver, and options to read (with
+/// [`dccp_wire::Packet::options`]).
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Received<'a> {

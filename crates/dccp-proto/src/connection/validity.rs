@@ -27,7 +27,8 @@ pub(super) struct Numbers {
     pub(super) local_window: u64,
     /// Sequence Window feature at the peer: width of the window for its Sequence Numbers.
     pub(super) remote_window: u64,
-    /// Whether the connection is young: the windows do not reach below the initial numbers (RFC 4340 section 7.5.1).
+    /// Whether the connection is young: the windows do not reach below the initial numbers
+    /// (RFC 4340 section 7.5.1).
     young_seq: bool,
     young_ack: bool,
 }
@@ -86,8 +87,9 @@ impl Numbers {
         self.gss
     }
 
-    /// Steps 5 and 6 of RFC 4340 section 8.5 without their updates. `active` means that valid packets arrived within
-    /// the last three round-trip times, so Syncs are checked as strictly as other packets (section 7.5.3).
+    /// Steps 5 and 6 of RFC 4340 section 8.5 without their updates. `active` means that valid packets arrived
+    /// within the last three round-trip times, so Syncs are checked as strictly as other packets (section
+    /// 7.5.3).
     pub(super) fn check(&self, ptype: PacketType, seq: Seq, ack: Option<Seq>, active: bool) -> Validity {
         let ends = matches!(ptype, PacketType::CloseReq | PacketType::Close | PacketType::Reset);
         let sync = matches!(ptype, PacketType::Sync | PacketType::SyncAck);

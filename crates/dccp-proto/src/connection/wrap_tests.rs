@@ -1,5 +1,5 @@
-//! Sequence numbers of both ends wrap at 2^48 in the middle of a transfer. The test is inside the crate because it sets
-//! the numbers: no seed makes them start just below the wrap.
+//! Sequence numbers of both ends wrap at 2^48 in the middle of a transfer. The test is inside the crate
+//! because it sets the numbers: no seed makes them start just below the wrap.
 
 #[path = "../../tests/all/common/mod.rs"]
 mod common;

@@ -49,8 +49,8 @@ impl Spec {
             feature::ALLOW_SHORT_SEQNOS => sp(0, true),
             // RFC 4340 section 7.5.2: the limits Wmin and Wmax.
             feature::SEQUENCE_WINDOW => nn(6, (32, (1 << 46) - 1), 100, true),
-            // RFC 4340 section 11.3 gives a ratio of zero a meaning, although section 6.6.8 calls zero invalid. Linux
-            // sends zero for CCID 3.
+            // RFC 4340 section 11.3 gives a ratio of zero a meaning, although section 6.6.8 calls zero
+            // invalid. Linux sends zero for CCID 3.
             feature::ACK_RATIO => nn(2, (0, 0xffff), 2, false),
             feature::ECN_INCAPABLE
             | feature::SEND_ACK_VECTOR
@@ -101,8 +101,8 @@ pub(super) struct Feature {
     pub(super) mandatory: bool,
     /// Whether we have opened a negotiation at least once.
     pub(super) asked: bool,
-    /// Whether we have opened a later negotiation with different preferences. A Confirm of the earlier Change may then
-    /// still arrive.
+    /// Whether we have opened a later negotiation with different preferences. A Confirm of the earlier Change
+    /// may then still arrive.
     pub(super) asked_anew: bool,
     pub(super) reply: Option<Reply>,
     /// Whether a negotiation has ended with a value.
@@ -137,8 +137,8 @@ impl Feature {
         }
     }
 
-    /// The feature's definition. It is looked up on each use to save memory, because a connection has many features and
-    /// rarely needs the definition.
+    /// The feature's definition. It is looked up on each use to save memory, because a connection has many
+    /// features and rarely needs the definition.
     pub(super) fn spec(&self) -> Spec {
         const NONE: Spec =
             Spec { rule: Rule::NonNegotiable, len: 1, valid: (0, 0), initial: 0, required: false };
@@ -146,7 +146,8 @@ impl Feature {
         Spec::of(self.number).unwrap_or(NONE)
     }
 
-    /// The part of a value that is compared: of Multipath Capable only the version nibble (RFC 9897 section 3.1).
+    /// The part of a value that is compared: of Multipath Capable only the version nibble
+    /// (RFC 9897 section 3.1).
     fn key(&self, value: u64) -> u64 {
         if self.number == feature::MULTIPATH_CAPABLE { value & 0xf0 } else { value }
     }
@@ -173,8 +174,8 @@ impl Feature {
     pub(super) fn on_change(&mut self, data: &[u8], mandatory: bool, is_server: bool) -> Result<(), Error> {
         let theirs = self.values(data).filter(|values| match self.spec().rule {
             Rule::ServerPriority => !values.is_empty(),
-            // RFC 4340 section 6.3.2: there is one value, and only the end at which the feature is located may change
-            // it.
+            // RFC 4340 section 6.3.2: there is one value, and only the end at which the feature is located
+            // may change it.
             Rule::NonNegotiable => values.len() == 1 && self.side == Side::Remote,
         });
         let Some(theirs) = theirs else {
@@ -191,8 +192,8 @@ impl Feature {
             }
             // RFC 4340 section 6.6.9: a mandatory Change that cannot be accepted is an error.
             None if mandatory => return Err(Error::Mandatory),
-            // RFC 9897 section 3.1: without a common version, the answer is an empty Confirm. For other features, the
-            // Confirm has the old value.
+            // RFC 9897 section 3.1: without a common version, the answer is an empty Confirm. For other
+            // features, the Confirm has the old value.
             None if self.number == feature::MULTIPATH_CAPABLE => return self.refuse(mandatory),
             None => {}
         }
@@ -237,10 +238,10 @@ impl Feature {
             }
         };
         if !right {
-            // RFC 4340 section 6.6.4 assumes that the Acknowledgement Number proves the arrival of our newest Change.
-            // It proves only the arrival of a packet that is at least as new. With reordering, the answer to an
-            // earlier Change can look like the answer to this one. The Change is repeated until its own answer
-            // arrives.
+            // RFC 4340 section 6.6.4 assumes that the Acknowledgement Number proves the arrival of our newest
+            // Change. It proves only the arrival of a packet that is at least as new. With reordering, the
+            // answer to an earlier Change can look like the answer to this one. The Change is repeated until
+            // its own answer arrives.
             return if self.asked_anew { Ok(()) } else { Err(Error::Invalid) };
         }
         self.value = self.key(value);

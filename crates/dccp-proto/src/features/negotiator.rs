@@ -3,7 +3,8 @@ use super::feature::{Feature, Progress, Reply};
 use alloc::vec::Vec;
 use dccp_wire::{Opt, OptionBuf, Seq};
 
-/// Maximum number of unknown features to refuse between two packets. The peer repeats Changes that were not answered.
+/// Maximum number of unknown features to refuse between two packets. The peer repeats Changes that were not
+/// answered.
 const MAX_UNKNOWN: usize = 16;
 
 /// Whether Changes and Confirms of one packet may be processed (RFC 4340 section 6.6.4).
@@ -105,9 +106,9 @@ impl Negotiator {
         self.find(number, side).is_some_and(|f| f.negotiated)
     }
 
-    /// Opens a negotiation with the next packet, with these preferences (one value for a non-negotiable feature). No
-    /// effect if the feature is unknown, or non-negotiable and located at the peer. No effect either if a value is out
-    /// of range, or if a non-negotiable feature has the value already.
+    /// Opens a negotiation with the next packet, with these preferences (one value for a non-negotiable
+    /// feature). No effect if the feature is unknown, or non-negotiable and located at the peer. No effect
+    /// either if a value is out of range, or if a non-negotiable feature has the value already.
     pub(crate) fn change(&mut self, number: u8, side: Side, prefs: &[u64], mandatory: bool) {
         let Some(feature) = self.find_mut(number, side) else { return };
         let (low, high) = feature.spec().valid;
@@ -131,8 +132,8 @@ impl Negotiator {
         self.refresh();
     }
 
-    /// Requests that the peer switches on a boolean feature, if the feature is off and was not requested before. The
-    /// peer may refuse.
+    /// Requests that the peer switches on a boolean feature, if the feature is off and was not requested
+    /// before. The peer may refuse.
     pub(crate) fn ask_once(&mut self, number: u8, side: Side) {
         let may = self.find(number, side).is_some_and(|f| f.value == 0 && !f.asked);
         if may {
@@ -140,8 +141,8 @@ impl Negotiator {
         }
     }
 
-    /// From now on only the value in force is acceptable, so the peer cannot change the feature. No effect while our
-    /// negotiation is open.
+    /// From now on only the value in force is acceptable, so the peer cannot change the feature. No effect
+    /// while our negotiation is open.
     pub(crate) fn freeze(&mut self, number: u8, side: Side) {
         if let Some(feature) = self.find_mut(number, side).filter(|f| f.progress == Progress::Stable) {
             feature.prefs.clear();
@@ -165,8 +166,8 @@ impl Negotiator {
         Order { change: in_order, confirm: in_order && answers }
     }
 
-    /// Processes one option of a packet (RFC 4340 section 6.6.2). Returns true if it was a feature option: then call
-    /// [`note`](Self::note) after the packet's last option.
+    /// Processes one option of a packet (RFC 4340 section 6.6.2). Returns true if it was a feature option:
+    /// then call [`note`](Self::note) after the packet's last option.
     pub(crate) fn handle(&mut self, order: Order, option: &Opt<'_>, mandatory: bool) -> Result<bool, Error> {
         // The peer's L options concern a feature at the peer; its R options concern a feature at this end.
         let (side, number, data, is_change) = match *option {
@@ -249,8 +250,8 @@ impl Negotiator {
         self.refresh();
     }
 
-    /// Writes the feature options of packet `seq`. Options that do not fit wait for the next packet. Returns true if
-    /// the packet opens a negotiation; repetitions do not count.
+    /// Writes the feature options of packet `seq`. Options that do not fit wait for the next packet. Returns
+    /// true if the packet opens a negotiation; repetitions do not count.
     pub(crate) fn write(&mut self, moment: Moment, seq: Seq, out: &mut OptionBuf) -> bool {
         if moment == Moment::Established && !self.wants_to_write {
             return false;
@@ -265,9 +266,9 @@ impl Negotiator {
                     Side::Remote => Opt::ConfirmR(feature.number, &value),
                 };
                 if out.push(&option) {
-                    // RFC 4340 section 6.6.3: answers are not repeated without a new Change. During the handshake they
-                    // are repeated: Linux requires them in the Ack that completes the handshake, and the first such Ack
-                    // may be lost.
+                    // RFC 4340 section 6.6.3: answers are not repeated without a new Change. During the
+                    // handshake they are repeated: Linux requires them in the Ack that completes the
+                    // handshake, and the first such Ack may be lost.
                     feature.reply = (moment == Moment::Handshake).then_some(Reply { sent: true, ..reply });
                 }
             }

@@ -259,8 +259,8 @@ fn a_preference_that_changes_on_the_way_needs_the_newest_confirm() {
     assert!(!n.wants_to_write());
 }
 
-/// RFC 4340 section 6.6.2, figures 3 and 4: in UNSTABLE, Changes are ignored too, because they were sent before the
-/// peer saw ours.
+/// RFC 4340 section 6.6.2, figures 3 and 4: in UNSTABLE, Changes are ignored too, because they were sent
+/// before the peer saw ours.
 #[test]
 fn a_change_that_arrives_before_the_new_preferences_leave_is_ignored() {
     let mut n = one(CLIENT, CCID, Side::Local, &[2, 5]);
@@ -379,8 +379,8 @@ proptest::proptest! {
 
 #[test]
 fn an_answer_to_an_earlier_change_is_no_error() {
-    // RFC 4340 section 6.6.4 assumes that a peer has our newest Change if it acknowledges the packet of that Change or
-    // a later packet.
+    // RFC 4340 section 6.6.4 assumes that a peer has our newest Change if it acknowledges the packet of that
+    // Change or a later packet.
     let mut a = one(CLIENT, ACK_RATIO, Side::Local, &[]);
     let mut b = one(SERVER, ACK_RATIO, Side::Remote, &[]);
     a.change(ACK_RATIO, Side::Local, &[3], false);
@@ -405,8 +405,8 @@ fn an_answer_to_an_earlier_change_is_no_error() {
     assert_eq!(read(&mut a, 102, Some(30), &[35, 4, 5, 5]), Err(Error::Invalid));
 }
 
-/// RFC 4340 section 5.8.2: a Mandatory without its option would apply to the next option, or would be an error at the
-/// end.
+/// RFC 4340 section 5.8.2: a Mandatory without its option would apply to the next option, or would be an
+/// error at the end.
 #[test]
 fn where_a_change_has_no_room_its_mandatory_stays_away_too() {
     let mut n = one(CLIENT, SEND_ACK_VECTOR, Side::Remote, &[1]);

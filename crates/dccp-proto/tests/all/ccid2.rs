@@ -93,8 +93,8 @@ fn slow_start_adds_one_for_two_acknowledged() {
         s.round(2);
         assert_eq!(s.cwnd(), expected);
     }
-    // The window grows by at most Ack Ratio / 2 per acknowledgement, regardless of the number of packets that it
-    // covers.
+    // The window grows by at most Ack Ratio / 2 per acknowledgement, regardless of the number of packets that
+    // it covers.
     s.round(100);
     assert_eq!(s.cwnd(), 14);
     s.half.on_ack_ratio(8);

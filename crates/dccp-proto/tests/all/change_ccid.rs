@@ -14,7 +14,8 @@ fn view(net: &mut Net) -> TxView {
     net.end(CLIENT).tx_view().unwrap()
 }
 
-/// Number of bytes that the sender keeps in flight: the window, or the rate times the round trip if that is less.
+/// Number of bytes that the sender keeps in flight: the window, or the rate times the round trip if that is
+/// less.
 fn pipe(view: &TxView) -> u64 {
     let cwnd = view.cwnd.bytes(1500);
     match (view.bottleneck, view.rtt.srtt()) {
@@ -66,8 +67,8 @@ fn a_transfer_goes_on_through_changes_of_its_ccid() {
         let (before, sent_before) = (view(&mut net), net.log.len());
         let before_ccid = net.end(CLIENT).ccids().map(|(tx, _)| tx);
         assert!(net.end(CLIENT).set_ccid(ccid));
-        // Agreement takes a round trip, or more if another feature changes meanwhile. Until then, the old CCID is in
-        // force.
+        // Agreement takes a round trip, or more if another feature changes meanwhile. Until then, the old
+        // CCID is in force.
         while net.end(CLIENT).ccids() != Some((ccid, 2)) {
             send_for(&mut net, &mut next, 1);
             assert!(net.log.len() - sent_before < 100_000, "the ends did not agree on CCID {ccid}");
@@ -159,9 +160,9 @@ fn shared(line: &Rc<Cell<Time>>, counts: &Counts) -> Network {
     })
 }
 
-/// RFC 4340 section 10.5: changing the CCID gives neither an advantage nor a penalty. One flow changes its CCID while a
-/// competing flow always uses CCID 2. Neither is starved under any CCID, and after all changes both have their initial
-/// share.
+/// RFC 4340 section 10.5: changing the CCID gives neither an advantage nor a penalty. One flow changes its
+/// CCID while a competing flow always uses CCID 2. Neither is starved under any CCID, and after all changes
+/// both have their initial share.
 #[test]
 fn fairness_survives_the_way_round() {
     let line = Rc::new(Cell::new(Time::ZERO));

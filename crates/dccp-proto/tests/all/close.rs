@@ -15,8 +15,8 @@ fn reason(net: &Net, side: usize) -> CloseReason {
     }
 }
 
-/// The closing end, and whether it requests TIMEWAIT at the peer. Then the packet types that client and server send,
-/// and the end in TIMEWAIT.
+/// The closing end, and whether it requests TIMEWAIT at the peer. Then the packet types that client and
+/// server send, and the end in TIMEWAIT.
 #[allow(clippy::type_complexity)]
 const VARIANTS: [(usize, bool, &[PacketType], &[PacketType], usize); 3] = [
     (CLIENT, false, &[Close], &[Reset], CLIENT),

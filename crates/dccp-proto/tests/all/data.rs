@@ -208,7 +208,8 @@ fn ndp_count_tells_the_run_of_packets_without_data() {
                 _ => None,
             });
             let data = sent.ptype().is_data();
-            // The count of the first packet covers handshake packets, which this part of the log does not contain.
+            // The count of the first packet covers handshake packets, which this part of the log does not
+            // contain.
             if let Some(run) = run {
                 assert_eq!(ndp.unwrap_or(0), run);
                 runs = runs.max(run);
@@ -455,7 +456,8 @@ fn the_servers_ack_makes_a_silent_client_open() {
     let cfg = Config { ack_on_open: true, ..Config::default() };
     let mut net = Net::new(Config::default(), cfg);
     let mut acks = 0;
-    // The server's first two Acks are lost. The client retransmits its own Ack until one of the server's arrives.
+    // The server's first two Acks are lost. The client retransmits its own Ack until one of the server's
+    // arrives.
     net.network = Box::new(move |s| {
         let ack = s.from == SERVER && s.ptype() == PacketType::Ack;
         acks += u32::from(ack);

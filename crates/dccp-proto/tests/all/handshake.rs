@@ -119,8 +119,8 @@ fn a_client_in_part_open_repeats_its_ack_and_gives_up_after_4msl() {
     assert_eq!(net.last(CLIENT).packet().header.reset.unwrap().code, ResetCode::Aborted);
 }
 
-/// RFC 4340 section 8.1.5: PARTOPEN ends even if the server sends nothing unprompted, and the client has no data or its
-/// data does not fit.
+/// RFC 4340 section 8.1.5: PARTOPEN ends even if the server sends nothing unprompted, and the client has no
+/// data or its data does not fit.
 #[test]
 fn a_sync_ends_part_open_where_the_server_is_silent() {
     for lost in 0..3 {
@@ -172,7 +172,8 @@ fn the_response_has_a_copy_of_the_service_code() {
 
 #[test]
 fn the_handshake_measures_the_round_trip() {
-    // The answer to the second Request arrives late. The sample uses the Request that the answer acknowledges.
+    // The answer to the second Request arrives late. The sample uses the Request that the answer
+    // acknowledges.
     let mut net = Net::new(Config::default(), Config { ack_on_open: true, ..Config::default() });
     net.network = Box::new(|s| if s.from == CLIENT && s.index == 0 { Fate::Drop } else { Fate::Deliver });
     net.run(Duration::from_secs(2));
@@ -218,8 +219,8 @@ fn a_listen_has_the_request_repeated_once() {
     };
     listen(&mut net, 8, &[], &[]);
     assert_eq!(requests(&net), 1, "a Listen for another service must be ignored");
-    // RFC 5596 section 2.2.1: options and data of a Listen are ignored. On other packets, a Mandatory at the end would
-    // be an error.
+    // RFC 5596 section 2.2.1: options and data of a Listen are ignored. On other packets, a Mandatory at the
+    // end would be an error.
     listen(&mut net, 7, &[1, 1, 1, 1], b"data");
     assert_eq!(requests(&net), 2);
     listen(&mut net, 7, &[], &[]);

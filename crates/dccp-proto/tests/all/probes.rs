@@ -5,8 +5,8 @@ use dccp_proto::Config;
 use dccp_wire::{Opt, PacketType};
 use mpdccp_units::Duration;
 
-/// Opens a connection with a measured round-trip time, sends eight packets, and loses what `lost` selects for 100 ms,
-/// longer than a round trip but shorter than a timeout.
+/// Opens a connection with a measured round-trip time, sends eight packets, and loses what `lost` selects for
+/// 100 ms, longer than a round trip but shorter than a timeout.
 fn after_silence(cfg: &Config, lost: fn(&Sent) -> bool) -> Net {
     let mut net = Net::open(cfg.clone(), cfg.clone());
     (0..8).for_each(|_| net.send(CLIENT, b"data"));

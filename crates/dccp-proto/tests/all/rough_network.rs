@@ -60,8 +60,8 @@ impl Rough {
     }
 }
 
-/// Sends bulk data from the client and a little from the server through `rough`. The handshake uses a good network, or
-/// `rough` if `from_the_start`. At the end the network is good again.
+/// Sends bulk data from the client and a little from the server through `rough`. The handshake uses a good
+/// network, or `rough` if `from_the_start`. At the end the network is good again.
 fn survives(ccid: u8, rough: Rough, from_the_start: bool) {
     let config = || Config {
         tx_ccids: vec![ccid],
@@ -133,9 +133,9 @@ fn a_request_overtaken_by_its_repetition_does_no_harm() {
     assert_eq!(net.states(), [State::Open; 2]);
 }
 
-/// The network loses no packet, but delays each by a random time of up to 200 ms. Two rules prevent losses at the ends:
-/// the Sequence Window must be wide enough for late packets (RFC 4340 section 7.5.1), and late packets must be recorded
-/// even if the peer knows that they are missing (section 11.4.2).
+/// The network loses no packet, but delays each by a random time of up to 200 ms. Two rules prevent losses at
+/// the ends: the Sequence Window must be wide enough for late packets (RFC 4340 section 7.5.1), and late
+/// packets must be recorded even if the peer knows that they are missing (section 11.4.2).
 #[test]
 fn packets_that_overtake_each_other_are_neither_lost_nor_taken_for_lost() {
     // The worst result of eight networks. Without the second rule CCID 2 would deliver 219 packets.

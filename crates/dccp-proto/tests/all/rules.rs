@@ -100,8 +100,8 @@ fn a_sync_acknowledges_no_data() {
     assert_eq!(inflight(&mut net), 1);
 }
 
-/// RFC 4340 section 8.1.5: a Sync does not end PARTOPEN. Any other packet that the server sends after the handshake
-/// ends it.
+/// RFC 4340 section 8.1.5: a Sync does not end PARTOPEN. Any other packet that the server sends after the
+/// handshake ends it.
 #[test]
 fn a_sync_leaves_a_client_in_partopen() {
     let (mut client, response, now) = answered(&[], &[]);
@@ -117,8 +117,8 @@ fn a_sync_leaves_a_client_in_partopen() {
     assert_eq!(client.state(), State::Open);
 }
 
-/// RFC 4340 section 11.4.2: the sender acknowledges Acks, and the receiver does not repeat the state that those Acks
-/// reported.
+/// RFC 4340 section 11.4.2: the sender acknowledges Acks, and the receiver does not repeat the state that
+/// those Acks reported.
 #[test]
 fn an_acknowledged_ack_vector_is_not_sent_again() {
     let mut net = Net::open(Config::default(), Config::default());
@@ -157,7 +157,8 @@ fn data_in_both_directions_needs_no_acks_of_acks() {
     assert!(acknowledges >= 450 && acks.len() < 10, "{acknowledges} {}", acks.len());
 }
 
-/// RFC 4340 section 8.5 step 7: a Response sent before the handshake ended is only late. A newer Response is an error.
+/// RFC 4340 section 8.5 step 7: a Response sent before the handshake ended is only late. A newer Response is
+/// an error.
 #[test]
 fn a_response_that_comes_again_is_no_mistake() {
     let mut net = Net::open(Config::default(), Config::default());
@@ -198,8 +199,8 @@ fn a_multipath_server_confirms_the_handshake() {
     }
 }
 
-/// RFC 4340 section 5.6: options are processed first, so a Reset with an invalid Mandatory option is answered for that
-/// option.
+/// RFC 4340 section 5.6: options are processed first, so a Reset with an invalid Mandatory option is answered
+/// for that option.
 #[test]
 fn the_options_of_a_reset_are_read_before_it_ends_anything() {
     let mut net = Net::open(Config::default(), Config::default());
@@ -209,8 +210,8 @@ fn the_options_of_a_reset_are_read_before_it_ends_anything() {
     assert_eq!(end, Some(&Event::Closed(CloseReason::Aborted(ResetCode::MandatoryError))));
 }
 
-/// RFC 4342 sections 8, 8.3, 8.5, 8.6 and RFC 5622 section 8: these options refer to an Acknowledgement Number. On
-/// packets without one they are ignored, and not sent.
+/// RFC 4342 sections 8, 8.3, 8.5, 8.6 and RFC 5622 section 8: these options refer to an Acknowledgement
+/// Number. On packets without one they are ignored, and not sent.
 #[test]
 fn options_of_tfrc_mean_nothing_on_data() {
     for ccid in [3, 4] {

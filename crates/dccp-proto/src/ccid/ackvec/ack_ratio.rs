@@ -21,13 +21,13 @@ const LOOKBACK: u32 = u128::BITS;
 pub(crate) enum RatioRule {
     /// Follows lost and marked acknowledgements (RFC 4341 section 6.1.2), for CCID 2.
     AckCongestion,
-    /// Follows the controller's need for feedback: 64 acknowledgements per window if they clock out packets, 16 if the
-    /// controller paces. A large amount in flight needs as few as 4, so that a slow return path does not limit the
-    /// rate. Lost acknowledgements have no effect: in a tunnel most packets of the peer are data, and lost data looks
-    /// the same.
+    /// Follows the controller's need for feedback: 64 acknowledgements per window if they clock out packets,
+    /// 16 if the controller paces. A large amount in flight needs as few as 4, so that a slow return path
+    /// does not limit the rate. Lost acknowledgements have no effect: in a tunnel most packets of the peer
+    /// are data, and lost data looks the same.
     Window,
-    /// 16 acknowledgements per window, because in the draft variant of CCID 5 the bottleneck's queue depends on the
-    /// ratio.
+    /// 16 acknowledgements per window, because in the draft variant of CCID 5 the bottleneck's queue depends
+    /// on the ratio.
     Draft,
 }
 
@@ -49,8 +49,8 @@ pub(crate) struct AckRatio {
     newest: Option<Seq>,
     /// Bit i is set if the packet that is i numbers before the newest arrived.
     arrived: u128,
-    /// Number of later packets that must arrive before a missing packet counts as lost. It grows if the peer's packets
-    /// are reordered.
+    /// Number of later packets that must arrive before a missing packet counts as lost. It grows if the
+    /// peer's packets are reordered.
     patience: usize,
     /// Packets at least this far behind the newest have been judged received or lost.
     judged: u32,
@@ -172,9 +172,9 @@ impl AckRatio {
         self.set(u64::from(self.ratio), cwnd);
     }
 
-    /// RFC 4341 section 6.1.2: the ratio is at most half the window, rounded up, and at least two if the window is four
-    /// or more. For smaller windows the ratio falls to 1, because some peers have no timer and always wait for Ack
-    /// Ratio packets.
+    /// RFC 4341 section 6.1.2: the ratio is at most half the window, rounded up, and at least two if the
+    /// window is four or more. For smaller windows the ratio falls to 1, because some peers have no timer and
+    /// always wait for Ack Ratio packets.
     fn set(&mut self, wanted: u64, cwnd: u64) {
         let most = cwnd.div_ceil(2).clamp(1, u64::from(u16::MAX));
         let least = if cwnd >= 4 { 2 } else { 1 };
@@ -219,7 +219,8 @@ mod tests {
             core::mem::take(&mut acks.congested)
         };
         assert!(hear(&[1, 3, 4, 5, 6, 2]));
-        // A packet that is as late as an earlier one is not lost; a packet that is missing for longer is lost.
+        // A packet that is as late as an earlier one is not lost; a packet that is missing for longer is
+        // lost.
         assert!(!hear(&[8, 9, 10, 11, 7]));
         assert!(hear(&[13, 14, 15, 16, 17]));
     }
@@ -241,7 +242,8 @@ mod tests {
             acks.on_window(30, None);
             assert_eq!(acks.wanted(), expected);
         }
-        // R falls after cwnd / (R^2 - R) windows without congestion. R = 15 falls after one, since 15^2 - 15 > 30.
+        // R falls after cwnd / (R^2 - R) windows without congestion. R = 15 falls after one, since 15^2 - 15
+        // > 30.
         acks.on_window(30, None);
         assert_eq!(acks.wanted(), 14);
         // R = 3 falls after five windows: 5 (3^2 - 3) = 30.
@@ -255,7 +257,8 @@ mod tests {
     }
 
     proptest! {
-        /// The three constraints of RFC 4341 section 6.1.2 always hold. The ratio is 1 only for windows below three.
+        /// The three constraints of RFC 4341 section 6.1.2 always hold. The ratio is 1 only for windows below
+        /// three.
         #[test]
         fn keeps_the_constraints(
             window_rule: bool,

@@ -3,8 +3,8 @@ use alloc::vec::Vec;
 use dccp_wire::ack_vector::{MAX_RUN, State, cell};
 use dccp_wire::{OptionBuf, Seq};
 
-/// Maximum number of cells kept: three full options (253 cells each), less than the 1008 option bytes of a packet.
-/// Memory is bounded, and a pure Ack can always report everything.
+/// Maximum number of cells kept: three full options (253 cells each), less than the 1008 option bytes of a
+/// packet. Memory is bounded, and a pure Ack can always report everything.
 pub(crate) const MAX_CELLS: u32 = 3 * 253;
 /// A late packet is recorded if it is at most this far before the first recorded packet.
 const MAX_BACKFILL: u64 = 1024;
@@ -121,8 +121,8 @@ impl AckVectorState {
         Recorded::Filled
     }
 
-    /// Changes the state of the packet `behind` numbers before the newest. By RFC 4340 section 11.4.1 (the receiver's
-    /// table), a mark is never removed.
+    /// Changes the state of the packet `behind` numbers before the newest. By RFC 4340 section 11.4.1 (the
+    /// receiver's table), a mark is never removed.
     fn change(&mut self, behind: u64, state: State) -> Recorded {
         let (mut at, mut newer) = (0, behind);
         while let Some(run) = self.runs.get(at) {
@@ -196,7 +196,8 @@ impl AckVectorState {
         }
     }
 
-    /// The peer knows the state of `seq` and of all packets before it. Removes this state, but keeps the newest packet.
+    /// The peer knows the state of `seq` and of all packets before it. Removes this state, but keeps the
+    /// newest packet.
     pub(crate) fn trim(&mut self, seq: Seq) {
         if self.runs.is_empty() {
             return;
@@ -237,8 +238,8 @@ pub(crate) fn cells_in(room: usize) -> usize {
     full * 253 + rest.saturating_sub(2)
 }
 
-/// Appends `cells` as Ack Vector options of type 38 only. RFC 8311 section 5.1 obsoletes the ECN nonce, so it is not
-/// echoed.
+/// Appends `cells` as Ack Vector options of type 38 only. RFC 8311 section 5.1 obsoletes the ECN nonce, so it
+/// is not echoed.
 pub(crate) fn push_cells(cells: &[u8], out: &mut OptionBuf) {
     for part in cells.chunks(253) {
         out.push(&dccp_wire::Opt::AckVector(false, part));
@@ -314,7 +315,8 @@ mod tests {
     }
 
     proptest! {
-        /// For any arrivals and trims, the state equals that of a simple map of packets. Sequence numbers wrap.
+        /// For any arrivals and trims, the state equals that of a simple map of packets. Sequence numbers
+        /// wrap.
         #[test]
         fn equals_a_naive_model(steps in proptest::collection::vec((0u64..60, 0u8..10), 1..370)) {
             let origin = Seq::new(Seq::MODULUS - 100);

@@ -10,8 +10,8 @@ use dccp_cc::{
 };
 use mpdccp_units::Time;
 
-/// Congestion state of a path, without sequence numbers. One sending half owns it, or several connections between the
-/// same two hosts share it. Together, connections that share it send as much as one connection.
+/// Congestion state of a path, without sequence numbers. One sending half owns it, or several connections
+/// between the same two hosts share it. Together, connections that share it send as much as one connection.
 ///
 /// The owner of the connections keeps a shared control, and [lends](super::AckVecSender::exchange) it to the
 /// half that is being used.
@@ -34,7 +34,8 @@ pub struct Control {
     /// Losses and marks of packets sent before this time belong to the last reduction of the window.
     pub(super) reduced_at: Time,
     pub(super) reduction: Option<Reduction>,
-    /// The round ends with the acknowledgement of a packet that was sent after this amount had been delivered.
+    /// The round ends with the acknowledgement of a packet that was sent after this amount had been
+    /// delivered.
     pub(super) round_end: u64,
     /// When data was last acknowledged, or when a timeout last counted as congestion.
     pub(super) heard: Time,
@@ -117,8 +118,8 @@ impl Control {
         self.cc = Governor::from(Box::new(Resuming::new(cc, *saved, max_jump, mtu)) as Box<dyn Controller>);
     }
 
-    /// Whether the controller may measure the path's capacity. It may not while Careful Resume has jumped to an
-    /// unvalidated window.
+    /// Whether the controller may measure the path's capacity. It may not while Careful Resume has jumped to
+    /// an unvalidated window.
     pub(super) fn observes(&self) -> bool {
         self.cc.resumption().is_none_or(|phase| matches!(phase, ResumePhase::Normal(_)))
     }
@@ -143,7 +144,8 @@ impl Control {
         self.cc.limits().cwnd.has_room(self.inflight)
     }
 
-    /// Whether the window or pacing limited sending within the last round. `sample` is the newest rate sample.
+    /// Whether the window or pacing limited sending within the last round. `sample` is the newest rate
+    /// sample.
     pub(super) fn recently_limited(&mut self, now: Time, sample: Option<&RateSample>) -> bool {
         let round = self.rtt.srtt().unwrap_or(DEFAULT_RTT);
         let paces = |sample: &RateSample| {
@@ -160,8 +162,8 @@ impl Control {
         self.usage.passed_over_within(now, self.rtt.srtt().unwrap_or(DEFAULT_RTT))
     }
 
-    /// If the window is full, records that it was full until now. Call it before any change that may make room in the
-    /// window.
+    /// If the window is full, records that it was full until now. Call it before any change that may make
+    /// room in the window.
     pub(super) fn note_window(&mut self, now: Time) {
         if !self.has_room() {
             self.usage.on_full_window(now);

@@ -30,8 +30,8 @@ struct Digest {
     newest_delivered: u64,
     rtt: Option<Duration>,
     returning: Duration,
-    /// Time at which the acknowledgement would have arrived if neither the receiver nor the return path had delayed it:
-    /// the estimated arrival time of the newest packet at the peer, plus the least return delay.
+    /// Time at which the acknowledgement would have arrived if neither the receiver nor the return path had
+    /// delayed it: the estimated arrival time of the newest packet at the peer, plus the least return delay.
     arrived: Time,
     round_end: bool,
     /// Whether a round of this connection ended. A shared control has its own rounds.
@@ -83,7 +83,8 @@ impl AckVecSender {
         Digest { before: self.control.inflight, own_before: self.inflight, arrived: now, ..Digest::default() }
     }
 
-    /// Collects into `closed` the ranges that the vector newly reports as received, newest first, with their marks.
+    /// Collects into `closed` the ranges that the vector newly reports as received, newest first, with their
+    /// marks.
     fn close_reported(&mut self, ack: u64, vector: &[u8]) {
         let mut reported = core::mem::take(&mut self.reported);
         reported.clear();
@@ -113,8 +114,8 @@ impl AckVecSender {
         self.reported = reported;
     }
 
-    /// RTT sample of the packet named by the Acknowledgement Number, if newly acknowledged. The peer may have held a
-    /// packet without data for any length of time, so such a packet counts only with an Elapsed Time.
+    /// RTT sample of the packet named by the Acknowledgement Number, if newly acknowledged. The peer may have
+    /// held a packet without data for any length of time, so such a packet counts only with an Elapsed Time.
     fn rtt_sample(&self, now: Time, ack: u64, elapsed: Duration) -> Option<Duration> {
         let packet = self.history.get(ack)?;
         if packet.snapshot.is_none() && elapsed.is_zero() {
@@ -124,8 +125,8 @@ impl AckVecSender {
         now.since(packet.sent_at).checked_sub(elapsed).filter(|rtt| !rtt.is_zero())
     }
 
-    /// Time that has passed since packet `ack` was sent, minus the least round trip. The return path cannot have
-    /// delayed the acknowledgement by more, even if the peer's clock says so.
+    /// Time that has passed since packet `ack` was sent, minus the least round trip. The return path cannot
+    /// have delayed the acknowledgement by more, even if the peer's clock says so.
     fn excess(&self, now: Time, ack: u64, elapsed: Duration) -> Duration {
         let Some(((least, _), packet)) = self.control.rtt.min().zip(self.history.get(ack)) else {
             return Duration::ZERO;
@@ -200,8 +201,8 @@ impl AckVecSender {
             self.rto.on_round();
         }
         if let Some(rtt) = digest.rtt {
-            // RFC 4341 section 5: one sample per window of data. If not `strict`, several samples per window, each with
-            // less weight.
+            // RFC 4341 section 5: one sample per window of data. If not `strict`, several samples per window,
+            // each with less weight.
             if !self.strict {
                 control.rtt.update_one_of(now, rtt, control.samples.per_round(digest.round_end));
             } else if digest.round_end || control.rtt.latest().is_none() {
@@ -315,8 +316,8 @@ impl AckVecSender {
         self.trim_history(now);
     }
 
-    /// The part of the congestion window that this connection used, in packets. The peer has at most this many to
-    /// acknowledge.
+    /// The part of the congestion window that this connection used, in packets. The peer has at most this
+    /// many to acknowledge.
     fn own_window(&self, digest: &Digest) -> u64 {
         let cwnd = self.control.cc.limits().cwnd.packets(self.mtu);
         let (own, all) = (digest.own_before.packets, digest.before.packets);
@@ -354,9 +355,9 @@ impl AckVecSender {
         self.conclude(now, &digest);
     }
 
-    /// RFC 4341 section 5: after a timeout, nothing counts as in flight. If another connection with the same control
-    /// received an acknowledgement after the timer started, only this connection lost everything, and the timeout
-    /// counts as an ordinary loss.
+    /// RFC 4341 section 5: after a timeout, nothing counts as in flight. If another connection with the same
+    /// control received an acknowledgement after the timer started, only this connection lost everything, and
+    /// the timeout counts as an ordinary loss.
     pub(super) fn on_rto(&mut self, now: Time) {
         let mut digest = self.begin_digest(now);
         let (mut at, next) = (self.history.base(), self.history.next());

@@ -6,8 +6,8 @@ use mpdccp_units::Time;
 
 /// Maximum number of packets remembered: 100 ms of full packets at 30 Gbit/s.
 pub(crate) const MAX_PACKETS: usize = 1 << 18;
-/// Maximum number of packets kept if the oldest has no data. Packets without data are kept to measure the round-trip
-/// time.
+/// Maximum number of packets kept if the oldest has no data. Packets without data are kept to measure the
+/// round-trip time.
 const KEPT_NON_DATA: usize = 256;
 
 /// The fate of a packet.
@@ -34,9 +34,9 @@ pub(crate) struct Packet {
 
 /// Sent packets in order. Their index counts from the first sequence number and does not wrap.
 ///
-/// Each Ack Vector repeats the previous ones until the peer knows that they arrived. The unacknowledged ranges are
-/// therefore stored separately. A run of a vector then costs one lookup plus its new packets; packets already known to
-/// be received cost nothing.
+/// Each Ack Vector repeats the previous ones until the peer knows that they arrived. The unacknowledged
+/// ranges are therefore stored separately. A run of a vector then costs one lookup plus its new packets;
+/// packets already known to be received cost nothing.
 #[derive(Debug)]
 pub(crate) struct History {
     /// Sequence number of index 0.
@@ -85,8 +85,8 @@ impl History {
         self.packets.get_mut(usize::try_from(index.checked_sub(self.base)?).ok()?)
     }
 
-    /// Adds packet `seq` and returns its index. Returns `None` and ignores the packet if `seq` was sent before. Skipped
-    /// numbers count as packets without data.
+    /// Adds packet `seq` and returns its index. Returns `None` and ignores the packet if `seq` was sent
+    /// before. Skipped numbers count as packets without data.
     pub(crate) fn push(&mut self, seq: Seq, packet: Packet) -> Option<u64> {
         let ahead = u64::try_from(seq.diff(self.origin.add(self.next()))).ok()?;
         if self.packets.is_empty() {
@@ -151,9 +151,9 @@ impl History {
         found.filter(|&index| index < range.end)
     }
 
-    /// Removes the oldest packets as long as each was received, was lost before `lost_before`, or has no data. If too
-    /// many remain, also removes and returns the oldest. The caller counts it as lost if it is in flight. Call until
-    /// `None`.
+    /// Removes the oldest packets as long as each was received, was lost before `lost_before`, or has no
+    /// data. If too many remain, also removes and returns the oldest. The caller counts it as lost if it is
+    /// in flight. Call until `None`.
     pub(crate) fn trim(&mut self, lost_before: impl Fn() -> Time) -> Option<Packet> {
         while let Some(oldest) = self.packets.front() {
             let settled = match oldest.fate {

@@ -5,15 +5,16 @@ use mpdccp_units::{Duration, Time};
 const ROUNDS: f64 = 8.0;
 /// A round counts as at least this many packets.
 const LEAST: u64 = 8;
-/// Fraction of the averages that remains after every second without feedback, and the number of seconds after which
-/// nothing remains.
+/// Fraction of the averages that remains after every second without feedback, and the number of seconds after
+/// which nothing remains.
 const KEPT: f64 = 0.75;
 const FORGOTTEN: u64 = 60;
 
 /// Extra delay of packets compared with the packet that an acknowledgement names, averaged over all packets.
 ///
-/// With reordering, the newest packet of an acknowledgement is always one of the fastest, so round-trip times come only
-/// from fast packets. A path with 25 ms of jitter (standard deviation) therefore seems 50 ms shorter than it is.
+/// With reordering, the newest packet of an acknowledgement is always one of the fastest, so round-trip times
+/// come only from fast packets. A path with 25 ms of jitter (standard deviation) therefore seems 50 ms
+/// shorter than it is.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Delay {
     /// In seconds.

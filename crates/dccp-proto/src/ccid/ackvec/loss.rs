@@ -1,15 +1,16 @@
 use core::ops::Range;
 use mpdccp_units::{Duration, Time};
 
-/// Number of later packets that must arrive before a missing packet counts as lost (NUMDUPACK, RFC 4341 section 5).
+/// Number of later packets that must arrive before a missing packet counts as lost (NUMDUPACK,
+/// RFC 4341 section 5).
 const NUM_DUP_ACK: usize = 3;
 /// Minimum reordering window of the adaptive rule, as a fraction of the minimum round-trip time
 /// (RFC 8985 section 6.2.4).
 const WINDOW_PART: u32 = 4;
 /// Reordering window as a multiple of the remembered lateness, in quarters.
 const MARGIN_QUARTERS: u32 = 5;
-/// At the end of a round, the remembered lateness decays by this fraction if the last decay is at least that lateness
-/// ago.
+/// At the end of a round, the remembered lateness decays by this fraction if the last decay is at least that
+/// lateness ago.
 const FORGET_PART: u32 = 32;
 /// Number of rounds with genuine losses and without late packets after which reordering counts as over (RFC
 /// 8985 section 6.2.4 uses 16).
@@ -20,9 +21,9 @@ const TRUE_LOSS_ROUNDS: u32 = 16;
 pub(crate) enum Rule {
     /// A packet is lost after three later packets arrived (strict RFC 4341 section 5).
     ThreeLater,
-    /// Like `ThreeLater` until reordering is detected. From then on a packet is lost by time, as in RACK (RFC 8985),
-    /// with a window that follows the observed lateness. RFC 4341 takes the number three from TCP "as is currently the
-    /// case", and TCP has changed since.
+    /// Like `ThreeLater` until reordering is detected. From then on a packet is lost by time, as in RACK (RFC
+    /// 8985), with a window that follows the observed lateness. RFC 4341 takes the number three from TCP "as
+    /// is currently the case", and TCP has changed since.
     Adaptive,
 }
 
@@ -108,8 +109,8 @@ impl LossDetector {
         }
     }
 
-    /// A data packet sent at `sent_at` was reported at `now`, after a packet that was sent later. It may have been
-    /// declared lost. Returns its extra delay compared with the newest packet.
+    /// A data packet sent at `sent_at` was reported at `now`, after a packet that was sent later. It may have
+    /// been declared lost. Returns its extra delay compared with the newest packet.
     pub(crate) fn on_late(&mut self, now: Time, sent_at: Time) -> Option<Duration> {
         self.reordered = true;
         self.true_rounds = 0;
@@ -144,8 +145,8 @@ impl LossDetector {
         }
     }
 
-    /// Lateness up to which a packet is not lost, given the minimum round-trip time and the retransmission timeout. It
-    /// is at most that timeout, which would expire first otherwise.
+    /// Lateness up to which a packet is not lost, given the minimum round-trip time and the retransmission
+    /// timeout. It is at most that timeout, which would expire first otherwise.
     pub(crate) fn window(&self, min_rtt: Duration, timeout: Duration) -> Duration {
         (self.lateness * MARGIN_QUARTERS / 4).max(min_rtt / WINDOW_PART).min(timeout)
     }
@@ -202,7 +203,8 @@ mod tests {
         let now = Time::from_millis(110);
         loss.on_received(&(6..7));
         loss.on_data_received(now, sent(6));
-        // One later packet arrived. The missing one is lost only after another quarter of the minimum round-trip time.
+        // One later packet arrived. The missing one is lost only after another quarter of the minimum
+        // round-trip time.
         assert_eq!(loss.judge(now, 5, sent(5), 25 * MS), Verdict::Wait(Time::from_millis(5 + 104 + 25)));
         assert_eq!(loss.judge(Time::from_millis(134), 5, sent(5), 25 * MS), Verdict::Lost);
         // After three later packets the packet is lost, as long as no reordering was seen.
@@ -229,7 +231,8 @@ mod tests {
         assert!(loss.window(40 * MS, 1000 * MS) > 80 * MS);
         (1..400).for_each(|i| loss.on_round(Time::from_millis(600 + 100 * i)));
         assert_eq!(loss.window(40 * MS, 1000 * MS), 10 * MS);
-        // Reordering counts as over after many rounds with losses and no late packet. A late packet restarts the count.
+        // Reordering counts as over after many rounds with losses and no late packet. A late packet restarts
+        // the count.
         for _ in 1..TRUE_LOSS_ROUNDS {
             loss.on_true_losses();
         }

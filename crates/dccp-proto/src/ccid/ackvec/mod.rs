@@ -1,5 +1,5 @@
-//! The two halves of the CCIDs that acknowledge with Ack Vectors: CCID 2 (RFC 4341), and CCIDs 5 and higher, which use
-//! the same acknowledgements.
+//! The two halves of the CCIDs that acknowledge with Ack Vectors: CCID 2 (RFC 4341), and CCIDs 5 and higher,
+//! which use the same acknowledgements.
 //!
 //! `receiver` keeps `ack_vector_state` and times acknowledgements. `sender` keeps a `history` of sent packets
 //! and `digest`s feedback, detects losses with `loss`, uses `rto` and `usage`, and makes the requests of

@@ -8,7 +8,8 @@ use mpdccp_units::{Duration, Time};
 
 /// Longest delay of an Ack (RFC 4340 section 11.3 gives 0.2 s as the default).
 const MAX_DELAY: Duration = Duration::from_millis(200);
-/// Shortest delay of an Ack that waits for more data. For a shorter delay, the timer would cost more than the Ack.
+/// Shortest delay of an Ack that waits for more data. For a shorter delay, the timer would cost more than the
+/// Ack.
 const MIN_DELAY: Duration = Duration::from_millis(2);
 /// Delay while the round-trip time is unknown.
 const DEFAULT_DELAY: Duration = Duration::from_millis(5);
@@ -48,8 +49,9 @@ impl AckVecReceiver {
         }
     }
 
-    /// How long an Ack may wait for more data: a quarter of the round trip, so that the sender receives at least four
-    /// Acks per round even with few packets. The sender's RTT is not affected, since Elapsed Time reports the wait.
+    /// How long an Ack may wait for more data: a quarter of the round trip, so that the sender receives at
+    /// least four Acks per round even with few packets. The sender's RTT is not affected, since Elapsed Time
+    /// reports the wait.
     fn delay(&self) -> Duration {
         match self.rtt {
             Some(rtt) => (rtt / 4).clamp(MIN_DELAY, MAX_DELAY),
@@ -76,7 +78,8 @@ impl ReceiverHalf for AckVecReceiver {
             self.waiting_since = now;
         }
         self.waiting = self.waiting.saturating_add(1);
-        // RFC 4340 section 11.3: acknowledge out-of-order packets immediately, and marked packets once per round trip.
+        // RFC 4340 section 11.3: acknowledge out-of-order packets immediately, and marked packets once per
+        // round trip.
         if recorded != Recorded::Next {
             self.at_once = true;
         }

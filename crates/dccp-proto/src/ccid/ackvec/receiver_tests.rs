@@ -248,8 +248,8 @@ fn an_ack_does_not_vouch_for_what_came_after_it() {
     rig.ack_of_ack(1, &[]);
     // The peer knows only 1 and 2; the arrival of 3 must still be reported.
     assert_eq!(rig.ack(ms(1), 13).cells, [10]);
-    // After that, only state for late packets is kept. Packet 3 was five packets late, so state for twice that distance
-    // is kept, minus the decay.
+    // After that, only state for late packets is kept. Packet 3 was five packets late, so state for twice
+    // that distance is kept, minus the decay.
     rig.ack_of_ack(2, &[]);
     assert_eq!(rig.ack(ms(1), 13).cells, [7]);
 }

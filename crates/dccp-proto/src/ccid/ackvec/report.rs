@@ -35,8 +35,8 @@ pub(crate) struct AckVectorReport {
     sent: VecDeque<SentAck>,
     partial: u32,
     cells: Vec<u8>,
-    /// Recent maximum distance of late packets behind the newest. The value decays. State is kept for this distance
-    /// even if the peer knows it; otherwise a late arrival could not be reported.
+    /// Recent maximum distance of late packets behind the newest. The value decays. State is kept for this
+    /// distance even if the peer knows it; otherwise a late arrival could not be reported.
     late: u64,
     /// Newest packet when `late` last decayed.
     faded: Seq,
@@ -61,8 +61,8 @@ impl AckVectorReport {
         recorded
     }
 
-    /// Packet `filled` arrived after Acks that reported it as missing. These Acks reported the final state only up to
-    /// the packet before it.
+    /// Packet `filled` arrived after Acks that reported it as missing. These Acks reported the final state
+    /// only up to the packet before it.
     fn outdate(&mut self, filled: Seq) {
         for ack in self.sent.iter_mut().rev() {
             if ack.knows.before(filled) {

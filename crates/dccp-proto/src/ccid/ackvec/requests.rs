@@ -1,9 +1,9 @@
 use super::ack_ratio::{AckRatio, RatioRule};
 use crate::ccid::{Arrival, SenderRequest};
 
-/// Number of acknowledged packets after which the peer's Ack Vector state is trimmed, unless the window is smaller.
-/// Trimming more often would add an Ack to each packet of an exchange, and a slightly larger state costs almost
-/// nothing.
+/// Number of acknowledged packets after which the peer's Ack Vector state is trimmed, unless the window is
+/// smaller. Trimming more often would add an Ack to each packet of an exchange, and a slightly larger state
+/// costs almost nothing.
 const TRIM: u64 = 16;
 /// Sequence Window as a multiple of the congestion window (RFC 4340 section 7.5.2 recommends about five).
 const WINDOW_FACTOR: u64 = 5;
@@ -23,8 +23,8 @@ pub(crate) struct Requests {
     window: u64,
     window_asked: u64,
     low_rounds: u32,
-    /// Recent maximum of the number of packets sent from a packet (inclusive) until its acknowledgement. The value
-    /// decays.
+    /// Recent maximum of the number of packets sent from a packet (inclusive) until its acknowledgement. The
+    /// value decays.
     reach: u64,
     /// Packets acknowledged since the last request to trim the peer's state.
     since_trim: u64,
@@ -57,9 +57,10 @@ impl Requests {
         self.ratio.on_packet(arrival);
     }
 
-    /// A round ended with a congestion window of `cwnd` packets; `inflight` packets were outstanding just before its
-    /// end. `paced` means that acknowledgements do not clock out packets. Changes are requested at most once per
-    /// round (RFC 4341 section 6.1.2). The peer's Ack Vector state is trimmed once per window (section 6.2).
+    /// A round ended with a congestion window of `cwnd` packets; `inflight` packets were outstanding just
+    /// before its end. `paced` means that acknowledgements do not clock out packets. Changes are requested at
+    /// most once per round (RFC 4341 section 6.1.2). The peer's Ack Vector state is trimmed once per window
+    /// (section 6.2).
     pub(crate) fn on_round(&mut self, cwnd: u64, inflight: u64, paced: bool) {
         self.since_trim = self.since_trim.saturating_add(inflight.max(1));
         if self.since_trim >= cwnd.min(TRIM) {
@@ -77,8 +78,9 @@ impl Requests {
         }
     }
 
-    /// The acknowledgement of a packet arrived after `packets` packets had been sent, counting from that packet. With
-    /// reordering, late packets are this far behind the newest, and the peer drops packets outside the Sequence Window.
+    /// The acknowledgement of a packet arrived after `packets` packets had been sent, counting from that
+    /// packet. With reordering, late packets are this far behind the newest, and the peer drops packets
+    /// outside the Sequence Window.
     pub(crate) fn on_reach(&mut self, packets: u64) {
         self.reach = self.reach.max(packets);
         let needed = width(packets);
@@ -92,8 +94,8 @@ impl Requests {
         self.window = self.window.max(width(packets));
     }
 
-    /// The congestion window fell abruptly to `cwnd` packets. The Ack Ratio may now exceed the number of packets that
-    /// may be sent.
+    /// The congestion window fell abruptly to `cwnd` packets. The Ack Ratio may now exceed the number of
+    /// packets that may be sent.
     pub(crate) fn on_collapse(&mut self, cwnd: u64) {
         self.ratio.fit(cwnd);
     }

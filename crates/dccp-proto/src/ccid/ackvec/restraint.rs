@@ -2,9 +2,9 @@ use super::rto::DEFAULT_RTT;
 use dccp_cc::{Limits, Window};
 use mpdccp_units::{Duration, Rate, Time};
 
-/// Limits that the peer requests, with any congestion control. For one round trip the sender must not go faster than
-/// now (Slow Receiver, RFC 4340 section 11.6). It must also slow down by one packet per round trip for each packet
-/// dropped in the peer's buffer (Drop Code 2, section 11.7.2).
+/// Limits that the peer requests, with any congestion control. For one round trip the sender must not go
+/// faster than now (Slow Receiver, RFC 4340 section 11.6). It must also slow down by one packet per round
+/// trip for each packet dropped in the peer's buffer (Drop Code 2, section 11.7.2).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Restraint {
     until: Time,

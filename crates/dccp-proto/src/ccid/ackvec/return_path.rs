@@ -1,7 +1,7 @@
 //! Delay of acknowledgements on the return path, from the receiver's Timestamps.
 //!
-//! The clocks of both ends differ by an unknown offset, so only the delay beyond its minimum is known. A difference of
-//! the clocks' rates matters little: 100 ppm are a millisecond in ten seconds.
+//! The clocks of both ends differ by an unknown offset, so only the delay beyond its minimum is known. A
+//! difference of the clocks' rates matters little: 100 ppm are a millisecond in ten seconds.
 
 use mpdccp_units::{Duration, Time};
 
@@ -23,8 +23,9 @@ pub(super) struct ReturnPath {
 }
 
 impl ReturnPath {
-    /// An acknowledgement that was sent at `sent`, in ticks of the peer's clock, arrived at `now`. Returns its delay
-    /// beyond the minimum. An acknowledgement without a Timestamp, for example a DataAck, gets the previous delay.
+    /// An acknowledgement that was sent at `sent`, in ticks of the peer's clock, arrived at `now`. Returns
+    /// its delay beyond the minimum. An acknowledgement without a Timestamp, for example a DataAck, gets the
+    /// previous delay.
     pub(super) fn on_ack(&mut self, now: Time, sent: Option<u32>) -> Duration {
         let Some(sent) = sent else { return self.delay };
         let delay = ticks(now).wrapping_sub(sent);
@@ -49,8 +50,8 @@ fn ticks(at: Time) -> u32 {
 mod tests {
     use super::*;
 
-    /// Measured delays of acknowledgements whose real delays are `delays` ms, sent every 100 ms. The peer's clock is
-    /// ahead by `ahead` ticks, and runs fast by `ppm`.
+    /// Measured delays of acknowledgements whose real delays are `delays` ms, sent every 100 ms. The peer's
+    /// clock is ahead by `ahead` ticks, and runs fast by `ppm`.
     fn shown(ahead: u32, ppm: i64, delays: impl Iterator<Item = u64>) -> Vec<u64> {
         let mut path = ReturnPath::default();
         let sample = |(i, delay): (usize, u64)| {

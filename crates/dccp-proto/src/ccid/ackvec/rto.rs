@@ -13,13 +13,13 @@ pub(crate) struct RtoTimer {
     backoff: u32,
     /// Number of probes sent since the timer was started.
     probes: u32,
-    /// Longest recent time that the peer held an acknowledgement. The value decays. RTT samples exclude this time
-    /// (Elapsed Time), so the timeout must add it.
+    /// Longest recent time that the peer held an acknowledgement. The value decays. RTT samples exclude this
+    /// time (Elapsed Time), so the timeout must add it.
     held: Duration,
 }
 
-/// Least and greatest assumed wait of a peer before it acknowledges fewer than Ack Ratio packets. The wait is a quarter
-/// of a round trip within these bounds.
+/// Least and greatest assumed wait of a peer before it acknowledges fewer than Ack Ratio packets. The wait is
+/// a quarter of a round trip within these bounds.
 const LEAST_HELD: Duration = Duration::from_millis(2);
 const MOST_HELD: Duration = Duration::from_millis(200);
 /// Longest Elapsed Time taken into account.
@@ -33,8 +33,8 @@ impl RtoTimer {
         self.since.get_or_insert(now);
     }
 
-    /// New data was acknowledged: restarts the timer without back-off. Nothing is retransmitted, so no acknowledgement
-    /// is ambiguous.
+    /// New data was acknowledged: restarts the timer without back-off. Nothing is retransmitted, so no
+    /// acknowledgement is ambiguous.
     pub(crate) fn restart(&mut self, now: Time, in_flight: bool) {
         self.since = in_flight.then_some(now);
         self.backoff = 0;
@@ -78,9 +78,9 @@ impl RtoTimer {
         self.probes += 1;
     }
 
-    /// When to ask the peer for an acknowledgement: twice the round-trip time after the timer was started, as in TCP's
-    /// tail loss probe (RFC 8985 section 7.2). Each further probe waits twice as long. `None` once the timer itself
-    /// would fire before the answer arrives.
+    /// When to ask the peer for an acknowledgement: twice the round-trip time after the timer was started, as
+    /// in TCP's tail loss probe (RFC 8985 section 7.2). Each further probe waits twice as long. `None` once
+    /// the timer itself would fire before the answer arrives.
     pub(crate) fn probe_due(&self, rtt: &RttEstimator) -> Option<Time> {
         let srtt = rtt.srtt()?;
         let wait = (srtt * 2 + self.allowance(rtt)).saturating_mul(1 << self.backoff.min(10));
@@ -155,7 +155,8 @@ mod tests {
         for _ in 0..100 {
             rtt.update(Time::ZERO, Duration::from_millis(4));
         }
-        // The first probe leaves after two round trips, the assumed wait of the peer and the clock's granularity: 20 ms.
+        // The first probe leaves after two round trips, the assumed wait of the peer and the clock's
+        // granularity: 20 ms.
         let due: alloc::vec::Vec<_> = core::iter::from_fn(|| {
             let due = timer.probe_due(&rtt)?;
             timer.on_probe();

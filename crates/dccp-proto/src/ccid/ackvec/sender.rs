@@ -25,8 +25,8 @@ const MAX_FATES: usize = 1 << 16;
 
 /// Initial window of RFC 6928, in packets. Only a window far above it is worth remembering.
 const INITIAL_WINDOW: u64 = 10;
-/// A path is application-limited if the scheduler gives it nothing for this fraction of its round trip while data
-/// waits. Its measured rate is then only the rate offered to it.
+/// A path is application-limited if the scheduler gives it nothing for this fraction of its round trip while
+/// data waits. Its measured rate is then only the rate offered to it.
 const HELD_BACK: u32 = 4;
 
 /// Sending half of the CCIDs that use Ack Vectors: history of packets in flight, loss detection, RTT,
@@ -38,8 +38,8 @@ pub struct AckVecSender {
     pub(super) control: Control,
     /// The id of the group that shares the control.
     pub(super) group: Option<u64>,
-    /// View for the owner while another half has the group's control: the state when this half last had the control.
-    /// `None` while this half has the control, or if it is in no group.
+    /// View for the owner while another half has the group's control: the state when this half last had the
+    /// control. `None` while this half has the control, or if it is in no group.
     pub(super) resting: Option<Box<TxView>>,
     /// Whether to follow RFC 4341 outside the controller (CCID 2): see [`AckVectors`].
     pub(super) strict: bool,
@@ -55,8 +55,8 @@ pub struct AckVecSender {
     pub(super) return_path: ReturnPath,
     pub(super) rto: RtoTimer,
     pub(super) requests: Requests,
-    /// Index of the newest probe. If another packet left first, this is that packet's index, and the probe only triggers
-    /// an acknowledgement.
+    /// Index of the newest probe. If another packet left first, this is that packet's index, and the probe
+    /// only triggers an acknowledgement.
     pub(super) probe: Option<u64>,
     /// Packets outstanding on this connection.
     pub(super) inflight: Amount,
@@ -64,8 +64,8 @@ pub struct AckVecSender {
     pub(super) delivered: Amount,
     pub(super) lost: Amount,
     pub(super) spurious: u64,
-    /// One past the newest packet that an Ack Vector has covered. An acknowledgement without a vector covers one packet
-    /// only.
+    /// One past the newest packet that an Ack Vector has covered. An acknowledgement without a vector covers
+    /// one packet only.
     pub(super) told: u64,
     pub(super) ce: u64,
     pub(super) timeouts: u64,
@@ -88,8 +88,8 @@ impl AckVecSender {
         AckVecSender { ecn: by.ecn, ..half }
     }
 
-    /// A new half around any controller. With `strict` it also follows RFC 4341 outside the controller: one RTT sample
-    /// per window, and Ack Ratio by lost acknowledgements.
+    /// A new half around any controller. With `strict` it also follows RFC 4341 outside the controller: one
+    /// RTT sample per window, and Ack Ratio by lost acknowledgements.
     pub(crate) fn with_controller(cc: Box<dyn Controller>, strict: bool, cfg: &HalfConfig) -> AckVecSender {
         // The draft and strict RFC 4341 use only TCP's traditional loss detection.
         let rule = if cfg.cc.draft { Rule::ThreeLater } else { Rule::Adaptive };
@@ -147,8 +147,8 @@ impl AckVecSender {
     fn check_idle(&mut self, now: Time) {
         let control = &mut self.control;
         let Some(last) = control.last_sent else { return };
-        // RFC 4341 section 5.1: a sender is idle if it sent no data for longer than a timeout. Without `strict`, it is
-        // idle if the application had no data. In both cases nothing may be in flight.
+        // RFC 4341 section 5.1: a sender is idle if it sent no data for longer than a timeout. Without
+        // `strict`, it is idle if the application had no data. In both cases nothing may be in flight.
         let idle =
             if self.strict { now.since(last) > control.rtt.rto() } else { control.sampler.app_limited() };
         if idle && control.inflight.packets == 0 {
@@ -156,8 +156,8 @@ impl AckVecSender {
         }
     }
 
-    /// draft-cheng-iccrg-delivery-rate-estimation-00 section 3.4: a sender with room in its window that sends nothing
-    /// for some time is application-limited. A gap that the application fills at once does not count.
+    /// draft-cheng-iccrg-delivery-rate-estimation-00 section 3.4: a sender with room in its window that sends
+    /// nothing for some time is application-limited. A gap that the application fills at once does not count.
     pub(super) fn end_quiet(&mut self, now: Time) {
         if self.quiet_since.take().is_some_and(|at| at < now) {
             self.control.sampler.set_app_limited(self.control.inflight);
@@ -319,7 +319,8 @@ impl SenderHalf for AckVecSender {
     }
 
     fn resume(&mut self, saved: &Remembered, max_jump: u64) {
-        // RFC 9959 section 3.2: resume only at the beginning, before any congestion, and not with a shared control.
+        // RFC 9959 section 3.2: resume only at the beginning, before any congestion, and not with a shared
+        // control.
         let early = self.lost.packets == 0 && self.ce == 0 && !self.control.cc.settled();
         if early && self.group.is_none() && self.control.cc.resumption().is_none() {
             self.control.resume(saved, max_jump, self.mtu);

@@ -128,8 +128,8 @@ impl Rig {
         self.next += 1;
     }
 
-    /// Acknowledges by `cells`, newest first: '+' received, 'm' marked, '-' missing. The first cell is packet `ack`,
-    /// counted from 0.
+    /// Acknowledges by `cells`, newest first: '+' received, 'm' marked, '-' missing. The first cell is packet
+    /// `ack`, counted from 0.
     fn ack_held(&mut self, now: Time, ack: u64, cells: &str, elapsed: Duration) -> Told {
         let vector: Vec<u8> = cells
             .chars()
@@ -185,8 +185,8 @@ fn all(packets: u64) -> Vec<u8> {
     (0..packets).map(|_| cell(State::Received, 1)).collect()
 }
 
-/// CCID 7 with packets of 1,000 bytes over 100 ms. A later connection resumes from the capacity that the first one
-/// measured.
+/// CCID 7 with packets of 1,000 bytes over 100 ms. A later connection resumes from the capacity that the
+/// first one measured.
 #[test]
 fn a_paths_capacity_is_observed_and_resumed() {
     let half = || {
@@ -341,7 +341,8 @@ fn timeout_empties_the_pipe_once_and_backs_off() {
     assert_eq!(rig.half.next_timeout(), None);
     rig.send(ms(1000), 1);
     assert_eq!(rig.half.next_timeout(), Some(ms(3000)));
-    // Any newly acknowledged packet ends the back-off. Three later packets do not declare anything lost again.
+    // Any newly acknowledged packet ends the back-off. Three later packets do not declare anything lost
+    // again.
     let told = rig.ack(ms(1100), 5, "+");
     assert_eq!((told.acked, told.lost), (1, 0));
     rig.send(ms(1100), 4);
@@ -453,8 +454,8 @@ fn after_reordering_losses_wait_for_the_window() {
     let mut rig = Rig::new(false);
     rig.send(ms(0), 2);
     rig.ack(ms(100), 1, "+-");
-    // Packet 0 was late, not lost. Reordering is detected, and from now on a packet counts as lost only a quarter of
-    // 100 ms later.
+    // Packet 0 was late, not lost. Reordering is detected, and from now on a packet counts as lost only a
+    // quarter of 100 ms later.
     rig.ack(ms(101), 1, "++");
     rig.send(ms(200), 6);
     assert_eq!(rig.ack(ms(300), 7, "+++++-").lost, 0);
@@ -542,7 +543,8 @@ fn delivery_rate_comes_with_acknowledgements() {
 }
 
 proptest! {
-    /// Any feedback: no panic, every packet is counted exactly once, and no more are in flight than were sent.
+    /// Any feedback: no panic, every packet is counted exactly once, and no more are in flight than were
+    /// sent.
     #[test]
     fn survives_any_feedback(
         strict: bool,

@@ -12,8 +12,8 @@ impl AckVecSender {
         self.group
     }
 
-    /// Becomes the first member of a group and returns its state as the group's control. From now on the owner must
-    /// lend the control to this half: see [`exchange`](Self::exchange).
+    /// Becomes the first member of a group and returns its state as the group's control. From now on the
+    /// owner must lend the control to this half: see [`exchange`](Self::exchange).
     pub fn found_group(&mut self, group: u64) -> Control {
         self.group = Some(group);
         // A placeholder while the state is lent out; its values do not matter.
@@ -40,8 +40,8 @@ impl AckVecSender {
         control.inflight = control.inflight.minus(self.inflight);
     }
 
-    /// Lends the group's control to the half, or takes it back. Without the control the half may only be read: its view
-    /// does not change, and its gate is closed.
+    /// Lends the group's control to the half, or takes it back. Without the control the half may only be
+    /// read: its view does not change, and its gate is closed.
     pub fn exchange(&mut self, control: &mut Control) {
         let view = self.resting.is_none().then(|| Box::new(self.view()));
         core::mem::swap(&mut self.control, control);

@@ -133,8 +133,8 @@ fn a_timeout_is_one_of_the_group_only_if_nobody_was_heard() {
     group.ack(ms(50), 0, 1);
     group.ack(ms(50), 1, 1);
     let before = group.cwnd();
-    // After the first connection lost everything, the second one is still acknowledged. The timeout therefore counts as
-    // an ordinary loss and halves the window.
+    // After the first connection lost everything, the second one is still acknowledged. The timeout therefore
+    // counts as an ordinary loss and halves the window.
     group.send(ms(60), 0, 2);
     group.send(ms(150), 1, 2);
     group.ack(ms(200), 1, 3);
@@ -177,8 +177,8 @@ fn losses_of_one_window_reduce_it_once_whoever_had_them() {
 }
 
 proptest! {
-    /// The control's in-flight count always equals the sum over its members. It is zero when everything is acknowledged
-    /// or lost.
+    /// The control's in-flight count always equals the sum over its members. It is zero when everything is
+    /// acknowledged or lost.
     #[test]
     fn in_flight_is_the_sum_over_the_members(
         ccid in proptest::sample::select(alloc::vec![2u8, 5, 7, 250]),

@@ -5,10 +5,10 @@ use mpdccp_units::{Duration, Time};
 /// The session calls a path application-limited when the session's queue is empty. With Cheapest Pipe First
 /// that is wrong: the queue is empty because the other path took the packets that this path's gate did not
 /// admit. After its window was full or a packet found its gate closed, a path is therefore not
-/// application-limited for a round. But pacing also makes the second packet of a small burst wait, so a closed
-/// gate counts only if the path sends at least half of its pacing rate, or if packets waited for at least half of
-/// the time: a driver that wakes late sends less. In the draft variant this holds only after a packet took
-/// another path.
+/// application-limited for a round. But pacing also makes the second packet of a small burst wait, so a
+/// closed gate counts only if the path sends at least half of its pacing rate, or if packets waited for at
+/// least half of the time: a driver that wakes late sends less. In the draft variant this holds only after a
+/// packet took another path.
 #[derive(Debug, Default)]
 pub(crate) struct Usage {
     full_at: Option<Time>,
@@ -50,7 +50,8 @@ impl Usage {
         self.held_back_since.get_or_insert(now);
     }
 
-    /// A packet is sent. Returns how long the scheduler had given this path no packet although the gate was open.
+    /// A packet is sent. Returns how long the scheduler had given this path no packet although the gate was
+    /// open.
     pub(crate) fn on_sent(&mut self, now: Time) -> Duration {
         self.on_empty_queue(now);
         self.held_back_since.take().map_or(Duration::ZERO, |since| now.since(since))

@@ -94,7 +94,8 @@ impl Told {
         })
     }
 
-    /// Appends the options, with as many intervals as fit into `room` bytes. Appends nothing if the rates do not fit.
+    /// Appends the options, with as many intervals as fit into `room` bytes. Appends nothing if the rates do
+    /// not fit.
     pub(super) fn write(&self, dropped_packets: bool, room: usize, out: &mut OptionBuf) {
         let room = room.min(out.room());
         if room < 2 * RATE_LEN {

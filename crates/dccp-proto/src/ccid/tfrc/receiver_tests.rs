@@ -83,8 +83,8 @@ fn a_round_trip_of_counters_is_due_and_without_them_the_timer() {
     for (n, counter) in [(1, 14), (2, 15), (3, 16), (4, 17)] {
         s.data(ms(n * 10), n, counter);
         let due = s.half.ack_due(ms(n * 10));
-        // The timer fires five quarters of the round-trip time after the last report. The counters soon show a shorter
-        // round trip.
+        // The timer fires five quarters of the round-trip time after the last report. The counters soon show
+        // a shorter round trip.
         assert!(if n < 3 { due == AckDue::At(ms(125)) } else { matches!(due, AckDue::At(_)) }, "{due:?}");
     }
     s.data(ms(50), 5, 18);
@@ -144,8 +144,8 @@ fn the_first_interval_stands_for_the_best_receive_rate() {
             false => throughput(1000.0, 0.1, p),
             true => throughput(1460.0, 0.1, p) * 1000.0 / 1036.0,
         };
-        // RFC 5348 section 6.3.1 allows 5 % around 1,000 packets per second. One more percent is for our round-trip
-        // time, which is an estimate.
+        // RFC 5348 section 6.3.1 allows 5 % around 1,000 packets per second. One more percent is for our
+        // round-trip time, which is an estimate.
         assert!((rate / 1e6 - 1.0).abs() < 0.06, "{rate}");
     }
 }

@@ -19,7 +19,8 @@ const SMALL_PACKET_INTERVAL: Duration = Duration::from_millis(10);
 const QUANTUM: Duration = Duration::from_millis(1);
 /// Number of loss intervals remembered: the intervals in the average, and the same number for discounting.
 const MAX_INTERVALS: usize = 2 * NINTERVAL + 1;
-/// Sequence Window as a multiple of the packets per round trip (RFC 4340 section 7.5.2), and its minimum and maximum.
+/// Sequence Window as a multiple of the packets per round trip (RFC 4340 section 7.5.2), and its minimum and
+/// maximum.
 const WINDOW_FACTOR: f64 = 5.0;
 const MIN_WINDOW: u64 = 1 << 10;
 const MAX_WINDOW: u64 = 1 << 21;
@@ -113,8 +114,8 @@ impl TfrcSenderHalf {
         }
     }
 
-    /// Maximum number of bytes that may leave at once. RFC 5348 section 4.6 permits the bytes of a round trip, but slow
-    /// links cannot buffer that many.
+    /// Maximum number of bytes that may leave at once. RFC 5348 section 4.6 permits the bytes of a round
+    /// trip, but slow links cannot buffer that many.
     fn quantum(&self, rate: Rate) -> u32 {
         let round = self.tfrc.rtt().unwrap_or(DEFAULT_RTT);
         let bytes =
@@ -137,8 +138,8 @@ impl TfrcSenderHalf {
         self.sent = self.sent.plus(bytes);
     }
 
-    /// Data in flight has left the path: `packets` packets with `bytes` bytes, at least `lost` of them lost. The report
-    /// does not give the exact number of lost packets.
+    /// Data in flight has left the path: `packets` packets with `bytes` bytes, at least `lost` of them lost.
+    /// The report does not give the exact number of lost packets.
     fn settle(&mut self, (packets, bytes): (u64, u64), lost: u64) {
         let gone = Amount { packets, bytes };
         self.inflight = self.inflight.minus(gone);
@@ -158,15 +159,15 @@ impl TfrcSenderHalf {
             let first = next.sub(interval.packets());
             let old = self.intervals.iter().find(|old| old.first == first);
             let counter = old.and_then(|old| old.counter).or(self.log.get(first).map(|sent| sent.counter));
-            // RFC 4342 section 6.1.1: only the very first interval may have a larger Data Length than its number of
-            // packets.
+            // RFC 4342 section 6.1.1: only the very first interval may have a larger Data Length than its
+            // number of packets.
             let oldest = interval.lossy == 0;
             let data = if oldest { interval.data } else { interval.data.min(interval.packets()) };
             known.push(Known { first, counter, interval: LossInterval { data, ..*interval } });
             next = first;
         }
-        // Keep intervals that the receiver need not repeat (RFC 4342 section 8.6.1). An interval without losses is the
-        // receiver's first, so older ones no longer count.
+        // Keep intervals that the receiver need not repeat (RFC 4342 section 8.6.1). An interval without
+        // losses is the receiver's first, so older ones no longer count.
         if told.intervals.last().is_some_and(|interval| interval.lossy > 0) {
             known.extend(self.intervals.iter().filter(|old| old.first.before(next)));
         }
@@ -183,8 +184,8 @@ impl TfrcSenderHalf {
         events
     }
 
-    /// The loss event rate p (from reported loss intervals if present, otherwise the receiver's value), and the number
-    /// of new loss events.
+    /// The loss event rate p (from reported loss intervals if present, otherwise the receiver's value), and
+    /// the number of new loss events.
     fn judge(&mut self, ack: Seq, told: &Told) -> Option<(f64, u64)> {
         if told.intervals.is_empty() {
             let p = told.p()?;
@@ -265,7 +266,8 @@ impl SenderHalf for TfrcSenderHalf {
 
     fn on_feedback(&mut self, now: Time, feedback: &Feedback<'_>) {
         let gone = self.log.acknowledge(feedback.ack);
-        // RFC 4342 section 6.3: the receiver drops Ack Vector state only when its acknowledgements are acknowledged.
+        // RFC 4342 section 6.3: the receiver drops Ack Vector state only when its acknowledgements are
+        // acknowledged.
         self.ack_peer |= !feedback.vector.is_empty();
         let told = Told::read(feedback.options);
         let judged = told.receive_rate.and_then(|rate| Some((rate, self.judge(feedback.ack, &told)?)));
@@ -339,8 +341,8 @@ impl SenderHalf for TfrcSenderHalf {
         &self.rtt
     }
 
-    /// TFRC has no window: `cwnd` is the rate times the round-trip time. Of lost packets, only the number of loss
-    /// events is known.
+    /// TFRC has no window: `cwnd` is the rate times the round-trip time. Of lost packets, only the number of
+    /// loss events is known.
     fn view(&self) -> TxView {
         let rate = self.tfrc.wire_rate();
         let round = self.tfrc.rtt().unwrap_or(DEFAULT_RTT);

@@ -112,8 +112,8 @@ fn older_intervals_need_not_be_told_again() {
     let first = LossInterval { data: 77, ..interval(50, 0) };
     assert_eq!(tell(&mut half, 400, 99, &[interval(19, 1), interval(25, 5), first]), [20, 30, 50]);
     assert_eq!(half.view().lost.packets, 2);
-    // 30 packets later, the receiver reports only the newest interval, which has grown. The next report also has a
-    // new interval.
+    // 30 packets later, the receiver reports only the newest interval, which has grown. The next report also
+    // has a new interval.
     assert_eq!(tell(&mut half, 410, 129, &[interval(49, 1)]), [50, 30, 50]);
     assert_eq!(half.view().lost.packets, 2);
     assert_eq!(tell(&mut half, 420, 199, &[interval(49, 1), interval(69, 1)]), [50, 70, 30, 50]);
@@ -140,7 +140,8 @@ fn asks_for_a_window_that_fits_the_rate() {
     half.on_feedback(ms(10_000), &feedback(FIRST, &rates(1_000_000, u32::MAX)));
     assert_eq!(half.poll_request(), Some(SenderRequest::SequenceWindow(65_536)));
     assert_eq!(half.poll_request(), None);
-    // RFC 4342 section 6.3: the reaction to Data Dropped ends only when the peer's acknowledgements are acknowledged.
+    // RFC 4342 section 6.3: the reaction to Data Dropped ends only when the peer's acknowledgements are
+    // acknowledged.
     half.on_slow_receiver(ms(10_000), 1);
     assert_eq!(half.poll_request(), Some(SenderRequest::AckPeer));
 }
@@ -191,7 +192,8 @@ fn both_ends_find_the_same_loss_event_rate() {
                 (0..every * 7).map(|n| n % every == every - 1 || n % (every * 3) == 5).collect();
             let (tx, told) = pair(small_packets, &losses, 4000);
             let (ours, theirs) = (1.0 / tx.tfrc.loss_event_rate(), 1.0 / told.p().unwrap());
-            // The receiver rounds its value up. With CCID 4, both ends also measure short intervals independently.
+            // The receiver rounds its value up. With CCID 4, both ends also measure short intervals
+            // independently.
             let tolerance = if small_packets { 0.05 * theirs + 1.0 } else { 1.0 };
             assert!(
                 theirs > 1.0 && ours <= theirs + tolerance && ours > theirs - tolerance,
@@ -247,8 +249,8 @@ proptest! {
     }
 }
 
-/// RFC 4342 section 6.3: a receiver that keeps Ack Vectors can drop state only once it knows that the sender received
-/// that state.
+/// RFC 4342 section 6.3: a receiver that keeps Ack Vectors can drop state only once it knows that the sender
+/// received that state.
 #[test]
 fn ack_vectors_are_acknowledged() {
     for asked in [false, true] {

@@ -69,8 +69,8 @@ impl SentLog {
         self.packets.get(usize::try_from(seq.diff(self.first)).ok()?)
     }
 
-    /// All packets up to `seq` arrived or were lost. Returns the number of data packets, and their bytes, that were in
-    /// flight until now.
+    /// All packets up to `seq` arrived or were lost. Returns the number of data packets, and their bytes,
+    /// that were in flight until now.
     pub(super) fn acknowledge(&mut self, seq: Seq) -> (u64, u64) {
         let upto =
             usize::try_from(seq.diff(self.first).saturating_add(1)).unwrap_or(0).min(self.packets.len());

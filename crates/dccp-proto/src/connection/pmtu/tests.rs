@@ -4,8 +4,8 @@ use super::*;
 
 const ANSWER: Duration = Duration::from_millis(100);
 
-/// Sends probes over a path that carries packets of up to `carries` bytes, until none is sent for a while. Returns the
-/// largest probe.
+/// Sends probes over a path that carries packets of up to `carries` bytes, until none is sent for a while.
+/// Returns the largest probe.
 fn travel(pmtu: &mut Pmtu, now: &mut Time, carries: u16, alive: bool) -> u16 {
     let end = *now + Duration::from_secs(60);
     let (mut seq, mut largest) = (Seq::new(now.as_nanos() & 0xffff), 0);
@@ -60,7 +60,8 @@ fn a_small_packet_that_overtakes_data_makes_the_size_doubtful() {
     }
 }
 
-/// On a busy host or in a long queue, acknowledgements of earlier packets arrive before the answers to probes.
+/// On a busy host or in a long queue, acknowledgements of earlier packets arrive before the answers to
+/// probes.
 #[test]
 fn only_a_packet_that_left_after_the_probes_shows_that_they_are_lost() {
     for (acked, mtu) in [(9, 1500), (10, 1500), (11, BASE)] {
@@ -127,7 +128,8 @@ fn losses_make_the_size_doubtful_and_time_makes_room() {
     assert_eq!(pmtu.poll_probe(now), Some(1500));
     travel(&mut pmtu, &mut now, 1400, true);
     assert_eq!(pmtu.mtu(), 1400);
-    // An idle path is not probed. A path in use that still carries only small packets is probed once per RAISE.
+    // An idle path is not probed. A path in use that still carries only small packets is probed once per
+    // RAISE.
     now += RAISE;
     assert_eq!((travel(&mut pmtu, &mut now, 1500, true), pmtu.mtu()), (0, 1400));
     for _ in 0..10 {

@@ -81,8 +81,8 @@ pub fn emit(header: &Header, options: &[u8], payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A client that received a Response with these options, and the header of the Response. The client's Ack carries the
-/// options `extra`.
+/// A client that received a Response with these options, and the header of the Response. The client's Ack
+/// carries the options `extra`.
 pub fn answered(extra: &[u8], options: &[u8]) -> (Connection, Header, Time) {
     let now = Time::from_millis(5);
     let mut client = new_client(Config::default(), now);
@@ -301,7 +301,8 @@ impl Net {
             self.now = self.now.max(next);
             while let Some((_, sent)) = self.flying.pop(self.now) {
                 self.inject(1 - sent.from, &sent.bytes, sent.ecn);
-                // A connection must be drained after every input. Otherwise several Acks would merge into one.
+                // A connection must be drained after every input. Otherwise several Acks would merge into
+                // one.
                 self.pump();
             }
             for end in self.ends.iter_mut().flatten() {

@@ -1,5 +1,5 @@
-//! Connections with CCID 3 or 4: at the beginning, without data, without feedback, with marks, and with another CCID in
-//! the other direction.
+//! Connections with CCID 3 or 4: at the beginning, without data, without feedback, with marks, and with
+//! another CCID in the other direction.
 
 use super::line::{Line, Load};
 use super::{MS, SECOND, both, ccids, link};

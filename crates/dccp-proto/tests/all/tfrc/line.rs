@@ -1,4 +1,5 @@
-//! Two connections with an emulated link in each direction, in virtual time. Each end sends as much as allowed.
+//! Two connections with an emulated link in each direction, in virtual time. Each end sends as much as
+//! allowed.
 
 use crate::common::{CLIENT, OVERHEAD, SERVER, new_client, route};
 use dccp_proto::ccid::TxView;

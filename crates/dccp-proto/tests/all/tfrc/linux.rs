@@ -119,8 +119,8 @@ fn our_sender_obeys_what_linux_reports() {
     let view = half.view();
     assert_eq!((view.phase, view.lost.packets, view.timeouts), ("slow_start", 0, 0));
     assert!(view.delivered.packets >= 185 && view.inflight.packets <= 4, "{view:?}");
-    // Both ends are on one machine, so round trips are well below a millisecond. Without losses the rate is at least 4
-    // packets per round trip.
+    // Both ends are on one machine, so round trips are well below a millisecond. Without losses the rate is
+    // at least 4 packets per round trip.
     assert!(
         view.rtt.srtt().unwrap() < Duration::from_millis(1) && view.pacing.unwrap().mbps() > 30.0,
         "{view:?}"
@@ -142,7 +142,8 @@ fn a_request_of_linux_is_answered_with_what_it_insists_on() {
     let confirmed = |wanted: Opt<'_>| response.options().any(|option| option == Ok(wanted));
     // Linux requested our Loss Event Rates and NDP Count with Mandatory.
     assert!(confirmed(Opt::ConfirmL(feature::SEND_LOSS_EVENT_RATE, &[1, 1, 0])));
-    // RFC 4340 section 13.1: the next packet carries the echo. Linux derives its first round-trip time from it.
+    // RFC 4340 section 13.1: the next packet carries the echo. Linux derives its first round-trip time from
+    // it.
     let stamp = request.options().find_map(|option| match option {
         Ok(Opt::Timestamp(stamp)) => Some(stamp),
         _ => None,

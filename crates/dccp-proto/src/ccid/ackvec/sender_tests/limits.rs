@@ -18,8 +18,9 @@ fn gate_says_why() {
     assert_eq!(rig.half.gate(ms(2)), Gate::Open { burst: 1000 });
 }
 
-/// Offers `count` packets, one every `gap`, each acknowledged after 20 ms. A packet that finds the gate closed takes
-/// another path, so the queue is empty after each packet. Returns whether the path is application-limited.
+/// Offers `count` packets, one every `gap`, each acknowledged after 20 ms. A packet that finds the gate
+/// closed takes another path, so the queue is empty after each packet. Returns whether the path is
+/// application-limited.
 fn offered(rig: &mut Rig, count: u64, gap: Duration) -> bool {
     offered_in_bursts(rig, count, gap, 1)
 }
@@ -68,8 +69,8 @@ fn application_limited_is_decided_by_the_path() {
     assert!(offered(&mut Rig::with(false, limits), 200, Duration::from_micros(1900)));
 }
 
-/// A driver that wakes only every 5 ms sends a quantum of two packets each time: less than half of the pacing rate.
-/// Data always waits, so the application is not the limit.
+/// A driver that wakes only every 5 ms sends a quantum of two packets each time: less than half of the pacing
+/// rate. Data always waits, so the application is not the limit.
 #[test]
 fn a_late_driver_does_not_make_the_path_application_limited() {
     let limits = Limits { cwnd: Window::Packets(100), pacing: Some(Rate::from_mbps(8.0)), quantum: 2000 };
@@ -103,9 +104,9 @@ fn a_wait_ends_when_the_queue_is_empty() {
     assert!(rig.half.view().app_limited);
 }
 
-/// draft-cheng-iccrg-delivery-rate-estimation-00 section 3.4: a path with room in its window and nothing to send
-/// becomes application-limited. After a packet was blocked, the tuned variant delays this for a round. The draft
-/// variant delays it only if the packet went to another path.
+/// draft-cheng-iccrg-delivery-rate-estimation-00 section 3.4: a path with room in its window and nothing to
+/// send becomes application-limited. After a packet was blocked, the tuned variant delays this for a round.
+/// The draft variant delays it only if the packet went to another path.
 #[test]
 fn the_draft_marks_at_once_what_only_waited_for_its_turn() {
     for (draft, elsewhere, at_once) in [(false, false, false), (true, false, true), (true, true, false)] {
@@ -127,7 +128,8 @@ fn the_draft_marks_at_once_what_only_waited_for_its_turn() {
     }
 }
 
-/// A path is application-limited once the scheduler has given it nothing for a quarter of its round trip of 20 ms.
+/// A path is application-limited once the scheduler has given it nothing for a quarter of its round trip of
+/// 20 ms.
 #[test]
 fn a_path_that_is_held_back_is_application_limited() {
     for (ms_held, draft, limited) in [(4, false, false), (6, false, true), (6, true, false)] {
