@@ -133,7 +133,8 @@ pub trait Controller: Send + core::fmt::Debug {
     /// Every loss that caused the last reduction proved to be reordering. The controller may undo the
     /// reduction.
     fn on_spurious_loss(&mut self, _now: Time) {}
-    /// All lost data of a recovery was retransmitted and arrived. Only a protocol that retransmits calls this.
+    /// All lost data of a recovery was retransmitted and arrived. Only a protocol that retransmits calls
+    /// this.
     fn on_repaired(&mut self, _now: Time) {}
     /// From now on the peer acknowledges once per this many data packets.
     fn on_ack_ratio(&mut self, _ratio: u16) {}

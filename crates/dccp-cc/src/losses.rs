@@ -23,7 +23,8 @@ pub(crate) const CHANCE: f64 = 3.0;
 const TIMES: u32 = 2;
 /// Number of losses after which counts are halved, so that recent losses weigh more.
 pub(crate) const MANY_LOST: f64 = FEW;
-/// Number of packets after which counts are halved. At the tolerated share, they include [`MANY_LOST`] losses.
+/// Number of packets after which counts are halved. At the tolerated share, they include [`MANY_LOST`]
+/// losses.
 pub(crate) const MANY: f64 = MANY_LOST / LOSS_THRESH;
 
 /// Counts of packets delivered and lost.

@@ -291,8 +291,8 @@ impl Competitors {
         self.heeded() && self.counts.prefer_long()
     }
 
-    /// Whether competitors respond to losses. Higher losses mean that some flow ignores them. Yielding to such
-    /// a flow would never end.
+    /// Whether competitors respond to losses. Higher losses mean that some flow ignores them. Yielding to
+    /// such a flow would never end.
     fn heeded(&self) -> bool {
         self.told.get() <= LOSS_THRESH
     }

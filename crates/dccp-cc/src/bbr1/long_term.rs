@@ -1,5 +1,5 @@
-//! Linux's detection of policers. A policer drops a large share of the packets and passes the same rate, however
-//! fast the sender is. Linux calls this rate the long-term bandwidth. The draft does not have it.
+//! Linux's detection of policers. A policer drops a large share of the packets and passes the same rate,
+//! however fast the sender is. Linux calls this rate the long-term bandwidth. The draft does not have it.
 
 use crate::Amount;
 use mpdccp_units::{Duration, Time};

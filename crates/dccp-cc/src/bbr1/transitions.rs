@@ -122,8 +122,8 @@ impl Bbr1 {
         if self.filled_pipe || !ev.round_end {
             return;
         }
-        // If packets overtake each other, a round lasts only as long as the fastest packet's round trip. The rate
-        // cannot grow that fast.
+        // If packets overtake each other, a round lasts only as long as the fastest packet's round trip. The
+        // rate cannot grow that fast.
         let round = ev.now.since(self.startup_round_start);
         if self.tuning.allow_for_jitter && round.mul_f64(tuning::NEAR) < self.path.jitter.mean_age() {
             return;
@@ -158,8 +158,8 @@ impl Bbr1 {
         }
     }
 
-    /// Notes whether the window is full and larger than a window of Startup without jitter. This fills the pipe. When
-    /// the link pauses, much is in flight too, but the window is not full.
+    /// Notes whether the window is full and larger than a window of Startup without jitter. This fills the
+    /// pipe. When the link pauses, much is in flight too, but the window is not full.
     fn note_overfull(&mut self, ev: &AckEvent<'_>) {
         let inflight = self.units.of(ev.inflight_before);
         let Some(bdp) = self.path.bdp() else { return };

@@ -116,8 +116,8 @@ pub(super) const FALLEN_ACKS: u32 = 8;
 pub(super) const PARTS: u32 = 8;
 /// Two values are equal if one is at most this multiple of the other.
 pub(crate) const NEAR: f64 = 1.0 + 1.0 / PARTS as f64;
-/// `expire_bandwidth`: if a drain of half the amount in flight leaves the RTT at this share or more, there was no
-/// queue: without half of a queue of an eighth, the RTT would be lower.
+/// `expire_bandwidth`: if a drain of half the amount in flight leaves the RTT at this share or more, there
+/// was no queue: without half of a queue of an eighth, the RTT would be lower.
 pub(crate) const UNDRAINED: f64 = 1.0 - 0.5 / PARTS as f64;
 /// Largest burst of the draft (section 4.2.2). A queue of such a burst does not count as a queue.
 pub(super) const BURST: Duration = Duration::from_millis(1);

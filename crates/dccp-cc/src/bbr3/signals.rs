@@ -65,8 +65,8 @@ impl Bbr3 {
     }
 
     /// Tuned: every delivered or lost packet allows the path a fraction of a further loss. The allowed losses
-    /// never exceed the upper bound for a window. Each packet also pays for a fraction of a loss due to sending too
-    /// much.
+    /// never exceed the upper bound for a window. Each packet also pays for a fraction of a loss due to
+    /// sending too much.
     pub(super) fn earn(&mut self, packets: u64) {
         self.probe.unpaid = (self.probe.unpaid - LOSS_THRESH * packets as f64).max(0.0);
         let window = (self.max_bdp(1.0) / self.mtu()) as f64;

@@ -18,8 +18,8 @@ const OFFLOAD_QUANTA: u64 = 3;
 /// Round trips below this stay within a host or a LAN. Hosts need longer than this to read, wake up and
 /// acknowledge, but the measured round trip does not include that time.
 const LAN: Duration = Duration::from_millis(1);
-/// Tuned: with jitter or aggregation, windows are at least this multiple of the amount in flight at the path's
-/// rate. If delay varies by more than min_rtt, a window of twice min_rtt leaves no room for probing.
+/// Tuned: with jitter or aggregation, windows are at least this multiple of the amount in flight at the
+/// path's rate. If delay varies by more than min_rtt, a window of twice min_rtt leaves no room for probing.
 const PROBE_ROOM: f64 = 1.5;
 
 impl Bbr3 {

@@ -86,8 +86,8 @@ fn lumps_form_a_short_queue() {
     }
 }
 
-/// Returns the number of packets lost within 30 round trips of 800 ms at 50 Mbit/s, in BDPs. The queue holds `bdps`
-/// BDPs.
+/// Returns the number of packets lost within 30 round trips of 800 ms at 50 Mbit/s, in BDPs. The queue holds
+/// `bdps` BDPs.
 fn flood(cc: Box<dyn Controller>, bdps: f64) -> f64 {
     let mut w = bulk(link(50.0, ms(800.0), bdps), vec![(0.0, cc)]);
     w.run(at(24.0));
@@ -100,7 +100,8 @@ fn a_long_path_is_not_flooded() {
         let [reno, ours] = [2, 5].map(|n| flood(ccid(n, 3), bdps));
         let linux = flood(Box::new(Bbr1::tcp(1500, 3)), bdps);
         println!("BDPs lost with a queue of {bdps}: CCID 2 {reno:.2}, CCID 5 {ours:.2}, BBR {linux:.2}");
-        // With an acknowledgement for every second packet, the last round of slow start adds half of the window.
+        // With an acknowledgement for every second packet, the last round of slow start adds half of the
+        // window.
         assert!(reno < 0.55 * (1.0 + bdps) && ours < linux, "{bdps}: {reno} {ours} {linux}");
     }
 }

@@ -5,8 +5,8 @@ use crate::model::{Session, Source, World, full, summary};
 use dccp_cc::Bbr1Tuning;
 use mpdccp_units::{Rate, Time};
 
-/// A TCP in a tunnel sends in bursts, and the path is idle between them. The sender is application-limited, but each
-/// burst fills the queue, which holds five BDPs.
+/// A TCP in a tunnel sends in bursts, and the path is idle between them. The sender is application-limited,
+/// but each burst fills the queue, which holds five BDPs.
 #[test]
 fn startup_ends_when_bursts_fill_the_pipe() {
     for (burst, period) in [(0.05, 0.3), (0.1, 0.4), (0.3, 0.8)] {
@@ -28,8 +28,8 @@ fn startup_ends_when_bursts_fill_the_pipe() {
     }
 }
 
-/// When a wireless link pauses, a call or a video has more in flight than a BDP of its own rate. This does not fill
-/// the pipe: a later download starts fast.
+/// When a wireless link pauses, a call or a video has more in flight than a BDP of its own rate. This does
+/// not fill the pipe: a later download starts fast.
 #[test]
 fn a_link_that_pauses_does_not_end_startup() {
     for mbps in [0.2, 2.0] {

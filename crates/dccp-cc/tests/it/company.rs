@@ -1,5 +1,5 @@
-//! Flows in competition: CCID 5 with itself under random losses, with CUBIC and with BBR, and all with CUBIC at
-//! managed queues.
+//! Flows in competition: CCID 5 with itself under random losses, with CUBIC and with BBR, and all with CUBIC
+//! at managed queues.
 //!
 //! `cargo test -p dccp-cc --test it company -- --nocapture` prints the tables.
 

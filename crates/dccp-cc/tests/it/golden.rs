@@ -1,5 +1,5 @@
-//! The same run must give the same trace. Unless a test says otherwise, the link has 10 Mbit/s, 40 ms and a queue of
-//! one BDP. From 1.5 s on, every link has 4 Mbit/s.
+//! The same run must give the same trace. Unless a test says otherwise, the link has 10 Mbit/s, 40 ms and a
+//! queue of one BDP. From 1.5 s on, every link has 4 Mbit/s.
 //!
 //! `UPDATE_GOLDEN=1 cargo test -p dccp-cc --test it golden` rewrites the traces after intended changes.
 

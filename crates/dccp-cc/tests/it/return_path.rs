@@ -8,8 +8,8 @@ use dccp_cc::{Controller, Cubic};
 use mpdccp_linkem::LinkConfig;
 use mpdccp_units::Time;
 
-/// Returns the share of a link of 50 Mbit/s that a download uses from 5 s on. The return path has 5 Mbit/s, and the
-/// upload keeps a queue of 200 ms there.
+/// Returns the share of a link of 50 Mbit/s that a download uses from 5 s on. The return path has 5 Mbit/s,
+/// and the upload keeps a queue of 200 ms there.
 fn used(cc: Box<dyn Controller>) -> f64 {
     let up = LinkConfig { queue: drop_tail(125_000), ..link(5.0, ms(40.0), 1.0) };
     let mut download = Session::new(Source::Bulk, at(3.0), vec![(0, ms(20.0), cc)]);
