@@ -20,8 +20,8 @@ const REFERENCES: [&str; 5] = [
     "crates/mpdccp-lab/src/judge/figures.rs",
     "crates/dccp-cc/src",
 ];
-/// Names of files and directories in `REFERENCES` that do not count. No reference uses them, except `bbr1`. Because
-/// variants use `bbr1` too, the judge tests its behaviour instead of its sources.
+/// Names of files and directories in `REFERENCES` that do not count. No reference uses them, except `bbr1`.
+/// Because variants use `bbr1` too, the judge tests its behaviour instead of its sources.
 const NOT_REFERENCES: [&str; 6] = ["bbr1", "bbr3", "jitter.rs", "losses.rs", "prague.rs", "tfrc"];
 
 /// FNV-1a over the names and contents of all files at or below `path`, except files whose name is in

@@ -15,7 +15,8 @@ pub(crate) fn applies(aim: &Aim, scenario: &Scenario, label: &str, cell: &str) -
     aim.label.as_ref() == label && here
 }
 
-/// The verdict on `aim`; `None` if the variant to compare with has not run. `ours` contains seed and value of each run.
+/// The verdict on `aim`; `None` if the variant to compare with has not run. `ours` contains seed and value of
+/// each run.
 pub(crate) fn judge(
     aim: &Aim,
     value: Estimate,

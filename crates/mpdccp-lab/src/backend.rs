@@ -78,8 +78,8 @@ pub trait Backend: Sync {
         None
     }
 
-    /// Properties of the machine that influence results, such as its kernel and external programs. They are part of a
-    /// run's key in the store, so that a run of a different machine is not reused.
+    /// Properties of the machine that influence results, such as its kernel and external programs. They are
+    /// part of a run's key in the store, so that a run of a different machine is not reused.
     fn made_by(&self, _plan: &Plan<'_>) -> BTreeMap<String, String> {
         BTreeMap::new()
     }

@@ -1,6 +1,6 @@
-//! Sets of experiments, such as those of a paper. One command makes all runs and writes one report. It stores each run
-//! as soon as the run finishes, and does not repeat stored runs. A set is a file in `scenarios/sets` (module `spec`),
-//! except the set of the DCP paper, which is a module (`dcp`).
+//! Sets of experiments, such as those of a paper. One command makes all runs and writes one report. It stores
+//! each run as soon as the run finishes, and does not repeat stored runs. A set is a file in `scenarios/sets`
+//! (module `spec`), except the set of the DCP paper, which is a module (`dcp`).
 
 mod dcp;
 mod options;

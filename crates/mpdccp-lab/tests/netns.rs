@@ -31,8 +31,8 @@ payload = 1000
 rate = "4 Mbit/s"
 "#;
 
-/// Only one test runs at a time, because the tests change state of the whole process. `None`, after printing the reason,
-/// if the tests cannot run on this machine.
+/// Only one test runs at a time, because the tests change state of the whole process. `None`, after printing
+/// the reason, if the tests cannot run on this machine.
 fn alone() -> Option<MutexGuard<'static, ()>> {
     static ALONE: Mutex<()> = Mutex::new(());
     let alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());

@@ -29,7 +29,8 @@ const SAMPLE: f64 = 22.0;
 /// Assumed mean width of a character relative to its height. The viewer chooses the font, so the real width
 /// is unknown here.
 const CHARACTER: f64 = 0.56;
-/// The horizontal axis is cut into this many parts. Dots are drawn part by part, so that no series hides another.
+/// The horizontal axis is cut into this many parts. Dots are drawn part by part, so that no series hides
+/// another.
 const TURNS: usize = 40;
 
 impl Figure {

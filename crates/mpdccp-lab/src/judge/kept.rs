@@ -22,9 +22,9 @@ pub(super) struct Kept<'a> {
 }
 
 impl<'a> Kept<'a> {
-    /// Opens the directory. A stored result is valid if the references were compiled from [`SOURCES`] and BBR behaves
-    /// the same in `run`. BBR's sources are not hashed: the variants share them, so every change of a variant would
-    /// invalidate all results.
+    /// Opens the directory. A stored result is valid if the references were compiled from [`SOURCES`] and BBR
+    /// behaves the same in `run`. BBR's sources are not hashed: the variants share them, so every change of a
+    /// variant would invalidate all results.
     pub(super) fn new(
         dir: &'a Path,
         distribution: &Distribution,

@@ -15,8 +15,8 @@ use crate::netns::Netns;
 pub(super) const FASTEST: f64 = 200.0;
 /// Allowed difference between the backends, as a fraction of the larger value.
 const SAME: f64 = 0.15;
-/// Allowed differences in addition: of latency (ms, plus the transmission time of one packet), and of the lost
-/// fraction.
+/// Allowed differences in addition: of latency (ms, plus the transmission time of one packet), and of the
+/// lost fraction.
 const SAME_MS: f64 = 1.0;
 const SAME_LOST: f64 = 0.005;
 

@@ -1,5 +1,6 @@
-//! `mpdccp lab judge` compares congestion controls on random links. Points are drawn from a documented distribution.
-//! Every variant and the references run at each point, and one criterion judges all variants (docs/judge.md).
+//! `mpdccp lab judge` compares congestion controls on random links. Points are drawn from a documented
+//! distribution. Every variant and the references run at each point, and one criterion judges all variants
+//! (docs/judge.md).
 
 mod criterion;
 mod dice;

@@ -3,8 +3,8 @@
 
 use super::arrivals::Delivery;
 
-/// Length of the jitter buffer in milliseconds. A packet whose delay exceeds the fastest packet's by more than this
-/// counts as lost.
+/// Length of the jitter buffer in milliseconds. A packet whose delay exceeds the fastest packet's by more
+/// than this counts as lost.
 const BUFFER_MS: f64 = 60.0;
 /// Milliseconds of speech per packet.
 const FRAME_MS: f64 = 20.0;

@@ -250,8 +250,8 @@ struct Sender<'a> {
 }
 
 impl Sender<'_> {
-    /// Time at which the sender closes the connection. If the receiver echoes packets, the sender waits for the
-    /// echoes and never closes it.
+    /// Time at which the sender closes the connection. If the receiver echoes packets, the sender waits for
+    /// the echoes and never closes it.
     fn end(&self) -> Time {
         if self.flow.spec.echo { Time::MAX } else { self.to + LINGER }
     }

@@ -21,12 +21,13 @@ use crate::sim::source::source;
 
 /// Bytes per write of a bulk flow.
 const CHUNK: usize = 64 << 10;
-/// Maximum number of unsent records of a paced sender. Further records are dropped, as in the send queue of a datagram
-/// socket.
+/// Maximum number of unsent records of a paced sender. Further records are dropped, as in the send queue of a
+/// datagram socket.
 const UNSENT_RECORDS: u32 = 5;
 
-/// Listens inside `server` and reads all data of one connection. If `record` is given, the data are tagged records of
-/// this many bytes, which the receiver returns if `echo` is set. Otherwise it counts the bytes if `count` is set.
+/// Listens inside `server` and reads all data of one connection. If `record` is given, the data are tagged
+/// records of this many bytes, which the receiver returns if `echo` is set. Otherwise it counts the bytes if
+/// `count` is set.
 fn start_receiver(
     server: &Namespace,
     (port, protocol): (u16, Protocol),
@@ -153,8 +154,8 @@ fn parse_ss(text: &str) -> TcpCounters {
     TcpCounters { retransmits: retransmits.unwrap_or(0), dsack: dsack.unwrap_or(0) }
 }
 
-/// One bulk flow, inside a tunnel or directly over a path. Taps record the packets that TCP sends and the packets that
-/// arrive.
+/// One bulk flow, inside a tunnel or directly over a path. Taps record the packets that TCP sends and the
+/// packets that arrive.
 pub(super) struct Bulk {
     name: String,
     cc: String,

@@ -123,8 +123,8 @@ impl Flow for Udp {
     }
 }
 
-/// Starts a receiver for packets of `flow` at `port` inside `namespace`. If requested, it returns the packets to their
-/// sender.
+/// Starts a receiver for packets of `flow` at `port` inside `namespace`. If requested, it returns the packets
+/// to their sender.
 pub(super) fn receiver(
     namespace: &Namespace,
     port: u16,

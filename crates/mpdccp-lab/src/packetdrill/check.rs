@@ -1,5 +1,5 @@
-//! Checks assertions such as `assert tcpi_snd_cwnd == 10 and tcpi_ca_state == TCP_CA_Open, "message"`. They are
-//! separated by newlines or semicolons, and use a small part of Python.
+//! Checks assertions such as `assert tcpi_snd_cwnd == 10 and tcpi_ca_state == TCP_CA_Open, "message"`. They
+//! are separated by newlines or semicolons, and use a small part of Python.
 
 /// Result of an assertion.
 #[derive(Debug, PartialEq, Eq)]

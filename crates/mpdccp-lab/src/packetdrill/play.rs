@@ -42,7 +42,8 @@ impl From<&str> for Stop {
 }
 
 impl Script {
-    /// Plays the script against the model. `congestion` replaces the script's congestion control; CUBIC is the default.
+    /// Plays the script against the model. `congestion` replaces the script's congestion control; CUBIC is
+    /// the default.
     pub fn play(&self, congestion: Option<&str>) -> Result<(), Failure> {
         let mut player = Player::new(congestion, self.tolerance);
         for event in &self.events {

@@ -16,10 +16,10 @@ struct Ratio<'a> {
     of_sum: f64,
 }
 
-/// A table with a row for each cell, and sentences about it. A row has the results of the variants `alone`, which use
-/// one path each. For each other variant, it has the ratios of that variant's result to the best and to the sum of
-/// these results. The sentences say in how many cells a variant reaches the required ratios, and how it compares with
-/// the `baselines`.
+/// A table with a row for each cell, and sentences about it. A row has the results of the variants `alone`,
+/// which use one path each. For each other variant, it has the ratios of that variant's result to the best
+/// and to the sum of these results. The sentences say in how many cells a variant reaches the required
+/// ratios, and how it compares with the `baselines`.
 pub(super) fn beside_alone(
     all: &[Comparison],
     (alone, of_best, of_sum): (&[String], Bounds, Bounds),

@@ -62,8 +62,8 @@ pub struct FlowSpec {
     /// previous flow.
     #[serde(default)]
     pub reverse: bool,
-    /// UDP in direct mode: whether the server returns every packet. The received packets are then those that the
-    /// client got back.
+    /// UDP in direct mode: whether the server returns every packet. The received packets are then those that
+    /// the client got back.
     #[serde(default)]
     pub echo: bool,
     /// Path over which the server returns each datagram; the tunnel must not use it.

@@ -45,7 +45,8 @@ impl<'a> Run<'a> {
         let scenario = plan.scenario;
         let start = Time::ZERO + SETTLE + scenario.idle;
         let end = start + scenario.duration();
-        // Through a tunnel all flows share a session; otherwise each flow that is not TCP has its own connection.
+        // Through a tunnel all flows share a session; otherwise each flow that is not TCP has its own
+        // connection.
         let mut flows = Vec::new();
         let mut configs: Vec<(SessionConfig, Duration)> = Vec::new();
         let specs = plan.flows().into_iter().filter(|spec| spec.kind != FlowKind::Command);

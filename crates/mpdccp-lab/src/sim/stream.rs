@@ -34,8 +34,8 @@ pub(super) struct Settings {
     pub(super) opens: Time,
     /// When the application stops.
     pub(super) stop: Time,
-    /// Header bytes per segment that the run's record does not count. For plain connections the record counts payload,
-    /// for others whole IP packets.
+    /// Header bytes per segment that the run's record does not count. For plain connections the record counts
+    /// payload, for others whole IP packets.
     pub(super) uncounted: usize,
 }
 
@@ -46,8 +46,8 @@ pub(super) struct Stream {
     tcp: Option<Box<Tcp>>,
     back: Option<Box<Tcp>>,
     writer: Writer,
-    /// End and number of each record in flight. For a connection that the tunnel carries as a stream, these are the
-    /// segments in flight.
+    /// End and number of each record in flight. For a connection that the tunnel carries as a stream, these
+    /// are the segments in flight.
     open: VecDeque<(u64, u64)>,
     /// Whether data arrived or was written since the last step.
     touched: bool,

@@ -1,5 +1,6 @@
-//! Tables in documents that are made from stored runs (`docs/runs`, see `tools/tables`). A test fails if a table
-//! differs from its runs, or if the scenario of the runs has changed. `MPDCCP_BLESS=1` writes the tables.
+//! Tables in documents that are made from stored runs (`docs/runs`, see `tools/tables`). A test fails if a
+//! table differs from its runs, or if the scenario of the runs has changed. `MPDCCP_BLESS=1` writes the
+//! tables.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -245,8 +246,9 @@ fn generated(directive: &str) -> String {
     text
 }
 
-/// The table for a directive `count NAME METRIC; TITLE, ...; WORDS: MINIMUM: COLUMN ...: AIM; ...`: the number
-/// of cells where each column has at least the minimum. If `: CELL ...` follows the aim, only these cells count.
+/// The table for a directive `count NAME METRIC; TITLE, ...; WORDS: MINIMUM: COLUMN ...: AIM; ...`: the
+/// number of cells where each column has at least the minimum. If `: CELL ...` follows the aim, only these
+/// cells count.
 fn counted(directive: &str) -> String {
     let (name, metric, rows) = parts(directive);
     let stored = stored(name);
@@ -269,8 +271,8 @@ fn counted(directive: &str) -> String {
     text
 }
 
-/// The text for a directive `value NAME METRIC; WORD, ...`, or `value NAME METRIC; WORD, ...; MINIMUM` for the
-/// number of cells with at least the minimum.
+/// The text for a directive `value NAME METRIC; WORD, ...`, or `value NAME METRIC; WORD, ...; MINIMUM` for
+/// the number of cells with at least the minimum.
 fn inline(directive: &str) -> String {
     let (name, metric, parts) = parts(directive);
     let stored = stored(name);

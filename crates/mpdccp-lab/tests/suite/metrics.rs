@@ -179,8 +179,8 @@ fn metrics_are_of_the_flow_that_the_scenario_names() {
     // The difference is not exactly 5 ms, because each packet has 1 µs more latency than its predecessor.
     assert!((second["app_p50_ms"] - first["app_p50_ms"] - 5.0).abs() < 0.01);
     assert!(near(first["total_mbps"], second["total_mbps"]));
-    // A variant that does not carry the measured flow has no metrics of this flow. Another flow's metrics do not
-    // replace them.
+    // A variant that does not carry the measured flow has no metrics of this flow. Another flow's metrics do
+    // not replace them.
     let mut other = record.clone();
     other.flows.remove(1);
     let none = stats_of(&measured("udp2"), &other).metrics;

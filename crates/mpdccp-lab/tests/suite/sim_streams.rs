@@ -1,5 +1,5 @@
-//! Tests of TCP that the simulated tunnel carries as streams. Flow table, proxy logic and stream layer are the
-//! program's code; models replace the kernel's sockets.
+//! Tests of TCP that the simulated tunnel carries as streams. Flow table, proxy logic and stream layer are
+//! the program's code; models replace the kernel's sockets.
 
 use crate::sim_common::{parse, run};
 use mpdccp_lab::RunRecord;

@@ -82,8 +82,8 @@ impl Sender {
         let over = self.recover.is_some_and(|end| self.acked >= end);
         if let Some(undo) = self.undo {
             if self.recover.is_some() && advanced && undo.delayed(ack.echo) {
-                // The segment that filled the hole was only late. Retransmissions that are in flight may still be
-                // needed.
+                // The segment that filled the hole was only late. Retransmissions that are in flight may
+                // still be needed.
                 if !over && self.board.arrived() > 0 {
                     self.detector.on_reordered(self.distance_from(acked_before));
                 }
@@ -141,8 +141,8 @@ impl Sender {
         let rate = self.sampler.sample(self.rtt.min().map(|m| m.0));
         self.last_rate = rate.or(self.last_rate);
         let window_before = self.cc.limits().cwnd.packets(self.mtu());
-        // A window does not grow during recovery. At other times it grows with data in order, and with data after a
-        // hole if the detector permits. BBR needs all events.
+        // A window does not grow during recovery. At other times it grows with data in order, and with data
+        // after a hole if the detector permits. BBR needs all events.
         let grows = self.prr.is_none() && (digest.advanced || self.detector.grows_after_holes());
         let restarts = self.restart.is_some();
         if let Some(window) = self.restart.filter(|_| grows) {

@@ -1,4 +1,5 @@
-//! A connection between two kernels: the client's sending half, the server's receiving half, and the handshake.
+//! A connection between two kernels: the client's sending half, the server's receiving half, and the
+//! handshake.
 
 use dccp_cc::{Bbr1, Controller, Cubic, Reno};
 use mpdccp_units::Time;

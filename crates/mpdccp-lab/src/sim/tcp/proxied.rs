@@ -14,8 +14,8 @@ use super::leg::{Leg, Outgoing};
 use super::loss_detector::Rule;
 use super::segment::{self, Segment};
 
-/// Time that a packet takes between a host's kernel and the private namespace on this host, which is a wake-up of
-/// the program.
+/// Time that a packet takes between a host's kernel and the private namespace on this host, which is a
+/// wake-up of the program.
 const LOCAL: Duration = Duration::from_micros(20);
 /// Congestion control in the namespace, which is the kernel's default.
 const CC: &str = "cubic";
@@ -35,8 +35,8 @@ pub(super) struct Proxied {
     connected: bool,
     /// Number of bytes for the server that the kernel has not accepted yet.
     unwritten: u64,
-    /// Packets on the way inside a host: arrival time, whether the packet belongs to the server's connection, and
-    /// the receiving side of the connection.
+    /// Packets on the way inside a host: arrival time, whether the packet belongs to the server's connection,
+    /// and the receiving side of the connection.
     local: VecDeque<(Time, bool, Side, Segment)>,
     pub(super) events: VecDeque<(Side, Event)>,
 }
@@ -99,8 +99,8 @@ impl Proxied {
         self.far.next_timeout().into_iter().chain(local).chain(events).min()
     }
 
-    /// Processes the packets that are due. Returns the next packet of a host, or of the namespace if the connection is
-    /// not proxied.
+    /// Processes the packets that are due. Returns the next packet of a host, or of the namespace if the
+    /// connection is not proxied.
     pub(super) fn poll(&mut self, now: Time, near: &mut Leg) -> Option<Outgoing> {
         loop {
             while let Some((_, far, to, segment)) = self.local.pop_front_if(|(at, ..)| *at <= now) {

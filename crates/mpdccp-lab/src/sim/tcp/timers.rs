@@ -9,7 +9,8 @@ use mpdccp_units::Time;
 const SLACK: Duration = Duration::from_millis(2);
 /// Lower bound of the deviation in the timeout (`tcp_rto_min`).
 const MIN_DEVIATION: Duration = Duration::from_millis(200);
-/// Slack of the probe timer if a single segment is in flight, as in Linux. The receiver may delay the acknowledgement.
+/// Slack of the probe timer if a single segment is in flight, as in Linux. The receiver may delay the
+/// acknowledgement.
 const WORST_DELAY: Duration = Duration::from_millis(200);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,5 +1,5 @@
-//! The receive window and its autotuning, as in Linux. The window is at least twice the most data that the application
-//! read in a round-trip time, and never shrinks.
+//! The receive window and its autotuning, as in Linux. The window is at least twice the most data that the
+//! application read in a round-trip time, and never shrinks.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -94,8 +94,8 @@ mod tests {
             w.on_data(ms(begun + 100), i as u32 + 1, read);
             assert!(w.size() >= 2 * segments * MSS || segments == 80, "{segments}: {}", w.size());
         }
-        // A step from 40 to 80 segments in a round. The base window is 2 * 80 + 16 = 176 segments. The data read has
-        // doubled, so twice the base is added.
+        // A step from 40 to 80 segments in a round. The base window is 2 * 80 + 16 = 176 segments. The data
+        // read has doubled, so twice the base is added.
         assert_eq!(w.size(), 3 * 176 * MSS);
         assert_eq!(w.rtt(), Some(Duration::from_millis(100)));
     }
