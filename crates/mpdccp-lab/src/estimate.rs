@@ -205,29 +205,38 @@ mod tests {
         );
     }
 
-    /// The stated coverage is correct for a symmetric and for a skewed distribution.
+    /// The stated coverage is correct for a symmetric and for a skewed distribution. The documentation has the
+    /// results as a table.
     #[test]
     fn intervals_cover_the_median_as_often_as_they_say() {
         let mut random = ChaCha8Rng::seed_from_u64(1);
         let mut unit = || ((random.next_u64() >> 11) as f64 + 0.5) / (1u64 << 53) as f64;
         const TRIALS: usize = 20_000;
-        for skewed in [false, true] {
-            let median = if skewed { core::f64::consts::LN_2 } else { 0.5 };
-            for n in [3, 4, 5, 6, 10, 20] {
-                let (mut covered, mut said) = (0, 0.0);
+        let mut table = String::new();
+        for n in 3..=20 {
+            let values: Vec<f64> = (1..=n).map(f64::from).collect();
+            let Interval { low, high, coverage } = Estimate::of(&values).unwrap().interval.unwrap();
+            assert!(n < 6 || coverage >= 0.95);
+            table += &format!("| {n} | {low} and {high} | {:.1}", coverage * 100.0);
+            for skewed in [false, true] {
+                let median = if skewed { core::f64::consts::LN_2 } else { 0.5 };
+                let mut covered = 0;
                 for _ in 0..TRIALS {
                     let draw = |_| if skewed { -libm::log(unit()) } else { unit() };
                     let e = Estimate::of(&(0..n).map(draw).collect::<Vec<_>>()).unwrap().interval.unwrap();
                     covered += usize::from(e.low <= median && median <= e.high);
-                    said = e.coverage;
                 }
                 let seen = covered as f64 / TRIALS as f64;
                 // Five standard deviations of a proportion of the trials.
-                let chance = 5.0 * libm::sqrt(said * (1.0 - said) / TRIALS as f64);
-                assert!((seen - said).abs() < chance, "{n} runs, skewed {skewed}: {seen} of {said}");
-                assert!(n < 6 || said >= 0.95);
+                let chance = 5.0 * libm::sqrt(coverage * (1.0 - coverage) / TRIALS as f64);
+                assert!((seen - coverage).abs() < chance, "{n} runs, skewed {skewed}: {seen} of {coverage}");
+                table += &format!(" | {:.1}", seen * 100.0);
             }
+            table += " |\n";
         }
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/sweeps.md");
+        let page = std::fs::read_to_string(page).unwrap();
+        assert!(page.contains(&table), "docs/sweeps.md needs these rows:\n{table}");
     }
 
     #[test]
