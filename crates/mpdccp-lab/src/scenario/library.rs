@@ -61,6 +61,7 @@ pub const LIBRARY: &[Named] = library![
     "multipath/operation",
     "multipath/operation-restarts",
     "calibration",
+    "calibration-tunnel",
     "examples/three-paths",
     "examples/link-models",
     "examples/drive",
