@@ -33,6 +33,8 @@ pub(crate) struct Jitter {
     /// Mean age of the packets of the last measured round.
     mean_age: Duration,
     smoothed: Option<Duration>,
+    /// Delay of the return path beyond its minimum, smoothed.
+    returning: Duration,
 }
 
 impl Default for Jitter {
@@ -45,6 +47,7 @@ impl Default for Jitter {
             sampled: (Time::ZERO, Time::ZERO),
             mean_age: Duration::ZERO,
             smoothed: None,
+            returning: Duration::ZERO,
         }
     }
 }
@@ -60,9 +63,15 @@ impl Jitter {
         self.mean_age
     }
 
-    /// Amount that arrives during the variation, at a rate of `bw` per second.
+    /// Amount that arrives during the variation, and while acknowledgements wait on the return path, at a rate
+    /// of `bw` per second.
     pub(crate) fn allowance(&self, bw: f64) -> f64 {
-        bw * self.get().as_secs_f64()
+        bw * (self.get() + self.returning).as_secs_f64()
+    }
+
+    /// Adds a sample of the return path's delay, smoothed as round-trip times are (RFC 6298 section 2).
+    pub(crate) fn on_returning(&mut self, delay: Duration) {
+        self.returning = (self.returning * 7 + delay) / 8;
     }
 
     /// Forgets the variation, because the path has changed.

@@ -55,6 +55,9 @@ impl Validation {
             most.rotate_right(1);
             most[0] = 0;
         }
+        if parts >= PARTS as u128 {
+            self.round = None;
+        }
         if parts > 0 {
             self.part_since = now;
         }

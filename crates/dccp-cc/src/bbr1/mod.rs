@@ -213,7 +213,7 @@ impl Controller for Bbr1 {
     fn on_ack(&mut self, ev: &AckEvent<'_>) {
         self.delivered = self.units.of(ev.delivered);
         if ev.rtt.is_some() {
-            self.path.on_returning(ev.returning);
+            self.path.jitter.on_returning(ev.returning);
         }
         // Only queues of the forward path matter for the model.
         let ev = &AckEvent { rtt: ev.forward_rtt(), ..*ev };

@@ -25,8 +25,6 @@ pub(super) struct PathModel {
     lowest: [Duration; 3],
     lowest_since: Time,
     pub(super) jitter: Jitter,
-    /// Delay of the return path beyond its minimum, smoothed.
-    returning: Duration,
     /// Set while delivery rate and RTT agree that capacity fell.
     fallen: Option<Fallen>,
     /// BtlBw when the path last had no queue.
@@ -53,7 +51,6 @@ impl PathModel {
             lowest: [Duration::MAX; 3],
             lowest_since: Time::ZERO,
             jitter: Jitter::default(),
-            returning: Duration::ZERO,
             fallen: None,
             clear_bw: 0.0,
         }
@@ -74,11 +71,6 @@ impl PathModel {
         self.rtprop.filter(|_| bw > 0.0).map(|r| bw * r.as_secs_f64())
     }
 
-    /// Adds a sample of the return path's delay, smoothed as round-trip times are (RFC 6298 section 2).
-    pub(super) fn on_returning(&mut self, delay: Duration) {
-        self.returning = (self.returning * 7 + delay) / 8;
-    }
-
     /// Largest RTT without a queue of this flow, with room for the typical variation of delay.
     pub(super) fn drained_rtt(&self) -> Duration {
         self.near_rtprop().saturating_add(self.jitter.get())
@@ -87,7 +79,7 @@ impl PathModel {
     /// Returns the amount that BtlBw delivers during the typical variation of delay and while
     /// acknowledgements wait on the return path.
     pub(super) fn jitter_allowance(&self) -> f64 {
-        self.jitter.allowance(self.bw()) + self.bw() * self.returning.as_secs_f64()
+        self.jitter.allowance(self.bw())
     }
 
     /// BBRUpdateBtlBw (section 4.1.1.5). The caller has already updated the round count.

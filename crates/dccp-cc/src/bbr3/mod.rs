@@ -50,6 +50,7 @@ impl Bbr3 {
     fn note_path(&mut self, ev: &AckEvent<'_>, rs: &RateSample) {
         if let Some(rtt) = ev.rtt {
             self.jitter.on_rtt(ev.now, rtt);
+            self.jitter.on_returning(ev.returning);
         }
         if ev.round_end
             && let Some(least) = self.jitter.on_round_end(self.min_rtt.value, false)

@@ -26,7 +26,7 @@ fn used(cc: Box<dyn Controller>) -> f64 {
 #[test]
 fn an_upload_does_not_slow_a_download() {
     let [ours, cubic, third] = [5, 7, 250].map(|n| used(ccid(n, 3)));
-    println!("share of the link: CCID 5 {ours:.2}, CCID 7 {cubic:.2}, CCID 250 {third:.3}");
-    // A reduction leaves CUBIC 0.7 of its window.
-    assert!(ours > 0.9 && cubic > 0.7, "{ours} {cubic}");
+    println!("share of the link: CCID 5 {ours:.2}, CCID 7 {cubic:.2}, CCID 250 {third:.2}");
+    // A reduction leaves CUBIC and CCID 250 0.7 of their windows.
+    assert!(ours > 0.9 && cubic > 0.7 && third > 0.7, "{ours} {cubic} {third}");
 }
