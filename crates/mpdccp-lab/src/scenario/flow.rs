@@ -58,8 +58,8 @@ pub struct FlowSpec {
     /// One-way delay of the flow in addition to the link's; not for flows through the tunnel.
     #[serde(default, deserialize_with = "quantity::time")]
     pub owd: Duration,
-    /// UDP in direct mode: whether the flow goes from the server to the client, on the connection of the
-    /// previous flow.
+    /// UDP and TCP in direct mode: whether the flow goes from the server to the client. A UDP flow uses the
+    /// connection of the previous flow.
     #[serde(default)]
     pub reverse: bool,
     /// UDP in direct mode: whether the server returns every packet. The received packets are then those that

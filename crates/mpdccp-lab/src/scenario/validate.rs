@@ -335,10 +335,11 @@ fn flow(s: &Scenario, f: &FlowSpec, places: &Places<'_>, duration: f64) -> Resul
         let bulk = matches!(f.source(), Some(SourceSpec::Bulk {}));
         let first = s.flows.first().is_some_and(|first| first.name == f.name);
         let tcp = s.variants.iter().any(|c| c.tcp.is_some());
+        let datagrams = f.kind == FlowKind::Udp && !bulk && !tcp;
         if f.kind != FlowKind::Command
-            && (s.mode != Mode::Direct || f.kind != FlowKind::Udp || first || bulk || tcp)
+            && (s.mode != Mode::Direct || first || !(datagrams || f.kind == FlowKind::Tcp))
         {
-            let message = "a reverse flow needs mode = \"direct\", kind = \"udp\" and a source other than bulk; list it after the flow whose DCCP connection it uses";
+            let message = "a reverse flow needs mode = \"direct\", and kind = \"tcp\", or kind = \"udp\" and a source other than bulk; list it after the flow whose DCCP connection it uses";
             return Err(at("reverse", message.to_owned()));
         }
     }

@@ -176,6 +176,7 @@ impl Flow {
 
     /// Handles a packet of this flow that arrived at `side`.
     pub(super) fn handle(&mut self, now: Time, side: Side, packet: &[u8]) {
+        let reverse = self.from == Side::Server;
         match &mut self.app {
             App::Datagrams(_) => {
                 let Some((_, seq)) = probe::read(packet) else { return };
@@ -189,7 +190,11 @@ impl Flow {
                     self.mirror.iter_mut().for_each(|(_, back)| back.push(packet.to_vec()));
                 }
             }
-            App::Stream(stream) => stream.handle(now, side, packet, &mut self.record),
+            // A connection always sends its data from the client. The client of a reverse flow is the server.
+            App::Stream(stream) => {
+                let side = if reverse { side.other() } else { side };
+                stream.handle(now, side, packet, &mut self.record);
+            }
             App::Short(short) => {
                 if let Some(segment) = segment::read(packet) {
                     short.handle(now, side, &segment, &mut self.record);
@@ -279,7 +284,10 @@ impl Flow {
                 if stream.is_to_begin(now) {
                     stream.begin(mtu(world, over)?);
                 }
-                stream.step(now, &mut self.record, &mut |from, packet| send(world, from, packet));
+                let reverse = self.from == Side::Server;
+                stream.step(now, &mut self.record, &mut |from, packet| {
+                    send(world, if reverse { from.other() } else { from }, packet);
+                });
             }
         }
         while let Some((side, event)) = self.poll_event() {

@@ -54,7 +54,7 @@ impl<'a> Run<'a> {
             let spec = &spec;
             let FlowSpec { reverse, share_congestion, .. } = *spec;
             let session =
-                if scenario.mode == Mode::Tunnel { 0 } else { configs.len() - usize::from(reverse) };
+                if scenario.mode == Mode::Tunnel { 0 } else { configs.len().saturating_sub(reverse.into()) };
             let flow = Flow::new(plan, (i, spec), session, start)?;
             if scenario.mode == Mode::Direct && matches!(flow.over, Over::Session(_)) && !reverse {
                 configs.push((SessionConfig { share_congestion, ..session_config(plan) }, spec.owd));

@@ -2,7 +2,7 @@
 
 use crate::sim_common::{parse, run};
 use mpdccp_lab::sim::Sim;
-use mpdccp_lab::{Backend as _, Fate, Plan};
+use mpdccp_lab::{Backend as _, Fate, LinkPacket, Plan};
 
 fn scenario(path: &str, variant: &str, flows: &str) -> String {
     format!(
@@ -65,6 +65,22 @@ fn each_direction_has_its_ccid_and_its_rate() {
     assert!(record.trace.iter().any(|row| row.pacing_mbps.is_some()));
     let back = &record.paths[0].reverse.packets;
     assert!(back.iter().any(|p| matches!((p.data, p.fate), (Some((1, _)), Fate::Delivered(_)))));
+}
+
+#[test]
+fn a_reverse_tcp_flow_fills_the_return_path() {
+    const BOTH: &str = "[[flow]]\nname = \"bulk\"\nkind = \"udp\"\npayload = 1000\nsource = { kind = \"bulk\" }\n\
+                        [[flow]]\nname = \"upload\"\nkind = \"tcp\"\ncc = \"cubic\"\nreverse = true\n";
+    let path = "reverse = { rate = \"2 Mbit/s\", queue = \"20 packets\" }";
+    for variant in ["ccid = 2", "tcp = \"cubic\""] {
+        let (record, stats) = run(&parse(&scenario(path, variant, BOTH)), "c", "base");
+        let upload = stats.flows[1].phases[0].rx_mbps;
+        assert!((1.0..2.0).contains(&upload), "{variant}: {upload}");
+        let path = &record.paths[0];
+        let of_upload = |p: &&LinkPacket| matches!(p.data, Some((1, _)));
+        assert!(path.reverse.packets.iter().any(|p| of_upload(&p)), "{variant}");
+        assert!(!path.forward.packets.iter().any(|p| of_upload(&p)), "{variant}");
+    }
 }
 
 #[test]
