@@ -1,11 +1,15 @@
 //! Results of one run that the judge compares.
 
+use core::time::Duration;
+
+use mpdccp_units::Time;
 use serde::{Deserialize, Serialize};
 
 use super::criterion::PACKET;
 use super::random_links::Point;
+use super::text::UPLOAD;
 use crate::record::{Fate, seconds};
-use crate::{Plan, RunRecord};
+use crate::{FlowRecord, Plan, RunRecord};
 
 /// The judge compares this quantile of latencies.
 const P95: f64 = 0.95;
@@ -19,8 +23,9 @@ pub(super) struct Figures {
     pub(super) p95_ms: f64,
     /// Fraction of the first flow's packets that did not arrive.
     pub(super) lost: f64,
-    /// Fraction of the first flow's offered data that was delivered, and 95th percentile of this data's
-    /// latency from source to receiver, ms.
+    /// Fraction of the first flow's offered data that was delivered, and 95th percentile of the time from the
+    /// start of a transfer (a frame, a burst, or a single packet) to the arrival of its last delivered
+    /// packet, ms.
     pub(super) delivered: f64,
     pub(super) app_p95_ms: f64,
     /// 95th percentile of the completion time of competing short flows, ms; 0 without any.
@@ -37,14 +42,15 @@ pub(super) fn figures(point: &Point, plan: &Plan<'_>, run: &RunRecord) -> Figure
     let judged = |t: f64| (from..to).contains(&t);
     // `abs`, because an empty sum is -0.
     let rate = |bytes: f64, s: f64| bytes.abs() * 8.0 / 1e6 / s;
-    let received = |flow: &crate::FlowRecord, when: &dyn Fn(f64) -> bool| -> f64 {
+    let received = |flow: &FlowRecord, when: &dyn Fn(f64) -> bool| -> f64 {
         flow.received
             .iter()
             .filter(|p| when(seconds(run, p.at)))
             .map(|p| f64::from(p.bytes))
             .fold(0.0, |sum, bytes| sum + bytes)
     };
-    let mbps = run.flows.iter().map(|flow| rate(received(flow, &judged), to - from)).collect();
+    let compared = run.flows.iter().filter(|flow| flow.name != UPLOAD);
+    let mbps = compared.map(|flow| rate(received(flow, &judged), to - from)).collect();
     let own = |p: &&crate::LinkPacket| {
         judged(seconds(run, p.entered)) && p.bytes > 200 && p.data.is_none_or(|(flow, _)| flow == 0)
     };
@@ -57,10 +63,14 @@ pub(super) fn figures(point: &Point, plan: &Plan<'_>, run: &RunRecord) -> Figure
     let delays: Vec<f64> = delays.collect();
     let lost = 1.0 - delays.len() as f64 / (packets.len() as f64).max(1.0);
     // If no packet arrived, the latency is the whole judged time.
-    let latency = |flow: &crate::FlowRecord| {
-        let waited = flow.received.iter().filter_map(|p| {
-            let sent = flow.sent.get(p.seq as usize)?;
-            judged(seconds(run, sent.at)).then(|| p.at.since(sent.at).as_secs_f64() * 1e3)
+    let latency = |flow: &FlowRecord| {
+        let end = run.start + Duration::from_secs_f64(to);
+        let judged =
+            transfers(flow, point.pause_s).into_iter().filter(|(begin, _)| judged(seconds(run, *begin)));
+        // Single packets that did not arrive count only in `delivered`.
+        let whole = point.pause_s > 0.0 || flow.kind == "short";
+        let waited = judged.filter_map(|(begin, arrived)| {
+            Some(arrived.or(whole.then_some(end))?.since(begin).as_secs_f64() * 1e3)
         });
         quantile(waited.collect(), P95).unwrap_or((to - from) * 1e3)
     };
@@ -88,6 +98,27 @@ pub(super) fn figures(point: &Point, plan: &Plan<'_>, run: &RunRecord) -> Figure
     }
 }
 
+/// Start of each transfer of a flow, and when its last packet arrived; `None` if no packet arrived. A
+/// transfer ends with a pause of at least `pause_s`. If `pause_s` is 0, each packet is a transfer.
+fn transfers(flow: &FlowRecord, pause_s: f64) -> Vec<(Time, Option<Time>)> {
+    let mut arrived = vec![None; flow.sent.len()];
+    for p in &flow.received {
+        if let Some(first) = arrived.get_mut(p.seq as usize) {
+            first.get_or_insert(p.at);
+        }
+    }
+    let mut all: Vec<(Time, Option<Time>)> = Vec::new();
+    let mut before = None;
+    for (sent, arrived) in flow.sent.iter().zip(arrived) {
+        let since = before.replace(sent.at).map(|before| sent.at.since(before).as_secs_f64());
+        match all.last_mut().filter(|_| since.is_some_and(|s| s < pause_s)) {
+            Some((_, last)) => *last = arrived.max(*last),
+            None => all.push((sent.at, arrived)),
+        }
+    }
+    all
+}
+
 /// Mean rate at which the link can carry full packets during the judged time, Mbit/s.
 fn capacity(point: &Point, plan: &Plan<'_>) -> f64 {
     let path = plan.paths().swap_remove(0);
@@ -111,8 +142,79 @@ fn capacity(point: &Point, plan: &Plan<'_>) -> f64 {
     bits / 1e6 / (point.end_s - point.settle_s)
 }
 
+/// The median of each value of several runs.
+pub(super) fn median<'a>(runs: impl Iterator<Item = &'a Figures>) -> Figures {
+    let runs: Vec<&Figures> = runs.collect();
+    let of = |value: &dyn Fn(&Figures) -> f64| {
+        quantile(runs.iter().map(|run| value(run)).collect(), 0.5).unwrap_or(0.0)
+    };
+    let flows = runs.first().map_or(0, |run| run.mbps.len());
+    Figures {
+        mbps: (0..flows).map(|i| of(&|f| f.mbps.get(i).copied().unwrap_or(0.0))).collect(),
+        p95_ms: of(&|f| f.p95_ms),
+        lost: of(&|f| f.lost),
+        delivered: of(&|f| f.delivered),
+        app_p95_ms: of(&|f| f.app_p95_ms),
+        short_p95_ms: of(&|f| f.short_p95_ms),
+        start_mbps: of(&|f| f.start_mbps),
+        capacity_mbps: of(&|f| f.capacity_mbps),
+    }
+}
+
 /// The quantile `q` of the values; `None` without values.
 pub(super) fn quantile(mut values: Vec<f64>, q: f64) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     values.get(((values.len() as f64 * q) as usize).min(values.len().saturating_sub(1))).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ReceivedPacket, Scenario, SentPacket};
+
+    #[test]
+    fn a_transfer_lasts_until_its_last_packet() {
+        let ms = |ms| Time::ZERO + Duration::from_millis(ms);
+        let sent = |at| SentPacket { at: ms(at), bytes: 1 };
+        let received = |seq, at| ReceivedPacket { seq, at: ms(at), bytes: 1 };
+        let flow = FlowRecord {
+            sent: [0, 1, 2, 50, 51, 100].map(sent).to_vec(),
+            // Packet 1 arrives last and twice, and packets 2 and 5 do not arrive.
+            received: vec![
+                received(0, 30),
+                received(1, 40),
+                received(1, 45),
+                received(3, 80),
+                received(4, 81),
+            ],
+            ..FlowRecord::default()
+        };
+        let frames = [(ms(0), Some(ms(40))), (ms(50), Some(ms(81))), (ms(100), None)];
+        assert_eq!(transfers(&flow, 0.02), frames);
+        assert_eq!(transfers(&flow, 0.0).len(), 6);
+    }
+
+    #[test]
+    fn a_transfer_of_which_nothing_arrives_lasts_until_the_end() {
+        let point =
+            Point { mbps: 1.0, rtt_ms: 10.0, queue: 9_000, end_s: 2.0, pause_s: 0.1, ..Point::default() };
+        let scenario = Scenario::parse("point", &point.scenario(false, false)).unwrap();
+        let variant = scenario.variant("ccid5").unwrap();
+        let plan = Plan { scenario: &scenario, variant, cell: scenario.headline(), repeat: 0, seed: 1 };
+        let flow =
+            FlowRecord { sent: vec![SentPacket { at: Time::ZERO, bytes: 1 }], ..FlowRecord::default() };
+        let mut short = FlowRecord { kind: "short".to_owned(), ..flow.clone() };
+        short.sent[0].at = Time::from_millis(500);
+        let run = RunRecord { flows: vec![flow, short], ..RunRecord::default() };
+        let frames = figures(&point, &plan, &run);
+        assert_eq!((frames.app_p95_ms, frames.short_p95_ms), (2_000.0, 1_500.0));
+    }
+
+    #[test]
+    fn each_value_has_its_own_median() {
+        let run = |a: f64, p95_ms| Figures { mbps: vec![a, 10.0 - a], p95_ms, ..Figures::default() };
+        let runs = [run(1.0, 5.0), run(2.0, 1.0), run(9.0, 2.0)];
+        let median = median(runs.iter());
+        assert_eq!((median.mbps, median.p95_ms), (vec![2.0, 8.0], 2.0));
+    }
 }

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::criterion::{Criterion, PACKET};
-use super::figures::Figures;
+use super::figures::{Figures, median};
 use super::point_runs::{PATH, Source, class, runs};
 use super::random_links::{Company, Point};
 use super::verdict::{Runs, verdict};
@@ -13,6 +13,8 @@ use crate::netns::Netns;
 
 /// Rate of the fastest link that namespaces can emulate without delay, Mbit/s.
 pub(super) const FASTEST: f64 = 200.0;
+/// Number of runs of each point on each backend.
+const RUNS: u64 = 5;
 /// Allowed difference between the backends, as a fraction of the larger value.
 const SAME: f64 = 0.15;
 /// Allowed differences in addition: of latency (ms, plus the transmission time of one packet), and of the
@@ -33,24 +35,28 @@ pub(super) struct Pair {
     pub(super) why: String,
     /// Whether the variant meets the point on each backend; `None` for references.
     pub(super) met: Option<(bool, bool)>,
-    /// Names of the values that differ.
+    /// Names of the values that differ, from [`VALUES`].
     pub(super) differs: Vec<String>,
 }
 
-/// Runs a point on namespaces, and compares the results with the simulator's.
+/// Values that are compared.
+pub(super) const VALUES: [&str; 3] = ["rate", "latency", "loss"];
+
+/// Runs a point several times on namespaces and in the simulator, and compares the medians.
 pub(super) fn pairs(
     criterion: &Criterion,
-    netns: &Netns,
+    (sim, netns): (&Source<'_>, &Netns),
     point: &Point,
-    (variants, sim): (&[&str], &Runs),
+    variants: &[&str],
 ) -> Result<Vec<Pair>, LabError> {
-    let source = Source { backend: netns, references: None };
-    let (kernel, why) = match runs(&source, point, variants) {
+    let netns = Source { backend: netns, references: None };
+    let (kernel, why) = match several(&netns, point, variants) {
         Ok(kernel) => (kernel, String::new()),
         // For example, only the simulator supports the point's source.
         Err(LabError::Missing(why)) => (Runs::new(), why),
         Err(e) => return Err(e),
     };
+    let sim = &several(sim, point, variants)?;
     let met = |label: &str, runs: &Runs| verdict(criterion, point, label, runs).map(|v| v.met);
     let pair = |(label, figures): (&String, &Figures)| {
         let both = kernel.get(label);
@@ -71,6 +77,17 @@ pub(super) fn pairs(
     Ok(sim.iter().filter(|(label, _)| *label != PATH).map(pair).collect())
 }
 
+/// The medians of [`RUNS`] runs. Each run has another seed, which is the same on both backends.
+fn several(source: &Source<'_>, point: &Point, variants: &[&str]) -> Result<Runs, LabError> {
+    let one = |run: u64| {
+        let seed = point.seed.wrapping_add(run.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        runs(source, &Point { seed, ..point.clone() }, variants)
+    };
+    let all = (0..RUNS).map(one).collect::<Result<Vec<Runs>, LabError>>()?;
+    let labels = all.first().into_iter().flat_map(Runs::keys);
+    Ok(labels.map(|label| (label.clone(), median(all.iter().filter_map(|runs| runs.get(label))))).collect())
+}
+
 /// Whether two values differ by more than `floor` plus the fraction [`SAME`] of the larger one.
 fn far(a: f64, b: f64, floor: f64) -> bool {
     (a - b).abs() > floor + SAME * a.max(b)
@@ -88,11 +105,11 @@ fn differs(point: &Point, sim: &Figures, kernel: &Figures) -> Vec<String> {
     };
     let packet_ms = if point.mbps > 0.0 { PACKET * 8.0 / point.mbps / 1e3 } else { 0.0 };
     let all = [
-        ("rate", far(a, b, 0.0)),
-        ("latency", far(sim.p95_ms, kernel.p95_ms, SAME_MS + packet_ms)),
-        ("loss", far(sim.lost, kernel.lost, SAME_LOST)),
+        far(a, b, 0.0),
+        far(sim.p95_ms, kernel.p95_ms, SAME_MS + packet_ms),
+        far(sim.lost, kernel.lost, SAME_LOST),
     ];
-    all.into_iter().filter(|(_, far)| *far).map(|(name, _)| name.to_owned()).collect()
+    VALUES.into_iter().zip(all).filter(|(_, far)| *far).map(|(name, _)| name.to_owned()).collect()
 }
 
 #[cfg(test)]

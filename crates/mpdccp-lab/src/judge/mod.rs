@@ -78,7 +78,7 @@ pub fn run(options: &Options, watch: &(dyn Fn(u64, u64) + Sync)) -> Result<Strin
         let of_point = judge_rows(&distribution.criterion, &point, &variants, &runs);
         if let Some(netns) = &options.kernel {
             // Namespaces run one point at a time, because parallel runs would disturb each other.
-            pairs.extend(kernel::pairs(&distribution.criterion, netns, &point, (&variants, &runs))?);
+            pairs.extend(kernel::pairs(&distribution.criterion, (&source, netns), &point, &variants)?);
             watch(done.fetch_add(1, Ordering::Relaxed) + 1, of);
         }
         rows.extend(of_point);

@@ -23,7 +23,7 @@ pub struct Options {
     pub references: PathBuf,
     /// Output directory of another build, whose results are compared.
     pub against: Option<PathBuf>,
-    /// Also runs each point on network namespaces, with the kernel's TCP, and compares the results with the
-    /// simulator's.
+    /// Also runs each point several times on network namespaces, with the kernel's TCP, and compares the
+    /// medians with the simulator's.
     pub kernel: Option<Netns>,
 }

@@ -10,6 +10,8 @@ use crate::LabError;
 const FILE: &str = "scenarios/judge.toml";
 const TEXT: &str = include_str!("../../../../scenarios/judge.toml");
 
+/// Frames per second of a video.
+const FRAMES: f64 = 30.0;
 /// Bits per second in 1 Mbit/s.
 pub(super) const MEGA: f64 = 1e6;
 
@@ -59,6 +61,15 @@ enum Factor {
     Short,
 }
 
+impl Factor {
+    /// Whether a run needs the distribution's minimum seconds on fast links, too. The rates of walks, sources
+    /// and short flows change with time, and competing flows reach their shares only after seconds.
+    fn needs_seconds(self) -> bool {
+        use Factor::{Bbr, Both, Cubic, Own, Short, Source, Walk};
+        matches!(self, Walk | Source | Own | Cubic | Bbr | Both | Short)
+    }
+}
+
 /// Factors that points of other classes may also have.
 const OTHERS: [Factor; 5] = [Factor::Aqm, Factor::Loss, Factor::Jitter, Factor::Lumps, Factor::Return];
 
@@ -95,7 +106,11 @@ pub(super) struct Point {
     pub(super) own_loss: f64,
     /// Keys of an application-limited source.
     pub(super) source: Option<String>,
+    /// Shortest pause that separates the source's transfers; 0 if each packet is a transfer.
+    pub(super) pause_s: f64,
     pub(super) company: Company,
+    /// Whether a TCP flow sends in the other direction.
+    pub(super) upload: bool,
     /// Keys of the cross traffic for [`Company::Short`].
     pub(super) cross_traffic: String,
     /// Whether the link has a queue for each flow.
@@ -120,9 +135,15 @@ impl Distribution {
         loop {
             let mbps = dice.log(self.mbps[0]..self.mbps[1]);
             let rtt_ms = dice.log(self.rtt_ms[0]..self.rtt_ms[1]);
-            let settle_s = (self.settle * rtt_ms / 1e3).max(self.settle_s);
-            let end_s = settle_s + (self.judged * rtt_ms / 1e3).max(self.judged_s);
-            if mbps * MEGA * end_s / 8.0 / PACKET > self.packets {
+            let most_s = self.packets * PACKET * 8.0 / (mbps * MEGA);
+            let mut least_s = self.settle_s + self.judged_s;
+            let settle_share = self.settle_s / least_s;
+            if !class.factor.needs_seconds() {
+                least_s = least_s.min(most_s);
+            }
+            let settle_s = (self.settle * rtt_ms / 1e3).max(settle_share * least_s);
+            let end_s = (settle_s + self.judged * rtt_ms / 1e3).max(least_s);
+            if end_s > most_s {
                 continue;
             }
             let bdp = mbps * MEGA * rtt_ms / 1e3 / 8.0;
@@ -200,7 +221,9 @@ impl Point {
 
     fn policed(&mut self, dice: &mut Dice) {
         let share = dice.uniform(0.1..0.9);
-        let burst = (self.bytes_per_second() * share * dice.log(0.002..1.0)).max(5.0 * PACKET).round();
+        // The bucket fills in at most half the time to settle.
+        let burst_s = dice.log(0.002..1.0_f64).min(self.settle_s / 2.0);
+        let burst = (self.bytes_per_second() * share * burst_s).max(5.0 * PACKET).round();
         if dice.chance(0.7) {
             let rate = (self.mbps * share * MEGA).round();
             self.link.push(format!("policer = {{ rate = \"{rate} bit/s\", burst = \"{burst} B\" }}"));
@@ -234,7 +257,7 @@ impl Point {
         let order = if reorder { "reordering" } else { "in order" };
         match dice.pick(3) {
             0 => self.forward.push(jitter),
-            1 if !self.reverse.iter().any(|key| key.starts_with("jitter")) => self.reverse.push(jitter),
+            1 => self.reverse.push(jitter),
             _ => self.link.push(jitter),
         }
         self.says(format!("jitter {by:.2} ms, {order}{}", if slow { ", varying slowly" } else { "" }));
@@ -280,12 +303,14 @@ impl Point {
                     .push(format!("burst_loss = {{ begin = \"{begin:.3} %\", end = \"{end:.3} %\" }}"));
                 self.says(format!("return path loses 20 % in bursts of {length:.0} packets"));
             }
-            // The return path already has jitter, which models other traffic there.
-            _ if self.reverse.iter().any(|key| key.starts_with("jitter")) => {}
             _ => {
-                let by = self.rtt_ms * dice.log(0.2..2.0);
-                self.reverse.push(format!("jitter = {{ by = \"{:.0} us\", memory = \"500 ms\" }}", by * 1e3));
-                self.says(format!("loaded return path, delay varies by {by:.1} ms"));
+                let share = dice.log(0.1..1.0);
+                let rate = (self.mbps * MEGA * share).max(8_000.0).round();
+                let queue = (self.queue as f64 * share).max(10.0 * PACKET).round();
+                self.reverse.push(format!("rate = \"{rate} bit/s\""));
+                self.reverse.push(format!("queue = \"{queue} B\""));
+                self.upload = true;
+                self.says(format!("upload on a return path with {:.0} % of the forward rate", share * 100.0));
             }
         }
     }
@@ -366,7 +391,9 @@ impl Point {
             1 => (rated(rate, "source = { kind = \"poisson\" }"), "Poisson"),
             2 => {
                 let on = dice.log(0.05..2.0);
-                (rated(rate, &on_off(on, on * dice.log(0.3..3.0))), "on and off")
+                let off = on * dice.log(0.3..3.0);
+                self.pause_s = off / 2.0;
+                (rated(rate, &on_off(on, off)), "on and off")
             }
             // Tens to hundreds of packets, sent faster than the link's rate, and then a pause longer than a
             // round trip.
@@ -374,13 +401,15 @@ impl Point {
                 let (fast, packets) = (self.mbps * MEGA * dice.uniform(1.5..4.0), dice.log(10.0..300.0));
                 let on = packets * PACKET * 8.0 / fast;
                 let off = (self.rtt_ms / 1e3 * dice.log(2.0..20.0)).max(4.0 * on);
+                self.pause_s = off / 2.0;
                 (rated(fast, &on_off(on, off)), "short transfers")
             }
             _ => {
                 let rungs = [0.1, 0.2, 0.4, 0.7, 1.0].map(|part| format!("\"{:.0} bit/s\"", rate * part));
                 let ladder = rungs.join(", ");
+                self.pause_s = 0.5 / FRAMES;
                 let video =
-                    format!("source = {{ kind = \"video\", frames_per_s = 30, ladder = [{ladder}] }}");
+                    format!("source = {{ kind = \"video\", frames_per_s = {FRAMES}, ladder = [{ladder}] }}");
                 (video, "video")
             }
         };

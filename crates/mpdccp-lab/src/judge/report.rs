@@ -8,7 +8,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::figures::{Figures, quantile};
-use super::kernel::Pair;
+use super::kernel::{Pair, VALUES};
 use super::verdict::Verdict;
 use crate::LabError;
 
@@ -156,7 +156,24 @@ fn on_namespaces(pairs: &[Pair]) -> String {
     let agree = pairs.iter().filter(|pair| pair.kernel.is_some() && pair.differs.is_empty()).count();
     let ran = pairs.iter().filter(|pair| pair.kernel.is_some()).count();
     let mut text = format!(
-        "\n## Simulator and namespaces\n\n{agree} of {ran} rows agree.\n\n| point | class | flow | rates, Mbit/s | p95, ms | lost, % | met | differs |\n|--:|---|---|--:|--:|--:|---|---|\n"
+        "\n## Simulator and namespaces\n\n{agree} of {ran} rows agree. A class counts if at least half of its rows agree in each value.\n\n| rows that agree | {} | counts |\n|---|--:|--:|--:|---|\n",
+        VALUES.join(" | ")
+    );
+    let mut classes: BTreeMap<&str, Vec<&Pair>> = BTreeMap::new();
+    for pair in pairs.iter().filter(|pair| pair.kernel.is_some()) {
+        classes.entry(&pair.class).or_default().push(pair);
+    }
+    for (class, pairs) in classes {
+        let of = pairs.len();
+        let agree =
+            VALUES.map(|value| pairs.iter().filter(|p| !p.differs.iter().any(|d| d == value)).count());
+        let counts = if agree.iter().all(|n| 2 * n >= of) { "yes" } else { "no" };
+        let cells = agree.map(|n| format!("{n} of {of}")).join(" | ");
+        let _ = writeln!(text, "| {class} | {cells} | {counts} |");
+    }
+    let _ = write!(
+        text,
+        "\n| point | class | flow | rates, Mbit/s | p95, ms | lost, % | met | differs |\n|--:|---|---|--:|--:|--:|---|---|\n"
     );
     for pair in pairs {
         let Pair { index, class, label, sim, why, .. } = pair;
@@ -246,6 +263,32 @@ mod tests {
             "{written}"
         );
         assert_eq!(text(&read(dir.path()).unwrap(), None), written);
+    }
+
+    #[test]
+    fn a_class_counts_if_half_of_its_rows_agree_in_each_value() {
+        let pair = |class: &str, differs: &[&str]| Pair {
+            index: 1,
+            class: class.to_owned(),
+            words: String::new(),
+            label: "bbr".to_owned(),
+            sim: Figures::default(),
+            kernel: Some(Figures::default()),
+            why: String::new(),
+            met: None,
+            differs: differs.iter().map(|value| (*value).to_owned()).collect(),
+        };
+        let all = [
+            pair("loss", &["rate"]),
+            pair("loss", &["latency"]),
+            pair("walks", &["loss"]),
+            pair("walks", &["loss"]),
+            pair("walks", &[]),
+            Pair { kernel: None, ..pair("walks", &[]) },
+        ];
+        let text = on_namespaces(&all);
+        assert!(text.contains("| loss | 1 of 2 | 1 of 2 | 2 of 2 | yes |"), "{text}");
+        assert!(text.contains("| walks | 3 of 3 | 3 of 3 | 1 of 3 | no |"), "{text}");
     }
 
     #[test]

@@ -2,6 +2,9 @@
 
 use super::random_links::{Company, MEGA, Point};
 
+/// Name of the flow on the return path.
+pub(super) const UPLOAD: &str = "upload";
+
 impl Point {
     /// The scenario's text. The flow under test runs `alone` or with the point's competing traffic. With
     /// `thin`, it is replaced by a thin flow that measures the path's own latency.
@@ -33,6 +36,9 @@ impl Point {
                     flow(&format!("other-{cc}"), format!("kind = \"tcp\"\ncc = \"{cc}\""));
                 }
             }
+        }
+        if self.upload && !thin {
+            flow(UPLOAD, "kind = \"tcp\"\ncc = \"cubic\"\nreverse = true".to_owned());
         }
         text += "\n[[path]]\nname = \"link\"\n";
         if self.mbps > 0.0 {

@@ -36,8 +36,8 @@ pub(crate) struct Args {
     /// Compare with this output directory, which another build wrote for the same seed.
     #[arg(long, value_name = "DIR")]
     against: Option<PathBuf>,
-    /// Also run each point of up to 200 Mbit/s in network namespaces, where the references and the competing
-    /// flows use the kernel's TCP. Compare the results with the simulator's. Needs root.
+    /// Also run each point of up to 200 Mbit/s five times in network namespaces, where the references and the
+    /// competing flows use the kernel's TCP. Compare the medians with the simulator's. Needs root.
     #[arg(long)]
     kernel: bool,
 }
