@@ -60,17 +60,16 @@ fn panel(
         if ms.is_empty() {
             continue;
         }
-        let nth = scenario.variants.iter().position(|v| *v.label.as_ref() == column.run.label).unwrap_or(0);
-        let (color, pale) = look(&column.run.label, nth);
+        let (color, dash) = look(&column.run.label, &scenario.labels());
         let variant = Some(column.label.to_owned());
-        series.push(Series { variant: variant.clone(), pale, ..line(column.label, color, shares(ms)) });
+        series.push(Series { variant: variant.clone(), dash, ..line(column.label, color, shares(ms)) });
         for reference in scenario.references_of(column.label, &column.run.cell) {
             let points = published(reference, percentiles);
             if !points.is_empty() {
                 let name = format!("{}, {}", column.label, reference.source);
                 let shape = Shape::Rings;
                 let variant = variant.clone();
-                series.push(Series { variant, pale, shape, ..line(&name, color, points) });
+                series.push(Series { variant, shape, ..line(&name, color, points) });
             }
         }
     }

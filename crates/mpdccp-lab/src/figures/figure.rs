@@ -54,6 +54,8 @@ pub struct Series {
     pub variant: Option<String>,
     /// Index into the palette.
     pub color: usize,
+    /// Index of the line style; 0 is a solid line.
+    pub dash: usize,
     /// Whether the series is drawn in a paler tone, behind the other series.
     pub pale: bool,
     /// How the points are drawn.
@@ -72,8 +74,6 @@ pub enum Shape {
     /// A line through the points.
     #[default]
     Line,
-    /// A dashed line through the points.
-    Dashed,
     /// A line through the points, with a marker at each point and its interval as an error bar.
     Marked,
     /// A ring, larger than a dot, at each point.
@@ -82,26 +82,46 @@ pub enum Shape {
 
 /// Palette index of grey, the colour of sums and limits.
 pub(crate) const GREY: usize = 4;
-/// Number of colours in `figure.css`: a grey, a brown, and the palette of Okabe and Ito, which colour-blind
-/// people can distinguish.
-pub(super) const COLORS: usize = 8;
+/// Palette index of the text's colour.
+const INK: usize = 8;
+/// Number of colours in `figure.css`: a grey, a brown, the text's colour, and the palette of Okabe and Ito, which
+/// colour-blind people can distinguish.
+pub(super) const COLORS: usize = 9;
+/// Number of line styles in `figure.css`.
+pub(super) const DASHES: usize = 5;
 
-/// Palette index of a variant, and whether its lines are pale. The two variants of a family share a colour.
-const FAMILIES: &[(&str, usize, bool)] = &[
-    ("ccid2", 0, false),
-    ("ccid5", 1, false),
-    ("ccid5-draft", 1, true),
-    ("ccid7", 2, false),
-    ("tcp-cubic", 2, true),
-    ("ccid250", 3, false),
-    ("tcp-bbr", 3, true),
+/// Palette indices and line styles of variants that look the same in all reports. The two variants of a family share a
+/// colour.
+const FAMILIES: [(&str, Look); 7] = [
+    ("ccid2", (0, 0)),
+    ("ccid5", (1, 0)),
+    ("ccid5-draft", (1, 1)),
+    ("ccid7", (2, 0)),
+    ("tcp-cubic", (2, 1)),
+    ("ccid250", (3, 0)),
+    ("tcp-bbr", (3, 1)),
 ];
+/// Palette indices of the other variants, in the order in which they are used, for each line style.
+const OTHERS: [usize; 7] = [5, 6, 7, 0, 1, 2, 3];
 
-/// Palette index and paleness of the `nth` variant of its scenario, which are the same in all figures.
-pub(super) fn look(label: &str, nth: usize) -> (usize, bool) {
-    const FREE: [usize; 3] = [5, 6, 7];
-    let known = FAMILIES.iter().find(|(known, ..)| *known == label);
-    known.map_or((FREE[nth % FREE.len()], nth >= FREE.len()), |(_, color, pale)| (*color, *pale))
+/// A palette index and a line style.
+pub(super) type Look = (usize, usize);
+
+/// The look of a variant in all figures of a scenario with the variants `labels`.
+pub(super) fn look(label: &str, labels: &[&str]) -> Look {
+    let known = |label: &str| FAMILIES.iter().find(|(known, _)| *known == label).map(|(_, look)| *look);
+    let taken: Vec<Look> = labels.iter().filter_map(|label| known(label)).collect();
+    let all = (0..DASHES).flat_map(|dash| OTHERS.map(|color| (color, dash)));
+    let free: Vec<Look> = all.filter(|look| !taken.contains(look)).collect();
+    let nth = labels.iter().filter(|label| known(label).is_none()).position(|other| *other == label);
+    known(label).unwrap_or_else(|| free[nth.unwrap_or(0) % free.len()])
+}
+
+/// The look of a variant's `nth` path or flow: the variant's colour or the text's, then the same with other line
+/// styles. Dots are pale instead of dashed.
+pub(super) fn part(variant: Look, nth: usize) -> Series {
+    let (color, dash) = (if nth % 2 == 0 { variant.0 } else { INK }, nth / 2 % DASHES);
+    Series { color, dash, ..Series::default() }
 }
 
 /// A series drawn as a line.
@@ -150,5 +170,53 @@ impl Panel {
     /// Whether the panel has no points.
     pub(super) fn is_empty(&self) -> bool {
         self.series.iter().all(|s| s.points.is_empty())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Scenario;
+
+    #[test]
+    fn every_variant_of_every_scenario_has_its_own_look() {
+        for named in crate::scenario::LIBRARY {
+            let scenario = Scenario::find(named.name).unwrap();
+            let labels = scenario.labels();
+            let mut looks: Vec<Look> = labels.iter().map(|label| look(label, &labels)).collect();
+            looks.sort_unstable();
+            looks.dedup();
+            assert_eq!(looks.len(), labels.len(), "{}", named.name);
+        }
+    }
+
+    #[test]
+    fn paths_are_told_apart_and_use_no_other_variants_colour() {
+        let parts: Vec<_> = (0..4).map(|nth| part((5, 1), nth)).map(|s| (s.color, s.dash)).collect();
+        assert_eq!(parts, [(5, 0), (INK, 0), (5, 1), (INK, 1)]);
+    }
+
+    #[test]
+    fn the_notebook_uses_the_same_palette() {
+        let notebook: serde_json::Value =
+            serde_json::from_str(include_str!("../../../../notebooks/headline.ipynb")).unwrap();
+        let lines: Vec<&str> = notebook["cells"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .flat_map(|cell| cell["source"].as_array().unwrap())
+            .filter_map(|line| line.as_str())
+            .collect();
+        let light = super::super::STYLE.split("@media").next().unwrap();
+        let color = |i: usize| light.split(&format!(".c{i} {{ color: ")).nth(1).unwrap()[..7].to_owned();
+        let looks: Vec<String> =
+            FAMILIES.iter().map(|(label, (color, dash))| format!("\"{label}\": ({color}, {dash})")).collect();
+        for line in [
+            format!("PALETTE = {:?}\n", (0..COLORS).map(color).collect::<Vec<_>>()),
+            format!("KNOWN = {{{}}}\n", looks.join(", ")),
+            format!("OTHERS = {OTHERS:?}\n"),
+        ] {
+            assert!(lines.contains(&line.as_str()), "the notebook lacks {line}");
+        }
     }
 }

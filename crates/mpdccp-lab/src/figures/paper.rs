@@ -1,7 +1,7 @@
 //! Figures 5 to 7 of the CCID5 paper, with the variants side by side.
 
 use super::events::marks;
-use super::figure::{GREY, line};
+use super::figure::{GREY, Look, line, look, part};
 use super::{Figure, Panel, Series, Shape};
 use crate::record::seconds;
 use crate::record::{RunRecord, TraceRow};
@@ -63,7 +63,7 @@ fn rows(scenario: &Scenario, columns: &[Column<'_>], (kinds, may_log): Group<'_>
 
 /// The 95th percentile of a panel's values.
 fn level(panel: &Panel) -> Option<f64> {
-    let series = panel.series.iter().filter(|s| !s.pale && s.shape != Shape::Dashed);
+    let series = panel.series.iter().filter(|s| s.color != GREY && (!s.pale || s.shape == Shape::Dots));
     let mut values: Vec<f64> = series.flat_map(|s| &s.points).map(|(_, y)| *y).collect();
     values.sort_by(f64::total_cmp);
     values.get(values.len() * 95 / 100).copied().filter(|level| *level > 0.0)
@@ -99,7 +99,7 @@ pub(super) fn measured(scenario: &Scenario, run: &RunRecord) -> impl Iterator<It
     (0..run.flows.len()).filter(move |i| scenario.is_measured(&run.label, &run.flows[*i].name))
 }
 
-/// A panel with the latency of each packet, one colour per path. A point is (time, ms, path).
+/// A panel with the latency of each packet, one tone per path. A point is (time, ms, path).
 fn of_packets(
     scenario: &Scenario,
     column: Column<'_>,
@@ -110,20 +110,34 @@ fn of_packets(
     let points = |path: Option<usize>| -> Vec<(f64, f64)> {
         all.iter().filter(|(.., on)| *on == path).map(|(at, ms, _)| (*at, *ms)).collect()
     };
-    let dots = |name: &str, color, points| Series { shape: Shape::Dots, ..line(name, color, points) };
+    let own = own(scenario, column);
+    let dots = |name: &str, nth, points| {
+        let part = part(own, nth);
+        Series { name: name.to_owned(), shape: Shape::Dots, pale: part.dash > 0, points, ..part }
+    };
     // TCP segments inside the tunnel cannot be identified on a link.
     let elsewhere = points(None);
     let mut series: Vec<Series> = if elsewhere.is_empty() {
         let paths = column.run.paths.iter().enumerate();
         paths.map(|(i, path)| dots(&path.name, i, points(Some(i)))).collect()
     } else {
-        vec![dots("any path", 2, elsewhere)]
+        vec![dots("any path", 0, elsewhere)]
     };
     let title = format!("{}: {which} latency of each packet", column.label);
     if series.iter().any(|s| !s.points.is_empty()) {
         series.extend(references(scenario, column, metrics));
     }
     Panel { title, series, ..panel(column, "latency, ms") }
+}
+
+/// The look of the column's variant.
+fn own(scenario: &Scenario, column: Column<'_>) -> Look {
+    look(&column.run.label, &scenario.labels())
+}
+
+/// The points of a path or flow.
+fn named(name: &str, part: Series, points: Vec<(f64, f64)>) -> Series {
+    Series { name: name.to_owned(), points, ..part }
 }
 
 fn panel(column: Column<'_>, y_label: &str) -> Panel {
@@ -143,7 +157,7 @@ fn references(scenario: &Scenario, column: Column<'_>, metrics: &[(&str, &str)])
         };
         for (value, words) in metrics.iter().filter_map(known) {
             let name = format!("{} {words}", reference.source).trim_end().to_owned();
-            out.push(Series { shape: Shape::Dashed, ..line(&name, GREY, vec![(from, value), (to, value)]) });
+            out.push(Series { dash: 1, ..line(&name, GREY, vec![(from, value), (to, value)]) });
         }
     }
     out
@@ -151,8 +165,9 @@ fn references(scenario: &Scenario, column: Column<'_>, metrics: &[(&str, &str)])
 
 fn received(scenario: &Scenario, column: Column<'_>) -> Panel {
     let end = *scenario.duration_s.as_ref();
+    let own = own(scenario, column);
     let of_flow = |(i, flow): (usize, &crate::FlowRecord)| {
-        line(&flow.name, i + 2, series::received(column.run, flow, end))
+        named(&flow.name, part(own, i), series::received(column.run, flow, end))
     };
     let mut series: Vec<Series> = column.run.flows.iter().enumerate().map(of_flow).collect();
     series.extend(references(scenario, column, &[("rx_mbps", "")]));
@@ -163,9 +178,10 @@ fn received(scenario: &Scenario, column: Column<'_>) -> Panel {
 fn paths(scenario: &Scenario, column: Column<'_>) -> Panel {
     let end = *scenario.duration_s.as_ref();
     let each: Vec<_> = column.run.paths.iter().map(|path| series::offered(column.run, path, end)).collect();
-    let named = column.run.paths.iter().zip(&each).enumerate();
+    let own = own(scenario, column);
+    let all = column.run.paths.iter().zip(&each).enumerate();
     let mut series: Vec<Series> =
-        named.map(|(i, (path, points))| line(&path.name, i, points.clone())).collect();
+        all.map(|(i, (path, points))| named(&path.name, part(own, i), points.clone())).collect();
     if each.len() > 1 {
         let sum = |bin: usize| (each[0][bin].0, each.iter().map(|path| path[bin].1).sum());
         series.insert(0, line("total", GREY, (0..each[0].len()).map(sum).collect()));
@@ -187,9 +203,10 @@ fn traced(
         let points = rows.filter_map(|row| Some((seconds(column.run, row.at), value(row)?)));
         points.filter(|(t, _)| *t >= 0.0).collect()
     };
+    let own = own(scenario, column);
     let of_path = |(i, path): (usize, &crate::PathRecord)| {
-        let behind = Series { pale: true, ..line("", i, highest_of_bins(points(i, &pale))) };
-        [behind, line(&path.name, i, points(i, &value))]
+        let behind = Series { pale: true, ..named("", part(own, i), highest_of_bins(points(i, &pale))) };
+        [behind, named(&path.name, part(own, i), points(i, &value))]
     };
     let mut series: Vec<Series> = column.run.paths.iter().enumerate().flat_map(of_path).collect();
     series.retain(|s| !s.points.is_empty());
@@ -225,8 +242,10 @@ fn pacing(scenario: &Scenario, column: Column<'_>) -> Panel {
 
 fn queue(scenario: &Scenario, column: Column<'_>) -> Panel {
     let end = *scenario.duration_s.as_ref();
-    let of_path =
-        |(i, path): (usize, &crate::PathRecord)| line(&path.name, i, series::queue_kb(column.run, path, end));
+    let own = own(scenario, column);
+    let of_path = |(i, path): (usize, &crate::PathRecord)| {
+        named(&path.name, part(own, i), series::queue_kb(column.run, path, end))
+    };
     let series = column.run.paths.iter().enumerate().map(of_path).collect();
     Panel { title: format!("{}: bottleneck queue", column.label), series, ..panel(column, "queue, kB") }
 }

@@ -222,9 +222,9 @@ fn path(out: &mut String, (nth, series): (usize, &Series), class: &str, d: &str)
 
 /// CSS classes of a series' colour and line style.
 fn look(series: &Series) -> String {
-    let dashed = if series.shape == Shape::Dashed { " dashed" } else { "" };
+    let dash = if series.dash > 0 { format!(" d{}", series.dash) } else { String::new() };
     let pale = if series.pale { " pale" } else { "" };
-    format!(" c{}{pale}{dashed}", series.color % super::figure::COLORS)
+    format!(" c{}{pale}{dash}", series.color % super::figure::COLORS)
 }
 
 fn joined(points: &[(f64, f64)]) -> String {
@@ -270,7 +270,7 @@ fn key(out: &mut String, (nth, series): (usize, &Series), left: f64, middle: f64
         let _ = write!(out, "<path class=\"{class}{}\" d=\"{d}\"/>", look(series));
     };
     match series.shape {
-        Shape::Line | Shape::Dashed => sample("line", joined(&stroke)),
+        Shape::Line => sample("line", joined(&stroke)),
         Shape::Marked => {
             sample("line", joined(&stroke));
             sample("marker", dots(&center));

@@ -14,8 +14,13 @@ const WIDE: f64 = 40.0;
 const FLATTENED: f64 = 8.0;
 
 /// One row of panels per metric of `show`, one panel per cell, one line per variant; `None` if the values of
-/// the only `parameter` are not numbers with a common unit.
-pub fn over_parameter(parameter: &str, show: &[String], medians: &[Median]) -> Option<Figure> {
+/// the only `parameter` are not numbers with a common unit. `labels` names all variants of the scenario.
+pub fn over_parameter(
+    parameter: &str,
+    show: &[String],
+    labels: &[&str],
+    medians: &[Median],
+) -> Option<Figure> {
     let read: Vec<(f64, &str)> =
         medians.iter().map(|m| quantity(m.values.first()?)).collect::<Option<_>>()?;
     let unit = read.first()?.1;
@@ -26,22 +31,19 @@ pub fn over_parameter(parameter: &str, show: &[String], medians: &[Median]) -> O
     let span = xs.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), x| (a.min(*x), b.max(*x)));
     let mut order: Vec<(&Median, f64)> = medians.iter().zip(xs).collect();
     order.sort_by(|a, b| a.1.total_cmp(&b.1));
-    let distinct = |of: fn(&Median) -> &str| {
-        let mut seen = HashSet::new();
-        medians.iter().map(of).filter(|name| seen.insert(*name)).collect::<Vec<&str>>()
-    };
-    let (cells, labels) = (distinct(|m| &m.cell), distinct(|m| &m.label));
+    let mut seen = HashSet::new();
+    let cells: Vec<&str> =
+        medians.iter().map(|m| m.cell.as_str()).filter(|cell| seen.insert(*cell)).collect();
     let panel = |(i, metric): (usize, &String), cell: &str| {
         let mut series: Vec<Series> = Vec::new();
         for (m, x) in order.iter().filter(|(m, _)| m.cell == cell) {
             let Some(estimate) = m.shown.get(i).copied().flatten() else { continue };
             let at = series.iter().position(|s| s.name == m.label).unwrap_or_else(|| {
-                let (color, pale) =
-                    look(&m.label, labels.iter().position(|label| *label == m.label).unwrap_or(0));
+                let (color, dash) = look(&m.label, labels);
                 let variant = Some(m.label.clone());
                 series.push(Series {
                     variant,
-                    pale,
+                    dash,
                     shape: Shape::Marked,
                     ..line(&m.label, color, Vec::new())
                 });
@@ -141,7 +143,7 @@ mod tests {
         let medians =
             [median("ccid2", "0 ms", 9.0), median("ccid5", "0 ms", 9.5), median("ccid2", "0.3 s", 4.0)];
         let show = ["rx_mbps".to_owned(), "jain".to_owned()];
-        let figure = over_parameter("path.*.owd", &show, &medians).unwrap();
+        let figure = over_parameter("path.*.owd", &show, &["ccid2", "ccid5"], &medians).unwrap();
         assert_eq!((figure.span, figure.x_label()), ((0.0, 300.0), "one-way delay, ms"));
         let line = &figure.rows[0][0].series[0];
         assert_eq!(line.points, [(0.0, 9.0), (300.0, 4.0)]);
@@ -154,9 +156,9 @@ mod tests {
     #[test]
     fn values_without_a_common_unit_make_no_axis() {
         let show = ["rx_mbps".to_owned()];
-        assert!(over_parameter("flow.f.cc", &show, &[median("ccid2", "reno", 1.0)]).is_none());
+        assert!(over_parameter("flow.f.cc", &show, &[], &[median("ccid2", "reno", 1.0)]).is_none());
         let mixed = [median("ccid2", "10 packets", 1.0), median("ccid2", "100 kB", 1.0)];
-        assert!(over_parameter("path.*.queue", &show, &mixed).is_none());
+        assert!(over_parameter("path.*.queue", &show, &[], &mixed).is_none());
     }
 
     #[test]
@@ -164,7 +166,8 @@ mod tests {
         let show = ["app_p50_ms".to_owned()];
         let of = |high| [("a", 5.0), ("b", high)].map(|(label, y)| median(label, "1 %", y)).to_vec();
         let with = |high| [of(high), vec![median("a", "2 %", 5.0)]].concat();
-        let log = |high| over_parameter("path.*.loss", &show, &with(high)).unwrap().rows[0][0].y_log;
+        let log =
+            |high| over_parameter("path.*.loss", &show, &["a", "b"], &with(high)).unwrap().rows[0][0].y_log;
         assert!(log(300.0) && !log(20.0));
     }
 
@@ -176,12 +179,14 @@ mod tests {
             Median { shown: vec![first.map(Estimate::single), m.shown[0]], ..m }
         };
         let of = |value| [both("mine", value, None), both("theirs", value, Some(2.0))];
-        let figure = over_parameter("path.*.loss", &show, &[of("1 %"), of("2 %")].concat()).unwrap();
+        let figure =
+            over_parameter("path.*.loss", &show, &["mine", "theirs"], &[of("1 %"), of("2 %")].concat())
+                .unwrap();
         let color = |row: usize| {
             let series = &figure.rows[row][0].series;
-            series.iter().find(|s| s.name == "theirs").map(|s| (s.color, s.pale))
+            series.iter().find(|s| s.name == "theirs").map(|s| (s.color, s.dash))
         };
         assert!(color(0).is_some() && color(0) == color(1), "{:?} {:?}", color(0), color(1));
-        assert_ne!(color(1), figure.rows[1][0].series.first().map(|s| (s.color, s.pale)));
+        assert_ne!(color(1), figure.rows[1][0].series.first().map(|s| (s.color, s.dash)));
     }
 }

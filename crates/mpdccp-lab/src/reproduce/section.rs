@@ -144,7 +144,7 @@ fn swept(
     let mut figures = Vec::new();
     if let Some(sweep) = &scenario.sweep
         && let [parameter] = sweep.parameters.keys().collect::<Vec<_>>()[..]
-        && let Some(figure) = over_parameter(parameter, &sweep.show, &outcome.medians)
+        && let Some(figure) = over_parameter(parameter, &sweep.show, &scenario.labels(), &outcome.medians)
     {
         let caption = format!("Medians over the seeds{}.", report::spread(seeds.into()));
         figures.push(Shown { caption, html: figure.save(&out.join("sweep"))? });

@@ -205,6 +205,11 @@ impl Scenario {
         self.flows.iter().filter(carried).map(flow).collect()
     }
 
+    /// Labels of all variants.
+    pub fn labels(&self) -> Vec<&str> {
+        self.variants.iter().map(|variant| variant.label.as_ref().as_str()).collect()
+    }
+
     /// Name of the measured flow (or entry of equal flows) of a variant. This is the flow that the scenario
     /// names, or else the first flow that the variant carries.
     fn measured_of(&self, label: &str) -> &str {

@@ -31,6 +31,23 @@ fn figures_are_written_as_svg_and_stand_in_the_report() {
 }
 
 #[test]
+fn paths_have_the_colour_of_their_variant() {
+    let scenario = Scenario::parse("made-up", crate::common::SCENARIO).unwrap();
+    let runs = ["ccid2", "ccid5"].map(crate::common::run);
+    let columns: Vec<Column<'_>> = runs.iter().map(|run| Column { label: &run.label, run }).collect();
+    let lines = distribution(&scenario, &columns).unwrap();
+    for (nth, line) in
+        lines.rows[0][0].series.iter().filter(|s| s.name.starts_with("ccid")).take(2).enumerate()
+    {
+        for figure in [delivery(&scenario, &columns), inner_workings(&scenario, &columns)] {
+            for series in figure.rows.iter().flat_map(|row| &row[nth].series).filter(|s| s.name == "path1") {
+                assert_eq!(series.color, line.color);
+            }
+        }
+    }
+}
+
+#[test]
 fn many_variants_wrap_and_keep_one_scale() {
     let scenario = Scenario::parse("made-up", crate::common::SCENARIO).unwrap();
     let mut runs: Vec<_> = ["a", "b", "c", "d"].iter().map(|label| crate::common::run(label)).collect();
