@@ -59,7 +59,7 @@ pub struct Pair {
     pub p50_ms: Option<Both>,
     /// 95th percentiles; `None` if one directory has none.
     pub p95_ms: Option<Both>,
-    /// Whether the flow uses TCP outside the tunnel (the kernel's TCP or the simulator's model).
+    /// Whether a measured flow uses TCP outside the tunnel (the kernel's TCP or the simulator's model).
     pub tcp: bool,
 }
 
@@ -156,7 +156,8 @@ fn common(a: &Value, b: &Value) -> Vec<Pair> {
             rx_mbps: both("rx_mbps")?,
             p50_ms: both("app_p50_ms"),
             p95_ms: both("app_p95_ms"),
-            tcp: text(&m["label"]).starts_with("tcp-") || m["flows"][0]["kind"] == "tcp",
+            tcp: text(&m["label"]).starts_with("tcp-")
+                || list(m, "flows").iter().any(|f| f["kind"] == "tcp" && f["measured"] != false),
         })
     };
     if a["scenario"] == b["scenario"] {

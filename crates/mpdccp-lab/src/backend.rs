@@ -110,6 +110,8 @@ pub enum LabError {
     Wrong(String),
     /// The user asked to stop.
     Interrupted,
+    /// A command of the scenario failed, which would also fail in further runs.
+    Command(String),
     /// Anything else.
     Failed(String),
 }
@@ -124,7 +126,10 @@ impl LabError {
 impl fmt::Display for LabError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            LabError::Missing(text) | LabError::Wrong(text) | LabError::Failed(text) => f.write_str(text),
+            LabError::Missing(text)
+            | LabError::Wrong(text)
+            | LabError::Command(text)
+            | LabError::Failed(text) => f.write_str(text),
             LabError::Interrupted => f.write_str("interrupted"),
         }
     }

@@ -6,6 +6,7 @@
 use crate::Plan;
 use crate::record::seconds;
 use crate::record::{Fate, RunRecord};
+use crate::scenario::FlowSpec;
 
 /// Start of the time that rates cover, seconds.
 const FROM_S: f64 = 10.0;
@@ -134,13 +135,15 @@ fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
     (n > 0).then(|| sum / f64::from(n))
 }
 
-/// Packet rate of the first flow divided by the mean packet rate of the other flows (equation 5).
-pub(crate) fn packet_share(run: &RunRecord, end: f64) -> Option<f64> {
-    let count = |flow: &crate::FlowRecord| {
-        flow.received.iter().filter(|p| (0.0..end).contains(&seconds(run, p.at))).count() as f64
+/// Mean packet rate of the measured flows divided by the mean packet rate of the other flows (equation 5).
+fn packet_share(run: &RunRecord, measured: &[usize], end: f64) -> Option<f64> {
+    let count = |i: usize| {
+        let received = run.flows[i].received.iter();
+        received.filter(|p| (0.0..end).contains(&seconds(run, p.at))).count() as f64
     };
-    let (first, others) = run.flows.split_first()?;
-    mean(others.iter().map(count)).filter(|others| *others > 0.0).map(|others| count(first) / others)
+    let others = (0..run.flows.len()).filter(|i| !measured.contains(i));
+    let others = mean(others.map(count)).filter(|others| *others > 0.0)?;
+    Some(mean(measured.iter().copied().map(count))? / others)
 }
 
 /// Bytes and packets that the first path delivered in the reverse direction, in per cent of those offered to
@@ -157,14 +160,21 @@ pub(crate) fn back_pct(run: &RunRecord) -> Option<(f64, f64)> {
     })
 }
 
-/// The metrics of this module that apply to a run, with their names from [`crate::metrics::NAMES`].
-pub(crate) fn metrics(plan: &Plan<'_>, run: &RunRecord) -> Vec<(&'static str, f64)> {
+/// The metrics of this module that apply to a run, with their names from [`crate::metrics::NAMES`]. `spec` describes
+/// the measured flow if it is a single flow.
+pub(crate) fn metrics(
+    plan: &Plan<'_>,
+    run: &RunRecord,
+    measured: &[usize],
+    spec: Option<&FlowSpec>,
+) -> Vec<(&'static str, f64)> {
     let end = *plan.scenario.duration_s.as_ref();
-    let seen = Seen::new(run, 0, end);
+    let single = measured.first().copied().filter(|_| measured.len() == 1);
+    let seen = single.and_then(|i| Seen::new(run, i, end));
     let back = back_pct(run);
-    let echoes = plan.flows().first().is_some_and(|flow| flow.echo);
+    let echoing = single.filter(|_| spec.is_some_and(|flow| flow.echo)).map(|i| &run.flows[i]);
     let last = |flow: &crate::FlowRecord| flow.received.iter().map(|p| p.at).max();
-    let ends = run.flows.first().filter(|_| echoes).and_then(|f| Some((f.sent.first()?.at, last(f)?)));
+    let ends = echoing.and_then(|f| Some((f.sent.first()?.at, last(f)?)));
     let all = [
         ("all_back_ms", ends.map(|(first, last)| last.since(first).as_secs_f64() * 1e3)),
         ("utilisation_pct", utilisation_pct(plan, run, end)),
@@ -173,7 +183,7 @@ pub(crate) fn metrics(plan: &Plan<'_>, run: &RunRecord) -> Vec<(&'static str, f6
         ("loss_events", seen.as_ref().and_then(Seen::loss_events).map(f64::from)),
         ("loss_event_pct", seen.as_ref().and_then(Seen::loss_event_rate).map(|p| p * 100.0)),
         ("steady_pct", seen.as_ref().and_then(Seen::steady_pct)),
-        ("packet_share", packet_share(run, end)),
+        ("packet_share", packet_share(run, measured, end)),
         ("reverse_pct", back.map(|(bytes, _)| bytes)),
         ("reverse_packets_pct", back.map(|(_, packets)| packets)),
     ];
@@ -291,12 +301,14 @@ mod tests {
         };
         record.flows = vec![flow(2), flow(1), flow(4)];
         // The first flow has 3,500 packets, the others have 7,000 and 1,750.
-        assert_eq!(packet_share(&record, 70.0), Some(3_500.0 / 4_375.0));
+        assert_eq!(packet_share(&record, &[0], 70.0), Some(3_500.0 / 4_375.0));
+        assert_eq!(packet_share(&record, &[1], 70.0), Some(7_000.0 / 2_625.0));
+        assert_eq!(packet_share(&record, &[1, 2], 70.0), Some(4_375.0 / 3_500.0));
         // 14,000 packets of 1,000 bytes in the forward direction, and 700 packets of 50 bytes in the reverse
         // direction.
         let (bytes, packets) = back_pct(&record).unwrap();
         assert!((bytes - 0.25).abs() < 1e-9 && (packets - 5.0).abs() < 1e-9, "{bytes} {packets}");
         record.flows.truncate(1);
-        assert_eq!(packet_share(&record, 70.0), None);
+        assert_eq!(packet_share(&record, &[0], 70.0), None);
     }
 }

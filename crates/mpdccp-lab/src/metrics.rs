@@ -158,6 +158,7 @@ fn flow_stats(run: &RunRecord, indices: &[usize], phases: &[(f64, f64)]) -> Opti
     Some(Flow {
         name: flows.iter().map(|(_, flow)| flow.name.as_str()).collect::<Vec<_>>().join(", "),
         kind: first.kind.clone(),
+        measured: true,
         model: first.model.clone(),
         offered_mbps: offered,
         sent: known.then_some(sent),
@@ -220,7 +221,9 @@ fn us_p99<'a>(ns: impl Iterator<Item = &'a u32>) -> Option<f64> {
 /// All entries of `summary.json` for one run.
 pub fn run_stats(plan: &Plan<'_>, run: &RunRecord) -> Run {
     let phases = phases(plan);
-    let flows: Vec<Flow> = (0..run.flows.len()).filter_map(|i| flow_stats(run, &[i], &phases)).collect();
+    let measured = measured(plan, run);
+    let flow = |i: usize| Some(Flow { measured: measured.contains(&i), ..flow_stats(run, &[i], &phases)? });
+    let flows: Vec<Flow> = (0..run.flows.len()).filter_map(flow).collect();
     let paths: Vec<PathStats> = run.paths.iter().map(|p| path_stats(run, p, &phases)).collect();
     let links = || run.paths.iter().flat_map(|path| [&path.forward, &path.reverse]);
     Run {
@@ -230,7 +233,7 @@ pub fn run_stats(plan: &Plan<'_>, run: &RunRecord) -> Run {
         seed: plan.seed,
         resolved_hash: code::hash(&plan.scenario.resolved(plan.variant, plan.cell)),
         params: plan.params(),
-        metrics: metrics(plan, run, &phases, &flows, &paths),
+        metrics: metrics(plan, run, &measured, &phases, &flows, &paths),
         flows,
         paths,
         link_lateness_us_p99: lateness_us_p99(run.paths.iter()),
@@ -243,6 +246,7 @@ pub fn run_stats(plan: &Plan<'_>, run: &RunRecord) -> Run {
 fn metrics(
     plan: &Plan<'_>,
     run: &RunRecord,
+    measured: &[usize],
     phases: &[(f64, f64)],
     flows: &[Flow],
     paths: &[PathStats],
@@ -253,14 +257,13 @@ fn metrics(
         out.extend(value.map(|v| (String::from(name), v)));
     };
     completion::completion(run).into_iter().for_each(|(name, value)| put(name, Some(value)));
-    let measured = measured(plan, run);
     let rates: Vec<f64> = flows.iter().filter_map(|f| Some(f.phases.last()?.rx_mbps)).collect();
     if rates.len() > 1 {
         let (total, squares) = (rates.iter().sum::<f64>(), rates.iter().map(|r| r * r).sum::<f64>());
         put("total_mbps", Some(total));
         put("jain", (squares > 0.0).then(|| total * total / (rates.len() as f64 * squares)));
     }
-    let Some(flow) = flow_stats(run, &measured, phases) else { return out };
+    let Some(flow) = flow_stats(run, measured, phases) else { return out };
     let Some(last) = flow.phases.last() else { return out };
     put("rx_mbps", Some(last.rx_mbps));
     put("app_p50_ms", last.app_latency_ms.map(|l| l.p50));
@@ -271,7 +274,7 @@ fn metrics(
     put("wire_p95_ms", last.wire_latency_ms.map(|l| l.p95));
     put("wire_p99_ms", last.wire_latency_ms.map(|l| l.p99));
     // Metrics of order and time are defined only for a single flow.
-    let single = match &measured[..] {
+    let single = match measured {
         [only] => run.flows.get(*only),
         _ => None,
     };
@@ -283,7 +286,7 @@ fn metrics(
         put("mirror_offset_ms", apart.into_iter().map(f64::abs).max_by(f64::total_cmp));
     }
     put("lost_pct", flow.lost_pct);
-    put("link_lost_pct", link_lost_pct(run, &measured));
+    put("link_lost_pct", link_lost_pct(run, measured));
     // TCP retransmits lost data, so data that is undelivered at the end of the run does not count as lost.
     // For TCP, only losses on the links count.
     if let (false, Some(sent), Some(lost), Some(dropped)) =
@@ -310,7 +313,7 @@ fn metrics(
         }
     }
     if plan.scenario.mode == Mode::Direct {
-        let named = friendliness::metrics(plan, run).into_iter();
+        let named = friendliness::metrics(plan, run, measured, spec).into_iter();
         out.extend(named.map(|(name, value)| (name.to_owned(), value)));
     }
     let mut put = |name, value: Option<f64>| out.extend(value.map(|v| (String::from(name), v)));

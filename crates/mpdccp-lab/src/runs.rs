@@ -70,8 +70,8 @@ pub struct Runs<'a> {
 }
 
 impl Runs<'_> {
-    /// Makes the runs of `plans` that the store lacks, and returns the results in order. If an interruption
-    /// or a missing prerequisite prevents a run, that error is the run's result.
+    /// Makes the runs of `plans` that the store lacks, and returns the results in order. If an interruption,
+    /// a missing prerequisite or a failing command prevents a run, that error is the run's result.
     pub fn make(
         &self,
         plans: &[Plan<'_>],

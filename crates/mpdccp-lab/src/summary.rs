@@ -107,6 +107,9 @@ pub(crate) fn values<'a>(runs: impl Iterator<Item = &'a Run>, metric: &str) -> V
 pub struct Flow {
     pub name: String,
     pub kind: String,
+    /// Whether the metrics describe this flow.
+    #[serde(default)]
+    pub measured: bool,
     /// The simulator's model that replaces the kernel's TCP, if any.
     pub model: Option<String>,
     pub offered_mbps: Option<f64>,

@@ -162,7 +162,7 @@ pub(crate) fn finish(result: Result<(), LabError>) -> ExitCode {
     match e {
         LabError::Missing(_) | LabError::Wrong(_) => ExitCode::from(2),
         LabError::Interrupted => ExitCode::from(130),
-        LabError::Failed(_) => ExitCode::FAILURE,
+        LabError::Command(_) | LabError::Failed(_) => ExitCode::FAILURE,
     }
 }
 

@@ -97,7 +97,7 @@ impl Flow for Commands {
         let ended = process.ended();
         process.end();
         if ended == Some(false) {
-            return Err(LabError::Failed(format!("the {what} failed:\n{}", process.tail())));
+            return Err(LabError::Command(format!("the {what} failed:\n{}", process.tail())));
         }
         if let Ok(mut output) = self.output.lock() {
             *output = Some(process.output());

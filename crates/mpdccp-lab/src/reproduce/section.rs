@@ -47,7 +47,7 @@ pub(super) fn make(
     };
     match made {
         Ok(section) => Ok(Section { title, ..section }),
-        Err(LabError::Failed(why)) => {
+        Err(LabError::Failed(why) | LabError::Command(why)) => {
             watch(Progress::Failed(&why));
             Ok(Section { title, about: format!("Failed: {why}"), ..Section::default() })
         }

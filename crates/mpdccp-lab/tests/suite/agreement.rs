@@ -45,6 +45,20 @@ fn common_variants_are_compared_by_rate_and_latency() {
     assert!(text.contains("in 1 of 3 rows. 0 rows are open"), "{text}");
 }
 
+#[test]
+fn the_measured_flow_chooses_the_tolerance() {
+    let dir = tempfile::tempdir().unwrap();
+    let tcp = |measured: &str| {
+        let flow = |kind: &str| json!({"kind": kind, "measured": kind == measured});
+        let run = json!({"label": "a", "cell": "base", "seed": 1, "metrics": {"rx_mbps": 1.0}});
+        let medians = json!([{"label": "a", "cell": "base", "flows": [flow("udp"), flow("tcp")]}]);
+        let text = json!({"scenario": "s", "medians": medians, "runs": [run]}).to_string();
+        fs::write(dir.path().join("summary.json"), text).unwrap();
+        pairs(dir.path(), dir.path()).unwrap()[0].tcp
+    };
+    assert!(tcp("tcp") && !tcp("udp"));
+}
+
 fn pair(rx: &[f64], p50: &[f64], p95: &[f64]) -> Pair {
     let both = |values: &[f64], theirs: f64| Both(values.iter().map(|v| (*v, theirs)).collect());
     Pair {

@@ -8,8 +8,11 @@ use mpdccp_lab::experiment::{self, Event, Options, What};
 use mpdccp_lab::{Backend, LabError, Plan, RunRecord, Sample, Scenario};
 
 /// A backend that returns the synthetic run, and fails for one variant if requested.
+#[derive(Default)]
 struct Pretend {
     fails_at: Option<&'static str>,
+    /// Whether the failure is that of a command.
+    command: bool,
 }
 
 impl Backend for Pretend {
@@ -20,7 +23,8 @@ impl Backend for Pretend {
     fn run(&self, plan: &Plan<'_>, watch: &mut dyn FnMut(&Sample)) -> Result<RunRecord, LabError> {
         let label = plan.variant.label.as_ref();
         if self.fails_at == Some(label) {
-            return Err(LabError::Failed("pretended".to_owned()));
+            let error = if self.command { LabError::Command } else { LabError::Failed };
+            return Err(error("pretended".to_owned()));
         }
         watch(&Sample::default());
         Ok(RunRecord { repeat: plan.repeat, seed: plan.seed, ..crate::common::run(label) })
@@ -55,7 +59,7 @@ fn everything_is_written_and_the_summary_keeps_its_contract() {
         });
     };
     let once = || {
-        let outcome = experiment::run(&scenario, &Pretend { fails_at: None }, &options(dir.path()), &watch);
+        let outcome = experiment::run(&scenario, &Pretend::default(), &options(dir.path()), &watch);
         (outcome.unwrap(), std::mem::take(&mut *events.lock().unwrap()))
     };
     let (outcome, events) = once();
@@ -147,7 +151,7 @@ fn everything_is_written_and_the_summary_keeps_its_contract() {
 fn runs_finished_before_a_failure_are_kept() {
     let dir = tempfile::tempdir().unwrap();
     let scenario = Scenario::parse("made-up", crate::common::SCENARIO).unwrap();
-    let backend = Pretend { fails_at: Some("ccid5") };
+    let backend = Pretend { fails_at: Some("ccid5"), ..Pretend::default() };
     let error = experiment::run(&scenario, &backend, &options(dir.path()), &|_| {}).unwrap_err();
     assert_eq!(error.to_string(), "pretended");
     let json: serde_json::Value =
@@ -164,6 +168,19 @@ fn runs_finished_before_a_failure_are_kept() {
     wrong.only.push("ccid9".to_owned());
     let error = experiment::run(&scenario, &backend, &wrong, &|_| {}).unwrap_err().to_string();
     assert!(error.contains("ccid9") && error.contains("ccid2, ccid5"), "{error}");
+}
+
+#[test]
+fn a_failing_command_ends_the_experiment() {
+    let scenario = Scenario::parse("made-up", crate::common::SCENARIO).unwrap();
+    for (command, expected) in [(true, 1), (false, 4)] {
+        let dir = tempfile::tempdir().unwrap();
+        let begun = Mutex::new(0);
+        let watch = |event: Event<'_>| *begun.lock().unwrap() += u32::from(matches!(event.what, What::Begin));
+        let backend = Pretend { fails_at: Some("ccid2"), command };
+        let error = experiment::run(&scenario, &backend, &options(dir.path()), &watch).unwrap_err();
+        assert_eq!((error.to_string().as_str(), begun.into_inner().unwrap()), ("pretended", expected));
+    }
 }
 
 /// A backend whose runs depend on an external program.
