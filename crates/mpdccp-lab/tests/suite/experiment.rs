@@ -183,6 +183,30 @@ fn a_failing_command_ends_the_experiment() {
     }
 }
 
+#[test]
+fn tshark_reads_an_exported_capture() {
+    let tshark = || std::process::Command::new("tshark");
+    if tshark().arg("--version").output().is_err() {
+        println!("SKIPPED there is no tshark");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let scenario = Scenario::parse("made-up", crate::common::SCENARIO).unwrap();
+    let mut options = options(dir.path());
+    options.exports.pcap = true;
+    experiment::run(&scenario, &Pretend::default(), &options, &|_| {}).unwrap();
+    let capture = dir.path().join("series/a_ccid5_0/path1.pcap");
+    let fields =
+        ["frame.time_epoch", "ip.src", "ip.len", "udp.length"].iter().flat_map(|field| ["-e", field]);
+    let out = tshark().arg("-r").arg(capture).args(["-T", "fields"]).args(fields).output().unwrap();
+    let text = String::from_utf8(out.stdout).unwrap();
+    let packets: Vec<Vec<&str>> = text.lines().map(|line| line.split('\t').collect()).collect();
+    // The first path carries the packets of the first five seconds, and two thirds of the others.
+    assert_eq!(packets.len(), 5_000 + 3_333);
+    assert_eq!(packets[0], ["3600.000000000", "10.0.0.1", "1310", "1290"]);
+    assert!(packets.iter().all(|packet| packet[1..] == packets[0][1..]));
+}
+
 /// A backend whose runs depend on an external program.
 struct With(&'static str);
 
