@@ -8,8 +8,9 @@ use std::sync::{Mutex, MutexGuard};
 
 use mpdccp_lab::metrics::run_stats;
 use mpdccp_lab::netns::{self, Netns};
+use mpdccp_lab::sim::Sim;
 use mpdccp_lab::summary::Run;
-use mpdccp_lab::{Backend, LabError, Plan, Sample, Scenario};
+use mpdccp_lab::{Backend, Fate, LabError, Plan, Sample, Scenario};
 
 const SCENARIO: &str = r#"
 name = "short"
@@ -292,6 +293,32 @@ fn multipath_tcp_uses_both_paths() {
     let stats = run_baseline(&BASELINES.replace("duration_s = 1", "duration_s = 3"), "mptcp");
     let paths: Vec<f64> = stats.paths.iter().map(|path| path.phases[0].rx_mbps).collect();
     assert!(paths.iter().all(|mbps| *mbps > 1.0), "{paths:?}");
+}
+
+#[test]
+fn a_seed_gives_the_same_start_and_losses_as_in_the_simulator() {
+    let Some(_alone) = alone() else { return };
+    let text = SCENARIO
+        .replace("duration_s = 1", "duration_s = 1\nmode = \"direct\"\n[host]\nstart_within = \"500 ms\"")
+        .replace("events = [{ at_s = 0.5, rate = \"2 Mbit/s\" }]", "loss = \"10 %\"")
+        .replace("ccid = 2", "udp = true");
+    let scenario = Scenario::parse("short", &text).unwrap();
+    for seed in 1..=3 {
+        let (variant, cell) = (&scenario.variants[0], &scenario.cells[0]);
+        let plan = Plan { scenario: &scenario, variant, cell, repeat: 0, seed };
+        let of = |backend: &dyn Backend| {
+            let record = backend.run(&plan, &mut |_| {}).unwrap();
+            let packets = record.paths[0].forward.packets.iter().filter_map(|p| Some((p.data?, p.fate)));
+            let lost: Vec<_> =
+                packets.filter(|(_, fate)| *fate == Fate::Lost).map(|(data, _)| data).collect();
+            (record.flows[0].sent[0].at.since(record.start), lost)
+        };
+        let (real, simulated) = (of(&Netns::new("/nonexistent".into())), of(&Sim::default()));
+        // No packet leaves before it is due, however busy the machine is.
+        assert!(real.0 >= simulated.0, "{:?} is before {:?}", real.0, simulated.0);
+        assert!(!real.1.is_empty());
+        assert_eq!(real.1, simulated.1);
+    }
 }
 
 #[test]

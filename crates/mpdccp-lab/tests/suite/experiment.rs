@@ -133,6 +133,8 @@ fn everything_is_written_and_the_summary_keeps_its_contract() {
 
     let report = fs::read_to_string(&outcome.report).unwrap();
     assert_eq!(report.matches("<figure>").count(), 3);
+    assert_eq!(json["environment"]["cpus"], serde_json::Value::Null);
+    assert!(!report.contains("kernel") && !report.contains(" CPUs"), "virtual time depends on no machine");
     let table = fs::read_to_string(dir.path().join("summary.csv")).unwrap();
     let lines: Vec<&str> = table.lines().collect();
     assert_eq!(lines.len(), 1 + json["runs"].as_array().unwrap().len(), "{table}");

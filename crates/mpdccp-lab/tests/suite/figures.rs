@@ -31,6 +31,18 @@ fn figures_are_written_as_svg_and_stand_in_the_report() {
 }
 
 #[test]
+fn rows_without_data_are_left_out() {
+    let scenario = Scenario::parse("made-up", crate::common::SCENARIO).unwrap();
+    let rows = |paced: bool| {
+        let mut run = crate::common::run("ccid2");
+        run.trace.iter_mut().filter(|_| !paced).for_each(|row| row.pacing_mbps = None);
+        let figure = inner_workings(&scenario, &[Column { label: "ccid2", run: &run }]);
+        (figure.rows.len(), figure.html().contains("pacing rate"))
+    };
+    assert_eq!((rows(true), rows(false)), ((4, true), (3, false)));
+}
+
+#[test]
 fn paths_have_the_colour_of_their_variant() {
     let scenario = Scenario::parse("made-up", crate::common::SCENARIO).unwrap();
     let runs = ["ccid2", "ccid5"].map(crate::common::run);
