@@ -120,7 +120,7 @@ pub(super) fn look(label: &str, labels: &[&str]) -> Look {
 /// The look of a variant's `nth` path or flow: the variant's colour or the text's, then the same with other line
 /// styles. Dots are pale instead of dashed.
 pub(super) fn part(variant: Look, nth: usize) -> Series {
-    let (color, dash) = (if nth % 2 == 0 { variant.0 } else { INK }, nth / 2 % DASHES);
+    let (color, dash) = (if nth.is_multiple_of(2) { variant.0 } else { INK }, nth / 2 % DASHES);
     Series { color, dash, ..Series::default() }
 }
 

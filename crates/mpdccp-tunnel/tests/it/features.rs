@@ -70,6 +70,27 @@ fn a_restarted_server_begins_from_what_its_paths_carried() {
     assert!(!logged(&world, SERVERS[0], words));
 }
 
+/// The path is away for 30 s. The session lasts, because its other path stays.
+#[test]
+fn a_path_that_joins_again_begins_from_what_it_carried() {
+    let one = || ClientFile { remote: "[\"198.51.100.1\"]".into(), ..ClientFile::new() };
+    let mut world = World::new([one(), one()], &server_text([true; CLIENTS], ""));
+    world.run(SOON);
+    carry(&mut world);
+    world.change(0, "p0", |access| access.up = false);
+    world.run(Duration::from_secs(30));
+    let words = "peer c0: path a carried";
+    assert!(!logged(&world, SERVERS[0], words));
+    world.change(0, "p0", |access| access.up = true);
+    world.run(Duration::from_secs(20));
+    let log = &world.hosts[SERVERS[0]].log;
+    assert!(logged(&world, SERVERS[0], words), "{log:?}");
+    assert!(
+        !logged(&world, SERVERS[0], "session closed") && !logged(&world, SERVERS[0], "replaces"),
+        "{log:?}"
+    );
+}
+
 #[test]
 fn paths_begin_afresh_without_careful_resume() {
     let one = || ClientFile { remote: "[\"198.51.100.1\"]".into(), ..ClientFile::new() };
