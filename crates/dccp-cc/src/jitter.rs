@@ -63,8 +63,8 @@ impl Jitter {
         self.mean_age
     }
 
-    /// Amount that arrives during the variation, and while acknowledgements wait on the return path, at a rate
-    /// of `bw` per second.
+    /// Amount that arrives during the variation, and while acknowledgements wait on the return path, at a
+    /// rate of `bw` per second.
     pub(crate) fn allowance(&self, bw: f64) -> f64 {
         bw * (self.get() + self.returning).as_secs_f64()
     }

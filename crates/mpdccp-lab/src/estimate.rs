@@ -205,8 +205,8 @@ mod tests {
         );
     }
 
-    /// The stated coverage is correct for a symmetric and for a skewed distribution. The documentation has the
-    /// results as a table.
+    /// The stated coverage is correct for a symmetric and for a skewed distribution. The documentation has
+    /// the results as a table.
     #[test]
     fn intervals_cover_the_median_as_often_as_they_say() {
         let mut random = ChaCha8Rng::seed_from_u64(1);

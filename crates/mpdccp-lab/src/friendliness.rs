@@ -160,8 +160,8 @@ pub(crate) fn back_pct(run: &RunRecord) -> Option<(f64, f64)> {
     })
 }
 
-/// The metrics of this module that apply to a run, with their names from [`crate::metrics::NAMES`]. `spec` describes
-/// the measured flow if it is a single flow.
+/// The metrics of this module that apply to a run, with their names from [`crate::metrics::NAMES`]. `spec`
+/// describes the measured flow if it is a single flow.
 pub(crate) fn metrics(
     plan: &Plan<'_>,
     run: &RunRecord,

@@ -84,14 +84,14 @@ pub enum Shape {
 pub(crate) const GREY: usize = 4;
 /// Palette index of the text's colour.
 const INK: usize = 8;
-/// Number of colours in `figure.css`: a grey, a brown, the text's colour, and the palette of Okabe and Ito, which
-/// colour-blind people can distinguish.
+/// Number of colours in `figure.css`: a grey, a brown, the text's colour, and the palette of Okabe and Ito,
+/// which colour-blind people can distinguish.
 pub(super) const COLORS: usize = 9;
 /// Number of line styles in `figure.css`.
 pub(super) const DASHES: usize = 5;
 
-/// Palette indices and line styles of variants that look the same in all reports. The two variants of a family share a
-/// colour.
+/// Palette indices and line styles of variants that look the same in all reports. The two variants of a
+/// family share a colour.
 const FAMILIES: [(&str, Look); 7] = [
     ("ccid2", (0, 0)),
     ("ccid5", (1, 0)),
@@ -117,8 +117,8 @@ pub(super) fn look(label: &str, labels: &[&str]) -> Look {
     known(label).unwrap_or_else(|| free[nth.unwrap_or(0) % free.len()])
 }
 
-/// The look of a variant's `nth` path or flow: the variant's colour or the text's, then the same with other line
-/// styles. Dots are pale instead of dashed.
+/// The look of a variant's `nth` path or flow: the variant's colour or the text's, then the same with other
+/// line styles. Dots are pale instead of dashed.
 pub(super) fn part(variant: Look, nth: usize) -> Series {
     let (color, dash) = (if nth.is_multiple_of(2) { variant.0 } else { INK }, nth / 2 % DASHES);
     Series { color, dash, ..Series::default() }
