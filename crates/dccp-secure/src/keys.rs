@@ -20,7 +20,7 @@ impl fmt::Display for KeyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             KeyError::NotBase64 => f.write_str("not base64 (a key is 44 characters that end in `=`)"),
-            KeyError::Length(n) => write!(f, "{n} bytes in base64; a key has 32 bytes"),
+            KeyError::Length(n) => write!(f, "the base64 decodes to {n} bytes; a key has 32 bytes"),
         }
     }
 }

@@ -64,7 +64,10 @@ pub(crate) unsafe fn take_all<T: Structure>(from: *const T, count: usize) -> Out
         let next = unsafe { from.byte_add(n * size) };
         // SAFETY: as above.
         if unsafe { next.cast::<usize>().read_unaligned() } != size {
-            return Err(invalid(format!("element {n} of an array of {} has a different size", T::NAME)));
+            return Err(invalid(format!(
+                "array of {}: element {n} has another size than element 0",
+                T::NAME
+            )));
         }
         // SAFETY: as above.
         all.push(unsafe { take(next) }?);

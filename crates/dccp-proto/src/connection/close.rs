@@ -72,7 +72,7 @@ impl Connection {
     /// RFC 4340 section 7.5.6 lets that peer start again on the same ports at once.
     pub(super) fn on_reset(&mut self, now: Time, reset: Reset) {
         let reason = match (reset.code, self.closing) {
-            // No Connection means that the peer has dropped its state, and that its Reset was lost.
+            // Reset Code "No Connection": the peer has dropped its state, and its earlier Reset was lost.
             (ResetCode::Closed | ResetCode::NoConnection, Some(reason)) => reason,
             (code, _) => CloseReason::Reset(code),
         };

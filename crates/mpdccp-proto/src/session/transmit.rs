@@ -284,7 +284,7 @@ impl Session {
         Some(Copy { packet, mp_seq, back, first: now })
     }
 
-    /// When the first gate of an offered path opens, if it opens at a known time.
+    /// The earliest known time at which the gate of an offered path opens.
     fn next_gate(&self) -> Option<Time> {
         let gates = self.offered().iter().filter_map(|row| match row.gate {
             Gate::At(at, _) => Some(at),

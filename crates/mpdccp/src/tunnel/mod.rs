@@ -309,7 +309,8 @@ fn run(command: Command) -> Result<(), Error> {
                 }
                 if since.elapsed() > Duration::from_secs(seconds) {
                     return Err(Error::runtime(format!(
-                        "{clients} client(s) did not leave; give each path in the clients' files a second `remote`"
+                        "clients still connected after {seconds} s: {clients}; add another server to `remote` of every \
+                         path in their files"
                     )));
                 }
                 std::thread::sleep(FOLLOW);

@@ -116,7 +116,7 @@ fn mistakes_get_one_line_and_exit_code_2() {
         ("-c 127.0.0.1 --rate fast".into(), "500k"),
         ("-s -B 127.0.0.1 -p 0 --pcap /nowhere/x".into(), "/nowhere/x"),
         ("-s --private-key-file /nowhere/key".into(), "--private-key-file: cannot read /nowhere/key"),
-        ("-c 127.0.0.1 --public-key AAAA".into(), "3 bytes in base64; a key has 32 bytes"),
+        ("-c 127.0.0.1 --public-key AAAA".into(), "the base64 decodes to 3 bytes; a key has 32 bytes"),
         ("-c 127.0.0.1 --omit 1 --send".into(), "cannot be combined with --send"),
         ("-c 127.0.0.1 --echo --receive".into(), "cannot be combined with --send"),
         ("-c 127.0.0.1 --receive --time 1".into(), "--time is only for a sender"),

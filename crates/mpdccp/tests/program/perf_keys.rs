@@ -117,8 +117,8 @@ fn wrong_keys_get_one_line_and_exit_code_2() {
         .map(|(n, text, mode)| files.write(n, text, mode));
     for (args, words) in [
         (format!("-s {open}"), "chmod 600"),
-        (format!("-s {empty}"), "0 bytes in base64"),
-        (format!("-s {short}"), "3 bytes in base64"),
+        (format!("-s {empty}"), "the base64 decodes to 0 bytes"),
+        (format!("-s {short}"), "the base64 decodes to 3 bytes"),
         (format!("-s --private-key-file {}", files.0.path().display()), "is a directory"),
         (format!("-s --public-key {other}"), "--private-key-file"),
         (format!("-c 127.0.0.1 {own}"), "--public-key KEY"),
