@@ -168,23 +168,25 @@ pub fn run(
     });
     let mut outcome = Outcome::default();
     let mut made: Vec<(&Job<'_>, Kept)> = Vec::new();
+    // The finished runs are kept, whatever stopped the sweep.
+    let mut stopped = None;
     for (job, result) in jobs.iter().zip(results) {
         match result {
             Ok(kept) => made.push((job, kept)),
             Err(LabError::Failed(why)) => outcome.failed.push((line(&job.key), why)),
-            Err(e) => return Err(e),
+            Err(e) => stopped = stopped.or(Some(e)),
         }
     }
     outcome.found = made.iter().filter(|(_, kept)| kept.found).count();
     outcome.made = made.len() - outcome.found;
-    let Some(sweep) = &scenario.sweep else { return Ok(outcome) };
+    let Some(sweep) = &scenario.sweep else { return stopped.map_or(Ok(outcome), Err) };
     let parameters: Vec<String> = sweep.parameters.keys().cloned().collect();
     std::fs::write(&options.out, csv(&parameters, &made))
         .map_err(|e| LabError::failed(format!("cannot write {}", options.out.display()), e))?;
     store::pack(&packed(&options.out), made.iter().map(|(_, kept)| kept))?;
     outcome.medians = medians(&made, &sweep.show);
     outcome.table = table(&parameters, &sweep.show, &outcome.medians);
-    Ok(outcome)
+    stopped.map_or(Ok(outcome), Err)
 }
 
 /// Merges shards. It imports the runs from the `.runs` files next to the shards' CSV files `parts`, and

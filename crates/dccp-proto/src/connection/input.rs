@@ -413,7 +413,10 @@ impl Connection {
                     self.features.change(feature::SEQUENCE_WINDOW, Side::Local, &[width], false);
                     window = true;
                 }
-                SenderRequest::Probe => self.outbox.sync = Some(self.numbers.gsr),
+                // A Sync that resynchronises also asks for an acknowledgement.
+                SenderRequest::Probe => {
+                    self.outbox.sync.get_or_insert(self.numbers.gsr);
+                }
                 // Acknowledgements of the peer's data also acknowledge its acks (RFC 4340 section 11.1,
                 // RFC 4341 section 6.2).
                 SenderRequest::AckPeer => self.outbox.ack |= !core::mem::take(&mut self.outbox.acked_data),

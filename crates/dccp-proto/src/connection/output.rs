@@ -263,19 +263,30 @@ impl Connection {
             self.write_features(seq, &mut out);
         }
         self.write_ndp(&mut out);
-        // The sender of a Sync may have lost all acknowledgements of its packets. A SyncAck does not replace
-        // an Ack that is due for another reason.
-        let room = self.ack_room().saturating_sub(out.len());
-        if let Some(halves) = &mut self.halves
-            && ptype == PacketType::SyncAck
-            && ack == self.numbers.gsr
-        {
-            halves.rx.write_feedback(now, seq, ack, room, &mut out);
+        if ptype == PacketType::SyncAck {
+            self.answer_probe(now, seq, ack, &mut out);
         }
         let filling = len.saturating_sub(ACK_HEADER + out.len().next_multiple_of(4));
         let filling = alloc::vec![0; filling];
         self.emit(now, Fixed { ptype, seq, ack: Some(ack), reset: None }, out, &filling, sink);
         seq
+    }
+
+    /// Writes feedback to the SyncAck `seq`, because the sender of the Sync `ack` may have lost all acknowledgements
+    /// of its packets. If later packets have arrived, an Ack follows instead. A SyncAck does not replace an Ack
+    /// that is due for another reason.
+    fn answer_probe(&mut self, now: Time, seq: Seq, ack: Seq, out: &mut OptionBuf) {
+        let room = self.ack_room();
+        let Some(halves) = self.halves.as_mut().filter(|h| ccid::needs_ack_vector(h.rx_ccid)) else { return };
+        if ack != self.numbers.gsr {
+            self.outbox.ack |= self.state == State::Open;
+            return;
+        }
+        if self.slow_receiver {
+            out.push(&Opt::SlowReceiver);
+        }
+        self.drops.write(seq, ack, room.saturating_sub(out.len()), out);
+        halves.rx.write_feedback(now, seq, ack, room.saturating_sub(out.len()), out);
     }
 
     fn transmit_reset(&mut self, now: Time, reset: OutReset, sink: &mut dyn Sink) {

@@ -62,7 +62,15 @@ impl AckVecSender {
         if let Some((oldest, _)) = closed.last() {
             self.requests.on_reach(self.history.next() - oldest.start);
         }
+        // The peer answers a probe at once. If its answer reports packets, those that were sent long before the probe
+        // and are missing in the report are lost.
+        let probe = self.probe.filter(|_| !feedback.vector.is_empty());
         for (range, marked) in closed.drain(..) {
+            if let Some(probe) = probe.filter(|probe| range.contains(probe))
+                && let Some(packet) = self.history.get(probe)
+            {
+                self.loss.on_data_received(now, packet.sent_at);
+            }
             for index in range.clone() {
                 self.on_received(now, index, marked, index + 1 < told, &mut digest);
             }
@@ -138,13 +146,7 @@ impl AckVecSender {
         let Some(packet) = self.history.get_mut(index) else { return };
         let Packet { bytes, fate, sent_at, snapshot } = *packet;
         packet.fate = Fate::Received;
-        let Some(snapshot) = snapshot else {
-            if self.probe == Some(index) {
-                // The peer answers a probe at once, so data sent long before the probe is lost.
-                self.loss.on_data_received(now, sent_at);
-            }
-            return;
-        };
+        let Some(snapshot) = snapshot else { return };
         match fate {
             Fate::Received => return,
             Fate::InFlight => {

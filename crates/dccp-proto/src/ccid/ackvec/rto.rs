@@ -65,6 +65,7 @@ impl RtoTimer {
     /// Nothing is in flight any more.
     pub(crate) fn stop(&mut self) {
         self.since = None;
+        self.probes = 0;
     }
 
     pub(crate) fn on_timeout(&mut self) {

@@ -164,9 +164,10 @@ impl AckVecSender {
         }
     }
 
-    /// When to ask the peer for an acknowledgement because none has arrived for long.
+    /// When to ask the peer for an acknowledgement because none has arrived for long. Before anything was
+    /// delivered, the path may drop ECN-capable packets but not Syncs, and only timeouts reveal this.
     fn probe_due(&self) -> Option<Time> {
-        self.rto.probe_due(&self.control.rtt).filter(|_| !self.draft)
+        self.rto.probe_due(&self.control.rtt).filter(|_| !self.draft && self.delivered.packets > 0)
     }
 
     fn on_data_sent(&mut self, now: Time, bytes: u32) {

@@ -355,6 +355,28 @@ fn timeout_empties_the_pipe_once_and_backs_off() {
 }
 
 #[test]
+fn only_a_report_shows_that_data_before_a_probe_is_lost() {
+    for (cells, lost) in [("", 0), ("+----", 4)] {
+        let mut rig = Rig::new(false);
+        rig.send(ms(0), 2);
+        assert!(rig.half.next_timeout().is_some_and(|due| due >= ms(1000)), "a probe before any delivery");
+        rig.ack(ms(10), 1, "++");
+        rig.send(ms(20), 4);
+        let due = rig.half.next_timeout().unwrap();
+        rig.half.on_timeout(due);
+        assert!(rig.requests().contains(&SenderRequest::Probe));
+        rig.send_ack(due);
+        assert_eq!(rig.ack(due + Duration::from_millis(10), 6, cells).lost, lost, "{cells}");
+        // After a window that was lost as a whole, the first probe waits no longer than before.
+        let again = due + Duration::from_millis(20);
+        rig.send(again, 1);
+        if lost > 0 {
+            assert_eq!(rig.half.next_timeout().unwrap().since(again), due.since(ms(20)));
+        }
+    }
+}
+
+#[test]
 fn a_loss_that_arrives_after_all_is_counted_delivered() {
     for letter in [true, false] {
         let mut rig = Rig::new(letter);
