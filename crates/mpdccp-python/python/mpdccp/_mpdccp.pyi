@@ -21,7 +21,8 @@ __version__: str
 
 @final
 class Path:
-    """A path of a multipath connection. A string in place of a Path is a local address or the name of an interface."""
+    """A path of a multipath connection. A string in place of a Path is a local address or the name of an
+    interface."""
     local: str | None
     """Local address."""
     interface: str | None
@@ -48,15 +49,15 @@ class Stats:
     queued: int
     """How many of `sent` still wait in the queue."""
     dropped: int
-    """How many of `sent` were dropped because no path could carry their size any more, or because the connection
-    failed."""
+    """How many of `sent` were dropped because no path could carry their size any more, or because the
+    connection failed."""
     displaced: int
     """How many of `sent` were dropped because the queue was full (option `send_policy`)."""
     expired: int
     """How many of `sent` were dropped because they waited too long (`expires`, option `queue_time`)."""
     lost: int
-    """Data packets that congestion control considers lost. With several paths, some may have been retransmitted.
-    CCID 3 and 4 count loss events: all losses within a round-trip time are one event."""
+    """Data packets that congestion control considers lost. With several paths, some may have been
+    retransmitted. CCID 3 and 4 count loss events: all losses within a round-trip time are one event."""
     received: int
     """Number of datagrams that arrived."""
     received_bytes: int
@@ -120,7 +121,8 @@ class Event:
 
 @final
 class Connection:
-    """A connection carries datagrams in both directions, as fast as congestion control allows. Threads may share it."""
+    """A connection carries datagrams in both directions, as fast as congestion control allows. Threads may share
+    it."""
     def send(
         self, data: Buffer, *, priority: int = 0, expires: float | None = None, timeout: float | None = None
     ) -> None:
@@ -141,8 +143,8 @@ class Connection:
     def try_event(self) -> Event | None:
         """Returns the next event if there is one, otherwise None."""
     def finish(self, timeout: float | None = None) -> Stats:
-        """Sends the queued datagrams, waits until they are acknowledged or lost, and closes the connection. Returns
-        the counters."""
+        """Sends the queued datagrams, waits until they are acknowledged or lost, and closes the connection.
+        Returns the counters."""
     def close(self) -> None:
         """Finishes the connection in the background. Calls that wait in other threads return."""
     def abort(self, why: str | None = None) -> None:
@@ -154,15 +156,15 @@ class Connection:
     def accept_stream(self, timeout: float | None = None) -> Stream:
         """Waits for a stream that the peer opens."""
     def ready(self) -> tuple[bool, bool, bool, bool, bool]:
-        """Whether recv, send and next_event would not wait, whether the connection has ended, and whether a stream
-        waits to be accepted. After this call, the descriptor reports the next change."""
+        """Whether recv, send and next_event would not wait, whether the connection has ended, and whether a
+        stream waits to be accepted. After this call, the descriptor reports the next change."""
     def fileno(self) -> int:
         """A descriptor for selectors, for read events only. It belongs to the connection."""
     def stats(self) -> Stats:
         """Counters and state of the connection."""
     def probe(self, rate: int, duration: float) -> None:
-        """Sends `rate` bits per second for a while, with padding if there is no data. Afterwards `stats().allowed`
-        shows the capacity of the path."""
+        """Sends `rate` bits per second for a while, with padding if there is no data. Afterwards
+        `stats().allowed` shows the capacity of the path."""
     def add_path(self, path: Path | str) -> int:
         """Adds a path to a client's multipath session. Returns the number of the path."""
     def remove_path(self, path: int) -> None:
