@@ -336,7 +336,10 @@ impl Section {
         struct Set {
             section: Vec<Section>,
         }
-        let sets = [include_str!("../../../../scenarios/sets/documents.toml")];
+        let sets = [
+            include_str!("../../../../scenarios/sets/documents.toml"),
+            include_str!("../../../../scenarios/sets/namespaces.toml"),
+        ];
         let mut files = BTreeMap::<String, Vec<Section>>::new();
         for section in sets.into_iter().flat_map(|set| toml::from_str::<Set>(set).unwrap().section) {
             let file = section.name.split(',').next().unwrap().to_owned();
