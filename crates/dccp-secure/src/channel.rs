@@ -106,9 +106,10 @@ pub(crate) struct Pending {
 }
 
 impl Pending {
-    /// Returns the next retransmission interval of a handshake that started at `since`. `before` is the previous
-    /// interval. `heard` is when the responder last sent anything. `took` is the duration of the last handshake. If the responder
-    /// has sent anything since the start, it is running, even if its answer takes long.
+    /// Returns the next retransmission interval of a handshake that started at `since`. `before` is the
+    /// previous interval. `heard` is when the responder last sent anything. `took` is the duration of the
+    /// last handshake. If the responder has sent anything since the start, it is running, even if its answer
+    /// takes long.
     pub(crate) fn wait(
         now: Time,
         (since, heard): (Time, Time),

@@ -356,8 +356,8 @@ impl FlowTable {
     }
 
     /// The far end could not connect. Returns the answer to the host, if any. After [`Refusal::Silence`], the
-    /// flow is forwarded as packets instead: if the remote host answers over a route that bypasses the far end,
-    /// only packets work.
+    /// flow is forwarded as packets instead: if the remote host answers over a route that bypasses the far
+    /// end, only packets work.
     pub fn refused(&mut self, now: Time, flow: Flow, why: Refusal) -> Option<Vec<u8>> {
         let tuple = *self.tuples.get(&flow)?;
         let Some(Entry { state: State::Held(held), .. }) = self.entries.get(&tuple) else { return None };

@@ -272,9 +272,9 @@ impl Connection {
         seq
     }
 
-    /// Writes feedback to the SyncAck `seq`, because the sender of the Sync `ack` may have lost all acknowledgements
-    /// of its packets. If later packets have arrived, an Ack follows instead. A SyncAck does not replace an Ack
-    /// that is due for another reason.
+    /// Writes feedback to the SyncAck `seq`, because the sender of the Sync `ack` may have lost all
+    /// acknowledgements of its packets. If later packets have arrived, an Ack follows instead. A SyncAck does
+    /// not replace an Ack that is due for another reason.
     fn answer_probe(&mut self, now: Time, seq: Seq, ack: Seq, out: &mut OptionBuf) {
         let room = self.ack_room();
         let Some(halves) = self.halves.as_mut().filter(|h| ccid::needs_ack_vector(h.rx_ccid)) else { return };

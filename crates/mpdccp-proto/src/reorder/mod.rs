@@ -140,8 +140,8 @@ pub trait Reorderer: Send + core::fmt::Debug {
     fn on_other(&mut self, now: Time, path: PathId, path_seq: Seq, ndp: Option<u64>) {
         let _ = (now, path, path_seq, ndp);
     }
-    /// Whether this reorderer supports repairs: it drops duplicates, and after [`on_repair`](Self::on_repair) it
-    /// waits for packets that a repair may still deliver.
+    /// Whether this reorderer supports repairs: it drops duplicates, and after [`on_repair`](Self::on_repair)
+    /// it waits for packets that a repair may still deliver.
     fn waits_for_repairs(&self) -> bool {
         false
     }

@@ -62,8 +62,8 @@ impl AckVecSender {
         if let Some((oldest, _)) = closed.last() {
             self.requests.on_reach(self.history.next() - oldest.start);
         }
-        // The peer answers a probe at once. If its answer reports packets, those that were sent long before the probe
-        // and are missing in the report are lost.
+        // The peer answers a probe at once. If its answer reports packets, those that were sent long before
+        // the probe and are missing in the report are lost.
         let probe = self.probe.filter(|_| !feedback.vector.is_empty());
         for (range, marked) in closed.drain(..) {
             if let Some(probe) = probe.filter(|probe| range.contains(probe))
