@@ -2,7 +2,7 @@
 
 use crate::common::*;
 use dccp_proto::Config;
-use dccp_wire::{Opt, PacketType};
+use dccp_wire::{Header, Opt, Packet, PacketType};
 use mpdccp_units::Duration;
 
 /// Opens a connection with a measured round-trip time, sends eight packets, and loses what `lost` selects for
@@ -40,4 +40,69 @@ fn a_lost_window_causes_no_timeout() {
     let net = &mut after_silence(&cfg, |sent| sent.ptype() == PacketType::Data);
     let view = net.end(CLIENT).tx_view().unwrap();
     assert_eq!((view.timeouts, view.delivered.packets, view.lost.packets), (0, 8, 8));
+}
+
+/// RFC 4340 section 11.7: an answer that reports a dropped packet as received also says that it was dropped.
+#[test]
+fn an_answer_reports_dropped_data() {
+    let cfg = Config { check_data_checksum: true, ..Config::default() };
+    let mut net = Net::open(cfg.clone(), cfg);
+    net.end(SERVER).set_slow_receiver(true);
+    let (now, mut wire) = (net.now, Outbox::new());
+    net.end(CLIENT).transmit(now, &[], b"payload", &mut wire);
+    let mut corrupt = wire.pop().unwrap().2;
+    *corrupt.last_mut().unwrap() ^= 1;
+    assert!(net.inject(SERVER, &corrupt, Default::default()));
+    let seq = Packet::parse(&corrupt).unwrap().header.seq.next();
+    let sync = Header { seq, ..net.next_from(CLIENT, PacketType::Sync) };
+    let from = net.log.len();
+    assert!(net.strike(CLIENT, &sync, &[], &[]));
+    assert_eq!(net.log[from].ptype(), PacketType::SyncAck);
+    let options: Vec<Opt<'_>> = net.log[from].packet().options().flatten().collect();
+    assert!(
+        options.contains(&Opt::DataDropped(&[0, 0xb0])) && options.contains(&Opt::SlowReceiver),
+        "{options:?}"
+    );
+}
+
+/// CCID 3 reports losses on Acks, so the answer to a Sync leaves them there.
+#[test]
+fn an_answer_leaves_the_report_of_ccid_3_to_an_ack() {
+    let cfg = Config { tx_ccids: vec![3], rx_ccids: vec![3], ..Config::default() };
+    let mut net = Net::open(cfg.clone(), cfg);
+    net.send(CLIENT, b"data");
+    net.pump();
+    let data = net.last(CLIENT).bytes.clone();
+    assert!(net.inject(SERVER, &data, Default::default()));
+    let from = net.log.len();
+    assert!(net.strike(CLIENT, &net.next_from(CLIENT, PacketType::Sync), &[], &[]));
+    let answers = net.log[from..].iter().filter(|sent| sent.from == SERVER);
+    let reports = answers.map(|sent| (sent.ptype(), sent.packet().option_bytes.contains(&194)));
+    assert_eq!(reports.collect::<Vec<_>>(), [(PacketType::SyncAck, false), (PacketType::Ack, true)]);
+}
+
+/// RFC 4340 section 7.5.4: a Sync for an invalid packet acknowledges this packet, even if a probe is due.
+#[test]
+fn a_probe_does_not_replace_a_sync_that_resynchronises() {
+    let silent = || {
+        let cfg = Config { tx_ccids: vec![5], rx_ccids: vec![5], ..Config::default() };
+        let mut net = Net::open(cfg.clone(), cfg);
+        (0..8).for_each(|_| net.send(CLIENT, b"data"));
+        net.run(Duration::from_secs(1));
+        net.network = Box::new(|_| Fate::Drop);
+        net.send(CLIENT, b"data");
+        net
+    };
+    let mut net = silent();
+    net.run(Duration::from_millis(150));
+    let probe = net.log.iter().rfind(|sent| sent.ptype() == PacketType::Sync).unwrap().at;
+    let mut net = silent();
+    net.run(probe.since(net.now) - Duration::from_millis(1));
+    let invalid = Header { seq: net.gss(SERVER).add(100_000), ..net.next_from(SERVER, PacketType::Data) };
+    assert!(!net.inject(CLIENT, &emit(&invalid, &[], b"data"), Default::default()));
+    net.now = probe;
+    net.end(CLIENT).handle_timeout(probe);
+    net.pump();
+    let sync = net.last(CLIENT).packet().header;
+    assert_eq!((sync.ptype, sync.ack), (PacketType::Sync, Some(invalid.seq)));
 }

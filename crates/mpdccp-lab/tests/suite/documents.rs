@@ -32,7 +32,7 @@ struct Stored {
     runs: Vec<Runs>,
 }
 
-/// What made the runs, besides external programs.
+/// The program and the machine that made the runs.
 #[derive(Clone, Debug, Deserialize)]
 struct MadeBy {
     backend: String,

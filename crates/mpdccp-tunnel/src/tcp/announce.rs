@@ -81,7 +81,7 @@ pub(super) fn reason(why: Refusal) -> Reason {
     }
 }
 
-/// How the host is told that its stream was reset with this reason.
+/// The answer to a host whose stream was reset with this reason.
 pub(super) fn refusal(reason: Reason) -> Refusal {
     match reason {
         Reason::Refused | Reason::Reset => Refusal::Reset,
