@@ -30,7 +30,7 @@ pub(super) struct Pair {
     pub(super) words: String,
     pub(super) label: String,
     pub(super) sim: Figures,
-    /// `None` if namespaces cannot run the point; `why` is the reason.
+    /// `None` if namespaces cannot run the point, or a run failed; `why` is the reason.
     pub(super) kernel: Option<Figures>,
     pub(super) why: String,
     /// Whether the variant meets the point on each backend; `None` for references.
@@ -52,8 +52,8 @@ pub(super) fn pairs(
     let netns = Source { backend: netns, references: None };
     let (kernel, why) = match several(&netns, point, variants) {
         Ok(kernel) => (kernel, String::new()),
-        // For example, only the simulator supports the point's source.
-        Err(LabError::Missing(why)) => (Runs::new(), why),
+        // Only the simulator supports the point's source, or a run failed. Other points still count.
+        Err(LabError::Missing(why) | LabError::Failed(why)) => (Runs::new(), why),
         Err(e) => return Err(e),
     };
     let sim = &several(sim, point, variants)?;

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args as ClapArgs;
 use mpdccp_lab::LabError;
@@ -59,6 +60,7 @@ pub(super) fn reproduce(args: &Args) -> Result<(), LabError> {
         out: args.out.clone().unwrap_or_else(usual),
     };
     let watching = Mutex::new(None);
+    let failed = AtomicBool::new(false);
     let watch = |progress: Progress<'_>| {
         let Ok(mut watching) = watching.lock() else { return };
         match progress {
@@ -74,10 +76,16 @@ pub(super) fn reproduce(args: &Args) -> Result<(), LabError> {
                 }
             }
             Progress::Sweep(progress) => sweep_line(progress),
-            Progress::Failed(why) => eprintln!("failed: {why}"),
+            Progress::Failed(why) => {
+                failed.store(true, Ordering::Relaxed);
+                eprintln!("failed: {why}");
+            }
         }
     };
     let report = reproduce::run(&args.set, backend.as_ref(), &options, &watch)?;
     println!("report: {}", report.display());
+    if failed.into_inner() {
+        return Err(LabError::Failed("some experiments failed; the report says which".into()));
+    }
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! If the lab cannot run, it prints one line, exits with code 2, and leaves nothing behind.
 
+use crate::common::able;
 use std::process::Command;
 
 #[test]
@@ -39,6 +40,37 @@ fn wrong_scenarios_and_arguments_end_with_two() {
     }
     let left: Vec<_> = std::fs::read_dir(dir.path()).unwrap().flatten().map(|e| e.file_name()).collect();
     assert_eq!(left, ["bad.toml"]);
+}
+
+/// A set makes its other experiments, but does not end as if all had succeeded.
+#[test]
+fn a_failed_experiment_of_a_set_ends_it_with_an_error() {
+    if !able(&["ip"]) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let scenario = r#"
+        name = "f"
+        title = "The command fails"
+        duration_s = 1
+        path = [{ name = "p", rate = "10 Mbit/s", queue = "50 kB" }]
+        variant = [{ label = "ccid5", ccid = 5 }]
+        flow = [{ name = "c", kind = "command", client = "false" }]
+    "#;
+    std::fs::write(dir.path().join("f.toml"), scenario).unwrap();
+    let file = dir.path().join("f.toml");
+    let set = format!(
+        "name = \"s\"\ntitle = \"s\"\n[[section]]\nname = \"one\"\nscenario = \"{}\"\nruns = 1\n",
+        file.display()
+    );
+    std::fs::write(dir.path().join("set.toml"), set).unwrap();
+    let mut lab = Command::new(env!("CARGO_BIN_EXE_mpdccp"));
+    let arguments = ["lab", "reproduce", "set.toml", "--backend", "netns", "--out", "out"];
+    let out = lab.args(arguments).current_dir(dir.path()).output().unwrap();
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert_eq!(out.status.code(), Some(1), "{said}");
+    assert!(said.contains("failed: ") && said.contains("some experiments failed"), "{said}");
+    assert!(String::from_utf8_lossy(&out.stdout).starts_with("report: "));
 }
 
 #[test]
