@@ -15,7 +15,7 @@ pub struct Run {
     route: Route,
     ecn: Ecn,
     segment: usize,
-    /// Whether a shorter packet has ended the run.
+    /// Whether a shorter packet or [`Sink::separate`] has ended the run.
     closed: bool,
     /// The first `used` bytes are in use. The buffer does not shrink between turns, so that bytes need not be
     /// cleared before they are overwritten.
@@ -153,6 +153,12 @@ impl Sink for Batch {
         }
         &mut run.bytes[start..][packet]
     }
+
+    fn separate(&mut self, route: &Route) {
+        if let Some(run) = self.runs.iter_mut().rfind(|run| run.route == *route) {
+            run.closed = true;
+        }
+    }
 }
 
 #[cfg(test)]
@@ -174,6 +180,21 @@ mod tests {
             batch.reserve(&route(0), Ecn::Ect0, len).fill(1);
         }
         assert_eq!(shape(&batch), [(0, Ecn::Ect0, 100, 260), (0, Ecn::Ect0, 100, 100)]);
+    }
+
+    #[test]
+    fn nothing_joins_a_run_that_was_separated() {
+        let mut batch = Batch::default();
+        for separate in [false, true, false] {
+            for socket in [0, 1] {
+                batch.reserve(&route(socket), Ecn::Ect0, 100).fill(1);
+            }
+            if separate {
+                batch.separate(&route(0));
+            }
+        }
+        let expected = [(0, Ecn::Ect0, 100, 200), (1, Ecn::Ect0, 100, 300), (0, Ecn::Ect0, 100, 100)];
+        assert_eq!(shape(&batch), expected);
     }
 
     #[test]

@@ -19,6 +19,11 @@ pub trait Sink {
     /// Reserves room for one packet of exactly `len` bytes. The caller fills all of it, and the packet leaves
     /// with the next flush.
     fn reserve(&mut self, route: &Route, ecn: Ecn, len: usize) -> &mut [u8];
+
+    /// A sink that sends several packets of a route in one system call must not do so across this call. A
+    /// connection calls it before and after a path MTU probe, because virtual devices accept segmented sends
+    /// whose packets are too large for them one by one.
+    fn separate(&mut self, _route: &Route) {}
 }
 
 /// Collects packets in memory, for simulators and tests: route, ECN field, bytes. Bytes that the caller did

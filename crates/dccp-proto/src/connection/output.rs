@@ -235,7 +235,9 @@ impl Connection {
         let Some(size) = wanted else { return false };
         let packet = usize::from(size).saturating_sub(self.cfg.overhead.into());
         self.stats.mtu_probes += 1;
+        sink.separate(&self.route);
         let seq = self.transmit_plain(now, PacketType::Sync, self.numbers.gsr, packet, sink);
+        sink.separate(&self.route);
         let answer = (self.rtt() * 3).max(LEAST_ANSWER);
         if let Some(pmtu) = &mut self.pmtu {
             pmtu.on_sent(now, seq, answer);

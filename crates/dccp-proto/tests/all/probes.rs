@@ -1,7 +1,7 @@
 //! Syncs that ask for an acknowledgement.
 
 use crate::common::*;
-use dccp_proto::Config;
+use dccp_proto::{Config, Ecn, Route, Sink};
 use dccp_wire::{Header, Opt, Packet, PacketType};
 use mpdccp_units::Duration;
 
@@ -105,4 +105,32 @@ fn a_probe_does_not_replace_a_sync_that_resynchronises() {
     net.pump();
     let sync = net.last(CLIENT).packet().header;
     assert_eq!((sync.ptype, sync.ack), (PacketType::Sync, Some(invalid.seq)));
+}
+
+/// Lengths of packets, and 0 for [`Sink::separate`].
+struct Lengths(Vec<usize>, Vec<u8>);
+
+impl Sink for Lengths {
+    fn reserve(&mut self, _route: &Route, _ecn: Ecn, len: usize) -> &mut [u8] {
+        self.0.push(len);
+        self.1.resize(len, 0);
+        &mut self.1
+    }
+
+    fn separate(&mut self, _route: &Route) {
+        self.0.push(0);
+    }
+}
+
+/// A device may accept a segmented send although it would drop its packets, so such a send proves no MTU.
+#[test]
+fn a_path_mtu_probe_leaves_alone() {
+    let cfg = Config { probe_mtu: true, ..Config::default() };
+    let mut net = Net::open(cfg.clone(), cfg);
+    net.run(Duration::from_secs(1));
+    let (now, mut lengths) = (net.now, Lengths(Vec::new(), Vec::new()));
+    // The hint makes the present size doubtful.
+    net.end(CLIENT).set_mtu(now, 1280);
+    while net.end(CLIENT).poll_transmit(now, &mut lengths) {}
+    assert_eq!(lengths.0, [0, 1500 - OVERHEAD, 0]);
 }
