@@ -99,7 +99,7 @@ pub struct AckEvent<'a> {
     pub inflight_before: Amount,
     /// Amount outstanding after this acknowledgement.
     pub inflight: Amount,
-    /// Total delivered on this connection, including this acknowledgement.
+    /// Total delivered on this connection so far, including this acknowledgement.
     pub delivered: Amount,
     /// This acknowledgement ended a packet round: it covers a packet sent after the end of the previous
     /// round.
@@ -142,11 +142,11 @@ pub trait Controller: Send + core::fmt::Debug {
     fn on_idle_restart(&mut self, now: Time);
     /// The maximum packet size changed to `mtu` IP bytes.
     fn on_mtu(&mut self, mtu: u16);
-    /// The receiver reported Slow Receiver or Data Dropped. `buffer_drops` packets are newly reported as
-    /// dropped in the receive buffer (RFC 4341 section 5.2).
+    /// The receiver reported Slow Receiver or Data Dropped. `buffer_drops` is the number of packets newly
+    /// reported as dropped in the receive buffer (RFC 4341 section 5.2).
     fn on_slow_receiver(&mut self, _buffer_drops: u64) {}
-    /// Current sending limits. They change only through the other methods that take `&mut self`, so callers
-    /// may cache them until they call one of these.
+    /// Current sending limits. Only the methods that take `&mut self` change them, so a caller may cache them
+    /// until it calls one of these methods.
     fn limits(&self) -> Limits;
     /// Name of the state (`startup`, `probe_bw`, `slow_start`, ...).
     fn phase(&self) -> &'static str;

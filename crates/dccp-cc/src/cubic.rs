@@ -13,12 +13,12 @@ pub(crate) const BETA: f64 = 0.7;
 const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 /// Largest burst, bytes.
 const MAX_BURST: u64 = 64 * 1024;
-/// Upper limit for windows, far above any path. It keeps windows finite.
+/// Upper limit for windows, far above what any path needs. It keeps windows finite.
 const MAX_CWND: f64 = 1e9;
 
-/// CUBIC (RFC 9438) with HyStart++ (RFC 9406), for CCID 7. It paces as Linux does (with `fq`), and its
-/// initial window is ten segments (RFC 6928). With pacing, aggregated acknowledgements do not cause bursts,
-/// and a return path with few acknowledgements does not limit the sender.
+/// CUBIC (RFC 9438) with HyStart++ (RFC 9406), for CCID 7. It paces as Linux does with the `fq` qdisc, and
+/// its initial window is ten segments (RFC 6928). With pacing, an acknowledgement of many packets does not
+/// cause a burst, and a return path that carries few acknowledgements does not limit the sender.
 #[derive(Debug)]
 pub struct Cubic {
     packets: bool,
@@ -29,7 +29,7 @@ pub struct Cubic {
     state: State,
     /// The state before the last reduction (section 4.9).
     undo: Option<State>,
-    /// Validation of unused windows (RFC 7661); not in Linux.
+    /// Validation of unused windows (RFC 7661). Linux's variant does not use it.
     validation: Validation,
     /// A timeout occurred, and nothing has been acknowledged since.
     timed_out: bool,
@@ -56,7 +56,8 @@ struct State {
     ssthresh: Option<f64>,
     /// Window before the last reduction.
     prior: f64,
-    /// Window at the last congestion event. `None` if the plateau of the next epoch is its initial window.
+    /// Window at the last congestion event. With `None`, the plateau of the next epoch is the window at its
+    /// start.
     w_max: Option<f64>,
     epoch: Option<Epoch>,
 }
@@ -68,14 +69,14 @@ struct Epoch {
     plateau: f64,
     /// Time from the start of the epoch to the plateau, seconds.
     k: f64,
-    /// C, or a smaller value if coupled.
+    /// C, or a smaller value if the subflow is coupled.
     c: f64,
     /// Reno's window (section 4.3).
     w_est: f64,
 }
 
 impl Epoch {
-    /// Section 4.2. `w_max` is the plateau of this epoch.
+    /// Starts an epoch (section 4.2). `w_max` is its plateau.
     fn new(now: Time, cwnd: f64, w_max: Option<f64>, c: f64) -> Epoch {
         // Sections 4.8 and 4.10: after a timeout, or after a slow start without loss, the plateau is the
         // current window.
@@ -119,8 +120,8 @@ impl Cubic {
         cubic
     }
 
-    /// Creates a controller like Linux's TCP, in congestion avoidance with this many bytes in flight. It
-    /// counts bytes.
+    /// Creates a controller that behaves like Linux's TCP and counts bytes. It starts in congestion avoidance
+    /// with a window of `bytes`.
     pub(crate) fn competing(cfg: &CcConfig, bytes: u64) -> Cubic {
         let mut cubic = Cubic::new(cfg);
         cubic.linux = Some(Linux { hystart: None });
@@ -143,7 +144,7 @@ impl Cubic {
         let srtt = self.srtt.filter(|srtt| self.linux.is_none() && !srtt.is_zero())?;
         let gain = if self.state.ssthresh.is_none_or(|t| self.state.cwnd < t / 2.0) { 2.0 } else { 1.2 };
         let rate = Rate::from_bytes_per((self.state.cwnd * f64::from(self.mtu)) as u64, srtt).scale(gain);
-        // The rate is at least a segment per second, because a wrong round-trip time must not silence a path.
+        // The rate is at least a segment per second. Otherwise a wrong round-trip time could silence a path.
         Some(rate.max(Rate::from_bytes_per(self.mtu.max(1).into(), Duration::from_secs(1))))
     }
 
@@ -244,7 +245,7 @@ impl Cubic {
         }
     }
 
-    /// Section 5.8: time in which the window could not grow for lack of data is not part of the epoch.
+    /// Section 5.8: time in which a lack of data kept the window from growing is not part of the epoch.
     fn shift_epoch(&mut self, now: Time) {
         let idle = now.since(self.last_ack);
         if let Some(e) = &mut self.state.epoch {
@@ -265,7 +266,8 @@ impl Controller for Cubic {
         self.srtt = ev.estimator.srtt();
         self.timed_out &= ev.acked.packets == 0;
         if ev.congestion {
-            // RFC 7661 section 4.4.1: if the window was not validated, reduce from its used part.
+            // RFC 7661 section 4.4.1: if the window is not validated, the reduction starts from its used
+            // part.
             if let Some(used) = self.validation.pipe_ack().filter(|_| self.linux.is_none())
                 && !self.validation.is_valid(self.state.cwnd as u64)
             {
@@ -321,7 +323,7 @@ impl Controller for Cubic {
         if self.linux.is_none() {
             return self.expire_unused(now);
         }
-        // Linux implements RFC 2861.
+        // Linux reduces the window of an idle connection by RFC 2861.
         let initial = self.initial();
         let mut idle = now.since(self.last_sent);
         let s = &mut self.state;

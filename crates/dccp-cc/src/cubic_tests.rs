@@ -8,7 +8,7 @@ fn a_window_is_spread_over_a_round_trip() {
     (c.state.cwnd, c.srtt) = (100.0, Some(Duration::from_millis(100)));
     let mbps = |c: &Cubic| c.limits().pacing.unwrap().mbps();
     assert_eq!(mbps(&c), 24.0);
-    // Two segments take a millisecond at that rate.
+    // At that rate, two segments take a millisecond.
     assert_eq!(c.limits().quantum, 3_000);
     c.state.ssthresh = Some(100.0);
     assert_eq!(mbps(&c), 14.4);
@@ -21,8 +21,8 @@ fn a_window_is_spread_over_a_round_trip() {
 
 #[test]
 fn the_cubic_passes_through_its_corners() {
-    // RFC 9438 section 4.2: the window is the initial one at the epoch's start and the plateau after K. After
-    // 2 K it is as far above the plateau as it was below at the start.
+    // RFC 9438 section 4.2: the epoch starts at the initial window and reaches the plateau after K. After 2
+    // K, the window is as far above the plateau as it was below it at the start.
     let start = Time::from_millis(7);
     let e = Epoch::new(start, 70.0, Some(100.0), C);
     let k = Duration::from_secs_f64(e.k);

@@ -1,8 +1,8 @@
 use mpdccp_units::Duration;
 
-/// Minimum of the RTT increase that ends slow start (RFC 9406 section 4.3).
+/// Lower limit of the RTT increase that ends slow start (RFC 9406 section 4.3).
 const MIN_RTT_THRESH: Duration = Duration::from_millis(4);
-/// Maximum of the RTT increase that ends slow start (section 4.3).
+/// Upper limit of the RTT increase that ends slow start (section 4.3).
 const MAX_RTT_THRESH: Duration = Duration::from_millis(16);
 /// MIN_RTT_DIVISOR (section 4.3).
 const MIN_RTT_DIVISOR: u32 = 8;
@@ -12,7 +12,7 @@ const SAMPLES: u32 = 8;
 const GROWTH_DIVISOR: u32 = 4;
 /// CSS_ROUNDS (section 4.3).
 const CSS_ROUNDS: u32 = 5;
-/// Maximum number of segments counted per acknowledgement without pacing (L, section 4.3).
+/// Maximum number of segments that one acknowledgement counts for without pacing (L, section 4.3).
 const MOST_PER_ACK: f64 = 8.0;
 
 const NO_GROUP: (Duration, u32) = (Duration::MAX, 0);
@@ -23,9 +23,9 @@ pub(crate) struct HyStart {
     last_round: Option<Duration>,
     this_round: Option<Duration>,
     samples: u32,
-    /// Minimum and number of the latest samples, which are at most eight.
+    /// Minimum and number of the latest samples. A group has at most eight samples.
     group: (Duration, u32),
-    /// RTT at the start of conservative slow start, and number of its rounds.
+    /// RTT at the start of conservative slow start, and number of rounds since then.
     conservative: Option<(Duration, u32)>,
 }
 
@@ -53,8 +53,8 @@ impl HyStart {
             self.group = (self.group.0.min(rtt), self.group.1 + 1);
         }
         match (self.conservative, self.this_round) {
-            // Any eight consecutive samples count. The first samples of a round are small if the round begins
-            // before the queue does.
+            // Any eight consecutive samples can show the increase, not only those of one round. If a round
+            // begins before the queue does, its first samples are low and hide the increase.
             (None, _) if self.group.1 >= SAMPLES => {
                 let least = core::mem::replace(&mut self.group, NO_GROUP).0;
                 if self.last_round.is_some_and(|last| least >= last.saturating_add(HyStart::threshold(last)))

@@ -1,19 +1,20 @@
-//! Variation of a path's delay: how much longer packets take than the least round-trip time.
+//! Variation of a path's delay: how much longer packets take than the minimum round-trip time.
 //!
-//! A window is too small if it is a few BDPs computed from the least delay and most packets take longer. RTT
-//! samples do not show this: with reordering, only the fastest packets are sampled. The ages of all packets
-//! show it ([`RateSample::ages`](crate::RateSample)).
+//! If most packets take much longer than the minimum delay, a window of a few BDPs computed from this minimum
+//! is too small. RTT samples do not show this, because with reordering only the fastest packets give samples.
+//! The ages of all packets show it ([`RateSample::ages`](crate::RateSample)).
 
 use mpdccp_units::{Duration, Time};
 
-/// Number of rounds over which the variation of delay is measured. BBR's cycle of eight phases drains once in
-/// this time.
+/// Number of rounds over which the variation of delay is measured. BBR's cycle has eight phases and drains
+/// the queue once per cycle.
 pub(crate) const CYCLE_ROUNDS: usize = 8;
 /// Number of RTT samples that a round needs for its variation to count.
 const SAMPLES: u32 = 4;
-/// Upper limit for the variation beyond the least RTT, as a multiple of the variation within a round.
+/// Upper limit for the excess of the mean age over the minimum RTT, as a multiple of the variation within a
+/// round.
 const BEYOND: f64 = 1.2;
-/// Maximum number of packets that wait at the receiver for a common acknowledgement.
+/// Maximum number of packets that the receiver holds for a common acknowledgement.
 const GROUP: f64 = 4.0;
 /// Upper limit for the variation.
 const MOST: Duration = Duration::from_millis(100);
@@ -63,8 +64,8 @@ impl Jitter {
         self.mean_age
     }
 
-    /// Amount that arrives during the variation, and while acknowledgements wait on the return path, at a
-    /// rate of `bw` per second.
+    /// Returns the amount that arrives, at `bw` per second, during the variation and while acknowledgements
+    /// wait on the return path.
     pub(crate) fn allowance(&self, bw: f64) -> f64 {
         bw * (self.get() + self.returning).as_secs_f64()
     }
@@ -95,9 +96,8 @@ impl Jitter {
     }
 
     /// Ends a round and returns its minimum RTT, if the round had enough samples. `least_rtt` is the path's
-    /// estimated minimum. Variation between rounds counts only if the window was full in the round, because
-    /// the window may then be too small. Otherwise this variation is this flow's own queue, which drains
-    /// reduce.
+    /// estimated minimum. If the window was full in the round, it may be too small, so variation between
+    /// rounds counts too. Otherwise this variation comes from this flow's own queue, which drains reduce.
     pub(crate) fn on_round_end(
         &mut self,
         least_rtt: Option<Duration>,
@@ -111,8 +111,8 @@ impl Jitter {
         self.round_rtt = (Duration::MAX, 0);
         let ages = core::mem::take(&mut self.ages);
         // RTT samples come from the packets that overtook others, so the ages of all packets show more
-        // variation. The difference between the mean age and the least RTT also contains the queues of other
-        // flows. The variation within a round therefore limits it.
+        // variation. The mean age minus the minimum RTT also contains the queues of other flows, so the
+        // variation within a round limits it.
         let mean = ages.0.checked_div(ages.1).unwrap_or_default().saturating_sub(self.held(n, ages.1));
         self.mean_age = mean;
         let beyond = mean.saturating_sub(least_rtt.unwrap_or(mean));
@@ -120,15 +120,16 @@ impl Jitter {
         let lowest = self.leasts.into_iter().min().filter(|_| window_limited).unwrap_or(least);
         let within = mean.saturating_sub(lowest);
         let variation = beyond.min(within.mul_f64(BEYOND)).min(MOST);
-        // As with the RTT (RFC 6298), the first measurement is the first estimate. Startup needs it at once.
+        // As with the RTT (RFC 6298), the first measurement is the first estimate, because Startup needs an
+        // estimate at once.
         self.smoothed = Some(self.smoothed.map_or(variation, |smoothed| (smoothed * 3 + variation) / 4));
         Some(least)
     }
 
-    /// Mean time that a received packet waits until its acknowledgement is sent, because an acknowledgement
-    /// reports a group of packets. The path does not cause this wait. The estimate assumes that packets
-    /// arrive evenly. Groups count up to `GROUP` packets. The packets of a larger group arrived together
-    /// because the path delayed them.
+    /// Mean time that a received packet waits for its acknowledgement, because an acknowledgement reports a
+    /// group of packets. The path does not cause this wait. The estimate assumes that packets arrive evenly.
+    /// A group counts as at most `GROUP` packets: a larger group arrived together because the path delayed
+    /// it.
     fn held(&self, acks: u32, packets: u32) -> Duration {
         let apart = self.sampled.1.since(self.sampled.0).checked_div(packets.max(1)).unwrap_or_default();
         let group = (f64::from(packets) / f64::from(acks.max(1))).clamp(1.0, GROUP);
@@ -199,7 +200,7 @@ mod tests {
         assert_eq!(jitter(&[20]), Duration::ZERO);
         assert!(jitter(&[22, 20]) < Duration::from_micros(200), "{:?}", jitter(&[22, 20]));
         assert!(jitter(&[26, 24, 22, 20]) < Duration::from_micros(400), "{:?}", jitter(&[26, 24, 22, 20]));
-        // The groups are the same, but they arrive later.
+        // The groups are the same, but the packets are 10 ms older.
         assert!(jitter(&[32, 30]) > Duration::from_millis(8));
     }
 }

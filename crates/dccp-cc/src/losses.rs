@@ -1,20 +1,21 @@
-//! Separates the path's own losses from losses due to sending too much.
+//! Distinguishes the path's own losses from losses due to sending too much.
 //!
-//! A path with random losses has them at any rate. A full queue or a policer drops only what exceeds its
-//! rate. Losses among packets sent while the rate was below the estimate are therefore the path's own. Losses
-//! beyond that share are congestion, from an excess of 2 % on, as in BBRv3.
+//! A path with random losses loses the same share at any rate. A full queue or a policer drops only what
+//! exceeds its rate. If packets are lost that were sent at less than the estimated rate, these losses are
+//! therefore the path's own. As in BBRv3, losses count as congestion if they exceed this share by more than 2
+//! % of the packets.
 
 use mpdccp_units::Time;
 
-/// BBR.LossThresh (draft-ietf-ccwg-bbr-06 section 2.6). This is the tolerated share of losses beyond the
+/// BBR.LossThresh (draft-ietf-ccwg-bbr-06 section 2.6): the tolerated share of losses in addition to the
 /// path's own.
 pub(crate) const LOSS_THRESH: f64 = 0.02;
-/// Upper limit of the path's own losses. If losses are higher, a probe at 5/4 of the rate delivers less than
-/// the previous rate, so BBR could not hold any rate. If a low rate loses more than this limit, it still
-/// exceeds the path's rate.
+/// Upper limit of the path's own losses. If losses were higher, a probe at 5/4 of the rate would deliver less
+/// than the rate before, so BBR could not hold any rate. If a low phase loses more than this limit, even its
+/// low rate exceeds the path's rate.
 const MOST_OWN: f64 = 1.0 - 1.0 / 1.25;
-/// Minimum number of packets in a stretch of rounds, 50: the tolerated share of them is a single packet. Low
-/// phases are also judged together until they have this many packets.
+/// Minimum number of packets in a stretch of rounds: 50. The tolerated share of 50 packets is a single
+/// packet. Consecutive low phases are judged together until they have this many packets.
 const FEW: f64 = 1.0 / LOSS_THRESH;
 /// Number of standard deviations by which a count exceeds its mean by chance in 0.1 % of cases.
 pub(crate) const CHANCE: f64 = 3.0;
@@ -34,12 +35,12 @@ struct Counts {
     lost: f64,
 }
 
-/// Packets delivered, lost and marked in the running stretch of rounds.
+/// Packets delivered, lost and marked since the stretch of rounds began.
 #[derive(Clone, Copy, Debug)]
 struct Stretch {
     since: Time,
     counts: Counts,
-    /// Number of separate losses.
+    /// Number of separate losses; a burst counts once.
     times: u32,
     marked: f64,
     delivered: u64,
@@ -48,7 +49,7 @@ struct Stretch {
 /// Losses of one path.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Losses {
-    /// Start and end of the last low phase, in which the rate is below the estimate.
+    /// Start and end of the last low phase, a time in which the rate is below the estimate.
     low: Option<(Time, Time)>,
     /// Counts of the packets that left in low phases.
     own: Counts,
@@ -56,11 +57,11 @@ pub(crate) struct Losses {
     recent: Counts,
     stretch: Option<Stretch>,
     bursts: Bursts,
-    /// Number of losses in the last stretch with congestion.
+    /// Number of losses in the last stretch that had congestion.
     lost: f64,
 }
 
-/// Statistics of loss bursts. If losses come in bursts, a few more bursts prove nothing.
+/// Statistics of loss bursts. If losses come in bursts, a few more bursts than expected prove nothing.
 #[derive(Clone, Copy, Debug, Default)]
 struct Bursts {
     lost: f64,
@@ -70,8 +71,9 @@ struct Bursts {
 }
 
 impl Bursts {
-    /// Records a loss. `packets` is the number of packets that leave per second. In a burst, at least every
-    /// other packet is lost. Returns whether this loss begins a new burst.
+    /// Records a loss. `packets` is the number of packets that leave per second. A loss continues a burst if
+    /// at least every other packet since the burst's start was lost. Returns whether this loss begins a new
+    /// burst.
     fn on_lost(&mut self, sent_at: Time, packets: f64) -> bool {
         if self.lost > MANY_LOST {
             (self.lost, self.times) = (self.lost / 2.0, self.times / 2.0);
@@ -195,14 +197,14 @@ impl Losses {
         if self.own.all > 0.0 { self.own.lost / self.own.all } else { 0.0 }
     }
 
-    /// Largest number of losses among `n` packets that counts as the path's own: the tolerated and the
-    /// expected number, plus three standard deviations.
+    /// Largest number of losses among `n` packets that is not congestion: the path's expected own losses, the
+    /// tolerated share, and three standard deviations.
     pub(crate) fn bound(&self, n: f64) -> f64 {
         let expected = self.own_share() * n;
         LOSS_THRESH * n + expected + CHANCE * libm::sqrt((expected + 1.0) * self.bursts.spread())
     }
 
-    /// Drops the losses recorded until now.
+    /// Starts a new stretch without losses.
     pub(crate) fn restart(&mut self, now: Time) {
         self.stretch =
             Some(Stretch { since: now, counts: Counts::default(), times: 0, marked: 0.0, delivered: 0 });

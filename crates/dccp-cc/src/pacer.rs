@@ -4,14 +4,14 @@ use mpdccp_units::{Rate, Time};
 /// Spaces packets at a rate: a token bucket of one quantum.
 ///
 /// A quantum may be sent at once. When the rest of the quantum has no room for another packet, the next
-/// packet waits until all sent bytes have used up their time at the rate. This is the rule `next_send_time =
-/// now + size / rate` of draft-cardwell-iccrg-bbr-congestion-control-00 section 4.2.1, applied to an
-/// aggregate. A driver therefore wakes once per quantum instead of once per packet. If a packet is sent less
-/// than a quantum's time late, the next one is sent earlier. Late timers and irregular sources therefore do
-/// not reduce the rate. Longer idle time earns no credit.
+/// packet waits until the time that the sent bytes take at the rate has passed. This is the rule
+/// `next_send_time = now + size / rate` of draft-cardwell-iccrg-bbr-congestion-control-00 section 4.2.1,
+/// applied to an aggregate. A driver therefore wakes once per quantum instead of once per packet. If a packet
+/// is sent late by less than the time of a quantum, the following one may be sent earlier. Late timers and
+/// irregular sources therefore do not reduce the rate. Longer idle time earns no credit.
 #[derive(Clone, Debug, Default)]
 pub struct Pacer {
-    /// When the sent bytes will have used up their time at the rate.
+    /// When the bytes sent so far have taken their time at the rate.
     paid: Time,
     /// When the next packet may be sent.
     next: Time,
@@ -46,7 +46,7 @@ impl Pacer {
         self.paid = from + packet;
         self.last_bytes = bytes;
         let owed = self.paid.since(now);
-        // A slack of a nanosecond per packet is needed, because each time is rounded up.
+        // Each time is rounded up, so allow a nanosecond per packet.
         let full =
             rate == Rate::ZERO || owed.saturating_add(packet) > room.saturating_add(Duration::from_nanos(64));
         self.next = if full { self.paid } else { now };
@@ -89,7 +89,7 @@ mod tests {
             p.on_sent(t, 1250, rate, 12_500);
         }
         assert_eq!(p.next_send(t), t + MS);
-        // A second of idle time earns one quantum.
+        // A second of idle time earns one quantum, and not more.
         assert_eq!(p.burst(Time::from_millis(1_001), rate, 12_500), 12_500);
     }
 
@@ -143,7 +143,7 @@ mod tests {
                 p.on_sent(now, 1250, rate, quantum);
                 burst += 1250;
             }
-            // The bound includes the amount that the late wake-up missed.
+            // In the 60 us that each wake-up is late, the rate earns further bytes.
             assert!(burst <= u64::from(quantum) + rate.bytes_in(Duration::from_micros(60)), "{burst}");
             sent += burst;
             wakeups += 1;

@@ -4,7 +4,7 @@ use mpdccp_units::{Duration, Rate, Time};
 
 /// Weight of a new round in the average share of marks (RFC 8257 section 3.3, g).
 const GAIN: f64 = 1.0 / 16.0;
-/// When the window grows, a shorter round-trip time counts as this one. Growth then depends less on the
+/// When the window grows, a shorter round-trip time counts as this one, so that growth depends less on the
 /// round-trip time (RFC 9331 section 4.3).
 const REFERENCE_RTT: f64 = 0.025;
 /// Maximum burst, as time at the pacing rate. A burst must fit into the shallow queue of an L4S link.
@@ -13,7 +13,7 @@ const QUANTUM: Duration = Duration::from_micros(250);
 const FAST: f64 = 2.0;
 /// Pacing rate after slow start, in windows per round trip.
 const STEADY: f64 = 1.0;
-/// Upper limit for windows, far above any path. It keeps windows finite.
+/// Upper limit for windows, far above what any path needs. It keeps windows finite.
 const MAX_CWND: f64 = 1e9;
 
 /// A scalable congestion control for L4S (RFC 9331), following the Prague requirements and DCTCP (RFC 8257).
@@ -82,9 +82,9 @@ impl Prague {
         } else {
             let short = self.srtt.map_or(1.0, |srtt| (srtt.as_secs_f64() / REFERENCE_RTT).min(1.0));
             let mut step = self.part.increase * short * short;
-            // The queue did not mark at the previous maximum window, so grow faster. The growth per round
-            // increases by half a packet each round. Growth by W packets thus takes 2 sqrt(W) rounds instead
-            // of W.
+            // The window exceeds the size that it had before the last reduction, and the queue does not mark.
+            // Growth therefore accelerates: the growth per round increases by half a packet each round.
+            // Growth by W packets takes 2 sqrt(W) rounds instead of W.
             if self.cwnd > self.top {
                 self.beyond += acked / self.cwnd;
                 step *= (self.beyond / 2.0).max(1.0);
@@ -108,8 +108,8 @@ impl Controller for Prague {
             self.alpha += GAIN * (share - self.alpha);
             (self.acked, self.marked) = (0, 0);
         }
-        // Respond to a loss as a Reno-friendly control does. Packets sent before the last reduction do not
-        // cause another one (RFC 9331 section 4.3, RFC 8257 section 3.3).
+        // Respond to a loss as Reno does. Losses of packets sent before the last reduction do not cause
+        // another one (RFC 9331 section 4.3, RFC 8257 section 3.3).
         if ev.congestion && ev.lost.packets > 0 {
             self.before = Some((self.cwnd, self.ssthresh));
             self.reduce_to(self.cwnd / 2.0);

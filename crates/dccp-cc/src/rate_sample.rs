@@ -7,7 +7,7 @@ use mpdccp_units::{Duration, Rate, Time};
 pub struct Snapshot {
     /// Amount delivered when the packet was sent.
     pub delivered: Amount,
-    /// When that amount last increased.
+    /// When the delivered amount last increased.
     pub delivered_at: Time,
     /// Send time of the packet that began the current send interval.
     pub first_sent_at: Time,
@@ -32,7 +32,7 @@ pub struct RateSample {
     pub delivered: Amount,
     /// Amount lost over the interval.
     pub lost: Amount,
-    /// The longer of the two intervals below.
+    /// The longer of `send_interval` and `ack_interval`.
     pub interval: Duration,
     /// Time that the sender took to send the delivered amount.
     pub send_interval: Duration,
@@ -60,8 +60,8 @@ pub struct RateSampler {
     delivered_at: Time,
     first_sent_at: Time,
     lost: Amount,
-    /// Packets are marked application-limited until this many packets have been delivered. With 0, no packet
-    /// is marked.
+    /// Packets sent until this many packets have been delivered are marked application-limited. 0 means that
+    /// packets are not marked.
     app_limited_until: u64,
     /// Snapshot of the newest packet in the current acknowledgement.
     newest: Option<Snapshot>,
@@ -135,8 +135,8 @@ impl RateSampler {
         }
         let newest = self.newest.take()?;
         let ages = core::mem::take(&mut self.ages);
-        // The next send interval starts at the end of this one. A late older packet does not move this start
-        // back.
+        // The next send interval starts where this one ends. An older packet that arrives late does not move
+        // this start back.
         self.first_sent_at = self.first_sent_at.max(newest.sent_at);
         let send_interval = newest.sent_at.since(newest.first_sent_at);
         let ack_interval = self.delivered_at.since(newest.delivered_at);

@@ -4,7 +4,7 @@ use mpdccp_units::{Duration, Rate, Time};
 
 /// Infinite threshold: an arbitrarily high value (RFC 4341 section 5).
 const INFINITE: u64 = u32::MAX as u64;
-/// Upper limit for windows, far above any path. It keeps sums in range.
+/// Upper limit for windows, far above what any path needs. It keeps sums in range.
 const MAX_CWND: u64 = INFINITE;
 
 /// TCP's initial window, packets (RFC 6928).
@@ -12,9 +12,9 @@ pub(crate) const TCP_INITIAL_WINDOW: u64 = 10;
 
 /// TCP's AIMD congestion control (RFC 5681), counted in packets as RFC 4341 section 5 requires.
 ///
-/// RFC 4341 section 5.1 does not say how to treat an application that does not fill the window. RFC 7661
-/// applies in this case: the window is kept for five minutes and paced, and a loss reduces it to half of its
-/// used part. In all other cases, there is no pacing.
+/// RFC 4341 section 5.1 leaves open how to treat an application that does not fill the window. Reno applies
+/// RFC 7661: the window is kept for five minutes and paced, and a loss reduces it to half of its used part.
+/// While the window is validated, there is no pacing.
 #[derive(Debug)]
 pub struct Reno {
     cwnd: u64,
@@ -60,8 +60,8 @@ impl Reno {
         }
     }
 
-    /// Creates a controller like Linux's TCP. Its initial window is ten packets (RFC 6928), and all
-    /// acknowledged packets count in slow start.
+    /// Creates a controller like Linux's TCP. Its initial window is ten packets (RFC 6928). In slow start,
+    /// every acknowledged packet counts.
     pub fn tcp(mtu: u16) -> Reno {
         let cfg = CcConfig { mtu, packets: true, draft: false, seed: 0 };
         Reno { cwnd: TCP_INITIAL_WINDOW, initial: TCP_INITIAL_WINDOW, tcp: true, ..Reno::new(&cfg) }
@@ -96,8 +96,8 @@ impl Reno {
             self.credit = if growth == most { 0 } else { self.credit % 2 };
             self.cwnd = (self.cwnd + growth).min(self.ssthresh);
         } else {
-            // RFC 4341 section 5: grow by one packet for every window of data acknowledged. A coupled subflow
-            // needs a larger amount.
+            // RFC 4341 section 5: grow by one packet for every window of data acknowledged. For a coupled
+            // subflow, more data must be acknowledged.
             self.credit = self.credit.saturating_add(acked);
             let price = |cwnd: u64| (cwnd as f64 / self.part.increase) as u64;
             while self.credit >= price(self.cwnd) {
@@ -127,7 +127,8 @@ impl Controller for Reno {
         self.timed_out &= ev.acked.packets == 0;
         if ev.congestion {
             self.before = Some((self.cwnd, self.ssthresh));
-            // RFC 7661 section 4.4.1: if the window was not validated, reduce from its used part.
+            // RFC 7661 section 4.4.1: if the window is not validated, the reduction starts from its used
+            // part.
             let used = self.validation.pipe_ack().filter(|_| !self.validated());
             let window = used.map_or(self.cwnd, |pipe| pipe.max(ev.inflight_before.packets).min(self.cwnd));
             // RFC 4341 section 5: halve the window and round down. cwnd is at least one, and ssthresh is at
@@ -177,8 +178,8 @@ impl Controller for Reno {
         if !self.tcp {
             return self.look(now);
         }
-        // Linux implements RFC 2861. The window is halved for every timeout spent idle, down to the initial
-        // window. ssthresh becomes three quarters of the validated window.
+        // Linux reduces the window of an idle connection by RFC 2861: it halves the window for every timeout
+        // spent idle, down to the initial window. ssthresh becomes three quarters of the validated window.
         let mut idle = now.since(self.last_sent);
         if idle < self.rto || self.cwnd <= self.initial {
             return;
@@ -214,7 +215,7 @@ impl Controller for Reno {
     }
 
     fn limits(&self) -> Limits {
-        // RFC 7661 section 4.4.2: pace, so that no bursts enter a path whose capacity is not validated.
+        // RFC 7661 section 4.4.2: pace while the window is not validated, so that no burst enters the path.
         let mtu = u64::from(self.mtu);
         // The rate must not be zero, even if the round-trip time is long.
         let rate = |srtt| Rate::from_bytes_per(self.cwnd * mtu, srtt).max(Rate::from_bps(1));

@@ -1,4 +1,4 @@
-//! Aggregation of acknowledgements. The aggregation is the amount acknowledged beyond the amount that BtlBw
+//! Aggregation of acknowledgements: the amount by which acknowledgements exceed the amount that BtlBw
 //! delivers in the same time. Linux's BBR measures it; the draft does not.
 
 use mpdccp_units::{Duration, Time};
@@ -58,8 +58,9 @@ mod tests {
         }
         assert_eq!(a.allowance(1000.0), 20.0);
         assert_eq!(a.allowance(100.0), 10.0, "at most 100 ms of rate");
-        // From here on, acknowledgements arrive at half the rate, evenly spaced. The low rate cancels the
-        // last burst after 36 ms. The burst expires ten rounds later.
+        // From here on, one acknowledgement per millisecond reports half a unit, which is half of BtlBw.
+        // After about 40 ms, the deficit has cancelled the last burst. The recorded maximum of 20 expires
+        // after ten rounds.
         for i in 1..=9 {
             a.on_ack(Time::from_millis(2_000 + i), 0.5, 1000.0, 1e6, true);
         }

@@ -15,13 +15,13 @@ use mpdccp_units::{Duration, Rate, Time};
 pub(super) const HIGH_GAIN: f64 = 2.885_39;
 /// InitialCwnd, packets (RFC 6928; the transport chooses it, section 4.2.3.1).
 pub(super) const INITIAL_CWND: u64 = 10;
-/// At the lowest pacing rate, one full packet leaves in this many seconds. Without this limit, an estimate
-/// near zero would stop a path forever.
+/// At the lowest pacing rate, the flow sends one full packet in this many seconds. Without this limit, a
+/// bandwidth estimate near zero would stop the path forever.
 pub(super) const MIN_PACING_SECS: u64 = 1;
 
 /// BBR version 1 (draft-cardwell-iccrg-bbr-congestion-control-00).
 ///
-/// Implementations add a long-term bandwidth sampler for policers to the draft. Only [`Bbr1::tcp`] has it.
+/// Linux adds a long-term bandwidth sampler to the draft, which detects policers. Only [`Bbr1::tcp`] has it.
 #[derive(Debug)]
 pub struct Bbr1 {
     pub(super) tuning: Tuning,
@@ -35,7 +35,7 @@ pub struct Bbr1 {
     pub(super) long_term: LongTerm,
     /// No probe for bandwidth starts before this time.
     pub(super) no_probe_until: Option<Time>,
-    /// Losses have limited BtlBw since the last probe began.
+    /// Since the last probe began, losses have reduced BtlBw.
     pub(super) probe_lost: bool,
     /// Size of the last probe, as a share of the largest probe.
     pub(super) probe_share: f64,
@@ -50,7 +50,7 @@ pub struct Bbr1 {
     pub(super) full_bw: f64,
     pub(super) full_bw_count: u8,
     pub(super) lost_in_round: bool,
-    /// In the round, the window was full and larger than a window of Startup without jitter.
+    /// In the running round, the window was full and larger than the window of Startup without jitter.
     pub(super) overfull: bool,
     /// Start of the running round of Startup.
     pub(super) startup_round_start: Time,
@@ -66,7 +66,7 @@ pub struct Bbr1 {
     pub(super) probe_rtt: ProbeRtt,
     pub(super) part: Part,
     pub(super) idle_restart: bool,
-    /// State of the check after a capacity drain.
+    /// State that [`Bbr1::check_drained`] needs after a capacity drain.
     pub(super) drained: Option<Drained>,
     /// No capacity drain starts before this time.
     pub(super) no_expiry_until: Time,
@@ -94,7 +94,7 @@ impl Bbr1 {
         Bbr1::with_tuning(&cfg, Tuning::LINUX)
     }
 
-    /// Creates a controller with the given deviations from the draft. It ignores `cfg.draft`.
+    /// Creates a controller with the given deviations from the draft. `tuning` replaces `cfg.draft`.
     pub fn with_tuning(cfg: &CcConfig, tuning: Tuning) -> Bbr1 {
         let units = Units { packets: cfg.packets, mtu: cfg.mtu };
         let mut bbr = Bbr1 {
@@ -153,8 +153,8 @@ macro_rules! without {
     };
 }
 
-/// Variants of the tuned controller that each lack one deviation, under the name of the missing deviation.
-/// The list has every deviation that concerns a single path.
+/// Variants of the tuned controller. Each variant lacks one deviation and has the name of that deviation. The
+/// list has every deviation that concerns a single path.
 pub const WITHOUT: &[(&str, Make)] = without![
     expire_bandwidth,
     confirm_rtprop,

@@ -1,11 +1,11 @@
-//! Yielding to competing flows that respond to losses.
+//! Detects competing flows that respond to losses, and yields to them.
 //!
-//! BBR keeps its estimate when other flows lose packets. A competing TCP therefore starves if the queue holds
-//! a bandwidth-delay product or less. Losses or marks reveal competitors if they coincide with a queue that
-//! this flow did not build. Unlike the path's own losses, they are more frequent in long round trips. After a
-//! detection, a CUBIC window runs next to the model and responds to these losses. The smaller of the two
-//! windows limits sending. A flow that responds to losses causes only moderate losses. If losses are higher,
-//! yielding does not help, and the model keeps its estimate.
+//! BBR keeps its bandwidth estimate when packets are lost. A competing TCP therefore starves if the queue
+//! holds a bandwidth-delay product or less. Losses and marks reveal competitors if they occur while there is
+//! a queue that this flow did not build. Such losses are more frequent in long round trips; the path's own
+//! losses are not. After a detection, a CUBIC window runs next to BBR's model and responds to these losses.
+//! The smaller of the two windows limits sending. Flows that respond to losses cause only moderate losses. If
+//! losses are higher, yielding does not help, and only the model's window applies.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -17,7 +17,7 @@ use crate::losses::{CHANCE, LOSS_THRESH, MANY, MANY_LOST};
 use crate::{AckEvent, CcConfig, Controller, Cubic, Lost, Part};
 use mpdccp_units::{Duration, Time};
 
-/// Typical round-trip times, s.
+/// Typical round-trip times, seconds.
 #[derive(Clone, Copy, Debug)]
 struct Usual {
     mean: f64,
@@ -37,12 +37,12 @@ impl Usual {
     }
 }
 
-/// Packets delivered, and rounds with losses. The first element of each array counts short round trips, and
-/// the second counts long ones.
+/// Number of packets delivered, and number of rounds with losses. The first element of each array counts
+/// short round trips, and the second counts long ones.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     packets: [f64; 2],
-    /// A round that lost packets in short and in long round trips adds a fraction to each element.
+    /// A round that lost packets in both short and long round trips adds a fraction to each element.
     losses: [f64; 2],
 }
 
@@ -86,8 +86,8 @@ impl Share {
     }
 }
 
-/// For the send time of each packet, whether its round trip was long. Consecutive equal values form a run.
-/// The list stores each run under the send time of its newest packet.
+/// Whether the round trips of recently sent packets were long. Consecutive packets with the same value form a
+/// run. The list stores each run under the send time of its newest packet.
 #[derive(Debug, Default)]
 struct Ranks(VecDeque<(Time, bool)>);
 
@@ -105,8 +105,9 @@ impl Ranks {
         }
     }
 
-    /// Returns the value of the first packet sent at or after `sent_at`, because packets sent closely
-    /// together meet the same queue. Returns `None` if this value is no longer known.
+    /// Whether the packet sent at `sent_at` met a queue. A lost packet has no round trip, so this is the
+    /// value of the next packet for which one is known. Packets sent closely together meet the same queue.
+    /// Returns `None` if the value is no longer stored.
     fn of(&self, sent_at: Time) -> Option<bool> {
         let at = self.0.partition_point(|(newest, _)| *newest < sent_at).min(self.0.len().checked_sub(1)?);
         let known = at > 0 || self.0.len() < Self::MOST;
@@ -114,7 +115,7 @@ impl Ranks {
     }
 }
 
-/// Losses of a round; some may still turn out to be reordering.
+/// Losses of a round. Until the round is settled, some may turn out to be reordering.
 #[derive(Clone, Copy, Debug, Default)]
 struct Lossy {
     begin: Time,
@@ -128,11 +129,11 @@ struct Lossy {
 /// Detection of other flows in the queue.
 #[derive(Debug, Default)]
 pub(super) struct Competitors {
-    /// Losses among packets sent while cruising.
+    /// Packets delivered and lost among those sent while cruising.
     told: Share,
     usual: Option<Usual>,
-    /// Current round: sums of the round-trip times and of their deviations from the mean (s), and the number
-    /// of samples.
+    /// Current round: sum of the round-trip times, sum of their deviations from the mean (both in seconds),
+    /// and number of samples.
     round: (f64, f64, u32),
     /// Losses of the running round.
     running: Lossy,
@@ -151,7 +152,7 @@ pub(super) struct Competitors {
     window: Option<Cubic>,
     /// `None` if the flow is not coupled.
     part: Option<Part>,
-    /// The CUBIC window is below the model's window.
+    /// Whether the CUBIC window is below the model's window and limits sending.
     rules: bool,
     until: Time,
     /// A loss occurred since the last reduction.
@@ -175,8 +176,8 @@ impl Competitors {
         }
     }
 
-    /// Whether the loss or delivery of a packet sent at `sent_at` is evidence about other flows. While this
-    /// flow's own probes fill the queue, it is not.
+    /// Whether the loss or delivery of a packet sent at `sent_at` is evidence about other flows. It is not
+    /// while this flow's own probes fill the queue.
     fn tells(&self, sent_at: Time) -> bool {
         self.stood || self.rules() || self.cruise.is_some_and(|c| (c.begin..c.end).contains(&sent_at))
     }
@@ -263,13 +264,13 @@ impl Competitors {
         }
         let running = core::mem::replace(&mut self.running, Lossy { begin: now, ..Lossy::default() });
         self.unsettled.push_back(running);
-        // By then, late packets have arrived, so the losses are final.
+        // After this many rounds, late packets have arrived, so the losses of the oldest round are final.
         if self.unsettled.len() > CYCLE_ROUNDS {
             self.unsettled.pop_front().into_iter().for_each(|round| self.settle(&round));
         }
     }
 
-    /// Counts the losses of a round, which are now final.
+    /// Adds the losses of a round to the counts. These losses are final.
     fn settle(&mut self, round: &Lossy) {
         let [short, long] = round.lost.map(f64::from);
         if round.late || short + long == 0.0 {
@@ -291,18 +292,18 @@ impl Competitors {
         self.heeded() && self.counts.prefer_long()
     }
 
-    /// Whether competitors respond to losses. Higher losses mean that some flow ignores them. Yielding to
-    /// such a flow would never end.
+    /// Whether losses are low enough that all competitors respond to them. Higher losses mean that some flow
+    /// ignores losses. Yielding to such a flow would never end.
     fn heeded(&self) -> bool {
         self.told.get() <= LOSS_THRESH
     }
 
-    /// Whether the CUBIC window limits sending. If it does, the model neither probes nor drains.
+    /// Whether the CUBIC window limits sending. If so, the model neither probes nor drains.
     pub(super) fn rules(&self) -> bool {
         self.rules
     }
 
-    /// Limit for bytes in flight.
+    /// Maximum number of bytes in flight, if the CUBIC window runs.
     pub(super) fn bound(&self, mtu: u16) -> Option<u64> {
         self.window.as_ref().map(|cubic| cubic.limits().cwnd.bytes(mtu))
     }
@@ -323,7 +324,7 @@ impl Competitors {
         }
     }
 
-    /// All losses that caused the last reduction proved spurious.
+    /// All losses that caused the last reduction were spurious.
     pub(super) fn on_spurious_loss(&mut self, now: Time) {
         if let Some(cubic) = &mut self.window {
             cubic.on_spurious_loss(now);

@@ -57,10 +57,10 @@ fn a_loss_has_the_rank_of_what_left_next() {
 
 #[test]
 fn losses_that_prefer_long_round_trips_come_of_a_queue() {
-    // A quarter of the packets had long round trips.
+    // A quarter of the packets had long round trips, but all losses occurred in long round trips.
     assert!(counts([7_500.0, 2_500.0], [0.0, 6.0]));
     assert!(!counts([7_500.0, 2_500.0], [0.0, 3.0]), "too few to say");
-    // If losses are random, a quarter of the lost packets also had long round trips.
+    // Random losses occur in long round trips as often as packets do: a quarter of them.
     assert!(!counts([7_500.0, 2_500.0], [30.0, 10.0]));
     assert!(!counts([7_500.0, 2_500.0], [30.0, 15.0]));
     // If all round trips are long, nothing can be concluded.

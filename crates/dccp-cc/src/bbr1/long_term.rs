@@ -1,16 +1,16 @@
-//! Linux's detection of policers. A policer drops a large share of the packets and passes the same rate,
-//! however fast the sender is. Linux calls this rate the long-term bandwidth. The draft does not have it.
+//! Linux's detection of policers. A policer passes the same rate however fast the sender is, and drops the
+//! rest. Linux calls this rate the long-term bandwidth. The draft has no such detection.
 
 use crate::Amount;
 use mpdccp_units::{Duration, Time};
 
 /// Minimum number of rounds in an interval.
 const LEAST: u32 = 4;
-/// An interval with more rounds is given up.
+/// An interval with more rounds than this is abandoned.
 const MOST: u32 = 16;
-/// Minimum number of lost packets in an interval, as a share of the delivered packets.
+/// Minimum ratio of lost packets to delivered packets in an interval.
 const LOST: f64 = 50.0 / 256.0;
-/// Shortest interval with a rate.
+/// An interval shorter than this gives no rate.
 const SHORTEST: Duration = Duration::from_millis(1);
 /// The rates of two intervals agree if they differ at most by this share of the first rate.
 const NEAR: f64 = 1.0 / 8.0;
@@ -29,7 +29,7 @@ struct Counted {
     lost: u64,
 }
 
-/// An event that the detection looks at: an acknowledgement with a rate sample, or a timeout.
+/// Input of the detection, from an acknowledgement with a rate sample or from a timeout.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Look {
     /// Packets were lost.
@@ -46,9 +46,11 @@ pub(super) struct LongTerm {
     counted: Counted,
     /// Counters at the start of the running interval.
     start: Option<Counted>,
-    /// Number of rounds of the interval, or of the use of the rate.
+    /// Number of rounds in the running interval. While a detected rate is used, number of rounds since its
+    /// use began.
     rounds: u32,
-    /// Rate of the previous interval, or the detected rate, bytes per second.
+    /// While a detected rate is used, this rate. Otherwise the rate of the previous interval. Bytes per
+    /// second.
     rate: f64,
     used: bool,
 }
@@ -130,7 +132,7 @@ mod tests {
     const LOSS: Look = Look { lost: true, round_end: true, app_limited: false, probe_bw: true };
     const NO_LOSS: Look = Look { lost: false, ..LOSS };
 
-    /// A path after its first loss.
+    /// A path that has just lost its first packets.
     struct Path {
         policers: LongTerm,
         ms: u64,
@@ -159,8 +161,8 @@ mod tests {
             self.policers.look(look)
         }
 
-        /// Rounds that lose enough. Only the last one can end an interval. Returns the detected rate, as the
-        /// size of the packets.
+        /// Adds `n` rounds with enough losses. Only the last one can end an interval. Returns the detected
+        /// rate, expressed as the size of the packets.
         fn rounds(&mut self, n: u64, size: u64) -> Option<f64> {
             for _ in 1..n {
                 self.round(size, 50, NO_LOSS);
@@ -225,7 +227,7 @@ mod tests {
         path.rounds(4, 800);
         (0..16).for_each(|_| assert!(!path.round(800, 50, NO_LOSS)));
         assert_eq!(path.detected(), None);
-        // After an interval that was given up, two more are needed.
+        // After an interval was abandoned, a detection needs two more intervals.
         path.round(800, 50, NO_LOSS);
         path.round(800, 50, LOSS);
         assert_eq!([path.rounds(4, 800), path.rounds(4, 800)], [None, Some(800.0)]);
@@ -282,10 +284,10 @@ mod tests {
         let mut path = Path::new();
         path.rounds(4, 800);
         path.rounds(4, 800);
-        // These do not count.
+        // Rounds outside ProbeBW, and acknowledgements that end no round, do not count.
         (0..50).for_each(|_| assert!(!path.round(800, 0, Look { probe_bw: false, ..LOSS })));
         (0..50).for_each(|_| assert!(!path.round(800, 0, Look { round_end: false, ..LOSS })));
-        // A limited application does not end the use.
+        // An application-limited sample does not end the use of the rate.
         (1..48).for_each(|_| assert!(!path.round(800, 0, Look { app_limited: true, ..LOSS })));
         assert_eq!(path.detected(), Some(800.0));
         assert!(path.round(800, 0, NO_LOSS));

@@ -58,13 +58,13 @@ impl Bbr1 {
         self.check_full_pipe(ev, round_rtt);
         self.check_drain(now, self.units.of(ev.inflight));
         self.update_rtprop_and_probe_rtt(ev);
-        // As in Linux, the flow does not probe for more than a policer's rate.
+        // As in Linux, the flow does not send faster than a detected policer's rate to probe for bandwidth.
         if self.state == State::ProbeBw && self.long_term.rate().is_some() {
             self.pacing_gain = 1.0;
         }
     }
 
-    /// `detect_policers`: looks for a policer. When the use of a policer's rate ends, a new cycle begins.
+    /// `detect_policers`: looks for a policer. When the detected rate is no longer used, a new cycle begins.
     fn check_policer(&mut self, now: Time, lost: bool, round_end: bool, app_limited: bool) {
         let look = Look { lost, round_end, app_limited, probe_bw: self.state == State::ProbeBw };
         if self.tuning.detect_policers && self.long_term.look(look) {
@@ -72,7 +72,8 @@ impl Bbr1 {
         }
     }
 
-    /// The bandwidth that rate and window follow: BtlBw, or the rate of a detected policer.
+    /// The bandwidth from which pacing rate and window are computed: BtlBw, or the rate of a detected
+    /// policer.
     pub(super) fn bw(&self) -> f64 {
         self.long_term.rate().map_or_else(|| self.path.bw(), |rate| rate / self.units.bytes())
     }
@@ -109,7 +110,7 @@ impl Bbr1 {
             return;
         }
         self.congested = false;
-        // A sender that drains or yields to competitors sends too little to judge the rate.
+        // A sender that drains or yields to competitors sends too little to tell which losses it causes.
         let judges = matches!(self.state, State::Startup | State::ProbeBw);
         if !judges || self.competitors.rules() {
             self.losses.restart(ev.now);
@@ -122,13 +123,13 @@ impl Bbr1 {
         }
         let bw = self.path.bw();
         self.path.bound_bandwidth(ev.now, rate.max(tuning::LEFT * bw));
-        // As in BBRv3, the next probe waits two to three seconds, or as many rounds as Reno needs to grow by
-        // the lost amount.
+        // As in BBRv3, the next probe waits at most two to three seconds. It may start earlier, after as many
+        // rounds as Reno needs to grow by a BDP and after the time computed next.
         let rounds = self.bdp_packets().clamp(1.0, 63.0) as u32;
         let most = Duration::from_millis(2_000 + self.random_below(1_000));
         let reno = self.path.rtprop.unwrap_or_default().saturating_mul(rounds);
-        // Until the next probe, the sender sends so many packets that the losses are at most the tolerated
-        // share of them.
+        // By the end of this time, the flow has sent so many packets that the losses are at most the
+        // tolerated share of them.
         let packets = rate / self.units.packet() as f64;
         let repaid = self.losses.lost() / (LOSS_THRESH * packets);
         let repaid = Duration::try_from_secs_f64(repaid).unwrap_or(most);
@@ -142,10 +143,10 @@ impl Bbr1 {
         self.path.bdp().unwrap_or(0.0) / self.units.packet() as f64
     }
 
-    /// Tuned: returns the highest pacing rate of this round and the previous one, units per second. A rate
-    /// sample can exceed this rate for two reasons. If packets left one at a time, the sample has no send
-    /// interval. If the first acknowledgements of some packets were lost, the sample contains too many
-    /// packets.
+    /// Tuned: returns the highest pacing rate of this round and the previous one, units per second. This rate
+    /// bounds rate samples, which can be too high for two reasons. If packets left one at a time, the sample
+    /// has no send interval. If the acknowledgements that covered earlier packets were lost, one
+    /// acknowledgement covers too many packets.
     fn paced_most(&mut self, round_end: bool) -> f64 {
         if !self.tuning.bound_by_losses {
             return f64::INFINITY;
@@ -157,7 +158,7 @@ impl Bbr1 {
         self.paced[0].max(self.paced[1])
     }
 
-    /// Tuned: runs a CUBIC window next to the model once competitors are detected.
+    /// Tuned: watches for competitors. Once it detects some, a CUBIC window runs next to the model.
     fn heed_competitors(&mut self, ev: &AckEvent<'_>) {
         let cruises = self.state == State::ProbeBw && self.pacing_gain == 1.0;
         let empty = self.path.empty_rtt();
@@ -176,10 +177,12 @@ impl Bbr1 {
         };
         if least > self.path.queue_rtt(self.path.bw(), self.units.packet()) {
             self.path.restore_bandwidth(d.old_bw);
-            // While packets are lost, the queue is full, because other flows refill it.
+            // While packets are lost, the queue is full because other flows refill it. The RTT then includes
+            // their queue.
             let full = self.recovery.is_some();
             if least >= d.old_rtt.mul_f64(tuning::UNDRAINED) && !full {
-                // Half the amount in flight did not change the RTT, so this is the RTT of the path itself.
+                // Draining half of the amount in flight did not lower the RTT, so there is no queue. The path
+                // itself has this RTT.
                 self.path.set_rtprop(now, least);
             } else {
                 self.no_expiry_until = now + RTPROP_FILTER;
@@ -204,7 +207,8 @@ impl Controller for Bbr1 {
         let packets = self.pacing_rate.bytes_per_sec() / f64::from(self.units.mtu.max(1));
         self.losses.on_lost(pkt.snapshot.sent_at, packets);
         self.long_term.on_lost(pkt.lost.packets);
-        // Without this condition, the list of send times would grow without limit.
+        // Only the detection of competitors empties the list of send times. Without it, the list would grow
+        // without limit.
         if self.tuning.heed_competitors {
             self.competitors.on_lost(pkt);
         }
@@ -226,7 +230,7 @@ impl Controller for Bbr1 {
     }
 
     fn on_rto(&mut self, now: Time) {
-        // Everything in flight counts as lost, whatever the state.
+        // A timeout counts everything in flight as lost. This holds in every state.
         self.losses.restart(now);
         self.competitors.forget();
         // In Linux, a timeout ends a round.
@@ -245,7 +249,7 @@ impl Controller for Bbr1 {
     fn on_spurious_loss(&mut self, now: Time) {
         self.competitors.on_spurious_loss(now);
         self.long_term.restart();
-        // Section 4.2.3.4: undoing a reduction ends recovery, as repairing the losses does.
+        // Section 4.2.3.4: undoing a reduction also ends recovery.
         self.leave_recovery();
     }
 

@@ -25,7 +25,7 @@ pub(super) struct PathModel {
     lowest: [Duration; 3],
     lowest_since: Time,
     pub(super) jitter: Jitter,
-    /// Set while delivery rate and RTT agree that capacity fell.
+    /// Set while both delivery rate and RTT indicate that capacity has fallen.
     fallen: Option<Fallen>,
     /// BtlBw when the path last had no queue.
     clear_bw: f64,
@@ -36,7 +36,7 @@ struct Fallen {
     since: Time,
     delivered: u64,
     acks: u32,
-    /// Minimum RTT since the fall began.
+    /// Minimum RTT since capacity seemed to fall.
     least: Duration,
 }
 
@@ -71,7 +71,7 @@ impl PathModel {
         self.rtprop.filter(|_| bw > 0.0).map(|r| bw * r.as_secs_f64())
     }
 
-    /// Largest RTT without a queue of this flow, with room for the typical variation of delay.
+    /// Largest RTT at which this flow has no queue. It includes the typical variation of delay.
     pub(super) fn drained_rtt(&self) -> Duration {
         self.near_rtprop().saturating_add(self.jitter.get())
     }
@@ -89,7 +89,7 @@ impl PathModel {
         }
     }
 
-    /// Sets BtlBw to the value of another controller, and drops earlier samples.
+    /// Sets BtlBw to the bandwidth that the previous controller used, and drops earlier samples.
     pub(super) fn inherit(&mut self, bw: f64) {
         self.btl_bw.reset(self.rounds, bw);
     }
@@ -105,21 +105,21 @@ impl PathModel {
         self.rtprop_stamp = now;
     }
 
-    /// Largest RTT that confirms RTprop. Such an RTT must also be near the lowest RTT of the last minute.
-    /// Otherwise, if RTprop includes the queue of other flows, that same queue could confirm it.
+    /// Largest RTT that confirms RTprop. The RTT must also be near the lowest RTT of the last minute.
+    /// Otherwise an RTprop that includes the queue of other flows would be confirmed by the same queue.
     pub(super) fn confirming_rtt(&self) -> Duration {
         let lowest = self.lowest.into_iter().min().unwrap_or(Duration::MAX);
         self.near_rtprop().min(scale(lowest, tuning::NEAR))
     }
 
-    /// RTT above which a queue exists, either of this flow or of others. The reference is the lowest RTT of
-    /// the last minute.
+    /// RTT above which there is a queue of this flow or of others. The reference is the lowest RTT of the
+    /// last minute.
     pub(super) fn empty_rtt(&self) -> Duration {
         let lowest = self.lowest.into_iter().min().unwrap_or(Duration::MAX);
         scale(lowest, tuning::NEAR).max(lowest.saturating_add(tuning::BURST))
     }
 
-    /// RTT up to which a sample counts as RTprop.
+    /// Largest RTT that counts as equal to RTprop.
     pub(super) fn near_rtprop(&self) -> Duration {
         scale(self.rtprop.unwrap_or(Duration::MAX), tuning::NEAR)
     }
@@ -148,10 +148,10 @@ impl PathModel {
         self.jitter.on_round_end(self.rtprop, window_limited)
     }
 
-    /// Detects a fall in capacity. Three conditions must hold for some time: RTTs show a queue, the delivery
-    /// rate is well below the BtlBw measured without a queue, and the sender is not the limit. After a fall,
-    /// drops older samples and sets BtlBw to the rate delivered in this period. Returns the old BtlBw and the
-    /// period's minimum RTT.
+    /// Detects a fall in capacity. Three conditions must hold for eight acknowledgements and an RTprop: RTTs
+    /// show a queue, the delivery rate is well below the BtlBw measured without a queue, and the sender is
+    /// not the limit. After a fall, drops older samples and sets BtlBw to the rate delivered in this period.
+    /// Returns the old BtlBw and the minimum RTT of the period.
     pub(super) fn capacity_fell(
         &mut self,
         now: Time,
@@ -167,7 +167,8 @@ impl PathModel {
             return None;
         }
         let limit = tuning::FALLEN * self.clear_bw;
-        // An application-limited sender that sends faster than the path delivers builds the queue itself.
+        // An application-limited sender counts too if it sends faster than the path delivers, because it
+        // builds the queue itself.
         let pushing = !rs.app_limited || rs.ack_interval > scale(rs.send_interval, tuning::NEAR);
         if rate >= limit || !pushing {
             self.fallen = None;
@@ -185,7 +186,8 @@ impl PathModel {
         }
         let measured = delivered.saturating_sub(f.delivered) as f64 / lasted.as_secs_f64();
         if measured >= limit {
-            // A gap before this period made the samples low. The delay grew, but capacity did not fall.
+            // A gap before this period made the rate samples low. The path's delay grew, but its capacity did
+            // not fall.
             return None;
         }
         let (since, least) = (f.since, f.least);

@@ -1,7 +1,7 @@
 use super::*;
 use crate::{Amount, CcConfig};
 
-/// A sender on a path of 12 Mbit/s (1,000 packets per second) and 100 ms. A BDP is 100 packets.
+/// Creates a sender on a path of 12 Mbit/s (1,000 packets per second) and 100 ms, so a BDP is 100 packets.
 fn settled(draft: bool) -> Bbr1 {
     let mut bbr = Bbr1::new(&CcConfig { mtu: 1500, packets: false, draft, seed: 0 });
     bbr.path.inherit(1_500_000.0);
@@ -11,7 +11,7 @@ fn settled(draft: bool) -> Bbr1 {
     bbr
 }
 
-/// Returns the size of the next probe, as a share of BtlBw.
+/// Runs until the next probe and returns its size as a share of BtlBw.
 fn probe(bbr: &mut Bbr1) -> f64 {
     while {
         bbr.advance_cycle_phase(Time::from_millis(1));
@@ -30,7 +30,7 @@ fn a_probe_that_lost_halves_the_next_one_down_to_a_packet() {
         bbr.probe_lost = lost;
         sizes.push((probe(&mut bbr) * 1e6).round());
     }
-    // A packet is a hundredth of a BDP.
+    // The smallest probe is one packet, a hundredth of a BDP.
     assert_eq!(sizes, [125_000.0, 62_500.0, 31_250.0, 15_625.0, 10_000.0, 20_000.0, 40_000.0]);
 }
 
@@ -54,7 +54,8 @@ fn sample() -> RateSample {
 
 #[test]
 fn a_rate_above_the_pacing_rate_is_no_measurement() {
-    // One packet in a round trip of 1 ms raises the rate by 12 Mbit/s, which is more than was ever sent.
+    // One packet in a round trip of 1 ms adds 12 Mbit/s to the rate. The sample of 48 Mbit/s is above every
+    // rate that the flow paced at.
     for (draft, most) in [(false, 24), (true, 48)] {
         let mut bbr = settled(draft);
         bbr.pacing_rate = Rate::from_mbps(24.0);
@@ -65,7 +66,7 @@ fn a_rate_above_the_pacing_rate_is_no_measurement() {
     }
 }
 
-/// A second in which a packet of 1,000 bytes arrives and one is lost, and then four timeouts.
+/// Simulates a second in which one packet of 1,000 bytes arrives and one is lost, and then four timeouts.
 fn policed(bbr: &mut Bbr1, second: u64) {
     let now = Time::from_millis(1_000 * second);
     bbr.long_term.on_lost(second);

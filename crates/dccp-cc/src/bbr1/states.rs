@@ -32,26 +32,27 @@ impl State {
 pub(super) struct ProbeRtt {
     /// Another path of the session is in ProbeRTT.
     pub(super) hold: bool,
-    /// Earliest end of the phase. It is known once inflight is low enough.
+    /// Earliest end of the phase. It is set once the amount in flight is low enough.
     pub(super) done: Option<Time>,
-    /// Delivered amount that ends the round after inflight became low enough. The round ends when a packet
-    /// sent after this amount was delivered is acknowledged.
+    /// The round ends when a packet is acknowledged that was sent after this amount was delivered. The round
+    /// begins when the amount in flight is low enough.
     pub(super) round: u64,
     pub(super) round_done: bool,
-    /// Least RTT since inflight became low enough.
+    /// Minimum RTT since the amount in flight became low enough.
     pub(super) least: Option<Duration>,
     /// When the last ProbeRTT ended.
     pub(super) ended: Option<Time>,
-    /// Packets sent while the delivered count was in this range give low samples because of ProbeRTT.
+    /// Packets sent while the delivered count was in this range give low rate samples, because ProbeRTT
+    /// limited the sender.
     pub(super) low_rate: (u64, u64),
 }
 
-/// Tuned: the check after a capacity drain.
+/// Tuned: state that the check after a capacity drain needs.
 #[derive(Debug)]
 pub(super) struct Drained {
     /// BtlBw before the drain.
     pub(super) old_bw: f64,
-    /// Least RTT while capacity seemed to fall.
+    /// Minimum RTT while capacity seemed to fall.
     pub(super) old_rtt: Duration,
     /// Round in which to check whether the queue is gone. It is set when the drain ends.
     pub(super) look_at_round: Option<u64>,

@@ -24,7 +24,8 @@ impl Bbr1 {
 
     /// BBREnterProbeBW (section 4.3.4.3).
     pub(super) fn enter_probe_bw(&mut self, now: Time) {
-        // Never start in the 3/4 phase. After a capacity drain, do not start in the 5/4 phase either.
+        // Never start in the 3/4 phase, as in the draft. After a capacity drain, do not start in the 5/4
+        // phase either.
         let skip = if self.state == State::CapacityDrain { 6 } else { 7 };
         self.state = State::ProbeBw;
         self.cwnd_gain = 2.0;
@@ -94,8 +95,8 @@ impl Bbr1 {
         }
     }
 
-    /// Whether the last probe found more bandwidth without a standing queue. In this case, the path may have
-    /// even more. Soon after losses that delayed probes, it may not, because a policer lets the first burst
+    /// Whether the last probe found more bandwidth and left no queue. If so, the path may have even more. In
+    /// the ten seconds after losses delayed a probe, the answer is no, because a policer lets the first burst
     /// through.
     fn probe_paid(&self, ev: &AckEvent<'_>) -> bool {
         let bw = self.path.bw();
@@ -106,7 +107,7 @@ impl Bbr1 {
     }
 
     /// Whether the flow has drained enough. The draft drains for an RTprop. The tuned variant drains until
-    /// the RTT shows no queue, within bounds.
+    /// the RTT shows no queue, but no longer than a whole BDP takes to drain.
     fn drained_enough(&self, ev: &AckEvent<'_>, elapsed: Duration) -> bool {
         !self.tuning.full_drain
             || ev.rtt.is_some_and(|rtt| rtt <= self.path.drained_rtt())
@@ -123,7 +124,7 @@ impl Bbr1 {
             return;
         }
         // If packets overtake each other, a round lasts only as long as the fastest packet's round trip. The
-        // rate cannot grow that fast.
+        // rate needs longer to grow, so such a round says nothing about growth.
         let round = ev.now.since(self.startup_round_start);
         if self.tuning.allow_for_jitter && round.mul_f64(tuning::NEAR) < self.path.jitter.mean_age() {
             return;
@@ -158,8 +159,8 @@ impl Bbr1 {
         }
     }
 
-    /// Notes whether the window is full and larger than a window of Startup without jitter. This fills the
-    /// pipe. When the link pauses, much is in flight too, but the window is not full.
+    /// Notes whether the window is full and larger than a window of Startup without jitter. In this case the
+    /// pipe is full. During a pause of the link, much is in flight too, but the window is not full.
     fn note_overfull(&mut self, ev: &AckEvent<'_>) {
         let inflight = self.units.of(ev.inflight_before);
         let Some(bdp) = self.path.bdp() else { return };
@@ -214,8 +215,8 @@ impl Bbr1 {
     }
 
     fn update_rtprop(&mut self, now: Time, rtt: Duration, expired: bool, rs: Option<&RateSample>) {
-        // Once RTprop has expired, the draft takes the next sample, however high it is. `gentle_probe_rtt`
-        // waits for a sample from its own probe.
+        // Once RTprop has expired, the draft takes the next sample, however high it is. With
+        // `gentle_probe_rtt`, the controller waits for a sample from its own ProbeRTT.
         let replace = expired && (!self.tuning.gentle_probe_rtt || self.idle_restart);
         if replace || self.path.rtprop.is_none_or(|p| rtt <= p) {
             self.path.set_rtprop(now, rtt);
@@ -232,7 +233,8 @@ impl Bbr1 {
         let inflight = self.units.of(ev.inflight);
         let low = inflight <= self.probe_rtt_cwnd();
         let p = &mut self.probe_rtt;
-        // C.app_limited of the draft: packets sent up to this point give low samples because of ProbeRTT.
+        // C.app_limited of the draft: packets sent up to this point give low rate samples, because ProbeRTT
+        // limited the sender.
         p.low_rate.1 = ev.delivered.packets.saturating_add(ev.inflight.packets).saturating_add(1);
         let Some(done) = p.done else {
             if low {

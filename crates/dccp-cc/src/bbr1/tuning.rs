@@ -1,6 +1,6 @@
-//! The tuned variant's deviations from the draft: a switch for each, and its constants.
+//! The tuned variant's deviations from the draft. Each deviation has a switch.
 //!
-//! Every switch was measured on and off in the model of `tests/`; `docs/ccid5.md` has the table.
+//! The model in `tests/` measures each switch on and off. `docs/ccid5.md` has the table.
 
 use super::states::CYCLE;
 use core::time::Duration;
@@ -11,14 +11,15 @@ pub struct Tuning {
     /// As soon as delivery rate and RTT agree that capacity fell, the sender drops old bandwidth samples and
     /// drains to one BDP. Otherwise the sender stays at the old rate for ten rounds of inflated RTT.
     pub expire_bandwidth: bool,
-    /// The sender accepts an RTT within an eighth of RTprop as a fresh RTprop, if the packet left with at
-    /// most a BDP in flight. Otherwise a path that became slightly slower is drained every ten seconds.
+    /// An RTT within an eighth of RTprop counts as a fresh RTprop, if the packet left with at most a BDP in
+    /// flight. Otherwise a path whose delay grew slightly is drained every ten seconds.
     pub confirm_rtprop: bool,
     /// ProbeRTT keeps half a BDP in flight instead of four packets, and ends when RTprop is confirmed.
     /// Otherwise throughput drops every ten seconds.
     pub gentle_probe_rtt: bool,
     /// The send quantum is 1 ms of the rate and at least one packet. The draft uses at least two packets
-    /// above 1.2 Mbit/s. Three such quanta wait in the queue of a slow path.
+    /// above 1.2 Mbit/s, and its window includes three quanta. On a slow path, these three quanta form a
+    /// queue.
     pub small_quantum: bool,
     /// Window and drain targets include the amount that arrives during the variation of delay. This variation
     /// is the time that packets take beyond RTprop. A round of Startup lasts at least as long as packets take
@@ -29,28 +30,30 @@ pub struct Tuning {
     /// estimate that is slightly too high builds a standing queue until the window is full.
     pub full_drain: bool,
     /// The pipe counts as full if a queue lasts for a round, even if the sender is application-limited. It
-    /// never counts as full without a queue or a loss. Otherwise two cases fail. In the first case, a path
-    /// carries only occasional overflow packets, and its low estimate delays them. The path leaves Startup at
-    /// that low rate and is useless for seconds when it is needed. In the second case, the application
-    /// responds to acknowledgements, like TCP in a tunnel. The path stays application-limited in Startup
-    /// although the queue is full.
+    /// never counts as full without a queue or a loss. This helps in two cases. First, a path may carry only
+    /// the occasional overflow of another path. In the draft, such a path leaves Startup with a low estimate,
+    /// and needs seconds to grow when it is needed. Second, the application may respond to acknowledgements,
+    /// like TCP in a tunnel. In the draft, such a flow stays application-limited in Startup although the
+    /// queue is full.
     pub full_pipe_shows: bool,
-    /// In Startup, pacing spreads the window over at most about a third of a round trip. Otherwise a TCP in
-    /// the tunnel leaves slow start early. This TCP doubles its bursts each round trip, but BtlBw follows one
-    /// round trip later. At the old BtlBw a burst lasts so long that HyStart considers the path full.
+    /// In Startup, pacing spreads the window over at most about a third of a round trip. Otherwise a TCP in a
+    /// tunnel leaves slow start early. This TCP doubles its bursts each round trip, but BtlBw follows one
+    /// round trip later. At the old BtlBw, a burst takes so long that the TCP's HyStart considers the path
+    /// full.
     pub open_startup: bool,
     /// If more packets are lost or marked than the path's own losses explain, BtlBw falls to the delivered
-    /// rate. As in BBRv3, the next probe comes later. It is also smaller. Rate samples count up to the pacing
-    /// rate. Otherwise a policer or a short queue drops packets all the time, and TCP gets almost nothing.
+    /// rate. The next probe starts later, as in BBRv3, and is smaller. Rate samples count only up to the
+    /// pacing rate. Otherwise a policer or a short queue drops packets all the time, and TCP in a tunnel gets
+    /// almost nothing.
     pub bound_by_losses: bool,
     /// If losses coincide with the queues of other flows, the window is at most as large as CUBIC's.
     /// Otherwise TCP starves on a queue of a BDP or less.
     pub heed_competitors: bool,
-    /// After a probe that found more bandwidth without a queue, the next probe follows within one round
-    /// instead of after six. Otherwise, when a path's rate returns, the estimate grows only by a quarter per
-    /// eight rounds.
+    /// If a probe found more bandwidth and left no queue, the next probe follows within one round instead of
+    /// after six. Otherwise, when a path's rate returns, the estimate grows only by a quarter per eight
+    /// rounds.
     pub probe_on: bool,
-    /// Subflows at one bottleneck probe and yield as one flow. Otherwise they take the share of several
+    /// Subflows that share a bottleneck probe and yield as one flow. Otherwise they take the share of several
     /// flows.
     pub couple: bool,
     /// Linux's deviations from the draft. Pacing is 1 % below the estimate, so that queues shrink. The window
@@ -106,20 +109,22 @@ impl Tuning {
 
 /// `linux`: pacing rate as a share of the estimate.
 pub(super) const PACED: f64 = 0.99;
-/// `expire_bandwidth`: capacity fell if the delivery rate is below this share of BtlBw. The 5/4 probe of a
-/// single competitor leaves a larger share.
+/// `expire_bandwidth`: capacity fell if the delivery rate is below this share of BtlBw. A single competitor's
+/// 5/4 probe leaves this flow a larger share.
 pub(super) const FALLEN: f64 = 1.0 / CYCLE[0];
 /// `expire_bandwidth`: minimum number of consecutive acknowledgements that show the fall (N_RTT_SAMPLE, RFC
 /// 9406 section 4.3).
 pub(super) const FALLEN_ACKS: u32 = 8;
-/// A difference of at most one part in this many is not significant (MIN_RTT_DIVISOR, RFC 9406 section 4.3).
+/// A difference of less than one part in this many is not significant (MIN_RTT_DIVISOR, RFC 9406 section
+/// 4.3).
 pub(super) const PARTS: u32 = 8;
 /// Two values are equal if one is at most this multiple of the other.
 pub(crate) const NEAR: f64 = 1.0 + 1.0 / PARTS as f64;
 /// `expire_bandwidth`: if a drain of half the amount in flight leaves the RTT at this share or more, there
-/// was no queue: without half of a queue of an eighth, the RTT would be lower.
+/// was no queue. If an eighth of the RTT had been queueing delay, draining half of it would have lowered the
+/// RTT further.
 pub(crate) const UNDRAINED: f64 = 1.0 - 0.5 / PARTS as f64;
-/// Largest burst of the draft (section 4.2.2). A queue of such a burst does not count as a queue.
+/// Largest burst of the draft (section 4.2.2). Queueing delay of at most this does not count as a queue.
 pub(super) const BURST: Duration = Duration::from_millis(1);
 /// `gentle_probe_rtt`: amount in flight during ProbeRTT, in BDPs (BBRv3's ProbeRTTCwndGain).
 pub(super) const PROBE_RTT_GAIN: f64 = 0.5;

@@ -52,10 +52,10 @@ impl Bbr1 {
         let mtu = u64::from(self.units.mtu.max(1));
         let millisecond = self.pacing_rate.bytes_in(tuning::BURST).min(MAX_QUANTUM);
         let quantum = if self.tuning.small_quantum {
-            // A burst must not overflow a short queue. With a window of two BDPs, a burst is at most an
-            // eighth of a BDP, which does not count as a queue. Within a host or a LAN, no queue counts, and
-            // large bursts save CPU time, because sending a burst costs the host as much as sending a
-            // packet. The window then holds four bursts.
+            // A burst must not overflow a short queue. With a window of two BDPs, a sixteenth of the window
+            // is an eighth of a BDP, which does not count as a queue. Within a host or a LAN, a quarter of
+            // the window is allowed, because short queues are not a concern there. Large bursts save CPU
+            // time, because sending a burst costs the host as much as sending a packet.
             let lan = self.path.rtprop.is_some_and(|rtprop| rtprop < tuning::BURST);
             let bursts = if lan { MIN_PIPE_CWND } else { 2 * u64::from(tuning::PARTS) };
             millisecond.min(self.cwnd_bytes() / bursts)
@@ -81,7 +81,7 @@ impl Bbr1 {
     fn inflight_at(&self, bw: f64, gain: f64) -> u64 {
         let Some(bdp) = self.path.bdp_at(bw) else { return self.initial_cwnd() };
         let quanta = 3.0 * f64::from(self.send_quantum()) / self.units.bytes();
-        // Packets take RTprop plus the jitter, so this is the amount in flight without a queue.
+        // A packet takes RTprop plus the jitter, so this amount is in flight when there is no queue.
         let inflight = ceil(gain * (bdp + self.jitter_allowance()) + quanta);
         if !self.tuning.linux {
             return inflight;
@@ -106,7 +106,7 @@ impl Bbr1 {
     }
 
     fn jitter_allowance(&self) -> f64 {
-        // In Startup, a queue of this flow's own bursts looks like jitter once BtlBw no longer grows.
+        // In Startup, once BtlBw no longer grows, the queue of this flow's own bursts looks like jitter.
         let own = !self.filled_pipe && self.full_bw_count > 0;
         if self.tuning.allow_for_jitter && !own { self.path.jitter_allowance() } else { 0.0 }
     }

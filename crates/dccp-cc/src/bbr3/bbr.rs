@@ -36,12 +36,12 @@ pub struct Bbr3 {
     pub(super) extra_acked: ExtraAcked,
     pub(super) jitter: Jitter,
     pub(super) losses: Losses,
-    /// Number of further lost packets that count as the path's own losses.
+    /// How many more lost packets count as the path's own losses.
     pub(super) excused: f64,
     /// Minimum round-trip time of the last round.
     pub(super) least: Option<Duration>,
-    /// In the last round, the minimum round-trip time was above the path's minimum by at least RFC 9406's
-    /// threshold for a queue.
+    /// In the last round, the minimum round-trip time exceeded the path's minimum by at least the threshold
+    /// with which RFC 9406 detects a queue.
     pub(super) queue_grew: bool,
     pub(super) signals: Signals,
     pub(super) full_bw: FullBw,

@@ -1,5 +1,5 @@
 //! The example test cases of the draft's appendix, under their names, for the published variant. Unless a
-//! case differs, a single flow uses a link of 50 Mbit/s and 40 ms.
+//! test says otherwise, a single flow uses a link of 50 Mbit/s and 40 ms.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -18,9 +18,9 @@ struct Change {
     from: State,
     to: State,
     inflight: u64,
-    /// Inflight(1.0) before the change, computed with bw.
+    /// Inflight(1.0) before the change, for bw.
     target: u64,
-    /// Inflight(1.0) before the change, computed with max_bw.
+    /// Inflight(1.0) before the change, for max_bw.
     max_target: u64,
     headroom: u64,
     full_now: bool,
@@ -226,8 +226,8 @@ fn exiting_drain_based_on_inflight() {
     assert!(first > change.target && change.inflight <= change.target, "{first} {change:?}");
 }
 
-/// With a tenth less bandwidth, the queue would still drain in two rounds. The bandwidth falls much further
-/// here, so that the amount in flight stays above the target.
+/// If the bandwidth fell by a tenth, the queue would still drain in two rounds. Here it falls much further,
+/// so that the amount in flight stays above the target.
 #[test]
 fn exiting_drain_based_on_time() {
     let mut case = deep();
@@ -263,7 +263,7 @@ fn exiting_probe_up_on_loss_when_application_limited() {
     assert_eq!(case.see(|b| (b.probe.too_high, b.inflight_longterm)), (true, before));
 }
 
-/// ProbeRTT occurs every five seconds in every state.
+/// ProbeRTT still occurs every five seconds, whatever the state.
 #[test]
 fn never_exiting_probe_up_or_startup_when_application_limited_with_no_loss() {
     let mut case = deep();
@@ -293,7 +293,7 @@ fn exiting_probe_down_on_inflight() {
 #[test]
 fn exiting_probe_down_after_max_time() {
     let mut case = deep();
-    // ProbeRTT would come first, so the test prevents it.
+    // ProbeRTT would start before the probe, so the test prevents it.
     case.shared.bbr().bbr.hold_probe_rtt(true);
     case.until_state(State::Up);
     case.until_state(State::Down);
@@ -336,7 +336,7 @@ fn skipping_probe_rtt_due_to_application_limited_sending() {
 }
 
 /// Creates a flow over a link that sends packets in bursts of at most 64, with a mean of 5 ms between bursts.
-/// Returns the case and the remaining share of 50 Mbit/s.
+/// Returns the case and the share of 50 Mbit/s that such a link carries.
 fn lumps() -> (Case, f64) {
     let aggregation = Aggregation { access: ms(5.0), packets: 64 };
     let busy = 64.0 * f64::from(WIRE) * 8.0 / 50e6;
@@ -357,7 +357,7 @@ fn achieving_expected_startup_bandwidth_on_a_link_with_aggregation() {
         },
     );
     assert!(extra > u64::from(WIRE) && beyond, "{extra} {beyond}");
-    // The estimate is the full remaining rate, and not more.
+    // The estimate matches the rate that the link carries, and does not exceed 50 Mbit/s.
     let bw = case.max_bw_mbps();
     assert!((0.95 * left * 50.0..50.5).contains(&bw), "{bw} of {}", left * 50.0);
 }
@@ -377,7 +377,7 @@ fn achieving_expected_cruise_bandwidth_on_a_link_with_aggregation() {
 
 #[test]
 fn correctly_managing_sub_packet_bdps() {
-    // 0.1 Mbit/s for 10 ms is a tenth of a packet.
+    // The BDP of 0.1 Mbit/s and 10 ms is a tenth of a packet.
     let mut case = Case::on(link(0.1, ms(10.0), 1.0));
     case.run(20.0);
     case.until_state(State::Cruise);

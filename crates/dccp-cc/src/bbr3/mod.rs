@@ -65,7 +65,7 @@ impl Bbr3 {
         self.losses.on_gain(ev.now, low || self.bw_shortterm < 0.85 * self.max_bw.get());
     }
 
-    /// Does for marks what HandleLostPacket does for losses.
+    /// Applies the steps of HandleLostPacket to marks.
     fn on_marks(&mut self, ev: &AckEvent<'_>, rs: &RateSample, app_limited: bool) {
         self.note_congestion(ev.delivered.packets);
         self.signals.events += u32::from(ev.lost.packets == 0);
@@ -144,7 +144,7 @@ impl Controller for Bbr3 {
     }
 
     fn on_rto(&mut self, _now: Time) {
-        // Everything in flight counts as lost, whatever the state.
+        // A timeout counts everything in flight as lost. This holds in every state.
         (self.losses, self.excused) = (Losses::default(), 0.0);
         // OnEnterRTO (section 5.6.4.4): everything in flight is lost, and one packet may be sent. The
         // losses were reported before this call, and they saved the state.

@@ -29,7 +29,7 @@ impl MaxBw {
         self.cycles[1] = self.cycles[1].max(bw);
     }
 
-    /// AdvanceMaxBwFilter. A cycle without a sample does not replace the previous cycle.
+    /// AdvanceMaxBwFilter. If the running cycle has no sample, the previous cycle's value stays.
     pub(super) fn advance(&mut self) {
         if self.cycles[1] > 0.0 {
             self.cycles = [self.cycles[1], 0.0];

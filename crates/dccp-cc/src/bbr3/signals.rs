@@ -52,8 +52,9 @@ impl Bbr3 {
         self.signals.congestion = false;
     }
 
-    /// Tuned: returns how many of `packets` the path loses regardless of the sending rate. The share is at
-    /// most the loss threshold. Higher losses come from a policer whose bucket let an earlier burst pass.
+    /// Tuned: returns how many of `packets` the path loses regardless of the sending rate. The share is
+    /// limited to the loss threshold. A higher share comes from a policer whose bucket let an earlier burst
+    /// pass.
     fn own_losses(&self, packets: f64) -> f64 {
         if self.tuned { self.losses.own_share().min(LOSS_THRESH) * packets } else { 0.0 }
     }
@@ -65,7 +66,7 @@ impl Bbr3 {
     }
 
     /// Tuned: every delivered or lost packet allows the path a fraction of a further loss. The allowed losses
-    /// never exceed the upper bound for a window. Each packet also pays for a fraction of a loss due to
+    /// never exceed the upper bound for one window. Each packet also reduces the count of losses due to
     /// sending too much.
     pub(super) fn earn(&mut self, packets: u64) {
         self.probe.unpaid = (self.probe.unpaid - LOSS_THRESH * packets as f64).max(0.0);
@@ -74,7 +75,7 @@ impl Bbr3 {
         self.excused = earned.min(self.own_losses_at_most(window));
     }
 
-    /// Whether a lost packet is one of the allowed losses. If so, uses up one of them.
+    /// Whether a lost packet counts as one of the path's own losses. If so, one fewer is allowed.
     pub(super) fn excuse(&mut self) -> bool {
         let excused = self.excused >= 1.0;
         if excused {
@@ -143,7 +144,7 @@ impl Bbr3 {
         }
     }
 
-    /// TargetInflight: the BDP, unless congestion cut the window.
+    /// TargetInflight: the BDP, or the window if congestion has reduced it below the BDP.
     pub(super) fn target_inflight(&self) -> u64 {
         self.bdp(1.0).min(self.cwnd)
     }

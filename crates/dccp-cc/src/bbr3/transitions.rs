@@ -14,7 +14,7 @@ const FULL_BW_ROUNDS: u8 = 3;
 /// BBRStartupFullLossCnt (section 5.3.1.3). This code counts acknowledgements with losses instead of lost
 /// ranges.
 const STARTUP_LOSS_EVENTS: u32 = 6;
-/// Maximum number of rounds of Drain (section 5.3.2).
+/// Drain ends after at most this many rounds (section 5.3.2).
 const DRAIN_ROUNDS: u64 = 3;
 /// Maximum number of rounds between probes, for coexistence with Reno (section 5.3.3.5).
 const RENO_ROUNDS: u64 = 63;
@@ -256,7 +256,7 @@ impl Bbr3 {
         }
     }
 
-    /// Tuned: if the RTT hardly fell in ProbeRTT, no queue of ours explains it. The path has become longer.
+    /// Tuned: if ProbeRTT hardly lowered the RTT, this flow has no queue. The path has become longer.
     fn check_longer_path(&mut self, now: Time) {
         if let (Some(before), Some(low)) = (self.probe_rtt.before, self.min_rtt.probe_delay)
             && low >= before.mul_f64(UNDRAINED)

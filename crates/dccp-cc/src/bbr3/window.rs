@@ -15,11 +15,11 @@ const PACING_MARGIN: f64 = 0.01;
 const MAX_QUANTUM: u64 = 64 * 1024;
 /// Quanta in the draft's offload budget (section 5.5.8.2).
 const OFFLOAD_QUANTA: u64 = 3;
-/// Round trips below this stay within a host or a LAN. Hosts need longer than this to read, wake up and
-/// acknowledge, but the measured round trip does not include that time.
+/// Paths with a shorter round trip stay within a host or a LAN. There, a host needs longer than the round
+/// trip to read, wake up and acknowledge, and the measured round trip does not include that time.
 const LAN: Duration = Duration::from_millis(1);
-/// Tuned: with jitter or aggregation, windows are at least this multiple of the amount in flight at the
-/// path's rate. If delay varies by more than min_rtt, a window of twice min_rtt leaves no room for probing.
+/// Tuned: with jitter or aggregation, the window is at least this multiple of the amount that the path keeps
+/// in flight. If delay varies by more than min_rtt, a window of twice the BDP leaves no room for probing.
 const PROBE_ROOM: f64 = 1.5;
 
 impl Bbr3 {
@@ -48,8 +48,8 @@ impl Bbr3 {
     pub(super) fn send_quantum(&self) -> u64 {
         let millisecond = self.millisecond();
         if self.tuned {
-            // A burst overflows a short queue, and forms a queue on a slow path. A LAN takes larger bursts,
-            // which save CPU time, because sending a burst costs the host as much as sending a packet.
+            // A large burst overflows a short queue, or forms a queue on a slow path. On a LAN, bursts may be
+            // larger. They save CPU time, because sending a burst costs the host as much as sending a packet.
             return millisecond.min(self.cwnd / if self.is_lan() { 4 } else { 16 }).max(self.mtu());
         }
         millisecond.max(2 * self.mtu())
@@ -110,7 +110,7 @@ impl Bbr3 {
         if !self.tuned {
             return self.quantized(self.bdp(gain).saturating_add(extra));
         }
-        // Aggregation is part of the variation of delay.
+        // Aggregated acknowledgements also vary the delay, so only the larger of the two counts.
         let room = self.jitter_allowance().max(extra) as f64;
         let bdp = self.bdp(1.0) as f64;
         self.quantized((gain * bdp + room).max(gain.min(PROBE_ROOM) * (bdp + room)) as u64)

@@ -1,9 +1,10 @@
 //! BALIA, the balanced linked adaptation of Peng, Walid, Hwang and Low ("Multipath TCP: Analysis, Design, and
-//! Implementation", 2016; draft-walid-mptcp-congestion-control-04), as factors relative to a single flow.
+//! Implementation", 2016; draft-walid-mptcp-congestion-control-04). This module returns its increase and
+//! decrease relative to those of a single flow.
 
 use super::part::Part;
 
-/// Maximum factor by which a reduction is larger than that of a single flow.
+/// Upper limit for the size of a reduction, relative to that of a single flow.
 const MOST_DECREASE: f64 = 1.5;
 
 /// Returns the part of a subflow with rate `own` if the subflows with rates `others` share its bottleneck.

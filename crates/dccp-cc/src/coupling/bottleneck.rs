@@ -1,17 +1,17 @@
 //! Detection of subflows that share a bottleneck.
 //!
-//! RFC 8382 compares delay summaries from receivers. Here the sender has all the data it needs. A subflow's
-//! round-trip times show the queue of the bottleneck. If two subflows share a bottleneck, their round-trip
-//! times rise and fall together. The comparison uses changes between bins, because all queues have slow
-//! trends, which must not count. Each change is divided by the path's typical change, and the result is
-//! limited, so that one large change does not decide.
+//! RFC 8382 compares delay summaries from receivers. Here the sender has all the data it needs, because a
+//! subflow's round-trip times show the queue of its bottleneck. If two subflows share a bottleneck, their
+//! round-trip times rise and fall together. The comparison uses changes from one bin to the next, because
+//! every queue has slow trends that prove nothing. Each change is divided by the path's typical change. The
+//! result is limited, so that one large change does not decide.
 
 use alloc::vec::Vec;
 use mpdccp_units::{Duration, Time};
 
-/// Round-trip times are averaged over this long.
+/// Round-trip times are averaged over bins of this length.
 const BIN: Duration = Duration::from_millis(100);
-/// Weight of a new bin. With this weight, about the last four seconds count.
+/// Weight of a new bin. With this weight, the result reflects about the last four seconds.
 const WEIGHT: f64 = 1.0 / 40.0;
 /// Number of bins needed for a result.
 const ENOUGH: u32 = 40;
@@ -63,8 +63,8 @@ impl Course {
 struct Pair {
     ids: (u32, u32),
     bins: u32,
-    /// Mean products of the changes of both subflows. The first product is for the same bin. The other two
-    /// are for neighbouring bins, because the paths may differ in length.
+    /// Mean products of the changes of both subflows: one in the same bin, and two in neighbouring bins. The
+    /// neighbouring bins matter because one path may be longer than the other.
     together: [f64; 3],
     before: (f64, f64),
     shared: bool,
@@ -134,8 +134,8 @@ impl Detector {
         Some(length)
     }
 
-    /// Identifies the set of subflows that share a bottleneck with subflow `id`, directly or through other
-    /// subflows, by the lowest identifier in the set.
+    /// Returns the lowest identifier among the subflows that share a bottleneck with subflow `id`, directly
+    /// or through other subflows. It identifies the set of these subflows.
     pub(super) fn set(&self, id: u32) -> u32 {
         let mut members: Vec<u32> = [id].into();
         let mut at = 0;

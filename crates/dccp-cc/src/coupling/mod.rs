@@ -14,9 +14,10 @@ use bottleneck::Detector;
 use mpdccp_units::{Duration, Time};
 pub use part::Part;
 
-/// Weight of a new bin in a subflow's smoothed rate.
+/// Weight of a new bin in the smoothed rate of a subflow.
 const RATE_WEIGHT: f64 = 0.1;
-/// Minimum rate used in the computation, bytes per second. It lets an idle member return.
+/// Minimum rate used in the computation, bytes per second. With it, the computation gives an idle subflow a
+/// share, so that it can grow again.
 const LEAST_RATE: f64 = 1500.0;
 
 /// Current measurements of a subflow.

@@ -7,7 +7,7 @@ use mpdccp_units::{Duration, Time};
 
 /// Minimum window worth remembering, in initial windows (section 3.1).
 const WORTH: u64 = 4;
-/// Weight of a round's rate in the average, if the path limited this rate.
+/// Weight of a new round in the average, if the path and not the application limited the round's rate.
 const SMOOTHING: f64 = 0.125;
 /// Default lifetime of saved values.
 pub const LIFETIME: Duration = Duration::from_secs(3_600);
@@ -31,8 +31,7 @@ pub struct Observer {
 }
 
 impl Observer {
-    /// Adds an acknowledgement. An application-limited rate shows only that the path carries at least this
-    /// rate.
+    /// Adds an acknowledgement. An application-limited sample is only a lower bound for the path's rate.
     pub fn on_ack(&mut self, ev: &AckEvent<'_>) {
         let (Some(rate), Some((min_rtt, _)), true) = (&ev.rate, ev.estimator.min(), ev.round_end) else {
             return;
@@ -53,7 +52,8 @@ impl Observer {
     }
 }
 
-/// Memory of several endpoints, identified by `K` (section 1.4.2). It holds at most one capacity for each.
+/// Capacities of several endpoints, identified by `K` (section 1.4.2). It stores at most one capacity per
+/// endpoint.
 #[derive(Clone, Debug)]
 pub struct Memory<K> {
     lifetime: Duration,
@@ -75,8 +75,9 @@ impl<K: Ord + Clone> Memory<K> {
         self.entries.insert(endpoint, (what, now));
     }
 
-    /// Removes the capacity and returns it for one connection. No other connection can use it at the same
-    /// time, and a retreat has no entry to delete. Returns `None` if the capacity is too old.
+    /// Removes the capacity of an endpoint and returns it. Because it is removed, no other connection uses it
+    /// at the same time, and a connection that retreats has nothing to delete. Returns `None` if the capacity
+    /// is too old.
     pub fn take(&mut self, endpoint: &K, now: Time) -> Option<Remembered> {
         let (what, at) = self.entries.remove(endpoint)?;
         (now.since(at) <= self.lifetime).then_some(what)

@@ -5,11 +5,11 @@
 pub enum ResumePhase {
     /// The initial window confirms the path (section 3.2).
     Reconnaissance,
-    /// The window is the jump: at most half of the saved window, not yet validated (section 3.3).
+    /// The window is the jump, which is at most half of the saved window and not yet validated (section 3.3).
     Unvalidated,
     /// The sender waits until the jump's packets arrive (section 3.4).
     Validating,
-    /// Packets of the jump were lost or marked, or the round-trip time indicates another path
+    /// Packets of the jump were lost or marked, or a round-trip time indicates that this is another path
     /// (section 3.5).
     SafeRetreat,
     /// The resumption is over.
@@ -23,11 +23,11 @@ pub enum ResumeEnd {
     Validated,
     /// The application had too little to send.
     RateLimited,
-    /// Before the jump, the window grew to the size of the jump.
+    /// Before the jump, the window reached the size of the jump, or the search for the path's capacity ended.
     NoGain,
     /// Congestion occurred before the jump.
     Congested,
-    /// The round-trip time indicates another path.
+    /// A round-trip time indicates that this is another path.
     PathChanged,
     /// A retransmission timeout occurred.
     TimedOut,

@@ -1,4 +1,4 @@
-//! The phases of resuming. They wrap a congestion control (RFC 9959 section 3).
+//! The phases of a resumption, as a wrapper of a congestion control (RFC 9959 section 3).
 
 use alloc::boxed::Box;
 
@@ -9,16 +9,17 @@ use mpdccp_units::{Duration, Rate, Time};
 
 /// The path has changed if the round-trip time is at most the saved one divided by `SHORTER` (section 4.2.1).
 const SHORTER: u32 = 2;
-/// The path has also changed if the round-trip time is more than the saved one times `LONGER`.
+/// The path has also changed if the round-trip time is more than the saved one times `LONGER` (section
+/// 4.2.1).
 const LONGER: u32 = 10;
-/// The jump is the saved window divided by this (section 3.3).
+/// The jump is the saved window divided by `JUMP` (section 3.3).
 const JUMP: u64 = 2;
-/// The window of a retreat is PipeSize divided by this (section 3.5).
+/// The window of a retreat is PipeSize divided by `RETREAT` (section 3.5).
 const RETREAT: u64 = 2;
 /// Minimum window, packets.
 const LEAST: u64 = 2;
 
-/// A congestion control that carefully resumes.
+/// A congestion control that resumes with a remembered capacity.
 #[derive(Debug)]
 pub struct Resuming {
     cc: Box<dyn Controller>,
@@ -30,7 +31,7 @@ pub struct Resuming {
     /// Limit for bytes in flight. Depending on the phase, it is the jump, the validated window, or the window
     /// of the retreat.
     window: u64,
-    /// PipeSize, bytes.
+    /// PipeSize, bytes: the amount in flight when the jump began, plus the amount acknowledged since then.
     pipe: u64,
     /// When the jump began.
     since: Time,
@@ -76,7 +77,7 @@ impl Resuming {
         self.initial * u64::from(self.mtu)
     }
 
-    /// Section 4.2.1: whether the round-trip time indicates another path.
+    /// Section 4.2.1: whether the round-trip time indicates that this is another path.
     fn other_path(&self) -> bool {
         let saved = self.saved.min_rtt;
         self.min_rtt.is_none_or(|rtt| rtt * SHORTER <= saved || rtt > saved.saturating_mul(LONGER))
@@ -118,7 +119,7 @@ impl Resuming {
 
     fn hand_back(&mut self, now: Time, settled: bool, end: ResumeEnd) {
         self.phase = ResumePhase::Normal(end);
-        // A path model keeps its own measurements if there was no congestion.
+        // A controller with a path model keeps its own measurements if there was no congestion.
         if end == ResumeEnd::Retreated || self.cc.bottleneck().is_none() {
             let (window, srtt, min_rtt) = (self.window, Some(self.srtt), self.min_rtt);
             self.cc.inherit(&Inherited { now, window, srtt, min_rtt, settled });

@@ -1,5 +1,5 @@
-//! Tests of Careful Resume. They check each rule of RFC 9959 with hand-made acknowledgements, and the benefit
-//! of resuming in the model.
+//! Tests of Careful Resume. Hand-made acknowledgements check each rule of RFC 9959, and the model checks the
+//! benefit of resuming.
 
 use super::{Memory, Observer, Remembered, ResumeEnd, ResumePhase, Resuming};
 use crate::model::scenario::{at, link, ms};
@@ -195,7 +195,7 @@ fn a_jump_ends_when_all_has_left_or_the_first_arrives_or_after_a_round_trip() {
     first.ack(2);
     assert_eq!(first.phase(), ResumePhase::Unvalidated, "these two packets were sent before the jump");
     first.ack(1);
-    // The window is the amount in flight, not the allowed amount.
+    // The window becomes the amount in flight, not the amount that the jump allowed.
     assert_eq!((first.phase(), first.window()), (ResumePhase::Validating, 49_000));
     let mut late = Hand::jump(7);
     late.send(50);
@@ -256,8 +256,7 @@ fn congestion_during_the_jump_or_after_it_retreats() {
             );
             hand.ack(1);
             assert_eq!(hand.phase(), ResumePhase::Normal(ResumeEnd::Retreated), "CCID {ccid}");
-            // The search for the path's capacity is over, and the window is at most the 7 packets counted
-            // above.
+            // The search for the path's capacity is over. The window is at most the 7 packets counted above.
             assert!(hand.cc.settled(), "CCID {ccid}");
             assert!(hand.window() <= 5_000 + 2_000, "CCID {ccid} {}", hand.window());
         }
@@ -277,7 +276,7 @@ fn a_retreat_leaves_two_packets() {
 
 #[test]
 fn no_jump_beyond_what_the_window_is_by_itself() {
-    // A jump goes to half of the saved window, which is no more than the initial window.
+    // A jump to half of the saved window would not exceed the initial window.
     let small = Remembered { window: 20_000, ..SAVED };
     let mut full = Hand::with(Resuming::new(plain(7), small, u64::MAX, MTU));
     // This congestion control has inherited measurements of the path.
@@ -424,8 +423,8 @@ fn the_capacity_is_observed_without_the_queue_and_idleness_takes_nothing_back() 
     assert!((125_000..130_000).contains(&window), "{window}");
 }
 
-/// Returns two results for a bulk flow: the time when it first had nine tenths of the link for a fifth of a
-/// second, and the number of packets that it lost until then.
+/// Runs a bulk flow until it has had nine tenths of the link for a fifth of a second. Returns the time when
+/// that period began, and the number of packets lost in 30 s.
 fn time_to_full(ccid: u8, mbps: f64, rtt: f64, memory: Option<Remembered>) -> (f64, u64) {
     let cc = with_mtu(ccid, 1_344);
     let cc = match memory {
@@ -458,8 +457,9 @@ fn a_path_that_is_as_it_was_is_full_sooner() {
     }
 }
 
-/// Measures a CUBIC flow on a link of 10 Mbit/s and 100 ms in the five seconds after another flow starts.
-/// Returns the rate of the CUBIC flow, the latency (p95) of its packets, and the number of its lost packets.
+/// Runs a CUBIC flow on a link of 10 Mbit/s and 100 ms, and starts another flow. For the five seconds from
+/// then on, returns the rate of the CUBIC flow, the latency (p95) of its packets, and the number of its lost
+/// packets.
 fn bystander(ccid: u8, memory: Option<Remembered>) -> (f64, f64, u64) {
     let cc = with_mtu(ccid, 1_344);
     let cc = match memory {

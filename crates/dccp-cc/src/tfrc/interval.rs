@@ -80,23 +80,23 @@ fn general_factor(open: f64, closed: &[f64], factors: &[f64]) -> f64 {
 /// has factor 1 (RFC 5348 section 5.5).
 ///
 /// The RFC keeps the factors from one loss event to the next. They depend only on the lengths, so this
-/// function recomputes them by closing the intervals one after the other. Sender and receiver thus get the
-/// same factors, and a late packet can remove a loss event.
+/// function recomputes them by closing the intervals one after the other. Sender and receiver thus compute
+/// the same factors. A late packet may also remove a loss event, because no stored factor depends on it.
 pub(crate) fn discount_factors(lengths: &[f64]) -> Vec<f64> {
     let mut factors = alloc::vec![1.0; lengths.len()];
     for closing in (1..lengths.len()).rev() {
         let (open, closed) = (lengths[closing], &lengths[closing + 1..]);
         let older = &mut factors[closing + 1..];
         let general = general_factor(open, closed, older);
-        // RFC 5348 section 5.5: older intervals count for less while the newest is long.
+        // RFC 5348 section 5.5: a long newest interval reduces the weight of older intervals.
         older.iter_mut().for_each(|factor| *factor *= general);
     }
     factors
 }
 
-/// Returns the loss event rate p of intervals, newest first. The first interval is open. The last may be the
-/// interval before any loss. p is 0 if there was no loss. `discount` enables the optional section 5.5 of RFC
-/// 5348. `small_packets` enables RFC 4828.
+/// Returns the loss event rate p for these intervals, newest first. The first interval is open. The last may
+/// be the interval before the first loss. p is 0 if there was no loss. `discount` enables the optional
+/// section 5.5 of RFC 5348. `small_packets` enables RFC 4828.
 pub fn loss_event_rate(intervals: &[LossInterval], discount: bool, small_packets: bool) -> f64 {
     let Some(newest) = intervals.first().filter(|newest| newest.lossy > 0 || intervals.len() > 1) else {
         return 0.0;
@@ -106,10 +106,10 @@ pub fn loss_event_rate(intervals: &[LossInterval], discount: bool, small_packets
     let (Some((open, closed)), Some((_, factors))) = (lengths.split_first(), factors.split_first()) else {
         return 0.0;
     };
-    // RFC 5348 section 5.5: older intervals also count for less while the open interval is long.
+    // RFC 5348 section 5.5: a long open interval also reduces the weight of older intervals.
     let general = if discount { general_factor(*open, closed, factors) } else { 1.0 };
     let without = sums(weighted(closed, factors));
-    // The open interval takes the first place, so the oldest closed interval drops out. RFC 5348 section 5.4:
+    // This average includes the open interval, so the oldest closed interval drops out. RFC 5348 section 5.4:
     // the average has eight intervals in total.
     let most = closed.len().min(NINTERVAL).saturating_sub(1);
     let shifted = closed.iter().zip(factors).take(most).enumerate();

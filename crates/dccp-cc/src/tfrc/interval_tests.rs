@@ -18,8 +18,8 @@ fn close(got: f64, wanted: f64) {
     assert!((got / wanted - 1.0).abs() < 1e-12, "{got}, not {wanted}");
 }
 
-/// A literal implementation of RFC 5348 sections 5.4 and 5.5, with state. `discount_factors` recomputes its
-/// factors.
+/// A literal implementation of RFC 5348 sections 5.4 and 5.5, which keeps its factors. The tests compare
+/// `discount_factors` with it.
 struct Literal {
     /// I_0 to I_n.
     i: Vec<f64>,
@@ -103,8 +103,8 @@ fn golden_averages_without_discounting() {
     close(p(&[200, 10, 20, 30, 40, 50, 60, 70, 80], false), 6.0 / 360.0);
     // The ninth and later closed intervals do not count.
     close(p(&[3, 10, 20, 30, 40, 50, 60, 70, 80, 9999, 1], false), 6.0 / 220.0);
-    // With fewer than eight closed intervals, the average that includes the open one still leaves out the
-    // oldest: 200 / 1, and (200 + 100) / 2.
+    // With fewer than eight closed intervals, the average that includes the open interval still leaves out
+    // the oldest one: 200 / 1, and (200 + 100) / 2.
     close(p(&[200, 100], false), 1.0 / 200.0);
     close(p(&[200, 100, 50], false), 2.0 / 300.0);
 }
@@ -133,8 +133,8 @@ fn golden_discounting() {
 fn short_intervals_of_small_packets() {
     let interval =
         |data, drops, quarters| LossInterval { lossy: 10, lossless: data - 10, data, drops, quarters };
-    // Eight quarters are two round trips. An interval of 20 packets with 5 losses that lasts no longer counts
-    // as 20 / 5 = 4 packets.
+    // Eight quarters are two round trips. An interval of 20 packets with 5 losses counts as 20 / 5 = 4
+    // packets if it is not longer than that.
     close(interval(20, 5, Some(8)).length(true), 4.0);
     close(interval(20, 5, Some(9)).length(true), 20.0);
     close(interval(20, 5, None).length(true), 20.0);
@@ -148,7 +148,8 @@ fn short_intervals_of_small_packets() {
 }
 
 proptest! {
-    /// While all closed intervals are known, the recomputed factors equal the factors that the RFC keeps.
+    /// While all closed intervals are known, the recomputed factors equal those of the literal
+    /// implementation.
     #[test]
     fn discounting_as_the_rfc_keeps_it(lengths in proptest::collection::vec(1..5000u64, 2..17)) {
         let mut literal = Literal::new(lengths[0] as f64);
@@ -179,7 +180,7 @@ proptest! {
         prop_assert!((0.0..=1.0).contains(&p), "{}", p);
     }
 
-    /// RFC 5348 section 5.4: the open interval can only lower p.
+    /// RFC 5348 section 5.4: a longer open interval can only lower p.
     #[test]
     fn a_longer_open_interval_never_raises_p(
         lengths in proptest::collection::vec(1..5000u64, 2..12), more in 1..5000u64, discount: bool,

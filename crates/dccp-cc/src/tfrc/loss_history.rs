@@ -7,13 +7,13 @@ use core::ops::Range;
 /// Number of packets that must arrive after a hole before the hole counts as a loss (RFC 5348 section 5.1,
 /// RFC 4342 section 6.1).
 const NDUPACK: usize = 3;
-/// Number of intervals kept. They are the intervals in the average and the same number of older ones, which
-/// determine the discount.
+/// Number of intervals kept: those in the average, and as many older ones, because these determine the
+/// discount.
 const MAX_INTERVALS: usize = 2 * NINTERVAL + 1;
-/// Number of runs of losses and marks that are kept, so that a late packet can fill one.
+/// Number of runs of losses and marks that are kept. A late packet can fill a kept run.
 const MAX_HOLES: usize = 64;
-/// Two packets are more than a round trip apart if their window counters differ by more than this (RFC 4342
-/// section 10.2).
+/// Two packets are more than a round trip apart if their window counters differ by more than this value (RFC
+/// 4342 section 10.2).
 const ROUND_TRIP: u8 = 4;
 /// Number of window counter values (WCTRMAX).
 const COUNTERS: u8 = 16;
@@ -46,7 +46,7 @@ pub struct Change {
 #[derive(Clone, Debug)]
 struct Hole {
     seqs: Range<u64>,
-    /// The packets arrived with a mark, so no later arrival changes this entry.
+    /// The packets arrived and were marked, so no later arrival changes this entry.
     marked: bool,
 }
 
@@ -60,7 +60,8 @@ struct Interval {
     drops: u64,
     /// Window counter before the first loss.
     counter: u8,
-    /// A packet more than a round trip later has arrived, so a further loss is a new event.
+    /// A packet has arrived that was sent more than a round trip after the first loss. A further loss is
+    /// therefore a new event.
     complete: bool,
     quarters: u64,
     /// This is the interval before the first loss event.
@@ -73,11 +74,11 @@ struct Interval {
 pub struct LossHistory {
     /// Newest first. The last one may be the initial interval.
     intervals: VecDeque<Interval>,
-    /// All packets up to this one are judged as received or lost.
+    /// All packets up to this number are judged as received or lost.
     judged: Option<u64>,
     /// Window counter of the newest data packet judged.
     counter: Option<u8>,
-    /// Packets, in order, that arrived after a hole that may still be filled.
+    /// Packets, in order, that arrived after a hole. Later arrivals may still fill this hole.
     pending: Vec<Arrived>,
     /// Oldest first.
     holes: VecDeque<Hole>,
@@ -126,7 +127,7 @@ impl LossHistory {
     /// Whether the packets missing before `next`, the first pending packet, can be judged.
     fn is_ripe(&self, next: &Arrived) -> bool {
         let missing = next.seq.wrapping_sub(self.next_seq());
-        // RFC 4342 section 6.1: a hole is a loss after three later packets.
+        // RFC 4342 section 6.1: a hole counts as a loss after three later packets.
         let is_lost = self.pending.len() >= NDUPACK;
         // RFC 4342 section 7: a mark counts at once, and so does a hole before it.
         let is_marked = self.pending.iter().any(|p| p.marked && p.data);
@@ -186,7 +187,7 @@ impl LossHistory {
         // RFC 4342 section 6.1: losses within a round trip are one event.
         let begins = newest.initial || newest.complete;
         if begins {
-            // Before the first data packet, there is no counter. With 0 instead, the next loss begins a new
+            // Before the first data packet, there is no counter. The value 0 then makes the next loss a new
             // event.
             let counter = self.counter.unwrap_or(0);
             self.intervals.push_front(Interval {
@@ -227,7 +228,8 @@ impl LossHistory {
             self.holes.insert(at, Hole { seqs: rest, marked: false });
         }
         self.forget_holes();
-        // Ignore a mark on a packet that counted as lost: the loss had the same effect.
+        // A marked packet that already counted as lost changes nothing: its loss had the same effect as the
+        // mark.
         let Some(index) = self.intervals.iter().position(|i| i.first <= seq) else { return false };
         let end = match index.checked_sub(1).and_then(|newer| self.intervals.get(newer)) {
             Some(newer) => newer.first,
@@ -243,7 +245,7 @@ impl LossHistory {
         let first = interval.first;
         let left = self.holes.iter().map(|h| &h.seqs).filter(|seqs| seqs.start >= first && seqs.end <= end);
         let known: u64 = left.clone().map(|seqs| seqs.end - seqs.start).sum();
-        // The lossy part keeps its length if some holes have been forgotten.
+        // If some holes have been forgotten, the lossy part keeps its length.
         if known == interval.drops
             && let Some(first) = left.clone().map(|seqs| seqs.start).min()
             && let Some(last) = left.map(|seqs| seqs.end).max()
@@ -275,7 +277,7 @@ impl LossHistory {
 
     /// Sets the length of the interval before the first loss, in data packets.
     pub fn set_initial_length(&mut self, packets: u64) {
-        // RFC 5348 section 6.3.1: the length that corresponds to the best receive rate.
+        // RFC 5348 section 6.3.1: the length corresponds to the best receive rate.
         self.synthetic = packets;
     }
 

@@ -16,8 +16,8 @@ fn no_data(seq: u64) -> Arrived {
     Arrived { data: false, counter: 0, ..data(seq) }
 }
 
-/// Feeds packets from 0 on in order, without the lost ones. Also returns the number of loss events that
-/// began.
+/// Feeds the packets from 0 to `packets` in order, except the lost ones. Also returns the number of loss
+/// events that began.
 fn history(packets: u64, lost: &[u64]) -> (LossHistory, usize) {
     let mut history = LossHistory::default();
     let arrived = (0..packets).filter(|seq| !lost.contains(seq));
@@ -59,8 +59,7 @@ fn three_packets_after_a_hole_make_it_a_loss() {
         assert_eq!(history.on_packet(&data(seq)).began, began, "{seq}");
     }
     assert_eq!(lengths(&history)[0], (4, 1, 5, 1));
-    // These packets are late but arrive in time, so there is no loss. The same packet has no effect when it
-    // arrives again.
+    // These packets arrive late but in time, so there is no loss. A second copy of a packet has no effect.
     for seq in [16, 17, 17, 16, 15, 15, 18, 16] {
         assert_eq!(history.on_packet(&data(seq)), Change::default(), "{seq}");
     }
@@ -75,8 +74,8 @@ fn losses_within_a_round_trip_of_counters_are_one_event() {
     assert_eq!((began, &lengths(&history_of_two)[..2]), (2, &[(20, 1, 21, 1), (8, 1, 9, 1)][..]));
     // A loss a full cycle of the counter later is still a new event.
     assert_eq!(history(80, &[10, 42]).1, 2);
-    // Packets 10 to 59 are all lost. No packet arrives among them to show that more than a round trip passed,
-    // so this is one event.
+    // Packets 10 to 59 are all lost. No packet between them shows that more than a round trip passed, so this
+    // is one event.
     let gone: Vec<u64> = (10..60).collect();
     let (history, began) = history(80, &gone);
     assert_eq!((began, lengths(&history)[0]), (1, (20, 50, 70, 50)));
@@ -160,8 +159,8 @@ fn intervals_know_how_long_they_lasted() {
     assert_eq!(quarters, [Some(20), Some(20), None]);
 }
 
-/// Returns the starts of loss events strictly by RFC 4342 section 10.2. `packets` are in order. Losses after
-/// the third last arrival do not count yet.
+/// Computes the starts of loss events strictly by RFC 4342 section 10.2. `packets` are in order. A loss
+/// followed by fewer than three arrivals does not count yet.
 fn events_by_the_rfc(packets: &[(bool, u8)]) -> Vec<u64> {
     let arrived: Vec<u64> = (0..packets.len() as u64).filter(|s| packets[*s as usize].0).collect();
     let Some(sure) = arrived.len().checked_sub(3).map(|at| arrived[at]) else { return Vec::new() };
@@ -209,7 +208,7 @@ proptest! {
         }
         let mut wanted = events_by_the_rfc(&packets);
         wanted.reverse();
-        // The code may already have judged a later hole that the RFC does not count yet. Leave it out.
+        // The code may already have judged a later hole that does not count by the RFC yet. Leave it out.
         let newest = wanted.first().copied().unwrap_or(0);
         starts.retain(|start| *start <= newest);
         wanted.truncate(MAX_INTERVALS);

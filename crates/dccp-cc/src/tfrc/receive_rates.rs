@@ -12,7 +12,7 @@ pub(super) struct ReceiveRates {
     infinity: Infinity,
 }
 
-/// State of the initial infinite value. It counts for two round trips after the first data packet is sent.
+/// State of the initial infinite value. It counts until two round trips after the first data packet is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Infinity {
     Waiting,

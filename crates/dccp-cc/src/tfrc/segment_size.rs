@@ -7,7 +7,7 @@ pub(super) struct SegmentSize {
     /// Number of packets, application bytes and wire bytes of each interval, newest first. The sums are
     /// halved when they become large.
     sums: [[f64; 3]; INTERVALS],
-    /// Application bytes and wire bytes of a full packet. They apply before anything was sent.
+    /// Application bytes and wire bytes of a full packet. They apply until the first packet is sent.
     full: (f64, f64),
 }
 

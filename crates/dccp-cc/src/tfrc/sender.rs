@@ -13,12 +13,12 @@ const Q: f64 = 0.9;
 const Q2: f64 = 0.9;
 /// Weight of the old value if oscillation reduction is off: "very low" (RFC 5348 section 4.5).
 const LOW_Q: f64 = 0.1;
-/// Minimum nofeedback timer. The value is not from the RFC: on loopback, four round trips are shorter than
-/// the time after which a busy driver runs its timers.
+/// Minimum nofeedback timer. The RFC has no such minimum. It is needed on loopback, where four round trips
+/// are shorter than the time after which a busy driver runs its timers.
 const MIN_TIMER: Duration = Duration::from_millis(100);
 /// Minimum round-trip time used, seconds.
 const MIN_RTT: f64 = 10e-6;
-/// Upper limit of the rate, bytes per second. It is faster than any link and keeps the arithmetic finite.
+/// Upper limit of the rate, bytes per second. It exceeds any link's rate and keeps the arithmetic finite.
 const MAX_RATE: f64 = 1e12;
 /// Segment size in the equation for small packets (RFC 5622 section 5).
 const NOMINAL_SEGMENT: f64 = 1460.0;
@@ -59,7 +59,7 @@ pub struct Report {
 #[derive(Clone, Debug)]
 pub struct TfrcSender {
     cfg: TfrcConfig,
-    /// X. `None` without a round-trip time; the rate is then one segment per second.
+    /// X. `None` while no round-trip time is known; the rate is then one segment per second.
     x: Option<f64>,
     /// Rate from the equation. It is infinite without losses.
     x_bps: f64,
@@ -78,8 +78,8 @@ pub struct TfrcSender {
     timer: Option<Time>,
     /// Data was sent since the timer was set.
     active: bool,
-    /// Number of packets dropped in the receive buffer, for the next report. `None` unless the receiver is
-    /// slow.
+    /// Number of packets dropped in the receive buffer, applied with the next report. `None` unless the
+    /// receiver reported that it is slow.
     slow_receiver: Option<u64>,
     timeouts: u64,
     /// Whether the previous congestion control was settled; `None` if there was none.
@@ -185,8 +185,8 @@ impl TfrcSender {
         self.timer
     }
 
-    /// A data packet was sent. `limited` is true if it was sent as early as the rate permits, so the full
-    /// rate was used.
+    /// A data packet was sent. `limited` is true if the packet was sent as early as the rate permits. In this
+    /// case the sender used its full rate.
     pub fn on_sent(&mut self, now: Time, payload: u32, wire: u32, limited: bool) {
         let first = self.size.is_empty();
         self.size.on_sent(payload, wire);
@@ -200,8 +200,8 @@ impl TfrcSender {
         if self.timer.is_none() {
             self.timer = Some(now + self.timeout());
         }
-        // RFC 5348 section 8.2.1: if the rate limited the sender, the receive rate of this period reflects
-        // the path's capacity.
+        // RFC 5348 section 8.2.1: if the rate limited the sender, the receive rate of this period shows the
+        // path's capacity.
         if limited {
             self.not_limited.note(now);
         }
@@ -307,8 +307,7 @@ impl TfrcSender {
         // could not be measured yet does not count.
         let rate = reported.max(per_round);
         if let Some(drops) = self.slow_receiver.take() {
-            // RFC 4342 section 5.2: keep only this rate, because a larger one in X_recv_set would undo the
-            // limit.
+            // RFC 4342 section 5.2: keep only this rate. A larger rate in X_recv_set would undo the limit.
             let bound = (rate - drops as f64 * per_round).max(rate.min(per_round));
             self.received.replace(now, rate.min(bound / 2.0));
             return 2.0 * self.received.max();
@@ -366,8 +365,8 @@ impl TfrcSender {
 
     /// Step 3: the duration of the nofeedback timer.
     fn timeout(&self) -> Duration {
-        // Without a round-trip time, the rate is one segment per second, and the timer starts at two seconds
-        // (RFC 5348 section 4.2). The timer grows when the rate falls.
+        // Without a round-trip time, the rate is one segment per second, so the timer starts at two seconds
+        // (RFC 5348 section 4.2). The timer becomes longer when the rate falls.
         let x = self.x.unwrap_or(self.segment()).max(self.segment() / MAX_BACKOFF);
         Duration::from_secs_f64((4.0 * self.rtt.unwrap_or(0.0)).max(2.0 * self.segment() / x)).max(MIN_TIMER)
     }
@@ -377,7 +376,7 @@ impl TfrcSender {
         self.size.payload()
     }
 
-    /// The initial rate, which is also recover_rate.
+    /// The initial rate, also called recover_rate.
     fn initial_rate(&self) -> f64 {
         let mss = self.segment();
         // RFC 4342 section 5: as in RFC 3390, two to four packets per round trip.

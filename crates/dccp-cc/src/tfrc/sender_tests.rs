@@ -38,7 +38,7 @@ fn close(got: f64, wanted: f64) {
 }
 
 /// With a round trip of 8 s, the initial rate is half a packet per second. This is less than twice the rate
-/// that the timer left.
+/// that remained after the timeouts.
 #[test]
 fn the_first_feedback_starts_from_the_initial_rate() {
     let mut sender = TfrcSender::new(config(), ms(0), None);
@@ -103,7 +103,7 @@ fn without_a_round_trip_time_it_is_one_packet_a_second_and_less() {
         sender.on_sent(ms(at), 1000, 1040, true);
     }
     close(sender.rate(), S / 64.0);
-    // The first feedback sets the initial rate, regardless of the timeouts before.
+    // The first feedback sets the initial rate, whatever the timeouts before it did to the rate.
     sender.on_report(ms(900_000), &report(ms(899_900), 0.0, 0.0, false));
     close(sender.rate(), 4.0 * S / 0.1);
 }
@@ -131,8 +131,8 @@ fn slow_start_doubles_once_a_round_trip_up_to_twice_the_receive_rate() {
         sender.on_report(ms(at), &report(ms(at - 1), received, 0.0, false));
         rates.push((sender.rate() / 1e3) as u64);
     }
-    // For two round trips after the first packet, the receive rate does not limit the sender. X_recv_set then
-    // covers two more round trips.
+    // For two round trips after the first packet, the receive rate does not limit the sender. From then on,
+    // X_recv_set contains the rates of the last two round trips.
     assert_eq!(rates, [80, 80, 160, 320, 640, 180, 180]);
     assert_eq!(sender.phase(), "slow_start");
 }

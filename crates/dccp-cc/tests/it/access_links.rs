@@ -1,4 +1,4 @@
-//! Links unlike those of the paper. A competitor fills the queue, or the queue is shorter than a burst.
+//! Links on which a competitor fills the queue, or whose queue is shorter than a burst.
 
 use crate::model::scenario::{CFG, at, bbr, bulk, ccid, drop_tail, link, ms};
 use crate::model::{WIRE, full, summary};
@@ -13,7 +13,7 @@ fn a_competitors_queue_does_not_confirm_itself_as_the_path() {
     let probes = w.sessions[0].phases.iter().filter(|p| p.1 == "probe_rtt").count();
     let share = summary(&w.sessions[0].got, at(30.0), at(60.0)).mbps / full(20.0);
     println!("{probes} times in ProbeRTT, {share} of the link");
-    // If the queue of the competitor confirmed RTprop, there would be one probe.
+    // If the competitor's queue confirmed RTprop, there would be only one ProbeRTT.
     assert!(probes >= 3 && share < 0.65, "{probes}, {share}");
 }
 
@@ -80,14 +80,14 @@ fn lumps_form_a_short_queue() {
         let linux = alone(&|seed| Box::new(Bbr1::tcp(1500, seed)), link);
         println!("{name}: CCID 5 {ours:.1?}, CCID 7 {cubic:.1?}, CCID 250 {third:.1?}, BBR {linux:.1?}");
         assert!(ours[0].min(third[0]) > 0.9 * linux[0], "{name}: {ours:?} {third:?} {linux:?}");
-        // On Wi-Fi, CCID 5 keeps a longer queue than BBR.
+        // On Wi-Fi, CCID 5 keeps a longer queue than Linux's BBR, so its limit there is the latency of CUBIC.
         let most = if name == "Wi-Fi" { cubic[1] } else { 1.5 * linux[1] };
         assert!(ours[1] < most && third[1] < 1.5 * linux[1], "{name}: {ours:?} {third:?} {linux:?}");
     }
 }
 
-/// Returns the number of packets lost within 30 round trips of 800 ms at 50 Mbit/s, in BDPs. The queue holds
-/// `bdps` BDPs.
+/// Runs a flow over a link of 50 Mbit/s and 800 ms whose queue holds `bdps` BDPs. Returns the number of
+/// packets lost within 30 round trips, in BDPs.
 fn flood(cc: Box<dyn Controller>, bdps: f64) -> f64 {
     let mut w = bulk(link(50.0, ms(800.0), bdps), vec![(0.0, cc)]);
     w.run(at(24.0));
@@ -100,7 +100,7 @@ fn a_long_path_is_not_flooded() {
         let [reno, ours] = [2, 5].map(|n| flood(ccid(n, 3), bdps));
         let linux = flood(Box::new(Bbr1::tcp(1500, 3)), bdps);
         println!("BDPs lost with a queue of {bdps}: CCID 2 {reno:.2}, CCID 5 {ours:.2}, BBR {linux:.2}");
-        // With an acknowledgement for every second packet, the last round of slow start adds half of the
+        // The receiver acknowledges every second packet, so the last round of slow start adds half of the
         // window.
         assert!(reno < 0.55 * (1.0 + bdps) && ours < linux, "{bdps}: {reno} {ours} {linux}");
     }

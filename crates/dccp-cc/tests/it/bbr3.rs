@@ -73,7 +73,7 @@ fn ten_times_more_and_ten_times_less() {
 
 #[test]
 fn random_loss() {
-    // Losses below the threshold of 2 % hardly matter. Losses above it cost bandwidth.
+    // Losses below the threshold of 2 % hardly reduce the rate. Losses above it do.
     for (loss, least) in [(0.001, 90.0), (0.01, 80.0)] {
         let mut l = link(20.0, ms(40.0), 2.0);
         l.loss = LossModel::Bernoulli(loss);
@@ -85,8 +85,8 @@ fn random_loss() {
     }
 }
 
-/// Compares the variants' shares of the rate on two paths. One path loses 1 % of the packets. The delay of
-/// the other varies by more than its minimum.
+/// Compares the variants' shares of the rate on two paths. The first path loses 1 % of the packets. On the
+/// second path, the delay varies by more than its minimum.
 #[test]
 fn tuned_carries_on_where_the_draft_falls_back() {
     println!("share of the rate, %: 1 % lost, normal jitter of 20 ms at 5 ms");
@@ -122,8 +122,8 @@ fn one_per_cent_costs_alike_at_any_rate() {
     }
 }
 
-/// Startup ends after the first round without growth in which a queue is seen. Each of two further rounds
-/// would lose a window of packets.
+/// Startup ends after the first round in which the bandwidth does not grow and a queue is seen. Each of two
+/// further rounds would lose a window of packets.
 #[test]
 fn a_long_path_is_not_flooded_in_startup() {
     let mut w = bulk(link(50.0, ms(800.0), 0.5), vec![(0.0, bbr3(3))]);
@@ -205,7 +205,7 @@ fn probes_of_a_policer_lose_little() {
     assert!(tuned < 3.0 && draft > 8.0, "{tuned} {draft}");
 }
 
-/// The round trip grows from 20 to 200 ms. ProbeRTT shows that no queue is the reason.
+/// The path's round trip grows from 20 to 200 ms. ProbeRTT shows that a queue is not the reason.
 #[test]
 fn a_longer_path_is_found_within_seconds() {
     let share = |cc| {

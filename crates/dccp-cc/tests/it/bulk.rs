@@ -97,8 +97,8 @@ fn varying_delay_and_random_loss() {
     }
 }
 
-/// If packets overtake each other, the fastest packets end a round long before most of its packets arrive,
-/// and the least round trip is much shorter than the usual one. Startup must not end at a fraction of the
+/// If packets overtake each other, the fastest packets end a round long before most of its packets arrive.
+/// The minimum round trip is then much shorter than the usual one. Startup must not end at a fraction of the
 /// rate.
 #[test]
 fn startup_with_reordering() {
@@ -118,7 +118,8 @@ fn startup_with_reordering() {
     }
 }
 
-/// With jitter, half of what is usually in flight is more than half a BDP of the least round trip.
+/// With jitter, half of the amount that is usually in flight is more than half a BDP of the minimum round
+/// trip.
 #[test]
 fn probe_rtt_with_jitter() {
     let jitter = Jitter { spread: Spread::Normal(ms(25.0)), reorder: true, ..Jitter::default() };

@@ -1,5 +1,5 @@
-//! Experiments A and B in the model. A path's rate falls from 1 Gbit/s to 10 Mbit/s while the application
-//! sends 15 Mbit/s.
+//! Experiments A and B in the model. The rate falls from 1 Gbit/s to 10 Mbit/s while the application sends 15
+//! Mbit/s. Experiment A has one path, and experiment B has two.
 //!
 //! `cargo test -p dccp-cc --test it capacity_drop -- --nocapture` prints the tables.
 

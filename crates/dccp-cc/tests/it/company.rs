@@ -1,5 +1,5 @@
-//! Flows in competition: CCID 5 with itself under random losses, with CUBIC and with BBR, and all with CUBIC
-//! at managed queues.
+//! Competing flows: CCID 5 with itself under random losses, with CUBIC and with BBR, and every CCID with
+//! CUBIC at queues with active queue management.
 //!
 //! `cargo test -p dccp-cc --test it company -- --nocapture` prints the tables.
 
@@ -16,7 +16,7 @@ fn rates(link: LinkConfig, ecn: bool, flows: Vec<(f64, Box<dyn Controller>)>) ->
     w.sessions.iter().map(|s| summary(&s.got, at(15.0), at(45.0)).mbps).collect()
 }
 
-/// Flows of CCID 5 that start in another order in each `group`.
+/// Creates flows of CCID 5. Each `group` starts them in another order.
 fn own(n: u64, group: u64) -> Vec<(f64, Box<dyn Controller>)> {
     (0..n).map(|i| (0.002 * ((7 * i + group) % n) as f64, ccid(5, 100 * group + i))).collect()
 }
@@ -30,14 +30,14 @@ fn several_use_what_random_losses_leave() {
         let index = runs.iter().map(|all| jain(all)).sum::<f64>() / 3.0;
         println!("{n} at {:.2} %: {used:.2?} of the link, Jain's index {index:.2}, {runs:.1?}", 100.0 * loss);
         assert!(used.iter().all(|used| *used > 0.9), "{n} at {loss}: {used:?}");
-        // With losses, the rates are less unequal than if a flow had nothing.
+        // With losses, the rates may be unequal, but less so than if one flow got nothing.
         let least = if loss == 0.0 { 0.9 } else { (n - 1) as f64 / n as f64 };
         assert!(index > least, "{n} at {loss}: {index}");
     }
 }
 
-/// Eight flows keep a queue of a BDP full. If a flow took the RTT with this queue for that of the path, its
-/// window and its share would grow.
+/// Eight flows keep a queue of a BDP full. If a flow took the RTT with this queue for the RTT of the path,
+/// its window and its share would grow.
 #[test]
 fn many_share_a_full_queue() {
     let jain = |group: u64| {
@@ -78,7 +78,7 @@ fn cubic_keeps_its_share_of_a_managed_queue() {
     ] {
         let mut l = link(40.0, ms(40.0), 4.0);
         l.queue.kind = kind;
-        // CCID 250 leaves a tenth of the link.
+        // CCID 250 leaves a tenth of the link unused.
         let ratios = [(5, 3.0), (7, 2.0), (250, 9.0)].map(|(n, most)| {
             let (mut ours, mut cubic) = (0.0, 0.0);
             for seed in 0..3 {

@@ -30,8 +30,8 @@ fn two(n: u8, links: Vec<LinkConfig>, coupled: bool, competitor: bool, seed: u64
     World::new(links, seed, sessions)
 }
 
-/// Runs both subflows and one competing CUBIC over a link of 10 Mbit/s and 40 ms with a queue of `bdps` BDPs.
-/// Returns the rate of both subflows divided by CUBIC's, from 20 s to a minute.
+/// Runs both subflows and one competing CUBIC flow over a link of 10 Mbit/s and 40 ms with a queue of `bdps`
+/// BDPs. Returns the sum of both subflows' rates divided by the rate of CUBIC, from 20 s to 60 s.
 fn share(n: u8, bdps: f64, coupled: bool) -> f64 {
     let mut w = two(n, vec![bottleneck(10.0, 40.0, bdps)], coupled, true, 3);
     w.run(at(60.0));

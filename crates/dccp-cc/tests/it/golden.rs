@@ -57,7 +57,8 @@ fn check_on(link: LinkConfig, name: &str, cc: Box<dyn Controller>) {
     assert_eq!(got.lines().count(), want.lines().count());
 }
 
-/// The references for comparison must stay the same when our own controllers change.
+/// The reference controllers must stay the same when our own controllers change, so that comparisons stay
+/// valid.
 #[test]
 fn references() {
     let lossy = || LinkConfig { loss: LossModel::Bernoulli(0.002), ..link(50.0, ms(20.0), 0.5) };

@@ -10,8 +10,8 @@ const WITHOUT: Bbr1Tuning = Bbr1Tuning { bound_by_losses: false, ..Bbr1Tuning::T
 /// Linux's BBR without its detection of policers.
 const NOT_DETECTING: Bbr1Tuning = Bbr1Tuning { linux: true, ..Bbr1Tuning::DRAFT };
 
-/// Returns the used share of the policed rate and the loss, both in per cent. The policer's bucket has
-/// `burst` bytes.
+/// Runs a flow over a policer whose bucket has `burst` bytes. Returns the used share of the policed rate and
+/// the share of lost packets, both in per cent.
 fn policed(make: Make, rtt: f64, burst: u32) -> (f64, f64) {
     let policer = Some(Policer { rate: Rate::from_mbps(10.0), burst });
     let mut w = bulk(LinkConfig { policer, ..link(100.0, ms(rtt), 1.0) }, vec![(0.0, make(3))]);
@@ -23,7 +23,7 @@ fn policed(make: Make, rtt: f64, burst: u32) -> (f64, f64) {
     (100.0 * summary(&w.sessions[0].got, at(5.0), at(30.0)).mbps / full(10.0), 100.0 * lost / (lost + got))
 }
 
-/// Returns the share of the rate that remains despite a link's random loss, in per cent.
+/// Returns the flow's share of the rate on a link with random losses, in per cent.
 fn lossy(make: Make, mbps: f64, rtt: f64, loss: f64) -> f64 {
     left(make, mbps, rtt, LossModel::Bernoulli(loss), loss)
 }
@@ -41,7 +41,8 @@ fn a_policer_loses_little() {
     let without = policed(&bbr(WITHOUT), 50.0, 50_000);
     println!("share and loss at a policer: {with:?}, without bounds {without:?}");
     assert!(with.0 > 90.0 && with.1 < 2.5 && without.1 > 5.0);
-    // A probe whose packets all fit into a large bucket does not trigger the next probe.
+    // If all packets of a probe fit into a large bucket, the probe seems to succeed. It must not trigger the
+    // next probe at once.
     let large = policed(&bbr(Bbr1Tuning::TUNED), 20.0, 200_000);
     println!("with a large bucket: {large:?}");
     assert!(large.0 > 90.0 && large.1 < 4.0, "{large:?}");
@@ -57,7 +58,8 @@ fn the_reference_detects_a_policer() {
 
 #[test]
 fn the_reference_finds_no_policer_without_one() {
-    // The queue holds what Startup sends too much. Losses due to a shorter queue look like a policer's.
+    // The queue holds the excess of Startup. With a shorter queue, the losses would look like those of a
+    // policer.
     let run = |loss: f64, cc: Box<dyn Controller>| {
         let model = if loss > 0.0 { LossModel::Bernoulli(loss) } else { LossModel::None };
         let mut w = bulk(LinkConfig { loss: model, ..link(20.0, ms(40.0), 4.0) }, vec![(0.0, cc)]);
@@ -92,7 +94,7 @@ fn random_losses_are_put_up_with() {
     }
 }
 
-/// Returns the average loss of a flow with a constant rate, in per cent.
+/// Returns the share of packets that a flow with a constant rate loses, in per cent.
 fn offered(link: LinkConfig, mbps: f64) -> f64 {
     use crate::model::{Session, Source, World};
     use mpdccp_units::Time;

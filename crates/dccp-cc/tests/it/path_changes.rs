@@ -1,5 +1,5 @@
-//! Paths that change in the model. The rate changes, the delay changes once or wanders, the path has outages,
-//! or a host sleeps.
+//! Paths that change in the model: the rate changes, the delay changes once or varies all the time, the path
+//! has outages, or a host sleeps.
 //!
 //! `cargo test -p dccp-cc --test it path_changes -- --nocapture` prints the tables.
 
@@ -10,8 +10,8 @@ use mpdccp_linkem::{Jitter, Spread};
 
 const VARIANTS: [(&str, Bbr1Tuning); 2] = [("draft", Bbr1Tuning::DRAFT), ("tuned", Bbr1Tuning::TUNED)];
 
-/// Returns the used share of the link in per cent and the latency p95. The period is from 1 s to 15 s after
-/// the change at 5 s, or after the end of the outage.
+/// Returns the used share of the link, in per cent, and the latency p95, in ms. The path changes at 5 s. The
+/// measured period is from 1 s to 15 s after the change, or after the end of the outage.
 fn after(make: crate::model::scenario::Make, mbps: (f64, f64), rtt: (f64, f64), outage: bool) -> (f64, f64) {
     let mut w = bulk(link(mbps.0, ms(rtt.0), 4.0), vec![(0.0, make(3))]);
     w.run(at(5.0));
@@ -38,7 +38,7 @@ fn one_change() {
         ("50 to 10 Mbit/s", (50.0, 10.0), same, false, 98.0, 20.0),
         ("50 to 40 Mbit/s", (50.0, 40.0), same, false, 98.0, 20.0),
         ("60 to 20 ms", (10.0, 10.0), (60.0, 20.0), false, 98.0, 20.0),
-        // If the path became longer, draining its queue does not lower the RTT.
+        // If the path became longer, draining does not lower the RTT.
         ("20 to 60 ms", (10.0, 10.0), (20.0, 60.0), false, 90.0, 60.0),
         ("50 Mbit/s, 20 to 60 ms", (50.0, 50.0), (20.0, 60.0), false, 90.0, 60.0),
         ("1 s of outage", (10.0, 10.0), same, true, 98.0, 20.0),
@@ -51,7 +51,7 @@ fn one_change() {
 }
 
 /// The path alternates between two round trips. The result is the share of the link used, in per cent, in the
-/// worst period at the longer round trip. The first second of a period does not count.
+/// worst period with the longer round trip. The first second of a period does not count.
 #[test]
 fn a_round_trip_that_changes_every_five_seconds() {
     for (tuning, least) in [(Bbr1Tuning::TUNED, 80.0), (Bbr1Tuning::DRAFT, 0.0)] {
@@ -70,8 +70,8 @@ fn a_round_trip_that_changes_every_five_seconds() {
 }
 
 /// The rate rises to twenty times its value. The result is the share of the new rate that is used from 1 s
-/// after the rise on, in per cent. A probe detects the rise at once only if both coincide, so the rate rises
-/// at sixteen different times within two probing cycles.
+/// after the rise on, in per cent. A probe detects the rise at once only if both coincide. The rate therefore
+/// rises at sixteen different times within two probing cycles.
 #[test]
 fn a_rate_that_comes_back() {
     let found = |tuning| {
@@ -160,7 +160,7 @@ fn a_host_that_sleeps() {
                     a.mbps, a.latency[1], b.mbps, b.latency[0], b.latency[1]
                 );
                 if name == "tuned" {
-                    // The full rate passes while the link has room, and the queue stays short.
+                    // While the link has the full rate, the flow uses it, and the queue stays short.
                     assert!(a.mbps >= 14.5 && b.mbps >= 9.0, "{owd} {length}: {} {}", a.mbps, b.mbps);
                     assert!(b.latency[0] <= 25.0 && b.latency[1] <= 30.0, "{owd} {length}: {:?}", b.latency);
                 }

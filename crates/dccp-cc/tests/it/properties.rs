@@ -13,8 +13,8 @@ enum Op {
     Wait(u64),
     /// Sends packets of this size.
     Send(u8, u16),
-    /// Loses some packets and then acknowledges some, beginning with the oldest outstanding one. `ce` of the
-    /// acknowledged packets are marked. The peer held the acknowledgement for `held`.
+    /// Loses `lose` packets and then acknowledges `ack` packets, beginning with the oldest outstanding one.
+    /// `ce` of the acknowledged packets are marked. The peer held the acknowledgement for `held`.
     Ack {
         lose: u8,
         ack: u8,
@@ -49,7 +49,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// Keeps the same state as a connection does.
+/// Keeps the same state as a connection keeps for its controller.
 struct Driver {
     cc: Box<dyn Controller>,
     now: Time,

@@ -7,8 +7,8 @@ use mpdccp_units::{Duration, Time};
 enum Step {
     Ack(u64),
     AppLimited(u64),
-    /// Number of packets acknowledged, and number of marked packets among them. These are the first marks of
-    /// a window.
+    /// Number of packets acknowledged, and number of marked packets among them. They contain the first mark
+    /// of a window.
     Marked(u64, u64),
     /// More marks of the same window.
     MarkedAgain(u64, u64),

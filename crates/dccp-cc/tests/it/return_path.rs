@@ -27,6 +27,6 @@ fn used(cc: Box<dyn Controller>) -> f64 {
 fn an_upload_does_not_slow_a_download() {
     let [ours, cubic, third] = [5, 7, 250].map(|n| used(ccid(n, 3)));
     println!("share of the link: CCID 5 {ours:.2}, CCID 7 {cubic:.2}, CCID 250 {third:.2}");
-    // A reduction leaves CUBIC and CCID 250 0.7 of their windows.
+    // After a reduction, CUBIC and CCID 250 keep 0.7 of their windows.
     assert!(ours > 0.9 && cubic > 0.7 && third > 0.7, "{ours} {cubic} {third}");
 }

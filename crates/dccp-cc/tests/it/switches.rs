@@ -1,4 +1,4 @@
-//! Effect of each deviation of the tuned variant: all of them, all but one, none.
+//! Effect of each deviation of the tuned variant. The variants have all deviations, all but one, or none.
 //!
 //! `cargo test -p dccp-cc --test it switches -- --nocapture` prints the whole table. `docs/ccid5.md` has a
 //! part of it.

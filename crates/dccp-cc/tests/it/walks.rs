@@ -32,7 +32,7 @@ fn check(what: &str, link: &dyn Fn(u64) -> LinkConfig) {
     let [queue, linux_queue] = [ours, linux].map(|[_, p95]| p95 - base);
     // These are the limits of `mpdccp lab judge`.
     assert!(ours[0] > 0.9 * linux[0] && queue < 1.5 * linux_queue + 3.0, "{what}: {ours:?} {linux:?}");
-    // Nobody competes, so heeding competitors costs next to nothing.
+    // There are no competitors, so `heed_competitors` must cost next to nothing.
     assert!(ours[0] > 0.95 * without[0], "{what}: {ours:?} {without:?}");
 }
 

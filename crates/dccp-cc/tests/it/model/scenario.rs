@@ -73,7 +73,7 @@ pub fn one_path_drops(make: Make, owd_ms: f64, queue: u64) -> World {
     World::new(vec![dropping(owd_ms, queue)], 1, vec![session])
 }
 
-/// Experiment B: the rate of two paths drops. The first path is preferred, and the session's queue holds 100
+/// Experiment B: the rates of two paths drop. The first path is preferred, and the session's queue holds 100
 /// ms of traffic.
 pub fn two_paths_drop(make: Make, owd_ms: f64, queue: u64) -> World {
     let paths = vec![(0, ms(owd_ms), make(7)), (1, ms(owd_ms), make(8))];
@@ -88,7 +88,8 @@ pub fn bulk(link: LinkConfig, flows: Vec<(f64, Box<dyn Controller>)>) -> World {
     World::new(vec![link], 1, flows.into_iter().map(session).collect())
 }
 
-/// A bulk flow over a path with jitter one way and a delay of `reverse` ms the other way.
+/// A bulk flow over a path with jitter in the forward direction and a delay of `reverse` ms in the reverse
+/// direction.
 pub fn jittery(mbps: f64, delay: f64, jitter: Jitter, reverse: f64, cc: Box<dyn Controller>) -> World {
     let link = LinkConfig { jitter, ..link(mbps, ms(2.0 * delay), 4.0) };
     World::new(vec![link], 1, vec![Session::new(Source::Bulk, Time::ZERO, vec![(0, ms(reverse), cc)])])

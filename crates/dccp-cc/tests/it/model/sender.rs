@@ -32,7 +32,7 @@ pub struct Sender {
     sampler: RateSampler,
     pacer: Pacer,
     out: BTreeMap<u64, Out>,
-    /// Packets declared lost, with the time of the declaration.
+    /// Packets declared lost, with the time of the declaration. They may still arrive.
     ghosts: BTreeMap<u64, (Time, Out)>,
     next_seq: u64,
     round_end_at: u64,
@@ -90,7 +90,7 @@ impl Sender {
         now.since(self.last_limited) > self.est.srtt().unwrap_or_default()
     }
 
-    /// Records that no further packet is sent on this path now.
+    /// Records that the session sends no further packet on this path now.
     pub fn note_pumped(&mut self, now: Time) {
         if self.app_limited(now) {
             self.sampler.set_app_limited(self.inflight);
@@ -118,8 +118,8 @@ impl Sender {
         seq
     }
 
-    /// `returning` is the time that the acknowledgement spent in queues. As in a connection, rate samples do
-    /// not contain it.
+    /// Handles an acknowledgement. `returning` is the time that it spent in queues. As in a connection, rate
+    /// samples do not contain this time.
     pub fn on_ack(&mut self, now: Time, ack: &Ack, returning: Duration) {
         self.marked += ack.ce;
         let inflight_before = self.inflight;
