@@ -1,4 +1,4 @@
-//! Ack Vector cells: two bits of state, six bits of run length (RFC 4340 section 11.4).
+//! Ack Vector cells. A cell has two bits of state and six bits of run length (RFC 4340 section 11.4).
 
 /// State of a run of packets (RFC 4340 table 6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,10 +11,10 @@ pub enum State {
     NotYetReceived,
 }
 
-/// Longest run of one cell: 64 packets (run length 63).
+/// Maximum number of packets in one cell (run length 63).
 pub const MAX_RUN: u8 = 64;
 
-/// Runs of (state, packets 1..=64), newest packet first.
+/// Decodes the cells into runs of (state, packets 1..=64), newest packet first.
 pub fn runs(cells: &[u8]) -> impl Iterator<Item = (State, u8)> + '_ {
     cells.iter().map(|cell| {
         let state = match cell >> 6 {
@@ -27,7 +27,7 @@ pub fn runs(cells: &[u8]) -> impl Iterator<Item = (State, u8)> + '_ {
     })
 }
 
-/// One cell for `packets` (1..=64) in `state`.
+/// Encodes one cell for `packets` (1..=64) in `state`.
 pub const fn cell(state: State, packets: u8) -> u8 {
     debug_assert!(packets >= 1 && packets <= MAX_RUN);
     ((state as u8) << 6) | (packets.wrapping_sub(1) & 63)

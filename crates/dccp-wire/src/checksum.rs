@@ -1,6 +1,7 @@
-//! Internet checksum with partial coverage over both pseudo-headers (RFC 4340 section 9.1).
+//! Internet checksum with partial coverage, for the pseudo-headers of IPv4 and IPv6 (RFC 4340 section 9.1).
 //!
-//! Used only over native IP protocol 33: in UDP the field is zero and ignored (RFC 6773 section 3.3).
+//! Only native encapsulation (IP protocol 33) uses it. In UDP, the checksum field is zero, and receivers
+//! ignore it (RFC 6773 section 3.3).
 
 use crate::IPPROTO_DCCP;
 use core::net::IpAddr;
@@ -19,13 +20,14 @@ pub fn fill(packet: &mut [u8], src: IpAddr, dst: IpAddr) {
     packet[FIELD].copy_from_slice(&sum.to_be_bytes());
 }
 
-/// Whether the checksum of a native packet is valid. A coverage beyond the packet is invalid.
+/// Whether the checksum of a native packet is valid. A coverage that exceeds the packet makes it invalid.
 pub fn verify(packet: &[u8], src: IpAddr, dst: IpAddr) -> bool {
-    // The sum over everything, including the field, is all ones.
+    // If the checksum is valid, the sum over everything, including the checksum field, is all ones.
     covered(packet).is_some_and(|bytes| fold(pseudo_header(packet.len(), src, dst) + words(bytes)) == 0xffff)
 }
 
-/// The part of a packet that its checksum covers (RFC 4340 section 9.2).
+/// Returns the part of a packet that its checksum covers (RFC 4340 section 9.2), or `None` if the coverage
+/// exceeds the packet.
 fn covered(packet: &[u8]) -> Option<&[u8]> {
     let header = usize::from(*packet.get(4)?) * 4;
     match packet.get(5)? & 15 {
@@ -34,7 +36,7 @@ fn covered(packet: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// Sum of the pseudo-header: addresses, protocol and length. IPv4 and IPv6 order these words differently, but
+/// Sums the pseudo-header: addresses, protocol and length. IPv4 and IPv6 order these words differently, but
 /// the sum is the same.
 fn pseudo_header(len: usize, src: IpAddr, dst: IpAddr) -> u64 {
     let address = |ip| match ip {
@@ -44,8 +46,8 @@ fn pseudo_header(len: usize, src: IpAddr, dst: IpAddr) -> u64 {
     address(src) + address(dst) + len as u64 + u64::from(IPPROTO_DCCP)
 }
 
-/// Sum of the big-endian 16-bit words; an odd last byte is padded with zero. Adds 32 bits at a time; [`fold`]
-/// adds the carries.
+/// Sums the big-endian 16-bit words. An odd last byte is padded with zero. The loop adds 32 bits at a time,
+/// and [`fold`] adds the carries later.
 fn words(bytes: &[u8]) -> u64 {
     let (quads, rest) = bytes.as_chunks::<4>();
     let mut last = [0; 4];
@@ -54,7 +56,7 @@ fn words(bytes: &[u8]) -> u64 {
         + u64::from(u32::from_be_bytes(last))
 }
 
-/// One's complement sum of the four 16-bit words of `sum`.
+/// Returns the one's complement sum of the four 16-bit words of `sum`.
 fn fold(mut sum: u64) -> u16 {
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);

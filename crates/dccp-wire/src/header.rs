@@ -9,8 +9,9 @@ pub struct Reset {
     pub data: [u8; 3],
 }
 
-/// The fixed fields of a packet. `ack`, `service_code` and `reset` are present if and only if the type
-/// requires them. A missing one is sent as zero; a superfluous one is not sent.
+/// The fixed fields of a packet. The packet type determines whether `ack`, `service_code` and `reset` are
+/// present. [`Header::emit`] writes zeros for a required field that is `None`, and leaves out a field that
+/// the type does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// DCCP source port.
@@ -23,16 +24,16 @@ pub struct Header {
     pub cscov: u8,
     /// Packet type.
     pub ptype: PacketType,
-    /// `X = 0`: `seq` and `ack` have only 24 bits; extend with [`Seq::extend`]. Ignored for types that must
-    /// use long numbers.
+    /// `X = 0`: `seq` and `ack` have only 24 bits; extend them with [`Seq::extend`]. Types that must use long
+    /// numbers ignore this field.
     pub short: bool,
     /// Sequence Number.
     pub seq: Seq,
-    /// Acknowledgement Number: all types except Request, Data and Listen.
+    /// Acknowledgement Number. All types have it except Request, Data and Listen.
     pub ack: Option<Seq>,
-    /// Service Code: on Request, Response and Listen.
+    /// Service Code. Request, Response and Listen have it.
     pub service_code: Option<u32>,
-    /// Reset Code and data: on Reset.
+    /// Reset Code and data. Only Reset has it.
     pub reset: Option<Reset>,
 }
 
@@ -96,18 +97,20 @@ impl Header {
         fixed_len(self.ptype, self.is_short())
     }
 
-    /// Total packet length with `options` bytes of options (padded to four) and `payload` bytes of data.
+    /// Total length of a packet with `options` bytes of options (padded to a multiple of four) and `payload`
+    /// bytes of data.
     pub fn packet_len(&self, options: usize, payload: usize) -> usize {
         self.len() + options.next_multiple_of(4) + payload
     }
 
-    /// Writes header, options and padding into `buf` and returns the rest for the payload. The length of
-    /// `buf` must be exactly `packet_len(options.len(), payload)`. The checksum stays zero, as RFC 6773
-    /// section 3.3 requires. Native encapsulation fills it ([`crate::checksum::fill`]).
+    /// Writes header, options and padding into `buf`, and returns the rest of `buf` for the payload. The
+    /// length of `buf` must be exactly `packet_len(options.len(), payload)`. The checksum stays zero, as RFC
+    /// 6773 section 3.3 requires. For native encapsulation, the caller fills it in with
+    /// [`crate::checksum::fill`].
     ///
     /// # Panics
-    /// If `buf` is too short, or `options` longer than [`MAX_OPTIONS`] (which an [`crate::OptionBuf`] never
-    /// is).
+    /// If `buf` is too short, or if `options` is longer than [`MAX_OPTIONS`]. An [`crate::OptionBuf`] is
+    /// never that long.
     pub fn emit<'b>(&self, options: &[u8], buf: &'b mut [u8]) -> &'b mut [u8] {
         assert!(options.len() <= MAX_OPTIONS);
         let header_len = self.packet_len(options.len(), 0);
@@ -140,7 +143,7 @@ impl Header {
         let Writer { buf, at } = out;
         let (place, padding) = buf[at..].split_at_mut(options.len());
         place.copy_from_slice(options);
-        // Padding is at the end, up to a word boundary (RFC 4340 section 5.8.1).
+        // Padding follows the options, up to a word boundary (RFC 4340 section 5.8.1).
         padding.fill(0);
         payload
     }
@@ -158,14 +161,14 @@ impl Writer<'_> {
     }
 }
 
-/// The first `n` bytes as a number, and the remaining bytes.
+/// Reads the first `n` bytes as a number, and returns it with the remaining bytes.
 fn take_number(bytes: &[u8], n: usize) -> Result<(u64, &[u8]), ParseError> {
     let (field, rest) = bytes.split_at_checked(n).ok_or(ParseError::Truncated)?;
     Ok((number(field), rest))
 }
 
 impl<'a> Packet<'a> {
-    /// Parses one packet. The checksum is not verified ([`crate::checksum::verify`]).
+    /// Parses one packet. It does not verify the checksum; see [`crate::checksum::verify`].
     pub fn parse(bytes: &'a [u8]) -> Result<Packet<'a>, ParseError> {
         let &[s1, s0, d1, d0, offset, cc, _, _, kind, ref rest @ ..] = bytes else {
             return Err(ParseError::Truncated);
@@ -179,8 +182,8 @@ impl<'a> Packet<'a> {
         if short && !ptype.allows_short() {
             return Err(ParseError::ShortNotAllowed);
         }
-        // With X = 1 a reserved byte precedes the Sequence Number; `Seq` keeps the low 48 bits. The same
-        // applies to the Acknowledgement Number.
+        // With X = 1, a reserved byte precedes the Sequence Number; `Seq` keeps only the low 48 bits. The
+        // same applies to the Acknowledgement Number.
         let (seq, rest) = match (short, rest) {
             (false, &[_, a, b, c, d, e, f, ref rest @ ..]) => ([0, 0, a, b, c, d, e, f], rest),
             (true, &[d, e, f, ref rest @ ..]) => ([0, 0, 0, 0, 0, d, e, f], rest),
@@ -202,11 +205,12 @@ impl<'a> Packet<'a> {
             (PacketType::Reset, _) => return Err(ParseError::Truncated),
             _ => None,
         };
-        // RFC 4340 section 5.1: Data Offset must be at least the fixed length, and within the packet.
+        // RFC 4340 section 5.1: Data Offset must be at least the length of the fixed fields, and must not
+        // exceed the packet.
         let option_bytes =
             bytes.get(fixed_len(ptype, short)..usize::from(offset) * 4).ok_or(ParseError::BadDataOffset)?;
         let payload = bytes.get(usize::from(offset) * 4..).ok_or(ParseError::BadDataOffset)?;
-        // RFC 4340 section 9.2: the coverage must not exceed the packet.
+        // RFC 4340 section 9.2: the checksum coverage must not exceed the packet.
         let cscov = cc & 15;
         if cscov > 0 && usize::from(cscov - 1) * 4 > payload.len() {
             return Err(ParseError::BadCoverage);
@@ -226,7 +230,7 @@ impl<'a> Packet<'a> {
         Ok(Packet { header, option_bytes, payload })
     }
 
-    /// The options in order; padding is skipped.
+    /// Iterates over the options in order, and skips padding.
     pub fn options(&self) -> Options<'a> {
         Options::new(self.option_bytes)
     }

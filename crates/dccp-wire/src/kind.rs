@@ -18,7 +18,7 @@ pub enum PacketType {
 }
 
 impl PacketType {
-    /// From the low four bits of `number`.
+    /// Returns the type for the low four bits of `number`.
     pub const fn from_number(number: u8) -> PacketType {
         match number & 15 {
             0 => PacketType::Request,
@@ -54,13 +54,13 @@ impl PacketType {
         }
     }
 
-    /// Whether `X = 0` is legal (RFC 4340 section 5.1: Data, Ack and DataAck only).
+    /// Whether this type may have `X = 0` (RFC 4340 section 5.1: only Data, Ack and DataAck).
     pub const fn allows_short(self) -> bool {
         matches!(self, PacketType::Data | PacketType::Ack | PacketType::DataAck)
     }
 
-    /// Whether this type carries an Acknowledgement Number (RFC 4340 section 5.1; not Listen:
-    /// RFC 5596 section 2.2.1).
+    /// Whether this type carries an Acknowledgement Number (RFC 4340 section 5.1). Listen does not (RFC 5596
+    /// section 2.2.1).
     pub const fn has_ack(self) -> bool {
         !matches!(self, PacketType::Request | PacketType::Data | PacketType::Listen | PacketType::Reserved(_))
     }
@@ -94,12 +94,12 @@ pub enum ResetCode {
     AggressionPenalty,
     EncapsulatedPortReuse,
     AbruptMpTermination,
-    /// Codes 14 to 127 must be treated as `Unspecified`; 128 to 255 belong to the CCID.
+    /// Receivers must treat codes 14 to 127 as `Unspecified`. Codes 128 to 255 belong to the CCID.
     Other(u8),
 }
 
 impl ResetCode {
-    /// From the byte on the wire.
+    /// Returns the code for the byte on the wire.
     pub const fn from_number(number: u8) -> ResetCode {
         match number {
             0 => ResetCode::Unspecified,
@@ -154,7 +154,7 @@ mod tests {
         for n in 0..=255 {
             assert_eq!(ResetCode::from_number(n).number(), n);
         }
-        // RFC 6773 section 3.8 and RFC 9897 section 7: numbers that have names.
+        // RFC 6773 section 3.8 and RFC 9897 section 7 assign these two numbers.
         assert_eq!(ResetCode::from_number(12), ResetCode::EncapsulatedPortReuse);
         assert_eq!(ResetCode::from_number(13), ResetCode::AbruptMpTermination);
     }

@@ -1,11 +1,11 @@
 //! Encoding and decoding of DCCP (RFC 4340), DCCP in UDP (RFC 6773) and Multipath DCCP options (RFC 9897).
 //!
-//! Parsing is zero-copy and total: any bytes give a value or a named error, never a panic. `docs/wire.md`
-//! lists the rules of the RFCs and where they are implemented here.
+//! Parsing is zero-copy and total: for any bytes it returns a value or a named error, and it never panics.
+//! `docs/wire.md` lists the rules of the RFCs and where this crate implements them.
 //!
 //! [`PacketType`], [`ResetCode`], [`Opt`] and [`MpOption`] are exhaustive, with a separate variant for
-//! unassigned numbers. When a new version assigns a number, the compiler reports every `match` that lacks it.
-//! [`ParseError`] may grow.
+//! unassigned numbers. When a new version of this crate knows another number, the compiler reports every
+//! `match` that lacks it. [`ParseError`] may get further variants.
 //!
 //! ```
 //! use dccp_wire::{Header, Packet, PacketType, Seq};

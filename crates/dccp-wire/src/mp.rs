@@ -2,11 +2,11 @@ use crate::Seq;
 use crate::bytes::number;
 use core::net::IpAddr;
 
-/// Multipath options, option type 46 (RFC 9897 section 3.2), each with its subtype in parentheses.
+/// Multipath options, option type 46 (RFC 9897 section 3.2). The number in parentheses is the subtype.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MpOption<'a> {
-    /// Groups of confirmed options, verbatim, newest group first (0). A group is the MP_SEQ of the confirmed
-    /// packet, then its options. Read them with [`crate::Options::new`].
+    /// Groups of confirmed options, verbatim, newest group first (0). A group has the MP_SEQ of the confirmed
+    /// packet and then the options of that packet. Read the groups with [`crate::Options::new`].
     Confirm(&'a [u8]),
     /// Address identifier, connection identifier of the peer, nonce (1).
     Join {
@@ -17,17 +17,17 @@ pub enum MpOption<'a> {
         /// Fresh random number.
         nonce: u32,
     },
-    /// Key data of the peer (2).
+    /// Key data of the peer; ends the session at once (2).
     FastClose(&'a [u8]),
-    /// Own connection identifier, then key type and key data, repeated (3); read with [`MpOption::keys`],
-    /// written with [`KeyType::number`].
+    /// Own connection identifier, then a list of key types and key data (3). Read the list with
+    /// [`MpOption::keys`], and write it with [`KeyType::number`].
     Key {
         /// Connection identifier of the sender.
         ci: u32,
         /// Key types and data.
         keys: &'a [u8],
     },
-    /// Number of the datagram in the session (4).
+    /// Sequence number of the datagram in the session (4).
     Seq(Seq),
     /// Leftmost 20 bytes of an HMAC-SHA256 (5).
     Hmac(&'a [u8; 20]),
@@ -48,7 +48,7 @@ pub enum MpOption<'a> {
         nonce: u32,
         /// The address.
         addr: IpAddr,
-        /// Absent: the port of the subflow that carried the option.
+        /// Port of the address. If absent, the port of the subflow that carried the option applies.
         port: Option<u16>,
     },
     /// An address that is no longer valid (8).
@@ -60,7 +60,7 @@ pub enum MpOption<'a> {
     },
     /// Priority of the subflow that carries the option, 0 to 15 (9).
     Prio(u8),
-    /// Key data of the peer (10).
+    /// Key data of the peer; closes the session (10).
     Close(&'a [u8]),
     /// Private use (11).
     Exp(&'a [u8]),
@@ -86,7 +86,7 @@ pub enum KeyType {
     Plain,
     /// 64 bytes, experimental.
     Experimental,
-    /// Unassigned; its length is unknown, so the rest of the list cannot be read.
+    /// An unassigned type. The length of its key is unknown, so the rest of the list cannot be read.
     Other(u8),
 }
 
@@ -113,7 +113,7 @@ impl RttType {
 }
 
 impl KeyType {
-    /// From the byte on the wire.
+    /// Returns the type for the byte on the wire.
     pub const fn from_number(number: u8) -> KeyType {
         match number {
             0 => KeyType::Plain,
@@ -143,8 +143,8 @@ impl KeyType {
 
 impl<'a> MpOption<'a> {
     /// Reads the key list of MP_KEY as pairs of type and data. A key of unknown type gets the rest of the
-    /// list as its data. The keys of a parsed option have the length of their type. In any other list the
-    /// last key may be truncated.
+    /// list as its data. In a parsed option, each key has the length of its type. In any other list, the last
+    /// key may be truncated.
     pub fn keys(keys: &'a [u8]) -> impl Iterator<Item = (KeyType, &'a [u8])> {
         let mut list = keys;
         core::iter::from_fn(move || {
@@ -156,14 +156,16 @@ impl<'a> MpOption<'a> {
         })
     }
 
-    /// Parses the data of an option 46: subtype and value. `None` if a known subtype has an invalid value.
+    /// Parses the data of an option 46: subtype and value. Returns `None` if a known subtype has an invalid
+    /// value.
     pub(crate) fn parse(data: &'a [u8]) -> Option<MpOption<'a>> {
         // Fast path for MP_SEQ, which is on every data packet.
         if let [4, a, b, c, d, e, f] = *data {
             return Some(MpOption::Seq(Seq::new(u64::from_be_bytes([0, 0, a, b, c, d, e, f]))));
         }
         let (&subtype, value) = data.split_first()?;
-        // Lengths: RFC 9897 section 3.2, table of multipath options, minus the three bytes before the value.
+        // The table of RFC 9897 section 3.2 counts type, length and subtype too, so these lengths are three
+        // bytes shorter.
         Some(match (subtype, value.len()) {
             (0, _) => MpOption::Confirm(value),
             (1, 9) => MpOption::Join {
@@ -208,7 +210,7 @@ impl<'a> MpOption<'a> {
         })
     }
 
-    /// Passes subtype and value to `put`, in parts.
+    /// Passes the bytes of subtype and value to `put`, in several parts.
     pub(crate) fn emit(&self, put: impl FnOnce(&[&[u8]]) -> bool) -> bool {
         match *self {
             MpOption::Confirm(options) => put(&[&[0], options]),

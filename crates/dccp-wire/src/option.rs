@@ -25,26 +25,27 @@ pub enum Opt<'a> {
     Mandatory,
     /// The receiver cannot keep up (section 11.6).
     SlowReceiver,
-    /// Feature, value (section 6).
+    /// Feature number, value (section 6).
     ChangeL(u8, &'a [u8]),
-    /// Feature, value; an empty value refuses.
+    /// Feature number, value. An empty value refuses the change.
     ConfirmL(u8, &'a [u8]),
-    /// Feature, value.
+    /// Feature number, value.
     ChangeR(u8, &'a [u8]),
-    /// Feature, value; an empty value refuses.
+    /// Feature number, value. An empty value refuses the change.
     ConfirmR(u8, &'a [u8]),
     /// Opaque state of the server (section 8.1.4).
     InitCookie(&'a [u8]),
-    /// Non-data packets before this one (section 7.7), up to 48 bits.
+    /// Number of non-data packets directly before this packet (section 7.7), up to 48 bits.
     NdpCount(u64),
-    /// The nonce echo, bit 0 of the option type (38 or 39); cells to read with [`crate::ack_vector::runs`]
-    /// (section 11.4).
+    /// The nonce echo, which is bit 0 of the option type (38 or 39), and the cells. Read the cells with
+    /// [`crate::ack_vector::runs`] (section 11.4).
     AckVector(bool, &'a [u8]),
     /// Blocks of Drop Codes and run lengths (section 11.7).
     DataDropped(&'a [u8]),
     /// Time in units of 10 microseconds (section 13.1).
     Timestamp(u32),
-    /// The echoed value, and the elapsed time in units of 10 microseconds, 0 if absent (section 13.3).
+    /// The echoed value, and the elapsed time in units of 10 microseconds (section 13.3). An absent elapsed
+    /// time is 0.
     TimestampEcho(u32, u32),
     /// Time in units of 10 microseconds (section 13.2).
     ElapsedTime(u32),
@@ -54,16 +55,16 @@ pub enum Opt<'a> {
     Mp(MpOption<'a>),
     /// Types 128 to 255: type and data, for the CCID (section 10.3).
     Ccid(u8, &'a [u8]),
-    /// A type listed above with invalid data. It must be ignored, unless Mandatory precedes it or the option
-    /// has a rule of its own (section 5.8). For a malformed MP option, the type is 46 and the first data byte
-    /// is the subtype.
+    /// A type listed above with invalid data. Receivers must ignore it, unless Mandatory precedes it or the
+    /// option has a rule of its own (section 5.8). For a malformed MP option, the type is 46, and the first
+    /// data byte is the subtype.
     Invalid(u8, &'a [u8]),
     /// Any other type and its data.
     Unknown(u8, &'a [u8]),
 }
 
-/// An option with a malformed length byte. The option and the rest of the area must be ignored (RFC 4340
-/// section 5.8). Also names the option for which a packet is answered with a Reset ([`Options::culprit`]).
+/// An option with a malformed length byte. Receivers must ignore this option and the rest of the area (RFC
+/// 4340 section 5.8). [`Options::culprit`] also uses this type, to name the option that a Reset refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OptionError {
     /// The option's type byte.
@@ -76,7 +77,8 @@ pub struct OptionError {
 #[derive(Clone, Debug)]
 pub struct Options<'a> {
     rest: &'a [u8],
-    /// The last returned option. If its end is unknown, all bytes from its start to the end of the area.
+    /// The last returned option. If its end is unknown, this is everything from its start to the end of the
+    /// area.
     last: &'a [u8],
 }
 
@@ -86,7 +88,7 @@ impl<'a> Options<'a> {
         Options { rest: bytes, last: &[] }
     }
 
-    /// The last returned option, for a Reset with code Option Error or Mandatory Error.
+    /// The last returned option, for a Reset with the code Option Error or Mandatory Error.
     pub fn culprit(&self) -> OptionError {
         let byte = |i| self.last.get(i).copied().unwrap_or(0);
         OptionError { option: byte(0), data: [byte(2), byte(3)] }
@@ -97,14 +99,15 @@ impl<'a> Iterator for Options<'a> {
     type Item = Result<Opt<'a>, OptionError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        // RFC 4340 section 5.8.1: padding may stand anywhere; section 5.8.2: "Mandatory Padding" is padding.
+        // RFC 4340 section 5.8.1: padding may be anywhere. Section 5.8.2: Mandatory followed by padding is
+        // also padding.
         while let [0, ref rest @ ..] | [MANDATORY, 0, ref rest @ ..] = *self.rest {
             self.rest = rest;
         }
         let kind = *self.rest.first()?;
         let len = match *self.rest {
-            // RFC 4340 section 5.8: types below 32 are single bytes. Others have a length byte, which counts
-            // the whole option.
+            // RFC 4340 section 5.8: options of types below 32 are single bytes. Other options have a length
+            // byte, which counts the whole option.
             [0..=31, ..] => 1,
             [_, len, ..] if len >= 2 => usize::from(len),
             _ => usize::MAX,
@@ -123,7 +126,7 @@ impl<'a> Opt<'a> {
         Opt::parse_valid(kind, data).unwrap_or(Opt::Invalid(kind, data))
     }
 
-    /// `None` if a known type has invalid data.
+    /// Returns `None` if a known type has invalid data.
     fn parse_valid(kind: u8, data: &'a [u8]) -> Option<Opt<'a>> {
         Some(match kind {
             MANDATORY => Opt::Mandatory,
@@ -150,7 +153,7 @@ impl<'a> Opt<'a> {
                 2 | 4 => Opt::ElapsedTime(number(data) as u32),
                 _ => return None,
             },
-            // As in SCTP, to which RFC 4340 section 9.3 refers: the low byte of the CRC comes first.
+            // RFC 4340 section 9.3 refers to SCTP, which sends the low byte of the CRC first.
             DATA_CHECKSUM => Opt::DataChecksum(u32::from_le_bytes(data.try_into().ok()?)),
             MULTIPATH => Opt::Mp(MpOption::parse(data)?),
             NDP_COUNT => return None,
@@ -160,7 +163,7 @@ impl<'a> Opt<'a> {
     }
 }
 
-/// The elapsed time in two bytes if it fits, otherwise in four (RFC 4340 section 13.2).
+/// Returns the elapsed time in two bytes if it fits, otherwise in four (RFC 4340 section 13.2).
 fn elapsed_bytes(bytes: &[u8; 4]) -> &[u8] {
     match bytes {
         [0, 0, low @ ..] => low,
@@ -169,8 +172,8 @@ fn elapsed_bytes(bytes: &[u8; 4]) -> &[u8] {
 }
 
 impl OptionBuf {
-    /// Appends one option. Returns false and writes nothing if the option does not fit its length byte or the
-    /// area ([`crate::MAX_OPTIONS`]).
+    /// Appends one option. Returns false and writes nothing if the data are too long for the length byte or
+    /// the option does not fit into the area ([`crate::MAX_OPTIONS`]).
     pub fn push(&mut self, option: &Opt<'_>) -> bool {
         match *option {
             Opt::Mandatory => self.push_byte(MANDATORY),
@@ -182,8 +185,8 @@ impl OptionBuf {
             Opt::InitCookie(cookie) => self.push_parts(INIT_COOKIE, &[cookie]),
             Opt::NdpCount(count @ 0..=255) => self.push_whole([NDP_COUNT, 3, count as u8]),
             Opt::NdpCount(count) => {
-                // RFC 4340 section 7.7: as few bytes as the count needs, one to six. Larger counts are sent
-                // as 2^48 - 1.
+                // RFC 4340 section 7.7: the count has one to six bytes, and no more than it needs. Larger
+                // counts are sent as 2^48 - 1.
                 let bytes = count.min((1 << 48) - 1).to_be_bytes();
                 let zeros = (count.leading_zeros() as usize / 8).clamp(2, 7);
                 self.push_parts(NDP_COUNT, &[&bytes[zeros..]])

@@ -1,12 +1,13 @@
 use alloc::vec::Vec;
 
-/// The longest header that Data Offset can express, 255 words (RFC 4340 section 5).
+/// Length of the longest header that Data Offset can express, 255 words (RFC 4340 section 5).
 pub const MAX_HEADER: usize = 1020;
-/// Bytes of options that fit after the fixed fields of every packet type (Response and Reset have 28).
+/// Number of option bytes that fit after the fixed fields of every packet type. The longest fixed fields,
+/// those of Response and Reset, have 28 bytes.
 pub const MAX_OPTIONS: usize = MAX_HEADER - 28;
 
-/// A buffer for an option area. Reuse it between packets, so that a packet needs no allocation. It is never
-/// longer than [`MAX_OPTIONS`], so it fits after any header.
+/// A buffer for an option area. Callers reuse it for each packet, so that a packet needs no allocation. It
+/// never exceeds [`MAX_OPTIONS`], so it fits after any header.
 #[derive(Clone, Debug, Default)]
 pub struct OptionBuf(Vec<u8>);
 
@@ -29,7 +30,7 @@ impl OptionBuf {
         self.push_whole([kind])
     }
 
-    /// Appends an encoded option of constant length, for options on every data packet.
+    /// Appends an encoded option whose length is constant. This is fast, for options on every data packet.
     pub(crate) fn push_whole<const N: usize>(&mut self, option: [u8; N]) -> bool {
         let fits = N <= self.room();
         if fits {
@@ -38,7 +39,7 @@ impl OptionBuf {
         fits
     }
 
-    /// Appends type, length and the parts of the data.
+    /// Appends an option: type, length and the parts of the data.
     pub(crate) fn push_parts(&mut self, kind: u8, parts: &[&[u8]]) -> bool {
         let len = 2 + parts.iter().map(|part| part.len()).sum::<usize>();
         let Ok(len_byte) = u8::try_from(len) else { return false };
@@ -61,7 +62,7 @@ impl OptionBuf {
         MAX_OPTIONS - self.0.len()
     }
 
-    /// Clears the options, keeps the memory.
+    /// Removes the options and keeps the allocated memory.
     pub fn clear(&mut self) {
         self.0.clear();
     }

@@ -1,6 +1,6 @@
 use core::fmt;
 
-/// A 48-bit sequence number with circular arithmetic (RFC 4340 section 3.1). Also used for MP_SEQ.
+/// A 48-bit sequence number with circular arithmetic (RFC 4340 section 3.1). MP_SEQ uses it too.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Seq(u64);
 
@@ -8,14 +8,14 @@ impl Seq {
     /// Number of distinct values, 2^48.
     pub const MODULUS: u64 = 1 << 48;
 
-    /// The low 48 bits of `value`.
+    /// Creates a number from the low 48 bits of `value`.
     pub const fn new(value: u64) -> Seq {
         Seq(value & (Self::MODULUS - 1))
     }
 
-    /// The first number of a connection or a session, from random bits (RFC 4340 section 7.2).
+    /// Creates the first number of a connection or a session from random bits (RFC 4340 section 7.2).
     pub const fn initial(random: u64) -> Seq {
-        // For tests of the whole stack: the numbers wrap within 64 packets.
+        // In tests of the whole stack, this feature makes the numbers wrap within 64 packets.
         if cfg!(feature = "near-wrap") { Seq::new(random | !0x3f) } else { Seq::new(random) }
     }
 
@@ -49,26 +49,27 @@ impl Seq {
         ((self.0.wrapping_sub(other.0) << 16) as i64) >> 16
     }
 
-    /// Circularly later than `other`.
+    /// Whether this number is circularly later than `other`.
     pub const fn after(self, other: Seq) -> bool {
         self.diff(other) > 0
     }
 
-    /// Circularly earlier than `other`.
+    /// Whether this number is circularly earlier than `other`.
     pub const fn before(self, other: Seq) -> bool {
         self.diff(other) < 0
     }
 
-    /// Within `low..=high`, circular.
+    /// Whether this number is circularly within `low..=high`.
     pub const fn within(self, low: Seq, high: Seq) -> bool {
         self.diff(low) >= 0 && self.diff(high) <= 0
     }
 
-    /// The full number whose low 24 bits are `short`, nearest to `reference` (RFC 4340 section 7.6).
+    /// Returns the full number whose low 24 bits are `short` and that is nearest to `reference` (RFC 4340
+    /// section 7.6).
     pub const fn extend(short: u32, reference: Seq) -> Seq {
         let low = reference.0 as u32 & 0xff_ffff;
         let ahead = short.wrapping_sub(low) & 0xff_ffff;
-        // If two numbers are equally near, the pseudocode of section 7.6 takes the one outside the
+        // If two numbers are equally near, the pseudocode of section 7.6 chooses the one outside the
         // reference's block of 2^24 numbers.
         let up = ahead < 1 << 23 || ahead == 1 << 23 && short < low;
         let delta = if up { ahead as u64 } else { (ahead as u64).wrapping_sub(1 << 24) };

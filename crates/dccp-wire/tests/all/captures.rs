@@ -4,7 +4,7 @@ use crate::common::tshark::{available, frames, root};
 use dccp_wire::{MpOption, Opt, Options, Packet, PacketType, Seq, checksum};
 use std::path::PathBuf;
 
-/// Capture, and number of packets per type number.
+/// File name of a capture, and its number of packets of each type.
 const CAPTURES: [(&str, [usize; 10]); 5] = [
     ("plain_ccid2.pcap", [1, 1, 0, 148, 189, 0, 1, 1, 0, 0]),
     ("plain_ccid3.pcap", [1, 1, 188, 190, 1, 0, 1, 1, 0, 0]),
@@ -43,7 +43,7 @@ fn every_packet_decodes() {
             seen[usize::from(packet.header.ptype.number())] += 1;
             let options: Vec<_> = packet.options().collect();
             for option in &options {
-                // The kernels send no option unknown to RFC 4340 or RFC 9897; CCID 3 has its own.
+                // The kernels send only options of RFC 4340 and RFC 9897, and those of CCID 3.
                 match option {
                     Ok(Opt::Unknown(..) | Opt::Invalid(..)) | Err(_) => panic!("{what}: {option:?}"),
                     Ok(Opt::Ccid(kind, _)) => assert!((192..=194).contains(kind), "{what}"),
@@ -56,7 +56,7 @@ fn every_packet_decodes() {
     }
 }
 
-/// Multipath options of a session with the reference kernel, in the order of the capture.
+/// Checks the multipath options of a session with the reference kernel, in the order of the capture.
 #[test]
 fn multipath_session() {
     const CLIENT_CI: u32 = 0x2139_6342;
@@ -97,7 +97,7 @@ fn multipath_session() {
             (_, &[MpOption::Seq(seq)]) => server_seqs.push(seq),
             (_, mp) => assert_eq!(mp, [], "frame {number}"),
         }
-        // Multipath Capable is requested and granted on both subflows: version 0.
+        // Both subflows request Multipath Capable and get version 0.
         let capable = packet.options().find_map(|option| match option {
             Ok(Opt::ChangeR(10, value) | Opt::ConfirmL(10, value)) => Some(value),
             _ => None,

@@ -1,4 +1,5 @@
-//! The header checksum compared with independent vectors, and verified on packets with one byte changed.
+//! Compares the header checksum with independent vectors, and verifies that a change of one byte makes it
+//! invalid.
 
 use core::net::IpAddr;
 use dccp_wire::checksum::{fill, verify};
@@ -80,7 +81,7 @@ proptest! {
         let covered = if cscov == 0 { packet.len() } else { 12 + usize::from(cscov - 1) * 4 };
         let at = at.index(packet.len());
         // Data Offset and CsCov change the coverage, so skip them. Any other change of one byte changes the
-        // sum: it never turns a word 0x0000 into 0xffff, which would sum the same.
+        // sum. Only a change of a word from 0x0000 to 0xffff would not, and one byte cannot cause that.
         prop_assume!(at != 4 && at != 5);
         packet[at] ^= flip;
         prop_assert_eq!(verify(&packet, src, dst), at >= covered);

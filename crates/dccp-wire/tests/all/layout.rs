@@ -1,8 +1,8 @@
-//! Packets and options byte by byte, as in the figures of the RFCs.
+//! Compares packets and options byte by byte with the figures of the RFCs.
 
 use dccp_wire::{Header, MpOption, Opt, OptionBuf, Options, Packet, PacketType, ResetCode, RttType, Seq};
 
-/// Parses hexadecimal digits; ignores spaces.
+/// Parses hexadecimal digits and ignores spaces.
 fn hex(text: &str) -> Vec<u8> {
     let digits: Vec<u8> = text.chars().filter_map(|c| c.to_digit(16)).map(|d| d as u8).collect();
     digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect()
@@ -68,7 +68,7 @@ fn options() {
     let key_list = [0, 0xd0, 0xd1, 0xd2, 0xd3, 0xd4, 0xd5, 0xd6, 0xd7];
     let hmac: [u8; 20] = core::array::from_fn(|i| i as u8);
     let groups = hex("2e09 04 000000000009 2e04 09 02");
-    // RFC 4340 section 5.8 and the sections of each option; RFC 9897 section 3.2.
+    // Sources: RFC 4340 section 5.8 and the sections of each option; RFC 9897 section 3.2.
     let table = [
         (Opt::Mandatory, "01"),
         (Opt::SlowReceiver, "02"),

@@ -1,8 +1,8 @@
-//! Malformed input gives the named error, or the remaining options as the RFC requires.
+//! Malformed input gives the named error. A malformed option leaves the other options as the RFC requires.
 
 use dccp_wire::{MpOption, Opt, OptionError, Options, Packet, PacketType, ParseError, Seq};
 
-/// A header of `ptype` with Data Offset `offset`, followed by zeros.
+/// Creates a packet of type `ptype` with Data Offset `offset`. All other bytes are zero.
 fn packet(ptype: PacketType, long: bool, offset: u8, len: usize) -> Vec<u8> {
     let mut bytes = vec![0; len];
     let head = [0, 1, 0, 2, offset, 0, 0, 0, ptype.number() << 1 | u8::from(long)];
@@ -81,7 +81,7 @@ fn read(bytes: &[u8]) -> Vec<Result<Opt<'_>, OptionError>> {
 
 #[test]
 fn lengths_that_end_the_area() {
-    // RFC 4340 section 5.8: the length byte is below two, goes beyond the area, or is missing.
+    // RFC 4340 section 5.8: in these options, the length byte is below two, exceeds the area, or is missing.
     let table: [(&[u8], OptionError); 6] = [
         (&[37], OptionError { option: 37, data: [0, 0] }),
         (&[37, 0, 7, 8], OptionError { option: 37, data: [7, 8] }),
@@ -92,7 +92,7 @@ fn lengths_that_end_the_area() {
     ];
     for (bytes, error) in table {
         assert_eq!(read(bytes), [Err(error)]);
-        // Options before the malformed one are read, options after it are ignored.
+        // Options before the malformed one are read, and options after it are ignored.
         let mut among = vec![2];
         among.extend(bytes);
         assert_eq!(read(&among), [Ok(Opt::SlowReceiver), Err(error)]);
@@ -104,7 +104,7 @@ fn lengths_that_end_the_area() {
 
 #[test]
 fn values_that_cannot_be() {
-    // (type, valid length bytes of the option)
+    // Type and valid values of the length byte of each option.
     let table: [(u8, &[u8]); 9] = [
         (32, &[3, 4, 5, 255]),
         (35, &[3, 4, 5, 255]),
@@ -130,7 +130,8 @@ fn values_that_cannot_be() {
 
 #[test]
 fn mp_values_that_cannot_be() {
-    // RFC 9897 section 3.2: valid lengths for each subtype. An empty list allows any length.
+    // RFC 9897 section 3.2: valid values of the length byte of each subtype. With an empty list, any length
+    // is valid.
     let table: [(u8, &[u8]); 13] = [
         (0, &[]),
         (1, &[12]),
@@ -173,8 +174,8 @@ fn padding_anywhere() {
 
 #[test]
 fn mandatory() {
-    // RFC 4340 section 5.8.2: Mandatory before padding is padding; Mandatory at the end is an error of the
-    // connection.
+    // RFC 4340 section 5.8.2: Mandatory before padding is padding. Mandatory as the last option is an error
+    // of the connection, so the parser returns it.
     assert_eq!(read(&[1, 0, 2]), [Ok(Opt::SlowReceiver)]);
     assert_eq!(read(&[1, 2, 0, 1]), [Ok(Opt::Mandatory), Ok(Opt::SlowReceiver), Ok(Opt::Mandatory)]);
     assert_eq!(read(&[1, 1, 0]), [Ok(Opt::Mandatory)]);

@@ -4,7 +4,7 @@ use dccp_wire::Seq;
 
 const M: i128 = Seq::MODULUS as i128;
 
-/// Numbers around every edge of the arithmetic.
+/// Numbers at every edge of the arithmetic.
 fn corners() -> Vec<u64> {
     let places =
         (0..=48).map(|bit| (1u64 << bit) % Seq::MODULUS).chain([0, 3 << 46, 0xff_ffff, 0x5555_5555_5555]);
@@ -16,7 +16,7 @@ fn corners() -> Vec<u64> {
     all
 }
 
-/// The distance that is congruent and in -2^47 .. 2^47.
+/// Returns the distance that is congruent to `a - b` and within -2^47 .. 2^47.
 fn distance(a: u64, b: u64) -> i128 {
     let d = (i128::from(a) - i128::from(b)).rem_euclid(M);
     if d >= M / 2 { d - M } else { d }
@@ -72,7 +72,8 @@ fn pseudocode(s: u64, reference: u64) -> u64 {
     (high & 0xff_ffff) << 24 | s
 }
 
-/// RFC 4340 section 7.6: the nearest number with these low 24 bits; tests all 2^24.
+/// RFC 4340 section 7.6: the result is the nearest number with these low 24 bits. The test tries all 2^24
+/// values.
 #[test]
 fn every_short_number_is_extended_to_the_nearest() {
     for reference in [0, 1, 0x7f_ffff, 0x80_0000, 0xff_ffff, 0x1234_5678_9abc, Seq::MODULUS - 1] {

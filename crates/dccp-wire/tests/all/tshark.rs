@@ -1,6 +1,6 @@
-//! Checks that tshark reads from our packets the values that were written. RFC 4340 fields are read by
-//! Wireshark's own dissector (native) or our Lua dissector (in UDP), Multipath DCCP fields by our Lua
-//! dissector.
+//! Checks that tshark reads from our packets the values that were written. In native packets, Wireshark's own
+//! dissector reads the RFC 4340 fields. In UDP, our Lua dissector reads them. Our Lua dissector also reads
+//! the fields of Multipath DCCP.
 
 use crate::common::ip::{Encapsulation, wrap};
 use crate::common::meaning::{FIELDS, Meaning};
@@ -28,7 +28,7 @@ fn header(ptype: PacketType) -> Header {
 struct Sample {
     header: Header,
     options: Vec<Opt<'static>>,
-    /// Bytes of padding before the options, as the Linux kernel writes it.
+    /// Number of padding bytes before the options. The Linux kernel puts padding there.
     padding: usize,
     payload: &'static [u8],
 }
@@ -109,7 +109,7 @@ fn options() -> Vec<Opt<'static>> {
     options
 }
 
-/// Packets of every type, with every option, and with possible combinations of options.
+/// Returns packets of every type, with every option, and with combinations of options that are possible.
 fn samples() -> Vec<Sample> {
     let plain = |header| Sample { header, options: vec![], padding: 0, payload: b"" };
     let mut samples = Vec::new();
@@ -164,7 +164,7 @@ fn addresses(v6: bool) -> (IpAddr, IpAddr) {
     }
 }
 
-/// The values of our field in a frame, without padding.
+/// Returns the values of our field in a frame, without padding.
 fn read(frame: &Frame, native: bool, field: &(&str, &str, &str)) -> Vec<String> {
     let mut values = frame.get(if native { field.1 } else { field.2 });
     if native && field.0 == "seq" && values.is_empty() {
@@ -265,13 +265,13 @@ fn look(name: &str, packets: &[Vec<u8>], fields: &[&str]) -> Option<Vec<Frame>> 
 
 #[test]
 fn udp_on_another_port_recognised() {
-    // No other protocol uses port 40000. tshark cannot tell short numbers and partial coverage from other
-    // data.
+    // Other protocols do not use port 40000, so tshark must recognise our packets by their content. It cannot
+    // recognise short numbers or partial coverage, so leave such packets out.
     let (src, dst) = addresses(false);
     let samples: Vec<_> = samples().into_iter().filter(|s| !s.header.short && s.header.cscov == 0).collect();
     let mut packets: Vec<_> =
         samples.iter().map(|s| wrap(Encapsulation::Udp(40000), encode(s).0, src, dst)).collect();
-    // Not DCCP: text, zeros, random bytes.
+    // These payloads are not DCCP: text, zeros, random bytes.
     let noise: Vec<u8> = (0..200u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
     for other in [&b"GET / HTTP/1.1 and so on, long enough for a header"[..], &[0; 64], &noise] {
         packets.push(wrap(Encapsulation::Udp(40000), other.to_vec(), src, dst));
@@ -288,14 +288,14 @@ fn udp_on_another_port_recognised() {
 
 #[test]
 fn damage_shows() {
-    // Checks that tshark detects errors; otherwise the tests above would prove nothing.
+    // Checks that tshark detects errors. Otherwise the tests above would prove nothing.
     let (src, dst) = addresses(false);
     let with = |options| Sample { header: header(PacketType::Ack), options, padding: 0, payload: b"" };
     let mut damaged = wrap(Encapsulation::Native, encode(&with(vec![])).0, src, dst);
     *damaged.last_mut().unwrap() ^= 1;
     let mut packets = vec![damaged];
-    // Lengths that are invalid for the subtypes. Some are from the older draft that the reference kernel
-    // implements.
+    // These lengths are invalid for their subtypes. Some are valid in the older draft that the reference
+    // kernel implements.
     let short: [&[u8]; 8] = [
         &[1, 0, 0, 0, 0],
         &[3, 0, 0, 0, 0, 5, 0, 1, 2, 3],

@@ -52,7 +52,7 @@ fn datagram(protocol: u8, transport: &[u8], src: IpAddr, dst: IpAddr) -> Vec<u8>
     packet
 }
 
-/// The IP packet that carries `dccp`; fills the DCCP checksum if the encapsulation uses it.
+/// Returns the IP packet that carries `dccp`. Fills in the DCCP checksum if the encapsulation uses it.
 pub(crate) fn wrap(encapsulation: Encapsulation, mut dccp: Vec<u8>, src: IpAddr, dst: IpAddr) -> Vec<u8> {
     match encapsulation {
         Encapsulation::Native => {
@@ -75,7 +75,7 @@ pub(crate) fn wrap(encapsulation: Encapsulation, mut dccp: Vec<u8>, src: IpAddr,
     }
 }
 
-/// The DCCP packet in a native IPv4 packet, and its addresses. Removes link-layer padding.
+/// Returns the DCCP packet of a native IPv4 packet, and its addresses. Removes link-layer padding.
 pub(crate) fn unwrap_native(packet: &[u8]) -> Option<(&[u8], IpAddr, IpAddr)> {
     if packet.first()? >> 4 != 4 || packet[9] != IPPROTO_DCCP {
         return None;

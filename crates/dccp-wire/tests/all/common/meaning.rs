@@ -1,9 +1,10 @@
-//! The fields that tshark must show for a packet, derived from the written values instead of the bytes.
+//! The fields that tshark must show for a packet. They are derived from the values that were written, not
+//! from the bytes.
 
 use dccp_wire::{Header, MpOption, Opt, Options, Reset, ResetCode, RttType};
 
-/// The fields to read: our name, tshark's name in native packets, and tshark's name in UDP. Empty if tshark
-/// does not show the field.
+/// Names of the fields to read: our name, tshark's name in native packets, and tshark's name in UDP. An empty
+/// name means that tshark does not show the field.
 pub(crate) const FIELDS: &[(&str, &str, &str)] = &[
     ("srcport", "dccp.srcport", "dccpudp.srcport"),
     ("dstport", "dccp.dstport", "dccpudp.dstport"),
@@ -71,7 +72,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// (our field name, value) in packet order.
+/// Pairs of our field name and its value, in packet order.
 #[derive(Default)]
 pub(crate) struct Meaning(pub(crate) Vec<(&'static str, String)>);
 
@@ -80,7 +81,7 @@ impl Meaning {
         self.0.push((field, value.to_string()));
     }
 
-    /// tshark has no item for an empty value.
+    /// Adds a field of bytes. tshark shows no item for an empty value.
     pub(crate) fn bytes(&mut self, field: &'static str, value: &[u8]) {
         if !value.is_empty() {
             self.is(field, hex(value));
@@ -162,7 +163,8 @@ impl Meaning {
             }
             Opt::DataChecksum(crc) => {
                 self.is("option_type", 44);
-                // tshark shows the bytes in network order; the low byte of the CRC comes first, as in SCTP.
+                // tshark shows the bytes in network order, but the low byte of the CRC comes first, as in
+                // SCTP.
                 self.is("data_checksum", crc.swap_bytes());
             }
             Opt::Mp(ref mp) => {

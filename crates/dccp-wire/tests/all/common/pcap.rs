@@ -1,8 +1,8 @@
-//! The subset of classic pcap files that the tests need.
+//! Reads and writes the subset of classic pcap files that the tests need.
 
 use std::path::Path;
 
-/// Link type: each packet starts with its IP header.
+/// Link type of captures in which each packet starts with its IP header.
 pub(crate) const LINKTYPE_RAW: u32 = 101;
 const LINKTYPE_ETHERNET: u32 = 1;
 const LINKTYPE_LINUX_SLL2: u32 = 276;

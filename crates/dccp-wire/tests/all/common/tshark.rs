@@ -14,7 +14,7 @@ pub(crate) fn scratch(name: &str) -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
 }
 
-/// The reason why tshark cannot be used; `None` if it can be used.
+/// Returns why tshark cannot be used, or `None` if it can be used.
 fn missing() -> Option<String> {
     match Command::new("tshark").arg("--version").output() {
         Ok(out) if out.status.success() => None,
@@ -23,7 +23,7 @@ fn missing() -> Option<String> {
     }
 }
 
-/// Whether tshark is available; otherwise prints the reason to the terminal, past the test harness.
+/// Whether tshark is available. If it is not, prints the reason to the terminal, past the test harness.
 pub(crate) fn available(test: &str) -> bool {
     let why = missing();
     if let Some(why) = &why {
@@ -33,7 +33,7 @@ pub(crate) fn available(test: &str) -> bool {
     why.is_none()
 }
 
-/// Fields of one frame as read by tshark: all occurrences of each field, in order.
+/// Fields of one frame as tshark shows them. A field has all its occurrences, in order.
 #[derive(Debug)]
 pub(crate) struct Frame(HashMap<String, Vec<String>>);
 
@@ -60,7 +60,7 @@ fn decimal(text: &str) -> String {
 }
 
 /// Reads `fields` of every frame of a capture. tshark verifies checksums and shows absolute sequence numbers.
-/// Panics if tshark reports an error, for example in the Lua script.
+/// The function panics if tshark reports an error, for example in the Lua script.
 pub(crate) fn frames(capture: &Path, fields: &[&str], arguments: &[&str]) -> Vec<Frame> {
     let mut tshark = Command::new("tshark");
     tshark.arg("-X").arg(format!("lua_script:{}", root().join("tools/wireshark/mpdccp.lua").display()));
