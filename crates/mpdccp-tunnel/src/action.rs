@@ -1,5 +1,5 @@
-//! Actions that the host executes for the tunnel. Each action is a value: the program executes it, the
-//! simulator and tests inspect it.
+//! Actions that the host executes for the tunnel. Each action is plain data: the program executes it, and
+//! the simulator and tests inspect it.
 
 use crate::command::Answer;
 use crate::config::{Config, PathSpec, Secret, TlsCheck};
@@ -33,15 +33,18 @@ pub enum Action {
         /// is down.
         own: bool,
     },
-    /// The path over this socket does not answer. The socket may switch to another encapsulation.
+    /// The path over this socket does not answer. Tell the socket, which may then switch to another
+    /// encapsulation.
     Suspect(u32),
-    /// Connect by TLS to an address that the server of the session advertises, if there is one.
+    /// Tell a socket which addresses the server of the session advertises. The socket opens its next TLS
+    /// connection to one of them.
     TellServer {
         /// The socket of a path.
         socket: u32,
         /// Addresses that the server advertises.
         advertised: Vec<IpAddr>,
-        /// Whether the path is up. If so, its connection stays.
+        /// Whether the path is up. If it is not, the socket may replace its TLS connection with one to an
+        /// advertised address.
         up: bool,
     },
     /// List the interfaces. The host answers with [`crate::HostEvent::Interfaces`].
@@ -52,7 +55,7 @@ pub enum Action {
     AddRoute {
         /// The network.
         net: IpNet,
-        /// Whether to replace a route that exists already.
+        /// Whether to replace an existing route to the network.
         replace: bool,
     },
     /// Delete a route that [`AddRoute`](Self::AddRoute) added. The route may be gone already.
@@ -66,16 +69,16 @@ pub enum Action {
     },
     /// Change the interface's MTU, in bytes. The host answers with [`crate::HostEvent::MtuSet`].
     SetMtu(u16),
-    /// Make the kernel deliver packets for these networks to the queues of these shards. This replaces
-    /// earlier assignments.
+    /// Make the kernel deliver packets for each network to the queue of the given shard. The list replaces
+    /// all earlier assignments.
     AssignQueues(Vec<(IpNet, u8)>),
-    /// Add an address to the assignments of [`AssignQueues`](Self::AssignQueues).
+    /// Add an address to the assignments that [`AssignQueues`](Self::AssignQueues) made.
     AssignQueue(IpAddr, u8),
     /// Write a file of the state directory atomically.
     Save(StateFile, String),
-    /// Write a line at [`line_start`] into a file in which all lines have the same length.
+    /// Write a line at [`line_start`] into a file whose lines all have the same length.
     SaveLine(StateFile, u32, String),
-    /// Mark outer headers this way from now on.
+    /// Use this marking for all outer headers from now on.
     SetMarking(Marker),
     /// Admit a peer with these keys.
     AddPeer {
@@ -86,14 +89,14 @@ pub enum Action {
         /// Preshared key of both ends.
         preshared: PresharedKey,
     },
-    /// Drop the channels of a peer, and all its packets from now on.
+    /// Drop the channels of a peer. From now on, also drop all packets from the peer.
     RemovePeer(u32),
     /// Change this end's key.
     SetPrivateKey(PrivateKey),
-    /// Make packets wait for a new handshake with this peer. It may be another machine now, or may have lost
-    /// its keys in a restart.
+    /// Hold packets to this peer until a new handshake is complete. The peer may be another machine now, or
+    /// it may have restarted and lost its keys.
     StartOver(u32),
-    /// Leave this peer's current server. New channels may open at any server; existing channels stay with the
+    /// Leave this peer's current server. New channels may open at any server. Existing channels stay with the
     /// old server.
     LeaveServer(u32),
     /// Pass a message to another shard.
@@ -110,7 +113,7 @@ pub enum Action {
     Reply(u64, Answer),
     /// Log an event.
     Log(Level, String),
-    /// Report to the service manager that all shards are alive.
+    /// Report to the service manager that all shards of the server are alive.
     Alive,
     /// Everything is closed. Stop the program.
     Stop,
@@ -127,7 +130,8 @@ pub struct OpenPath {
     pub local: Option<IpAddr>,
     /// Interface to send through.
     pub interface: Option<String>,
-    /// The peer's address. Without UDP the port is that of TLS; without UDP and TLS the port is 0.
+    /// The peer's address. If the path does not use UDP, the port is the TLS port, or 0 if it does not use
+    /// TLS either.
     pub remote: SocketAddr,
     /// How the path may use TLS; `None` if it may not.
     pub tls: Option<TlsPath>,
@@ -136,7 +140,7 @@ pub struct OpenPath {
 /// A path that uses TLS over TCP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsPath {
-    /// `Some`: use TLS only while UDP does not answer; the value is the first transport. `None`: always use
+    /// `Some`: use TLS only while UDP does not answer, and start with the given transport. `None`: always use
     /// TLS.
     pub auto: Option<Over>,
     /// TCP port of the server.
@@ -152,7 +156,7 @@ pub struct TlsPath {
 }
 
 impl TlsPath {
-    /// How a path of the file connects by TLS.
+    /// Returns how a path of the configuration file connects by TLS.
     pub fn of(
         cfg: &Config,
         spec: &PathSpec,
@@ -178,7 +182,7 @@ pub struct Hook {
     pub event: HookEvent,
     /// Name of the peer.
     pub peer: String,
-    /// Name of the path, if the event concerns one. On a server this is the client's name for its path.
+    /// Name of the path, if the event concerns a path. On a server, this is the client's name for the path.
     pub path: Option<String>,
     /// The reason; may be empty.
     pub why: String,
@@ -218,8 +222,8 @@ pub enum StateFile {
     Leases,
     /// Time of the newest handshake.
     Timestamp,
-    /// TCP connections that the tunnel carries as streams, a file per shard. A reboot of the host makes the
-    /// file obsolete.
+    /// TCP connections that the tunnel carries as streams. Each shard has its own file. After a reboot of the
+    /// host, the contents are obsolete.
     Connections,
     /// Measured capacities of paths.
     Capacities,
@@ -238,12 +242,12 @@ impl StateFile {
     }
 }
 
-/// Offset of a line in a [`StateFile::Connections`] file, bytes.
+/// Returns the byte offset of a line in a [`StateFile::Connections`] file.
 pub fn line_start(line: u32) -> u64 {
     u64::from(line) * LINE as u64
 }
 
-/// Executes [`Action::SaveLine`] on the text of a file.
+/// Executes [`Action::SaveLine`]: writes a line into the text of a file.
 pub fn put_line(file: &mut String, line: u32, text: &str) {
     let start = line_start(line) as usize;
     while file.len() < start + LINE {
@@ -280,7 +284,7 @@ impl Actions {
         self
     }
 
-    /// Lines about a peer begin with `peer NAME:` and are rate-limited per peer.
+    /// Logs a line. Lines about a peer begin with `peer NAME:`, and their rate is limited per peer.
     fn log(&mut self, level: Level, line: String) {
         let peer =
             line.strip_prefix("peer ").and_then(|rest| rest.split([':', ' ']).next()).map(str::to_owned);

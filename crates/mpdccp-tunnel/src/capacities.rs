@@ -10,7 +10,7 @@ use mpdccp_units::{Duration, Rate, Time};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Interval between writes of the file, in case the process is killed.
+/// Interval between writes of the file. If the process is killed, later measurements are lost.
 const EVERY: Duration = Duration::from_secs(60);
 
 /// An entry of the file of capacities.
@@ -50,7 +50,7 @@ impl Capacities {
         });
         let mut memory = Memory::new(RESUME_LIFETIME);
         for (endpoint, Entry { window, min_rtt_us, at }) in entries {
-            // If the clock was set back, the age of the entry is unknown.
+            // If the system clock was set back, the age of the entry is unknown, so the entry is not used.
             if at <= wall.as_secs() {
                 let min_rtt = Duration::from_micros(min_rtt_us);
                 memory.remember(endpoint, Remembered { window, min_rtt }, Time::from_millis(at * 1_000));
@@ -64,7 +64,7 @@ impl Capacities {
         now + self.epoch
     }
 
-    /// Starts the paths of a peer that are up with their stored capacities.
+    /// Applies the stored capacities to the paths of a peer that are up.
     pub(crate) fn resume(&mut self, cx: &mut Cx<'_>, peer: &Peer) {
         if !cx.cfg.careful_resume {
             return;
@@ -102,7 +102,7 @@ impl Capacities {
         }
     }
 
-    /// Whether it is time to write the file.
+    /// Whether it is time to write the file. If so, schedules the next write.
     pub(crate) fn is_due(&mut self, now: Time) -> bool {
         let due = self.due <= now;
         if due {
@@ -111,7 +111,7 @@ impl Capacities {
         due
     }
 
-    /// Writes the file if it has changed.
+    /// Writes the file if a capacity has changed since the last write.
     pub(crate) fn save(&mut self, out: &mut Actions) {
         if !std::mem::take(&mut self.changed) {
             return;

@@ -1,19 +1,19 @@
-//! Commands that the tunnel's owner gives at run time.
+//! Commands that the owner gives a running tunnel.
 
 use crate::config::{Config, PathSpec, Prio};
 use dccp_secure::{PresharedKey, PrivateKey, PublicKey};
 
-/// A command. The answer is one [`crate::Action::Reply`].
+/// A command. The tunnel answers each command with one [`crate::Action::Reply`].
 #[derive(Clone, Debug)]
 pub enum Command {
-    /// Add a path to a client.
+    /// Add a path. Client only.
     PathAdd {
         /// Name of the peer, if there are several.
         peer: Option<String>,
         /// The path.
         path: Box<PathSpec>,
     },
-    /// Close a path of a client.
+    /// Close a path. Client only.
     PathDel {
         /// Name of the peer, if there are several.
         peer: Option<String>,
@@ -42,15 +42,15 @@ pub enum Command {
 pub enum Answer {
     /// The command is done.
     Done,
-    /// The server is draining; the value is the number of remaining clients.
+    /// The server is draining. The value is the number of clients that are still connected.
     Clients(usize),
-    /// The file was reloaded; the value describes the changes.
+    /// The configuration was reloaded. The value describes the changes.
     Reloaded(String),
     /// The command is invalid or failed.
     Error(String),
 }
 
-/// The keys of a peer; `None` without encryption.
+/// Public key of a peer and the preshared key; `None` without encryption.
 pub type PeerKeys = Option<(PublicKey, PresharedKey)>;
 
 /// All keys of a configuration.

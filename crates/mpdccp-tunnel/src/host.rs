@@ -3,7 +3,7 @@
 use mpdccp_units::Duration;
 use std::net::{IpAddr, SocketAddr};
 
-/// An event on this host, or the answer to an [`crate::Action`].
+/// An event on this host, or the result of an [`crate::Action`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum HostEvent {
     /// The host opened the socket of a path.
@@ -12,7 +12,7 @@ pub enum HostEvent {
         request: u64,
         /// Number of the socket in [`dccp_proto::Route`]; with encryption it identifies the channel.
         socket: u32,
-        /// MTUs that the system knows.
+        /// MTUs that the system knows for the destination.
         sizes: Sizes,
         /// Bytes of headers around each DCCP packet, including encryption.
         overhead: u16,
@@ -21,13 +21,13 @@ pub enum HostEvent {
     PathFailed {
         /// Number of the [`crate::OpenPath`] request.
         request: u64,
-        /// Whether the interface or address does not exist now, but may appear. Otherwise the user has to fix
-        /// the cause.
+        /// Whether the interface or address is only missing now and may appear later. Otherwise the user must
+        /// fix the cause.
         absent: bool,
         /// The error, and how to fix it.
         why: String,
     },
-    /// The system's facts about a destination.
+    /// Facts about a destination, in answer to [`crate::Action::Look`].
     Looked(Looked),
     /// All interfaces that are up.
     Interfaces(Vec<Interface>),
@@ -44,7 +44,7 @@ pub enum HostEvent {
     AddressesSet(Result<(), String>),
     /// The interface has the new MTU, or setting it failed.
     MtuSet(u16, Result<(), String>),
-    /// Sending to a destination has started to fail, or works again.
+    /// Sending to a destination now fails, or works again.
     Link {
         /// The socket.
         socket: u32,
@@ -64,7 +64,7 @@ pub enum HostEvent {
     Moved {
         /// The socket that identifies the channel.
         socket: u32,
-        /// The peer.
+        /// The peer, if the channel identifies one.
         peer: Option<u32>,
         /// New address of the peer.
         remote: SocketAddr,
@@ -73,16 +73,16 @@ pub enum HostEvent {
     InterfaceGone(String),
 }
 
-/// Largest IP packets to a destination, bytes, as far as the system knows.
+/// Largest IP packets to a destination in bytes, as far as the system knows them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sizes {
-    /// Largest packet of the whole path. Forged ICMP messages can change it.
+    /// Largest packet of the whole path. Forged ICMP messages can change this value.
     pub path: Option<u16>,
     /// Largest packet of the outgoing interface.
     pub device: Option<u16>,
 }
 
-/// The system's facts about a destination.
+/// Facts about a socket and a destination, in answer to [`crate::Action::Look`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Looked {
     /// The socket.
@@ -91,15 +91,15 @@ pub struct Looked {
     pub remote: SocketAddr,
     /// Largest packets to the destination.
     pub sizes: Sizes,
-    /// Reason why no packet can be sent there, if the socket belongs to a path of this end.
+    /// Why no packet can be sent to the destination. Set only if the socket belongs to a path of this end.
     pub error: Option<String>,
-    /// Source address on this host, if the socket belongs to a path of this end.
+    /// Source address on this host. Set only if the socket belongs to a path of this end.
     pub source: Option<IpAddr>,
     /// Whether packets are sent over TLS.
     pub over_tls: bool,
-    /// IP bytes that the socket sent and received.
+    /// Number of IP bytes that the socket has sent and received.
     pub carried: u64,
-    /// Whether the peer ever proved its key.
+    /// Whether the peer has ever proved its key.
     pub heard: bool,
     /// Time of the newest handshake started by this end, since 1970.
     pub handshake: Option<Duration>,
@@ -107,7 +107,7 @@ pub struct Looked {
     pub unix: u64,
 }
 
-/// An interface that has a carrier.
+/// A network interface with link (Linux: carrier).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
     /// Name of the interface.

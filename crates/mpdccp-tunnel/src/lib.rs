@@ -2,9 +2,10 @@
 //! own.
 //!
 //! The owner reports events to [`Tunnel`] ([`Tunnel::handle_packet`], [`Tunnel::handle_event`],
-//! [`Tunnel::handle_host`], [`Tunnel::handle_command`], [`Tunnel::handle_timeout`]) and executes its actions
-//! ([`Tunnel::poll_action`]). With each call the owner lends it an [`mpdccp_proto::Endpoint`]. The program
-//! `mpdccp` executes the actions on Linux; the tests here and the simulator execute them in virtual time.
+//! [`Tunnel::handle_host`], [`Tunnel::handle_command`], [`Tunnel::handle_timeout`]) and executes the actions
+//! of the tunnel ([`Tunnel::poll_action`]). With each call the owner lends the tunnel an
+//! [`mpdccp_proto::Endpoint`]. The program `mpdccp` executes the actions on Linux; the tests here and the
+//! simulator execute them in virtual time.
 #![forbid(unsafe_code)]
 
 mod action;
@@ -56,7 +57,7 @@ use mpdccp_units::Time;
 use rand_chacha::ChaCha8Rng;
 use rand_core::{RngCore, SeedableRng};
 
-/// Context that each feature receives.
+/// Context that the tunnel passes to each of its features.
 pub(crate) struct Cx<'a> {
     pub(crate) now: Time,
     pub(crate) endpoint: &'a mut Endpoint,
@@ -88,7 +89,7 @@ impl Cx<'_> {
     }
 }
 
-/// Random ports from the dynamic range (RFC 6335 section 6).
+/// Generator of random ports from the dynamic range (RFC 6335 section 6).
 #[derive(Debug)]
 pub(crate) struct Ports(ChaCha8Rng);
 

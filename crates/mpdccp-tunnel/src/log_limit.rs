@@ -1,12 +1,12 @@
-//! Limits the number of log lines about each peer.
+//! Limits the rate of log lines about each peer.
 
 use mpdccp_units::{Duration, Time};
 use std::collections::BTreeMap;
 
-/// Number of lines about a peer that may be logged at once: enough for a session of eight paths that opens
-/// and fails.
+/// Number of lines about a peer that may be logged at once. A session of eight paths that opens and fails
+/// needs fewer.
 const BURST: u32 = 40;
-/// After a burst, one line per interval may be logged.
+/// After a burst, one line may be logged per this interval.
 const EVERY: Duration = Duration::from_secs(3);
 
 /// Token buckets of peers, by their names in the configuration.
@@ -21,8 +21,8 @@ struct Bucket {
 }
 
 impl LogLimit {
-    /// Returns a line about a peer if it may be logged. The last line within the limit announces that lines
-    /// will be suppressed. The next logged line says how many were.
+    /// Returns the line if it may be logged. The last line within the limit announces that further lines will
+    /// be suppressed. The next logged line says how many were suppressed.
     pub(crate) fn pass(&mut self, now: Time, peer: &str, mut line: String) -> Option<String> {
         let full = || Bucket { tokens: BURST, at: now, left_out: 0 };
         let bucket = self.0.entry(peer.to_owned()).or_insert_with(full);
@@ -63,7 +63,7 @@ mod tests {
             lines[40]
         );
         assert!(limit.pass(at(10_000), "b", "another".into()).is_some());
-        // After a pause the full burst is available again.
+        // After a pause, the full burst is available again.
         let later = (0..100).filter_map(|n| limit.pass(at(200_000 + n), "a", "again".into())).count();
         assert_eq!(later, 40);
     }

@@ -4,18 +4,19 @@
 use ipnet::IpNet;
 use std::net::IpAddr;
 
-/// Type of the message that asks a client to use another server.
+/// Type of the message by which a server asks a client to use another server.
 const LEAVE: [u8; 2] = [0x10, 1];
 const ASK: [u8; 2] = [0x10, 2];
 const GIVE: [u8; 2] = [0x10, 3];
 const REFUSE: [u8; 2] = [0x10, 4];
 const NAMES: [u8; 2] = [0x10, 5];
-/// Followed by the number of a stream.
+/// Type of the message that asks whether a host is alive. The number of a stream follows.
 const PROBE: [u8; 2] = [0x10, 7];
 const ALIVE: [u8; 2] = [0x10, 8];
 /// Longest path name, bytes.
 const LONGEST_NAME: usize = 40;
-/// Size of the largest message. It fits into the smallest IPv4 packet that all hosts accept.
+/// Size of the largest message. A message of this size fits into the smallest IPv4 packet that all hosts
+/// accept.
 const MAX_MESSAGE: usize = 500;
 
 /// Addresses and routes that a server assigns to a client.
@@ -27,7 +28,7 @@ pub(crate) struct Gift {
     pub(crate) mtu: u16,
 }
 
-/// The reason why a server assigns no address.
+/// Why a server assigns no address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     /// The server has no pool.
@@ -55,11 +56,11 @@ pub(crate) enum Message {
     Ask,
     Give(Gift),
     Refuse(Refusal),
-    /// The client's names for its paths.
+    /// The names that the client gave its paths.
     Names(Vec<String>),
-    /// Asks whether the host still has the TCP connection of this stream.
+    /// Asks whether the host at the other end still has the TCP connection of this stream.
     Probe(u64),
-    /// The host still has the TCP connection.
+    /// Answers that the host still has the TCP connection of this stream.
     Alive(u64),
 }
 
@@ -149,7 +150,7 @@ impl Message {
     }
 }
 
-/// Whether a name from a peer is acceptable for logs and terminals.
+/// Whether a peer's name for a path may appear in logs and on terminals.
 fn is_name(name: &str) -> bool {
     !name.is_empty()
         && name.len() <= LONGEST_NAME
@@ -187,7 +188,7 @@ mod tests {
     #[test]
     fn truncated_and_invalid_messages_are_rejected() {
         let bytes = Message::Give(gift()).to_bytes();
-        // Whole entries may be missing at the end, but one address is required.
+        // A message may lack whole entries at its end, but at least one address is required.
         let whole = [10, 28, 34];
         for n in 0..bytes.len() {
             assert_eq!(Message::parse(&bytes[..n]).is_some(), whole.contains(&n), "{n} bytes");

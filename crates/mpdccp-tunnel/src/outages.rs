@@ -9,7 +9,8 @@ use dccp_proto::Route;
 use mpdccp_proto::{PathId, PathState};
 
 impl Peer {
-    /// A path of the session does not answer. The host may know the reason.
+    /// Handles the event that a path of the session does not answer. If the path is this end's own, asks the
+    /// host for the cause before it logs the failure.
     pub(crate) fn suspect(&mut self, cx: &mut Cx<'_>, id: PathId) {
         let status = self.status(cx);
         let Some(path) = status.iter().flat_map(|s| &s.paths).find(|path| path.id == id) else { return };
@@ -24,7 +25,7 @@ impl Peer {
         }
     }
 
-    /// A path of the session failed. Logs this once until the path is up again.
+    /// Handles the failure of a path. Logs the first failure, then nothing until the path is up again.
     pub(crate) fn fails(&mut self, cx: &mut Cx<'_>, id: PathId, cause: &str) {
         let (path, label) = self.label(cx, id);
         if self.histories.fail(cx.now, &path) {
@@ -35,7 +36,7 @@ impl Peer {
         }
     }
 
-    /// The packets of a path switched to another encapsulation.
+    /// Logs that a path's packets have switched to another encapsulation.
     pub(crate) fn on_encapsulation(&mut self, cx: &mut Cx<'_>, looked: &Looked) {
         let name = self.cfg.name.clone();
         let Some(path) = self.open_paths_mut().find(|path| path.socket == looked.socket) else { return };
@@ -51,14 +52,15 @@ impl Peer {
         }
     }
 
-    /// Handles an answer of the host: whether a path of this end can send, and its source address.
+    /// Handles the host's answer about a path of this end: logs the failure of a suspect path, and a change
+    /// of the source address.
     pub(crate) fn on_looked(&mut self, cx: &mut Cx<'_>, looked: &Looked) {
         if let Some((id, cause)) = self.suspects.remove(&looked.socket) {
             self.fails(cx, id, looked.error.as_ref().unwrap_or(&cause));
         }
         let Some(source) = looked.source else { return };
         let Some(path) = self.paths.iter_mut().find(|path| path.socket == looked.socket) else { return };
-        // While lines come and go, the system may briefly choose the address of another line.
+        // While a path fails, the system may briefly choose the source address of another line, so ignore it.
         if self.histories.since(&path.spec.name, false).is_some() {
             return;
         }
@@ -71,8 +73,8 @@ impl Peer {
         }
     }
 
-    /// The system reports that sending through a socket fails or works again. This function handles paths
-    /// outside the session. Paths of the session report failures with their own event.
+    /// Handles the system's report that sending through a socket fails or works again. Logs only failures of
+    /// paths that the session does not report itself.
     pub(crate) fn on_link(&mut self, cx: &mut Cx<'_>, socket: u32, error: Option<String>) {
         self.histories.note(socket, error.clone());
         let (Some(why), Some(path)) = (error, self.paths.iter().find(|path| path.socket == socket)) else {

@@ -1,4 +1,4 @@
-//! The paths of this end, waiting or open.
+//! State of this end's paths. A path is waiting until it has a socket, then open.
 
 use crate::action::TlsPath;
 use crate::config::{PathSpec, Prio};
@@ -11,15 +11,15 @@ use std::net::{IpAddr, SocketAddr};
 #[derive(Clone, Debug)]
 pub(crate) struct WaitingPath {
     pub(crate) spec: PathSpec,
-    /// The reason why the path waits: its interface, address or name is missing.
+    /// Why the path waits: its interface, its address or the address of its name is missing.
     pub(crate) why: String,
-    /// The last address that failed, if the path's remote is a name.
+    /// The address that failed last, if the path's remote is a name.
     pub(crate) failed: Option<IpAddr>,
     /// The request to the host, while the host opens the path.
     pub(crate) opening: Option<Opening>,
-    /// Number of the command to answer once the path is open or has failed.
+    /// Number of the command to answer when the path opens or fails.
     pub(crate) reply: Option<u64>,
-    /// Whether the next socket starts with TLS, because UDP did not answer on the last one.
+    /// Whether the next socket starts with TLS, because UDP did not answer on the previous socket.
     pub(crate) over_tls: bool,
 }
 
@@ -37,7 +37,7 @@ impl WaitingPath {
         WaitingPath { spec, why: String::new(), failed: None, opening: None, reply: None, over_tls: false }
     }
 
-    /// Returns a waiting path in place of one whose socket was closed. The next socket starts with the same
+    /// Creates a waiting path from an open path whose socket was closed. The next socket starts with the same
     /// transport, UDP or TLS.
     pub(crate) fn again(path: &OpenPath) -> WaitingPath {
         WaitingPath { over_tls: path.over_tls, ..WaitingPath::new(path.spec.clone()) }
@@ -56,18 +56,18 @@ pub(crate) struct OpenPath {
     pub(crate) source: Option<IpAddr>,
     pub(crate) mtu: u16,
     pub(crate) overhead: u16,
-    /// Time since which the path has not worked.
+    /// Since when the path has not worked.
     pub(crate) bad_since: Option<Time>,
-    /// Whether a path to an advertised address has been up.
+    /// Whether the path has been up. Used for paths to advertised addresses.
     pub(crate) proved: bool,
-    /// Bytes of the socket that were charged to the quota so far.
+    /// Number of the socket's bytes that were already charged to the quota.
     pub(crate) charged: u64,
     /// Whether the quota is used up.
     pub(crate) exhausted: bool,
     /// Whether packets are sent over TLS.
     pub(crate) over_tls: bool,
-    /// Last message to the socket, if the path may use TLS: the addresses that the server advertises, and
-    /// whether the path is up.
+    /// The addresses that the server advertises, and whether the path is up, as the socket was told last.
+    /// `None` if the path may not use TLS.
     pub(crate) knows: Option<(Vec<IpAddr>, bool)>,
 }
 
@@ -76,18 +76,18 @@ pub(crate) struct OpenPath {
 pub(crate) struct Leaving {
     pub(crate) session: SessionId,
     pub(crate) paths: Vec<OpenPath>,
-    /// When the session ends at the latest.
+    /// The session ends at this time at the latest.
     pub(crate) until: Time,
 }
 
 impl OpenPath {
-    /// Priority that this end currently uses.
+    /// Returns the priority that this end uses now.
     pub(crate) fn prio(&self) -> Prio {
         let prio = self.spec.prio();
         if self.exhausted { prio.min(Prio::STANDBY) } else { prio }
     }
 
-    /// Whether this path may switch to TLS if UDP does not answer.
+    /// Whether this path can still switch to TLS if UDP does not answer.
     pub(crate) fn may_move(&self) -> bool {
         self.knows.is_some() && !self.over_tls
     }

@@ -1,15 +1,15 @@
-//! History of paths for the log. When a path fails, one line names the cause and the paths that take over.
-//! When it is up again, one line states the length of the outage.
+//! Remembers the history of paths for the log. When a path fails, one log line names the cause and the
+//! paths that take over. When the path is up again, one line says how long the outage lasted.
 
 use mpdccp_proto::{PathId, PathState, PathStatus, SessionStatus};
 use mpdccp_units::{Duration, Time};
 use std::collections::BTreeMap;
 
-/// Maximum number of paths and errors to remember per peer. A server's paths have new addresses each time its
-/// clients move.
+/// Maximum number of paths and errors to remember per peer. The limit is needed because the paths of a server
+/// get new addresses each time its clients move.
 const MOST: usize = 64;
 
-/// A state of a path, and since when.
+/// A state of a path, and the time since which the path has been in it.
 #[derive(Clone, Copy, Debug)]
 struct History {
     since: Time,
@@ -17,16 +17,16 @@ struct History {
     failed: bool,
 }
 
-/// The paths of a peer by name, across sessions.
+/// The history of a peer's paths, by name. It continues across sessions.
 #[derive(Debug, Default)]
 pub(crate) struct Histories {
     paths: BTreeMap<String, History>,
-    /// The system's errors for sockets that cannot send.
+    /// The system's error for each socket that cannot send.
     errors: BTreeMap<u32, String>,
 }
 
 impl Histories {
-    /// A path failed. Returns true unless it had failed before.
+    /// Stores that a path failed. Returns true unless the path had already failed.
     pub(crate) fn fail(&mut self, now: Time, path: &str) -> bool {
         if self.paths.get(path).is_some_and(|history| history.failed) {
             return false;
@@ -38,7 +38,7 @@ impl Histories {
         true
     }
 
-    /// A path is up. Returns the length of its outage if it had failed.
+    /// Stores that a path is up. If it had failed, returns the length of the outage.
     pub(crate) fn recover(&mut self, now: Time, path: &str) -> Option<Duration> {
         let before = self.paths.get(path).copied();
         if self.paths.len() >= MOST {
@@ -48,24 +48,25 @@ impl Histories {
         before.filter(|history| history.failed).map(|history| now.since(history.since))
     }
 
-    /// A path has a new name.
+    /// Stores a path under its new name.
     pub(crate) fn rename(&mut self, before: &str, now: String) {
         if let Some(history) = self.paths.remove(before) {
             self.paths.insert(now, history);
         }
     }
 
-    /// A path was closed cleanly.
+    /// Removes a path that was closed cleanly.
     pub(crate) fn forget(&mut self, path: &str) {
         self.paths.remove(path);
     }
 
-    /// Since when a path has been up, or has been down.
+    /// Returns since when a path has been up (`up`), or since when it has been down. Returns `None` if the
+    /// path is in the other state.
     pub(crate) fn since(&self, path: &str, up: bool) -> Option<Time> {
         self.paths.get(path).filter(|history| history.failed != up).map(|history| history.since)
     }
 
-    /// Sending through a socket fails for this reason; `None` if sending works again.
+    /// Stores the error with which sending through a socket fails; `None` if sending works again.
     pub(crate) fn note(&mut self, socket: u32, error: Option<String>) {
         if self.errors.len() >= MOST {
             self.errors.clear();
@@ -76,7 +77,7 @@ impl Histories {
         };
     }
 
-    /// Why a path that was up does not answer now, as far as this end knows.
+    /// Returns why a path that was up does not answer, as far as this end knows.
     pub(crate) fn cause(&self, now: Time, path: &PathStatus) -> String {
         if let Some(why) = self.errors.get(&path.route.socket) {
             return why.clone();
@@ -94,7 +95,8 @@ impl Histories {
     }
 }
 
-/// Describes which paths take over the traffic of a failed path. `name` returns the name of a path.
+/// Describes for the log which paths take over the traffic of a failed path. `name` returns the name of a
+/// path.
 pub(crate) fn instead(
     status: Option<&SessionStatus>,
     failed: Option<PathId>,
@@ -112,7 +114,7 @@ pub(crate) fn instead(
     }
 }
 
-/// A duration in words for the log.
+/// Formats a duration for the log.
 pub(crate) fn length(time: Duration) -> String {
     let seconds = time.as_secs();
     match seconds {

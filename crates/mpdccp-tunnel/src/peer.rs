@@ -1,4 +1,4 @@
-//! A peer, and the current session with it, if any.
+//! A peer and the session with it, if there is one.
 
 use crate::Cx;
 use crate::action::Action;
@@ -17,31 +17,32 @@ use mpdccp_units::{Duration, Time};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
-/// Time limit for an attempt to connect over the first of several paths. With encryption all paths start a
-/// handshake at once, and the first answer selects another path earlier. The limit doubles after failed
-/// attempts, up to the second value, because paths may have a long delay.
+/// Time limit for connecting over the first of several paths. After failed attempts the limit doubles up to
+/// the second value, because the paths may have a long delay. With encryption, all paths start a handshake at
+/// once, and the first answer selects its path before the limit.
 const FIRST_ATTEMPT: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(2));
-/// Time limit for a session to open. The next attempt starts on another path. The time starts again once the
-/// server has answered.
+/// Time limit for a session to open. After the limit, the next attempt starts on another path. Once the
+/// server has answered, the limit starts again.
 const OPEN_PATIENCE: Duration = Duration::from_secs(5);
-/// Time limit for a session to open, for a client with several servers, if a path must first detect that UDP
-/// does not answer. With `OPEN_PATIENCE`, the path would start with UDP again at the next server.
+/// Time limit for a session to open if a path must first find out that UDP does not answer, for a client with
+/// several servers. With the shorter `OPEN_PATIENCE`, the path would not finish that and would start with UDP
+/// again at the next server.
 const UDP_PATIENCE: Duration = Duration::from_secs(10);
-/// A peer that had a session within this time is retried at once, with a shorter time limit. Most outages of
-/// servers are short, and packets sent while the server starts are lost.
+/// If a peer had a session within `MISSED`, the client retries at once and with this shorter limit, because
+/// most outages of servers are short, and packets sent while a server starts are lost.
 const MISSED: Duration = Duration::from_secs(35);
 const MISSED_PATIENCE: Duration = Duration::from_millis(1_500);
-/// Delay before a lost session is reopened. While attempts fail, the delay doubles up to the first maximum.
-/// If sessions open but end soon, it doubles up to the second maximum. Each delay is shortened at random by
+/// Delay before a lost session is opened again. While attempts fail, the delay doubles up to `MAX_RETRY`.
+/// While sessions open but end soon, it doubles up to `MAX_BRIEF_RETRY`. Each delay is shortened at random by
 /// up to a quarter.
 const RETRY: Duration = Duration::from_millis(100);
 const MAX_RETRY: Duration = Duration::from_secs(2);
 const MAX_BRIEF_RETRY: Duration = Duration::from_secs(8);
-/// A session that lasted less than this counts as a failed attempt for the next delay.
+/// A session that lasted less than this is brief: for the next delay, it counts as a failed attempt.
 const BRIEF: Duration = Duration::from_secs(10);
-/// Until the peer has proved its key, the log suggests causes after every group of this many failed attempts.
+/// As long as the peer has not proved its key, the log suggests causes after every this many failed attempts.
 const HINT_EVERY: u32 = 3;
-/// Maximum number of channels of one peer whose new addresses are remembered.
+/// The new addresses of at most this many channels of a peer are remembered.
 const MOST_REMEMBERED: usize = 64;
 
 /// A peer.
@@ -49,17 +50,16 @@ const MOST_REMEMBERED: usize = 64;
 pub(crate) struct Peer {
     pub(crate) cfg: config::Peer,
     pub(crate) keys: PeerKeys,
-    /// The paths of a client. A server learns its paths from the peer.
+    /// The open paths of a client. Empty on a server, which learns the paths from the peer.
     pub(crate) paths: Vec<OpenPath>,
     /// Paths that are not open yet.
     pub(crate) waiting: Vec<WaitingPath>,
     /// Names of paths to advertised addresses that did not answer.
     pub(crate) unanswered: Vec<String>,
     pub(crate) session: Option<SessionId>,
-    /// Sessions with former servers. They carry their TCP connections. They also carry packets until the next
-    /// session is open.
+    /// Sessions with former servers. They carry their TCP connections; packets only until the next one opens.
     pub(crate) leaving: Vec<Leaving>,
-    /// On a server: whether the peer has requested addresses, and its leased addresses.
+    /// On a server: whether the peer has requested addresses, and the addresses leased to the peer.
     pub(crate) asked: bool,
     pub(crate) leased: Vec<IpAddr>,
     pub(crate) policer: Policer,
@@ -69,41 +69,41 @@ pub(crate) struct Peer {
     pub(crate) carried: Option<Carried>,
     /// Packets being reassembled from pieces.
     pub(crate) pieces: Pieces,
-    /// Index of the server in use, and since when all paths to it have been down.
+    /// Index of the server in use, and the time since which all paths to that server have been down.
     pub(crate) server: usize,
     pub(crate) silent_since: Option<Time>,
     /// Whether the peer has ever proved its key.
     pub(crate) heard: bool,
-    /// History of the paths for the log, and since when the peer has no session.
+    /// History of the paths for the log, and the time since which the peer has had no session.
     pub(crate) histories: Histories,
     away_since: Option<Time>,
-    /// Paths of this end that do not answer, by socket, with the known cause. An entry is removed once the
-    /// host has answered.
+    /// Paths of this end that do not answer, by socket, with the cause known so far. An entry is removed when
+    /// the host has answered whether it knows the cause.
     pub(crate) suspects: BTreeMap<u32, (PathId, String)>,
-    /// Names that the client gave its paths.
+    /// The names that the client gave its paths.
     names: BTreeMap<PathName, String>,
-    /// Addresses to which the other end of each channel of this session has moved.
+    /// The new address of the other end, for each channel of this session whose other end has moved.
     places: BTreeMap<u32, SocketAddr>,
-    /// Names and log labels of the paths of this session.
+    /// Name and log label of each path of this session.
     labels: BTreeMap<PathId, (String, String)>,
-    /// When to connect; `None` for a server, or while there is a session.
+    /// When to connect; `None` on a server, and while there is a session.
     retry_at: Option<Time>,
     wait: Duration,
-    /// When the session opened, and how many sessions in a row were brief.
+    /// When the session opened, and the number of brief sessions in a row.
     pub(crate) opened: Option<Time>,
     brief: u32,
     /// Number of failed attempts since the last session.
     failures: u32,
-    /// When to give up opening the session.
+    /// When to give up the attempt to open a session.
     give_up_at: Option<Time>,
     /// Whether `give_up_at` has been extended because the server answered.
     answered: bool,
-    /// Index of the path over which to open the next session.
+    /// Index of the path over which the next session opens.
     first: usize,
 }
 
 impl Peer {
-    /// Creates a peer. On a client, its paths are not open yet.
+    /// Creates a peer. A client's paths start as waiting paths.
     pub(crate) fn new(cfg: config::Peer, keys: PeerKeys, client: bool) -> Peer {
         let specs = cfg.paths.iter().filter(|_| client).map(|p| p.get_ref().clone());
         Peer {
@@ -144,13 +144,14 @@ impl Peer {
         &self.cfg.name
     }
 
-    /// When to call [`on_timeout`](Self::on_timeout) or [`servers::watch`](crate::client::servers::watch)
-    /// next.
+    /// Returns when to call [`on_timeout`](Self::on_timeout) or
+    /// [`servers::watch`](crate::client::servers::watch) next.
     pub(crate) fn next_timeout(&self) -> Option<Time> {
         [self.retry_at, self.give_up_at, self.silence_ends()].into_iter().flatten().min()
     }
 
-    /// Gives up an attempt, or starts one. Returns the session of the attempt that was given up.
+    /// Gives up an attempt whose time limit has passed, and starts an attempt that is due. Returns the
+    /// session of the attempt that was given up.
     pub(crate) fn on_timeout(&mut self, cx: &mut Cx<'_>) -> Option<SessionId> {
         let late = self.give_up_at.is_some_and(|t| t <= cx.now);
         if late && !self.answered && self.session.is_some_and(|session| cx.endpoint.is_answered(session)) {
@@ -184,7 +185,7 @@ impl Peer {
         given_up
     }
 
-    /// Schedules the next attempt.
+    /// Schedules the next attempt to connect.
     pub(crate) fn connect_at(&mut self, at: Time) {
         self.retry_at = Some(at);
     }
@@ -194,8 +195,7 @@ impl Peer {
         if self.paths.is_empty() {
             return;
         }
-        // Each attempt uses a different DCCP port, so that packets of earlier attempts are not mistaken for
-        // packets of this one.
+        // Each attempt uses another DCCP port, so that packets of earlier attempts do not match it.
         let port = cx.ports.next();
         self.first %= self.paths.len();
         let (later, sooner) = self.paths.split_at(self.first);
@@ -218,8 +218,8 @@ impl Peer {
         self.first += 1;
     }
 
-    /// The server answered on this end's path over `socket`. The path of the first answer opens the session:
-    /// it is faster than other paths, and some paths may be down.
+    /// Handles the server's first answer on this end's path over `socket`. The session opens over the path
+    /// that is answered first: this path is the fastest, and other paths may be down.
     pub(crate) fn on_answered(&mut self, cx: &mut Cx<'_>, socket: u32) {
         let mut paths = self.status(cx).into_iter().flat_map(|status| status.paths);
         let path = paths.find(|path| path.route.socket == socket).map(|path| path.id);
@@ -230,7 +230,7 @@ impl Peer {
         }
     }
 
-    /// A session is open. Returns the length of the outage if there was a session before.
+    /// Handles the opening of a session. If there was a session before, returns the length of the outage.
     pub(crate) fn on_opened(&mut self, now: Time) -> Option<Duration> {
         self.give_up_at = None;
         self.failures = 0;
@@ -239,7 +239,7 @@ impl Peer {
         self.away_since.take().map(|at| now.since(at))
     }
 
-    /// A session ended. Returns the number of brief sessions in a row if that deserves a warning.
+    /// Handles the end of a session. Returns the number of brief sessions in a row if it deserves a warning.
     pub(crate) fn on_ended(&mut self, now: Time) -> Option<u32> {
         let opened = self.opened.take()?;
         self.away_since = Some(now);
@@ -251,12 +251,12 @@ impl Peer {
         Some(self.brief).filter(|brief| *brief >= 4 && brief.is_power_of_two())
     }
 
-    /// Whether the peer recently had a session that was not one of several brief ones.
+    /// Whether the peer had a session recently, and that session was not brief.
     fn is_missed(&self, now: Time) -> bool {
         self.brief == 0 && self.away_since.is_some_and(|at| now.since(at) < MISSED)
     }
 
-    /// The session has ended. A client opens another one.
+    /// Clears the session after its end. A client schedules the next attempt.
     pub(crate) fn on_closed(&mut self, cx: &mut Cx<'_>) {
         self.forget_session();
         self.give_up_at = None;
@@ -270,7 +270,7 @@ impl Peer {
         self.retry_at = Some(cx.now + wait - wait / 4 * chance / 255);
     }
 
-    /// Clears the session and the state of its paths.
+    /// Clears the session and the state of its paths. Returns the session.
     pub(crate) fn forget_session(&mut self) -> Option<SessionId> {
         self.places.clear();
         self.suspects.clear();
@@ -284,7 +284,7 @@ impl Peer {
         self.give_up_at = None;
     }
 
-    /// Adds an open path to the session. Without a session, opens one over this path.
+    /// Adds an open path to the session. If there is no session, opens one over this path.
     pub(crate) fn add_path(&mut self, cx: &mut Cx<'_>, path: OpenPath) {
         match self.session {
             Some(session) => {
@@ -296,7 +296,7 @@ impl Peer {
         self.paths.push(path);
     }
 
-    /// A client announced the names of its paths.
+    /// Stores the names that a client announced for its paths.
     pub(crate) fn on_names(&mut self, cx: &mut Cx<'_>, names: Vec<String>) {
         self.names = names.into_iter().map(|name| (PathName::of(&name), name)).collect();
         for path in self.status(cx).into_iter().flat_map(|status| status.paths) {
@@ -304,7 +304,7 @@ impl Peer {
         }
     }
 
-    /// The other end of a channel has moved to another address.
+    /// Stores that the other end of a channel has moved to another address.
     pub(crate) fn on_moved(&mut self, socket: u32, remote: SocketAddr) {
         if self.places.len() >= MOST_REMEMBERED {
             self.places.clear();
@@ -312,24 +312,24 @@ impl Peer {
         self.places.insert(socket, remote);
     }
 
-    /// The current destination of a route.
+    /// Returns the current destination of a route.
     pub(crate) fn place(&self, route: &Route) -> SocketAddr {
         self.places.get(&route.socket).copied().unwrap_or(route.remote)
     }
 
-    /// Sends the peer a message.
+    /// Sends a message to the peer.
     pub(crate) fn tell(&self, cx: &mut Cx<'_>, message: &Message) {
         if let Some(session) = self.session {
             cx.endpoint.send(cx.now, session, message.to_bytes(), PktInfo::default());
         }
     }
 
-    /// All paths of this end, open or not, except those of sessions with former servers.
+    /// Returns all paths of this end, open or not, except paths of sessions with former servers.
     pub(crate) fn specs(&self) -> impl Iterator<Item = &PathSpec> {
         self.paths.iter().map(|p| &p.spec).chain(self.waiting.iter().map(|p| &p.spec))
     }
 
-    /// All paths of this end, open or not, including those of sessions with former servers.
+    /// Returns all paths of this end, open or not, including paths of sessions with former servers.
     pub(crate) fn specs_mut(&mut self) -> impl Iterator<Item = &mut PathSpec> {
         let leaving = self.leaving.iter_mut().flat_map(|leaving| &mut leaving.paths);
         let open = self.paths.iter_mut().chain(leaving).map(|p| &mut p.spec);
@@ -340,25 +340,25 @@ impl Peer {
         self.specs().any(|spec| spec.name == name)
     }
 
-    /// Status of the session.
+    /// Returns the status of the session.
     pub(crate) fn status(&self, cx: &Cx<'_>) -> Option<SessionStatus> {
         cx.endpoint.status(cx.now, self.session?)
     }
 
-    /// Sockets of the paths that are up.
+    /// Returns the sockets of the paths that are up.
     pub(crate) fn up(&self, cx: &Cx<'_>) -> Vec<u32> {
         let paths = self.status(cx).into_iter().flat_map(|status| status.paths);
         paths.filter(|p| p.state.is_up()).map(|p| p.route.socket).collect()
     }
 
-    /// Identifier of this end's path within the session.
+    /// Returns the identifier of one of this end's paths in the session.
     pub(crate) fn path_id(&self, cx: &Cx<'_>, name: &str) -> Option<PathId> {
         let socket = self.paths.iter().find(|p| p.spec.name == name)?.socket;
-        // Return the newest match, because an earlier one may still be listed.
+        // Return the newest match: a closed path with the same socket may still be listed.
         self.status(cx)?.paths.iter().rev().find(|p| p.route.socket == socket).map(|p| p.id)
     }
 
-    /// The configuration of a session's path, found by the path's socket or remote address.
+    /// Returns the configuration of a session's path. The socket or the remote address identifies the path.
     pub(crate) fn cfg_of(&self, path: &PathStatus) -> Option<&PathSpec> {
         let ours = self.paths.iter().find(|p| p.socket == path.route.socket).map(|p| &p.spec);
         let remote = path.route.remote.ip();
@@ -366,14 +366,14 @@ impl Peer {
         ours.or_else(theirs)
     }
 
-    /// The name of a path: the configured name, the peer's name for it, or its address.
+    /// Returns the name of a path: the configured name, or else the peer's name for it, or else its address.
     pub(crate) fn path_name(&self, path: &PathStatus) -> String {
         let told = || self.names.get(&path.name);
         let name = self.cfg_of(path).map(|spec| &spec.name).or_else(told);
         name.cloned().unwrap_or_else(|| path.route.remote.to_string())
     }
 
-    /// The name of a path and its label in the log. If the path is gone, the last known ones.
+    /// Returns the name of a path and its label in the log. If the path is gone, returns the last known ones.
     pub(crate) fn label(&mut self, cx: &Cx<'_>, id: PathId) -> (String, String) {
         let status = self.status(cx);
         if let Some(path) = status.as_ref().and_then(|s| s.paths.iter().find(|p| p.id == id)) {
@@ -395,7 +395,7 @@ impl Peer {
         }
     }
 
-    /// Asks the host about the destination of one path of the session, or of all.
+    /// Asks the host about the destinations of all paths of the session, or only of path `only`.
     pub(crate) fn look(&self, cx: &mut Cx<'_>, only: Option<PathId>) {
         let paths = self.status(cx).into_iter().flat_map(|status| status.paths);
         for path in paths.filter(|path| only.is_none_or(|id| path.id == id)) {
@@ -404,8 +404,9 @@ impl Peer {
         }
     }
 
-    /// Passes the system's MTUs to the session. The path MTU, which comes from ICMP or a changed interface,
-    /// is a hint. The interface's MTU is a size to probe, because a smaller size from ICMP may be forged.
+    /// Passes the system's MTUs to the session. The path MTU is a hint, because it comes from ICMP or from a
+    /// changed interface. The interface's MTU is a size to probe, because the smaller path MTU may come from
+    /// a forged ICMP message.
     pub(crate) fn hint_mtu(&self, cx: &mut Cx<'_>, id: PathId, sizes: Sizes) {
         let (Some(session), Some(status)) = (self.session, self.status(cx)) else { return };
         let Some(path) = status.paths.iter().find(|path| path.id == id) else { return };
@@ -445,8 +446,8 @@ impl Peer {
         }
     }
 
-    /// Applies the limits of the file to a path of the session. A server also applies its own priority; the
-    /// smaller of both ends' priorities counts.
+    /// Applies the limits of the configuration to a path of the session. A server also applies its own
+    /// priority. The smaller of the two ends' priorities is in force.
     pub(crate) fn limit_path(&self, cx: &mut Cx<'_>, id: PathId) {
         let (Some(session), Some(status)) = (self.session, self.status(cx)) else { return };
         let path = status.paths.iter().find(|p| p.id == id);
@@ -460,7 +461,7 @@ impl Peer {
         cx.endpoint.cap_path(cx.now, session, id, spec.rate.map(|rate| rate.0));
     }
 
-    /// Applies the limits of the file to the sessions with this peer and to all their paths.
+    /// Applies the limits of the configuration to all sessions with this peer, and to their paths.
     pub(crate) fn limit(&self, cx: &mut Cx<'_>) {
         for leaving in &self.leaving {
             cx.endpoint.cap(cx.now, leaving.session, self.cfg.rate.map(|rate| rate.0));

@@ -1,4 +1,4 @@
-//! All peers. They can be found by number, name and session.
+//! All peers, with indices by number, name and session.
 
 use crate::Cx;
 use crate::command::PeerKeys;
@@ -33,7 +33,7 @@ impl IndexMut<usize> for Peers {
 }
 
 impl Peers {
-    /// The peers of a configuration, with their keys.
+    /// Creates the peers of a configuration with their keys.
     pub(crate) fn new(cfg: &Config, keys: Vec<PeerKeys>) -> Peers {
         let mut peers = Peers::default();
         for (peer, keys) in cfg.peers.iter().zip(keys) {
@@ -50,7 +50,7 @@ impl Peers {
         number
     }
 
-    /// Marks a peer as removed from the configuration. Returns the peer's session.
+    /// Marks a peer as removed from the configuration. Returns the peer's session, if there is one.
     pub(crate) fn remove(&mut self, number: usize) -> Option<SessionId> {
         let peer = &mut self.list[number];
         peer.gone = true;
@@ -64,7 +64,7 @@ impl Peers {
         Some(session)
     }
 
-    /// Numbers of the peers that are in the configuration.
+    /// Returns the numbers of the peers that are still in the configuration.
     pub(crate) fn present(&self) -> impl Iterator<Item = usize> + use<> {
         let present: Vec<usize> = (0..self.list.len()).filter(|i| !self.list[*i].gone).collect();
         present.into_iter()
@@ -82,18 +82,19 @@ impl Peers {
         self.list.iter_mut().filter(|peer| !peer.gone)
     }
 
-    /// Names of the peers that have a session.
+    /// Returns the names of the peers that have a session, separated by commas.
     pub(crate) fn open(&self) -> String {
         let open = self.iter().filter(|peer| peer.session.is_some());
         open.map(Peer::name).collect::<Vec<_>>().join(", ")
     }
 
-    /// The number of a peer, by name.
+    /// Returns the number of the peer with this name.
     pub(crate) fn number(&self, name: &str) -> Option<usize> {
         self.numbers.get(name).copied()
     }
 
-    /// Numbers of all peers, or of the peer with this name. With a name, the other peers are not scanned.
+    /// Returns the numbers of all peers, or of the peer with this name. With a name, does not scan the other
+    /// peers.
     pub(crate) fn asked(&self, only: Option<&str>) -> Vec<usize> {
         only.map_or_else(|| self.present().collect(), |name| self.number(name).into_iter().collect())
     }
@@ -110,7 +111,7 @@ impl Peers {
         self.list[number].set_prio(cx, path, priority)
     }
 
-    /// The peer that a command refers to. Without a name, this is the only peer.
+    /// Returns the peer that a command refers to. The name may be missing only if there is one peer.
     pub(crate) fn meant(&self, name: Option<&str>) -> Result<usize, String> {
         let names = || self.iter().map(Peer::name).collect::<Vec<_>>().join(", ");
         let mut present = self.present();
@@ -123,12 +124,12 @@ impl Peers {
         }
     }
 
-    /// The peer of a session.
+    /// Returns the peer of a session.
     pub(crate) fn of(&self, session: SessionId) -> Option<usize> {
         self.sessions.get(&session).copied()
     }
 
-    /// All sessions and their peers.
+    /// Returns all sessions with their peers.
     pub(crate) fn sessions(&self) -> &BTreeMap<SessionId, usize> {
         &self.sessions
     }
@@ -148,7 +149,8 @@ impl Peers {
         self.sessions.remove(&session);
     }
 
-    /// Starts attempts to connect, or gives them up. Returns the peers whose attempts failed.
+    /// Starts the attempts to connect that are due, and gives up those whose time limit has passed. Returns
+    /// the peers whose attempts failed.
     pub(crate) fn on_timeout(&mut self, cx: &mut Cx<'_>) -> Vec<usize> {
         let mut failed = Vec::new();
         for (number, peer) in self.list.iter_mut().enumerate() {
@@ -163,14 +165,15 @@ impl Peers {
         failed
     }
 
-    /// Sends a message to a peer, if the peer exists.
+    /// Sends a message to a peer, if there is a peer with this number.
     pub(crate) fn tell(&self, cx: &mut Cx<'_>, number: usize, message: &Message) {
         if let Some(peer) = self.get(number) {
             peer.tell(cx, message);
         }
     }
 
-    /// Passes the packet sizes that the system knows for a destination to the sessions that use it.
+    /// Passes the packet sizes that the system knows for a destination to all sessions that use the
+    /// destination.
     pub(crate) fn on_looked(&self, cx: &mut Cx<'_>, looked: &Looked) {
         for (session, path) in cx.endpoint.paths_over(looked.socket, looked.remote) {
             if let Some(number) = self.of(session) {
@@ -179,7 +182,7 @@ impl Peers {
         }
     }
 
-    /// Sending to a destination has started to fail, or works again.
+    /// Handles the host's report that sending to a destination now fails, or works again.
     pub(crate) fn on_link(
         &mut self,
         cx: &mut Cx<'_>,
@@ -198,7 +201,8 @@ impl Peers {
         }
     }
 
-    /// The other end of a channel answered. Does nothing on a server, which has no paths of its own.
+    /// Handles the first answer of the other end of a channel. Does nothing on a server, which has no paths
+    /// of its own.
     pub(crate) fn on_answered(&mut self, cx: &mut Cx<'_>, socket: u32) {
         let owns = |peer: &&mut Peer| peer.paths.iter().any(|path| path.socket == socket);
         if let Some(peer) = self.iter_mut().find(owns) {
@@ -206,7 +210,7 @@ impl Peers {
         }
     }
 
-    /// The other end of a channel has moved to another address.
+    /// Stores that the other end of a channel has moved to another address.
     pub(crate) fn on_moved(&mut self, cx: &mut Cx<'_>, socket: u32, peer: Option<u32>, remote: SocketAddr) {
         let Some(number) = peer.map(|n| n as usize).filter(|n| self.get(*n).is_some()) else { return };
         let peer = &mut self.list[number];

@@ -1,4 +1,5 @@
-//! Applies a new configuration to peers and paths. Sessions that it does not affect continue undisturbed.
+//! Applies a new configuration to peers and paths. Sessions continue if the new configuration does not
+//! affect them.
 
 use crate::Cx;
 use crate::action::Action;
@@ -23,7 +24,7 @@ pub(crate) struct Changes {
 }
 
 impl Changes {
-    /// Applies a new scheduler and new policy rules to open sessions too.
+    /// Applies a new scheduler and new policy rules to the open sessions.
     pub(crate) fn apply(&self, cx: &mut Cx<'_>, peers: &Peers) {
         for session in peers.sessions().keys() {
             if self.rescheduled {
@@ -35,7 +36,7 @@ impl Changes {
         }
     }
 
-    /// Describes the changes.
+    /// Describes the changes for the answer to the command.
     pub(crate) fn words(&self) -> String {
         let Changes { rekeyed, added, removed, paths, rescheduled, rules_changed } = self;
         format!(
@@ -47,8 +48,8 @@ impl Changes {
     }
 }
 
-/// Applies another configuration: removes peers, adds peers, and changes the paths of the others. `own` is
-/// the current key of this end. Appends the numbers of removed peers to `gone`.
+/// Applies a new configuration: removes peers, adds peers, and changes the paths of the other peers. `own` is
+/// the current key of this end. The numbers of the removed peers are appended to `gone`.
 pub(crate) fn follow(
     cx: &mut Cx<'_>,
     peers: &mut Peers,
@@ -63,7 +64,7 @@ pub(crate) fn follow(
         ..Changes::default()
     };
     if let Some(key) = keys.own.filter(|key| own.as_ref() != Some(key)) {
-        // A peer whose handshake used the old key must prove that it knows the new one.
+        // A peer whose handshake used this end's old key must prove that it knows the new key.
         done.rekeyed = true;
         cx.out.push(Action::SetPrivateKey(key.clone()));
         *own = Some(key);
@@ -103,8 +104,8 @@ pub(crate) fn follow(
     done
 }
 
-/// Applies the file to a peer. A change by command stays, unless the file changes the same setting. Returns
-/// the number of changed paths.
+/// Applies the configuration to a peer. A setting that was changed by command stays, unless the new file has
+/// another value than the old file. Returns the number of changed paths.
 fn change(cx: &mut Cx<'_>, peers: &mut Peers, paths: &mut Paths, number: usize, new: &config::Peer) -> usize {
     let old = std::mem::replace(&mut peers[number].cfg, new.clone());
     if !cx.cfg.is_client() {
@@ -117,7 +118,7 @@ fn change(cx: &mut Cx<'_>, peers: &mut Peers, paths: &mut Paths, number: usize, 
     for path in &before {
         match after.iter().find(|p| p.name == path.name) {
             Some(next) if next == path => continue,
-            // A new priority or limit does not need a new connection.
+            // A new priority or limit can be applied to the open path.
             Some(next) if next.unlimited() == path.unlimited() => {
                 limit_anew(cx, &mut peers[number], path, next)
             }
@@ -134,13 +135,14 @@ fn change(cx: &mut Cx<'_>, peers: &mut Peers, paths: &mut Paths, number: usize, 
     changed
 }
 
-/// Applies new limits to a path. Also applies the file's priority if it has changed.
+/// Applies new limits to an open path. Also applies the priority of the file if the file changed it.
 fn limit_anew(cx: &mut Cx<'_>, peer: &mut Peer, old: &PathSpec, new: &PathSpec) {
     for spec in peer.specs_mut().filter(|spec| spec.name == new.name) {
         *spec = PathSpec { priority: spec.priority, ..new.clone() };
     }
     if old.prio() != new.prio() {
-        // This cannot fail, because the peer has this path: it is in the old file and in the new one.
+        // This cannot fail: the peer has this path, because the path is in both the old file and the new
+        // file.
         let _ = peer.set_prio(cx, &new.name, new.prio());
     }
 }

@@ -1,5 +1,5 @@
-//! Routes into the interface for networks behind the peers. The kernel deletes them together with the
-//! interface.
+//! Manages routes into the interface for the networks behind the peers. The kernel deletes these routes
+//! together with the interface.
 
 use crate::Cx;
 use crate::action::Action;
@@ -10,9 +10,9 @@ use ipnet::IpNet;
 use mpdccp_units::Time;
 use std::collections::BTreeMap;
 
-/// Networks to route into the interface: every peer's `allowed_ips`, the pool, and the routes from the
-/// server. Networks within the interface's own networks are left out. Empty before the interface has an
-/// address.
+/// Returns the networks to route into the interface: every peer's `allowed_ips`, the pool, and the routes
+/// from the server, but not the networks that the interface's own networks contain. The result is empty while
+/// the interface has no address.
 pub(crate) fn wanted(cfg: &Config, own: &[IpNet], told: &[IpNet]) -> Vec<IpNet> {
     let mut wanted: Vec<IpNet> = Vec::new();
     if own.is_empty() || cfg.routes != Routes::All {
@@ -29,18 +29,18 @@ pub(crate) fn wanted(cfg: &Config, own: &[IpNet], told: &[IpNet]) -> Vec<IpNet> 
     wanted
 }
 
-/// Routes of a server with `routes = "sessions"`, by peer. A routing daemon announces each route while it
-/// exists. The routes are set even within the interface's own network, which a daemon announces only as a
-/// whole.
+/// Routes of a server with `routes = "sessions"`, by peer. A routing daemon announces each route while the
+/// route exists. A route is set even if the interface's own network contains it, because a daemon announces
+/// that network only as a whole.
 #[derive(Debug, Default)]
 pub(crate) struct SessionRoutes {
     set: BTreeMap<usize, Vec<IpNet>>,
-    /// Peers that have routes and a session but no working path, and since when.
+    /// Peers with a session and routes but without a working path, and since when no path has worked.
     silent: BTreeMap<usize, Time>,
 }
 
 impl SessionRoutes {
-    /// The session or the paths of a peer changed. The peer's networks are routed while one of its paths
+    /// Handles a change of a peer's session or paths. The peer's networks are routed while one of its paths
     /// works. A client without a working path may have moved to another server, but a short outage must not
     /// change the routes on all routers. So the routes of an open session stay for as long as clients wait
     /// before they change servers.
@@ -57,7 +57,7 @@ impl SessionRoutes {
         }
     }
 
-    /// Deletes the routes of peers that have been silent for too long.
+    /// Deletes the routes of peers that have had no working path for [`SILENT`].
     pub(crate) fn watch(&mut self, cx: &mut Cx<'_>) {
         let over: Vec<usize> = self
             .silent
@@ -75,13 +75,13 @@ impl SessionRoutes {
         self.set.extend((!after.is_empty()).then_some((number, after)));
     }
 
-    /// The configuration changed.
+    /// Applies a new configuration to the routes.
     pub(crate) fn reload(&mut self, cx: &mut Cx<'_>, peers: &Peers) {
         let after = self.set.keys().map(|number| (*number, wanted_of(cx, peers, *number)));
         let after: BTreeMap<usize, Vec<IpNet>> = after.collect();
         let all =
             |routes: &BTreeMap<usize, Vec<IpNet>>| routes.values().flatten().copied().collect::<Vec<_>>();
-        // One call handles all routes, because a network may move from one peer to another.
+        // Change all routes in one call, because a network may move from one peer to another.
         change(cx, &all(&self.set), &all(&after), false);
         self.set = after;
         self.silent.clear();
@@ -93,8 +93,8 @@ fn wanted_of(cx: &Cx<'_>, peers: &Peers, number: usize) -> Vec<IpNet> {
     peer.map_or_else(Vec::new, |peer| peer.cfg.allowed_ips.iter().map(IpNet::trunc).collect())
 }
 
-/// Adds new routes, and deletes routes that are no longer needed. With `renew`, all other routes are set
-/// again, because they may have been lost.
+/// Adds new routes, and deletes routes that are no longer needed. With `renew`, sets all other routes again,
+/// because the kernel may have deleted them.
 pub(crate) fn change(cx: &mut Cx<'_>, before: &[IpNet], after: &[IpNet], renew: bool) {
     let whole = |net: &&IpNet| net.prefix_len() == 0;
     for net in before.iter().filter(|net| !after.contains(net) && !whole(net)) {
@@ -114,10 +114,10 @@ pub(crate) fn change(cx: &mut Cx<'_>, before: &[IpNet], after: &[IpNet], renew: 
     }
 }
 
-/// Whether a route into the interface would capture the tunnel's own packets. Logs a warning if so.
+/// Whether a route into the interface would capture the tunnel's own packets. If so, logs a warning.
 pub(crate) fn swallows(cx: &mut Cx<'_>, net: IpNet) -> bool {
-    // With `default_route`, policy routing keeps the tunnel's own packets out of the interface. A socket
-    // bound to an interface ignores the routes.
+    // With `default_route`, policy routing keeps the tunnel's own packets out of the interface. Sockets that
+    // are bound to an interface ignore the routes.
     let paths = cx.cfg.peers.iter().flat_map(|p| &p.get_ref().paths).map(|p| p.get_ref());
     let paths = paths.filter(|path| path.interface.is_none() && !cx.cfg.default_route);
     let mut remotes =

@@ -9,17 +9,17 @@ use crate::path_history;
 use crate::peers::Peers;
 use mpdccp_proto::{Reason, SessionEvent, SessionId};
 
-/// The next action of the caller.
+/// What the caller must do after an event.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     Nothing,
-    /// The packet size of this peer may have changed.
+    /// Update the packet sizes of this peer, which may have changed.
     Resize(usize),
-    /// The session of this peer has ended.
+    /// Clean up after the session of this peer, which has ended.
     Over(usize),
 }
 
-/// Handles an event of a session. Packets of the interface have up to `interface_mtu` bytes.
+/// Handles an event of a session. `interface_mtu` is the size of the largest packet from the interface.
 pub(crate) fn on_event(
     cx: &mut Cx<'_>,
     peers: &mut Peers,
@@ -86,7 +86,7 @@ pub(crate) fn on_event(
             peer.note_silence(cx);
         }
         SessionEvent::PathDown(id, why) => match why {
-            // The client will soon try the next path, so this failure needs no log line.
+            // The client will soon try the next path, so do not log this failure.
             Reason::NextTried => {}
             Reason::Closed | Reason::ClosedByPeer | Reason::Removed | Reason::Replaced | Reason::Plain => {
                 let (path, label) = peer.label(cx, id);
@@ -108,7 +108,7 @@ pub(crate) fn on_event(
                      check that no other client has the same key"
                 ));
             }
-            // The other end may have restarted and lost its keys.
+            // The other end may have restarted and lost its keys, so start with a new handshake.
             if !peer.paths.is_empty() {
                 cx.out.push(Action::StartOver(number as u32));
             }
@@ -116,13 +116,14 @@ pub(crate) fn on_event(
             peers.forget(session);
             return Next::Over(number);
         }
-        // The tunnel does not use private options.
+        // All other events concern features that the tunnel does not use.
         _ => {}
     }
     Next::Nothing
 }
 
-/// A peer has only one session. A second session means that the peer lost the first.
+/// Stores the new session of a peer. If the peer has another session, ends that one: the peer has lost it,
+/// because a peer uses only one session at a time.
 fn accept(
     cx: &mut Cx<'_>,
     peers: &mut Peers,

@@ -15,7 +15,7 @@ pub struct Setup {
     pub keys: Keys,
     /// Files that the last run wrote.
     pub saved: Saved,
-    /// The time since 1970.
+    /// Wall-clock time since 1970.
     pub wall: Duration,
     /// Number of this shard of the server, from 0.
     pub shard: u8,
@@ -28,7 +28,7 @@ pub struct Setup {
 /// Files that the last run wrote, by kind.
 pub type Saved = BTreeMap<StateFile, String>;
 
-/// Logs that the tunnel is up.
+/// Logs that the tunnel is up, with its addresses.
 pub(crate) fn announce(cfg: &Config, mtu: u16, out: &mut Actions) {
     let names: Vec<String> = cfg.addresses.iter().map(|a| a.to_string()).collect();
     let names =

@@ -1,11 +1,11 @@
-//! Shards are tunnels that together form one server. Each has the sessions of some of the peers, but all know
-//! all peers, by the same numbers. The first shard does the work common to all.
+//! Shards are tunnels that together form one server. Each shard has the sessions of some peers. All
+//! shards know all peers, by the same numbers. The first shard does the work that is needed only once.
 
 use crate::message::Message;
 use crate::status::ShardStatus;
 use std::net::IpAddr;
 
-/// A message between shards.
+/// A message from one shard to another.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ShardMessage(pub(crate) Told);
 
@@ -19,18 +19,18 @@ pub(crate) enum Told {
     Leased(usize, IpAddr),
     /// To the shard of this peer: send the peer this message.
     Send(usize, Message),
-    /// To the first shard: the packet size of a peer changed.
+    /// To the first shard: the packet size of a peer of this shard changed.
     Carries { before: Option<u16>, now: Option<u16> },
     /// To the other shards: the MTU of the interface.
     Mtu(u16),
 }
 
-/// Number of this shard, and how many there are.
+/// Number of this shard, and the number of shards.
 #[derive(Debug)]
 pub(crate) struct Shard {
     pub(crate) number: u8,
     pub(crate) of: u8,
-    /// On the first shard: which shards have reported in this round.
+    /// On the first shard: for each shard, whether it has reported in this round.
     heard: Vec<bool>,
 }
 
@@ -39,7 +39,7 @@ impl Shard {
         Shard { number, of, heard: vec![false; of.into()] }
     }
 
-    /// Stores that a shard is alive. Returns true, and starts a new round, once all shards have reported.
+    /// Stores that a shard is alive. Once all shards have reported, returns true and starts a new round.
     pub(crate) fn all_live(&mut self, number: u8) -> bool {
         if let Some(heard) = self.heard.get_mut(usize::from(number)) {
             *heard = true;
@@ -55,7 +55,7 @@ impl Shard {
         self.number == 0
     }
 
-    /// The shard that has the session of a peer.
+    /// Returns the shard that has the session of a peer.
     pub(crate) fn home(&self, peer: usize) -> u8 {
         dccp_secure::home(peer as u32, self.of)
     }
@@ -64,8 +64,8 @@ impl Shard {
         self.home(peer) == self.number
     }
 
-    /// The status of this shard, if there are several. The host fills in its counters of sockets and
-    /// interface.
+    /// Returns the status of this shard; `None` if there is only one. The host fills in the counters of the
+    /// shard's sockets and interface queue.
     pub(crate) fn status(&self, sessions: usize, read: u64) -> Option<ShardStatus> {
         let status = ShardStatus {
             shard: self.number,

@@ -1,4 +1,4 @@
-//! The tunnel passes each event to its features in order. Each feature decides in its own file.
+//! The tunnel passes each event to its features, in a fixed order. Each feature has its own file.
 
 use crate::action::{Action, Actions, StateFile};
 use crate::capacities::Capacities;
@@ -59,7 +59,7 @@ pub struct Tunnel {
     running: bool,
     failure: Option<String>,
     closing: Option<Time>,
-    /// When to check this host and the paths next.
+    /// Decides when to check this host and the paths next.
     watch: Watch,
     ports: Ports,
     out: Actions,
@@ -83,7 +83,7 @@ mod end;
 mod streams;
 
 impl Tunnel {
-    /// Creates a tunnel. A client requests its paths. Once the interface exists, call [`start`](Self::start).
+    /// Creates a tunnel. A client asks for its paths. Call [`start`](Self::start) once the interface exists.
     pub fn new(endpoint: &mut Endpoint, now: Time, setup: Setup) -> Tunnel {
         let Setup { cfg, keys, saved, wall, shard, seed, alive } = setup;
         let mut out = Actions::default();
@@ -96,7 +96,7 @@ impl Tunnel {
             quotas: Quotas::new(file(StateFile::Volumes), &mut out),
             timestamp: Timestamp::new(file(StateFile::Timestamp)),
             assigned: Assigned::new(&cfg),
-            // Only the first shard has these files: several shards would overwrite each other's.
+            // Only the first shard has this file. Several shards would overwrite each other's entries.
             capacities: Capacities::new(
                 file(StateFile::Capacities).filter(|_| shard == 0),
                 now,
@@ -127,7 +127,7 @@ impl Tunnel {
         tunnel
     }
 
-    /// Server: accepts sessions. `mtu`: smallest path MTU of the sockets. `overhead`: size of their headers.
+    /// Accepts sessions. `mtu` is the smallest path MTU of the sockets, `overhead` the size of their headers.
     pub fn listen(&mut self, endpoint: &mut Endpoint, mtu: u16, overhead: u16) {
         if self.shard.of > 1 {
             endpoint.set_shard(self.shard.number);
@@ -135,7 +135,7 @@ impl Tunnel {
         self.listener.open(&self.cfg, &self.peers, endpoint, (mtu, overhead));
     }
 
-    /// The interface exists and has this MTU. A client starts to connect, a server waits. Sets the routes.
+    /// Starts the tunnel once the interface exists with this MTU. Sets the routes. A client also connects.
     pub fn start(&mut self, endpoint: &mut Endpoint, now: Time, mtu: u16) {
         self.running = true;
         self.forward.mtu = InterfaceMtu::new(mtu);
@@ -153,23 +153,23 @@ impl Tunnel {
         }
     }
 
-    /// The largest inner packet that the open paths of a client carry; `None` before a path is open.
+    /// The size of the largest inner packet that the open paths carry; `None` if this client has none.
     pub fn carried(&self) -> Option<u16> {
         let carried = |peer: &Peer| peer.paths.iter().map(|path| mtu::inner(path.mtu, path.overhead)).max();
         self.peers.iter().filter_map(carried).max()
     }
 
-    /// The error that prevents the tunnel from starting or continuing.
+    /// Returns the error that prevents the tunnel from starting or continuing.
     pub fn failure(&self) -> Option<&str> {
         self.failure.as_deref()
     }
 
-    /// The current configuration.
+    /// Returns the current configuration.
     pub fn config(&self) -> &Config {
         &self.cfg
     }
 
-    /// Time since 1970 for handshakes while the clock shows `wall`.
+    /// Returns the time since 1970 for handshakes while the clock shows `wall`.
     pub fn handshake_time(&mut self, wall: Duration) -> Duration {
         self.timestamp.time(wall, &mut self.out)
     }
@@ -185,7 +185,7 @@ impl Tunnel {
         servers::next(cx!(self, endpoint, now), &mut self.peers, &mut self.paths, number, why, None);
     }
 
-    /// Handles a packet. Packets to write reach the interface with the next burst.
+    /// Handles a packet. The caller collects packets for the interface and writes them in bursts.
     #[must_use]
     pub fn handle_packet(&mut self, endpoint: &mut Endpoint, now: Time, packet: Packet) -> Outcome {
         let done = match packet {
@@ -231,17 +231,17 @@ impl Tunnel {
         })
     }
 
-    /// Counts packets that the interface accepted.
+    /// Counts packets that the interface has accepted.
     pub fn count_written(&mut self, packets: u64, bytes: u64) {
         self.forward.written.count(packets, bytes);
     }
 
-    /// Counts packets that the host dropped.
+    /// Counts packets that the host has dropped.
     pub fn count_drops(&mut self, why: DropReason, packets: u64) {
         self.forward.drops.add(why, packets);
     }
 
-    /// Handles a message between tunnels. Its first four bits have the value 1, those of IP packets 4 or 6.
+    /// Handles a message from the peer's tunnel. Its first four bits are 1, those of an IP packet 4 or 6.
     fn handle_message(
         &mut self,
         endpoint: &mut Endpoint,
@@ -349,7 +349,7 @@ impl Tunnel {
             Next::Over(number) if !cx.closing => self.next_server(endpoint, now, number, "the session ended"),
             Next::Over(number) => {
                 self.peers[number].shut_down();
-                // The endpoint lists the ended session until this event has been handled.
+                // The endpoint still lists the ended session until this event has been handled.
                 if endpoint.sessions().iter().all(|left| *left == session) {
                     self.stop(endpoint, now);
                 }
@@ -406,9 +406,9 @@ impl Tunnel {
         }
     }
 
-    /// When to call [`handle_timeout`](Self::handle_timeout) next.
+    /// Returns when to call [`handle_timeout`](Self::handle_timeout) next.
     pub fn poll_timeout(&self) -> Option<Time> {
-        // A server may have many peers, and none of them has a timer here. A closing tunnel does not connect.
+        // Skip the peers of a server: they may be many, and have no timer. A closing tunnel does not connect.
         let ours = self.peers.iter().take_while(|_| self.cfg.is_client() && self.closing.is_none());
         let peers = ours.filter_map(Peer::next_timeout).min();
         let flows = self.flows.as_ref().and_then(|flows| flows.next_timeout(&self.peers));
@@ -447,7 +447,7 @@ impl Tunnel {
         if self.cfg.is_client() {
             peers.iter().for_each(|peer| peer.look_at_own(cx));
         } else if changed {
-            // A server may have many clients, and its own interfaces rarely change.
+            // A server may have many clients, so it asks only after a change of its own interfaces.
             peers.iter().for_each(|peer| peer.look(cx, None));
         }
         if self.closing.is_some() {
@@ -462,12 +462,12 @@ impl Tunnel {
         self.listener.watch(cx, peers);
     }
 
-    /// The next action for the host.
+    /// Returns the next action for the host.
     pub fn poll_action(&mut self) -> Option<Action> {
         self.out.waiting.pop_front()
     }
 
-    /// Status of all peers or of one. The host adds the state of sockets and channels.
+    /// Returns the status of all peers, or of peer `only`. The host adds the state of sockets and channels.
     pub fn status(&self, endpoint: &Endpoint, now: Time, only: Option<&str>) -> Status {
         let here = self.peers.asked(only).into_iter().filter(|number| self.shard.is_home(*number));
         let peers =
@@ -487,12 +487,12 @@ impl Tunnel {
         }
     }
 
-    /// Each session with the name of its peer.
+    /// Returns each session with the name of its peer.
     pub fn sessions(&self) -> impl Iterator<Item = (SessionId, &str)> {
         self.peers.sessions().iter().map(|(session, number)| (*session, self.peers[*number].name()))
     }
 
-    /// The name of a session's path, which either end has configured, or its address.
+    /// Returns the name that either end has configured for a session's path, or else the path's address.
     pub fn path_name(&self, session: SessionId, path: &PathStatus) -> String {
         let peer = self.peers.of(session).map(|number| &self.peers[number]);
         peer.map_or_else(|| path.route.remote.to_string(), |peer| peer.path_name(path))

@@ -1,10 +1,11 @@
-//! Decides when to check this host and the paths periodically. Some changes cause no event.
+//! Decides when to check this host and the paths. The checks are periodic, because some changes cause no
+//! event.
 
 use mpdccp_units::{Duration, Time};
 
-/// Interval between checks, unless the owner requests a shorter one.
+/// Interval between checks, unless the owner requests a shorter interval.
 const WATCH: Duration = Duration::from_secs(1);
-/// Shortest interval between checks while the host reports many changes.
+/// Shortest interval between checks, for a host that reports many changes.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Decides when the next check is due.
@@ -23,13 +24,13 @@ impl Watch {
         Watch { at: now, last: now, every: every.unwrap_or(WATCH).min(WATCH), changed: false }
     }
 
-    /// Something on this host has changed.
+    /// Handles a change on this host: schedules a check soon.
     pub(crate) fn on_change(&mut self, now: Time) {
         self.changed = true;
         self.at = now.max(self.last + PAUSE);
     }
 
-    /// Returns `None` if no check is due. Otherwise returns whether something has changed since the last
+    /// Returns `None` if no check is due. Otherwise returns whether this host has changed since the last
     /// check.
     pub(crate) fn is_due(&mut self, now: Time) -> Option<bool> {
         if self.at > now {

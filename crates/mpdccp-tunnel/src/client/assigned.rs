@@ -10,8 +10,8 @@ use crate::routes;
 use ipnet::IpNet;
 use mpdccp_units::{Duration, Time};
 
-/// Intervals between a client's requests: without an answer, after a refusal, and after an assignment. The
-/// last is needed because the server's file may change.
+/// Intervals between a client's requests for addresses: without an answer, after a refusal, and after an
+/// assignment. The client repeats the request even after an assignment, because the server's file may change.
 const UNANSWERED: Duration = Duration::from_secs(1);
 const REFUSED: Duration = Duration::from_secs(5);
 const ANSWERED: Duration = Duration::from_secs(30);
@@ -24,9 +24,9 @@ pub(crate) struct Assigned {
     /// Routes that the server assigned.
     told: Vec<IpNet>,
     gift: Option<Gift>,
-    /// The assignment, with its routes, that the host is applying.
+    /// The assignment that the host is applying, with the usable ones of its routes.
     setting: Option<(Gift, Vec<IpNet>)>,
-    /// The reason why the addresses are missing or outdated.
+    /// Why the addresses are missing or outdated.
     why: Option<String>,
     ask_at: Time,
 }
@@ -36,24 +36,24 @@ impl Assigned {
         Assigned { nets: cfg.addresses.nets.clone(), ..Assigned::default() }
     }
 
-    /// Networks to route into the interface.
+    /// Returns the networks to route into the interface.
     pub(crate) fn routes(&self, cfg: &Config) -> Vec<IpNet> {
         routes::wanted(cfg, &self.nets, &self.told)
     }
 
-    /// Largest inner packet that the server allows.
+    /// Returns the size of the largest inner packet that the server allows.
     pub(crate) fn mtu(&self) -> Option<u16> {
         self.gift.as_ref().map(|gift| gift.mtu).filter(|mtu| *mtu > 0)
     }
 
-    /// The reason why a client has no addresses from its server, or only outdated ones.
+    /// Returns why a client has no addresses from its server, or only outdated ones.
     pub(crate) fn error(&self, cfg: &Config) -> Option<String> {
         let waiting = || "the server has not assigned one yet".to_owned();
         self.why.clone().or_else(|| (cfg.addresses.auto && self.nets.is_empty()).then(waiting))
     }
 
-    /// Requests addresses from the server if the file asks for that: at once after a session has opened, then
-    /// at intervals.
+    /// Requests addresses from the server if the configuration says `addresses = "auto"`. Sends the first
+    /// request when a session opens, and repeats it at intervals.
     pub(crate) fn ask(&mut self, cx: &mut Cx<'_>, peer: &Peer, opened: bool) {
         if !cx.cfg.addresses.auto || (self.ask_at > cx.now && !opened) {
             return;
@@ -64,13 +64,13 @@ impl Assigned {
         }
     }
 
-    /// The server refused.
+    /// Handles the server's refusal to assign an address.
     pub(crate) fn on_refused(&mut self, cx: &mut Cx<'_>, peer: &Peer, why: &str) {
         self.ask_at = cx.now + REFUSED;
         self.not_taken(cx, peer, why.into());
     }
 
-    /// The server assigned addresses.
+    /// Handles an assignment of addresses by the server.
     pub(crate) fn on_given(&mut self, cx: &mut Cx<'_>, peer: &Peer, mut gift: Gift) {
         self.ask_at = cx.now + ANSWERED;
         let allowed = &peer.cfg.allowed_ips;
@@ -80,7 +80,8 @@ impl Assigned {
             return self.not_taken(cx, peer, why);
         }
         for net in &mut gift.addresses {
-            // An address also adds a route to its network. `allowed_ips` might not cover this network.
+            // Setting an address also adds a route to the address's network. If `allowed_ips` does not cover
+            // that network, use only the address itself.
             if !may_route(allowed, net) {
                 *net = net.addr().into();
             }
@@ -103,7 +104,7 @@ impl Assigned {
         self.setting = Some((gift, routes));
     }
 
-    /// The interface has the assigned addresses, or setting them failed.
+    /// Handles the host's answer: the interface has the assigned addresses, or setting them failed.
     pub(crate) fn on_set(&mut self, cx: &mut Cx<'_>, peer: &Peer, result: Result<(), String>) {
         let Some((gift, told)) = self.setting.take() else { return };
         if let Err(why) = result {
@@ -114,7 +115,7 @@ impl Assigned {
         self.told = told;
         self.gift = Some(gift);
         self.why = None;
-        // Routes may have been deleted together with the old addresses.
+        // The kernel may have deleted routes together with the old addresses, so set all routes again.
         routes::change(cx, &before, &self.routes(cx.cfg), true);
         let list = |nets: &[IpNet]| nets.iter().map(|net| net.to_string()).collect::<Vec<_>>().join(", ");
         let told = match self.told.as_slice() {
@@ -124,7 +125,7 @@ impl Assigned {
         cx.out.info(format!("peer {}: assigned {}{told}", peer.name(), list(&self.nets)));
     }
 
-    /// Logs once why the new addresses are not used.
+    /// Logs why the client does not use the new addresses. Logs the same reason only once.
     fn not_taken(&mut self, cx: &mut Cx<'_>, peer: &Peer, why: String) {
         if self.why.as_ref() != Some(&why) {
             cx.out.error(format!("peer {}: no addresses assigned: {why}", peer.name()));
@@ -134,13 +135,13 @@ impl Assigned {
 }
 
 /// Whether the server may route this network into the interface. A prefix of length 0 in `allowed_ips` does
-/// not allow that: only `default_route` routes all traffic.
+/// not permit this, because only `default_route` may route all traffic.
 fn may_route(allowed: &[IpNet], net: &IpNet) -> bool {
     allowed.iter().any(|a| a.prefix_len() > 0 && a.contains(net))
 }
 
-/// The server's routes, without those that this end does not allow or that would capture the tunnel's own
-/// packets.
+/// Returns the routes of the server that this end uses. Leaves out routes that this end does not allow, and
+/// routes that would capture the tunnel's own packets.
 fn usable_routes(cx: &mut Cx<'_>, allowed: &[IpNet], told: &[IpNet]) -> Vec<IpNet> {
     let mut usable = Vec::new();
     for net in told {

@@ -1,6 +1,5 @@
-//! Sessions with servers that the client has left because the servers requested it. Such a session carries
-//! its TCP connections until they end. It carries packets until the session with the next server is open and
-//! routed.
+//! Sessions with servers that asked the client to leave. Such a session carries its TCP connections until
+//! they end. It also carries packets until the session with the next server is open and routed.
 
 use crate::Cx;
 use crate::action::Action;
@@ -11,14 +10,15 @@ use dccp_proto::Route;
 use mpdccp_proto::{PathId, SessionId, SessionStatus};
 use mpdccp_units::Duration;
 
-/// How long routers behind the servers need to learn the route to the next server. Until then, packets for
-/// the client reach the former server.
+/// Time that routers behind the servers need to learn the route to the next server. Until then, they send
+/// packets for the client to the former server.
 const SETTLE: Duration = Duration::from_secs(2);
 /// Longest time that a session with a former server stays open.
 const LONGEST: Duration = Duration::from_secs(3_600);
 
 impl Peer {
-    /// Keeps the current session with its paths for its TCP connections. The next session uses other paths.
+    /// Keeps the current session and its paths open for the session's TCP connections. The next session uses
+    /// other paths.
     pub(crate) fn set_aside(&mut self, cx: &mut Cx<'_>) {
         let Some(session) = self.session else { return };
         let paths = std::mem::take(&mut self.paths);
@@ -27,8 +27,8 @@ impl Peer {
         self.leaving.push(Leaving { session, paths, until: cx.now + LONGEST });
     }
 
-    /// The session that carries packets. Until the session with the next server is open, this is the session
-    /// with the former server.
+    /// Returns the session that carries packets. This is the session with the former server until the session
+    /// with the next server is open.
     pub(crate) fn packet_session(&self) -> Option<SessionId> {
         let left = self.leaving.last().filter(|_| self.opened.is_none());
         left.map(|leaving| leaving.session).or(self.session)
@@ -39,7 +39,7 @@ impl Peer {
         self.leaving.iter().any(|leaving| leaving.session == session)
     }
 
-    /// All open paths of this end, including those to former servers.
+    /// Returns all open paths of this end, including paths to former servers.
     pub(crate) fn open_paths(&self) -> impl Iterator<Item = &OpenPath> {
         self.paths.iter().chain(self.leaving.iter().flat_map(|leaving| &leaving.paths))
     }
@@ -49,7 +49,7 @@ impl Peer {
         self.paths.iter_mut().chain(self.leaving.iter_mut().flat_map(|leaving| &mut leaving.paths))
     }
 
-    /// Applies a path's priority and rate to the sessions with former servers.
+    /// Applies the priority and the rate limit of a path to the sessions with former servers.
     pub(crate) fn tell_leaving(&self, cx: &mut Cx<'_>, name: &str) {
         for leaving in &self.leaving {
             for (path, id) in leaving.numbers(cx.endpoint.status(cx.now, leaving.session), name) {
@@ -61,7 +61,7 @@ impl Peer {
 }
 
 impl Leaving {
-    /// The identifiers of the session's paths with this name.
+    /// Returns the session's paths with this name, each with its identifier in the session.
     fn numbers(
         &self,
         status: Option<SessionStatus>,
@@ -75,8 +75,8 @@ impl Leaving {
     }
 }
 
-/// Ends each session with a former server once it carries no connection and the next session has settled, or
-/// when its time limit has passed.
+/// Ends sessions with former servers. A session ends once it carries no connection and the next session has
+/// settled. It also ends when its time limit has passed.
 pub(crate) fn watch(cx: &mut Cx<'_>, peers: &Peers, carries: impl Fn(SessionId) -> bool) {
     for peer in peers.iter() {
         let settled = peer.opened.is_some_and(|at| cx.now.since(at) >= SETTLE);
@@ -88,7 +88,7 @@ pub(crate) fn watch(cx: &mut Cx<'_>, peers: &Peers, carries: impl Fn(SessionId) 
     }
 }
 
-/// Removes a path by name from the sessions with former servers, and ends sessions without another path.
+/// Removes a path by name from the sessions with former servers. Closes each session that has no path left.
 /// Returns the removed paths.
 pub(crate) fn remove_path(cx: &mut Cx<'_>, peer: &mut Peer, name: &str) -> Vec<OpenPath> {
     let mut gone = Vec::new();
@@ -110,7 +110,7 @@ pub(crate) fn ended(cx: &mut Cx<'_>, peer: &mut Peer, session: SessionId) -> Vec
     peer.leaving.extract_if(.., |leaving| leaving.session == session).flat_map(|gone| gone.paths).collect()
 }
 
-/// The peer was removed. Closes its sockets at once.
+/// Aborts all sessions with former servers, because the peer was removed. Closes their sockets at once.
 pub(crate) fn abort(cx: &mut Cx<'_>, peer: &mut Peer) -> Vec<SessionId> {
     let all = std::mem::take(&mut peer.leaving);
     for leaving in &all {

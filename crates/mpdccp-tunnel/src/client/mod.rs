@@ -1,4 +1,4 @@
-//! The client: its paths, and the features that manage them.
+//! The client manages its paths here.
 
 pub(crate) mod advertised;
 pub(crate) mod assigned;
@@ -33,14 +33,16 @@ pub(crate) fn watch(cx: &mut Cx<'_>, peers: &mut Peers, paths: &mut Paths, assig
     }
 }
 
-/// Saves the volumes of the paths and the newest handshake before the tunnel ends.
+/// Asks the host about the sockets of all open paths before the tunnel ends. The answers contain the volumes
+/// and the time of the newest handshake to save.
 pub(crate) fn finish(peers: &Peers, out: &mut Actions) {
     for path in peers.iter().flat_map(Peer::open_paths) {
         out.push(Action::Look { socket: path.socket, remote: path.remote, own: false });
     }
 }
 
-/// Charges a socket's traffic to its path, and stores the time of the newest handshake.
+/// Handles the host's answer about a socket: stores the time of the newest handshake, updates the path, and
+/// charges the traffic to the path's quota.
 pub(crate) fn charge(
     cx: &mut Cx<'_>,
     peers: &mut Peers,

@@ -1,4 +1,4 @@
-//! Host names of remotes, and their addresses.
+//! Resolves the host names in `remote`, and remembers their addresses.
 
 use crate::Cx;
 use crate::action::Action;
@@ -6,7 +6,7 @@ use mpdccp_units::{Duration, Time};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-/// Shortest interval between lookups of one name.
+/// Shortest interval between two lookups of the same name.
 const AGAIN: Duration = Duration::from_secs(5);
 
 /// State of a host name.
@@ -23,7 +23,7 @@ struct Known {
 pub(crate) struct Names(BTreeMap<String, Known>);
 
 impl Names {
-    /// Looks up a name, unless it was looked up recently.
+    /// Asks the host to look up a name, unless the name was looked up recently.
     pub(crate) fn ask(&mut self, cx: &mut Cx<'_>, name: &str) {
         let known = self.0.entry(name.to_owned()).or_default();
         if !known.pending && known.asked.is_none_or(|at| cx.now.since(at) >= AGAIN) {
@@ -32,7 +32,7 @@ impl Names {
         }
     }
 
-    /// Stores the result of a lookup. After a failed lookup the earlier addresses stay.
+    /// Stores the result of a lookup. If the lookup failed, the name keeps its earlier addresses.
     pub(crate) fn learn(&mut self, name: &str, answer: Result<Vec<IpAddr>, String>) {
         let known = self.0.entry(name.to_owned()).or_default();
         known.pending = false;
@@ -52,8 +52,8 @@ impl Names {
         self.0.get(name).is_some_and(|known| known.pending)
     }
 
-    /// Returns the address after `failed` in the list; the first address follows the last. If `local` is
-    /// given, the address has the same IP version.
+    /// Returns the address that follows `failed` in the name's list. After the last address, the list starts
+    /// again. If `local` is given, the address has the same IP version as `local`.
     pub(crate) fn address(
         &self,
         name: &str,
@@ -91,7 +91,7 @@ mod tests {
         assert_eq!(names.address("hub", v4, Some(ip("192.0.2.1"))), Ok(ip("192.0.2.2")));
         assert_eq!(names.address("hub", v4, Some(ip("192.0.2.2"))), Ok(ip("192.0.2.1")));
         assert_eq!(names.address("hub", Some(ip("::1")), None), Ok(ip("2001:db8::1")));
-        // If the DNS server cannot be reached, the addresses stay.
+        // If the DNS server cannot be reached, the name keeps its addresses.
         names.learn("hub", Err("no answer".into()));
         assert_eq!(names.address("hub", None, None), Ok(ip("192.0.2.1")));
     }

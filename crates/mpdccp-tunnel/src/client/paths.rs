@@ -1,5 +1,5 @@
-//! The client's own paths. Opens a path once its interface, address and name are available, moves it to
-//! another interface or address, and closes it.
+//! Manages the client's own paths: opens a path once its interface, address and name are available, moves
+//! it to another interface or address, and closes it.
 
 use crate::Cx;
 use crate::action::{Action, OpenPath as Request, TlsPath};
@@ -15,12 +15,12 @@ use crate::tls::Over;
 use mpdccp_units::{Duration, Time};
 use std::net::{IpAddr, SocketAddr};
 
-/// After a path has not worked for this long, its name is looked up again.
+/// If a path has not worked for this long, its host name is looked up again.
 const PATIENCE: Duration = Duration::from_secs(8);
 /// The socket of a closed path stays open for this long to send its last packets.
 const LINGER: Duration = Duration::from_secs(3);
 
-/// Names, interfaces, and sockets about to close.
+/// Host names, interfaces, and sockets that are about to close.
 #[derive(Debug, Default)]
 pub(crate) struct Paths {
     names: Names,
@@ -31,7 +31,7 @@ pub(crate) struct Paths {
 }
 
 impl Paths {
-    /// Asks the host to open the waiting paths that can be opened.
+    /// Asks the host to open every waiting path whose interface and address are available.
     pub(crate) fn open(&mut self, cx: &mut Cx<'_>, peers: &mut Peers) {
         for number in peers.present() {
             for at in 0..peers[number].waiting.len() {
@@ -52,7 +52,7 @@ impl Paths {
                             }));
                             path.opening = Some(opening);
                         }
-                        // A lookup in progress is not an error yet.
+                        // While the lookup is in progress, the path has not failed, so nothing is logged.
                         Err(why) if self.is_asking(&peer.waiting[at]) => peer.waiting[at].why = why,
                         Err(why) => wait(cx, peer, at, why),
                     }
@@ -66,7 +66,8 @@ impl Paths {
         path.spec.remote.name().into_iter().chain(proxy).any(|name| self.names.is_pending(name))
     }
 
-    /// Returns the request to open the socket of a waiting path. The error names the missing condition.
+    /// Returns the request to open the socket of a waiting path. The error says what the path still waits
+    /// for.
     fn opening(&mut self, cx: &mut Cx<'_>, peer: &Peer, at: usize) -> Result<Opening, String> {
         let WaitingPath { spec, failed, over_tls, .. } = &peer.waiting[at];
         let mut address = |cx: &mut Cx<'_>, of: &Remote, failed| match (of.ip(), of.name()) {
@@ -103,7 +104,7 @@ impl Paths {
         Ok(Opening { request: self.requests, interface, remote: SocketAddr::new(ip, port), tls })
     }
 
-    /// Returns the first interface that matches the pattern and that no other path of the peer uses.
+    /// Returns the first usable interface that matches the pattern and that no other path of the peer uses.
     fn fitting(&self, pattern: &str, ip: IpAddr, taken: &[String]) -> Result<String, String> {
         let mut usable = self.usable(pattern, ip.is_ipv4());
         usable.find(|name| !taken.iter().any(|t| t == name)).map(str::to_owned).ok_or_else(|| {
@@ -115,13 +116,13 @@ impl Paths {
         })
     }
 
-    /// Interfaces that match a pattern and have an address of the IP version.
+    /// Returns the interfaces that match a pattern and have an address of the IP version.
     fn usable(&self, pattern: &str, v4: bool) -> impl Iterator<Item = &str> {
         let fits = move |i: &&Interface| i.name.starts_with(pattern) && if v4 { i.v4 } else { i.v6 };
         self.interfaces.iter().filter(fits).map(|i| i.name.as_str())
     }
 
-    /// The host opened a socket.
+    /// Handles the host's answer that it opened a socket.
     pub(crate) fn on_opened(
         &mut self,
         cx: &mut Cx<'_>,
@@ -163,7 +164,8 @@ impl Paths {
         }
     }
 
-    /// The host could not open a socket. Returns the peer if the user must fix the cause.
+    /// Handles the host's answer that it could not open a socket. Returns the error if the user must fix the
+    /// cause.
     pub(crate) fn on_failed(
         &mut self,
         cx: &mut Cx<'_>,
@@ -186,8 +188,8 @@ impl Paths {
         (!absent).then_some(error)
     }
 
-    /// Handles the list of current interfaces. If the interface that a path chose by pattern no longer works,
-    /// the path moves to another match, if there is one.
+    /// Handles the list of current interfaces. If a path chose its interface by a pattern and this interface
+    /// no longer works, the path moves to another matching interface, if there is one.
     pub(crate) fn on_interfaces(&mut self, cx: &mut Cx<'_>, peers: &mut Peers, interfaces: Vec<Interface>) {
         self.interfaces = interfaces;
         for number in peers.present() {
@@ -219,7 +221,7 @@ impl Paths {
         peers.iter().flat_map(Peer::specs).any(|spec| spec.pattern().is_some())
     }
 
-    /// Looks up the names of paths that do not work.
+    /// Looks up the host names of paths that have not worked for [`PATIENCE`].
     pub(crate) fn watch_names(&mut self, cx: &mut Cx<'_>, peers: &mut Peers) {
         for peer in peers.iter_mut() {
             let up = peer.up(cx);
@@ -234,7 +236,7 @@ impl Paths {
         }
     }
 
-    /// A lookup succeeded or failed. Paths that do not work move to the next address of the name.
+    /// Handles the result of a lookup. Paths that do not work move to the next address of the name.
     pub(crate) fn on_resolved(
         &mut self,
         cx: &mut Cx<'_>,
@@ -282,8 +284,8 @@ impl Paths {
 
     /// Closes the socket of a removed path after its last packets have left.
     pub(crate) fn retire(&mut self, cx: &mut Cx<'_>, path: &OpenPath) {
-        // Ask for the time of the last handshake over this socket. The time must be stored, because a server
-        // refuses older handshakes.
+        // Ask for the time of the last handshake over this socket, in order to store it. A server refuses
+        // handshakes that are older than the last one.
         cx.out.push(Action::Look { socket: path.socket, remote: path.remote, own: false });
         self.retired.push((cx.now + LINGER, path.socket));
     }
@@ -298,7 +300,8 @@ impl Paths {
         left.iter().for_each(|path| self.retire(cx, path));
     }
 
-    /// Adds a path by command. Returns false if the reply must wait until the host has opened the path.
+    /// Adds a path by command. Returns true if the caller can reply now. Returns false if the host must first
+    /// open the path.
     pub(crate) fn add(
         &mut self,
         cx: &mut Cx<'_>,
@@ -319,8 +322,8 @@ impl Paths {
         if peer.specs().count() >= most {
             return Err(format!("peer `{}` already has {most} paths, the maximum", peer.name()));
         }
-        // With a literal address, errors go to the caller at once. With a name or a pattern, the path may
-        // wait.
+        // If the remote is an address, the reply contains any error of opening the path. If the remote is a
+        // name or the interface is a pattern, reply at once, because the path may have to wait.
         let pattern = spec.pattern().is_some();
         let at_once = spec.remote.ip().is_some() && !pattern;
         if !at_once {
@@ -361,7 +364,7 @@ impl Paths {
         self.retired.iter().map(|(at, _)| *at).min()
     }
 
-    /// Closes the sockets whose linger time has passed.
+    /// Closes the sockets of closed paths once their linger time has passed.
     pub(crate) fn on_timeout(&mut self, cx: &mut Cx<'_>) {
         self.retired.retain(|(at, socket)| {
             if *at <= cx.now {
@@ -379,7 +382,7 @@ impl Peer {
         self.paths.iter().filter_map(|p| p.interface.clone()).chain(opening).collect()
     }
 
-    /// Removes waiting paths, and answers the commands that wait for them.
+    /// Removes the matching paths that are not open yet, and answers the commands that wait for them.
     pub(crate) fn forget_waiting(&mut self, cx: &mut Cx<'_>, which: impl Fn(&PathSpec) -> bool) {
         self.waiting.retain(|path| {
             let goes = which(&path.spec);
@@ -391,7 +394,7 @@ impl Peer {
     }
 }
 
-/// Removes the waiting path of a request. Returns the path and the number of its peer.
+/// Removes the path for which this request was sent. Returns the path and the number of its peer.
 fn take_waiting(peers: &mut Peers, request: u64) -> Option<(usize, WaitingPath)> {
     let is_it = |path: &WaitingPath| path.opening.as_ref().is_some_and(|o| o.request == request);
     let (number, at) = peers.present().find_map(|number| {
@@ -401,7 +404,7 @@ fn take_waiting(peers: &mut Peers, request: u64) -> Option<(usize, WaitingPath)>
     Some((number, peers[number].waiting.remove(at)))
 }
 
-/// Marks a path as waiting, and logs the reason once.
+/// Stores why a path waits. Logs each reason once.
 fn wait(cx: &mut Cx<'_>, peer: &mut Peer, at: usize, why: String) {
     let name = peer.cfg.name.clone();
     let path = &mut peer.waiting[at];

@@ -1,5 +1,5 @@
-//! Quotas limit the monthly volume of each path of a client. Volumes are kept over restarts. A path that has
-//! used its quota is standby until the next month.
+//! Quotas limit the monthly volume of each path of a client. The volumes are kept over restarts. A path
+//! whose quota is used up is standby until the next month.
 
 use crate::Cx;
 use crate::action::{Actions, StateFile};
@@ -13,8 +13,8 @@ use std::collections::BTreeMap;
 
 /// Interval between writes of the file. A power failure loses the volume counted since the last write.
 const SAVE: Duration = Duration::from_secs(60);
-/// A clock that shows a time before 2020 is not set: routers without a battery start in 1970. The month is
-/// then unknown.
+/// If the clock shows a time before 2020, it has not been set, and the month is unknown. The clocks of
+/// routers without a battery start in 1970.
 const CLOCK_IS_SET: u64 = 1_577_836_800;
 
 /// Volume that a path carried in a month.
@@ -26,7 +26,7 @@ struct Used {
     bytes: u64,
 }
 
-/// Volumes by path, as `peer/path`.
+/// Volume of each path. The key is `peer/path`.
 #[derive(Debug, Default)]
 pub(crate) struct Quotas {
     used: BTreeMap<String, Used>,
@@ -100,7 +100,7 @@ impl Quotas {
         let Some(path) = peer.open_paths_mut().find(|p| p.socket == looked.socket) else { return };
         let more = looked.carried.saturating_sub(path.charged);
         path.charged = looked.carried;
-        // A reload of the file may have removed the quota.
+        // A reload of the configuration may have removed the quota.
         let used = if is_counted(&path.spec) { self.add(looked.unix, &name, &path.spec, more) } else { 0 };
         let exhausted = path.spec.quota.is_some_and(|quota| used >= quota.0);
         if std::mem::replace(&mut path.exhausted, exhausted) != exhausted {
@@ -121,7 +121,7 @@ impl Quotas {
         }
     }
 
-    /// Adds limits and volume to a path's status.
+    /// Adds the limits and the volume of a path to its status.
     pub(crate) fn report(&self, peer: &str, spec: &PathSpec, report: &mut PathReport) {
         report.rate_limit_mbps = spec.rate.map(|rate| rate.0.mbps());
         report.quota_bytes = spec.quota.map(|quota| quota.0);
@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn months_begin_on_the_day_given() {
         let day = |n: u64| n * 86_400;
-        // The days are 2026-12-31 and the day after.
+        // Day 20818 since 1970 is 2026-12-31.
         assert_eq!(month(day(20_819), 1), month(day(20_818), 1) + 1);
         assert_eq!(month(day(20_819), 15), month(day(20_818), 15));
         assert_eq!(month(day(20_819 + 14), 15), month(day(20_818), 15) + 1);

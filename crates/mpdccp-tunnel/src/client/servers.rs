@@ -1,5 +1,5 @@
-//! Several servers: a client moves to the next server of its list when its server requests this, ends the
-//! session, or falls silent.
+//! Moves a client between servers. The client moves to the next server of its list when its server
+//! requests this, ends the session, or falls silent.
 
 use crate::Cx;
 use crate::action::Action;
@@ -9,14 +9,14 @@ use crate::peer::Peer;
 use crate::peers::Peers;
 use mpdccp_units::{Duration, Time};
 
-/// After this time without a working path, a client tries its next server, and a server removes its routes to
-/// a client. The time is longer than an answer takes on a line with a round trip of one second, and short
-/// enough for users.
+/// If no path has worked for this time, a client tries its next server, and a server removes its routes to
+/// the client. The time must be longer than an answer takes on a line with a round trip of one second. It
+/// must also be short enough for users.
 pub(crate) const SILENT: Duration = Duration::from_secs(2);
 
-/// Moves the paths of a peer to the next server of its list, if there is one. If the server requested the
-/// move, `connections` is the number of TCP connections in its session. The old session then stays for these
-/// connections, and for packets until the next session is open and routed.
+/// Moves the paths of a peer to the next server of its list, if there is one. `connections` is set if the
+/// server requested the move; it is the number of TCP connections in the current session. The session then
+/// stays open for these connections. It also carries packets until the next session is open and routed.
 pub(crate) fn next(
     cx: &mut Cx<'_>,
     peers: &mut Peers,
@@ -33,7 +33,7 @@ pub(crate) fn next(
     peer.server = (peer.server + 1) % servers;
     peer.silent_since = None;
     cx.out.warn(format!("peer {}: switching to server {} of {servers}: {why}", peer.name(), peer.server + 1));
-    // Sockets that are being opened lead to the former server.
+    // The host is opening sockets to the former server. Ignore its answers.
     peer.waiting.iter_mut().for_each(|path| path.opening = None);
     cx.out.push(Action::LeaveServer(number as u32));
     if let Some(connections) = connections {
@@ -50,15 +50,15 @@ pub(crate) fn next(
         let path = paths.close(cx, peers, number, 0);
         peers[number].waiting.push(WaitingPath::again(&path));
     }
-    // Addresses that the former server advertised do not apply to the next server.
+    // Drop waiting paths to addresses that the former server advertised.
     peers[number].waiting.retain(|path| !path.spec.advertised);
     paths.open(cx, peers);
 }
 
 impl Peer {
-    /// If there is another server, stores since when no path of an open session has worked. Here a path
-    /// counts as not working once one answer is overdue. It becomes suspect only after a second overdue
-    /// answer, which takes seconds longer on a line with a long round trip.
+    /// Stores since when no path of the open session has worked, if there is another server to try. A path
+    /// counts as not working here once one answer is overdue. The path becomes suspect only after a second
+    /// overdue answer, which takes seconds longer on a line with a long round trip.
     pub(crate) fn note_silence(&mut self, cx: &Cx<'_>) {
         let session = self.session.filter(|_| self.opened.is_some() && self.cfg.servers() > 1);
         let silent = session.filter(|session| !cx.endpoint.is_answered(*session));
@@ -69,13 +69,13 @@ impl Peer {
         self.silent_since = silent.and(self.silent_since.or(since).or(Some(cx.now)));
     }
 
-    /// When to leave a silent server.
+    /// Returns when to leave the current server because it is silent.
     pub(crate) fn silence_ends(&self) -> Option<Time> {
         self.silent_since.filter(|_| self.session.is_some()).map(|since| since + SILENT)
     }
 }
 
-/// Leaves servers that have been silent on all paths for [`SILENT`].
+/// Leaves each server that has been silent on all paths for [`SILENT`].
 pub(crate) fn watch(cx: &mut Cx<'_>, peers: &mut Peers, paths: &mut Paths) {
     for number in peers.present() {
         let peer = &mut peers[number];

@@ -1,11 +1,11 @@
-//! The time of the newest handshake, kept over restarts. A server refuses handshakes that are older than the
-//! peer's last one. The clock of a router without a battery starts in 1970 after power-on, so handshakes then
-//! continue from the stored time.
+//! Stores the time of the newest handshake over restarts. A server refuses handshakes that are older than
+//! the peer's last one. If a router has no battery, its clock starts in 1970 after power-on. New handshakes
+//! then continue from the stored time.
 
 use crate::action::{Actions, StateFile};
 use std::time::Duration;
 
-/// A time after the year 3000 cannot come from this program.
+/// A stored time after the year 3000 is ignored, because this program cannot have written it.
 const LAST: u64 = 32_503_680_000;
 
 /// Time of a client's newest handshake in seconds since 1970, rounded up.
@@ -21,12 +21,12 @@ impl Timestamp {
         Timestamp { newest: known.filter(|newest| *newest < LAST).unwrap_or(0) }
     }
 
-    /// Time for a handshake while the clock shows `wall`. It is never earlier than the time of an earlier
-    /// handshake.
+    /// Returns the time for a handshake while the clock shows `wall`. The time is never earlier than that of
+    /// an earlier handshake.
     pub(crate) fn time(&self, wall: Duration, out: &mut Actions) -> Duration {
         let newest = Duration::from_secs(self.newest);
         let behind = newest.saturating_sub(wall).as_secs();
-        // The stored time is rounded up, so it is normally up to one second ahead.
+        // The stored time is rounded up, so it can be up to one second ahead of a correct clock.
         if behind > 1 {
             out.warn(format!(
                 "the clock is {behind} s behind the last handshake; new handshakes continue from the time of the last one"
@@ -35,7 +35,7 @@ impl Timestamp {
         wall.max(newest)
     }
 
-    /// Saves the time of the newest handshake.
+    /// Saves the time of a handshake if it is the newest one.
     pub(crate) fn remember(&mut self, handshake: Duration, out: &mut Actions) {
         let used = handshake.as_secs() + 1;
         if used > self.newest {

@@ -115,7 +115,7 @@ impl Config {
         }
     }
 
-    /// Checks the keys about TLS.
+    /// Checks the settings of TLS.
     fn check_tls(&self, say: &mut impl FnMut(&str, Result<(), String>)) {
         let (tls, client) = (self.encapsulation.has_tls(), self.role == Role::Client);
         let none = self.security == Security::None;
@@ -141,7 +141,7 @@ impl Config {
         self.peers.iter().flat_map(|peer| &peer.get_ref().paths).map(|path| path.get_ref())
     }
 
-    /// Checks that the shard of each datagram can be determined.
+    /// Checks that this end can determine the shard of each datagram.
     fn check_shards(&self) -> Result<(), &'static str> {
         match (self.shards.0, self.role, self.security, self.encapsulation) {
             (1, ..) => Ok(()),
@@ -167,7 +167,7 @@ impl Config {
         }
     }
 
-    /// Checks that rules name existing paths. On a server the clients name the paths.
+    /// Checks that the policy rules name existing paths. On a server, the clients name the paths.
     fn check_policy(&self) -> Result<(), String> {
         let paths = self.peers.iter().flat_map(|p| &p.get_ref().paths).map(|p| p.get_ref().name.as_str());
         let paths: Vec<&str> = paths.collect();
@@ -203,7 +203,7 @@ impl Config {
         Err(wrong.into())
     }
 
-    /// Checks that only a server with fixed addresses has routes that depend on sessions.
+    /// Checks that `routes = "sessions"` is set only on a server with fixed addresses.
     fn check_routes(&self) -> Result<(), &'static str> {
         match (self.routes, self.role, &self.assign) {
             (Routes::Sessions, Role::Client, _) => Err("routes = \"sessions\" is only for role = \"server\""),
@@ -214,7 +214,7 @@ impl Config {
         }
     }
 
-    /// Checks that this end can assign addresses.
+    /// Checks that this end can assign addresses, if the configuration says so.
     fn check_assign(&self) -> Result<(), String> {
         let Some(assign) = &self.assign else { return Ok(()) };
         match (self.role, self.security) {
@@ -228,7 +228,7 @@ impl Config {
         }
     }
 
-    /// Checks that a peer can be distinguished from each earlier peer in the file.
+    /// Checks that the server can distinguish a peer from each earlier peer in the file.
     fn check_apart(
         &self,
         (earlier, later): (&Peer, &Peer),
@@ -244,8 +244,8 @@ impl Config {
         if self.role == Role::Client || self.security == Security::Noise {
             return;
         }
-        // Packets from an address belong to the first peer that matches it. A later peer would never be
-        // admitted from there.
+        // A packet belongs to the first peer whose addresses include the packet's source. A later peer with
+        // the same address would never be admitted from there.
         let (known, own) = (earlier.origins(), later.origins());
         let message = match own.iter().find(|ip| known.contains(ip)) {
             _ if earlier.is_anywhere() => {
@@ -375,7 +375,7 @@ impl Config {
         self.wrong_of_path(path).into_iter().next().map_or(Ok(()), |(_, wrong)| Err(wrong))
     }
 
-    /// Settings of a path that contradict other settings, each with its key.
+    /// Returns the settings of a path that contradict other settings. Each result has the key and the error.
     fn wrong_of_path(&self, path: &PathSpec) -> Vec<(&'static str, String)> {
         let (mut found, server) = (Vec::new(), self.role == Role::Server);
         let mut say = |key, wrong: bool, message: String| {
@@ -456,7 +456,7 @@ impl Config {
     }
 }
 
-/// Returns an error with this message unless `well`.
+/// Returns an error with this message if `well` is false.
 fn check(well: bool, message: impl Into<String>) -> Result<(), String> {
     if well { Ok(()) } else { Err(message.into()) }
 }

@@ -1,4 +1,5 @@
-//! Parses a file. Finds all its errors, not only the first, and suspicious values.
+//! Parses a configuration file. Reports all errors in the file, not only the first, and suspicious
+//! values.
 
 use super::file::{KEYS, REMOVED, RENAMED};
 use super::suggestions::{self, Section, TOP};
@@ -16,14 +17,14 @@ use toml::{Spanned, Value};
 /// Maximum number of errors reported for a file.
 const MOST: usize = 100;
 
-/// A remark about a key of a file.
+/// An error or a warning about a key of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remark {
-    /// Line number of the key, counted from 1. For a missing key, the line of its section.
+    /// Line number of the key, counted from 1. If the key is missing, the line number of its section.
     pub line: usize,
     /// The key with its sections, such as `peer.path.remote`.
     pub key: String,
-    /// The error, and how to fix it.
+    /// The error or warning, and how to fix it.
     pub message: String,
 }
 
@@ -40,22 +41,22 @@ impl fmt::Display for Remark {
 /// Result of parsing a file.
 #[derive(Debug)]
 pub struct Review {
-    /// The configuration as far as it could be parsed, without the invalid values.
+    /// The configuration without the invalid values; `None` if it could not be parsed.
     pub draft: Option<Config>,
-    /// All errors, in the order of the file.
+    /// All errors, in the order of the lines.
     pub errors: Vec<Remark>,
     /// Values that are allowed but most likely not intended.
     pub warnings: Vec<Remark>,
-    /// The error that was found first. Other errors may be consequences of it.
+    /// The error that was found first. Later errors may be consequences of this one.
     first: Option<Remark>,
     places: Places,
-    /// Keys for which an error was reported.
+    /// Keys for which an error was already reported.
     known: BTreeSet<String>,
 }
 
 impl Review {
-    /// Adds an error of the key at the path `at`, such as `peer.0.public_key`. Does nothing if an error of
-    /// this key was reported already.
+    /// Adds an error about the key at the path `at`, such as `peer.0.public_key`. Does nothing if an error
+    /// about this key was already reported.
     pub fn add(&mut self, at: &str, message: String) {
         if !is_known(&self.known, at) {
             let error = self.places.remark(at, message);
@@ -72,7 +73,7 @@ impl Review {
     }
 }
 
-/// A finding about the key at a path such as `peer.0.path.1.remote`.
+/// An error or a warning about the key at a path such as `peer.0.path.1.remote`.
 pub(super) struct Found {
     pub(super) at: String,
     pub(super) message: String,
@@ -91,7 +92,7 @@ struct Entry {
 #[derive(Debug, Default)]
 struct Places {
     entries: Vec<Entry>,
-    /// Offset of each line.
+    /// Offset of each line in the text.
     lines: Vec<usize>,
 }
 
@@ -128,7 +129,8 @@ impl Places {
         self.lines.partition_point(|line| *line <= offset).max(1)
     }
 
-    /// The path of the innermost value or table at a position of the text; empty for the whole document.
+    /// Returns the path of the innermost value at a position of the text, or of the innermost table if
+    /// `tables` is set. The path is empty for the whole document.
     fn innermost(&self, span: &Range<usize>, tables: bool) -> &str {
         let holds = |range: &Range<usize>| range.start <= span.start && span.end <= range.end;
         let at = |entry: &&Entry| (entry.table || !tables) && (holds(&entry.key) || holds(&entry.value));
@@ -136,7 +138,7 @@ impl Places {
         found.map_or("", |entry| &entry.at)
     }
 
-    /// The line of a key. If the key is missing, the line of its section.
+    /// Returns the line of a key. If the key is missing, returns the line of its section.
     fn line_of(&self, at: &str) -> usize {
         let mut at = at;
         loop {
@@ -155,13 +157,13 @@ impl Places {
     }
 }
 
-/// A path without the numbers of list entries: `peer.path.remote` for `peer.0.path.1.remote`.
+/// Returns a path without the indices of list entries: `peer.path.remote` for `peer.0.path.1.remote`.
 fn general(at: &str) -> String {
     let parts: Vec<&str> = at.split('.').filter(|part| part.parse::<usize>().is_err()).collect();
     parts.join(".")
 }
 
-/// The section to which a table belongs.
+/// Returns the header of the section to which a table belongs.
 fn section(at: &str) -> &'static str {
     match &*general(at) {
         "peer" => "[[peer]]",
@@ -173,7 +175,7 @@ fn section(at: &str) -> &'static str {
     }
 }
 
-/// Removes a value from a document. Returns whether it was there.
+/// Removes a value from a document. Returns whether the document contained the value.
 fn remove(document: &mut DeTable<'_>, at: &str) -> bool {
     let (table, key) = at.rsplit_once('.').unwrap_or(("", at));
     let Some(table) = table_at(document, table) else { return false };
@@ -182,7 +184,7 @@ fn remove(document: &mut DeTable<'_>, at: &str) -> bool {
     table.len() < before
 }
 
-/// State while a file is parsed.
+/// State of the parser while it reads a file.
 struct Reading {
     places: Places,
     sections: Vec<Section>,
@@ -211,7 +213,7 @@ impl Reading {
         self.error(&under(at, name), format!("{before}unknown key `{name}`; {instead}"));
     }
 
-    /// Reports an error of the parser in clearer words.
+    /// Reports an error of the TOML parser in clearer words.
     fn complain(&mut self, at: &str, message: &str) {
         if let Some((before, rest)) = message.split_once("unknown field `") {
             let name = rest.split('`').next().unwrap_or_default().to_owned();
@@ -238,7 +240,7 @@ impl Reading {
         self.error(at, message);
     }
 
-    /// Takes the session settings and unknown keys out of the document.
+    /// Moves the session settings and the unknown keys out of the document.
     fn settings(&mut self, document: &mut DeTable<'_>) -> Settings {
         let mut settings = Settings::default();
         let mut others = Vec::new();
@@ -263,7 +265,7 @@ impl Reading {
         settings
     }
 
-    /// Parses all other values. Invalid values are removed or replaced until none is left.
+    /// Parses all other values. If a value is invalid, removes or replaces it and parses the document again.
     fn values(&mut self, mut document: Spanned<DeTable<'_>>) -> Option<Config> {
         let whole = document.span();
         for _ in 0..MOST {
@@ -308,7 +310,7 @@ impl Reading {
     }
 }
 
-/// Whether an error was reported for a key, its section, or the file that contains its value.
+/// Whether an error was already reported for a key, for its section, or for the key with the suffix `_file`.
 fn is_known(known: &BTreeSet<String>, at: &str) -> bool {
     let outer = at.match_indices('.').map(|(end, _)| &at[..end]);
     outer.chain([at]).any(|at| known.contains(at)) || known.contains(&format!("{at}_file"))
@@ -319,7 +321,7 @@ fn keep<'i>(table: &mut DeTable<'i>, mut which: impl FnMut(&str, &Spanned<DeValu
     *table = all.into_iter().filter(|(key, value)| which(key.get_ref(), value)).collect();
 }
 
-/// The purpose of a missing key, for the error message.
+/// Returns what a missing key is for, to complete the error message.
 fn missing(key: &str) -> &'static str {
     match key {
         "role" => "\"client\" or \"server\"",
@@ -333,7 +335,7 @@ fn missing(key: &str) -> &'static str {
     }
 }
 
-/// The table at a path.
+/// Returns the table at a path.
 fn table_at<'a, 'i>(mut table: &'a mut DeTable<'i>, at: &str) -> Option<&'a mut DeTable<'i>> {
     let mut parts = at.split('.').filter(|part| !part.is_empty()).peekable();
     while let Some(part) = parts.next() {
@@ -350,7 +352,8 @@ fn table_at<'a, 'i>(mut table: &'a mut DeTable<'i>, at: &str) -> Option<&'a mut 
 }
 
 impl Config {
-    /// Parses and checks the text of a file. `cores` is the number that `shards = "auto"` stands for.
+    /// Parses and checks the text of a configuration file. `shards = "auto"` sets the number of shards to
+    /// `cores`.
     pub fn review(text: &str, cores: usize) -> Review {
         let (mut document, wrong) = DeTable::parse_recoverable(text);
         let places = Places::new(text, document.get_ref());
@@ -403,7 +406,7 @@ impl Config {
                     let cores = u8::try_from(cores).unwrap_or(ShardCount::MOST);
                     cfg.shards = ShardCount(cores.clamp(1, ShardCount::MOST));
                 }
-                // These keys decide which checks apply.
+                // If one of these keys is invalid, skip the checks: these keys decide which checks apply.
                 let mut decisive = ["role", "security", "encapsulation"].into_iter();
                 let known = decisive.any(|key| reading.known.contains(key));
                 let found = if known { Vec::new() } else { cfg.check() };

@@ -1,15 +1,15 @@
-//! The encapsulation of each path of a client.
+//! Determines the encapsulation of each path of a client.
 
 use super::{Config, Encapsulation, PathSpec};
 
 impl Config {
-    /// The encapsulation of a client's path.
+    /// Returns the encapsulation of a client's path.
     pub fn encapsulation_of(&self, path: &PathSpec) -> Encapsulation {
         path.encapsulation.unwrap_or(self.encapsulation)
     }
 
-    /// Copies the file's encapsulation into each path of a client, so that a reload detects the paths that
-    /// change.
+    /// Copies the default encapsulation of the file into each path of a client. A reload then sees which
+    /// paths change.
     pub(crate) fn settle_encapsulations(&mut self) {
         if !self.is_client() {
             return;

@@ -1,4 +1,4 @@
-//! An error in a configuration, with its place.
+//! The error type for configuration files.
 
 /// An error in a configuration: where it is, what is wrong, and how to fix it.
 #[derive(Clone, Debug, PartialEq, Eq)]

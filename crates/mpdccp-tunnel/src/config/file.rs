@@ -30,22 +30,22 @@ pub struct Config {
     /// TCP port of TLS.
     #[serde(default = "crate::config::tls_port")]
     pub tls_port: u16,
-    /// Files with a server's certificate and its private key, in PEM. Without them, the server uses the
-    /// certificate in its state directory.
+    /// File with the server's certificate in PEM. Without it, the server uses the certificate in its state
+    /// directory.
     pub tls_certificate: Option<PathBuf>,
-    /// File with the private key of the certificate.
+    /// File with the private key of the certificate, in PEM.
     pub tls_key: Option<PathBuf>,
-    /// Whether peers have keys, and packets are encrypted.
+    /// Whether peers authenticate by keys and packets are encrypted.
     #[serde(default, deserialize_with = "crate::config::word")]
     pub security: Security,
     /// Private key of this end, in base64.
     pub private_key: Option<Secret>,
     /// File with the private key of this end.
     pub private_key_file: Option<PathBuf>,
-    /// Number of this server among several. Clients write it on packets for this server.
+    /// Number that identifies this server among several. Clients write the number on packets for this server.
     #[serde(default)]
     pub server_number: ServerNumber,
-    /// Number of threads that share the peers of a server.
+    /// Number of shards (threads) over which a server distributes its peers.
     #[serde(default)]
     pub shards: ShardCount,
     /// Ciphers for records, in order of preference.
@@ -56,7 +56,7 @@ pub struct Config {
     /// Further addresses at which clients may join, in addition to the remotes in their files.
     #[serde(default)]
     pub advertise: Vec<IpAddr>,
-    /// The paths from which a client joins advertised addresses.
+    /// Which paths of a client join advertised addresses.
     #[serde(default, deserialize_with = "crate::config::word")]
     pub join_advertised: JoinAdvertised,
     /// Inner addresses of the interface.
@@ -71,10 +71,11 @@ pub struct Config {
     /// How the TCP connections of hosts are carried.
     #[serde(default, deserialize_with = "crate::config::word")]
     pub tcp: Tcp,
-    /// Whether this host can carry TCP connections as streams, as far as known.
+    /// Whether this host can carry TCP connections as streams, as far as known. Not a key of the file.
     #[serde(skip)]
     pub proxy: bool,
-    /// Exchange super-packets with the kernel, like network cards do (TSO, GRO).
+    /// Whether to exchange super-packets (several segments in one packet, as with TSO and GRO) with the
+    /// kernel.
     #[serde(default = "yes")]
     pub offload: bool,
     /// ECN field of outer headers.
@@ -83,19 +84,19 @@ pub struct Config {
     /// DSCP of outer headers.
     #[serde(default)]
     pub dscp: OuterDscp,
-    /// The peers whose `allowed_ips` are routed into the interface.
+    /// Which peers' `allowed_ips` are routed into the interface.
     #[serde(default)]
     pub routes: Routes,
-    /// Route all traffic except the tunnel's own packets through the tunnel; client only.
+    /// Whether to route all traffic through the tunnel, except the tunnel's own packets. Client only.
     #[serde(default)]
     pub default_route: bool,
-    /// Block traffic outside the tunnel, even while the tunnel is down.
+    /// Whether to block traffic outside the tunnel, even while the tunnel is down.
     #[serde(default)]
     pub kill_switch: bool,
-    /// Traffic that bypasses the tunnel although `default_route` is on.
+    /// Traffic that bypasses the tunnel while `default_route` is on.
     #[serde(default)]
     pub bypass: Bypass,
-    /// Name servers to use while there is a session.
+    /// Name servers that this host uses while there is a session.
     #[serde(default)]
     pub dns: Vec<IpAddr>,
     /// Program to run when sessions and paths go up or down.
@@ -105,18 +106,18 @@ pub struct Config {
     /// Directory for files that are kept over restarts.
     #[serde(default = "state")]
     pub state: PathBuf,
-    /// Start paths with their earlier capacity (RFC 9959).
+    /// Whether a new path starts with its stored capacity (Careful Resume, RFC 9959).
     #[serde(default = "yes")]
     pub careful_resume: bool,
-    /// User as whom the process runs once the tunnel is up.
+    /// User that the process runs as once the tunnel is up.
     pub user: Option<User>,
     /// Address of the metrics for Prometheus.
     pub metrics: Option<HostPort>,
     /// Address of the status page for browsers.
     pub web: Option<HostPort>,
-    /// Write all encapsulated packets to this pcap file.
+    /// pcap file for all encapsulated packets.
     pub capture: Option<PathBuf>,
-    /// Write the keys of all records to this file.
+    /// File for the keys of all records, to decrypt captures.
     pub keylog: Option<PathBuf>,
     /// The other ends.
     #[serde(default, rename = "peer")]
@@ -216,7 +217,7 @@ impl Security {
     }
 }
 
-/// The paths from which a client joins addresses that its server advertises.
+/// Which paths of a client join addresses that the server advertises.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum JoinAdvertised {
@@ -233,37 +234,38 @@ pub enum JoinAdvertised {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Peer {
-    /// Name of the peer, for people.
+    /// Name of the peer, for logs and commands.
     pub name: String,
-    /// Inner addresses behind the peer. Packets to them are sent to the peer, and packets from them are
-    /// accepted from it. Assigned addresses are added.
+    /// Inner addresses behind the peer. Packets to these addresses are sent to the peer. Packets with these
+    /// source addresses are accepted from the peer. Addresses that the server assigns are added.
     #[serde(default, deserialize_with = "crate::config::prefixes")]
     pub allowed_ips: Vec<IpNet>,
     /// Public key of the peer.
     pub public_key: Option<Key>,
-    /// Preshared key of both ends, in base64.
+    /// Preshared key with the peer, in base64.
     pub preshared_key: Option<Secret>,
     /// File with the preshared key.
     pub preshared_key_file: Option<PathBuf>,
-    /// With security = "none": outer addresses from which a server admits the peer, in addition to the
-    /// addresses of its paths.
+    /// Outer addresses from which a server admits the peer, in addition to the addresses of the peer's paths.
+    /// Only with `security = "none"`.
     pub from: Option<AllOr<IpAddr>>,
-    /// Rate limit for this end's data to the peer.
+    /// Rate limit for data that this end sends to the peer.
     pub rate: Option<RateLimit>,
     /// Rate limit for data that this end accepts from the peer.
     pub receive_rate: Option<RateLimit>,
-    /// Access networks: those of a client, or those that a server knows of its peer.
+    /// The client's access networks. On a server, the access networks that it knows of the peer.
     #[serde(default, rename = "path")]
     pub paths: Vec<Spanned<PathSpec>>,
 }
 
 impl Peer {
-    /// Number of servers to which the peer's paths lead.
+    /// Returns the number of servers that the peer's paths can reach.
     pub fn servers(&self) -> usize {
         self.paths.iter().map(|p| p.get_ref().remote.count()).max().unwrap_or(0)
     }
 
-    /// Makes each path that costs more than the cheapest an overflow path, unless it has a priority.
+    /// Makes each path that costs more than the cheapest path an overflow path, unless the path has a
+    /// priority.
     pub(super) fn rank_by_cost(&mut self) {
         let cost = |path: &PathSpec| path.cost.unwrap_or_default();
         let cheapest = self.paths.iter().map(|p| cost(p.get_ref())).fold(f64::INFINITY, f64::min);
@@ -279,7 +281,8 @@ impl Peer {
         matches!(self.from, Some(AllOr::Any))
     }
 
-    /// Addresses from which the peer may open a session; empty for any address.
+    /// Returns the addresses from which the peer may open a session. The list is empty if any address is
+    /// allowed.
     pub fn origins(&self) -> Vec<IpAddr> {
         let paths = self.paths.iter().filter_map(|p| p.get_ref().remote.ip());
         match &self.from {
@@ -290,30 +293,30 @@ impl Peer {
     }
 }
 
-/// One access network.
+/// A path over one access network.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct PathSpec {
-    /// Name of the path, for people and policy rules.
+    /// Name of the path, for logs, commands and policy rules.
     pub name: String,
     /// Address on this host to send from.
     pub local: Option<IpAddr>,
     /// Interface to send through; a trailing `*` selects the first free interface with this prefix.
     pub interface: Option<String>,
-    /// Address of the other end. Further remotes belong to further servers, for use if the first is
-    /// unavailable.
+    /// Address of the other end. Further addresses belong to further servers, which the client uses if the
+    /// first server is unavailable.
     pub remote: Remotes,
-    /// Encapsulation of the path; default: that of the file. Client only.
+    /// Encapsulation of the path; by default, that of the file. Client only.
     #[serde(default, deserialize_with = "crate::config::some_word")]
     pub encapsulation: Option<Encapsulation>,
-    /// TCP port of TLS; default: that of the file.
+    /// TCP port of TLS; by default, that of the file.
     pub tls_port: Option<u16>,
-    /// Name of the server in TLS; default: the name in `remote`.
+    /// Name of the server for TLS; by default, the name in `remote`.
     pub tls_name: Option<String>,
     /// How to check the server's certificate.
     #[serde(default)]
     pub tls_check: TlsCheck,
-    /// HTTP proxy between this host and the server, for TLS.
+    /// HTTP proxy for TLS connections to the server.
     pub proxy: Option<Proxy>,
     /// Priority: 0 never, 1 standby, 2 overflow, 3 to 15 primary. Among primary paths, only the schedulers
     /// `cpf`, `acpf`, `weighted-rr` and `handover` prefer higher values.
@@ -321,14 +324,14 @@ pub struct PathSpec {
     /// Largest IP packet of the path in bytes, if smaller than the MTU that the system knows.
     #[serde(default, deserialize_with = "crate::config::path_mtu")]
     pub mtu: Option<u16>,
-    /// Rate limit for this end's data on the path.
+    /// Rate limit for data that this end sends on the path.
     pub rate: Option<RateLimit>,
-    /// Monthly volume in both directions; after it is used up, the path is standby. Client only.
+    /// Monthly volume in both directions. A path whose quota is used up is standby. Client only.
     pub quota: Option<Volume>,
-    /// Day of the month on which the monthly volume is renewed.
+    /// Day of the month on which a new monthly volume begins.
     #[serde(default)]
     pub quota_day: Day,
-    /// Price of a gigabyte in any currency.
+    /// Price per gigabyte, in any currency.
     pub cost: Option<f64>,
     /// Whether the path leads to an address that the server advertised. Not a key of the file.
     #[serde(skip)]
@@ -336,17 +339,17 @@ pub struct PathSpec {
 }
 
 impl PathSpec {
-    /// The priority in force.
+    /// Returns the configured priority, or the default.
     pub fn prio(&self) -> Prio {
         self.priority.unwrap_or_default()
     }
 
-    /// The prefix of interface names, if the path chooses its interface by a pattern.
+    /// Returns the prefix of interface names if the path chooses its interface by a pattern.
     pub fn pattern(&self) -> Option<&str> {
         self.interface.as_deref()?.strip_suffix('*')
     }
 
-    /// The path without the settings that can change on an open connection.
+    /// Returns the path without the settings that can change while the path is open.
     pub fn unlimited(&self) -> PathSpec {
         let quota_day = Day::default();
         PathSpec { priority: None, rate: None, quota: None, quota_day, cost: None, ..self.clone() }
@@ -376,7 +379,7 @@ impl Config {
         self.tcp == Tcp::Streams
     }
 
-    /// Settings of the sessions with all peers.
+    /// Returns the settings for sessions with all peers.
     pub fn session(&self) -> SessionConfig {
         let mut session = self.settings.session();
         session.connection.service_code = SERVICE_CODE;
@@ -401,9 +404,9 @@ impl Config {
         })
     }
 
-    /// The first key that differs but cannot change at run time.
+    /// Returns the first key that differs but cannot change at run time.
     fn first_fixed_change(&self, new: &Config) -> Option<&'static str> {
-        // A client copies `encapsulation` to its paths, so a change only replaces the paths. Only a change to
+        // A client copies `encapsulation` into its paths, so a change replaces only these paths. A change to
         // or from `raw` needs a restart.
         let ip = |cfg: &Config| cfg.encapsulation == Encapsulation::Raw;
         let paths_only = self.is_client() && ip(self) == ip(new);

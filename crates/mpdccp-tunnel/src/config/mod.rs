@@ -1,6 +1,6 @@
-//! The configuration file: its keys (`file`, `values`, `remote`), contradictions between them
-//! (`contradictions`), suspicious values (`suspicious`), and the search for all errors (`diagnose`,
-//! `suggestions`).
+//! Parses the configuration file. The keys are in `file`, `values` and `remote`. `contradictions` finds
+//! settings that contradict each other, and `suspicious` finds unlikely values. `diagnose` and `suggestions`
+//! report all errors of a file.
 
 mod assign;
 mod bypass;

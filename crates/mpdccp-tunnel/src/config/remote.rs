@@ -1,4 +1,5 @@
-//! Remotes of paths and listening addresses: addresses and names, with or without a port.
+//! Types for the remotes of paths and for listening addresses: an address or a name, with or without a
+//! port.
 
 use super::values::OneOrMore;
 use serde::Deserialize;
@@ -17,7 +18,7 @@ pub struct HostPort {
 }
 
 impl HostPort {
-    /// The socket address with the given port, or else with port `default`.
+    /// Returns the socket address with the given port, or with port `default` if none is given.
     pub fn socket_addr(self, default: u16) -> SocketAddr {
         SocketAddr::new(self.ip, self.port.unwrap_or(default))
     }
@@ -36,7 +37,7 @@ impl FromStr for HostPort {
         let ip = s.parse().map_err(|_| {
             format!("`{s}` is not an IP address; examples: \"192.0.2.1:6511\", \"[2001:db8::1]:6511\", \"192.0.2.1\"")
         })?;
-        // 2001:db8::1:6511 is a valid address, but its author most likely meant a port.
+        // `2001:db8::1:6511` is a valid IPv6 address, but 6511 is most likely meant as the port.
         let with_port = s
             .rsplit_once(':')
             .filter(|(host, port)| host.parse::<Ipv6Addr>().is_ok() && port.parse::<u16>().is_ok());
@@ -119,7 +120,7 @@ impl TryFrom<String> for Remote {
                 && l.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'))
         };
         let mut labels = name.strip_suffix('.').unwrap_or(name).split('.').peekable();
-        // Only digits: this is an address with a typo.
+        // A name of digits only is most likely an address with a typo.
         let figures = labels.clone().all(|l| l.chars().all(|c| c.is_ascii_digit()));
         if name.len() > 253 || figures || labels.peek().is_none() || !labels.all(label) {
             return Err(no_remote(&s));
@@ -128,7 +129,7 @@ impl TryFrom<String> for Remote {
     }
 }
 
-/// Remotes of a path, one for each server of the peer, and the index of the server in use.
+/// Remotes of a path: one for each server of the peer, and the index of the server in use.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(from = "OneOrMore<Remote>")]
 pub struct Remotes {
@@ -143,7 +144,7 @@ impl From<OneOrMore<Remote>> for Remotes {
 }
 
 impl Remotes {
-    /// A single address.
+    /// Creates a list with a single address.
     pub fn at(ip: IpAddr, port: Option<u16>) -> Remotes {
         Remotes { all: vec![Remote { host: Host::Ip(ip), port }], chosen: 0 }
     }

@@ -1,4 +1,4 @@
-//! Suggestions for unknown keys.
+//! Suggests what an unknown key was meant to be.
 
 use super::{Assign, Bypass, PathSpec, Peer};
 use mpdccp_proto::Settings;
@@ -13,7 +13,7 @@ pub(super) struct Section {
 
 pub(super) const TOP: &str = "the top of the file, before the first [[peer]]";
 
-/// All sections; the top of the file is the first.
+/// Returns all sections. The first one is the top of the file.
 pub(super) fn sections(top: &[&str]) -> Vec<Section> {
     let top = top.iter().chain(Settings::KEYS).map(|key| (*key).to_owned()).collect();
     let rule: toml::Value = toml::Value::Array(vec![nothing()]);
@@ -29,7 +29,8 @@ pub(super) fn sections(top: &[&str]) -> Vec<Section> {
     all.into_iter().map(|(name, keys)| Section { name, keys }).collect()
 }
 
-/// A table with a key that does not exist in any section.
+/// Returns a table with a key that no section has. Parsing it as a section fails with an error that lists the
+/// section's keys.
 fn nothing() -> toml::Value {
     toml::Value::Table([("?".to_owned(), true.into())].into_iter().collect())
 }
@@ -39,13 +40,14 @@ fn keys_of<T: for<'de> Deserialize<'de>>() -> Vec<String> {
     refused.map(|e| words(e.message())).unwrap_or_default()
 }
 
-/// The names that an error message says were expected.
+/// Returns the names that an error message lists after "expected".
 pub(super) fn words(message: &str) -> Vec<String> {
     let expected = message.split_once("expected").map_or("", |(_, expected)| expected);
     expected.split('`').skip(1).step_by(2).map(str::to_owned).collect()
 }
 
-/// The most similar name, if it takes few edits: one, or a third of the misspelled name's length.
+/// Returns the most similar name, if few edits change `name` into it: one edit, or a third of the name's
+/// length.
 pub(super) fn near<'a>(name: &str, all: impl IntoIterator<Item = &'a String>) -> Option<&'a str> {
     let plain = |text: &str| text.to_lowercase().replace(['-', ' '], "_");
     let name = plain(name);
@@ -54,7 +56,7 @@ pub(super) fn near<'a>(name: &str, all: impl IntoIterator<Item = &'a String>) ->
     (far(best) <= (name.chars().count() / 3).max(1)).then_some(best)
 }
 
-/// Advice for an unknown key in a section, and the key that was probably meant.
+/// Returns advice for an unknown key in a section, and the key that was probably meant.
 pub(super) fn instead(name: &str, here: &str, sections: &[Section]) -> (String, Option<String>) {
     let own = sections.iter().find(|section| section.name == here);
     if let Some(key) = own.and_then(|section| near(name, &section.keys)) {

@@ -1,4 +1,4 @@
-//! Values that are allowed but most likely not intended.
+//! Finds values that are allowed but most likely not intended.
 
 use super::diagnose::Found;
 use super::{Config, HostPort, PathSpec, Peer, RateLimit, Role, Routes, Volume};
@@ -6,13 +6,13 @@ use mpdccp_units::Rate;
 use std::net::IpAddr;
 use toml::Spanned;
 
-/// A lower rate limit is suspicious, because no modern line needs it.
+/// A rate limit below this is suspicious, because no modern line needs it.
 const SLOW: Rate = Rate::from_bps(64_000);
-/// A smaller monthly quota is suspicious.
+/// A monthly quota below this is suspicious, in bytes.
 const LITTLE: u64 = 100_000_000;
 
 impl Config {
-    /// Returns settings that the owner should check.
+    /// Returns the settings that the owner should check.
     pub(super) fn suspicious(&self) -> Vec<Found> {
         let mut found = Vec::new();
         let mut say = |at: String, message: Option<String>| {
@@ -57,7 +57,8 @@ impl Config {
         let covers =
             |ip: &IpAddr| peer.allowed_ips.iter().find(|net| net.prefix_len() > 0 && net.contains(ip));
         let (ip, net) = remotes.filter_map(|ip| Some((ip, covers(&ip)?))).next()?;
-        // A path bound to an interface uses the interface regardless of routes.
+        // If a path is bound to an interface, its packets leave through the interface whatever the routes
+        // are.
         let bound = path.interface.is_some();
         (self.routes == Routes::All && !bound && self.role == Role::Client).then(|| {
             format!("remote {ip} is within {net} of allowed_ips: the tunnel's own packets would be routed into the tunnel")

@@ -7,7 +7,7 @@ use serde::Deserialize;
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(try_from = "String")]
 pub enum TlsCheck {
-    /// No check: the keys of the tunnel authenticate the server.
+    /// No check. The keys of the tunnel authenticate the server.
     #[default]
     None,
     /// The certificate must be valid for `tls_name`, and issued by an authority that this host trusts.
@@ -37,7 +37,7 @@ impl TryFrom<String> for TlsCheck {
     }
 }
 
-/// HTTP proxy on the way to a server.
+/// HTTP proxy through which a client connects to the server.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(try_from = "String")]
 pub struct Proxy {
@@ -68,7 +68,7 @@ impl TryFrom<String> for Proxy {
     }
 }
 
-/// The default TCP port, that of HTTPS.
+/// The default TCP port of TLS is the port of HTTPS.
 pub(crate) fn tls_port() -> u16 {
     443
 }

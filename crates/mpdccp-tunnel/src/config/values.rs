@@ -1,4 +1,4 @@
-//! Types of values in the configuration file. Each error lists the allowed values.
+//! Types of values in the configuration file. Each parse error lists the allowed values.
 
 use ipnet::IpNet;
 use mpdccp_units::Rate;
@@ -23,14 +23,14 @@ pub(crate) fn some_word<'de, D: Deserializer<'de>, T: DeserializeOwned>(d: D) ->
     word(d).map(Some)
 }
 
-/// How TCP connections are carried.
+/// How the tunnel carries TCP connections.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum Tcp {
     /// Unchanged, as packets.
     #[default]
     Packets,
-    /// Terminated at both ends of the tunnel; their data is carried in streams.
+    /// As streams: both ends of the tunnel terminate the connection and carry its data in a stream.
     Streams,
 }
 
@@ -50,7 +50,7 @@ pub enum Encapsulation {
 }
 
 impl Encapsulation {
-    /// Whether packets may be carried in TLS.
+    /// Whether packets may be sent in TLS.
     pub fn has_tls(self) -> bool {
         matches!(self, Encapsulation::Tls | Encapsulation::Auto)
     }
@@ -80,7 +80,7 @@ impl TryFrom<String> for Cipher {
     }
 }
 
-/// A secret text. It is never shown, and is wiped from memory when dropped.
+/// A secret text. It never appears in debug output, and it is wiped from memory when dropped.
 #[derive(Clone, Deserialize, PartialEq, Eq)]
 #[serde(from = "String")]
 pub struct Secret(pub zeroize::Zeroizing<String>);
@@ -107,7 +107,7 @@ pub struct Addresses {
 }
 
 impl Addresses {
-    /// Whether both values have the same meaning.
+    /// Whether both values mean the same. Assigned addresses may differ.
     pub(crate) fn is_as(&self, other: &Addresses) -> bool {
         self.auto == other.auto && (self.auto || self.nets == other.nets)
     }
@@ -176,7 +176,7 @@ enum Strings {
     Many(Vec<String>),
 }
 
-/// A list of values, or any value.
+/// A list of values, or the word for any value.
 #[derive(Clone, Debug)]
 pub enum AllOr<T> {
     /// Any value.
@@ -223,7 +223,7 @@ impl TryFrom<toml::Value> for Mtu {
     }
 }
 
-/// The peers whose `allowed_ips` are routed into the interface.
+/// Which peers' `allowed_ips` are routed into the interface.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(try_from = "toml::Value")]
 pub enum Routes {
@@ -341,7 +341,7 @@ impl TryFrom<toml::Value> for RateLimit {
     }
 }
 
-/// Parses a rate such as "10 Mbit/s", "12.5M" or "500k"; without a unit it is bit/s.
+/// Parses a rate such as "10 Mbit/s", "12.5M" or "500k". A number without a unit is in bit/s.
 ///
 /// # Errors
 /// If the value is not a rate, is 0, or exceeds 1 Tbit/s. The error names the value and gives examples.
@@ -397,8 +397,8 @@ impl TryFrom<i64> for ServerNumber {
     }
 }
 
-/// Number of threads of a server: 1 to 64. "auto" stands for the number of cores, which
-/// [`super::Config::parse`] receives.
+/// Number of threads of a server, 1 to 64. `"auto"` means the number of cores, which [`super::Config::parse`]
+/// receives as a parameter.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(try_from = "toml::Value")]
 pub struct ShardCount(pub u8);

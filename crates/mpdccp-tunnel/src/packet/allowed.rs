@@ -1,4 +1,4 @@
-//! Allowed IPs: which peer an inner address belongs to.
+//! Allowed IPs determine which peer an inner address belongs to.
 
 use ipnet::IpNet;
 use prefix_trie::joint::JointPrefixMap;
@@ -9,7 +9,7 @@ use std::net::IpAddr;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Allowed {
     nets: JointPrefixMap<IpNet, usize>,
-    /// The last lookup. Consecutive packets mostly have the same address.
+    /// Result of the last lookup. Consecutive packets mostly have the same address.
     last: Cell<Option<(IpAddr, Option<usize>)>>,
 }
 
@@ -32,7 +32,7 @@ impl Allowed {
         peer
     }
 
-    /// Length of the longest matching prefix, and its peer.
+    /// Returns the length of the longest matching prefix, and the peer of that prefix.
     pub(crate) fn longest(&self, ip: IpAddr) -> Option<(u8, usize)> {
         self.nets.get_lpm(&IpNet::from(ip)).map(|(net, peer)| (net.prefix_len(), *peer))
     }
@@ -42,7 +42,7 @@ impl Allowed {
     }
 }
 
-/// Source and destination of an IP packet.
+/// Returns the source and the destination of an IP packet.
 pub(crate) fn addresses(packet: &[u8]) -> Option<(IpAddr, IpAddr)> {
     fn at<const N: usize>(packet: &[u8], from: usize) -> Option<IpAddr>
     where

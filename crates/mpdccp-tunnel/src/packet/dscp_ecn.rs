@@ -1,5 +1,5 @@
-//! DSCP and ECN between inner and outer headers (RFC 2983, RFC 6040). Inner packets keep their DSCP and TTL
-//! even if the outer header changes.
+//! Copies DSCP and ECN between inner and outer headers (RFC 2983, RFC 6040). Inner packets keep their
+//! DSCP and TTL, even if the network changes those of the outer header.
 
 use crate::config::{Config, OuterDscp, OuterEcn};
 use mpdccp_units::Ecn;
@@ -13,7 +13,7 @@ pub struct Mark {
     pub ecn: Ecn,
 }
 
-/// How the configuration marks outer headers.
+/// How to mark outer headers, from the configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Marker {
     ecn: OuterEcn,
@@ -21,7 +21,7 @@ pub struct Marker {
 }
 
 impl Marker {
-    /// The marking of a configuration.
+    /// Creates the marker of a configuration.
     pub fn new(cfg: &Config) -> Marker {
         Marker { ecn: cfg.ecn, dscp: cfg.dscp }
     }
@@ -46,8 +46,8 @@ impl Marker {
         }
     }
 
-    /// Applies the outer ECN field of an arriving packet to the inner packet. Returns how many bytes to
-    /// deliver.
+    /// Applies the outer ECN field of an arriving packet to the inner packet `data`. Returns how many bytes
+    /// of `data` to deliver.
     pub fn arrived(&self, data: &mut [u8], outer: Ecn) -> usize {
         let Some(inner) = tos(data).map(Ecn::from_bits) else { return data.len() };
         match combine(self.ecn, inner, outer) {
@@ -62,14 +62,14 @@ impl Marker {
     }
 }
 
-/// Delivered instead of a marked packet whose flow does not support ECN. The session thus learns that the
+/// Delivered in place of a marked packet whose flow does not support ECN, so that the session learns that the
 /// packet arrived.
 pub(crate) const REFUSED: &[u8] = &[0];
 
-/// The ECN field of a packet that leaves the tunnel (RFC 6040 section 4.2, figure 4); `None` to drop the
-/// packet. Two cases of the figure apply only if outer fields are copies of inner fields. Otherwise the
-/// path's congestion control has made the packet ECN-capable and reacts to its mark. An outer ECT(1) then
-/// says nothing about the inner flow.
+/// Returns the ECN field of a packet that leaves the tunnel (RFC 6040 section 4.2, figure 4), or `None` to
+/// drop the packet. Two cases of the figure apply only if the outer field is a copy of the inner field.
+/// Otherwise the path's congestion control made the packet ECN-capable and reacts to the mark itself. An
+/// outer ECT(1) then says nothing about the inner flow.
 fn combine(mode: OuterEcn, inner: Ecn, outer: Ecn) -> Option<Ecn> {
     let copied = mode == OuterEcn::Copy;
     match (inner, outer) {
@@ -81,7 +81,7 @@ fn combine(mode: OuterEcn, inner: Ecn, outer: Ecn) -> Option<Ecn> {
     }
 }
 
-/// The TOS byte (IPv4) or traffic class (IPv6) of a packet.
+/// Returns the TOS byte (IPv4) or traffic class (IPv6) of a packet.
 fn tos(packet: &[u8]) -> Option<u8> {
     match packet {
         [first, tos, ..] if first >> 4 == 4 && packet.len() >= 20 => Some(*tos),
@@ -90,7 +90,7 @@ fn tos(packet: &[u8]) -> Option<u8> {
     }
 }
 
-/// Changes the ECN field. For IPv4, also updates the header checksum (RFC 1624).
+/// Changes the ECN field. In an IPv4 packet, also updates the header checksum (RFC 1624).
 fn set_ecn(packet: &mut [u8], ecn: Ecn) {
     if packet[0] >> 4 == 6 {
         packet[1] = packet[1] & 0xcf | ecn.bits() << 4;
@@ -126,7 +126,7 @@ mod tests {
         out
     }
 
-    /// RFC 6040 section 4.1: normal mode copies the field; compatibility mode sets Not-ECT.
+    /// RFC 6040 section 4.1: normal mode copies the ECN field; compatibility mode sets Not-ECT.
     #[test]
     fn outer_headers_say_what_was_asked_for() {
         for version in [4, 6] {
@@ -159,7 +159,7 @@ mod tests {
         assert_eq!(outer(OuterEcn::Copy, OuterDscp::Pinned(10)).dscp, 10);
     }
 
-    /// All of figure 4 in RFC 6040 section 4.2.
+    /// Checks all entries of figure 4 in RFC 6040 section 4.2.
     #[test]
     fn inner_headers_become_what_the_table_says() {
         use Ecn::{Ce, Ect0, Ect1, NotEct};
@@ -187,7 +187,7 @@ mod tests {
                     }
                     assert_eq!(kept, bytes.len());
                     let ecn = expected.unwrap();
-                    // The checksum is correct, and DSCP and TTL are unchanged.
+                    // The checksum is still correct, and DSCP and TTL are unchanged.
                     assert_eq!(bytes, packet(version, 46 << 2 | ecn.bits()), "{mode:?} {inner:?} {outer:?}");
                 }
             }

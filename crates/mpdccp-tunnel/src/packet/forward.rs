@@ -28,10 +28,10 @@ pub enum Packet {
     Session(SessionId, Vec<u8>),
 }
 
-/// The action of the caller for a packet.
+/// What the caller must do after a packet was handled.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Nothing: the packet is queued in a session, was meant for the tunnel itself, or was dropped and
+    /// Nothing. The packet is queued in a session, was a message for the tunnel itself, or was dropped and
     /// counted.
     Done,
     /// Write this packet to the interface.
@@ -62,7 +62,7 @@ pub(crate) struct Forward {
     pub(crate) allowed: Allowed,
     pub(crate) mtu: InterfaceMtu,
     answers: Answers,
-    /// Number of packets sent in pieces.
+    /// Number of packets that were sent in pieces.
     cut: u16,
     pub(crate) read: Count,
     pub(crate) written: Count,
@@ -70,7 +70,7 @@ pub(crate) struct Forward {
 }
 
 impl Forward {
-    /// Sends a packet from the interface to its peer. The interface has the addresses `own`.
+    /// Sends a packet from the interface to its peer. `own` has the addresses of the interface.
     pub(crate) fn send(
         &mut self,
         cx: &mut Cx<'_>,
@@ -99,8 +99,8 @@ impl Forward {
                 let room = u16::try_from(room.hoped).unwrap_or(u16::MAX);
                 return self.send_too_big(cx, session, &packet, info, room);
             }
-            // The MTU may grow within a round trip. Until then, send pieces: do not report the MTU to the
-            // sender, and do not delay the packet.
+            // A probe may show within a round trip that the path carries this packet. Until then, send it in
+            // pieces, so that its sender is not told to shrink its packets and the packet is not delayed.
             if packet.len() > room.known {
                 return self.send_pieces(cx, session, &packet, info, room.known);
             }
@@ -110,7 +110,7 @@ impl Forward {
         Ok(Outcome::Done)
     }
 
-    /// Handles a packet that is larger than the paths carry.
+    /// Handles a packet that is larger than the peer's paths carry.
     fn send_too_big(
         &mut self,
         cx: &mut Cx<'_>,
@@ -153,7 +153,7 @@ impl Forward {
         Ok(Outcome::Done)
     }
 
-    /// Like [`send`](Self::send), for a packet that another shard read.
+    /// Sends a packet that another shard read. Otherwise like [`send`](Self::send).
     pub(crate) fn send_here(
         &mut self,
         cx: &mut Cx<'_>,
@@ -163,8 +163,8 @@ impl Forward {
         packet: Vec<u8>,
     ) -> Result<Outcome, DropReason> {
         match self.send(cx, peers, own, shard, packet) {
-            // The packet's address no longer belongs to a peer of this shard: a reload changed `allowed_ips`
-            // while the packet was handed over.
+            // The packet's address no longer belongs to a peer of this shard, because a reload changed
+            // `allowed_ips` while the packet was on its way between the shards.
             Ok(Outcome::HandOver(..)) => Err(DropReason::NoPeer),
             done => done,
         }
@@ -221,20 +221,20 @@ impl Forward {
         }
     }
 
-    /// Updates the sizes of inner packets that the paths of a peer can carry.
+    /// Updates which sizes of inner packets the paths of a peer carry.
     pub(crate) fn on_paths(&mut self, cx: &mut Cx<'_>, peer: &mut Peer, shard: &Shard, assigned: &Assigned) {
         let status = peer.status(cx);
         let paths = status.iter().flat_map(|status| &status.paths);
         let usable = paths.filter(|path| path.state.is_up() || path.state == PathState::Suspect);
-        // If there is no path, the size stays.
+        // If no path works, the sizes stay as they are.
         let sizes: Vec<u16> = usable.filter_map(|path| u16::try_from(path.max_payload).ok()).collect();
         if let Some(carried) = Carried::by(&sizes) {
             self.carries(cx, peer, shard, assigned, Some(carried));
         }
     }
 
-    /// Sets the packet size of a peer; `None` if the peer was removed. The first shard collects the sizes of
-    /// all shards.
+    /// Sets the packet sizes of a peer; `None` if the peer was removed. The other shards report their sizes
+    /// to the first shard, which sets the MTU of the interface.
     pub(crate) fn carries(
         &mut self,
         cx: &mut Cx<'_>,
@@ -253,7 +253,7 @@ impl Forward {
         }
     }
 
-    /// Adapts the MTU of the interface to the largest packet size of any peer and to the limit of the server.
+    /// Sets the MTU of the interface to the largest packet size of any peer, limited by the server's MTU.
     pub(crate) fn adapt_interface(&self, cx: &mut Cx<'_>, assigned: &Assigned) {
         let least = mtu::least(assigned.nets.iter().any(|net| net.addr().is_ipv6()));
         if let Some(mtu) = self.mtu.wanted(least, assigned.mtu()) {
@@ -261,7 +261,7 @@ impl Forward {
         }
     }
 
-    /// The host changed the interface's MTU, or failed to.
+    /// Handles the host's answer that it changed the interface's MTU, or failed to.
     pub(crate) fn on_mtu_set(&mut self, cx: &mut Cx<'_>, shard: &Shard, mtu: u16, done: Result<(), String>) {
         let interface = &cx.cfg.interface;
         if let Err(e) = done {

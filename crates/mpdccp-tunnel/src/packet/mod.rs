@@ -1,4 +1,4 @@
-//! Inner packets: their peers, sizes and headers.
+//! Handles inner packets: finds their peers, fits their sizes to the paths, and copies header fields.
 
 pub(crate) mod allowed;
 pub(crate) mod dscp_ecn;

@@ -1,6 +1,6 @@
-//! MSS clamping for TCP.
+//! Clamps the maximum segment size (MSS) of TCP connections.
 
-/// Lowers the maximum segment size (MSS) in a SYN to fit `mtu`, and updates the checksum (RFC 1624).
+/// Lowers the MSS option of a TCP SYN to fit `mtu`, and updates the checksum (RFC 1624).
 pub(crate) fn clamp_mss(packet: &mut [u8], mtu: u16) {
     let (headers, tcp) = match packet.first().map(|b| b >> 4) {
         // Only the first fragment contains the TCP header.
@@ -34,7 +34,7 @@ fn lower(segment: &mut [u8], at: usize, most: u16) {
     if old <= most {
         return;
     }
-    // If the option starts at an odd offset, both of its words are byte-swapped in the checksum.
+    // If the option starts at an odd offset, its 16-bit values are byte-swapped in the checksum.
     let swap = |n: u16| if at % 2 == 1 { n.swap_bytes() } else { n };
     let mut sum = u32::from(!word(segment, 16)) + u32::from(!swap(old)) + u32::from(swap(most));
     while sum > 0xffff {
@@ -84,7 +84,7 @@ mod tests {
         out
     }
 
-    /// The MSS of the packet; also asserts that the checksum is correct.
+    /// Returns the MSS of the packet, and asserts that the checksum is correct.
     fn mss(packet: &[u8]) -> u16 {
         let sliced = SlicedPacket::from_ip(packet).unwrap();
         let (Some(TransportSlice::Tcp(tcp)), Some(net)) = (sliced.transport, sliced.net) else { panic!() };
@@ -106,7 +106,7 @@ mod tests {
     fn the_segment_size_is_lowered_and_never_raised() {
         use TcpOptionElement::{MaximumSegmentSize, Noop, WindowScale};
         for (version, headers) in [(4, 40), (6, 60)] {
-            // The option is at an even and at an odd offset.
+            // The option is once at an even and once at an odd offset.
             for options in [
                 vec![MaximumSegmentSize(1460)],
                 vec![Noop, MaximumSegmentSize(1460)],
@@ -120,7 +120,7 @@ mod tests {
             let before = small.clone();
             clamp_mss(&mut small, 1412);
             assert_eq!(small, before);
-            // Without the SYN flag, these bytes have another meaning.
+            // Without the SYN flag, the segment must not change.
             let mut other = syn(version, &[MaximumSegmentSize(1460)]);
             let flags = if version == 4 { 33 } else { 53 };
             other[flags] = 0x10;

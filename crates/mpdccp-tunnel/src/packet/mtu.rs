@@ -1,43 +1,43 @@
-//! Packet sizes. The sessions get the system's MTUs and probe them. The probed sizes determine the MTU of the
-//! interface and the limit for each peer.
+//! Packet sizes. The tunnel passes the MTUs that the system knows to the sessions, which probe larger
+//! sizes. The probed sizes determine the MTU of the interface and the size limit for each peer.
 
 use crate::config::{Config, Mtu};
 use crate::host::Sizes;
 use mpdccp_units::{Duration, Time};
 use std::collections::BTreeMap;
 
-/// Overhead that the encapsulation does not know: the header of a data packet with MP_SEQ and the flow
+/// Overhead that is not part of the encapsulation: the header of a data packet with MP_SEQ and the flow
 /// option.
 const DCCP_HEADER: u16 = 32;
-/// MTU that is assumed if the system knows none.
+/// MTU that is assumed if the system knows no MTU.
 const DEFAULT: u16 = 1500;
-/// Largest path MTU that is used.
+/// Largest path MTU that the tunnel uses.
 pub(crate) const MOST: u16 = 9000;
 /// Smallest MTU with which Linux keeps IPv6 on an interface (RFC 8200 section 5).
 pub(crate) const LEAST_V6: u16 = 1280;
-/// Maximum number of ICMP answers to packets that are too large within [`PER`] (RFC 4443 section 2.4f, RFC
-/// 1812 section 4.3.2.8).
+/// The tunnel sends at most this many ICMP errors about large packets within [`PER`] (RFC 4443 section 2.4f,
+/// RFC 1812 section 4.3.2.8).
 const ANSWERS: u32 = 100;
 const PER: Duration = Duration::from_secs(1);
 
-/// Initial MTU of a path: the MTU that the system knows for the path, or a larger one, limited by the file.
+/// Returns the initial MTU of a path. `most` is the limit in the configuration.
 pub fn first(sizes: Sizes, most: Option<u16>) -> u16 {
-    // Without a route the system knows no MTU.
+    // If there is no route, the system knows no MTU.
     let mut known = sizes.path.unwrap_or(DEFAULT);
-    // A smaller MTU from ICMP may be forged, so start with the size that most networks carry.
+    // A small MTU may come from a forged ICMP message. Start with at least the size that most networks carry.
     if let Some(device) = sizes.device {
         known = known.max(device.min(DEFAULT));
     }
     known.min(most.unwrap_or(MOST))
 }
 
-/// Largest inner packet for a path MTU.
+/// Returns the size of the largest inner packet for a path MTU.
 pub fn inner(mtu: u16, overhead: u16) -> u16 {
     mtu.saturating_sub(overhead + DCCP_HEADER)
 }
 
-/// Largest inner packet that is assumed for an encrypted path before its MTU is known. The value for IPv6 is
-/// used, which is smaller than for IPv4.
+/// Returns the assumed size of the largest inner packet for an encrypted path whose MTU is not known yet. The
+/// result is for IPv6, because it is smaller than for IPv4.
 pub fn guess(overhead: u16) -> u16 {
     inner(DEFAULT, 48 + overhead)
 }
@@ -47,7 +47,7 @@ pub fn guess(overhead: u16) -> u16 {
 pub(crate) struct Carried {
     /// Largest packet that every path carries.
     pub(crate) least: u16,
-    /// Size limit for TCP segments: like `least`, but without very narrow paths, which would make all
+    /// Size limit for TCP segments. It ignores paths below the minimum MTU of IPv6, which would make all
     /// segments too small.
     pub(crate) segments: u16,
     /// Largest packet that at least one path carries.
@@ -68,13 +68,13 @@ impl Carried {
     }
 }
 
-/// The MTU of the interface, which the first shard manages, and the sizes of all peers.
+/// State of the interface's MTU, which the first shard manages.
 #[derive(Debug, Default)]
 pub(crate) struct InterfaceMtu {
     pub(crate) mtu: u16,
     /// The initial and largest MTU of the interface.
     most: u16,
-    /// Number of peers by size.
+    /// Number of peers with each packet size.
     carried: BTreeMap<u16, usize>,
 }
 
@@ -94,8 +94,8 @@ impl InterfaceMtu {
         self.carried.retain(|_, count| *count > 0);
     }
 
-    /// Returns the new MTU, if the MTU must change: the largest size of any peer, but at least `least`, and
-    /// at most the server's limit.
+    /// Returns the MTU that the interface should have, or `None` if the MTU is right. It is the largest size
+    /// of any peer, but at least `least` and at most `most`, the server's limit.
     pub(crate) fn wanted(&self, least: u16, most: Option<u16>) -> Option<u16> {
         let carried = *self.carried.keys().next_back()?;
         let wanted = carried.max(least).min(self.most).min(most.unwrap_or(u16::MAX));
@@ -103,19 +103,19 @@ impl InterfaceMtu {
     }
 }
 
-/// The smallest MTU with which the interface keeps its addresses.
+/// Returns the smallest MTU with which the interface keeps its addresses.
 pub(crate) fn least(v6: bool) -> u16 {
     if v6 { LEAST_V6 } else { 0 }
 }
 
-/// Initial MTU of the interface. The paths carry inner packets of `carried` bytes.
+/// Returns the initial MTU of the interface. The paths carry inner packets of up to `carried` bytes.
 ///
 /// # Errors
-/// If the file sets a larger MTU, or an MTU that is too small for IPv6.
+/// If the file sets an MTU that is larger than the paths carry, or too small for IPv6.
 pub fn of_interface(cfg: &Config, carried: u16) -> Result<u16, String> {
     let v6 = cfg.addresses.iter().any(|a| a.addr().is_ipv6());
     let mtu = match cfg.mtu {
-        // If the paths carry less than IPv6 requires, the tunnel sends larger packets in pieces.
+        // If the paths carry less than IPv6 requires, the tunnel sends the larger packets in pieces.
         Mtu::Auto => carried.max(least(v6)),
         Mtu::Fixed(mtu) if mtu > carried => {
             return Err(format!(
@@ -133,7 +133,7 @@ pub fn of_interface(cfg: &Config, carried: u16) -> Result<u16, String> {
     Ok(mtu)
 }
 
-/// Rate limit for ICMP answers to packets that are too large.
+/// Rate limit for ICMP errors about packets that are too large.
 #[derive(Debug, Default)]
 pub(crate) struct Answers {
     since: Time,

@@ -1,10 +1,10 @@
-//! Packets that one end sends in pieces and the other end reassembles. There are two kinds: IPv6 packets of
-//! up to 1280 bytes on paths that carry less, because senders need not shorten them, and large packets before
-//! a path is known to carry them.
+//! Sends packets in pieces that the other end reassembles. The tunnel does this with two kinds of
+//! packets: IPv6 packets of up to 1280 bytes on paths that carry less, because their senders may ignore a
+//! smaller MTU, and large packets while it is still unknown whether a path carries them.
 //!
-//! A piece is a message of the tunnel: `10 06`, then two bytes with a number common to all pieces of a
-//! packet. The next byte has the index of the piece (upper half) and the index of the last piece (lower
-//! half).
+//! A piece is a message of the tunnel. It starts with the bytes `10 06`. The next two bytes are the
+//! number of the packet, the same in all its pieces. The next byte has the index of the piece (upper half)
+//! and the index of the last piece (lower half).
 
 use super::mtu;
 use std::collections::VecDeque;
@@ -16,7 +16,7 @@ const MOST_LAST: usize = 15;
 /// Maximum number of incomplete packets per peer.
 const MOST: usize = 16;
 
-/// The incomplete packets of a peer with their received pieces, oldest packet first.
+/// The incomplete packets of a peer, oldest first. Each has its number and its pieces, if they have arrived.
 #[derive(Debug, Default)]
 pub(crate) struct Pieces(VecDeque<(u16, Vec<Option<Vec<u8>>>)>);
 
@@ -25,14 +25,14 @@ pub(crate) struct Pieces(VecDeque<(u16, Vec<Option<Vec<u8>>>)>);
 pub(crate) enum Joined {
     /// The packet is complete.
     Whole(Vec<u8>),
-    /// Pieces are missing. The value is the number of packets dropped to make room.
+    /// Pieces are still missing. The value is the number of older packets that were dropped to make room.
     Partial(u64),
     /// The message is not a valid piece.
     Wrong,
 }
 
-/// Cuts a packet into equal pieces of at most `room` bytes with this number. Returns `None` if that takes too
-/// many pieces.
+/// Cuts a packet into equal pieces of at most `room` bytes. All pieces get `number`. Returns `None` if there
+/// would be too many pieces.
 pub(crate) fn cut(number: u16, packet: &[u8], room: usize) -> Option<Vec<Vec<u8>>> {
     let count = packet.len().div_ceil(room.checked_sub(HEADER).filter(|room| *room > 0)?);
     let last = count.checked_sub(1).filter(|last| *last <= MOST_LAST)?;

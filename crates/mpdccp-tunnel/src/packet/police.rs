@@ -1,15 +1,16 @@
-//! Policer for packets from a peer. It drops packets that exceed the rate.
+//! Limits the rate of packets from a peer by dropping packets over the rate (policing).
 
 use mpdccp_units::{Duration, Rate, Time};
 
-/// Burst size, as time at the rate. It is about a round trip, because TCP overshoots by that much.
+/// Burst size, as a duration at the rate. It is about one round trip, because TCP overshoots by that much.
 const BURST: Duration = Duration::from_millis(100);
 
-/// Streams stop when the accepted bytes are ahead of the rate by the second value, and continue when they are
-/// ahead by the first. The rest of `BURST` is for packets, which would otherwise be dropped.
+/// Bounds for streams, as a duration at the rate. Streams stop when the accepted bytes are ahead of the rate
+/// by the second bound. They continue when the bytes are ahead by only the first. The rest of `BURST` is left
+/// for packets, which would be dropped otherwise.
 const STREAMS: (Duration, Duration) = (Duration::from_millis(25), Duration::from_millis(50));
 
-/// A token bucket. It stores the time at which all accepted packets will have passed at the rate.
+/// A token bucket. `paid` is the time at which all accepted packets would have passed at exactly the rate.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Policer {
     paid: Time,
@@ -18,7 +19,7 @@ pub(crate) struct Policer {
 }
 
 impl Policer {
-    /// Returns whether a packet is accepted.
+    /// Returns whether to accept a packet. Counts it as dropped if not.
     pub(crate) fn takes(&mut self, now: Time, rate: Option<Rate>, bytes: usize) -> bool {
         let Some(rate) = rate else { return true };
         let paid = self.paid.max(now);
@@ -34,21 +35,21 @@ impl Policer {
         self.paid = self.paid.max(now) + rate.time_for(bytes as u64);
     }
 
-    /// Number of bytes that streams may receive now. Data over the limit stays in the streams and is not
-    /// dropped.
+    /// Returns how many bytes streams may receive now. Data over the limit stays in the streams instead of
+    /// being dropped.
     pub(crate) fn room(&self, now: Time, rate: Option<Rate>) -> usize {
         let left = |rate: Rate| rate.bytes_in(STREAMS.1.saturating_sub(self.paid.since(now))) as usize;
         rate.map_or(usize::MAX, left)
     }
 
-    /// Charges bytes that streams received.
+    /// Counts bytes that streams received.
     pub(crate) fn had(&mut self, now: Time, rate: Option<Rate>, bytes: usize) {
         if let Some(rate) = rate {
             self.pay(now, rate, bytes);
         }
     }
 
-    /// When streams for which there was no [`room`](Self::room) should try again.
+    /// Returns when streams should try again after they had no [`room`](Self::room).
     pub(crate) fn again(&self) -> Time {
         Time::from_nanos(self.paid.as_nanos().saturating_sub(STREAMS.0.as_nanos() as u64))
     }
@@ -63,10 +64,10 @@ mod tests {
         let mut policer = Policer::default();
         let rate = Some(Rate::from_bps(8_000_000));
         let at = |ms: u64| Time::from_millis(1_000 + ms);
-        // At this rate 1,000 bytes take a millisecond.
+        // At this rate, 1,000 bytes take one millisecond.
         let taken = (0..500).filter(|_| policer.takes(at(0), rate, 1_000)).count();
         assert_eq!((taken, policer.dropped), (100, 400));
-        // For a second, packets arrive at twice the rate.
+        // For one second, packets arrive at twice the rate.
         let taken = (0..2_000).filter(|n| policer.takes(at(n / 2), rate, 1_000)).count();
         assert!((999..=1_001).contains(&taken), "{taken}");
         assert!((0..500).all(|_| policer.takes(at(1_000), None, 1_000)));
@@ -79,7 +80,7 @@ mod tests {
         let (mut now, end) = (Time::from_millis(1_000), Time::from_millis(3_000));
         let (mut streams, mut packets) = (0, 0);
         while now < end {
-            // 100 bytes per millisecond are a tenth of the rate.
+            // 100 bytes per millisecond are one tenth of the rate.
             packets += usize::from(policer.takes(now, rate, 100));
             let room = policer.room(now, rate);
             if room > 0 && policer.again() <= now {

@@ -1,5 +1,4 @@
-//! Packets from the interface that are larger than the peer's paths carry. They are answered with ICMP, or
-//! fragmented.
+//! Decides what to do with packets from the interface that are larger than the peer's paths carry.
 
 use super::mtu::LEAST_V6;
 use etherparse::icmpv4::DestUnreachableHeader;
@@ -13,7 +12,7 @@ pub(crate) enum TooBig {
     Answer(Vec<u8>),
     /// Send the packet as these fragments.
     Fragments(Vec<Vec<u8>>),
-    /// Send the packet in pieces, because its sender need not shorten it.
+    /// Send the packet in pieces, because its sender may ignore a smaller MTU.
     Cut,
     /// Drop the packet.
     Drop,
@@ -21,14 +20,15 @@ pub(crate) enum TooBig {
 
 /// Hop limit of ICMP packets that the tunnel creates.
 const TTL: u8 = 64;
-/// Size of the largest ICMPv6 error (RFC 4443 section 2.4c), and of the largest ICMPv4 error, 576 bytes (RFC
-/// 1812 section 4.3.2.3).
+/// Size limits of ICMP errors: 1280 bytes for ICMPv6 (RFC 4443 section 2.4c), 576 bytes for ICMPv4 (RFC 1812
+/// section 4.3.2.3).
 const ICMP_V6: usize = 1280;
 const ICMP_V4: usize = 576;
 
-/// Decides what to do with a packet larger than `mtu`. The source of the ICMP answer is the destination of
-/// the packet. Linux would ignore an answer from outside with a source address of this host, and the
-/// destination is routed into the tunnel anyway.
+/// Decides what to do with a packet that is larger than `mtu`. An ICMP error gets the packet's destination as
+/// its source address, for two reasons. Linux ignores a packet from outside whose source is an address of
+/// this host. And packets to the destination go through the tunnel anyway, so the destination could have sent
+/// the error.
 pub(crate) fn too_big(packet: &[u8], mtu: u16) -> TooBig {
     match packet.first().map(|b| b >> 4) {
         Some(4) => {
@@ -49,8 +49,8 @@ pub(crate) fn too_big(packet: &[u8], mtu: u16) -> TooBig {
     }
 }
 
-/// Whether an ICMP packet is an error. An error is never answered with another error (RFC 1122 section 3.2.2,
-/// RFC 4443 section 2.4e).
+/// Whether an ICMP packet is an error. No error is sent about an error (RFC 1122 section 3.2.2, RFC 4443
+/// section 2.4e).
 fn is_icmp_error(protocol: IpNumber, payload: &[u8]) -> bool {
     match (protocol, payload.first()) {
         (IpNumber::ICMP, Some(kind)) => matches!(kind, 3 | 4 | 5 | 11 | 12),
@@ -60,7 +60,7 @@ fn is_icmp_error(protocol: IpNumber, payload: &[u8]) -> bool {
     }
 }
 
-/// The ICMPv4 error "Fragmentation Needed", with the MTU of the next hop (RFC 1191 section 4).
+/// Builds the ICMPv4 error "Fragmentation Needed" with the MTU of the next hop (RFC 1191 section 4).
 fn frag_needed(header: &Ipv4Header, packet: &[u8], mtu: u16) -> Option<Vec<u8>> {
     let (source, destination) = (Ipv4Addr::from(header.source), Ipv4Addr::from(header.destination));
     let error = is_icmp_error(header.protocol, packet.get(header.header_len()..)?);
@@ -81,14 +81,14 @@ fn frag_needed(header: &Ipv4Header, packet: &[u8], mtu: u16) -> Option<Vec<u8>> 
     Some(out)
 }
 
-/// The ICMPv6 error Packet Too Big (RFC 4443 section 3.2).
+/// Builds the ICMPv6 error Packet Too Big (RFC 4443 section 3.2).
 fn packet_too_big(header: &Ipv6Header, payload: &[u8], packet: &[u8], mtu: u16) -> Option<Vec<u8>> {
     let (source, destination) = (Ipv6Addr::from(header.source), Ipv6Addr::from(header.destination));
     let unicast = |ip: Ipv6Addr| !ip.is_multicast() && !ip.is_unspecified();
     if is_icmp_error(header.next_header, payload) || !unicast(source) || !unicast(destination) {
         return None;
     }
-    // No sender goes below the minimum MTU of IPv6.
+    // Senders ignore an MTU below the minimum of IPv6.
     let mtu = u32::from(mtu.max(LEAST_V6));
     let quote = &packet[..packet.len().min(ICMP_V6 - 48)];
     let kind = Icmpv6Type::PacketTooBig { mtu };
@@ -108,8 +108,8 @@ fn packet_too_big(header: &Ipv6Header, payload: &[u8], packet: &[u8], mtu: u16) 
     Some(out)
 }
 
-/// Fragments an IPv4 packet (RFC 791 section 3.2). Options are rare. A packet with options is dropped,
-/// because not all options may be copied into fragments.
+/// Fragments an IPv4 packet (RFC 791 section 3.2). Drops packets with options, which are rare, because not
+/// every option may be copied into all fragments.
 fn fragments(header: &Ipv4Header, payload: &[u8], mtu: u16) -> TooBig {
     let room = usize::from(mtu).saturating_sub(header.header_len()) & !7;
     let payload =
@@ -182,7 +182,7 @@ mod tests {
         assert!(icmp.is_checksum_valid(ip.source, ip.destination));
     }
 
-    /// RFC 8200 section 5.
+    /// RFC 8200 section 5: every link carries IPv6 packets of 1280 bytes.
     #[test]
     fn ipv6_packets_that_every_link_carries_are_split() {
         assert_eq!(too_big(&udp(6, 1232, true), 1000), TooBig::Cut);

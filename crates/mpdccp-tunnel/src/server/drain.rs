@@ -1,4 +1,4 @@
-//! Admission of clients to a server, and draining. A draining server accepts no new clients and asks
+//! Admits clients to a server, and drains the server. A draining server accepts no new clients and asks
 //! connected clients to use another server.
 
 use crate::Cx;
@@ -8,8 +8,8 @@ use crate::message::Message;
 use crate::peers::Peers;
 use mpdccp_proto::{Counter, Endpoint, ListenConfig, PeerFilter};
 
-/// Sessions allowed in addition to one per peer. A peer that lost its session may open the next one before
-/// the old one ends.
+/// Number of sessions that are allowed in addition to one per peer. A peer that lost its session may open the
+/// next one before the server notices the end of the old one.
 const SPARE_SESSIONS: usize = 2;
 
 /// State of a server's admission; unused on a client.
@@ -18,12 +18,12 @@ pub(crate) struct Listener {
     /// Path MTU and overhead of the sockets, bytes.
     sizes: Option<(u16, u16)>,
     draining: bool,
-    /// Number of refused sessions from unknown addresses so far.
+    /// Number of sessions from unknown addresses that were refused so far.
     refused: u64,
 }
 
 impl Listener {
-    /// Admits the peers. The sockets have this path MTU and overhead, in bytes.
+    /// Starts to admit the peers. `sizes` has the path MTU and the overhead of the sockets in bytes.
     pub(crate) fn open(&mut self, cfg: &Config, peers: &Peers, endpoint: &mut Endpoint, sizes: (u16, u16)) {
         self.sizes = Some(sizes);
         self.update(cfg, peers, endpoint);
@@ -38,7 +38,8 @@ impl Listener {
             port: dccp_wire::DCCP_UDP_PORT,
             session: cfg.session(),
             max_sessions: peers.len() + SPARE_SESSIONS,
-            // The tunnel itself limits each peer to its newest session.
+            // The tunnel keeps only the newest session of each peer, so the endpoint need not limit the
+            // number.
             max_sessions_per_source: usize::MAX,
             peers,
             strangers: false,
@@ -47,7 +48,7 @@ impl Listener {
         });
     }
 
-    /// Stops accepting clients. `speaks`: this shard logs for all shards.
+    /// Stops accepting clients. `speaks` is true on the one shard that logs for all shards.
     pub(crate) fn drain(&mut self, cx: &mut Cx<'_>, peers: &Peers, speaks: bool) -> Answer {
         if self.sizes.is_none() {
             return Answer::Error("this end is a client; only a server can be drained".into());
@@ -62,8 +63,8 @@ impl Listener {
         Answer::Clients(peers.sessions().len())
     }
 
-    /// Asks clients to leave while the server drains. Repeats this, because datagrams get lost. A client that
-    /// knows no other server stays. Also logs refused sessions.
+    /// Asks the clients to leave while the server drains. Each call repeats the message, because datagrams
+    /// can be lost. A client that knows no other server stays. Also logs refused sessions.
     pub(crate) fn watch(&mut self, cx: &mut Cx<'_>, peers: &Peers) {
         for number in peers.sessions().values().filter(|_| self.draining) {
             peers[*number].tell(cx, &Message::Leave);

@@ -1,4 +1,5 @@
-//! Leases: inner addresses from a pool, assigned to peers by public key and kept over restarts.
+//! Leases: inner addresses that the server assigns to peers from a pool. They are stored by public key
+//! and kept over restarts.
 
 use crate::Cx;
 use crate::action::{Action, Actions, StateFile};
@@ -14,7 +15,7 @@ use std::net::IpAddr;
 /// Maximum number of addresses to try while searching for a free one.
 const MAX_TRIES: u128 = 1 << 16;
 
-/// Leases by public key, and where the search for the next free address starts.
+/// Leases by public key, and the position in each network where the search for a free address continues.
 #[derive(Debug, Default)]
 pub(crate) struct Leases {
     by_key: BTreeMap<String, Vec<IpAddr>>,
@@ -48,7 +49,8 @@ impl Leases {
         Leases { by_key, next: BTreeMap::new() }
     }
 
-    /// Called after the configuration was parsed. Fills the allowed IPs with the peers' prefixes and leases.
+    /// Returns the allowed IPs of all peers: the networks of the configuration and the leases. Called for
+    /// each new configuration.
     pub(crate) fn allow(&mut self, cx: &mut Cx<'_>, peers: &mut Peers, shard: &Shard) -> Allowed {
         let nets = |number: usize| peers[number].cfg.allowed_ips.iter().map(move |net| (*net, number));
         let mut allowed = Allowed::new(peers.present().flat_map(nets));
@@ -60,8 +62,8 @@ impl Leases {
         allowed
     }
 
-    /// Keeps the leases of each peer that are in the pool and that no other peer has. `allowed` already
-    /// contains the prefixes of the file.
+    /// Keeps a peer's lease if it is in the pool and no other peer has it. `allowed` already contains the
+    /// networks of the configuration.
     fn keep(&mut self, cfg: &Config, peers: &mut Peers, allowed: &mut Allowed) {
         let mut kept = BTreeMap::new();
         for number in peers.present() {
@@ -81,11 +83,11 @@ impl Leases {
         self.by_key = kept;
     }
 
-    /// Answers a peer's request for addresses. Only the first shard assigns addresses, so that each is
-    /// assigned only once.
+    /// Answers a peer's request for addresses. Only the first shard assigns addresses, so that two shards
+    /// never assign the same one.
     ///
     /// # Errors
-    /// If no address is free. The peer has been told.
+    /// If no address is free. The answer to the peer says so.
     pub(crate) fn answer(
         &mut self,
         cx: &mut Cx<'_>,
@@ -98,7 +100,8 @@ impl Leases {
             cx.tell_shard(0, Told::Asks(number));
             return Ok(());
         }
-        // Another shard may know the peer already, although this shard has not reloaded the file.
+        // Another shard may have reloaded the configuration and know the peer already, while this shard does
+        // not.
         if peers.get(number).is_none() {
             return Ok(());
         }
@@ -124,7 +127,7 @@ impl Leases {
         leased.map(drop)
     }
 
-    /// Returns the addresses of a peer, or assigns free ones. Calls `fresh` with each newly assigned address.
+    /// Returns the addresses of a peer. If the peer has none, assigns free ones and calls `fresh` with each.
     fn lease(
         &mut self,
         cx: &mut Cx<'_>,
@@ -141,8 +144,8 @@ impl Leases {
             if pools().next().is_none() {
                 continue;
             }
-            // A peer whose `allowed_ips` name an address of the pool (/32 or /128) gets the first such
-            // address.
+            // If the `allowed_ips` of a peer name single addresses of the pool (/32 or /128), assign the
+            // first of them.
             let own = &peers[number].cfg.allowed_ips;
             let own = own.iter().filter(|net| net.prefix_len() == net.max_prefix_len());
             let own = own.map(|net| net.addr()).find(|ip| pools().any(|pool| pool.contains(ip)));
@@ -177,9 +180,10 @@ impl Leases {
         })
     }
 
-    /// Stores another address of a peer.
+    /// Stores an address that the first shard leased to a peer.
     pub(crate) fn note(&mut self, peers: &mut Peers, allowed: &mut Allowed, number: usize, ip: IpAddr) {
-        // Another shard may know the peer already, although this shard has not reloaded the file.
+        // Another shard may have reloaded the configuration and know the peer already, while this shard does
+        // not.
         if peers.get(number).is_none() {
             return;
         }
@@ -191,7 +195,7 @@ impl Leases {
         }
     }
 
-    /// The next free address of a network after the last one that was assigned.
+    /// Returns the next free address of a network. The search starts after the last assigned address.
     fn find(&mut self, pool: IpNet, is_free: impl Fn(IpAddr) -> bool) -> Option<IpAddr> {
         let bits = pool.max_prefix_len() - pool.prefix_len();
         let size = 1u128.checked_shl(bits.into()).unwrap_or(u128::MAX);
@@ -211,13 +215,13 @@ fn key(peer: &config::Peer) -> Option<String> {
     peer.public_key.as_ref().map(|key| key.0.to_string())
 }
 
-/// The network of the pool that contains this address.
+/// Returns the network of the pool that contains this address.
 fn pool_of(assign: &Assign, ip: IpAddr) -> Option<&IpNet> {
     assign.pool.iter().find(|net| net.contains(&ip))
 }
 
-/// Whether an address of the pool can be assigned to a peer. It must not belong to either end. No other peer
-/// may have the address, or a network that contains it and is not larger than the pool.
+/// Whether an address of the pool can be assigned to a peer. The address must not belong to either end. No
+/// other peer may have the address, or a network that contains it and is not larger than the pool.
 fn is_free(cfg: &Config, allowed: &Allowed, ip: IpAddr, pool: IpNet, peer: usize) -> bool {
     let special = |net: &IpNet| {
         let whole = net.prefix_len() + 1 < net.max_prefix_len();

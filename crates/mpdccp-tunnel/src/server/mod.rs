@@ -1,4 +1,4 @@
-//! The server: which clients it admits, their addresses, and draining.
+//! The server admits clients, assigns addresses to them, and drains here.
 
 pub(crate) mod drain;
 pub(crate) mod leases;

@@ -1,4 +1,5 @@
-//! The data of `tunnel status` and of the metrics. The JSON is a stable interface, see docs/formats.md.
+//! The data of `tunnel status` and of the metrics. The JSON is a stable interface; docs/formats.md
+//! describes it.
 
 mod session;
 
@@ -20,7 +21,7 @@ pub enum Kind {
 
 /// A part of the status.
 pub trait Fields {
-    /// Its fields, in order.
+    /// The fields of the part, in order.
     const FIELDS: &'static [(&'static str, Kind)];
 }
 
@@ -61,7 +62,7 @@ macro_rules! report {
     )*};
 }
 
-/// This number increases when a key is removed or changes its meaning.
+/// Version of the format. It increases when a key is removed or changes its meaning.
 pub const VERSION: u32 = 1;
 
 report! {
@@ -125,16 +126,16 @@ report! {
         Counter drops: BTreeMap<String, u64>,
     }
 
-    /// TCP connections of hosts that the tunnel carries as streams.
+    /// The TCP connections that the tunnel carries as streams.
     TcpStatus {
         Gauge flows: u64,
-        /// Connections that hosts of this end opened, and connections that hosts of the other end opened.
+        /// Connections opened by hosts at this end, and connections opened by hosts at the other end.
         Counter opened: u64,
         Counter accepted: u64,
         /// Connections that could not be established.
         Counter refused: u64,
         Counter resets: u64,
-        /// Bytes read from hosts of this end, and bytes written to them.
+        /// Bytes read from hosts at this end, and bytes written to them.
         Counter read_bytes: u64,
         Counter written_bytes: u64,
         /// Connections that are carried as packets, by reason.
@@ -236,14 +237,14 @@ report! {
         Gauge held_p95_ms: Option<f64>,
     }
 
-    /// A path. A value is null if it is unknown, or invalid because the path does not answer.
+    /// A path. A value is null if it is unknown, or outdated because the path does not answer.
     PathReport {
         Label name: String,
         Gauge id: Option<u32>,
         /// `connecting`, `up`, `suspect`, `down` or `standby`. A path that waits for its interface, address
         /// or name is `down`, and `why` has the reason.
         Label state: String,
-        /// The reason why the path waits.
+        /// Why the path waits.
         Label why: Option<String>,
         /// Seconds since the path came up, or since it went down.
         #[serde(default)]
@@ -258,7 +259,8 @@ report! {
         #[serde(skip)]
         Label socket: Option<u32>,
         Gauge priority: u8,
-        /// Rate limit, monthly quota, volume of this month, and the cost of that volume, if configured.
+        /// Rate limit, monthly quota, this month's volume, and the cost of that volume. Each is null unless
+        /// configured.
         Gauge rate_limit_mbps: Option<f64>,
         Gauge quota_bytes: Option<u64>,
         Gauge quota_used_bytes: Option<u64>,
@@ -300,7 +302,7 @@ fn add_up(sum: &mut BTreeMap<String, u64>, more: BTreeMap<String, u64>) {
 }
 
 impl Status {
-    /// Merges the status of two shards. Counters are added, and the result has the peers of both.
+    /// Merges the status of two shards: adds the counters, and lists the peers of both shards.
     pub fn merge(mut self, other: Status) -> Status {
         let (tun, more) = (&mut self.tun, other.tun);
         tun.read_packets += more.read_packets;
@@ -320,7 +322,7 @@ impl Status {
         }
         add_up(&mut self.endpoint, other.endpoint);
         add_up(&mut self.channels, other.channels);
-        // All shards have the same sockets, with the same numbers.
+        // All shards have the same sockets, with the same numbers, so pair them by position.
         for (socket, more) in self.sockets.iter_mut().zip(other.sockets) {
             socket.tx_packets += more.tx_packets;
             socket.tx_bytes += more.tx_bytes;

@@ -11,7 +11,7 @@ use mpdccp_units::{Duration, Time};
 use std::net::SocketAddr;
 
 impl Status {
-    /// The fields that come from the configuration.
+    /// Creates a status with the fields that come from the configuration.
     pub(crate) fn of(cfg: &Config) -> Status {
         Status {
             version: VERSION,
@@ -42,12 +42,12 @@ fn ms(d: Duration) -> f64 {
 }
 
 impl PeerStatus {
-    /// Status of a peer without a session.
+    /// Returns the status of a peer without a session.
     pub fn idle(name: &str) -> PeerStatus {
         PeerStatus { name: name.into(), state: "none".into(), ..PeerStatus::default() }
     }
 
-    /// Status of a peer, including settings from this end's file.
+    /// Returns the status of a peer. Includes settings from this end's configuration.
     pub(crate) fn of_peer(
         endpoint: &Endpoint,
         now: Time,
@@ -83,7 +83,8 @@ impl PeerStatus {
         status
     }
 
-    /// Status of a peer with a session. `place` returns the name and the current address of a path.
+    /// Returns the status of a peer with a session. `place` returns the name and the current address of a
+    /// path.
     fn of(
         name: &str,
         status: &SessionStatus,
@@ -144,7 +145,7 @@ impl PeerStatus {
 }
 
 impl PathReport {
-    /// Status of a path that is not open yet.
+    /// Returns the status of a path that is not open yet.
     pub(crate) fn waiting(spec: &PathSpec, why: &str) -> PathReport {
         PathReport {
             name: spec.name.clone(),
@@ -158,7 +159,7 @@ impl PathReport {
 
     fn of(path: &PathStatus, row: Option<&PathRow>, (name, remote): (String, SocketAddr)) -> PathReport {
         let tx = path.tx.as_ref();
-        // The numbers of a path that does not answer are outdated.
+        // While a path does not answer, its measurements are outdated, so leave them out.
         let live = tx.filter(|_| path.state.is_up());
         let row = row.filter(|_| live.is_some());
         PathReport {

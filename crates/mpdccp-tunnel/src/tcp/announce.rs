@@ -1,5 +1,5 @@
-//! Headers of a stream that carries a TCP connection. They contain the addresses of the connection, and the
-//! result of connecting at the far end.
+//! Headers of a stream that carries a TCP connection. The opener's header has the addresses of the
+//! connection. The acceptor's header says whether the far host is connected.
 
 use dccp_streams::Reason;
 use mpdccp_proxy::{Icmp, Refusal, Request, Tuple};
@@ -7,13 +7,13 @@ use std::net::{IpAddr, SocketAddr};
 
 /// First byte of the header that the opener sends for a TCP connection.
 const CONNECTION: u8 = 0;
-/// First byte of a positive answer.
+/// First byte of the acceptor's header if the far host is connected.
 const CONNECTED: u8 = 0;
 const ICMP: u8 = 1;
-/// Flag: the SYN offers ECN.
+/// Flag in the opener's header: the SYN offers ECN.
 const ECN: u8 = 1;
 
-/// The header that the opener sends.
+/// Encodes the header that the opener sends.
 pub(super) fn request(request: &Request) -> Vec<u8> {
     let Request { tuple, ttl, traffic_class, ecn } = *request;
     let mut header = vec![CONNECTION, if ecn { ECN } else { 0 }, ttl, traffic_class];
@@ -49,10 +49,10 @@ pub(super) fn end(bytes: &[u8]) -> Option<SocketAddr> {
     Some(SocketAddr::new(address(ip)?, u16::from_be_bytes(*port)))
 }
 
-/// Answer of the acceptor: the far host is connected.
+/// The acceptor's header if the far host is connected.
 pub(super) const ACCEPTED: [u8; 1] = [CONNECTED];
 
-/// Answer of the acceptor: an ICMP error arrived.
+/// Encodes the acceptor's header if an ICMP error arrived instead of an answer.
 pub(super) fn icmp(icmp: &Icmp) -> Vec<u8> {
     let mut answer = vec![ICMP, icmp.kind, icmp.code];
     answer.extend(icmp.rest);
@@ -60,7 +60,7 @@ pub(super) fn icmp(icmp: &Icmp) -> Vec<u8> {
     answer
 }
 
-/// Parses an answer. The error says why there is no connection.
+/// Parses the acceptor's header. The error says why there is no connection.
 pub(super) fn read_answer(answer: &[u8]) -> Result<(), Refusal> {
     match answer {
         [CONNECTED] => Ok(()),
@@ -72,7 +72,7 @@ pub(super) fn read_answer(answer: &[u8]) -> Result<(), Refusal> {
     }
 }
 
-/// Reason with which the stream is reset if no ICMP message explains the refusal.
+/// Returns the reason for the stream's reset if no ICMP message explains the refusal.
 pub(super) fn reason(why: Refusal) -> Reason {
     match why {
         Refusal::Reset => Reason::Refused,
@@ -81,7 +81,7 @@ pub(super) fn reason(why: Refusal) -> Reason {
     }
 }
 
-/// The answer to a host whose stream was reset with this reason.
+/// Returns how to answer a host whose stream was reset with this reason.
 pub(super) fn refusal(reason: Reason) -> Refusal {
     match reason {
         Reason::Refused | Reason::Reset => Refusal::Reset,

@@ -1,6 +1,6 @@
-//! TCP connections that died when one end lost its state. The other end lists them in the next session, on a
-//! separate stream (docs/tcp.md). The hosts must still be told that their connections died, and segments of
-//! these connections must not be carried as packets.
+//! Tracks TCP connections that died because one end lost its state. In the next session, the other end
+//! sends a list of them on a separate stream (docs/tcp.md). The hosts must be told that their connections
+//! died. Segments of these connections must not be carried as packets.
 
 use super::announce;
 use super::transfer::{CHUNK, PRIORITY, read};
@@ -10,23 +10,23 @@ use mpdccp_proto::SessionId;
 use mpdccp_proxy::Tuple;
 use std::collections::{BTreeMap, HashMap};
 
-/// Header that the opener of a stream sends if the stream carries a list of dead connections.
+/// Header that opens a stream for a list of dead connections.
 pub(super) const LIST: [u8; 1] = [1];
 
 type Key = (SessionId, StreamId);
 
 #[derive(Debug, Default)]
 pub(super) struct Dead {
-    /// Dead connections that were not reported yet, by peer.
+    /// Dead connections that were not sent to the peer yet, by peer.
     untold: BTreeMap<usize, Vec<Tuple>>,
-    /// Bytes of lists that the stream has not accepted yet.
+    /// The rest of each list that its stream has not accepted yet.
     leaving: HashMap<Key, Vec<u8>>,
-    /// Partial entries that have arrived, with the peer that sent them.
+    /// The peer that sends each list, and the bytes of an incomplete entry.
     arriving: HashMap<Key, (usize, Vec<u8>)>,
 }
 
 impl Dead {
-    /// Adds a connection that died because its session with this peer ended. Keeps at most `most` connections
+    /// Adds a connection that died because the session with this peer ended. Keeps at most `most` connections
     /// per peer.
     pub(super) fn note(&mut self, peer: usize, tuple: Tuple, most: usize) {
         let untold = self.untold.entry(peer).or_default();
@@ -35,8 +35,8 @@ impl Dead {
         }
     }
 
-    /// Sends the list of dead connections to an open session. A session without streams gets no list, because
-    /// its peer carries TCP as packets.
+    /// Sends the peer the list of dead connections over an open session. If the session has no streams, keeps
+    /// the list, because the peer carries TCP as packets.
     pub(super) fn tell(&mut self, cx: &mut Cx<'_>, peer: usize, session: SessionId) {
         let Some(tuples) = self.untold.remove(&peer) else { return };
         let stream = cx.endpoint.streams(cx.now, session, |s| s.open(&LIST, PRIORITY));
@@ -44,7 +44,7 @@ impl Dead {
             self.untold.insert(peer, tuples);
             return;
         };
-        // Entries are written from the view of the peer's hosts.
+        // Swap source and destination, so that the entries fit the peer's side.
         let bytes = tuples.into_iter().flat_map(|tuple| entry(tuple.reversed())).collect();
         self.leaving.insert((session, stream), bytes);
         self.fill(cx, (session, stream));
@@ -63,7 +63,7 @@ impl Dead {
         }
     }
 
-    /// The peer opened a stream for its list of dead connections.
+    /// Accepts the stream that the peer opened for its list of dead connections.
     pub(super) fn accept(&mut self, cx: &mut Cx<'_>, peer: usize, session: SessionId, stream: StreamId) {
         let done = cx.endpoint.streams(cx.now, session, |s| {
             s.accept(stream, &[])?;
@@ -74,7 +74,8 @@ impl Dead {
         }
     }
 
-    /// Handles an event of a stream that carries a list. Returns the dead connections and their peer.
+    /// Handles an event of a stream that carries a list. Returns the peer and the dead connections that it
+    /// listed.
     pub(super) fn on_stream(
         &mut self,
         cx: &mut Cx<'_>,
@@ -124,7 +125,7 @@ impl Dead {
     }
 }
 
-/// An entry of the list: IP version, then source and destination with ports.
+/// Encodes an entry of the list: the IP version, then the source and the destination, each with its port.
 fn entry(tuple: Tuple) -> Vec<u8> {
     let mut out = vec![if tuple.from.is_ipv4() { 4 } else { 6 }];
     for end in [tuple.from, tuple.to] {
@@ -134,8 +135,8 @@ fn entry(tuple: Tuple) -> Vec<u8> {
     out
 }
 
-/// Returns the first entry and the remaining bytes. Returns `None` if the entry is incomplete, and an error
-/// if it is invalid.
+/// Returns the first entry and the remaining bytes; `None` if the entry is incomplete. The error means that
+/// the entry is invalid.
 fn read_entry(bytes: &[u8]) -> Result<Option<(Tuple, &[u8])>, ()> {
     let Some((version, rest)) = bytes.split_first() else { return Ok(None) };
     let ip = match version {

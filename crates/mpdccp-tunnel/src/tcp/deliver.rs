@@ -1,5 +1,5 @@
-//! Copies data from streams to the sockets of hosts, limited by the `receive_rate` of the peer. Data over the
-//! rate stays in the streams and fills their windows, so the peer stops sending.
+//! Copies data from streams to the sockets of hosts, limited by the `receive_rate` of the peer. Data over
+//! the rate stays in the streams. It fills the streams' windows, so the peer stops sending.
 
 use super::flows::{Flows, WINDOW};
 use super::routes::Routes;
@@ -11,7 +11,8 @@ use mpdccp_proxy::{Command, Flow};
 use mpdccp_units::Time;
 
 impl Flows {
-    /// Copies data from the stream to the host's socket, as far as the window and the rate limit allow.
+    /// Copies data from the stream to the host's socket until the window is full or the rate limit is
+    /// reached.
     pub(super) fn fill_socket(&mut self, cx: &mut Cx<'_>, routes: &mut Routes<'_>, flow: Flow) {
         let carried = self.carried.get_mut(&flow).filter(|carried| carried.open && !carried.held_back);
         let Some(carried) = carried else { return };
@@ -42,12 +43,13 @@ impl Flows {
         }
     }
 
-    /// When to call [`on_timeout`](Self::on_timeout) next.
+    /// Returns when to call [`on_timeout`](Self::on_timeout) next.
     pub(crate) fn next_timeout(&self, peers: &Peers) -> Option<Time> {
         self.held_back.keys().map(|number| peers[*number].policer.again()).min()
     }
 
-    /// Continues the held-back flows of each peer whose rate allows more data, one flow after the other.
+    /// Continues the flows that the rate limit of their peer held back, one after the other, as far as the
+    /// rate allows.
     pub(crate) fn on_timeout(&mut self, cx: &mut Cx<'_>, routes: &mut Routes<'_>) {
         let due = |number: &usize| routes.peers[*number].policer.again() <= cx.now;
         for number in self.held_back.keys().copied().filter(due).collect::<Vec<_>>() {
@@ -60,7 +62,7 @@ impl Flows {
                     self.fill_socket(cx, routes, flow);
                 }
             }
-            // Flows that had their turn go to the end of the queue.
+            // Flows that the limit holds back again go to the end of the queue.
             waiting.extend(self.held_back.remove(&number).unwrap_or_default());
             if !waiting.is_empty() {
                 self.held_back.insert(number, waiting);

@@ -1,5 +1,5 @@
-//! TCP flows carried as streams. Each entry connects a flow of the table, a socket of the proxy, and a stream
-//! of a session.
+//! TCP flows that the tunnel carries as streams. A flow consists of an entry in the flow table, a socket
+//! of the proxy, and a stream of a session.
 
 use super::dead::{self, Dead};
 use super::routes::{Routes, StreamPeer, class_of, rule};
@@ -17,17 +17,17 @@ use mpdccp_proxy::{
 use mpdccp_units::Time;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-/// Maximum number of bytes per direction of a flow that are between its stream and its socket.
+/// Maximum number of bytes in each direction of a flow that wait between its stream and its socket.
 pub(super) const WINDOW: u64 = 256 << 10;
 
-/// The way of a packet read from the interface.
+/// How the caller must handle a packet from the interface.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Divert {
     /// Send it as a packet.
     Packet,
-    /// Pass it to the private namespace.
+    /// Pass it to the proxy's private namespace.
     Proxy,
-    /// Nothing: it is held, or was answered.
+    /// Do nothing. The packet is held, or it was answered.
     Done,
 }
 
@@ -42,13 +42,13 @@ pub(super) struct Carried {
     ours: bool,
     /// Whether the far end is connected.
     pub(super) open: bool,
-    /// Whether the flow waits for its turn because of its peer's rate limit.
+    /// Whether the flow waits until its peer's rate limit allows more data.
     pub(super) held_back: bool,
     /// Data read from the host that the stream has not accepted yet. The first `taken` bytes of the first
     /// block are already in the stream.
     waiting: VecDeque<Vec<u8>>,
     taken: usize,
-    /// Whether the host has sent all its data.
+    /// Whether the host has finished sending.
     finished: bool,
     /// Number of bytes passed to the socket that the kernel has not accepted yet.
     pub(super) unwritten: u64,
@@ -75,8 +75,8 @@ pub(crate) struct Flows {
 }
 
 impl Flows {
-    /// Limits the number of flows to `flows`, the limit of the sockets. `saved` lists the connections that
-    /// died with the last run.
+    /// Creates the state of all flows. `flows` is the number of flows that the proxy's sockets allow. `saved`
+    /// lists the connections that died with the last run.
     pub(crate) fn new(now: Time, flows: usize, saved: &str) -> Flows {
         let usual = Limits::default();
         let most = flows.min(usual.flows);
@@ -146,7 +146,7 @@ impl Flows {
             Ok::<_, StreamError>(stream)
         });
         let Some(Ok(stream)) = stream else {
-            // The session has no room for another stream, so this flow is carried as packets.
+            // The session allows no further stream, so this flow is carried as packets.
             self.table.refused(cx.now, flow, Refusal::Silence);
             return Divert::Packet;
         };
@@ -187,8 +187,8 @@ impl Flows {
         Some(carried)
     }
 
-    /// Handles a packet for the interface. If this returns a packet, send that packet back to the peer
-    /// instead.
+    /// Handles a packet that is about to reach the interface. If the result is a packet, the caller must send
+    /// it back to the peer, and must not deliver the first one.
     pub(crate) fn on_delivered(&mut self, packet: &[u8]) -> Option<Vec<u8>> {
         self.table.on_delivered(packet)
     }
@@ -240,7 +240,7 @@ impl Flows {
         }
     }
 
-    /// The peer opened a stream for a flow.
+    /// Connects to the far host of a flow, for which the peer has opened a stream.
     fn connect(
         &mut self,
         cx: &mut Cx<'_>,
@@ -258,8 +258,8 @@ impl Flows {
             cx.endpoint.streams(cx.now, session, |s| s.header(stream).and_then(announce::read_request));
         let request = request.flatten().ok_or(Reason::Protocol)?;
         let Tuple { from, to } = request.tuple;
-        // As for packets, only the source must be in the peer's `allowed_ips`. This host routes the
-        // destination.
+        // As with packets, the peer's `allowed_ips` must contain the source. The destination may be any
+        // address that this host can route.
         let allowed = routes.allowed.peer(from.ip()) == Some(number);
         if !allowed || !is_unicast(to.ip()) || to.ip().is_loopback() {
             return Err(Reason::NotAllowed);
@@ -274,7 +274,7 @@ impl Flows {
         Ok(())
     }
 
-    /// The far end answered whether it is connected.
+    /// Handles the far end's answer: it is connected to the far host, or it could not connect.
     fn on_answer(
         &mut self,
         cx: &mut Cx<'_>,
@@ -297,7 +297,8 @@ impl Flows {
         }
     }
 
-    /// Answers the held SYN as the far host or the network would have done without the proxy.
+    /// Answers the held SYN in the way in which the far host or the network would have refused it without the
+    /// proxy.
     fn refuse(&mut self, cx: &mut Cx<'_>, flow: Flow, why: Refusal) {
         self.refused += 1;
         if let Some(answer) = self.table.refused(cx.now, flow, why) {
@@ -306,7 +307,7 @@ impl Flows {
         self.reset_stream(cx, flow, Reason::Cancelled);
     }
 
-    /// The far end reset the stream.
+    /// Handles a reset of the stream by the far end.
     fn on_reset(&mut self, cx: &mut Cx<'_>, flow: Flow, why: Reason) {
         let Some(carried) = self.carried.get(&flow) else { return };
         if carried.ours && !carried.open {
@@ -399,8 +400,8 @@ impl Flows {
         });
     }
 
-    /// Copies the host's data to the stream as far as the stream accepts it, and lets the host send that many
-    /// more bytes.
+    /// Copies the host's data to the stream as far as the stream accepts it. The host may then send the same
+    /// number of bytes more.
     fn fill_stream(&mut self, cx: &mut Cx<'_>, flow: Flow) {
         let Some(carried) = self.carried.get_mut(&flow) else { return };
         let Carried { session, stream, waiting, taken, finished, over, .. } = carried;
@@ -415,14 +416,16 @@ impl Flows {
         }
     }
 
-    /// A session has opened. Its peer may have lost its state together with the last session.
+    /// Handles the opening of a session. The peer may have lost its state with the last session, so it gets
+    /// the list of dead connections.
     pub(crate) fn on_session(&mut self, cx: &mut Cx<'_>, routes: &Routes<'_>, session: SessionId) {
         if let Some(number) = routes.peers.of(session) {
             self.dead.tell(cx, number, session);
         }
     }
 
-    /// A session has ended. Its flows are reset instead of finished. Hosts whose SYN is held retransmit it.
+    /// Handles the end of a session: resets the flows that the session carried. A host whose SYN is still
+    /// held gets no answer and retransmits the SYN.
     pub(crate) fn on_session_end(&mut self, cx: &mut Cx<'_>, routes: &Routes<'_>, session: SessionId) {
         self.dead.on_session_end(session);
         let of_it = self.carried.iter().filter(|(_, carried)| carried.session == session);
@@ -434,15 +437,15 @@ impl Flows {
             }
             self.give_up(cx, flow, Reason::SessionLost);
         }
-        // The next session may already be open.
+        // If the next session is already open, send the list of dead connections now.
         let next = peer.and_then(|number| Some((number, routes.peers.get(number)?.session?)));
         if let Some((number, next)) = next.filter(|(_, next)| *next != session) {
             self.dead.tell(cx, number, next);
         }
     }
 
-    /// Resets flows that are no longer allowed. The other flows follow the current rules, but are still
-    /// carried as streams.
+    /// Resets flows that the configuration no longer allows. The other flows get the class of the current
+    /// rules. They are carried as streams even if a rule now requires packets.
     pub(crate) fn recheck(&mut self, cx: &mut Cx<'_>, routes: &Routes<'_>) {
         let flows: Vec<(Flow, Tuple)> =
             self.carried.keys().filter_map(|flow| Some((*flow, self.table.tuple(*flow)?))).collect();
@@ -468,7 +471,7 @@ impl Flows {
         self.reset_stream(cx, flow, why);
     }
 
-    /// Number of flows that a session carries.
+    /// Returns the number of flows that a session carries.
     pub(crate) fn of_session(&self, session: SessionId) -> usize {
         self.carried.values().filter(|carried| carried.session == session).count()
     }

@@ -1,18 +1,18 @@
-//! A journal of the connections that a host may believe to be open, one line each. If this end is killed, the
-//! journal shows which connections died.
+//! A journal of the connections that a host may believe to be open, one per line. If this end is killed,
+//! the next run reads from the journal which connections died.
 
 use mpdccp_proxy::Tuple;
 
 /// Bytes per line, including the line end. The longest line has two IPv6 addresses with ports.
 pub(crate) const LINE: usize = 96;
 
-/// The line of a connection; an empty line for `None`.
+/// Formats the line of a connection; `None` gives an empty line.
 pub(super) fn line(tuple: Option<Tuple>) -> String {
     let text = tuple.map_or_else(String::new, |tuple| format!("{} {}", tuple.from, tuple.to));
     format!("{text:<width$}\n", width = LINE - 1)
 }
 
-/// Parses all lines.
+/// Parses all lines. An empty or invalid line gives `None`.
 pub(super) fn read(text: &str) -> impl Iterator<Item = Option<Tuple>> {
     text.lines().map(|line| {
         let (from, to) = line.trim_end().split_once(' ')?;

@@ -1,4 +1,4 @@
-//! Keepalive probes between hosts, and the journal for use after a crash.
+//! Forwards keepalive probes between hosts, and writes the journal for use after a crash.
 
 use super::flows::{Carried, Flows};
 use super::journal;
@@ -17,8 +17,8 @@ impl Flows {
         }
     }
 
-    /// The far host probes whether the near host of this stream is alive. If the stream is gone, the answer
-    /// is its reset.
+    /// Handles a probe: the far host asks whether the near host of this stream is alive. If the stream is
+    /// gone, its reset tells the far end so, and the answer of this function has no effect.
     pub(crate) fn on_probe(&mut self, cx: &mut Cx<'_>, session: SessionId, stream: u64) {
         match self.by_stream.get(&(session, StreamId(stream))) {
             Some(flow) if self.table.ask(*flow) => cx.out.push(Action::Tcp(Command::Probe(*flow, true))),
@@ -29,12 +29,13 @@ impl Flows {
         }
     }
 
-    /// The far host is alive. Returns the host's probe, for the private namespace to answer.
+    /// Handles the answer that the far host is alive. Returns the probe of the near host, which the private
+    /// namespace then answers.
     pub(crate) fn on_alive(&mut self, session: SessionId, stream: u64) -> Option<Vec<u8>> {
         self.table.alive(*self.by_stream.get(&(session, StreamId(stream)))?)
     }
 
-    /// Writes to the journal which connections a host may believe to be open.
+    /// Writes the changed connections to the journal.
     pub(crate) fn save(&mut self, cx: &mut Cx<'_>) {
         for (line, tuple) in self.table.changes() {
             cx.out.push(Action::SaveLine(StateFile::Connections, line, journal::line(tuple)));

@@ -1,4 +1,4 @@
-//! Determines the peer of a flow, and whether the flow may be carried as a stream.
+//! Finds the peer of a flow, and decides whether the flow may be carried as a stream.
 
 use crate::Cx;
 use crate::packet::allowed::Allowed;
@@ -7,14 +7,14 @@ use mpdccp_proto::policy::Rule;
 use mpdccp_proto::{PktInfo, SessionId};
 use mpdccp_proxy::AsPacket;
 
-/// The peers and their addresses.
+/// The peers, and the inner addresses behind them.
 pub(crate) struct Routes<'a> {
     pub(crate) peers: &'a mut Peers,
     pub(crate) allowed: &'a Allowed,
 }
 
 impl Routes<'_> {
-    /// The peer and session of a stream for a flow to this address.
+    /// Returns the peer and the session to carry a flow to this address.
     pub(super) fn session(&self, cx: &mut Cx<'_>, to: std::net::IpAddr) -> Option<StreamPeer> {
         let number = self.allowed.peer(to)?;
         let session = self.peers[number].session?;
@@ -29,7 +29,7 @@ pub(super) struct StreamPeer {
     pub(super) session: SessionId,
 }
 
-/// The rule for this packet and the rest of its flow, and the class of the flow's stream.
+/// Returns the policy rule for this packet and its flow, if any, and the class of the flow's stream.
 pub(super) fn rule<'a>(cx: &Cx<'a>, packet: &[u8]) -> (Option<&'a Rule>, u8) {
     let policy = &cx.cfg.settings.policy_rule;
     if policy.0.is_empty() {
@@ -39,8 +39,8 @@ pub(super) fn rule<'a>(cx: &Cx<'a>, packet: &[u8]) -> (Option<&'a Rule>, u8) {
     number.map_or((None, 0), |n| (policy.0.get(n), n as u8 + 1))
 }
 
-/// The class of the stream that would carry this packet and the rest of its flow. Returns an error if the
-/// rule requires packets.
+/// Returns the class of the stream that would carry the flow of this packet. Returns an error if the policy
+/// requires packets for the flow.
 pub(super) fn class_of(cx: &Cx<'_>, packet: &[u8]) -> Result<u8, AsPacket> {
     match rule(cx, packet) {
         (Some(rule), _) if rule.drop || rule.fec.is_some() || rule.no_streams => Err(AsPacket::Policy),

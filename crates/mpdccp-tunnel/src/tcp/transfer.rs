@@ -8,8 +8,8 @@ pub(super) const PRIORITY: u8 = 3;
 /// Maximum number of bytes passed to a socket at a time.
 pub(super) const CHUNK: usize = 64 << 10;
 
-/// Writes as much as the stream accepts. Writes the end of the stream after all data. Returns the number of
-/// bytes written, and whether the end was written.
+/// Writes as many blocks as the stream accepts. If `finished`, ends the stream after all blocks. Returns the
+/// number of bytes written, and whether the stream was ended.
 pub(super) fn write(
     streams: &mut Streams,
     stream: StreamId,
@@ -25,7 +25,7 @@ pub(super) fn write(
                 *taken += n;
             }
             Err(StreamError::Blocked) => return (written, false),
-            // The stream was reset. That is reported separately.
+            // The stream was reset. Another event reports the reset, so drop the data.
             Err(_) => *taken = first.len(),
         }
         if *taken == first.len() {
@@ -39,7 +39,7 @@ pub(super) fn write(
     (written, finished)
 }
 
-/// Reads a block of at most `most` bytes from a stream. Also returns whether the stream ends after it.
+/// Reads at most `most` bytes from a stream. Also returns whether the stream has ended.
 pub(super) fn read(streams: &mut Streams, stream: StreamId, most: usize) -> (Vec<u8>, bool) {
     let mut bytes = Vec::new();
     loop {

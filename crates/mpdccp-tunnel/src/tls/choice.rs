@@ -1,30 +1,31 @@
 //! `encapsulation = "auto"`: packets use UDP while it answers, and TLS otherwise.
 //!
-//! If UDP does not answer for [`SILENCE`], the owner connects by TLS. Until then UDP carries the packets.
-//! Once TLS is connected, a last echo request is sent over UDP. Its answer may take as long as TLS took to
-//! connect, which is at least two round trips. So a line that was only down for a moment can still answer. If
-//! no answer arrives, packets switch to TLS. From then on, echo requests are sent over UDP at growing
-//! intervals, and the first answer switches the packets back. A packet that arrives over UDP proves only one
-//! direction. If the owner reports that the path fails nevertheless, only answers count.
+//! If UDP does not answer for [`SILENCE`], the owner connects by TLS. Until TLS is connected, UDP carries
+//! the packets. Then a last echo request is sent over UDP. The time limit for its answer is the time that TLS
+//! took to connect, at least two round trips. A line that was down only for a moment can answer within that
+//! time. If no answer arrives, packets switch to TLS. From then on, echo requests are sent over UDP at
+//! growing intervals, and the first answer switches the packets back. A packet that arrives over UDP proves
+//! only that one direction works. So if the owner reports that the path fails although packets arrive, only
+//! answers to echo requests count.
 
 use mpdccp_units::{Duration, Time};
 
-/// UDP counts as silent if no packet arrives for this long after at least [`SENDS`] sends. Then TLS starts to
-/// connect. Packets stay on UDP, so a slow line loses none.
+/// UDP is silent if no packet arrives for this long after at least [`SENDS`] sends. The owner then connects
+/// by TLS. Packets stay on UDP meanwhile, so that a slow line loses none.
 const SILENCE: Duration = Duration::from_secs(2);
 const SENDS: u32 = 3;
 /// A longer pause between sends restarts the count, because the line was idle.
 const APART: Duration = Duration::from_secs(10);
-/// Bounds of the time in which the last echo request must be answered.
+/// Bounds of the time limit for the answer to the last echo request.
 const GRACE: (Duration, Duration) = (Duration::from_millis(300), Duration::from_secs(5));
 /// First and longest interval between echo requests over UDP.
 const ASK: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(300));
-/// Time limit for TLS to connect if the path fails although packets arrive over UDP.
+/// If the path fails although packets arrive over UDP, TLS must connect within this time.
 const TRY: Duration = Duration::from_secs(30);
-/// If UDP fails again within this time after its return, the interval between echo requests grows.
+/// If UDP fails again within this time after packets switched back, the interval between echo requests grows.
 const STABLE: Duration = Duration::from_secs(120);
 
-/// Transport of a path's packets.
+/// Transport that carries a path's packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Over {
     /// UDP.
@@ -43,13 +44,13 @@ struct Silence {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Packets use UDP.
+    /// Packets use UDP, and UDP answers.
     Udp,
-    /// UDP does not answer, and the owner connects by TLS.
+    /// Packets use UDP, but it does not answer. The owner connects by TLS.
     Connecting { since: Time, suspect: bool },
-    /// TLS is connected; UDP may still answer until this time.
+    /// TLS is connected. Packets switch to TLS unless UDP answers until this time.
     Asking { until: Time },
-    /// Packets use TLS. An answer over UDP counts only after a new echo request.
+    /// Packets use TLS. `asked`: an echo request was sent over UDP, so an answer switches the packets back.
     Tls { asked: bool },
 }
 
@@ -60,8 +61,8 @@ pub struct Choice {
     silence: Option<Silence>,
     /// Whether TLS is connected.
     connected: bool,
-    /// Until this time, packets wait for the first TLS connection. Over UDP, another server might answer a
-    /// handshake.
+    /// Until this time, packets wait for the first TLS connection instead of using UDP. Over UDP, another
+    /// server might answer a handshake.
     first_until: Option<Time>,
     ask_at: Time,
     wait: Duration,
@@ -76,19 +77,20 @@ impl Default for Choice {
 }
 
 impl Choice {
-    /// Starts with UDP.
+    /// Creates a choice that starts with UDP.
     pub fn new() -> Choice {
         let (silence, connected, ask_at, back_at) = (None, false, Time::ZERO, None);
         Choice { state: State::Udp, silence, connected, first_until: None, ask_at, wait: ASK.0, back_at }
     }
 
-    /// Starts with TLS, because UDP did not answer on the path's last socket.
+    /// Creates a choice that starts with TLS, because UDP did not answer on the path's last socket.
     pub fn with_tls(now: Time) -> Choice {
         let first_until = Some(now + SILENCE);
         Choice { state: State::Tls { asked: false }, first_until, ask_at: now + ASK.0, ..Choice::new() }
     }
 
-    /// The transport in use. While there is no TLS connection, packets use UDP.
+    /// Returns the transport for packets. Without a TLS connection, this is UDP, except while packets wait
+    /// for the first TLS connection.
     pub fn over(&self) -> Over {
         match self.state {
             State::Tls { .. } if self.connected || self.first_until.is_some() => Over::Tls,
@@ -106,7 +108,8 @@ impl Choice {
         self.state != State::Udp
     }
 
-    /// Call this before packets are sent. Returns true if these packets are the first over TLS.
+    /// Handles a send; call this before the packets are sent. Returns true if these packets are the first
+    /// over TLS.
     pub fn on_send(&mut self, now: Time) -> bool {
         self.first_until.take_if(|until| *until <= now);
         match self.state {
@@ -131,7 +134,7 @@ impl Choice {
         }
     }
 
-    /// A packet arrived over UDP.
+    /// Handles a packet that arrived over UDP.
     pub fn on_udp(&mut self, now: Time) {
         self.silence = None;
         if let State::Connecting { since, suspect } = self.state
@@ -141,7 +144,7 @@ impl Choice {
         }
     }
 
-    /// An echo request over UDP was answered.
+    /// Handles the answer to an echo request over UDP.
     pub fn on_answer(&mut self, now: Time) {
         match self.state {
             State::Tls { asked: false } | State::Udp | State::Connecting { .. } => {}
@@ -153,24 +156,24 @@ impl Choice {
         }
     }
 
-    /// The path fails, even if packets still arrive over UDP.
+    /// Handles the report that the path fails, even if packets still arrive over UDP.
     pub fn on_suspect(&mut self, now: Time) {
         match self.state {
             State::Udp => self.state = State::Connecting { since: now, suspect: true },
-            // The attempt to connect by TLS began earlier, and continues.
+            // An attempt to connect by TLS is already in progress and continues.
             State::Connecting { since, .. } => self.state = State::Connecting { since, suspect: true },
             State::Asking { .. } | State::Tls { .. } => {}
         }
     }
 
-    /// The kernel or the network refused to carry UDP packets.
+    /// Handles the report that the kernel or the network refused to carry UDP packets.
     pub fn on_udp_refused(&mut self, now: Time) {
         if self.state == State::Udp {
             self.state = State::Connecting { since: now, suspect: false };
         }
     }
 
-    /// TLS has connected.
+    /// Handles the success of the TLS connection.
     pub fn on_connected(&mut self, now: Time) {
         self.connected = true;
         if let State::Connecting { since, .. } = self.state {
@@ -180,7 +183,7 @@ impl Choice {
         }
     }
 
-    /// The TLS connection failed or was lost.
+    /// Handles the failure or the loss of the TLS connection.
     pub fn on_disconnected(&mut self, now: Time) {
         (self.connected, self.first_until) = (false, None);
         if let State::Asking { .. } = self.state {
@@ -188,7 +191,7 @@ impl Choice {
         }
     }
 
-    /// Whether the owner must send an echo request over UDP now.
+    /// Returns whether the owner must send an echo request over UDP now. Schedules the next request if so.
     pub fn asks(&mut self, now: Time) -> bool {
         let due = now >= self.ask_at;
         match &mut self.state {
@@ -208,7 +211,8 @@ impl Choice {
 mod tests {
     use super::*;
 
-    /// A simulated line: its round-trip time, and at which times UDP passes, TCP passes, or the line is idle.
+    /// A simulated line: its round-trip time, and functions of the time that say whether UDP passes, whether
+    /// TCP passes, and whether the line is idle.
     struct Line {
         rtt: u64,
         udp: fn(u64) -> bool,
@@ -217,7 +221,7 @@ mod tests {
         choice: Choice,
         answers: Vec<(u64, bool)>,
         connected_at: Option<u64>,
-        /// Time of each switch in ms, and the transport after it.
+        /// The time of each switch in ms, and the transport after the switch.
         moves: Vec<(u64, Over)>,
         connections: u32,
     }
@@ -239,8 +243,8 @@ mod tests {
             }
         }
 
-        /// Runs until `end`, in ms. Sends a packet every 200 ms, each of which is answered, and echo requests
-        /// over UDP.
+        /// Runs the simulation until `end`, in ms. Sends a packet every 200 ms and an echo request over UDP
+        /// when one is due. The peer answers each of them.
         fn run(mut self, end: u64) -> Line {
             let mut last = Over::Udp;
             for ms in (0..end).step_by(20) {
@@ -256,7 +260,7 @@ mod tests {
                         self.connected_at = None;
                         self.choice.on_disconnected(now);
                     }
-                    // Connecting takes two round trips, and both need the line.
+                    // TLS takes two round trips to connect.
                     (true, None) if (self.tcp)(ms) && ms % 1_000 == 0 => {
                         self.connected_at = Some(ms + 2 * self.rtt);
                         self.connections += 1;
@@ -297,9 +301,9 @@ mod tests {
         for rtt in [1, 40, 600, 1_200] {
             let line = Line::new(rtt, |_| false).run(900_000);
             let [(at, Over::Tls)] = line.moves[..] else { panic!("{rtt} ms: {:?}", line.moves) };
-            // The limit is the silence of 2 s, a margin of 1.3 s, and twice the time to connect (up to one
-            // second until the attempt starts, then two round trips), because the last answer may take as
-            // long.
+            // The limit is the sum of three times: the silence of 2 s, a margin of 1.3 s, and twice the time
+            // to connect. Connecting takes up to one second until the attempt starts, then two round trips.
+            // It counts twice because the last answer may take as long.
             assert!(at <= 2_000 + 1_000 + 300 + 2 * (2 * rtt + 1_000), "{rtt} ms: after {at} ms");
             assert_eq!(line.connections, 1);
         }
@@ -315,7 +319,7 @@ mod tests {
 
     #[test]
     fn udp_that_comes_and_goes_does_not_make_the_path_flap() {
-        // UDP passes for ten seconds of each twenty.
+        // UDP passes for ten seconds in every twenty.
         let line = Line::new(40, |ms| ms / 10_000 % 2 == 0).run(3_600_000);
         assert!(line.moves.len() < 60, "{} moves in an hour", line.moves.len());
         assert_eq!(line.moves.last().map(|m| m.1), Some(Over::Tls));
@@ -326,7 +330,7 @@ mod tests {
         let dead: fn(u64) -> bool = |ms| !(20_000..31_010).contains(&ms);
         let line = Line { tcp: dead, ..Line::new(40, dead) }.run(120_000);
         assert_eq!(line.moves, [], "the last echo request is answered");
-        // If only UDP stays blocked, packets switch to TLS.
+        // If UDP stays blocked and nothing else fails, packets switch to TLS.
         let line = Line { tcp: dead, ..Line::new(40, |ms| ms < 20_000) }.run(120_000);
         assert!(matches!(line.moves[..], [(_, Over::Tls)]), "{:?}", line.moves);
     }
@@ -391,7 +395,8 @@ mod tests {
             assert!(!choice.on_send(at(999 + took + grace)), "{took} ms");
             assert!(choice.on_send(at(1_000 + took + grace)), "{took} ms");
         }
-        // Without the TLS connection, packets stay on UDP. The next connection sends an echo request again.
+        // Once the TLS connection is lost, packets stay on UDP. After the next connection, an echo request is
+        // sent again.
         let mut choice = Choice::new();
         choice.on_udp_refused(at(1_000));
         choice.on_connected(at(1_100));
@@ -399,14 +404,15 @@ mod tests {
         assert!(!choice.on_send(at(3_000)) && choice.wants_tls());
         choice.on_connected(at(3_100));
         assert!(choice.asks(at(3_100)) && !choice.on_send(at(3_200)) && choice.on_send(at(5_100)));
-        // An answer in time ends the attempt.
+        // An answer within the time limit ends the attempt to switch to TLS.
         let mut choice = Choice::new();
         choice.on_suspect(at(1_000));
         choice.on_connected(at(1_100));
         assert!(choice.asks(at(1_100)));
         choice.on_answer(at(1_200));
         assert!(!choice.wants_tls() && !choice.on_send(at(9_000)));
-        // If the TLS connection is lost before the answer, an arriving packet does not count as an answer.
+        // The TLS connection is lost before the answer to the echo request. A packet that arrives then does
+        // not count as an answer.
         choice.on_udp_refused(at(10_000));
         choice.on_connected(at(10_100));
         choice.on_disconnected(at(10_200));
@@ -421,7 +427,7 @@ mod tests {
         choice.on_connected(at(0));
         let asked: Vec<u64> = (0..1_300).filter(|seconds| choice.asks(at(*seconds))).collect();
         assert_eq!(asked, [5, 15, 35, 75, 155, 315, 615, 915, 1_215]);
-        // While packets use TLS, a report that UDP fails has no effect.
+        // While packets use TLS, reports about UDP have no effect.
         choice.on_suspect(at(1_300));
         choice.on_udp_refused(at(1_300));
         assert_eq!(choice.over(), Over::Tls);
@@ -460,7 +466,7 @@ mod tests {
     #[test]
     fn packets_that_arrive_do_not_keep_a_path_on_udp_that_works_one_way_only() {
         let at = Time::from_millis;
-        // UDP has been silent for two seconds when the path fails.
+        // When the path fails, UDP has already been silent for two seconds.
         let mut choice = Choice::new();
         for sent in [0, 1_000, 2_000] {
             choice.on_send(at(sent));

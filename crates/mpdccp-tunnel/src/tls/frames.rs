@@ -1,9 +1,11 @@
-//! Packets in a byte stream. Each is preceded by its length in two bytes, big endian.
+//! Frames: packets in a byte stream. Each packet follows its length, which has two bytes in big-endian
+//! order.
 
-/// Largest packet in a stream. The first two letters of any HTTP method, read as a length, are larger.
+/// Largest packet in a stream. If the peer speaks HTTP instead, the first two letters of the method give a
+/// larger length, so the mistake is detected.
 pub const LARGEST_FRAME: usize = 9_216;
 
-/// Error: the stream carries something other than packets, such as an HTTP request.
+/// Error: the stream does not carry packets, but for example an HTTP request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotAFrame;
 
@@ -11,7 +13,7 @@ pub struct NotAFrame;
 #[derive(Debug, Default)]
 pub struct Frames {
     bytes: Vec<u8>,
-    /// Position of the first byte that was not returned yet.
+    /// Position of the first byte that [`next`](Self::next) has not returned yet.
     at: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Paths through networks that block UDP: packets in a byte stream, and the choice between UDP and TLS.
+//! Paths through networks that block UDP: packets in a TLS stream, and the choice between UDP and TLS.
 
 mod choice;
 mod frames;

@@ -1,4 +1,4 @@
-//! Commands of the owner, including a new configuration.
+//! Executes the commands of the owner, such as a reload of the configuration.
 
 use super::Tunnel;
 use crate::action::Action;
@@ -10,14 +10,14 @@ use mpdccp_proto::Endpoint;
 use mpdccp_units::Time;
 
 impl Tunnel {
-    /// Handles a command. The answer is an [`Action::Reply`] with this number.
+    /// Handles a command. The answer is an [`Action::Reply`] with the number `id`.
     pub fn handle_command(&mut self, endpoint: &mut Endpoint, now: Time, id: u64, command: Command) {
         let cx = cx!(self, endpoint, now);
         let done = match command {
             Command::PathAdd { peer, path } => {
                 match self.paths.add(cx, &mut self.peers, id, peer.as_deref(), *path) {
                     Ok(true) => Ok(()),
-                    // The reply follows after the host has opened the path.
+                    // The reply follows when the host has opened the path.
                     Ok(false) => return,
                     Err(e) => Err(e),
                 }
@@ -42,7 +42,7 @@ impl Tunnel {
         cx!(self, endpoint, now).reply(id, done);
     }
 
-    /// Applies another configuration, and describes the changes.
+    /// Applies a new configuration. Returns a description of the changes.
     fn reload(&mut self, endpoint: &mut Endpoint, now: Time, new: Config, keys: Keys) -> String {
         let before = self.assigned.routes(&self.cfg);
         let mut gone = Vec::new();

@@ -1,4 +1,4 @@
-//! Handles events of TCP flows carried as streams.
+//! Passes events to the TCP flows that are carried as streams.
 
 use super::Tunnel;
 use crate::Cx;
@@ -17,8 +17,8 @@ macro_rules! routes {
 }
 
 impl Tunnel {
-    /// Sets how many TCP connections this host can carry as streams at a time. The error says why it can
-    /// carry none. Call this before [`start`](Self::start).
+    /// Sets how many TCP connections this host can carry as streams at the same time. The error says why it
+    /// cannot carry any. Call this before [`start`](Self::start).
     pub fn set_proxy(&mut self, endpoint: &mut Endpoint, able: Result<usize, String>) {
         match able {
             Ok(flows) => {
@@ -44,14 +44,15 @@ impl Tunnel {
     }
 
     /// Handles a super-packet from the interface before segmentation. If the result is [`Divert::Packet`],
-    /// segment it and handle the packets one by one.
+    /// the caller must segment the super-packet and handle each resulting packet.
     pub fn divert_whole(&mut self, endpoint: &mut Endpoint, now: Time, packet: &[u8]) -> Divert {
         let Some(done) = self.divert(endpoint, now, packet) else { return Divert::Packet };
         self.forward.read.count(1, packet.len() as u64);
         done
     }
 
-    /// Offers a packet from the interface to the proxy. Returns `None` if the proxy leaves it to the tunnel.
+    /// Offers a packet from the interface to the proxy. Returns `None` if the tunnel must carry the packet
+    /// itself.
     pub(super) fn divert(&mut self, endpoint: &mut Endpoint, now: Time, packet: &[u8]) -> Option<Divert> {
         let flows = self.flows.as_mut()?;
         let (_, destination) = addresses(packet)?;
@@ -82,21 +83,22 @@ impl Tunnel {
         matches!(event, SessionEvent::Stream(_))
     }
 
-    /// Checks all flows again, because addresses may belong to another peer now.
+    /// Checks all flows again, because an address may now belong to another peer.
     pub(super) fn recheck_flows(&mut self, endpoint: &mut Endpoint, now: Time) {
         if let Some(flows) = &mut self.flows {
             flows.recheck(cx!(self, endpoint, now), &routes!(self));
         }
     }
 
-    /// Continues flows that the rate limit of their peer held back.
+    /// Continues flows that a rate limit of their peer held back.
     pub(super) fn continue_flows(&mut self, endpoint: &mut Endpoint, now: Time) {
         if let Some(flows) = &mut self.flows {
             flows.on_timeout(cx!(self, endpoint, now), &mut routes!(self));
         }
     }
 
-    /// A server asks its client to leave. If the client has already left that server, there is nothing to do.
+    /// Handles the message by which a server asks its client to leave. Does nothing if the client has already
+    /// left that server.
     pub(super) fn leave(&mut self, endpoint: &mut Endpoint, now: Time, number: usize, session: SessionId) {
         if self.peers[number].session == Some(session) {
             let connections = Some(self.flows.as_ref().map_or(0, |flows| flows.of_session(session)));
@@ -112,7 +114,8 @@ impl Tunnel {
         }
     }
 
-    /// The peer asks whether the host of a stream is alive, or answers that its own host is alive.
+    /// Handles a probe from the peer: the peer asks whether the host of a stream is alive, or answers that
+    /// its own host is alive.
     pub(super) fn handle_probe(
         &mut self,
         endpoint: &mut Endpoint,
@@ -133,7 +136,7 @@ impl Tunnel {
 }
 
 impl Divert {
-    /// Converts the decision about a packet to an outcome.
+    /// Converts the decision about a packet to an outcome for the caller.
     pub(super) fn outcome(self, packet: Vec<u8>) -> Outcome {
         match self {
             Divert::Proxy => Outcome::Proxy(packet),

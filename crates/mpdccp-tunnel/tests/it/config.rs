@@ -1,4 +1,4 @@
-//! Invalid and suspicious configurations from `config.toml`, each with all expected remarks.
+//! Invalid and suspicious configurations in `config.toml`. Each case lists all expected remarks.
 
 use mpdccp_tunnel::config::Config;
 use serde::Deserialize;
@@ -12,7 +12,7 @@ struct Cases {
 
 #[derive(Deserialize)]
 struct Case {
-    /// The file that the case changes: `client` or `server`.
+    /// The basic file that the case changes: `client` or `server`.
     of: String,
     /// Replacements in that file: old and new text.
     replace: Vec<[String; 2]>,
@@ -49,7 +49,7 @@ fn all_that_is_wrong_is_said_with_line_and_key_and_how_to_fix_it() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// The parser knows each suggested key.
+/// If an error suggests a key, the parser accepts that key.
 #[test]
 fn a_key_of_another_section_is_told_where_it_belongs() {
     let text = "role = \"client\"\nremote = \"192.0.2.1\"\n[[peer]]\nscheduler = \"rr\"\n";

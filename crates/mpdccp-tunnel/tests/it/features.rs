@@ -27,8 +27,8 @@ fn peers_reach_each_other_and_nobody_else() {
     );
 }
 
-/// Sends 80 Mbit/s to the first client for two seconds, then waits a minute until the file of capacities is
-/// written.
+/// Sends 80 Mbit/s to the first client for two seconds. Then waits a minute, until the tunnel writes the file
+/// of capacities.
 fn carry(world: &mut World) {
     for _ in 0..100 {
         for _ in 0..200 {
@@ -46,7 +46,7 @@ fn a_restarted_server_begins_from_what_its_paths_carried() {
     let mut world = World::new([one(), one()], &server_text([true; CLIENTS], ""));
     world.run(SOON);
     carry(&mut world);
-    // The server is killed. Its file is at most a minute old.
+    // The server is killed. Its file of capacities is at most a minute old.
     let saved = world.hosts[SERVERS[0]].saved[&StateFile::Capacities].clone();
     assert!(saved.contains("c0 a ") && !saved.contains("c1"), "{saved}");
     let words = "peer c0: path a carried";
@@ -70,7 +70,7 @@ fn a_restarted_server_begins_from_what_its_paths_carried() {
     assert!(!logged(&world, SERVERS[0], words));
 }
 
-/// The path is away for 30 s. The session lasts, because its other path stays.
+/// The path is down for 30 s. The session continues on its other path.
 #[test]
 fn a_path_that_joins_again_begins_from_what_it_carried() {
     let one = || ClientFile { remote: "[\"198.51.100.1\"]".into(), ..ClientFile::new() };
@@ -109,8 +109,8 @@ fn paths_begin_afresh_without_careful_resume() {
     assert!(world.reaches(0, SERVERS[0]) && !logged(&world, SERVERS[0], "carried"));
 }
 
-/// The tunnel tells a socket that its path fails. The socket cannot know this, because packets may still
-/// arrive on it.
+/// The tunnel tells a socket that its path fails. The socket cannot detect this itself, because packets may
+/// still arrive on it.
 #[test]
 fn the_socket_of_a_suspect_path_is_told() {
     let mut world = up();
@@ -176,7 +176,7 @@ fn a_drained_server_takes_nobody_and_its_clients_go() {
     let id = world.hosts[SERVERS[0]].command(world.now, Command::Drain);
     assert_eq!(world.hosts[SERVERS[0]].replies.get(&id), Some(&Answer::Clients(2)));
     world.run(SOON);
-    // A reload of the file does not admit new clients.
+    // A reload does not end the draining: new clients are still refused.
     let now = world.now;
     world.hosts[SERVERS[0]].reload(now, &server_text([true; CLIENTS], ""));
     world.hosts[SERVERS[0]].log.clear();
@@ -200,8 +200,8 @@ fn a_drained_server_loses_no_packet() {
     let new = SERVERS[usize::from(old == SERVERS[0])];
     world.hosts[old].command(world.now, Command::Drain);
     let mut sent = Vec::new();
-    // Routers send to the old server until they know the route to the new one. Here that takes a second after
-    // the new session opened.
+    // Routers send to the old server until they learn the route to the new one. Here they learn it one second
+    // after the new session opened.
     let (mut by, mut opened) = (old, None);
     for _ in 0..4_000 {
         if world.server_of(0) == Some(new) && world.hosts[new].log.iter().any(|l| l.contains("session open"))
@@ -230,7 +230,8 @@ fn routes_follow_the_sessions() {
     world.run(SOON);
     assert_eq!(world.hosts[SERVERS[0]].routes, nets(&[0, 1]));
     assert_eq!(world.hosts[SERVERS[1]].routes, nets(&[]));
-    // A client that lost its server has moved to the other one. The first server learns this when it is back.
+    // A client that lost its server has moved to the other one. The first server notices this when it is
+    // back.
     world.hosts[SERVERS[0]].stopped = true;
     world.run(Duration::from_secs(20));
     assert_eq!(world.hosts[SERVERS[1]].routes, nets(&[0, 1]));
@@ -247,7 +248,7 @@ fn routes_follow_the_sessions() {
     assert_eq!(world.hosts[SERVERS[1]].routes, nets(&[]));
 }
 
-/// Routers need seconds to follow a route that disappears and returns. So a short outage must not remove the
+/// Routers need seconds to follow a route that disappears and returns, so a short outage must not remove the
 /// route.
 #[test]
 fn a_pause_withdraws_no_route() {
@@ -310,7 +311,7 @@ fn a_used_up_quota_makes_a_path_standby_until_the_month_is_over() {
     }
     world.run(SECOND);
     assert!(world.hosts[0].sockets[&a].bytes < carried + 10_000, "the other path carries the packets");
-    // The volume is saved regularly, so a crash does not reset it.
+    // The volume is saved regularly, so a crash does not reset the volume.
     world.run(Duration::from_secs(61));
     world.send(0, inner(SERVERS[0]), 100);
     world.run(Duration::from_secs(61));
@@ -342,7 +343,7 @@ fn a_quota_that_a_reload_takes_away_binds_no_more() {
     assert_eq!(world.path(0, "a").unwrap().priority, 3);
 }
 
-/// Number of packets of 1000 bytes that arrive from one host at another, sent at 8 Mbit/s for two seconds.
+/// Sends packets of 1000 bytes at 8 Mbit/s for two seconds. Returns how many of them arrive.
 fn delivered(world: &mut World, from: usize, to: usize) -> usize {
     let mut numbers = Vec::new();
     for _ in 0..2_000 {
@@ -358,8 +359,8 @@ fn rates_of_peers_and_paths_are_kept_to_as_soon_as_the_file_says_them() {
     let mut world = up();
     let server = SERVERS[0];
     assert!(delivered(&mut world, server, 0) > 1_800 && delivered(&mut world, 0, server) > 1_800);
-    // At 1 Mbit/s, 250 packets arrive in the two seconds of sending, and up to 125 more in the second after
-    // it.
+    // At 1 Mbit/s, 250 packets arrive in the two seconds of sending, and up to 125 more in the following
+    // second.
     let kept = 180..400;
     let of_peer = |what: &str| server_text([true; CLIENTS], "").replace("name = \"c0\"", what);
     world.reload(server, &of_peer("name = \"c0\"\nrate = \"1M\""));
@@ -395,11 +396,11 @@ fn leases_differ_and_outlive_a_restart() {
     let before = [own(&world, 0), own(&world, 1)];
     assert!(before.iter().all(|nets| nets.len() == 1) && before[0] != before[1], "{before:?}");
     assert!(before.iter().flatten().all(|net| net.ends_with("/24") && net != "10.0.0.1/24"));
-    // Networks that the client does not allow, and the server's own network, are left out.
+    // The routes exclude networks that the client does not allow, and the server's own network.
     let routes: Vec<String> = world.hosts[0].routes.iter().map(|net| net.to_string()).collect();
     assert_eq!(routes, ["10.9.0.0/16"]);
     assert!(world.hosts[SERVERS[0]].saved.contains_key(&StateFile::Leases));
-    // After the restart the clients request addresses in the other order.
+    // After the restart, the clients request addresses in the other order.
     let now = world.now;
     world.hosts[SERVERS[0]].restart(now);
     world.hosts[1].restart(now);
@@ -435,7 +436,7 @@ fn addresses_that_the_file_gives_a_peer_are_nobody_elses_lease() {
     world.run(SOON);
     let own = |world: &World, n: usize| world.hosts[n].addresses.iter().map(IpNet::addr).collect::<Vec<_>>();
     let first = own(&world, 0)[0];
-    // From now on, the file assigns the first client's leased address to the second client.
+    // The new file assigns the first client's leased address to the second client.
     let text = server_text([true; CLIENTS], POOL)
         .replace("name = \"c1\"\n", &format!("name = \"c1\"\nallowed_ips = [\"{first}/32\"]\n"));
     let now = world.now;
@@ -449,8 +450,8 @@ fn addresses_that_the_file_gives_a_peer_are_nobody_elses_lease() {
 
 #[test]
 fn a_server_gives_no_more_than_allowed_ips() {
-    // The network of the assigned address is wider than the client allows. The address is set without a
-    // route.
+    // The assigned address has a wider network than the client allows, so the client sets the address without
+    // a route to that network.
     let auto = || ClientFile { extra: "addresses = \"auto\"".into(), ..ClientFile::new() };
     let wide = |text: String| text.replace("10.0.0.1/24", "10.0.0.1/1");
     let world_with = |pool: &str| {
@@ -461,11 +462,12 @@ fn a_server_gives_no_more_than_allowed_ips() {
     let world = world_with(POOL);
     let own = &world.hosts[0].addresses;
     assert!(own.len() == 1 && own.iter().all(|net| net.prefix_len() == 32), "{own:?}");
-    // An address outside the allowed networks is refused.
+    // The client refuses an address outside its allowed networks.
     let world = world_with(&POOL.replace("10.0.0.0/29", "8.8.8.8/31"));
     assert!(world.hosts[0].addresses.is_empty(), "{:?}", world.hosts[0].addresses);
     assert!(logged(&world, 0, "not within allowed_ips"));
-    // A prefix of length 0 allows every address. It allows no route, not even to the network of an address.
+    // A prefix of length 0 allows every address but no route, not even the route to the network of an
+    // address.
     let mut world = world_with(POOL);
     let now = world.now;
     world.hosts[0].text = world.hosts[0].text.replace("\"10.0.0.0/24\", \"10.9.0.0/16\"", "\"0.0.0.0/0\"");
@@ -479,7 +481,7 @@ fn a_server_gives_no_more_than_allowed_ips() {
 #[test]
 fn an_exhausted_pool_is_told_and_counted() {
     let mut world = assigned();
-    // A pool of two addresses for the two clients, and then a pool of one.
+    // The pool first has two addresses for the two clients, then one.
     let small = POOL.replace("/29", "/31").replace("10.0.0.0", "10.0.0.2");
     for server in SERVERS {
         let text = server_text([true; CLIENTS], &small);
@@ -521,16 +523,16 @@ fn the_interface_follows_the_paths_and_senders_are_told() {
     world.run(SECOND);
     assert!(world.delivered.contains_key(&fits) && !world.delivered.contains_key(&large));
     assert!(logged(&world, 0, "icmp"), "the sender of the large packet is told");
-    // The interface of the server keeps the size that the other client needs. Only senders to the narrow
-    // client are told of the limit.
+    // The interface of the server keeps the size that the other client needs. Only hosts that send to the
+    // narrow client get the smaller limit.
     assert_eq!(world.hosts[SERVERS[0]].mtu, before);
     let large = world.send(SERVERS[0], inner(1), usize::from(before));
     world.run(SECOND);
     assert!(world.delivered.contains_key(&large));
 }
 
-/// A router without a battery-backed clock starts in 1970, but the server remembers handshakes of the router
-/// with later timestamps.
+/// The clock of a router without a battery starts in 1970, but the server remembers later timestamps of the
+/// router's handshakes.
 #[test]
 fn a_client_whose_clock_is_set_back_gets_in() {
     let file = ClientFile { remote: "\"198.51.100.1\"".into(), ..ClientFile::new() };
@@ -632,7 +634,7 @@ fn a_pattern_takes_the_interface_that_works() {
     assert!(world.server_of(0).is_some_and(|server| world.reaches(0, server)));
 }
 
-/// The volume of the last second and the newest handshake are saved even if the tunnel ends immediately.
+/// The tunnel saves the volume of the last second and the newest handshake, even if it ends immediately.
 #[test]
 fn a_tunnel_that_ends_saves_what_must_outlive_it() {
     let mut world = up();
@@ -648,7 +650,7 @@ fn a_tunnel_that_ends_saves_what_must_outlive_it() {
     assert!(saved[&StateFile::Volumes].contains("\"bytes\": 12"), "{saved:?}");
 }
 
-/// A client reconnects all the time. The log lines about it are limited.
+/// If a client reconnects all the time, the number of log lines about the client is limited.
 #[test]
 fn a_peer_cannot_fill_the_log() {
     let mut world = up();
@@ -664,8 +666,8 @@ fn a_peer_cannot_fill_the_log() {
     assert!(lines.iter().any(|line| line.contains("earlier messages about this peer were suppressed")));
 }
 
-/// One or two servers behind satellite links. A session opens, opens again after an outage, and channels
-/// renew their keys.
+/// With one or two servers behind satellite links, a session opens, opens again after an outage, and its
+/// channels renew their keys.
 #[test]
 fn long_paths_open() {
     for remote in ["\"198.51.100.1\"".to_owned(), ClientFile::new().remote] {

@@ -1,4 +1,4 @@
-//! A simulated host that executes the actions of its tunnel and records them.
+//! A simulated host that executes and records the actions of its tunnel.
 
 use dccp_secure::{PrivateKey, PublicKey};
 use ipnet::IpNet;
@@ -15,7 +15,7 @@ use std::path::Path;
 
 /// Size of the headers around each DCCP packet: IPv4, UDP, encryption.
 pub(crate) const OVERHEAD: u16 = 60;
-/// Start of the simulation, 2026-01-15, in seconds since 1970.
+/// Start of the simulation in seconds since 1970: 2026-01-15.
 pub(crate) const UNIX: u64 = 1_768_435_200;
 
 /// A socket of a client, and its channel.
@@ -37,9 +37,9 @@ pub(crate) struct Access {
     pub(crate) ip: IpAddr,
     pub(crate) up: bool,
     pub(crate) mtu: u16,
-    /// Whether packets that the client sends are lost here.
+    /// Whether the network drops all packets that the client sends.
     pub(crate) mute: bool,
-    /// Additional delay in each direction.
+    /// Additional delay of the access network in each direction.
     pub(crate) delay: Duration,
 }
 
@@ -53,7 +53,8 @@ pub(crate) struct Host {
     pub(crate) peers: BTreeMap<PublicKey, u32>,
     pub(crate) sockets: BTreeMap<u32, Socket>,
     pub(crate) access: BTreeMap<String, Access>,
-    /// On a server: peer and addresses of each channel by socket, and the newest handshake of each key.
+    /// On a server: the peer and the two addresses of each channel, by socket, and the newest handshake of
+    /// each key.
     pub(crate) channels: BTreeMap<u32, (u32, SocketAddr, SocketAddr)>,
     pub(crate) newest: BTreeMap<PublicKey, Duration>,
     /// Address on which a server listens.
@@ -61,42 +62,42 @@ pub(crate) struct Host {
     pub(crate) saved: Saved,
     pub(crate) routes: BTreeSet<IpNet>,
     pub(crate) addresses: BTreeSet<IpNet>,
-    /// All addresses that the interface ever had.
+    /// All addresses that the interface has ever had.
     pub(crate) had: BTreeSet<IpAddr>,
     pub(crate) mtu: u16,
     pub(crate) replies: BTreeMap<u64, Answer>,
     pub(crate) commands: u64,
     pub(crate) stopped: bool,
     pub(crate) log: Vec<String>,
-    /// Warnings among the log lines.
+    /// The warnings in the log.
     pub(crate) warned: Vec<String>,
-    /// Inner packets delivered to the interface.
+    /// Inner packets that the interface delivered.
     pub(crate) received: Vec<Vec<u8>>,
-    /// Commands to the proxy's sockets, and packets for their namespace.
+    /// Commands to the proxy's sockets, and packets for the proxy's namespace.
     pub(crate) told: Vec<mpdccp_proxy::Command>,
     pub(crate) diverted: Vec<Vec<u8>>,
-    /// Clock offset from [`UNIX`] plus the time, seconds.
+    /// Offset of the clock in seconds. An offset of 0 means [`UNIX`] plus the virtual time.
     pub(crate) clock: i64,
-    /// Hook calls, and the name servers set, in order.
+    /// Calls of the hook program, and the lists of name servers that were set, each in order.
     pub(crate) hooks: Vec<Hook>,
     pub(crate) dns_set: Vec<Vec<IpAddr>>,
     /// Last byte of the address to which every name resolves.
     pub(crate) dns: u8,
     /// The latest address that a server assigned.
     pub(crate) given: Option<Ipv4Addr>,
-    /// Output for other shards: messages, and packets for their peers.
+    /// Messages to other shards, and packets for peers of other shards.
     pub(crate) to_shards: Vec<(u8, ShardMessage)>,
     pub(crate) handed_over: Vec<(u8, Vec<u8>)>,
-    /// The advertised addresses that each socket with TLS was told.
+    /// The advertised addresses that each socket for TLS was told.
     pub(crate) advertised: BTreeMap<u32, Vec<IpAddr>>,
-    /// All paths that were opened.
+    /// All paths that were ever opened.
     pub(crate) opened: Vec<OpenPath>,
-    /// If true, opening a socket waits for [`hurry`](Self::hurry). `slowly` holds the paths that wait.
+    /// If true, sockets open only when [`hurry`](Self::hurry) is called. `slowly` has the waiting paths.
     pub(crate) slow: bool,
     slowly: Vec<OpenPath>,
     /// Whether paths use TLS.
     pub(crate) over_tls: bool,
-    /// Sockets whose path has been suspect.
+    /// Sockets whose path was suspect at some time.
     pub(crate) suspected: BTreeSet<u32>,
     handshakes: Duration,
     began: Time,
@@ -114,7 +115,7 @@ fn keys(cfg: &Config, own: &PrivateKey) -> Keys {
 }
 
 impl Host {
-    /// Creates a client, or a shard of a server.
+    /// Creates a client, or one shard of a server.
     pub(crate) fn new(
         now: Time,
         seed: u8,
@@ -170,17 +171,17 @@ impl Host {
         }
     }
 
-    /// Seconds since 1970 by the host's clock.
+    /// Returns the seconds since 1970 by the host's clock.
     pub(crate) fn unix(&self, now: Time) -> u64 {
         (UNIX + now.as_nanos() / 1_000_000_000).saturating_add_signed(self.clock)
     }
 
-    /// Time for a handshake that starts now.
+    /// Returns the timestamp of a handshake that starts now.
     pub(crate) fn handshake_at(&self, now: Time) -> Duration {
         self.handshakes + now.since(self.began)
     }
 
-    /// Restarts the host with its saved files. Nothing else survives a crash.
+    /// Restarts the host with its saved files. As after a crash, nothing else survives.
     pub(crate) fn restart(&mut self, now: Time) {
         self.seed = self.seed.wrapping_add(10);
         self.endpoint = Endpoint::new([self.seed; 32]);
@@ -224,7 +225,7 @@ impl Host {
         self.commands
     }
 
-    /// Reloads another file.
+    /// Reloads the configuration from another text.
     pub(crate) fn reload(&mut self, now: Time, text: &str) -> u64 {
         let cfg = parse(text);
         self.tunnel.config().check_change(&cfg).unwrap();
@@ -238,7 +239,7 @@ impl Host {
         self.act(now);
     }
 
-    /// Passes a packet to the tunnel, and handles the outcome.
+    /// Passes a packet to the tunnel and handles the outcome.
     pub(crate) fn packet(&mut self, now: Time, packet: Packet) {
         match self.tunnel.handle_packet(&mut self.endpoint, now, packet) {
             Outcome::Done => {}
@@ -249,7 +250,7 @@ impl Host {
         self.act(now);
     }
 
-    /// Passes an event of the proxy's sockets.
+    /// Passes an event of the proxy's sockets to the tunnel.
     pub(crate) fn sockets(&mut self, now: Time, event: mpdccp_proxy::Event) {
         self.tunnel.handle_sockets(&mut self.endpoint, now, vec![event]);
         self.act(now);
@@ -376,7 +377,7 @@ impl Host {
         HostEvent::Resolved { name, answer: Ok(vec![Ipv4Addr::new(198, 51, 100, self.dns).into()]) }
     }
 
-    /// Opens the sockets that were delayed.
+    /// Opens the sockets that [`slow`](Self::slow) delayed.
     pub(crate) fn hurry(&mut self, now: Time) {
         self.slow = false;
         for path in std::mem::take(&mut self.slowly) {
@@ -393,7 +394,7 @@ impl Host {
         };
         let up = access.up;
         self.opened.push(path.clone());
-        // The number identifies a channel, so it is unique over hosts and restarts.
+        // The number of a socket identifies a channel, so it must be unique over all hosts and restarts.
         let socket = u32::from(self.seed) << 16 | path.request as u32;
         let handshake = self.handshake_at(now);
         let known = Socket { interface, remote: path.remote, handshake, bytes: 0, up, begun: false };

@@ -16,8 +16,8 @@ fn about<'a>(world: &'a World, host: usize, path: &str) -> Vec<&'a str> {
     world.hosts[host].log.iter().filter(|line| line.contains(&named)).map(String::as_str).collect()
 }
 
-/// While a cable is out, the system reports the same error repeatedly. Between two reports, some packets seem
-/// to leave, so it reports that sending works.
+/// While a cable is unplugged, the system reports the same error repeatedly. Between two errors it reports
+/// that sending works, because some packets seem to leave.
 #[test]
 fn an_outage_is_two_lines_with_cause_and_length() {
     let mut world = up();
@@ -33,7 +33,7 @@ fn an_outage_is_two_lines_with_cause_and_length() {
     world.hosts[0].tell(world.now, link(error));
     world.change(0, "p0", |access| access.up = false);
     for n in 0..10 {
-        // Meanwhile the system chooses another source address, and then the former one again.
+        // During the outage, the system chooses another source address, then the former one again.
         world.change(0, "p0", |access| access.ip = [192, 0, 2, if n % 2 == 0 { 77 } else { 0 }].into());
         talk(&mut world, SECOND, 500);
         world.hosts[0].tell(world.now, link(None));
@@ -78,7 +78,7 @@ fn a_path_that_carries_one_way_only_is_told_from_a_dead_one() {
     assert!(lines[0].contains("fails: works in one direction only"), "{lines:?}");
 }
 
-/// An outage of a server is logged as one outage, regardless of how often its clients retry.
+/// An outage of a server is one outage in the log, however often the clients retry.
 #[test]
 fn a_server_that_is_away_is_no_stream_of_lines() {
     let one = || ClientFile { remote: "\"198.51.100.1\"".into(), ..ClientFile::new() };
@@ -96,7 +96,7 @@ fn a_server_that_is_away_is_no_stream_of_lines() {
     assert!(log.iter().any(|line| line.contains("session open again after")), "{log:#?}");
 }
 
-/// A pending name lookup is not an error.
+/// While a name lookup is in progress, nothing is logged as an error.
 #[test]
 fn a_start_with_a_host_name_warns_of_nothing() {
     let named = ClientFile { remote: "\"hub.test\"".into(), ..ClientFile::new() };
@@ -128,7 +128,7 @@ fn an_address_that_changed_is_told_at_both_ends() {
     );
 }
 
-/// Time in milliseconds until client 0 has a session with a server that starts now.
+/// Restarts the server. Returns the milliseconds until client 0 has a session with it.
 fn back(world: &mut World) -> u64 {
     let now = world.now;
     world.hosts[SERVERS[0]].restart(now);
@@ -144,8 +144,8 @@ fn back(world: &mut World) -> u64 {
     panic!("{:?}", world.hosts[0].log)
 }
 
-/// The server stops cleanly or is killed, for a moment or for half a minute. The client has a session within
-/// a second after the server is back.
+/// The server stops cleanly or is killed. It is away for a moment or for half a minute. Within a second after
+/// its return, the client has a session again.
 #[test]
 fn a_server_that_is_back_has_its_clients_back_within_a_second() {
     for second in [None, Some(3)] {
@@ -166,7 +166,8 @@ fn a_server_that_is_back_has_its_clients_back_within_a_second() {
     }
 }
 
-/// Without handshakes on all paths at once, the first path's time limit of 250 ms would delay the start.
+/// All paths start their handshakes at once. Otherwise the time limit of 250 ms for the first path would
+/// delay the start.
 #[test]
 fn a_dead_first_line_delays_the_start_by_one_round_trip_of_the_other_only() {
     for delay in [10, 150] {

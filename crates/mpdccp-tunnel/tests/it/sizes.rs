@@ -1,4 +1,4 @@
-//! Paths that carry smaller packets than other paths, than IPv6 needs, or than before.
+//! Tests with paths that carry smaller packets than other paths, than IPv6 needs, or than before.
 
 use crate::world::{CLIENTS, ClientFile, SECOND, SERVER, World, inner, inner6, server_text, talk};
 use etherparse::{IpNumber, Ipv6Header};
@@ -8,7 +8,7 @@ use mpdccp_units::Duration;
 /// Largest inner packet on a path with an MTU of 1500 bytes.
 const FULL: usize = 1500 - 64 - 28;
 
-/// A world whose paths have been up for a while. `extra` is added to the clients' files.
+/// Returns a world whose paths have been up for a while. `extra` is added to the clients' files.
 fn up(extra: &str) -> World {
     let client = || ClientFile { v6: true, extra: extra.into(), ..ClientFile::new() };
     let mut server = server_text([true; CLIENTS], "");
@@ -22,7 +22,7 @@ fn up(extra: &str) -> World {
     world
 }
 
-/// From now on an access network of the first client drops larger packets. Returns after both ends have
+/// Makes an access network of the first client drop packets larger than `mtu`. Returns after both ends have
 /// noticed.
 fn narrow(world: &mut World, interface: &str, mtu: u16) {
     world.change(0, interface, |access| access.mtu = mtu);
@@ -50,14 +50,14 @@ fn v6(from: usize, to: usize, len: usize) -> Vec<u8> {
     packet
 }
 
-/// Linux ignores ICMPv6 errors that report less than the minimum MTU of IPv6, 1280 bytes. So the tunnel
-/// carries IPv6 packets of up to 1280 bytes in pieces where the paths carry less.
+/// Linux ignores ICMPv6 errors that report an MTU below 1280 bytes, the minimum of IPv6. So if the paths
+/// carry less, the tunnel sends IPv6 packets of up to 1280 bytes in pieces.
 #[test]
 fn ipv6_packets_of_1280_bytes_pass_where_the_paths_carry_less() {
     for mtu in [1200, 700] {
         let mut world = up("");
-        // The tunnel assumes that every path carries 1200 bytes. The owner must configure the MTU of a path
-        // that carries less.
+        // The tunnel assumes that every path carries 1200 bytes. If a path carries less, the owner must
+        // configure its MTU.
         let mut file = ClientFile { v6: true, ..ClientFile::new() }.text(0);
         if mtu < 1200 {
             file = file.replace("interface =", &format!("mtu = {mtu}\ninterface ="));
@@ -101,7 +101,7 @@ fn a_narrow_path_carries_small_packets_and_large_ones_take_the_wide_one() {
     let before = sent(&world);
     talk(&mut world, SECOND, 1_000);
     assert!(sent(&world) - before > 20, "small packets still take the path");
-    // When the wide path fails, senders of large packets get an ICMP error.
+    // When the wide path fails, hosts that send large packets get an ICMP error.
     world.change(0, "p1", |access| access.up = false);
     talk(&mut world, SECOND * 2, 500);
     world.hosts[0].log.clear();
@@ -109,7 +109,7 @@ fn a_narrow_path_carries_small_packets_and_large_ones_take_the_wide_one() {
     assert!(passes(&mut world, 0, SERVER, 1_108));
 }
 
-/// A standby path may cost money. A larger MTU is no reason to use it.
+/// A standby path may cost money, so its larger MTU is no reason to use it.
 #[test]
 fn a_wide_standby_path_is_no_place_for_large_packets() {
     let mut world = up("");
@@ -145,7 +145,7 @@ fn a_healed_path_grows_while_traffic_flows_and_is_not_probed_without() {
     assert!(passes(&mut world, 0, SERVER, FULL) && passes(&mut world, SERVER, 0, FULL));
 }
 
-/// All packets are too large for the narrow path, so that path carries none of them.
+/// All packets are too large for the narrow path, so the path carries none of them.
 #[test]
 fn a_healed_path_grows_if_all_traffic_is_too_large_for_it() {
     let mut world = up("");
@@ -156,8 +156,8 @@ fn a_healed_path_grows_if_all_traffic_is_too_large_for_it() {
     assert_eq!(world.path(0, "a").map(|path| path.mtu), Some(1500));
 }
 
-/// When large packets get lost on all paths at once, the tunnel sends them in pieces. It does so until it
-/// knows the path MTUs and answers with ICMP.
+/// Large packets get lost on all paths at once. The tunnel sends them in pieces until it knows the path MTUs,
+/// and then answers with ICMP errors.
 #[test]
 fn an_mtu_black_hole_of_all_paths_stops_large_packets_for_half_a_second_at_most() {
     for further in [0, 20, 90] {
@@ -173,8 +173,8 @@ fn an_mtu_black_hole_of_all_paths_stops_large_packets_for_half_a_second_at_most(
     }
 }
 
-/// Sends packets in both directions for a while. Returns each sender, with the longest time in which none of
-/// its packets arrived or was answered with ICMP.
+/// Sends packets in both directions for a while. Returns each sender and its longest outage: the longest time
+/// in which none of its packets arrived or was answered with ICMP.
 fn longest_silence(world: &mut World, time: Duration, len: usize) -> [(usize, Duration); 2] {
     let ends = [(0, SERVER), (SERVER, 0)];
     let mut of = ends.map(|(from, _)| (from, world.now, Duration::ZERO, 0, Vec::new()));
@@ -195,8 +195,8 @@ fn longest_silence(world: &mut World, time: Duration, len: usize) -> [(usize, Du
     of.map(|(from, _, longest, ..)| (from, longest))
 }
 
-/// From the first packet on, and for all path MTUs, the tunnel delivers each packet, answers it with ICMP, or
-/// counts it as dropped.
+/// From the first packet on, the tunnel delivers each packet, answers it with ICMP, or counts it as dropped.
+/// This holds for all path MTUs.
 #[test]
 fn nothing_is_lost_silently_while_the_size_of_a_path_is_unknown() {
     for mtu in [1500, 1300] {
@@ -224,7 +224,8 @@ fn nothing_is_lost_silently_while_the_size_of_a_path_is_unknown() {
     }
 }
 
-/// A size may be used before its probe is answered. On some paths no probe is ever answered.
+/// The tunnel may use a size before the probe of that size is answered, because some paths never answer
+/// probes.
 #[test]
 fn the_first_large_packets_wait_for_no_probe() {
     for mtu in [1500, 1250] {

@@ -1,4 +1,4 @@
-//! TCP connections that the tunnel carries as streams.
+//! Tests of TCP connections that the tunnel carries as streams.
 
 use crate::world::{CLIENTS, ClientFile, SERVER, SERVERS, World, inner, server_text};
 use etherparse::{IpHeaders, IpNumber, Ipv4Header, PacketBuilder};
@@ -22,7 +22,7 @@ pub(crate) fn world_of(file: ClientFile, server: &str) -> World {
 }
 
 impl World {
-    /// A host sends a SYN from the inner address of host `source`.
+    /// Sends a SYN from the inner address of host `source` into the interface of `host`.
     pub(crate) fn syn(&mut self, host: usize, source: usize, to: usize, port: u16) {
         self.syn_from(host, inner(source), to, port);
     }
@@ -56,7 +56,7 @@ impl World {
         std::mem::take(&mut self.hosts[host].told)
     }
 
-    /// The flow that a host's sockets were told to connect.
+    /// Returns the flow that the sockets of a host were told to connect.
     pub(crate) fn connecting(&mut self, host: usize) -> Flow {
         match &self.told(host)[..] {
             [Told::Connect { flow, .. }] => *flow,
@@ -69,7 +69,7 @@ impl World {
         host.tunnel.status(&host.endpoint, self.now, None).tcp.unwrap()
     }
 
-    /// Opens a flow at both ends. Returns its number at each end.
+    /// Opens a connection through both ends. Returns the flow at each end.
     pub(crate) fn open(&mut self, port: u16) -> [Flow; 2] {
         self.syn(0, 0, SERVER, port);
         let far = self.connecting(SERVER);
@@ -143,7 +143,7 @@ fn a_host_hears_what_the_far_one_said() {
     let (at, answer) = world.segments.pop().unwrap();
     let answer = Segment::parse(&answer).unwrap();
     assert!(at == 0 && answer.resets && answer.tuple.to.port() == 1_000);
-    // If the far host does not answer, this host gets no answer either. The next SYN is carried as a packet.
+    // The far host does not answer, so this host gets no answer either. Its next SYN is carried as a packet.
     world.syn(0, 0, SERVER, 1_001);
     let flow = world.connecting(SERVER);
     world.says(SERVER, Event::Failed(flow, false));
@@ -158,7 +158,7 @@ fn an_icmp_error_is_handed_on_whole() {
     let mut world = world(STREAMS, STREAMS);
     world.syn(0, 0, SERVER, 1_000);
     let flow = world.connecting(SERVER);
-    // A router answers the SYN of the far end with an error.
+    // A router answers the far end's SYN with an ICMP error.
     let mut quote = Vec::new();
     let builder = PacketBuilder::ipv4(inner(0).octets(), inner(SERVER).octets(), 64);
     builder.tcp(1_000, 80, 9, 1_000).syn().write(&mut quote, &[]).unwrap();
@@ -190,7 +190,7 @@ fn an_end_that_wants_packets_gets_packets() {
     }
 }
 
-/// A half-open scan, or a host that gives up. The kernel of the namespace reports neither.
+/// The host is scanning ports or gives up. The kernel of the private namespace reports neither.
 #[test]
 fn a_host_that_resets_its_handshake_ends_the_connection_at_the_far_end() {
     let mut world = world(STREAMS, STREAMS);
@@ -219,14 +219,14 @@ fn a_session_that_ends_resets_its_connections_and_finishes_none() {
     world.hosts[SERVER].restart(now);
     world.run(Duration::from_secs(90));
     assert_eq!(world.told(0), [Told::Reset(near)], "the held SYN is dropped");
-    // The next SYN of the host is held again, for the new session.
+    // The host's next SYN is held again, for the new session.
     world.told(SERVER);
     world.syn(0, 0, world.server_of(0).unwrap(), 1_001);
     let server = world.server_of(0).unwrap();
     world.connecting(server);
 }
 
-/// The end that lost its state does not know the connection. It carries further segments of its host as
+/// The end that lost its state does not know the connection, so it carries further segments of its host as
 /// packets.
 #[test]
 fn a_host_behind_an_end_that_restarted_hears_that_its_connection_is_over() {
@@ -256,7 +256,8 @@ fn connections_that_this_end_cannot_accept_travel_as_packets() {
 }
 
 impl World {
-    /// The host of an [`open`](Self::open) connection sends a segment from the inner address of `source`.
+    /// Makes the host of an [`open`](Self::open) connection send a segment from the inner address of
+    /// `source`.
     fn segment(
         &mut self,
         host: usize,
@@ -274,7 +275,7 @@ impl World {
         self.run(SOON);
     }
 
-    /// Ports of the RST segments that a host's interface delivered.
+    /// Returns the ports of the RST segments that a host's interface delivered.
     fn reset_ports(&mut self, host: usize) -> Vec<u16> {
         let out = std::mem::take(&mut self.segments);
         let segments = out.into_iter().map(|(at, packet)| (at, Segment::parse(&packet).unwrap()));
@@ -284,18 +285,19 @@ impl World {
     }
 }
 
-/// Both hosts send on a connection that died with one end hours before.
+/// Both hosts send on a connection that died hours ago, when one end was killed.
 #[test]
 fn connections_that_died_with_an_end_are_over_for_both_hosts_whichever_it_was() {
     for killed in [&[0][..], &[SERVER], &[0, SERVER]] {
         let mut world = world(STREAMS, STREAMS);
-        // The other server of the client is stopped, so only two ends take part.
+        // The client's other server is stopped, so that only two ends take part.
         let other = SERVERS[1];
         world.hosts[other].stopped = true;
         world.open(1_000);
         let now = world.now;
         for host in killed {
-            // If only one end was killed, the other end reports the dead connection to it.
+            // If only one end was killed, it loses its journal too: the other end reports the dead connection
+            // to it.
             if killed.len() == 1 {
                 world.hosts[*host].saved.remove(&StateFile::Connections);
             }
@@ -332,8 +334,8 @@ fn only_a_peers_own_connections_are_taken_for_dead() {
     world.hosts[SERVER].restart(now);
     world.run(Duration::from_secs(60));
     world.segment(SERVER, (SERVER, 0), (80, 1_000), (9, 4_711), b"more");
-    // The server's journal has the connection; a report from the client would not be accepted. No segment of
-    // this connection may reach the other peer.
+    // The server's journal has the connection. The server would not accept a report from the client. No
+    // segment of the connection may reach the peer that has the address now.
     assert!(world.segments.iter().all(|(at, _)| *at == SERVER));
 }
 
@@ -347,7 +349,7 @@ fn a_keepalive_is_answered_once_the_far_host_has_said_something() {
     [0, SERVER].iter().for_each(|host| world.hosts[*host].diverted.clear());
     world.segment(0, there.0, there.1, (11, 1), b"");
     assert_eq!((world.told(SERVER), world.hosts[0].diverted.len()), (vec![Told::Probe(far, true)], 0));
-    // The far host is silent, so the proxy sends nothing either.
+    // The far host does not answer the probe, so the proxy sends no answer either.
     world.segment(0, there.0, there.1, (11, 1), b"");
     assert_eq!(world.hosts[0].diverted.len(), 0);
     world.segment(SERVER, back.0, back.1, (10, 1), b"");
@@ -355,7 +357,7 @@ fn a_keepalive_is_answered_once_the_far_host_has_said_something() {
         (world.told(SERVER).last(), world.hosts[0].diverted.len()),
         (Some(&Told::Probe(far, false)), 1)
     );
-    // The far end has lost the connection, so the reset of the stream is the answer.
+    // The far end has lost the connection. It answers with a reset of the stream.
     world.says(SERVER, Event::Reset(far));
     assert_eq!(world.told(0), [Told::Reset(near)]);
     assert!(world.segments.is_empty());
@@ -364,7 +366,7 @@ fn a_keepalive_is_answered_once_the_far_host_has_said_something() {
 #[test]
 fn connections_outlive_an_outage_as_long_as_hosts_would_wait() {
     let mut world = world(STREAMS, STREAMS);
-    // The client has only one server, so it cannot move to another.
+    // With only one server, the client cannot move to another.
     let file = ClientFile { extra: STREAMS.into(), remote: "\"198.51.100.1\"".into(), ..ClientFile::new() };
     let now = world.now;
     world.hosts[0].reload(now, &file.text(0));
@@ -378,7 +380,7 @@ fn connections_outlive_an_outage_as_long_as_hosts_would_wait() {
     assert_eq!((world.told(0), world.told(SERVER)), (vec![], vec![]));
     world.says(0, Event::Data(near, b"late".to_vec()));
     assert_eq!(world.told(SERVER), [Told::Data(far, b"late".to_vec())]);
-    // Without a TCP connection, a session ends as usual.
+    // If the session carries no TCP connection, it ends as usual.
     cut(&mut world, false);
     world.run(Duration::from_secs(1_000));
     assert_eq!(

@@ -1,4 +1,4 @@
-//! Settings for packets also apply to TCP connections that are carried as streams.
+//! Checks that settings for packets also apply to TCP connections that are carried as streams.
 
 use crate::tcp::{SOON, STREAMS, world, world_of};
 use crate::world::{CLIENTS, ClientFile, SERVER, SERVERS, World, inner, server_text};
@@ -12,8 +12,8 @@ fn rule(what: &str) -> String {
     format!("{STREAMS}\n[[policy_rule]]\nprotocol = \"tcp\"\nports = 80\n{what}\n")
 }
 
-/// A bulk transfer: its flow and host at each end, and the bytes that the sender may still read from its
-/// host.
+/// A bulk transfer: the host and the flow at each end, and the number of bytes that the sending end may still
+/// read from its host.
 struct Bulk {
     from: (usize, Flow),
     to: (usize, Flow),
@@ -28,7 +28,8 @@ impl Bulk {
 }
 
 impl World {
-    /// For this time, hosts send as fast as they may, and read everything.
+    /// Runs the transfers for this time. The sending hosts send as fast as they may, and the receiving hosts
+    /// read everything.
     fn bulk(&mut self, transfers: &mut [Bulk], milliseconds: u32) {
         for _ in 0..milliseconds {
             let now = self.now;
@@ -55,7 +56,7 @@ impl World {
                             self.hosts[host].sockets(now, Event::Consumed(flow, data.len() as u64));
                         }
                         (Told::Credit(_, n), Some(bulk)) => bulk.credit += n,
-                        // This command belongs to another transfer.
+                        // This command is for another transfer.
                         (told, _) => self.hosts[host].told.push(told),
                     }
                 }
@@ -63,10 +64,10 @@ impl World {
         }
     }
 
-    /// Returns the bytes that a transfer of the first client sends on each path within a second, and the
-    /// bytes received.
+    /// Runs a transfer of the first client for one second. Returns the bytes sent on each path and the bytes
+    /// received.
     fn second(&mut self, bulk: &mut Bulk) -> ([u64; 2], usize) {
-        // First, data that is in flight under the old rules arrives.
+        // First let the data arrive that is in flight under the old rules.
         self.bulk(std::slice::from_mut(bulk), 200);
         let (before, got) = (self.carried(), bulk.got);
         self.bulk(std::slice::from_mut(bulk), 1_000);
@@ -93,7 +94,7 @@ fn a_rule_keeps_the_bytes_of_its_connections_to_its_path_at_both_ends() {
     let rules =
         |world: &World, host: usize, name: &str| world.peer(host, name).unwrap().policy_rules["rule-1"].bytes;
     assert!(rules(&world, 0, "hub") > 1_000_000 && rules(&world, SERVER, "c0") > 1_000_000);
-    // While path b is down, the stream waits for it without a time limit.
+    // While path b is down, the stream waits for the path without a time limit.
     world.change(0, "p1", |access| access.up = false);
     let (_, got) = world.second(&mut up);
     world.bulk(std::slice::from_mut(&mut up), 5_000);
@@ -115,7 +116,7 @@ fn a_reload_has_open_connections_follow_the_new_rules() {
     world.reload(0, &file("paths = \"b\""));
     let ([a, b], _) = world.second(&mut up);
     assert!(a < b / 50 && b > 1_000_000, "{a} and {b}");
-    // An open connection cannot become packets, because the kernels at both ends use different sequence
+    // An open connection cannot change to packets, because the kernels at the two ends use different sequence
     // numbers.
     world.reload(0, &file("paths = \"a\"\ntcp = \"packets\""));
     let ([a, b], _) = world.second(&mut up);
@@ -135,7 +136,8 @@ fn connections_whose_rule_needs_packets_travel_as_packets() {
         let mut near = world(&rule(what), STREAMS);
         near.syn(0, 0, SERVER, 1_000);
         assert_eq!((near.segments.len(), near.tcp(0).as_packets["policy"]), (1, 1), "{what}");
-        // The rule at the far end matches the answers of its host. So the next SYN is carried as a packet.
+        // The rule at the far end matches the answers of the far host. So the next SYN is carried as a
+        // packet.
         let mut far = world(STREAMS, &rule(what));
         far.syn(0, 0, SERVER, 1_000);
         assert!(far.segments.is_empty() && far.told(SERVER).is_empty());
@@ -179,8 +181,8 @@ fn the_packets_of_a_connection_have_its_dscp() {
     assert!(!world.marks.iter().any(|(_, dscp)| *dscp > 0), "{:?}", world.marks);
 }
 
-/// Allowed numbers of bytes in a second at 1 Mbit/s (125,000): about a quarter less, or about a quarter more,
-/// because credit is granted ahead.
+/// Allowed numbers of bytes in one second at 1 Mbit/s, which is 125,000 bytes. Hosts get their credit ahead,
+/// so a quarter more or less is allowed.
 const KEPT: std::ops::Range<usize> = 90_000..160_000;
 
 #[test]
@@ -190,7 +192,7 @@ fn rates_hold_for_the_bytes_of_streams() {
     assert!(world.second(&mut up).1 > 1_000_000 && world.second(&mut down).1 > 1_000_000);
     let of_peer = |what: &str| server_text([true; CLIENTS], STREAMS).replace("name = \"c0\"", what);
     world.reload(SERVER, &of_peer("name = \"c0\"\nrate = \"1M\""));
-    // First, the data in the windows arrives.
+    // First let the data in the windows arrive.
     world.second(&mut down);
     let (_, got) = world.second(&mut down);
     assert!(KEPT.contains(&got), "{got} to the peer");
@@ -225,11 +227,11 @@ fn a_receivers_rate_holds_back_streams_and_leaves_room_for_packets() {
     }
     world.run(SOON);
     let got = [0, 1].map(|i| both[i].got - before[i]);
-    // In two seconds the limit allows 1,000,000 bytes, of which packets used 8,000.
+    // In two seconds, the limit allows 1,000,000 bytes. Packets have used 8,000 of them.
     assert!((900_000..1_030_000).contains(&(got[0] + got[1])), "{got:?}");
     assert!(got[0].abs_diff(got[1]) < 100_000, "{got:?}");
     assert!(numbers.iter().all(|number| world.delivered.contains_key(number)));
-    // The other direction and other peers are not limited.
+    // The limit affects neither the other direction nor other peers.
     assert!(world.second(&mut down).1 > 1_000_000);
     world.reload(SERVER, &server_text([true; CLIENTS], STREAMS));
     let [free, _] = both;
@@ -254,7 +256,7 @@ fn quota_standby_and_cost_hold_for_the_bytes_of_streams() {
         let ([a, b], _) = world.second(bulk);
         assert!(a < b / 50 && b > 1_000_000, "{a} and {b}");
     }
-    // Path b is down, so the standby path is used.
+    // Path b is down, so the standby path carries the data.
     world.change(0, "p1", |access| access.up = false);
     world.run(Duration::from_secs(1));
     let ([a, _], _) = world.second(&mut up);
@@ -288,7 +290,7 @@ fn each_shard_carries_the_connections_of_its_peers() {
         world.says(home, Event::Connected(far));
         world.told(client);
         world.told(home);
-        // Now in the other direction. Either shard may read the packet.
+        // Now the server's host connects. Either shard may read the packet.
         for (port, reader) in (2_000u16..).zip(shards) {
             world.syn(reader, SERVER, client, port);
             let near = world.connecting(client);
@@ -315,7 +317,7 @@ fn every_shard_knows_the_addresses_that_the_first_gives() {
         let is_home = |shard: &usize| world.hosts[*shard].tunnel.sessions().any(|(_, peer)| peer == name);
         let home = shards.into_iter().find(is_home).unwrap();
         homes.push(home);
-        // Connections start at the client and at the server. Either shard may read the packet.
+        // The client opens a connection, then the server. Either shard may read the packet.
         world.syn_from(client, own, SERVER, 1_000);
         world.connecting(home);
         for (port, reader) in (2_000u16..).zip(shards) {
@@ -338,7 +340,7 @@ fn a_removed_peers_connections_are_reset_and_others_stay() {
     world.reload(SERVER, &server_text([false, true], STREAMS));
     world.run(SOON);
     assert_eq!((world.told(SERVER), world.tcp(SERVER).flows), (vec![Told::Reset(far)], 1));
-    // After its key was removed, the peer gets no more answers.
+    // After the peer's key was removed, the peer gets no more answers.
     world.run(Duration::from_secs(60));
     assert_eq!((world.told(0), world.told(1)), (vec![Told::Reset(near)], vec![]));
 }
@@ -367,7 +369,7 @@ fn pool_of(text: &str, pool: &str) -> String {
 fn two_clients_reach_each_other_through_the_servers_two_connections() {
     let mut world = world(STREAMS, STREAMS);
     world.syn(0, 0, 1, 1_000);
-    // The kernel of the server routes the SYN of its connection back into the interface.
+    // The kernel of the server routes the SYN of the server's own connection back into the interface.
     let Told::Connect { flow: first, request } = world.told(SERVER).remove(0) else {
         panic!("the host was not told to connect")
     };
@@ -400,7 +402,7 @@ fn connections_of_a_drained_server_stay_with_it_until_they_end() {
     for bulk in [&mut up, &mut down] {
         assert!(world.second(bulk).1 > 500_000);
     }
-    // Traffic of the old session counts for the quota and follows the priorities.
+    // Traffic of the old session counts toward the quota and follows the priorities.
     world.run(Duration::from_secs(10));
     assert_eq!(world.path(0, "a").unwrap().priority, 1);
     let sockets = |world: &World| world.hosts[0].sockets.len();
@@ -466,7 +468,7 @@ fn a_path_or_a_peer_that_a_reload_removes_leaves_the_old_session_too() {
     assert!(world.told(0).contains(&Told::Reset(up.from.1)));
 }
 
-/// Failures of paths to the old server do not affect paths to the new one.
+/// Failures of paths to the old server do not affect the paths to the new one.
 #[test]
 fn a_drained_server_that_is_gone_resets_what_it_had_and_no_path_fails() {
     let mut world = world(STREAMS, STREAMS);

@@ -1,4 +1,4 @@
-//! Paths over TLS.
+//! Tests of paths over TLS.
 
 use crate::world::{CLIENTS, ClientFile, SECOND, SERVERS, SOON, World, server_text, up};
 use mpdccp_tunnel::Answer;
@@ -8,7 +8,7 @@ use mpdccp_units::Duration;
 use std::net::IpAddr;
 use std::path::Path;
 
-/// Behind a load balancer, TLS reaches the server of the session only at that server's own address.
+/// Behind a load balancer, a TLS connection reaches the right server only at the server's own address.
 #[test]
 fn sockets_for_tls_learn_what_the_server_advertises() {
     let own: IpAddr = [203, 0, 113, 9].into();
@@ -77,7 +77,7 @@ fn a_reload_opens_paths_again_whose_encapsulation_changed() {
         assert_eq!(opened, [port; 2], "{extra}");
         assert_eq!(world.hosts[0].sockets.len(), 2, "{extra}");
     }
-    // The listening sockets of a server cannot change at run time.
+    // The listening sockets of a server cannot change at run time, so a reload refuses these keys.
     let cfg = |extra: &str| Config::parse(Path::new("s"), &server_text([true; CLIENTS], extra), 1).unwrap();
     let now = "tls_port = 443\nencapsulation = \"auto\"\ntls_certificate = \"/c\"\ntls_key = \"/k\"";
     for (key, old, new) in [
@@ -92,13 +92,13 @@ fn a_reload_opens_paths_again_whose_encapsulation_changed() {
     assert_eq!(cfg(now).check_change(&cfg(now)), Ok(()));
 }
 
-/// A path that reached the wrong server waits for the advertised address.
+/// A path that reached the wrong server waits until it learns the advertised address.
 #[test]
 fn sockets_are_told_at_once_what_the_server_advertises() {
     let extra = "encapsulation = \"auto\"\nadvertise = [\"203.0.113.9\"]";
     let one = || ClientFile { extra: "encapsulation = \"auto\"".into(), ..ClientFile::new() };
     let mut world = World::new([one(), one()], &server_text([true; CLIENTS], extra));
-    // Keep the second path down: a path that comes up would also inform the socket.
+    // Keep the second path down, because the socket would also be told when a path comes up.
     world.change(0, "p1", |access| access.mute = true);
     let mut steps = |done: &dyn Fn(&World) -> bool| {
         let steps = (0..500).take_while(|_| {
@@ -108,11 +108,11 @@ fn sockets_are_told_at_once_what_the_server_advertises() {
         steps.count()
     };
     assert!(steps(&|world| world.peer(0, "hub").is_some_and(|peer| peer.state == "open")) < 500);
-    // The limit is a few round trips of 20 ms. The next periodic check would take up to a second.
+    // The limit is a few round trips of 20 ms. The next periodic check could be a second later.
     assert!(steps(&|world| world.hosts[0].advertised.values().any(|told| !told.is_empty())) < 10);
 }
 
-/// If UDP does not answer on a path, the path uses TLS at once at the next server.
+/// If UDP does not answer on a path, the path starts with TLS at the next server.
 #[test]
 fn a_path_over_tls_begins_with_tls_at_the_next_server() {
     let one = || ClientFile { extra: "encapsulation = \"auto\"".into(), ..ClientFile::new() };
@@ -129,8 +129,7 @@ fn a_path_over_tls_begins_with_tls_at_the_next_server() {
     assert_eq!(begins(&world)[2..4], [Some(Over::Tls); 2]);
 }
 
-/// The client waits before it changes servers, because sockets for the next server would start with UDP
-/// again.
+/// The client waits before it moves to the next server, because its sockets would start with UDP again there.
 #[test]
 fn a_path_has_time_to_find_out_that_udp_does_not_answer() {
     for (encapsulation, tries) in [("udp", [true, true]), ("auto", [false, true])] {

@@ -1,5 +1,5 @@
-//! Two clients, two servers with one key, and the network between them with 10 ms in each direction. Packets
-//! are not encrypted, but assertions check that both ends have matching keys.
+//! A simulated world: two clients, two servers with the same key, and a network with a delay of 10 ms in
+//! each direction. Packets are not encrypted, but the world checks that both ends have matching keys.
 
 use crate::host::{Access, Host, OVERHEAD};
 use dccp_proto::{Ecn, Outbox, Route};
@@ -12,15 +12,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 pub(crate) const CLIENTS: usize = 2;
-/// Hosts are the clients, then the first shards of the servers, then their second shards.
+/// Numbers of the hosts: first the clients, then the first shards of the servers, then the second shards.
 pub(crate) const SERVERS: [usize; 2] = [2, 3];
 pub(crate) const SERVER: usize = SERVERS[0];
 const HOSTS: usize = 4;
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
-/// Time in which all paths come up.
+/// All paths come up within this time.
 pub(crate) const SOON: Duration = Duration::from_secs(5);
 
-/// The number of the server to which a shard belongs.
+/// Returns the number of the server to which a shard belongs.
 fn whole(shard: usize) -> usize {
     if shard < HOSTS { shard } else { shard - SERVERS.len() }
 }
@@ -29,7 +29,7 @@ pub(crate) fn server_ip(server: usize) -> IpAddr {
     Ipv4Addr::new(198, 51, 100, server as u8 - 1).into()
 }
 
-/// Inner address of a client, and of both servers.
+/// Returns the inner address of a client. Both servers have the same inner address.
 pub(crate) fn inner(host: usize) -> Ipv4Addr {
     if host < CLIENTS { Ipv4Addr::new(10, 0, 0, 2 + host as u8) } else { Ipv4Addr::new(10, 0, 0, 1) }
 }
@@ -45,12 +45,12 @@ pub(crate) fn key(host: usize) -> PrivateKey {
 /// Parameters of a client's file.
 #[derive(Clone, Debug)]
 pub(crate) struct ClientFile {
-    /// Interface of the first path, or a pattern.
+    /// Interface of the first path: a name or a pattern.
     pub(crate) interface: &'static str,
-    /// Second path: none, or its priority.
+    /// Priority of the second path, if there is one.
     pub(crate) second: Option<u8>,
     pub(crate) quota: bool,
-    /// Whether the client has inner IPv6 addresses too.
+    /// Whether the client also has inner IPv6 addresses.
     pub(crate) v6: bool,
     /// Address of the servers.
     pub(crate) remote: String,
@@ -103,7 +103,7 @@ pub(crate) fn server_text(clients: [bool; CLIENTS], extra: &str) -> String {
         };
         text += &format!("[[peer]]\nname = \"c{client}\"\npublic_key = \"{key}\"\n{allowed}");
     }
-    // A file needs at least one peer.
+    // A configuration needs at least one peer.
     if clients == [false; CLIENTS] {
         let nobody = PrivateKey::from_random([99; 32]).public();
         text += &format!(
@@ -128,15 +128,15 @@ pub(crate) struct World {
     pub(crate) delay: Duration,
     pub(crate) hosts: Vec<Host>,
     flying: InFlight<Flying>,
-    /// Inner packets sent, by number, with the sending host and its address.
+    /// The host and the inner address that sent each inner packet, by number of the packet.
     sent: Vec<(usize, Ipv4Addr)>,
-    /// TCP segments that an interface delivered, with the host.
+    /// TCP segments that an interface delivered, each with its host.
     pub(crate) segments: Vec<(usize, Vec<u8>)>,
-    /// DSCP of stream packets that were sent, with the host.
+    /// DSCP of the stream packets that were sent, each with its host.
     pub(crate) marks: BTreeSet<(usize, u8)>,
-    /// IPv6 packets that an interface delivered, with the host.
+    /// IPv6 packets that an interface delivered, each with its host.
     pub(crate) v6: Vec<(usize, Vec<u8>)>,
-    /// The host that received each inner packet, by number.
+    /// The host that received each inner packet, by number of the packet.
     pub(crate) delivered: BTreeMap<u64, usize>,
 }
 
@@ -195,7 +195,7 @@ impl World {
             let next = self.hosts.iter().filter_map(timeout).min();
             let next = next.into_iter().chain(self.flying.next_arrival()).min();
             let Some(next) = next.filter(|at| *at <= end) else { break };
-            // A timer that stays due would stop the virtual clock.
+            // If a timer stays due, the virtual time no longer advances.
             still = if next > self.now { 0 } else { still + 1 };
             assert!(still < 100_000, "time stands still at {:?}", self.now);
             self.now = next.max(self.now);
@@ -214,12 +214,12 @@ impl World {
         self.now = end;
     }
 
-    /// The shards of a host.
+    /// Returns the shards of a host.
     fn shards(&self, host: usize) -> impl Iterator<Item = usize> + use<> {
         (0..self.hosts.len()).filter(move |shard| whole(*shard) == host)
     }
 
-    /// Delivers messages between shards. Returns false if there were none.
+    /// Delivers messages between shards. Returns false if there was none.
     fn exchange(&mut self) -> bool {
         let (now, mut any) = (self.now, false);
         for from in 0..self.hosts.len() {
@@ -240,7 +240,7 @@ impl World {
         any
     }
 
-    /// Reloads a host with another file.
+    /// Reloads a host with another configuration.
     pub(crate) fn reload(&mut self, host: usize, text: &str) {
         let now = self.now;
         for shard in self.shards(host) {
@@ -248,7 +248,7 @@ impl World {
         }
     }
 
-    /// Restarts a host with another file.
+    /// Restarts a host with another configuration.
     pub(crate) fn restart(&mut self, host: usize, text: &str) {
         let (now, saved) = (self.now, self.hosts[host].saved.clone());
         for shard in self.shards(host) {
@@ -266,12 +266,12 @@ impl World {
         }
     }
 
-    /// Inner address of a host.
+    /// Returns the inner address of a host.
     pub(crate) fn address(&self, host: usize) -> Ipv4Addr {
         self.hosts[host].given.unwrap_or(inner(host))
     }
 
-    /// Delivers a host's input to its tunnel, and sends the tunnel's output, until none is left.
+    /// Passes a host's input to its tunnel and sends the tunnel's output, until neither is left.
     fn settle(&mut self, number: usize) {
         let now = self.now;
         loop {
@@ -304,7 +304,7 @@ impl World {
         }
     }
 
-    /// Sends a packet from a host.
+    /// Sends an outer packet from a host.
     fn leave(&mut self, from: usize, route: Route, bytes: Vec<u8>) {
         let len = bytes.len() as u16 + OVERHEAD;
         let payload = dccp_wire::Packet::parse(&bytes).map_or(&[][..], |packet| packet.payload);
@@ -325,13 +325,13 @@ impl World {
         self.flying.push(self.now + self.delay + access.delay, packet);
     }
 
-    /// The client that has this socket.
+    /// Returns the client that has this socket.
     fn owner(&self, socket: u32) -> Option<usize> {
         (0..CLIENTS).find(|n| self.hosts[*n].sockets.contains_key(&socket))
     }
 
-    /// Delivers a packet if encryption would accept it. Each end must know the other's key, and a new channel
-    /// must have a newer handshake than earlier ones.
+    /// Delivers an outer packet if encryption would accept it: each end must know the other's key, and the
+    /// handshake of a new channel must be newer than all earlier ones.
     fn arrive(&mut self, Flying { to, from, socket, bytes }: Flying) {
         let now = self.now;
         if self.hosts[to].stopped {
@@ -346,7 +346,7 @@ impl World {
         }
         let mut route = Route { socket, local: None, remote: SocketAddr::new(server_ip(from.max(2)), 6511) };
         if from < CLIENTS {
-            // A channel that the server does not know starts with a handshake.
+            // If the server does not know the channel, the channel starts with a handshake.
             let handshake = self.hosts[from].handshake_at(now);
             let new = !self.hosts[to].channels.contains_key(&socket);
             let Some(known) = self.hosts[from].sockets.get_mut(&socket) else { return };
@@ -400,8 +400,8 @@ impl World {
         number
     }
 
-    /// Delivers a packet to a host's interface. Checks that it is allowed, is the first copy, and has the
-    /// address of its sender.
+    /// Delivers a packet to a host's interface. Checks that the host may receive the packet, that it is the
+    /// first copy, and that it has the address of its sender.
     fn come_out(&mut self, at: usize, packet: &[u8]) {
         let at = whole(at);
         if packet[0] >> 4 == 6 {
@@ -417,9 +417,9 @@ impl World {
         let to = Ipv4Addr::from(*packet[16..].first_chunk::<4>().unwrap());
         let (from, own) = self.sent[number as usize];
         assert_eq!(packet[12..16], own.octets());
-        // The host of a server gets all packets of its clients. The host of a client gets only packets for
-        // its own address, from a server. Servers do not share leases, so a server that the client leaves may
-        // still send to the address that it assigned.
+        // A server's host receives packets only from clients. A client's host receives packets only from
+        // servers, and only to its own address. That may be an earlier address: servers do not share leases,
+        // so a server that the client is leaving may still send to the address that it assigned.
         let own_address = to == self.address(at) || self.hosts[at].had.contains(&to.into());
         assert!(
             at >= CLIENTS && from < CLIENTS || at < CLIENTS && from >= CLIENTS && own_address,
@@ -428,14 +428,14 @@ impl World {
         assert_eq!(self.delivered.insert(number, at), None, "delivered twice");
     }
 
-    /// Whether a packet arrives from one host at the other.
+    /// Whether a packet from one host arrives at the other.
     pub(crate) fn reaches(&mut self, from: usize, to: usize) -> bool {
         let number = self.send(from, self.address(to), 100);
         self.run(Duration::from_millis(500));
         self.delivered.get(&number) == Some(&to)
     }
 
-    /// The server with which a client has an open session.
+    /// Returns the server with which a client has an open session.
     pub(crate) fn server_of(&self, client: usize) -> Option<usize> {
         let peer = self.peer(client, "hub")?;
         let path = peer.paths.iter().find(|path| is_up(path))?;
@@ -454,7 +454,7 @@ impl World {
         self.peer(client, "hub")?.paths.into_iter().rev().find(|path| path.name == name)
     }
 
-    /// Bytes sent over the sockets of the first client, by interface.
+    /// Returns the bytes sent over the sockets of the first client, by interface.
     pub(crate) fn carried(&self) -> BTreeMap<String, u64> {
         let sockets = self.hosts[0].sockets.values();
         sockets.fold(BTreeMap::new(), |mut sum, socket| {
@@ -463,7 +463,7 @@ impl World {
         })
     }
 
-    /// Changes an access network of a client, and notifies its host.
+    /// Changes an access network of a client and notifies the client's host.
     pub(crate) fn change(&mut self, client: usize, interface: &str, what: impl FnOnce(&mut Access)) {
         what(self.hosts[client].access.get_mut(interface).unwrap());
         let now = self.now;
@@ -471,7 +471,7 @@ impl World {
     }
 }
 
-/// The usual world, with its paths up.
+/// Returns the usual world once its paths are up.
 pub(crate) fn up() -> World {
     let mut world = World::usual();
     world.run(SOON);
@@ -488,7 +488,7 @@ pub(crate) fn talk(world: &mut World, time: Duration, len: usize) {
     }
 }
 
-/// Whether a path carries data.
+/// Whether a path is able to carry data.
 pub(crate) fn is_up(path: &PathReport) -> bool {
     matches!(&*path.state, "up" | "standby")
 }

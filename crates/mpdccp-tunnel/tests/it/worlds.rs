@@ -1,4 +1,5 @@
-//! Runs random worlds and compares them with a small model: reachability, paths in use, and no leftovers.
+//! Runs random events in a world. Compares it with a small model: reachability, paths in use, and no
+//! leftovers.
 
 use crate::world::{CLIENTS, ClientFile, SERVERS, World, is_up, server_text};
 use mpdccp_tunnel::Command;
@@ -45,15 +46,15 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// The contents of the files of all hosts.
+/// The configurations of all hosts.
 struct Model {
     clients: [ClientFile; CLIENTS],
     peers: [[bool; CLIENTS]; 2],
-    /// Further lines of the servers' files.
+    /// Additional lines of the servers' configurations.
     of_servers: &'static str,
 }
 
-/// Variants of a server: one or two shards, with addresses from the file or from a pool.
+/// Additional lines of a server: one or two shards, with addresses from the file or from a pool.
 const SERVER_LINES: [&str; 4] = ["", "shards = 2", POOL, POOL_OF_TWO];
 const POOL: &str = "[assign]\npool = [\"10.0.0.0/28\"]\nroutes = [\"10.9.0.0/16\"]\n";
 const POOL_OF_TWO: &str = "shards = 2\n[assign]\npool = [\"10.0.0.0/28\"]\nroutes = [\"10.9.0.0/16\"]\n";
@@ -102,8 +103,8 @@ fn play(world: &mut World, model: &mut Model, op: Op) {
     }
 }
 
-/// Checks invariants while nothing is pending: paths and priorities are those of the file, and each socket
-/// belongs to a path.
+/// Checks invariants while no event is pending: paths and priorities are those of the configuration, and each
+/// socket belongs to a path.
 fn check_clients(world: &mut World, model: &Model) {
     for client in (0..CLIENTS).filter(|client| !world.hosts[*client].stopped) {
         let Some(peer) = world.peer(client, "hub") else { panic!("the peer of the file is missing") };
@@ -150,7 +151,7 @@ proptest! {
         for op in ops {
             play(&mut world, &mut model, op);
         }
-        // After all outages end, packets of every client must arrive.
+        // After all outages have ended, packets of every client must arrive.
         for client in 0..CLIENTS {
             for interface in ["p0", "p1"] {
                 world.change(client, interface, |access| (access.up, access.mtu) = (true, 1500));
