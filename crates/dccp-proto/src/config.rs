@@ -2,7 +2,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use dccp_cc::{CcConfig, Controller};
 
-/// For [`Config::least_request`]: larger than any answer of this stack, including Init Cookies.
+/// Value for [`Config::least_request`] that is larger than any answer of this stack, including Init Cookies.
 pub const PADDED_REQUEST: u16 = 256;
 
 /// Settings of a sending half's congestion controller.
@@ -12,17 +12,17 @@ pub struct CcOptions {
     pub packets: bool,
     /// Follow the BBRv1 draft exactly, with CCID 5.
     pub draft: bool,
-    /// CCIDs 3 and 4: leave out the recommended reduction of oscillations (RFC 5348 section 4.5).
+    /// CCIDs 3 and 4: disable the recommended reduction of oscillations (RFC 5348 section 4.5).
     pub plain_tfrc: bool,
     /// A congestion control that this crate does not contain, in addition to the known ones.
     pub experiment: Option<Experiment>,
 }
 
-/// A congestion control from outside this crate, under a CCID of the experimental range. Its feedback is Ack
-/// Vectors, as with CCID 5. Negotiation can choose it only if both ends set it.
+/// A congestion control from outside this crate, under a CCID of the experimental range. Its receiver sends
+/// Ack Vectors, as with CCID 5. Negotiation can choose it only if both ends set it.
 #[derive(Clone, Copy, Debug)]
 pub struct Experiment {
-    /// 248 to 254 (RFC 4340 section 19.5); also list it in [`Config::tx_ccids`] and [`Config::rx_ccids`]. It
+    /// 248 to 254 (RFC 4340 section 19.5). Also list it in [`Config::tx_ccids`] and [`Config::rx_ccids`]. It
     /// replaces a CCID of this crate with the same number.
     pub ccid: u8,
     /// Creates a controller for a new sending half.
@@ -32,16 +32,16 @@ pub struct Experiment {
 /// Settings of one connection. `Config::default()` is a connection with one path and CCID 2.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Service Code (RFC 4340 section 8.1.2); both ends must agree.
+    /// Service Code (RFC 4340 section 8.1.2). Both ends must use the same one.
     pub service_code: u32,
     /// Other Service Codes that a server accepts.
     /// [`Connection::service_code`](crate::Connection::service_code) returns the one in use.
     pub also_services: Vec<u32>,
-    /// Accept data on Request or Response (RFC 4340 section 8.1.3).
+    /// Accept data on a Request or Response (RFC 4340 section 8.1.3).
     pub early_data: bool,
-    /// CCIDs for our sending half, most preferred first.
+    /// CCIDs for the data we send, most preferred first.
     pub tx_ccids: Vec<u8>,
-    /// CCIDs we accept for the peer's sending half, most preferred first.
+    /// CCIDs we accept for the data of the peer, most preferred first.
     pub rx_ccids: Vec<u8>,
     /// Negotiate Multipath Capable version 0 (RFC 9897 section 3.1).
     pub multipath: bool,
@@ -57,14 +57,14 @@ pub struct Config {
     pub ndp_count: bool,
     /// Permit short sequence numbers (RFC 4340 section 7.6.1).
     pub allow_short_seqnos: bool,
-    /// Send short sequence numbers if the peer permits it, while the Sequence Window is small. This saves 4
-    /// to 8 bytes per packet but weakens the protection against forged packets (RFC 4340 section 7.6.2).
+    /// Send short sequence numbers if the peer permits it and while the Sequence Window is small. This saves
+    /// 4 to 8 bytes per packet but weakens the protection against forged packets (RFC 4340 section 7.6.2).
     pub short_seqnos: bool,
-    /// Minimum Checksum Coverage of accepted data, 1 to 15 (RFC 4340 section 9.2). With 0 the checksum must
+    /// Minimum Checksum Coverage of accepted data, 1 to 15 (RFC 4340 section 9.2). With 0, the checksum must
     /// cover all data.
     pub min_coverage: u8,
-    /// Checksum Coverage of the data we send, if the peer accepts it; 0 covers all data. In UDP, the UDP
-    /// checksum covers everything anyway.
+    /// Checksum Coverage of the data we send, if the peer accepts it. 0 covers all data. In UDP, the UDP
+    /// checksum always covers everything.
     pub coverage: u8,
     /// Deliver data with a wrong Data Checksum as well, and report this to the peer (RFC 4340 section 11.7,
     /// Drop Code 7).
@@ -74,23 +74,23 @@ pub struct Config {
     /// Request a Data Checksum option on data (RFC 4340 section 9.3.1).
     pub check_data_checksum: bool,
     /// Occasionally skip a sequence number (as in RFC 9000 section 21.4). If the peer acknowledges a skipped
-    /// number, end the connection with Reset code 11, Aggression Penalty. Use it with unauthenticated peers,
-    /// which could otherwise make us send faster than the path allows. No effect while our data is under CCID
-    /// 3 or 4, whose receivers count losses themselves.
+    /// number, end the connection with Reset code 11, Aggression Penalty. Use this with unauthenticated
+    /// peers, which could otherwise make us send faster than the path allows. It has no effect while our data
+    /// uses CCID 3 or 4, because their receivers count losses themselves.
     pub skip_numbers: bool,
     /// Largest IP packet of the path, bytes.
     pub mtu: u16,
-    /// Discover the path MTU (RFC 8899); `mtu` is then the initial value and the maximum.
+    /// Discover the path MTU (RFC 8899). `mtu` is then only the initial value and the maximum.
     pub probe_mtu: bool,
     /// IP and UDP header bytes of the encapsulation.
     pub overhead: u16,
-    /// Pad Requests to a DCCP packet of this many bytes. A server that cannot verify the source of a Request
-    /// answers with no more bytes than it received, which rules out amplification. Such a server need not
-    /// limit the rate of answers to padded Requests.
+    /// Pad Requests to a DCCP packet of at least this many bytes. A server that cannot verify the source of a
+    /// Request answers with no more bytes than it received, so it cannot amplify an attack. Such a server
+    /// need not limit the rate of its answers to padded Requests.
     pub least_request: u16,
     /// Settings of the congestion control of our sending half.
     pub cc: CcOptions,
-    /// Number of retransmissions of a Request before giving up.
+    /// Number of times that a Request is retransmitted before the client gives up.
     pub request_retries: u8,
 }
 

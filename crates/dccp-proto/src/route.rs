@@ -3,31 +3,31 @@ use core::net::{IpAddr, SocketAddr};
 pub use mpdccp_units::Ecn;
 use mpdccp_units::Time;
 
-/// Destination or source of a packet: a socket of the driver and the two addresses.
+/// Where a packet comes from or goes to: a socket of the driver and the two addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Route {
     /// The driver's number for the socket.
     pub socket: u32,
-    /// The local address, if the socket is not bound to an address; `None` lets the system choose.
+    /// The local address, if the socket is not bound to an address. With `None`, the system chooses one.
     pub local: Option<IpAddr>,
-    /// The peer: for UDP its address and UDP port, for native DCCP its address and port 0.
+    /// The peer. For UDP, this is its address and UDP port. For native DCCP, it is its address and port 0.
     pub remote: SocketAddr,
 }
 
-/// Receives outgoing packets, for example to batch them.
+/// Receives outgoing packets. An implementation may batch them.
 pub trait Sink {
-    /// Reserves room for one packet of exactly `len` bytes. The caller fills all of it, and the packet leaves
+    /// Reserves room for one packet of exactly `len` bytes. The caller writes all of it. The packet leaves
     /// with the next flush.
     fn reserve(&mut self, route: &Route, ecn: Ecn, len: usize) -> &mut [u8];
 
-    /// A sink that sends several packets of a route in one system call must not do so across this call. A
-    /// connection calls it before and after a path MTU probe, because virtual devices accept segmented sends
-    /// whose packets are too large for them one by one.
+    /// A sink that sends several packets of a route in one system call must not combine packets before and
+    /// after this call. A connection calls it before and after a path MTU probe. Virtual devices accept a
+    /// segmented send even if they would refuse one of its packets as too large.
     fn separate(&mut self, _route: &Route) {}
 }
 
 /// Collects packets in memory, for simulators and tests: route, ECN field, bytes. Bytes that the caller did
-/// not fill are 0xee.
+/// not write are 0xee.
 pub type Outbox = Vec<(Route, Ecn, Vec<u8>)>;
 
 impl Sink for Outbox {
@@ -40,12 +40,12 @@ impl Sink for Outbox {
 /// Whether one more data packet may leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gate {
-    /// Yes: up to `burst` bytes of IP packets, at least one packet.
+    /// Yes: up to `burst` bytes of IP packets, but at least one packet.
     Open {
         /// Bytes.
         burst: u32,
     },
-    /// Not before this time.
+    /// Not before this time, for this reason.
     At(Time, Why),
     /// Not until something arrives or changes.
     Closed(Why),

@@ -1,15 +1,15 @@
 use core::fmt;
 use core::str::FromStr;
 
-/// The purpose of a connection, so that a client reaches the intended application (RFC 4340 section 8.1.2).
-/// As text: `SC:` and one to four characters, `SC=` and a decimal number, or `SC=x` and a hexadecimal one.
+/// Identifies the application that a client wants to reach (RFC 4340 section 8.1.2). Its text form is `SC:`
+/// and one to four characters, `SC=` and a decimal number, or `SC=x` and a hexadecimal number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ServiceCode(pub u32);
 
 impl ServiceCode {
-    /// The code for no specific service.
+    /// The code that stands for no specific service.
     pub const NONE: ServiceCode = ServiceCode(0);
-    /// Never valid; servers refuse this code.
+    /// The code that is never valid. Servers refuse it.
     pub(crate) const INVALID: ServiceCode = ServiceCode(u32::MAX);
 }
 
@@ -49,7 +49,7 @@ impl FromStr for ServiceCode {
             Some(digits) => (digits, 16),
             None => (number, 10),
         };
-        // The number parser would also accept a sign, which is not a digit.
+        // Check the digits, because the number parser would also accept a sign.
         if !digits.chars().all(|c| c.is_digit(radix)) {
             return Err(BadServiceCode);
         }

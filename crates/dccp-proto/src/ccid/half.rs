@@ -13,11 +13,12 @@ use mpdccp_units::{Duration, Rate, Time};
 pub struct Feedback<'a> {
     /// Acknowledgement Number, extended to 48 bits.
     pub ack: Seq,
-    /// Ack Vector cells, newest packet (`ack`) first; empty if none was sent.
+    /// Ack Vector cells, newest packet (`ack`) first. Empty if the packet has no Ack Vector.
     pub vector: &'a [u8],
     /// How long the peer held the packet `ack` before acknowledging it (Elapsed Time or Timestamp Echo).
     pub elapsed: Duration,
-    /// The peer's clock when it sent the acknowledgement: the Timestamp, in units of 10 microseconds.
+    /// The Timestamp of the acknowledgement: the peer's clock when it sent the packet, in units of 10
+    /// microseconds.
     pub timestamp: Option<u32>,
     /// CCID-specific options (types 128 to 255) addressed to the sender, as the raw option area.
     pub options: &'a [u8],
@@ -32,14 +33,15 @@ impl Feedback<'_> {
         self.reports(seqs).find(|(_, received)| *received).map(|(at, _)| at)
     }
 
-    /// The packets of `seqs` (ours, oldest first) that the peer reports, newest first. True if the packet was
-    /// received.
+    /// For each packet of `seqs` (ours, oldest first) that the peer reports, returns its place and whether it
+    /// was received. The newest comes first.
     pub(crate) fn reports(
         &self,
         seqs: impl DoubleEndedIterator<Item = Seq> + ExactSizeIterator,
     ) -> impl Iterator<Item = (usize, bool)> {
         let mut runs = runs(self.vector);
-        // First packet of the current run, its state and length. Without a vector, the run is `ack` alone.
+        // The first packet of the current run, and the run's state and length. Without a vector, `ack` alone
+        // is a run.
         let mut first = self.ack;
         let mut run = if self.vector.is_empty() { Some((State::Received, 1)) } else { runs.next() };
         let told = seqs.enumerate().rev().skip_while(move |(_, seq)| seq.after(self.ack));
@@ -56,10 +58,11 @@ impl Feedback<'_> {
     }
 }
 
-/// A packet of the peer for a receiving half. Packets without data are included for their sequence numbers.
+/// A packet of the peer, as a receiving half sees it. Packets without data are included for their sequence
+/// numbers.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival {
-    /// The packet's sequence number.
+    /// Sequence number of the packet.
     pub seq: Seq,
     /// ECN field with which the packet arrived.
     pub ecn: Ecn,
@@ -89,12 +92,13 @@ pub enum AckDue {
 pub enum SenderRequest {
     /// Negotiate this Ack Ratio (RFC 4340 section 11.3).
     AckRatio(u16),
-    /// Negotiate at least this Sequence Window (RFC 4340 section 7.5.1). A later, smaller value permits a
-    /// smaller window again.
+    /// Negotiate at least this Sequence Window (RFC 4340 section 7.5.1). A later request with a smaller value
+    /// permits a smaller window again.
     SequenceWindow(u64),
-    /// Acknowledge the peer's acknowledgements soon (RFC 4341 section 6.2).
+    /// Acknowledge the peer's acknowledgements soon, so that it can drop reported state (RFC 4341 section
+    /// 6.2).
     AckPeer,
-    /// Send a Sync, which the peer answers at once with its newest feedback (RFC 4340 section 8.2).
+    /// Send a Sync. The peer answers it at once with its newest feedback (RFC 4340 section 8.2).
     Probe,
 }
 
@@ -109,8 +113,8 @@ pub struct Fated {
     pub lost: bool,
 }
 
-/// Extra delay of packets compared with the packets that give round-trip times. With reordering, those are
-/// the fastest packets.
+/// Extra delay of packets compared with the packets that give round-trip times. With reordering, the latter
+/// are the fastest packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Late {
     /// Mean over all packets.
@@ -124,7 +128,7 @@ pub struct Late {
 pub struct TxView {
     /// Congestion window.
     pub cwnd: Window,
-    /// Amount in flight. If several connections share the window, the sum over all.
+    /// Amount in flight. If several connections share the window, this is the sum over all of them.
     pub inflight: Amount,
     /// Pacing rate.
     pub pacing: Option<Rate>,
@@ -189,7 +193,7 @@ impl From<&TxView> for TxLoad {
 pub trait SenderHalf: Any + Send + core::fmt::Debug {
     /// Whether and when one more data packet may leave.
     fn gate(&self, now: Time) -> Gate;
-    /// CCVal of a data packet that leaves now.
+    /// CCVal of a data packet that is sent now.
     fn ccval(&self, _now: Time) -> u8 {
         0
     }
@@ -198,18 +202,19 @@ pub trait SenderHalf: Any + Send + core::fmt::Debug {
         Ecn::Ect0
     }
     /// A packet of `bytes` IP bytes was sent. `payload` is its number of application bytes, or `None` if it
-    /// is not data: such packets use sequence numbers too.
+    /// is not data. Packets without data are reported because they use sequence numbers too.
     fn on_sent(&mut self, now: Time, seq: Seq, bytes: u32, payload: Option<u32>);
-    /// A valid packet of the peer arrived, of any type. Called before [`on_feedback`](Self::on_feedback) for
-    /// the same packet. The packet's sequence number reveals lost and marked acknowledgements
-    /// (RFC 4341 section 6.1.1).
+    /// A valid packet of the peer arrived, of any type. The caller reports it before it calls
+    /// [`on_feedback`](Self::on_feedback) for the same packet. Gaps in the sequence numbers reveal lost
+    /// acknowledgements, and the ECN field reveals marked ones (RFC 4341 section 6.1.1).
     fn on_peer_packet(&mut self, _now: Time, _arrival: &Arrival) {}
     /// An acknowledgement arrived.
     fn on_feedback(&mut self, now: Time, feedback: &Feedback<'_>);
     /// The peer sent Slow Receiver or Data Dropped. `buffer_drops` is the number of packets newly reported as
     /// dropped in its receive buffer (RFC 4341 section 5.2).
     fn on_slow_receiver(&mut self, _now: Time, _buffer_drops: u64) {}
-    /// A packet was blocked because this path's gate was closed. The packet waits, or went `elsewhere`.
+    /// A packet was blocked because this path's gate was closed. The packet waits, or if `elsewhere` it took
+    /// another path.
     fn on_blocked(&mut self, _now: Time, _elsewhere: bool) {}
     /// Data waits, but the scheduler does not give it to this path.
     fn on_held_back(&mut self, _now: Time) {}
@@ -221,15 +226,15 @@ pub trait SenderHalf: Any + Send + core::fmt::Debug {
     fn next_timeout(&self) -> Option<Time>;
     /// Enables [`poll_fate`](Self::poll_fate), if the half can report the fate of each packet.
     fn track_fates(&mut self) {}
-    /// The next fate, in the order in which fates became known.
+    /// Returns the next fate, in the order in which fates became known.
     fn poll_fate(&mut self) -> Option<Fated> {
         None
     }
-    /// The next request to the connection; call until `None`.
+    /// Returns the next request to the connection. Call this until it returns `None`.
     fn poll_request(&mut self) -> Option<SenderRequest>;
     /// The peer has confirmed a new Ack Ratio.
     fn on_ack_ratio(&mut self, ratio: u16);
-    /// The largest packet is now `mtu` IP bytes.
+    /// The largest packet now has `mtu` IP bytes.
     fn on_mtu(&mut self, mtu: u16);
     /// Whether another path of the session is in ProbeRTT.
     fn hold_probe_rtt(&mut self, hold: bool);
@@ -255,16 +260,16 @@ pub trait SenderHalf: Any + Send + core::fmt::Debug {
     fn probing_rtt(&self) -> bool {
         false
     }
-    /// State for a successor. Includes packets in flight that were sent after `acked`.
+    /// Returns the state for a successor. It includes packets in flight that were sent after `acked`.
     fn hand_over(&self, now: Time, acked: Seq) -> Handover;
-    /// Takes over from another half; call before anything else.
+    /// Takes over from another half. The caller must call this before anything else.
     fn take_over(&mut self, from: &Handover);
 }
 
 /// State that a sending half passes to its successor in a running connection.
 #[derive(Clone, Debug)]
 pub struct Handover {
-    /// The path's properties that its congestion control has measured; `None` if they are out of date.
+    /// What the congestion control has measured of the path. `None` if this is out of date.
     pub found: Option<Inherited>,
     /// Data packets in flight, oldest first.
     pub outstanding: Vec<Outstanding>,
@@ -296,7 +301,7 @@ pub struct Counts {
 }
 
 impl Handover {
-    /// The handover of a half with this view.
+    /// Creates the handover of a half with this view.
     pub(super) fn of(
         view: &TxView,
         now: Time,
@@ -306,7 +311,7 @@ impl Handover {
     ) -> Handover {
         let srtt = view.rtt.srtt();
         let cwnd = view.cwnd.bytes(mtu);
-        // Some algorithms keep a window well above the amount in flight that they aim for.
+        // Some algorithms keep a window well above the amount that they aim to have in flight.
         let window = match (view.bottleneck, srtt) {
             (Some(rate), Some(srtt)) => rate.bytes_in(srtt).min(cwnd),
             _ => cwnd,
@@ -330,14 +335,14 @@ pub trait ReceiverHalf: Send + core::fmt::Debug {
     /// Appends the feedback options of an acknowledgement to `out`. The acknowledgement will be sent as
     /// packet `seq` with Acknowledgement Number `ack`. `room` is the limit for option bytes.
     fn write_feedback(&mut self, now: Time, seq: Seq, ack: Seq, room: usize, out: &mut OptionBuf);
-    /// The peer reports, by Acknowledgement Number or Ack Vector, that it received our packets named in
-    /// `feedback`.
+    /// The peer reports which of our packets it received, by Acknowledgement Number or Ack Vector. `feedback`
+    /// has this report.
     fn on_ack_of_ack(&mut self, now: Time, feedback: &Feedback<'_>);
     /// The Ack Ratio requested by the peer.
     fn on_ack_ratio(&mut self, ratio: u16);
     /// Negotiation switched Send Ack Vector on or off (RFC 4340 section 11.5).
     fn on_send_ack_vector(&mut self, on: bool);
-    /// Round-trip time known from the other half, for delaying acknowledgements.
+    /// The other half has measured a round-trip time. It determines how long acknowledgements may wait.
     fn on_rtt(&mut self, rtt: Duration);
 }
 
@@ -346,7 +351,7 @@ pub trait ReceiverHalf: Send + core::fmt::Debug {
 pub struct HalfConfig {
     /// Largest IP packet, bytes.
     pub mtu: u16,
-    /// The first sequence number of the sender of this direction.
+    /// The first sequence number that the sender of this direction used.
     pub first_seq: Seq,
     /// Controller settings.
     pub cc: CcOptions,

@@ -42,7 +42,7 @@ pub(crate) fn is_tfrc(ccid: u8) -> bool {
     find(ccid).is_some_and(|ccid| matches!(ccid.engine, Engine::Tfrc { .. }))
 }
 
-/// Whether the sending half of `ccid` understands an option of this type, 128 to 255 (RFC 4342 section 8, RFC
+/// Whether the sending half of `ccid` understands options of type `kind`, 128 to 255 (RFC 4342 section 8, RFC
 /// 5622 section 8).
 pub(crate) fn has_option(ccid: u8, kind: u8) -> bool {
     is_tfrc(ccid) && matches!(kind, 192..=194) || ccid == 4 && kind == 195
@@ -53,12 +53,12 @@ pub fn is_known(ccid: u8) -> bool {
     find(ccid).is_some()
 }
 
-/// The experiment registered as `ccid`.
+/// Returns the experiment that these settings register as `ccid`.
 fn experiment(ccid: u8, cc: &CcOptions) -> Option<Experiment> {
     cc.experiment.filter(|experiment| experiment.ccid == ccid && EXPERIMENTAL.contains(&ccid))
 }
 
-/// The kind of halves that run `ccid` with these settings; `None` if there are none.
+/// Returns the kind of halves that run `ccid` with these settings, or `None` if none do.
 fn engine(ccid: u8, cc: &CcOptions) -> Option<Engine> {
     if let Some(experiment) = experiment(ccid, cc) {
         return Some(Engine::AckVectors(AckVectors::new(experiment.controller)));
@@ -71,7 +71,7 @@ pub(crate) fn is_usable(ccid: u8, cc: &CcOptions) -> bool {
     engine(ccid, cc).is_some()
 }
 
-/// Creates the sending half of `ccid`; `None` if unknown.
+/// Creates the sending half of `ccid`. Returns `None` if the CCID is unknown.
 pub fn sender(ccid: u8, cfg: &HalfConfig) -> Option<Box<dyn SenderHalf>> {
     Some(match engine(ccid, &cfg.cc)? {
         Engine::AckVectors(by) => Box::new(AckVecSender::new(&by, cfg)),
@@ -79,12 +79,12 @@ pub fn sender(ccid: u8, cfg: &HalfConfig) -> Option<Box<dyn SenderHalf>> {
     })
 }
 
-/// The half's concrete type, if its congestion state can be shared between connections.
+/// Returns the half as its concrete type, if connections can share its congestion state.
 pub(crate) fn shareable(half: &mut dyn SenderHalf) -> Option<&mut AckVecSender> {
     (half as &mut dyn Any).downcast_mut()
 }
 
-/// Creates a sending half of `ccid` that replaces `old`; `None` if unknown.
+/// Creates a sending half of `ccid` that replaces `old`. Returns `None` if the CCID is unknown.
 pub(crate) fn succeed(
     mut old: Box<dyn SenderHalf>,
     ccid: u8,
@@ -107,7 +107,7 @@ pub(crate) fn same_receiver(one: u8, other: u8, cc: &CcOptions) -> bool {
     one == other || by_vectors(one) && by_vectors(other)
 }
 
-/// Creates the receiving half of `ccid`; `None` if unknown.
+/// Creates the receiving half of `ccid`. Returns `None` if the CCID is unknown.
 pub fn receiver(ccid: u8, cfg: &HalfConfig) -> Option<Box<dyn ReceiverHalf>> {
     Some(match engine(ccid, &cfg.cc)? {
         Engine::AckVectors(_) => Box::new(AckVecReceiver::new(cfg)),

@@ -1,6 +1,6 @@
 //! The known CCIDs. Names, negotiation, feedback, ECN marks and the values that programs accept all follow
-//! from this table. A new congestion control that uses Ack Vectors needs a file with its
-//! [`Controller`](dccp_cc::Controller) and a line here.
+//! from this table. To add a congestion control that uses Ack Vectors, write a file with its
+//! [`Controller`](dccp_cc::Controller) and add a line here.
 
 use crate::Ecn;
 use alloc::boxed::Box;
@@ -19,9 +19,9 @@ pub struct Ccid {
 /// The kind of halves that a CCID uses.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Engine {
-    /// Feedback in Ack Vectors; a controller sets the sending limits.
+    /// The receiver reports arrivals in Ack Vectors, and a controller sets the sending limits.
     AckVectors(AckVectors),
-    /// Feedback in loss intervals and receive rate (RFC 4342, RFC 5622).
+    /// The receiver reports loss intervals and the receive rate (RFC 4342, RFC 5622).
     Tfrc { small_packets: bool },
 }
 
@@ -29,8 +29,8 @@ pub(crate) enum Engine {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AckVectors {
     pub(crate) controller: fn(&CcConfig) -> Box<dyn Controller>,
-    /// Follows RFC 4341 outside the controller: counts packets, takes one RTT sample per window, and chooses
-    /// the Ack Ratio by lost acknowledgements.
+    /// Whether it follows RFC 4341 outside the controller. It then counts packets, takes one RTT sample per
+    /// window, and derives the Ack Ratio from lost acknowledgements.
     pub(crate) strict: bool,
     /// ECN field of its packets.
     pub(crate) ecn: Ecn,
@@ -59,7 +59,7 @@ const TCP_LIKE: AckVectors = AckVectors { strict: true, ..AckVectors::new(|cfg| 
 /// L4S (RFC 9331): packets carry ECT(1).
 const L4S: AckVectors = AckVectors { ecn: Ecn::Ect1, ..AckVectors::new(|cfg| Box::new(Prague::new(cfg))) };
 
-/// All CCIDs. 5 is from an Internet-Draft, 7 is this project's own, 248 to 254 are for experiments
+/// All CCIDs. Number 5 is from an Internet-Draft, 7 is this project's own, and 248 to 254 are for experiments
 /// (RFC 4340 section 19.5).
 pub const CCIDS: [Ccid; 7] = [
     Ccid { number: 2, name: "TCP-like", engine: Engine::AckVectors(TCP_LIKE) },
@@ -71,7 +71,7 @@ pub const CCIDS: [Ccid; 7] = [
     Ccid { number: 252, name: "Prague (L4S)", engine: Engine::AckVectors(L4S) },
 ];
 
-/// The entry of `number`.
+/// Returns the entry with this number.
 pub fn find(number: u8) -> Option<&'static Ccid> {
     CCIDS.iter().find(|ccid| ccid.number == number)
 }

@@ -22,7 +22,7 @@ impl Connection {
         }
     }
 
-    /// Sends a Reset and drops the connection's state.
+    /// Sends a Reset and drops the state of the connection.
     pub fn abort(&mut self, code: ResetCode) {
         if !matches!(self.state, State::TimeWait | State::Closed) {
             self.fail(Reset { code, data: [0; 3] });
@@ -44,8 +44,8 @@ impl Connection {
             control: Some(if close_req { Control::CloseReq } else { Control::Close }),
             ..Outbox::default()
         };
-        // RFC 4340 section 8.3: retry after two round-trip times, doubled up to 64 s. The RFC does not say
-        // when to give up; 4MSL is our choice.
+        // RFC 4340 section 8.3: retry after two round-trip times, and double the interval up to 64 s. The RFC
+        // does not say when to give up. This implementation gives up after 4MSL.
         self.timers = Timers {
             retransmit: Some(Backoff::new(now, self.rtt() * 2)),
             give_up: Some(now + FOUR_MSL),
@@ -68,11 +68,12 @@ impl Connection {
         self.finish(self.closing.unwrap_or(CloseReason::Peer));
     }
 
-    /// Step 9: a valid Reset arrived. This end enters TIMEWAIT, unless the peer is in REQUEST:
-    /// RFC 4340 section 7.5.6 lets that peer start again on the same ports at once.
+    /// Step 9: a valid Reset arrived. This end enters TIMEWAIT, unless the peer is in REQUEST. RFC 4340
+    /// section 7.5.6 lets such a peer start again on the same ports at once.
     pub(super) fn on_reset(&mut self, now: Time, reset: Reset) {
         let reason = match (reset.code, self.closing) {
-            // Reset Code "No Connection": the peer has dropped its state, and its earlier Reset was lost.
+            // Reset Code "No Connection" means that the peer has already dropped its state, and that its
+            // earlier Reset was lost.
             (ResetCode::Closed | ResetCode::NoConnection, Some(reason)) => reason,
             (code, _) => CloseReason::Reset(code),
         };
@@ -85,7 +86,8 @@ impl Connection {
 
     /// Queues a Reset of this connection.
     pub(super) fn send_reset(&mut self, reset: Reset) {
-        // RFC 4340 section 8.1.1: in REQUEST there is nothing to acknowledge, and GSR is still zero.
+        // RFC 4340 section 8.1.1: in REQUEST there is nothing to acknowledge, and GSR is still zero. The
+        // Acknowledgement Number of this Reset is therefore zero too.
         self.outbox.reset = Some(OutReset { reset, seq: None, ack: self.numbers.gsr });
     }
 

@@ -8,14 +8,14 @@ use dccp_wire::{Opt, PacketType, checksum};
 
 /// Header of Data with long sequence numbers (RFC 4340 section 5.1).
 const DATA_HEADER: usize = 16;
-/// Length of an NDP Count with a one-byte count. Each data packet reserves it, so that headers have equal
-/// size.
+/// Length of an NDP Count option with a one-byte count. Each data packet reserves this room, so that all
+/// headers have the same size.
 const NDP_SLOT: usize = 3;
 /// Data Checksum (RFC 4340 section 9.3).
 const CHECKSUM_LEN: usize = 6;
-/// Minimum room for options to piggyback feedback on data. With less room, feedback is sent on a separate Ack
-/// (RFC 4340 section 11.2), since a shortened Ack Vector is worse than an additional small packet. Nine loss
-/// intervals of CCID 4 fit (RFC 4342 section 8.6.1).
+/// Minimum room for options with which feedback is piggybacked on data. With less room, a separate Ack
+/// carries the feedback (RFC 4340 section 11.2), because a shortened Ack Vector is worse than an additional
+/// small packet. Nine loss intervals of CCID 4 fit into this room (RFC 4342 section 8.6.1).
 const MIN_FEEDBACK_ROOM: usize = 132;
 
 impl Connection {
@@ -35,8 +35,8 @@ impl Connection {
         }
     }
 
-    /// Largest payload that may leave now, with `options` bytes of the owner's options. In PARTOPEN only
-    /// DataAck may be sent (RFC 4340 section 8.1.5), with room for its required options.
+    /// Largest payload that may be sent now, together with `options` bytes of the owner's options. In
+    /// PARTOPEN only DataAck may be sent (RFC 4340 section 8.1.5). It needs room for its required options.
     pub fn max_payload(&self, options: usize) -> usize {
         self.payload_now(self.known_mtu(), options)
     }
@@ -49,14 +49,14 @@ impl Connection {
         self.room_for_payload(mtu, DATA_HEADER, options)
     }
 
-    /// Largest payload in OPEN, with `options` bytes of the owner's options, once a probe of that size has
-    /// been answered.
+    /// Largest payload in OPEN, together with `options` bytes of the owner's options, once the peer has
+    /// answered a path MTU probe of that size.
     pub fn max_payload_open(&self, options: usize) -> usize {
         self.room_for_payload(self.cfg.mtu, DATA_HEADER, options)
     }
 
-    /// Like [`max_payload`](Self::max_payload). While packets of the current size seem to get lost,
-    /// the limit is a size that nearly every path carries.
+    /// Like [`max_payload`](Self::max_payload). While packets of the current size seem to get lost, the
+    /// result is limited to a size that nearly every path carries.
     pub fn sure_payload(&self, options: usize) -> usize {
         self.payload_now(self.pmtu.as_ref().map_or_else(|| self.known_mtu(), |pmtu| pmtu.sure()), options)
     }
@@ -82,22 +82,22 @@ impl Connection {
     }
 
     /// A packet took another path because it is too large for this one. Like this path's own data, such
-    /// traffic triggers probes of a larger size. Otherwise a path with only large packets would not recover
-    /// from an MTU black hole.
+    /// packets trigger probes of a larger size. Otherwise a path whose packets are all too large would not
+    /// recover from an MTU black hole.
     pub fn note_too_narrow(&mut self, now: Time) {
         self.pmtu.iter_mut().for_each(|pmtu| pmtu.on_data(now));
     }
 
-    /// Sends one data packet; the owner's encoded `options` come first. Call it only while
+    /// Sends one data packet. The owner's encoded `options` come first. Call it only while
     /// [`gate`](Self::gate) is open, with `payload` within [`max_payload`](Self::max_payload). A packet
-    /// without payload is padded: it only measures the path. Feedback is not piggybacked if the packet would
-    /// exceed the path MTU.
+    /// without payload is padded; it only measures the path. Feedback is not piggybacked if the packet would
+    /// then exceed the path MTU.
     pub fn transmit(&mut self, now: Time, options: &[u8], payload: &[u8], sink: &mut dyn Sink) -> Seq {
         self.skip_number();
         self.pmtu.iter_mut().for_each(|pmtu| pmtu.on_data(now));
         let seq = self.numbers.take();
         let packet = usize::from(self.cfg.mtu).saturating_sub(usize::from(self.cfg.overhead));
-        // Room for options of a DataAck within the path MTU.
+        // Room for options if the packet becomes a DataAck within the path MTU.
         let room = packet.saturating_sub(ACK_HEADER + payload.len()) & !3;
         let mut out = self.start_options();
         out.extend(options);
@@ -123,8 +123,8 @@ impl Connection {
         seq
     }
 
-    /// Skips a sequence number if a skip is due. To the peer it looks like a missing packet without data
-    /// (RFC 4340 section 7.7).
+    /// Skips a sequence number if a skip is due. To the peer, the skipped number looks like a lost packet
+    /// without data (RFC 4340 section 7.7).
     fn skip_number(&mut self) {
         let vectors = self.halves.as_ref().is_some_and(|halves| !ccid::is_tfrc(halves.tx_ccid));
         if let Some(skipped) = self.skipped.as_mut().filter(|_| vectors && self.state == State::Open)
@@ -141,9 +141,9 @@ impl Connection {
         self.drops.note(seq, code as u8);
     }
 
-    /// Writes NDP Count on data, even if the count is zero, in its short form if possible. A longer count
-    /// that does not fit the path MTU is cut to 255. At worst the peer then suspects a loss of data that did
-    /// not occur.
+    /// Writes NDP Count on data, even if the count is zero, in its short form if possible. If a longer count
+    /// does not fit the path MTU, writes 255 instead. The worst result is that the peer suspects a loss of
+    /// data that did not occur.
     fn write_ndp_slot(&mut self, room: usize, out: &mut OptionBuf) {
         if self.negotiated.ndp {
             let fits = room >= out.len() + NDP_SLOT + 5;

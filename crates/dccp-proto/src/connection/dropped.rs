@@ -1,4 +1,4 @@
-//! Data Dropped (RFC 4340 section 11.7): our reports of data that we dropped, and the peer's reports.
+//! Data Dropped (RFC 4340 section 11.7): our reports of data that this end dropped, and the peer's reports.
 
 use super::types::DropCode;
 use crate::ccid::Feedback;
@@ -13,7 +13,7 @@ const RECEIVE_BUFFER: u8 = DropCode::ReceiveBuffer as u8;
 #[cfg(test)]
 const CORRUPT: u8 = DropCode::Corrupt as u8;
 
-/// Maximum number of dropped packets kept; older ones are removed.
+/// Maximum number of dropped packets kept. The oldest are removed first.
 const MAX_DROPS: usize = 1024;
 /// Maximum number of unacknowledged reports kept.
 const MAX_REPORTS: usize = 256;
@@ -21,7 +21,7 @@ const MAX_REPORTS: usize = 256;
 const MAX_RUN: i64 = 128;
 const MAX_DROP_RUN: u8 = 16;
 
-/// A sent report: the sequence number of our packet, and the newest and oldest drop in the report.
+/// A sent report: the sequence number of the packet with the report, and the newest and oldest drop in it.
 #[derive(Clone, Copy, Debug)]
 struct Report {
     seq: Seq,
@@ -29,7 +29,7 @@ struct Report {
     oldest: Seq,
 }
 
-/// Drops to report. They are repeated until the peer acknowledges a report.
+/// Drops to report. Each is repeated until the peer acknowledges a report that contains it.
 #[derive(Debug, Default)]
 pub(super) struct DropReport {
     /// Sequence number and Drop Code of each drop, newest last.
@@ -39,7 +39,7 @@ pub(super) struct DropReport {
 }
 
 impl DropReport {
-    /// Data of packet `seq` was dropped.
+    /// Records that data of packet `seq` was dropped.
     pub(super) fn note(&mut self, seq: Seq, code: u8) {
         let at = self.drops.iter().rposition(|(s, _)| !s.after(seq)).map_or(0, |i| i + 1);
         if at > 0 && self.drops.get(at - 1).is_some_and(|(s, _)| *s == seq) {
@@ -51,8 +51,8 @@ impl DropReport {
         }
     }
 
-    /// Writes the option for our packet `seq` that acknowledges `ack`, if there is a drop to report and the
-    /// option fits `room` bytes.
+    /// Writes the option on our packet `seq`, which acknowledges `ack`. Writes nothing if there is no drop to
+    /// report or if the option does not fit into `room` bytes.
     pub(super) fn write(&mut self, seq: Seq, ack: Seq, room: usize, out: &mut OptionBuf) {
         let Some((newest, _)) = self.drops.back().copied().filter(|(s, _)| !s.after(ack)) else { return };
         let mut blocks = Vec::new();
@@ -81,7 +81,7 @@ impl DropReport {
             oldest = *dropped;
             cursor = dropped.sub(1);
         }
-        // Normal Blocks at the end of a report are redundant.
+        // Normal Blocks at the end of a report add nothing.
         while blocks.last().is_some_and(|b| b & 0x80 == 0) {
             blocks.pop();
         }
@@ -93,8 +93,8 @@ impl DropReport {
         }
     }
 
-    /// The peer received our packets named in `feedback`. Drops that did not fit into the reports remain
-    /// pending.
+    /// The peer reports in `feedback` which of our packets it received. Drops that these packets did not
+    /// report remain pending.
     pub(super) fn on_ack(&mut self, feedback: &Feedback<'_>) {
         let seqs = self.sent.iter().map(|report| report.seq);
         let Some(at) = feedback.newest_received(seqs) else { return };
@@ -104,7 +104,7 @@ impl DropReport {
     }
 }
 
-/// Drop Code, if any, and number of packets of each block, newest first.
+/// Returns for each block, newest first, its Drop Code, if any, and its number of packets.
 fn runs(blocks: &[u8]) -> impl Iterator<Item = (Option<u8>, u8)> {
     blocks.iter().map(|b| match b {
         0..=127 => (None, b + 1),
@@ -118,13 +118,13 @@ pub(super) struct PeerDrops {
     /// The peer's application no longer receives, so no data will reach it (RFC 4340 section 11.7.2, Drop
     /// Code 1).
     pub(super) not_listening: bool,
-    /// Newest packet known to be dropped in the peer's receive buffer.
+    /// Newest packet known to have been dropped in the peer's receive buffer.
     newest: Option<Seq>,
 }
 
 impl PeerDrops {
-    /// Reads a report. Returns how many packets it newly reports as dropped in the receive buffer; the peer
-    /// repeats reports until we acknowledge them.
+    /// Reads a report. Returns how many packets it newly reports as dropped in the receive buffer. The peer
+    /// repeats reports until this end acknowledges them, so known drops do not count again.
     pub(super) fn learn(&mut self, ack: Seq, blocks: &[u8]) -> u64 {
         let known = self.newest;
         let (mut cursor, mut new) = (ack, 0);
@@ -144,9 +144,9 @@ impl PeerDrops {
     }
 }
 
-/// Returns Ack Vector cells in which packets with dropped data count as ECN-marked, as RFC 4340 section 11.7
-/// requires for all congestion control. Codes 0 and 1 do not indicate congestion, and code 2 has its own rule
-/// (section 11.7.2). Packets that were not received stay unmarked.
+/// Returns Ack Vector cells in which packets with dropped data count as ECN-marked. RFC 4340 section 11.7
+/// requires this for all congestion control. Drop Codes 0 and 1 do not indicate congestion, and code 2 has
+/// its own rule (section 11.7.2). Packets that were not received stay unmarked.
 pub(super) fn mark(cells: &[u8], blocks: &[u8]) -> Vec<u8> {
     let mut blocks = runs(blocks).map(|(code, packets)| (code.is_some_and(|c| c > RECEIVE_BUFFER), packets));
     let mut out = Vec::with_capacity(cells.len());
@@ -261,7 +261,7 @@ mod tests {
     #[test]
     fn buffer_drops_count_once() {
         let mut drops = PeerDrops::default();
-        // Packets 99, and 94 to 92, of the RFC's example (section 11.7).
+        // In the RFC's example (section 11.7), packets 99 and 94 to 92 were dropped.
         assert_eq!(drops.learn(Seq::new(100), &[0, 160, 3, 162]), 4);
         assert_eq!(drops.learn(Seq::new(100), &[0, 160, 3, 162]), 0);
         assert_eq!(drops.learn(Seq::new(103), &[0, 163]), 3);

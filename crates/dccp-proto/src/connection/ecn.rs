@@ -5,23 +5,23 @@
 use crate::Ecn;
 use crate::ccid::TxView;
 
-/// The path is judged after this many data packets, if all of them arrived with the field cleared or nearly
-/// all were reported as marked.
+/// The path is judged after this many data packets. ECN fails if all of them arrived with the field cleared,
+/// or if nearly all were reported as marked.
 const ENOUGH: u64 = 64;
-/// ECN counts as failed after this many timeouts without a delivery.
+/// ECN counts as failed after this many timeouts if nothing was delivered.
 const TIMEOUTS: u64 = 2;
 
 #[derive(Debug, Default)]
 pub(super) struct EcnPath {
-    /// Consecutive data packets of the peer that were not ECN-capable.
+    /// Number of consecutive data packets of the peer that were not ECN-capable.
     cleared: u64,
     bleached: bool,
     failed: bool,
 }
 
 impl EcnPath {
-    /// Data of the peer arrived. Returns true once, when this end stops expecting marks. It then tells the
-    /// peer that it cannot read ECN bits (RFC 4340 section 12.1), and relies on losses.
+    /// Handles data of the peer. Returns true once, when this end stops expecting marks. This end then tells
+    /// the peer that it cannot read ECN bits (RFC 4340 section 12.1), so that the peer relies on losses.
     pub(super) fn on_data(&mut self, ecn: Ecn) -> bool {
         self.cleared = if ecn == Ecn::NotEct { self.cleared + 1 } else { 0 };
         let now = self.cleared >= ENOUGH && !self.bleached;
@@ -29,19 +29,19 @@ impl EcnPath {
         now
     }
 
-    /// Judges our packets after an acknowledgement.
+    /// Judges the direction of our packets after an acknowledgement.
     pub(super) fn on_feedback(&mut self, view: &TxView) {
         let delivered = view.delivered.packets;
         self.failed |= delivered >= ENOUGH && view.ce >= delivered - delivered / ENOUGH;
     }
 
-    /// Judges our packets after a timeout.
+    /// Judges the direction of our packets after a timeout.
     pub(super) fn on_timeout(&mut self, view: &TxView) {
         self.failed |= view.delivered.packets == 0 && view.timeouts >= TIMEOUTS;
     }
 
-    /// Whether to send Acks as ECN-capable. Yes if the peer's newest data was ECN-capable, because the path
-    /// to the peer then probably supports ECN too. Yes also if there was no data.
+    /// Whether to send Acks as ECN-capable. They are if the peer's newest data was ECN-capable, because the
+    /// path to the peer then probably supports ECN too. They also are if the peer sent no data.
     pub(super) fn acks(&self) -> bool {
         self.cleared == 0
     }

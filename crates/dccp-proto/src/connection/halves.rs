@@ -1,14 +1,16 @@
-//! The half-connections, and the negotiated features that each packet depends on.
+//! The half-connections, and the negotiated values that each packet depends on.
 
 use crate::ccid::{ReceiverHalf, SenderHalf};
 use alloc::boxed::Box;
 
-/// The negotiated values, cached so that the data path need not search the features.
+/// The negotiated values. They are cached so that the data path need not search the features.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Negotiated {
-    /// Whether data may be sent: the peer will send the acknowledgements our CCID needs (RFC 4341 section 4).
+    /// Whether data may be sent. It may when the peer has agreed to send the acknowledgements that our CCID
+    /// needs (RFC 4341 section 4).
     pub(super) may_send: bool,
-    /// Whether data may be accepted: the peer knows whether we can read ECN bits (RFC 4340 section 12.1).
+    /// Whether data may be accepted. It may when the peer knows whether this end can read ECN bits (RFC 4340
+    /// section 12.1).
     pub(super) may_accept: bool,
     /// Whether we send NDP Count.
     pub(super) ndp: bool,
@@ -22,9 +24,9 @@ pub(super) struct Negotiated {
     pub(super) short: bool,
     /// Whether we send short sequence numbers.
     pub(super) send_short: bool,
-    /// Minimum Checksum Coverage of accepted data; 0: all data must be covered.
+    /// Minimum Checksum Coverage of accepted data. With 0, the checksum must cover all data.
     pub(super) min_coverage: u8,
-    /// Checksum Coverage of sent data; 0: all data is covered.
+    /// Checksum Coverage of sent data. 0 covers all data.
     pub(super) coverage: u8,
 }
 

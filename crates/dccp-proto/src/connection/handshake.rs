@@ -23,9 +23,9 @@ impl Connection {
         connection
     }
 
-    /// Creates a server that answers `request`. Its Response leaves with the next `poll_transmit`. An error
-    /// is the Reset to send instead, for example for a bad Service Code or a failed mandatory feature; see
-    /// [`refuse`].
+    /// Creates a server that answers `request`. Its Response leaves with the next `poll_transmit`. On error,
+    /// returns the Reset to send instead, for example because of a bad Service Code or a failed mandatory
+    /// feature; see [`refuse`].
     pub fn server(
         cfg: Config,
         now: Time,
@@ -40,7 +40,7 @@ impl Connection {
         }
         let mut cfg = cfg;
         let asked = header.service_code.unwrap_or(INVALID_SERVICE_CODE);
-        // RFC 4340 section 8.1.2: the Service Code must be valid and configured.
+        // RFC 4340 section 8.1.2: the Service Code must be valid, and this server must accept it.
         if asked == INVALID_SERVICE_CODE || asked != cfg.service_code && !cfg.also_services.contains(&asked) {
             return Err(refused(ResetCode::BadServiceCode));
         }
@@ -55,7 +55,7 @@ impl Connection {
         connection.apply_features(now);
         connection.take_handshake_data(request);
         connection.outbox.control = Some(Control::Response);
-        // RFC 4340 section 8.1.3: RESPOND may end after 4MSL.
+        // RFC 4340 section 8.1.3: a server may leave RESPOND after 4MSL.
         connection.timers.give_up = Some(now + FOUR_MSL);
         Ok(connection)
     }
@@ -69,8 +69,8 @@ impl Connection {
         is_server: bool,
     ) -> Connection {
         let mut rng = ChaCha8Rng::from_seed(seed);
-        // RFC 4340 section 7.2: the initial number is unpredictable, and far from those of any earlier
-        // connection.
+        // RFC 4340 section 7.2: the initial number must be unpredictable, and far from the numbers of any
+        // earlier connection.
         let iss = Seq::initial(rng.next_u64());
         let state = if is_server { State::Respond } else { State::Request };
         trace(&route, ports, State::Closed, state);
@@ -127,11 +127,11 @@ impl Connection {
         }
     }
 
-    /// A Listen says that the server is ready and its middlebox open: packets that were lost before may pass
-    /// now (RFC 5596 section 2.2.3.1).
+    /// A Listen says that the server is ready and that its middlebox is open. Packets that were lost before
+    /// may now pass (RFC 5596 section 2.2.3.1).
     pub(super) fn on_listen(&mut self, now: Time, service_code: Option<u32>) {
-        // RFC 5596 section 2.2.3: a Listen is ignored in all other states. It triggers only one
-        // retransmission, even if several arrive.
+        // RFC 5596 section 2.2.3: in all other states, a Listen is ignored. Several Listens trigger only one
+        // retransmission.
         if self.state != State::Request || self.listen_received || service_code != Some(self.cfg.service_code)
         {
             return;
@@ -143,8 +143,7 @@ impl Connection {
         }
     }
 
-    /// Measures the handshake's round-trip time. `held` is how long the peer held the packet before answering
-    /// it.
+    /// Measures the round-trip time of the handshake. `held` is how long the peer waited before it answered.
     fn measure_handshake(&mut self, now: Time, ack: Option<Seq>, held: Duration) {
         let sent = self.handshake_sent.iter().find(|(seq, _)| Some(*seq) == ack);
         self.handshake_rtt = sent.map(|(_, at)| now.since(*at)).map(|rtt| match rtt.checked_sub(held) {
@@ -154,7 +153,7 @@ impl Connection {
         self.handshake_sent.clear();
     }
 
-    /// Keeps the data of the first Request or Response that arrives; retransmissions repeat it
+    /// Keeps the data of the first Request or Response that arrives. Retransmissions repeat the same data
     /// (RFC 4340 section 8.1.3).
     pub(super) fn take_handshake_data(&mut self, packet: &Packet<'_>) {
         if packet.payload.is_empty() {
@@ -172,7 +171,7 @@ impl Connection {
     pub(super) fn enter_part_open(&mut self, now: Time, ack: Option<Seq>, held: Duration) {
         self.enter(State::PartOpen);
         self.measure_handshake(now, ack, held);
-        // RFC 4340 section 8.1.5: a timer of about 200 ms, restarted with every packet. PARTOPEN ends after
+        // RFC 4340 section 8.1.5: the timer is about 200 ms, and each packet restarts it. PARTOPEN ends after
         // 4MSL.
         self.timers.retransmit = Some(Backoff::new(now, Duration::from_millis(200)));
         self.timers.give_up = Some(now + FOUR_MSL);
@@ -191,7 +190,7 @@ impl Connection {
         self.outbox.control = None;
         self.cookies.clear();
         self.features.establish();
-        // RFC 9897 section 3.1: Multipath Capable is not negotiated again.
+        // RFC 9897 section 3.1: Multipath Capable is negotiated only in the handshake.
         self.features.retire(feature::MULTIPATH_CAPABLE);
         if self.is_server {
             self.measure_handshake(now, ack, Duration::ZERO);

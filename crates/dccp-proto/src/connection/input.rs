@@ -13,21 +13,21 @@ use dccp_wire::{Packet, PacketType, ResetCode};
 
 /// Minimum mean interval between Syncs, or between Resets in REQUEST, TIMEWAIT and CLOSED.
 const ANSWER_INTERVAL: Duration = Duration::from_millis(250);
-/// Maximum number of Syncs or Resets in a burst; resynchronising takes several. With the interval above, at
+/// Maximum number of Syncs or Resets in a burst. Resynchronising needs several. With the interval above, at
 /// most eight leave in any second (RFC 4340 section 7.5.4).
 const ANSWER_BURST: u32 = 4;
-/// Maximum number of bytes of Error Text kept.
+/// Maximum number of bytes kept of the peer's Error Text.
 const MAX_PEER_TEXT: usize = 512;
-/// Maximum number of bytes of Init Cookies that we carry. More would leave no room for other handshake
+/// Maximum number of bytes of Init Cookies that this end echoes. More would leave no room for other handshake
 /// options.
 const MAX_COOKIES: usize = 512;
-/// Option type (RFC 4340 section 8.1.4).
+/// Type of the Init Cookie option (RFC 4340 section 8.1.4).
 const INIT_COOKIE: u8 = 36;
-/// Maximum number of requests of a sending half that are handled in one call.
+/// Maximum number of requests of the sending half handled in one call.
 const MAX_REQUESTS: usize = 8;
-/// A Request at most this far behind a received one is a reordered Request of the same client, so no Sync
-/// answers it. The client may still be waiting for the Response. It would take the Sync for one from a
-/// half-open connection, and would reset this connection (RFC 4340 section 8.5, step 4).
+/// A Request is a reordered Request of the same client if it is at most this far behind a received one. No
+/// Sync answers it. The client may still be waiting for the Response, and would take the Sync for one from a
+/// half-open connection. It would then reset this connection (RFC 4340 section 8.5, step 4).
 const OVERTAKEN: i64 = 16;
 
 impl Connection {
@@ -60,7 +60,7 @@ impl Connection {
             self.on_listen(now, header.service_code);
             return Err(DropReason::Listen);
         }
-        // Step 2: answer with a Reset.
+        // Step 2: without a connection, answer with a Reset.
         if matches!(self.state, State::TimeWait | State::Closed) {
             if ptype != PacketType::Reset && self.outbox.reset.is_none() && self.may_answer(now) {
                 let (seq, ack) = reset_numbers(packet);
@@ -70,7 +70,7 @@ impl Connection {
             return Err(DropReason::Closed);
         }
         let (seq, ack) = if header.short {
-            // Step 6, first part: short sequence numbers must have been negotiated.
+            // Step 6, first part: short sequence numbers are valid only if they were negotiated.
             if !self.negotiated.short {
                 return Err(DropReason::ShortSeqno);
             }
@@ -79,7 +79,7 @@ impl Connection {
             (header.seq, header.ack)
         };
         if self.state == State::Request {
-            // Step 4: set up the windows.
+            // Step 4: in REQUEST, set up the windows.
             self.prepare_request_state(now, packet)?;
         } else {
             self.check_numbers(now, ptype, seq, ack)?;
@@ -104,7 +104,7 @@ impl Connection {
         // Step 9: process a Reset.
         if let Some(reset) = header.reset.filter(|_| ptype == PacketType::Reset) {
             self.on_reset(now, reset);
-            // RFC 4340 section 5.6: the data of a Reset is Error Text.
+            // RFC 4340 section 5.6: the application data area of a Reset has Error Text.
             let text = packet.payload.get(..packet.payload.len().min(MAX_PEER_TEXT)).unwrap_or_default();
             self.peer_error_text = (!text.is_empty()).then(|| String::from_utf8_lossy(text).into_owned());
             return Ok(Received { data: None, corrupt: false, seq, ndp: seen.ndp, reset: Some(reset) });
@@ -127,7 +127,7 @@ impl Connection {
         Ok(Received { data, corrupt, seq, ndp: seen.ndp, reset: None })
     }
 
-    /// Step 4: in REQUEST only a Response or a Reset that acknowledges our Request is valid.
+    /// Step 4: in REQUEST, only a Response or a Reset is valid, and it must acknowledge our Request.
     fn prepare_request_state(&mut self, now: Time, packet: &Packet<'_>) -> Result<(), DropReason> {
         let header = &packet.header;
         let (low, high) = (self.numbers.awl(), self.numbers.awh());
@@ -152,9 +152,9 @@ impl Connection {
         }
     }
 
-    /// Sends a Reset from this end in REQUEST, which ends a half-open connection at the peer
-    /// (RFC 4340 section 7.5.6). Our numbers mean nothing to that connection, so the Reset uses the peer's
-    /// numbers (section 8.3.1). A Reset is not answered.
+    /// Sends a Reset from REQUEST. It ends a half-open connection at the peer (RFC 4340 section 7.5.6). Our
+    /// numbers mean nothing to that connection, so the Reset derives its numbers from the peer's packet
+    /// (section 8.3.1). A Reset is never answered.
     fn answer_packet_error(&mut self, now: Time, packet: &Packet<'_>) {
         let ptype = packet.header.ptype;
         if ptype != PacketType::Reset && self.may_answer(now) {
@@ -185,7 +185,7 @@ impl Connection {
         let overtaken =
             self.state == State::Respond && ptype == PacketType::Request && (1..=OVERTAKEN).contains(&behind);
         if !sync && !overtaken {
-            // RFC 4340 section 7.5.4: the Sync that answers an invalid Reset acknowledges GSR, since the
+            // RFC 4340 section 7.5.4: a Sync that answers an invalid Reset acknowledges GSR, because the
             // Sequence Number of the Reset may be forged.
             self.send_sync(now, if ptype == PacketType::Reset { self.numbers.gsr } else { seq });
         }
@@ -216,7 +216,7 @@ impl Connection {
         }
     }
 
-    /// Takes a token from the bucket that limits answers; false if it is empty.
+    /// Takes a token from the bucket that limits answers. Returns false if the bucket is empty.
     fn may_answer(&mut self, now: Time) -> bool {
         let full_at = self.answers_full_at.max(now);
         let may = full_at.since(now) <= ANSWER_INTERVAL.saturating_mul(ANSWER_BURST - 1);
@@ -243,8 +243,8 @@ impl Connection {
             (State::Request, _) => {
                 self.cookies.clone_from(&seen.cookies);
                 self.take_handshake_data(packet);
-                // RFC 4340 section 13.3: only the echo of our Timestamp tells how long the server held the
-                // Request.
+                // RFC 4340 section 13.3: the echo of our Timestamp tells how long the server held the
+                // Request. Nothing else tells this.
                 self.enter_part_open(
                     now,
                     ack,
@@ -259,7 +259,7 @@ impl Connection {
             }
             (State::Respond, _) => self.enter_open(now, seq, ack),
             (State::PartOpen, PacketType::Response) => {
-                // RFC 4340 section 8.1.4: keep the cookies of the Response that our packets acknowledge.
+                // RFC 4340 section 8.1.4: our packets acknowledge this Response, so keep its cookies.
                 if seq == self.numbers.gsr && seen.cookies.len() <= MAX_COOKIES {
                     self.cookies.clone_from(&seen.cookies);
                 }
@@ -267,7 +267,7 @@ impl Connection {
             }
             (State::PartOpen, PacketType::Sync) => {}
             (State::PartOpen, _) => self.enter_open(now, seq, ack),
-            // Answer an Ack that acknowledges nothing newer than our Response or our last Sync: the client is
+            // Answer an Ack that acknowledges nothing newer than our Response or our last Sync. Its sender is
             // probably still in PARTOPEN and retransmits its handshake Ack. A client past PARTOPEN
             // acknowledges our last Sync only until it receives another packet.
             (State::Open, PacketType::Ack) if self.is_server => {
@@ -299,8 +299,8 @@ impl Connection {
         let ptype = packet.header.ptype;
         let Some(halves) = &mut self.halves else { return Ok(()) };
         let data = matches!(ptype, PacketType::Data | PacketType::DataAck);
-        // RFC 4340 section 11.7: corrupt data counts as marked. With TFRC the receiver counts the marks;
-        // otherwise Data Dropped tells the sender.
+        // RFC 4340 section 11.7: corrupt data counts as marked. With TFRC, this receiver counts the mark.
+        // Otherwise the sender counts it when it receives Data Dropped.
         let marked = seen.corrupt && ccid::is_tfrc(halves.rx_ccid);
         let arrival = Arrival {
             seq,
@@ -320,8 +320,8 @@ impl Connection {
         if seen.slow_receiver {
             halves.tx.on_slow_receiver(now, 0);
         }
-        // RFC 4340 section 5.7: the Acknowledgement Number on a Sync acknowledges nothing. That of a Response
-        // refers to a time before the halves existed.
+        // RFC 4340 section 5.7: the Acknowledgement Number of a Sync acknowledges nothing. The packet that a
+        // Response acknowledges was sent before the halves existed.
         let Some(ack) = ack.filter(|_| !matches!(ptype, PacketType::Sync | PacketType::Response)) else {
             return Ok(());
         };
@@ -332,7 +332,7 @@ impl Connection {
             timestamp: seen.timestamp,
             options: if seen.for_ccid { packet.option_bytes } else { &[] },
         };
-        // RFC 4340 section 12.3: the receiver lies if it acknowledges a skipped number.
+        // RFC 4340 section 12.3: a receiver that acknowledges a skipped number is lying.
         if self.skipped.as_mut().is_some_and(|skipped| skipped.is_acknowledged(&feedback)) {
             self.error_text = b"an acknowledgement covers packets that were never sent".into();
             self.fail(Reset { code: ResetCode::AggressionPenalty, data: [0; 3] });
@@ -357,7 +357,7 @@ impl Connection {
     }
 
     /// Step 16, and the reasons not to deliver data. The second value is true if the data is corrupt and the
-    /// owner wants corrupt data.
+    /// owner accepts corrupt data.
     fn accept_data<'a>(
         &mut self,
         packet: &Packet<'a>,
@@ -365,7 +365,7 @@ impl Connection {
         seen: &Seen<'_>,
     ) -> (Option<&'a [u8]>, bool) {
         let is_data = matches!(packet.header.ptype, PacketType::Data | PacketType::DataAck);
-        // RFC 4340 section 9.3: the Data Checksum is verified on any packet with the option.
+        // RFC 4340 section 9.3: the Data Checksum is verified on every packet that carries it.
         let corrupt = seen.corrupt;
         let covered = packet.header.cscov;
         let refused = if corrupt && !(is_data && self.cfg.take_corrupt) {
@@ -417,8 +417,8 @@ impl Connection {
                 SenderRequest::Probe => {
                     self.outbox.sync.get_or_insert(self.numbers.gsr);
                 }
-                // Acknowledgements of the peer's data also acknowledge its acks (RFC 4340 section 11.1,
-                // RFC 4341 section 6.2).
+                // An acknowledgement of the peer's data also acknowledges the peer's Acks (RFC 4340 section
+                // 11.1, RFC 4341 section 6.2).
                 SenderRequest::AckPeer => self.outbox.ack |= !core::mem::take(&mut self.outbox.acked_data),
             }
         }

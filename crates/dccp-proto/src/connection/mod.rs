@@ -41,15 +41,14 @@ use rand_chacha::ChaCha8Rng;
 use timers::Timers;
 use validity::Numbers;
 
-/// Maximum number of lists of options that wait for the next Ack to carry them. Further lists are dropped and
-/// counted.
+/// Maximum number of option lists that wait for an Ack. Further lists are dropped and counted.
 const MAX_OPTION_QUEUE: usize = 64;
 
 /// One DCCP connection.
 ///
-/// Usage: call one input ([`handle_packet`](Self::handle_packet), [`handle_timeout`](Self::handle_timeout))
-/// or command ([`transmit`](Self::transmit), [`close`](Self::close), [`abort`](Self::abort)); then drain
-/// [`poll_transmit`](Self::poll_transmit) and [`poll_event`](Self::poll_event), and arm one timer with
+/// Call one input ([`handle_packet`](Self::handle_packet), [`handle_timeout`](Self::handle_timeout)) or one
+/// command ([`transmit`](Self::transmit), [`close`](Self::close), [`abort`](Self::abort)). After each call,
+/// drain [`poll_transmit`](Self::poll_transmit) and [`poll_event`](Self::poll_event), and set one timer with
 /// [`poll_timeout`](Self::poll_timeout).
 #[derive(Debug)]
 pub struct Connection {
@@ -62,9 +61,9 @@ pub struct Connection {
     numbers: Numbers,
     features: Negotiator,
     negotiated: Negotiated,
-    /// Present from PARTOPEN (client) or OPEN (server) on.
+    /// Exists from PARTOPEN (client) or OPEN (server) on.
     halves: Option<Halves>,
-    /// Requests or Responses sent, with their times, for the handshake's round-trip time.
+    /// Requests or Responses sent, with their times. The handshake's round-trip time is measured with them.
     handshake_sent: VecDeque<(Seq, Time)>,
     handshake_rtt: Option<Duration>,
     requests_sent: u32,
@@ -72,39 +71,40 @@ pub struct Connection {
     listen_received: bool,
     /// Our newest Response.
     last_response: Seq,
-    /// Our newest Sync. An acknowledgement of this Sync or of our Response does not show that the client has
-    /// left PARTOPEN.
+    /// Our newest Sync. A client may still be in PARTOPEN if it acknowledges only this Sync or our Response.
     last_sync: Option<Seq>,
     /// Init Cookie options to echo.
     cookies: Vec<u8>,
     timers: Timers,
     outbox: Outbox,
     extras: [Vec<u8>; Extra::COUNT],
-    /// Present with [`Config::skip_numbers`].
+    /// Exists if [`Config::skip_numbers`] is set.
     skipped: Option<skipped::Skipped>,
-    /// Non-data packets sent since the last data packet (RFC 4340 section 7.7).
+    /// Number of non-data packets sent since the last data packet (RFC 4340 section 7.7).
     ndp_run: u64,
     drops: dropped::DropReport,
     peer_drops: dropped::PeerDrops,
     ecn: ecn::EcnPath,
     /// A Timestamp to echo: its value and arrival time.
     timestamp: Option<(u32, Time)>,
-    /// Before this time, no Timestamp is echoed.
+    /// No Timestamp is echoed before this time.
     echo_after: Time,
     slow_receiver: bool,
-    /// Application data to send on Request or Response, and the data received on one.
+    /// Application data to send on a Request or Response, and the data received on one.
     early_data: Vec<u8>,
     early_received: Option<Vec<u8>>,
-    /// Error Text of our Reset, and Error Text of the peer's Reset.
+    /// Error Text of our Reset, and of the peer's Reset.
     error_text: Vec<u8>,
     peer_error_text: Option<String>,
-    /// Present in OPEN, if enabled.
+    /// Exists in OPEN if path MTU discovery is enabled.
     pmtu: Option<pmtu::Pmtu>,
-    /// When the newest valid packet arrived (RFC 4340 section 7.5.3, "active").
+    /// When the newest valid packet arrived. It determines whether the connection is "active" (RFC 4340
+    /// section 7.5.3).
     last_valid: Time,
     /// When the Greatest Acknowledgement Number Received last grew.
     last_answered: Time,
-    /// When the token bucket that limits Syncs and Resets in answer to invalid packets will be full.
+    /// Time at which the token bucket for answers is full. It limits Syncs and Resets that answer invalid
+    /// packets.
     answers_full_at: Time,
     /// The reason to report when closing ends.
     closing: Option<CloseReason>,
@@ -115,15 +115,15 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Sets the encoded options for all packets of this kind from now on; an empty slice removes them.
+    /// Sets the encoded options that all packets of this kind carry from now on. An empty slice removes them.
     pub fn set_extra(&mut self, on: Extra, options: &[u8]) {
         let slot = &mut self.extras[on as usize];
         slot.clear();
         slot.extend_from_slice(options);
     }
 
-    /// Requests an Ack with these encoded options (multipath signalling) as soon as possible, or once OPEN is
-    /// reached. The options are not retransmitted if that Ack is lost.
+    /// Requests an Ack with these encoded options (multipath signalling). It is sent as soon as possible, or
+    /// once OPEN is reached. The options are not retransmitted if that Ack is lost.
     pub fn send_options(&mut self, options: &[u8]) {
         if options.is_empty() {
             return;
@@ -136,13 +136,13 @@ impl Connection {
         self.outbox.options.push_back(options.into());
     }
 
-    /// The next event for the owner.
+    /// Returns the next event for the owner.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
 
     /// Sends a Sync, which the peer answers with a SyncAck. This tests a silent path without using the
-    /// congestion window. Only in OPEN.
+    /// congestion window. It has an effect only in OPEN.
     pub fn probe(&mut self) {
         if self.state == State::Open {
             self.outbox.sync = Some(self.numbers.gsr);
@@ -154,45 +154,46 @@ impl Connection {
         self.last_valid
     }
 
-    /// When the peer last acknowledged a newer packet of ours; at first, when the connection was created.
-    /// Such an acknowledgement shows that the path works both ways. Other packets only show that the path
-    /// from the peer works.
+    /// When the peer last acknowledged a newer packet of ours. Initially, when the connection was created.
+    /// Such an acknowledgement shows that the path works in both directions. Other packets only show that the
+    /// direction from the peer works.
     pub fn last_answered(&self) -> Time {
         self.last_answered
     }
 
-    /// Call this when a packet waits, or went `elsewhere`, because this path's gate is closed. The path is
-    /// then not application-limited for a round trip, even if the queue is empty.
+    /// Call this when this path's gate is closed for a packet. The packet waits, or if `elsewhere` it took
+    /// another path. For a round trip, the path then does not count as application-limited, even if the queue
+    /// is empty.
     pub fn note_blocked(&mut self, now: Time, elsewhere: bool) {
         if let Some(halves) = &mut self.halves {
             halves.tx.on_blocked(now, elsewhere);
         }
     }
 
-    /// Call this when data waits and this path's gate is open, but the scheduler did not give it the data.
-    /// The path's capacity cannot be measured then.
+    /// Call this when data waits and this path's gate is open, but the scheduler did not give the data to
+    /// this path. The path's capacity cannot be measured in this time.
     pub fn note_held_back(&mut self, now: Time) {
         if let Some(halves) = &mut self.halves {
             halves.tx.on_held_back(now);
         }
     }
 
-    /// Call this when nothing waits to be sent on this path although its gate is open.
+    /// Call this when nothing waits to be sent on this path and its gate is open.
     pub fn set_app_limited(&mut self, now: Time) {
         if let Some(halves) = &mut self.halves {
             halves.tx.on_app_limited(now);
         }
     }
 
-    /// Starts recording the fate of each packet: fetch it with [`poll_fate`](Self::poll_fate). Not available
-    /// with CCIDs 3 and 4.
+    /// Starts recording the fate of each packet. [`poll_fate`](Self::poll_fate) returns the fates. CCIDs 3
+    /// and 4 do not support this.
     pub fn track_fates(&mut self) {
         if let Some(halves) = &mut self.halves {
             halves.tx.track_fates();
         }
     }
 
-    /// The next fate of packets since [`track_fates`](Self::track_fates).
+    /// Returns the next fate that was recorded since [`track_fates`](Self::track_fates).
     pub fn poll_fate(&mut self) -> Option<Fated> {
         self.halves.as_mut()?.tx.poll_fate()
     }
@@ -212,17 +213,17 @@ impl Connection {
     }
 
     /// Resumes carefully (RFC 9959) from the capacity that an earlier connection over this path measured
-    /// ([`TxView::capacity`](crate::ccid::TxView)), with at most `max_jump` bytes at once. No effect once
-    /// congestion control has found its rate, or with CCIDs 3 and 4. The caller must ensure that no other
-    /// connection uses the same memory ([`dccp_cc::Memory`]).
+    /// ([`TxView::capacity`](crate::ccid::TxView)), with at most `max_jump` bytes at once. This has no effect
+    /// with CCIDs 3 and 4, or once congestion control has found its rate. The caller must ensure that no
+    /// other connection uses the same memory ([`dccp_cc::Memory`]).
     pub fn resume(&mut self, saved: &Remembered, max_jump: u64) {
         if let Some(halves) = &mut self.halves {
             halves.tx.resume(saved, max_jump);
         }
     }
 
-    /// Sets the size of the largest IP packet of the path, in bytes. With [`Config::probe_mtu`] this is only
-    /// a hint, which is tried first.
+    /// Sets the size of the largest IP packet of the path, in bytes. With [`Config::probe_mtu`], this is only
+    /// a hint: the search tries it first.
     pub fn set_mtu(&mut self, now: Time, mtu: u16) {
         match &mut self.pmtu {
             Some(pmtu) => pmtu.on_hint(now, mtu),
@@ -230,15 +231,15 @@ impl Connection {
         }
     }
 
-    /// The host can send IP packets of `most` bytes. With [`Config::probe_mtu`] this size is tried even if
-    /// [`set_mtu`](Self::set_mtu) named a smaller one.
+    /// Tells that the host can send IP packets of `most` bytes. With [`Config::probe_mtu`], the search tries
+    /// this size even if [`set_mtu`](Self::set_mtu) named a smaller one.
     pub fn try_mtu(&mut self, now: Time, most: u16) {
         if let Some(pmtu) = &mut self.pmtu {
             pmtu.on_most(now, most);
         }
     }
 
-    /// The largest IP packet of the path known so far, bytes.
+    /// Size of the largest IP packet that the path is known to carry, in bytes.
     pub fn mtu(&self) -> u16 {
         self.cfg.mtu
     }
@@ -250,22 +251,23 @@ impl Connection {
         }
     }
 
-    /// Sets whether all Acks carry Slow Receiver (RFC 4340 section 11.6), which says that this end cannot
-    /// keep up.
+    /// Sets whether all Acks carry Slow Receiver (RFC 4340 section 11.6), which tells the peer that this end
+    /// cannot keep up.
     pub fn set_slow_receiver(&mut self, slow: bool) {
         self.slow_receiver = slow;
     }
 
-    /// Sets data for the Request, or at a server for the Response, and for all their retransmissions. At most
-    /// a few hundred bytes, since options need room too (RFC 4340 sections 8.1.1 and 8.1.3). The peer accepts
-    /// the data if configured ([`Config::early_data`]), and otherwise reports that it was dropped.
+    /// Sets the data that a client's Request or a server's Response carries, including all retransmissions.
+    /// Use at most a few hundred bytes, because options need room too (RFC 4340 sections 8.1.1 and 8.1.3). If
+    /// the peer is configured to accept early data ([`Config::early_data`]), it does. Otherwise it reports
+    /// that the data was dropped.
     pub fn set_early_data(&mut self, data: &[u8]) {
         if matches!(self.state, State::Request | State::Respond) {
             self.early_data = data.into();
         }
     }
 
-    /// Takes the data that arrived on Request or Response.
+    /// Takes the data that arrived on a Request or Response.
     pub fn take_early_data(&mut self) -> Option<Vec<u8>> {
         self.early_received.take()
     }
@@ -315,17 +317,17 @@ impl Connection {
         self.halves.as_ref().map(|h| h.tx.view())
     }
 
-    /// The part of [`tx_view`](Self::tx_view) that changes with each packet sent.
+    /// The part of [`tx_view`](Self::tx_view) that changes with each packet that is sent.
     pub fn tx_load(&self) -> Option<TxLoad> {
         self.halves.as_ref().map(|h| h.tx.load())
     }
 
-    /// The round-trip times of [`tx_view`](Self::tx_view).
+    /// The round-trip time estimates of [`tx_view`](Self::tx_view).
     pub fn tx_rtt(&self) -> Option<&RttEstimator> {
         self.halves.as_ref().map(|h| h.tx.rtt())
     }
 
-    /// Extra delay of packets beyond the round-trip times.
+    /// Extra delay of packets compared with the packets that give round-trip times.
     pub fn tx_late(&self, now: Time) -> Late {
         self.halves.as_ref().map_or(Late::default(), |h| h.tx.late(now))
     }
@@ -335,8 +337,8 @@ impl Connection {
         self.halves.as_ref().map(|h| h.tx.probing_rtt())
     }
 
-    /// The sending half, if it can share its congestion state with other connections. This requires OPEN and
-    /// a settled CCID.
+    /// The sending half, if its CCID supports sharing congestion state with other connections. The caller
+    /// must ensure that the connection is in OPEN and its CCID is settled.
     pub fn shareable(&mut self) -> Option<&mut AckVecSender> {
         ccid::shareable(&mut *self.halves.as_mut()?.tx)
     }
@@ -354,19 +356,19 @@ impl Connection {
         *self.stats.dropped.entry(reason).or_default() += 1;
     }
 
-    /// The best known round-trip time; 0.2 s if none (RFC 4340 section 3.4).
+    /// The best known round-trip time. Without any measurement, 0.2 s (RFC 4340 section 3.4).
     fn rtt(&self) -> Duration {
         let measured = self.tx_rtt().and_then(RttEstimator::srtt);
         measured.or(self.handshake_rtt).unwrap_or(Duration::from_millis(200))
     }
 
-    /// All state changes happen here.
+    /// Changes the state. All state changes happen here.
     fn enter(&mut self, state: State) {
         trace(&self.route, self.ports, self.state, state);
         self.state = state;
     }
 
-    /// Resets the connection with an error text after an error of the peer.
+    /// Resets the connection with an error text, because the peer made an error.
     fn fail(&mut self, reset: Reset) {
         let [option, ..] = reset.data;
         self.error_text = match reset.code {

@@ -7,14 +7,14 @@ use dccp_wire::ResetCode;
 use rand_core::RngCore;
 
 impl Connection {
-    /// The CCIDs in force: that of our data, and that of the peer's data.
+    /// Returns the CCIDs in force: that of our data, and that of the peer's data.
     fn negotiated_ccids(&self) -> (u8, u8) {
         let ccid = |side| u8::try_from(self.features.value(feature::CCID, side)).unwrap_or(0);
         (ccid(Side::Local), ccid(Side::Remote))
     }
 
-    /// Creates the half-connections for the CCIDs in force. They see the peer's packets from the newest valid
-    /// one on.
+    /// Creates the half-connections for the CCIDs in force. The newest valid packet of the peer is the first
+    /// that they see.
     pub(super) fn make_halves(&mut self, now: Time) {
         let (tx_ccid, rx_ccid) = self.negotiated_ccids();
         let common = HalfConfig {
@@ -28,7 +28,7 @@ impl Connection {
         let tx = ccid::sender(tx_ccid, &common);
         let rx = ccid::receiver(rx_ccid, &HalfConfig { first_seq: self.numbers.gsr, ..common });
         let (Some(tx), Some(rx)) = (tx, rx) else {
-            // RFC 4340 section 10: there is no common CCID, and the peer ignored our Mandatory.
+            // RFC 4340 section 10: both ends have no common CCID, and the peer ignored our Mandatory.
             self.fail(Reset { code: ResetCode::MandatoryError, data: [0; 3] });
             return;
         };
@@ -46,8 +46,8 @@ impl Connection {
     }
 
     /// Changes the CCID of the data we send, as soon as the peer agrees. The new CCID keeps the path's
-    /// measurements. Returns false if that is impossible: the connection is not open, these settings cannot
-    /// use the CCID, or the congestion state is shared with other connections.
+    /// measurements. Returns false if this is impossible: the connection is not open, these settings do not
+    /// support the CCID, or other connections share the congestion state.
     pub fn set_ccid(&mut self, ccid: u8) -> bool {
         use Side::{Local, Remote};
         let Some(halves) = self.halves.as_mut().filter(|_| self.state == State::Open) else { return false };
@@ -63,7 +63,7 @@ impl Connection {
                 self.features.add(number, Remote, &[1, 0]);
             }
         }
-        // RFC 4341 section 4: request Ack Vectors on the same packet. Otherwise data would wait for a second
+        // RFC 4341 section 4: request Ack Vectors on the same packet. Otherwise data would wait for another
         // round trip.
         if ccid::needs_ack_vector(ccid) && !self.features.is_on(feature::SEND_ACK_VECTOR, Remote) {
             self.features.change(feature::SEND_ACK_VECTOR, Remote, &[1], true);
@@ -72,8 +72,8 @@ impl Connection {
         true
     }
 
-    /// The CCIDs changed in OPEN. RFC 4340 section 10.5 permits a restart but forbids an advantage from it,
-    /// so the measurements are kept.
+    /// Handles a change of the CCIDs in OPEN. RFC 4340 section 10.5 permits a restart of congestion control
+    /// but forbids an advantage from it, so the measurements are kept.
     fn change_halves(&mut self, now: Time, (tx_ccid, rx_ccid): (u8, u8)) {
         let common = HalfConfig {
             mtu: self.cfg.mtu,
@@ -90,8 +90,8 @@ impl Connection {
         }
     }
 
-    /// Drops the congestion control state of the old path (RFC 4340 section 10.5). Call it when the owner
-    /// knows that packets now take another path. No effect before OPEN, or if congestion state is shared.
+    /// Drops the congestion control state of the old path (RFC 4340 section 10.5). Call this when packets now
+    /// take another path. It has no effect before OPEN, or if congestion state is shared.
     pub fn on_path_change(&mut self, now: Time) {
         let shared =
             |halves: &mut Halves| ccid::shareable(&mut *halves.tx).is_some_and(|half| half.group().is_some());
@@ -114,7 +114,8 @@ impl Connection {
             halves.tx = tx;
         }
         cfg.first_seq = self.numbers.gsr;
-        // Ack Vectors report arrivals on any path, but loss intervals belong to the old path.
+        // Ack Vectors report arrivals on any path, so their receiver can stay. Loss intervals belong to the
+        // old path.
         if ccid::is_tfrc(halves.rx_ccid)
             && let Some(rx) = ccid::receiver(halves.rx_ccid, &cfg)
         {
@@ -125,7 +126,7 @@ impl Connection {
         self.tell_halves(now);
     }
 
-    /// `None` if this end does not implement the CCID. Negotiation never chooses such a CCID.
+    /// Returns `None` if this end does not implement the CCID. Negotiation never chooses such a CCID.
     fn succeed(
         &mut self,
         mut halves: Halves,
@@ -153,7 +154,7 @@ impl Connection {
         Some(halves)
     }
 
-    /// Applies the values of the features.
+    /// Applies the values of the features that are now in force.
     pub(super) fn apply_features(&mut self, now: Time) {
         use Side::{Local, Remote};
         preferences::depend(&mut self.features);
@@ -185,9 +186,9 @@ impl Connection {
     }
 
     /// Checks acknowledgements against the requested Sequence Window from the moment of the request.
-    /// Otherwise the sender would outgrow the old window before the peer agrees, and would treat
-    /// acknowledgements of its packets as forged. RFC 4340 section 7.5.1 says to wait, but this window only
-    /// limits how far back acknowledgements may reach.
+    /// Otherwise this end would outgrow the old window before the peer agrees, and would take
+    /// acknowledgements of its own packets for forged ones. RFC 4340 section 7.5.1 says to wait for the
+    /// agreement, but this window only limits how far back acknowledgements may reach.
     pub(super) fn apply_local_window(&mut self) {
         let wanted = self.features.wanted(feature::SEQUENCE_WINDOW, Side::Local).unwrap_or(0);
         self.numbers.local_window = self.features.value(feature::SEQUENCE_WINDOW, Side::Local).max(wanted);
@@ -201,7 +202,7 @@ impl Connection {
         let Some(halves) = &mut self.halves else { return };
         if (halves.tx_ccid, halves.rx_ccid) != ccids {
             if self.state != State::Open {
-                // The handshake is not complete yet.
+                // The handshake has just completed, so there are no halves yet.
                 return self.make_halves(now);
             }
             self.change_halves(now, ccids);

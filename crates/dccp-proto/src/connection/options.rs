@@ -10,14 +10,15 @@ use dccp_wire::{
 };
 use mpdccp_units::Duration;
 
-/// The options of one packet. Feature options are not here: the [`Negotiator`] handles them.
+/// The options of one packet, except feature options. The [`Negotiator`] handles those.
 #[derive(Debug, Default)]
 pub(super) struct Seen<'a> {
-    /// Ack Vector cells of all such options, concatenated. Packets with Data Dropped count as marked.
+    /// Ack Vector cells of all such options, concatenated. Packets reported in Data Dropped are marked in
+    /// them.
     pub(super) vector: Cow<'a, [u8]>,
     /// Blocks of all Data Dropped options, concatenated.
     pub(super) dropped: Cow<'a, [u8]>,
-    /// Elapsed Time; on a Response, the elapsed time of a Timestamp Echo. On other packets, an echo does not
+    /// Elapsed Time. On a Response, the elapsed time of a Timestamp Echo. On other packets, an echo does not
     /// concern the acknowledged packet.
     pub(super) elapsed: Duration,
     pub(super) timestamp: Option<u32>,
@@ -41,7 +42,7 @@ fn reset(code: ResetCode, OptionError { option, data: [a, b] }: OptionError) -> 
     Reset { code, data: [option, a, b] }
 }
 
-/// Reads all options of a valid packet. An error contains the Reset to send. `multipath` says whether the
+/// Reads all options of a valid packet. On error, returns the Reset to send. `multipath` says whether the
 /// owner reads multipath options.
 pub(super) fn read<'a>(
     packet: &Packet<'a>,
@@ -59,7 +60,7 @@ pub(super) fn read<'a>(
 
     let mut options = packet.options();
     while let Some(next) = options.next() {
-        // RFC 4340 section 5.8: options after an invalid length are ignored. A Mandatory before such an
+        // RFC 4340 section 5.8: all options after an invalid length are ignored. A Mandatory before such an
         // option has no effect.
         let Ok(option) = next else { break };
         if data_type && !allowed_on_data(&option) {
@@ -69,7 +70,8 @@ pub(super) fn read<'a>(
         let is_mandatory = mandatory.take().is_some();
         let mut understood = true;
         match option {
-            // RFC 4340 section 5.8.2: Mandatory twice in a row, or at the end (below), is an error.
+            // RFC 4340 section 5.8.2: Mandatory twice in a row is an error. Mandatory at the end of the
+            // options is one too; see below.
             Opt::Mandatory if is_mandatory => return Err(reset(ResetCode::OptionError, culprit)),
             Opt::Mandatory => mandatory = Some(culprit),
             Opt::ChangeL(..) | Opt::ChangeR(..) | Opt::ConfirmL(..) | Opt::ConfirmR(..) => {
@@ -123,7 +125,7 @@ pub(super) fn read<'a>(
     Ok(seen)
 }
 
-/// RFC 4340 table 3, column "DCCP-Data?": all other options are ignored on Data, so that blindly injected
+/// RFC 4340 table 3, column "DCCP-Data?". All other options are ignored on Data, so that blindly injected
 /// Data does no harm.
 fn allowed_on_data(option: &Opt<'_>) -> bool {
     matches!(

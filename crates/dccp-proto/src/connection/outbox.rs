@@ -7,7 +7,7 @@ use dccp_wire::{Reset, Seq};
 /// Longest NDP Count, bytes.
 pub(super) const NDP_ROOM: usize = 8;
 
-/// A packet that opens or closes the connection. A timer retransmits it.
+/// A packet that opens or closes the connection. A timer retransmits it until it is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Control {
     Request,
@@ -20,27 +20,27 @@ pub(super) enum Control {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OutReset {
     pub(super) reset: Reset,
-    /// `None` for the connection's next sequence number.
+    /// Sequence Number of the Reset. With `None`, the connection's next number.
     pub(super) seq: Option<Seq>,
     pub(super) ack: Seq,
 }
 
-/// Packets to send. Each slot holds one packet, so input cannot make it grow.
+/// Packets to send. Each slot holds at most one packet, so input cannot make them pile up.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
     pub(super) control: Option<Control>,
     pub(super) reset: Option<OutReset>,
-    /// Acknowledgement Number of a Sync.
+    /// Acknowledgement Number of a Sync to send.
     pub(super) sync: Option<Seq>,
     /// The newest Sync to answer.
     pub(super) sync_ack: Option<Seq>,
-    /// Send an Ack, even if the receiving half does not require one.
+    /// Whether to send an Ack, even if the receiving half does not require one.
     pub(super) ack: bool,
-    /// Data from the peer has caused an acknowledgement since the last
+    /// Data from the peer has caused an acknowledgement since the sending half last requested
     /// [`AckPeer`](crate::ccid::SenderRequest::AckPeer).
     pub(super) acked_data: bool,
-    /// Send a Sync after the Ack of PARTOPEN, to get an answer.
+    /// Whether to send a Sync after the Ack of PARTOPEN, because the peer must answer a Sync.
     pub(super) ask: bool,
-    /// The owner's options that wait for an Ack.
+    /// The owner's option lists that wait for an Ack.
     pub(super) options: VecDeque<Vec<u8>>,
 }

@@ -24,10 +24,10 @@ fn least_covered(coverage: u8) -> usize {
     usize::from(coverage.saturating_sub(1)) * 4
 }
 
-/// Minimum time allowed for the answer to a path MTU probe.
+/// Minimum time that an answer to a path MTU probe may take.
 const LEAST_ANSWER: Duration = Duration::from_millis(100);
 
-/// The value of a Timestamp: units of 10 microseconds, wrapping (RFC 4340 section 13.1).
+/// The value of a Timestamp at `now`: units of 10 microseconds, wrapping (RFC 4340 section 13.1).
 pub(super) fn ticks(now: Time) -> u32 {
     (now.as_nanos() / 10_000) as u32
 }
@@ -41,8 +41,8 @@ pub(super) struct Fixed {
 }
 
 impl Connection {
-    /// Writes packets other than data: handshake, Acks that are due, Syncs, Close, Reset. True if any packet
-    /// was sent.
+    /// Writes packets other than data: handshake, Acks that are due, Syncs, Close, Reset. Returns true if it
+    /// sent any packet.
     pub fn poll_transmit(&mut self, now: Time, sink: &mut dyn Sink) -> bool {
         let mut sent = false;
         if let Some(reset) = self.outbox.reset.take() {
@@ -63,7 +63,7 @@ impl Connection {
             self.transmit_plain(now, PacketType::SyncAck, ack, 0, sink);
             sent = true;
         }
-        // The owner's options may need several Acks, each of which takes some of them.
+        // One Ack may not have room for all of the owner's options, so several Acks may be needed.
         for _ in 0..=MAX_OPTION_QUEUE {
             if !self.ack_due(now) {
                 break;
@@ -79,7 +79,7 @@ impl Connection {
         sent
     }
 
-    /// Whether feedback or another option needs an Ack now.
+    /// Whether feedback or another option requires an Ack now.
     pub(super) fn feedback_due(&self, now: Time) -> bool {
         self.outbox.ack
             || self.features.wants_to_write()
@@ -90,22 +90,23 @@ impl Connection {
             })
     }
 
-    /// Whether there is feedback to piggyback, even if it could wait (RFC 4340 section 11.2).
+    /// Whether there is feedback that data can carry, even if the feedback could wait (RFC 4340 section
+    /// 11.2).
     pub(super) fn feedback_pending(&self, now: Time) -> bool {
         self.feedback_due(now) || self.halves.as_ref().is_some_and(|h| h.rx.ack_due(now) != AckDue::No)
     }
 
     fn ack_due(&self, now: Time) -> bool {
         match self.state {
-            // The owner's options wait for OPEN: in PARTOPEN the owner uses Extra::HandshakeAck.
+            // The owner's options wait for OPEN. In PARTOPEN the owner uses Extra::HandshakeAck instead.
             State::PartOpen => self.feedback_due(now),
             State::Open => !self.outbox.options.is_empty() || self.feedback_due(now),
             _ => false,
         }
     }
 
-    /// Room for options on an Ack, bytes. It is always enough for the shortest feedback, which would
-    /// otherwise stay due forever.
+    /// Room for options on an Ack, bytes. There is always enough for the shortest feedback. Otherwise the
+    /// feedback would stay due forever.
     pub(super) fn ack_room(&self) -> usize {
         let packet = usize::from(self.cfg.mtu).saturating_sub(usize::from(self.cfg.overhead));
         (packet.saturating_sub(ACK_HEADER) & !3).clamp(64, dccp_wire::MAX_OPTIONS)
@@ -121,8 +122,8 @@ impl Connection {
             self.write_features(seq, &mut out);
             while let Some(options) = self.outbox.options.front() {
                 if options.len() + NDP_ROOM > room {
-                    // The MTU has shrunk since the options were queued. An Ack that waited for room would be
-                    // due forever.
+                    // The MTU has shrunk since the owner queued these options. An Ack that waited for enough
+                    // room would stay due forever.
                     self.stats.options_dropped += 1;
                 } else if out.len() + options.len() + NDP_ROOM > room || !out.extend(options) {
                     break;
@@ -131,7 +132,7 @@ impl Connection {
             }
         }
         self.write_ndp(&mut out);
-        // Leave the other half of the room for the feedback.
+        // Leave half of the room for the feedback.
         if self.negotiated.timestamps && out.len() < room / 2 {
             out.push(&Opt::Timestamp(ticks(now)));
         }
@@ -143,7 +144,8 @@ impl Connection {
     fn write_features(&mut self, seq: Seq, out: &mut OptionBuf) {
         let moment = if self.state == State::PartOpen { Moment::Handshake } else { Moment::Established };
         if self.features.write(moment, seq, out) {
-            // A new Change does not wait for the backed-off interval of an older one.
+            // A new Change has its own timer interval. It does not wait for the backed-off interval of an
+            // older Change.
             self.timers.feature = None;
         }
     }
@@ -154,7 +156,7 @@ impl Connection {
         out.extend(self.extra(Extra::HandshakeAck));
     }
 
-    /// Writes everything that an acknowledgement may carry, within `room` bytes of options in total.
+    /// Writes everything that an acknowledgement may carry. All options together take at most `room` bytes.
     pub(super) fn write_feedback(&mut self, now: Time, seq: Seq, room: usize, out: &mut OptionBuf) {
         self.outbox.acked_data |= !core::mem::take(&mut self.outbox.ack);
         self.write_features(seq, out);
@@ -163,7 +165,7 @@ impl Connection {
         }
         self.write_timestamp_echo(now, out);
         let ack = self.numbers.gsr;
-        // Padding may take up to three bytes.
+        // Padding may take up to three more bytes.
         self.drops.write(seq, ack, room.saturating_sub(out.len()), out);
         if let Some(halves) = &mut self.halves {
             halves.rx.write_feedback(now, seq, ack, room.saturating_sub(out.len()), out);
@@ -173,7 +175,7 @@ impl Connection {
         }
     }
 
-    /// RFC 4340 section 13.1: the next packet echoes a Timestamp.
+    /// RFC 4340 section 13.1: the packet after a Timestamp echoes it.
     fn write_timestamp_echo(&mut self, now: Time, out: &mut OptionBuf) {
         if let Some((value, at)) = self.timestamp.take() {
             self.echo_after = now + self.rtt();
@@ -191,7 +193,7 @@ impl Connection {
             Control::CloseReq => (PacketType::CloseReq, Extra::Close, Some(self.numbers.gsr)),
             Control::Close => (PacketType::Close, Extra::Close, Some(self.numbers.gsr)),
         };
-        // Cookies are set only in PARTOPEN, and are still set if CLOSING followed.
+        // Cookies are set only in PARTOPEN. They are still set if the connection was closed in PARTOPEN.
         out.extend(&self.cookies);
         out.extend(self.extra(extra));
         self.write_ndp(&mut out);
@@ -207,8 +209,8 @@ impl Connection {
             Control::Response => {
                 self.last_response = seq;
                 self.on_handshake_sent(now, seq);
-                // A Linux client takes its first round-trip time from this echo. Without a round-trip time,
-                // its CCID 3 waits a second.
+                // A Linux client measures its first round-trip time with this echo. Without it, its CCID 3
+                // waits a second.
                 self.write_timestamp_echo(now, &mut out);
                 self.features.write(Moment::Handshake, seq, &mut out);
                 self.drops.write(seq, self.numbers.gsr, out.room(), &mut out);
@@ -225,11 +227,11 @@ impl Connection {
             out.extend(&alloc::vec![0; padding.min(out.room())]);
         }
         self.emit(now, Fixed { ptype, seq, ack, reset: None }, out, &early, sink);
-        // Keep the data, because every retransmission carries it.
+        // Keep the data for retransmissions, because each of them carries it.
         self.early_data = early;
     }
 
-    /// Sends a Sync of the probed packet size. Its application data has no meaning (RFC 4340 section 5.7).
+    /// Sends a Sync that has the size to probe. Its application data has no meaning (RFC 4340 section 5.7).
     fn transmit_mtu_probe(&mut self, now: Time, sink: &mut dyn Sink) -> bool {
         let wanted = self.pmtu.as_ref().filter(|_| self.state == State::Open).and_then(|p| p.poll_probe(now));
         let Some(size) = wanted else { return false };
@@ -261,7 +263,8 @@ impl Connection {
         let mut out = self.start_options();
         out.extend(&self.cookies);
         if self.state == State::PartOpen {
-            // The Sync may arrive before the Ack and open the server, so it carries the feature options too.
+            // The Sync may arrive before the Ack and move the server to OPEN, so it carries the feature
+            // options too.
             self.write_features(seq, &mut out);
         }
         self.write_ndp(&mut out);
@@ -274,8 +277,8 @@ impl Connection {
         seq
     }
 
-    /// Writes feedback to the SyncAck `seq`, because the sender of the Sync `ack` may have lost all
-    /// acknowledgements of its packets. If later packets have arrived, an Ack follows instead. A SyncAck does
+    /// Writes feedback to the SyncAck `seq`. The sender of the Sync `ack` may have received no
+    /// acknowledgement of its packets. If later packets have arrived, an Ack follows instead. A SyncAck does
     /// not replace an Ack that is due for another reason.
     fn answer_probe(&mut self, now: Time, seq: Seq, ack: Seq, out: &mut OptionBuf) {
         let room = self.ack_room();
@@ -309,7 +312,8 @@ impl Connection {
         out
     }
 
-    /// Writes NDP Count on a packet other than Data or DataAck if it is not zero (RFC 4340 section 7.7).
+    /// Writes NDP Count if it is not zero (RFC 4340 section 7.7). This is for packets other than Data and
+    /// DataAck.
     fn write_ndp(&mut self, out: &mut OptionBuf) {
         if self.negotiated.ndp && self.ndp_run > 0 {
             out.push(&Opt::NdpCount(self.ndp_run));
@@ -337,15 +341,15 @@ impl Connection {
                 0
             },
             ptype,
-            // RFC 4340 section 7.6.2: no short numbers with large windows.
+            // RFC 4340 section 7.6.2: with large windows, short numbers are not safe.
             short: self.negotiated.send_short && self.numbers.local_window <= SHORT_WINDOW,
             seq,
             ack,
             service_code: ptype.has_service_code().then_some(self.cfg.service_code),
             reset,
         };
-        // RFC 4340 section 12: acknowledgements are also ECN-capable. RFC 8311 section 5: the nonce is not
-        // used.
+        // RFC 4340 section 12: acknowledgements are also ECN-capable. RFC 8311 section 5 obsoletes the nonce,
+        // so Acks always use ECT(0).
         let ecn = match &self.halves {
             _ if !self.negotiated.ect || self.ecn.failed() => Ecn::NotEct,
             Some(halves) if data => halves.tx.ecn(),
@@ -359,8 +363,8 @@ impl Connection {
 
         self.stats.packets_sent += 1;
         self.ndp_run = if ptype.is_data() { 0 } else { self.ndp_run.saturating_add(1) };
-        // A Reset is the last packet. The packet that it answers may have determined its number
-        // (RFC 4340 section 8.3.1).
+        // A Reset ends the connection, so the halves need not know it. If it answers a packet, its number may
+        // come from that packet (RFC 4340 section 8.3.1).
         if let Some(halves) = self.halves.as_mut().filter(|_| ptype != PacketType::Reset) {
             let bytes = u32::try_from(len).unwrap_or(u32::MAX).saturating_add(self.cfg.overhead.into());
             let payload = u32::try_from(payload.len()).unwrap_or(u32::MAX);

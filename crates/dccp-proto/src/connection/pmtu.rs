@@ -1,5 +1,5 @@
-//! Packetization Layer Path MTU Discovery (RFC 8899). Probes are Syncs padded to the probed size
-//! (RFC 4340 section 14.1). An MTU from the system or the owner is only a hint, and is verified.
+//! Packetization Layer Path MTU Discovery (RFC 8899). Probes are Syncs that are padded to the probed size
+//! (RFC 4340 section 14.1). An MTU from the system or the owner is only a hint, so it is verified.
 
 use dccp_cc::Amount;
 use dccp_wire::Seq;
@@ -9,14 +9,14 @@ use mpdccp_units::{Duration, Time};
 pub(super) const BASE: u16 = 1200;
 /// Number of tries after which a larger size counts as too large (MAX_PROBES, RFC 8899 section 5.1.2).
 const SEARCH_TRIES: u8 = 3;
-/// Number of tries after which the path counts as a black hole for the current size. It is larger than
+/// Number of tries after which the path counts as a black hole for packets of the current size. It exceeds
 /// `SEARCH_TRIES`, so that random loss does not look like a black hole.
 const CONFIRM_TRIES: u8 = 5;
-/// Time after a search until a data packet triggers a probe for a larger size (PMTU_RAISE_TIMER,
-/// RFC 8899 section 5.1.1). It is shorter than the RFC's 600 s, since the probe costs only one packet, and an
-/// idle path sends none.
+/// Time after a search until a data packet triggers a probe for a larger size (PMTU_RAISE_TIMER, RFC 8899
+/// section 5.1.1). The RFC recommends 600 s. A shorter time does no harm, because the probe costs only one
+/// packet, and an idle path sends none.
 const RAISE: Duration = Duration::from_secs(10);
-/// Data packets count as traffic if at least this many were sent since the last search.
+/// A path with at least this many data packets since the last search counts as used.
 const TRAFFIC: u32 = 8;
 /// The current size becomes doubtful after this many lost packets since the last confirmation.
 const DOUBTFUL: u64 = 3;
@@ -32,9 +32,10 @@ const LIKELY: u16 = 1400;
 enum Why {
     /// Test whether this size arrives.
     Size,
-    /// Test whether the path MTU has grown.
+    /// Test whether the path now carries larger packets.
     Raise,
-    /// Test whether any packet arrives. Packets of this size failed, and nothing else was sent.
+    /// Test with a small packet whether any packet arrives. Packets of the contained size failed, and nothing
+    /// else was sent.
     Alive(u16),
     /// Test this size again, because a smaller packet has just arrived.
     Again,
@@ -46,15 +47,15 @@ struct Probe {
     size: u16,
     /// Number of probes sent without an answer.
     sent: u8,
-    /// Numbers of all probes of this size. A SyncAck may acknowledge any of them: while a queue grows,
-    /// answers arrive after the next probe was sent.
+    /// Numbers of all probes of this size. A SyncAck may acknowledge any of them: while a queue grows, an
+    /// answer may arrive after the next probe was sent.
     seqs: [Option<Seq>; CONFIRM_TRIES as usize],
     why: Why,
     /// Whether packets of this size are probably lost.
     likely: bool,
     /// When to send the next probe, or to give up (PROBE_TIMER). The interval follows from the round-trip
-    /// time, and is shorter than the 1 s of RFC 8899 section 5.1.1, because a black hole drops data until
-    /// five probes have failed.
+    /// time. It is shorter than the 1 s of RFC 8899 section 5.1.1, because a black hole drops data until five
+    /// probes have failed.
     due: Time,
 }
 
@@ -63,28 +64,28 @@ struct Probe {
 pub(super) struct Pmtu {
     /// Current path MTU (PLPMTU).
     mtu: u16,
-    /// Upper limit: the largest hint so far.
+    /// Upper limit of the search: the largest hint so far.
     max: u16,
     /// The newest hint.
     hint: u16,
-    /// The smallest size that failed, or the maximum plus one.
+    /// The smallest size that failed. If none failed, the maximum plus one.
     too_big: u16,
     probe: Option<Probe>,
-    /// From this time on, data triggers a probe for a larger size.
+    /// From this time on, a data packet triggers a probe for a larger size.
     raise_at: Option<Time>,
-    /// Data packets since the last search.
+    /// Number of data packets since the last search.
     data: u32,
     confirmed: Time,
-    /// True until a probe is first answered or given up.
+    /// True until the first probe is answered or given up.
     fresh: bool,
-    /// Number of losses up to the last confirmation; `None` until the first report.
+    /// Number of losses at the last confirmation. `None` until the first report after it.
     lost: Option<u64>,
-    /// A small packet that was sent while data was in flight, and the amount delivered before that.
+    /// A small packet that was sent while data was in flight, and the amount that had been delivered then.
     small: Option<(Seq, Amount)>,
 }
 
 impl Pmtu {
-    /// Starts in OPEN by confirming the hint.
+    /// Starts path MTU discovery. It first confirms the hint.
     pub(super) fn new(now: Time, mtu: u16) -> Pmtu {
         let mut pmtu = Pmtu {
             mtu,
@@ -107,13 +108,13 @@ impl Pmtu {
         self.mtu
     }
 
-    /// The largest packet known to arrive. Before the first answer, it is limited to a size that nearly every
-    /// path carries.
+    /// Size of the largest packet known to arrive. Until the first probe is answered or given up, the result
+    /// is limited to a size that nearly every path carries.
     pub(super) fn known(&self) -> u16 {
         if self.fresh { self.mtu.min(BASE) } else { self.mtu }
     }
 
-    /// Like [`known`](Self::known). If packets of the current size probably get lost, or a probe of it was
+    /// Like [`known`](Self::known). If packets of the current size are probably lost, or if a probe of it was
     /// not answered, the result is also limited to a size that nearly every path carries.
     pub(super) fn sure(&self) -> u16 {
         let doubtful = self.probe.is_some_and(|probe| match probe.why {
@@ -133,18 +134,19 @@ impl Pmtu {
         self.probe = Some(Probe { size, sent: 0, seqs: Default::default(), why, likely, due: now });
     }
 
-    /// When [`on_timeout`](Self::on_timeout) or [`poll_probe`](Self::poll_probe) is due.
+    /// When to call [`on_timeout`](Self::on_timeout) or [`poll_probe`](Self::poll_probe).
     pub(super) fn next_timeout(&self) -> Option<Time> {
         self.probe.map(|probe| probe.due)
     }
 
-    /// The size of a probe to send now. Report its sequence number to [`on_sent`](Self::on_sent).
+    /// Returns the size of a probe to send now. The caller reports its sequence number to
+    /// [`on_sent`](Self::on_sent).
     pub(super) fn poll_probe(&self, now: Time) -> Option<u16> {
         let probe = self.probe.filter(|p| p.due <= now && p.sent < p.tries(self.mtu))?;
         Some(probe.size)
     }
 
-    /// A probe was sent; its answer takes at most `answer`.
+    /// A probe was sent. Its answer takes at most `answer`.
     pub(super) fn on_sent(&mut self, now: Time, seq: Seq, answer: Duration) {
         if let Some(probe) = &mut self.probe {
             if let Some(place) = probe.seqs.get_mut(usize::from(probe.sent)) {
@@ -167,8 +169,8 @@ impl Pmtu {
         self.search(now);
     }
 
-    /// A data packet leaves. If the path MTU is below the maximum, the packet sometimes triggers a probe of
-    /// the smallest failed size, in case the path MTU has grown.
+    /// A data packet is sent. If the path MTU is below the maximum, the packet sometimes triggers a probe of
+    /// the smallest failed size, because the path MTU may have grown.
     pub(super) fn on_data(&mut self, now: Time) {
         self.data = self.data.saturating_add(1);
         if self.data >= TRAFFIC && self.probe.is_none() && self.raise_at.take_if(|at| *at <= now).is_some() {
@@ -176,9 +178,9 @@ impl Pmtu {
         }
     }
 
-    /// Handles timeouts. `acked` is the number of our newest acknowledged packet. If that packet was sent
-    /// after the first probe, packets arrive and the probe did not. An acknowledgement of an earlier packet
-    /// proves nothing, because the probes may still wait in a queue behind it.
+    /// Handles timeouts. `acked` is the number of our newest acknowledged packet. If it was sent after the
+    /// first probe, packets arrive but the probes did not. An acknowledgement of an earlier packet proves
+    /// nothing, because the probes may still wait in a queue behind that packet.
     pub(super) fn on_timeout(&mut self, now: Time, acked: Seq) {
         let Some(probe) = self.probe.filter(|p| p.due <= now && p.sent >= p.tries(self.mtu)) else { return };
         let overtaken = probe.seqs[0].is_some_and(|first| first.before(acked));
@@ -187,15 +189,15 @@ impl Pmtu {
             Why::Again => self.on_too_big(now, probe.size),
             Why::Size if overtaken => self.on_too_big(now, probe.size),
             Why::Alive(size) if overtaken => self.try_for(now, size, Why::Again),
-            // No later packet was acknowledged, perhaps because none was sent.
+            // The peer acknowledged no later packet. Perhaps none was sent, so test with a small packet.
             Why::Size if probe.size > BASE => self.try_for(now, BASE, Why::Alive(probe.size)),
-            // No packet of any size arrives, so the MTU is not the reason.
+            // Packets of no size arrive, so the MTU is not the reason.
             Why::Size => self.try_size(now + HOLDS, probe.size),
             Why::Alive(size) => self.try_size(now + HOLDS, size),
         }
     }
 
-    /// Packets of this size do not arrive, but others do.
+    /// Handles the result that packets of this size do not arrive, but others do.
     fn on_too_big(&mut self, now: Time, size: u16) {
         self.too_big = size;
         // RFC 8899 section 4.3: the path has a black hole for the current size.
@@ -223,8 +225,8 @@ impl Pmtu {
         self.raise_at = Some(now + RAISE).filter(|_| self.mtu < self.max);
     }
 
-    /// Handles a hint from the system or the owner. A size smaller than the current one may be forged, so it
-    /// only makes the current size doubtful (RFC 8899 section 4.6.2). A larger size is probed.
+    /// Handles a hint from the system or the owner. A hint below the current size may be forged, so it only
+    /// makes the current size doubtful (RFC 8899 section 4.6.2). A larger size is probed.
     pub(super) fn on_hint(&mut self, now: Time, mtu: u16) {
         let before = core::mem::replace(&mut self.hint, mtu);
         if mtu > before {
@@ -236,12 +238,12 @@ impl Pmtu {
                 self.try_size(now, self.mtu);
             }
         } else if mtu > before && self.probe.is_none_or(|probe| probe.size > self.mtu) {
-            // Restart a running search: its lost probes do not concern the current path.
+            // Restart a running search, because its lost probes may have taken an older path.
             self.search(now);
         }
     }
 
-    /// Packets of this size can leave the host, so they are tried, whatever hints say about the path.
+    /// Packets of this size can leave the host, so the search tries them, whatever hints say about the path.
     pub(super) fn on_most(&mut self, now: Time, most: u16) {
         if most > self.max {
             (self.max, self.too_big) = (most, most.saturating_add(1));
@@ -251,7 +253,7 @@ impl Pmtu {
         }
     }
 
-    /// Handles the total number of lost packets. Several new losses make the current size doubtful.
+    /// Handles the number of packets lost so far. Several new losses make the current size doubtful.
     pub(super) fn on_loss(&mut self, now: Time, lost: u64) {
         if lost >= self.lost.get_or_insert(lost).saturating_add(DOUBTFUL) {
             self.doubt(now, false);
@@ -267,19 +269,19 @@ impl Pmtu {
         }
     }
 
-    /// Whether enough data is in flight for the next small packet to be a useful test.
+    /// Whether enough data is in flight that the next small packet is a useful test.
     pub(super) fn looks(&self, inflight: Amount) -> bool {
         self.small.is_none() && inflight.packets >= DOUBTFUL
     }
 
-    /// A small packet leaves. `delivered` is the amount delivered so far.
+    /// A small packet is sent. `delivered` is the amount delivered so far.
     pub(super) fn on_small(&mut self, seq: Seq, delivered: Amount) {
         self.small = Some((seq, delivered));
     }
 
-    /// An acknowledgement arrived. `delivered` is the amount delivered so far. If a small packet arrived but
-    /// none of the data before it did, the size may be the reason. This is known long before the data counts
-    /// as lost.
+    /// An acknowledgement arrived. `delivered` is the amount delivered so far. If the small packet arrived
+    /// but none of the data before it did, the size of the data packets may be the reason. This is known long
+    /// before the data counts as lost.
     pub(super) fn on_answer(&mut self, now: Time, ack: Seq, delivered: Amount) {
         let answered = self.small.take_if(|(seq, _)| !ack.before(*seq));
         if answered.is_some_and(|(_, before)| before == delivered) {
@@ -294,7 +296,7 @@ impl Probe {
             Why::Raise => 1,
             Why::Alive(_) => SEARCH_TRIES,
             Why::Size | Why::Again if self.size <= in_use && !self.likely => CONFIRM_TRIES,
-            // The lost data packets count as probes.
+            // The three lost data packets count as probes too.
             Why::Size | Why::Again if self.size <= in_use => CONFIRM_TRIES - DOUBTFUL as u8,
             Why::Size | Why::Again => SEARCH_TRIES,
         }

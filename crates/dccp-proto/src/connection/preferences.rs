@@ -1,4 +1,4 @@
-//! The negotiation that follows from a connection's settings.
+//! Determines which features a connection negotiates, from its settings.
 
 use crate::ccid;
 use crate::features::{Negotiator, Side};
@@ -13,7 +13,8 @@ fn usable(ccids: &[u8], cc: &CcOptions) -> Vec<u64> {
     ccids.iter().filter(|c| ccid::is_usable(**c, cc)).take(MAX_PREFS).map(|c| u64::from(*c)).collect()
 }
 
-/// The features this end understands, its preferences, and the Changes of its first packet.
+/// Creates a negotiator with the features that this end understands, its preferences, and the Changes of its
+/// first packet.
 pub(super) fn negotiator(cfg: &Config, is_server: bool) -> Negotiator {
     use Side::{Local, Remote};
     let mut n = Negotiator::new(is_server);
@@ -22,9 +23,9 @@ pub(super) fn negotiator(cfg: &Config, is_server: bool) -> Negotiator {
     let (tx, rx) = (usable(&cfg.tx_ccids, &cfg.cc), usable(&cfg.rx_ccids, &cfg.cc));
     for (side, ccids) in [(Local, &tx), (Remote, &rx)] {
         n.add(feature::CCID, side, ccids);
-        // RFC 4340 section 10: an end that does not accept CCID 2 says so with Mandatory. A client always
-        // states its preference, which saves the server a request. A server that prefers CCID 2 states
-        // nothing, because the client accepts CCID 2 by default.
+        // RFC 4340 section 10: an end that does not accept CCID 2 sends its Change with Mandatory. A client
+        // always states its preference, so that the server need not request it. A server that prefers CCID 2
+        // states nothing, because the client accepts CCID 2 by default.
         if !is_server || ccids.first() != Some(&2) {
             n.change(feature::CCID, side, ccids, !ccids.contains(&2));
         }
@@ -57,15 +58,15 @@ pub(super) fn negotiator(cfg: &Config, is_server: bool) -> Negotiator {
         n.change(feature::ECN_INCAPABLE, Local, &[1], true);
     }
 
-    // We send NDP Count on request.
+    // This end sends NDP Count if the peer requests it.
     n.add(feature::SEND_NDP_COUNT, Local, &[1, 0]);
     n.add(feature::SEND_NDP_COUNT, Remote, &boolean(cfg.ndp_count));
     if cfg.ndp_count {
         n.change(feature::SEND_NDP_COUNT, Remote, &[1, 0], false);
     }
 
-    // We accept permission to send short numbers, and request it if configured. The peer may send short
-    // numbers if our settings permit.
+    // If the peer permits short numbers, this end accepts the permission. It requests permission only if
+    // configured. The peer may send short numbers if our settings permit it.
     n.add(feature::ALLOW_SHORT_SEQNOS, Local, &[1, 0]);
     if cfg.short_seqnos {
         n.change(feature::ALLOW_SHORT_SEQNOS, Local, &[1, 0], false);
@@ -77,8 +78,8 @@ pub(super) fn negotiator(cfg: &Config, is_server: bool) -> Negotiator {
         n.add(feature::ALLOW_SHORT_SEQNOS, Remote, &[0]);
     }
 
-    // This feature is located at the data receiver. The receiver accepts more coverage than its application
-    // needs, but not less.
+    // This feature is located at the receiver of the data. The receiver also accepts more coverage than its
+    // application needs, but not less.
     let from =
         |least: u8| (1..=15).filter(move |coverage| least > 0 && *coverage >= u64::from(least)).chain([0]);
     n.add(feature::MIN_CHECKSUM_COVERAGE, Local, &from(cfg.min_coverage).collect::<Vec<u64>>());
@@ -91,14 +92,14 @@ pub(super) fn negotiator(cfg: &Config, is_server: bool) -> Negotiator {
         n.add(feature::MIN_CHECKSUM_COVERAGE, Remote, &(0..=15).collect::<Vec<u64>>());
     }
 
-    // We verify Data Checksums whenever present, so we accept either value.
+    // This end verifies every Data Checksum that arrives, so it accepts either value.
     n.add(feature::CHECK_DATA_CHECKSUM, Local, &[1, 0]);
     n.add(feature::CHECK_DATA_CHECKSUM, Remote, &boolean(cfg.check_data_checksum));
     if cfg.check_data_checksum {
         n.change(feature::CHECK_DATA_CHECKSUM, Remote, &[1, 0], false);
     }
 
-    // Used only by CCIDs 3 and 4. The feature is located at the data receiver.
+    // Only CCIDs 3 and 4 use this feature. It is located at the receiver of the data.
     let tfrc = |ccids: &[u64]| ccids.iter().any(|c| u8::try_from(*c).is_ok_and(ccid::is_tfrc));
     for (side, ccids) in [(Local, &rx), (Remote, &tx)] {
         if tfrc(ccids) {
@@ -106,7 +107,7 @@ pub(super) fn negotiator(cfg: &Config, is_server: bool) -> Negotiator {
         }
     }
 
-    // The feature is located at the data receiver. The draft variant of a CCID does not use it.
+    // This feature is located at the receiver of the data. The draft variant of a CCID does not use it.
     let uses = |ccids: &[u64]| ccids.iter().any(|c| u8::try_from(*c).is_ok_and(ccid::uses_timestamps));
     for (side, uses) in [(Local, uses(&rx)), (Remote, uses(&tx) && !cfg.cc.draft)] {
         if uses {
@@ -114,8 +115,8 @@ pub(super) fn negotiator(cfg: &Config, is_server: bool) -> Negotiator {
         }
     }
 
-    // RFC 9897 section 3.1: the feature is located at the server and requested by the client. Version 0 is in
-    // the high nibble.
+    // RFC 9897 section 3.1: this feature is located at the server, and the client requests it. Version 0 is
+    // in the high nibble.
     if cfg.multipath {
         let side = multipath_side(is_server);
         n.add(feature::MULTIPATH_CAPABLE, side, &[0]);
@@ -127,12 +128,12 @@ pub(super) fn negotiator(cfg: &Config, is_server: bool) -> Negotiator {
     n
 }
 
-/// Location of Multipath Capable: the server.
+/// The end at which Multipath Capable is located, which is the server.
 pub(super) fn multipath_side(is_server: bool) -> Side {
     if is_server { Side::Local } else { Side::Remote }
 }
 
-/// Requests the features that the CCIDs need, as soon as the CCIDs are known.
+/// Once the CCIDs are known, requests the features that they need.
 ///
 /// - RFC 4341 section 4: a sender that needs Ack Vectors requests them from its receiver.
 ///

@@ -1,5 +1,5 @@
 //! Sequence numbers that are never sent (as in RFC 9000 section 21.4). A receiver that acknowledges such a
-//! number acknowledges a packet that does not exist.
+//! number claims to have received a packet that does not exist.
 
 use crate::ccid::Feedback;
 use alloc::collections::VecDeque;
@@ -7,11 +7,12 @@ use dccp_wire::Seq;
 use rand_core::RngCore;
 
 /// Initial mean distance between two skipped numbers, in data packets. It is small, so that misbehaviour at
-/// the start is detected soon.
+/// the start of a connection is detected soon.
 const FIRST_MEAN: u32 = 32;
-/// Maximum mean distance, so that honest receivers are hardly affected. The mean doubles up to this value.
+/// Upper limit of the mean distance. The mean doubles up to this value, so that honest receivers are hardly
+/// affected.
 const LAST_MEAN: u32 = 2048;
-/// Maximum number of skipped numbers kept. Older ones lie behind the Acknowledgement Window.
+/// Maximum number of skipped numbers kept. Older ones are no longer in the Acknowledgement Window.
 const REMEMBERED: usize = 16;
 
 /// The recently skipped numbers, and when to skip the next one.
@@ -29,7 +30,7 @@ impl Skipped {
         Skipped { left: distance(FIRST_MEAN, rng), mean: FIRST_MEAN, numbers: VecDeque::new() }
     }
 
-    /// Whether to skip the number of the data packet that leaves now.
+    /// Whether to skip the number of the data packet that is sent now.
     pub(super) fn is_due(&mut self, rng: &mut impl RngCore) -> bool {
         self.left -= 1;
         if self.left > 0 {
@@ -48,9 +49,9 @@ impl Skipped {
         self.numbers.push_back(seq);
     }
 
-    /// Whether the peer reports a skipped number as received without having reported it as missing before. An
-    /// honest peer reports it as missing first. Later reports may be wrong: the Ack Vectors of Linux move old
-    /// packets when many in a row are lost.
+    /// Whether the peer reports a skipped number as received and has never reported it as missing. An honest
+    /// peer reports it as missing first. Later reports are not reliable: when many packets in a row are lost,
+    /// Linux moves older packets in its Ack Vectors.
     pub(super) fn is_acknowledged(&mut self, feedback: &Feedback<'_>) -> bool {
         let (mut lie, mut missing) = (false, 0u32);
         for (at, received) in feedback.reports(self.numbers.iter().copied()) {
@@ -63,7 +64,7 @@ impl Skipped {
     }
 }
 
-/// A uniform random distance from 1 to twice the mean.
+/// Returns a uniformly distributed random distance from 1 to twice the mean.
 fn distance(mean: u32, rng: &mut impl RngCore) -> u32 {
     1 + rng.next_u32() % (2 * mean)
 }

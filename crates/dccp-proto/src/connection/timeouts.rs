@@ -8,7 +8,7 @@ use crate::ccid::AckDue;
 use dccp_wire::ResetCode;
 
 impl Connection {
-    /// When to call [`handle_timeout`](Self::handle_timeout), and why.
+    /// When to call [`handle_timeout`](Self::handle_timeout), and which timer expires then.
     pub fn poll_timeout(&self) -> Option<(Time, Timer)> {
         let (retransmit, give_up) = match self.state {
             State::Request => (Timer::RequestRetransmit, Timer::RequestRetransmit),
@@ -39,7 +39,7 @@ impl Connection {
         .min_by_key(|(at, _)| *at)
     }
 
-    /// Handles an expired timer. An early call has no effect. Acks whose delay has passed leave with the next
+    /// Handles an expired timer. Calling it too early has no effect. Acks that are due leave with the next
     /// `poll_transmit`.
     pub fn handle_timeout(&mut self, now: Time) {
         if self.timers.give_up.is_some_and(|at| now >= at) {
@@ -64,7 +64,7 @@ impl Connection {
         self.arm_feature_timer(now);
     }
 
-    /// Sets the MTU to the discovered one.
+    /// Sets the MTU to the discovered path MTU.
     pub(super) fn watch_mtu(&mut self, now: Time) {
         if self.state != State::Open || !self.cfg.probe_mtu {
             return;
@@ -82,15 +82,15 @@ impl Connection {
 
     pub(super) fn retransmit(&mut self) {
         match self.state {
-            // The first Request does not count as a retransmission.
+            // The first Request is not a retransmission.
             State::Request if self.requests_sent > u32::from(self.cfg.request_retries) => self.expire(),
             State::Request => self.outbox.control = Some(Control::Request),
             State::PartOpen => {
                 self.outbox.ack = true;
                 // RFC 4340 section 8.1.5: a SyncAck ends PARTOPEN. Every peer answers a Sync, but not every
-                // peer answers an Ack. Without the Sync, a datagram too large for a DataAck would keep the
-                // client in PARTOPEN until it gives up. With multipath, the server must answer the Ack
-                // (RFC 9897 section 3.3).
+                // peer answers an Ack. Without the Sync, a client whose datagrams are too large for a DataAck
+                // would stay in PARTOPEN until it gives up. With multipath, the server must answer the Ack
+                // (RFC 9897 section 3.3), so no Sync is needed.
                 self.outbox.ask = !self.is_multipath();
             }
             State::CloseReq => self.outbox.control = Some(Control::CloseReq),
@@ -101,7 +101,7 @@ impl Connection {
 
     fn expire(&mut self) {
         match self.state {
-            // RFC 4340 sections 8.1.1, 8.1.3 and 8.1.5: the Reset removes any state at the peer.
+            // RFC 4340 sections 8.1.1, 8.1.3 and 8.1.5: the Reset lets the peer remove its state.
             State::Request | State::Respond | State::PartOpen => {
                 self.send_reset(Reset { code: ResetCode::Aborted, data: [0; 3] });
                 self.finish(CloseReason::TimedOut);
@@ -117,7 +117,7 @@ impl Connection {
         if self.state != State::Open || !self.features.is_changing() {
             self.timers.feature = None;
         } else if self.timers.feature.is_none() {
-            // The RFC requires at least a round-trip time. Wait twice as long, since the peer may delay its
+            // The RFC requires at least a round-trip time. Wait twice as long, because the peer may delay its
             // answer.
             self.timers.feature = Some(Backoff::new(now, self.rtt() * 2));
         }

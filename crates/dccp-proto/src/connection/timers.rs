@@ -6,14 +6,14 @@ use mpdccp_units::{Duration, Time};
 const MSL: Duration = Duration::from_secs(120);
 /// How long TIMEWAIT lasts (RFC 4340 section 8.3).
 pub(super) const TWO_MSL: Duration = MSL.saturating_mul(2);
-/// Lifetime of RESPOND and PARTOPEN (RFC 4340 sections 8.1.3 and 8.1.5) and, by our choice, of the closing
-/// states.
+/// Maximum duration of RESPOND and PARTOPEN (RFC 4340 sections 8.1.3 and 8.1.5). This implementation also
+/// uses it for the closing states.
 pub(super) const FOUR_MSL: Duration = MSL.saturating_mul(4);
 /// Longest retransmission interval (RFC 4340 sections 6.6.3, 8.1.1 and 8.3).
 const MAX_INTERVAL: Duration = Duration::from_secs(64);
 
-/// Minimum retransmission interval. With round-trip times of microseconds, a busy peer takes longer to
-/// answer, and would answer each copy of a Close with a Reset.
+/// Minimum retransmission interval. If the round trip takes microseconds, a busy peer takes longer than that
+/// to answer. It would then answer each copy of a Close with a Reset.
 const MIN_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A retransmission timer with exponential back-off.
@@ -29,7 +29,7 @@ impl Backoff {
         Backoff { at: now + interval, interval }
     }
 
-    /// True if the timer has expired. Its interval is then doubled.
+    /// Returns true if the timer has expired. In this case, doubles its interval.
     pub(super) fn fires(&mut self, now: Time) -> bool {
         let due = now >= self.at;
         if due {
@@ -38,7 +38,7 @@ impl Backoff {
         due
     }
 
-    /// Doubles the interval.
+    /// Doubles the interval, and starts it anew.
     pub(super) fn back_off(&mut self, now: Time) {
         self.interval = (self.interval * 2).min(MAX_INTERVAL);
         self.at = now + self.interval;
@@ -54,8 +54,8 @@ impl Backoff {
 pub(super) struct Timers {
     /// Retransmits Request, the Acks of PARTOPEN, Close or CloseReq, depending on the state.
     pub(super) retransmit: Option<Backoff>,
-    /// End of RESPOND, PARTOPEN, CLOSEREQ, CLOSING or TIMEWAIT.
+    /// Time at which RESPOND, PARTOPEN, CLOSEREQ, CLOSING or TIMEWAIT ends.
     pub(super) give_up: Option<Time>,
-    /// Repeats unanswered Changes after the handshake.
+    /// Repeats Changes that were not answered after the handshake.
     pub(super) feature: Option<Backoff>,
 }

@@ -1,8 +1,8 @@
 use core::fmt;
 use dccp_wire::{Reset, ResetCode, Seq};
 
-/// Persistent states of RFC 4340 section 4.3; the endpoint handles LISTEN. Written as in the RFC: `REQUEST`,
-/// `TIMEWAIT`. The list is complete.
+/// Persistent states of RFC 4340 section 4.3. The endpoint handles LISTEN. `Display` writes them as in the
+/// RFC: `REQUEST`, `TIMEWAIT`. The list is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum State {
@@ -39,8 +39,8 @@ pub struct Ports {
     pub remote: u16,
 }
 
-/// Packets to which the owner of a connection adds encoded options (multipath), on every transmission and
-/// retransmission.
+/// Packets that can carry encoded options of the connection's owner (multipath). Every transmission and
+/// retransmission carries them.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extra {
@@ -52,7 +52,7 @@ pub enum Extra {
     HandshakeAck,
     /// Close and CloseReq.
     Close,
-    /// Resets that this end sends, including answers to Close.
+    /// Every Reset that this end sends, including answers to Close.
     Reset,
 }
 
@@ -60,21 +60,20 @@ impl Extra {
     pub(super) const COUNT: usize = 5;
 }
 
-/// Effect of a packet. The list of cases is complete.
+/// Result of handling a packet. The list of cases is complete.
 #[derive(Clone, Copy, Debug)]
 pub enum Outcome<'a> {
     /// Valid and processed.
     Received(Received<'a>),
-    /// Dropped and counted; not visible to the owner.
+    /// The packet was dropped and counted. The owner need not do anything.
     Dropped(DropReason),
 }
 
-/// A valid packet, for the owner. It has data to deliver, and options to read (with
-/// [`dccp_wire::Packet::options`]).
+/// A valid packet. The owner delivers its data and reads its options (with [`dccp_wire::Packet::options`]).
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Received<'a> {
-    /// Application data, on Data and DataAck only; `None` if it was dropped or must not be read.
+    /// Application data of a Data or DataAck packet. `None` if it was dropped or must not be read.
     pub data: Option<&'a [u8]>,
     /// Whether the data was corrupted on the way ([`Config::take_corrupt`](crate::Config::take_corrupt)).
     pub corrupt: bool,
@@ -133,16 +132,16 @@ impl DropReason {
     }
 }
 
-/// Fate of data that arrived but was not delivered as sent; reported to the peer (RFC 4340 section 11.7).
+/// Fate of data that was not delivered as sent. It is reported to the peer (RFC 4340 section 11.7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 #[repr(u8)]
 pub enum DropCode {
     /// The protocol does not allow the data.
     ProtocolConstraints = 0,
-    /// The application no longer receives. The peer stops sending data.
+    /// The application no longer receives data, so the peer stops sending it.
     NotListening = 1,
-    /// There was no room in the receive buffer. The peer slows down.
+    /// The receive buffer had no room, so the peer slows down.
     ReceiveBuffer = 2,
     /// The data was corrupt and dropped.
     Corrupt = 3,
@@ -154,15 +153,15 @@ pub enum DropCode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CloseReason {
-    /// Closed by this end.
+    /// This end closed the connection.
     Local,
-    /// Closed by the peer with Close or CloseReq.
+    /// The peer closed the connection with Close or CloseReq.
     Peer,
-    /// Reset by the peer.
+    /// The peer reset the connection.
     Reset(ResetCode),
-    /// Reset by this end.
+    /// This end reset the connection.
     Aborted(ResetCode),
-    /// The peer did not answer a Request or a Close, or did not end PARTOPEN.
+    /// The peer did not answer a Request or a Close, or PARTOPEN did not end.
     TimedOut,
 }
 

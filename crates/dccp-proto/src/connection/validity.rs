@@ -23,12 +23,12 @@ pub(super) struct Numbers {
     pub(super) gar: Seq,
     /// First sequence number received in OPEN.
     pub(super) osr: Seq,
-    /// Sequence Window feature at this end: how far back Acknowledgement Numbers may reach.
+    /// Sequence Window feature of this end. Acknowledgement Numbers may reach this far back.
     pub(super) local_window: u64,
-    /// Sequence Window feature at the peer: width of the window for its Sequence Numbers.
+    /// Sequence Window feature of the peer. This is the width of the window for the peer's Sequence Numbers.
     pub(super) remote_window: u64,
-    /// Whether the connection is young: the windows do not reach below the initial numbers
-    /// (RFC 4340 section 7.5.1).
+    /// Whether the connection is young. The windows of a young connection do not reach below the initial
+    /// numbers (RFC 4340 section 7.5.1).
     young_seq: bool,
     young_ack: bool,
 }
@@ -62,7 +62,8 @@ impl Numbers {
     /// Takes the number of the next packet to send.
     pub(super) fn take(&mut self) -> Seq {
         self.gss = self.gss.next();
-        // The adjustment applies only at the beginning. Otherwise it would apply again when numbers wrap.
+        // The adjustment applies only at the beginning of a connection. It must not apply again when numbers
+        // wrap.
         if self.gss.diff(self.iss) as u64 >= self.local_window {
             self.young_ack = false;
         }
@@ -87,9 +88,9 @@ impl Numbers {
         self.gss
     }
 
-    /// Steps 5 and 6 of RFC 4340 section 8.5 without their updates. `active` means that valid packets arrived
-    /// within the last three round-trip times, so Syncs are checked as strictly as other packets (section
-    /// 7.5.3).
+    /// Steps 5 and 6 of RFC 4340 section 8.5, without their updates. `active` means that a valid packet
+    /// arrived within the last three round-trip times. Syncs are then checked as strictly as other packets
+    /// (section 7.5.3).
     pub(super) fn check(&self, ptype: PacketType, seq: Seq, ack: Option<Seq>, active: bool) -> Validity {
         let ends = matches!(ptype, PacketType::CloseReq | PacketType::Close | PacketType::Reset);
         let sync = matches!(ptype, PacketType::Sync | PacketType::SyncAck);
@@ -117,7 +118,7 @@ impl Numbers {
         }
     }
 
-    /// Extends the numbers of a packet with short ones (RFC 4340 section 7.6).
+    /// Extends the short numbers of a packet (RFC 4340 section 7.6).
     pub(super) fn extend(&self, seq: Seq, ack: Option<Seq>) -> (Seq, Option<Seq>) {
         let short = |s: Seq| (s.value() & 0xff_ffff) as u32;
         (Seq::extend(short(seq), self.gsr), ack.map(|ack| Seq::extend(short(ack), self.gss)))
@@ -129,7 +130,7 @@ mod tests {
     use super::*;
     use PacketType::*;
 
-    /// Both windows W are 100, far from the initial numbers.
+    /// Both Sequence Windows W are 100, and all numbers are far from the initial ones.
     fn numbers(gss: u64, gsr: u64) -> Numbers {
         let mut n = Numbers::new(Seq::new(gss).sub(1000));
         n.set_isr(Seq::new(gsr).sub(1000));
@@ -159,8 +160,8 @@ mod tests {
         let n = numbers(Seq::MODULUS - 5, 30);
         let seq = |d: i64| if d < 0 { n.gsr.sub(d.unsigned_abs()) } else { n.gsr.add(d as u64) };
         let gss = n.gss;
-        // (type, lowest and highest valid sequence number relative to GSR, lowest valid Acknowledgement
-        // Number below GSS)
+        // Type, lowest and highest valid sequence number relative to GSR, and how far below GSS the lowest
+        // valid Acknowledgement Number is.
         let normal =
             [(Data, None), (Ack, Some(99)), (DataAck, Some(99)), (Request, None), (Response, Some(99))];
         for (ptype, reach) in normal {
@@ -193,8 +194,8 @@ mod tests {
         }
     }
 
-    /// Compares every type, number, Acknowledgement Number and window near all edges with the table of
-    /// RFC 4340 section 7.5.3 in plain integers, including wrapping numbers.
+    /// Compares the code with the table of RFC 4340 section 7.5.3, computed in plain integers. Covers every
+    /// type, and all numbers and windows near every edge, including wrapping numbers.
     #[test]
     fn every_case_of_the_table() {
         const M: i128 = Seq::MODULUS as i128;
@@ -253,7 +254,7 @@ mod tests {
         n.accept(Data, Seq::new(150), None);
         assert_eq!(n.awl(), n.gss.sub(99));
         assert_eq!(n.swl(), Seq::new(126));
-        // After a wrap, numbers below the initial ones are as valid as others.
+        // After the numbers have wrapped, numbers below the initial ones are as valid as others.
         n.gss = Seq::new(3);
         n.gsr = Seq::new(10);
         assert_eq!(n.awl(), Seq::new(3).sub(99));

@@ -1,7 +1,8 @@
 use alloc::vec::Vec;
 use dccp_wire::feature;
 
-/// Location of a feature (RFC 4340 section 3.3). This end's `L` options concern the feature at `Local`.
+/// Location of a feature (RFC 4340 section 3.3). The `L` options that this end sends concern the feature at
+/// `Local`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// At this end.
@@ -10,23 +11,23 @@ pub enum Side {
     Remote,
 }
 
-/// Reconciliation rule for two preferences (RFC 4340 section 6.3).
+/// Rule for reconciling the preferences of both ends (RFC 4340 section 6.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rule {
-    /// First entry of the server's list that is also in the client's.
+    /// The first entry of the server's list that is also in the client's list.
     ServerPriority,
     /// The end at which the feature is located decides.
     NonNegotiable,
 }
 
-/// Definition of a feature in the standards.
+/// Definition of a feature by the standards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Spec {
     /// Reconciliation rule.
     pub(crate) rule: Rule,
-    /// Bytes of one value.
+    /// Number of bytes of one value.
     pub(crate) len: usize,
-    /// Valid values; only for non-negotiable features (RFC 4340 section 6.6.8).
+    /// Range of valid values. Only non-negotiable features have one (RFC 4340 section 6.6.8).
     pub(crate) valid: (u64, u64),
     /// Value at the start of a connection.
     pub(crate) initial: u64,
@@ -35,8 +36,8 @@ pub(crate) struct Spec {
 }
 
 impl Spec {
-    /// The features of RFC 4340 section 6.4, RFC 4342 section 8.4 and RFC 9897 section 3.1, and Send
-    /// Timestamps; `None` for any other.
+    /// Returns the definition of a feature of RFC 4340 section 6.4, RFC 4342 section 8.4 or RFC 9897 section
+    /// 3.1, or of Send Timestamps. Returns `None` for any other number.
     pub(crate) fn of(number: u8) -> Option<Spec> {
         const fn sp(initial: u64, required: bool) -> Option<Spec> {
             Some(Spec { rule: Rule::ServerPriority, len: 1, valid: (0, 255), initial, required })
@@ -49,8 +50,8 @@ impl Spec {
             feature::ALLOW_SHORT_SEQNOS => sp(0, true),
             // RFC 4340 section 7.5.2: the limits Wmin and Wmax.
             feature::SEQUENCE_WINDOW => nn(6, (32, (1 << 46) - 1), 100, true),
-            // RFC 4340 section 11.3 gives a ratio of zero a meaning, although section 6.6.8 calls zero
-            // invalid. Linux sends zero for CCID 3.
+            // RFC 4340 section 11.3 gives the ratio zero a meaning, although section 6.6.8 calls zero
+            // invalid. Linux sends zero with CCID 3.
             feature::ACK_RATIO => nn(2, (0, 0xffff), 2, false),
             feature::ECN_INCAPABLE
             | feature::SEND_ACK_VECTOR
@@ -75,14 +76,15 @@ pub(super) enum Progress {
     Pending,
     /// A Change has not been answered yet.
     Changing,
-    /// Like `Changing`, but our preference has changed since and has not been sent.
+    /// Like `Changing`, but our preference has changed since the Change was sent, and the new one has not
+    /// been sent.
     Unstable,
 }
 
 /// A pending answer to a Change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Reply {
-    /// Whether to refuse with an empty Confirm.
+    /// Whether to refuse with an empty Confirm option.
     pub(super) empty: bool,
     /// Whether the answer has been sent at least once.
     pub(super) sent: bool,
@@ -94,14 +96,14 @@ pub(super) struct Feature {
     pub(super) number: u8,
     pub(super) side: Side,
     pub(super) value: u64,
-    /// Our preference list; for a local non-negotiable feature, the one value that we want.
+    /// Our preference list. For a non-negotiable feature located here, the one value that we want.
     pub(super) prefs: Vec<u64>,
     pub(super) progress: Progress,
     /// Whether our Change is sent with Mandatory.
     pub(super) mandatory: bool,
     /// Whether we have opened a negotiation at least once.
     pub(super) asked: bool,
-    /// Whether we have opened a later negotiation with different preferences. A Confirm of the earlier Change
+    /// Whether we have opened another negotiation with different preferences. A Confirm of the earlier Change
     /// may then still arrive.
     pub(super) asked_anew: bool,
     pub(super) reply: Option<Reply>,
@@ -137,8 +139,8 @@ impl Feature {
         }
     }
 
-    /// The feature's definition. It is looked up on each use to save memory, because a connection has many
-    /// features and rarely needs the definition.
+    /// Returns the definition of the feature. It is looked up on each use to save memory: a connection has
+    /// many features and rarely needs a definition.
     pub(super) fn spec(&self) -> Spec {
         const NONE: Spec =
             Spec { rule: Rule::NonNegotiable, len: 1, valid: (0, 0), initial: 0, required: false };
@@ -146,13 +148,14 @@ impl Feature {
         Spec::of(self.number).unwrap_or(NONE)
     }
 
-    /// The part of a value that is compared: of Multipath Capable only the version nibble
-    /// (RFC 9897 section 3.1).
+    /// The part of a value that is compared. For Multipath Capable, this is only the version nibble (RFC 9897
+    /// section 3.1).
     fn key(&self, value: u64) -> u64 {
         if self.number == feature::MULTIPATH_CAPABLE { value & 0xf0 } else { value }
     }
 
-    /// The values in a Change or the list of a Confirm; `None` if the length or a value is invalid.
+    /// Decodes the values in a Change, or in the list of a Confirm. Returns `None` if the length or a value
+    /// is invalid.
     fn values(&self, data: &[u8]) -> Option<Vec<u64>> {
         if !data.len().is_multiple_of(self.spec().len) {
             return None;
@@ -163,7 +166,7 @@ impl Feature {
         values.iter().all(|v| (low..=high).contains(v)).then_some(values)
     }
 
-    /// Agreement by server priority (RFC 4340 section 6.3.1).
+    /// The agreed value by server priority (RFC 4340 section 6.3.1), if there is one.
     fn reconcile(&self, theirs: &[u64], is_server: bool) -> Option<u64> {
         let has = |list: &[u64], v: u64| list.iter().any(|o| self.key(*o) == self.key(v));
         let (server, client) = if is_server { (&self.prefs[..], theirs) } else { (theirs, &self.prefs[..]) };
@@ -174,8 +177,8 @@ impl Feature {
     pub(super) fn on_change(&mut self, data: &[u8], mandatory: bool, is_server: bool) -> Result<(), Error> {
         let theirs = self.values(data).filter(|values| match self.spec().rule {
             Rule::ServerPriority => !values.is_empty(),
-            // RFC 4340 section 6.3.2: there is one value, and only the end at which the feature is located
-            // may change it.
+            // RFC 4340 section 6.3.2: there is exactly one value, and only the end at which the feature is
+            // located may change it.
             Rule::NonNegotiable => values.len() == 1 && self.side == Side::Remote,
         });
         let Some(theirs) = theirs else {
@@ -190,15 +193,15 @@ impl Feature {
                 self.value = value;
                 self.negotiated = true;
             }
-            // RFC 4340 section 6.6.9: a mandatory Change that cannot be accepted is an error.
+            // RFC 4340 section 6.6.9: a mandatory Change with no acceptable value is an error.
             None if mandatory => return Err(Error::Mandatory),
             // RFC 9897 section 3.1: without a common version, the answer is an empty Confirm. For other
-            // features, the Confirm has the old value.
+            // features, the Confirm repeats the value in force.
             None if self.number == feature::MULTIPATH_CAPABLE => return self.refuse(mandatory),
             None => {}
         }
         self.reply = Some(Reply { empty: false, sent: false });
-        // RFC 4340 section 6.6.6: the peer's Change answers ours.
+        // RFC 4340 section 6.6.6: while our Change is open, the peer's Change answers it.
         self.progress = Progress::Stable;
         Ok(())
     }
@@ -217,8 +220,8 @@ impl Feature {
             return Ok(());
         }
         if data.is_empty() {
-            // RFC 4340 section 6.6.7: refusing a required feature is an error. The same applies to a feature
-            // that we declared mandatory.
+            // RFC 4340 section 6.6.7: the peer must not refuse a required feature. It must not refuse one
+            // that we sent with Mandatory either.
             if self.spec().required || self.mandatory {
                 return Err(Error::Invalid);
             }
@@ -229,7 +232,7 @@ impl Feature {
         let (&value, list) = values.split_first().ok_or(Error::Invalid)?;
         let right = match self.spec().rule {
             Rule::NonNegotiable => list.is_empty() && self.prefs.first() == Some(&value),
-            // The peer's list is missing, although required: accept any value of our list.
+            // The peer must send its list. If the list is missing, accept any value of our list.
             Rule::ServerPriority if list.is_empty() => {
                 self.prefs.iter().any(|v| self.key(*v) == self.key(value))
             }
@@ -240,8 +243,8 @@ impl Feature {
         if !right {
             // RFC 4340 section 6.6.4 assumes that the Acknowledgement Number proves the arrival of our newest
             // Change. It proves only the arrival of a packet that is at least as new. With reordering, the
-            // answer to an earlier Change can look like the answer to this one. The Change is repeated until
-            // its own answer arrives.
+            // answer to an earlier Change can therefore look like the answer to this one. In this case, the
+            // Change is repeated until its own answer arrives.
             return if self.asked_anew { Ok(()) } else { Err(Error::Invalid) };
         }
         self.value = self.key(value);
@@ -250,12 +253,13 @@ impl Feature {
         Ok(())
     }
 
-    /// The value area of our Change.
+    /// Encodes the value of our Change option.
     pub(super) fn change_value(&self) -> Vec<u8> {
         self.encode(&self.prefs)
     }
 
-    /// The value area of our Confirm: the value, and for server-priority features our list.
+    /// Encodes the value of our Confirm option: the value in force, and for server-priority features our
+    /// list.
     pub(super) fn confirm_value(&self) -> Vec<u8> {
         let mut out = self.encode(&[self.value]);
         if self.spec().rule == Rule::ServerPriority {

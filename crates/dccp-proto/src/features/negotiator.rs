@@ -3,11 +3,11 @@ use super::feature::{Feature, Progress, Reply};
 use alloc::vec::Vec;
 use dccp_wire::{Opt, OptionBuf, Seq};
 
-/// Maximum number of unknown features to refuse between two packets. The peer repeats Changes that were not
-/// answered.
+/// Maximum number of unknown features that are refused in the next packet. The peer repeats Changes that were
+/// not answered.
 const MAX_UNKNOWN: usize = 16;
 
-/// Whether Changes and Confirms of one packet may be processed (RFC 4340 section 6.6.4).
+/// Which options of a packet may be processed (RFC 4340 section 6.6.4): its Changes, its Confirms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Order {
     change: bool,
@@ -17,11 +17,11 @@ pub(crate) struct Order {
 /// The kind of packet that options are written for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Moment {
-    /// Request: has only Changes, since it acknowledges nothing.
+    /// A Request. It has only Changes, because it acknowledges nothing.
     Request,
-    /// Any other packet of the handshake: repeats all open Changes and answers.
+    /// Any other packet of the handshake. It repeats all open Changes and all answers.
     Handshake,
-    /// Any later packet: has only new options, and Changes whose timer expired.
+    /// Any later packet. It has only new options, and Changes whose timer expired.
     Established,
 }
 
@@ -56,8 +56,8 @@ impl Negotiator {
         }
     }
 
-    /// Adds a feature at `side` with its initial value and our preferences (most preferred first; ignored for
-    /// non-negotiable features). No effect if no standard defines `number`.
+    /// Adds a feature at `side` with its initial value and our preferences, most preferred first.
+    /// Non-negotiable features ignore the preferences. No effect if no standard defines `number`.
     pub(crate) fn add(&mut self, number: u8, side: Side, prefs: &[u64]) {
         if let Some(spec) = Spec::of(number) {
             self.features.push(Feature::new(number, side, spec, prefs));
@@ -82,7 +82,7 @@ impl Negotiator {
         self.find(number, side).is_some()
     }
 
-    /// The value in force; the initial one if the feature is not known here.
+    /// The value in force. If this end does not know the feature, its initial value.
     pub(crate) fn value(&self, number: u8, side: Side) -> u64 {
         match self.find(number, side) {
             Some(feature) => feature.value,
@@ -90,7 +90,7 @@ impl Negotiator {
         }
     }
 
-    /// The value that we request, while our negotiation is open.
+    /// The value that we request, if our negotiation is open.
     pub(crate) fn wanted(&self, number: u8, side: Side) -> Option<u64> {
         let open = self.find(number, side).filter(|f| f.progress != Progress::Stable);
         open.and_then(|f| f.prefs.first().copied())
@@ -106,9 +106,10 @@ impl Negotiator {
         self.find(number, side).is_some_and(|f| f.negotiated)
     }
 
-    /// Opens a negotiation with the next packet, with these preferences (one value for a non-negotiable
-    /// feature). No effect if the feature is unknown, or non-negotiable and located at the peer. No effect
-    /// either if a value is out of range, or if a non-negotiable feature has the value already.
+    /// Opens a negotiation with the next packet. `prefs` are our preferences; a non-negotiable feature has
+    /// one value. This has no effect if the feature is unknown, or if it is non-negotiable and located at the
+    /// peer. It also has no effect if a value is out of range, or if a non-negotiable feature already has the
+    /// value.
     pub(crate) fn change(&mut self, number: u8, side: Side, prefs: &[u64], mandatory: bool) {
         let Some(feature) = self.find_mut(number, side) else { return };
         let (low, high) = feature.spec().valid;
@@ -121,7 +122,7 @@ impl Negotiator {
         feature.progress = match feature.progress {
             Progress::Stable | Progress::Pending if in_force => Progress::Stable,
             Progress::Changing if same => return,
-            // RFC 4340 section 6.6.5: the agreement must refer to the newest preferences.
+            // RFC 4340 section 6.6.5: both ends must agree on the newest preferences.
             Progress::Changing | Progress::Unstable => Progress::Unstable,
             Progress::Stable | Progress::Pending => Progress::Pending,
         };
@@ -132,8 +133,8 @@ impl Negotiator {
         self.refresh();
     }
 
-    /// Requests that the peer switches on a boolean feature, if the feature is off and was not requested
-    /// before. The peer may refuse.
+    /// Asks the peer to switch on a boolean feature, if it is off and we have not asked before. The peer may
+    /// refuse.
     pub(crate) fn ask_once(&mut self, number: u8, side: Side) {
         let may = self.find(number, side).is_some_and(|f| f.value == 0 && !f.asked);
         if may {
@@ -141,8 +142,8 @@ impl Negotiator {
         }
     }
 
-    /// From now on only the value in force is acceptable, so the peer cannot change the feature. No effect
-    /// while our negotiation is open.
+    /// From now on, this end accepts only the value in force, so the peer cannot change the feature. No
+    /// effect while our negotiation is open.
     pub(crate) fn freeze(&mut self, number: u8, side: Side) {
         if let Some(feature) = self.find_mut(number, side).filter(|f| f.progress == Progress::Stable) {
             feature.prefs.clear();
@@ -150,7 +151,7 @@ impl Negotiator {
         }
     }
 
-    /// From now on no new value is acceptable; the value in force stays.
+    /// From now on, this end accepts no new value. The value in force stays.
     pub(crate) fn retire(&mut self, number: u8) {
         for feature in self.features.iter_mut().filter(|f| f.number == number) {
             feature.prefs.clear();
@@ -159,15 +160,15 @@ impl Negotiator {
         self.refresh();
     }
 
-    /// The options that may be processed in a packet with these numbers.
+    /// Determines which feature options of a packet with these numbers may be processed.
     pub(crate) fn order(&self, seq: Seq, ack: Option<Seq>) -> Order {
         let in_order = self.fgsr.is_none_or(|fgsr| seq.after(fgsr));
         let answers = ack.is_some_and(|ack| self.fgss.is_none_or(|fgss| !ack.before(fgss)));
         Order { change: in_order, confirm: in_order && answers }
     }
 
-    /// Processes one option of a packet (RFC 4340 section 6.6.2). Returns true if it was a feature option:
-    /// then call [`note`](Self::note) after the packet's last option.
+    /// Processes one option of a packet (RFC 4340 section 6.6.2). Returns true if it was a feature option. In
+    /// this case, call [`note`](Self::note) after the packet's last option.
     pub(crate) fn handle(&mut self, order: Order, option: &Opt<'_>, mandatory: bool) -> Result<bool, Error> {
         // The peer's L options concern a feature at the peer; its R options concern a feature at this end.
         let (side, number, data, is_change) = match *option {
@@ -190,7 +191,8 @@ impl Negotiator {
                     feature.on_confirm(data, is_server)?;
                 }
             }
-            // RFC 4340 section 6.6.7: an unknown Change is refused, an unknown Confirm is ignored.
+            // RFC 4340 section 6.6.7: a Change of an unknown feature is refused, and a Confirm of one is
+            // ignored.
             None if is_change && mandatory => return Err(Error::Mandatory),
             None if is_change && in_order => self.refuse_unknown(side, number),
             None => {}
@@ -204,7 +206,7 @@ impl Negotiator {
         }
     }
 
-    /// Call this when all options of a packet with feature options were processed.
+    /// Call this after all options of a packet with feature options.
     pub(crate) fn note(&mut self, seq: Seq) {
         self.refresh();
         if self.fgsr.is_none_or(|fgsr| seq.after(fgsr)) {
@@ -212,12 +214,13 @@ impl Negotiator {
         }
     }
 
-    /// Whether something new waits to be written (see [`Moment::Established`]).
+    /// Whether something new must be written (see [`Moment::Established`]).
     pub(crate) fn wants_to_write(&self) -> bool {
         self.wants_to_write
     }
 
-    /// Whether a Change is unanswered. If so, run a timer, and call [`resend`](Self::resend) when it expires.
+    /// Whether a Change is unanswered. While it is, run a timer, and call [`resend`](Self::resend) when it
+    /// expires.
     pub(crate) fn is_changing(&self) -> bool {
         self.changing
     }
@@ -232,7 +235,7 @@ impl Negotiator {
             });
     }
 
-    /// Sends open Changes again with the next packet.
+    /// Makes the next packet repeat the open Changes.
     pub(crate) fn resend(&mut self) {
         for feature in &mut self.features {
             feature.resend = true;
@@ -240,7 +243,7 @@ impl Negotiator {
         self.refresh();
     }
 
-    /// The handshake is complete: answers that were sent are no longer repeated.
+    /// The handshake is complete. From now on, answers that were sent are not repeated.
     pub(crate) fn establish(&mut self) {
         for feature in &mut self.features {
             if feature.reply.is_some_and(|r| r.sent) {
@@ -251,7 +254,7 @@ impl Negotiator {
     }
 
     /// Writes the feature options of packet `seq`. Options that do not fit wait for the next packet. Returns
-    /// true if the packet opens a negotiation; repetitions do not count.
+    /// true if the packet opens a negotiation. A repeated Change does not count.
     pub(crate) fn write(&mut self, moment: Moment, seq: Seq, out: &mut OptionBuf) -> bool {
         if moment == Moment::Established && !self.wants_to_write {
             return false;
@@ -266,8 +269,8 @@ impl Negotiator {
                     Side::Remote => Opt::ConfirmR(feature.number, &value),
                 };
                 if out.push(&option) {
-                    // RFC 4340 section 6.6.3: answers are not repeated without a new Change. During the
-                    // handshake they are repeated: Linux requires them in the Ack that completes the
+                    // RFC 4340 section 6.6.3: without a new Change, answers are not repeated. During the
+                    // handshake they are repeated, because Linux requires them in the Ack that completes the
                     // handshake, and the first such Ack may be lost.
                     feature.reply = (moment == Moment::Handshake).then_some(Reply { sent: true, ..reply });
                 }
@@ -283,7 +286,7 @@ impl Negotiator {
                 Side::Local => Opt::ChangeL(feature.number, &value),
                 Side::Remote => Opt::ChangeR(feature.number, &value),
             };
-            // RFC 4340 section 5.8.2: Mandatory stands directly before its option; write both or neither.
+            // RFC 4340 section 5.8.2: Mandatory directly precedes its option, so write both or neither.
             if out.len() + value.len() + 4 > dccp_wire::MAX_OPTIONS {
                 continue;
             }
@@ -308,7 +311,7 @@ impl Negotiator {
         }
         self.refresh();
         if out.len() == before {
-            // Nothing fits: wait for the next packet instead of requesting one.
+            // If nothing fits, wait for the next packet instead of requesting one.
             self.wants_to_write = false;
         }
         new_change

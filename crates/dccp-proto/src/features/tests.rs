@@ -50,7 +50,7 @@ fn settle(client: &mut Negotiator, server: &mut Negotiator) {
 
 #[test]
 fn server_priority_takes_the_servers_first_that_the_client_has() {
-    // (server's list, client's list, result; 2 is the initial value).
+    // The server's list, the client's list, and the result. The initial value is 2.
     let table: [(&[u64], &[u64], u64); 8] = [
         (&[3, 2, 1], &[2, 3, 1], 3),
         (&[2, 3], &[3, 2], 2),
@@ -123,7 +123,7 @@ fn options_look_as_in_the_rfc() {
 #[test]
 fn non_negotiable_follows_its_location() {
     let mut n = one(SERVER, ACK_RATIO, Side::Remote, &[]);
-    // Invalid: wrong length, two values.
+    // These Changes are invalid: one has a wrong length, the other has two values.
     for bad in [&[32, 4, 5, 7][..], &[32, 7, 5, 0, 7, 0, 8]] {
         let mut n = n.clone();
         read(&mut n, 1, None, bad).unwrap();
@@ -134,14 +134,15 @@ fn non_negotiable_follows_its_location() {
     }
     read(&mut n, 1, None, &[32, 5, 5, 0, 7]).unwrap();
     assert_eq!(n.value(ACK_RATIO, Side::Remote), 7);
-    // Out of range (Wmin is 32), and a Change R, which this feature does not allow.
+    // These Changes are invalid: one is out of range (Wmin is 32), the other is a Change R, which this
+    // feature does not allow.
     let mut n = one(SERVER, SEQUENCE_WINDOW, Side::Remote, &[]);
     n.add(SEQUENCE_WINDOW, Side::Local, &[]);
     read(&mut n, 1, None, &[32, 9, 3, 0, 0, 0, 0, 0, 31, 34, 9, 3, 0, 0, 0, 0, 4, 0]).unwrap();
     assert_eq!(written(&mut n, Moment::Established, 1), [35, 3, 3, 33, 3, 3]);
     assert_eq!(n.value(SEQUENCE_WINDOW, Side::Remote), 100);
     assert_eq!(n.value(SEQUENCE_WINDOW, Side::Local), 100);
-    // We do not send such Changes either.
+    // This end does not send such Changes either.
     n.change(SEQUENCE_WINDOW, Side::Remote, &[64], false);
     n.change(SEQUENCE_WINDOW, Side::Local, &[31], false);
     n.change(SEQUENCE_WINDOW, Side::Local, &[64, 65], false);
@@ -154,7 +155,7 @@ fn unknown_features_are_refused_or_fatal() {
     read(&mut n, 1, None, &[32, 4, 126, 1, 34, 4, 127, 1, 34, 4, 127, 2, 33, 4, 99, 1]).unwrap();
     assert_eq!(written(&mut n, Moment::Established, 1), [35, 3, 126, 33, 3, 127]);
     assert_eq!(read(&mut n, 2, None, &[1, 34, 4, 127, 1]), Err(Error::Mandatory));
-    // The number of answers is bounded, with any number of options.
+    // Any number of unknown options gets a bounded number of answers.
     for feature in 11..=255u8 {
         read(&mut n, 3, Some(2), &[32, 4, feature, 1]).unwrap();
     }
@@ -165,7 +166,8 @@ fn unknown_features_are_refused_or_fatal() {
 fn mandatory_without_a_shared_value_is_fatal() {
     let mut n = one(SERVER, CCID, Side::Remote, &[2]);
     assert_eq!(read(&mut n, 1, None, &[1, 32, 4, 1, 5]), Err(Error::Mandatory));
-    // The error does not occur if reordering hides the option (RFC 4340 section 6.6.9).
+    // If the packet is reordered, its feature options are not processed, so there is no error (RFC 4340
+    // section 6.6.9).
     read(&mut n, 9, None, &[32, 4, 1, 2]).unwrap();
     assert_eq!(read(&mut n, 8, None, &[1, 32, 4, 1, 5]), Ok(()));
 }
@@ -179,7 +181,7 @@ fn confirms_are_checked() {
         n
     };
     #[allow(clippy::type_complexity)]
-    // (option, result: the value and whether the negotiation is open, or the error)
+    // An option and its result: the value and whether the negotiation is open, or the error.
     let table: [(&[u8], Result<(u64, bool), Error>); 9] = [
         (&[35, 6, 1, 2, 2, 5], Ok((2, false))),
         (&[35, 6, 1, 5, 5, 2], Ok((5, false))),
@@ -210,7 +212,7 @@ fn an_empty_confirm_leaves_an_optional_feature_as_it_was() {
     written(&mut n, Moment::Request, 10);
     read(&mut n, 1, Some(10), &[33, 3, 6]).unwrap();
     assert!(!n.is_changing() && !n.is_on(SEND_ACK_VECTOR, Side::Remote));
-    // A refusal is an error if we require the feature.
+    // If we require the feature, a refusal is an error.
     n.change(SEND_ACK_VECTOR, Side::Remote, &[1], true);
     written(&mut n, Moment::Established, 11);
     assert_eq!(read(&mut n, 2, Some(11), &[33, 3, 6]), Err(Error::Invalid));
@@ -254,13 +256,13 @@ fn a_preference_that_changes_on_the_way_needs_the_newest_confirm() {
     read(&mut n, 3, Some(21), &[35, 5, 5, 0, 6]).unwrap();
     assert_eq!(n.value(ACK_RATIO, Side::Local), 6);
     assert!(!n.is_changing());
-    // A preference equal to the value in force opens no negotiation.
+    // Changing the preference to the value in force opens no negotiation.
     n.change(ACK_RATIO, Side::Local, &[6], false);
     assert!(!n.wants_to_write());
 }
 
-/// RFC 4340 section 6.6.2, figures 3 and 4: in UNSTABLE, Changes are ignored too, because they were sent
-/// before the peer saw ours.
+/// RFC 4340 section 6.6.2, figures 3 and 4: in UNSTABLE, Changes are ignored too, because the peer sent them
+/// before it saw our new preference.
 #[test]
 fn a_change_that_arrives_before_the_new_preferences_leave_is_ignored() {
     let mut n = one(CLIENT, CCID, Side::Local, &[2, 5]);
@@ -306,7 +308,8 @@ fn the_handshake_repeats_its_answers_until_it_is_over() {
 #[test]
 fn multipath_compares_versions_only() {
     let mut s = one(SERVER, MULTIPATH_CAPABLE, Side::Local, &[0]);
-    // Version 1 in the high nibble, then version 0 with random bits in the low nibble (RFC 9897 section 3.1).
+    // The Change offers version 1, and then version 0 with random bits in the low nibble (RFC 9897 section
+    // 3.1).
     read(&mut s, 1, None, &[34, 5, 10, 0x10, 0x05]).unwrap();
     assert!(s.is_negotiated(MULTIPATH_CAPABLE, Side::Local));
     assert_eq!(written(&mut s, Moment::Handshake, 1), [33, 5, 10, 0, 0]);
@@ -314,7 +317,7 @@ fn multipath_compares_versions_only() {
     read(&mut s, 2, None, &[34, 4, 10, 0]).unwrap();
     assert_eq!(written(&mut s, Moment::Established, 2), [33, 3, 10]);
     assert!(s.is_negotiated(MULTIPATH_CAPABLE, Side::Local));
-    // There is no common version.
+    // Both ends have no common version.
     let mut s = one(SERVER, MULTIPATH_CAPABLE, Side::Local, &[0]);
     read(&mut s, 1, None, &[34, 4, 10, 0x10]).unwrap();
     assert!(!s.is_negotiated(MULTIPATH_CAPABLE, Side::Local));
@@ -380,7 +383,7 @@ proptest::proptest! {
 #[test]
 fn an_answer_to_an_earlier_change_is_no_error() {
     // RFC 4340 section 6.6.4 assumes that a peer has our newest Change if it acknowledges the packet of that
-    // Change or a later packet.
+    // Change or a later packet. This test shows a case in which it has not.
     let mut a = one(CLIENT, ACK_RATIO, Side::Local, &[]);
     let mut b = one(SERVER, ACK_RATIO, Side::Remote, &[]);
     a.change(ACK_RATIO, Side::Local, &[3], false);
@@ -393,7 +396,7 @@ fn an_answer_to_an_earlier_change_is_no_error() {
     read(&mut a, 100, Some(21), &answer).unwrap();
     assert!(a.is_changing());
     assert_eq!(a.value(ACK_RATIO, Side::Local), 2);
-    // The Change arrives after all.
+    // Now the delayed Change arrives.
     read(&mut b, 20, None, &four).unwrap();
     let answer = written(&mut b, Moment::Established, 101);
     read(&mut a, 101, Some(21), &answer).unwrap();
@@ -405,8 +408,8 @@ fn an_answer_to_an_earlier_change_is_no_error() {
     assert_eq!(read(&mut a, 102, Some(30), &[35, 4, 5, 5]), Err(Error::Invalid));
 }
 
-/// RFC 4340 section 5.8.2: a Mandatory without its option would apply to the next option, or would be an
-/// error at the end.
+/// RFC 4340 section 5.8.2: a Mandatory without its option would apply to the next option. At the end of the
+/// options, it would be an error.
 #[test]
 fn where_a_change_has_no_room_its_mandatory_stays_away_too() {
     let mut n = one(CLIENT, SEND_ACK_VECTOR, Side::Remote, &[1]);

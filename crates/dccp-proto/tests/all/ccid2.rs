@@ -37,7 +37,7 @@ impl Sender {
         }
     }
 
-    /// Sends until the window is full; returns the number of packets.
+    /// Sends until the window is full, and returns the number of packets sent.
     fn fill(&mut self) -> u64 {
         let before = self.next;
         while matches!(self.half.gate(self.now), Gate::Open { .. }) {
@@ -49,7 +49,8 @@ impl Sender {
         self.next - before
     }
 
-    /// Acknowledges the next `packets` packets with `states`, repeated: 0 received, 1 marked, 3 missing.
+    /// Acknowledges the next `packets` packets. Their states are `states`, repeated: 0 received, 1 marked, 3
+    /// missing.
     fn ack(&mut self, packets: u64, states: &[u8]) {
         self.acked += packets;
         let cells: Vec<u8> = (0..packets)
@@ -66,7 +67,7 @@ impl Sender {
         );
     }
 
-    /// A round trip: acknowledges everything in flight, `each` packets at a time.
+    /// Simulates a round trip. Acknowledges everything in flight, `each` packets at a time.
     fn round(&mut self, each: u64) {
         self.now += Duration::from_millis(50);
         while self.acked < self.next {
@@ -79,7 +80,7 @@ impl Sender {
 
 #[test]
 fn initial_window() {
-    // RFC 3390, counted in packets: at most four, about 4380 bytes without headers.
+    // RFC 3390, counted in packets: at most four packets, and about 4380 bytes without headers.
     for (mtu, packets) in [(500, 4), (1135, 4), (1400, 3), (1500, 3), (1501, 2), (9000, 2)] {
         assert_eq!(Sender::new(mtu).fill(), packets);
     }
@@ -93,8 +94,7 @@ fn slow_start_adds_one_for_two_acknowledged() {
         s.round(2);
         assert_eq!(s.cwnd(), expected);
     }
-    // The window grows by at most Ack Ratio / 2 per acknowledgement, regardless of the number of packets that
-    // it covers.
+    // The window grows by at most Ack Ratio / 2 per acknowledgement, however many packets it covers.
     s.round(100);
     assert_eq!(s.cwnd(), 14);
     s.half.on_ack_ratio(8);
@@ -102,7 +102,7 @@ fn slow_start_adds_one_for_two_acknowledged() {
     assert_eq!(s.cwnd(), 18);
 }
 
-/// A sender whose window was halved, so it is in congestion avoidance.
+/// Creates a sender whose window was halved, so that it is in congestion avoidance.
 fn halved() -> Sender {
     let mut s = Sender::new(500);
     s.fill();
@@ -156,13 +156,13 @@ fn a_timeout_leaves_one_packet_and_half_the_threshold() {
     s.fill();
     s.round(2);
     let cwnd = s.cwnd();
-    // Probes leave first.
+    // Probes leave before the timeout.
     while s.half.view().timeouts == 0 {
         s.now = s.half.next_timeout().unwrap();
         s.half.on_timeout(s.now);
     }
     assert_eq!((s.cwnd(), s.half.view().inflight.packets), (1, 0));
-    // Slow start up to half of the old window, then one packet per window.
+    // The window grows by slow start up to half of the old window, then by one packet per window.
     s.acked = s.next;
     assert_eq!(s.fill(), 1);
     let mut last = 1;
@@ -228,7 +228,7 @@ fn a_window_that_is_not_used_does_not_grow() {
         s.now += Duration::from_millis(50);
         s.ack(1, &[0]);
     }
-    // The first acknowledgement may still count as limited by the window.
+    // The first acknowledgement may still count as window-limited.
     assert!(s.cwnd() <= cwnd + 1, "{} {cwnd}", s.cwnd());
 }
 

@@ -28,7 +28,7 @@ fn settings() -> Config {
     Config { rx_ccids: dccp_proto::ccid::CCIDS.map(|ccid| ccid.number).into(), ..Config::default() }
 }
 
-/// Sends numbered datagrams for `ms`, as many as allowed.
+/// Sends numbered datagrams for `ms` milliseconds, as many as congestion control allows.
 fn send_for(net: &mut Net, next: &mut u32, ms: u64) {
     for _ in 0..ms {
         while net.to_send[CLIENT].len() < 200 {
@@ -67,8 +67,8 @@ fn a_transfer_goes_on_through_changes_of_its_ccid() {
         let (before, sent_before) = (view(&mut net), net.log.len());
         let before_ccid = net.end(CLIENT).ccids().map(|(tx, _)| tx);
         assert!(net.end(CLIENT).set_ccid(ccid));
-        // Agreement takes a round trip, or more if another feature changes meanwhile. Until then, the old
-        // CCID is in force.
+        // Both ends agree after a round trip, or later if another feature changes meanwhile. Until then, the
+        // old CCID is in force.
         while net.end(CLIENT).ccids() != Some((ccid, 2)) {
             send_for(&mut net, &mut next, 1);
             assert!(net.log.len() - sent_before < 100_000, "the ends did not agree on CCID {ccid}");
@@ -138,10 +138,10 @@ fn both_ends_may_change_at_once() {
     assert_eq!((net.delivered[CLIENT].len(), net.delivered[SERVER].len()), (50, 50));
 }
 
-/// Bytes delivered and packets dropped of one flow.
+/// Bytes delivered and packets dropped, of one flow.
 type Counts = Rc<(Cell<u64>, Cell<usize>)>;
 
-/// A line of 10 Mbit/s with a queue of 60 ms, shared by all flows.
+/// Creates the network of one flow. All flows share a line of 10 Mbit/s with a queue of 60 ms.
 fn shared(line: &Rc<Cell<Time>>, counts: &Counts) -> Network {
     let (line, counts) = (line.clone(), counts.clone());
     Box::new(move |sent| {
@@ -161,7 +161,7 @@ fn shared(line: &Rc<Cell<Time>>, counts: &Counts) -> Network {
 }
 
 /// RFC 4340 section 10.5: changing the CCID gives neither an advantage nor a penalty. One flow changes its
-/// CCID while a competing flow always uses CCID 2. Neither is starved under any CCID, and after all changes
+/// CCID while a competing flow always uses CCID 2. Both flows get a share under each CCID. After all changes,
 /// both have their initial share.
 #[test]
 fn fairness_survives_the_way_round() {
@@ -195,7 +195,7 @@ fn fairness_survives_the_way_round() {
     println!("rate relative to CCID 2: CCID 2 {first:.2}; CCIDs 5, 3 and 2 again {on_the_way:.2?}");
     assert!((0.5..2.0).contains(&first) && (0.5..2.0).contains(&on_the_way[2]), "{first} {on_the_way:?}");
     assert!(on_the_way.iter().all(|share| (0.2..5.0).contains(share)), "{on_the_way:?}");
-    // Only packets dropped by the line are missing.
+    // Only packets that the line dropped are missing.
     for (net, counts) in nets.iter_mut().zip(&counts) {
         net.to_send[CLIENT].clear();
         net.run(Duration::from_secs(30));

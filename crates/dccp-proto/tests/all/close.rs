@@ -15,8 +15,8 @@ fn reason(net: &Net, side: usize) -> CloseReason {
     }
 }
 
-/// The closing end, and whether it requests TIMEWAIT at the peer. Then the packet types that client and
-/// server send, and the end in TIMEWAIT.
+/// The closing end, and whether it requests TIMEWAIT at the peer. Then the types of the packets that client
+/// and server send, and the end that enters TIMEWAIT.
 #[allow(clippy::type_complexity)]
 const VARIANTS: [(usize, bool, &[PacketType], &[PacketType], usize); 3] = [
     (CLIENT, false, &[Close], &[Reset], CLIENT),
@@ -113,8 +113,8 @@ fn only_a_server_sends_close_req() {
     assert_eq!(net.state(CLIENT), State::TimeWait);
 }
 
-/// RFC 4340 section 8.3: a client answers a CloseReq with a Close, even if it has already sent a Close that
-/// was lost.
+/// RFC 4340 section 8.3: a client answers a CloseReq with a Close. It does so even if it has already sent a
+/// Close and that one was lost.
 #[test]
 fn a_close_req_has_a_closing_client_close_at_once() {
     let mut net = Net::open(Config::default(), Config::default());
@@ -149,7 +149,7 @@ fn an_abort_tells_its_code() {
 
 #[test]
 fn a_close_before_the_handshake_ends_leaves_nothing_behind() {
-    // Stages in steps of a one-way delay: REQUEST without a server, RESPOND, PARTOPEN.
+    // The stages are steps of a one-way delay: REQUEST without a server, RESPOND, PARTOPEN.
     for (steps, side) in [(0, CLIENT), (1, CLIENT), (1, SERVER), (2, CLIENT), (2, SERVER)] {
         let mut net = Net::new(Config::default(), Config::default());
         net.run(Duration::from_millis(1 + 20 * steps));
@@ -226,7 +226,7 @@ fn the_owners_options_are_on_every_copy() {
             (_, Reset) => 4,
             _ => continue,
         };
-        // The Response was sent before the test set the server's options; all later packets have them.
+        // The Response was sent before the test set the server's options. All later packets have them.
         if byte != 1 {
             assert!(carries(sent, byte), "{:?}", sent.ptype());
         }

@@ -22,7 +22,7 @@ fn transmit(net: &mut Net, side: usize, options: &[u8], payload: &[u8]) -> Vec<u
 
 #[test]
 fn data_headers_are_constant() {
-    // MP_SEQ takes 9 bytes. With padding to 12, three bytes remain, just enough for NDP Count.
+    // MP_SEQ takes 9 bytes. Padding to 12 leaves three bytes, just enough for NDP Count.
     for ndp in [true, false] {
         let cfg = Config { multipath: true, ndp_count: ndp, ..Config::default() };
         let mut net = Net::open(cfg.clone(), cfg);
@@ -44,7 +44,7 @@ fn a_packet_without_a_payload_is_filled_with_padding() {
         let cfg = Config { mtu, ..Config::default() };
         let mut net = Net::open(cfg.clone(), cfg);
         let bytes = transmit(&mut net, CLIENT, &[], &[]);
-        // The packet is as large as options can make it or as the MTU allows, whichever is smaller.
+        // Both the options and the MTU limit the size of the packet. The smaller limit applies.
         let expected = (usize::from(mtu) - OVERHEAD).min(16 + dccp_wire::MAX_OPTIONS);
         assert!(bytes.len() + 12 > expected && bytes.len() <= expected, "{} of {expected}", bytes.len());
         net.inject(SERVER, &bytes, dccp_proto::Ecn::NotEct);
@@ -101,8 +101,8 @@ fn small_data_takes_feedback_along() {
     }
 }
 
-/// RFC 4342 section 8 and RFC 4340 section 11.2: options that need an Acknowledgement Number stay off Data,
-/// even if they fit.
+/// RFC 4342 section 8 and RFC 4340 section 11.2: Data never carries options that need an Acknowledgement
+/// Number, even if they fit.
 #[test]
 fn data_with_little_room_leaves_all_feedback_to_an_ack() {
     for room in [0, 40, 80, 120] {
@@ -169,7 +169,7 @@ fn an_acknowledgement_covers_what_arrived() {
     assert!(net.log[first..].iter().any(|s| s.from == CLIENT && s.ptype() == PacketType::Ack));
 }
 
-/// RFC 4340 section 7.7: each packet after one without data carries NDP Count, even a Reset.
+/// RFC 4340 section 7.7: NDP Count is on every packet that follows a packet without data, even on a Reset.
 #[test]
 fn a_reset_tells_the_run_of_packets_without_data() {
     let cfg = Config { ndp_count: true, ..Config::default() };
@@ -209,8 +209,7 @@ fn ndp_count_tells_the_run_of_packets_without_data() {
                 _ => None,
             });
             let data = sent.ptype().is_data();
-            // The count of the first packet covers handshake packets, which this part of the log does not
-            // contain.
+            // The first count covers packets of the handshake, which this part of the log does not contain.
             if let Some(run) = run {
                 assert_eq!(ndp.unwrap_or(0), run);
                 runs = runs.max(run);
@@ -283,9 +282,9 @@ fn corrupt_data_is_dropped_counted_and_reported() {
     // The newest packet has a Drop Block with code 3.
     assert_eq!(report, Some(&[0xb0][..]));
     net.run(Duration::from_secs(1));
-    // The sender treats it as an ECN mark (RFC 4340 section 11.7).
+    // The sender treats the report as an ECN mark (RFC 4340 section 11.7).
     assert_eq!(net.end(CLIENT).tx_view().unwrap().ce, 1);
-    // Once acknowledged, the report is not repeated.
+    // Once the report is acknowledged, it is not repeated.
     net.send(CLIENT, b"more");
     net.run(Duration::from_secs(1));
     net.send(SERVER, b"other way");
@@ -307,7 +306,8 @@ fn partly_covered_data_is_not_delivered() {
 #[test]
 fn options_that_data_may_not_carry_are_ignored_on_it() {
     let mut net = Net::open(Config::default(), Config::default());
-    // Mandatory with an invalid option, Change L(Ack Ratio, 9), Ack Vector, Data Dropped, Elapsed Time.
+    // The options are Mandatory with an invalid option, Change L(Ack Ratio, 9), Ack Vector, Data Dropped and
+    // Elapsed Time.
     let options = [1, 127, 2, 1, 1, 32, 5, 5, 0, 9, 38, 4, 0x40, 0, 40, 3, 0xb0, 43, 4, 0, 1, 1];
     let header = net.next_from(CLIENT, PacketType::Data);
     assert!(net.strike(CLIENT, &header, &options, b"data"));
@@ -379,7 +379,7 @@ fn timestamps_are_echoed_once_in_a_round_trip() {
     assert_eq!(strike(4, 100), 4);
 }
 
-/// A Timestamp Echo concerns an older packet than the one that its Ack acknowledges.
+/// A Timestamp Echo concerns an older packet than the one that the same Ack acknowledges.
 #[test]
 fn the_time_that_an_echo_was_held_is_not_that_of_the_acknowledged_packet() {
     let config = || Config { tx_ccids: vec![5], rx_ccids: vec![5], ..Config::default() };
@@ -388,7 +388,7 @@ fn the_time_that_an_echo_was_held_is_not_that_of_the_acknowledged_packet() {
     net.send(CLIENT, b"x");
     net.run(Duration::from_millis(40));
     let header = net.next_from(SERVER, PacketType::Ack);
-    // An echo of any Timestamp, held for 30 ms.
+    // The peer echoes some Timestamp, which it held for 30 ms.
     assert!(net.strike(SERVER, &header, &[42, 8, 0, 0, 0, 1, 0x0b, 0xb8, 38, 3, 0], &[]));
     let rtt = net.end(CLIENT).tx_view().unwrap().rtt.latest();
     assert_eq!(rtt, Some(Duration::from_millis(40)));
@@ -457,7 +457,7 @@ fn the_servers_ack_makes_a_silent_client_open() {
     let cfg = Config { ack_on_open: true, ..Config::default() };
     let mut net = Net::new(Config::default(), cfg);
     let mut acks = 0;
-    // The server's first two Acks are lost. The client retransmits its own Ack until one of the server's
+    // The server's first two Acks are lost. The client retransmits its own Ack until one of the server's Acks
     // arrives.
     net.network = Box::new(move |s| {
         let ack = s.from == SERVER && s.ptype() == PacketType::Ack;
@@ -488,7 +488,8 @@ fn owners_options_leave_as_soon_as_possible_and_are_bounded() {
     assert!(net.log.iter().all(|s| s.bytes.len() + OVERHEAD <= 1500));
 }
 
-/// If these options were kept, the Ack for them would be sent without them, and stay due forever.
+/// Such options must not be kept. Otherwise the Ack for them would be sent without them, and an Ack would
+/// stay due forever.
 #[test]
 fn owners_options_that_a_smaller_mtu_has_no_room_for_are_dropped() {
     let mut net = Net::open(Config::default(), Config::default());
@@ -507,7 +508,7 @@ fn a_new_mtu_counts_at_once() {
     let before = net.end(CLIENT).max_payload(9);
     net.end(CLIENT).set_mtu(mpdccp_units::Time::ZERO, 1280);
     assert_eq!(net.end(CLIENT).max_payload(9), before - 220);
-    // Even an impossible MTU does not prevent an Ack.
+    // Even with an impossible MTU, an Ack leaves.
     net.end(SERVER).set_mtu(mpdccp_units::Time::ZERO, 0);
     assert_eq!(net.end(SERVER).max_payload(9), 0);
     for _ in 0..10 {

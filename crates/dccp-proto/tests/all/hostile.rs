@@ -1,4 +1,4 @@
-//! Any bytes in any state: no panic, no endless loop, and bounded memory.
+//! Any bytes in any state cause no panic and no endless loop, and memory stays bounded.
 
 use crate::common::*;
 use dccp_proto::{Config, Ecn, State};
@@ -19,7 +19,8 @@ fn config() -> Config {
     }
 }
 
-/// A pair in stage `n`: REQUEST; REQUEST and RESPOND; PARTOPEN; OPEN with data; CLOSING; CLOSEREQ; TIMEWAIT.
+/// Creates a pair in stage `n`: REQUEST; REQUEST and RESPOND; PARTOPEN; OPEN with data; CLOSING; CLOSEREQ;
+/// TIMEWAIT.
 fn stage(n: usize) -> Net {
     let mut net = Net::new(config(), config());
     let run = [1, 21, 41, 500, 500, 500, 500][n];
@@ -50,7 +51,8 @@ fn stage(n: usize) -> Net {
     net
 }
 
-/// Checks that there is no busy loop, and that output stays proportional to input.
+/// Checks that there is no busy loop, and that the number of packets sent is proportional to the number
+/// received.
 fn finish(mut net: Net, struck: usize) {
     let before = net.log.len();
     net.run(Duration::from_secs(700));
@@ -146,7 +148,7 @@ proptest! {
     }
 }
 
-/// An attacker who does not see the packets must guess two 48-bit numbers (RFC 4340 section 7.5.5).
+/// An attacker that does not see the packets must guess two 48-bit numbers (RFC 4340 section 7.5.5).
 #[test]
 fn a_million_blind_packets_have_no_effect() {
     const PACKETS: u64 = 1_000_000;
@@ -162,14 +164,14 @@ fn a_million_blind_packets_have_no_effect() {
         (net.delivered.clone(), [CLIENT, SERVER].map(|s| net.end(s).stats().data_received));
     let mut random = 1u64;
     let mut next = || {
-        // The generator SplitMix64.
+        // The generator is SplitMix64.
         random = random.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = random;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         z ^ (z >> 31)
     };
-    // The most harmful options: features, Slow Receiver, drops, vectors.
+    // These are the most harmful options: features, Slow Receiver, drops, vectors.
     let options: [&[u8]; 5] = [&[], &[32, 4, 1, 2], &[2, 0, 0, 0], &[40, 3, 0x90, 0], &[38, 4, 0, 0xff]];
     for n in 0..PACKETS {
         let from = (n % 2) as usize;
@@ -187,7 +189,7 @@ fn a_million_blind_packets_have_no_effect() {
     }
     assert_eq!([features(&mut net, CLIENT), features(&mut net, SERVER)], before);
     assert_eq!([CLIENT, SERVER].map(|s| net.end(s).stats().data_received), received);
-    // At most eight Syncs per second leave from each end, and their answers.
+    // Each end sends at most eight Syncs per second, and the other end answers them.
     assert!(net.log.len() < 3_000, "{} packets", net.log.len());
     net.run(Duration::from_secs(5));
     net.send(CLIENT, b"still here");

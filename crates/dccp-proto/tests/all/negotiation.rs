@@ -26,7 +26,8 @@ fn negotiated(client: Config, server: Config) -> Net {
 fn ccids_are_chosen_for_each_direction_by_the_server() {
     #[allow(clippy::type_complexity)]
     let table: [(&[u8], &[u8], &[u8], &[u8], (u8, u8)); 6] = [
-        // client tx, client rx, server tx, server rx: the client's (tx, rx) after negotiation
+        // CCIDs of the client's tx and rx and of the server's tx and rx, and the client's (tx, rx) after
+        // negotiation.
         (&[2], &[2, 5], &[2], &[2, 5], (2, 2)),
         (&[5, 2], &[5, 2], &[5, 2], &[5, 2], (5, 5)),
         (&[5, 2], &[2], &[5, 2], &[2, 5], (2, 2)),
@@ -59,7 +60,7 @@ fn no_common_ccid_is_a_mandatory_error() {
     net.run(Duration::from_secs(1));
     assert_eq!(net.events[CLIENT], [Event::Closed(CloseReason::Reset(ResetCode::MandatoryError))]);
     let reset = net.last(SERVER).packet().header.reset.unwrap();
-    // Change L, the feature, the first value of the option.
+    // The data names Change L, the feature, and the first value of the option.
     assert_eq!(reset.data, [32, feature::CCID, 5]);
 }
 
@@ -89,7 +90,7 @@ fn settings_reach_the_other_end() {
 fn a_new_ack_ratio_is_obeyed_at_once() {
     let mut net = Net::open(Config::default(), Config::default());
     let mut seq = net.gss(CLIENT);
-    // All packets arrive at the same instant, so no acknowledgement comes from a timer.
+    // All packets arrive at the same instant, so that a timer causes no acknowledgement.
     for ratio in [6, 3, 9] {
         seq = seq.next();
         let header = net.forge(CLIENT, PacketType::Ack, seq, Some(net.gss(SERVER)));
@@ -185,7 +186,7 @@ fn changes_after_the_handshake_are_repeated_with_back_off() {
     assert!(gaps[0] >= Duration::from_millis(40));
 }
 
-/// DCCP packets of a capture, without IP headers. The IP headers must have no options.
+/// Returns the DCCP packets of a capture without their IP headers, which must have no options.
 fn capture(name: &str) -> Vec<Vec<u8>> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/pcaps").join(name);
     pcap::read(&path).into_iter().filter(|ip| ip[9] == 33).map(|ip| ip[20..].to_vec()).collect()
@@ -261,7 +262,7 @@ fn a_response_of_linux_opens_a_client() {
         assert!(matches!(outcome, Outcome::Received(_)), "{name}: {outcome:?}");
         assert_eq!(client.state(), State::PartOpen);
         assert_eq!(client.ccids(), Some((ccid, ccid)));
-        // Every Change of the Response is answered in each packet of PARTOPEN.
+        // Each packet of PARTOPEN answers every Change of the Response.
         for n in 0..2 {
             let at = later + Duration::from_millis(200 * n);
             client.handle_timeout(at);
@@ -301,7 +302,7 @@ fn cookies_that_leave_no_room_are_an_option_error() {
     assert!(client.poll_transmit(now, &mut wire));
     let reset = Packet::parse(&wire[0].2).unwrap().header.reset.unwrap();
     assert_eq!((reset.code, reset.data[0]), (ResetCode::OptionError, 36));
-    // Two cookies fit, together with an answer to each Change.
+    // Two cookies fit into a packet together with an answer to each Change.
     let (mut client, _, now) = answered(EXTRA, &[&cookie.repeat(2)[..], &[32, 4, 99, 1]].concat());
     let mut wire = Outbox::new();
     assert!(client.poll_transmit(now, &mut wire));

@@ -1,4 +1,4 @@
-//! Parts of RFC 4340 that the two ends negotiate, or that their owners request.
+//! Parts of RFC 4340 that the two ends negotiate, or that an owner requests.
 
 use crate::common::*;
 use dccp_proto::Side;
@@ -24,14 +24,15 @@ fn a_server_takes_each_of_its_service_codes() {
             assert_eq!(net.events[CLIENT], [Event::Closed(CloseReason::Reset(ResetCode::BadServiceCode))]);
         }
     }
-    // The reserved code is not accepted, even if it is listed.
+    // The server does not accept the reserved code, even if the code is listed.
     let server = Config { also_services: vec![u32::MAX], ..Config::default() };
     let mut net = Net::new(Config { service_code: u32::MAX, ..Config::default() }, server);
     net.run(Duration::from_secs(1));
     assert_eq!(net.events[CLIENT], [Event::Closed(CloseReason::Reset(ResetCode::BadServiceCode))]);
 }
 
-/// RFC 5595 section 3.1: the codes that a host accepts as a server do not appear in its Requests as a client.
+/// RFC 5595 section 3.1: a client's Request names only its own Service Code, not the codes that the host
+/// accepts as a server.
 #[test]
 fn a_client_asks_for_one_service_only() {
     for (there, opens) in [(7, true), (8, false)] {
@@ -43,7 +44,7 @@ fn a_client_asks_for_one_service_only() {
     }
 }
 
-/// Section 8.1.3: data of the handshake is delivered once, however often its packets are repeated.
+/// Section 8.1.3: data of a Request or Response is delivered once, however often the packet is repeated.
 #[test]
 fn data_on_request_and_response_arrives_once_where_it_is_taken() {
     for taken in [true, false] {
@@ -81,7 +82,7 @@ fn a_reset_says_in_words_why() {
     assert_eq!(net.events[CLIENT].last(), Some(&Event::Closed(CloseReason::Reset(ResetCode::Aborted))));
     assert_eq!(net.end(CLIENT).error_text(), Some("out of coffee"));
 
-    // An error that this stack detects: Mandatory (option 1) before an unknown option.
+    // The error of the peer is a Mandatory (option 1) before an unknown option.
     let mut net = both(Config::default());
     let header = net.next_from(CLIENT, PacketType::Ack);
     net.strike(CLIENT, &header, &[1, 99, 2, 0], &[]);
@@ -89,7 +90,7 @@ fn a_reset_says_in_words_why() {
     assert_eq!(reset.packet().header.reset.unwrap().code, ResetCode::MandatoryError);
     assert_eq!(reset.packet().payload, b"option 99 is mandatory and not understood");
 
-    // Error Text of any length and with any bytes.
+    // Error Text may have any length and any bytes.
     let mut net = both(Config::default());
     net.end(SERVER).abort_with(ResetCode::Aborted, &"x".repeat(10_000));
     net.run(Duration::from_millis(100));
@@ -100,7 +101,7 @@ fn a_reset_says_in_words_why() {
     assert_eq!(net.end(CLIENT).error_text(), Some(&*"\u{fffd}".repeat(512)));
 }
 
-/// Sections 7.6.1 and 7.6.2: short numbers require agreement and a small window.
+/// Sections 7.6.1 and 7.6.2: short numbers need the peer's agreement and a small window.
 #[test]
 fn short_numbers_are_sent_where_agreed_and_the_window_is_small() {
     for (wanted, permitted, window) in
@@ -143,9 +144,9 @@ fn reduced_coverage_is_sent_where_the_receiver_accepts_it() {
             .filter(|sent| sent.from == CLIENT && sent.ptype() == PacketType::Data)
             .map(|sent| sent.packet().header.cscov)
             .collect();
-        // A packet too short for that coverage is fully covered.
+        // A packet that is too short for this coverage is fully covered.
         assert_eq!(data, [used, 0]);
-        // Less coverage than negotiated is refused and reported.
+        // The receiver refuses and reports less coverage than negotiated.
         if used > 0 {
             let header = dccp_wire::Header { cscov: least - 1, ..net.next_from(CLIENT, PacketType::Data) };
             if header.cscov > 0 {
@@ -187,7 +188,7 @@ fn corrupt_data_is_delivered_to_who_asks_for_it() {
     }
 }
 
-/// Section 11.7: every Drop Code is sent at the owner's request, and has its effect on the sender.
+/// Section 11.7: every Drop Code can be sent at the owner's request, and affects the sender as required.
 #[test]
 fn every_drop_code_is_sent_and_obeyed() {
     for code in [
@@ -248,7 +249,7 @@ fn a_timestamp_on_the_request_tells_the_round_trip_alone() {
     }
 }
 
-/// The sender's CCID decides whether Acks carry Timestamps; data packets never do.
+/// The sender's CCID decides whether Acks carry Timestamps. Data packets never do.
 #[test]
 fn acks_carry_timestamps_if_the_sender_asks() {
     for (ccid, draft, asked) in [(5, false, true), (5, true, false), (7, false, true), (2, false, false)] {
@@ -297,8 +298,8 @@ fn acks_carry_timestamps_after_a_change_to_a_ccid_that_asks() {
     assert!(told(&net) > 10, "{}", told(&net));
 }
 
-/// A Timestamp from a clock that jumped must neither shorten round-trip times nor shift estimated arrival
-/// times.
+/// A Timestamp from a clock that jumped must not shorten round-trip times. It must not shift estimated
+/// arrival times either.
 #[test]
 fn a_clock_that_jumps_leaves_the_model_of_the_path_alone() {
     let mut net = both(Config { tx_ccids: vec![5], rx_ccids: vec![5], ..Config::default() });

@@ -12,7 +12,7 @@ fn options(list: &[Opt<'_>]) -> OptionBuf {
     buf
 }
 
-/// The Init Cookies of the next packet.
+/// Returns the Init Cookies of the next packet.
 fn cookies(client: &mut Connection, now: Time) -> Vec<Vec<u8>> {
     let mut wire = Outbox::new();
     assert!(client.poll_transmit(now, &mut wire));
@@ -57,7 +57,8 @@ fn a_sender_that_needs_ack_vectors_waits_for_them() {
     assert!(matches!(client.gate(now), Gate::Open { .. }), "{:?}", client.gate(now));
 }
 
-/// RFC 4340 section 12.1: ECN Incapable is sent with Mandatory, and no data is accepted until the peer knows.
+/// RFC 4340 section 12.1: this end sends ECN Incapable with Mandatory, and accepts no data until the peer
+/// knows it.
 #[test]
 fn an_end_that_cannot_read_ecn_insists_and_accepts_no_data_before_that_is_known() {
     let mut net = Net::new(Config::default(), Config { ecn: false, ..Config::default() });
@@ -74,8 +75,8 @@ fn an_end_that_cannot_read_ecn_insists_and_accepts_no_data_before_that_is_known(
     assert_eq!(net.end(SERVER).stats().dropped[&DropReason::DataNotAllowed], 1);
 }
 
-/// RFC 4340 section 10.5: once data flows, the peer cannot change the CCID of our data, but it may change
-/// the CCID of its own data.
+/// RFC 4340 section 10.5: once data flows, the peer cannot change the CCID of our data. It may change the
+/// CCID of its own data.
 #[test]
 fn the_peer_cannot_change_the_ccid_of_what_we_send() {
     let mut net = Net::open(Config::default(), Config { tx_ccids: vec![2, 5], ..Config::default() });
@@ -101,7 +102,7 @@ fn a_sync_acknowledges_no_data() {
 }
 
 /// RFC 4340 section 8.1.5: a Sync does not end PARTOPEN. Any other packet that the server sends after the
-/// handshake ends it.
+/// handshake does.
 #[test]
 fn a_sync_leaves_a_client_in_partopen() {
     let (mut client, response, now) = answered(&[], &[]);
@@ -122,7 +123,7 @@ fn a_sync_leaves_a_client_in_partopen() {
 #[test]
 fn an_acknowledged_ack_vector_is_not_sent_again() {
     let mut net = Net::open(Config::default(), Config::default());
-    // Every fourth packet is lost. Otherwise one cell would cover all packets.
+    // Every fourth packet is lost, because one cell would otherwise cover all packets.
     net.network =
         Box::new(|sent| if sent.from == CLIENT && sent.index % 4 == 0 { Fate::Drop } else { Fate::Deliver });
     const PACKETS: usize = 1000;
@@ -157,8 +158,8 @@ fn data_in_both_directions_needs_no_acks_of_acks() {
     assert!(acknowledges >= 450 && acks.len() < 10, "{acknowledges} {}", acks.len());
 }
 
-/// RFC 4340 section 8.5 step 7: a Response sent before the handshake ended is only late. A newer Response is
-/// an error.
+/// RFC 4340 section 8.5 step 7: a Response that was sent before the handshake ended is only late. A newer
+/// Response is an error.
 #[test]
 fn a_response_that_comes_again_is_no_mistake() {
     let mut net = Net::open(Config::default(), Config::default());
@@ -199,8 +200,8 @@ fn a_multipath_server_confirms_the_handshake() {
     }
 }
 
-/// RFC 4340 section 5.6: options are processed first, so a Reset with an invalid Mandatory option is answered
-/// for that option.
+/// RFC 4340 section 5.6: the options of a Reset are processed first. If one of them is mandatory and invalid,
+/// the answer refers to that option.
 #[test]
 fn the_options_of_a_reset_are_read_before_it_ends_anything() {
     let mut net = Net::open(Config::default(), Config::default());
@@ -211,7 +212,7 @@ fn the_options_of_a_reset_are_read_before_it_ends_anything() {
 }
 
 /// RFC 4342 sections 8, 8.3, 8.5, 8.6 and RFC 5622 section 8: these options refer to an Acknowledgement
-/// Number. On packets without one they are ignored, and not sent.
+/// Number. A packet without one does not carry them, and they are ignored on it.
 #[test]
 fn options_of_tfrc_mean_nothing_on_data() {
     for ccid in [3, 4] {
@@ -222,7 +223,7 @@ fn options_of_tfrc_mean_nothing_on_data() {
             net.send(SERVER, &[1; 500]);
             net.run(Duration::from_millis(100));
         }
-        // The options say that every packet was lost and nothing was received.
+        // The options claim that every packet was lost and that nothing was received.
         let options = [192, 6, 0, 0, 0, 1, 194, 6, 0, 0, 0, 0];
         let rate = |net: &mut Net| net.end(CLIENT).tx_view().unwrap().pacing.unwrap();
         let before = rate(&mut net);
@@ -239,12 +240,13 @@ fn options_of_tfrc_mean_nothing_on_data() {
     }
 }
 
-/// RFC 8311 section 5 obsoletes the nonce: both forms of the Ack Vector are equivalent.
+/// RFC 8311 section 5 obsoletes the nonce, so both forms of the Ack Vector mean the same.
 #[test]
 fn either_ack_vector_is_read_alike() {
     for option in [38, 39] {
         let mut net = Net::open(Config::default(), Config::default());
-        // Two packets: the Ack's number acknowledges the second, and only the vector acknowledges the first.
+        // There are two packets. The Ack's number acknowledges the second, and only the vector acknowledges
+        // the first.
         net.send(CLIENT, &[1; 500]);
         net.send(CLIENT, &[1; 500]);
         net.pump();
@@ -255,7 +257,8 @@ fn either_ack_vector_is_read_alike() {
     }
 }
 
-/// RFC 4340 section 11.7: data dropped as corrupt counts as marked. With TFRC the receiver counts the mark.
+/// RFC 4340 section 11.7: data that is dropped as corrupt counts as marked. With TFRC, the receiver counts
+/// the mark.
 #[test]
 fn corrupt_data_is_a_loss_event_of_tfrc() {
     for (corrupt, lossless) in [(false, true), (true, false)] {

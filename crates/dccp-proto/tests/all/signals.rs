@@ -1,4 +1,4 @@
-//! Signals other than acknowledgements: Slow Receiver, Drop Codes, and ECN that does not work.
+//! Signals other than acknowledgements: Slow Receiver, Drop Codes, and failures of ECN.
 
 use crate::common::*;
 use dccp_proto::Side;
@@ -11,7 +11,7 @@ fn open(ccid: u8) -> Net {
     Net::open(config(), config())
 }
 
-/// 200 packets from the client, ten per 100 ms.
+/// Sends 200 packets from the client, ten per 100 ms.
 fn talk(net: &mut Net) {
     for _ in 0..20 {
         for _ in 0..10 {
@@ -21,7 +21,7 @@ fn talk(net: &mut Net) {
     }
 }
 
-/// ECN field of the newest data of the client.
+/// Returns the ECN field of the client's newest data.
 fn newest_ecn(net: &Net) -> Ecn {
     net.log.iter().rfind(|sent| sent.from == CLIENT && sent.ptype() == PacketType::Data).unwrap().ecn
 }
@@ -71,7 +71,7 @@ fn a_path_that_marks_everything_is_not_believed() {
         );
     talk(&mut net);
     assert_eq!(newest_ecn(&net), Ecn::NotEct);
-    // If a path marks half of the packets, the marks count as genuine.
+    // If a path marks only half of the packets, the marks count as genuine.
     let mut net = open(5);
     net.network =
         Box::new(

@@ -32,7 +32,7 @@ fn transfer(net: &mut Net, packets: usize) {
     net.run(Duration::from_millis(500));
 }
 
-/// A lying receiver: acknowledges all numbers up to the newest, as soon as possible.
+/// Simulates a lying receiver, which acknowledges all numbers up to the newest as soon as possible.
 fn optimist(net: &mut Net, ccid: u8, vectors: bool) {
     net.network = Box::new(|s| if s.from == CLIENT { Fate::Drop } else { Fate::Deliver });
     (0..1_000).for_each(|_| net.send(SERVER, &[1; 900]));
@@ -70,8 +70,8 @@ fn a_receiver_that_acknowledges_what_was_never_sent_is_reset() {
     }
 }
 
-/// As observed with Linux 6.1: after 671 consecutive losses, its Ack Vector reported 682 losses, and all
-/// older entries had moved.
+/// Linux 6.1 does this: after 671 consecutive losses, its Ack Vector reported 682 losses, and all older
+/// entries had moved.
 #[test]
 fn a_number_that_was_reported_missing_may_be_reported_otherwise_later() {
     let mut net = Net::open(config(2, false, false), config(2, true, false));
@@ -111,7 +111,7 @@ fn an_honest_receiver_is_none_the_worse() {
     }
 }
 
-/// The packet after a skipped number counts it as a packet without data (RFC 4340 section 7.7).
+/// The packet after a skipped number reports that number as a packet without data (RFC 4340 section 7.7).
 #[test]
 fn ndp_count_tells_that_no_data_is_missing() {
     let mut net = Net::open(config(5, false, true), config(5, true, true));

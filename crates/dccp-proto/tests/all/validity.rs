@@ -9,7 +9,7 @@ fn dropped(net: &mut Net, side: usize, reason: DropReason) -> u64 {
     net.end(side).stats().dropped.get(&reason).copied().unwrap_or(0)
 }
 
-/// Sends data packets that ignore the congestion window and are lost.
+/// Sends data packets that are all lost. They ignore the congestion window.
 fn burn(net: &mut Net, side: usize, packets: usize) {
     let now = net.now;
     let mut wire = Outbox::new();
@@ -33,8 +33,8 @@ fn syncs_after_a_burst_of_loss_longer_than_the_window() {
         assert_eq!(net.types(SERVER).iter().filter(|t| **t == PacketType::Sync).count(), syncs);
         assert_eq!(net.types(CLIENT).iter().filter(|t| **t == PacketType::SyncAck).count(), syncs);
         assert_eq!(net.end(SERVER).stats().syncs_sent, syncs as u64);
-        // The ends are synchronised again. The sender first waits for its timeout, since the lost data fills
-        // its window.
+        // The ends are synchronised again. The lost data still fills the sender's window, so the sender first
+        // waits for its timeout.
         let heard = net.delivered[SERVER].len();
         net.send(CLIENT, b"second");
         net.run(Duration::from_secs(20));
@@ -57,7 +57,7 @@ fn an_active_connection_waits_three_round_trips_before_it_believes_a_far_sync() 
         let header = net.forge(CLIENT, ptype, far, Some(net.gss(SERVER)));
         assert!(net.strike(CLIENT, &header, &[], &[]));
     }
-    // A Sync that acknowledges a never sent number is neither accepted nor answered.
+    // A Sync that acknowledges a number that was never sent is neither accepted nor answered.
     let header = net.forge(CLIENT, PacketType::Sync, far, Some(ack.next()));
     let sent = net.log.len();
     assert!(!net.strike(CLIENT, &header, &[], &[]));
@@ -91,7 +91,7 @@ fn invalid_packets_are_answered_with_few_syncs() {
 fn an_invalid_reset_is_challenged_with_what_was_received_last() {
     let mut net = Net::open(Config::default(), Config::default());
     let gsr = net.gss(CLIENT);
-    // An old number; a number beyond the window; an acknowledgement of a packet that was never sent.
+    // An old number, a number beyond the window, and an acknowledgement of a packet that was never sent.
     let table =
         [(gsr, net.gss(SERVER)), (gsr.add(100_000), net.gss(SERVER)), (gsr.next(), net.gss(SERVER).add(50))];
     for (seq, ack) in table {
@@ -145,12 +145,12 @@ fn a_client_in_request_resets_what_is_no_answer() {
         let mut net = Net::new(Config::default(), Config::default());
         net.pump();
         let request = net.gss(CLIENT);
-        // A Response that acknowledges no packet of ours is as invalid as the others.
+        // A Response that does not acknowledge our Request is as invalid as the other packets.
         let header = net.forge(SERVER, ptype, Seq::new(11), Some(request.next()));
         assert!(!net.strike(SERVER, &header, &[], &[]));
         let reset = net.last(CLIENT).packet().header;
         // RFC 4340 section 7.5.6, last example, and section 8.3.1: the number of the Reset is one more than
-        // the number that the packet acknowledges.
+        // the number that the invalid packet acknowledges.
         assert_eq!((reset.seq, reset.ack), (request.next().next(), Some(Seq::new(11))));
         let told = reset.reset.unwrap();
         assert_eq!((told.code, told.data), (ResetCode::PacketError, [ptype.number(), 0, 0]));
@@ -169,8 +169,8 @@ fn a_reset_is_not_answered_in_request() {
     assert_eq!((net.types(CLIENT), net.state(CLIENT)), (vec![PacketType::Request], State::Request));
 }
 
-/// RFC 4340 section 7.5.6, last example: one end crashes and opens a connection on the same ports, with
-/// numbers far from the windows of the old one.
+/// RFC 4340 section 7.5.6, last example. One end crashes and opens a connection on the same ports. Its
+/// numbers are far from the windows of the old connection.
 #[test]
 fn a_half_open_connection_is_found_and_ends_within_three_round_trips() {
     let mut net = Net::open(Config::default(), Config::default());
@@ -181,7 +181,7 @@ fn a_half_open_connection_is_found_and_ends_within_three_round_trips() {
     net.run(net.delay * 6);
     use PacketType::{Request, Reset, Sync};
     let types: Vec<_> = net.log[from..].iter().map(Sent::ptype).collect();
-    // The first Sync acknowledges the Request, which the server does not know. The Sync that challenges the
+    // The first Sync acknowledges the Request, which the server does not know. The Sync that answers the
     // Reset acknowledges a number that the server knows.
     assert_eq!(types, [Request, Sync, Reset, Sync, Reset]);
     assert_eq!(net.events[SERVER].last(), Some(&Event::Closed(CloseReason::Reset(ResetCode::PacketError))));
@@ -193,7 +193,8 @@ fn a_half_open_connection_is_found_and_ends_within_three_round_trips() {
 fn a_sync_is_answered_at_once_with_its_own_number() {
     let mut net = Net::open(Config::default(), Config::default());
     let gsr = net.gss(CLIENT);
-    // The second packet is reordered: older than the newest received. An Ack then has the feedback.
+    // The second packet is reordered, so it is older than the newest received. In this case an Ack carries
+    // the feedback.
     for (seq, ack) in [(gsr.add(5), None), (gsr.add(2), Some((PacketType::Ack, Some(gsr.add(5)))))] {
         let header = net.forge(CLIENT, PacketType::Sync, seq, Some(net.gss(SERVER)));
         let from = net.log.len();

@@ -7,11 +7,11 @@ use dccp_wire::Seq;
 const NUM_DUP_ACK: usize = 3;
 /// Upper limit of `patience`. It is below `LOOKBACK`, so every packet is judged before it is forgotten.
 const MAX_PATIENCE: usize = 64;
-/// For window-limited senders: number of acknowledgements needed per window, and the highest Ack Ratio.
+/// Number of acknowledgements that a window-limited sender needs per window, and its highest Ack Ratio.
 const CLOCKED: (u64, u64) = (64, 16);
-/// For paced senders: number of acknowledgements needed per window, and the highest Ack Ratio.
+/// Number of acknowledgements that a paced sender needs per window, and its highest Ack Ratio.
 const PACED: (u64, u64) = (16, 64);
-/// With many packets in flight, a paced sender needs 4 acknowledgements for all packets beyond the first 16.
+/// For the packets in flight beyond the first 16, a paced sender needs only 4 acknowledgements.
 const BEYOND: (u64, u64) = (16, 4);
 /// Maximum number of recent packets of the peer that are remembered.
 const LOOKBACK: u32 = u128::BITS;
@@ -19,15 +19,15 @@ const LOOKBACK: u32 = u128::BITS;
 /// Rule for choosing the Ack Ratio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RatioRule {
-    /// Follows lost and marked acknowledgements (RFC 4341 section 6.1.2), for CCID 2.
+    /// Follows lost and marked acknowledgements (RFC 4341 section 6.1.2). CCID 2 uses this rule.
     AckCongestion,
-    /// Follows the controller's need for feedback: 64 acknowledgements per window if they clock out packets,
-    /// 16 if the controller paces. A large amount in flight needs as few as 4, so that a slow return path
-    /// does not limit the rate. Lost acknowledgements have no effect: in a tunnel most packets of the peer
-    /// are data, and lost data looks the same.
+    /// Follows the controller's need for feedback. It needs 64 acknowledgements per window if they clock out
+    /// packets, and 16 if the controller paces. With a large amount in flight, as few as 4 are enough, so
+    /// that a slow return path does not limit the rate. Lost acknowledgements have no effect: in a tunnel,
+    /// most packets of the peer are data, and lost data looks the same as a lost acknowledgement.
     Window,
-    /// 16 acknowledgements per window, because in the draft variant of CCID 5 the bottleneck's queue depends
-    /// on the ratio.
+    /// 16 acknowledgements per window, however much is in flight. The draft variant of CCID 5 uses this rule,
+    /// because its queue at the bottleneck depends on the ratio.
     Draft,
 }
 
@@ -52,9 +52,9 @@ pub(crate) struct AckRatio {
     /// Number of later packets that must arrive before a missing packet counts as lost. It grows if the
     /// peer's packets are reordered.
     patience: usize,
-    /// Packets at least this far behind the newest have been judged received or lost.
+    /// Packets at least this far behind the newest are judged as received or lost.
     judged: u32,
-    /// An acknowledgement of this window of data was lost or marked.
+    /// An acknowledgement that arrived in this window of data was marked, or one was lost.
     congested: bool,
     /// Number of windows since the last congested one, or since the last change of the ratio.
     clean: u64,
@@ -80,8 +80,8 @@ impl AckRatio {
         self.ratio
     }
 
-    /// Looks for lost and marked acknowledgements. Every lost packet counts as an acknowledgement
-    /// (RFC 4341 section 6.1.1).
+    /// Looks for lost and marked acknowledgements. Every lost packet of the peer counts as a lost
+    /// acknowledgement (RFC 4341 section 6.1.1).
     pub(crate) fn on_packet(&mut self, arrival: &Arrival) {
         self.congested |= arrival.ecn == Ecn::Ce && !arrival.data;
         self.note_arrival(arrival.seq);
@@ -91,7 +91,7 @@ impl AckRatio {
     fn note_arrival(&mut self, seq: Seq) {
         let ahead = self.newest.map_or(1, |newest| seq.diff(newest));
         let Ok(ahead) = u64::try_from(ahead) else {
-            // A late packet. If it has not been judged yet, it no longer counts as missing.
+            // A late packet that has not been judged yet no longer counts as missing.
             let back = ahead.unsigned_abs();
             if back < u64::from(LOOKBACK) {
                 let bit = 1 << back;
@@ -125,7 +125,7 @@ impl AckRatio {
         if rest == 0 {
             return;
         }
-        // Missing packets before the third newest arrival are lost.
+        // Missing packets are lost if at least `patience` later packets have arrived.
         let from = rest.trailing_zeros() + 1;
         if from >= self.judged {
             return;
@@ -153,7 +153,7 @@ impl AckRatio {
                 self.clean = 0;
                 r * 2
             }
-            // Lower the ratio by one after cwnd / (R^2 - R) windows without lost or marked acknowledgements.
+            // Without lost or marked acknowledgements, lower the ratio by one every cwnd / (R^2 - R) windows.
             RatioRule::AckCongestion => {
                 self.clean += 1;
                 if r > 2 && self.clean.saturating_mul(r * r - r) >= cwnd {
@@ -167,14 +167,14 @@ impl AckRatio {
         self.set(wanted, cwnd);
     }
 
-    /// The window changed abruptly to `cwnd` (timeout, ProbeRTT).
+    /// The window changed abruptly to `cwnd`, because of a timeout or ProbeRTT.
     pub(crate) fn fit(&mut self, cwnd: u64) {
         self.set(u64::from(self.ratio), cwnd);
     }
 
     /// RFC 4341 section 6.1.2: the ratio is at most half the window, rounded up, and at least two if the
-    /// window is four or more. For smaller windows the ratio falls to 1, because some peers have no timer and
-    /// always wait for Ack Ratio packets.
+    /// window is four or more. For windows of one or two, the ratio is 1, because some peers have no timer
+    /// and always wait for Ack Ratio packets.
     fn set(&mut self, wanted: u64, cwnd: u64) {
         let most = cwnd.div_ceil(2).clamp(1, u64::from(u16::MAX));
         let least = if cwnd >= 4 { 2 } else { 1 };
@@ -219,7 +219,7 @@ mod tests {
             core::mem::take(&mut acks.congested)
         };
         assert!(hear(&[1, 3, 4, 5, 6, 2]));
-        // A packet that is as late as an earlier one is not lost; a packet that is missing for longer is
+        // A packet that is as late as an earlier one is not lost. A packet that is missing for longer is
         // lost.
         assert!(!hear(&[8, 9, 10, 11, 7]));
         assert!(hear(&[13, 14, 15, 16, 17]));

@@ -3,24 +3,25 @@ use alloc::vec::Vec;
 use dccp_wire::ack_vector::{MAX_RUN, State, cell};
 use dccp_wire::{OptionBuf, Seq};
 
-/// Maximum number of cells kept: three full options (253 cells each), less than the 1008 option bytes of a
-/// packet. Memory is bounded, and a pure Ack can always report everything.
+/// Maximum number of cells kept. They fit into three full options of 253 cells, which are less than the 1008
+/// option bytes of a packet. The limit bounds memory, and a pure Ack can always report everything.
 pub(crate) const MAX_CELLS: u32 = 3 * 253;
-/// A late packet is recorded if it is at most this far before the first recorded packet.
+/// A packet older than all recorded packets is recorded if at most this many packets are missing between
+/// them.
 const MAX_BACKFILL: u64 = 1024;
 
 /// Effect of one arriving packet on the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Recorded {
-    /// The packet directly after the newest.
+    /// The packet directly follows the newest one.
     Next,
-    /// After a gap: at least one packet before it is missing.
+    /// The packet is newer than the newest one, and at least one packet between them is missing.
     Gap,
-    /// Older than the newest, and not seen before.
+    /// The packet is older than the newest one, and was not recorded before.
     Filled,
-    /// Seen before.
+    /// The packet was recorded before.
     Again,
-    /// No longer kept, or never recorded.
+    /// The state of the packet is no longer kept, or the packet is too old to be recorded.
     TooOld,
 }
 
@@ -36,7 +37,7 @@ impl Run {
     }
 }
 
-/// The peer's packets that arrived, as runs, newest first: the content of the next Ack Vector
+/// The packets of the peer that arrived, as runs, newest first. This is the content of the next Ack Vector
 /// (RFC 4340 section 11.4).
 #[derive(Debug, Default)]
 pub(crate) struct AckVectorState {
@@ -45,7 +46,7 @@ pub(crate) struct AckVectorState {
     newest: Seq,
     packets: u64,
     cells: u32,
-    /// Old packets were removed, so nothing may be added below the oldest.
+    /// Old packets were removed, so no packet older than the oldest may be added.
     trimmed: bool,
 }
 
@@ -121,8 +122,8 @@ impl AckVectorState {
         Recorded::Filled
     }
 
-    /// Changes the state of the packet `behind` numbers before the newest. By RFC 4340 section 11.4.1 (the
-    /// receiver's table), a mark is never removed.
+    /// Changes the state of the packet that is `behind` numbers before the newest. A mark is never removed
+    /// (RFC 4340 section 11.4.1, the receiver's table).
     fn change(&mut self, behind: u64, state: State) -> Recorded {
         let (mut at, mut newer) = (0, behind);
         while let Some(run) = self.runs.get(at) {
@@ -196,8 +197,8 @@ impl AckVectorState {
         }
     }
 
-    /// The peer knows the state of `seq` and of all packets before it. Removes this state, but keeps the
-    /// newest packet.
+    /// Removes the state of `seq` and of all packets before it, because the peer knows it. Keeps the newest
+    /// packet.
     pub(crate) fn trim(&mut self, seq: Seq) {
         if self.runs.is_empty() {
             return;
@@ -206,7 +207,8 @@ impl AckVectorState {
         self.drop_oldest(self.packets.saturating_sub(kept));
     }
 
-    /// Collects up to `most` cells from packet `ack` on into `cells`, newest first. True if no cells remain.
+    /// Collects up to `most` cells from packet `ack` on into `cells`, newest first. Returns true if no cells
+    /// remain.
     pub(crate) fn cells_from(&self, ack: Seq, most: usize, cells: &mut Vec<u8>) -> bool {
         cells.clear();
         let Ok(mut skip) = u64::try_from(self.newest.diff(ack)) else { return false };
@@ -232,14 +234,14 @@ impl AckVectorState {
     }
 }
 
-/// Number of cells that fit into `room` option bytes, with a 2-byte header for every 253.
+/// Number of cells that fit into `room` option bytes. Every 253 cells need a header of 2 bytes.
 pub(crate) fn cells_in(room: usize) -> usize {
     let (full, rest) = (room / 255, room % 255);
     full * 253 + rest.saturating_sub(2)
 }
 
-/// Appends `cells` as Ack Vector options of type 38 only. RFC 8311 section 5.1 obsoletes the ECN nonce, so it
-/// is not echoed.
+/// Appends `cells` as Ack Vector options. The type is always 38, because RFC 8311 section 5.1 obsoletes the
+/// ECN nonce.
 pub(crate) fn push_cells(cells: &[u8], out: &mut OptionBuf) {
     for part in cells.chunks(253) {
         out.push(&dccp_wire::Opt::AckVector(false, part));
@@ -315,8 +317,8 @@ mod tests {
     }
 
     proptest! {
-        /// For any arrivals and trims, the state equals that of a simple map of packets. Sequence numbers
-        /// wrap.
+        /// For any arrivals and trims, the state equals that of a simple map of packets. In this test the
+        /// sequence numbers wrap.
         #[test]
         fn equals_a_naive_model(steps in proptest::collection::vec((0u64..60, 0u8..10), 1..370)) {
             let origin = Seq::new(Seq::MODULUS - 100);

@@ -11,10 +11,11 @@ use dccp_cc::{
 use mpdccp_units::Time;
 
 /// Congestion state of a path, without sequence numbers. One sending half owns it, or several connections
-/// between the same two hosts share it. Together, connections that share it send as much as one connection.
+/// between the same two hosts share it. Connections that share it send together as much as a single
+/// connection.
 ///
-/// The owner of the connections keeps a shared control, and [lends](super::AckVecSender::exchange) it to the
-/// half that is being used.
+/// The owner of the connections keeps a shared control, and [lends](super::AckVecSender::exchange) it to one
+/// half at a time.
 #[derive(Debug)]
 pub struct Control {
     pub(super) cc: Governor,
@@ -26,7 +27,7 @@ pub struct Control {
     /// Measures the path's capacity.
     pub(super) observer: Observer,
     pub(super) restraint: Option<Restraint>,
-    /// Outstanding packets of all sharers.
+    /// Outstanding packets of all connections that share the control.
     pub(super) inflight: Amount,
     /// Data packets sent so far.
     pub(super) sent: u64,
@@ -34,7 +35,7 @@ pub struct Control {
     /// Losses and marks of packets sent before this time belong to the last reduction of the window.
     pub(super) reduced_at: Time,
     pub(super) reduction: Option<Reduction>,
-    /// The round ends with the acknowledgement of a packet that was sent after this amount had been
+    /// The round ends when an acknowledgement arrives for a packet that was sent after this amount had been
     /// delivered.
     pub(super) round_end: u64,
     /// When data was last acknowledged, or when a timeout last counted as congestion.
@@ -45,15 +46,15 @@ pub struct Control {
 #[derive(Debug)]
 pub(super) struct Reduction {
     pub(super) since: Time,
-    /// Number of losses of the reduction that have not proved spurious.
+    /// Number of losses of this reduction that have not proved spurious.
     pub(super) losses: u64,
     /// At least one loss proved spurious.
     pub(super) doubted: bool,
-    /// An ECN mark was among the reasons, so the reduction is not undone.
+    /// An ECN mark contributed to the reduction, so it is not undone.
     pub(super) marked: bool,
 }
 
-/// A controller with its cached limits, which are read several times per packet.
+/// A controller with a cache of its limits, which are read several times per packet.
 #[derive(Debug)]
 pub(super) struct Governor {
     cc: Box<dyn Controller>,
@@ -82,7 +83,7 @@ impl Deref for Governor {
     }
 }
 
-/// Mutable access. The caller's change may alter the limits, so they are read again afterwards.
+/// Mutable access drops the cached limits, because the caller may change them.
 impl DerefMut for Governor {
     fn deref_mut(&mut self) -> &mut (dyn Controller + 'static) {
         self.limits.set(None);
@@ -111,15 +112,15 @@ impl Control {
         }
     }
 
-    /// Starts from a remembered capacity, in packets of `mtu` bytes.
+    /// Starts from the remembered capacity `saved`. Packets have `mtu` bytes.
     pub(super) fn resume(&mut self, saved: &Remembered, max_jump: u64, mtu: u16) {
         let placeholder = Box::new(Reno::tcp(mtu));
         let cc = core::mem::replace(&mut self.cc, Governor::from(placeholder as Box<dyn Controller>)).cc;
         self.cc = Governor::from(Box::new(Resuming::new(cc, *saved, max_jump, mtu)) as Box<dyn Controller>);
     }
 
-    /// Whether the controller may measure the path's capacity. It may not while Careful Resume has jumped to
-    /// an unvalidated window.
+    /// Whether acknowledgements may measure the path's capacity. They may not while Careful Resume uses an
+    /// unvalidated window.
     pub(super) fn observes(&self) -> bool {
         self.cc.resumption().is_none_or(|phase| matches!(phase, ResumePhase::Normal(_)))
     }
@@ -129,12 +130,12 @@ impl Control {
         self.sent
     }
 
-    /// Outstanding packets of all sharers.
+    /// Outstanding packets of all connections that share the control.
     pub fn inflight(&self) -> Amount {
         self.inflight
     }
 
-    /// Sending limits: those of the controller, reduced if the peer requests it.
+    /// The sending limits of the controller, reduced if the peer has requested that.
     pub(super) fn limits(&self, now: Time) -> Limits {
         let limits = self.cc.limits();
         self.restraint.map_or(limits, |restraint| restraint.apply(now, limits))
@@ -144,8 +145,8 @@ impl Control {
         self.cc.limits().cwnd.has_room(self.inflight)
     }
 
-    /// Whether the window or pacing limited sending within the last round. `sample` is the newest rate
-    /// sample.
+    /// Whether the window or pacing limited sending within the last round. `sample` is the newest
+    /// delivery-rate sample.
     pub(super) fn recently_limited(&mut self, now: Time, sample: Option<&RateSample>) -> bool {
         let round = self.rtt.srtt().unwrap_or(DEFAULT_RTT);
         let paces = |sample: &RateSample| {
@@ -162,7 +163,7 @@ impl Control {
         self.usage.passed_over_within(now, self.rtt.srtt().unwrap_or(DEFAULT_RTT))
     }
 
-    /// If the window is full, records that it was full until now. Call it before any change that may make
+    /// Records that the window was full until now, if it is full. Call this before any change that may make
     /// room in the window.
     pub(super) fn note_window(&mut self, now: Time) {
         if !self.has_room() {

@@ -1,5 +1,5 @@
-//! Feedback to an [`AckVecSender`]: each acknowledgement or timeout becomes one event and one call of the
-//! controller.
+//! Handles feedback to an [`AckVecSender`]. Each acknowledgement or timeout becomes one event and one call of
+//! the controller.
 
 use super::control::{Control, Reduction};
 use super::history::{Fate, Packet};
@@ -14,11 +14,11 @@ use mpdccp_units::{Duration, Time};
 /// The effect of one acknowledgement, or of one expiry of the reordering timer.
 #[derive(Debug, Default)]
 struct Digest {
-    /// Outstanding before the acknowledgement: in total, and on this connection.
+    /// Amount outstanding before the acknowledgement: that of the control, and that of this connection.
     before: Amount,
     own_before: Amount,
     acked: Amount,
-    /// Packets of `acked` that arrived after later ones.
+    /// Number of packets in `acked` that the peer reported after later ones.
     late: u64,
     lost: Amount,
     ce: u64,
@@ -26,12 +26,13 @@ struct Digest {
     congestion: bool,
     /// One past the newest data packet acknowledged.
     newest: u64,
-    /// Amount that had been delivered when the packet before `newest` was sent.
+    /// Number of packets that had been delivered when the newest acknowledged data packet was sent.
     newest_delivered: u64,
     rtt: Option<Duration>,
     returning: Duration,
     /// Time at which the acknowledgement would have arrived if neither the receiver nor the return path had
-    /// delayed it: the estimated arrival time of the newest packet at the peer, plus the least return delay.
+    /// delayed it. This is the estimated time at which the newest packet reached the peer, plus the minimum
+    /// delay of the return path.
     arrived: Time,
     round_end: bool,
     /// Whether a round of this connection ended. A shared control has its own rounds.
@@ -62,8 +63,9 @@ impl AckVecSender {
         if let Some((oldest, _)) = closed.last() {
             self.requests.on_reach(self.history.next() - oldest.start);
         }
-        // The peer answers a probe at once. If its answer reports packets, those that were sent long before
-        // the probe and are missing in the report are lost.
+        // The peer answers a probe at once. If the answer has an Ack Vector, the probe counts as received
+        // data. Packets that were sent long before the probe and that the answer reports as missing are then
+        // lost.
         let probe = self.probe.filter(|_| !feedback.vector.is_empty());
         for (range, marked) in closed.drain(..) {
             if let Some(probe) = probe.filter(|probe| range.contains(probe))
@@ -98,7 +100,7 @@ impl AckVecSender {
         reported.clear();
         let mut end = ack + 1;
         if vector.is_empty() {
-            // The Acknowledgement Number alone reports this packet as received.
+            // Without a vector, the Acknowledgement Number reports only this packet as received.
             reported.push((ack..end, false));
         }
         for (state, packets) in runs(vector) {
@@ -122,8 +124,9 @@ impl AckVecSender {
         self.reported = reported;
     }
 
-    /// RTT sample of the packet named by the Acknowledgement Number, if newly acknowledged. The peer may have
-    /// held a packet without data for any length of time, so such a packet counts only with an Elapsed Time.
+    /// RTT sample of the packet named by the Acknowledgement Number, if newly acknowledged. The peer may hold
+    /// the acknowledgement of a packet without data for any length of time. Such a packet therefore gives a
+    /// sample only with an Elapsed Time.
     fn rtt_sample(&self, now: Time, ack: u64, elapsed: Duration) -> Option<Duration> {
         let packet = self.history.get(ack)?;
         if packet.snapshot.is_none() && elapsed.is_zero() {
@@ -133,8 +136,8 @@ impl AckVecSender {
         now.since(packet.sent_at).checked_sub(elapsed).filter(|rtt| !rtt.is_zero())
     }
 
-    /// Time that has passed since packet `ack` was sent, minus the least round trip. The return path cannot
-    /// have delayed the acknowledgement by more, even if the peer's clock says so.
+    /// Time since packet `ack` was sent, minus the time at the peer and the minimum round trip. The return
+    /// path cannot have delayed the acknowledgement by more, whatever the peer's clock says.
     fn excess(&self, now: Time, ack: u64, elapsed: Duration) -> Duration {
         let Some(((least, _), packet)) = self.control.rtt.min().zip(self.history.get(ack)) else {
             return Duration::ZERO;
@@ -155,12 +158,12 @@ impl AckVecSender {
                     self.note_late(now, sent_at, digest);
                 }
             }
-            // RFC 4341 section 5: a lost packet no longer counts as in flight.
+            // RFC 4341 section 5: this packet was declared lost, so it no longer counts as in flight.
             Fate::Lost(at) => {
                 self.lost = self.lost.minus(Amount::default().plus(bytes));
                 self.spurious += 1;
-                // A late packet was reordered. Any other packet was delayed by a stall of the path, or its
-                // acknowledgement was lost.
+                // If the peer reported later packets before, the packet was reordered. Otherwise the path
+                // stalled, or an earlier acknowledgement of the packet was lost.
                 if late {
                     self.note_late(now, sent_at, digest);
                 }
@@ -203,8 +206,8 @@ impl AckVecSender {
             self.rto.on_round();
         }
         if let Some(rtt) = digest.rtt {
-            // RFC 4341 section 5: one sample per window of data. If not `strict`, several samples per window,
-            // each with less weight.
+            // RFC 4341 section 5 takes one sample per window of data. Unless `strict`, take several samples
+            // per window, each with less weight.
             if !self.strict {
                 control.rtt.update_one_of(now, rtt, control.samples.per_round(digest.round_end));
             } else if digest.round_end || control.rtt.latest().is_none() {
@@ -318,8 +321,8 @@ impl AckVecSender {
         self.trim_history(now);
     }
 
-    /// The part of the congestion window that this connection used, in packets. The peer has at most this
-    /// many to acknowledge.
+    /// The part of the congestion window that this connection uses, in packets. The peer has at most this
+    /// many packets to acknowledge.
     fn own_window(&self, digest: &Digest) -> u64 {
         let cwnd = self.control.cc.limits().cwnd.packets(self.mtu);
         let (own, all) = (digest.own_before.packets, digest.before.packets);
@@ -350,16 +353,17 @@ impl AckVecSender {
         }
     }
 
-    /// The reordering timer expired: a packet is late by more than the reordering window.
+    /// The reordering timer expired. A missing packet is now lost if it is late by more than the reordering
+    /// window.
     pub(super) fn on_reorder_timeout(&mut self, now: Time) {
         let mut digest = self.begin_digest(now);
         self.detect_losses(now, &mut digest);
         self.conclude(now, &digest);
     }
 
-    /// RFC 4341 section 5: after a timeout, nothing counts as in flight. If another connection with the same
-    /// control received an acknowledgement after the timer started, only this connection lost everything, and
-    /// the timeout counts as an ordinary loss.
+    /// RFC 4341 section 5: after a timeout, nothing counts as in flight. Another connection that shares the
+    /// control may have received an acknowledgement after the timer started. In this case only the packets of
+    /// this connection were lost, and the timeout counts as an ordinary loss.
     pub(super) fn on_rto(&mut self, now: Time) {
         let mut digest = self.begin_digest(now);
         let (mut at, next) = (self.history.base(), self.history.next());
@@ -384,7 +388,8 @@ impl AckVecSender {
         self.trim_history(now);
     }
 
-    /// Removes settled packets; lost ones are kept for one more timeout.
+    /// Removes the oldest packets that are settled. Lost packets are kept for one more timeout, because they
+    /// may still arrive.
     pub(super) fn trim_history(&mut self, now: Time) {
         while let Some(packet) = self.history.trim(|| now - self.control.rtt.rto()) {
             if packet.snapshot.is_some() && packet.fate == Fate::InFlight {

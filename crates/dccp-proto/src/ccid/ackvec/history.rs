@@ -6,8 +6,8 @@ use mpdccp_units::Time;
 
 /// Maximum number of packets remembered: 100 ms of full packets at 30 Gbit/s.
 pub(crate) const MAX_PACKETS: usize = 1 << 18;
-/// Maximum number of packets kept if the oldest has no data. Packets without data are kept to measure the
-/// round-trip time.
+/// Maximum number of packets kept if the oldest has no data. Packets without data are kept only to measure
+/// the round-trip time.
 const KEPT_NON_DATA: usize = 256;
 
 /// The fate of a packet.
@@ -15,7 +15,7 @@ const KEPT_NON_DATA: usize = 256;
 pub(crate) enum Fate {
     /// The packet is outstanding.
     InFlight,
-    /// Declared lost at this time; kept because the packet may still arrive.
+    /// The packet was declared lost at this time. It is kept because it may still arrive.
     Lost(Time),
     /// The peer reported the packet as received.
     Received,
@@ -28,15 +28,16 @@ pub(crate) struct Packet {
     /// Size of the IP packet, bytes.
     pub(crate) bytes: u32,
     pub(crate) fate: Fate,
-    /// Delivery state; only packets with data have one, and only those are congestion-controlled.
+    /// Delivery state of a packet with data. Packets without data have none, because congestion control
+    /// ignores them.
     pub(crate) snapshot: Option<Snapshot>,
 }
 
 /// Sent packets in order. Their index counts from the first sequence number and does not wrap.
 ///
-/// Each Ack Vector repeats the previous ones until the peer knows that they arrived. The unacknowledged
-/// ranges are therefore stored separately. A run of a vector then costs one lookup plus its new packets;
-/// packets already known to be received cost nothing.
+/// Each Ack Vector repeats the previous ones until the peer knows that they arrived. The ranges of
+/// unacknowledged packets are therefore stored separately. Each run of a vector then costs one lookup and the
+/// work for its new packets. Packets that are already known to be received cost nothing.
 #[derive(Debug)]
 pub(crate) struct History {
     /// Sequence number of index 0.
@@ -44,13 +45,13 @@ pub(crate) struct History {
     /// Index of the oldest packet kept.
     base: u64,
     packets: VecDeque<Packet>,
-    /// Ranges not reported received (in flight, lost or without data): start to end, disjoint, never
-    /// adjacent.
+    /// Ranges of packets not reported as received: in flight, lost or without data. Maps the start of each
+    /// range to its end. Ranges are disjoint and never adjacent.
     open: BTreeMap<u64, u64>,
 }
 
 impl History {
-    /// Creates an empty history. `origin` is the first sequence number of the direction.
+    /// Creates an empty history. `origin` is the first sequence number of this direction.
     pub(crate) fn new(origin: Seq) -> History {
         History { origin, base: 0, packets: VecDeque::new(), open: BTreeMap::new() }
     }
@@ -90,7 +91,7 @@ impl History {
     pub(crate) fn push(&mut self, seq: Seq, packet: Packet) -> Option<u64> {
         let ahead = u64::try_from(seq.diff(self.origin.add(self.next()))).ok()?;
         if self.packets.is_empty() {
-            // Ignore packets that were sent before this half existed.
+            // Skip the numbers of packets that were sent before this half existed.
             self.base += ahead;
         } else {
             for _ in 0..ahead.min(MAX_PACKETS as u64) {
@@ -151,9 +152,9 @@ impl History {
         found.filter(|&index| index < range.end)
     }
 
-    /// Removes the oldest packets as long as each was received, was lost before `lost_before`, or has no
-    /// data. If too many remain, also removes and returns the oldest. The caller counts it as lost if it is
-    /// in flight. Call until `None`.
+    /// Removes the oldest packets, as long as each was received, was lost before `lost_before`, or has no
+    /// data. If too many packets remain, also removes the oldest one and returns it. The caller counts it as
+    /// lost if it is in flight. Call this until it returns `None`.
     pub(crate) fn trim(&mut self, lost_before: impl Fn() -> Time) -> Option<Packet> {
         while let Some(oldest) = self.packets.front() {
             let settled = match oldest.fate {
@@ -232,7 +233,7 @@ mod tests {
     }
 
     proptest! {
-        /// `close` returns each index once, and the open set equals that of a naive implementation.
+        /// `close` returns each index once. The open set equals that of a naive implementation.
         #[test]
         fn closes_once(ranges in proptest::collection::vec((0u64..100, 0u64..40), 0..60), from in 0u64..110, to in 0u64..110) {
             let mut history = History::new(Seq::new(0));

@@ -3,17 +3,18 @@ use mpdccp_units::{Duration, Time};
 
 /// Averaging period in rounds.
 const ROUNDS: f64 = 8.0;
-/// A round counts as at least this many packets.
+/// Minimum number of packets that count as a round.
 const LEAST: u64 = 8;
-/// Fraction of the averages that remains after every second without feedback, and the number of seconds after
-/// which nothing remains.
+/// Fraction of the averages that remains after each second without feedback. After `FORGOTTEN` seconds,
+/// practically nothing remains.
 const KEPT: f64 = 0.75;
 const FORGOTTEN: u64 = 60;
 
-/// Extra delay of packets compared with the packet that an acknowledgement names, averaged over all packets.
+/// Extra delay of packets compared with the newest packet that an acknowledgement reports, averaged over all
+/// packets.
 ///
-/// With reordering, the newest packet of an acknowledgement is always one of the fastest, so round-trip times
-/// come only from fast packets. A path with 25 ms of jitter (standard deviation) therefore seems 50 ms
+/// With reordering, the newest packet of an acknowledgement is always one of the fastest, so only fast
+/// packets give round-trip times. A path with 25 ms of jitter (standard deviation) therefore seems 50 ms
 /// shorter than it is.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Delay {
@@ -25,14 +26,14 @@ pub(crate) struct Delay {
 }
 
 impl Delay {
-    /// Records that `packets` packets were not later than the newest, with `window` packets in flight.
+    /// Records that `packets` packets arrived no later than the newest one. `window` packets are in flight.
     pub(crate) fn on_punctual(&mut self, now: Time, packets: u64, window: u64) {
         if self.mean > 0.0 && packets > 0 {
             self.update(now, 0.0, packets, window);
         }
     }
 
-    /// Records that a packet was later than the newest by `late`.
+    /// Records that a packet arrived later than the newest one by `late`.
     pub(crate) fn on_late(&mut self, now: Time, late: Duration, window: u64) {
         self.update(now, late.as_secs_f64(), 1, window);
     }
@@ -44,7 +45,7 @@ impl Delay {
         self.mean += (late - self.mean) * weight;
     }
 
-    /// Old values decay, so that a path avoided for its delay is tried again.
+    /// Decays old values, so that a path that was avoided for its delay is tried again.
     fn faded(self, now: Time) -> Delay {
         let seconds = now.since(self.told).as_secs().min(FORGOTTEN);
         let left = (0..seconds).fold(1.0, |left, _| left * KEPT);
@@ -83,7 +84,7 @@ mod tests {
             later(0) > later(2) && later(3) < mean / 2 && later(60) < Duration::from_micros(1),
             "values must decay without feedback"
         );
-        // With a larger window, more feedback arrives per round.
+        // With a larger window, more packets are acknowledged per round.
         let mut wide = Delay::default();
         for _ in 0..4_000 {
             wide.on_late(now, Duration::from_millis(40), 100);

@@ -7,10 +7,10 @@ const NUM_DUP_ACK: usize = 3;
 /// Minimum reordering window of the adaptive rule, as a fraction of the minimum round-trip time
 /// (RFC 8985 section 6.2.4).
 const WINDOW_PART: u32 = 4;
-/// Reordering window as a multiple of the remembered lateness, in quarters.
+/// Reordering window as a multiple of the remembered lateness, in quarters: 5/4.
 const MARGIN_QUARTERS: u32 = 5;
-/// At the end of a round, the remembered lateness decays by this fraction if the last decay is at least that
-/// lateness ago.
+/// Decay of the remembered lateness. At the end of a round it loses this fraction, unless the last decay was
+/// more recent than the lateness is long.
 const FORGET_PART: u32 = 32;
 /// Number of rounds with genuine losses and without late packets after which reordering counts as over (RFC
 /// 8985 section 6.2.4 uses 16).
@@ -21,9 +21,9 @@ const TRUE_LOSS_ROUNDS: u32 = 16;
 pub(crate) enum Rule {
     /// A packet is lost after three later packets arrived (strict RFC 4341 section 5).
     ThreeLater,
-    /// Like `ThreeLater` until reordering is detected. From then on a packet is lost by time, as in RACK (RFC
-    /// 8985), with a window that follows the observed lateness. RFC 4341 takes the number three from TCP "as
-    /// is currently the case", and TCP has changed since.
+    /// Like `ThreeLater` until reordering is detected. From then on, a packet is lost by time, as in RACK
+    /// (RFC 8985), with a window that follows the observed lateness. RFC 4341 takes the number three from TCP
+    /// "as is currently the case". TCP has changed this rule since then.
     Adaptive,
 }
 
@@ -31,22 +31,22 @@ pub(crate) enum Rule {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Lost,
-    /// Lost unless the packet arrives by this time.
+    /// The packet is lost unless it arrives by this time.
     Wait(Time),
-    /// Not lost: too few later packets have arrived.
+    /// The packet is not lost yet, because too few later packets have arrived.
     Open,
 }
 
-/// Decides in sequence order which missing packets are lost, so that no packet is examined twice: see
-/// [`LossDetector::judged`].
+/// Decides which missing packets are lost. It works in sequence order, so that no packet is examined twice;
+/// see [`LossDetector::judged`].
 #[derive(Debug)]
 pub(crate) struct LossDetector {
     rule: Rule,
-    /// The newest three indices received, each plus one, newest first.
+    /// The three newest indices received, newest first. Each is stored plus one, so that zero means none.
     newest: [u64; NUM_DUP_ACK],
-    /// All open packets below this index are lost.
+    /// All packets below this index that are still open are lost.
     judged: u64,
-    /// Send time of the newest data packet received, and its delay until the acknowledgement arrived.
+    /// Send time of the newest data packet received, and the time until its acknowledgement arrived.
     reference: Option<(Time, Duration)>,
     reordered: bool,
     /// Largest extra delay of a packet that arrived after a later one. The value decays.
@@ -77,18 +77,18 @@ impl LossDetector {
         self.judged
     }
 
-    /// Records that all packets before `index` are judged. The packet at `index` is judged again at `due`.
+    /// Records that all packets before `index` are judged. At `due`, the packet at `index` is judged again.
     pub(crate) fn set_judged(&mut self, index: u64, due: Option<Time>) {
         self.judged = self.judged.max(index);
         self.due = due;
     }
 
-    /// When to judge again without an acknowledgement.
+    /// When to judge again if no acknowledgement arrives.
     pub(crate) fn due(&self) -> Option<Time> {
         self.due
     }
 
-    /// Packets at or beyond this index cannot be lost yet.
+    /// The first index that cannot be lost yet. The same holds for later ones.
     pub(crate) fn limit(&self) -> u64 {
         match self.rule {
             Rule::ThreeLater => self.newest[NUM_DUP_ACK - 1].saturating_sub(1),
@@ -109,8 +109,8 @@ impl LossDetector {
         }
     }
 
-    /// A data packet sent at `sent_at` was reported at `now`, after a packet that was sent later. It may have
-    /// been declared lost. Returns its extra delay compared with the newest packet.
+    /// A data packet sent at `sent_at` was reported at `now`, after a packet that was sent later. The late
+    /// packet may have been declared lost. Returns its extra delay compared with the newest packet.
     pub(crate) fn on_late(&mut self, now: Time, sent_at: Time) -> Option<Duration> {
         self.reordered = true;
         self.true_rounds = 0;
@@ -121,7 +121,8 @@ impl LossDetector {
     }
 
     pub(crate) fn on_round(&mut self, now: Time) {
-        // With reordering, a round lasts only as long as the round trip of the fastest packets.
+        // With reordering, a round lasts only as long as the round trip of the fastest packets, so this is
+        // also limited by time.
         if now.since(self.faded) >= self.lateness {
             self.faded = now;
             self.lateness -= self.lateness / FORGET_PART;
@@ -145,13 +146,13 @@ impl LossDetector {
         }
     }
 
-    /// Lateness up to which a packet is not lost, given the minimum round-trip time and the retransmission
-    /// timeout. It is at most that timeout, which would expire first otherwise.
+    /// The reordering window: a packet that is late by at most this time is not lost. The window does not
+    /// exceed the retransmission timeout, which would otherwise expire first.
     pub(crate) fn window(&self, min_rtt: Duration, timeout: Duration) -> Duration {
         (self.lateness * MARGIN_QUARTERS / 4).max(min_rtt / WINDOW_PART).min(timeout)
     }
 
-    /// Whether a reduction stays even if its losses prove spurious.
+    /// Whether a reduction stays in force even if its losses prove spurious.
     pub(crate) fn is_final(&self) -> bool {
         self.rule == Rule::ThreeLater
     }
@@ -203,11 +204,11 @@ mod tests {
         let now = Time::from_millis(110);
         loss.on_received(&(6..7));
         loss.on_data_received(now, sent(6));
-        // One later packet arrived. The missing one is lost only after another quarter of the minimum
+        // One later packet arrived. The missing packet is lost only after another quarter of the minimum
         // round-trip time.
         assert_eq!(loss.judge(now, 5, sent(5), 25 * MS), Verdict::Wait(Time::from_millis(5 + 104 + 25)));
         assert_eq!(loss.judge(Time::from_millis(134), 5, sent(5), 25 * MS), Verdict::Lost);
-        // After three later packets the packet is lost, as long as no reordering was seen.
+        // Until reordering is detected, a packet is lost after three later packets.
         loss.on_received(&(7..9));
         assert_eq!(loss.judge(now, 5, sent(5), 25 * MS), Verdict::Lost);
         loss.on_late(now, sent(5));
@@ -219,14 +220,14 @@ mod tests {
     fn window_follows_lateness_and_forgets_it() {
         let mut loss = LossDetector::new(Rule::Adaptive);
         assert_eq!(loss.window(40 * MS, 1000 * MS), 10 * MS);
-        // The later packet, sent 2 ms after the late one, took 50 ms.
+        // The newest packet was sent 2 ms after the late one, and took 50 ms.
         loss.on_data_received(Time::from_millis(152), Time::from_millis(102));
         loss.on_late(Time::from_millis(230), Time::from_millis(100));
         assert_eq!(loss.window(40 * MS, 1000 * MS), 100 * MS);
         loss.on_late(Time::from_millis(160), Time::from_millis(100));
         assert_eq!(loss.window(40 * MS, 1000 * MS), 100 * MS);
         assert_eq!(loss.window(40 * MS, 70 * MS), 70 * MS);
-        // 400 rounds of a millisecond: little decay.
+        // 400 rounds of a millisecond cause little decay.
         (0..400).for_each(|i| loss.on_round(Time::from_millis(200 + i)));
         assert!(loss.window(40 * MS, 1000 * MS) > 80 * MS);
         (1..400).for_each(|i| loss.on_round(Time::from_millis(600 + 100 * i)));

@@ -1,10 +1,11 @@
-//! The two halves of the CCIDs that acknowledge with Ack Vectors: CCID 2 (RFC 4341), and CCIDs 5 and higher,
+//! The two halves of the CCIDs that acknowledge with Ack Vectors: CCID 2 (RFC 4341), and the CCIDs from 5 on,
 //! which use the same acknowledgements.
 //!
-//! `receiver` keeps `ack_vector_state` and times acknowledgements. `sender` keeps a `history` of sent packets
-//! and `digest`s feedback, detects losses with `loss`, uses `rto` and `usage`, and makes the requests of
-//! `requests` and `ack_ratio`. Everything without sequence numbers is in its `control`, which it may `share`
-//! with other connections.
+//! `receiver` keeps the state of arrived packets in `ack_vector_state` and decides when to acknowledge.
+//! `sender` keeps a `history` of sent packets. `digest` processes feedback and detects losses with `loss`.
+//! `rto` is the retransmission timer, and `usage` tells whether the path limits sending. `requests` and
+//! `ack_ratio` determine what the sender requests from its peer. Everything without sequence numbers is in
+//! `control`, which a sender may `share` with other connections.
 
 mod ack_ratio;
 mod ack_vector_state;

@@ -8,20 +8,20 @@ use mpdccp_units::{Duration, Time};
 
 /// Longest delay of an Ack (RFC 4340 section 11.3 gives 0.2 s as the default).
 const MAX_DELAY: Duration = Duration::from_millis(200);
-/// Shortest delay of an Ack that waits for more data. For a shorter delay, the timer would cost more than the
-/// Ack.
+/// Shortest delay of an Ack that waits for more data. With a shorter delay, the timer would cost more than
+/// the Ack.
 const MIN_DELAY: Duration = Duration::from_millis(2);
 /// Delay while the round-trip time is unknown.
 const DEFAULT_DELAY: Duration = Duration::from_millis(5);
-/// Receiving half that acknowledges with Ack Vectors, one Ack for every Ack Ratio data packets
-/// (RFC 4341 section 6).
+/// Receiving half that acknowledges with Ack Vectors. It sends one Ack for every Ack Ratio data packets (RFC
+/// 4341 section 6).
 #[derive(Debug)]
 pub struct AckVecReceiver {
     report: AckVectorReport,
     /// When the newest packet arrived.
     newest_at: Time,
     ratio: u16,
-    /// Data packets since the last acknowledgement, and the arrival time of the first.
+    /// Number of data packets since the last acknowledgement, and the arrival time of the first of them.
     waiting: u32,
     waiting_since: Time,
     at_once: bool,
@@ -32,7 +32,7 @@ pub struct AckVecReceiver {
 }
 
 impl AckVecReceiver {
-    /// A new half.
+    /// Creates a half.
     pub fn new(cfg: &HalfConfig) -> AckVecReceiver {
         AckVecReceiver {
             report: AckVectorReport::default(),
@@ -44,14 +44,14 @@ impl AckVecReceiver {
             at_once: false,
             marked_at: None,
             rtt: cfg.handshake_rtt,
-            // RFC 4340 section 11.5 permits Ack Vectors before they are requested.
+            // RFC 4340 section 11.5 permits Ack Vectors before the peer requests them.
             vectors: true,
         }
     }
 
-    /// How long an Ack may wait for more data: a quarter of the round trip, so that the sender receives at
-    /// least four Acks per round even with few packets. The sender's RTT is not affected, since Elapsed Time
-    /// reports the wait.
+    /// Returns how long an Ack may wait for more data: a quarter of the round trip. The sender thus receives
+    /// at least four Acks per round even with few packets. Its RTT samples are not affected, because Elapsed
+    /// Time reports the wait.
     fn delay(&self) -> Duration {
         match self.rtt {
             Some(rtt) => (rtt / 4).clamp(MIN_DELAY, MAX_DELAY),
@@ -70,7 +70,7 @@ impl ReceiverHalf for AckVecReceiver {
             Recorded::Filled => {}
             Recorded::Again | Recorded::TooOld => return,
         }
-        // Do not acknowledge Acks; otherwise two ends would acknowledge each other forever.
+        // Do not acknowledge Acks. Otherwise both ends would acknowledge each other forever.
         if !arrival.data {
             return;
         }
@@ -103,13 +103,13 @@ impl ReceiverHalf for AckVecReceiver {
     }
 
     fn write_feedback(&mut self, now: Time, seq: Seq, ack: Seq, room: usize, out: &mut OptionBuf) {
-        // Packets may have arrived before this half existed.
+        // The connection may acknowledge a packet that arrived before this half existed.
         if self.report.newest().is_none_or(|newest| ack.after(newest)) {
             self.report.record(ack, State::Received);
             self.newest_at = now;
         }
         let newest = self.report.newest() == Some(ack);
-        // RFC 4340 section 13.2: Elapsed Time in hundredths of milliseconds, rounded down.
+        // RFC 4340 section 13.2: Elapsed Time has units of 10 microseconds, rounded down.
         let held = if newest { now.since(self.newest_at).as_micros() / 10 } else { 0 };
         let held = u32::try_from(held).unwrap_or(u32::MAX);
         let held_len = if held <= 0xffff { 4 } else { 6 };

@@ -11,7 +11,7 @@ struct Rig {
     acks: u64,
 }
 
-/// An Ack, parsed by the peer.
+/// An Ack as the peer parses it.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Ack {
     cells: Vec<u8>,
@@ -121,7 +121,7 @@ fn acks_are_recorded_but_not_acknowledged() {
     }
     assert_eq!(rig.packet(ms(1), 60, false, Ecn::NotEct), AckDue::No);
     assert_eq!(rig.ack(ms(1), 60).cells, [0, 192 + 9, 48]);
-    // A duplicate is not new data.
+    // A duplicate does not count as new data.
     assert_eq!(rig.data(ms(2), 1), AckDue::No);
 }
 
@@ -147,7 +147,7 @@ fn state_that_never_fits_is_dropped() {
     let part = rig.ack_in(ms(5), 598, 100);
     assert_eq!(part.cells.len(), 94);
     rig.ack_of_ack(rig.acks, &[]);
-    // The Ack reported only a part: the rest is still due.
+    // The Ack reported only a part of the state, so an Ack is still due.
     assert_eq!(rig.ack(ms(6), 598).cells.len(), 599);
     for _ in 0..3 {
         rig.ack_in(ms(7), 598, 100);
@@ -204,7 +204,7 @@ fn acknowledged_acks_shorten_the_vector() {
     // The Ack Vector reports packet 10 as not received and packet 9 as received.
     rig.ack_of_ack(10, &[192, 0]);
     assert_eq!(rig.ack(ms(0), 11).cells, [1]);
-    // Reports that a packet was not received, or that name an unknown packet, have no effect.
+    // Two reports have no effect: that a packet was not received, and one that names an unknown packet.
     rig.ack_of_ack(12, &[192 + 63]);
     rig.ack_of_ack(1 << 40, &[]);
     assert_eq!(rig.ack(ms(0), 11).cells, [1]);
@@ -221,7 +221,7 @@ fn late_arrivals_can_still_be_reported() {
         rig.data(ms(1), seq);
     }
     rig.ack(ms(1), 29);
-    // The peer knows everything, including that 15 is missing; then 15 arrives.
+    // The peer knows the whole state, including that 15 is missing. Then 15 arrives.
     rig.ack_of_ack(rig.acks, &[]);
     rig.data(ms(2), 15);
     assert_eq!(rig.ack(ms(2), 29).cells, [19]);
@@ -246,10 +246,10 @@ fn an_ack_does_not_vouch_for_what_came_after_it() {
         rig.data(ms(1), seq);
     }
     rig.ack_of_ack(1, &[]);
-    // The peer knows only 1 and 2; the arrival of 3 must still be reported.
+    // The peer knows only the state of 1 and 2, so the arrival of 3 must still be reported.
     assert_eq!(rig.ack(ms(1), 13).cells, [10]);
-    // After that, only state for late packets is kept. Packet 3 was five packets late, so state for twice
-    // that distance is kept, minus the decay.
+    // From then on, only the state needed for late packets is kept. Packet 3 was five packets late, so the
+    // state of the last ten packets is kept, minus the decay.
     rig.ack_of_ack(2, &[]);
     assert_eq!(rig.ack(ms(1), 13).cells, [7]);
 }
@@ -271,13 +271,13 @@ fn starts_with_the_packet_the_connection_acknowledges() {
     assert_eq!(rig.ack(ms(0), 77).cells, [0]);
     rig.data(ms(1), 78);
     assert_eq!(rig.ack(ms(1), 78).cells, [1]);
-    // A packet that was overtaken at the very start.
+    // This packet was overtaken at the very start.
     rig.data(ms(2), 75);
     assert_eq!(rig.ack(ms(2), 78).cells, [1, 192, 0]);
 }
 
 proptest! {
-    /// No panic and bounded answers, for any arrivals and acknowledgements.
+    /// For any arrivals and acknowledgements, the half does not panic, and its answers are bounded.
     #[test]
     fn survives_anything(steps in proptest::collection::vec(
         (0u8..6, any::<u64>(), 0u64..400, proptest::collection::vec(any::<u8>(), 0..30)), 1..150)) {

@@ -5,12 +5,12 @@ use alloc::vec::Vec;
 use dccp_wire::ack_vector::State;
 use dccp_wire::{OptionBuf, Seq};
 
-/// Maximum number of own acknowledgements remembered.
+/// Maximum number of our own acknowledgements that are remembered.
 const MAX_SENT: usize = 1024;
 /// After this many consecutive incomplete acknowledgements, the omitted state is dropped, because it will
 /// not fit into the next one either.
 const MAX_PARTIAL: u32 = 3;
-/// State is kept for this multiple of the packets' recent lateness.
+/// State is kept for the newest packets. Their number is this multiple of the packets' recent lateness.
 const LATE_ROOM: u64 = 2;
 /// `late` decays: each step subtracts `late` divided by this number, rounded up.
 const LATE_FADES: u64 = 32;
@@ -19,15 +19,15 @@ const MOST_LATE: u64 = 1 << 16;
 /// Number of cells that always fit into a pure Ack.
 const LEAST_KEPT: usize = 32;
 
-/// An acknowledgement sent by this end that reported the whole state.
+/// An acknowledgement sent by this end. It reported the whole state.
 #[derive(Clone, Copy, Debug)]
 struct SentAck {
     seq: Seq,
-    /// If the acknowledgement arrives, the peer knows the state up to this packet.
+    /// If this acknowledgement arrives, the peer knows the state up to this packet.
     knows: Seq,
 }
 
-/// State of Ack Vectors to send: the packets that arrived, and the part that the peer knows.
+/// State of the Ack Vectors to send: which packets arrived, and which part of this the peer knows.
 #[derive(Debug, Default)]
 pub(crate) struct AckVectorReport {
     state: AckVectorState,
@@ -35,8 +35,9 @@ pub(crate) struct AckVectorReport {
     sent: VecDeque<SentAck>,
     partial: u32,
     cells: Vec<u8>,
-    /// Recent maximum distance of late packets behind the newest. The value decays. State is kept for this
-    /// distance even if the peer knows it; otherwise a late arrival could not be reported.
+    /// Recent maximum distance of late packets behind the newest. The value decays. The state of this many
+    /// packets is kept even if the peer knows it. Otherwise the arrival of a late packet could not be
+    /// reported.
     late: u64,
     /// Newest packet when `late` last decayed.
     faded: Seq,
@@ -61,7 +62,7 @@ impl AckVectorReport {
         recorded
     }
 
-    /// Packet `filled` arrived after Acks that reported it as missing. These Acks reported the final state
+    /// Packet `filled` arrived after some Acks had reported it as missing. What these Acks reported is final
     /// only up to the packet before it.
     fn outdate(&mut self, filled: Seq) {
         for ack in self.sent.iter_mut().rev() {
@@ -72,7 +73,8 @@ impl AckVectorReport {
         }
     }
 
-    /// Appends the state to the acknowledgement of `ack` that is sent as packet `seq`, within `room` bytes.
+    /// Appends the state to the acknowledgement of packet `ack`, within `room` bytes. This acknowledgement is
+    /// sent as packet `seq`.
     pub(crate) fn write(&mut self, seq: Seq, ack: Seq, room: usize, out: &mut OptionBuf) {
         let most = cells_in(room);
         let whole = self.state.cells_from(ack, most, &mut self.cells);
@@ -91,7 +93,7 @@ impl AckVectorReport {
 
     fn remember(&mut self, ack: SentAck) {
         if self.sent.len() >= MAX_SENT {
-            // Drop every other entry. The peer will soon acknowledge one of the remaining Acks.
+            // Drop every other entry. The peer will soon acknowledge one of the Acks that remain.
             let mut keep = false;
             self.sent.retain(|_| {
                 keep = !keep;
@@ -101,7 +103,7 @@ impl AckVectorReport {
         self.sent.push_back(ack);
     }
 
-    /// Decays `late` once for every `late` new packets.
+    /// Decays `late`, at most once for every `late` new packets.
     fn fade(&mut self) {
         let Some(newest) = self.state.newest() else { return };
         if newest.diff(self.faded).unsigned_abs() >= self.late {

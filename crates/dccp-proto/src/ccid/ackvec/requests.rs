@@ -1,21 +1,21 @@
 use super::ack_ratio::{AckRatio, RatioRule};
 use crate::ccid::{Arrival, SenderRequest};
 
-/// Number of acknowledged packets after which the peer's Ack Vector state is trimmed, unless the window is
-/// smaller. Trimming more often would add an Ack to each packet of an exchange, and a slightly larger state
-/// costs almost nothing.
+/// Number of acknowledged packets after which the peer is asked to trim its Ack Vector state. If the window
+/// is smaller, this happens once per window. Trimming more often would add an Ack to each packet of an
+/// exchange, and a slightly larger state costs almost nothing.
 const TRIM: u64 = 16;
 /// Sequence Window as a multiple of the congestion window (RFC 4340 section 7.5.2 recommends about five).
 const WINDOW_FACTOR: u64 = 5;
 /// Minimum and maximum Sequence Window requested.
 const MIN_WINDOW: u64 = 1 << 10;
 const MAX_WINDOW: u64 = 1 << 21;
-/// Number of rounds in which a quarter of the Sequence Window must be enough before the window is lowered.
+/// The window is lowered after this many rounds in which a quarter of the Sequence Window was enough.
 const LOW_ROUNDS: u32 = 64;
 /// `reach` decays: each round subtracts `reach` divided by this number, rounded up.
 const REACH_FADES: u64 = 32;
 
-/// Requests of a sending half to its connection.
+/// Requests that a sending half makes to its connection.
 #[derive(Debug)]
 pub(crate) struct Requests {
     ratio: AckRatio,
@@ -23,8 +23,8 @@ pub(crate) struct Requests {
     window: u64,
     window_asked: u64,
     low_rounds: u32,
-    /// Recent maximum of the number of packets sent from a packet (inclusive) until its acknowledgement. The
-    /// value decays.
+    /// Recent maximum of the number of packets sent from a packet on, including it, until its acknowledgement
+    /// arrives. The value decays.
     reach: u64,
     /// Packets acknowledged since the last request to trim the peer's state.
     since_trim: u64,
@@ -47,7 +47,7 @@ impl Requests {
         }
     }
 
-    /// Requests of a new controller. The values in force are those that the old controller requested.
+    /// Creates the requests for a new controller. The values that the old controller requested stay in force.
     pub(crate) fn anew(rule: RatioRule) -> Requests {
         Requests { ratio_asked: 0, ..Requests::new(rule) }
     }
@@ -58,8 +58,8 @@ impl Requests {
     }
 
     /// A round ended with a congestion window of `cwnd` packets; `inflight` packets were outstanding just
-    /// before its end. `paced` means that acknowledgements do not clock out packets. Changes are requested at
-    /// most once per round (RFC 4341 section 6.1.2). The peer's Ack Vector state is trimmed once per window
+    /// before its end. `paced` means that acknowledgements do not clock out packets. At most one change is
+    /// requested per round (RFC 4341 section 6.1.2). The peer's Ack Vector state is trimmed once per window
     /// (section 6.2).
     pub(crate) fn on_round(&mut self, cwnd: u64, inflight: u64, paced: bool) {
         self.since_trim = self.since_trim.saturating_add(inflight.max(1));
@@ -78,9 +78,9 @@ impl Requests {
         }
     }
 
-    /// The acknowledgement of a packet arrived after `packets` packets had been sent, counting from that
-    /// packet. With reordering, late packets are this far behind the newest, and the peer drops packets
-    /// outside the Sequence Window.
+    /// The acknowledgement of a packet arrived after `packets` packets had been sent, including that packet.
+    /// With reordering, late packets are this far behind the newest. The Sequence Window must cover them,
+    /// because the peer drops packets outside it.
     pub(crate) fn on_reach(&mut self, packets: u64) {
         self.reach = self.reach.max(packets);
         let needed = width(packets);
@@ -94,7 +94,7 @@ impl Requests {
         self.window = self.window.max(width(packets));
     }
 
-    /// The congestion window fell abruptly to `cwnd` packets. The Ack Ratio may now exceed the number of
+    /// The congestion window fell abruptly to `cwnd` packets, so the Ack Ratio may exceed the number of
     /// packets that may be sent.
     pub(crate) fn on_collapse(&mut self, cwnd: u64) {
         self.ratio.fit(cwnd);
@@ -105,7 +105,7 @@ impl Requests {
         self.probe = true;
     }
 
-    /// The next request.
+    /// Returns the next request.
     pub(crate) fn poll(&mut self) -> Option<SenderRequest> {
         if core::mem::take(&mut self.probe) {
             return Some(SenderRequest::Probe);
@@ -123,7 +123,7 @@ impl Requests {
     }
 }
 
-/// The Sequence Window for `packets` packets per round trip.
+/// The Sequence Window to request for `packets` packets per round trip.
 fn width(packets: u64) -> u64 {
     packets.saturating_mul(WINDOW_FACTOR).clamp(MIN_WINDOW, MAX_WINDOW).next_power_of_two()
 }
@@ -147,7 +147,7 @@ mod tests {
         assert_eq!(drain(&mut requests), [SenderRequest::AckPeer]);
         requests.on_round(205, 100, false);
         assert_eq!(drain(&mut requests), [SenderRequest::SequenceWindow(2048), SenderRequest::AckPeer]);
-        // With small packets, more packets are in flight than a window counted in full packets allows.
+        // With small packets, more packets are in flight than the window in full packets suggests.
         requests.on_round(100, 5000, false);
         assert_eq!(drain(&mut requests), [SenderRequest::SequenceWindow(32768), SenderRequest::AckPeer]);
         for _ in 1..LOW_ROUNDS {
@@ -183,7 +183,7 @@ mod tests {
         assert_eq!(drain(&mut requests), []);
         requests.on_reach(300);
         assert_eq!(drain(&mut requests), [SenderRequest::SequenceWindow(2048)]);
-        // Few packets in flight do not lower the window until the late packets are long past.
+        // Few packets in flight lower the window only when the late packets are long past.
         for _ in 0..LOW_ROUNDS {
             requests.on_round(10, 10, false);
             assert_eq!(drain(&mut requests), [SenderRequest::AckPeer]);
@@ -202,7 +202,7 @@ mod tests {
         let mut requests = Requests::new(RatioRule::Window);
         requests.on_round(640, 640, false);
         assert_eq!(drain(&mut requests)[0], SenderRequest::AckRatio(10));
-        // A paced sender needs less feedback, and does not request small changes.
+        // A paced sender needs less feedback. It does not request small changes.
         requests.on_round(640, 640, true);
         assert_eq!(drain(&mut requests), [SenderRequest::AckRatio(64), SenderRequest::AckPeer]);
         requests.on_round(700, 240, true);

@@ -4,25 +4,25 @@ use mpdccp_units::{Duration, Time};
 /// Default round-trip time before the first sample (RFC 4340 section 3.4).
 pub(super) const DEFAULT_RTT: Duration = Duration::from_millis(200);
 
-/// The retransmission timer. Nothing is retransmitted here: on expiry all packets in flight count as lost
-/// (RFC 4341 section 5, RFC 6298 section 5).
+/// The retransmission timer. DCCP retransmits no data: when the timer expires, all packets in flight count as
+/// lost (RFC 4341 section 5, RFC 6298 section 5).
 #[derive(Debug, Default)]
 pub(crate) struct RtoTimer {
     since: Option<Time>,
     /// Number of consecutive timeouts. Each doubles the timeout (RFC 6298 section 5.5).
     backoff: u32,
-    /// Number of probes sent since the timer was started.
+    /// Number of probes sent since the timer started.
     probes: u32,
-    /// Longest recent time that the peer held an acknowledgement. The value decays. RTT samples exclude this
-    /// time (Elapsed Time), so the timeout must add it.
+    /// Longest time for which the peer recently held an acknowledgement (Elapsed Time). The value decays. RTT
+    /// samples exclude this time, so the timeout must add it.
     held: Duration,
 }
 
-/// Least and greatest assumed wait of a peer before it acknowledges fewer than Ack Ratio packets. The wait is
-/// a quarter of a round trip within these bounds.
+/// Limits of the time that a peer is assumed to wait for Ack Ratio packets before it acknowledges fewer. The
+/// assumed wait is a quarter of a round trip within these limits.
 const LEAST_HELD: Duration = Duration::from_millis(2);
 const MOST_HELD: Duration = Duration::from_millis(200);
-/// Longest Elapsed Time taken into account.
+/// Longest Elapsed Time that counts.
 const MAX_HELD: Duration = Duration::from_secs(1);
 /// Clock granularity of both ends (RFC 6298 section 2, G).
 const GRANULARITY: Duration = Duration::from_millis(10);
@@ -33,8 +33,8 @@ impl RtoTimer {
         self.since.get_or_insert(now);
     }
 
-    /// New data was acknowledged: restarts the timer without back-off. Nothing is retransmitted, so no
-    /// acknowledgement is ambiguous.
+    /// New data was acknowledged, so the timer restarts without back-off. No acknowledgement is ambiguous,
+    /// because no data is retransmitted.
     pub(crate) fn restart(&mut self, now: Time, in_flight: bool) {
         self.since = in_flight.then_some(now);
         self.backoff = 0;
@@ -79,9 +79,9 @@ impl RtoTimer {
         self.probes += 1;
     }
 
-    /// When to ask the peer for an acknowledgement: twice the round-trip time after the timer was started, as
-    /// in TCP's tail loss probe (RFC 8985 section 7.2). Each further probe waits twice as long. `None` once
-    /// the timer itself would fire before the answer arrives.
+    /// When to ask the peer for an acknowledgement: two round-trip times after the timer started, as in TCP's
+    /// tail loss probe (RFC 8985 section 7.2). Each further probe waits twice as long. `None` if the timer
+    /// itself would fire before the answer arrives.
     pub(crate) fn probe_due(&self, rtt: &RttEstimator) -> Option<Time> {
         let srtt = rtt.srtt()?;
         let wait = (srtt * 2 + self.allowance(rtt)).saturating_mul(1 << self.backoff.min(10));
@@ -97,7 +97,8 @@ impl RtoTimer {
 
     /// The timeout in force.
     pub(crate) fn timeout(&self, rtt: &RttEstimator) -> Duration {
-        // 2^10 times the minimum timeout already exceeds the upper bound.
+        // 2^10 times the minimum timeout already exceeds the maximum timeout, so more doublings are not
+        // needed.
         let timeout = rtt.rto() + self.allowance(rtt);
         timeout.saturating_mul(1 << self.backoff.min(10)).min(RttEstimator::MAX_RTO)
     }
@@ -137,7 +138,7 @@ mod tests {
         }
         let mut timer = RtoTimer::default();
         let quiet = timer.timeout(&rtt);
-        // The receiver waits a quarter of a round trip, as this stack's receivers do.
+        // The receiver may wait a quarter of a round trip, as the receivers of this stack do.
         assert!(quiet > rtt.rto() + Duration::from_millis(50), "{quiet:?}");
         timer.on_held(Duration::from_millis(150));
         assert_eq!(timer.timeout(&rtt), quiet + Duration::from_millis(100));
@@ -156,8 +157,8 @@ mod tests {
         for _ in 0..100 {
             rtt.update(Time::ZERO, Duration::from_millis(4));
         }
-        // The first probe leaves after two round trips, the assumed wait of the peer and the clock's
-        // granularity: 20 ms.
+        // The first probe leaves after 20 ms: two round trips, the assumed wait of the peer, and the
+        // granularity of the clocks.
         let due: alloc::vec::Vec<_> = core::iter::from_fn(|| {
             let due = timer.probe_due(&rtt)?;
             timer.on_probe();
@@ -166,10 +167,10 @@ mod tests {
         .collect();
         assert_eq!(due, [20, 60, 140]);
         assert_eq!(timer.due(&rtt), Some(Time::from_millis(212)));
-        // An acknowledgement starts a new series.
+        // An acknowledgement starts a new series of probes.
         timer.restart(Time::from_millis(150), true);
         assert_eq!(timer.probe_due(&rtt), Some(Time::from_millis(170)));
-        // Probes back off with the timeout.
+        // The intervals of the probes double with the timeout.
         timer.on_timeout();
         timer.start(Time::from_millis(400));
         assert_eq!(timer.probe_due(&rtt), Some(Time::from_millis(440)));

@@ -20,32 +20,32 @@ use dccp_cc::{Amount, CcConfig, Controller, Part, RateSample, Remembered, RttEst
 use dccp_wire::Seq;
 use mpdccp_units::{Rate, Time};
 
-/// Maximum number of packet fates kept for the owner.
+/// Maximum number of packet fates that are kept until the owner fetches them.
 const MAX_FATES: usize = 1 << 16;
 
 /// Initial window of RFC 6928, in packets. Only a window far above it is worth remembering.
 const INITIAL_WINDOW: u64 = 10;
-/// A path is application-limited if the scheduler gives it nothing for this fraction of its round trip while
-/// data waits. Its measured rate is then only the rate offered to it.
+/// A path counts as application-limited if data waits but the scheduler gives the path nothing for this
+/// fraction of its round trip. Its measured rate is then only the rate of the data it got.
 const HELD_BACK: u32 = 4;
 
-/// Sending half of the CCIDs that use Ack Vectors: history of packets in flight, loss detection, RTT,
-/// delivery rate, pacing. The algorithm itself is a [`dccp_cc::Controller`].
+/// Sending half of the CCIDs that use Ack Vectors. It keeps the history of packets in flight, detects losses,
+/// measures RTT and delivery rate, and paces. The congestion control algorithm is a [`dccp_cc::Controller`].
 ///
 /// This file handles sending; `digest` handles acknowledgements.
 #[derive(Debug)]
 pub struct AckVecSender {
     pub(super) control: Control,
-    /// The id of the group that shares the control.
+    /// Number of the group that shares the control.
     pub(super) group: Option<u64>,
-    /// View for the owner while another half has the group's control: the state when this half last had the
-    /// control. `None` while this half has the control, or if it is in no group.
+    /// What the owner sees while another half has the group's control: the state when this half last had it.
+    /// `None` while this half has the control, or if it is in no group.
     pub(super) resting: Option<Box<TxView>>,
     /// Whether to follow RFC 4341 outside the controller (CCID 2): see [`AckVectors`].
     pub(super) strict: bool,
-    /// The draft variant of CCID 5, which keeps the old acknowledgement rules.
+    /// Whether this is the draft variant of CCID 5, which keeps the draft's acknowledgement rules.
     pub(super) draft: bool,
-    /// Draft variant only: since when the window has had room but there was nothing to send.
+    /// Draft variant only: the time since which the window has had room but there was nothing to send.
     quiet_since: Option<Time>,
     pub(super) ecn: Ecn,
     pub(super) mtu: u16,
@@ -55,8 +55,8 @@ pub struct AckVecSender {
     pub(super) return_path: ReturnPath,
     pub(super) rto: RtoTimer,
     pub(super) requests: Requests,
-    /// Index of the newest probe. If another packet left first, this is that packet's index, and the probe
-    /// only triggers an acknowledgement.
+    /// Index of the newest probe. If another packet leaves before the probe, this is the index of that
+    /// packet. The probe then only triggers an acknowledgement.
     pub(super) probe: Option<u64>,
     /// Packets outstanding on this connection.
     pub(super) inflight: Amount,
@@ -64,8 +64,8 @@ pub struct AckVecSender {
     pub(super) delivered: Amount,
     pub(super) lost: Amount,
     pub(super) spurious: u64,
-    /// One past the newest packet that an Ack Vector has covered. An acknowledgement without a vector covers
-    /// one packet only.
+    /// One past the newest packet that an Ack Vector has covered. An acknowledgement without a vector does
+    /// not change this.
     pub(super) told: u64,
     pub(super) ce: u64,
     pub(super) timeouts: u64,
@@ -81,15 +81,15 @@ pub struct AckVecSender {
 }
 
 impl AckVecSender {
-    /// A new half for a congestion control of the table, or for an experiment.
+    /// Creates a half for a congestion control of the table, or for an experiment.
     pub(crate) fn new(by: &AckVectors, cfg: &HalfConfig) -> AckVecSender {
         let cc = CcConfig { packets: by.strict || cfg.cc.packets, ..cfg.controller() };
         let half = AckVecSender::with_controller((by.controller)(&cc), by.strict, cfg);
         AckVecSender { ecn: by.ecn, ..half }
     }
 
-    /// A new half around any controller. With `strict` it also follows RFC 4341 outside the controller: one
-    /// RTT sample per window, and Ack Ratio by lost acknowledgements.
+    /// Creates a half for any controller. With `strict`, the half also follows RFC 4341 outside the
+    /// controller: it takes one RTT sample per window, and lost acknowledgements determine the Ack Ratio.
     pub(crate) fn with_controller(cc: Box<dyn Controller>, strict: bool, cfg: &HalfConfig) -> AckVecSender {
         // The draft and strict RFC 4341 use only TCP's traditional loss detection.
         let rule = if cfg.cc.draft { Rule::ThreeLater } else { Rule::Adaptive };
@@ -130,7 +130,7 @@ impl AckVecSender {
         }
     }
 
-    /// Records the fate of packets for the owner. If the owner does not fetch fates, they are dropped.
+    /// Records the fate of packets for the owner. If too many wait to be fetched, the oldest are dropped.
     pub(super) fn note_fate(&mut self, range: &Range<u64>, lost: bool) {
         let Some(fates) = &mut self.fates else { return };
         if fates.len() >= MAX_FATES {
@@ -147,8 +147,8 @@ impl AckVecSender {
     fn check_idle(&mut self, now: Time) {
         let control = &mut self.control;
         let Some(last) = control.last_sent else { return };
-        // RFC 4341 section 5.1: a sender is idle if it sent no data for longer than a timeout. Without
-        // `strict`, it is idle if the application had no data. In both cases nothing may be in flight.
+        // RFC 4341 section 5.1: a sender is idle if it sent no data for longer than a timeout. Unless
+        // `strict`, it is idle if the application had no data. In both cases, nothing may be in flight.
         let idle =
             if self.strict { now.since(last) > control.rtt.rto() } else { control.sampler.app_limited() };
         if idle && control.inflight.packets == 0 {
@@ -156,16 +156,18 @@ impl AckVecSender {
         }
     }
 
-    /// draft-cheng-iccrg-delivery-rate-estimation-00 section 3.4: a sender with room in its window that sends
-    /// nothing for some time is application-limited. A gap that the application fills at once does not count.
+    /// draft-cheng-iccrg-delivery-rate-estimation-00 section 3.4: a sender is application-limited if its
+    /// window has room and it sends nothing for some time. A gap that the application fills at once does not
+    /// count.
     pub(super) fn end_quiet(&mut self, now: Time) {
         if self.quiet_since.take().is_some_and(|at| at < now) {
             self.control.sampler.set_app_limited(self.control.inflight);
         }
     }
 
-    /// When to ask the peer for an acknowledgement because none has arrived for long. Before anything was
-    /// delivered, the path may drop ECN-capable packets but not Syncs, and only timeouts reveal this.
+    /// When to ask the peer for an acknowledgement because none has arrived for long. Until something was
+    /// delivered, do not ask: the path may drop ECN-capable packets but not Syncs, and only timeouts reveal
+    /// this.
     fn probe_due(&self) -> Option<Time> {
         self.rto.probe_due(&self.control.rtt).filter(|_| !self.draft && self.delivered.packets > 0)
     }
@@ -228,7 +230,7 @@ impl SenderHalf for AckVecSender {
         }
         let snapshot = data.then(|| self.control.sampler.on_sent(now, bytes, self.control.inflight));
         let packet = Packet { sent_at: now, bytes, fate: Fate::InFlight, snapshot };
-        // The history ignores a reused number, but the connection never reuses one.
+        // The history ignores a number that was used before. The connection never uses a number twice.
         if self.history.push(seq, packet).is_some() && data {
             self.on_data_sent(now, bytes);
         }
@@ -325,7 +327,7 @@ impl SenderHalf for AckVecSender {
         let early = self.lost.packets == 0 && self.ce == 0 && !self.control.cc.settled();
         if early && self.group.is_none() && self.control.cc.resumption().is_none() {
             self.control.resume(saved, max_jump, self.mtu);
-            // Raise the Sequence Window for the jump.
+            // The jump sends more packets, so raise the Sequence Window first.
             self.requests.expect(saved.window / u64::from(self.mtu.max(1)));
         }
     }

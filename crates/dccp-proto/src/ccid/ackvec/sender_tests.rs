@@ -1,4 +1,4 @@
-//! The sending half with a controller that records its calls.
+//! Tests of the sending half. Its controller records the calls that it gets.
 
 extern crate std;
 
@@ -122,14 +122,14 @@ impl Rig {
         }
     }
 
-    /// One packet without data.
+    /// Sends one packet without data.
     fn send_ack(&mut self, now: Time) {
         self.half.on_sent(now, FIRST.add(self.next), 40, None);
         self.next += 1;
     }
 
-    /// Acknowledges by `cells`, newest first: '+' received, 'm' marked, '-' missing. The first cell is packet
-    /// `ack`, counted from 0.
+    /// Delivers an acknowledgement of packet `ack`, counted from 0. `cells` is its Ack Vector, newest packet
+    /// first: '+' received, 'm' marked, '-' missing. The peer held it for `elapsed`.
     fn ack_held(&mut self, now: Time, ack: u64, cells: &str, elapsed: Duration) -> Told {
         let vector: Vec<u8> = cells
             .chars()
@@ -155,7 +155,7 @@ impl Rig {
 
     fn set(&mut self, limits: Limits) {
         self.notes.lock().unwrap().limits = limits;
-        // The half reads the limits again after any input.
+        // The half must read the limits again after any input.
         self.half.hold_probe_rtt(false);
     }
 
@@ -185,7 +185,7 @@ fn all(packets: u64) -> Vec<u8> {
     (0..packets).map(|_| cell(State::Received, 1)).collect()
 }
 
-/// CCID 7 with packets of 1,000 bytes over 100 ms. A later connection resumes from the capacity that the
+/// Runs CCID 7 with packets of 1,000 bytes over 100 ms. A later connection resumes from the capacity that the
 /// first one measured.
 #[test]
 fn a_paths_capacity_is_observed_and_resumed() {
@@ -228,7 +228,7 @@ fn a_paths_capacity_is_observed_and_resumed() {
         asked.contains(&SenderRequest::SequenceWindow(4_096)),
         "the Sequence Window must fit the jump: {asked:?}"
     );
-    // Resuming is no longer allowed after congestion.
+    // After congestion, resuming is no longer allowed.
     let mut third = half();
     (0..9).for_each(|i| third.on_sent(ms(0), FIRST.add(i), 1_000, Some(1_000)));
     let marked = [cell(State::ReceivedEcnMarked, 1)];
@@ -275,7 +275,7 @@ fn one_reduction_a_window() {
     let mut rig = Rig::new(true);
     rig.send(ms(0), 20);
     assert!(rig.ack(ms(50), 4, "+++-+").congestion);
-    // These packets are also lost or marked, but were sent before the first loss was seen.
+    // These packets are also lost or marked, but they were sent before the first loss was known.
     let told = rig.ack(ms(51), 10, "+++--m");
     assert_eq!((told.lost, told.ce, told.congestion), (2, 1, false));
     rig.send(ms(52), 10);
@@ -300,7 +300,8 @@ fn rtt_is_exact_whatever_the_peer_held_it() {
     rig.send(ms(0), 2);
     let told = rig.ack_held(ms(73), 1, "++", Duration::from_micros(22_990));
     assert_eq!(told.rtt, Some(Duration::from_micros(50_010)));
-    // A repetition, an older packet or an impossible Elapsed Time gives no sample.
+    // Three acknowledgements give no sample: a repeated one, one of an older packet, and one with an
+    // impossible Elapsed Time.
     assert_eq!(rig.ack_held(ms(80), 1, "++", Duration::ZERO).rtt, None);
     rig.send(ms(100), 3);
     assert_eq!(rig.ack_held(ms(150), 2, "+", Duration::from_millis(51)).rtt, None);
@@ -341,8 +342,7 @@ fn timeout_empties_the_pipe_once_and_backs_off() {
     assert_eq!(rig.half.next_timeout(), None);
     rig.send(ms(1000), 1);
     assert_eq!(rig.half.next_timeout(), Some(ms(3000)));
-    // Any newly acknowledged packet ends the back-off. Three later packets do not declare anything lost
-    // again.
+    // The acknowledgement of any packet ends the back-off. Three later packets do not cause another loss.
     let told = rig.ack(ms(1100), 5, "+");
     assert_eq!((told.acked, told.lost), (1, 0));
     rig.send(ms(1100), 4);
@@ -367,7 +367,7 @@ fn only_a_report_shows_that_data_before_a_probe_is_lost() {
         assert!(rig.requests().contains(&SenderRequest::Probe));
         rig.send_ack(due);
         assert_eq!(rig.ack(due + Duration::from_millis(10), 6, cells).lost, lost, "{cells}");
-        // After a window that was lost as a whole, the first probe waits no longer than before.
+        // After the loss of a whole window, the first probe waits no longer than before.
         let again = due + Duration::from_millis(20);
         rig.send(again, 1);
         if lost > 0 {
@@ -413,7 +413,8 @@ fn only_its_own_losses_undo_a_reduction() {
     assert!(rig.ack(ms(50), 4, "+++-+").congestion);
     rig.send(ms(50), 5);
     assert!(rig.ack(ms(100), 9, "+++-+").congestion);
-    // The packet that caused the first reduction arrives late. The second reduction may still be justified.
+    // The packet that caused the first reduction arrives late. The second reduction may still be justified,
+    // so it stays.
     rig.ack(ms(101), 9, "+++-++++++");
     assert_eq!((rig.half.view().spurious, rig.notes.lock().unwrap().undone), (1, 0));
     rig.ack(ms(102), 9, "++++++++++");
@@ -454,7 +455,7 @@ fn settled_packets_are_forgotten_after_a_timeout() {
     assert_eq!(rig.half.history.len(), 1001);
     rig.send(ms(101) + rto, 1);
     assert_eq!(rig.half.history.len(), 2);
-    // The half has already forgotten the packet.
+    // The half no longer remembers the packet.
     rig.ack(ms(102) + rto, 0, "+");
     assert_eq!(rig.counts(), (2, 999, 1));
 }
@@ -509,7 +510,7 @@ fn packets_never_sent_or_settled_long_ago_are_ignored() {
     rig.send(ms(0), 3);
     rig.ack(ms(1), 3, "++++");
     assert_eq!(rig.counts(), (3, 0, 0));
-    // The vector reaches below the first packet of the half.
+    // The vector also covers packets before the first one of this half.
     rig.ack(ms(10), 1, "+++++++");
     assert_eq!(rig.counts(), (1, 2, 0));
     // Without a vector, only the packet of the Acknowledgement Number counts.
@@ -542,7 +543,7 @@ fn probe_rtt_lowers_the_ack_ratio_before_the_peer_waits_in_vain() {
         notes.limits.cwnd = Window::Packets(4);
         notes.probing_rtt = true;
     }
-    // This acknowledgement is in the middle of a round.
+    // This acknowledgement does not end a round.
     rig.ack(ms(51), 1, "+");
     assert_eq!(rig.requests(), [SenderRequest::AckRatio(2)]);
     rig.send(ms(60), 1);
@@ -565,8 +566,8 @@ fn delivery_rate_comes_with_acknowledgements() {
 }
 
 proptest! {
-    /// Any feedback: no panic, every packet is counted exactly once, and no more are in flight than were
-    /// sent.
+    /// For any feedback, the half does not panic, counts every packet exactly once, and never has more
+    /// packets in flight than were sent.
     #[test]
     fn survives_any_feedback(
         strict: bool,
@@ -593,7 +594,7 @@ proptest! {
             rig.half.next_timeout();
             while rig.half.poll_request().is_some() {}
         }
-        // At the end, timeouts settle all packets.
+        // At the end, timeouts settle every packet.
         for _ in 0..4 {
             now += RttEstimator::MAX_RTO;
             rig.half.on_timeout(now);
@@ -633,7 +634,7 @@ fn overtaken_packets_count_in_the_delay_of_packets() {
     );
 }
 
-/// State at 1.5 s, after a timeout. Packets 1 to 20 were sent at 30 ms.
+/// Returns the state at 1.5 s, after a timeout. Packets 1 to 20 were sent at 30 ms.
 fn all_but_the_first_taken_for_lost() -> Rig {
     let mut rig = Rig::new(false);
     rig.send(ms(0), 1);

@@ -1,4 +1,4 @@
-//! Halves that share a control. One half at a time has it.
+//! Tests of halves that share a control. One half at a time has it.
 
 use super::{AckVecSender, Control};
 use crate::ccid::find;
@@ -58,7 +58,7 @@ impl Group {
         });
     }
 
-    /// All packets up to `ack` of half `i` arrived.
+    /// Acknowledges all packets of half `i` up to `ack`.
     fn ack(&mut self, now: Time, i: usize, ack: u64) {
         let vector: Vec<u8> = (0..=ack).map(|_| cell(State::Received, 1)).collect();
         let feedback = Feedback {
@@ -133,8 +133,8 @@ fn a_timeout_is_one_of_the_group_only_if_nobody_was_heard() {
     group.ack(ms(50), 0, 1);
     group.ack(ms(50), 1, 1);
     let before = group.cwnd();
-    // After the first connection lost everything, the second one is still acknowledged. The timeout therefore
-    // counts as an ordinary loss and halves the window.
+    // The first connection lost everything, but the second one still receives acknowledgements. The timeout
+    // of the first therefore counts as an ordinary loss and halves the window.
     group.send(ms(60), 0, 2);
     group.send(ms(150), 1, 2);
     group.ack(ms(200), 1, 3);
@@ -193,7 +193,7 @@ proptest! {
                 0..3 => group.send(now, i, number / 10),
                 3 => group.timeout(now, i),
                 4 => {
-                    // One half ends, and another replaces it.
+                    // One half ends, and a new half replaces it.
                     let mut gone = core::mem::replace(&mut group.halves[i], half(ccid));
                     gone.leave_group(&mut group.control);
                     group.halves[i].on_sent(now, FIRST, BYTES, Some(BYTES));

@@ -12,7 +12,7 @@ use dccp_wire::Seq;
 use mpdccp_units::Time;
 
 impl AckVecSender {
-    /// Replaces the controller, and keeps history and measurements. No effect while the control is shared.
+    /// Replaces the controller. History and measurements stay. No effect while the control is shared.
     pub(crate) fn change_control(&mut self, by: &AckVectors, cfg: &HalfConfig) {
         if self.group.is_some() {
             return;

@@ -1,14 +1,14 @@
 use mpdccp_units::{Duration, Time};
 
-/// Whether this path, rather than the application, limited sending recently.
+/// Determines whether this path, rather than the application, has recently limited sending.
 ///
-/// The session calls a path application-limited when the session's queue is empty. With Cheapest Pipe First
-/// that is wrong: the queue is empty because the other path took the packets that this path's gate did not
-/// admit. After its window was full or a packet found its gate closed, a path is therefore not
-/// application-limited for a round. But pacing also makes the second packet of a small burst wait, so a
-/// closed gate counts only if the path sends at least half of its pacing rate, or if packets waited for at
-/// least half of the time: a driver that wakes late sends less. In the draft variant this holds only after a
-/// packet took another path.
+/// The session calls a path application-limited when the session's queue is empty. With Cheapest Pipe First,
+/// this can be wrong: the queue may be empty because another path took the packets that this path's gate did
+/// not admit. A path is therefore not application-limited for a round after its window was full or a packet
+/// found its gate closed. There is an exception, because pacing also makes the second packet of a small burst
+/// wait. A closed gate counts only in two cases: if the path sends at least half of its pacing rate, or if
+/// packets waited for at least half of the time. The second case is needed for a driver that wakes late,
+/// which sends less. In the draft variant, a closed gate counts only if a packet took another path.
 #[derive(Debug, Default)]
 pub(crate) struct Usage {
     full_at: Option<Time>,
@@ -16,9 +16,11 @@ pub(crate) struct Usage {
     passed_over_at: Option<Time>,
     held_back_since: Option<Time>,
     waiting_since: Option<Time>,
-    /// For how long packets waited for the gate, without the wait since `waiting_since`.
+    /// How long packets waited for the gate in total. The wait that began at `waiting_since` is not included
+    /// yet.
     waited: Duration,
-    /// Starts of the previous and of this measurement of `waited`, with its value then.
+    /// Starts of the previous and of the current measurement of `waited`, each with the value of `waited` at
+    /// that time.
     marks: [(Time, Duration); 2],
 }
 
@@ -28,7 +30,7 @@ impl Usage {
         self.full_at = Some(now);
     }
 
-    /// A packet was blocked. It waits, or was sent on another path if `elsewhere`.
+    /// A packet was blocked. It waits, or if `elsewhere` it was sent on another path.
     pub(crate) fn on_blocked(&mut self, now: Time, elsewhere: bool) {
         self.blocked_at = Some(now);
         if elsewhere {
@@ -50,8 +52,8 @@ impl Usage {
         self.held_back_since.get_or_insert(now);
     }
 
-    /// A packet is sent. Returns how long the scheduler had given this path no packet although the gate was
-    /// open.
+    /// A packet is sent. Returns how long the gate was open and data waited while the scheduler gave this
+    /// path no packet.
     pub(crate) fn on_sent(&mut self, now: Time) -> Duration {
         self.on_empty_queue(now);
         self.held_back_since.take().map_or(Duration::ZERO, |since| now.since(since))
@@ -67,7 +69,7 @@ impl Usage {
         self.blocked_at.is_some_and(|at| now.since(at) <= round)
     }
 
-    /// Whether packets waited for at least half of the time since the beginning of the last `round`.
+    /// Whether packets waited for at least half of the time in a period that includes the last `round`.
     pub(crate) fn waited_within(&mut self, now: Time, round: Duration) -> bool {
         if self.waiting_since.is_some() {
             self.on_empty_queue(now);

@@ -6,7 +6,7 @@ use mpdccp_units::{Duration, Time};
 const MODULUS: u8 = 16;
 /// Ticks of the counter per round trip.
 const ROUND_TRIP: u64 = 4;
-/// Largest advance of the counter between two packets.
+/// The counter advances by at most this much from one packet to the next.
 const MOST: u64 = 5;
 
 /// The sender's side.
@@ -19,14 +19,14 @@ pub(super) struct Counter {
 }
 
 impl Counter {
-    /// The unwrapped counter for a packet that leaves now.
+    /// The unwrapped counter of a packet that is sent now.
     pub(super) fn at(&self, now: Time, rtt: Option<Duration>) -> u64 {
         let (Some(since), Some(rtt)) = (self.since, rtt) else { return self.value };
         let quarters = now.since(since).as_nanos() * 4 / rtt.as_nanos().max(1);
         self.value.saturating_add(u64::try_from(quarters).unwrap_or(MOST).min(MOST))
     }
 
-    /// A data packet leaves; returns its counter.
+    /// Records that a data packet is sent, and returns its counter.
     pub(super) fn on_sent(&mut self, now: Time, rtt: Option<Duration>) -> u64 {
         let value = self.at(now, rtt);
         if value > self.value || self.since.is_none() {
@@ -50,8 +50,8 @@ pub(super) fn wrapped(value: u64) -> u8 {
     (value % u64::from(MODULUS)) as u8
 }
 
-/// The receiver's side: estimates the round-trip time from the arrival times of the first packets of two
-/// counter values.
+/// The receiver's side. It estimates the round-trip time from the times at which the first packets of two
+/// counter values arrived.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct CounterClock {
     newest: Option<u8>,
@@ -61,20 +61,22 @@ pub(super) struct CounterClock {
 }
 
 impl CounterClock {
-    /// A data packet with `counter` arrived, later in sequence than all before.
+    /// A data packet with `counter` arrived. It is later in sequence than all packets before.
     pub(super) fn on_packet(&mut self, now: Time, counter: u8) {
         let counter = counter % MODULUS;
         let ahead = self.newest.map_or(MODULUS, |newest| counter.wrapping_sub(newest) % MODULUS);
         if ahead == 0 {
             return;
         }
-        // Arrival times of skipped values are from the previous cycle of the counter.
+        // No packet with the skipped values has arrived in this cycle, so drop their arrival times of the
+        // previous cycle.
         for skipped in 0..ahead {
             self.first_at[usize::from(counter.wrapping_sub(skipped) % MODULUS)] = None;
         }
         self.newest = Some(counter);
         self.first_at[usize::from(counter)] = Some(now);
-        // RFC 4342 section 8.1: a distance of four between two values is best, two or three is acceptable.
+        // RFC 4342 section 8.1: a distance of four between the two values is best, and two or three is
+        // acceptable.
         for distance in [4, 3, 2u8] {
             if let Some(then) = self.first_at[usize::from(counter.wrapping_sub(distance) % MODULUS)] {
                 let sample = now.since(then) * 4 / u32::from(distance);

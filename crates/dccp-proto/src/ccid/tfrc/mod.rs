@@ -2,8 +2,8 @@
 //! small packets.
 //!
 //! `receiver` reports loss intervals and the receive rate. `sender` sends at the rate that follows from these
-//! reports. Both use `options`. The `counter` in CCVal is their common clock. The parts that do not depend on
-//! DCCP are in [`dccp_cc::tfrc`].
+//! reports. `options` encodes the reports. The `counter` in CCVal is the common clock of both ends. The parts
+//! that do not depend on DCCP are in [`dccp_cc::tfrc`].
 
 mod counter;
 mod options;

@@ -27,7 +27,7 @@ const NO_LOSS: u32 = u32::MAX;
 const MAX_24: u64 = (1 << 24) - 1;
 const MAX_23: u64 = (1 << 23) - 1;
 
-/// Content of a feedback packet. RFC 4342 section 6 requires Receive Rate and Loss Intervals; Linux sends
+/// Content of a feedback packet. RFC 4342 section 6 requires Receive Rate and Loss Intervals. Linux sends
 /// Loss Event Rate instead of Loss Intervals.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Told {
@@ -35,14 +35,14 @@ pub(super) struct Told {
     pub(super) receive_rate: Option<u32>,
     /// Data packets per loss event.
     pub(super) loss_event_rate: Option<u32>,
-    /// Number of packets up to the acknowledged one that are in no interval yet.
+    /// Number of packets, up to the acknowledged one, that are not in any interval yet.
     pub(super) skip: u64,
     /// Loss intervals, newest first.
     pub(super) intervals: Vec<LossInterval>,
 }
 
 impl Told {
-    /// Reads an option area; invalid options are ignored.
+    /// Reads the options of an area, and ignores invalid ones.
     pub(super) fn read(area: &[u8]) -> Told {
         let mut told = Told::default();
         let mut drops = Vec::new();
@@ -58,7 +58,8 @@ impl Told {
                 _ => {}
             }
         }
-        // RFC 5622 section 8.7: a missing count, or one larger than the loss length, equals the loss length.
+        // RFC 5622 section 8.7: a missing count, or one larger than the Loss Length, counts as the Loss
+        // Length.
         for (i, interval) in told.intervals.iter_mut().enumerate() {
             interval.drops = drops.get(i).map_or(interval.lossy, |count| (*count).min(interval.lossy));
         }
@@ -86,7 +87,7 @@ impl Told {
         }
     }
 
-    /// Loss event rate p from Loss Event Rate, if present.
+    /// The loss event rate p that the Loss Event Rate option gives, if present.
     pub(super) fn p(&self) -> Option<f64> {
         self.loss_event_rate.map(|packets| match packets {
             NO_LOSS => 0.0,
@@ -94,8 +95,8 @@ impl Told {
         })
     }
 
-    /// Appends the options, with as many intervals as fit into `room` bytes. Appends nothing if the rates do
-    /// not fit.
+    /// Appends the options, with as many intervals as fit into `room` bytes. If the two rates do not fit,
+    /// appends nothing.
     pub(super) fn write(&self, dropped_packets: bool, room: usize, out: &mut OptionBuf) {
         let room = room.min(out.room());
         if room < 2 * RATE_LEN {
@@ -191,7 +192,8 @@ mod tests {
 
     #[test]
     fn options_that_make_no_sense_are_left_out() {
-        // Impossible lengths; a second list with a skip; a Drop Count larger than the Loss Length.
+        // The areas have impossible lengths, then a second list with a Skip Length, then a Drop Count larger
+        // than the Loss Length.
         assert_eq!(Told::read(&[194, 5, 1, 2, 3]), Told::default());
         assert_eq!(Told::read(&[193, 3, 1, 193, 2, 193, 11, 0, 1, 2, 3, 4, 5, 6, 7, 8]), Told::default());
         let list = |skip| [193, 12, skip, 0, 0, 9, 0, 0, 2, 0, 0, 10];

@@ -12,9 +12,9 @@ use mpdccp_units::{Duration, Time};
 
 /// Round-trip time before any estimate (RFC 4340 section 3.4).
 const DEFAULT_RTT: Duration = Duration::from_millis(200);
-/// Unwrapped number of the first packet. It leaves room for packets before the first.
+/// Unwrapped number of the first packet. It leaves room for reordered packets with lower numbers.
 const ORIGIN: u64 = 1 << 56;
-/// Maximum number of packets not yet judged (RFC 4342 section 8.6.1, NDUPACK).
+/// Maximum number of packets that are not judged yet (RFC 4342 section 8.6.1, NDUPACK).
 const MAX_SKIP: u64 = 3;
 /// Maximum number of timestamps kept for measuring the receive rate.
 const MAX_MARKS: usize = 16;
@@ -23,7 +23,7 @@ const LEAST_TARGET: f64 = 0.5;
 /// Segment size in the equation, and header size, for small packets (RFC 5622 section 5).
 const NOMINAL_SEGMENT: f64 = 1460.0;
 const HEADER: f64 = 36.0;
-/// Maximum number of bytes of an Elapsed Time with its type and length.
+/// Maximum length of an Elapsed Time option, bytes.
 const ELAPSED_LEN: usize = 6;
 
 /// Data received so far.
@@ -33,20 +33,20 @@ struct Total {
     bytes: u64,
 }
 
-/// Receiving half of CCIDs 3 and 4: reports loss intervals and the receive rate about once a round trip
+/// Receiving half of CCIDs 3 and 4. It reports loss intervals and the receive rate about once per round trip
 /// (RFC 4342 section 6).
 #[derive(Debug)]
 pub struct TfrcReceiver {
     /// Whether this is CCID 4.
     small_packets: bool,
     history: LossHistory,
-    /// The newest packet, its unwrapped number and its arrival time.
+    /// The newest packet: its sequence number, unwrapped number and arrival time.
     newest: Option<(Seq, u64, Time)>,
     clock: CounterClock,
     /// Round-trip time known by the connection's other half.
     rtt: Option<Duration>,
     total: Total,
-    /// Times of past reports, each with the totals at that time; oldest first.
+    /// Times of past reports, oldest first, each with the totals at that time.
     marks: VecDeque<(Time, Total)>,
     /// Highest receive rate so far: packets per second and bytes per second.
     best: (f64, f64),
@@ -61,7 +61,7 @@ pub struct TfrcReceiver {
 }
 
 impl TfrcReceiver {
-    /// A new half; `small_packets` is true for CCID 4.
+    /// Creates a half. `small_packets` is true for CCID 4.
     pub fn new(small_packets: bool, cfg: &HalfConfig) -> TfrcReceiver {
         TfrcReceiver {
             small_packets,
@@ -80,7 +80,7 @@ impl TfrcReceiver {
         }
     }
 
-    /// Round-trip time estimated from data packets; otherwise the one of the other half.
+    /// The round-trip time estimated from data packets. Without such an estimate, the one of the other half.
     fn rtt(&self) -> Duration {
         self.clock.rtt().or(self.rtt).unwrap_or(DEFAULT_RTT).max(Duration::from_micros(1))
     }
@@ -92,9 +92,9 @@ impl TfrcReceiver {
         }
     }
 
-    /// Packets and bytes per second since the newest report that is at least a round trip old.
-    /// RFC 4342 section 8.3 specifies the last round trip, or the time since the last report if that is
-    /// longer; RFC 5348 section 6.2 permits a somewhat longer time.
+    /// Packets and bytes per second, measured since the newest report that is at least a round trip old. RFC
+    /// 4342 section 8.3 specifies the last round trip, or the time since the last report if that is longer.
+    /// RFC 5348 section 6.2 permits a somewhat longer time.
     fn receive_rate(&self, now: Time) -> (f64, f64) {
         let rtt = self.rtt();
         let long_ago = self.marks.iter().rev().find(|(at, _)| now.since(*at) >= rtt);
@@ -111,7 +111,8 @@ impl TfrcReceiver {
         bytes
     }
 
-    /// RFC 5348 section 6.3.1: the initial interval that corresponds to the best receive rate so far.
+    /// RFC 5348 section 6.3.1: the length of the initial interval that corresponds to the best receive rate
+    /// so far.
     fn initial_length(&self) -> u64 {
         let rtt = self.rtt().as_secs_f64();
         let packets = self.best.0.max(LEAST_TARGET / rtt);
@@ -124,8 +125,8 @@ impl TfrcReceiver {
         libm::round(1.0 / p) as u64
     }
 
-    /// When feedback is due if no more data arrives. This is later than the window counter would trigger it
-    /// (RFC 4342 section 10.3 leaves this timer to the implementation).
+    /// When feedback is due if no more data arrives. While data arrives, the window counter triggers feedback
+    /// earlier. RFC 4342 section 10.3 leaves this timer to the implementation.
     fn timer(&self, since: Time) -> Time {
         let last = self.marks.back().map_or(since, |(at, _)| *at);
         (last + self.rtt() * 5 / 4).max(since)
@@ -154,7 +155,7 @@ impl ReceiverHalf for TfrcReceiver {
             marked: arrival.ecn == Ecn::Ce,
             no_data_before: arrival.ndp.unwrap_or(0),
         });
-        // RFC 5348 section 6: report at once when a loss event begins, or when one proves spurious.
+        // RFC 5348 section 6: report at once when a loss event begins, or when a late packet removes one.
         self.at_once |= change.began || change.ended;
         if change.began && lossless {
             self.measure(now);
@@ -232,7 +233,7 @@ impl TfrcReceiver {
         let waiting = number.saturating_sub(self.history.judged().unwrap_or(number));
         let skip = waiting.min(MAX_SKIP);
         if let Some(newest) = intervals.first_mut() {
-            // After a long gap, more than `MAX_SKIP` packets can be undecided. The older ones count as
+            // After a long gap, more than `MAX_SKIP` packets can be undecided. Report the older ones as
             // received.
             newest.lossless = newest.lossless.saturating_add(waiting - skip);
         }

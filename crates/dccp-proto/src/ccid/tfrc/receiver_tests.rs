@@ -49,7 +49,7 @@ impl Setup {
         }
     }
 
-    /// Feedback and its Elapsed Time in units of 10 us.
+    /// Returns the feedback, and its Elapsed Time in units of 10 us.
     fn report(&mut self, now: Time, room: usize) -> (Told, Option<u32>) {
         let mut out = OptionBuf::new();
         self.half.write_feedback(now, Seq::new(1), self.newest, room, &mut out);
@@ -83,14 +83,15 @@ fn a_round_trip_of_counters_is_due_and_without_them_the_timer() {
     for (n, counter) in [(1, 14), (2, 15), (3, 16), (4, 17)] {
         s.data(ms(n * 10), n, counter);
         let due = s.half.ack_due(ms(n * 10));
-        // The timer fires five quarters of the round-trip time after the last report. The counters soon show
-        // a shorter round trip.
+        // The timer fires five quarters of the round-trip time after the last report. From packet 3 on, the
+        // counters show a shorter round trip.
         assert!(if n < 3 { due == AckDue::At(ms(125)) } else { matches!(due, AckDue::At(_)) }, "{due:?}");
     }
     s.data(ms(50), 5, 18);
     assert_eq!(s.half.ack_due(ms(50)), AckDue::Now);
     s.report(ms(50), 500);
-    // A late packet triggers no feedback, although its older counter seems to be a round trip later.
+    // A late packet triggers no feedback, although its counter seems to be a round trip after the last
+    // report's.
     s.data(ms(60), 6, 20);
     s.data(ms(61), 4, 17);
     assert_ne!(s.half.ack_due(ms(61)), AckDue::Now);
@@ -144,8 +145,8 @@ fn the_first_interval_stands_for_the_best_receive_rate() {
             false => throughput(1000.0, 0.1, p),
             true => throughput(1460.0, 0.1, p) * 1000.0 / 1036.0,
         };
-        // RFC 5348 section 6.3.1 allows 5 % around 1,000 packets per second. One more percent is for our
-        // round-trip time, which is an estimate.
+        // RFC 5348 section 6.3.1 allows 5 % around 1,000 packets per second. The test allows another per cent
+        // because the round-trip time is an estimate.
         assert!((rate / 1e6 - 1.0).abs() < 0.06, "{rate}");
     }
 }

@@ -15,16 +15,16 @@ const HEADERS: u32 = 60;
 const DEFAULT_RTT: Duration = Duration::from_millis(200);
 /// Minimum time between data packets of CCID 4 (RFC 5622 section 5).
 const SMALL_PACKET_INTERVAL: Duration = Duration::from_millis(10);
-/// Duration of a burst at the current rate.
+/// Time at the current rate that a burst may last.
 const QUANTUM: Duration = Duration::from_millis(1);
-/// Number of loss intervals remembered: the intervals in the average, and the same number for discounting.
+/// Number of loss intervals remembered: those in the average, and as many older ones for discounting.
 const MAX_INTERVALS: usize = 2 * NINTERVAL + 1;
 /// Sequence Window as a multiple of the packets per round trip (RFC 4340 section 7.5.2), and its minimum and
 /// maximum.
 const WINDOW_FACTOR: f64 = 5.0;
 const MIN_WINDOW: u64 = 1 << 10;
 const MAX_WINDOW: u64 = 1 << 21;
-/// If the rate increases by more than this factor, a waiting packet is rescheduled.
+/// If the rate rises by more than this factor, the next packet may leave earlier than scheduled.
 const RISE: f64 = 1.5;
 
 /// A loss interval and its first packet.
@@ -44,7 +44,7 @@ pub struct TfrcSenderHalf {
     small_packets: bool,
     mtu: u16,
     pacer: Pacer,
-    /// The rate last used by the pacer.
+    /// The rate that the pacer used last.
     paced: Rate,
     counter: Counter,
     log: SentLog,
@@ -55,7 +55,7 @@ pub struct TfrcSenderHalf {
     sent: Amount,
     delivered: Amount,
     lost: Amount,
-    /// Spurious losses of the halves before this one.
+    /// Number of spurious losses of the halves that this one succeeds.
     spurious: u64,
     ce: u64,
     timeouts: u64,
@@ -67,7 +67,7 @@ pub struct TfrcSenderHalf {
 }
 
 impl TfrcSenderHalf {
-    /// A new half; `small_packets` is true for CCID 4.
+    /// Creates a half. `small_packets` is true for CCID 4.
     pub fn new(small_packets: bool, cfg: &HalfConfig) -> TfrcSenderHalf {
         let wire = u32::from(cfg.mtu);
         let tfrc = TfrcConfig {
@@ -114,8 +114,8 @@ impl TfrcSenderHalf {
         }
     }
 
-    /// Maximum number of bytes that may leave at once. RFC 5348 section 4.6 permits the bytes of a round
-    /// trip, but slow links cannot buffer that many.
+    /// Maximum number of bytes that may be sent at once. RFC 5348 section 4.6 permits the bytes of a round
+    /// trip, but a slow link cannot buffer that many.
     fn quantum(&self, rate: Rate) -> u32 {
         let round = self.tfrc.rtt().unwrap_or(DEFAULT_RTT);
         let bytes =
@@ -125,7 +125,8 @@ impl TfrcSenderHalf {
 
     fn on_data_sent(&mut self, now: Time, payload: u32, bytes: u32) {
         let release = self.release(Time::ZERO);
-        // If the pacer delayed the packet and it left soon after its release, the full rate was used.
+        // The sender used its full rate if the pacer delayed the packet and the packet left soon after its
+        // release.
         let limited = self.last_sent.is_some_and(|(last, _)| {
             let held = release.since(last);
             !held.is_zero() && now.since(release) <= held / 4
@@ -138,7 +139,7 @@ impl TfrcSenderHalf {
         self.sent = self.sent.plus(bytes);
     }
 
-    /// Data in flight has left the path: `packets` packets with `bytes` bytes, at least `lost` of them lost.
+    /// `packets` packets with `bytes` bytes are no longer in flight, and at least `lost` of them were lost.
     /// The report does not give the exact number of lost packets.
     fn settle(&mut self, (packets, bytes): (u64, u64), lost: u64) {
         let gone = Amount { packets, bytes };
@@ -151,7 +152,7 @@ impl TfrcSenderHalf {
         self.delivered.bytes += arrived.bytes;
     }
 
-    /// Records reported loss intervals; returns the number of new loss events.
+    /// Records the reported loss intervals, and returns the number of new loss events.
     fn learn(&mut self, ack: Seq, told: &Told) -> u64 {
         let mut next = ack.next().sub(told.skip);
         let mut known: Vec<Known> = Vec::with_capacity(MAX_INTERVALS);
@@ -167,7 +168,7 @@ impl TfrcSenderHalf {
             next = first;
         }
         // Keep intervals that the receiver need not repeat (RFC 4342 section 8.6.1). An interval without
-        // losses is the receiver's first, so older ones no longer count.
+        // losses is the receiver's first one, so drop older intervals in this case.
         if told.intervals.last().is_some_and(|interval| interval.lossy > 0) {
             known.extend(self.intervals.iter().filter(|old| old.first.before(next)));
         }
@@ -184,8 +185,8 @@ impl TfrcSenderHalf {
         events
     }
 
-    /// The loss event rate p (from reported loss intervals if present, otherwise the receiver's value), and
-    /// the number of new loss events.
+    /// Returns the loss event rate p and the number of new loss events. Reported loss intervals determine p.
+    /// Without them, p is the rate that the receiver computed.
     fn judge(&mut self, ack: Seq, told: &Told) -> Option<(f64, u64)> {
         if told.intervals.is_empty() {
             let p = told.p()?;
@@ -225,7 +226,7 @@ impl TfrcSenderHalf {
         self.window = self.window.max(window.clamp(MIN_WINDOW, MAX_WINDOW).next_power_of_two());
     }
 
-    /// If the rate has risen a lot since the last packet, reschedules the next one.
+    /// If the rate has risen a lot since the last packet, lets the next packet leave earlier.
     fn hurry(&mut self) {
         let rate = self.tfrc.wire_rate();
         if let Some((at, bytes)) = self.last_sent
@@ -273,7 +274,7 @@ impl SenderHalf for TfrcSenderHalf {
         let judged = told.receive_rate.and_then(|rate| Some((rate, self.judge(feedback.ack, &told)?)));
         let lost = judged.map_or(0, |(_, (_, events))| events);
         self.settle(gone, lost);
-        // RFC 4342 section 6: acknowledgements without these options are not feedback.
+        // RFC 4342 section 6: an acknowledgement without these options is not feedback for the rate.
         if let Some((rate, (p, events))) = judged {
             self.on_report(now, feedback, rate, p, events);
         }
@@ -341,8 +342,8 @@ impl SenderHalf for TfrcSenderHalf {
         &self.rtt
     }
 
-    /// TFRC has no window: `cwnd` is the rate times the round-trip time. Of lost packets, only the number of
-    /// loss events is known.
+    /// TFRC has no window, so `cwnd` is the rate times the round-trip time. Of the lost packets, only the
+    /// number of loss events is known.
     fn view(&self) -> TxView {
         let rate = self.tfrc.wire_rate();
         let round = self.tfrc.rtt().unwrap_or(DEFAULT_RTT);

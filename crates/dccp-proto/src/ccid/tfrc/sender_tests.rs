@@ -23,7 +23,7 @@ fn config() -> HalfConfig {
     }
 }
 
-/// Feedback as from Linux: receive rate and loss event rate, no intervals.
+/// Feedback as Linux sends it: receive rate and loss event rate, but no intervals.
 fn rates(receive_rate: u32, loss_event_rate: u32) -> OptionBuf {
     let mut out = OptionBuf::new();
     let told =
@@ -79,7 +79,7 @@ fn takes_the_loss_event_rate_where_intervals_are_missing() {
         ("equation", 1, 49, 50)
     );
     assert_eq!(view.rtt.latest(), Some(ms(150) - ms(49)));
-    // An acknowledgement without the rates is not feedback, but reports arrivals.
+    // An acknowledgement without the rates is not feedback for the rate, but it reports arrivals.
     let timer = half.next_timeout();
     half.on_feedback(ms(200), &feedback(FIRST.add(59), &OptionBuf::new()));
     assert_eq!((half.view().inflight.packets, half.next_timeout()), (40, timer));
@@ -103,7 +103,7 @@ fn older_intervals_need_not_be_told_again() {
         let told = Told { receive_rate: Some(1_000_000), intervals: intervals.into(), ..Told::default() };
         let mut out = OptionBuf::new();
         told.write(false, 400, &mut out);
-        // This implementation's own feedback omits Loss Event Rate.
+        // The feedback of this implementation omits Loss Event Rate.
         half.on_feedback(ms(at), &feedback(FIRST.add(ack), &out));
         half.intervals.iter().map(|known| known.interval.packets()).collect::<Vec<_>>()
     };
@@ -118,7 +118,7 @@ fn older_intervals_need_not_be_told_again() {
     assert_eq!(half.view().lost.packets, 2);
     assert_eq!(tell(&mut half, 420, 199, &[interval(49, 1), interval(69, 1)]), [50, 70, 30, 50]);
     assert_eq!(half.view().lost.packets, 3);
-    // A late packet merged two intervals. The latest report counts.
+    // A late packet has merged two intervals. The latest report counts.
     assert_eq!(tell(&mut half, 430, 199, &[interval(119, 1), interval(25, 5)]), [120, 30, 50]);
     assert_eq!(half.intervals.last().map(|known| known.interval.data), Some(77));
 }
@@ -140,8 +140,7 @@ fn asks_for_a_window_that_fits_the_rate() {
     half.on_feedback(ms(10_000), &feedback(FIRST, &rates(1_000_000, u32::MAX)));
     assert_eq!(half.poll_request(), Some(SenderRequest::SequenceWindow(65_536)));
     assert_eq!(half.poll_request(), None);
-    // RFC 4342 section 6.3: the reaction to Data Dropped ends only when the peer's acknowledgements are
-    // acknowledged.
+    // RFC 4342 section 6.3: the receiver repeats Data Dropped until its acknowledgements are acknowledged.
     half.on_slow_receiver(ms(10_000), 1);
     assert_eq!(half.poll_request(), Some(SenderRequest::AckPeer));
 }
@@ -156,7 +155,7 @@ fn packets_in_flight_at_the_timeout_are_lost() {
     assert_eq!((view.lost.packets, view.inflight.packets, view.timeouts), (10, 0, 1));
 }
 
-/// Connects a sender and a receiver, 50 ms apart. Each `true` in `losses` drops a packet.
+/// Connects a sender and a receiver that are 50 ms apart. Each `true` in `losses` drops a packet.
 fn pair(small_packets: bool, losses: &[bool], packets: u64) -> (TfrcSenderHalf, Told) {
     let (mut tx, mut rx) =
         (TfrcSenderHalf::new(small_packets, &config()), TfrcReceiver::new(small_packets, &config()));
@@ -176,7 +175,7 @@ fn pair(small_packets: bool, losses: &[bool], packets: u64) -> (TfrcSenderHalf, 
             let mut out = OptionBuf::new();
             rx.write_feedback(now + RTT / 2, Seq::new(1), seq, 500, &mut out);
             last = Told::read(out.as_bytes());
-            // The feedback arrives before the next packet leaves: only the order matters here.
+            // The feedback arrives before the next packet leaves, because only the order matters here.
             tx.on_feedback(now + RTT, &feedback(seq, &out));
             assert!(Options::new(out.as_bytes()).all(|option| option.is_ok()));
         }
@@ -192,8 +191,8 @@ fn both_ends_find_the_same_loss_event_rate() {
                 (0..every * 7).map(|n| n % every == every - 1 || n % (every * 3) == 5).collect();
             let (tx, told) = pair(small_packets, &losses, 4000);
             let (ours, theirs) = (1.0 / tx.tfrc.loss_event_rate(), 1.0 / told.p().unwrap());
-            // The receiver rounds its value up. With CCID 4, both ends also measure short intervals
-            // independently.
+            // The receiver rounds its value up. With CCID 4, each end also measures by itself which intervals
+            // are short.
             let tolerance = if small_packets { 0.05 * theirs + 1.0 } else { 1.0 };
             assert!(
                 theirs > 1.0 && ours <= theirs + tolerance && ours > theirs - tolerance,

@@ -8,7 +8,7 @@ use mpdccp_units::Time;
 const MOST: usize = 1 << 16;
 /// Number of acknowledged packets that are kept, because a loss interval may begin with one of them.
 const KEPT: usize = 1024;
-/// A longer jump in sequence numbers starts the log anew.
+/// After a longer jump in sequence numbers, the log starts anew.
 const MAX_GAP: i64 = 64;
 
 /// A sent packet.
@@ -40,7 +40,7 @@ impl SentLog {
         self.first.add(self.packets.len() as u64)
     }
 
-    /// A packet was sent. Sequence numbers never go back; skipped ones count as packets without data.
+    /// A packet was sent. Sequence numbers never go back. Skipped numbers count as packets without data.
     pub(super) fn push(&mut self, seq: Seq, sent: Sent) {
         let gap = seq.diff(self.next());
         if gap < 0 {
@@ -69,7 +69,7 @@ impl SentLog {
         self.packets.get(usize::try_from(seq.diff(self.first)).ok()?)
     }
 
-    /// All packets up to `seq` arrived or were lost. Returns the number of data packets, and their bytes,
+    /// All packets up to `seq` arrived or were lost. Returns the number and the bytes of those data packets
     /// that were in flight until now.
     pub(super) fn acknowledge(&mut self, seq: Seq) -> (u64, u64) {
         let upto =
@@ -135,7 +135,7 @@ mod tests {
         assert_eq!(log.acknowledge_all(), (MOST as u64, MOST as u64));
         assert_eq!(log.packets.len(), KEPT);
         assert_eq!(log.get(Seq::new(99_999)), Some(&sent(99_999, 1)));
-        // Sequence numbers that skip, jump or repeat.
+        // Sequence numbers skip, jump and repeat.
         log.push(Seq::new(100_002), sent(7, 1));
         assert_eq!(log.get(Seq::new(100_001)), Some(&sent(7, 0)));
         log.push(Seq::new(100_002), sent(8, 1));

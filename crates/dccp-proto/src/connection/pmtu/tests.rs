@@ -4,8 +4,8 @@ use super::*;
 
 const ANSWER: Duration = Duration::from_millis(100);
 
-/// Sends probes over a path that carries packets of up to `carries` bytes, until none is sent for a while.
-/// Returns the largest probe.
+/// Sends probes over a path that carries packets of up to `carries` bytes. Ends when no probe has been sent
+/// for a while, and returns the size of the largest probe.
 fn travel(pmtu: &mut Pmtu, now: &mut Time, carries: u16, alive: bool) -> u16 {
     let end = *now + Duration::from_secs(60);
     let (mut seq, mut largest) = (Seq::new(now.as_nanos() & 0xffff), 0);
@@ -20,7 +20,7 @@ fn travel(pmtu: &mut Pmtu, now: &mut Time, carries: u16, alive: bool) -> u16 {
                 pmtu.on_sync_ack(*now, seq);
             }
         } else {
-            // Later packets are acknowledged all the time, unless the path is dead.
+            // Unless the path is dead, later packets are acknowledged all the time.
             seq = seq.next();
             pmtu.on_timeout(*now, if alive { seq } else { before });
         }
@@ -60,7 +60,7 @@ fn a_small_packet_that_overtakes_data_makes_the_size_doubtful() {
     }
 }
 
-/// On a busy host or in a long queue, acknowledgements of earlier packets arrive before the answers to
+/// On a busy host or behind a long queue, acknowledgements of earlier packets arrive before the answers to
 /// probes.
 #[test]
 fn only_a_packet_that_left_after_the_probes_shows_that_they_are_lost() {
@@ -78,7 +78,7 @@ fn only_a_packet_that_left_after_the_probes_shows_that_they_are_lost() {
     }
 }
 
-/// The size for packets that can be split is reduced before the search has ended.
+/// The size for packets that can be split is reduced even before the search has ended.
 #[test]
 fn the_certain_size_shrinks_with_the_second_probe_and_grows_with_an_answer() {
     let (mut pmtu, mut now) = new();
@@ -114,8 +114,8 @@ fn a_black_hole_is_found_and_the_size_that_passes() {
     }
 }
 
-/// RFC 8899 section 4.3: losses reveal a black hole. PMTU_RAISE_TIMER later, while data flows, a larger size
-/// is tried again.
+/// RFC 8899 section 4.3: losses reveal a black hole. If data flows, a larger size is tried again after
+/// PMTU_RAISE_TIMER.
 #[test]
 fn losses_make_the_size_doubtful_and_time_makes_room() {
     let (mut pmtu, mut now) = new();
@@ -128,7 +128,7 @@ fn losses_make_the_size_doubtful_and_time_makes_room() {
     assert_eq!(pmtu.poll_probe(now), Some(1500));
     travel(&mut pmtu, &mut now, 1400, true);
     assert_eq!(pmtu.mtu(), 1400);
-    // An idle path is not probed. A path in use that still carries only small packets is probed once per
+    // An idle path is not probed. A path that is used but carries only small packets is probed once per
     // RAISE.
     now += RAISE;
     assert_eq!((travel(&mut pmtu, &mut now, 1500, true), pmtu.mtu()), (0, 1400));
@@ -141,7 +141,7 @@ fn losses_make_the_size_doubtful_and_time_makes_room() {
     assert_eq!(pmtu.mtu(), 1500);
 }
 
-/// With a queue or a busy host, each answer arrives after the next probe was sent.
+/// Behind a queue or on a busy host, each answer arrives after the next probe was sent.
 #[test]
 fn answers_that_come_late_count() {
     let (mut pmtu, mut now) = new();
@@ -176,7 +176,7 @@ fn only_the_answer_to_a_probe_confirms_its_size() {
     assert_eq!(pmtu.mtu(), 1400);
 }
 
-/// RFC 8899 section 4.6.2: a hint of a smaller MTU is used only if larger packets are lost.
+/// RFC 8899 section 4.6.2: a hint of a smaller MTU takes effect only if larger packets are lost.
 #[test]
 fn less_is_believed_only_if_more_does_not_arrive() {
     let (mut pmtu, mut now) = new();
@@ -193,7 +193,7 @@ fn less_is_believed_only_if_more_does_not_arrive() {
     assert!(travel(&mut pmtu, &mut now, 9000, true) <= 1500, "probes must not exceed the largest hint");
 }
 
-/// A forged message that arrives before the path opens does not keep the size small.
+/// A forged message with a small MTU arrives before the path opens. It must not keep the size small.
 #[test]
 fn a_size_that_leaves_this_host_is_tried_despite_a_smaller_hint() {
     let (mut pmtu, mut now) = (Pmtu::new(Time::ZERO, 552), Time::from_millis(1000));
@@ -228,7 +228,7 @@ fn a_larger_hint_in_the_middle_of_a_search_begins_it_anew() {
     assert_eq!(pmtu.mtu(), 1500);
 }
 
-/// An idle path with a black hole is not probed forever.
+/// A search over an idle path with a black hole ends.
 #[test]
 fn a_search_ends_where_nothing_but_probes_is_sent() {
     for carries in [1200, 1400] {

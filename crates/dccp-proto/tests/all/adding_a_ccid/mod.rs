@@ -100,8 +100,8 @@ fn increase_and_decrease_are_its_own() {
     assert_eq!(window(&gaimd), 80, "slow start adds one packet per acknowledged packet");
     ack(&mut gaimd, true);
     assert_eq!(window(&gaimd), 70, "congestion leaves seven eighths of the window");
-    // Sixteen rounds at 0.3125 packets per round give five packets, minus a little because the window grows
-    // meanwhile.
+    // Sixteen rounds with a growth of 0.3125 packets would give five packets. The result is slightly less
+    // because rounds become longer as the window grows.
     (0..16 * 70).for_each(|_| ack(&mut gaimd, false));
     assert_eq!(window(&gaimd), 74);
     (0..74).for_each(|_| ack(&mut gaimd, false));

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 pub const CLIENT: usize = 0;
 pub const SERVER: usize = 1;
 
-/// IP and UDP header bytes that the harness assumes.
+/// Length of the IP and UDP headers that the harness assumes.
 pub const OVERHEAD: usize = 28;
 
 /// Fate of a packet in the network.
@@ -19,13 +19,13 @@ pub const OVERHEAD: usize = 28;
 pub enum Fate {
     Deliver,
     Drop,
-    /// Delivered with this delay in addition to the normal one.
+    /// The packet is delivered with this delay in addition to the normal one.
     Late(Duration),
     Twice,
-    /// Two copies, with these delays in addition to the normal one.
+    /// Two copies of the packet are delivered, with these delays in addition to the normal one.
     Copies(Duration, Duration),
     Mark,
-    /// The ECN field is cleared.
+    /// The network clears the ECN field.
     Bleach,
 }
 
@@ -81,8 +81,8 @@ pub fn emit(header: &Header, options: &[u8], payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A client that received a Response with these options, and the header of the Response. The client's Ack
-/// carries the options `extra`.
+/// Returns a client that has received a Response with these options, the header of the Response, and the
+/// time. The client's Ack carries the options `extra`.
 pub fn answered(extra: &[u8], options: &[u8]) -> (Connection, Header, Time) {
     let now = Time::from_millis(5);
     let mut client = new_client(Config::default(), now);
@@ -192,7 +192,7 @@ impl Net {
         }
     }
 
-    /// A header as `from` would send it, with the given numbers.
+    /// Returns a header as `from` would send it, with the given numbers.
     pub fn forge(&self, from: usize, ptype: PacketType, seq: Seq, ack: Option<Seq>) -> Header {
         let (src_port, dst_port) = if from == CLIENT { (5001, 5002) } else { (5002, 5001) };
         Header {
@@ -219,7 +219,8 @@ impl Net {
         self.forge(from, ptype, self.gss(from).next(), Some(self.gss(1 - from)))
     }
 
-    /// Delivers a forged packet at once and sends the answers. Returns whether it was valid.
+    /// Delivers a forged packet at once and sends the answers. Returns whether the receiver accepted it as
+    /// valid.
     pub fn strike(&mut self, from: usize, header: &Header, options: &[u8], payload: &[u8]) -> bool {
         let bytes = emit(header, options, payload);
         let valid = self.inject(1 - from, &bytes, Ecn::NotEct);
@@ -301,8 +302,7 @@ impl Net {
             self.now = self.now.max(next);
             while let Some((_, sent)) = self.flying.pop(self.now) {
                 self.inject(1 - sent.from, &sent.bytes, sent.ecn);
-                // A connection must be drained after every input. Otherwise several Acks would merge into
-                // one.
+                // Send pending packets after every input. Otherwise several Acks would merge into one.
                 self.pump();
             }
             for end in self.ends.iter_mut().flatten() {

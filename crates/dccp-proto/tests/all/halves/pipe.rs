@@ -11,7 +11,7 @@ use mpdccp_units::{Duration, Rate, Time};
 const HEADER: u32 = 60;
 pub(crate) const DATA: u32 = 1400;
 
-/// How one direction treats packets. The lists repeat.
+/// How one direction of the pipe treats packets. The lists repeat.
 #[derive(Clone, Debug)]
 pub(crate) struct Path {
     pub(crate) rate: Rate,
@@ -53,10 +53,10 @@ pub(crate) struct End {
     path: Path,
     next: Seq,
     newest: Option<Seq>,
-    /// Data packets still to be sent.
+    /// Number of data packets still to be sent.
     pub(crate) backlog: u64,
     pub(crate) acks_sent: u64,
-    /// Data packets that arrived here.
+    /// Number of data packets that arrived here.
     pub(crate) arrived: u64,
     pub(crate) requests: Vec<SenderRequest>,
     ack_peer: bool,
@@ -213,7 +213,7 @@ impl Pipe {
                     match request {
                         SenderRequest::AckPeer => end.ack_peer = true,
                         SenderRequest::AckRatio(ratio) => end.ratio = ratio,
-                        // The pipe has no Syncs.
+                        // The pipe has no Syncs, so it ignores these requests.
                         SenderRequest::SequenceWindow(_) | SenderRequest::Probe => {}
                     }
                     end.requests.push(request);
@@ -253,7 +253,7 @@ impl Pipe {
         self.flying.next_arrival().into_iter().chain(timers).min().map(|at| at.max(self.now))
     }
 
-    /// Processes one event; false if there is none.
+    /// Processes one event. Returns false if there is none.
     pub(crate) fn step(&mut self) -> bool {
         let Some(next) = self.next_event() else { return false };
         self.now = next;

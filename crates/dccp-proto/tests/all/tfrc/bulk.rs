@@ -7,7 +7,7 @@ use mpdccp_linkem::QueueKind;
 use mpdccp_units::{Duration, Time};
 
 const PAYLOAD: usize = 1000;
-/// Size of a packet on the wire, with IP, UDP and DCCP headers, and NDP Count.
+/// Size of a packet on the wire: payload, IP, UDP and DCCP headers, and NDP Count.
 const WIRE: f64 = 1048.0;
 
 #[derive(Debug)]
@@ -16,11 +16,13 @@ struct Outcome {
     utilisation: f64,
     /// Rate of TCP's equation divided by the measured rate, from 10 s on.
     friendliness: f64,
-    /// Share of the 10 s windows, from 10 s on, whose rate is within 10 % of that of the last window.
+    /// Share of the 10 s windows, from 10 s on, whose rate differs by at most 10 % from that of the last
+    /// window.
     settled: f64,
 }
 
-/// Number of loss events: drops within a round trip of the first drop are one event.
+/// Returns the number of loss events. All drops within a round trip of an event's first drop belong to this
+/// event.
 fn loss_events(line: &Line, from: Time, rtt: Duration) -> usize {
     let mut events: Vec<Time> = Vec::new();
     for (at, _) in line.seen[SERVER].offered.iter().filter(|o| o.1 && o.0 >= from) {

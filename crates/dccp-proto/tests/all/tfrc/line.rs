@@ -1,5 +1,5 @@
 //! Two connections with an emulated link in each direction, in virtual time. Each end sends as much as
-//! allowed.
+//! congestion control allows.
 
 use crate::common::{CLIENT, OVERHEAD, SERVER, new_client, route};
 use dccp_proto::ccid::TxView;
@@ -25,14 +25,14 @@ impl Load {
     }
 }
 
-/// Packets that arrived at one end, or were dropped on the way to it.
+/// Packets that arrived at one end, or that were dropped on the way to it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Seen {
     /// Data packets delivered: time and payload bytes.
     pub(crate) data: Vec<(Time, usize)>,
     /// Data packets offered to the link: time, and whether they were dropped.
     pub(crate) offered: Vec<(Time, bool)>,
-    /// Acks, without DataAcks.
+    /// Number of Acks, without DataAcks.
     pub(crate) acks: u64,
     /// CCVal of the data packets offered.
     pub(crate) counters: Vec<u8>,
@@ -41,7 +41,7 @@ pub(crate) struct Seen {
 pub(crate) struct Line {
     pub(crate) now: Time,
     pub(crate) ends: [Connection; 2],
-    /// The links from each end.
+    /// The link from each end.
     pub(crate) links: [Link<Vec<u8>>; 2],
     pub(crate) loads: [Load; 2],
     due: [Time; 2],

@@ -1,4 +1,4 @@
-//! Tests of the limits of a sender: the window, pacing, the application, and the path.
+//! Tests of what limits a sender: the window, pacing, the application, or the path.
 
 use super::*;
 
@@ -55,9 +55,10 @@ fn offered_in_bursts(rig: &mut Rig, count: u64, gap: Duration, burst: u64) -> bo
 fn application_limited_is_decided_by_the_path() {
     // Pacing at 8 Mbit/s: one packet per millisecond.
     let limits = Limits { cwnd: Window::Packets(100), pacing: Some(Rate::from_mbps(8.0)), quantum: 1000 };
-    // Half the rate: the sender is limited only by the application.
+    // At half the pacing rate, only the application limits the sender.
     assert!(offered(&mut Rig::with(false, limits), 200, Duration::from_micros(2000)));
-    // Between the pacing rate and twice that rate: pacing limits the sender, although no packet ever queues.
+    // The application offers between the pacing rate and twice that rate. Pacing limits the sender, although
+    // no packet ever queues.
     assert!(!offered(&mut Rig::with(false, limits), 200, Duration::from_micros(700)));
     assert!(!offered(&mut Rig::with(false, limits), 200, Duration::from_micros(500)));
     // Pacing blocks the second packet of each burst, but the path sends only a quarter of its pacing rate.
@@ -69,8 +70,8 @@ fn application_limited_is_decided_by_the_path() {
     assert!(offered(&mut Rig::with(false, limits), 200, Duration::from_micros(1900)));
 }
 
-/// A driver that wakes only every 5 ms sends a quantum of two packets each time: less than half of the pacing
-/// rate. Data always waits, so the application is not the limit.
+/// A driver that wakes only every 5 ms sends a quantum of two packets each time, which is less than half of
+/// the pacing rate. Data always waits, so the application is not the limit.
 #[test]
 fn a_late_driver_does_not_make_the_path_application_limited() {
     let limits = Limits { cwnd: Window::Packets(100), pacing: Some(Rate::from_mbps(8.0)), quantum: 2000 };
@@ -87,7 +88,7 @@ fn a_late_driver_does_not_make_the_path_application_limited() {
     }
 }
 
-/// A packet waits for a tenth of a millisecond, until another path takes it. After that, no packet waits.
+/// A packet waits for a tenth of a millisecond until another path takes it. After that, no packet waits.
 #[test]
 fn a_wait_ends_when_the_queue_is_empty() {
     let limits = Limits { cwnd: Window::Packets(100), pacing: Some(Rate::from_mbps(8.0)), quantum: 1000 };
@@ -104,9 +105,9 @@ fn a_wait_ends_when_the_queue_is_empty() {
     assert!(rig.half.view().app_limited);
 }
 
-/// draft-cheng-iccrg-delivery-rate-estimation-00 section 3.4: a path with room in its window and nothing to
-/// send becomes application-limited. After a packet was blocked, the tuned variant delays this for a round.
-/// The draft variant delays it only if the packet went to another path.
+/// draft-cheng-iccrg-delivery-rate-estimation-00 section 3.4: a path becomes application-limited if its
+/// window has room and it has nothing to send. The tuned variant delays this by a round after a packet was
+/// blocked. The draft variant delays it only if the blocked packet went to another path.
 #[test]
 fn the_draft_marks_at_once_what_only_waited_for_its_turn() {
     for (draft, elsewhere, at_once) in [(false, false, false), (true, false, true), (true, true, false)] {
