@@ -1,4 +1,4 @@
-//! `mpdccp conform`: the conformance suite as a command.
+//! `mpdccp conform` runs the conformance suite.
 
 use crate::error::Error;
 use clap::Args as ClapArgs;
@@ -125,7 +125,7 @@ fn run(args: &Args) -> Result<ExitCode, Error> {
     }
     let mut lacks = args.lacks.clone();
     lacks.push(if args.raw { "udp" } else { "raw" }.to_string());
-    // A target that does not respond at all would pass the tests that expect silence.
+    // Check first that the target responds at all. A silent target would pass the tests that expect silence.
     let greeting: Vec<Script> =
         all.into_iter().filter(|script| script.name == "handshake/response").collect();
     if let [Outcome { verdict: Verdict::Failed(failure), .. }] =

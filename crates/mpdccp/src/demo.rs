@@ -1,4 +1,4 @@
-//! `mpdccp demo`: bonds two emulated lines, and compares two CCIDs over them.
+//! `mpdccp demo` bonds two emulated lines and compares two CCIDs over them.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

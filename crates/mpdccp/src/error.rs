@@ -1,7 +1,7 @@
 use std::fmt;
 use std::process::ExitCode;
 
-/// Error of the program: one message that says what, where, and how to fix it.
+/// The program's error type: one message that says what is wrong, where, and how to fix it.
 #[derive(Debug)]
 pub(crate) struct Error {
     message: String,
@@ -10,12 +10,13 @@ pub(crate) struct Error {
 }
 
 impl Error {
-    /// Wrong input or a missing prerequisite, which the caller can fix: exit code 2.
+    /// Creates an error for wrong input or a missing prerequisite, which the caller can fix. The exit code is
+    /// 2.
     pub(crate) fn usage(message: impl Into<String>) -> Error {
         Error { message: message.into(), code: ExitCode::from(2) }
     }
 
-    /// A failure while running: exit code 1.
+    /// Creates an error for a failure at run time. The exit code is 1.
     pub(crate) fn runtime(message: impl Into<String>) -> Error {
         Error { message: message.into(), code: ExitCode::from(1) }
     }

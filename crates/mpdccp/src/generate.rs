@@ -1,4 +1,4 @@
-//! `mpdccp generate`: manual pages and shell completions, for packages.
+//! `mpdccp generate` writes manual pages and shell completions, for packages.
 
 mod config_man_page;
 

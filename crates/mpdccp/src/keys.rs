@@ -1,4 +1,4 @@
-//! `mpdccp genkey | pubkey | genpsk`: keys as WireGuard's tools print them.
+//! `mpdccp genkey`, `pubkey` and `genpsk` print keys in the format of WireGuard's tools.
 
 use crate::error::Error;
 use dccp_secure::{PresharedKey, PrivateKey};
@@ -23,7 +23,7 @@ pub(crate) fn genpsk() -> ExitCode {
     finish(random().map(|bytes| PresharedKey::from_random(bytes).to_base64()))
 }
 
-/// Prints the public key of the private key on standard input.
+/// Reads a private key from standard input and prints its public key.
 pub(crate) fn pubkey() -> ExitCode {
     finish(public())
 }
@@ -39,7 +39,7 @@ fn public() -> Result<Zeroizing<String>, Error> {
     Ok(Zeroizing::new(key.public().to_string()))
 }
 
-/// Reads a file that only its owner may read. `name` is the key or flag that names the file.
+/// Reads a secret from a file that only its owner may read. `name` is the key or flag that names the file.
 pub(crate) fn read_secret(name: &str, path: &Path) -> Result<Zeroizing<String>, Error> {
     let shown = path.display();
     let cannot = |e: std::io::Error| Error::usage(format!("{name}: cannot read {shown}: {e}"));

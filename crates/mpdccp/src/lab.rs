@@ -154,8 +154,8 @@ pub(crate) fn main(args: &Lab) -> ExitCode {
     finish(result)
 }
 
-/// Prints an error, if there is one, and returns the exit code. 0: done; 1: failed; 2: wrong arguments or a
-/// missing prerequisite; 130: interrupted.
+/// Prints an error, if there is one, and returns the exit code: 0 for success, 1 for a failure, 2 for wrong
+/// arguments or a missing prerequisite, 130 for an interruption.
 pub(crate) fn finish(result: Result<(), LabError>) -> ExitCode {
     let Err(e) = result else { return ExitCode::SUCCESS };
     eprintln!("mpdccp: {e}");
@@ -187,7 +187,7 @@ fn list() -> Result<(), LabError> {
     Ok(())
 }
 
-/// Default output directory for a scenario.
+/// Returns the default output directory of a scenario.
 pub(crate) fn default_out(scenario: &Scenario) -> PathBuf {
     Path::new("lab-out").join(scenario.name.replace('/', "-"))
 }

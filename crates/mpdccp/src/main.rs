@@ -104,8 +104,9 @@ fn main() -> ExitCode {
     match panic::catch_unwind(run) {
         Ok(code) => code,
         Err(why) => match unwritten(&*why) {
-            // The reader of the output has closed it, as `| head` does. Exit like a program that SIGPIPE
-            // killed. Unwinding has removed namespaces and interfaces.
+            // The reader of the output has closed the pipe, as `| head` does. Exit like a program that
+            // SIGPIPE killed. The panic has already removed namespaces and interfaces while it unwound the
+            // stack.
             Some(text) if text.contains("Broken pipe") => ExitCode::from(141),
             Some(text) => {
                 let _ = writeln!(io::stderr(), "mpdccp: {text}");
@@ -116,7 +117,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The text of a panic, if failed output caused it.
+/// Returns the text of a panic if failed output caused the panic.
 fn unwritten(why: &(dyn Any + Send)) -> Option<&str> {
     why.downcast_ref::<String>().map(String::as_str).filter(|text| text.starts_with("failed printing to"))
 }

@@ -1,3 +1,3 @@
-//! Quantities on the command line, shared by several commands.
+//! Parses quantities on the command lines of several commands.
 
 pub(crate) use mpdccp_tunnel::config::rate;

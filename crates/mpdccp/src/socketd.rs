@@ -1,4 +1,5 @@
-//! `mpdccp socketd` and `mpdccp run`: run unmodified programs that use the kernel's API for DCCP sockets.
+//! `mpdccp socketd` and `mpdccp run` let unmodified programs use DCCP sockets as if the kernel supported
+//! them.
 
 use crate::descriptors;
 use crate::error::Error;
@@ -20,7 +21,7 @@ pub(crate) const RUN_EXAMPLES: &str = "Examples:
   mpdccp run -- python3 server.py
   mpdccp run --socket /tmp/dccp.sock -- ITGRecv";
 
-/// The library that programs load.
+/// The library that `mpdccp run` preloads into programs.
 const LIBRARY: &str = "libdccp_preload.so";
 
 /// The flags of `mpdccp socketd`.
@@ -64,7 +65,7 @@ fn finish(result: Result<(), Error>) -> ExitCode {
     }
 }
 
-/// Serves programs until it is asked to end.
+/// Serves programs until a signal ends the daemon.
 pub(crate) fn serve(args: &SocketdArgs) -> ExitCode {
     finish(daemon(args))
 }
@@ -84,12 +85,13 @@ fn daemon(args: &SocketdArgs) -> Result<(), Error> {
         ccid: args.ccid,
     };
     let becomes = unprivileged(&args.user)?;
-    // A user may open many sockets. The usual limit on descriptors could then shut out other users.
+    // Raise the limit on descriptors: one user may open many sockets, and at the usual limit other users
+    // would be shut out.
     descriptors::raise();
     let directory = args.socket.parent().filter(|dir| !dir.exists()).map(Path::to_owned);
     let driver = Daemon::driver(settings).map_err(|e| Error::usage(e.to_string()))?;
     if let Some(user) = becomes {
-        // The user must be able to remove the socket at the end.
+        // The unprivileged user must be able to remove the socket at the end.
         let own = |path: &Path| nix::unistd::chown(path, Some(user.uid), Some(user.gid));
         directory.iter().try_for_each(|dir| own(dir)).and_then(|()| own(&args.socket)).map_err(io_error)?;
         become_user(&user)?;
@@ -108,7 +110,7 @@ fn io_error(e: nix::Error) -> Error {
     Error::runtime(format!("cannot give up privileges: {e}"))
 }
 
-/// The user to switch to; `None` unless running as root.
+/// Returns the user that the daemon becomes; `None` unless it runs as root.
 fn unprivileged(name: &str) -> Result<Option<User>, Error> {
     if !nix::unistd::geteuid().is_root() {
         return Ok(None);
@@ -121,7 +123,8 @@ fn unprivileged(name: &str) -> Result<Option<User>, Error> {
     Ok(Some(user))
 }
 
-/// Changes to this user. That drops all capabilities, and programs started later cannot get any.
+/// Changes to this user. The process loses all capabilities, and programs that it starts later cannot get
+/// any.
 fn become_user(user: &User) -> Result<(), Error> {
     nix::unistd::setgroups(&[]).map_err(io_error)?;
     nix::unistd::setresgid(user.gid, user.gid, user.gid).map_err(io_error)?;

@@ -1,4 +1,4 @@
-//! The live view of an experiment: one line that is updated during a run, and a permanent line for each
+//! Shows an experiment as it runs: one line that is updated during a run, and a permanent line for each
 //! finished run.
 
 use std::io::{IsTerminal, Write, stderr};
@@ -13,7 +13,7 @@ pub(crate) struct Watch {
     live: bool,
     head: String,
     begun: bool,
-    /// Whether the live line is shown.
+    /// Whether the live line is on the screen now.
     open: bool,
 }
 
@@ -29,7 +29,7 @@ impl Watch {
         }
     }
 
-    /// Shows an event on standard error, ignoring errors.
+    /// Shows an event on standard error. Ignores errors.
     pub(crate) fn on(&mut self, event: Event<'_>) {
         if let What::Skipped(why) = event.what {
             eprintln!("skipped: {}: {why}", event.plan.variant.label.as_ref());
@@ -77,7 +77,7 @@ impl Watch {
         self.open = false;
     }
 
-    /// Updates the live line; does nothing without a terminal.
+    /// Updates the live line. Does nothing if standard error is not a terminal.
     fn line(&mut self, text: &str) {
         if self.live {
             self.open = true;
@@ -93,7 +93,7 @@ impl Watch {
         format!("{time:>12} {:>8.2} {latency:>8}{paths}", sample.rx_mbps)
     }
 
-    /// Formats the last phase of a finished run.
+    /// Formats the results of the last phase of a finished run.
     fn done(&self, run: &Run) -> String {
         let get = |name: &str| run.metrics.get(name).map_or("–".to_owned(), |v| format!("{v:.2}"));
         let tx = |p: &mpdccp_lab::summary::PathStats| {

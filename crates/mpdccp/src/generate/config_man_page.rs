@@ -1,11 +1,12 @@
-//! mpdccp.toml(5): the keys of the tunnel's file, from the tables of the online reference.
+//! Generates mpdccp.toml(5), which describes the keys of the tunnel's configuration, from the tables of the
+//! online reference.
 
 use std::fmt::Write;
 
 const TUNNEL: &str = include_str!("../../../../docs/tunnel.md");
 const SETTINGS: &str = include_str!("../../../../docs/keys.md");
 
-/// The page, in roff.
+/// Returns the page in roff.
 pub(super) fn page() -> String {
     let mut out = String::from(
         ".TH mpdccp.toml 5\n.SH NAME\nmpdccp.toml \\- configuration file of an mpdccp tunnel\n.SH DESCRIPTION\n\
@@ -32,8 +33,8 @@ fn section<'a>(text: &'a str, title: &str) -> &'a str {
     rest.split_once("\n## ").map_or(rest, |(section, _)| section)
 }
 
-/// Formats the rows of all tables in `text`. Column `meaning` describes the key; its values and default
-/// follow.
+/// Formats the rows of all tables in `text`. Column `meaning` has the description of the key, which comes
+/// first in the output. The allowed values and the default follow.
 fn entries(text: &str, meaning: usize) -> String {
     let mut out = String::new();
     for line in text.lines().filter(|line| line.starts_with("| `")) {
@@ -53,7 +54,7 @@ fn entries(text: &str, meaning: usize) -> String {
 fn plain(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
-    // Replaces [words](address) by words.
+    // Replace `[words](address)` by `words`.
     while let Some((before, link)) = rest.split_once('[') {
         let found = link.split_once("](").and_then(|(words, tail)| Some((words, tail.split_once(')')?.1)));
         match found.filter(|(words, _)| !words.contains(['[', ']'])) {

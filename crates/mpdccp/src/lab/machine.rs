@@ -15,7 +15,7 @@ pub(crate) enum Where {
     Uml,
 }
 
-/// Parses a number of threads, at least one.
+/// Parses a number of threads. The number must be at least 1.
 pub(super) fn threads(text: &str) -> Result<usize, String> {
     let n: usize = text.parse().map_err(|e| format!("{e}"))?;
     if n == 0 { Err("expected at least 1".to_owned()) } else { Ok(n) }
@@ -45,7 +45,7 @@ fn this_program() -> Result<PathBuf, LabError> {
     std::env::current_exe().map_err(|e| LabError::failed("cannot find this program", e))
 }
 
-/// Default number of parallel runs.
+/// Returns the default number of parallel runs.
 pub(super) fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }

@@ -41,7 +41,7 @@ pub(super) fn packetdrill(args: &Args) -> ExitCode {
     ExitCode::from(worst.unwrap_or_default())
 }
 
-/// Plays a script, and returns the exit code for it.
+/// Plays a script and returns its exit code.
 fn play(file: &Path, congestion: Option<&str>) -> u8 {
     let name = file.display();
     let wrong = |why: String| {

@@ -65,7 +65,8 @@ pub(super) fn reproduce(args: &Args) -> Result<(), LabError> {
         let Ok(mut watching) = watching.lock() else { return };
         match progress {
             Progress::Experiment { scenario, index, total } => {
-                // Ends the live line of the previous experiment before the next text.
+                // Dropping the view ends the live line of the previous experiment. Do it before the next text
+                // is printed.
                 *watching = None;
                 eprintln!("\n[{index} of {total}] {}: {}", scenario.name, scenario.title);
                 *watching = Some(Watch::new(scenario));

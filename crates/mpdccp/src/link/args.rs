@@ -1,4 +1,4 @@
-//! The command line of `mpdccp link`.
+//! Defines and evaluates the command line of `mpdccp link`.
 
 use crate::error::Error;
 use crate::perf::seconds;
@@ -91,7 +91,7 @@ enum Qdisc {
     DualPi2,
 }
 
-/// An interface and its namespace.
+/// An interface and the network namespace in which to create it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) name: String,
@@ -105,7 +105,7 @@ impl FromStr for Place {
             Some((name, netns)) => (name, Some(netns.to_owned())),
             None => (text, None),
         };
-        // Allow the names that the kernel accepts for interfaces and that `ip netns` accepts for namespaces.
+        // Allow only names that the kernel accepts for interfaces and `ip netns` accepts for namespaces.
         let bad = |c: char| c == '/' || c == ':' || c.is_whitespace() || c.is_control();
         if name.is_empty() || name.len() > 15 || name.starts_with('.') || name.contains(bad) {
             return Err("expected an interface name of 1 to 15 bytes without spaces, `/` and `:`".into());
@@ -125,7 +125,7 @@ impl std::fmt::Display for Place {
 }
 
 impl Args {
-    /// The links from a to b and from b to a.
+    /// Returns the configuration of both directions.
     pub(super) fn links(&self) -> Result<Links, Error> {
         if self.a == self.b {
             return Err(Error::usage(format!(
@@ -159,7 +159,7 @@ impl Args {
         Ok(Links { ways, course })
     }
 
-    /// The queue discipline for this limit.
+    /// Returns the queue discipline with this queue limit.
     fn discipline(&self, limit: QueueLimit) -> Result<Discipline, Error> {
         if matches!(limit, QueueLimit::Bytes(n) if n < u64::from(self.mtu)) {
             let (room, mtu) = (limit.number(), self.mtu);
@@ -184,7 +184,7 @@ impl Args {
             }
             Qdisc::Codel => Discipline::Codel { target: None, interval: None, ecn },
             Qdisc::Pie => Discipline::Pie { ecn },
-            // DualPi2 always marks.
+            // DualPi2 always marks packets, so `--ecn` changes nothing.
             Qdisc::DualPi2 => Discipline::DualPi2 {},
             Qdisc::FqCodel => {
                 Discipline::FqCodel { target: None, interval: None, flows: None, ecn: Some(ecn) }
@@ -193,27 +193,27 @@ impl Args {
     }
 }
 
-/// The configuration of both directions, and its changes by a link model.
+/// The configuration of both directions, and the link model that changes it over time.
 pub(super) struct Links {
-    /// First a to b, then b to a.
+    /// The keys of each direction: first from a to b, then from b to a.
     ways: [LinkKeys; 2],
-    /// Steps of the link model; `None` for constant links.
+    /// The steps of the link model; `None` if the links are constant.
     pub(super) course: Option<Box<dyn Iterator<Item = Step> + Send>>,
 }
 
 impl Links {
-    /// Initial state of both directions.
+    /// Returns the initial state of both directions.
     pub(super) fn begin(&self) -> [LinkConfig; 2] {
         self.ways.each_ref().map(LinkKeys::config)
     }
 
-    /// State of both directions after a step of the model.
+    /// Returns the state of both directions after a step of the link model.
     pub(super) fn at(&self, step: &Step) -> [LinkConfig; 2] {
         [0, 1].map(|way: usize| self.ways[way].in_state(Some(step.ways[way])).config())
     }
 }
 
-/// Parses keys as scenarios write them.
+/// Parses keys in the syntax of scenarios.
 fn keys(texts: &[String]) -> Result<LinkKeys, Error> {
     let wrong = |e: String| Error::usage(format!("--key {}: {e}", texts.join(", ")));
     let mut keys: LinkKeys = toml::from_str(&texts.join("\n")).map_err(|e| wrong(e.message().to_owned()))?;
@@ -234,7 +234,8 @@ mod tests {
         args: Args,
     }
 
-    /// Options, and then keys after a semicolon; a key for the direction from b to a begins with `up `.
+    /// Parses a test's command line: options, then keys after semicolons. A key that begins with `up ` is for
+    /// the direction from b to a.
     fn all(more: &str) -> Result<Links, String> {
         let mut parts = more.split(';').map(str::trim);
         let options = parts.next().unwrap_or_default().split_whitespace();

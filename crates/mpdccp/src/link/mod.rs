@@ -1,4 +1,4 @@
-//! `mpdccp link`: two interfaces and an emulated link between them.
+//! `mpdccp link` creates two interfaces and emulates a link between them.
 
 mod args;
 mod report;
@@ -20,10 +20,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 const INTERVAL: Duration = Duration::from_secs(1);
-/// Number of reports that may wait for a slow reader; further reports are skipped.
+/// Number of reports that may wait for a slow reader. Further reports are skipped.
 const BACKLOG: usize = 16;
 
-/// A report on both directions over one interval.
+/// A report about both directions over one interval.
 #[derive(Serialize)]
 struct Line {
     /// Seconds since the link was created.
@@ -48,7 +48,7 @@ fn run(args: &Args) -> Result<(), Error> {
     let course = links.course.take();
     let stop = Arc::new(AtomicBool::new(false));
     let asked = stop.clone();
-    // Handle SIGINT, SIGTERM and SIGHUP before there is anything to clean up.
+    // Install the signal handlers before there is anything to clean up.
     ctrlc::set_handler(move || asked.store(true, Ordering::Relaxed))
         .map_err(|e| Error::runtime(format!("cannot handle signals: {e}")))?;
     let strand = |device, config, seed| Strand { device, config, seed, recorder: Meter::default() };
@@ -72,7 +72,7 @@ fn device(place: &Place, addresses: &[IpNet], mtu: u16) -> Result<Tun, Error> {
         name: place.name.clone(),
         addresses: addresses.iter().map(|net| (net.addr(), net.prefix_len())).collect(),
         mtu,
-        // The link carries single packets, not super-packets.
+        // The link carries single packets, so disable super-packets.
         offload: false,
     };
     let made = match &place.netns {
@@ -112,7 +112,7 @@ fn device(place: &Place, addresses: &[IpNet], mtu: u16) -> Result<Tun, Error> {
     })
 }
 
-/// Forwards packets until stopped, and reports every second.
+/// Forwards packets until stopped. Reports once per second.
 fn carry(
     mut cable: Cable<Meter>,
     (links, course): (Links, Option<Box<dyn Iterator<Item = Step> + Send>>),
@@ -139,12 +139,12 @@ fn carry(
             .map_err(|e| Error::runtime(format!("an interface of the link failed: {e}")))?;
         let now = Clock.now();
         if now >= next {
-            // `try_send`, because a slow reader must not delay packets.
+            // Do not block: a slow reader of the reports must not delay packets.
             let _ = reports.try_send(line(&mut cable, start, last, now));
             last = now;
         }
     }
-    // The last, partial second.
+    // Report the last second, which is incomplete.
     let _ = reports.try_send(line(&mut cable, start, last, Clock.now()));
     Ok(())
 }
@@ -160,7 +160,7 @@ fn line(cable: &mut Cable<Meter>, start: Time, last: Time, now: Time) -> Line {
     }
 }
 
-/// Shows reports until the link has ended.
+/// Prints reports until the link ends.
 fn print(lines: &Receiver<Line>, json: bool) -> Result<(), Error> {
     let mut out = std::io::stdout();
     for line in lines {
@@ -174,7 +174,7 @@ fn print(lines: &Receiver<Line>, json: bool) -> Result<(), Error> {
                 line.b_to_a.text()
             )
         };
-        // The link continues even if nobody reads its reports.
+        // Ignore the error: the link continues even if nobody reads its reports.
         let _ = writeln!(out, "{text}");
     }
     Ok(())

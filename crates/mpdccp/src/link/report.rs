@@ -1,4 +1,4 @@
-//! The counts of each direction in the last second.
+//! Counts the packets of each direction, for one report per second.
 
 use hdrhistogram::Histogram;
 use linkem_net::{Delivered, Recorder};
@@ -8,12 +8,12 @@ use serde::Serialize;
 
 /// Counters of one direction.
 pub(super) struct Meter {
-    /// Difference between a packet's due time and its departure, nanoseconds.
+    /// How late packets departed, compared with their due time, in nanoseconds.
     lateness: Option<Histogram<u64>>,
     refused: u64,
     /// Largest queue length in the interval, bytes.
     queue: u64,
-    /// Counts at the last report.
+    /// The link's counters at the last report.
     before: Stats,
 }
 
@@ -46,7 +46,7 @@ pub(super) struct Report {
 
 impl Default for Meter {
     fn default() -> Meter {
-        // Three significant digits, up to a second; longer delays count as a second.
+        // Store the lateness with three significant digits. More than one second counts as one second.
         let lateness = Histogram::new_with_bounds(1, 1_000_000_000, 3).ok();
         Meter { lateness, refused: 0, queue: 0, before: Stats::default() }
     }
@@ -74,7 +74,7 @@ impl Recorder for Meter {
 }
 
 impl Meter {
-    /// Counts since the last report, `elapsed` ago.
+    /// Returns the counts since the last report, which was `elapsed` ago.
     pub(super) fn report(&mut self, stats: &Stats, elapsed: Duration) -> Report {
         let before = std::mem::replace(&mut self.before, *stats);
         let mbps = |now: u64, before: u64| (now - before) as f64 * 8e-6 / elapsed.as_secs_f64().max(1e-9);
@@ -102,7 +102,7 @@ impl Meter {
 }
 
 impl Report {
-    /// Formats the report for people.
+    /// Formats the report as text.
     pub(super) fn text(&self) -> String {
         let us = |us: Option<f64>| us.map_or("-".into(), |us| format!("{us:.0}"));
         let mut line = format!(

@@ -1,4 +1,4 @@
-//! The application on the data thread: one transfer per session.
+//! The application on the data thread. It manages one transfer per session.
 
 use crate::error::Error;
 use crate::perf::control::Control;
@@ -26,11 +26,11 @@ pub(crate) struct PerfApp {
     plan: Plan,
     clock: ClockId,
     pub(crate) reporter: Reporter,
-    /// Open sessions.
+    /// The transfer of each open session.
     transfers: BTreeMap<SessionId, Transfer>,
     /// The client of each session, on a server.
     clients: BTreeMap<SessionId, IpAddr>,
-    /// Client: the sessions opened to the current address, with their sockets.
+    /// Client: the sessions that were opened to the current address, each with its sockets.
     begun: BTreeMap<SessionId, Vec<u32>>,
     /// Client: number of sessions that have not ended.
     left: u32,
@@ -38,14 +38,14 @@ pub(crate) struct PerfApp {
     answer_by: Option<Time>,
     /// Client: if no session opens by this time, give up.
     give_up_at: Option<Time>,
-    /// Sum over the ended sessions.
+    /// The sum of the results of all ended sessions.
     sum: Sum,
     /// When to report next.
     report_at: Option<Time>,
-    /// Server: compares the connections with the limits; `watch` holds the time of the next check.
+    /// Server: compares the connections with the limits. `look_at` is the time of the next comparison.
     watch: Watch,
     look_at: Option<Time>,
-    /// The program was interrupted, and ends with the last session.
+    /// Whether the program was interrupted. If so, it ends with the last session.
     ending: bool,
     /// The error with which the program ends.
     pub(crate) error: Option<Error>,
@@ -92,7 +92,8 @@ impl PerfApp {
         Ok(app)
     }
 
-    /// Tries the server's address, or the next reachable address of its name.
+    /// Opens sessions to the server's current address. If that fails at once, tries the next address of the
+    /// server's name.
     fn connect(&mut self, core: &mut Core, now: Time) -> Result<(), Error> {
         let Role::Client { parallel, .. } = self.plan.role else { return Ok(()) };
         while let Err(error) = self.begin(core, now, parallel) {
@@ -102,7 +103,8 @@ impl PerfApp {
             }
         }
         let give_up_at = *self.give_up_at.get_or_insert(now + self.plan.patience);
-        // Time that one address does not use is available to the next addresses.
+        // Divide the remaining time among this address and the next ones, so that time one address leaves
+        // unused is available to the next.
         let part = give_up_at.since(now) / (1 + self.plan.addresses_left());
         (self.left, self.answer_by) = (parallel, Some(now + part));
         Ok(())
@@ -116,8 +118,8 @@ impl PerfApp {
         Ok(())
     }
 
-    /// Silently ends the sessions of an address that did not answer. Their ports are free for the next
-    /// address.
+    /// Silently ends the sessions to an address that did not answer, so that the next address can use their
+    /// ports.
     fn abandon(&mut self, core: &mut Core, now: Time) {
         for (session, sockets) in std::mem::take(&mut self.begun) {
             core.endpoint.abort(now, session);
@@ -125,7 +127,8 @@ impl PerfApp {
         }
     }
 
-    /// The current address does not answer: try the next one. Returns false if there is no other address.
+    /// Tries the next address, because the current one does not answer. Returns false if there is no other
+    /// address.
     fn try_elsewhere(&mut self, core: &mut Core, now: Time) -> bool {
         if !self.plan.take_next_address() {
             return false;
@@ -138,7 +141,7 @@ impl PerfApp {
         true
     }
 
-    /// Closes the open sessions, then ends the program.
+    /// Closes the open sessions. The program ends with the last one.
     pub(crate) fn shut_down(&mut self, core: &mut Core, now: Time) {
         if std::mem::replace(&mut self.ending, true) || self.transfers.is_empty() {
             return core.stop();
@@ -148,7 +151,7 @@ impl PerfApp {
         }
     }
 
-    /// Whether the program is done now that a session has ended.
+    /// Whether the program ends with the session that has just ended.
     fn is_last(&self) -> bool {
         match self.plan.role {
             Role::Server { once, .. } => (once || self.ending) && self.transfers.is_empty(),
@@ -163,7 +166,7 @@ impl PerfApp {
         if nobody && self.try_elsewhere(core, now) {
             return;
         }
-        // The session belongs to an address that the client has given up.
+        // The client gave up this session together with its address.
         if matches!(self.plan.role, Role::Client { .. }) && !self.begun.contains_key(&session) {
             return;
         }
@@ -188,7 +191,7 @@ impl PerfApp {
                 early.then(|| Error::runtime(format!("the connection ended early: {why}")))
             }
         };
-        // A server writes one document for all sessions that overlap in time.
+        // A server writes one JSON document for all sessions that overlap in time.
         if matches!(self.plan.role, Role::Server { .. }) && self.transfers.is_empty() {
             self.reporter.finish(None);
         }
@@ -206,7 +209,7 @@ impl PerfApp {
         }
     }
 
-    /// Server: refuses a client that has more than its share of the sessions.
+    /// Server: refuses the session of a client that already has too many sessions.
     fn admit(&mut self, core: &Core, now: Time, session: SessionId) {
         let route =
             core.endpoint.status(now, session).and_then(|status| status.paths.first().map(|path| path.route));
@@ -226,15 +229,15 @@ impl PerfApp {
             .or_insert_with(|| Transfer::new(plan.mode.clone(), plan.file.clone(), *clock, now))
     }
 
-    /// A client's first interval begins with its first message.
+    /// Starts the reports. A client's first interval begins with the first message.
     fn on_first_message(&mut self, now: Time, begun: bool) {
         if begun && matches!(self.plan.role, Role::Client { .. }) {
             self.report_at = self.plan.interval.map(|interval| now + interval);
         }
     }
 
-    /// Server: ends tests that exceed the limits. A server for a single client also ends if none came within
-    /// the idle limit.
+    /// Server: ends the tests that exceed a limit. A server for a single client also ends itself if no client
+    /// has connected within the idle limit.
     fn look(&mut self, core: &mut Core, now: Time) {
         self.look_at = Some(now + LOOK);
         let used = self.transfers.iter().map(|(session, transfer)| (*session, transfer.usage()));
@@ -251,12 +254,12 @@ impl PerfApp {
     }
 }
 
-/// Local address of a session, and the peer's key if the session is encrypted.
+/// Returns the local address of a session, and the peer's key if the session is encrypted.
 fn ends(core: &Core, status: &SessionStatus) -> (Option<SocketAddr>, Option<PublicKey>) {
     let Some(route) = status.paths.first().map(|path| path.route) else { return (None, None) };
     let to = core.net.resolve(&route);
     let bound = core.net.socket(to.socket).and_then(|socket| socket.local_addr().ok());
-    // A server's socket may be bound to all addresses.
+    // A server's socket may be bound to all addresses, so prefer the address in the route.
     let local = bound.map(|bound| SocketAddr::new(to.local.unwrap_or(bound.ip()), bound.port()));
     let key = || core.net.channels()?.peer_key(core.net.peer_of(route.socket)?);
     (local, key())
@@ -276,7 +279,7 @@ impl App for PerfApp {
 
     fn on_deliver(&mut self, core: &mut Core, now: Time, session: SessionId, data: Vec<u8>) {
         let (queue, limits) = (self.plan.queue, self.plan.limits);
-        // Data may arrive before the opening event: create the transfer now.
+        // Data can arrive before the event that opens the session, so create the transfer here.
         let transfer = self.transfer(now, session);
         let held = transfer.held;
         transfer.on_message(core, now, session, (queue, &limits), data);
@@ -338,7 +341,7 @@ impl App for PerfApp {
         if self.look_at.is_some_and(|at| at <= now) {
             self.look(core, now);
         }
-        // The rest of this function makes reports; `fill` serves the senders.
+        // Report only if a report is due.
         let (Some(at), Some(interval)) = (self.report_at.filter(|at| *at <= now), self.plan.interval) else {
             return;
         };

@@ -56,8 +56,8 @@ pub(crate) struct PerfArgs {
 }
 
 impl PerfArgs {
-    /// The JSON format, if requested, and its destination: a file or standard output, with a title and
-    /// optionally timestamps.
+    /// Returns the requested JSON format and where to print it: a file or standard output, a title, and
+    /// whether to print timestamps. `None` for text.
     pub(super) fn json(&self) -> Option<(Json, Option<PathBuf>, Option<String>, bool)> {
         let common = &self.common;
         common.json().map(|json| (json, common.logfile.clone(), common.title.clone(), common.timestamps))
@@ -86,7 +86,7 @@ pub(super) struct ClientFlags {
     /// Use a path from this address in a multipath session; repeatable. Priority 0 to 15, default 3.
     #[arg(long = "path", value_name = "LOCAL[@REMOTE][,PRIO]")]
     pub(super) paths: Vec<PathArg>,
-    /// Whether paths were given.
+    /// Whether the command line has `--path`.
     #[arg(skip)]
     pub(super) multipath: bool,
     /// Also print the server's output for this test.
@@ -267,7 +267,7 @@ impl From<PerfArgs> for End {
         client_flags.multipath = !client_flags.paths.is_empty();
         let local = bind.filter(|_| !client_flags.multipath);
         client_flags.paths.extend(local.map(|local| PathArg { local, remote: None, prio: 3 }));
-        // A file limits the amount of data by itself.
+        // The file itself limits the amount of data, so no default duration is needed.
         let reads = common.file.is_some() && !client_flags.reverse;
         if common.messages().is_none() && !common.receive && !reads {
             common.time.get_or_insert(Duration::from_secs(10));
@@ -277,7 +277,7 @@ impl From<PerfArgs> for End {
     }
 }
 
-/// How JSON is printed.
+/// The format of JSON output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Json {
     /// One object per line for each event.
@@ -287,19 +287,19 @@ pub(crate) enum Json {
 }
 
 impl Common {
-    /// `None`: lines for people.
+    /// Returns the requested JSON format; `None` for text.
     pub(super) fn json(&self) -> Option<Json> {
         if self.json { Some(Json::Document) } else { self.json_stream.then_some(Json::Stream) }
     }
 
-    /// Number of messages to send, if given.
+    /// Returns the number of messages to send, if the command line limits it.
     pub(super) fn messages(&self) -> Option<u32> {
         let size = self.size.max(1);
         self.messages.or(self.bytes.map(|bytes| u32::try_from(bytes.div_ceil(size)).unwrap_or(u32::MAX)))
     }
 }
 
-/// Parses a reorderer and its longest wait.
+/// Parses a reorderer and its longest wait for a missing message.
 fn reordering(text: &str) -> Result<ReorderConfig, String> {
     let (kind, wait) = text.split_once(',').map_or((text, None), |(kind, wait)| (kind, Some(wait)));
     let cfg: ReorderConfig = ReorderKind::named(kind)?.into();
@@ -309,7 +309,7 @@ fn reordering(text: &str) -> Result<ReorderConfig, String> {
     Ok(ReorderConfig { wait, ..cfg })
 }
 
-/// Parses a CCID: its number, or Linux's name of the algorithm.
+/// Parses a CCID: its number, or the name that Linux has for the algorithm.
 fn ccid(text: &str) -> Result<u8, String> {
     const NAMES: [(&str, u8); 4] = [("reno", 2), ("bbr", 5), ("cubic", 7), ("prague", 252)];
     if let Some((_, ccid)) = NAMES.iter().find(|(name, _)| *name == text) {
@@ -321,12 +321,12 @@ fn ccid(text: &str) -> Result<u8, String> {
     Ccid::try_from(n).map(|ccid| ccid.0)
 }
 
-/// A constant rate.
+/// A constant sending rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Pace {
     /// As with iperf3, 0 means no limit.
     pub(super) rate: Rate,
-    /// Number of messages sent at a time.
+    /// Number of messages that are sent back to back.
     pub(super) burst: u32,
 }
 
@@ -338,7 +338,7 @@ fn pace(text: &str) -> Result<Pace, String> {
     Ok(Pace { rate, burst })
 }
 
-/// Parses a TOS byte (decimal, hexadecimal or octal, as in C), and returns its DSCP.
+/// Parses a TOS byte in C syntax (decimal, hexadecimal or octal) and returns its DSCP.
 fn tos(text: &str) -> Result<Dscp, String> {
     let tos = match (text.strip_prefix("0x"), text.strip_prefix('0')) {
         (Some(hex), _) => u8::from_str_radix(hex, 16),
@@ -378,8 +378,8 @@ mod tests {
         perf: PerfArgs,
     }
 
-    /// docs/perf.md promises: a missing answer is reported within 5 s, and a silent peer is given up after 10
-    /// s.
+    /// Checks the time limits in docs/perf.md: a missing answer is reported within 5 s, and a session ends
+    /// after 10 s without a packet.
     #[test]
     fn how_long_it_waits_unless_told_otherwise() {
         let end =

@@ -1,5 +1,5 @@
-//! Control datagrams between both ends: the parameters of the test, and the results at the end. Each consists
-//! of a reserved message number and JSON, and is repeated until it is answered.
+//! Control datagrams between the two ends. They carry the parameters of the test, and the results at the end.
+//! Each consists of a reserved message number and JSON. The sender repeats it until it is answered.
 
 use crate::perf::counts::{In, Tally};
 use crate::perf::cpu::Share;
@@ -8,15 +8,15 @@ use crate::perf::sender::{Load, MAX_BURST};
 use mpdccp_units::{Duration, Rate};
 use serde::{Deserialize, Serialize};
 
-/// Version of this protocol; ends with different versions do not work together.
+/// Version of this protocol. The two ends must have the same version.
 pub(crate) const VERSION: u32 = 1;
-/// A control datagram has this prefix instead of a message number. Message numbers are always smaller.
+/// First bytes of a control datagram, in place of a message number. Message numbers are always smaller.
 const PREFIX: [u8; 8] = *b"\xff\xff\xff\xffperf";
-/// Longest datagram accepted.
+/// Size of the longest control datagram that is accepted.
 const MAX_LEN: usize = 1200;
-/// Longest control datagram that contains a part of the output. It fits into packets of 576 bytes.
+/// Size of the longest control datagram with a part of the output. It fits into IP packets of 576 bytes.
 const PART: usize = 480;
-/// Longest time that a client may request, like the limit of `seconds` on the command line.
+/// Longest time that a client may request. It is the same limit as on the command line.
 const MAX_TIME_MS: u64 = 1_000_000_000;
 
 /// The test that a client requests.
@@ -32,12 +32,12 @@ pub(crate) struct Test {
     /// Bytes of each message.
     pub(crate) size: usize,
     pub(crate) rate_bps: Option<u64>,
-    /// Number of messages sent at a time; 0 means 1.
+    /// Number of messages sent back to back; 0 means 1.
     #[serde(default)]
     pub(crate) burst: u32,
     pub(crate) messages: Option<u32>,
     pub(crate) time_ms: Option<u64>,
-    /// Time at the start of the test that is not counted.
+    /// Time at the start of the test that the results exclude.
     #[serde(default)]
     pub(crate) omit_ms: u64,
     /// The client will ask for the server's output.
@@ -60,7 +60,7 @@ impl Test {
         Duration::from_millis(self.omit_ms)
     }
 
-    /// Whether this end supports the test. The peer's request may have any content.
+    /// Whether this end supports the test. The request comes from the peer, so it may contain anything.
     fn is_possible(&self) -> bool {
         (message::MIN_LEN..=message::MAX_LEN).contains(&self.size)
             && self.rate_bps != Some(0)
@@ -78,18 +78,18 @@ pub(crate) enum Control {
     Ready,
     /// Server: refuses the test, or ends it.
     Refused { why: String },
-    /// Client: asks for the server's output from this byte on.
+    /// Client: requests the server's output from this byte on.
     Output { from: usize },
-    /// Server: a part of its output, and the total length of the output.
+    /// Server: sends a part of its output, and the total length of the output.
     Text { from: usize, total: usize, text: String },
-    /// Either end: has sent all its data.
+    /// Either end: it has sent all its data.
     Done {
         #[serde(default)]
         sent: Option<Tally>,
         #[serde(default)]
         cpu: Option<Share>,
     },
-    /// Answer to `Done`: received messages, and CPU use.
+    /// Answers `Done` with the received messages and the CPU use.
     Results {
         received: In,
         #[serde(default)]
@@ -98,13 +98,13 @@ pub(crate) enum Control {
 }
 
 impl Control {
-    /// The part of the server's output that begins at `from` and fits into the packets of every path.
+    /// Returns the part of the server's output that begins at `from` and fits into a control datagram.
     pub(crate) fn part(output: &str, from: usize) -> Control {
         let rest = output.get(from..).unwrap_or("");
         let (mut most, total) = (PART, output.len());
         loop {
             let part = Control::Text { from, total, text: rest[..rest.floor_char_boundary(most)].into() };
-            // JSON escapes make the text longer.
+            // JSON escapes can make the text longer than a datagram, so try shorter parts.
             if part.write().len() <= PART || most < 8 {
                 return part;
             }
@@ -117,8 +117,8 @@ impl Control {
         [&PREFIX[..], &json].concat()
     }
 
-    /// Parses a control datagram. Returns `None` if it is not one, and an error if it is invalid. Texts in it
-    /// are limited in length and safe to print.
+    /// Parses a control datagram. Returns `None` if the datagram is not one, and an error if it is invalid.
+    /// All texts in the result are limited in length and safe to print.
     pub(crate) fn read(bytes: &[u8]) -> Option<Result<Control, serde_json::Error>> {
         let json = bytes.strip_prefix(&PREFIX)?;
         let read = serde_json::from_slice(json.get(..MAX_LEN).unwrap_or(json));
@@ -128,7 +128,8 @@ impl Control {
             }
             Ok(Control::Refused { why }) => Ok(Control::Refused { why: printable(&why) }),
             Ok(Control::Text { from, total, text }) => {
-                // The position counts the bytes that the server sent.
+                // `from` counts bytes as the server sent them, so the printable text must have the same
+                // length.
                 let shown: Vec<String> = text.split('\n').map(printable).collect();
                 let same = shown.join("\n").len() == text.len();
                 let text = if same { shown.join("\n") } else { "?".repeat(text.len()) };
@@ -139,7 +140,7 @@ impl Control {
     }
 }
 
-/// Replaces unprintable characters in a peer's text.
+/// Replaces unprintable characters in a text from the peer.
 fn printable(text: &str) -> String {
     let shown = |c: &char| matches!(c, '"' | '\'' | '\\') || c.escape_debug().len() == 1;
     text.chars().map(|c| if shown(&c) { c } else { char::REPLACEMENT_CHARACTER }).collect()

@@ -1,4 +1,4 @@
-//! Counts of sent and received messages over a time span.
+//! Counts of the messages that were sent or received in a time span.
 
 use crate::perf::lap::{PathSent, Sent};
 use crate::perf::meter::{AboveLeast, Latency, Meter, OneWay, Span};
@@ -31,7 +31,7 @@ pub(crate) struct Path {
     path_mtu: u16,
 }
 
-/// The total of sent messages that an end reports to its peer.
+/// Total of the sent messages, as an end reports it to its peer.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Tally {
     seconds: f64,
@@ -58,9 +58,9 @@ pub(crate) struct In {
     #[serde(skip_serializing_if = "Option::is_none")]
     reordered: Option<u64>,
     jitter_ms: Option<f64>,
-    /// One-way latency; for echoes, the round-trip time.
+    /// One-way latency. If the messages are echoes, the round-trip time.
     latency_ms: Option<Latency>,
-    /// Estimated one-way latency; only for echoes.
+    /// Estimated one-way latency. Set only for echoes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     one_way_ms: Option<OneWay>,
 }
@@ -98,14 +98,14 @@ impl Out {
         }
     }
 
-    /// The line of the table for these counts; the round-trip time is that of the fastest path.
+    /// Returns a line of the table. Its round-trip time is that of the fastest path.
     pub(crate) fn row(&self) -> Row {
         let rtt = self.paths.iter().filter_map(|path| path.rtt_ms).reduce(f64::min);
         let Out { bytes, mbps, lost, messages, .. } = *self;
         Row { bytes, mbps, delay_ms: rtt, lost, total: messages }
     }
 
-    /// Lines below the table.
+    /// Returns further lines to print below the table.
     pub(crate) fn details(&self) -> Vec<String> {
         let path = |path: &Path| {
             let rtt = path
@@ -143,20 +143,20 @@ impl In {
         }
     }
 
-    /// Total counts of a meter.
+    /// Returns the total counts of a meter.
     pub(crate) fn total(meter: &Meter) -> In {
         let span = meter.first.zip(meter.last).map_or(Duration::ZERO, |(first, last)| last.since(first));
         let reordered = Some(meter.reordered);
         In::of(&meter.total, meter.echo, span.as_secs_f64(), meter.lost(), reordered, meter.jitter_ms())
     }
 
-    /// The line of the table for these counts.
+    /// Returns a line of the table.
     pub(crate) fn row(&self) -> Row {
         let In { bytes, mbps, jitter_ms, lost, messages, .. } = *self;
         Row { bytes, mbps, delay_ms: jitter_ms, lost, total: messages.saturating_add(lost) }
     }
 
-    /// Lines below the table.
+    /// Returns further lines to print below the table.
     pub(crate) fn details(&self, way: &str) -> Vec<String> {
         let mut lines = Vec::new();
         let mut text = format!("{way}: reordered {}", self.reordered.unwrap_or(0));

@@ -1,4 +1,4 @@
-//! CPU use of this process.
+//! Measures the CPU use of this process.
 
 use serde::{Deserialize, Serialize};
 use std::time::Instant;
@@ -11,7 +11,7 @@ pub(crate) struct Share {
     pub(crate) system: f64,
 }
 
-/// Measures the CPU use since its creation.
+/// Measures the CPU use since this value was created.
 pub(crate) struct Cpu {
     since: Instant,
     before: [f64; 2],
@@ -22,7 +22,7 @@ impl Cpu {
         Cpu { since: Instant::now(), before: seconds() }
     }
 
-    /// CPU use since the creation.
+    /// Returns the CPU use since this value was created.
     pub(crate) fn share(&self) -> Share {
         let elapsed = self.since.elapsed().as_secs_f64().max(1e-3);
         let now = seconds();
@@ -31,11 +31,11 @@ impl Cpu {
     }
 }
 
-/// User and system time of the process in seconds (proc_pid_stat(5), fields 14 and 15, in ticks of 10 ms);
-/// zero if unavailable.
+/// Returns the user time and the system time of this process in seconds, or zeros if they are unavailable.
+/// They are fields 14 and 15 of proc_pid_stat(5), in ticks of 10 ms.
 fn seconds() -> [f64; 2] {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // The second field is the program's name in parentheses, and may contain spaces.
+    // The second field is the program's name in parentheses. The name may contain spaces, so start after it.
     let fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace();
     let mut ticks = fields.skip(11).map(|ticks| ticks.parse::<f64>().unwrap_or(0.0) / 100.0);
     [ticks.next().unwrap_or(0.0), ticks.next().unwrap_or(0.0)]
@@ -53,7 +53,7 @@ mod tests {
         }
         let Share { total, user, system } = cpu.share();
         assert!(user > 0.0 && total == user + system);
-        // Only CPU time after the creation counts.
+        // Only the CPU time after the creation counts, so the time before it is stored.
         assert!(Cpu::new().before[0] > 0.0);
     }
 }

@@ -1,4 +1,4 @@
-//! Flags of iperf3 that perf does not have. Each causes an error that names the alternative.
+//! Flags of iperf3 that perf does not have. Each of them causes an error that names the alternative.
 
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
@@ -58,7 +58,7 @@ const FLAGS: &[Flag] = &[
     flag(None, "use-pkcs1-padding", false, NO_LOGIN),
 ];
 
-/// Makes clap accept these flags, so that perf can refuse them with its own errors.
+/// Makes clap accept these flags, so that perf can refuse them with an error of its own.
 pub(crate) struct Foreign;
 
 impl Args for Foreign {

@@ -1,5 +1,5 @@
-//! The JSON document of `-J`, as iperf3 prints it for UDP: `start`, `intervals`, `end`, and `error` after a
-//! failure.
+//! Creates the JSON document of `-J`, in the format of iperf3's UDP tests. It has the members `start`,
+//! `intervals` and `end`, and `error` after a failure.
 
 use crate::perf::control::Test;
 use crate::perf::output::utc;
@@ -10,25 +10,25 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// One run, collected from the records of `--json-stream`.
 pub(crate) struct Document {
     start: Value,
-    /// Server: the test of its clients.
+    /// Server: the test that its clients requested.
     test: Option<Value>,
     opened: Vec<Value>,
     intervals: Vec<Value>,
-    /// Streams that reported in the current interval.
+    /// The streams that have reported in the current interval.
     streams: Vec<Value>,
     ends: Vec<Value>,
-    /// Missing messages of each session at the last interval. The records contain totals since the start of
-    /// the session.
+    /// Number of missing messages of each session at the end of the last interval. It is needed because the
+    /// records count missing messages from the start of the session.
     missing: BTreeMap<u64, u64>,
 }
 
-/// A test under iperf3's names. Parsers of iperf3's output know only TCP, UDP and SCTP; the document uses the
-/// fields of UDP.
+/// Describes a test with iperf3's names. Parsers of iperf3's output know only TCP, UDP and SCTP, so the
+/// description uses the fields of UDP.
 pub(crate) fn test_start(test: Option<&Test>, streams: u32, tos: u8) -> Value {
     let mut start = json!({ "protocol": "UDP", "num_streams": streams, "tos": tos });
     if let Some(test) = test {
         start["blksize"] = test.size.into();
-        // iperf3 counts whole seconds.
+        // iperf3 counts in whole seconds.
         start["omit"] = test.omit_ms.div_ceil(1000).into();
         start["duration"] = test.time_ms.unwrap_or(0).div_ceil(1000).into();
         start["bytes"] = test.messages.map_or(0, |n| u64::from(n) * test.size as u64).into();
@@ -45,18 +45,18 @@ fn timestamp() -> Value {
     json!({ "time": utc(), "timesecs": now })
 }
 
-/// Number of a stream's socket: in iperf3 each direction has its own.
+/// Returns the number of a stream's socket. In iperf3, each direction has its own socket.
 fn socket(session: &Value, sender: bool) -> u64 {
     session.as_u64().unwrap_or(0) * 2 + u64::from(!sender)
 }
 
-/// One direction of a session over a time span, with iperf3's names. `record` contains the counts of that
+/// Returns one direction of a session over a time span, with iperf3's names. `record` has the counts of this
 /// direction.
 fn stream(session: &Value, from: &Value, to: &Value, record: &Value, sender: bool) -> Value {
     let number = |name: &str| record[name].as_f64().unwrap_or(0.0);
     let (arrived, lost) = (number("messages"), number("lost"));
-    // A receiver's packets exclude missing messages, so add them. A sender's packets already include lost
-    // messages.
+    // iperf3 includes lost messages in the packets. A sender's counts include them already; a receiver's do
+    // not, so add them.
     let packets = if sender { arrived } else { arrived + lost };
     json!({
         "socket": socket(session, sender),
@@ -79,8 +79,8 @@ fn percent(lost: f64, packets: f64) -> f64 {
     if packets > 0.0 { lost * 100.0 / packets } else { 0.0 }
 }
 
-/// A sent stream in the results: the bytes of the sender with the losses and jitter of the receiver, if
-/// known.
+/// Returns a sent stream as it appears in the results: with the bytes of the sender, and with the losses and
+/// the jitter of the receiver if these are known.
 fn as_received(mut stream: Value, received: &Value) -> Value {
     if stream["sender"] == true && received.is_object() {
         let number = |name: &str| received[name].as_f64().unwrap_or(0.0);
@@ -92,7 +92,7 @@ fn as_received(mut stream: Value, received: &Value) -> Value {
     stream
 }
 
-/// Total of the streams of one direction; `None` without streams.
+/// Returns the total of the streams of one direction; `None` if there are no streams.
 fn sum<'a>(streams: impl Iterator<Item = &'a Value>) -> Option<Value> {
     let streams: Vec<&Value> = streams.collect();
     let first = streams.first()?;
@@ -114,7 +114,8 @@ fn sum<'a>(streams: impl Iterator<Item = &'a Value>) -> Option<Value> {
     }))
 }
 
-/// Adds the sums of both directions under iperf3's names; the client's direction comes first.
+/// Adds the sums of both directions under iperf3's names. The first one is the direction in which the client
+/// sends.
 fn add_sums(to: &mut Value, streams: &[Value], client: bool) {
     let of = |sender: bool| sum(streams.iter().filter(|s| s["sender"] == sender));
     let sums = [client, !client].into_iter().filter_map(of);
@@ -122,7 +123,7 @@ fn add_sums(to: &mut Value, streams: &[Value], client: bool) {
 }
 
 impl Document {
-    /// `start`: the part of the document that is known before the first connection.
+    /// Creates a document. `start` has what is known before the first connection.
     pub(crate) fn new(start: Value) -> Document {
         Document {
             start,
@@ -135,7 +136,7 @@ impl Document {
         }
     }
 
-    /// Adds a record of `--json-stream`.
+    /// Adds a record, in the format of `--json-stream`.
     pub(crate) fn add(&mut self, record: &Value) {
         match record["type"].as_str() {
             Some("open") => {
@@ -145,7 +146,7 @@ impl Document {
                 self.opened.push(record.clone());
             }
             Some("interval") => {
-                // A socket that reports again begins the next interval: each session reports once per
+                // Each session reports once per interval. So a socket that reports again has begun the next
                 // interval.
                 let sockets = [true, false].map(|sender| socket(&record["session"], sender));
                 if self.streams.iter().any(|s| sockets.iter().any(|socket| s["socket"] == *socket)) {
@@ -186,7 +187,7 @@ impl Document {
         self.start["connecting_to"].is_object()
     }
 
-    /// Whether any session has ended or reported.
+    /// Whether any session has reported or ended.
     pub(crate) fn has_any(&self) -> bool {
         !self.ends.is_empty() || !self.intervals.is_empty()
     }
@@ -207,7 +208,7 @@ impl Document {
         let udp: Vec<Value> = streams.iter().map(|stream| json!({ "udp": stream })).collect();
         let mut end = json!({ "streams": udp });
         add_sums(&mut end, &streams, self.is_clients());
-        // The counts of both ends for each direction.
+        // Returns the sum of one end's counts for one direction.
         let total = |counts: &str, sender: bool| {
             let counts = ends.iter().map(|end| (&end["session"], &end[counts]));
             let counts = counts.filter(|(_, record)| record.is_object());
@@ -226,7 +227,8 @@ impl Document {
                 }
             }
         }
-        // Concurrent sessions share the process, so each one reports the CPU use of all.
+        // Concurrent sessions share this process, so each one reports the CPU use of all of them. Use only
+        // the first.
         let cpu = |of: &str, name: &str| ends.iter().find_map(|end| end[of][name].as_f64()).unwrap_or(0.0);
         let mut share = json!({});
         for name in ["total", "user", "system"] {
@@ -246,7 +248,8 @@ impl Document {
         document
     }
 
-    /// Writes the sockets of these streams and of sessions without streams, then forgets the sessions.
+    /// Adds the sockets of these streams, and of sessions without streams, to the document. Then forgets the
+    /// sessions.
     fn connect(&mut self, streams: &[Value]) {
         let mut connected = Vec::new();
         for record in std::mem::take(&mut self.opened) {
@@ -277,12 +280,12 @@ impl Document {
     }
 }
 
-/// The sent counts of a record if present, otherwise the received counts.
+/// Returns the sent counts of a record, or the received counts if nothing was sent.
 fn span(record: &Value) -> &Value {
     if record["sent"].is_object() { &record["sent"] } else { &record["received"] }
 }
 
-/// The directions of a session that a record contains.
+/// Returns the directions of a session that a record contains.
 fn directions<'a>(record: &'a Value, from: &'a Value, to: &'a Value) -> impl Iterator<Item = Value> + 'a {
     let of = move |name: &'a str| {
         let span = &record[name];
@@ -337,7 +340,7 @@ mod tests {
             (&json!(8), &json!(80))
         );
         assert_eq!(end["sum_received"]["lost_percent"], 10.0);
-        // The bytes of the sender, with the losses that the receiver found.
+        // The result has the bytes of the sender and the losses that the receiver counted.
         let udp = &end["streams"][0]["udp"];
         assert_eq!(
             [&udp["bytes"], &udp["lost_packets"], &udp["lost_percent"]],

@@ -1,4 +1,5 @@
-//! Keys for encryption. With keys, secure channels encrypt all packets between sessions and sockets.
+//! Keys for encryption. If an end has keys, secure channels encrypt all packets between its sessions and
+//! sockets.
 
 use crate::error::Error;
 use crate::keys::read_secret;
@@ -8,11 +9,11 @@ use dccp_secure::{Aead, Channels, OVERHEAD, PresharedKey, PrivateKey, PublicKey,
 use mpdccp_proto::PeerFilter;
 use mpdccp_units::Duration;
 
-/// Keys of one end.
+/// The keys of one end.
 pub(crate) struct Keys {
     own: PrivateKey,
-    /// Client: the server's key. Server: the keys of the clients; if empty, the server admits all clients
-    /// that have a key.
+    /// Client: the key of the server. Server: the keys of the admitted clients; if empty, every client with a
+    /// key is admitted.
     peers: Vec<PublicKey>,
 }
 
@@ -50,17 +51,17 @@ impl Keys {
         }
     }
 
-    /// This end's public key.
+    /// Returns this end's public key.
     pub(crate) fn public(&self) -> PublicKey {
         self.own.public()
     }
 
-    /// Whether every client with a key is admitted.
+    /// Whether the server admits every client that has a key.
     pub(crate) fn admit_all(&self) -> bool {
         self.peers.is_empty()
     }
 
-    /// Hint for a client that receives no answer.
+    /// Returns a hint for a client that receives no answer.
     pub(crate) fn hint(&self) -> String {
         let server = self.peers.first().map(PublicKey::to_string).unwrap_or_default();
         let own = self.public();
@@ -69,13 +70,13 @@ impl Keys {
         )
     }
 
-    /// Filters for a server's clients; each client has the number of its key.
+    /// Returns the filters that admit a server's clients. Each client gets the number of its key.
     pub(super) fn filters(&self) -> Vec<PeerFilter> {
         (0u32..).zip(&self.peers).map(|(id, _)| PeerFilter { id, remotes: Vec::new() }).collect()
     }
 
     /// Encrypts all packets from now on. A server without a list of clients admits up to `strangers` unknown
-    /// clients at a time; a client admits none.
+    /// clients at the same time. A client admits no unknown peers.
     pub(super) fn secure(&self, core: &mut Core, strangers: Option<usize>) -> Result<(), Error> {
         let since_1970 = Clock.wall_nanos().saturating_sub(core.clock.now().as_nanos());
         let mut channels = Channels::new(Settings {
@@ -98,7 +99,7 @@ impl Keys {
     }
 }
 
-/// Bytes that encryption adds to each packet.
+/// Returns the number of bytes that encryption adds to each packet.
 pub(super) fn overhead(keys: Option<&Keys>) -> u16 {
     if keys.is_some() { OVERHEAD as u16 } else { 0 }
 }

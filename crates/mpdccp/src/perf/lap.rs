@@ -1,17 +1,17 @@
-//! Counts of a transfer at a point in time, and their difference between two points.
+//! Counts of a transfer at one time, and the difference between two such counts.
 
 use crate::perf::meter::Span;
 use mpdccp_proto::PathState;
 use mpdccp_units::Duration;
 
-/// Counts of a sender since the start.
+/// Counts of a sender since the start of the test.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sent {
     /// Messages dropped from the queue.
     pub(crate) dropped: u64,
-    /// Messages that left the queue.
+    /// Messages that have left the queue.
     pub(crate) left: u64,
-    /// Messages declared lost.
+    /// Messages that congestion control declared lost.
     pub(crate) lost: u64,
     /// Bytes by which the last message is shorter than the others.
     pub(crate) short: u64,
@@ -19,12 +19,12 @@ pub(crate) struct Sent {
     pub(crate) paths: Vec<PathSent>,
 }
 
-/// Counts of one path.
+/// Counts of a path.
 #[derive(Clone, Debug)]
 pub(crate) struct PathSent {
     pub(crate) id: u32,
     pub(crate) state: PathState,
-    /// Data packets sent.
+    /// Data packets that were sent.
     pub(crate) left: u64,
     pub(crate) lost: u64,
     pub(crate) rtt: Option<Duration>,
@@ -35,7 +35,7 @@ pub(crate) struct PathSent {
     pub(crate) mtu: u16,
 }
 
-/// Counts since the last report.
+/// The counts between two reports.
 pub(crate) struct Lap {
     pub(crate) from: Duration,
     pub(crate) to: Duration,
@@ -47,8 +47,8 @@ pub(crate) struct Lap {
     pub(crate) jitter_ms: Option<f64>,
     /// The value of `lost` at the last report.
     pub(crate) lost_before: u64,
-    /// Whether the received messages are echoes.
+    /// Whether the received messages are echoes of this end's messages.
     pub(crate) echo: bool,
-    /// Whether the results exclude this lap.
+    /// Whether the results exclude these counts.
     pub(crate) omitted: bool,
 }

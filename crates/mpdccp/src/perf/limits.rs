@@ -1,4 +1,4 @@
-//! Limits that a server sets for its clients.
+//! Limits that a server imposes on its clients.
 
 use crate::perf::control::Test;
 use crate::perf::values::{seconds, with_number};
@@ -8,7 +8,8 @@ use mpdccp_proto::SessionId;
 use mpdccp_units::{Duration, Rate, Time};
 use std::collections::BTreeMap;
 
-/// Extra time beyond the limit: for the handshake, the last packets and the results of a test.
+/// Additional time after the limit on the duration. A test needs it for the handshake, the last packets and
+/// the results.
 const GRACE: Duration = Duration::from_secs(5);
 
 #[derive(Args, Clone, Copy, Debug, Default)]
@@ -43,14 +44,14 @@ fn limit(text: &str) -> Result<Duration, String> {
     seconds(text).ok().filter(|time| !time.is_zero()).ok_or_else(|| "expected more than 0 seconds".into())
 }
 
-/// Usage of a connection, for comparison with the limits.
+/// What a connection has used so far, for comparison with the limits.
 #[derive(Clone, Copy)]
 pub(crate) struct Use {
-    /// When the test began, or when the connection opened if no test has begun.
+    /// When the test began. If no test has begun, when the connection opened.
     pub(crate) opened: Time,
     /// Bytes of all messages in both directions.
     pub(crate) bytes: u64,
-    /// The connection was refused or ended, and waits for the client to close it.
+    /// Whether the connection was refused or ended, and now waits for the client to close it.
     pub(crate) ended: bool,
 }
 
@@ -59,7 +60,7 @@ impl Limits {
         self.rate.is_some() || self.duration.is_some() || self.idle.is_some()
     }
 
-    /// The reason to refuse a test, if any.
+    /// Returns the reason to refuse a test, if there is one.
     pub(crate) fn refusal(&self, test: &Test) -> Option<String> {
         let directions = u64::from(test.up || test.echo) + u64::from(test.down || test.echo);
         let wanted = test.rate_bps.unwrap_or(0).saturating_mul(directions);
@@ -77,7 +78,7 @@ impl Limits {
         })
     }
 
-    /// The reason to end a connection, if any, except its rate.
+    /// Returns the reason to end a connection, if there is one. Does not check the rate.
     fn overrun(&self, now: Time, opened: Time, active: Time) -> Option<String> {
         if let Some(most) = self.duration.filter(|most| now.since(opened) > *most + GRACE) {
             return Some(format!("it took longer than the server's limit of {} s", most.as_secs_f64()));
@@ -90,18 +91,18 @@ impl Limits {
 /// Compares the connections of a server with its limits.
 pub(crate) struct Watch {
     limits: Limits,
-    /// Start of the rate measurement.
+    /// Start of the current rate measurement.
     measured_from: Time,
-    /// When a connection was last open, or when the server started.
+    /// The last time at which a connection was open. If there was none, the time when the server started.
     alone_since: Time,
     connections: BTreeMap<SessionId, Seen>,
 }
 
-/// A connection at the previous check.
+/// State of a connection at the last check.
 #[derive(Clone, Copy)]
 struct Seen {
     bytes: u64,
-    /// Bytes at the start of the rate measurement.
+    /// Number of bytes at the start of the rate measurement.
     before: u64,
     /// When `bytes` last changed.
     active: Time,
@@ -112,8 +113,9 @@ impl Watch {
         Watch { limits, measured_from: now, alone_since: now, connections: BTreeMap::new() }
     }
 
-    /// Returns the connections to end now, each with the reason: connections beyond their own limits, and the
-    /// fastest one if the total since the start of the measurement exceeds the limit.
+    /// Returns the connections that must end now, each with the reason. These are the connections that exceed
+    /// a limit of their own. If all connections together exceeded the rate limit, the fastest one is among
+    /// them.
     pub(crate) fn look(
         &mut self,
         now: Time,
@@ -198,8 +200,8 @@ pub(crate) mod tests {
         Time::ZERO + Duration::from_secs_f64(s)
     }
 
-    /// Sessions that the server ends at this time. A connection is (number, bytes so far, whether it has
-    /// ended already).
+    /// Returns the sessions that the server ends at time `s`. A connection consists of its number, its bytes
+    /// so far, and whether it has already ended.
     fn ended(watch: &mut Watch, s: f64, connections: &[(u64, u64, bool)]) -> Vec<u64> {
         let used = |(session, bytes, ended)| (SessionId(session), Use { opened: second(0.0), bytes, ended });
         watch.look(second(s), connections.iter().copied().map(used)).keys().map(|session| session.0).collect()
@@ -228,7 +230,7 @@ pub(crate) mod tests {
         assert_eq!(ended(&mut watch, 21.5, &[(1, 1, false), (2, 0, false)]), [2]);
         assert_eq!(ended(&mut watch, 30.0, &[(1, 1, false), (2, 0, true)]), NONE);
         assert_eq!(ended(&mut watch, 30.5, &[(1, 1, false)]), [1]);
-        // Again, no connection is open.
+        // No connection is open any more.
         assert_eq!(watch.idle(second(40.0)), None);
         assert_eq!(watch.idle(second(40.5)), Some(Duration::from_secs(10)));
     }
@@ -247,12 +249,13 @@ pub(crate) mod tests {
         );
         let all = [(1, 900_000, false), (2, 1_200_000, false), (3, 100_000, false)];
         assert_eq!(ended(&mut watch, 2.0, &all), [2]);
-        // The ended connection still carries data. Each measurement starts again from zero.
+        // The ended connection still carries data, but another one is ended. Each measurement starts again
+        // from zero.
         let all = [(1, 1_700_000, false), (2, 2_000_000, true), (3, 500_000, false)];
         assert_eq!(ended(&mut watch, 4.0, &all), NONE, "2,000,000 bytes");
         let all = [(1, 2_500_000, false), (2, 3_000_000, true), (3, 700_001, false)];
         assert_eq!(ended(&mut watch, 6.0, &all), [1], "2,000,001 bytes");
-        // Over a longer time the limit allows more.
+        // This measurement took longer, so the limit allows more bytes.
         assert_eq!(ended(&mut watch, 12.0, &[(3, 6_700_001, false)]), NONE);
         assert_eq!(ended(&mut watch, 14.0, &[(3, 8_700_002, false)]), [3]);
     }

@@ -1,32 +1,33 @@
-//! Format of a datagram: number, clock, send time, then zeros. An echo also contains its arrival time at the
-//! server. Receivers need only the number.
+//! Format of a message: its number, the clock, the send time, then zeros. An echo also contains the time when
+//! the message arrived at the server. Receivers need only the number.
 
 use mpdccp_units::{Duration, Time};
 
 /// Size of the smallest message.
 pub(crate) const MIN_LEN: usize = 4;
-/// Size of the largest message; no IP packet carries more.
+/// Size of the largest message. No IP packet carries more.
 pub(crate) const MAX_LEN: usize = u16::MAX as usize;
-/// Length of number, clock and send time.
+/// Size of number, clock and send time together.
 pub(crate) const STAMPED: usize = 16;
 
-/// Position of an echo's arrival time.
+/// Position of the arrival time in an echo.
 const ECHOED: std::ops::Range<usize> = STAMPED..STAMPED + 8;
 
-/// Identifies the monotonic clock of a machine; times of different clocks are not comparable.
+/// Identifies the monotonic clock of a machine. Times of different clocks cannot be compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ClockId(u32);
 
 impl ClockId {
-    /// The clock of this machine since its boot. Never zero, because zero means no clock.
+    /// Returns the clock of this machine, which changes at each boot. Returns zero, which means no clock, if
+    /// the system has no boot ID.
     pub(crate) fn here() -> ClockId {
         let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-        // A UUID begins with eight hexadecimal digits.
+        // The boot ID is a UUID, so it begins with eight hexadecimal digits.
         ClockId(boot.get(..8).and_then(|digits| u32::from_str_radix(digits, 16).ok()).unwrap_or(0))
     }
 }
 
-/// Writes message `number` of `size` bytes, [`MIN_LEN`] to [`MAX_LEN`].
+/// Creates message `number` with `size` bytes. The size must be between [`MIN_LEN`] and [`MAX_LEN`].
 pub(crate) fn write(number: u32, size: usize, clock: ClockId, now: Time) -> Vec<u8> {
     let mut out = Vec::with_capacity(size.max(STAMPED));
     out.extend_from_slice(&number.to_be_bytes());
@@ -36,7 +37,7 @@ pub(crate) fn write(number: u32, size: usize, clock: ClockId, now: Time) -> Vec<
     out
 }
 
-/// Send time of a message, and its clock.
+/// Send time of a message, and the clock that measured it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stamp {
     clock: ClockId,
@@ -44,32 +45,31 @@ pub(crate) struct Stamp {
 }
 
 impl Stamp {
-    /// Age of the message, if this machine's clock stamped it.
+    /// Returns the age of the message if this machine's clock stamped it.
     pub(crate) fn age(&self, clock: ClockId, now: Time) -> Option<Duration> {
         (clock.0 != 0 && clock == self.clock).then(|| now.since(self.at))
     }
 
-    /// Transit time plus the offset between the clocks, nanoseconds.
+    /// Returns the transit time plus the offset between the two clocks, in nanoseconds.
     pub(crate) fn transit(&self, now: Time) -> i64 {
         now.as_nanos().wrapping_sub(self.at.as_nanos()) as i64
     }
 }
 
-/// Server: writes the arrival time by the server's clock into an echoed message, if the message is long
-/// enough.
+/// Server: writes the arrival time into a message before it is echoed, if the message is long enough.
 pub(crate) fn note_arrival(bytes: &mut [u8], now: Time) {
     if let Some(place) = bytes.get_mut(ECHOED) {
         place.copy_from_slice(&now.as_nanos().to_be_bytes());
     }
 }
 
-/// When an echo arrived at the server, by the server's clock, if known.
+/// Returns when an echo arrived at the server, by the server's clock, if the echo says so.
 pub(crate) fn arrival(bytes: &[u8]) -> Option<Time> {
     let at = u64::from_be_bytes(bytes.get(ECHOED)?.try_into().ok()?);
     (at != 0).then(|| Time::from_nanos(at))
 }
 
-/// Returns the number of a message, and its stamp if present.
+/// Returns the number of a message, and its stamp if it has one.
 pub(crate) fn read(bytes: &[u8]) -> Option<(u32, Option<Stamp>)> {
     let (number, rest) = bytes.split_first_chunk()?;
     let stamp = || {

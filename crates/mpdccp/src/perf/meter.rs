@@ -1,4 +1,4 @@
-//! Counts messages at a receiver.
+//! Counts the messages that a receiver gets.
 
 use crate::perf::message::{self, ClockId};
 use hdrhistogram::Histogram;
@@ -9,19 +9,19 @@ use serde::{Deserialize, Serialize};
 pub(crate) struct Span {
     pub(crate) messages: u64,
     pub(crate) bytes: u64,
-    /// One-way latency, microseconds.
+    /// One-way latency in microseconds.
     latency: Option<Histogram<u64>>,
-    /// For echoes with an arrival time: transits of the forward and of the reverse direction.
+    /// Transit times of the forward and the reverse direction, from echoes with an arrival time.
     forward: Transits,
     reverse: Transits,
 }
 
-/// Transit times of one direction. Each includes the offset between the clocks, but the excess over the
-/// minimum does not depend on the offset.
+/// Transit times of one direction. Each one includes the offset between the two clocks. The excess over the
+/// smallest one does not depend on the offset.
 #[derive(Clone, Copy, Default)]
 struct Transits {
     count: u64,
-    /// Sum of the differences from the first transit time, nanoseconds.
+    /// Sum of the differences from the first transit time, in nanoseconds.
     sum: i128,
     first: i64,
     least: i64,
@@ -50,7 +50,7 @@ impl Transits {
 
 impl Span {
     fn new() -> Span {
-        // Three significant digits, from a microsecond to a minute.
+        // Store the latency with three significant digits, from a microsecond to a minute.
         let latency = Histogram::new_with_bounds(1, 60_000_000, 3).ok();
         Span { messages: 0, bytes: 0, latency, forward: Transits::default(), reverse: Transits::default() }
     }
@@ -63,8 +63,8 @@ impl Span {
         }
     }
 
-    /// Percentiles of the latency; `None` if none was measured, for example because the two ends have no
-    /// common clock.
+    /// Returns percentiles of the latency. Returns `None` if no latency was measured, for example because the
+    /// two ends have no common clock.
     pub(crate) fn latency(&self) -> Option<Latency> {
         let ms = |us: u64| us as f64 / 1e3;
         let histogram = self.latency.as_ref().filter(|h| !h.is_empty())?;
@@ -75,7 +75,7 @@ impl Span {
         })
     }
 
-    /// One-way latency, estimated from echoes.
+    /// Returns the one-way latency, estimated from echoes.
     pub(crate) fn one_way(&self) -> OneWay {
         let half = |all: Latency| Latency { p50: all.p50 / 2.0, p99: all.p99 / 2.0, max: all.max / 2.0 };
         OneWay {
@@ -86,25 +86,25 @@ impl Span {
     }
 }
 
-/// One-way latency between machines whose clocks differ, ms.
+/// One-way latency in ms between machines whose clocks differ.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct OneWay {
     /// Estimate: half the round trip.
     pub(crate) estimate: Option<Latency>,
-    /// Excess over the minimum, forward direction.
+    /// Excess over the smallest transit time in the forward direction.
     pub(crate) forward: Option<AboveLeast>,
-    /// Excess over the minimum, reverse direction.
+    /// Excess over the smallest transit time in the reverse direction.
     pub(crate) reverse: Option<AboveLeast>,
 }
 
-/// Latency in excess of its minimum, ms.
+/// Excess of the latency over its smallest value, in ms.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct AboveLeast {
     pub(crate) mean: f64,
     pub(crate) max: f64,
 }
 
-/// One-way latency, ms.
+/// Latency in ms.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Latency {
     pub(crate) p50: f64,
@@ -112,7 +112,7 @@ pub(crate) struct Latency {
     pub(crate) max: f64,
 }
 
-/// Counts messages by their numbers.
+/// Counts received messages by their numbers.
 pub(crate) struct Meter {
     clock: ClockId,
     /// Whether the messages are echoes.
@@ -120,20 +120,20 @@ pub(crate) struct Meter {
     pub(crate) total: Span,
     /// Counts since the last call of [`Meter::lap`].
     pub(crate) span: Span,
-    /// Time after the first message that is not counted.
+    /// Time after the first message during which messages are not counted.
     pub(crate) omit: Duration,
     began: Option<Time>,
-    /// Smallest message number that counts.
+    /// Smallest message number that is counted.
     base: u64,
-    /// Largest number so far, plus one.
+    /// Largest message number so far, plus one.
     next: u64,
-    /// Transit of the newest message, nanoseconds plus the clock offset, and its smoothed variation
-    /// (RFC 3550 section 6.4.1).
+    /// Transit time of the newest message in nanoseconds, which includes the clock offset, and the smoothed
+    /// variation of the transit time (RFC 3550 section 6.4.1).
     transit: Option<i64>,
     jitter: f64,
-    /// Messages that arrived after a larger number (RFC 4737 section 3.3).
+    /// Messages that arrived after a message with a larger number (RFC 4737 section 3.3).
     pub(crate) reordered: u64,
-    /// Messages too short for a number.
+    /// Messages that are too short for a number.
     pub(crate) malformed: u64,
     pub(crate) first: Option<Time>,
     pub(crate) last: Option<Time>,
@@ -159,7 +159,7 @@ impl Meter {
         }
     }
 
-    /// Counts a datagram that arrived.
+    /// Counts a received message.
     pub(crate) fn on_message(&mut self, now: Time, bytes: &[u8]) {
         let Some((number, stamp)) = message::read(bytes) else {
             self.malformed += 1;
@@ -195,17 +195,17 @@ impl Meter {
         self.last = Some(now);
     }
 
-    /// Variation of the transit time, ms. It does not need a common clock.
+    /// Returns the variation of the transit time in ms. It does not need a common clock.
     pub(crate) fn jitter_ms(&self) -> Option<f64> {
         self.transit.map(|_| self.jitter / 1e6)
     }
 
-    /// Number of missing messages.
+    /// Returns the number of missing messages.
     pub(crate) fn lost(&self) -> u64 {
         (self.next - self.base).saturating_sub(self.total.messages)
     }
 
-    /// Returns the counts of this span, and starts the next span.
+    /// Returns the counts of this span and starts the next one.
     pub(crate) fn lap(&mut self) -> Span {
         std::mem::replace(&mut self.span, Span::new())
     }
@@ -241,7 +241,7 @@ mod tests {
         for (at, number) in [(100, 0), (105, 3), (109, 4), (110, 6), (111, 5), (112, 2), (113, 8)] {
             meter.on_message(Time::from_millis(at), &message::write(number, 50, clock, Time::ZERO));
         }
-        // Messages 5, 6 and 8 of 5 to 8 arrived.
+        // Messages 5, 6 and 8 have arrived; 7 is missing.
         assert_eq!((meter.total.messages, meter.lost(), meter.reordered), (3, 1, 1));
         assert_eq!(meter.first, Some(Time::from_millis(110)));
     }
@@ -256,7 +256,7 @@ mod tests {
             let sent = Time::from_millis(u64::from(number) * 10);
             meter.on_message(Time::from_millis(at), &message::write(number, 50, clock, sent));
         }
-        // The transits take 50, 50 and 66 ms.
+        // The three transits take 50, 50 and 66 ms.
         assert_eq!(meter.jitter_ms(), Some(1.0));
     }
 
@@ -274,7 +274,7 @@ mod tests {
     #[test]
     fn echoes_tell_of_each_way_what_it_took_above_its_least() {
         let clock = ClockId::here();
-        // The server's clock is far ahead, or far behind.
+        // The server's clock is far ahead or far behind.
         for server in [3_600_000, 0] {
             let mut meter = Meter::new(clock);
             meter.echo = true;

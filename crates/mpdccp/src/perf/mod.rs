@@ -1,5 +1,4 @@
-//! `mpdccp perf`: sends datagrams over a plain DCCP connection or a Multipath DCCP session, and measures
-//! them.
+//! `mpdccp perf` sends datagrams over a plain DCCP connection or a Multipath DCCP session and measures them.
 
 mod app;
 mod args;
@@ -50,12 +49,12 @@ pub(crate) fn main(command: PerfArgs) -> ExitCode {
         let output = Output::new(file.as_deref(), title, timestamps).unwrap_or_default();
         report::failed(&output, json, &error.to_string());
     }
-    // A daemon's standard error may be closed.
+    // Ignore the error: the standard error of a daemon may be closed.
     let _ = writeln!(std::io::stderr(), "mpdccp: {error}");
     error.code
 }
 
-/// Returns `Ok` with the error if the JSON document already contains it.
+/// Runs a test or a server. If the JSON document already contains the error, returns the error in `Ok`.
 fn run(command: PerfArgs) -> Result<Option<Error>, Error> {
     let plan = Plan::try_from(command)?;
     if plan.daemon && !daemon::is_one() {
@@ -80,7 +79,7 @@ fn run(command: PerfArgs) -> Result<Option<Error>, Error> {
         PerfApp::start(core, plan)
     })?;
     let handle = driver.handle();
-    // Handle SIGINT, SIGTERM and SIGHUP.
+    // Close the sessions on SIGINT, SIGTERM and SIGHUP.
     ctrlc::set_handler(move || {
         handle.run(|core, app| {
             let now = core.clock.now();
@@ -103,7 +102,7 @@ fn tell_refusals() {
     let _ = log.without_time().with_target(false).with_ansi(false).try_init();
 }
 
-/// A file with the process ID; dropping it removes the file.
+/// A file with the process ID. Dropping the value removes the file.
 struct PidFile(PathBuf);
 
 impl PidFile {

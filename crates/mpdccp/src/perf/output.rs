@@ -1,4 +1,4 @@
-//! Where output lines go, and their prefix.
+//! Prints lines to standard output or a file, with an optional prefix.
 
 use clap::ValueEnum;
 use serde_json::Value;
@@ -40,7 +40,7 @@ pub(crate) enum Unit {
 }
 
 impl Unit {
-    /// Formats a rate, given in Mbit/s, in this unit.
+    /// Formats a rate in this unit. The argument is in Mbit/s.
     pub(crate) fn text(self, mbps: f64) -> String {
         let (bits, name) = match self {
             Unit::Kbit => (1e3, "kbit/s"),
@@ -56,7 +56,7 @@ impl Unit {
     }
 }
 
-/// Standard output, or a file.
+/// Standard output or a log file.
 #[derive(Debug, Default)]
 pub(crate) struct Output {
     log: Option<File>,
@@ -64,14 +64,14 @@ pub(crate) struct Output {
     timestamps: bool,
 }
 
-/// The current time in UTC, in the format of RFC 3339.
+/// Returns the current time in UTC, in the format of RFC 3339.
 pub(crate) fn utc() -> Option<String> {
     let mut time = String::new();
     SystemTime.format_time(&mut Writer::new(&mut time)).ok().map(|()| time)
 }
 
 impl Output {
-    /// Appends to the file, if there is one.
+    /// Creates an output that appends to the file `log`, or writes to standard output without one.
     ///
     /// # Errors
     /// If the file cannot be opened.
@@ -107,7 +107,7 @@ impl Output {
         self.timestamps.then(utc).flatten()
     }
 
-    /// Write errors are ignored: the reader may be gone, but the transfer continues.
+    /// Prints a line. Ignores errors: even if nobody reads the output, the transfer continues.
     fn line(&self, line: &str) {
         let mut log = self.log.as_ref();
         let mut stdout = io::stdout();

@@ -1,10 +1,10 @@
-//! The value of `--path`: `LOCAL[@REMOTE][,PRIO]`.
+//! Parses the value of `--path`: `LOCAL[@REMOTE][,PRIO]`.
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
 
-/// Resolves an address or host name with an optional port. Returns all addresses that `fits` accepts, at
-/// least one.
+/// Resolves an address or a host name with an optional port. Returns at least one address. `fits` selects the
+/// acceptable ones.
 pub(crate) fn addresses(
     text: &str,
     default_port: u16,
@@ -19,7 +19,7 @@ pub(crate) fn addresses(
         Some((host, port)) => {
             (host, port.parse().map_err(|_| "expected a host or an IP address, with or without a port")?)
         }
-        // Here the colons belong to an IPv6 address with an interface, such as fe80::1%eth0.
+        // The text has no port: its colons belong to an IPv6 address, such as fe80::1%eth0.
         None => (text, default_port),
     };
     let host = host.trim_start_matches('[').trim_end_matches(']');
@@ -36,9 +36,9 @@ pub(crate) fn addresses(
 pub(crate) struct PathArg {
     /// Address on this host to send from.
     pub(crate) local: IpAddr,
-    /// Peer address of this path, if not that of `-c`.
+    /// Address of the peer for this path; by default, the address in `-c`.
     pub(crate) remote: Option<IpAddr>,
-    /// Priority (RFC 9897 section 3.2.10), 3 by default.
+    /// Priority of the path (RFC 9897 section 3.2.10); 3 by default.
     pub(crate) prio: u8,
 }
 
@@ -91,7 +91,7 @@ mod tests {
         assert_eq!(address("::1").ok(), "[::1]:7".parse().ok());
         assert_eq!(addresses("localhost:9", 7, |ip| ip.is_ipv4()), Ok(vec![([127, 0, 0, 1], 9).into()]));
         assert!(address("localhost:http").is_err());
-        // A link-local address, with the interface's name or number.
+        // The interface of a link-local address can be a name or a number.
         let link: SocketAddr = "[fe80::1%1]:7".parse().unwrap();
         for text in ["fe80::1%lo", "[fe80::1%lo]", "[fe80::1%lo]:7", "[fe80::1%1]:7"] {
             assert_eq!(address(text), Ok(link), "{text}");

@@ -1,4 +1,4 @@
-//! The checked test plan, from the command line.
+//! The plan of a test: the command line after all checks.
 
 use crate::error::Error;
 use crate::perf::args::{ClientFlags, Common, EncapsulationArg, End, Json, PerfArgs};
@@ -30,27 +30,27 @@ pub(crate) struct Plan {
     pub(crate) dccp_port: u16,
     pub(crate) tx_ccid: u8,
     pub(crate) cc_variant: Variant,
-    /// Checksum Coverage to send and to accept.
+    /// Checksum Coverage for sent packets, and the smallest one to accept.
     pub(crate) coverage: u8,
-    /// Keys; `Some` encrypts all packets.
+    /// This end's keys. If present, all packets are encrypted.
     pub(crate) keys: Option<Keys>,
     pub(crate) mode: Mode,
-    /// The file to send or to write.
+    /// The file with the data to send, or for received data.
     pub(crate) file: Option<PathBuf>,
     /// Limits of the server.
     pub(crate) limits: Limits,
-    /// The only interface to use.
+    /// The only interface that sockets use, if any.
     pub(crate) bind_dev: Option<String>,
     pub(crate) queue: u32,
     pub(crate) scheduler: SchedulerKind,
     pub(crate) reorder: ReorderConfig,
     pub(crate) mtu: u16,
     pub(crate) interval: Option<Duration>,
-    /// How long a client waits for an answer, over all addresses.
+    /// Total time that a client waits for an answer from the server's addresses.
     pub(crate) patience: Duration,
-    /// How long a session lives without a packet from the peer.
+    /// Time after which a session without a packet from the peer ends.
     pub(crate) survive: Duration,
-    /// DSCP of the outer IP headers.
+    /// DSCP of outer IP headers.
     pub(crate) dscp: u8,
     pub(crate) json: Option<Json>,
     pub(crate) format: Unit,
@@ -72,7 +72,7 @@ pub(crate) enum Role {
     },
     Client {
         connect: SocketAddr,
-        /// Further addresses of the same name, for use if the first does not answer.
+        /// Further addresses of the server's name. They are tried in turn if the first one does not answer.
         others: VecDeque<SocketAddr>,
         paths: Vec<PathArg>,
         multipath: bool,
@@ -82,7 +82,7 @@ pub(crate) enum Role {
 }
 
 impl Plan {
-    /// Description of the other end, for messages.
+    /// Describes the other end for messages.
     pub(crate) fn peer(&self) -> String {
         match &self.role {
             Role::Server { .. } => "the client".into(),
@@ -93,7 +93,7 @@ impl Plan {
         }
     }
 
-    /// Client: switches to the next address of the server's name. Returns false if there is no other.
+    /// Client: switches to the next address of the server's name. Returns false if there is no other address.
     pub(crate) fn take_next_address(&mut self) -> bool {
         let Role::Client { connect, others, .. } = &mut self.role else { return false };
         let next = others.pop_front();
@@ -101,7 +101,7 @@ impl Plan {
         next.is_some()
     }
 
-    /// Number of addresses that the client has not tried.
+    /// Returns the number of addresses that the client has not tried yet.
     pub(crate) fn addresses_left(&self) -> u32 {
         match &self.role {
             Role::Server { .. } => 0,
@@ -109,7 +109,7 @@ impl Plan {
         }
     }
 
-    /// Creates the reporter, and prints the settings first if requested.
+    /// Creates the reporter. Prints the settings if requested.
     pub(crate) fn reporter(&self) -> Result<Reporter, Error> {
         let output = Output::new(self.logfile.as_deref(), self.title.clone(), self.timestamps);
         let output = output.map_err(|e| {
@@ -132,7 +132,7 @@ impl Plan {
         Ok(reporter)
     }
 
-    /// The first part of a JSON document.
+    /// Returns the first part of a JSON document.
     fn start(&self) -> Value {
         let mut start = json!({
             "connected": [],
@@ -148,7 +148,7 @@ impl Plan {
         start
     }
 
-    /// Message size in bytes, if either end has set it.
+    /// Returns the message size in bytes if the command line determines it.
     pub(crate) fn size(&self) -> Option<usize> {
         match &self.mode {
             Mode::Plain(load) => load.map(|load| load.size),
@@ -158,7 +158,7 @@ impl Plan {
     }
 }
 
-/// The host's kernel and name, as uname(1) prints them.
+/// Returns the host's kernel and name in the format of uname(1).
 fn system() -> String {
     let read = |name| std::fs::read_to_string(format!("/proc/sys/kernel/{name}")).unwrap_or_default();
     let parts = ["ostype", "hostname", "osrelease", "version"].map(|name| read(name).trim().to_owned());
@@ -291,7 +291,7 @@ impl TryFrom<PerfArgs> for Plan {
     }
 }
 
-/// Checks whether this test can use `--file`.
+/// Checks whether `--file` is possible in this test.
 fn check_file(mode: &Mode, client_flags: Option<&ClientFlags>, common: &Common) -> Result<(), Error> {
     let Some(path) = &common.file else { return Ok(()) };
     let wrong = |why: &str| Err(Error::usage(format!("--file {}: {why}", path.display())));
@@ -313,7 +313,8 @@ fn check_file(mode: &Mode, client_flags: Option<&ClientFlags>, common: &Common) 
     file::check(path, reads, writes)
 }
 
-/// Returns the outer addresses and the DCCP port. Only a client with a host name may have several addresses.
+/// Returns the outer addresses and the DCCP port. Only a client has several addresses, if the server's name
+/// has several.
 fn places(
     is_client: bool,
     text: &str,

@@ -1,4 +1,4 @@
-//! Output: lines for people, or JSON for programs.
+//! Prints the results as text for people, or as JSON for programs.
 
 use crate::perf::args::Json;
 use crate::perf::counts::{In, Out, Tally};
@@ -23,26 +23,26 @@ pub(crate) struct Reporter {
     output: Output,
     format: Format,
     unit: Unit,
-    /// Whether lines name their session because there are several.
+    /// Whether each line names its session, because there are several sessions.
     several: bool,
-    /// Whether the names of the columns have been printed.
+    /// Whether the header of the table has been printed.
     headed: Cell<bool>,
-    /// Server: copies of the output for the clients that request it.
+    /// Server: the output for each client that will request it.
     copies: BTreeMap<SessionId, String>,
     /// Sessions whose paths are reported.
     multipath: BTreeSet<SessionId>,
-    /// Plain sessions whose peer is silent.
+    /// Sessions with a single path whose peer is silent now.
     silent: BTreeSet<SessionId>,
 }
 
-/// Output format.
+/// The output format.
 enum Format {
     Text,
     Stream,
     Document(RefCell<Document>),
 }
 
-/// One line of JSON; docs/perf.md describes it.
+/// A record of JSON output. docs/perf.md describes the records.
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum Record<'a> {
@@ -101,13 +101,13 @@ enum Record<'a> {
     },
 }
 
-/// With `--verbose`.
+/// The settings that `--verbose` prints.
 #[derive(Serialize)]
 pub(crate) struct Settings {
     pub(crate) version: &'static str,
     pub(crate) ccid: u8,
     pub(crate) scheduler: &'static str,
-    /// Message size in bytes, if this end knows it.
+    /// Message size in bytes, if this end determines it.
     pub(crate) size: Option<usize>,
     pub(crate) queue_packets: u32,
     pub(crate) mtu: u16,
@@ -122,13 +122,13 @@ pub(crate) fn failed(output: &Output, json: Json, error: &str) {
     });
 }
 
-/// Marks the end of a copy for a client.
+/// Ends the copy of the output that a client gets. Nothing is appended after it.
 const END: &str = "\n\n";
 
-/// A line of the table without its session: the direction of the messages, and their counts.
+/// A line of the table without the session: the direction of the messages, and the counts.
 type Line = (&'static str, Row);
 
-/// Total of several sessions.
+/// Sum of several sessions.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sum {
     span: (f64, f64),
@@ -155,7 +155,7 @@ impl Sum {
 }
 
 impl Reporter {
-    /// `start` is the first part of a JSON document.
+    /// Creates a reporter. `start` is the first part of a JSON document.
     pub(crate) fn new(
         output: Output,
         json: Option<Json>,
@@ -189,7 +189,7 @@ impl Reporter {
         }
     }
 
-    /// Prints the document of the ended sessions, if requested.
+    /// Prints the JSON document of the sessions that have ended, if the format is a document.
     pub(crate) fn finish(&self, error: Option<&str>) {
         let Format::Document(document) = &self.format else { return };
         let mut document = document.borrow_mut();
@@ -198,11 +198,11 @@ impl Reporter {
         }
     }
 
-    /// Reports an error while the program continues.
+    /// Reports an error after which the program continues.
     pub(crate) fn complain(&self, complaint: &str) {
         match self.output.is_file() {
             true => self.output.text(complaint),
-            // Ignore the error: the reader may be gone.
+            // Ignore the error: nobody may be reading standard error.
             false => drop(writeln!(std::io::stderr(), "mpdccp: {complaint}")),
         }
     }
@@ -217,20 +217,20 @@ impl Reporter {
         });
     }
 
-    /// `key` is the public key of an encrypted server.
+    /// Reports the listening address. `key` is the public key of a server that encrypts.
     pub(crate) fn listening(&self, address: SocketAddr, dccp_port: u16, key: Option<PublicKey>) {
         let place = if address.port() == 0 { address.ip().to_string() } else { address.to_string() };
         let key = key.map(|key| key.to_string());
         let whose = key.iter().map(|key| format!(", for clients with --public-key {key}"));
         let text = format!("listening on {place}, DCCP port {dccp_port}{}", whose.collect::<String>());
         if self.output.is_file() || (daemon::is_one() && matches!(self.format, Format::Document(_))) {
-            // A script may wait for this line.
+            // Print to standard output even with a log file, because a script may wait for this line.
             let _ = writeln!(std::io::stdout(), "{text}");
         }
         self.print(&Record::Listening { address, dccp_port, public_key: key }, || text);
     }
 
-    /// `local` is the local address of the session's first path. `key` is the key of a peer that encrypts.
+    /// Reports a new session. `local` is the local address of its first path, `key` the key of its peer.
     pub(crate) fn opened(
         &mut self,
         session: SessionId,
@@ -279,7 +279,7 @@ impl Reporter {
         });
     }
 
-    /// Reports that the peer is silent on a path. Without another path the session ends after `survive`.
+    /// Reports that the peer is silent on a path. If the session has no other path, it ends after `survive`.
     pub(crate) fn silent(&mut self, session: SessionId, path: PathId, survive: Duration) {
         self.path(session, path, "suspect");
         if self.multipath.contains(&session) || !self.silent.insert(session) {
@@ -294,7 +294,7 @@ impl Reporter {
         });
     }
 
-    /// Reports that a path works, or works again.
+    /// Reports that a path works.
     pub(crate) fn up(&mut self, session: SessionId, path: PathId) {
         self.path(session, path, "up");
         if self.silent.remove(&session) {
@@ -305,7 +305,7 @@ impl Reporter {
         }
     }
 
-    /// Reports one session's interval, and adds it to `sum`.
+    /// Reports an interval of one session and adds it to `sum`.
     pub(crate) fn interval(&mut self, session: SessionId, lap: &Lap, sum: &mut Sum) {
         let span = (lap.from.as_secs_f64(), lap.to.as_secs_f64());
         let sent = lap.sent.as_ref();
@@ -314,7 +314,7 @@ impl Reporter {
             .received
             .as_ref()
             .map(|messages| In::of(messages, lap.echo, span.1 - span.0, lap.lost, None, lap.jitter_ms));
-        // Late messages can make the number of missing messages smaller than before.
+        // Messages that arrive late can reduce the number of missing messages since the last report.
         let lost = lap.lost.saturating_sub(lap.lost_before);
         let arrived = received.as_ref().map(In::row).map(|row| {
             let total = (row.total - row.lost).saturating_add(lost);
@@ -366,7 +366,7 @@ impl Reporter {
         }
     }
 
-    /// The results of one session as lines.
+    /// Formats the results of one session as lines.
     fn result_text(&self, session: SessionId, transfer: &Transfer, now: Time, end: &str) -> Vec<String> {
         let name = name(session);
         let results = results(transfer, now);
@@ -387,7 +387,7 @@ impl Reporter {
         lines.iter().map(|(way, row)| row.text(name, span, way, self.unit) + suffix).collect()
     }
 
-    /// Prints lines of the table. Prints the names of the columns before the first.
+    /// Prints lines of the table. Prints the header before the first line.
     fn table(&self, record: &Record<'_>, lines: &[String]) {
         let head = !self.headed.replace(true);
         self.print(record, || {
@@ -396,14 +396,14 @@ impl Reporter {
         });
     }
 
-    /// Reports the sum over several sessions, if any session was measured.
+    /// Reports the sum of all sessions if any session was measured.
     pub(crate) fn sum(&self, sum: &Sum) {
         let Some(_) = sum.lines.first() else { return };
         let record = Record::Sum { sent_mbps: sum.mbps("sent"), received_mbps: sum.mbps("received") };
         self.table(&record, &self.rows("[SUM]", sum.span, &sum.lines, ""));
     }
 
-    /// Keeps a copy of this session's lines for its client from now on.
+    /// Stores this session's lines from now on, because its client will request them.
     pub(crate) fn keep_copy(&mut self, session: SessionId) {
         self.copies.entry(session).or_insert_with(|| format!("{HEADER}\n"));
     }
@@ -419,7 +419,7 @@ impl Reporter {
         }
     }
 
-    /// Returns the session's lines and results for its client. Later calls return the same text.
+    /// Returns the session's lines and results for its client. Later calls return exactly the same text.
     pub(crate) fn output(&mut self, session: SessionId, transfer: &Transfer, now: Time) -> &str {
         if self.copies.get(&session).is_none_or(|copy| !copy.ends_with(END)) {
             let results = self.result_text(session, transfer, now, "the test is over");
@@ -434,12 +434,12 @@ impl Reporter {
     }
 }
 
-/// The name of a session in the table.
+/// Formats the name of a session for the table.
 fn name(session: SessionId) -> String {
     format!("[{:3}]", session.0)
 }
 
-/// Results of both ends.
+/// The results of both ends.
 struct Results {
     sent: Option<Out>,
     received: Option<In>,
@@ -486,7 +486,7 @@ mod tests {
         let output = reporter.output(session, &transfer, now).to_owned();
         assert!(output.starts_with(&format!("{HEADER}\nfirst\n[  1]")), "{output}");
         assert!(output.ends_with("the test is over"), "{output}");
-        // The client fetches the output in parts, so the text must not change.
+        // The client fetches the output in parts, so the text must not change between two calls.
         reporter.copy(session, &["later".into()]);
         assert_eq!(reporter.output(session, &transfer, Time::from_millis(9)), output);
         let long = SessionId(2);

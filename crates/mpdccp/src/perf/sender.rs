@@ -1,20 +1,20 @@
-//! Creates the messages of a sender, and decides when they end.
+//! Creates the messages of a sender and decides when sending ends.
 
 use crate::perf::file::Source;
 use crate::perf::message::{self, ClockId};
 use mpdccp_units::{Duration, Rate, Time};
 
-/// Largest burst, as in iperf3.
+/// Largest burst. It is the same as in iperf3.
 pub(crate) const MAX_BURST: u32 = 1000;
 
-/// How much to send, and at which rate.
+/// How much to send, and at what rate.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Load {
     /// Size of each message in bytes.
     pub(crate) size: usize,
-    /// `None`: send whenever the queue has room.
+    /// Constant rate; `None` to send whenever the queue has room.
     pub(crate) rate: Option<Rate>,
-    /// Number of messages sent at a time at a constant rate, at least 1.
+    /// Number of messages that are sent back to back at a constant rate; at least 1.
     pub(crate) burst: u32,
     /// Number of messages after which sending ends.
     pub(crate) messages: Option<u32>,
@@ -28,13 +28,13 @@ pub(crate) struct Sender {
     pub(crate) load: Load,
     clock: ClockId,
     started: Time,
-    /// When the next message of a constant rate is due.
+    /// When the next message at a constant rate is due.
     due: Time,
     /// Number of messages created so far.
     pub(crate) made: u32,
-    /// Source of the messages' data; without it they contain zeros.
+    /// Where the data of the messages comes from; without a source, the data is zeros.
     source: Option<Source>,
-    /// Bytes by which the last message of a file is shorter than the others.
+    /// Number of bytes by which the last message of a file is shorter than the others.
     pub(crate) short: usize,
 }
 
@@ -43,7 +43,7 @@ impl Sender {
         Sender { load, clock, started: now, due: now, made: 0, source, short: 0 }
     }
 
-    /// Restarts the test's time; for use before the first message.
+    /// Restarts the time of the test. Only for use before the first message.
     pub(crate) fn restart(&mut self, now: Time) {
         (self.started, self.due) = (now, now);
     }
@@ -55,8 +55,9 @@ impl Sender {
         all || self.load.time.is_some_and(|t| now >= self.started + t)
     }
 
-    /// Returns the next message if it is due. `room`: the queue accepts a message without dropping another.
-    /// `full`: no message can leave the queue. At a constant rate, messages are dropped only while `full`.
+    /// Returns the next message if it is due. `room` says that the queue accepts a message without dropping
+    /// another. `full` says that the queue was already full before this burst; only then may a message at a
+    /// constant rate displace another.
     pub(crate) fn poll(&mut self, now: Time, room: bool, full: bool) -> Option<Vec<u8>> {
         let ready = match self.load.rate {
             Some(_) => self.due <= now && (room || full),
@@ -74,7 +75,7 @@ impl Sender {
         }
         self.made += 1;
         if let Some(rate) = self.load.rate {
-            // Computed from the start, so that rounding errors do not accumulate.
+            // Compute the time from the start of the test, so that rounding errors do not accumulate.
             let before = self.made - self.made % self.load.burst.max(1);
             let bits = u128::from(before) * self.load.size as u128 * 8 * 1_000_000_000;
             let nanos = bits / u128::from(rate.bps().max(1));
@@ -83,7 +84,7 @@ impl Sender {
         Some(data)
     }
 
-    /// When to call `poll` again at the latest; `None` if the load has neither a rate nor a duration.
+    /// Returns when to call `poll` again at the latest; `None` if the load has neither a rate nor a duration.
     pub(crate) fn next_timeout(&self) -> Option<Time> {
         let due = self.load.rate.map(|_| self.due);
         due.into_iter().chain(self.load.time.map(|t| self.started + t)).min()
@@ -102,7 +103,7 @@ mod tests {
 
     #[test]
     fn a_rate_is_kept_on_average_however_often_it_is_polled() {
-        // 1000 bytes at 3 Mbit/s: one message per 2.667 ms.
+        // At 3 Mbit/s, a message of 1000 bytes is due every 2.667 ms.
         let mut sender = sender(Load { rate: Some(Rate::from_mbps(3.0)), ..LOAD });
         let mut count = 0;
         for ms in (1000..2000).step_by(7) {
@@ -120,7 +121,7 @@ mod tests {
 
     #[test]
     fn bursts_leave_together_at_the_same_average_rate() {
-        // 1000 bytes at 8 Mbit/s: a message per ms.
+        // At 8 Mbit/s, a message of 1000 bytes is due every millisecond.
         let mut sender = sender(Load { rate: Some(Rate::from_mbps(8.0)), burst: 10, ..LOAD });
         let mut made = |ms| std::iter::from_fn(|| sender.poll(Time::from_millis(ms), true, false)).count();
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Creates sockets and session settings from the plan.
+//! Creates sockets and session settings from a plan.
 
 use crate::error::Error;
 use crate::perf::args::EncapsulationArg;
@@ -14,14 +14,14 @@ use mpdccp_units::Time;
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
-/// DCCP Service Code of the tool, "perf" (RFC 4340 section 8.1.2).
+/// DCCP Service Code of perf: "perf" (RFC 4340 section 8.1.2).
 const SERVICE_CODE: u32 = u32::from_be_bytes(*b"perf");
-/// Bytes of DCCP header and MP_SEQ in a data packet.
+/// Size of the DCCP header and MP_SEQ in a data packet.
 const DCCP_HEADER: usize = 28;
-/// Maximum number of sessions that a server has open at a time.
+/// Maximum number of sessions that a server has open at the same time.
 pub(crate) const MAX_SESSIONS: usize = 512;
-/// Maximum number of sessions of one client (an IPv4 address or an IPv6 /64). It leaves room for a client
-/// that opens 64 sessions at once; see also [`crowded`].
+/// Maximum number of sessions per client (an IPv4 address or an IPv6 /64). It is large enough for a client
+/// that opens 64 sessions at once. [`crowded`] lowers it while many sessions are open.
 const MAX_OF_A_HOST: usize = 128;
 
 fn session_config(plan: &Plan, multipath: bool) -> SessionConfig {
@@ -45,13 +45,13 @@ fn session_config(plan: &Plan, multipath: bool) -> SessionConfig {
     session
 }
 
-/// Whether a client with `of_client` sessions exceeds its limit while `open` sessions are open. The limit is
-/// a quarter of the free sessions, but at least one, so a few clients cannot take all sessions.
+/// Whether a client with `of_client` sessions has too many while `open` sessions are open. The limit is a
+/// quarter of the free sessions, but at least one. So a few clients cannot occupy all sessions.
 pub(crate) fn crowded(of_client: usize, open: usize) -> bool {
     of_client > (MAX_SESSIONS.saturating_sub(open) / 4).max(1)
 }
 
-/// The unit to which the limit applies: an IPv4 address, or an IPv6 /64.
+/// Returns the client to which the limit applies: an IPv4 address or an IPv6 /64.
 pub(crate) fn client(ip: IpAddr) -> IpAddr {
     match ip.to_canonical() {
         IpAddr::V6(ip) => Ipv6Addr::from_bits(ip.to_bits() >> 64 << 64).into(),
@@ -91,13 +91,15 @@ fn open_socket(core: &mut Core, plan: &Plan, bind: Bind) -> Result<u32, Error> {
     })
 }
 
-/// Bytes that the encapsulation of a socket adds to each packet, encryption included.
+/// Returns the number of bytes that the socket's encapsulation and encryption add to each packet.
 fn overhead(core: &Core, plan: &Plan, socket: u32) -> u16 {
     core.net.socket(socket).map_or(0, |c| c.overhead()) + keys::overhead(plan.keys.as_ref())
 }
 
+/// Checks that the messages fit into packets of this MTU.
+///
 /// # Errors
-/// If the messages do not fit into packets.
+/// If the messages do not fit.
 fn check_size(plan: &Plan, mtu: u16, overhead: u16) -> Result<(), Error> {
     let most = usize::from(mtu.saturating_sub(overhead)).saturating_sub(DCCP_HEADER);
     match plan.size() {
@@ -108,7 +110,7 @@ fn check_size(plan: &Plan, mtu: u16, overhead: u16) -> Result<(), Error> {
     }
 }
 
-/// Listens for sessions, and sends DCCP-Listen packets to the clients of --rendezvous. Returns the address of
+/// Listens for sessions. Sends DCCP-Listen packets to the clients of `--rendezvous`. Returns the address of
 /// the socket.
 pub(crate) fn listen(
     core: &mut Core,
@@ -125,7 +127,8 @@ pub(crate) fn listen(
     let overhead = overhead(core, plan, socket);
     check_size(plan, plan.mtu, overhead)?;
     let mut session = session_config(plan, true);
-    // Strangers may acknowledge packets that they did not receive; skipped numbers reveal this.
+    // A client without a configured key may acknowledge packets that it did not receive. Skipped sequence
+    // numbers reveal this.
     session.connection.skip_numbers = keys.is_none_or(Keys::admit_all);
     core.endpoint.listen(ListenConfig {
         port: plan.dccp_port,
@@ -133,7 +136,7 @@ pub(crate) fn listen(
         peers: keys.map_or_else(|| vec![PeerFilter { id: 0, remotes: Vec::new() }], Keys::filters),
         strangers: keys.is_some_and(Keys::admit_all),
         mtu: plan.mtu,
-        // `overhead` here is for IPv4; the endpoint adds the difference for IPv6.
+        // `overhead` must be for IPv4 here; the endpoint adds the difference for IPv6.
         overhead: if addr.is_ipv4() { overhead } else { overhead - 20 },
         max_sessions: MAX_SESSIONS,
         max_sessions_per_source: MAX_OF_A_HOST,
@@ -146,7 +149,7 @@ pub(crate) fn listen(
     Ok(core.net.socket(socket).and_then(|c| c.local_addr().ok()).unwrap_or(addr))
 }
 
-/// Opens a session. Returns the session and its sockets. After an error no socket stays open.
+/// Opens a session. Returns the session and its sockets. If it fails, closes the sockets.
 pub(crate) fn connect(core: &mut Core, now: Time, plan: &Plan) -> Result<(SessionId, Vec<u32>), Error> {
     let mut sockets = Vec::new();
     let session = connect_with(core, now, plan, &mut sockets);
@@ -176,7 +179,7 @@ fn connect_with(core: &mut Core, now: Time, plan: &Plan, sockets: &mut Vec<u32>)
     Ok(session)
 }
 
-/// The unspecified address of the same IP version.
+/// Returns the unspecified address of the same IP version.
 fn any(remote: SocketAddr) -> IpAddr {
     match remote {
         SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
@@ -184,8 +187,8 @@ fn any(remote: SocketAddr) -> IpAddr {
     }
 }
 
-/// The source address that the system chooses for this peer. The socket is bound to it, so that captures show
-/// it.
+/// Returns the source address that the system chooses for this peer. The socket is bound to this address, so
+/// that captures show it.
 fn source(mut remote: SocketAddr) -> Result<IpAddr, Error> {
     remote.set_port(dccp_wire::DCCP_UDP_PORT);
     let find = || {

@@ -1,4 +1,4 @@
-//! The table in the output for people.
+//! Formats the table that perf prints for people.
 
 use crate::perf::output::Unit;
 
@@ -6,11 +6,11 @@ pub(crate) fn percent(part: u64, whole: u64) -> f64 {
     if whole > 0 { part as f64 * 100.0 / whole as f64 } else { 0.0 }
 }
 
-/// Names of the columns.
+/// Header of the table.
 pub(crate) const HEADER: &str =
     "[ ID]        Seconds  Way        Transfer            Rate  Jitter/RTT  Lost/Total";
 
-/// Counts of one direction over a time span, of one session or of all.
+/// Counts of one direction over a time span, for one session or for all.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Row {
     pub(crate) bytes: u64,
@@ -32,7 +32,7 @@ impl Row {
         }
     }
 
-    /// Formats a line. `name` is the name of the session, `way` the direction of the messages.
+    /// Formats a line. `name` is the session's name, `way` the direction of the messages.
     pub(crate) fn text(&self, name: &str, (from, to): (f64, f64), way: &str, unit: Unit) -> String {
         let Row { bytes, mbps, delay_ms, lost, total } = *self;
         let delay = delay_ms.map_or_else(|| "-".into(), |ms| format!("{ms:.3} ms"));
@@ -46,7 +46,7 @@ impl Row {
     }
 }
 
-/// Formats bytes in units of 1024.
+/// Formats a number of bytes in powers of 1024.
 fn size(bytes: u64) -> String {
     let units = ["KiB", "MiB", "GiB", "TiB"];
     let mut size = bytes as f64 / 1024.0;

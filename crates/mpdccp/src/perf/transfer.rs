@@ -1,4 +1,4 @@
-//! The transfer of one session: sending, receiving, and its end.
+//! A transfer sends and receives the messages of one session, and ends it.
 
 mod ending;
 mod laps;
@@ -21,22 +21,22 @@ use mpdccp_units::{Duration, Time};
 use size::Fit;
 use std::path::PathBuf;
 
-/// How long to wait for the acknowledgement of the last packets, beyond the retransmission timeout.
+/// Time to wait for the acknowledgement of the last packets, in addition to the retransmission timeout.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// Interval between repetitions of a control datagram.
 const REPEAT: Duration = Duration::from_millis(250);
 /// Maximum number of repetitions of a control datagram.
 const REPEATS: u32 = 14;
-/// How long a client still receives data after it has sent all its own.
+/// Time for which a client still receives data after it has sent all its data.
 const LINGER: Duration = Duration::from_secs(5);
 
-/// Longest output that a server sends to its client, bytes.
+/// Size limit of the output that a server sends to its client, in bytes.
 pub(crate) const MOST_OUTPUT: usize = 1 << 16;
 
-/// The role of a session in a test.
+/// The part that this end has in a test.
 #[derive(Clone, Debug)]
 pub(crate) enum Mode {
-    /// Send or receive without a request; the peer may be another program.
+    /// Sends or receives without a test request. The peer may be another program.
     Plain(Option<Load>),
     /// Client: requests a test.
     Ask(Test),
@@ -48,22 +48,23 @@ pub(crate) enum Mode {
 enum Stage {
     /// The client waits for the answer to its request.
     Greeting,
-    /// Messages are being created.
+    /// The sender creates messages.
     Sending,
-    /// All messages are created. Waits until they are sent and acknowledged, up to the time limit.
+    /// The sender has created all messages. They must still be sent and acknowledged, at most until the time
+    /// limit.
     Draining {
         until: Option<Time>,
     },
     /// This end waits for the results of the peer.
     Asking,
-    /// The peer still sends; this end waits until the time limit.
+    /// The peer still sends. This end waits, at most until the time limit.
     Lingering {
         until: Time,
     },
     /// Client: fetches the server's output.
     Fetching,
     Closing,
-    /// This end has nothing to send, and waits for the peer to close.
+    /// This end has nothing to send and waits for the peer to close.
     Receiving,
 }
 
@@ -79,23 +80,23 @@ pub(crate) struct Transfer {
     mode: Mode,
     clock: ClockId,
     stage: Stage,
-    /// The negotiated test, if any.
+    /// The negotiated test, if there is one.
     test: Option<Test>,
     say: Option<Say>,
-    /// The reason why this end refuses the peer's request.
+    /// Why this end refused the peer's request, or ended the test.
     refused: Option<String>,
-    /// File with the data to send, or for received data.
+    /// The file with the data to send, or for received data.
     file: Option<PathBuf>,
     store: Option<Store>,
-    /// Server: the client requests the output from this byte on.
+    /// Server: the client has requested the output from this byte on.
     pub(crate) asked: Option<usize>,
-    /// Client: the server's output so far.
+    /// Client: the part of the server's output that has arrived.
     pub(crate) server_output: String,
-    /// Bytes of all received and sent messages.
+    /// Number of bytes of all sent and received messages.
     carried: u64,
     /// Whether the peer has reported the end of its data.
     peer_done: bool,
-    /// The counts that the peer reported.
+    /// The counts that the peer has reported.
     pub(crate) peer_sent: Option<Tally>,
     pub(crate) peer_received: Option<In>,
     pub(crate) peer_cpu: Option<Share>,
@@ -105,20 +106,20 @@ pub(crate) struct Transfer {
     pub(crate) failure: Option<String>,
     pub(crate) sender: Option<Sender>,
     fit: Fit,
-    /// Whether the first message has not left yet. The time of the test begins with that message. A sender
-    /// holds it back until a path is known to carry its size.
+    /// Whether the first message is held back. A sender holds it back until it is known that a path carries
+    /// messages of this size. The time of the test begins with the first message.
     pub(crate) held: bool,
     pub(crate) meter: Meter,
     /// Time and counts of the last report.
     lapped: Time,
     pub(crate) sent: Sent,
-    /// Counts of the omitted time.
+    /// The counts at the end of the omitted time.
     pub(crate) omitted: Sent,
     /// Number of missing messages at the last report.
     missing: u64,
-    /// Whether the omitted time has not ended.
+    /// Whether the omitted time is still running.
     omitting: bool,
-    /// When the queue became empty after the last message.
+    /// When the queue was empty after the last message.
     pub(crate) emptied: Option<Time>,
 }
 
@@ -171,7 +172,7 @@ impl Transfer {
         self.fit = Fit::Unknown;
     }
 
-    /// Usage of this connection, for the server's limits.
+    /// Returns what this connection has used, for comparison with the server's limits.
     pub(crate) fn usage(&self) -> Use {
         Use { opened: self.opened, bytes: self.carried, ended: self.refused.is_some() }
     }
@@ -181,12 +182,12 @@ impl Transfer {
         self.test.is_some()
     }
 
-    /// Whether the client requests this server's output.
+    /// Whether the client will request this server's output.
     pub(crate) fn gives_output(&self) -> bool {
         matches!(self.mode, Mode::Obey) && self.test.as_ref().is_some_and(|test| test.server_output)
     }
 
-    /// Whether this client requests the server's output.
+    /// Whether this client will request the server's output.
     pub(crate) fn wants_output(&self) -> bool {
         matches!(&self.mode, Mode::Ask(test) if test.server_output)
     }
@@ -195,7 +196,8 @@ impl Transfer {
         (self.opened, self.lapped, self.cpu) = (now, now, Cpu::new());
         self.stage = if load.is_some() { Stage::Sending } else { Stage::Receiving };
         self.held = load.is_none();
-        // Echoes contain the client's data, and a file holds only one direction.
+        // Do not use the file for echoes: they contain the client's data, and the file is only for one
+        // direction.
         let file = self.file.take().filter(|_| self.test.as_ref().is_none_or(|test| !test.echo));
         let opened = match (&file, load) {
             (None, _) => Ok(None),
@@ -216,12 +218,12 @@ impl Transfer {
         self.omitting = !self.omit().is_zero();
     }
 
-    /// Time at the start of the test that is not counted.
+    /// Returns the time at the start of the test that the results exclude.
     pub(crate) fn omit(&self) -> Duration {
         self.test.as_ref().map_or(Duration::ZERO, Test::omit)
     }
 
-    /// Whether this end measures echoes.
+    /// Whether this end receives echoes.
     pub(crate) fn echo(&self) -> bool {
         matches!(self.mode, Mode::Ask(_)) && self.test.as_ref().is_some_and(|test| test.echo)
     }
@@ -313,7 +315,7 @@ impl Transfer {
                     self.fetch(now);
                 }
             }
-            // The output is complete only after this end has stopped sending.
+            // The output is complete only when this end has stopped sending.
             (Control::Output { from }, Mode::Obey) if self.stage == Stage::Receiving => {
                 self.asked = Some(from)
             }
@@ -332,12 +334,12 @@ impl Transfer {
         }
     }
 
-    /// The results of the peer have arrived, or will not arrive.
+    /// Continues after the peer's results have arrived, or will not arrive any more.
     fn on_results(&mut self, core: &mut Core, now: Time, session: SessionId) {
         self.say = None;
         let both = self.test.as_ref().is_some_and(|test| test.up && test.down);
         match (&self.mode, both) {
-            // The client closes the session once it has all results.
+            // The server waits: the client closes the session when it has all results.
             (Mode::Obey, true) => self.stage = Stage::Receiving,
             (_, true) => self.stage = Stage::Lingering { until: now + LINGER },
             _ if self.gives_output() => self.stage = Stage::Receiving,
@@ -352,12 +354,13 @@ impl Transfer {
         self.say = Some(Say { what, at: now, left: REPEATS });
     }
 
-    /// Ends the transfer after everything has been sent and received.
+    /// Ends the transfer when all data has been sent and received. A client first fetches the server's output
+    /// if it wants it.
     fn end(&mut self, core: &mut Core, now: Time, session: SessionId) {
         if self.wants_output() { self.fetch(now) } else { self.close(core, now, session) }
     }
 
-    /// Sends a control datagram if one is due. Returns whether it did.
+    /// Sends the pending control datagram if it is due. Returns whether it was sent.
     fn speak(&mut self, core: &mut Core, now: Time, session: SessionId) -> bool {
         let Some(say) = self.say.as_mut().filter(|say| say.at <= now) else { return false };
         if say.left > 0 {
@@ -380,8 +383,8 @@ impl Transfer {
         false
     }
 
-    /// Queues the messages that are due. Returns whether it queued any. Closes the session after all have
-    /// been sent.
+    /// Queues the messages that are due. Returns whether any message or control datagram was sent. Closes the
+    /// session when everything has been sent.
     pub(crate) fn fill(&mut self, core: &mut Core, now: Time, session: SessionId, queue: u32) -> bool {
         let mut any = self.speak(core, now, session);
         if self.omitting && !self.held && now >= self.opened + self.omit() {
@@ -390,7 +393,7 @@ impl Transfer {
             self.omitted = self.sent.clone();
         }
         if let Stage::Lingering { until } = self.stage {
-            // Closing drops queued packets, so wait until the results have reached the peer.
+            // Closing the session drops queued packets, so wait until the results have reached the peer.
             let told = self.peer_done
                 && core.endpoint.backlog(now, session).packets == 0
                 && core.endpoint.rows(now, session).iter().all(|row| row.inflight.packets == 0);
@@ -416,10 +419,10 @@ impl Transfer {
             }
         }
         if let (Stage::Sending, false, Some(sender)) = (self.stage, self.held, &mut self.sender) {
-            // At a constant rate, messages are due even if none can leave the queue.
+            // At a constant rate, messages are due even if no path can carry them.
             let fits = fits || sender.load.rate.is_some();
             let mut waiting = core.endpoint.backlog(now, session).packets;
-            // Determined before the loop, because a burst of due messages must not displace its own messages.
+            // Check this before the loop: the messages of one burst must not displace each other.
             let full = waiting >= queue;
             while let Some(data) = sender.poll(now, fits && waiting < queue, full) {
                 let info = PktInfo { len: data.len(), ..PktInfo::default() };

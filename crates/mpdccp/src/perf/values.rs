@@ -1,15 +1,15 @@
-//! Values of flags.
+//! Parses the values of flags.
 
 use mpdccp_units::Duration;
 
-/// Parses seconds as in iperf3, or a time with a unit.
+/// Parses a time: seconds as in iperf3, or a number with a unit.
 pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
     let with_unit = || linkem_net::quantity::parse_time(text).ok().map(|time| time.as_secs_f64());
     let seconds = text.parse().ok().or_else(with_unit).filter(|s: &f64| (0.0..=1e6).contains(s));
     seconds.map(Duration::from_secs_f64).ok_or_else(|| "expected seconds, or a time such as 500ms".into())
 }
 
-/// Splits off the number after the last slash; `Mbit/s` has none.
+/// Splits off the number after the last slash. The slash in `Mbit/s` does not count.
 pub(crate) fn with_number(text: &str) -> (&str, Option<&str>) {
     let number = |(_, after): &(&str, &str)| after.starts_with(|c: char| c.is_ascii_digit());
     text.rsplit_once('/').filter(number).map_or((text, None), |(rate, number)| (rate, Some(number)))

@@ -1,4 +1,4 @@
-//! Runs the tunnel on the data thread: passes packets and events to it, and executes its actions.
+//! Runs the tunnel on the data thread: passes packets and events to the tunnel, and executes its actions.
 
 use crate::error::Error;
 use crate::tunnel::face::events;
@@ -29,18 +29,19 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Maximum number of packets read from the interface per turn.
 const BUDGET: usize = 64;
-/// Maximum age of the facts about this host that clients receive.
+/// Clients that test their lines get facts about this host. The facts are at most this old.
 const FACTS_EVERY: Duration = Duration::from_secs(1);
 /// Index of [`HostWatch`] among the descriptors.
 const HOST: u32 = 0;
-/// Index of [`Proxy`] among the descriptors, if there is one. The interface has the last index.
+/// Index of [`Proxy`] among the descriptors, if there is one. The index after it is that of the interface.
 const PROXY: u32 = 1;
 
 pub(crate) struct TunnelApp {
     pub(crate) tunnel: Tunnel,
     helper: Helper,
     watch: HostWatch,
-    /// Proxy for TCP connections. It is dropped before the interface, so that it can still reset connections.
+    /// Proxy for TCP connections. It must be dropped before the interface, so that it can still reset
+    /// connections.
     proxy: Option<Proxy>,
     tun: Bursts,
     mtu: u16,
@@ -48,20 +49,20 @@ pub(crate) struct TunnelApp {
     files: StateFiles,
     pub(crate) links: Links,
     trace: Option<Trace>,
-    /// Callers of pending commands.
+    /// The callers that wait for the answers to commands, by number of the command.
     replies: BTreeMap<u64, Sender<Answer>>,
     commands: u64,
     /// When to update the facts about this host for clients.
     facts_at: Time,
-    /// Whether the tunnel is starting; failures are fatal then.
+    /// Whether the tunnel is starting. Failures are fatal during the start.
     starting: bool,
     /// The error that prevented the start.
     error: Option<Error>,
 }
 
 impl TunnelApp {
-    /// Opens sockets, creates the interface and its routes, and starts to connect. `interface` is that of the
-    /// first shard.
+    /// Opens sockets, creates the interface and its routes, and starts to connect. `interface` is a handle of
+    /// the first shard's interface, for the other shards.
     pub(crate) fn new(
         core: &mut Core,
         cfg: Config,
@@ -73,7 +74,8 @@ impl TunnelApp {
         let now = core.clock.now();
         let mut files = StateFiles::new(&cfg, shard);
         let mut patience = u64::MAX;
-        // All shards report within two rounds, so two rounds must be shorter than the watchdog's time.
+        // All shards have reported after at most two rounds, so two rounds must take less than the watchdog's
+        // time.
         let alive =
             sd_notify::watchdog_enabled(false, &mut patience).then(|| Duration::from_micros(patience / 4));
         let setup = Setup {
@@ -142,7 +144,7 @@ impl TunnelApp {
         }
     }
 
-    /// A handle of the interface for the next shard.
+    /// Returns a handle of the interface for the next shard.
     pub(crate) fn interface(&self) -> std::io::Result<Interface> {
         Ok(Interface { tun: self.tun.tun().queue()?, mtu: self.mtu })
     }
@@ -185,7 +187,7 @@ impl TunnelApp {
             }
             Action::DeleteRoute(net) => {
                 if let Err(e) = self.helper.tell(&Request::Route(RouteChange::Del, net)) {
-                    // The kernel may have deleted the route together with an address.
+                    // Do not warn: the kernel may already have deleted the route together with an address.
                     tracing::debug!("{e}");
                 }
             }
@@ -243,7 +245,7 @@ impl TunnelApp {
             Action::WriteInner(packet) => self.write(core, packet),
             Action::Reply(id, answer) => {
                 if let Some(caller) = self.replies.remove(&id) {
-                    // Ignore the error: the caller may have given up.
+                    // Ignore the error: the caller may no longer wait for the answer.
                     let _ = caller.send(answer);
                 }
             }
@@ -254,14 +256,14 @@ impl TunnelApp {
         None
     }
 
-    /// Sends a request to the helper process. An error is only logged.
+    /// Sends a request to the helper process. Logs an error only as a debug message.
     fn have(&self, request: &Request) {
         if let Err(e) = self.helper.tell(request) {
             tracing::debug!("{e}");
         }
     }
 
-    /// The full status, with all peers or only one.
+    /// Returns the status of the tunnel and its sockets, with all peers or only one.
     pub(crate) fn status(&self, core: &Core, only: Option<&str>) -> Status {
         let mut status = self.tunnel.status(&core.endpoint, core.clock.now(), only);
         status.program = env!("CARGO_PKG_VERSION").into();
@@ -280,7 +282,7 @@ impl TunnelApp {
         status
     }
 
-    /// Passes a command to the tunnel; `caller` gets the answer.
+    /// Passes a command to the tunnel. `caller` receives the answer.
     pub(crate) fn command(&mut self, core: &mut Core, command: Command, caller: Sender<Answer>) {
         let now = core.clock.now();
         self.commands += 1;
@@ -295,7 +297,7 @@ impl TunnelApp {
         self.execute(core, now);
     }
 
-    /// Handles a message of another shard.
+    /// Handles a message from another shard.
     pub(crate) fn on_shard(&mut self, core: &mut Core, message: ShardMessage) {
         let now = core.clock.now();
         self.tunnel.handle_shard(&mut core.endpoint, now, message);
@@ -347,13 +349,13 @@ impl TunnelApp {
         }
     }
 
-    /// Whether this shard reads the interface. With a single queue, one shard reads for all: that keeps the
-    /// packets of each flow in order.
+    /// Whether this shard reads packets from the interface. If the interface has a single queue, only the
+    /// first shard reads, so that the packets of each flow stay in order.
     fn reads(&self) -> bool {
         self.links.is_first() || self.tun.tun().has_queues()
     }
 
-    /// Reads packets from the interface, up to a limit.
+    /// Reads packets from the interface, at most [`BUDGET`].
     fn read(&mut self, core: &mut Core, now: Time) {
         let mut read = 0;
         while read < BUDGET {
@@ -376,7 +378,7 @@ impl TunnelApp {
                     read += 1;
                 }
                 Err(e) => {
-                    // The device was deleted, so no more packets can arrive from it.
+                    // The interface was deleted, so no more packets can arrive from it.
                     self.on_host(core, now, HostEvent::InterfaceGone(e.to_string()));
                     break;
                 }
@@ -385,7 +387,7 @@ impl TunnelApp {
         let dropped = self.links.hand_over();
         self.tunnel.count_drops(DropReason::OtherShardFull, dropped);
         self.execute(core, now);
-        // Write the ICMP answers to packets that are too large.
+        // Write the ICMP errors about packets that are too large.
         self.flush(core);
     }
 }
@@ -418,7 +420,7 @@ impl App for TunnelApp {
     fn on_delivered(&mut self, core: &mut Core, now: Time) {
         self.execute(core, now);
         self.flush(core);
-        // Programs on this host may have answered already, so read the interface.
+        // Programs on this host may already have answered the packets, so read the interface.
         if self.reads() {
             self.read(core, now);
         }
@@ -427,7 +429,7 @@ impl App for TunnelApp {
     fn on_event(&mut self, core: &mut Core, now: Time, session: SessionId, event: SessionEvent) {
         self.tunnel.handle_event(&mut core.endpoint, now, session, event);
         self.execute(core, now);
-        // Write the answers to refused connections.
+        // Write the answers to connections that were refused.
         self.flush(core);
     }
 

@@ -1,4 +1,5 @@
-//! `tunnel decrypt`: replaces encrypted records in a capture by the DCCP packets inside, for Wireshark.
+//! `tunnel decrypt` replaces the encrypted records in a capture by the DCCP packets inside them, for
+//! Wireshark.
 
 use crate::error::Error;
 use dccp_secure::KeyLog;
@@ -12,9 +13,9 @@ use std::path::Path;
 
 /// IP protocol number of UDP.
 const UDP: u8 = 17;
-/// Bytes of an IPv6 header.
+/// Size of an IPv6 header.
 const IPV6: usize = 40;
-/// Longest packet of a capture.
+/// Size of the longest packet in a capture.
 const LONGEST: usize = 262_144;
 
 pub(crate) fn run(keylog: &Path, input: &Path, output: &Path) -> Result<(), Error> {
@@ -34,7 +35,7 @@ pub(crate) fn run(keylog: &Path, input: &Path, output: &Path) -> Result<(), Erro
     let format = Format::of(&head).filter(|_| whole).ok_or_else(|| {
         Error::usage(format!("{} is not a pcap file; convert pcapng with `editcap -F pcap`", input.display()))
     })?;
-    // The output file is created only now, and never replaces the input.
+    // Create the output file only after the input was checked. Never overwrite the input.
     if same_file(input, output) {
         return Err(Error::usage(format!(
             "{} is both input and output; give another output file",
@@ -81,7 +82,8 @@ struct Format {
 
 impl Format {
     fn of(head: &[u8; 24]) -> Option<Format> {
-        // The magic number also states whether times are in microseconds or nanoseconds.
+        // The magic number gives the byte order. It also says whether times are in microseconds or
+        // nanoseconds.
         let little = match head[..4] {
             [0xd4, 0xc3, 0xb2, 0xa1] | [0x4d, 0x3c, 0xb2, 0xa1] => true,
             [0xa1, 0xb2, 0xc3, 0xd4] | [0xa1, 0xb2, 0x3c, 0x4d] => false,
@@ -102,19 +104,19 @@ impl Format {
     }
 }
 
-/// Positions in a packet that may contain a record.
+/// Positions in a packet of the headers and of the payload, which may be a record.
 struct Layout {
-    /// The IP header, and where it ends.
+    /// Start of the IP header, and its end.
     ip: usize,
     transport: usize,
-    /// The record: the payload of UDP, or of IP itself.
+    /// Position of the record: the payload of UDP, or of IP for native DCCP.
     record: Range<usize>,
     udp: bool,
 }
 
 fn layout(link: u32, packet: &[u8]) -> Option<Layout> {
     let ip = match link {
-        // Ethernet, raw IP, Linux cooked v1 and v2.
+        // Link types: Ethernet, raw IP, Linux cooked version 1 and version 2.
         1 => 14,
         101 => 0,
         113 => 16,
@@ -136,8 +138,8 @@ fn layout(link: u32, packet: &[u8]) -> Option<Layout> {
     fits.then_some(Layout { ip, transport, record, udp: protocol == UDP })
 }
 
-/// Decrypts a record in place. Returns `None` if the packet contains no record with data that `keys` can
-/// decrypt.
+/// Decrypts the record in a packet in place. Returns `None` if the packet contains no record that `keys` can
+/// decrypt, or if the record is empty.
 fn open(keys: &KeyLog, link: u32, packet: &mut Vec<u8>) -> Option<()> {
     let Layout { ip, transport, record: at, udp } = layout(link, packet)?;
     let inner = keys.open(&mut packet[at.clone()])?;
@@ -163,16 +165,17 @@ fn open(keys: &KeyLog, link: u32, packet: &mut Vec<u8>) -> Option<()> {
         packet[transport + 4..transport + 6].copy_from_slice(&short(end - transport));
         packet[transport + 6..transport + 8].fill(0);
     } else if let Some((from, to)) = addresses(&packet[ip..transport])
-        // Twelve bytes are the shortest DCCP header.
+        // The shortest DCCP header has twelve bytes.
         && end - transport >= 12
     {
-        // Records are authenticated, so the packets inside have no checksum. Native DCCP needs one.
+        // The packets inside records have no checksum, because records are authenticated. Native DCCP needs a
+        // checksum.
         checksum::fill(&mut packet[transport..], from, to);
     }
     Some(())
 }
 
-/// Source and destination of an IP header.
+/// Returns the source and the destination in an IP header.
 fn addresses(header: &[u8]) -> Option<(IpAddr, IpAddr)> {
     if header.first()? >> 4 == 6 {
         let at = |i: usize| Some(IpAddr::from(*header.get(i..)?.first_chunk::<16>()?));

@@ -1,21 +1,21 @@
-//! Passes packets and messages from one shard of a server to the others.
+//! Passes packets and messages between the shards of a server.
 
 use mpdccp_tunnel::ShardMessage;
 
-/// Channel to another shard.
+/// The way to another shard.
 pub(crate) struct Link {
-    /// Offers packets to the shard; returns false if the shard is overloaded.
+    /// Passes packets to the shard. Returns false if the shard is overloaded.
     pub(crate) packets: Box<dyn Fn(Vec<Vec<u8>>) -> bool + Send>,
     pub(crate) message: Box<dyn Fn(ShardMessage) + Send>,
 }
 
-/// A shard's channels to all shards.
+/// The ways from one shard to all shards.
 pub(crate) struct Links {
     number: u8,
     pub(crate) all: Vec<Link>,
-    /// Packets from the interface, for each shard.
+    /// Packets from the interface that wait to be handed over, by shard.
     waiting: Vec<Vec<Vec<u8>>>,
-    /// Number of packets that other shards accepted.
+    /// Number of packets that the other shards have accepted.
     pub(crate) handed_over: u64,
 }
 
@@ -28,12 +28,12 @@ impl Links {
         self.number == 0
     }
 
-    /// Adds a packet for another shard.
+    /// Adds a packet for another shard. [`hand_over`](Self::hand_over) passes it on.
     pub(crate) fn put(&mut self, shard: u8, packet: Vec<u8>) {
         self.waiting[usize::from(shard)].push(packet);
     }
 
-    /// Hands over the added packets. Returns how many were dropped because their shard is overloaded.
+    /// Passes the added packets to their shards. Returns how many were dropped because a shard is overloaded.
     pub(crate) fn hand_over(&mut self) -> u64 {
         let mut dropped = 0;
         for (shard, waiting) in self.all.iter().zip(&mut self.waiting).filter(|(_, w)| !w.is_empty()) {

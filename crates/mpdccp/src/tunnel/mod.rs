@@ -1,4 +1,4 @@
-//! `mpdccp tunnel`: carries the IP packets of a virtual interface over several paths.
+//! `mpdccp tunnel` carries the IP packets of a virtual interface over several paths.
 
 mod app;
 mod decrypt;
@@ -209,12 +209,13 @@ impl Which {
     }
 }
 
-/// Polling interval of `tunnel events --follow`.
+/// How often `tunnel events --follow` asks for new events.
 const FOLLOW: Duration = Duration::from_millis(500);
 /// How long `tunnel down` waits for the tunnel to exit.
 const DOWN_PATIENCE: Duration = Duration::from_secs(10);
 
-/// Runs a subcommand. Exit codes: 0 success, 1 failure, 2 wrong input or missing prerequisite.
+/// Runs a subcommand. The exit code is 0 for success, 1 for a failure, and 2 for wrong input or a missing
+/// prerequisite.
 pub(crate) fn main(command: Command) -> ExitCode {
     let done = match command {
         Command::Doctor(args) => doctor::run(&args),

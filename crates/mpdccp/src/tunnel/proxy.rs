@@ -1,4 +1,4 @@
-//! The thread that terminates the TCP connections of hosts, in a private network namespace.
+//! Runs the thread that terminates the TCP connections of hosts in a private network namespace.
 
 use crate::descriptors;
 use crate::tunnel::host::privileges;
@@ -15,10 +15,10 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-/// Bytes of the header before each packet of a device with offload.
+/// Size of the header before each packet of a device with offload.
 const HEADER: usize = 10;
 
-/// Events that the data thread has not fetched yet.
+/// Events that wait for the data thread.
 #[derive(Default)]
 struct Mailbox(Mutex<Vec<Event>>);
 
@@ -32,7 +32,7 @@ impl Mailbox {
     }
 }
 
-/// The data thread's handle of the proxy thread. Dropping it resets the connections of hosts.
+/// The data thread's handle of the proxy thread. Dropping it resets the hosts' connections.
 pub(crate) struct Proxy {
     sockets: SocketsHandle,
     mailbox: Arc<Mailbox>,
@@ -42,7 +42,7 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    /// Starts the thread. `tun` is the interface, whose packets have at most `mtu` bytes.
+    /// Starts the thread. `tun` is the tunnel's interface, whose packets have at most `mtu` bytes.
     pub(crate) fn start(tun: &Tun, mtu: u16, cfg: &Config) -> Result<Proxy, String> {
         if !tun.offloads() {
             return Err("the TCP proxy needs offload; set `offload = true`".into());
@@ -54,7 +54,7 @@ impl Proxy {
         let run = move || {
             let on_events = move |events| {
                 letters.put(events);
-                // Ignore an overflow: a full counter wakes the thread too.
+                // Ignore the error: if the counter is full, the thread is already awake.
                 let _ = rustix::io::write(&tell, &1u64.to_ne_bytes());
             };
             // Packets that the interface refuses are lost, as on a link.
@@ -77,7 +77,7 @@ impl Proxy {
         Ok(Proxy { sockets, mailbox, wake, commands: Vec::new(), thread: Some(thread) })
     }
 
-    /// Adds a command for the sockets; [`send`](Self::send) passes it on.
+    /// Adds a command for the sockets. [`send`](Self::send) passes it to the thread.
     pub(crate) fn put(&mut self, command: Command) {
         self.commands.push(command);
     }
@@ -88,14 +88,14 @@ impl Proxy {
         }
     }
 
-    /// Passes a packet from a host to the private namespace. Packets that the namespace refuses are lost, as
-    /// on a link.
+    /// Passes a packet from a host to the private namespace. If the namespace refuses the packet, it is lost,
+    /// as on a link.
     pub(crate) fn write(&self, packet: &[u8]) {
         let _ = rustix::io::writev(self.sockets.tun(), &[IoSlice::new(&[0; HEADER]), IoSlice::new(packet)]);
     }
 
-    /// Passes a super-packet of the interface to the namespace if it belongs to a connection that the tunnel
-    /// carries as a stream. The packet starts after the device's header.
+    /// Handles a super-packet from the interface if the tunnel carries its connection as a stream. Returns
+    /// false if the tunnel must carry the packet itself. In `whole`, the device's header precedes the packet.
     pub(crate) fn takes(
         &self,
         tunnel: &mut Tunnel,
@@ -105,14 +105,14 @@ impl Proxy {
     ) -> bool {
         match tunnel.divert_whole(endpoint, now, whole.get(HEADER..).unwrap_or_default()) {
             Divert::Packet => return false,
-            // If the kernel has no room, the packet is lost, as on a link.
+            // If the kernel has no room for the packet, it is lost, as on a link.
             Divert::Proxy => drop(rustix::io::write(self.sockets.tun(), whole)),
             Divert::Done => {}
         }
         true
     }
 
-    /// Events since the last call.
+    /// Returns the events since the last call.
     pub(crate) fn events(&self) -> Vec<Event> {
         let mut count = [0; 8];
         let _ = rustix::io::read(&self.wake, &mut count);
@@ -120,8 +120,8 @@ impl Proxy {
     }
 }
 
-/// Maximum number of connections of a shard. Each connection needs a descriptor. The connections of all
-/// shards may use half of the process's limit on descriptors, and each shard gets an equal part of this half.
+/// Returns the maximum number of connections per shard. Each connection needs a descriptor. The connections
+/// of all shards together may use half of the process's descriptors. Each shard gets an equal part of them.
 pub(crate) fn room(shards: u8) -> usize {
     (descriptors::raise() / 2 / usize::from(shards.max(1))).max(1)
 }
@@ -145,7 +145,7 @@ impl Drop for Proxy {
     fn drop(&mut self) {
         self.sockets.send([Command::Stop]);
         if let Some(thread) = self.thread.take() {
-            // Ignore the error: a panic has already been reported.
+            // Ignore the error: if the thread panicked, it has reported that.
             let _ = thread.join();
         }
     }

@@ -1,4 +1,4 @@
-//! The data threads of a tunnel as other threads see them: one thread, or one per shard of a server.
+//! Gives other threads access to the data threads of a tunnel: one thread, or one per shard of a server.
 
 use crate::tunnel::app::TunnelApp;
 use crate::tunnel::face::control::{self, Request};
@@ -17,7 +17,7 @@ pub(crate) struct Shards(Vec<Handle<TunnelApp>>);
 const ENDING: &str = "the tunnel is ending";
 
 impl Shards {
-    /// Gives each shard the handles of the others. Shards run this job before any other.
+    /// Gives each shard the handles of all shards. Each shard does this before anything else.
     pub(crate) fn of(drivers: &[Driver<TunnelApp>]) -> Shards {
         let all: Vec<Handle<TunnelApp>> = drivers.iter().map(Driver::handle).collect();
         for handle in all.iter().filter(|_| all.len() > 1) {
@@ -30,13 +30,13 @@ impl Shards {
         Shards(all)
     }
 
-    /// The shard that does the work common to all shards.
+    /// Returns the shard that does the work common to all shards.
     pub(crate) fn first(&self) -> &Handle<TunnelApp> {
         &self.0[0]
     }
 
-    /// Runs a command on these shards in turn. Returns the first error, if any. If the answers are client
-    /// counts, returns their sum; if not, returns the first answer.
+    /// Runs a command on these shards, one after the other. If any shard returns an error, returns the first
+    /// one. If the answers are numbers of clients, returns their sum. Otherwise returns the first answer.
     fn command(shards: &[Handle<TunnelApp>], command: &Command) -> Answer {
         let ask = |shard: &Handle<TunnelApp>| {
             let (caller, answer) = channel();
@@ -60,7 +60,7 @@ impl Shards {
         }
     }
 
-    /// Status of the whole tunnel, with all peers or only one.
+    /// Returns the status of the whole tunnel, with all peers or only one.
     pub(crate) fn status(&self, peer: Option<&str>) -> Option<Status> {
         let peer: Option<Arc<str>> = peer.map(Into::into);
         let ask = |shard: &Handle<TunnelApp>| {
@@ -71,11 +71,10 @@ impl Shards {
         all?.into_iter().reduce(Status::merge)
     }
 
-    /// Reloads the configuration file, and returns a description of the changes. After an error nothing has
-    /// changed.
+    /// Reloads the configuration and describes the changes. If it returns an error, nothing has changed.
     pub(crate) fn reload(&self, helper: &Helper) -> Result<String, String> {
         let (cfg, keys) = helper.reload()?;
-        // No step can fail from here on, so that all shards apply the changes.
+        // From here on, no step can fail, so all shards apply the changes.
         match Shards::command(&self.0, &Command::Reload(Box::new(cfg), keys)) {
             Answer::Reloaded(words) => Ok(words),
             Answer::Error(e) => Err(e),
@@ -83,7 +82,7 @@ impl Shards {
         }
     }
 
-    /// Answers a request.
+    /// Answers a request on the control socket.
     pub(crate) fn control(&self, request: Request, helper: &Helper) -> control::Answer {
         match request {
             Request::Status { peer } => {
@@ -125,7 +124,8 @@ fn link(shard: Handle<TunnelApp>) -> Link {
     }
 }
 
-/// Ends all shards when the shard that holds this value ends, because the rest of a server is useless.
+/// Ends all shards when the shard that owns this value ends, because the other shards cannot run a server
+/// alone.
 pub(crate) struct EndTogether(pub(crate) Shards);
 
 impl Drop for EndTogether {

@@ -1,4 +1,4 @@
-//! `tunnel up`: sets up the tunnel, runs its loop, and cleans up.
+//! `tunnel up` sets up the tunnel, runs it, and cleans up.
 
 use crate::error::Error;
 use crate::tunnel::app::TunnelApp;
@@ -81,7 +81,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
         })?);
     }
     let shards = Shards::of(&drivers);
-    // Do this before other threads start, because each thread has its own privileges.
+    // Drop the privileges before other threads start, because each thread has privileges of its own.
     privileges::give_up(&cfg);
     let (lost, ending) = (Arc::new(AtomicBool::new(false)), shards.clone());
     let told = lost.clone();
@@ -140,7 +140,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
     }
 }
 
-/// The file of a shard: the first shard uses the given name, the others append their number.
+/// Returns the file of a shard. The first shard uses the given name, and the others append their number.
 fn numbered(file: &Path, shard: u8) -> PathBuf {
     match shard {
         0 => file.to_owned(),
@@ -148,7 +148,7 @@ fn numbered(file: &Path, shard: u8) -> PathBuf {
     }
 }
 
-/// SIGINT and SIGTERM end the tunnel, SIGHUP reloads its configuration.
+/// Handles signals: SIGINT and SIGTERM end the tunnel, and SIGHUP reloads its configuration.
 fn obey_signals(shards: Shards, helper: Helper) -> Result<(), Error> {
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])
         .map_err(|e| Error::runtime(format!("cannot handle signals: {e}")))?;

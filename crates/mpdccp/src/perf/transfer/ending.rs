@@ -1,4 +1,4 @@
-//! The end of a transfer: refused, stopped, failed or closed.
+//! The ways in which a transfer ends: refused, stopped, failed or closed.
 
 use super::{Mode, REPEATS, Say, Stage, Transfer};
 use crate::perf::control::Control;
@@ -7,14 +7,13 @@ use dccp_net::Core;
 use mpdccp_proto::{Reason, SessionId};
 use mpdccp_units::{Duration, Time};
 
-/// Time that a server waits for a refused client to close.
+/// Time that a server gives a refused client to close the session.
 pub(super) const REFUSED: Duration = Duration::from_secs(2);
-/// Reason that a refused client receives.
+/// The reason that the client receives if it has too many sessions.
 const CROWDED: &str = "too many sessions from this client's address";
 
 impl Transfer {
-    /// Server: refuses a client's request because the client has too many sessions, and closes the session
-    /// soon after.
+    /// Server: refuses a client that has too many sessions. Closes the session soon after.
     pub(crate) fn refuse(&mut self, now: Time) {
         self.refuse_because(now, CROWDED.into());
     }
@@ -24,7 +23,7 @@ impl Transfer {
         self.stage = Stage::Lingering { until: now + REFUSED };
     }
 
-    /// Server: ends a test that exceeded a limit, sends the reason to the client, and closes the session soon
+    /// Server: ends a test that exceeded a limit. Sends the reason to the client, and closes the session soon
     /// after.
     pub(crate) fn stop(&mut self, core: &mut Core, now: Time, session: SessionId, why: &str) {
         self.look(core, now, session);
@@ -33,7 +32,7 @@ impl Transfer {
         self.say = Some(Say { what: Control::Refused { why: why.into() }, at: now, left: REPEATS });
     }
 
-    /// Ends a test with an error, which the client's user sees too.
+    /// Ends a test with an error. On a server, the client receives the error too.
     pub(super) fn fail(&mut self, core: &mut Core, now: Time, session: SessionId, why: String) {
         if matches!(self.mode, Mode::Obey) {
             return self.stop(core, now, session, &why);
@@ -54,7 +53,7 @@ impl Transfer {
         core.endpoint.close(now, session);
     }
 
-    /// Whether the transfer ended normally.
+    /// Whether the transfer ended as it should if the session ended with this reason.
     pub(crate) fn ended_well(&self, why: Reason) -> bool {
         match self.stage {
             Stage::Closing => true,

@@ -1,4 +1,4 @@
-//! Counts of a transfer at a point in time.
+//! Counts what a transfer has sent and received.
 
 use super::{Mode, Stage, Transfer};
 use crate::perf::control::Test;
@@ -31,7 +31,8 @@ impl Transfer {
         let dropped = drops.dropped_full + drops.dropped_old + drops.dropped_early + drops.dropped_too_big;
         self.sent = Sent {
             dropped,
-            // Count messages instead of the paths' packets: some packets contain only signals.
+            // Count messages instead of the packets of the paths, because some of those packets carry no
+            // message.
             left: u64::from(sender.made).saturating_sub(dropped + u64::from(status.queue.packets)),
             lost: paths.iter().map(|path| path.lost).sum(),
             short: sender.short as u64,
@@ -39,7 +40,8 @@ impl Transfer {
         };
     }
 
-    /// Counts since the last call. `None` before the time of the test begins, and after the last counts.
+    /// Returns the counts since the last call. Returns `None` before the time of the test begins, and after
+    /// the last report.
     pub(crate) fn lap(&mut self, core: &Core, now: Time, session: SessionId) -> Option<Lap> {
         if self.held || matches!(self.stage, Stage::Closing | Stage::Greeting | Stage::Fetching) {
             return None;
@@ -64,18 +66,18 @@ impl Transfer {
         })
     }
 
-    /// The measured time, which ends when the queue becomes empty after the last message.
+    /// Returns the measured time. It ends when the queue is empty after the last message.
     pub(crate) fn span(&self, now: Time) -> Duration {
         self.emptied.unwrap_or(now).since(self.opened).saturating_sub(self.omit())
     }
 
-    /// Counts over the measured time, if this end sends.
+    /// Returns the counts over the measured time if this end sends.
     pub(crate) fn all_sent(&self, now: Time) -> Option<Out> {
         let between = |_| Out::between(&self.omitted, &self.sent, self.size(), self.span(now));
         self.sender.as_ref().map(between)
     }
 
-    /// The test that this end requested; without a request, the test that the other end requested.
+    /// Returns the test that this end requested, or else the test that the peer requested.
     pub(crate) fn negotiated(&self) -> Option<&Test> {
         match &self.mode {
             Mode::Ask(test) => Some(test),
@@ -83,7 +85,7 @@ impl Transfer {
         }
     }
 
-    /// Size of the messages that this end sends, in bytes; 0 if it sends none.
+    /// Returns the size of the messages that this end sends, in bytes, or 0 if it sends none.
     pub(crate) fn size(&self) -> usize {
         self.sender.as_ref().map_or(0, |sender| sender.load.size)
     }

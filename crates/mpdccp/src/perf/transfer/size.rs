@@ -1,19 +1,20 @@
-//! Whether messages fit into the packets that the paths carry.
+//! Checks whether messages fit into the packets that the paths carry.
 
 use dccp_net::Core;
 use mpdccp_proto::{PktInfo, SessionId};
 use mpdccp_units::{Duration, Time};
 
-/// The path MTU search counts as finished if no probe leaves for this long plus four round-trip times.
+/// The search for the path MTU has ended if no probe is sent for this long plus four round-trip times.
 const QUIET: Duration = Duration::from_secs(2);
 
 /// Whether the messages fit.
 #[derive(Debug)]
 pub(super) enum Fit {
     Yes,
-    /// Not checked since the start, or since a path's MTU changed.
+    /// Not checked since the start, or since the MTU of a path changed.
     Unknown,
-    /// The messages do not fit yet. The search has ended if `probes` is still the same at time `until`.
+    /// The messages do not fit yet. If the number of probes is still `probes` at time `until`, the search has
+    /// ended.
     Searching {
         probes: u64,
         until: Time,
@@ -21,10 +22,10 @@ pub(super) enum Fit {
 }
 
 impl Fit {
-    /// Checks whether messages of this size may leave.
+    /// Returns whether messages of this size may be sent now.
     ///
     /// # Errors
-    /// If they fit on no path and the search for the path MTU has ended.
+    /// If the messages fit on no path and the search for the path MTU has ended.
     pub(super) fn check(
         &mut self,
         core: &Core,
@@ -35,7 +36,7 @@ impl Fit {
         if matches!(self, Fit::Yes) {
             return Ok(true);
         }
-        // Without a path, messages wait in the queue.
+        // If there is no path, messages wait in the queue.
         let Some(room) = core.endpoint.room(now, session, &PktInfo::default(), &[]) else { return Ok(true) };
         let most = room.known;
         if size <= most {
@@ -58,7 +59,7 @@ impl Fit {
         }
     }
 
-    /// When to check again at the latest.
+    /// Returns when to check again at the latest.
     pub(super) fn next_timeout(&self) -> Option<Time> {
         match self {
             Fit::Searching { until, .. } => Some(*until),

@@ -10,7 +10,7 @@ fn at(ms: u64) -> Time {
     Time::from_millis(1000 + ms)
 }
 
-/// Runs a test with sockets and timers but without a peer: nothing receives the sent packets.
+/// Runs a test with sockets and timers but without a peer, so that nobody receives the packets.
 fn alone(test: impl FnOnce(&mut Core)) {
     let driver = Driver::new(Endpoint::new([0; 32]), |core| {
         test(core);
@@ -52,7 +52,7 @@ fn upload() -> Test {
     Test { up: true, size: 1200, ..Test::default() }
 }
 
-/// A client that has received everything and asks for the server's output.
+/// Returns a client that has received everything and requests the server's output.
 fn fetching(core: &mut Core) -> Transfer {
     let test = Test { down: true, size: 1200, server_output: true, ..Test::default() };
     let mut client = Transfer::new(Mode::Ask(test), None, ClockId::here(), at(0));
@@ -79,7 +79,7 @@ fn messages_of_all_directions_count_for_the_limits() {
         let test = Test { up: false, down: true, rate_bps: Some(9_600_000), ..upload() };
         let mut sender = Transfer::begun(core, Transfer::server(), test);
         assert!(sender.fill(core, at(10), SESSION, 64));
-        // The sender creates a message per millisecond.
+        // The sender creates one message per millisecond.
         assert_eq!(sender.usage().bytes, 11 * 1200);
     });
 }
@@ -119,7 +119,7 @@ fn a_refused_client_stays_refused_and_is_closed() {
 #[test]
 fn errors_of_the_file_are_told() {
     alone(|core| {
-        // The disk is full when the server writes its buffer.
+        // The disk is full when the server writes its buffered data.
         let mut server = Transfer::begun(core, Transfer::storing("/dev/full"), upload());
         for _ in 0..20 {
             server.gets(core, 1200);
@@ -180,12 +180,12 @@ fn a_client_puts_the_output_together_and_stops_at_its_end() {
             client.hears(core, &Limits::default(), control);
         }
         assert_eq!((client.stage, client.server_output.as_str()), (Stage::Closing, "one two."));
-        // A server whose output is shorter than announced.
+        // The server's output is shorter than the server announced.
         let mut client = fetching(core);
         client.hears(core, &Limits::default(), text(0, 8, "one "));
         client.hears(core, &Limits::default(), text(4, 8, ""));
         assert_eq!(client.stage, Stage::Closing);
-        // A server whose output never ends.
+        // The server's output never ends.
         let mut client = fetching(core);
         let part = "x".repeat(400);
         while client.stage == Stage::Fetching {
@@ -232,8 +232,8 @@ fn a_server_runs_one_test_of_its_version() {
         let test = Test { up: false, down: true, messages: Some(3), ..upload() };
         let mut server = Transfer::begun(core, server, test.clone());
         server.fill(core, at(0), SESSION, 64);
-        // The client repeats its request until it receives the answer. A repetition changes nothing, even if
-        // it asks for another test or exceeds the limits.
+        // The client repeats its request until it receives the answer. A repeated request changes nothing,
+        // even if it asks for another test or exceeds the limits.
         let strict = crate::perf::limits::tests::of_rate(1);
         server.hears(core, &strict, hello(Test { messages: Some(9), rate_bps: Some(2), ..test.clone() }));
         assert_eq!((server.test, server.refused), (Some(test), None));

@@ -1,4 +1,4 @@
-//! Findings of the doctor in sentences, for people and programs.
+//! The doctor's findings, in sentences for people and in JSON for programs.
 
 use serde::Serialize;
 use std::fmt;
@@ -11,7 +11,7 @@ pub(crate) enum Severity {
     Fault,
     /// Traffic will fail under certain conditions.
     Warning,
-    /// Information.
+    /// Information only.
     Note,
 }
 
@@ -25,11 +25,11 @@ impl fmt::Display for Severity {
     }
 }
 
-/// One problem, and its fix.
+/// A problem and how to fix it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Finding {
     pub(crate) severity: Severity,
-    /// The name of the test that found the problem; names are stable.
+    /// Name of the test that found the problem. The names are a stable interface.
     pub(crate) check: &'static str,
     /// Name of the path that the finding concerns, if any.
     pub(crate) line: Option<String>,
@@ -66,7 +66,7 @@ impl Finding {
         Finding::new(Severity::Note, check, message.into(), advice.into())
     }
 
-    /// Sets the path.
+    /// Returns the finding with the name of the path to which it belongs.
     pub(crate) fn of(self, line: &str) -> Finding {
         Finding { line: Some(line.into()), ..self }
     }

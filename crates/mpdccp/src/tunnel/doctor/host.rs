@@ -1,4 +1,4 @@
-//! Problems of the host rather than of its lines.
+//! Finds problems of this host that do not depend on one line.
 
 use super::finding::Finding;
 use super::line::Line;
@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-/// Interfaces of programs that configure forwarding themselves.
+/// Prefixes of the names of interfaces whose programs configure forwarding themselves.
 const VIRTUAL: [&str; 7] = ["docker", "br-", "virbr", "veth", "lxc", "cni", "podman"];
 
 fn peers(cfg: &Config) -> impl Iterator<Item = &Peer> {
@@ -69,7 +69,7 @@ pub(crate) fn of_routes(plan: &Plan<'_>, lines: &[Line]) -> Vec<Finding> {
         }
         let interface = &plan.cfg.interface;
         let elsewhere = match plan.running {
-            // Choose a host of the network other than this end.
+            // Test with an address of the network that is most likely not this end's own.
             true => net.hosts().nth(1).or(Some(net.addr())).and_then(|ip| system::route_to(ip, &[]).ok()),
             false => system::routes_of(net, interface).into_iter().next(),
         };
@@ -85,7 +85,7 @@ pub(crate) fn of_routes(plan: &Plan<'_>, lines: &[Line]) -> Vec<Finding> {
     found
 }
 
-/// Networks behind the peers, except those of the tunnel's own addresses.
+/// Returns the networks behind the peers. Leaves out the networks of the tunnel's own addresses.
 fn beyond(cfg: &Config, v4: bool) -> Vec<IpNet> {
     let own: Vec<IpNet> = cfg.addresses.iter().map(|net| net.trunc()).collect();
     let nets = peers(cfg).flat_map(|peer| peer.allowed_ips.clone());
@@ -128,7 +128,7 @@ pub(crate) fn of_forwarding(plan: &Plan<'_>, lines: &[Line], here: &[Interface])
     found
 }
 
-/// Whether hosts that use the tunnel may be connected to this interface.
+/// Whether hosts that use the tunnel may be connected through this interface.
 fn is_lan(interface: &Interface, cfg: &Config, lines: &[Line], v4: bool) -> bool {
     let is_line = lines.iter().any(|line| line.interface.as_ref() == Some(&interface.name));
     let others = interface.name == "lo" || interface.name == cfg.interface || interface.point_to_point;
@@ -149,8 +149,8 @@ fn is_private(ip: IpAddr) -> bool {
     }
 }
 
-/// Compares the clock with the clock of the server; if that is unknown, with the times of files that this
-/// host wrote.
+/// Compares this host's clock with the server's. If the server's clock is unknown, compares it with the times
+/// of files that this host wrote.
 pub(crate) fn of_clock(plan: &Plan<'_>, lines: &[Line], files: &[PathBuf]) -> Option<Finding> {
     if let Some(ahead) = lines.iter().find_map(|line| line.clock_ahead) {
         return super::judge_measurements::of_clock(ahead);
@@ -171,7 +171,8 @@ pub(crate) fn of_clock(plan: &Plan<'_>, lines: &[Line], files: &[PathBuf]) -> Op
     })
 }
 
-/// Checks the name servers. If the remote of a path is a name, its lookup has already checked them.
+/// Checks the name servers. Skips the check if the remote of a path is a name, because the lookup of that
+/// name has already tested them.
 pub(crate) fn of_names(cfg: &Config) -> Option<Finding> {
     let remotes = peers(cfg).flat_map(|peer| peer.paths.iter().flat_map(|path| path.get_ref().remote.all()));
     if remotes.into_iter().any(|remote| remote.name().is_some()) {
@@ -189,7 +190,7 @@ pub(crate) fn of_names(cfg: &Config) -> Option<Finding> {
     })
 }
 
-/// Checks the packets dropped during the test, and the socket buffers.
+/// Reports packets that this host dropped during the test, and socket buffers that are too small.
 pub(crate) fn of_buffers(dropped: u64) -> Vec<Finding> {
     let mut found = Vec::new();
     if dropped > 0 {
@@ -205,11 +206,11 @@ pub(crate) fn of_buffers(dropped: u64) -> Vec<Finding> {
     found
 }
 
-/// Reports network cards with segmentation or receive offload turned off, and slow cables.
+/// Reports network cards on which segmentation or receive offload is turned off, and slow cables.
 pub(crate) fn of_offloads(lines: &[Line]) -> Vec<Finding> {
     let mut found = Vec::new();
     for (line, interface) in lines.iter().filter_map(|line| Some((line, line.interface.as_ref()?))) {
-        // Without ethtool the doctor cannot know.
+        // If `ethtool` is missing, the doctor cannot check this.
         let output = std::process::Command::new("ethtool").args(["-k", interface]).output();
         let text =
             output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
@@ -282,8 +283,8 @@ pub(crate) fn of_server(plan: &Plan<'_>, here: &[Interface]) -> Vec<Finding> {
     found
 }
 
-/// Checks whether the nftables rules accept a UDP or TCP port. It only reads their text, so it can miss
-/// rules.
+/// Checks whether the nftables rules accept a UDP or TCP port. The check only searches the text of the rules,
+/// so it can miss rules.
 fn firewall(protocol: &str, port: u16) -> Option<Finding> {
     let output = std::process::Command::new("nft").args(["-n", "list", "ruleset"]).output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout);

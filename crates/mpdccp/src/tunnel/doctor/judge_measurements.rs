@@ -1,16 +1,16 @@
-//! Decides which measurements are faults, warnings or notes, and describes them.
+//! Decides which measurements are faults, warnings or notes, and describes each in a sentence.
 
 use super::finding::Finding;
 use super::measure::{LOAD_RATE, Load, Loss, Silence, Sizes};
 use std::time::Duration;
 
-/// A working line loses a smaller share of packets than this.
+/// A line that loses at least this share of its packets has a problem.
 const LOSS: f64 = 0.01;
-/// A queue with a longer delay than this is reported, milliseconds.
+/// A queue with a longer delay than this is reported. In milliseconds.
 const QUEUE: f64 = 300.0;
-/// A NAT timeout below this is a problem, seconds (RFC 4787 requires 120).
+/// A NAT timeout below this is a problem. In seconds; RFC 4787 requires 120.
 const SILENCE: u64 = 30;
-/// Largest acceptable clock difference, seconds.
+/// A larger difference between the clocks is a problem. In seconds.
 const CLOCK: f64 = 60.0;
 
 pub(crate) fn of_loss(loss: &Loss) -> Option<Finding> {
@@ -127,13 +127,13 @@ pub(crate) fn of_load(load: &Load, up: bool) -> Option<Finding> {
     ))
 }
 
-/// Nine tenths of the line's rate, as a value of the key `rate`.
+/// Returns nine tenths of the line's rate, as a value for the configuration key `rate`.
 fn rate(load: &Load) -> String {
     let kbps = load.rate.bps() * 9 / 10_000;
     if kbps >= 10_000 { format!("{}M", kbps / 1_000) } else { format!("{kbps}k") }
 }
 
-/// `ahead`: seconds by which this host's clock is ahead of the server's.
+/// Judges the clock of this host, which is `ahead` seconds ahead of the server's.
 pub(crate) fn of_clock(ahead: f64) -> Option<Finding> {
     let by = match ahead.abs() {
         s if s < CLOCK => return None,
@@ -149,7 +149,7 @@ pub(crate) fn of_clock(ahead: f64) -> Option<Finding> {
     ))
 }
 
-/// Describes the measurement under load.
+/// Describes the result of a load test.
 pub(crate) fn words(load: &Load) -> String {
     let more = if load.faster { "at least " } else { "" };
     let rate = load.rate.mbps().min(LOAD_RATE.mbps());

@@ -1,4 +1,4 @@
-//! One line: checks on this host, then the server's answers.
+//! Tests one line: first on this host, then with the answers of the server.
 
 use super::finding::Finding;
 use super::judge_measurements;
@@ -17,10 +17,10 @@ use serde::Serialize;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::sync::{Mutex, mpsc};
 
-/// Time limit for the first answer.
+/// The server must answer the first probe within this time.
 const PATIENCE: Duration = Duration::from_secs(6);
 
-/// A path of the file, and its test results.
+/// A path of the configuration and the results of its tests.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Line {
     pub(crate) name: String,
@@ -28,29 +28,30 @@ pub(crate) struct Line {
     pub(crate) peer: usize,
     pub(crate) interface: Option<String>,
     pub(crate) remote: Option<SocketAddr>,
-    /// `quota` or `cost` if the line is metered, so that a load test needs permission.
+    /// The key `quota` or `cost`, if the line has it. Such a line is metered, so a load test needs
+    /// permission.
     pub(crate) metered: Option<&'static str>,
-    /// Whether the load test may run.
+    /// Whether a load test of the line is permitted.
     #[serde(skip)]
     pub(crate) loads: bool,
     #[serde(skip)]
     pub(crate) rank: (u8, bool),
     pub(crate) reached: bool,
     pub(crate) source: Option<SocketAddr>,
-    /// Address of this end as the server sees it.
+    /// Address of this end as the server sees it, which may be that of a NAT.
     pub(crate) seen: Option<SocketAddr>,
     pub(crate) loss: Option<Loss>,
     pub(crate) sizes: Option<Sizes>,
     pub(crate) silence: Option<Silence>,
     pub(crate) load_up: Option<Load>,
     pub(crate) load_down: Option<Load>,
-    /// Seconds that this host's clock is ahead of the server's.
+    /// Number of seconds by which this host's clock is ahead of the server's.
     pub(crate) clock_ahead: Option<f64>,
     pub(crate) server_forwards: Option<[bool; 2]>,
-    /// HTTP proxy of the line.
+    /// The HTTP proxy through which the line connects, if any.
     #[serde(skip)]
     pub(crate) proxy: Option<SocketAddr>,
-    /// Whether TLS carries the packets.
+    /// Whether TLS carries the probes.
     pub(crate) over_tls: bool,
     /// Whether the line can send packets.
     #[serde(skip)]
@@ -71,7 +72,7 @@ impl Line {
         Line { name: spec.name.clone(), peer, metered, rank, ..Line::default() }
     }
 
-    /// Summary in a sentence.
+    /// Describes the results in one sentence.
     pub(crate) fn summary(&self) -> String {
         let mut words = match (self.remote, self.reached) {
             (Some(remote), true) => format!("reaches {remote}"),
@@ -106,7 +107,7 @@ impl Line {
         words
     }
 
-    /// Checks the interface, the address and the route. Sends no packets, except to look up names.
+    /// Checks the interface, the address and the route. Sends no packets except DNS queries.
     pub(crate) fn look(&mut self, spec: &PathSpec, plan: &Plan<'_>, here: &[Interface]) -> Vec<Finding> {
         let found = self.look_at(spec, plan, here);
         self.usable = found.iter().all(|f| !matches!(f.check, "interface" | "carrier" | "address" | "dns"));
@@ -268,7 +269,7 @@ impl Line {
         found
     }
 
-    /// Measures together with the server, as long as the server answers.
+    /// Takes all measurements that need the server's answers. Stops when the server does not answer.
     pub(crate) fn measure(&mut self, spec: &PathSpec, plan: &Plan<'_>, turn: &Mutex<()>) -> Vec<Finding> {
         let name = self.name.clone();
         let found = self
@@ -277,7 +278,7 @@ impl Line {
         found.into_iter().map(|finding| finding.of(&name)).collect()
     }
 
-    /// The TLS connection of the line.
+    /// Returns how the line connects by TLS.
     fn tls(&self, spec: &PathSpec, plan: &Plan<'_>) -> TlsPath {
         let proxy = self.proxy.zip(spec.proxy.as_ref()).map(|(at, proxy)| (at, proxy.login.clone()));
         TlsPath::of(plan.cfg, spec, proxy, None, Vec::new())
@@ -351,7 +352,7 @@ impl Line {
         self.server_forwards = Some(first.answer.forwards);
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         let theirs = first.answer.unix + Clock.now().since(first.at) + first.rtt() / 2;
-        // A server without a clock reports zero.
+        // A server whose clock is not set reports zero.
         if !first.answer.unix.is_zero() {
             self.clock_ahead = Some(now.as_secs_f64() - theirs.as_secs_f64());
         }
@@ -361,7 +362,7 @@ impl Line {
         let silences = Silences::start(&mut prober, plan.silence)?;
         let rtt = Duration::from_secs_f64(loss.rtt_ms / 1_000.0);
         let mut largest = [prober.device_mtu()?; 2];
-        // Over TLS, TCP finds the right size by itself.
+        // Do not measure sizes over TLS, because TCP finds the right size by itself.
         if !prober.is_tls() {
             let sizes = measure::sizes(&mut prober, rtt)?;
             let interface = self.interface.as_deref().unwrap_or("the interface");
@@ -374,7 +375,7 @@ impl Line {
             self.sizes = Some(sizes);
         }
         if self.loads {
-            // Test one line at a time, because lines may share a link.
+            // Load only one line at a time, because lines may share a link.
             let _turn = turn.lock();
             let up = measure::load(&mut prober, true, rtt, largest[0]);
             let down = measure::load(&mut prober, false, rtt, largest[1]);
@@ -391,19 +392,19 @@ impl Line {
     }
 }
 
-/// Whether packets to an address need no gateway on this interface.
+/// Whether this interface reaches an address without a gateway.
 fn reaches(interface: &Interface, ip: IpAddr) -> bool {
     interface.point_to_point
         || system::on_link(&interface.name, ip.is_ipv4()).iter().any(|net| net.contains(&ip))
 }
 
-/// Looks up a name in the same way as the tunnel. The error explains a failure.
+/// Looks up a name in the same way as the tunnel does. The error explains why the lookup failed.
 fn resolve(name: &str, local: Option<IpAddr>) -> Result<IpAddr, Finding> {
     let (tell, told) = mpsc::channel();
     let asked = name.to_owned();
     std::thread::spawn(move || {
         let found = (asked.as_str(), 0).to_socket_addrs();
-        // Ignore the error: the receiver may have timed out.
+        // Ignore the error: the receiver may have stopped waiting.
         let _ =
             tell.send(found.map(|all| all.map(|at| at.ip()).collect::<Vec<_>>()).map_err(|e| e.to_string()));
     });

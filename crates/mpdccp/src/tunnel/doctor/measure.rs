@@ -1,4 +1,4 @@
-//! Measurements of a line that answers: loss, packet sizes, NAT timeout and queues.
+//! Measures a line whose server answers: loss, packet sizes, NAT timeout and queues.
 
 use super::probe::{Got, Prober};
 use super::system::full_buffers;
@@ -8,34 +8,37 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 
 const MS: Duration = Duration::from_millis(1);
-/// Number and interval of loss probes: about 75 kB in each direction in five seconds.
+/// Number of probes for the loss, and the interval between them. They take five seconds and about 75 kB in
+/// each direction.
 const LOSS: u32 = 500;
 const LOSS_EVERY: Duration = Duration::from_millis(10);
 const SMALL: u16 = 150;
-/// Copies of each size probe. If the size fits, at least one arrives unless the line loses nearly everything.
+/// Number of copies of each size probe. With so many, at least one arrives if the size fits, unless the line
+/// loses nearly everything.
 const COPIES: usize = 5;
-/// A packet size that every path carries, and the size at which the search begins.
+/// A packet size that every path carries, and the size with which the search begins.
 const LEAST: u16 = 576;
 const USUAL: u16 = 1_200;
-/// Silences with which the NAT is tested, seconds.
+/// The lengths of silence that the NAT test tries, in seconds.
 const SILENCES: [u64; 9] = [5, 10, 15, 20, 25, 30, 40, 60, 120];
-/// Linux's NAT gives a UDP flow its full timeout only after packets in both directions for this long.
+/// Linux's NAT applies its full UDP timeout only to flows that have had packets in both directions for this
+/// long.
 const WARM: Duration = Duration::from_millis(3_000);
-/// Duration and packet size of the load.
+/// Duration, packet size and highest rate of the load, and the rate at which it starts.
 const LOAD_TIME: Duration = Duration::from_secs(6);
 const LOAD_SIZE: u16 = 1_200;
 pub(super) const LOAD_RATE: Rate = Rate::from_bps(100_000_000);
 const FIRST_RATE: Rate = Rate::from_bps(2_000_000);
-/// Under upload there is one answer per this many probes; under download there are this many answers per
-/// probe.
+/// Number of probes per answer in an upload test, and number of answers per probe in a download test.
 const SPARSE: u64 = 8;
 const COPIED: u8 = 4;
 const LONGEST_QUEUE: Duration = Duration::from_millis(3_000);
-/// Interval between rate adjustments, and the smallest delay of an interval that indicates a queue.
+/// Interval between two changes of the rate. If the smallest delay of an interval is at least `QUEUED`, the
+/// line has a queue.
 const STEP: Duration = Duration::from_millis(200);
 const QUEUED: Duration = Duration::from_millis(60);
 
-/// Loss in each direction, as a fraction, and the round-trip time without load.
+/// Share of lost packets in each direction, and the round-trip time without load.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Loss {
     pub(crate) up: f64,
@@ -45,24 +48,24 @@ pub(crate) struct Loss {
     pub(crate) rtt_max_ms: f64,
 }
 
-/// Largest IP packets, bytes.
+/// Largest IP packets in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Sizes {
     /// Largest packet that the interface accepts.
     pub(crate) device: u16,
-    /// Largest packet that arrived at the server, and at this end.
+    /// Largest packet that arrived at the server, and largest packet that arrived at this end.
     pub(crate) up: u16,
     pub(crate) down: u16,
-    /// Size that an ICMP message reported.
+    /// Largest size that an ICMP message reported.
     pub(crate) told: Option<u16>,
 }
 
-/// How long a flow may be silent until the NAT or firewall no longer lets answers through, seconds.
+/// How long a flow may be silent before the NAT or firewall drops its answers, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Silence {
-    /// The longest silence after which an answer arrived.
+    /// The longest silence after which an answer still arrived.
     pub(crate) holds: u64,
-    /// The shortest silence after which no answer arrived.
+    /// The shortest silence after which no answer arrived any more.
     pub(crate) fails: Option<u64>,
 }
 
@@ -71,11 +74,11 @@ pub(crate) struct Silence {
 pub(crate) struct Load {
     #[serde(serialize_with = "bps")]
     pub(crate) rate: Rate,
-    /// Round-trip time added by the queue, milliseconds.
+    /// Round-trip time that the queue added, in milliseconds.
     pub(crate) queue_ms: f64,
-    /// The line is faster than the test's highest rate.
+    /// Whether the line is faster than the highest rate of the test.
     pub(crate) faster: bool,
-    /// This host was too busy for a reliable result.
+    /// Whether this host was too busy for a reliable result.
     pub(crate) busy: bool,
 }
 
@@ -87,8 +90,8 @@ pub(crate) fn ms(d: Duration) -> f64 {
     (d.as_secs_f64() * 10_000.0).round() / 10.0
 }
 
-/// Sends probes until one is answered, then one more, and returns the last answer; `None` if none arrived
-/// within `patience`.
+/// Sends probes until the first answer arrives, then one more probe. Returns the last answer, or `None` if no
+/// answer arrived within `patience`.
 pub(crate) fn reach(prober: &mut Prober, patience: Duration) -> Option<Got> {
     let end = Clock.now() + patience;
     let mut first = None;
@@ -97,12 +100,12 @@ pub(crate) fn reach(prober: &mut Prober, patience: Duration) -> Option<Got> {
         let until = (Clock.now() + 500 * MS).min(end);
         prober.receive(until, |got| first.replace(*got).is_none());
     }
-    // The first probe waited for the handshake, so its time does not count.
+    // Do not use the time of the first probe, because it waited for the handshake.
     let mut again = None;
     first?;
     prober.ask(0, SMALL, SMALL, Duration::ZERO);
     prober.receive(Clock.now() + 1_000 * MS, |got| again.replace(*got).is_none());
-    // Wait until earlier probes have arrived before counting.
+    // Wait until the earlier probes have arrived, so that the next measurement does not count them.
     prober.receive(Clock.now() + 200 * MS, |_| false);
     again.or(first)
 }
@@ -122,8 +125,7 @@ pub(crate) fn loss(prober: &mut Prober) -> Loss {
         prober.receive(begin + LOSS_EVERY * n, &mut note);
     }
     prober.receive(Clock.now() + 1_500 * MS, &mut note);
-    // Each answer contains the number of probes that arrived. Several answers are requested, because some may
-    // be lost.
+    // Each answer says how many probes have arrived. Request several answers, because some may be lost.
     let asked = LOSS + COPIES as u32;
     for _ in 0..COPIES {
         prober.ask(0, SMALL, SMALL, Duration::ZERO);
@@ -166,7 +168,7 @@ pub(crate) fn sizes(prober: &mut Prober, rtt: Duration) -> std::io::Result<Sizes
     Ok(Sizes { device, up, down, told: prober.path_mtu().ok() })
 }
 
-/// Searches for the largest size that fits.
+/// Returns the largest size that fits, found by bisection.
 fn largest(most: u16, mut fits: impl FnMut(u16) -> bool) -> u16 {
     if fits(most) {
         return most;
@@ -180,16 +182,17 @@ fn largest(most: u16, mut fits: impl FnMut(u16) -> bool) -> u16 {
     low
 }
 
-/// Probes whose answers the server delays. Meanwhile nothing else is sent in their flows.
+/// The probes of the NAT test. The server delays their answers, and nothing else is sent in their flows until
+/// then.
 pub(crate) struct Silences {
-    /// Requested silence in seconds, by number of the probe.
+    /// The requested silence of each probe in seconds, by number of the probe.
     waiting: BTreeMap<u64, u64>,
     until: Time,
     longest: u64,
 }
 
 impl Silences {
-    /// Sends a probe from a separate port for each silence of up to `longest` seconds.
+    /// Sends one probe per silence of up to `longest` seconds. Each has a port of its own.
     pub(crate) fn start(prober: &mut Prober, longest: u64) -> std::io::Result<Option<Silences>> {
         let tried: Vec<u64> = SILENCES.into_iter().filter(|s| *s <= longest).collect();
         if tried.is_empty() || !prober.has_ports() {
@@ -212,14 +215,14 @@ impl Silences {
         Ok(Some(Silences { waiting, until, longest }))
     }
 
-    /// Waits for the remaining answers.
+    /// Waits for the answers that are still missing.
     pub(crate) fn finish(self, prober: &mut Prober) -> Silence {
         prober.receive(self.until, |got| got.answer.number == self.last());
         let answered = prober.answered();
         let holds = self.waiting.iter().filter(|(number, _)| answered.contains(number));
         let holds = holds.map(|(_, silence)| *silence).max().unwrap_or(0);
-        // An unanswered silence shorter than `holds` does not count: its answer was lost, because the binding
-        // lasts longer.
+        // Ignore unanswered probes with a shorter silence than `holds`. The binding lasted longer, so their
+        // answers were lost on the way.
         let fails = self.waiting.values().copied().filter(|silence| *silence > holds).min();
         Silence { holds, fails }
     }
@@ -230,21 +233,22 @@ impl Silences {
     }
 }
 
-/// Loads the line in one direction. The rate increases until a queue forms. Then twice the line's rate is
-/// sent until the queue is long or full, or time is up.
+/// Loads the line in one direction. Increases the rate until a queue forms. Then sends at twice the line's
+/// rate until the queue is long or full, or until the time is up.
 pub(crate) fn load(prober: &mut Prober, up: bool, base: Duration, size: u16) -> Load {
     let size = size.min(LOAD_SIZE);
     let begin = Clock.now();
     let end = begin + LOAD_TIME;
-    // Delayed answers of the NAT test also arrive during this test.
+    // Late answers of the NAT test can arrive during this test. Their numbers are smaller than `from`, so
+    // they are not counted.
     let mut run = Run::new(base, size, begin);
     (run.from, run.counted, run.up) = (prober.next_number(), prober.counted, up);
     let dropped = full_buffers();
     while !run.is_over() && Clock.now() < end {
         let now = Clock.now();
         for _ in 0..run.due(now) {
-            // Keep traffic low in the other direction, which may be slow: few answers, or several answers per
-            // probe.
+            // The other direction may be slow, so keep its traffic low: an upload requests few answers, and a
+            // download requests several answers per probe.
             let answered = prober.next_number().is_multiple_of(SPARSE);
             run.newest = match up {
                 true => prober.ask_for(0, size, (SMALL, u8::from(answered)), Duration::ZERO),
@@ -257,7 +261,7 @@ pub(crate) fn load(prober: &mut Prober, up: bool, base: Duration, size: u16) -> 
         });
         run.step(Clock.now());
     }
-    // Wait until the queue is empty, so that the next test finds an idle line.
+    // Wait until the queue is empty, so that the next test starts on an idle line.
     let newest = prober.ask(0, SMALL, SMALL, Duration::ZERO);
     prober.receive(Clock.now() + LONGEST_QUEUE + base, |got| {
         if got.answer.number != newest {
@@ -274,41 +278,41 @@ struct Run {
     size: u16,
     base: Duration,
     begin: Time,
-    /// Current sending rate.
+    /// The sending rate now.
     rate: Rate,
-    /// When the current interval of the rate adjustment began.
+    /// When the current interval between two changes of the rate began.
     looked: Time,
-    /// When the loop of the test last ran.
+    /// When the loop of the test ran last.
     turn: Time,
-    /// Number of probes that may be sent; may be a fraction.
+    /// Number of probes that may be sent now, with a fraction.
     credit: f64,
     /// Number of the first probe.
     from: u64,
     /// Number of the last probe.
     newest: u64,
-    /// How many probes had arrived before the first one of this test.
+    /// Number of probes that had arrived before this test.
     counted: u32,
     up: bool,
-    /// Packets of the load that arrived at the receiving end.
+    /// Number of packets of the load that arrived at the receiving end.
     arrived: u64,
     lost: u64,
     /// The longest queueing delay.
     queue: Duration,
-    /// The shortest queueing delay since the last adjustment.
+    /// The shortest queueing delay since the last change of the rate.
     least: Option<Duration>,
-    /// `least` of the last interval with an answer; zero before the first one.
+    /// The value of `least` in the last interval with an answer. Zero before the first one.
     least_before: Duration,
-    /// The largest delay that two intervals in a row exceed. A single interval proves nothing: all its
-    /// packets may be late because an end paused.
+    /// The longest delay that two intervals in a row exceeded. One interval is not enough, because all its
+    /// packets may be late if an end paused.
     standing: Duration,
     /// Whether a queue has formed.
     full: bool,
     faster: bool,
-    /// The longest pause of the test's loop.
+    /// The longest time between two runs of the test's loop.
     late: Duration,
     /// Whether this host's own sockets overflowed.
     overflowed: bool,
-    /// Packets of the load that arrived at the receiving end, per quarter of a second.
+    /// Number of packets of the load that arrived in each quarter of a second.
     bins: BTreeMap<u64, u64>,
 }
 
@@ -340,12 +344,12 @@ impl Run {
         }
     }
 
-    /// Number of probes that are due now.
+    /// Returns the number of probes that are due.
     fn due(&mut self, now: Time) -> u32 {
         let passed = now.since(self.turn);
         self.late = self.late.max(passed);
         self.turn = now;
-        // After a pause of this process, the missed probes are not sent in a burst.
+        // After a pause of this process, do not send the missed probes in a burst.
         self.credit += self.rate.bytes_per_sec() * passed.min(5 * MS).as_secs_f64() / f64::from(self.size);
         let each = if self.up { 1.0 } else { f64::from(COPIED) };
         let due = (self.credit / each).floor();
@@ -368,13 +372,13 @@ impl Run {
         self.least = Some(self.least.map_or(queue, |least| least.min(queue)));
     }
 
-    /// Adjusts the rate at the end of each interval.
+    /// Changes the rate at the end of each interval.
     fn step(&mut self, now: Time) {
         if now.since(self.looked) < STEP.max(self.base) {
             return;
         }
         self.looked = now;
-        // `None` if no answer arrived in this interval: the test has just begun, or all answers are queued.
+        // If no answer arrived in this interval, the test has just begun, or all answers are still queued.
         let least = self.least.take();
         if let Some(least) = least {
             self.standing = self.standing.max(least.min(self.least_before));
@@ -398,7 +402,7 @@ impl Run {
         Rate::from_bps(self.bins.values().copied().max().unwrap_or(0) * u64::from(self.size) * 8 * 4)
     }
 
-    /// Whether the load test has found the queue, by its delay or its overflow, or the line carries all that
+    /// Whether the test can end: the queue is very long, the queue overflows, or the line carries all that
     /// the test can send.
     fn is_over(&self) -> bool {
         let overflows = self.lost > 50 && self.lost * 50 > self.arrived;
@@ -406,7 +410,7 @@ impl Run {
     }
 
     fn result(&self) -> Load {
-        // Each end may have been late several times, hence the factor.
+        // Each end may have been late several times, so multiply the longest pause.
         let busy = self.overflowed || self.late * 4 > self.standing;
         Load { rate: self.carried(), queue_ms: ms(self.standing), faster: self.faster, busy }
     }
@@ -446,7 +450,7 @@ mod tests {
         run.on_answer(&got(8, 8, (0, 20)));
         run.step(at(200));
         assert_eq!((run.rate, run.full), (FIRST_RATE.scale(1.6), false));
-        // A single long delay does not prove a queue; a long delay of all packets does.
+        // One packet with a long delay does not show a queue. All packets of an interval must have one.
         run.on_answer(&got(16, 16, (200, 520)));
         run.on_answer(&got(24, 24, (200, 221)));
         run.step(at(400));
@@ -458,7 +462,7 @@ mod tests {
         run.on_answer(&got(400, 400, (500, 800)));
         run.step(at(800));
         assert_eq!(run.result().queue_ms, 280.0);
-        // From now on every second probe is lost.
+        // From here on, every second probe is lost.
         (50..80).for_each(|n| run.on_answer(&got(n * 8, 400 + (n as u32 - 50) * 4, (700, 1_000))));
         assert!(run.is_over(), "{}", run.lost);
         assert!(!run.result().busy);

@@ -1,4 +1,4 @@
-//! `tunnel doctor`: tests each line and this host, and explains each problem and its fix in sentences.
+//! `tunnel doctor` tests each line and this host. It explains each problem and its fix in sentences.
 
 mod finding;
 mod host;
@@ -31,7 +31,7 @@ pub(crate) const EXAMPLES: &str = "Examples:
   mpdccp tunnel doctor --config van.toml --load all                   also load metered lines
 The tunnel may run during the tests. Exit codes: 0 no fault or warning, 1 a fault or a warning, 2 wrong input.";
 
-/// Directory of configurations.
+/// The directory of configurations.
 const DIRECTORY: &str = "/etc/mpdccp";
 
 #[derive(clap::Args)]
@@ -57,7 +57,7 @@ enum Load {
     All,
 }
 
-/// Runs all tests; exit code 1 if there is a problem.
+/// Runs all tests. The exit code is 1 if there is a problem.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Error> {
     let file = args.config.clone().map_or_else(only_file, Ok)?;
     let review = control::check(&file)?;
@@ -123,7 +123,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Error> {
     Ok(ExitCode::from(u8::from(wrong)))
 }
 
-/// Measures all lines in parallel, except under load.
+/// Measures all lines in parallel. Only the load tests run one after the other.
 fn measure(
     plan: &Plan<'_>,
     specs: &[(usize, &PathSpec)],
@@ -144,7 +144,7 @@ fn measure(
     let own = plan.keys.own.as_ref().map(|key| key.public().to_string()).unwrap_or_default();
     for line in lines.iter() {
         let (Some(evidence), Some(remote)) = (&line.evidence, line.remote) else { continue };
-        // If a known fault explains a silent server, do not report the silence too.
+        // Do not report a silent server if a known fault already explains the silence.
         if known.iter().any(|f| f.severity == Severity::Fault && f.line.as_ref() == Some(&line.name)) {
             continue;
         }
@@ -155,7 +155,7 @@ fn measure(
     found
 }
 
-/// Decides for each line whether the load test may run. Asks the user about metered lines.
+/// Decides for each line whether a load test may run. Asks the user about metered lines.
 fn permit_load(args: &Args, lines: &mut [Line]) {
     let terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal() && !args.json;
     for line in lines.iter_mut().filter(|line| line.usable && args.load != Some(Load::None)) {
@@ -205,7 +205,7 @@ fn show(args: &Args, file: &Path, plan: &Plan<'_>, lines: &[Line], found: &[Find
     Ok(())
 }
 
-/// Returns the only file in the usual directory.
+/// Returns the only file in [`DIRECTORY`].
 fn only_file() -> Result<PathBuf, Error> {
     let entries =
         std::fs::read_dir(DIRECTORY).map(|dir| dir.flatten().collect::<Vec<_>>()).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Data that the doctor's tests share.
+//! Data that all tests of the doctor share.
 
 use crate::error::Error;
 use dccp_net::Clock;
@@ -8,7 +8,7 @@ use mpdccp_tunnel::config::Config;
 use mpdccp_units::Duration;
 use std::time::SystemTime;
 
-/// Parameters of all line tests.
+/// The parameters of the tests.
 pub(crate) struct Plan<'a> {
     pub(crate) cfg: &'a Config,
     pub(crate) keys: Keys,
@@ -22,13 +22,13 @@ pub(crate) struct Plan<'a> {
 }
 
 impl Plan<'_> {
-    /// Time since 1970 for handshakes. It is never before an earlier handshake.
+    /// Returns the time since 1970 for a handshake. It is never earlier than the tunnel's newest handshake.
     pub(crate) fn unix(&self) -> Duration {
         let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         wall.max(Duration::from_secs(self.saved))
     }
 
-    /// Channels with one peer; `None` without encryption.
+    /// Returns channels to one peer; `None` without encryption.
     pub(crate) fn channels(&self, peer: usize) -> Result<Option<Channels>, Error> {
         let (Some(private_key), Some(Some((key, psk)))) = (self.keys.own.clone(), self.keys.peers.get(peer))
         else {

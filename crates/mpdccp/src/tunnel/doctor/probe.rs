@@ -1,5 +1,5 @@
-//! Probes to the server over one line, through a separate channel. The probes do not need a running tunnel,
-//! and do not disturb one.
+//! Sends probes to the server over one line, through a channel of its own. It does not need a running tunnel,
+//! and does not disturb one.
 
 use crate::error::Error;
 use crate::tunnel::host::routes::MARK;
@@ -22,7 +22,7 @@ use std::net::SocketAddr;
 const PEER: u32 = 0;
 
 trait Socket: Encapsulation + AsFd {
-    /// Why there is no connection.
+    /// Returns why there is no connection, if the socket knows.
     fn failure(&self) -> Option<&str> {
         None
     }
@@ -35,7 +35,7 @@ impl Socket for TlsClient {
     }
 }
 
-/// Transport of the probes.
+/// The transport that carries the probes.
 pub(crate) enum Over {
     Udp,
     Raw,
@@ -57,7 +57,7 @@ impl Got {
     }
 }
 
-/// One line to a server.
+/// Sends and receives the probes of one line.
 pub(crate) struct Prober {
     sockets: Vec<Box<dyn Socket>>,
     bind: Bind,
@@ -66,20 +66,21 @@ pub(crate) struct Prober {
     channels: Channels,
     channel: ChannelId,
     remote: SocketAddr,
-    /// Send time of each probe, and the number of answers still to come.
+    /// The probes without all their answers: when each was sent, and how many of its answers are missing.
     asked: BTreeMap<u64, (Time, u8)>,
     next: u64,
-    /// Numbers of the probes answered after more than 4 s. Only probes that request a delay are answered that
-    /// late.
+    /// Numbers of the probes that were answered after more than 4 s. Only probes that request a delay get
+    /// such late answers.
     late: BTreeSet<u64>,
-    /// Largest number of this channel's probes that any answer reports as received.
+    /// How many probes of this channel have arrived, according to the answers.
     pub(crate) counted: u32,
-    /// The last send error.
+    /// The error of the last failed send.
     pub(crate) failure: Option<std::io::Error>,
 }
 
 impl Prober {
-    /// Opens a socket for a line. The first probe triggers the handshake. In `channels` the server is peer 0.
+    /// Opens a socket for a line. The handshake starts with the first probe. In `channels`, the server is
+    /// peer 0.
     pub(crate) fn new(
         cfg: &Config,
         mut channels: Channels,
@@ -108,7 +109,7 @@ impl Prober {
         Ok(prober)
     }
 
-    /// Opens another socket with a different port; returns its index.
+    /// Opens another socket with a port of its own. Returns the socket's index.
     pub(crate) fn add_socket(&mut self) -> std::io::Result<usize> {
         let bind = self.bind.clone();
         self.sockets.push(match &self.over {
@@ -119,7 +120,7 @@ impl Prober {
         Ok(self.sockets.len() - 1)
     }
 
-    /// Whether several sockets with different ports are possible.
+    /// Whether the transport allows several sockets with different ports.
     pub(crate) fn has_ports(&self) -> bool {
         matches!(self.over, Over::Udp)
     }
@@ -129,44 +130,44 @@ impl Prober {
         matches!(self.over, Over::Tls(_))
     }
 
-    /// Why there is no TLS connection.
+    /// Returns why there is no TLS connection.
     pub(crate) fn tls_failure(&self) -> Option<&str> {
         self.sockets[0].failure()
     }
 
-    /// Overhead of a probe packet, bytes.
+    /// Returns the number of bytes that headers and encryption add to a probe.
     fn overhead(&self) -> u16 {
         self.sockets[0].overhead() + OVERHEAD as u16
     }
 
-    /// Largest packet of the interface.
+    /// Returns the largest packet that the interface accepts.
     pub(crate) fn device_mtu(&self) -> std::io::Result<u16> {
         self.sockets[0].device_mtu(self.remote)
     }
 
-    /// The path MTU known to the system, from ICMP.
+    /// Returns the path MTU that the system knows from ICMP.
     pub(crate) fn path_mtu(&self) -> std::io::Result<u16> {
         self.sockets[0].path_mtu(self.remote)
     }
 
-    /// Source address of packets.
+    /// Returns the source address of the probes.
     pub(crate) fn source(&self) -> Option<SocketAddr> {
         let port = self.sockets[0].local_addr().ok()?.port();
         Some(SocketAddr::new(self.sockets[0].source(self.remote).ok()?, port))
     }
 
-    /// Number of dropped messages with this reason.
+    /// Returns the number of received messages that the channel dropped for this reason.
     pub(crate) fn dropped(&self, reason: Reason) -> u64 {
         self.channels.drops().get(&reason).copied().unwrap_or(0)
     }
 
-    /// Sends a probe from a socket in an IP packet of `size` bytes. The server answers after `wait` with a
-    /// packet of `answer` bytes.
+    /// Sends a probe from a socket in an IP packet of `size` bytes. The server answers after `wait` with an
+    /// IP packet of `answer` bytes. Returns the number of the probe.
     pub(crate) fn ask(&mut self, socket: usize, size: u16, answer: u16, wait: Duration) -> u64 {
         self.ask_for(socket, size, (answer, 1), wait)
     }
 
-    /// Like [`ask`](Self::ask), but requests several answers.
+    /// Sends a probe that requests several answers. Otherwise like [`ask`](Self::ask).
     pub(crate) fn ask_for(
         &mut self,
         socket: usize,
@@ -198,23 +199,23 @@ impl Prober {
         }
     }
 
-    /// Whether the server completed a handshake.
+    /// Whether a handshake with the server was ever completed.
     pub(crate) fn has_key(&self) -> bool {
         self.channels.stats(self.channel).is_some_and(|stats| stats.handshakes > 0)
     }
 
-    /// Number of the next probe.
+    /// Returns the number that the next probe will have.
     pub(crate) fn next_number(&self) -> u64 {
         self.next
     }
 
-    /// Numbers of the probes answered after more than 4 s. Only probes that request a delay are answered that
-    /// late.
+    /// Returns the probes that were answered after more than 4 s. Only probes that request a delay get such
+    /// late answers.
     pub(crate) fn answered(&self) -> &BTreeSet<u64> {
         &self.late
     }
 
-    /// Receives answers until `until`, or until `done` returns true for an answer.
+    /// Receives answers until time `until`, or until `done` returns true for an answer.
     pub(crate) fn receive(&mut self, until: Time, mut done: impl FnMut(&Got) -> bool) {
         loop {
             self.channels.handle_timeout(Clock.now());
@@ -241,11 +242,11 @@ impl Prober {
     fn sleep(&self, most: Duration) {
         let mut fds: Vec<PollFd<'_>> = self.sockets.iter().map(|s| PollFd::new(s, PollFlags::IN)).collect();
         let wait = Timespec { tv_sec: most.as_secs() as _, tv_nsec: most.subsec_nanos().into() };
-        // Read all sockets even if the wait was interrupted.
+        // Read all sockets even if a signal interrupted the wait.
         let _ = poll(&mut fds, Some(&wait));
     }
 
-    /// Receives all available answers.
+    /// Receives the answers that are available now.
     fn take(&mut self) -> Vec<Got> {
         let now = Clock.now();
         let mut all = Vec::new();
@@ -268,7 +269,7 @@ impl Prober {
                 }
                 all.push(Got { answer, asked, at: packet.at.max(asked) });
             };
-            // ICMP errors are evaluated elsewhere.
+            // Ignore the error: other tests evaluate ICMP errors.
             let _ = socket.receive(&mut each);
         }
         all

@@ -1,4 +1,4 @@
-//! Diagnoses a silent server by testing which other services of its host answer.
+//! Finds out why a server is silent, by testing which other services of its host answer.
 
 use super::finding::Finding;
 use super::system;
@@ -12,19 +12,19 @@ use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_millis(1_500);
 
-/// The known facts about the host of a silent server.
+/// What is known about the host of a silent server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Evidence {
-    /// A handshake answer arrived that could not be decrypted.
+    /// Whether an answer to the handshake arrived that could not be decrypted.
     pub(crate) unreadable: bool,
-    /// The error that a datagram to the server's port caused, reported by the system or the network.
+    /// The error that the system or the network reported for a datagram to the server's port.
     pub(crate) said: Option<ErrorKind>,
-    /// The host reports that a closed UDP port is closed.
+    /// Whether the host reports that a closed UDP port is closed.
     pub(crate) udp: bool,
-    /// The host accepts or refuses TCP connections.
+    /// Whether the host accepts or refuses TCP connections.
     pub(crate) tcp: bool,
     pub(crate) ping: bool,
-    /// The gateway, if it does not answer.
+    /// The line's gateway, if it does not answer.
     pub(crate) silent_gateway: Option<IpAddr>,
 }
 
@@ -38,13 +38,14 @@ fn socket(bind: &Bind, mark: Option<u32>, kind: Type, protocol: Protocol) -> io:
     Ok(socket)
 }
 
-/// Sends up to three datagrams; returns the error that one of them causes, if any.
+/// Sends up to three datagrams. Returns the error that they cause, if any.
 fn datagram(bind: &Bind, mark: Option<u32>, to: SocketAddr) -> Option<ErrorKind> {
     let send = || -> io::Result<()> {
         let socket = socket(bind, mark, Type::DGRAM, Protocol::UDP)?;
         socket.connect(&SockAddr::from(to))?;
         socket.set_read_timeout(Some(PATIENCE / 3))?;
-        // If the neighbour's address had to be resolved first, only a later datagram gets an answer.
+        // Send several times: if the system must first resolve the neighbour's address, the first datagram
+        // gets no answer.
         for _ in 0..3 {
             socket.send(&[0])?;
             match socket.recv(&mut [MaybeUninit::uninit(); 100]) {
@@ -57,7 +58,7 @@ fn datagram(bind: &Bind, mark: Option<u32>, to: SocketAddr) -> Option<ErrorKind>
     send().err().map(|e| e.kind())
 }
 
-/// Whether the host accepts or refuses a connection; both show that it is up.
+/// Whether the host accepts or refuses a TCP connection. Both show that the host is up.
 fn connects(bind: &Bind, mark: Option<u32>, to: SocketAddr) -> bool {
     let connect = || -> io::Result<()> {
         let socket = socket(bind, mark, Type::STREAM, Protocol::TCP)?;
@@ -66,7 +67,7 @@ fn connects(bind: &Bind, mark: Option<u32>, to: SocketAddr) -> bool {
     connect().map_or_else(|e| e.kind() == ErrorKind::ConnectionRefused, |()| true)
 }
 
-/// Uses the program `ping`, which any user may run.
+/// Whether the host answers a ping. Uses the program `ping`, because any user may run it.
 fn pings(bind: &Bind, to: IpAddr) -> bool {
     let mut command = Command::new("ping");
     command.args(["-n", "-c", "2", "-i", "0.3", "-W", "1"]);
@@ -76,7 +77,7 @@ fn pings(bind: &Bind, to: IpAddr) -> bool {
 }
 
 impl Evidence {
-    /// Collects the facts.
+    /// Runs the tests.
     pub(crate) fn gather(
         bind: &Bind,
         mark: Option<u32>,
@@ -106,8 +107,8 @@ impl Evidence {
         })
     }
 
-    /// Explains the facts. `own_key` is the public key of this end. `elsewhere` is another line over which
-    /// the same server answers.
+    /// Explains the silence from the results. `own_key` is this end's public key. `elsewhere` is another line
+    /// over which the same server answers.
     pub(crate) fn finding(&self, remote: SocketAddr, own_key: &str, elsewhere: Option<&str>) -> Finding {
         let (ip, port) = (remote.ip(), remote.port());
         let alive = match (self.tcp, self.ping) {
@@ -182,8 +183,8 @@ impl Evidence {
     }
 }
 
-/// Explains a line that gets no answer over TLS. `why`: the reason if there is no connection, otherwise
-/// empty.
+/// Explains why a line gets no answer over TLS. `why` is the reason why there is no TLS connection; it is
+/// empty if there is one.
 pub(crate) fn of_tls(remote: SocketAddr, proxy: Option<SocketAddr>, why: &str, own_key: &str) -> Finding {
     let port = remote.port();
     match (why, proxy) {

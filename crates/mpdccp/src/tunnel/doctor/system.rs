@@ -1,4 +1,4 @@
-//! Linux's information about interfaces, routes, filters and name servers.
+//! Asks Linux about interfaces, routes, filters and name servers.
 
 use crate::tunnel::host::routes::ip;
 use ipnet::IpNet;
@@ -14,7 +14,7 @@ pub(crate) struct Interface {
     pub(crate) name: String,
     pub(crate) up: bool,
     pub(crate) carrier: bool,
-    /// The link has no neighbour addresses: PPP, modems, tunnels.
+    /// Whether the link has no neighbour addresses, as with PPP, modems and tunnels.
     pub(crate) point_to_point: bool,
     pub(crate) addresses: Vec<IpNet>,
 }
@@ -24,7 +24,7 @@ impl Interface {
         self.addresses.iter().any(|net| net.addr() == ip)
     }
 
-    /// A source address of this IP version on the interface.
+    /// Returns an address of this IP version on the interface that can be a source address.
     pub(crate) fn address(&self, v4: bool) -> Option<IpAddr> {
         let usable =
             |ip: &IpAddr| ip.is_ipv4() == v4 && !matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local());
@@ -32,7 +32,7 @@ impl Interface {
     }
 }
 
-/// A route in use.
+/// A route of the kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Route {
     pub(crate) device: String,
@@ -73,19 +73,19 @@ fn route(shown: &Value) -> Route {
     Route {
         device: shown["dev"].as_str().unwrap_or_default().into(),
         gateway: shown["gateway"].as_str().or(shown["via"]["host"].as_str()).and_then(|ip| ip.parse().ok()),
-        // IPv6 routes always have a metric.
+        // Linux shows a metric for each IPv6 route.
         metric: shown["metric"].as_u64().unwrap_or(0),
     }
 }
 
-/// The route to an address; `more` holds further arguments of `ip route get`.
+/// Returns the route to an address. `more` has further arguments of `ip route get`.
 pub(crate) fn route_to(to: IpAddr, more: &[&str]) -> Result<Route, String> {
     let to = to.to_string();
     let args: Vec<&str> = ["-j", "route", "get", &to].into_iter().chain(more.iter().copied()).collect();
     list(&args)?.first().map(route).ok_or_else(|| "no route".into())
 }
 
-/// Default routes of the main table, the preferred one first.
+/// Returns the default routes of the main table. The preferred one comes first.
 pub(crate) fn default_routes(v4: bool) -> Vec<Route> {
     let shown = list(&["-j", if v4 { "-4" } else { "-6" }, "route", "show", "default"]).unwrap_or_default();
     let mut routes: Vec<Route> = shown.iter().map(route).collect();
@@ -93,7 +93,7 @@ pub(crate) fn default_routes(v4: bool) -> Vec<Route> {
     routes
 }
 
-/// Networks that an interface reaches without a gateway.
+/// Returns the networks that an interface reaches without a gateway.
 pub(crate) fn on_link(device: &str, v4: bool) -> Vec<IpNet> {
     let shown =
         list(&["-j", if v4 { "-4" } else { "-6" }, "route", "show", "dev", device]).unwrap_or_default();
@@ -108,27 +108,27 @@ pub(crate) fn on_link(device: &str, v4: bool) -> Vec<IpNet> {
     direct.filter_map(net).collect()
 }
 
-/// Routes to exactly this network, except those through the device `but`.
+/// Returns the routes to exactly this network. Leaves out routes through the device `but`.
 pub(crate) fn routes_of(net: IpNet, but: &str) -> Vec<Route> {
     let family = if net.addr().is_ipv4() { "-4" } else { "-6" };
     let shown = list(&["-j", family, "route", "show", "exact", &net.trunc().to_string()]).unwrap_or_default();
     shown.iter().map(route).filter(|route| route.device != but && !route.device.is_empty()).collect()
 }
 
-/// Whether the system knows that the neighbour with this address is unreachable.
+/// Whether the system has found that the neighbour with this address does not answer.
 pub(crate) fn is_silent(gateway: IpAddr, device: &str) -> bool {
     let shown = list(&["-j", "neigh", "show", &gateway.to_string(), "dev", device]).unwrap_or_default();
     let dead = |state: &Value| state == "FAILED" || state == "INCOMPLETE";
     shown.iter().any(|shown| shown["state"].as_array().is_some_and(|states| states.iter().any(dead)))
 }
 
-/// A sysctl setting.
+/// Returns the value of a sysctl setting.
 pub(crate) fn sysctl(name: &str) -> Option<String> {
     Some(read_to_string(format!("/proc/sys/{name}")).ok()?.trim().to_owned())
 }
 
-/// Whether the interface has a strict reverse path filter. Such a filter drops packets whose source is routed
-/// through another interface.
+/// Whether the interface has a strict reverse path filter. Such a filter drops a packet if the route to the
+/// packet's source goes through another interface.
 pub(crate) fn is_strict(device: &str) -> bool {
     let of = |name: &str| sysctl(&format!("net/ipv4/conf/{name}/rp_filter"))?.parse::<u8>().ok();
     of("all").unwrap_or(0).max(of(device).unwrap_or(0)) == 1
@@ -140,7 +140,7 @@ pub(crate) fn forwards(v4: bool) -> bool {
     sysctl(name).is_some_and(|value| value != "0")
 }
 
-/// Number of datagrams that this host dropped because a socket buffer was full.
+/// Returns how many datagrams this host has dropped because a socket buffer was full.
 pub(crate) fn full_buffers() -> u64 {
     let text = read_to_string("/proc/net/snmp").unwrap_or_default();
     let mut lines = text.lines().filter(|line| line.starts_with("Udp:"));
@@ -149,7 +149,7 @@ pub(crate) fn full_buffers() -> u64 {
     pairs.find(|(name, _)| *name == "RcvbufErrors").and_then(|(_, n)| n.parse().ok()).unwrap_or(0)
 }
 
-/// The name servers of this host.
+/// Returns the name servers of this host.
 pub(crate) fn name_servers() -> Vec<IpAddr> {
     let text = read_to_string("/etc/resolv.conf").unwrap_or_default();
     parse_servers(&text)
@@ -161,10 +161,10 @@ fn parse_servers(text: &str) -> Vec<IpAddr> {
     plain.collect()
 }
 
-/// Checks whether a name server answers at all. The error says why not.
+/// Checks whether a name server answers at all. The error says why it does not.
 pub(crate) fn answers(server: IpAddr) -> Result<(), String> {
     let bind: SocketAddr = if server.is_ipv4() { ([0; 4], 0).into() } else { ([0u16; 8], 0).into() };
-    // A query for the root name servers.
+    // The query asks for the root name servers.
     let question = [0x6d, 0x70, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 1];
     let ask = || -> std::io::Result<usize> {
         let socket = UdpSocket::bind(bind)?;

@@ -1,4 +1,4 @@
-//! `tunnel check`: lists all errors of a configuration file without starting anything.
+//! `tunnel check` lists all errors of a configuration file without starting a tunnel.
 
 use crate::error::Error;
 use crate::tunnel::face::control;

@@ -1,5 +1,5 @@
-//! The control socket: one JSON request per line, one JSON answer per line. A separate thread serves it and
-//! asks the data thread.
+//! The control socket. Each request and each answer is one line of JSON. A separate thread serves the socket
+//! and asks the data thread.
 
 use crate::error::Error;
 use crate::tunnel::face::events::{Event, Events};
@@ -22,11 +22,11 @@ use std::time::Duration;
 #[serde(tag = "command", rename_all = "snake_case")]
 pub(crate) enum Request {
     Status {
-        /// Name of the only peer to report.
+        /// The name of the peer to report; all peers if missing.
         #[serde(default)]
         peer: Option<String>,
     },
-    /// Requests the events after the one with this number.
+    /// Return the events after the event with this number.
     Events {
         after: u64,
     },
@@ -51,7 +51,7 @@ pub(crate) enum Request {
 }
 
 impl Request {
-    /// The command for the tunnel's data thread.
+    /// Converts the request to a command for the tunnel's data thread.
     pub(crate) fn command(self) -> Result<Command, String> {
         Ok(match self {
             Request::PathAdd { peer, path } => Command::PathAdd { peer, path: path.spec()?.into() },
@@ -67,7 +67,7 @@ impl Request {
     }
 }
 
-/// A path from the command line; the tunnel checks it like its configuration.
+/// A path from the command line. The tunnel checks it like a path of the configuration.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct NewPath {
     pub(crate) name: String,
@@ -80,32 +80,33 @@ pub(crate) struct NewPath {
 }
 
 impl NewPath {
-    /// Converts the path to the form of a configuration file.
+    /// Converts the path to a path of a configuration.
     pub(crate) fn spec(&self) -> Result<PathSpec, String> {
         let table = toml::Table::try_from(self).map_err(|e| e.to_string())?;
         table.try_into().map_err(|e: toml::de::Error| e.message().to_string())
     }
 }
 
-/// An answer.
+/// The answer to a request.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Answer {
     Ok,
     Status(Box<Status>),
     Events(Vec<Event>),
-    /// Number of clients still connected.
+    /// The number of clients that are still connected.
     Clients(usize),
-    /// Description of the changes.
+    /// A description of the changes.
     Done(String),
     Error(String),
 }
 
-/// Longest request line.
+/// Size limit of a request line.
 const MAX_REQUEST: u64 = 65_536;
 const DIRECTORY: &str = "/run/mpdccp";
 
-/// Directories of control sockets: the system's directory, and the user's, for use if /run is not writable.
+/// Returns the directories for control sockets: the system's directory, and the user's directory in case /run
+/// is not writable.
 fn directories() -> [PathBuf; 2] {
     let mine = match std::env::var_os("XDG_RUNTIME_DIR") {
         Some(directory) => PathBuf::from(directory).join("mpdccp"),
@@ -122,7 +123,7 @@ pub(crate) fn load(file: &Path) -> Result<Config, Error> {
     review(file)?.result(file).map_err(|e| Error::usage(e.to_string()))
 }
 
-/// Reads and checks a configuration file including its keys, for running a tunnel.
+/// Reads and checks a configuration file and its keys before a tunnel starts.
 ///
 /// # Errors
 /// Like [`load`].
@@ -134,7 +135,7 @@ pub(crate) fn load_with_keys(file: &Path) -> Result<Config, Error> {
     review.result(file).map_err(|e| Error::usage(e.to_string()))
 }
 
-/// All remarks about a configuration file and its keys.
+/// Returns all errors and warnings about a configuration file and its keys.
 pub(crate) fn check(file: &Path) -> Result<Review, Error> {
     let mut review = review(file)?;
     let Some(cfg) = &review.draft else { return Ok(review) };
@@ -160,7 +161,7 @@ pub(crate) fn check(file: &Path) -> Result<Review, Error> {
     Ok(review)
 }
 
-/// Checks whether the hook is executable.
+/// Checks that the hook exists and is executable.
 fn check_hook(cfg: &Config) -> Option<(String, String)> {
     let hook = cfg.hook.as_ref().filter(|hook| hook.is_absolute())?;
     let runs = hook.is_file() && access(hook, Access::EXEC_OK).is_ok();
@@ -177,7 +178,7 @@ fn review(file: &Path) -> Result<Review, Error> {
     Ok(parse(&text))
 }
 
-/// All remarks about the text of a configuration file.
+/// Returns all errors and warnings about the text of a configuration file.
 pub(crate) fn parse(text: &str) -> Review {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     Config::review(text, cores)
@@ -189,22 +190,22 @@ pub(crate) fn is_socket(path: &Path) -> bool {
         || std::fs::metadata(path).is_ok_and(|meta| meta.file_type().is_socket())
 }
 
-/// Path of a tunnel's control socket.
+/// Returns the path of a tunnel's control socket.
 pub(crate) fn path(cfg: &Config) -> PathBuf {
     cfg.control.clone().unwrap_or_else(|| default_path(&cfg.interface))
 }
 
-/// Default path of an interface's control socket.
+/// Returns the default path of the control socket for an interface.
 pub(crate) fn default_path(interface: &str) -> PathBuf {
     let [system, mine] = directories();
-    // The directory is private from the start, so other users cannot reach a socket in it, regardless of the
-    // socket's mode.
+    // The directory is created private. So other users cannot reach a socket in it, whatever the socket's
+    // mode is.
     let usable = own_directory(&system).is_ok() && access(&system, Access::WRITE_OK).is_ok();
     if usable { system } else { mine }.join(format!("{interface}.sock"))
 }
 
-/// Creates a private directory, or checks that an existing one belongs to this user and that no other user
-/// can write to it.
+/// Creates a private directory. If the directory exists, checks that it belongs to this user and that no
+/// other user can write to it.
 fn own_directory(path: &Path) -> std::io::Result<()> {
     match DirBuilder::new().mode(0o700).create(path) {
         Err(e) if e.kind() != ErrorKind::AlreadyExists => return Err(e),
@@ -221,7 +222,7 @@ fn own_directory(path: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Returns an error if another tunnel serves this control socket.
+/// Returns an error if another tunnel already serves this control socket.
 pub(crate) fn refuse_second(path: &Path) -> Result<(), Error> {
     if UnixStream::connect(path).is_err() {
         return Ok(());
@@ -233,21 +234,22 @@ pub(crate) fn refuse_second(path: &Path) -> Result<(), Error> {
     )))
 }
 
-/// The socket file; removed when dropped.
+/// The socket file. Dropping this value removes the file.
 pub(crate) struct ControlSocket {
     listener: UnixListener,
     path: PathBuf,
-    /// User who started the tunnel.
+    /// The user who started the tunnel.
     owner: Uid,
 }
 
 impl ControlSocket {
-    /// Creates the socket. An existing socket without a listener is a leftover and is replaced.
+    /// Creates the socket. If the file exists but no process listens on it, a killed tunnel left it, and it
+    /// is replaced.
     pub(crate) fn bind(path: PathBuf) -> Result<ControlSocket, Error> {
         let fail =
             |e: std::io::Error| Error::usage(format!("cannot create control socket {}: {e}", path.display()));
-        // Only one tunnel at a time may create its socket. Otherwise two tunnels that start together could
-        // each mistake the other's socket for a leftover.
+        // Only one tunnel at a time may create its socket. Otherwise two tunnels that start at the same time
+        // could each take the other's socket for a leftover.
         let mut turn = None;
         if let Some(directory) = path.parent().filter(|d| directories().contains(&d.to_path_buf())) {
             own_directory(directory).map_err(fail)?;
@@ -267,12 +269,12 @@ impl ControlSocket {
             }
             Ok(_) => {}
         }
-        // A program that connects between bind(2) and listen(2) is refused, so the socket gets its name after
-        // both.
+        // The socket gets its final name only after bind(2) and listen(2). A program that connected between
+        // the two would be refused.
         let new = path.with_extension("new");
         let _ = std::fs::remove_file(&new);
-        // The socket must not be accessible to others, not even briefly. Changing the umask is
-        // safe, because no other thread creates files yet.
+        // Other users must not be able to open the socket, not even for a moment. Changing the umask is safe
+        // here, because no other thread creates files yet.
         let before = umask(Mode::from_raw_mode(0o177));
         let listener = UnixListener::bind(&new);
         umask(before);
@@ -302,7 +304,7 @@ impl ControlSocket {
 
 impl Drop for ControlSocket {
     fn drop(&mut self) {
-        // Ignore the error: the file may have been removed manually.
+        // Ignore the error: someone may have removed the file.
         let _ = std::fs::remove_file(&self.path);
     }
 }
@@ -332,7 +334,7 @@ fn answer(
     stream.write_all(&text)
 }
 
-/// Sends a request to a running tunnel.
+/// Sends a request to a running tunnel and returns the answer.
 pub(crate) fn ask(path: &Path, request: &Request) -> Result<Answer, Error> {
     let none = |e: std::io::Error| {
         let fix = match e.kind() {
@@ -359,7 +361,7 @@ pub(crate) fn ask(path: &Path, request: &Request) -> Result<Answer, Error> {
     }
 }
 
-/// Status of a running tunnel, with all peers or only one.
+/// Returns the status of a running tunnel, with all peers or only one.
 pub(crate) fn status(path: &Path, peer: Option<&str>) -> Result<Box<Status>, Error> {
     match ask(path, &Request::Status { peer: peer.map(Into::into) })? {
         Answer::Status(status) => Ok(status),
@@ -367,7 +369,7 @@ pub(crate) fn status(path: &Path, peer: Option<&str>) -> Result<Box<Status>, Err
     }
 }
 
-/// Error for an unexpected answer: the tunnel may have another version.
+/// Returns the error for an unexpected answer, which a tunnel of another version can give.
 pub(crate) fn odd() -> Error {
     Error::runtime(
         "unexpected answer from the tunnel; run this command with the version of mpdccp that runs the tunnel",
@@ -376,7 +378,7 @@ pub(crate) fn odd() -> Error {
 
 /// Returns the socket of the only running tunnel.
 pub(crate) fn only_one() -> Result<PathBuf, Error> {
-    // Other users cannot list the system's directory of tunnels.
+    // Users other than the owner cannot list the system's directory of control sockets.
     let hidden = std::fs::read_dir(DIRECTORY).is_err_and(|e| e.kind() == ErrorKind::PermissionDenied);
     let found: Vec<PathBuf> = directories()
         .iter()
@@ -404,7 +406,7 @@ pub(crate) fn only_one() -> Result<PathBuf, Error> {
     }
 }
 
-/// Whether the socket is a leftover of a killed tunnel: no process listens on it.
+/// Whether a killed tunnel left this socket, so that no process listens on it.
 fn is_leftover(path: &Path) -> bool {
     UnixStream::connect(path).is_err_and(|e| e.kind() == ErrorKind::ConnectionRefused)
 }
@@ -423,7 +425,7 @@ mod tests {
         own_directory(&own).unwrap();
         let socket = ControlSocket::bind(own.join("a.sock")).unwrap();
         assert_eq!(mode(&socket.path), 0o600);
-        // Refused: a directory to which others can write, and a link to a directory.
+        // A directory to which others can write, and a link to a directory, are both refused.
         let open = directory.path().join("open");
         DirBuilder::new().create(&open).unwrap();
         std::fs::set_permissions(&open, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
@@ -448,7 +450,7 @@ mod tests {
         let path = directory.path().join("a.sock");
         let listener = UnixListener::bind(&path).unwrap();
         assert!(!is_leftover(&path));
-        // Closing the listener is not enough: a program that another test starts may still hold a copy of the
+        // Closing the listener is not enough: a program that another test has started may hold a copy of the
         // descriptor.
         rustix::net::shutdown(&listener, rustix::net::Shutdown::Both).unwrap();
         drop(listener);

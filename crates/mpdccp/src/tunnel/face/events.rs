@@ -1,4 +1,4 @@
-//! The log, written to standard error as text or JSON. `tunnel events` shows the newest events.
+//! Writes the log to standard error as text or JSON. Keeps the newest events for `tunnel events`.
 
 use crate::error::Error;
 use mpdccp_tunnel::Level;
@@ -15,7 +15,7 @@ use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
 
-/// Number of events kept.
+/// Number of events that are kept.
 const KEPT: usize = 1000;
 
 /// Format of the log.
@@ -27,19 +27,19 @@ pub(crate) enum LogFormat {
     Json,
 }
 
-/// A log event.
+/// An event in the log.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Event {
-    /// Counts from 1. A gap means that older events were dropped.
+    /// Number of the event, counted from 1. If numbers are missing, older events were dropped.
     pub(crate) number: u64,
     /// Seconds since 1970.
     pub(crate) time: f64,
-    /// `INFO`, `WARN`, `ERROR`.
+    /// Severity: `INFO`, `WARN` or `ERROR`.
     pub(crate) level: String,
     pub(crate) message: String,
 }
 
-/// The newest events.
+/// The events that are kept.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Events(Arc<Mutex<Kept>>);
 
@@ -61,13 +61,13 @@ impl Events {
         }
     }
 
-    /// The newest `most` events, newest first.
+    /// Returns the newest `most` events. The newest one comes first.
     pub(crate) fn newest(&self, most: usize) -> Vec<Event> {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.events.iter().rev().take(most).cloned().collect()
     }
 
-    /// Events after the one with this number.
+    /// Returns the events after the event with this number.
     pub(crate) fn after(&self, number: u64) -> Vec<Event> {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.events.iter().filter(|event| event.number > number).cloned().collect()
@@ -88,14 +88,14 @@ struct Message(String);
 impl Visit for Message {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         if field.name() == "message" {
-            // Writing to a string does not fail.
+            // Ignore the result: writing to a string cannot fail.
             let _ = write!(self.0, "{value:?}");
         }
     }
 }
 
-/// Whether standard error is connected to systemd's journal: JOURNAL_STREAM names its file at the service's
-/// start.
+/// Whether standard error is connected to systemd's journal. JOURNAL_STREAM names the file that was standard
+/// error when the service started.
 fn is_journal() -> bool {
     let (Ok(named), Ok(meta)) = (std::env::var("JOURNAL_STREAM"), rustix::fs::fstat(std::io::stderr()))
     else {
@@ -104,7 +104,7 @@ fn is_journal() -> bool {
     named == format!("{}:{}", meta.st_dev, meta.st_ino)
 }
 
-/// Format for the journal, which adds times and expects a priority prefix (sd-daemon(3)).
+/// Format for the journal: a priority prefix (sd-daemon(3)) and no time, because the journal adds times.
 struct Journal;
 
 impl<S, N> FormatEvent<S, N> for Journal
@@ -149,16 +149,17 @@ pub(crate) fn log(format: LogFormat, verbose: bool) -> Events {
     events
 }
 
-/// Starts the log of a helper process: each event is a line on standard output, for [`relay`].
+/// Starts the log of a helper process. Each event is a line on standard output, which the tunnel passes to
+/// [`relay`].
 pub(crate) fn forward(verbose: bool) {
     let level = if verbose { LevelFilter::DEBUG } else { LevelFilter::INFO };
     let layer = tracing_subscriber::fmt::layer().without_time().with_target(false).json().flatten_event(true);
-    // Ignore write errors: standard output is a pipe to the tunnel, which may have ended.
+    // Ignore write errors: standard output is a pipe to the tunnel, and the tunnel may have ended.
     let layer = layer.log_internal_errors(false).with_writer(std::io::stdout);
     tracing_subscriber::registry().with(layer.with_filter(level)).init();
 }
 
-/// Logs an event of the helper process.
+/// Logs an event that the helper process has written as a line.
 pub(crate) fn relay(line: &str) {
     #[derive(Deserialize)]
     struct Line {
@@ -183,7 +184,7 @@ pub(crate) fn write(level: Level, message: &str) {
     }
 }
 
-/// An event as a line of text.
+/// Formats an event as a line.
 pub(crate) fn line(event: &Event, json: bool) -> Result<String, Error> {
     if json {
         return Ok(serde_json::to_string(event).map_err(std::io::Error::from)?);

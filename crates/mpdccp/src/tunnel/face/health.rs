@@ -1,9 +1,9 @@
-//! `tunnel health`: health check for scripts.
+//! `tunnel health` checks a tunnel for scripts.
 
 use mpdccp_tunnel::status::{PeerStatus, Status};
 
-/// Returns the problems in words; empty if healthy. On a server, an offline peer is a problem only if `only`
-/// names it.
+/// Returns the problems in words; the list is empty if the tunnel is healthy. On a server, a peer may be
+/// offline unless `only` names it.
 pub(crate) fn wrong(status: &Status, only: Option<&str>, all_paths: bool) -> Vec<String> {
     let asked: Vec<&PeerStatus> =
         status.peers.iter().filter(|peer| only.is_none_or(|name| name == peer.name)).collect();
@@ -31,7 +31,7 @@ pub(crate) fn wrong(status: &Status, only: Option<&str>, all_paths: bool) -> Vec
     wrong
 }
 
-/// The problems as JSON.
+/// Formats the problems as JSON.
 pub(crate) fn json(wrong: &[String]) -> serde_json::Value {
     serde_json::json!({ "healthy": wrong.is_empty(), "wrong": wrong })
 }

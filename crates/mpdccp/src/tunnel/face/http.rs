@@ -1,5 +1,5 @@
-//! HTTP server for Prometheus and browsers. It answers only GET requests. Each connection has its own thread,
-//! so that a slow client does not delay others.
+//! An HTTP server for Prometheus and browsers, which answers only GET requests. Each connection has its own
+//! thread, so that a slow client does not delay others.
 
 use crate::error::Error;
 use std::collections::VecDeque;
@@ -8,11 +8,11 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Longest request.
+/// Size limit of a request.
 const MAX_REQUEST: usize = 8192;
-/// Time limit for a client's request.
+/// The client must send its request within this time.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Maximum number of connections at a time. A further connection closes the oldest.
+/// Maximum number of open connections. If another client connects, the oldest connection is closed.
 const MOST: usize = 32;
 
 /// Response to a request.
@@ -31,7 +31,7 @@ impl Response {
         Response { code: "404 Not Found", kind: "text/plain", body: format!("{words}\n") }
     }
 
-    /// Response while the tunnel is ending.
+    /// Returns the response while the tunnel is ending.
     pub(crate) fn ending() -> Response {
         Response { code: "503 Service Unavailable", kind: "text/plain", body: String::new() }
     }
@@ -48,7 +48,7 @@ pub(crate) fn listen(key: &'static str, at: SocketAddr) -> Result<TcpListener, E
     Ok(listener)
 }
 
-/// Serves requests: `respond` returns the response for a URL path. The threads end with the process.
+/// Serves requests. `respond` returns the response for a URL path. The threads run until the process ends.
 pub(crate) fn serve(
     key: &'static str,
     listener: TcpListener,
@@ -59,7 +59,7 @@ pub(crate) fn serve(
     thread(key).spawn(move || {
         let mut asking: VecDeque<Arc<TcpStream>> = VecDeque::new();
         for stream in listener.incoming().flatten().map(Arc::new) {
-            // Only this list still holds a finished connection.
+            // Remove finished connections: only this list still holds them.
             asking.retain(|stream| Arc::strong_count(stream) > 1);
             if asking.len() >= MOST
                 && let Some(oldest) = asking.pop_front()
@@ -71,7 +71,7 @@ pub(crate) fn serve(
                 if let Err(e) = answer(&asks, &*respond) {
                     tracing::debug!("{key}: {e}");
                 }
-                // Dropping the stream is not enough, because the list holds another handle.
+                // Shut the connection down, because the list still holds another handle of it.
                 let _ = asks.shutdown(Shutdown::Both);
             });
             match answers {
@@ -83,8 +83,9 @@ pub(crate) fn serve(
     Ok(())
 }
 
-/// Whether the Host header is an address, `localhost` or empty. Other names are refused: a malicious page
-/// could make one resolve to this host (DNS rebinding), and then read data that only this host may see.
+/// Whether the Host header is an address, `localhost` or missing. Other names are refused: a malicious page
+/// could make a name of its own resolve to this host (DNS rebinding), and then read data that only this host
+/// may see.
 fn is_address(request: &str) -> bool {
     let mut lines = request.lines().skip(1).filter_map(|line| line.split_once(':'));
     let host = lines.find(|(name, _)| name.eq_ignore_ascii_case("host")).map_or("", |(_, host)| host.trim());
@@ -103,8 +104,8 @@ fn answer(mut stream: &TcpStream, respond: &impl Fn(&str) -> Response) -> std::i
     let mut piece = [0; 1024];
     let end = Instant::now() + PATIENCE;
     while !request.windows(4).any(|w| w == b"\r\n\r\n") && request.len() < MAX_REQUEST {
-        // The time limit covers the whole request. With a limit per byte, slow clients could occupy all
-        // connections.
+        // The time limit applies to the whole request. If it applied to each byte, slow clients could occupy
+        // all connections.
         let left = end.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Err(std::io::ErrorKind::TimedOut.into());
@@ -155,7 +156,7 @@ mod tests {
         assert!(is_address("GET / HTTP/1.0\r\n\r\n"), "a browser always sends a Host header");
     }
 
-    /// Idle connections do not shut out others, regardless of their number.
+    /// Idle connections do not shut out other clients, however many they are.
     #[test]
     fn silent_clients_shut_nobody_out() {
         let listener = listen("web", ([127, 0, 0, 1], 0).into()).unwrap();
@@ -167,7 +168,7 @@ mod tests {
         let mut text = String::new();
         asks.read_to_string(&mut text).unwrap();
         assert!(text.ends_with("here"), "{text}");
-        // The newest connection can still send its request, so it was not closed to make room.
+        // The newest connection can still send its request. It was not closed to make room.
         let newest = silent.last_mut().unwrap();
         newest.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
         text.clear();

@@ -1,4 +1,4 @@
-//! `tunnel status --watch`: paths with their rates, updated every second.
+//! `tunnel status --watch` shows the paths with their rates, and updates them every second.
 
 use crate::error::Error;
 use crate::tunnel::face::control;
@@ -12,12 +12,12 @@ use std::time::{Duration, Instant};
 const EVERY: Duration = Duration::from_secs(1);
 /// Number of points in a sparkline.
 const POINTS: usize = 40;
-/// Moves the cursor home. Each line is then cleared separately, which avoids flicker.
+/// Moves the cursor to the top left. Each line is then cleared when it is drawn, which avoids flicker.
 const HOME: &str = "\x1b[H";
 const CLEAR_LINE: &str = "\x1b[K\n";
 const CLEAR_REST: &str = "\x1b[J";
 
-/// Counters of a path at a point in time.
+/// Counters of a path at one time.
 #[derive(Clone, Copy, Default)]
 struct Counts {
     sent_bytes: u64,
@@ -37,29 +37,29 @@ impl Counts {
     }
 }
 
-/// History of a path.
+/// The last counters of a path, and its recent rates.
 #[derive(Default)]
 struct History {
     last: Option<Counts>,
-    /// Rates of both directions together, Mbit/s.
+    /// Sums of the rates of both directions, in Mbit/s.
     rates: VecDeque<f64>,
 }
 
-/// Computes rates between two statuses.
+/// Computes rates from the difference between two statuses.
 #[derive(Default)]
 pub(crate) struct Live {
     paths: BTreeMap<(String, String), History>,
 }
 
 impl Live {
-    /// Draws another status, which is `gap` newer than the previous one.
+    /// Formats a status. It is `gap` newer than the previous one.
     pub(crate) fn draw(&mut self, status: &Status, gap: Duration) -> String {
         let mut out = format!(
             "{} ({}, MTU {}, up {:.0} s)   press Ctrl-C to quit\n",
             status.interface, status.role, status.mtu, status.uptime_s
         );
         for peer in &status.peers {
-            // Writing to a string does not fail.
+            // Ignore the result: writing to a string cannot fail.
             let _ = writeln!(out, "\npeer {}: {}", peer.name, peer.state);
             if let Some(queue) = &peer.queue {
                 let _ = writeln!(out, "  queue {} packets, {:.1} ms", queue.packets, queue.oldest_ms);
@@ -79,7 +79,8 @@ impl Live {
     fn line(&mut self, peer: &str, path: &PathReport, gap: Duration) -> String {
         let history = self.paths.entry((peer.to_owned(), path.name.clone())).or_default();
         let now = Counts::of(path);
-        // After a reconnection the counters of a path restart at zero.
+        // If the path was connected again, its counters have restarted at zero, so the last ones do not
+        // apply.
         let last = history.last.replace(now).filter(|last| last.sent_bytes <= now.sent_bytes);
         let mbps = |a: u64, b: u64| a.saturating_sub(b) as f64 * 8e-6 / gap.as_secs_f64().max(1e-3);
         let (up, down, loss) = last.map_or((0.0, 0.0, 0.0), |last| {
@@ -112,11 +113,11 @@ fn sparkline(rates: &VecDeque<f64>) -> String {
     rates.iter().map(bar).collect()
 }
 
-/// Draws until Ctrl-C, or until the tunnel ends.
+/// Shows the status until Ctrl-C or the end of the tunnel.
 pub(crate) fn watch(socket: &Path) -> Result<(), Error> {
     let (mut live, mut last) = (Live::default(), Instant::now());
     let mut out = std::io::stdout().lock();
-    // Clear the whole screen once.
+    // Clear the whole screen once at the start.
     write!(out, "\x1b[2J")?;
     loop {
         let status = control::status(socket, None)?;

@@ -1,4 +1,4 @@
-//! Interfaces of a running tunnel for people and programs.
+//! The interfaces of a running tunnel to people and programs.
 
 pub(crate) mod check;
 pub(crate) mod control;

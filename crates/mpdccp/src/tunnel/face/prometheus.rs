@@ -1,5 +1,5 @@
-//! Serves the status as Prometheus metrics over HTTP. Every number of the status is a metric, so new fields
-//! appear automatically.
+//! Serves the status as Prometheus metrics over HTTP. Every number in the status becomes a metric, so new
+//! fields of the status need no change here.
 
 use crate::error::Error;
 use crate::tunnel::face::http::{self, Response};
@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::sync::atomic::AtomicU64;
 
-/// Escapes a label, because the library does not.
+/// Escapes the value of a label, because the library does not do it.
 fn escape(label: &str) -> String {
     label.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
@@ -25,12 +25,12 @@ type Labels = Vec<(String, String)>;
 /// One metric.
 struct Metric {
     gauge: bool,
-    /// The name of the field in the status, without labels.
+    /// Name of the field in the status.
     field: String,
     values: Vec<(Labels, f64)>,
 }
 
-/// Metrics by name.
+/// The metrics by name.
 #[derive(Default)]
 struct Metrics(BTreeMap<String, Metric>);
 
@@ -41,7 +41,7 @@ impl Metrics {
         metric.values.push((labels.clone(), n));
     }
 
-    /// Adds all numbers of a field of the status, including those of its parts.
+    /// Adds all numbers in a field of the status as metrics. Descends into nested parts.
     fn walk(&mut self, prefix: &str, name: &str, labels: &Labels, kind: Kind, value: &Value) {
         let with = |label: &str, value: &str| [&labels[..], &[(label.to_owned(), escape(value))]].concat();
         match (kind, value) {
@@ -83,13 +83,13 @@ impl Metrics {
                     self.walk(prefix, "", &labels, kind, thing);
                 }
             }
-            // Labels, and values of unknown type, are not metrics.
+            // Labels and values of an unknown type are no metrics.
             _ => {}
         }
     }
 }
 
-/// The status in the text format of OpenMetrics.
+/// Formats the status in the text format of OpenMetrics.
 pub(crate) fn render(status: &Status) -> String {
     let value = serde_json::to_value(status).unwrap_or_default();
     let mut metrics = Metrics::default();
@@ -112,12 +112,12 @@ pub(crate) fn render(status: &Status) -> String {
         }
     }
     let mut text = String::new();
-    // Writing to a string does not fail.
+    // Ignore the result: writing to a string cannot fail.
     let _ = encode(&mut text, &registry);
     text.replace("{} ", " ")
 }
 
-/// Answers Prometheus.
+/// Answers the requests of Prometheus.
 pub(crate) fn serve(listener: TcpListener, shards: Shards) -> Result<(), Error> {
     http::serve("metrics", listener, move |path| match path {
         "/metrics" => {
@@ -186,7 +186,8 @@ mod tests {
         assert!(text.ends_with("# EOF\n"));
     }
 
-    /// A status field that can decrease must be a gauge. The counters listed here only increase.
+    /// A status field that can decrease must be a gauge. This test lists all counters; each of them only
+    /// increases.
     #[test]
     fn counters_are_what_only_grows() {
         let text = render(&status());

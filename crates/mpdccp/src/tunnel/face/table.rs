@@ -1,4 +1,4 @@
-//! `tunnel status` for people.
+//! Formats `tunnel status` for people.
 
 use mpdccp_tunnel::status::Status;
 use std::collections::BTreeMap;
@@ -23,11 +23,11 @@ const HEAD: [&str; 16] = [
     "received",
 ];
 
-/// The status as text.
+/// Formats the status as text.
 pub(crate) fn render(s: &Status) -> String {
     let mut out = String::new();
     let tun = &s.tun;
-    // Writing to a string does not fail.
+    // Ignore the result: writing to a string cannot fail.
     let _ = writeln!(
         out,
         "{} ({}, MTU {}, up {:.0} s): {} packets in, {} out{}",
@@ -121,7 +121,7 @@ pub(crate) fn render(s: &Status) -> String {
     out
 }
 
-/// A volume in a suitable unit.
+/// Formats a number of bytes in a suitable unit.
 fn volume(bytes: u64) -> String {
     let (unit, name) = match bytes {
         0..1_000_000 => (1e3, "kB"),
@@ -131,7 +131,7 @@ fn volume(bytes: u64) -> String {
     format!("{:.1} {name}", bytes as f64 / unit)
 }
 
-/// A duration in short form.
+/// Formats a duration in a short form.
 fn since(seconds: f64) -> String {
     let seconds = seconds as u64;
     match seconds {

@@ -1,5 +1,5 @@
-//! `--trace FILE`: writes the state of all paths every 10 ms as CSV. The columns are a stable interface, see
-//! docs/formats.md.
+//! `--trace FILE` writes the state of all paths every 10 ms as CSV. The columns are a stable interface;
+//! docs/formats.md describes them.
 
 use mpdccp_proto::{PathRow, PathStatus, SessionStatus};
 use mpdccp_units::{Duration, Rate, Time};
@@ -23,15 +23,15 @@ impl Trace {
         Ok(Trace { file, next: now })
     }
 
-    /// Sets the next sampling time; missed times are skipped.
+    /// Sets the time of the next sample. Skips times that have already passed.
     pub(crate) fn advance(&mut self, now: Time) {
         while self.next <= now {
             self.next += EVERY;
         }
     }
 
-    /// Writes the rows of one session. `name` returns the name of a path. `rows` contains the paths' windows
-    /// in bytes.
+    /// Writes the rows of one session. `name` returns the name of a path. `rows` has the congestion windows
+    /// of the paths in bytes.
     pub(crate) fn sample(
         &mut self,
         now: Time,

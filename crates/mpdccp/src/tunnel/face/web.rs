@@ -1,4 +1,4 @@
-//! A read-only web page that shows the current paths, without external resources.
+//! A read-only web page that shows the current state of the paths. It loads nothing from other servers.
 
 use crate::error::Error;
 use crate::tunnel::face::events::Events;
@@ -8,10 +8,10 @@ use std::net::TcpListener;
 
 const PAGE: &str = include_str!("web.html");
 
-/// Number of events on the page.
+/// Number of events that the page shows.
 const SHOWN: usize = 10;
 
-/// Serves the page, which requests the status every second.
+/// Serves the page and the status, which the page requests every second.
 pub(crate) fn serve(listener: TcpListener, shards: Shards, events: Events) -> Result<(), Error> {
     http::serve("web", listener, move |path| match path {
         "/" => Response::ok("text/html; charset=utf-8", PAGE.into()),

@@ -1,4 +1,4 @@
-//! `tunnel import`: converts a wg-quick file, and lists the settings that cannot be converted.
+//! `tunnel import` converts a wg-quick file and lists the settings that cannot be converted.
 
 use super::lines::{self, Line};
 use super::wg_quick::{self, Section, WgFile};
@@ -64,7 +64,8 @@ struct Converted {
     lost: Vec<String>,
 }
 
-/// Whether this end is a client. A client opens sessions, so its file contains the addresses of its peers.
+/// Whether this end is a client. A client opens sessions, so its wg-quick file has the address of a peer
+/// (`Endpoint`).
 fn is_client(file: &WgFile) -> bool {
     file.peers.iter().any(|peer| peer.get("endpoint").is_some())
 }
@@ -117,7 +118,7 @@ fn prefix(key: &str, text: &str) -> Result<IpNet, String> {
         .map_err(|_| format!("{key}: `{text}` is not an address or prefix such as 10.0.0.2/24"))
 }
 
-/// Converts the section `[Interface]`. `reached`: networks that a client reaches through the tunnel.
+/// Converts the section `[Interface]`. `reached` lists the networks that a client reaches through the tunnel.
 fn of_interface(
     interface: &Section,
     everything: bool,
@@ -165,7 +166,7 @@ fn of_interface(
     Ok(())
 }
 
-/// Converts a section `[Peer]`. `lines`: the lines of a client.
+/// Converts a section `[Peer]`. `lines` lists the lines of a client; `None` on a server.
 fn of_peer(
     peer: &Section,
     number: usize,

@@ -1,4 +1,5 @@
-//! `tunnel init`: writes files with keys for both ends. The client uses the lines of this host.
+//! `tunnel init` writes the configurations of both ends with new keys. The client's paths use the lines of
+//! this host.
 
 use super::lines::{self, Line};
 use super::{NewFile, list, quoted, write};
@@ -80,7 +81,7 @@ fn key() -> Result<PrivateKey, Error> {
         .map_err(|e| Error::runtime(format!("cannot get random bytes from the system: {e}")))
 }
 
-/// Addresses inside the tunnel.
+/// Generates the addresses inside the tunnel.
 struct Inner {
     network: Ipv4Net,
     prefix: [u16; 4],
@@ -89,11 +90,11 @@ struct Inner {
 impl Inner {
     fn new(network: Ipv4Net, seed: [u8; 32]) -> Inner {
         let part = |i: usize| u16::from_be_bytes([seed[i], seed[i + 1]]);
-        // The prefix is a unique local one (RFC 4193).
+        // The IPv6 prefix is a unique local one (RFC 4193).
         Inner { network, prefix: [0xfd00 | part(0) & 0xff, part(2), part(4), 0] }
     }
 
-    /// The addresses of host 1 or 2, in IPv4 and IPv6.
+    /// Returns the IPv4 and the IPv6 address of host 1 or 2.
     fn host(&self, n: u8) -> [IpAddr; 2] {
         let v4 = Ipv4Addr::from(u32::from(self.network.network()) + u32::from(n));
         let [a, b, c, d] = self.prefix;
@@ -111,7 +112,7 @@ impl Inner {
     }
 }
 
-/// Finds a network that overlaps none of this host's networks.
+/// Returns a network that overlaps none of this host's networks.
 fn free_network() -> Result<Ipv4Net, Error> {
     let here: Vec<IpNet> =
         system::interfaces().map_err(Error::usage)?.into_iter().flat_map(|i| i.addresses).collect();

@@ -1,4 +1,4 @@
-//! The lines of this host: interfaces with a default route.
+//! Finds the lines of this host: its interfaces with a default route.
 
 use crate::error::Error;
 use crate::tunnel::doctor::system::{self, Interface, Route};
@@ -11,7 +11,7 @@ pub(super) struct Line {
     pub(super) interface: String,
 }
 
-/// Kind of line by the prefix of the interface's name.
+/// The kind of a line, by the prefix of its interface's name.
 const KINDS: [(&str, &str); 6] =
     [("wwan", "lte"), ("wwp", "lte"), ("usb", "lte"), ("ppp", "dsl"), ("wl", "wifi"), ("", "")];
 
@@ -21,7 +21,7 @@ fn name_of(interface: &str, taken: &BTreeSet<String>) -> String {
     if taken.contains(name) { interface.to_owned() } else { name.to_owned() }
 }
 
-/// Returns the named lines, or all lines of this host with a default route if none is named.
+/// Returns the named lines. If none is named, returns all lines of this host with a default route.
 pub(super) fn find(named: &[String], v4: Option<bool>) -> Result<Vec<Line>, Error> {
     if !named.is_empty() {
         return named.iter().map(|text| parse(text)).collect();
@@ -50,7 +50,7 @@ fn among(routes: &[Route], here: &[Interface]) -> Vec<Line> {
             lines.push(Line { name, interface: route.device.clone() });
         }
     }
-    // By default, a peer has at most eight paths (`max_paths`).
+    // By default, a peer may have at most eight paths (`max_paths`).
     lines.truncate(8);
     lines
 }

@@ -1,4 +1,4 @@
-//! Writes configurations: for a new tunnel (`init`), and from a WireGuard configuration (`import`).
+//! Writes configurations: for a new tunnel (`init`), or from a WireGuard configuration (`import`).
 
 pub(crate) mod import;
 pub(crate) mod init;
@@ -18,19 +18,19 @@ struct NewFile {
     text: String,
 }
 
-/// A string in TOML syntax.
+/// Formats a string in TOML syntax.
 fn quoted(text: &str) -> String {
     toml::Value::from(text).to_string()
 }
 
-/// A list of strings in TOML syntax.
+/// Formats a list of strings in TOML syntax.
 fn list<T: ToString>(all: &[T]) -> String {
     let all: Vec<String> = all.iter().map(|one| quoted(&one.to_string())).collect();
     format!("[{}]", all.join(", "))
 }
 
-/// Writes all files. If one of them cannot be written, none is replaced. Only the owner can read them.
-/// Overwrites existing files only with `force`.
+/// Writes all files. Only the owner can read them. Replaces existing files only with `force`, and only after
+/// all new files were written completely.
 fn write(files: &[NewFile], force: bool) -> Result<(), Error> {
     for NewFile { path, text } in files {
         let wrong = Config::review(text, 1).errors;
@@ -58,7 +58,7 @@ fn write(files: &[NewFile], force: bool) -> Result<(), Error> {
             .try_for_each(|(file, new)| fs::rename(new, &file.path).map_err(|e| cannot(&file.path, &e)));
     }
     if all.is_err() {
-        // Files that were renamed already are complete.
+        // Remove the new files that were not renamed. Renamed files are complete and stay.
         done.iter().for_each(|new| drop(fs::remove_file(new)));
     }
     all

@@ -1,6 +1,6 @@
-//! Parser for wg-quick(8) files.
+//! Parses the files of wg-quick(8).
 
-/// A value and its line, counted from 1.
+/// A key, its value, and the number of their line, counted from 1.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) line: usize,
@@ -8,7 +8,7 @@ pub(super) struct Entry {
     pub(super) value: String,
 }
 
-/// A section with its entries, and the comment before it.
+/// A section with its entries, and the comment that precedes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Section {
     pub(super) line: usize,
@@ -17,13 +17,13 @@ pub(super) struct Section {
 }
 
 impl Section {
-    /// All values of a key; lists are split.
+    /// Returns all values of a key. A list counts as several values.
     pub(super) fn all(&self, key: &str) -> Vec<&str> {
         let entries = self.entries.iter().filter(|entry| entry.key == key);
         entries.flat_map(|entry| entry.value.split(',')).map(str::trim).filter(|v| !v.is_empty()).collect()
     }
 
-    /// The last value of a key, because wg-quick uses the last.
+    /// Returns the last value of a key, which is the one that wg-quick uses.
     pub(super) fn get(&self, key: &str) -> Option<&str> {
         self.entries.iter().rev().find(|entry| entry.key == key).map(|entry| entry.value.as_str())
     }
@@ -55,7 +55,7 @@ const PEER: [&str; 5] = ["publickey", "presharedkey", "allowedips", "endpoint", 
 /// Parses a file.
 ///
 /// # Errors
-/// Returns the first wrong line, with the reason.
+/// Returns the first invalid line and why it is invalid.
 pub(super) fn parse(text: &str) -> Result<WgFile, String> {
     let mut file = WgFile::default();
     let mut section: Option<bool> = None;

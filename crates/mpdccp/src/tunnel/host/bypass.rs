@@ -1,20 +1,20 @@
-//! `bypass`: policy rules with precedence over those of `default_route`. They send some packets to the main
-//! table, so that these packets do not enter the tunnel.
+//! Implements `bypass` with policy rules that come before those of `default_route`. They make some packets
+//! use the main table, so that these packets do not enter the tunnel.
 
 use crate::tunnel::host::routes::{MARK, ip};
 use mpdccp_tunnel::config::{Bypass, Ports, User};
 use std::process::Command;
 
-/// Preference of these rules; the rules of the default route follow.
+/// Preference of these rules. The rules of the default route come next.
 const PREF: u32 = MARK - 2;
-/// Maximum number of rules to remove.
+/// Limit on the rules that are removed, in case removing does not end.
 const MOST: usize = 4_096;
 
-/// The active rules; dropping this removes them.
+/// The active rules. Dropping this value removes them.
 pub(crate) struct BypassRules;
 
 impl BypassRules {
-    /// Removes leftovers of a killed tunnel, then adds the configured rules.
+    /// Removes the rules that a killed tunnel left, then adds the configured rules.
     pub(crate) fn set(bypass: &Bypass) -> Result<BypassRules, String> {
         remove();
         let rules = BypassRules;
@@ -24,7 +24,7 @@ impl BypassRules {
             args.extend(words.iter().map(String::as_str));
             args.extend(["table", "main"]);
             match ip(&args) {
-                // A kernel without IPv6 has no IPv6 packets that could bypass the tunnel.
+                // If the kernel has no IPv6, there are no IPv6 packets that could bypass the tunnel.
                 Err(_) if family == "-6" && !std::fs::exists("/proc/net/if_inet6").unwrap_or(true) => {}
                 done => drop(done?),
             }
@@ -50,7 +50,7 @@ pub(super) fn remove() {
     }
 }
 
-/// The rules to add: IP version and selectors.
+/// Returns the rules to add. Each has an IP version and selectors.
 fn wanted(bypass: &Bypass) -> Result<Vec<(&'static str, Vec<String>)>, String> {
     let mut rules = Vec::new();
     for net in &bypass.networks {

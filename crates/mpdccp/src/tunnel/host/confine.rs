@@ -1,6 +1,6 @@
-//! Confines the threads of a running tunnel, in case an attacker controls them. Confined threads cannot start
-//! programs, open files for writing, create namespaces, or use parts of the kernel that a tunnel does not
-//! need.
+//! Confines the threads of a running tunnel, in case an attacker takes control of them. A confined thread
+//! cannot start programs, open files for writing, or create namespaces. It also cannot use parts of the
+//! kernel that a tunnel does not need.
 
 use landlock::{ABI, AccessFs, Ruleset, RulesetAttr, RulesetStatus};
 use nix::libc;
@@ -11,7 +11,7 @@ use seccompiler::{
 use std::collections::BTreeMap;
 use std::error::Error;
 
-/// System calls that fail with EPERM after the confinement.
+/// System calls that fail with EPERM in a confined thread.
 const REFUSED: [libc::c_long; 34] = [
     // Calls that start other programs, or access the memory of other processes.
     libc::SYS_execve,
@@ -35,7 +35,7 @@ const REFUSED: [libc::c_long; 34] = [
     libc::SYS_pivot_root,
     libc::SYS_chroot,
     libc::SYS_open_by_handle_at,
-    // Parts of the kernel with frequent security bugs.
+    // Calls into parts of the kernel that often have security bugs.
     libc::SYS_perf_event_open,
     libc::SYS_userfaultfd,
     libc::SYS_io_uring_setup,
@@ -46,17 +46,17 @@ const REFUSED: [libc::c_long; 34] = [
     libc::SYS_keyctl,
     libc::SYS_personality,
     libc::SYS_syslog,
-    // Calls that change the user or capabilities, in case the process still runs as root.
+    // Calls that change the user or the capabilities. They matter if the process still runs as root.
     libc::SYS_setuid,
     libc::SYS_setresuid,
     libc::SYS_setresgid,
     libc::SYS_capset,
 ];
 
-/// Families of sockets that a tunnel uses.
+/// The socket families that a tunnel needs.
 const FAMILIES: [libc::c_int; 4] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
 
-/// Flags of clone(2) for new namespaces.
+/// The flags with which clone(2) creates namespaces.
 const NAMESPACES: [libc::c_int; 7] = [
     libc::CLONE_NEWNS,
     libc::CLONE_NEWCGROUP,
@@ -67,14 +67,15 @@ const NAMESPACES: [libc::c_int; 7] = [
     libc::CLONE_NEWNET,
 ];
 
-/// Confines the calling thread and the threads that it starts. Returns the parts of the confinement that this
-/// kernel does not support.
+/// Confines the calling thread and the threads that it starts later. Returns the parts of the confinement
+/// that this kernel does not support.
 pub(crate) fn confine() -> Vec<String> {
     let kinds = [("Landlock", files as fn() -> Result<(), Box<dyn Error>>), ("seccomp", calls)];
     kinds.into_iter().filter_map(|(name, begin)| Some(format!("no {name}: {}", begin().err()?))).collect()
 }
 
-/// From now on no file can be opened for writing, created, removed or executed. Open files are not affected.
+/// From now on, the thread cannot open for writing, create, remove or execute any file. Files that are
+/// already open are not affected.
 fn files() -> Result<(), Box<dyn Error>> {
     let changes = AccessFs::from_write(ABI::V3) | AccessFs::Execute;
     match Ruleset::default().handle_access(changes)?.create()?.restrict_self()?.ruleset {
@@ -92,8 +93,8 @@ fn calls() -> Result<(), Box<dyn Error>> {
     refused.insert(libc::SYS_socket, vec![rule(FAMILIES.map(|family| (SeccompCmpOp::Ne, family)).into())?]);
     let namespaces = NAMESPACES.map(|flag| rule(vec![(SeccompCmpOp::MaskedEq(flag as u64), flag)]));
     refused.insert(libc::SYS_clone, namespaces.into_iter().collect::<Result<_, _>>()?);
-    // The filter cannot read the flags of clone3, which are in memory, so clone3 fails and the C library uses
-    // clone.
+    // The flags of clone3 are in memory, where the filter cannot read them. So clone3 fails with ENOSYS, and
+    // the C library uses clone instead.
     let without = BTreeMap::from([(libc::SYS_clone3, Vec::new())]);
     for (calls, error) in [(refused, libc::EPERM), (without, libc::ENOSYS)] {
         let (otherwise, then) = (SeccompAction::Allow, SeccompAction::Errno(error as u32));
@@ -123,7 +124,7 @@ mod tests {
             std::io::Write::write_all(&mut open, b"open before").unwrap();
             assert_eq!(std::fs::read_to_string(&path).unwrap(), "open before", "files can still be read");
             socket(AddressFamily::INET, SocketType::DGRAM, None).unwrap();
-            // Threads started afterwards have the same restrictions.
+            // Threads that are started after the confinement have the same restrictions.
             let inner = std::thread::spawn(move || {
                 println!("{}", missing.iter().map(|what| format!("SKIPPED: {what}")).collect::<String>());
                 let has = |what| !missing.iter().any(|missing| missing.starts_with(what));

@@ -1,32 +1,32 @@
-//! `default_route` and `kill_switch`: policy routing that sends traffic through the tunnel. The tunnel's own
-//! packets carry a mark and use the main table. All other packets use the specific routes of the main table,
-//! but not its default route: a separate table has a default route into the interface. With the kill switch,
-//! packets that use the separate table are blocked while the interface is missing. If no peer has a default
-//! route for an IP version, all packets of this version that use the separate table are blocked.
+//! Implements `default_route` and `kill_switch` with policy routing. The tunnel's own packets carry a mark
+//! and use the main table. All other packets use the specific routes of the main table, but not its default
+//! route. Instead, a separate table has a default route into the interface. With the kill switch, packets
+//! that would use the separate table are blocked while the interface is missing. If no peer has a default
+//! route for an IP version, all packets of that version that would use the separate table are blocked.
 
 use crate::error::Error;
 use crate::tunnel::host::bypass::{self, BypassRules};
 use crate::tunnel::host::routes::{MARK, ip};
 use mpdccp_tunnel::config::Config;
 
-/// Preference of the rule that comes first and keeps the specific routes of the main table.
+/// Preference of the rule for the specific routes of the main table. This rule comes first.
 const NEARBY: u32 = MARK - 1;
 
-/// The active rules and routes; dropping this removes them.
+/// The active rules and routes. Dropping this value removes them.
 pub(crate) struct DefaultRoute {
     families: Vec<Family>,
     /// Traffic that bypasses the tunnel.
     bypass: Option<BypassRules>,
 }
 
-/// An IP version as an option of `ip`, and whether its packets enter the tunnel or are blocked.
+/// An IP version as an option of `ip`, and whether its packets enter the tunnel (`carried`) or are blocked.
 struct Family {
     option: &'static str,
     carried: bool,
 }
 
 impl DefaultRoute {
-    /// Adds the configured rules; returns `None` if the configuration has none.
+    /// Adds the rules and routes. Returns `None` if the configuration has no default route.
     pub(crate) fn set(cfg: &Config) -> Result<Option<DefaultRoute>, Error> {
         if !cfg.default_route {
             return Ok(None);
@@ -34,7 +34,7 @@ impl DefaultRoute {
         let nets = || cfg.peers.iter().flat_map(|peer| &peer.get_ref().allowed_ips);
         let wanted = |v4: bool| nets().any(|net| net.prefix_len() == 0 && net.addr().is_ipv4() == v4);
         let mut families = vec![Family { option: "-4", carried: wanted(true) }];
-        // A kernel without IPv6 has no IPv6 packets to block.
+        // If the kernel has no IPv6, there are no IPv6 packets to block.
         if wanted(false) || std::fs::exists("/proc/net/if_inet6").unwrap_or(true) {
             families.push(Family { option: "-6", carried: wanted(false) });
         }
@@ -45,8 +45,8 @@ impl DefaultRoute {
                 "kill_switch blocks all IPv{version} traffic, because no peer has {net} in allowed_ips"
             );
         }
-        // From here on, an error removes the new rules. Rules of a killed tunnel stay and are reused: if they
-        // were removed first, packets could leak past the tunnel.
+        // From here on, an error removes the new rules. Rules that a killed tunnel left are kept and used: if
+        // they were removed first, packets could bypass the tunnel in between.
         let mut set = DefaultRoute { families, bypass: None };
         for family in &set.families {
             set.add(cfg, family).map_err(|e| Error::usage(format!("default_route: {e}")))?;
@@ -59,8 +59,8 @@ impl DefaultRoute {
     fn add(&self, cfg: &Config, &Family { option: family, carried }: &Family) -> Result<(), String> {
         let (table, nearby, mark) = (MARK.to_string(), NEARBY.to_string(), format!("{MARK:#x}"));
         if cfg.kill_switch {
-            // If the interface is deleted, the route into it disappears too, but this `unreachable` route
-            // stays.
+            // If the interface is deleted, the kernel deletes the route into the interface. This
+            // `unreachable` route then blocks the packets.
             let last = u32::MAX.to_string();
             ip(&[family, "route", "replace", "unreachable", "default", "metric", &last, "table", &table])?;
         }
@@ -68,14 +68,15 @@ impl DefaultRoute {
             ip(&[family, "route", "replace", "default", "dev", &cfg.interface, "table", &table])?;
         }
         if !cfg.kill_switch {
-            // A killed tunnel may have left this route; usually there is none.
+            // A killed tunnel may have left an `unreachable` route. Ignore the error, because usually there
+            // is none.
             let _ = ip(&[family, "route", "del", "unreachable", "default", "table", &table]);
         }
         rule(&[family, "rule", "add", "pref", &nearby, "table", "main", "suppress_prefixlength", "0"])?;
         rule(&[family, "rule", "add", "pref", &table, "not", "fwmark", &mark, "table", &table])
     }
 
-    /// Leaves the rules in place when the tunnel ends.
+    /// Keeps the rules in place after the tunnel has ended.
     pub(crate) fn leave(self) {
         std::mem::forget(self);
     }
@@ -101,8 +102,8 @@ impl Drop for DefaultRoute {
 }
 
 /// Removes the rules of a tunnel that was killed together with its helper process, but only if their table is
-/// empty. Otherwise the table contains the block of a kill switch, which must stay, or the route into another
-/// tunnel's interface.
+/// empty. A table with routes still has a purpose: it contains the block of a kill switch, or the route into
+/// another tunnel's interface.
 pub(crate) fn clear_leftovers() {
     let (table, nearby) = (MARK.to_string(), NEARBY.to_string());
     for family in ["-4", "-6"] {
@@ -118,7 +119,7 @@ pub(crate) fn clear_leftovers() {
     }
 }
 
-/// Adds a rule unless the rule exists.
+/// Adds a rule. Does nothing if the rule already exists.
 fn rule(args: &[&str]) -> Result<(), String> {
     match ip(args) {
         Err(e) if e.contains("File exists") => Ok(()),
@@ -126,8 +127,8 @@ fn rule(args: &[&str]) -> Result<(), String> {
     }
 }
 
-/// Warns of a strict reverse path filter. It would drop packets from the other end, because unmarked packets
-/// to that end are routed through the tunnel.
+/// Warns about a strict reverse path filter. Unmarked packets to the other end are routed through the tunnel,
+/// so the filter would drop packets that arrive from the other end.
 fn warn_of_strict_filters() {
     let strict = |name: &str| {
         let file = format!("/proc/sys/net/ipv4/conf/{name}/rp_filter");

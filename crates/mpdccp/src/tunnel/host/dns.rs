@@ -1,6 +1,7 @@
-//! Sets the name servers of this host while a session is open. It uses systemd-resolved or resolvconf if
-//! present. Otherwise it writes /etc/resolv.conf and keeps the original text in the state directory. The
-//! original settings are restored when the session or the tunnel ends, or at the next start after a crash.
+//! Sets the name servers of this host while a session is open. Uses systemd-resolved or resolvconf if this
+//! host has one of them. Otherwise writes /etc/resolv.conf and keeps the original text in the state
+//! directory. Restores the original settings when the session or the tunnel ends. After a crash, the next
+//! start restores them.
 
 use mpdccp_tunnel::config::Config;
 use std::io::{ErrorKind, Write};
@@ -12,7 +13,7 @@ use std::thread::JoinHandle;
 
 const FILE: &str = "/etc/resolv.conf";
 
-/// The service that manages name servers.
+/// The way in which this host manages its name servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     Resolved,
@@ -36,22 +37,23 @@ impl Way {
     }
 }
 
-/// Runs on a separate thread, because resolver tools may be slow. Dropping this restores the original
-/// settings.
+/// Changes the name servers on a separate thread, because the resolver tools may be slow. Dropping this value
+/// restores the original settings.
 pub(crate) struct Dns {
     idle: Option<Changes>,
     thread: Option<(Sender<Vec<IpAddr>>, JoinHandle<()>)>,
 }
 
 impl Dns {
-    /// Removes leftovers of a killed tunnel, and changes nothing else yet.
+    /// Removes what a killed tunnel has left. Sets no name servers yet.
     pub(crate) fn new(cfg: &Config) -> Dns {
         Dns { idle: Some(Changes::new(cfg)), thread: None }
     }
 
-    /// Sets the name servers; an empty list restores the original settings.
+    /// Sets the name servers. An empty list restores the original settings.
     pub(crate) fn set(&mut self, servers: Vec<IpAddr>) {
-        // The thread starts only now, because a thread inherits the capabilities of its creator.
+        // Start the thread only now, because a thread inherits the capabilities that its creator has at that
+        // time.
         if let Some(mut changes) = self.idle.take() {
             let (tell, told) = channel::<Vec<IpAddr>>();
             let serve = move || told.into_iter().for_each(|servers| changes.set(&servers));
@@ -63,7 +65,7 @@ impl Dns {
             }
         }
         if let Some((tell, _)) = &self.thread {
-            // Ignore the error: a thread that ended has logged the reason.
+            // Ignore the error: if the thread has ended, it has logged the reason.
             let _ = tell.send(servers);
         }
     }
@@ -78,7 +80,7 @@ impl Drop for Dns {
     }
 }
 
-/// The active changes; dropping this reverts them.
+/// The changes that are in force. Dropping this value reverts them.
 struct Changes {
     interface: String,
     file: PathBuf,
@@ -126,7 +128,7 @@ impl Changes {
     fn restore(&mut self) {
         match self.way.take() {
             None => {}
-            // Ignore the error: the settings may have disappeared together with the interface.
+            // Ignore the error: the settings may have been deleted together with the interface.
             Some(Way::Resolved) => drop(run("resolvectl", &["revert", &self.interface], "")),
             Some(Way::Resolvconf) => {
                 if let Err(e) = self.resolvconf(&["-d", &interface_name(&self.interface)], "") {
@@ -142,7 +144,7 @@ impl Changes {
         let mut args = vec!["dns", &self.interface];
         args.extend(names.iter().map(String::as_str));
         run("resolvectl", &args, "")?;
-        // `~.` sends the queries for all domains to these servers.
+        // The domain `~.` sends the queries for all domains to these servers.
         run("resolvectl", &["domain", &self.interface, "~."], "")
     }
 
@@ -154,7 +156,7 @@ impl Changes {
         format!("# mpdccp {}: the previous content is in {}\n", self.interface, self.kept.display())
     }
 
-    /// Writes the file in place, because the file may be a mount point.
+    /// Writes the file in place instead of replacing it, because the file may be a mount point.
     fn write_file(&self, servers: &[IpAddr]) -> std::io::Result<()> {
         let before = match std::fs::read_to_string(&self.file) {
             Err(e) if e.kind() == ErrorKind::NotFound => String::new(),
@@ -177,7 +179,7 @@ impl Changes {
         let ours = std::fs::read_to_string(&self.file).is_ok_and(|text| text.starts_with(&self.mark()));
         let done = match (ours, std::fs::read(&self.kept)) {
             (true, Ok(before)) => std::fs::write(&self.file, before),
-            // Another program has changed the file, so it stays as it is.
+            // Another program has changed the file since, so leave it as it is.
             (false, _) => Ok(()),
             (true, Err(e)) => Err(e),
         };
@@ -210,7 +212,7 @@ fn run(program: &str, args: &[&str], input: &str) -> Result<(), String> {
         command.args(args).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn()?;
         if let Some(mut stdin) = child.stdin.take() {
-            // Ignore the error: a program that does not read its input reports its own error.
+            // Ignore the error: a program that does not read its input reports an error of its own.
             let _ = stdin.write_all(input.as_bytes());
         }
         child.wait_with_output()
@@ -245,7 +247,7 @@ mod tests {
         one.write_file(&[[10, 0, 0, 1].into()]).unwrap();
         assert!(text().contains("nameserver 10.0.0.1\nsearch example.org\noptions edns0\n"), "{}", text());
         assert!(!text().contains("192.0.2.53"));
-        // The saved text stays the original after another change, and after a kill and restart.
+        // The saved text is still the original one after another change, and after a crash and a restart.
         one.write_file(&[[10, 0, 0, 2].into()]).unwrap();
         one.way = None;
         drop(one);

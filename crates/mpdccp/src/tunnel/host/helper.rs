@@ -1,5 +1,5 @@
 //! The connection between the tunnel and its helper process. The helper keeps the privileges that the tunnel
-//! drops after its start. [`helper_process`](super::helper_process) is the helper itself.
+//! drops after its start. [`helper_process`](super::helper_process) implements the helper.
 
 use crate::error::Error;
 use crate::tunnel::face::{control, events};
@@ -26,16 +26,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use zeroize::Zeroizing;
 
-/// Longest message: it may contain a file of the state directory.
+/// Size limit of a message, which may contain a file of the state directory.
 const LONGEST: usize = 64 << 20;
 
-/// Requests to the helper process. The helper has read the configuration, so a request contains only data
-/// that is not in the configuration.
+/// Requests to the helper process. The helper has read the configuration itself, so a request contains only
+/// data that the configuration does not have.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Request {
-    /// Remove leftovers of an earlier tunnel, and prepare for requests.
+    /// Remove what an earlier tunnel has left, and prepare for requests.
     Start,
-    /// The control socket exists; the helper removes it at the end.
+    /// The control socket exists. Remove it at the end.
     Bound,
     /// Change a route into the interface.
     Route(RouteChange, IpNet),
@@ -45,9 +45,9 @@ pub(crate) enum Request {
     Mtu(u16),
     /// Add the policy routing of `default_route`.
     DefaultRoute,
-    /// Set the mark and the buffers of the accompanying socket.
+    /// Set the mark and the buffer sizes of the socket that comes with the request.
     Socket,
-    /// Set this host's name servers; an empty list restores the previous ones.
+    /// Set this host's name servers. An empty list restores the previous ones.
     Dns(Vec<IpAddr>),
     /// Run the owner's hook program.
     Hook(Hook),
@@ -55,7 +55,7 @@ pub(crate) enum Request {
     Save(StateFile, String),
     /// Read the configuration and its keys again.
     Reload,
-    /// End: the tunnel ends cleanly.
+    /// End, because the tunnel ends cleanly.
     End,
 }
 
@@ -83,7 +83,7 @@ impl Reloaded {
     }
 }
 
-/// The connection to the helper process. Requests of all threads take turns.
+/// The connection to the helper process. Threads that send requests take turns.
 #[derive(Clone)]
 pub(crate) struct Helper {
     stream: Arc<Mutex<UnixStream>>,
@@ -100,27 +100,27 @@ impl Helper {
         talk().unwrap_or_else(|e| Err(format!("the helper process does not answer: {e}")))
     }
 
-    /// Sends a request to the helper.
+    /// Sends a request to the helper and waits for the result.
     pub(crate) fn tell(&self, request: &Request) -> Result<(), String> {
         self.ask(request, None).map(drop)
     }
 
-    /// Lets the helper call [`dccp_net::grant_socket`].
+    /// Makes the helper call [`dccp_net::grant_socket`] on a socket.
     pub(crate) fn grant(&self, socket: BorrowedFd<'_>) -> io::Result<()> {
         self.ask(&Request::Socket, Some(socket)).map(drop).map_err(io::Error::other)
     }
 
-    /// The current configuration file and keys.
+    /// Reads the current configuration and its keys.
     pub(crate) fn reload(&self) -> Result<(Config, Keys), String> {
         self.ask(&Request::Reload, None)?.ok_or("the helper process has no configuration")?.parse(&self.file)
     }
 }
 
-/// The helper process. Dropping this waits until the helper has undone its changes and ended.
+/// The helper process. Dropping this value waits until the helper has undone its changes and has ended.
 pub(crate) struct Process {
     pub(crate) helper: Helper,
     child: Child,
-    /// The helper's log, and the thread that reads it.
+    /// The helper's output, which is its log, and the thread that reads it.
     said: Option<ChildStdout>,
     reader: Option<JoinHandle<()>>,
     /// Whether the helper has been asked to end.
@@ -128,14 +128,15 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts the helper for the tunnel of this configuration file.
+    /// Starts the helper for the tunnel with this configuration file.
     pub(crate) fn start(file: &Path, verbose: bool) -> Result<Process, Error> {
         let (ours, its) = UnixStream::pair()?;
-        // Start the running program, even if its file has been replaced.
+        // Start the same program again, even if its file has been replaced since.
         let mut command = Command::new("/proc/self/exe");
         command.arg0("mpdccp").args(["tunnel", "helper"]).arg(file).args(verbose.then_some("--verbose"));
         command.stdin(OwnedFd::from(its)).stdout(Stdio::piped());
-        // Ctrl-C must reach only the tunnel, which then ends the helper.
+        // Put the helper into its own process group, so that Ctrl-C reaches only the tunnel. The tunnel then
+        // ends the helper.
         let child = command.process_group(0).spawn();
         let mut child = child.map_err(|e| Error::runtime(format!("cannot start the helper process: {e}")))?;
         let helper = Helper { stream: Arc::new(Mutex::new(ours)), file: file.into() };
@@ -145,7 +146,7 @@ impl Process {
         Ok(process)
     }
 
-    /// Logs the helper's lines from now on, and calls `gone` if the helper dies.
+    /// Logs the helper's lines from now on. Calls `gone` if the helper dies.
     pub(crate) fn watch(&mut self, gone: impl FnOnce() + Send + 'static) -> io::Result<()> {
         let (said, ending) = (self.said.take(), self.ending.clone());
         let read = move || {
@@ -163,7 +164,7 @@ impl Drop for Process {
     fn drop(&mut self) {
         self.ending.store(true, Ordering::Relaxed);
         if !std::thread::panicking() {
-            // Ignore the error: the helper may have ended already.
+            // Ignore the error: the helper may already have ended.
             let _ = self.helper.tell(&Request::End);
         }
         let _ = self.helper.stream.lock().unwrap_or_else(PoisonError::into_inner).shutdown(Shutdown::Both);
@@ -180,7 +181,7 @@ fn relay(said: ChildStdout) {
     BufReader::new(said).lines().map_while(Result::ok).for_each(|line| events::relay(&line));
 }
 
-/// Sends a message with its length and, if given, a descriptor.
+/// Sends a message, preceded by its length, and a descriptor if one is given.
 pub(super) fn send(
     mut stream: &UnixStream,
     message: &[u8],
@@ -197,11 +198,11 @@ pub(super) fn send(
     stream.write_all(message)
 }
 
-/// Receives a message and its descriptor, if any.
+/// Receives a message, and the descriptor that comes with it, if any.
 ///
 /// # Errors
 ///
-/// `UnexpectedEof` if the other end is closed.
+/// `UnexpectedEof` if the other end has closed the connection.
 pub(super) fn receive(mut stream: &UnixStream) -> io::Result<(Zeroizing<Vec<u8>>, Option<OwnedFd>)> {
     let mut length = [0; 4];
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];

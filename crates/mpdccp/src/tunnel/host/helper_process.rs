@@ -1,7 +1,7 @@
-//! The helper process keeps the privileges that a running tunnel drops, and uses them for the tunnel. An
-//! attacker may take over the tunnel through data from the network. The helper therefore does only what the
-//! configuration file permits, and refuses and logs all other requests. When the tunnel dies, the helper
-//! removes the tunnel's leftovers.
+//! The helper process keeps the privileges that a running tunnel drops, and uses them on the tunnel's behalf.
+//! An attacker may take over the tunnel through data from the network. The helper therefore does only what
+//! the configuration permits. It refuses and logs all other requests. If the tunnel dies, the helper undoes
+//! the changes that were made for it.
 
 use crate::error::Error;
 use crate::tunnel::face::{control, events};
@@ -27,7 +27,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use zeroize::Zeroizing;
 
-/// How long to wait until the helper of an earlier tunnel ends. This is longer than the time limit of its
+/// Time to wait for the helper of an earlier tunnel to end. It is longer than the time limit of that helper's
 /// hooks.
 const PATIENCE: Duration = Duration::from_secs(15);
 
@@ -36,7 +36,7 @@ pub(crate) fn run(file: &Path, verbose: bool) -> Result<(), Error> {
     events::forward(verbose);
     privileges::guard_memory();
     for signal in [SIGINT, SIGTERM, SIGHUP] {
-        // Signals are meant for the tunnel; this process ends with the tunnel.
+        // Ignore the signals: they are meant for the tunnel, and this process ends with the tunnel.
         signal_hook::flag::register(signal, Arc::default())?;
     }
     serve(&UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?), file);
@@ -57,7 +57,7 @@ fn serve(stream: &UnixStream, file: &Path) {
                 Ok(None)
             }
             (Ok(request), Some(server)) => server.answer(request, socket),
-            // A genuine tunnel never sends such a message, so the sender is no longer trusted.
+            // A genuine tunnel never sends such a message. Stop, because an attacker may be the sender.
             _ => {
                 complain("unknown request; stopping the helper process and the tunnel");
                 break;
@@ -79,12 +79,13 @@ struct Server {
     default_route: Option<DefaultRoute>,
     dns: Dns,
     hooks: Option<Hooks>,
-    /// Peers and paths that the hook program was told are up.
+    /// The peers and paths that are up, according to the calls of the hook program.
     up: BTreeSet<(String, Option<String>)>,
     files: StateFiles,
     /// Whether the tunnel has created its control socket.
     bound: bool,
-    /// Lock that allows one helper at a time: an ending helper must not undo changes of the next one.
+    /// Lock that only one helper at a time can hold. Without it, an ending helper could undo changes of the
+    /// next one.
     _turn: File,
 }
 
@@ -150,14 +151,14 @@ impl Server {
                 Ok(())
             }
             Request::Reload => return self.reload().map(Some),
-            // `run` has handled these requests already.
+            // `run` has already handled these requests, so this is a second start or end.
             Request::Start | Request::End => return refuse("a second start"),
         };
         done.map(|()| None)
     }
 
-    /// Whether the configuration routes this network into the interface. A prefix of length 0 is refused:
-    /// only `default_route` sets it.
+    /// Whether the configuration routes this network into the interface. A prefix of length 0 is refused,
+    /// because only `default_route` may set that route.
     fn may_route(&self, net: &IpNet) -> bool {
         let pool = self.cfg.assign.iter().flat_map(|assign| &assign.pool);
         let nets = self.cfg.peers.iter().flat_map(|peer| &peer.get_ref().allowed_ips).chain(pool);
@@ -165,7 +166,7 @@ impl Server {
             && nets.into_iter().any(|within| within.prefix_len() > 0 && within.contains(net))
     }
 
-    /// Whether the interface may have this address and the route to its network.
+    /// Whether the configuration allows this address on the interface, with a route to the address's network.
     fn may_have(&self, net: &IpNet) -> bool {
         let mut allowed = self.cfg.peers.iter().flat_map(|peer| &peer.get_ref().allowed_ips);
         let within = |within: &IpNet| {
@@ -174,7 +175,7 @@ impl Server {
         self.cfg.addresses.auto && allowed.any(within)
     }
 
-    /// Runs the hook program, and remembers the peers and paths reported to it as up.
+    /// Runs the hook program. Remembers which peers and paths were reported as up.
     fn hook(&mut self, hook: Hook) {
         let Some(hooks) = &mut self.hooks else { return };
         let (peer, path) = (hook.peer.clone(), hook.path.clone());
@@ -200,8 +201,8 @@ impl Server {
         Ok(Reloaded { text: text.into(), own: keys.own.map(|key| key.to_base64()), peers: peers.collect() })
     }
 
-    /// Removes all changes. If the tunnel died, its kill switch stays, so that no packet leaves by another
-    /// route until the tunnel runs again.
+    /// Undoes all changes. If the tunnel died, keeps its kill switch, so that no packet takes another route
+    /// until the tunnel runs again.
     fn end(mut self, orderly: bool) {
         match self.default_route.take() {
             Some(route) if self.cfg.kill_switch && !orderly => route.leave(),
@@ -209,7 +210,7 @@ impl Server {
         }
         drop(self.dns);
         if let Some(mut hooks) = self.hooks {
-            // Report the paths down before their sessions.
+            // Report each path as down before its session.
             let down = self.up.into_iter().rev().map(|(peer, path)| {
                 let event = if path.is_some() { HookEvent::PathDown } else { HookEvent::SessionDown };
                 Hook { event, peer, path, why: "the tunnel died".into() }
@@ -220,8 +221,8 @@ impl Server {
             state_files::forget_connections(&self.cfg);
         }
         let socket = control::path(&self.cfg);
-        // If the tunnel died, another tunnel may already listen here. Remove the socket only if nobody
-        // answers.
+        // If the tunnel died, another tunnel may already listen on this socket. Remove the socket only if
+        // nobody answers.
         if self.bound && (orderly || UnixStream::connect(&socket).is_err()) {
             let _ = std::fs::remove_file(socket);
         }
@@ -234,12 +235,12 @@ fn refuse(what: impl std::fmt::Display) -> Done {
     Err("refused by the helper process".into())
 }
 
-/// Writes to standard error, because an attacker could suppress the tunnel's own log.
+/// Logs to standard error directly, because an attacker could suppress the tunnel's own log.
 fn complain(what: impl std::fmt::Display) {
     eprintln!("mpdccp: refused: {what}");
 }
 
-/// Waits until the helper of an earlier tunnel with this configuration file has ended.
+/// Waits until the helper of an earlier tunnel with this configuration file has ended. Returns the lock.
 fn turn(file: &Path) -> Result<File, String> {
     let cannot = |e: io::Error| format!("cannot lock {}: {e}", file.display());
     let (opened, since) = (File::open(file).map_err(cannot)?, Instant::now());
@@ -281,7 +282,7 @@ mod tests {
         path = [{ name = "one", local = "192.0.2.2", remote = "192.0.2.1:6511" }]
         "#;
 
-    /// Returns the helper's answers to these messages. An attacker who controls the tunnel could send them.
+    /// Returns the helper's answers to these messages, which an attacker in control of the tunnel could send.
     fn answers(messages: &[&str]) -> Vec<Option<String>> {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("x.toml");
@@ -290,7 +291,7 @@ mod tests {
         let text = CLIENT.replace("PRIVATE", &own.to_base64()).replace("PUBLIC", &peer.public().to_string());
         std::fs::write(&file, paths.concat() + &text).unwrap();
         let (ours, its) = UnixStream::pair().unwrap();
-        // The test uses a separate thread, because the thread drops its capabilities.
+        // Run the helper on a separate thread, because the thread drops its capabilities.
         let process = std::thread::spawn(move || serve(&its, &file));
         let answer = |message: &&str| {
             send(&ours, message.as_bytes(), None).ok()?;
@@ -316,7 +317,7 @@ mod tests {
         let said = answers(&refused);
         assert!(said.iter().flatten().all(|said| said.contains("refused")), "{said:?}");
         assert_eq!(said.iter().flatten().count(), refused.len());
-        // The configuration permits these requests. They fail only because the host has no such interface.
+        // The configuration permits these requests. They fail only because this host has no such interface.
         let tried = answers(&[
             r#"{"Route":["Add","10.1.2.0/24"]}"#,
             r#"{"Addresses":{"remove":[],"add":["10.1.0.9/24"]}}"#,
@@ -340,7 +341,7 @@ mod tests {
         ] {
             assert_eq!(answers(&[message, r#"{"Save":["Leases","{}"]}"#]), [None, None], "{message}");
         }
-        // Requests before the start are refused, as are socket requests without a socket.
+        // The helper refuses requests before the start, and socket requests without a socket.
         assert_eq!(answers(&["\"Start\""]), [Some("{\"Err\":\"refused by the helper process\"}".into())]);
         assert!(answers(&["\"Socket\""])[0].as_ref().unwrap().contains("the request has no socket"));
     }

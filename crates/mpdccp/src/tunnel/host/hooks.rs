@@ -1,6 +1,6 @@
-//! Runs the owner's hook program on a separate thread, one event at a time. The program is started without a
-//! shell and gets its data from environment variables, so that a name chosen by a peer cannot become a
-//! command.
+//! Runs the owner's hook program on a separate thread, for one event at a time. The program is started
+//! without a shell and gets its data in environment variables. So a name that a peer has chosen cannot become
+//! a command.
 
 use mpdccp_tunnel::Hook;
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -13,9 +13,9 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Time limit for one run. At the end of the tunnel, it applies to all pending runs together.
+/// Time limit for one run. When the tunnel ends, it is the limit for all pending runs together.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// Maximum number of pending events.
+/// Maximum number of events that wait for their run.
 const WAITING: usize = 64;
 
 /// Runs the hook program for each event.
@@ -31,10 +31,11 @@ impl Hooks {
         Hooks { program, interface, thread: None, closing: Arc::default() }
     }
 
-    /// Queues a run of the hook.
+    /// Queues an event for a run of the hook program.
     pub(crate) fn run(&mut self, hook: Hook) {
         if self.thread.is_none() {
-            // The thread starts only now, because a thread inherits the capabilities of its creator.
+            // Start the thread only now, because a thread inherits the capabilities that its creator has at
+            // that time.
             self.thread = self.start();
         }
         let Some((queue, _)) = &self.thread else { return };
@@ -47,15 +48,15 @@ impl Hooks {
         }
     }
 
-    /// Runs the hook after the tunnel has died and after the pending runs. All remaining runs together have
-    /// the time limit of [`drop`].
+    /// Queues an event after the tunnel has died. From now on, the time limit applies to all remaining runs
+    /// together, as in [`drop`].
     pub(crate) fn run_last(&mut self, hook: Hook) {
         self.closing.store(true, Ordering::Relaxed);
         if self.thread.is_none() {
             self.thread = self.start();
         }
         if let Some((queue, _)) = &self.thread {
-            // Ignore the error: a thread that ended has logged the reason.
+            // Ignore the error: if the thread has ended, it has logged the reason.
             let _ = queue.send(hook);
         }
     }
@@ -100,7 +101,7 @@ fn serve(hooks: &Receiver<Hook>, program: &Path, interface: &str, closing: &Atom
     }
 }
 
-/// Replaces control characters.
+/// Replaces the control characters in a text.
 fn plain(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
@@ -116,7 +117,7 @@ fn run(program: &Path, interface: &str, hook: &Hook, patience: Duration) -> Resu
         Some(status) if status.success() => Ok(()),
         Some(status) => Err(format!("the program ended with {status}")),
         None => {
-            // Also kill the child processes of the hook.
+            // Kill the whole process group, because the hook program may have started other programs.
             let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
             let _ = child.wait();
             Err(format!("the program ran for more than {} s and was killed", patience.as_secs()))
@@ -178,7 +179,7 @@ mod tests {
         let child = std::fs::read_to_string(directory.path().join("child")).unwrap();
         let stat = format!("/proc/{}/stat", child.trim());
         let lives = || std::fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(" Z "));
-        // The killed child needs a moment to end. A child that is not killed runs for a thousand seconds.
+        // The killed child needs a moment to end. Without the kill, it would run for a thousand seconds.
         let since = Instant::now();
         while lives() && since.elapsed() < 3 * TIMEOUT {
             std::thread::sleep(Duration::from_millis(20));

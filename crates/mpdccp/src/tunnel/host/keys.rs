@@ -1,4 +1,4 @@
-//! Loads keys from the configuration and its key files into the secure channels.
+//! Reads the keys of the configuration and its key files, and gives them to the secure channels.
 
 use crate::error::Error;
 use crate::keys::read_secret;
@@ -15,7 +15,7 @@ use std::path::Path;
 use std::str::FromStr;
 use std::time::SystemTime;
 
-/// Bytes that encryption adds to each packet.
+/// Returns the number of bytes that encryption adds to each packet.
 pub(crate) fn overhead(cfg: &Config) -> u16 {
     match cfg.security {
         Security::Noise => OVERHEAD as u16,
@@ -23,8 +23,8 @@ pub(crate) fn overhead(cfg: &Config) -> u16 {
     }
 }
 
-/// Sets the facts about this server that clients get when they test their lines. The facts may change while
-/// the tunnel runs.
+/// Sets the facts about this server that clients get when they test their lines. Call it repeatedly, because
+/// the facts may change.
 pub(crate) fn set_facts(core: &mut Core, cfg: &Config) {
     let at = core.clock.now();
     let Some(channels) = core.net.channels_mut().filter(|_| !cfg.is_client()) else { return };
@@ -35,7 +35,7 @@ pub(crate) fn set_facts(core: &mut Core, cfg: &Config) {
     channels.set_facts(HostFacts { unix, at, forwards });
 }
 
-/// Puts secure channels between sockets and sessions. Peers are numbered by their position in the
+/// Puts secure channels between sockets and sessions. The number of a peer is its position in the
 /// configuration.
 pub(crate) fn secure(
     core: &mut Core,
@@ -81,7 +81,7 @@ fn private_key(cfg: &Config) -> Result<PrivateKey, Error> {
         .ok_or_else(|| Error::usage("private_key is missing"))
 }
 
-/// Reads the keys, including all key files.
+/// Reads the keys of the configuration, including all key files.
 pub(crate) fn read(cfg: &Config) -> Result<Keys, Error> {
     if cfg.security == Security::None {
         return Ok(Keys { own: None, peers: vec![None; cfg.peers.len()] });
@@ -92,7 +92,7 @@ pub(crate) fn read(cfg: &Config) -> Result<Keys, Error> {
     Ok(Keys { own: Some(private), peers })
 }
 
-/// All errors in the keys, each with the name of the configuration key.
+/// Returns all errors in the keys, each with the name of its configuration key.
 pub(crate) fn check(cfg: &Config) -> Vec<(String, String)> {
     if cfg.security == Security::None {
         return Vec::new();
@@ -111,7 +111,7 @@ pub(crate) fn check(cfg: &Config) -> Vec<(String, String)> {
     wrong.collect()
 }
 
-/// The keys of a peer.
+/// Reads the keys of a peer.
 fn of_peer(private: &PrivateKey, peer: &Peer) -> Result<Option<(PublicKey, PresharedKey)>, Error> {
     let Some(key) = peer.public_key else { return Ok(None) };
     let wrong = if private.is_written_as(&key.0) {
@@ -130,7 +130,7 @@ fn preshared(peer: &Peer) -> Result<PresharedKey, Error> {
     Ok(key.unwrap_or_default())
 }
 
-/// A secret from the configuration or from a separate file.
+/// Reads a secret from the configuration or from a separate file.
 fn secret<T: FromStr<Err = KeyError>>(
     whose: &str,
     name: &str,

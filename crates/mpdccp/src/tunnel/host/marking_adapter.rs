@@ -1,5 +1,5 @@
-//! Connects the tunnel's [`Marker`], which decides DSCP and ECN of outer headers, to the [`Marking`] of
-//! `dccp-net`.
+//! Implements the [`Marking`] of `dccp-net` with the tunnel's [`Marker`], which chooses DSCP and ECN of outer
+//! headers.
 
 use dccp_net::{Mark, Marking};
 use mpdccp_tunnel::Marker;

@@ -1,4 +1,4 @@
-//! Linux interfaces of the tunnel: sockets, the TUN interface, routes, names, files.
+//! Connects the tunnel to Linux: sockets, the TUN interface, routes, name lookups, files.
 
 pub(crate) mod bypass;
 pub(crate) mod confine;

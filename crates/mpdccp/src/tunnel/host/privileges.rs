@@ -1,4 +1,4 @@
-//! Reduces the privileges of the tunnel after its start, and of its helper process.
+//! Reduces the privileges of the tunnel and of its helper process after the start.
 
 use crate::error::Error;
 use crate::tunnel::face::control;
@@ -17,11 +17,11 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// User ID that is used if this host has no user `nobody`.
+/// User ID for a host without a user `nobody`.
 const NOBODY: u32 = 65_534;
 
-/// Makes this thread, and threads that it starts, run as an unprivileged user. From then on the helper
-/// process makes changes to this host.
+/// Makes this thread, and the threads that it starts, run as an unprivileged user. From then on, only the
+/// helper process can change this host.
 pub(crate) fn give_up(cfg: &Config) {
     let needed = match cfg.encapsulation {
         Encapsulation::Raw => CapabilitySet::NET_RAW,
@@ -33,21 +33,21 @@ pub(crate) fn give_up(cfg: &Config) {
     }
 }
 
-/// Drops all capabilities of the calling thread except CAP_NET_ADMIN, which sockets in a private namespace
-/// need.
+/// Drops all capabilities of the calling thread except CAP_NET_ADMIN. The thread needs this one for sockets
+/// in a private namespace.
 pub(crate) fn keep_net_admin(cfg: &Config) {
-    // Ignore the result: the main thread logs failures.
+    // Ignore the result: the main thread has already logged what is missing.
     let _ = keep(cfg, CapabilitySet::NET_ADMIN);
 }
 
-/// Lets the calling thread become the unprivileged user, reduces its capabilities to `needed`, and confines
-/// it. Returns what failed on this host.
+/// Makes the calling thread run as the unprivileged user, reduces its capabilities to `needed`, and confines
+/// it. Returns what failed.
 fn keep(cfg: &Config, mut needed: CapabilitySet) -> Vec<String> {
     let mut missing = Vec::new();
     let mut limit = || -> io::Result<()> {
         let had = capabilities(None)?.permitted;
         if geteuid().is_root() {
-            // Keep the capabilities while the user changes, because that change would drop them.
+            // Keep the capabilities while the user changes. Without this, the kernel would drop them.
             let become_user =
                 set_keep_capabilities(true).map_err(io::Error::from).and_then(|()| become_user(cfg));
             missing.extend(become_user.err().map(|e| format!("cannot become another user: {e}")));
@@ -62,7 +62,7 @@ fn keep(cfg: &Config, mut needed: CapabilitySet) -> Vec<String> {
     if let Err(e) = limit() {
         tracing::warn!("cannot give up capabilities: {e}");
     }
-    // Changing the user may have made the process readable for others.
+    // The change of the user may have made the memory of the process readable for other processes.
     guard_memory();
     missing.extend(confine());
     missing
@@ -71,16 +71,17 @@ fn keep(cfg: &Config, mut needed: CapabilitySet) -> Vec<String> {
 fn become_user(cfg: &Config) -> io::Result<()> {
     let (uid, gid) = user(cfg).map_err(|e| io::Error::other(e.to_string()))?;
     let with_parent = parent_process_death_signal()?;
-    // These system calls affect only the calling thread. The C library's functions would affect all threads.
+    // Use system calls, which affect only the calling thread. The functions of the C library affect all
+    // threads.
     set_thread_groups(&[])?;
     set_thread_res_gid(gid, gid, gid)?;
     set_thread_res_uid(uid, uid, uid)?;
-    // Changing the user clears the parent-death signal. Without the signal, the process could outlive its
-    // parent.
+    // The change of the user has cleared the parent-death signal. Set it again, or the process could outlive
+    // its parent.
     Ok(set_parent_process_death_signal(with_parent)?)
 }
 
-/// The user and group that a tunnel started by root becomes.
+/// Returns the user and the group that a tunnel becomes if root starts it.
 pub(crate) fn user(cfg: &Config) -> Result<(Uid, Gid), Error> {
     use nix::unistd::User as Known;
     let failed = |e: nix::Error| Error::runtime(format!("user: cannot read the users of this host: {e}"));
@@ -104,12 +105,13 @@ pub(crate) fn user(cfg: &Config) -> Result<(Uid, Gid), Error> {
     Ok((Uid::from_raw(numbers.0), Gid::from_raw(numbers.1)))
 }
 
-/// Reduces the helper process to the capabilities for its requests. Programs that it runs get no more.
+/// Reduces the capabilities of the helper process to those that its requests need. Programs that it starts
+/// get no others.
 pub(crate) fn keep_for_helper(cfg: &Config, file: &Path) {
     let limit = || -> io::Result<()> {
         let had = capabilities(None)?.permitted;
-        // CAP_NET_ADMIN is for the interface's MTU, addresses and routes, for SO_MARK, and for large socket
-        // buffers.
+        // CAP_NET_ADMIN is needed for the interface's MTU, addresses and routes, for SO_MARK, and for large
+        // socket buffers.
         let mut needed = CapabilitySet::NET_ADMIN;
         set_all(needed & had, had)?;
         let override_ = CapabilitySet::DAC_OVERRIDE;
@@ -131,24 +133,26 @@ fn set_all(effective: CapabilitySet, permitted: CapabilitySet) -> io::Result<()>
     Ok(set_capabilities(None, CapabilitySets { effective, permitted, inheritable: CapabilitySet::empty() })?)
 }
 
-/// Keeps the keys in memory out of core files, and protects them from other processes of the user (ptrace,
+/// Protects the keys in memory: prevents core files, and access by other processes of the same user (ptrace,
 /// /proc).
 pub(crate) fn guard_memory() {
     let none = Rlimit { current: Some(0), maximum: Some(0) };
     let guarded = set_dumpable_behavior(DumpableBehavior::NotDumpable);
-    // If core dumps go to a program, only the `dumpable` flag prevents them; the limit has no effect.
+    // If the kernel passes core dumps to a program, the limit has no effect, and only the `dumpable` flag
+    // prevents them.
     if let Err(e) = guarded.and_then(|()| setrlimit(Resource::Core, none)) {
         tracing::warn!("cannot disable core dumps, which may contain keys: {e}");
     }
 }
 
-/// Whether sockets can be bound to interfaces without CAP_NET_RAW, which Linux before 5.7 requires.
+/// Whether this process may bind sockets to interfaces without CAP_NET_RAW. Linux before 5.7 requires the
+/// capability.
 fn may_bind_to_interfaces() -> bool {
     let lo = Bind { addr: ([0; 4], 0).into(), interface: Some("lo".into()) };
     !UdpEncapsulation::new(lo).is_err_and(|e| e.kind() == ErrorKind::PermissionDenied)
 }
 
-/// Files that a reload reads, and directories in which the tunnel creates or removes files.
+/// Returns the files that a reload reads, and the directories in which the tunnel creates or removes files.
 fn files(cfg: &Config, file: &Path) -> Vec<PathBuf> {
     let mut files = vec![file.to_owned(), cfg.state.clone()];
     files.extend(control::path(cfg).parent().map(Path::to_owned));
@@ -157,8 +161,8 @@ fn files(cfg: &Config, file: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Whether this user can read and write the file without CAP_DAC_OVERRIDE, now and later. A missing file is
-/// no problem, because this user will create it.
+/// Whether this user owns the file, and so needs no CAP_DAC_OVERRIDE to read and write it now and later. A
+/// missing file counts as owned, because this user will create it.
 fn is_own(path: &Path) -> bool {
     match std::fs::File::open(path).and_then(|file| file.metadata()) {
         Ok(meta) => meta.uid() == geteuid().as_raw(),

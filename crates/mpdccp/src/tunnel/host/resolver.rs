@@ -16,8 +16,8 @@ impl Resolver {
         Resolver { ask, questions: Some(questions) }
     }
 
-    /// Starts the thread, which ends with the tunnel. Names requested earlier are looked up now. `tell`
-    /// returns false once the tunnel is gone.
+    /// Starts the thread, which ends with the tunnel. It first looks up the names that were requested before.
+    /// `tell` returns false once the tunnel has ended.
     pub(crate) fn serve(&mut self, tell: impl Fn(HostEvent) -> bool + Send + 'static) -> std::io::Result<()> {
         let Some(questions) = self.questions.take() else { return Ok(()) };
         let serve = move || {
@@ -35,7 +35,7 @@ impl Resolver {
     }
 
     pub(crate) fn ask(&self, name: String) {
-        // Ignore the error: without the thread, the tunnel is about to end.
+        // Ignore the error: if there is no thread, the tunnel is about to end.
         let _ = self.ask.send(name);
     }
 }

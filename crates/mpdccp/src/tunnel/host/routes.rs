@@ -1,15 +1,15 @@
-//! Routes into the interface, set with the program `ip`.
+//! Sets routes into the interface with the program `ip`.
 
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use std::io::ErrorKind;
 use std::process::Command;
 
-/// Mark of the tunnel's own packets. Also the number of the table of `default_route`, and the preference of
-/// its rule. The value is "mp" in ASCII.
+/// The mark of the tunnel's own packets. The same number is used for the routing table of `default_route` and
+/// as the preference of its rule. In ASCII, it is "mp".
 pub(crate) const MARK: u32 = 0x6d70;
 
-/// Change of a route.
+/// How to change a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum RouteChange {
     Add,
@@ -28,7 +28,7 @@ pub(crate) fn route(change: RouteChange, net: IpNet, interface: &str) -> Result<
     ip(&[family, "route", what, &net.to_string(), "dev", interface]).map(drop)
 }
 
-/// Runs `ip` and returns its output.
+/// Runs `ip` and returns its output. The error is for the log.
 pub(crate) fn ip(args: &[&str]) -> Result<String, String> {
     let output = Command::new("ip").args(args).output().map_err(|e| match e.kind() {
         ErrorKind::NotFound => "the program `ip` is missing (package iproute2); install it".to_owned(),

@@ -1,4 +1,4 @@
-//! Messages to the service manager.
+//! Sends messages to the service manager.
 
 use sd_notify::NotifyState;
 use std::io;
@@ -8,8 +8,8 @@ use std::sync::OnceLock;
 
 static MANAGER: OnceLock<Option<UnixDatagram>> = OnceLock::new();
 
-/// Connects to systemd if systemd started this process with Type=notify. Connects early, because a confined
-/// tunnel may not be able to.
+/// Connects to systemd if it started this process with Type=notify. Call this at the start, because a
+/// confined tunnel may not be able to connect.
 pub(crate) fn connect() {
     let Some(name) = std::env::var_os("NOTIFY_SOCKET") else { return };
     let connected = || -> io::Result<UnixDatagram> {
@@ -24,7 +24,7 @@ pub(crate) fn connect() {
     let _ = MANAGER.set(manager.ok());
 }
 
-/// Sends a state to systemd.
+/// Sends a state to systemd, if connected.
 pub(crate) fn notify(state: &NotifyState<'_>) {
     let Some(Some(manager)) = MANAGER.get() else { return };
     if let Err(e) = manager.send(state.to_string().as_bytes()) {

@@ -16,14 +16,14 @@ use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// Error when a socket cannot be opened.
+/// The error if a socket cannot be opened.
 struct Unopened {
-    /// Whether the socket's interface or address does not exist now, but may appear.
+    /// Whether the socket's interface or address is only missing now and may appear later.
     absent: bool,
     why: String,
 }
 
-/// Opens a socket with this encapsulation; `shard` is the shard of a server, and 0 on a client.
+/// Opens a socket with this encapsulation. `shard` is the number of a server's shard, and 0 on a client.
 fn open_socket(
     core: &mut Core,
     cfg: &Config,
@@ -48,7 +48,7 @@ fn open_socket(
     result.map_err(|e| unopened(&e, encapsulation, &bind))
 }
 
-/// Explains the error and how to fix it.
+/// Converts an error of the system to one that says what is wrong and how to fix it.
 fn unopened(e: &std::io::Error, encapsulation: Encapsulation, bind: &Bind) -> Unopened {
     {
         let (ip, port) = (bind.addr.ip(), bind.addr.port());
@@ -72,7 +72,7 @@ fn unopened(e: &std::io::Error, encapsulation: Encapsulation, bind: &Bind) -> Un
                 "encapsulation = \"raw\" needs CAP_NET_RAW: run as root, or use encapsulation = \"udp\""
                     .into()
             }
-            // ENODEV has no `ErrorKind`.
+            // Rust's `ErrorKind` has no value for ENODEV.
             _ if bind.interface.is_some() && e.raw_os_error() == Some(19) => {
                 let why = format!("this host has no interface `{interface}`; `ip link` shows its interfaces");
                 return Unopened { absent: true, why };
@@ -83,7 +83,7 @@ fn unopened(e: &std::io::Error, encapsulation: Encapsulation, bind: &Bind) -> Un
     }
 }
 
-/// Executes the actions of a client that precede the creation of its interface.
+/// Executes the actions of a client that come before the interface exists.
 pub(crate) fn open_first(
     core: &mut Core,
     cfg: &Config,
@@ -97,13 +97,13 @@ pub(crate) fn open_first(
         Action::ListInterfaces => HostEvent::Interfaces(interfaces()),
         Action::Resolve(name) => return names.ask(name),
         Action::Log(level, message) => return events::write(level, &message),
-        // No other action occurs without an interface.
+        // No other action can occur before the interface exists.
         _ => return,
     };
     tunnel.handle_host(&mut core.endpoint, now, answer);
 }
 
-/// Opens the socket of one path of a client, and the channel over it.
+/// Opens the socket of a client's path, and the channel over the socket.
 pub(crate) fn open_path(core: &mut Core, cfg: &Config, path: &OpenPath) -> HostEvent {
     let any: IpAddr = match path.remote.ip() {
         IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
@@ -148,8 +148,8 @@ fn sizes(core: &Core, socket: u32, remote: SocketAddr) -> Sizes {
     Sizes { path, device: core.net.device_mtu(socket, remote).ok() }
 }
 
-/// Asks the system about the route to a destination. If the socket belongs to one of this end's paths
-/// (`own`), the endpoint learns whether the destination is reachable.
+/// Asks the system about the route to a destination. If the socket belongs to a path of this end (`own`),
+/// also reports to the endpoint whether the destination can be reached.
 pub(crate) fn look(core: &mut Core, now: Time, socket: u32, remote: SocketAddr, own: bool) -> HostEvent {
     let error = own.then(|| core.net.watch(now, socket, remote)).flatten();
     let under = core.net.resolve(&Route { socket, local: None, remote }).socket;
@@ -169,9 +169,9 @@ pub(crate) fn look(core: &mut Core, now: Time, socket: u32, remote: SocketAddr, 
     })
 }
 
-/// Interfaces that have a carrier and an address.
+/// Returns the interfaces that have link and an address.
 pub(crate) fn interfaces() -> Vec<Interface> {
-    // After an error the list is empty: paths wait, and the tunnel requests the list again.
+    // After an error, return an empty list: the paths wait, and the tunnel asks again later.
     let [v4, v6] = [true, false].map(|v4| interfaces_like("", v4).unwrap_or_default());
     let more = v6.iter().filter(|name| !v4.contains(name));
     let interface =
@@ -181,8 +181,8 @@ pub(crate) fn interfaces() -> Vec<Interface> {
     all
 }
 
-/// Opens the sockets of a server. Returns the smallest known path MTU, the overhead, and the size left for
-/// inner packets.
+/// Opens the sockets of a server. Returns the smallest path MTU that is known, the size of the headers, and
+/// the size that is left for inner packets.
 pub(crate) fn listen(core: &mut Core, cfg: &Config, shard: u8) -> Result<(u16, u16, u16), Error> {
     let mut sockets = Vec::new();
     for listen in &cfg.listen.0 {
@@ -221,18 +221,18 @@ pub(crate) fn listen(core: &mut Core, cfg: &Config, shard: u8) -> Result<(u16, u
     Ok((mtu, overhead, mpdccp_tunnel::inner_mtu(mtu, overhead + if v6 { 20 } else { 0 })))
 }
 
-/// The socket below a channel.
+/// Returns the socket below a channel.
 pub(crate) fn under(core: &Core, socket: u32) -> Option<&dyn dccp_net::Encapsulation> {
     core.net.socket(below(core, socket))
 }
 
-/// The number of the socket below a channel.
+/// Returns the number of the socket below a channel.
 pub(crate) fn below(core: &Core, socket: u32) -> u32 {
     let remote = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0);
     core.net.resolve(&Route { socket, local: None, remote }).socket
 }
 
-/// All open sockets.
+/// Returns the status of all open sockets.
 pub(crate) fn status(core: &Core) -> Vec<SocketStatus> {
     core.net.stats().iter().map(|(socket, stats)| socket_status(core, *socket, stats)).collect()
 }

@@ -1,4 +1,4 @@
-//! Files of the state directory, which survive the end of the tunnel.
+//! Writes and reads the files of the state directory, which remain after the tunnel has ended.
 
 use crate::tunnel::face::control;
 use mpdccp_tunnel::config::Config;
@@ -20,8 +20,8 @@ const ALL: [StateFile; 5] = [
 pub(crate) struct StateFiles {
     directory: PathBuf,
     interface: String,
-    /// File of the streamed connections. It is next to the control socket in /run, so that a reboot clears it
-    /// and writes do not wear out flash memory.
+    /// File of the TCP connections that are carried as streams. It is next to the control socket in /run, so
+    /// that a reboot removes it and its many writes do not wear out flash memory.
     connections: PathBuf,
     lines: Option<File>,
 }
@@ -54,22 +54,23 @@ impl StateFiles {
             StateFile::Leases => "the leases will be lost at a restart",
             StateFile::Connections => "the list of streamed connections will be lost at a restart",
             StateFile::Capacities => "the capacities of the paths will be lost at a restart",
-            // Only a debug line, because this file is written after every handshake. Losing it matters only
-            // if the clock is set back.
+            // Log this only as a debug message: the file is written after every handshake, and its loss
+            // matters only if the clock is set back.
             StateFile::Timestamp => return tracing::debug!("{}: {e}", path.display()),
         };
         tracing::warn!("{what}: {}: {e}", path.display());
     }
 
-    /// Creates the file for [`save_line`](Self::save_line) while the process may still create files.
+    /// Creates the file for [`save_line`](Self::save_line). Call this while the process may still create
+    /// files.
     pub(crate) fn open_lines(&mut self) {
         let open =
             OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&self.connections);
-        // Without this file, hosts learn only later that this end has lost their connections.
+        // Do not warn: without this file, hosts only notice later that this end has lost their connections.
         self.lines = open.map_err(|e| tracing::debug!("{}: {e}", self.connections.display())).ok();
     }
 
-    /// Writes one line of a file in which all lines have the same length.
+    /// Writes one line of a file whose lines all have the same length.
     pub(crate) fn save_line(&mut self, line: u32, text: &str) {
         let Some(lines) = &self.lines else { return };
         if let Err(e) = lines.write_all_at(text.as_bytes(), line_start(line)) {
@@ -79,24 +80,24 @@ impl StateFiles {
     }
 }
 
-/// Path of the file of connections, next to the control socket.
+/// Returns the path of the file of connections. It is next to the control socket.
 fn connections(cfg: &Config, shard: u8) -> PathBuf {
     control::path(cfg).with_extension(format!("{}-{shard}", StateFile::Connections.suffix()))
 }
 
-/// Removes the connection files of all shards. A tunnel that ends cleanly has reset the connections.
+/// Removes the files of connections of all shards. A tunnel that ends cleanly has reset all connections.
 pub(crate) fn forget_connections(cfg: &Config) {
     for shard in 0..cfg.shards.0 {
         let _ = std::fs::remove_file(connections(cfg, shard));
     }
 }
 
-/// Writes a file atomically, safe even against a power failure.
+/// Writes a file atomically. A power failure leaves either the old or the new text.
 fn write_whole(file: &Path, text: &str) -> io::Result<()> {
     write(file, text, 0o666)
 }
 
-/// Like `write_whole`; only this user can read the file.
+/// Writes a file like `write_whole`, but only this user can read it.
 pub(crate) fn write_secret(file: &Path, text: &str) -> io::Result<()> {
     write(file, text, 0o600)
 }
@@ -106,7 +107,7 @@ fn write(file: &Path, text: &str, mode: u32) -> io::Result<()> {
         std::fs::create_dir_all(directory)?;
     }
     let new = file.with_extension("new");
-    // Remove the file first, because `mode` only applies to new files.
+    // Remove the file first, because `mode` has an effect only on a new file.
     let _ = std::fs::remove_file(&new);
     let mut open = OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(&new)?;
     open.write_all(text.as_bytes())?;

@@ -8,13 +8,13 @@ use mpdccp_tunnel::config::Config;
 use serde_json::Value;
 use std::io::ErrorKind;
 
-/// The interface, shared by all shards.
+/// A handle of the TUN interface, and its MTU. All shards share the interface.
 pub(crate) struct Interface {
     pub(crate) tun: Tun,
     pub(crate) mtu: u16,
 }
 
-/// Creates the interface; the paths carry inner packets of up to `carried` bytes.
+/// Creates the interface. The paths carry inner packets of up to `carried` bytes.
 pub(crate) fn create(cfg: &Config, carried: u16) -> Result<Interface, Error> {
     let name = &cfg.interface;
     let mtu = mpdccp_tunnel::interface_mtu(cfg, carried).map_err(Error::usage)?;
@@ -39,7 +39,7 @@ pub(crate) fn create(cfg: &Config, carried: u16) -> Result<Interface, Error> {
     Ok(Interface { tun, mtu })
 }
 
-/// Changes the addresses. Refuses an address within a network of another interface.
+/// Changes the addresses of the interface. Refuses an address inside a network of another interface.
 pub(crate) fn set_addresses(interface: &str, remove: &[IpNet], add: &[IpNet]) -> Result<(), String> {
     let networks = networks_here(interface);
     for given in add {
@@ -57,7 +57,7 @@ pub(crate) fn set_addresses(interface: &str, remove: &[IpNet], add: &[IpNet]) ->
     changed.map_err(|e| format!("cannot set the addresses of {interface}: {e}"))
 }
 
-/// Networks of this host's other interfaces; empty if `ip` fails.
+/// Returns the networks of this host's other interfaces; an empty list if `ip` fails.
 fn networks_here(own: &str) -> Vec<(String, IpNet)> {
     let shown: Vec<Value> = match ip(&["-j", "address"]) {
         Ok(text) => serde_json::from_str(&text).unwrap_or_default(),
@@ -75,7 +75,8 @@ fn networks_here(own: &str) -> Vec<(String, IpNet)> {
     found
 }
 
-/// Warns if the kernel cannot select the right queue. Shards then hand packets over to each other.
+/// Warns if the kernel cannot select the right queue for a packet. The shards then hand packets over to each
+/// other.
 pub(crate) fn log_queue_selection(cfg: &Config, done: std::io::Result<()>) {
     if let Err(e) = done {
         tracing::warn!(

@@ -1,5 +1,5 @@
-//! TLS certificates. TLS only makes the packets look like HTTPS. The keys of the tunnel authenticate both
-//! ends inside TLS.
+//! TLS certificates. TLS only makes the packets look like HTTPS. The keys of the tunnel, which are used
+//! inside TLS, authenticate both ends.
 
 use super::ALPN;
 use crate::tunnel::host::state_files;
@@ -28,7 +28,8 @@ fn provider() -> Arc<CryptoProvider> {
 
 type Own = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
-/// Certificate and key: from the configured files, from the state directory, or newly created.
+/// Returns the certificate and its key: from the configured files, or from the state directory, or newly
+/// created ones.
 pub(super) fn own(cfg: &Config) -> Result<Own, String> {
     let (Some(certificate), Some(key)) = (&cfg.tls_certificate, &cfg.tls_key) else { return made(cfg) };
     let bad = |key: &str, file: &Path, e: &dyn std::fmt::Display| format!("{key}: {}: {e}", file.display());
@@ -40,8 +41,8 @@ pub(super) fn own(cfg: &Config) -> Result<Own, String> {
     Ok((chain, PrivateKeyDer::from_pem_file(key).map_err(|e| bad("tls_key", key, &e))?))
 }
 
-/// The self-signed certificate in the state directory. It stays the same over restarts, so that clients can
-/// check its digest.
+/// Returns the self-signed certificate in the state directory. It stays the same over restarts, so that
+/// clients can check its digest.
 fn made(cfg: &Config) -> Result<Own, String> {
     let file = cfg.state.join(format!("{}.tls.pem", cfg.interface));
     if let (Ok(certificate), Ok(key)) =
@@ -74,7 +75,7 @@ fn pem(label: &str, der: &[u8]) -> Zeroizing<String> {
     Zeroizing::new(format!("-----BEGIN {label}-----\n{}-----END {label}-----\n", lines.collect::<String>()))
 }
 
-/// The TLS configuration of a server; all shards have the same certificate.
+/// Returns the TLS configuration of a server. All shards have the same certificate.
 pub(super) fn server(cfg: &Config) -> Result<Arc<ServerConfig>, String> {
     static SHARED: OnceLock<Arc<ServerConfig>> = OnceLock::new();
     if let Some(shared) = SHARED.get() {
@@ -92,7 +93,7 @@ pub(super) fn server(cfg: &Config) -> Result<Arc<ServerConfig>, String> {
     Ok(SHARED.get_or_init(|| Arc::new(config)).clone())
 }
 
-/// The TLS configuration of a client.
+/// Returns the TLS configuration of a client.
 pub(super) fn client(check: TlsCheck) -> Result<Arc<ClientConfig>, String> {
     let names = match check {
         TlsCheck::Name => {
@@ -165,7 +166,7 @@ impl ServerCertVerifier for Verifier {
     }
 }
 
-/// The SHA-256 digest of `bytes`.
+/// Returns the SHA-256 digest of `bytes`.
 pub(super) fn digest(bytes: &[u8]) -> [u8; 32] {
     let mut out = [0; 32];
     out.copy_from_slice(::aws_lc_rs::digest::digest(&::aws_lc_rs::digest::SHA256, bytes).as_ref());

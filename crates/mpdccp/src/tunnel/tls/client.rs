@@ -1,4 +1,4 @@
-//! A path of a client over TLS, or over UDP and TLS (`auto`).
+//! A path of a client over TLS, or with `auto` over UDP or TLS.
 
 use super::connection::{Connection, End, connect};
 use super::targets::Targets;
@@ -19,51 +19,51 @@ use std::sync::Arc;
 
 const UDP: u64 = 0;
 const TCP: u64 = 1;
-/// Time limit for the TCP connection, the proxy and the TLS handshake together.
+/// The TCP connection, the proxy and the TLS handshake together must be complete within this time.
 const CONNECT: Duration = Duration::from_secs(10);
-/// A connection ends if sent bytes are not acknowledged for this long.
+/// A connection ends if the other end does not acknowledge sent bytes for this long.
 const UNACKNOWLEDGED: std::time::Duration = std::time::Duration::from_secs(10);
 /// First and longest wait before the next attempt.
 const RETRY: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
-/// Interval between checks whether the system would use another source address now.
+/// How often to check whether the system would now use another source address.
 const LOOK: Duration = Duration::from_millis(500);
 
 enum Link {
     Idle,
     Connecting(TcpStream),
-    /// The CONNECT request was sent; holds the answer so far.
+    /// The CONNECT request was sent to the proxy. The bytes are its answer so far.
     Proxy(TcpStream, Vec<u8>),
     Tls(Box<Connection>),
 }
 
 pub(crate) struct TlsClient {
     poll: Poll,
-    /// With `auto`, carries packets. Otherwise it only looks up routes.
+    /// With `auto`, this socket carries packets. Otherwise it is only used to look up routes.
     udp: UdpEncapsulation,
     choice: Option<Choice>,
     bind: Bind,
     mark: Option<u32>,
-    /// Address of the server in the configuration of the path.
+    /// Address of the server in the configuration.
     remote: SocketAddr,
     targets: Targets,
     proxy: Option<(SocketAddr, Option<Secret>)>,
     name: ServerName<'static>,
     config: Arc<ClientConfig>,
     link: Link,
-    /// Time of the last change of `link`.
+    /// When `link` changed last.
     since: Time,
     ready: bool,
-    /// The last attempt failed, so TLS cannot carry packets.
+    /// Whether the last attempt to connect failed, so that TLS cannot carry packets.
     failed: bool,
     retry_at: Time,
     wait: Duration,
     looked_at: Time,
-    /// The last packet, which may start a handshake. The next connection sends the packet again, because the
-    /// last connection lost it or led to another server.
+    /// The last packet, which may start a handshake. The next connection sends it again: the previous
+    /// connection may have lost it or led to another server.
     last: Vec<u8>,
     tls: SocketStats,
     drops: BTreeMap<&'static str, u64>,
-    /// The last error; each error is logged once.
+    /// The last error. It is stored so that a repeated error is logged only once.
     said: String,
 }
 
@@ -71,7 +71,7 @@ impl TlsClient {
     /// Opens the socket of a path.
     ///
     /// # Errors
-    /// Like errors of UDP sockets.
+    /// Those of UDP sockets.
     pub(crate) fn new(
         bind: Bind,
         mark: Option<u32>,
@@ -112,18 +112,18 @@ impl TlsClient {
         })
     }
 
-    /// Why there is no TLS connection.
+    /// Returns why there is no TLS connection.
     pub(crate) fn failure(&self) -> Option<&str> {
         Some(self.said.as_str()).filter(|_| !self.ready)
     }
 
-    /// The host to which this end sends packets: the proxy, or the server.
+    /// Returns the address to which this end sends its packets: the server, or the proxy.
     fn next_hop(&self, remote: SocketAddr) -> SocketAddr {
         let direct = self.choice.as_ref().is_some_and(|choice| choice.over() == Over::Udp);
         if direct { remote } else { self.tcp() }
     }
 
-    /// Address of the other end of the TCP connection.
+    /// Returns the address of the other end of the TCP connection.
     fn tcp(&self) -> SocketAddr {
         self.proxy.as_ref().map_or(self.targets.current(), |(proxy, _)| *proxy)
     }
@@ -136,7 +136,8 @@ impl TlsClient {
         self.choice.as_ref().map_or(Over::Tls, Choice::over)
     }
 
-    /// Connects, gives up an attempt, or closes the connection, depending on the chosen transport.
+    /// Does what the chosen transport needs: starts to connect, gives up an attempt, or closes the
+    /// connection.
     fn step(&mut self, now: Time) {
         if !self.wants() {
             if !matches!(self.link, Link::Idle) {
@@ -153,7 +154,8 @@ impl TlsClient {
             self.looked_at = now;
             let Link::Tls(connection) = &self.link else { return };
             let from = connection.stream.local_addr().map(|addr| addr.ip().to_canonical());
-            // This host has moved to another network, so the old connection would only time out.
+            // If this host has moved to another network, the old connection would only time out, so replace
+            // it.
             if let (Ok(from), Ok(source)) = (from, self.udp.source(self.tcp()))
                 && from != source.to_canonical()
             {
@@ -190,7 +192,7 @@ impl TlsClient {
             why.clone_into(&mut self.said);
         }
         self.link = Link::Idle;
-        // A connection that worked is replaced immediately, without the delay.
+        // A connection that worked is replaced at once. A failed attempt is repeated only after a delay.
         let was_ready = std::mem::take(&mut self.ready);
         self.failed = !was_ready;
         let wait = if was_ready { Duration::ZERO } else { self.wait };
@@ -199,7 +201,7 @@ impl TlsClient {
         } else {
             self.targets.on_failed()
         }
-        // The delay is random, so that the clients of a failed server do not all return at once.
+        // Add a random time, so that the clients of a failed server do not all connect at the same moment.
         let jitter = Duration::from_nanos(now.as_nanos() / 64 % (wait.as_nanos() as u64 / 4).max(1));
         self.retry_at = now + wait + jitter;
         self.wait = (self.wait * 2).min(RETRY.1);
@@ -288,7 +290,7 @@ impl TlsClient {
     /// Sends the last packet again over TLS.
     fn send_last(&mut self) {
         if let (Link::Tls(connection), false) = (&mut self.link, self.last.is_empty()) {
-            // Ignore a drop: the sender of the packet retransmits it.
+            // Ignore the result: if the packet is dropped, its sender retransmits it.
             let _ = connection.send(std::iter::once(&*self.last));
         }
     }
@@ -322,12 +324,13 @@ impl TlsClient {
         Ok(())
     }
 
-    /// Why the path cannot carry packets, if it uses only TLS and the last attempt to connect failed.
+    /// Returns the error if packets cannot be sent: the path uses only TLS, and the last attempt to connect
+    /// failed.
     fn unconnected(&self) -> Option<io::Error> {
         (self.failed && self.choice.is_none()).then(|| io::Error::other(format!("TLS: {}", self.said)))
     }
 
-    /// Remembers the last packet.
+    /// Stores the last packet of a burst.
     fn hold(&mut self, burst: &Burst<'_>) {
         if let Some(packet) = burst.bytes.chunks(burst.segment.max(1)).next_back()
             && packet.len() <= LARGEST_FRAME
@@ -346,7 +349,7 @@ impl AsFd for TlsClient {
 
 impl Encapsulation for TlsClient {
     fn name(&self) -> &'static str {
-        // Report TLS even if its connection is lost, because UDP does not answer.
+        // Report TLS even while its connection is lost, because UDP does not answer.
         match self.choice.as_ref().is_none_or(Choice::has_moved) {
             false => "udp",
             true => "tls",
@@ -369,7 +372,7 @@ impl Encapsulation for TlsClient {
             Over::Udp => {
                 self.hold(burst);
                 match (self.udp.send(burst), &mut self.choice) {
-                    // A firewall of this host refuses the datagrams.
+                    // The kernel refuses the datagrams, most likely because of a firewall on this host.
                     (Err(SendError::LinkDown(e)), Some(choice))
                         if e.kind() == ErrorKind::PermissionDenied =>
                     {
@@ -419,7 +422,7 @@ impl Encapsulation for TlsClient {
             return Err(e);
         }
         self.udp.check(self.next_hop(remote))?;
-        // The check may have replaced the UDP socket.
+        // The check may have replaced the UDP socket, so watch it again.
         if self.choice.is_some() { self.poll.watch(&self.udp, UDP, false) } else { Ok(()) }
     }
 
@@ -474,7 +477,7 @@ impl Encapsulation for TlsClient {
     }
 
     fn ask(&mut self, question: &Burst<'_>) {
-        // Ignore an error: if no answer arrives, another request follows.
+        // Ignore the error: if no answer arrives, another echo request follows.
         let _ = self.udp.send(question);
     }
 }

@@ -8,17 +8,17 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// Limits on unsent bytes in the kernel's buffer and in this connection's buffer. If a buffer is full,
+/// Limit on the unsent bytes, both in the kernel's buffer and in this connection's. If a buffer is full,
 /// packets are dropped, as on a link.
 pub(super) const UNSENT: usize = 16 << 10;
-/// Maximum number of bytes to read per turn of the loop.
+/// Maximum number of bytes read in one turn of the loop.
 const BUDGET: usize = 256 << 10;
 
 /// Why a connection ended.
 #[derive(Debug)]
 pub(super) enum End {
     Closed,
-    /// The other end sent data that is not a packet.
+    /// The other end sent data that is no packet.
     NotFrames,
     Failed(io::Error),
 }
@@ -29,7 +29,7 @@ impl From<io::Error> for End {
     }
 }
 
-/// Begins a TCP connection from the address and interface of a path.
+/// Starts a TCP connection from the address and the interface of a path.
 pub(super) fn connect(bind: &Bind, mark: Option<u32>, to: SocketAddr) -> io::Result<TcpStream> {
     let socket = Socket::new(Domain::for_address(to), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_nonblocking(true)?;
@@ -59,8 +59,8 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// `stream` is connected and non-blocking. The connection ends if sent bytes are not acknowledged within
-    /// the time `unacknowledged`.
+    /// Creates a connection. `stream` is connected and non-blocking. The connection ends if the other end
+    /// does not acknowledge sent bytes within the time `unacknowledged`.
     pub(super) fn new(
         stream: TcpStream,
         tls: impl Into<Tls>,
@@ -78,12 +78,13 @@ impl Connection {
         !self.tls.is_handshaking()
     }
 
-    /// Whether data waits for room in the kernel's buffer.
+    /// Whether data is waiting for room in the kernel's buffer.
     pub(super) fn is_full(&self) -> bool {
         self.tls.wants_write()
     }
 
-    /// Reads available bytes up to a limit, and continues the handshake. Returns the number of bytes read.
+    /// Reads the available bytes, at most [`BUDGET`], and continues the handshake. Returns the number of
+    /// bytes read.
     pub(super) fn read(&mut self, each: &mut dyn FnMut(&mut [u8])) -> Result<usize, End> {
         let mut total = 0;
         while total < BUDGET {
@@ -95,7 +96,7 @@ impl Connection {
                 Err(e) => return Err(e.into()),
             }
             if let Err(e) = self.tls.process_new_packets() {
-                // The alert tells the other end the reason.
+                // Send the TLS alert, which tells the other end the reason.
                 let _ = self.write();
                 return Err(io::Error::other(e).into());
             }
@@ -105,7 +106,7 @@ impl Connection {
         Ok(total)
     }
 
-    /// Passes the packets in decrypted bytes to `each`.
+    /// Passes the packets in the decrypted bytes to `each`.
     fn unwrap(&mut self, each: &mut dyn FnMut(&mut [u8])) -> Result<(), End> {
         let mut bytes = [0; 16 << 10];
         loop {
@@ -121,7 +122,7 @@ impl Connection {
         }
     }
 
-    /// Sends packets and returns their number. Drops packets that do not fit into the buffer.
+    /// Sends packets and returns how many. Packets that do not fit into the buffer are dropped.
     pub(super) fn send<'a>(&mut self, packets: impl Iterator<Item = &'a [u8]>) -> io::Result<usize> {
         let (mut sent, mut waiting) = (0, 0);
         self.write()?;
@@ -135,7 +136,7 @@ impl Connection {
             }
             self.frame.clear();
             if put_frame(packet, &mut self.frame) {
-                // Each packet is one TLS record, so that the other end can decrypt the packet as soon as its
+                // Make each packet a TLS record of its own, so that the other end can decrypt it when its
                 // last byte arrives.
                 self.tls.writer().write_all(&self.frame)?;
                 waiting += self.frame.len();
@@ -146,10 +147,10 @@ impl Connection {
         Ok(sent)
     }
 
-    /// Answers an unknown client like a web server without pages, and closes the connection.
+    /// Answers an unknown client like a web server without pages, then closes the connection.
     pub(super) fn refuse(&mut self) {
         let answer = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
-        // Without room for the answer, the connection just ends.
+        // If there is no room for the answer, close the connection without it.
         let _ = self.tls.writer().write_all(answer);
         self.tls.send_close_notify();
         let _ = self.write();

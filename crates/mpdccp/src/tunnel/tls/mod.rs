@@ -1,5 +1,6 @@
-//! Carries packets over TLS 1.3 on TCP, for networks that block UDP. All work is done on the data thread. A
-//! separate epoll instance combines the connections of a socket into one descriptor.
+//! Carries packets over TLS 1.3 on TCP, for networks that block UDP. Everything runs on the data thread. A
+//! socket with several connections has its own epoll instance, so that the data thread sees a single
+//! descriptor.
 
 mod certificate;
 mod client;
@@ -20,19 +21,20 @@ use rustix::time::Timespec;
 use std::io;
 use std::net::SocketAddr;
 
-/// The ALPN protocol of HTTPS. It is not `h2`, because the server answers unknown clients in HTTP/1.1.
+/// The ALPN protocol, which is one of HTTPS. It is not `h2`, because the server answers unknown clients in
+/// HTTP/1.1.
 const ALPN: &[u8] = b"http/1.1";
 
-/// The largest IP packet of a path over TLS. The network does not limit it.
+/// Size of the largest IP packet on a path over TLS. The network does not limit this size.
 const MTU: u16 = 1500;
 
-/// Size of IP and UDP headers. Packets over TLS have the same size as over UDP, so that switching with `auto`
-/// changes no sizes.
+/// Returns the size of the IP and UDP headers. Packets over TLS have the same size limit as packets over UDP,
+/// so that a switch of the transport with `auto` changes no sizes.
 fn overhead(addr: SocketAddr) -> u16 {
     if addr.is_ipv4() { 28 } else { 48 }
 }
 
-/// An epoll instance for the descriptors of a socket.
+/// An epoll instance for the descriptors of one socket.
 struct Poll(OwnedFd);
 
 impl Poll {
@@ -44,7 +46,7 @@ impl Poll {
         self.0.as_fd()
     }
 
-    /// Watches a descriptor for reading, and with `writes` also for writing.
+    /// Waits until a descriptor is readable, and with `writes` also until it is writable.
     fn watch(&self, fd: impl AsFd, id: u64, writes: bool) -> io::Result<()> {
         let flags = EventFlags::IN | if writes { EventFlags::OUT } else { EventFlags::empty() };
         let data = EventData::new_u64(id);
@@ -54,7 +56,7 @@ impl Poll {
         }
     }
 
-    /// Descriptors that are ready now.
+    /// Returns the descriptors that are ready now.
     fn ready(&self) -> Vec<u64> {
         let mut events = [Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; 64];
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -63,7 +65,7 @@ impl Poll {
     }
 }
 
-/// The counters of UDP and TLS together.
+/// Adds the counters of UDP and TLS.
 fn sum(udp: &SocketStats, tls: &SocketStats) -> SocketStats {
     SocketStats {
         tx_packets: udp.tx_packets + tls.tx_packets,

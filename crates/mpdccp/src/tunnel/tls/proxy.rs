@@ -1,4 +1,4 @@
-//! The CONNECT request to an HTTP proxy, and its answer.
+//! The CONNECT request to an HTTP proxy and the proxy's answer.
 
 use super::connection::End;
 use base64::Engine;
@@ -8,10 +8,10 @@ use std::io::{self, ErrorKind, Read};
 use std::net::{SocketAddr, TcpStream};
 use zeroize::Zeroizing;
 
-/// Size of the largest accepted answer.
+/// Size limit of the proxy's answer.
 const ANSWER: usize = 8 << 10;
 
-/// The request for a connection to `to`, with user and password if given.
+/// Returns the request for a connection to `to`. It contains the user and the password if given.
 pub(super) fn request(to: SocketAddr, login: Option<&Secret>) -> Zeroizing<String> {
     let login = login.map(|login| {
         let words = Zeroizing::new(BASE64_STANDARD.encode(login.0.as_bytes()));
@@ -21,10 +21,11 @@ pub(super) fn request(to: SocketAddr, login: Option<&Secret>) -> Zeroizing<Strin
     format!("CONNECT {to} HTTP/1.1\r\nHost: {to}\r\n{login}\r\n").into()
 }
 
-/// Reads the answer. Returns true if it is complete and positive, and false while it is incomplete.
+/// Reads the proxy's answer. Returns true if the answer is complete and positive, and false if it is
+/// incomplete. The error means that the proxy refused, or that the connection failed.
 pub(super) fn accepts(mut stream: &TcpStream, answer: &mut Vec<u8>, has_login: bool) -> Result<bool, End> {
-    // Read one byte at a time, so that no byte after the proxy's answer is read: those bytes belong to the
-    // TLS connection.
+    // Read one byte at a time. Bytes after the proxy's answer belong to the TLS connection and must not be
+    // read here.
     let mut byte = [0];
     while !answer.ends_with(b"\r\n\r\n") {
         match stream.read(&mut byte) {

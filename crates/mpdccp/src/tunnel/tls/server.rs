@@ -1,5 +1,5 @@
-//! The TLS connections of a server's shard at one listening address. Until the tunnel answers on a
-//! connection, limits on number, bytes and time apply.
+//! The TLS connections of a shard at one listening address of a server. Limits on number, bytes and time
+//! apply to a connection until the tunnel has answered on it.
 
 use super::connection::{Connection, End};
 use super::{MTU, Poll, certificate, now, overhead};
@@ -21,28 +21,28 @@ use std::sync::Arc;
 
 const LISTENER: u64 = 0;
 const TIMER: u64 = 1;
-/// Maximum number of times that a connection moves to another shard.
+/// A connection moves from shard to shard at most this often.
 const MOST_MOVES: u8 = 8;
-/// A connection ends if sent bytes are not acknowledged for this long.
+/// A connection ends if the other end does not acknowledge sent bytes for this long.
 const UNACKNOWLEDGED: std::time::Duration = std::time::Duration::from_secs(30);
 
 /// Limits for one listening address of a shard. A stranger is a connection on which the tunnel has not
-/// answered. A source is an IPv4 address or an IPv6 /64. Connections of peers are not limited per source,
-/// because many may share a NAT.
+/// answered yet. A source is an IPv4 address or an IPv6 /64. The number of connections per source is limited
+/// only for strangers, because many peers may share a NAT.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
-    /// Maximum number of connections, of strangers, and of strangers from one source.
+    /// Maximum number of connections, of strangers, and of strangers per source.
     pub(super) all: usize,
     pub(super) strangers: usize,
     pub(super) of_source: usize,
-    /// A stranger's connection ends after this time, or after this many received bytes.
+    /// A stranger's connection ends after this time or after this many received bytes.
     pub(super) patience: Duration,
     pub(super) bytes: usize,
-    /// A connection without a packet in either direction ends after this time, the lifetime of a silent
-    /// channel.
+    /// A connection without packets in both directions ends after this time, which is the lifetime of a
+    /// silent channel.
     pub(super) idle: Duration,
-    /// Maximum rate of accepted connections per second, and the burst size. A handshake takes about 0.1 ms of
-    /// CPU time.
+    /// Maximum number of accepted connections per second, and the largest burst. Each handshake takes about
+    /// 0.1 ms of CPU time.
     pub(super) per_second: u64,
     pub(super) at_once: u64,
 }
@@ -58,7 +58,7 @@ pub(super) const LIMITS: Limits = Limits {
     at_once: 400,
 };
 
-/// Number of connections from one source.
+/// Numbers of connections and of strangers from one source.
 #[derive(Clone, Copy, Debug, Default)]
 struct Count {
     all: usize,
@@ -77,7 +77,7 @@ struct Guest {
     remote: SocketAddr,
     since: Time,
     last: Time,
-    /// Whether the tunnel has sent a message for a known peer over this connection.
+    /// Whether the tunnel has sent a message for a known peer on this connection.
     answered: bool,
     received: usize,
     moves: u8,
@@ -88,7 +88,7 @@ pub(crate) struct TlsServer {
     listener: TcpListener,
     timer: OwnedFd,
     armed: bool,
-    /// Only looks up routes and sizes.
+    /// This socket is only used to look up routes and sizes.
     udp: UdpEncapsulation,
     addr: SocketAddr,
     config: Arc<ServerConfig>,
@@ -104,7 +104,7 @@ pub(crate) struct TlsServer {
     drops: BTreeMap<&'static str, u64>,
 }
 
-/// The range of addresses that counts as one source.
+/// Returns the addresses that count as one source: an IPv4 address or an IPv6 /64.
 fn source(ip: IpAddr) -> IpAddr {
     match ip {
         IpAddr::V6(ip) => Ipv6Addr::from(u128::from(ip) >> 64 << 64).into(),
@@ -116,7 +116,7 @@ impl TlsServer {
     /// Listens on an address. Several shards may listen on the same address.
     ///
     /// # Errors
-    /// Errors of the system, and of the certificate files.
+    /// Those of the system and of the certificate files.
     pub(crate) fn new(cfg: &Config, addr: SocketAddr, mark: Option<u32>) -> io::Result<TlsServer> {
         TlsServer::limited(cfg, addr, mark, LIMITS)
     }
@@ -174,7 +174,7 @@ impl TlsServer {
         *self.drops.entry(why).or_default() += 1;
     }
 
-    /// Starts a timer that wakes the loop every second while there are connections.
+    /// Starts or stops a timer. While there are connections, it wakes the loop every second.
     fn arm(&mut self) {
         let on = !self.guests.is_empty();
         if self.armed != on {
@@ -237,8 +237,8 @@ impl TlsServer {
         }
     }
 
-    /// Whether another stranger from this source is admitted. At a limit, the source with the most
-    /// connections loses one, if it has at least two more than this source.
+    /// Returns whether another stranger from this source may connect. If a limit is reached, the source with
+    /// the most connections loses its oldest one, provided that it has at least two more than this source.
     fn has_room(&mut self, from: IpAddr) -> bool {
         let strangers = match () {
             () if self.guests.len() >= self.limits.all => false,
@@ -291,7 +291,7 @@ impl TlsServer {
         Some(guest)
     }
 
-    /// Counts one stranger fewer.
+    /// Decreases the number of strangers.
     fn leave_strangers(&mut self, from: IpAddr) {
         self.strangers -= 1;
         if let Some(count) = self.by_source.get_mut(&from) {
@@ -314,7 +314,7 @@ impl TlsServer {
         }
     }
 
-    /// Reads from a connection; returns the number of packets.
+    /// Reads from a connection. Returns the number of packets read.
     fn read(&mut self, now: Time, id: u64, each: &mut dyn FnMut(Received<'_>)) -> usize {
         let over = u32::from(overhead(self.addr));
         let Some(guest) = self.guests.get_mut(&id) else { return 0 };
@@ -373,7 +373,8 @@ impl Encapsulation for TlsServer {
         let segment = burst.segment.max(1);
         let packets = burst.bytes.len().div_ceil(segment) as u64;
         let found = self.by_remote.get(&burst.remote).copied();
-        // Any sender may receive a cookie. All other messages go only to a peer that has proved its key.
+        // Any sender can get a cookie. All other messages go only to a peer that has proved its key, so the
+        // connection is no stranger's any more.
         if let Some(guest) = found.and_then(|id| self.guests.get_mut(&id))
             && !guest.answered
             && !dccp_secure::is_cookie(burst.bytes)
@@ -382,7 +383,7 @@ impl Encapsulation for TlsServer {
             self.leave_strangers(source(burst.remote.ip()));
         }
         let Some((id, guest)) = found.and_then(|id| Some((id, self.guests.get_mut(&id)?))) else {
-            // The client has to reconnect. Until then no packet can reach the client.
+            // The connection is gone. Until the client connects again, no packet can reach it.
             self.stats.tx_link_down += packets;
             return Err(SendError::BufferFull);
         };

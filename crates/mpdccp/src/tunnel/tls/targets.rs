@@ -1,18 +1,19 @@
-//! The addresses to which a client connects: its configured server, or the addresses that the server of its
-//! session advertises. A load balancer cannot see in TLS to which server a connection belongs. Only the
-//! advertised addresses lead to that server.
+//! Chooses the address to which a client connects: its configured server, or an address that the server of
+//! its session advertises. A load balancer cannot tell from a TLS connection to which server it belongs. Only
+//! the advertised addresses are sure to lead to the server of the session.
 
 use std::net::{IpAddr, SocketAddr};
 
 #[derive(Debug)]
 pub(super) struct Targets {
     server: SocketAddr,
-    /// Advertised addresses of the path's IP version.
+    /// Advertised addresses with the path's IP version.
     advertised: Vec<IpAddr>,
-    /// Index of the next advertised address. After the last one, the configured server is next.
+    /// Index of the next advertised address. The configured server follows the last one.
     turn: usize,
     current: SocketAddr,
-    /// The path is down, perhaps because another server accepted the connection.
+    /// Whether to connect to an advertised address: the path is down, perhaps because the connection leads to
+    /// another server.
     redirect: bool,
 }
 
@@ -24,12 +25,12 @@ impl Targets {
         targets
     }
 
-    /// The target of the latest connection.
+    /// Returns the target of the latest connection.
     pub(super) fn current(&self) -> SocketAddr {
         self.current
     }
 
-    /// The target of a new connection.
+    /// Chooses the target of a new connection.
     pub(super) fn choose(&mut self) -> SocketAddr {
         let turn = self.turn % (self.advertised.len() + 1);
         let port = self.server.port();
@@ -37,17 +38,17 @@ impl Targets {
         self.current
     }
 
-    /// The connection was not established, so the next target is tried.
+    /// Moves on to the next target, because the connection was not established.
     pub(super) fn on_failed(&mut self) {
         self.turn = self.turn.wrapping_add(1);
     }
 
-    /// An established connection was lost.
+    /// Starts with the first target again, because an established connection was lost.
     pub(super) fn on_lost(&mut self) {
         self.turn = 0;
     }
 
-    /// Sets the addresses that the server of the session advertises. `up` tells whether the path is up.
+    /// Sets the addresses that the server of the session advertises. `up` says whether the path is up.
     pub(super) fn learn(&mut self, advertised: &[IpAddr], up: bool) {
         self.redirect = !up;
         let fitting = advertised.iter().copied().filter(|ip| ip.is_ipv4() == self.server.is_ipv4());
@@ -57,8 +58,8 @@ impl Targets {
         }
     }
 
-    /// Whether to replace the established connection, because the path over it is down and an advertised
-    /// address was not tried. Returns true only once, because an advertised address may be unreachable.
+    /// Whether to replace the established connection: the path over it is down, and it does not lead to an
+    /// advertised address. Returns true only once, because the advertised addresses may be unreachable.
     pub(super) fn redirects(&mut self) -> bool {
         std::mem::take(&mut self.redirect)
             && !self.advertised.is_empty()
@@ -91,13 +92,13 @@ mod tests {
         assert!(!targets.redirects(), "the client is connected to the advertised address");
         targets.on_lost();
         assert_eq!(targets.choose().ip(), ip(2));
-        // When the addresses change, the first one is tried first.
+        // When the advertised addresses change, the client starts with the first one.
         targets.on_failed();
         targets.learn(&[ip(4), ip(5)], false);
         assert_eq!(targets.choose().ip(), ip(4));
-        // A path that opens later starts with the advertised addresses.
+        // A path that opens later tries the advertised addresses first.
         assert_eq!(Targets::new(SocketAddr::new(ip(1), 443), &[ip(4)]).choose().ip(), ip(4));
-        // The session has ended.
+        // The session has ended, so no address is advertised.
         targets.learn(&[], false);
         assert_eq!(targets.choose().ip(), ip(1));
     }

@@ -15,7 +15,7 @@ use std::time::Duration;
 const UNACKNOWLEDGED: Duration = Duration::from_secs(7);
 
 pub(super) fn config() -> Config {
-    // The state directory is not writable, so the certificate lasts only for this process.
+    // The state directory is not writable, so the certificate exists only in this process.
     config_with("state = \"/proc/mpdccp\"")
 }
 
@@ -27,7 +27,7 @@ fn config_with(more: &str) -> Config {
     Config::parse(Path::new("t"), &text, 1).unwrap()
 }
 
-/// Two ends of a TCP connection that do not block.
+/// Returns the two ends of a TCP connection. Neither end blocks.
 fn pair() -> [TcpStream; 2] {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -36,7 +36,7 @@ fn pair() -> [TcpStream; 2] {
     ends
 }
 
-/// Both ends after the handshake. On an error, the errors of the client and of the server.
+/// Returns both ends after the handshake. The error has the errors of the client and of the server.
 fn connected(check: TlsCheck) -> Result<[Connection; 2], String> {
     connected_to(certificate::server(&config())?, check)
 }
@@ -62,7 +62,7 @@ fn connected_to(server_config: Arc<ServerConfig>, check: TlsCheck) -> Result<[Co
     Ok([c, s])
 }
 
-/// The certificate of this process's servers.
+/// Returns the certificate that all servers of this process share.
 fn shared_certificate() -> Vec<u8> {
     let [client, server] = pair();
     let name = ServerName::try_from("vpn.example.org").unwrap();
@@ -82,7 +82,7 @@ fn shared_certificate() -> Vec<u8> {
     c.peer_certificates().unwrap()[0].to_vec()
 }
 
-/// The next `n` packets.
+/// Receives the next `n` packets.
 pub(super) fn receive(end: &mut Connection, n: usize) -> Vec<Vec<u8>> {
     let mut packets = Vec::new();
     while packets.len() < n {
@@ -99,7 +99,7 @@ fn packets_pass_both_ways_and_what_does_not_fit_is_dropped() {
     assert_eq!(receive(&mut s, 3), packets);
     assert_eq!(s.send(packets.iter().rev().map(Vec::as_slice)).unwrap(), 3);
     assert_eq!(receive(&mut c, 3)[0], packets[2]);
-    // No end reads: the buffers are bounded, and sending does not block.
+    // Neither end reads. The buffers have a limit, and sending does not block.
     let many = vec![vec![7; usize::from(MTU)]; 100];
     let sent: usize = (0..1_000).map(|_| s.send(many.iter().map(Vec::as_slice)).unwrap()).sum();
     assert!(s.is_full() && sent < 50_000, "{sent} of 100000");
@@ -133,7 +133,7 @@ fn a_stream_ends_with_its_last_packet() {
         stream.write_all(&[0, 3, 7, 7, 7]).unwrap();
         stream.conn.send_close_notify();
         stream.flush().unwrap();
-        // The TCP connection stays open.
+        // Keep the TCP connection open.
         stream
     });
     let name = ServerName::try_from("vpn.example.org").unwrap();
@@ -189,10 +189,10 @@ fn a_client_checks_what_its_file_says() {
     );
     let own = certificate::digest(&shared_certificate());
     assert!(connected(TlsCheck::Sha256(own)).is_ok(), "the right digest");
-    // No known authority has issued the certificate.
+    // The certificate was not issued by a known authority.
     let unknown = connected(TlsCheck::Name);
     assert!(unknown.is_err(), "self-signed");
-    // The certificate is public, but only the right server has its key.
+    // Anyone can copy the certificate, but only the right server has its key.
     let stolen = certified(own_certificate(), certificate::own(&elsewhere()).unwrap().1);
     for check in [TlsCheck::None, TlsCheck::Sha256(own)] {
         let wrong = connected_to(stolen.clone(), check).unwrap_err();
@@ -200,7 +200,7 @@ fn a_client_checks_what_its_file_says() {
     }
 }
 
-/// A server that presents this certificate with an arbitrary key.
+/// Returns the configuration of a server that presents this certificate with another key.
 fn certified(certificate: CertificateDer<'static>, key: PrivateKeyDer<'static>) -> Arc<ServerConfig> {
     let key = CertifiedKey::new(vec![certificate], any_supported_type(&key).unwrap());
     let mut config = ServerConfig::clone(&certificate::server(&config()).unwrap());
@@ -242,7 +242,7 @@ fn proxies_accept_or_say_why_not() {
     let ask = |answer: &str, has_login| {
         let [mut proxy, client] = pair();
         let mut read = Vec::new();
-        // The answer arrives in two parts.
+        // The proxy's answer arrives in two parts.
         let (begin, end) = answer.split_at(answer.len() / 2);
         proxy.write_all(begin.as_bytes()).unwrap();
         assert!(!proxy::accepts(&client, &mut read, has_login).unwrap());

@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 
 type Stream = StreamOwned<ServerConnection, TcpStream>;
 
-/// A server on loopback.
+/// A server on the loopback interface.
 struct Host(TcpListener);
 
 impl Host {
@@ -17,7 +17,7 @@ impl Host {
         Host(TcpListener::bind("127.0.0.1:0").unwrap())
     }
 
-    /// Also opens a UDP socket on the same port, and retries if another program has taken the port.
+    /// Opens a TCP and a UDP socket on the same port. Retries if another program uses the UDP port.
     fn with_udp() -> (Host, UdpSocket) {
         let both = || {
             let host = Host::new();
@@ -30,7 +30,7 @@ impl Host {
         self.0.local_addr().unwrap()
     }
 
-    /// Accepts a connection, and performs the handshake on a thread.
+    /// Accepts a connection. A thread performs the handshake.
     fn accept(&self) -> JoinHandle<Stream> {
         let listener = self.0.try_clone().unwrap();
         std::thread::spawn(move || {
@@ -45,7 +45,7 @@ impl Host {
     }
 }
 
-/// The next packet from the stream.
+/// Reads the next packet from the stream.
 fn packet(stream: &mut Stream) -> Vec<u8> {
     let mut length = [0; 2];
     stream.read_exact(&mut length).unwrap();
@@ -75,7 +75,7 @@ fn turn(client: &mut TlsClient) {
     client.receive(&mut |_| {}).unwrap();
 }
 
-/// Runs the client until `done`. A generous time limit turns an endless wait into a failure.
+/// Runs the client until `done` returns true. A generous time limit turns an endless wait into a failure.
 fn until(client: &mut TlsClient, done: impl Fn(&TlsClient) -> bool) {
     let since = std::time::Instant::now();
     while !done(client) {
@@ -91,7 +91,7 @@ fn run<T>(client: &mut TlsClient, other: JoinHandle<T>) -> T {
     other.join().unwrap()
 }
 
-/// A connected client, and the other end of its connection.
+/// Returns a connected client and the other end of its connection.
 fn connected(host: &Host, path: &TlsPath) -> (TlsClient, Stream) {
     let mut client = client(host.addr(), path);
     let other = host.accept();
@@ -126,7 +126,7 @@ fn the_next_connection_carries_the_last_packet_again() {
     assert_eq!(packet(&mut stream), b"first", "the packet waited for the connection");
     send(&mut client, b"second").unwrap();
     assert_eq!(packet(&mut stream), b"second");
-    // The next server gets the packet too, because the first may have been the wrong server.
+    // The next server gets the packet too, because the first server may have been the wrong one.
     let other = host.accept();
     drop(stream);
     let mut stream = run(&mut client, other);
@@ -154,14 +154,13 @@ fn failed_attempts_wait_longer_each_time_and_not_all_alike() {
         })
         .collect();
     assert!(waits.len() > 40, "the attempts of many clients are spread over time");
-    // The next attempt begins only after the delay.
+    // The next attempt starts only after the delay.
     let due = client.retry_at;
     client.step(due - Duration::from_nanos(1));
     assert!(matches!(client.link, Link::Idle));
     client.step(due);
     assert!(matches!(client.link, Link::Connecting(_)));
-    // After a working connection the client reconnects immediately, and the delay starts at its minimum
-    // again.
+    // After a connection that worked, the client reconnects at once, and the delay is the shortest one again.
     client.ready = true;
     client.on_ready(at);
     client.fail(at, "lost", "tls_lost");
@@ -173,7 +172,7 @@ fn failed_attempts_wait_longer_each_time_and_not_all_alike() {
 
 #[test]
 fn a_path_whose_attempt_failed_is_down_until_the_next_one_succeeds() {
-    // No connection leaves from this address, so its port stays free.
+    // No connection uses this address as its source, so the port stays free.
     let host = Host(TcpListener::bind("127.0.0.78:0").unwrap());
     let (mut client, stream) = connected(&host, &path(host.addr().port()));
     let remote = client.remote;
@@ -185,7 +184,7 @@ fn a_path_whose_attempt_failed_is_down_until_the_next_one_succeeds() {
     assert!(matches!(send(&mut client, b"second"), Err(SendError::LinkDown(_))));
     let host = Host(TcpListener::bind(remote).unwrap());
     let other = host.accept();
-    // No packet is sent or received here, so the periodic checks must connect.
+    // Nothing is sent or received here, so only the periodic check can connect.
     let due = client.retry_at;
     while now() < due {}
     assert!(client.check(remote).is_err() && matches!(client.link, Link::Connecting(_)));
@@ -199,7 +198,7 @@ fn an_attempt_without_an_answer_ends_after_ten_seconds() {
     let host = Host::new();
     let mut client = client(host.addr(), &path(host.addr().port()));
     let _ = send(&mut client, b"first");
-    // The kernel accepts the connection, but no program speaks TLS on it.
+    // The kernel accepts the connection, but no program answers on it.
     until(&mut client, |client| matches!(client.link, Link::Tls(_)));
     let begun = client.since;
     client.step(begun + CONNECT - Duration::from_nanos(1));
@@ -212,7 +211,7 @@ fn an_attempt_without_an_answer_ends_after_ten_seconds() {
 fn a_host_that_moved_connects_again() {
     let host = Host::new();
     let mut client = client(host.addr(), &path(host.addr().port()));
-    // The connection uses a source address that the system would not choose now.
+    // The connection has a source address that the system would not choose now.
     client.bind.addr = ([127, 0, 0, 2], 0).into();
     let other = host.accept();
     let _ = send(&mut client, b"first");
@@ -224,7 +223,7 @@ fn a_host_that_moved_connects_again() {
     assert_eq!(drops(&client, "tls_moved"), 0);
     client.step(looked + LOOK);
     assert_eq!(drops(&client, "tls_moved"), 1);
-    // The new connection uses the right address and stays.
+    // The new connection has the right source address and stays.
     let _second = run(&mut client, host.accept());
     until(&mut client, |client| client.ready);
     let looked = client.looked_at;
@@ -235,7 +234,7 @@ fn a_host_that_moved_connects_again() {
 #[test]
 fn a_path_that_is_down_goes_to_the_server_of_its_session() {
     let [chosen, own] = [Host::new(), Host::new()];
-    // The server has another address with the same port.
+    // The server has another address and the same port.
     let port = chosen.addr().port();
     drop(own);
     let own = Host(TcpListener::bind(("127.0.0.9", port)).unwrap());
@@ -263,7 +262,7 @@ fn auto_carries_packets_by_udp_while_tls_is_lost_and_closes_it_when_udp_is_back(
     let mut client = client(host.addr(), &auto);
     send(&mut client, b"first").unwrap();
     assert_eq!((udp.recv(&mut datagram).unwrap(), client.name()), (5, "udp"));
-    // UDP did not answer.
+    // The client starts with TLS, because UDP did not answer before.
     client.choice = Some(Choice::with_tls(now()));
     let other = host.accept();
     client.step(now());
@@ -291,8 +290,8 @@ fn auto_carries_packets_by_udp_while_tls_is_lost_and_closes_it_when_udp_is_back(
     assert_eq!(client.name(), "udp");
 }
 
-/// Behind a load balancer, another server would answer the last packet, and the channel would have the wrong
-/// keys.
+/// Over UDP, a load balancer could pass the handshake to another server, whose keys would then be wrong for
+/// the channel. So the packet waits for TLS.
 #[test]
 fn a_handshake_waits_for_tls_at_the_next_server() {
     let (host, udp) = Host::with_udp();
@@ -356,7 +355,7 @@ fn sizes_and_routes_are_those_of_the_connection() {
     let client = client(remote, &TlsPath { proxy, ..path(443) });
     assert!(client.source(remote).unwrap().is_loopback());
     assert_eq!(client.device(remote).unwrap(), "lo");
-    // TCP splits the packets to fit the network, so the MTU of the network does not matter.
+    // TCP splits the data to fit the network, so the MTU of the network does not matter.
     assert_eq!((client.path_mtu(remote).unwrap(), client.device_mtu(remote).unwrap()), (MTU, MTU));
     let auto = TlsPath { auto: Some(Over::Udp), ..path(443) };
     let near = SocketAddr::from(([127, 0, 0, 1], 443));
@@ -373,7 +372,7 @@ fn connections_leave_where_the_path_does() {
     let socket = socket2::SockRef::from(&stream);
     assert_eq!(socket.device().unwrap().as_deref(), Some(&b"lo"[..]));
     assert_eq!(socket.mark().unwrap(), 0);
-    // Setting a mark needs a privilege.
+    // Only a privileged process can set a mark.
     if nix::unistd::geteuid().is_root() {
         let marked = connect(&self::bind(), Some(0x1234), host.addr()).unwrap();
         assert_eq!(socket2::SockRef::from(&marked).mark().unwrap(), 0x1234);

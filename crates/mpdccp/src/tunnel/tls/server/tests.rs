@@ -6,7 +6,7 @@ use rustls::ClientConnection;
 use rustls::pki_types::ServerName;
 use std::net::TcpStream;
 
-/// A server on loopback.
+/// A server on the loopback interface.
 struct Served(TlsServer);
 
 impl Served {
@@ -14,7 +14,7 @@ impl Served {
         Served(TlsServer::limited(&config(), ([0; 4], 0).into(), None, limits).unwrap())
     }
 
-    /// A connection from 127.0.0.`host`.
+    /// Opens a connection from 127.0.0.`host`.
     fn connect(&mut self, host: u8) -> TcpStream {
         let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
         socket.bind(&SocketAddr::from(([127, 0, 0, host], 0)).into()).unwrap();
@@ -26,7 +26,7 @@ impl Served {
         stream
     }
 
-    /// A connection after its handshake, with one packet sent.
+    /// Opens a connection, completes the handshake, and sends one packet.
     fn join(&mut self, host: u8) -> Connection {
         let name = ServerName::try_from("vpn.example.org").unwrap();
         let tls = ClientConnection::new(certificate::client(TlsCheck::None).unwrap(), name).unwrap();
@@ -70,16 +70,16 @@ fn peers_behind_one_address_are_as_many_as_they_like_and_strangers_are_not() {
     assert_eq!(server.drops("tls_refused_source"), 0);
     let fourth = server.connect(1);
     assert_eq!(server.drops("tls_refused_source"), 1);
-    // The limit does not apply to another source.
+    // The limit of one source does not apply to another source.
     let other = server.connect(2);
     assert_eq!(server.drops("tls_refused_source"), 1);
-    // When strangers leave, others are admitted.
+    // When strangers have left, others may connect.
     drop((strangers, fourth, other));
     while server.drops("tls_closed") < 4 {
         server.turn();
     }
     let client = server.join(1);
-    // A cookie does not count as an answer, because any sender gets one.
+    // A cookie is not an answer, because any sender can get one.
     let cookie = [&[0x52][..], &[0; 7], &(u64::MAX - 2).to_be_bytes(), &[0; 40]].concat();
     server.send(&client, &cookie);
     let _two = [server.connect(1), server.connect(1)];
@@ -105,7 +105,7 @@ fn a_full_server_takes_from_the_source_with_the_most() {
         assert_eq!((server.drops("tls_displaced"), server.drops("tls_refused_full")), (1, 0), "{met}");
         let _more = server.connect(1);
         assert_eq!((server.drops("tls_displaced"), server.drops("tls_refused_full")), (1, 1), "{met}");
-        // The connection that was idle longest has ended.
+        // The server has ended the connection that was idle for longest.
         let mut gone = first;
         let mut ends = gone.iter_mut().map(|client| client.read(&mut |_| {}).is_err());
         assert!(ends.next().unwrap(), "{met}");
@@ -151,7 +151,7 @@ fn a_connection_goes_to_another_shard_a_few_times() {
     for turn in 0..8 {
         let connection = shards[turn % 2].0.give(remote).unwrap();
         shards[1 - turn % 2].0.take(connection);
-        // The connection keeps bytes that were read before the move.
+        // Bytes that were read before the move are still in the connection.
         client.send(std::iter::once(&[1; 100][..])).unwrap();
         while shards[1 - turn % 2].turn() == 0 {}
     }
@@ -183,7 +183,7 @@ fn a_full_server_takes_the_one_that_was_silent_longest() {
     for client in &clients {
         server.send(client, &[2; 40]);
     }
-    // The first connection sends, and the second receives.
+    // One connection sends, and the other one receives.
     clients[0].send(std::iter::once(&[1; 100][..])).unwrap();
     while server.turn() == 0 {}
     server.send(&clients[1], &[2; 40]);
@@ -228,7 +228,7 @@ fn one_port_serves_ipv4_and_ipv6_and_a_restarted_server() {
         |ip: &str| TlsServer::limited(&config(), SocketAddr::new(ip.parse().unwrap(), port), None, LIMITS);
     let v6 = listen("::");
     assert!(v6.is_ok() || v6.is_err_and(|e| e.raw_os_error() == Some(nix::libc::EAFNOSUPPORT)));
-    // The server closes its connection first, so the kernel reserves the port for a while.
+    // The server closes the connection first, so the kernel reserves the port for a while.
     let mut served = Served(first);
     let client = served.connect(1);
     drop(served);
@@ -236,7 +236,7 @@ fn one_port_serves_ipv4_and_ipv6_and_a_restarted_server() {
     assert!(listen("127.0.0.1").is_ok());
 }
 
-/// Setting a mark needs a privilege.
+/// Only a privileged process can set a mark.
 #[test]
 fn a_server_that_has_a_default_route_marks_its_packets() {
     if !nix::unistd::geteuid().is_root() {
