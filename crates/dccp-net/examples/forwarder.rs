@@ -1,5 +1,5 @@
-//! The minimum work of a user-space tunnel: it carries the IP packets of a TUN device in UDP datagrams, with
-//! the kernel's offloads in both directions. tools/bench/all uses it as the baseline without encryption.
+//! Does the minimum work of a user-space tunnel: carries the IP packets of a TUN device in UDP datagrams,
+//! with the kernel's offloads in both directions. tools/bench/all uses it as the baseline without encryption.
 //!
 //!   forwarder INTERFACE ADDRESS/PREFIX LOCAL:PORT REMOTE:PORT
 
@@ -13,17 +13,17 @@ type Error = Box<dyn std::error::Error>;
 
 /// The MTU of Ethernet minus IPv4 and UDP headers.
 const MTU: u16 = 1472;
-/// Limits of one send, in segments and in bytes.
+/// Limits on one send, in segments and in bytes.
 const SEGMENTS: usize = 64;
 const BYTES: usize = 65_507;
-/// Number of bursts to read between reads of the socket.
+/// Number of bursts that are read from the device before the socket is read.
 const TURN: usize = 4;
 
-/// Sends packets. Consecutive packets of equal size are sent in one system call.
+/// Sends packets. One system call sends consecutive packets of equal size (a run).
 struct Sender {
     remote: SocketAddr,
     run: Vec<u8>,
-    /// Size of the packets of the run, and whether a shorter packet has ended the run.
+    /// Size of the packets in the run, and whether a shorter packet has ended it.
     segment: usize,
     ended: bool,
 }
@@ -50,7 +50,7 @@ impl Sender {
         let sent = udp.send(&Burst { local: None, remote, dscp: 0, ecn: Ecn::NotEct, segment, bytes });
         self.run.clear();
         match sent {
-            // Drop the packets, as a full queue would.
+            // The packets are dropped, as in a full queue.
             Err(SendError::BufferFull) => Ok(()),
             sent => sent,
         }

@@ -1,13 +1,13 @@
-//! Uses the Linux kernel's DCCP for the interoperability checks of `tools/linux-peer`. It runs in a guest
-//! whose kernel still supports DCCP.
+//! Uses the Linux kernel's DCCP for the interoperability checks of `tools/linux-peer`. It runs in a virtual
+//! machine whose kernel still supports DCCP.
 //!
 //! ```text
 //! kernel_dccp (send|receive) (listen|connect) ADDRESS [ccid=2] [count=1000] [size=1000] [seconds=0]
 //!     [service=perf] [send_coverage=0] [receive_coverage=0] [abort=0]
 //! ```
 //!
-//! This opens one connection. It sends `count` datagrams of `size` bytes, or sends for `seconds` seconds.
-//! With `abort=1` it ends the connection with a Reset. It prints one line.
+//! The program opens one connection. It sends `count` datagrams of `size` bytes, or sends for `seconds`
+//! seconds. With `abort=1`, it ends the connection with a Reset. It prints one line about the result.
 //! `kernel_dccp echo listen ADDRESS service=echo` runs the service of docs/conformance.md until it is killed.
 
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
@@ -17,8 +17,8 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 use std::{env, thread};
 
-/// Time for the queue to drain before the connection is closed. The kernel's close drops data that waits for
-/// the window.
+/// Time for the queue to drain before the connection is closed, because the kernel drops queued data when a
+/// socket is closed.
 const DRAIN: Duration = Duration::from_millis(700);
 
 struct Task {
@@ -92,7 +92,7 @@ impl Task {
         socket.bind(&SockAddr::from(self.address))?;
         socket.listen(128)?;
         loop {
-            // A connection that is reset before it is accepted is not an error of the listener.
+            // Ignore errors: a connection that is reset before it is accepted is no error of the listener.
             if let Ok((connection, _)) = socket.accept() {
                 thread::spawn(move || echo(connection));
             }
@@ -126,7 +126,7 @@ fn echo(mut socket: Socket) {
     while let Ok(length @ 1..) = socket.read(&mut buffer) {
         match &buffer[..length] {
             b"close" => return,
-            // Closing a connection with unread data sends a Reset.
+            // With this setting, closing the socket sends a Reset.
             b"abort" => {
                 let _ = socket.set_linger(Some(Duration::ZERO));
                 return;

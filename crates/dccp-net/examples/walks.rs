@@ -1,10 +1,10 @@
-//! Runs both walks of ARCHITECTURE.md in virtual time without system calls, for tools that count
+//! Runs both walks of ARCHITECTURE.md in virtual time without system calls. Tools use it to count
 //! instructions, allocations and bytes.
 //!
-//! `walks CCID PACKETS` sends packets of 1,400 bytes over one encrypted path. Each packet goes through the
-//! functions `down`, `up` and `back` (acknowledgements, at both ends). callgrind counts them by name
-//! (tools/bench/counts), and this program prints the allocations in each. `walks idle SESSIONS` opens
-//! sessions with two paths between two endpoints and prints the cost per session.
+//! `walks CCID PACKETS` sends packets of 1,400 bytes over one encrypted path. Each packet passes through the
+//! functions `down`, `up` and `back`; `back` handles the acknowledgements at both ends. callgrind counts
+//! these functions by name (tools/bench/counts). This program prints the allocations in each. `walks idle
+//! SESSIONS` opens sessions with two paths between two endpoints, and prints the cost per session.
 
 use dccp_proto::{Ecn, Ports, Route, Sink};
 use dccp_secure::{
@@ -29,22 +29,22 @@ const PORT: u16 = 6511;
 /// One-way delay, and the interval between bursts.
 const DELAY: Duration = Duration::from_millis(5);
 const TICK: Duration = Duration::from_millis(1);
-/// Number of packets sent per tick, 224 Mbit/s in total.
+/// Number of packets per tick, which is 224 Mbit/s in total, and their size.
 const BURST: u64 = 20;
 const SIZE: usize = 1400;
 
-/// Maximum number of bytes of a [`Run`].
+/// Size limit of a [`Run`].
 const RUN: usize = 65_000;
 
-/// Packets of equal size for one destination, which one system call would send. The last may be shorter.
+/// Packets of equal size for one destination, which one system call would send. Only the last may be shorter.
 struct Run {
     route: Route,
     segment: usize,
     bytes: Range<usize>,
 }
 
-/// Packets of an endpoint, each with free bytes around it for the header and tag of a record, as in
-/// `dccp_net::Batch`.
+/// Packets of an endpoint. As in `dccp_net::Batch`, each has free bytes around it for the header and tag of a
+/// record.
 #[derive(Default)]
 struct Outgoing {
     runs: Vec<Run>,
@@ -76,7 +76,7 @@ impl Sink for Outgoing {
     }
 }
 
-/// Received records, and their size. The last may be shorter.
+/// Received records, and the size of each. Only the last may be shorter.
 type Records = (Vec<u8>, usize);
 
 fn remote(end: u8) -> SocketAddr {
@@ -146,7 +146,7 @@ impl End {
         End { endpoint, channels, channel: None, number, out: Outgoing::default() }
     }
 
-    /// Encrypts all packets that are sent now.
+    /// Encrypts the packets that the endpoint sends now.
     fn transmit(&mut self, now: Time) {
         self.endpoint.poll_transmit(now, &mut self.out);
         let Some(channel) = self.channel else { return self.out.runs.clear() };
@@ -156,7 +156,7 @@ impl End {
         });
     }
 
-    /// Moves encrypted packets to the simulated wire; a real program would make system calls here.
+    /// Moves the encrypted packets to the simulated network. A real program would make system calls here.
     fn send(&mut self, wire: &mut VecDeque<Records>) {
         for run in self.out.runs.drain(..) {
             wire.push_back((self.out.bytes[run.bytes].to_vec(), run.segment));
@@ -190,7 +190,7 @@ type Wire = VecDeque<(Time, VecDeque<Records>)>;
 fn down(client: &mut End, now: Time, session: SessionId, packet: &[u8]) {
     for _ in 0..BURST {
         let info = PktInfo::of_ip(packet, client.endpoint.flow_key());
-        // Like a TUN device's reader, take a block from the endpoint.
+        // Take a block of memory from the endpoint, as a program that reads a TUN device does.
         let mut block = client.endpoint.take_block();
         block.clear();
         block.extend_from_slice(packet);
@@ -231,7 +231,7 @@ fn data(ccid: u8, packets: u64) {
     let due = |wire: &mut Wire, now: Time| {
         wire.pop_front_if(|(at, _)| *at <= now).map(|(_, records)| records).unwrap_or_default()
     };
-    // The first second is for opening the session and learning the rate.
+    // In the first second, the session opens and learns the rate.
     let (mut arrived, mut spent) = (0, [0; 3]);
     let mut count = |which: usize, region: Region<'_, System>| spent[which] += region.change().allocations;
     for tick in 0..1_000 + packets / BURST {
@@ -282,7 +282,8 @@ fn idle(sessions: u32) {
     let since = Instant::now();
     let mut now = Time::from_millis(1_000);
     let (mut out, mut up, mut opened, mut packets) = (Outgoing::default(), 0, 0, 0u64);
-    // Open a few sessions at a time: a listener without cookies accepts only a few pending sessions.
+    // Open a few sessions at a time: without cookies, a listener accepts only a few sessions that are not
+    // complete.
     for tick in 0u32.. {
         now += TICK;
         while opened < sessions && opened < (tick + 1) * 40 {

@@ -1,4 +1,4 @@
-//! The application of the loop, the resources that it uses, and the handle for other threads.
+//! The application that the loop runs, the resources that it uses, and a handle for other threads.
 
 use crate::channels::ChannelEvent;
 use crate::net::{LinuxSocket, Net};
@@ -13,12 +13,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::{fmt, io};
 
-/// The resources of an application of the loop, such as a tunnel or a traffic generator: the endpoint, its
-/// sockets and the clock.
+/// The resources that an application of the loop uses: the endpoint, its sockets and the clock. An
+/// application is for example a tunnel or a traffic generator.
 pub struct Core {
     /// All sessions.
     pub endpoint: Endpoint,
-    /// Sockets.
+    /// The sockets.
     pub net: Net,
     /// The clock on which all time arguments are based.
     pub clock: Clock,
@@ -27,7 +27,7 @@ pub struct Core {
 }
 
 impl Core {
-    /// Adds a socket; its number goes into [`dccp_proto::Route::socket`].
+    /// Adds a socket. Returns its number, which goes into [`dccp_proto::Route::socket`].
     ///
     /// # Errors
     /// The error of the system.
@@ -39,16 +39,16 @@ impl Core {
         self.net.add(&self.poller, encapsulation)
     }
 
-    /// A random port from the ephemeral range (RFC 6335 section 6).
+    /// Returns a random port from the ephemeral range (RFC 6335 section 6).
     pub fn ephemeral_port(&self) -> u16 {
-        // Without randomness, a fixed port is better than an error.
+        // If the system has no random numbers, use a fixed port instead of failing.
         let seed = crate::random_seed().unwrap_or_default();
         49_152 | u16::from_be_bytes([seed[0], seed[1]])
     }
 
-    /// Makes this driver one of several shards of a server. Each shard has its own sessions. `all` lists the
-    /// handles of all shards by number, including this one. Packets that belong to another shard are handed
-    /// over; see `Channels::share`.
+    /// Makes this driver one of several shards of a server. Each shard has sessions of its own. `all` has the
+    /// handles of all shards by number, including this one. A shard hands over packets that belong to another
+    /// shard; see `Channels::share`.
     pub fn share<A: App + 'static>(&mut self, all: &[Handle<A>]) {
         let post = |handle: &Handle<A>| -> Post {
             let handle = handle.clone();
@@ -57,13 +57,13 @@ impl Core {
         self.net.neighbours = Neighbours::new(all.iter().map(post).collect());
     }
 
-    /// Accepts packets that arrived at another shard for this one.
+    /// Handles packets for this shard that arrived at another shard.
     fn take(&mut self, mail: Vec<Mail>) {
         let now = self.clock.now();
         self.net.take(now, mail, &mut self.endpoint);
     }
 
-    /// Ends the loop after this turn's packets have been sent.
+    /// Ends the loop after the packets of this turn have been sent.
     pub fn stop(&mut self) {
         self.running = false;
     }
@@ -72,54 +72,55 @@ impl Core {
 /// The application that the loop runs. The loop calls all methods on the thread of
 /// [`Driver::run`](crate::Driver::run).
 pub trait App {
-    /// Descriptors that the loop waits for. The loop reads this list once at the start. The descriptors must
-    /// stay open until the loop ends.
+    /// Returns the descriptors on which the loop waits. The loop calls this once at the start. The
+    /// descriptors must stay open until the loop ends.
     fn fds(&self) -> Vec<BorrowedFd<'_>> {
         Vec::new()
     }
 
-    /// Descriptor `index` of [`fds`](Self::fds) is readable. Read a limited number of packets: if more are
-    /// available, the loop calls again.
+    /// Called when descriptor `index` of [`fds`](Self::fds) is readable. Read only a limited number of
+    /// packets: if more are available, the loop calls again.
     fn on_readable(&mut self, core: &mut Core, now: Time, index: u32) {
         let _ = (core, now, index);
     }
 
-    /// A datagram arrived.
+    /// Called when a datagram arrived.
     fn on_deliver(&mut self, core: &mut Core, now: Time, session: SessionId, data: Vec<u8>);
 
-    /// All datagrams of this turn were delivered.
+    /// Called when all datagrams of this turn have been delivered.
     fn on_delivered(&mut self, core: &mut Core, now: Time) {
         let _ = (core, now);
     }
 
-    /// An event of a session.
+    /// Called for each event of a session.
     fn on_event(&mut self, core: &mut Core, now: Time, session: SessionId, event: SessionEvent) {
         let _ = (core, now, session, event);
     }
 
-    /// Sending on a link has stopped working, or works again. The endpoint has already been told.
+    /// Called when sending on a link has stopped working, or works again. The endpoint already knows about
+    /// the change.
     fn on_link(&mut self, core: &mut Core, change: &LinkChange) {
         let _ = (core, change);
     }
 
-    /// An event of a channel.
+    /// Called for each event of a channel.
     fn on_channel(&mut self, core: &mut Core, event: ChannelEvent) {
         let _ = (core, event);
     }
 
-    /// Refills the queues of sessions. Returns true if it has queued data. After that data has been sent, the
-    /// loop calls again.
+    /// Called to refill the queues of sessions. Returns whether it has queued data. If so, the loop sends the
+    /// data and calls again.
     fn fill(&mut self, core: &mut Core, now: Time) -> bool {
         let _ = (core, now);
         false
     }
 
-    /// When to call [`on_timeout`](Self::on_timeout) next.
+    /// Returns when the loop should call [`on_timeout`](Self::on_timeout) next.
     fn next_timeout(&self) -> Option<Time> {
         None
     }
 
-    /// The deadline of [`next_timeout`](Self::next_timeout) has passed.
+    /// Called when the deadline of [`next_timeout`](Self::next_timeout) has passed.
     fn on_timeout(&mut self, core: &mut Core, now: Time) {
         let _ = (core, now);
     }
@@ -128,16 +129,17 @@ pub trait App {
 /// A closure to run on the data thread.
 pub(crate) type Job<A> = Box<dyn FnOnce(&mut Core, &mut A) + Send>;
 
-/// Maximum number of pending jobs from [`Handle::offer`].
+/// Maximum number of jobs from [`Handle::offer`] that wait at the same time.
 const MOST_WAITING: usize = 64;
 
-/// Gives other threads access to a running [`crate::Driver`]. Closures run between two turns of its loop.
+/// Gives other threads access to a running [`crate::Driver`]. Their closures run between two turns of the
+/// loop.
 pub struct Handle<A> {
     jobs: Sender<Job<A>>,
     wake: Arc<OwnedFd>,
-    /// The loop has been woken and has not read the jobs yet. So further jobs need not wake it.
+    /// Whether the loop has been woken and has not read the jobs yet. If so, another job need not wake it.
     pub(crate) woken: Arc<AtomicBool>,
-    /// Offered jobs that have not run yet.
+    /// Number of jobs from [`offer`](Self::offer) that have not run yet.
     waiting: Arc<AtomicUsize>,
 }
 
@@ -168,15 +170,14 @@ impl<A> Handle<A> {
     pub fn run(&self, job: impl FnOnce(&mut Core, &mut A) + Send + 'static) -> bool {
         let sent = self.jobs.send(Box::new(job)).is_ok();
         if !self.woken.swap(true, Ordering::SeqCst) {
-            // Ignore the error: it occurs only if the counter is at its limit, and then the loop is already
-            // awake.
+            // Ignore the error: if the counter is at its limit, the loop is already awake.
             let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
         }
         sent
     }
 
-    /// Like [`run`](Self::run), but drops the job if too many offered jobs are pending. For jobs that may
-    /// arrive faster than they are executed.
+    /// Runs `job` like [`run`](Self::run), but drops it if too many offered jobs are pending. Use it for jobs
+    /// that may arrive faster than they run.
     pub fn offer(&self, job: impl FnOnce(&mut Core, &mut A) + Send + 'static) -> bool {
         if self.waiting.fetch_add(1, Ordering::Relaxed) >= MOST_WAITING {
             self.waiting.fetch_sub(1, Ordering::Relaxed);

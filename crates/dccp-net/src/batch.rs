@@ -5,20 +5,20 @@ use crate::secure::{HEADER, TAG};
 use dccp_proto::{Ecn, Route, Sink};
 use std::net::{IpAddr, SocketAddr};
 
-/// Maximum number of packets of a run (UDP_MAX_SEGMENTS of the kernel), and maximum number of bytes.
+/// Limits on a run: packets (the kernel's UDP_MAX_SEGMENTS) and bytes.
 const MAX_SEGMENTS: usize = 64;
 const MAX_BYTES: usize = 65_000;
 
-/// Packets of equal size for one route with one ECN field. The last may be shorter.
+/// Packets of equal size for one route, all with the same ECN field. Only the last may be shorter.
 #[derive(Debug)]
 pub struct Run {
     route: Route,
     ecn: Ecn,
     segment: usize,
-    /// Whether a shorter packet or [`Sink::separate`] has ended the run.
+    /// Whether the run is complete, because of a shorter packet or [`Sink::separate`].
     closed: bool,
-    /// The first `used` bytes are in use. The buffer does not shrink between turns, so that bytes need not be
-    /// cleared before they are overwritten.
+    /// Only the first `used` bytes are in use. The buffer keeps its length between turns, so that bytes need
+    /// not be cleared before they are overwritten.
     bytes: Vec<u8>,
     used: usize,
 }
@@ -38,21 +38,21 @@ impl Run {
         &self.bytes[..self.used]
     }
 
-    /// The run as a burst for a socket, with the addresses of its route.
+    /// Returns the run as a burst for a socket, with the addresses of the run's route.
     pub fn burst(&self) -> Burst<'_> {
         let (local, remote) = (self.route.local, self.route.remote);
         Burst { local, remote, dscp: 0, ecn: self.ecn, segment: self.segment, bytes: self.bytes() }
     }
 
-    /// The packets of `part` as a burst for a socket, with the channel's current addresses.
+    /// Returns the packets of `part` as a burst for a socket, with the current addresses of the channel.
     pub(crate) fn burst_to(&self, part: &Part, local: Option<IpAddr>, remote: SocketAddr) -> Burst<'_> {
         let at = |packet: usize| (packet * self.segment).min(self.used);
         let bytes = &self.bytes[at(part.packets.start)..at(part.packets.end)];
         Burst { local, remote, dscp: part.mark.dscp, ecn: part.mark.ecn, segment: self.segment, bytes }
     }
 
-    /// Splits the run into parts of consecutive packets with the same mark. Without `marking` there is only
-    /// one part. Call this before the records are sealed.
+    /// Splits the run into parts of consecutive packets that have the same mark. Without `marking` there is
+    /// only one part. Call this before the records are sealed.
     pub(crate) fn parts(&self, marking: Option<&dyn Marking>, parts: &mut Vec<Part>) {
         parts.clear();
         let Some(marking) = marking else {
@@ -68,14 +68,15 @@ impl Run {
         }
     }
 
-    /// The packets, without the channel's header and tag.
+    /// Returns the packets without the header and tag of the channel.
     pub(crate) fn packets(&self) -> impl Iterator<Item = &[u8]> {
         let (head, tail) = margins(&self.route);
         let inner = move |packet: &'_ [u8]| packet.len().saturating_sub(tail);
         self.bytes().chunks(self.segment.max(1)).map(move |packet| &packet[head..inner(packet)])
     }
 
-    /// The channel's unsealed records, for sealing in place, and the size of each except the last.
+    /// Returns the unsealed records of a channel, to be sealed in place, and the size of each record except
+    /// the last.
     pub(crate) fn records_mut(&mut self) -> (&mut [u8], usize) {
         (&mut self.bytes[..self.used], self.segment)
     }
@@ -88,12 +89,12 @@ impl Run {
     }
 }
 
-/// The packets of one turn of the loop, collected in runs. One system call sends a run. Packets of a route
-/// stay in order.
+/// The packets that one turn of the loop sends, collected in runs. One system call sends a run. The packets
+/// of a route stay in order.
 #[derive(Debug, Default)]
 pub struct Batch {
     runs: Vec<Run>,
-    /// Empty buffers that can be reused.
+    /// Empty buffers that will be used again.
     spare: Vec<Vec<u8>>,
 }
 
@@ -103,12 +104,12 @@ impl Batch {
         std::mem::take(&mut self.runs)
     }
 
-    /// Takes back the emptied list of runs, to reuse its memory.
+    /// Takes back the emptied list of runs, so that its memory is used again.
     pub(crate) fn put_list(&mut self, runs: Vec<Run>) {
         self.runs = runs;
     }
 
-    /// Takes back a run of [`take`](Self::take), to reuse its memory.
+    /// Takes back a run from [`take`](Self::take), so that its memory is used again.
     pub(crate) fn put(&mut self, run: Run) {
         self.spare.push(run.bytes);
     }
@@ -124,7 +125,7 @@ impl Batch {
     }
 }
 
-/// Bytes that must be free before and after a packet.
+/// Returns how many bytes must be free before and after a packet.
 fn margins(route: &Route) -> (usize, usize) {
     if is_channel(route.socket) { (HEADER, TAG) } else { (0, 0) }
 }
@@ -134,7 +135,7 @@ impl Sink for Batch {
         let (head, tail) = margins(route);
         let packet = head..head + len;
         let len = len + head + tail;
-        // Only the newest run of a route may grow. Otherwise packets of a path would be reordered.
+        // Only the newest run of a route may grow. Otherwise the packets of a path would change their order.
         let newest = self.runs.iter().rposition(|run| run.route == *route);
         let at = match newest.filter(|&i| self.runs[i].takes(ecn, len)) {
             Some(i) => i,

@@ -4,16 +4,16 @@ use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 /// The local address and interface of a socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bind {
-    /// Address and, for UDP, port. The system chooses the address if it is unspecified, and the port if it is
-    /// 0.
+    /// Address and, for UDP, port. If the address is unspecified, the system chooses one. If the port is 0,
+    /// the system chooses one.
     pub addr: SocketAddr,
     /// The only interface to use (SO_BINDTODEVICE).
     pub interface: Option<String>,
 }
 
 impl Bind {
-    /// The binding for packets from a local address to `remote`. A link-local address gets the scope of
-    /// `remote`.
+    /// Returns the binding for packets from a local address to `remote`. A link-local address gets the scope
+    /// of `remote`.
     pub fn toward(remote: SocketAddr, local: IpAddr, port: u16) -> Bind {
         let addr = match (local, remote) {
             (IpAddr::V6(ip), SocketAddr::V6(to)) if ip.is_unicast_link_local() => {
@@ -24,7 +24,7 @@ impl Bind {
         Bind { addr, interface: None }
     }
 
-    /// Whether the system chooses both address and interface.
+    /// Whether the system chooses both the address and the interface.
     pub(crate) fn is_wildcard(&self) -> bool {
         self.addr.ip().is_unspecified() && self.interface.is_none()
     }

@@ -1,4 +1,4 @@
-//! Reads and writes a TUN device in bursts. The kernel passes several segments of a flow in one call.
+//! Reads and writes a TUN device in bursts. With offload, one system call passes several segments of a flow.
 
 use crate::Tun;
 use crate::gro::NEEDS_CHECKSUM;
@@ -9,30 +9,30 @@ use tun_rs::{
     IDEAL_BATCH_SIZE, VIRTIO_NET_HDR_GSO_UDP_L4, VIRTIO_NET_HDR_LEN, VirtioNetHdr, checksum, gso_split,
 };
 
-/// Size of the largest IP packet, and therefore of the largest super-packet.
+/// Size of the largest IP packet. It is also the size of the largest super-packet.
 const LARGEST: usize = 65_535;
-/// Buffer size per packet of a burst, for MTUs up to this size. With a larger MTU, each buffer can hold the
+/// Size of each packet's buffer, if the MTU is at most this. With a larger MTU, each buffer has room for the
 /// largest packet.
 const USUAL: usize = 2_048;
-/// Packets smaller than this are copied.
+/// Smaller packets are copied instead of moved.
 const LEAST: usize = 1_024;
 
 /// Exchanges bursts with a TUN device that was created with `offload`. Splits super-packets from the kernel
-/// (TSO, USO), completes their checksums, and coalesces packets for the kernel. Without `offload`, or if the
-/// kernel does not support it, reads and writes one packet at a time.
+/// (TSO, USO), completes their checksums, and coalesces packets for the kernel. If the device has no offload,
+/// reads and writes one packet at a time.
 pub struct Bursts {
     tun: Tun,
-    /// The super-packet that was read and is not split yet.
+    /// The super-packet that was read last.
     whole: Box<[u8]>,
     packets: Vec<Vec<u8>>,
     sizes: Vec<usize>,
-    /// Packets to be written.
+    /// Packets that wait to be written.
     out: Vec<Vec<u8>>,
     writer: Writer,
 }
 
 impl Bursts {
-    /// Bursts for a device whose packets have at most `mtu` bytes.
+    /// Creates bursts for a device whose packets have at most `mtu` bytes.
     pub fn new(tun: Tun, mtu: u16) -> Bursts {
         let room = if usize::from(mtu) <= USUAL { USUAL } else { LARGEST };
         let burst = if tun.offloads() { IDEAL_BATCH_SIZE } else { 1 };
@@ -51,19 +51,19 @@ impl Bursts {
         &self.tun
     }
 
-    /// Reads a burst. Returns the number of its packets, which [`packet`](Self::packet) returns. Returns 0 if
+    /// Reads a burst. Returns how many packets it has; [`packet`](Self::packet) returns them. Returns 0 if
     /// there is nothing to read.
     ///
     /// # Errors
-    /// The error of the system, for example if the device is gone. `InvalidData` for a burst that cannot be
-    /// split; that burst is lost.
+    /// The error of the system, for example if the device is gone. `InvalidData` if the super-packet cannot
+    /// be split; it is then lost.
     pub fn read(&mut self) -> io::Result<usize> {
         self.read_unless(|_| false).map(Option::unwrap_or_default)
     }
 
-    /// Like [`read`](Self::read), but first passes a super-packet with its header to `taken`. If `taken`
-    /// returns true, the super-packet is not split, and the result is 0. Returns `None` if there was nothing
-    /// to read.
+    /// Reads a burst like [`read`](Self::read), but first passes a super-packet with its header to `taken`.
+    /// If `taken` returns true, the super-packet is not split, and the result is 0. Returns `None` if there
+    /// is nothing to read.
     ///
     /// # Errors
     /// As for [`read`](Self::read).
@@ -88,13 +88,13 @@ impl Bursts {
         cut(header, &mut whole[VIRTIO_NET_HDR_LEN..n], packets, sizes).map(Some)
     }
 
-    /// Packet `i` of the burst that was read last.
+    /// Returns packet `i` of the last burst.
     pub fn packet(&self, i: usize) -> &[u8] {
         &self.packets[i][..self.sizes[i]]
     }
 
-    /// Takes packet `i` as an owned buffer: the memory into which it was read, which `block` replaces, or a
-    /// copy if that costs less.
+    /// Moves packet `i` out of the burst. Returns the memory into which the packet was read, and replaces it
+    /// by a block from `block`. If a copy costs less, returns a copy instead.
     pub fn take(&mut self, i: usize, block: impl FnOnce() -> Vec<u8>) -> Vec<u8> {
         let size = self.sizes[i];
         if size < LEAST || self.packets[i].len() > USUAL {
@@ -107,15 +107,15 @@ impl Bursts {
         packet
     }
 
-    /// Adds a packet to the burst to write, without copying it. If the burst is full, first writes it and
-    /// passes the memory of its packets to `used`.
+    /// Adds a packet to the burst that will be written. Does not copy it. If the burst is full, first writes
+    /// it and passes the memory of its packets to `used`.
     pub fn write(&mut self, packet: Vec<u8>, used: impl FnMut(Vec<u8>)) -> Option<Written> {
         let written = (self.out.len() == IDEAL_BATCH_SIZE).then(|| self.flush(used));
         self.out.push(packet);
         written
     }
 
-    /// Writes the burst, and passes the memory of its packets to `used`.
+    /// Writes the burst and passes the memory of its packets to `used`.
     pub fn flush(&mut self, used: impl FnMut(Vec<u8>)) -> Written {
         let mut written = Written::default();
         self.writer.write(&self.out, &mut written);
@@ -128,7 +128,7 @@ fn uncut() -> io::Error {
     io::ErrorKind::InvalidData.into()
 }
 
-/// Splits a super-packet as its header describes, and completes the checksums.
+/// Splits a super-packet as its virtio header describes, and completes the checksums.
 fn cut(
     mut header: VirtioNetHdr,
     packet: &mut [u8],
@@ -142,7 +142,7 @@ fn cut(
             let field = packet.get_mut(at..at + 2).ok_or_else(uncut)?;
             let pseudo_header = u16::from_be_bytes([field[0], field[1]]);
             field.fill(0);
-            // In UDP, a checksum of 0 would mean that there is no checksum.
+            // In a UDP header, a checksum of 0 means that there is none, so write 0xffff instead.
             let sum = match !checksum(&packet[start..], pseudo_header.into()) {
                 0 => u16::MAX,
                 sum => sum,
@@ -153,7 +153,8 @@ fn cut(
         sizes[0] = packet.len();
         return Ok(1);
     }
-    // For a forwarded packet, the kernel's header length may be the length of the whole packet.
+    // Do not use the header length from the kernel: for a forwarded packet, it may be the length of the whole
+    // packet.
     let behind = match header.gso_type {
         VIRTIO_NET_HDR_GSO_UDP_L4 => 8,
         _ => usize::from(packet.get(start + 12).ok_or_else(uncut)? >> 4) * 4,

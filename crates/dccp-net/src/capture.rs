@@ -7,29 +7,29 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
-/// Writes sent and received packets to a pcap file (link type raw IP). IP and UDP headers are reconstructed.
-/// UDP checksums are zero over IPv4. Over IPv6, which does not allow zero, they are wrong.
+/// Writes sent and received packets to a pcap file (link type raw IP). The IP and UDP headers are
+/// reconstructed. UDP checksums are zero over IPv4. Over IPv6, which does not allow zero, they are wrong.
 pub struct Capture {
-    /// The file; `None` after a failed write.
+    /// The file; `None` after a write has failed.
     file: Option<File>,
-    /// Complete records that are not in the file yet, and the number of bytes that are in the file.
+    /// Complete records that are not in the file yet, and the number of bytes in the file.
     waiting: Vec<u8>,
     written: u64,
     clock: Clock,
     sources: BTreeMap<(u32, IpAddr), IpAddr>,
 }
 
-/// Content of a captured packet.
+/// What a captured packet contains.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     Dccp,
-    /// Messages of channels. They have no checksum.
+    /// Messages of channels, which have no checksum.
     Sealed,
 }
 
-/// Maximum number of remembered source addresses.
+/// Maximum number of source addresses that are remembered.
 const MAX_SOURCES: usize = 256;
-/// Number of bytes after which a write occurs.
+/// The records are written to the file once they have this many bytes.
 const PIECE: usize = 8192;
 /// Header of a pcap file: nanoseconds, version 2.4, snapshot length 65,535, LINKTYPE_RAW.
 const HEADER: [u32; 6] = [0xa1b2_3c4d, 4 << 16 | 2, 0, 0, 65_535, 101];
@@ -41,9 +41,9 @@ impl Capture {
     /// # Errors
     /// The system's error.
     pub fn create(path: &Path) -> io::Result<Capture> {
-        // Only the owner may read the captured traffic.
+        // Only the owner of the file may read the captured traffic.
         let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
-        // An existing file keeps its mode, so set it here.
+        // If the file existed, it kept its mode, so set the mode here.
         if file.metadata()?.is_file() {
             file.set_permissions(Permissions::from_mode(0o600))?;
         }
@@ -51,7 +51,7 @@ impl Capture {
         Ok(Capture { file: Some(file), waiting, written: 0, clock: Clock, sources: BTreeMap::new() })
     }
 
-    /// Records the packets of a burst: DCCP packets or messages of channels.
+    /// Records the packets of a sent burst: DCCP packets, or messages of channels.
     pub(crate) fn sent(
         &mut self,
         socket: u32,
@@ -59,14 +59,14 @@ impl Capture {
         burst: &Burst<'_>,
         form: Form,
     ) {
-        // Without a route the packet is not sent.
+        // If there is no route, the packets are not sent.
         let Some(local) = self.source(socket, encapsulation, burst) else { return };
         for packet in burst.bytes.chunks(burst.segment.max(1)) {
             self.write(local, burst.remote, burst.tos(), packet, form);
         }
     }
 
-    /// Records a datagram that arrived.
+    /// Records a received datagram.
     pub(crate) fn received(
         &mut self,
         socket: u32,
@@ -80,7 +80,8 @@ impl Capture {
         self.write(packet.remote, local, packet.ecn.bits(), packet.bytes, form);
     }
 
-    /// The local address of packets to `remote`. Asks the system once per socket and destination.
+    /// Returns the local address of packets to `remote`. Asks the system only once per socket and
+    /// destination.
     fn source(
         &mut self,
         socket: u32,
@@ -104,11 +105,11 @@ impl Capture {
         if self.file.is_none() {
             return;
         }
-        // Sockets for native DCCP have no port.
+        // Sockets for native DCCP have port 0.
         let udp = from.port() != 0 || to.port() != 0;
         let mut bytes = bytes.to_vec();
-        // The encapsulation computes the checksum in its own copy. The plaintext of a channel has no
-        // checksum.
+        // The encapsulation computes the checksum in a copy of its own, so compute it here too. Messages of
+        // channels have none.
         if form == Form::Dccp && !udp && bytes.len() >= 12 && from.is_ipv4() == to.is_ipv4() {
             checksum::fill(&mut bytes, from.ip(), to.ip());
         }
@@ -131,8 +132,8 @@ impl Capture {
         }
     }
 
-    /// Writes the pending records. If the file cannot be written (for example because the disk is full), the
-    /// traffic continues. The capture then ends after its last complete write, so that it stays readable.
+    /// Writes the pending records. If the write fails, for example because the disk is full, the traffic
+    /// continues. The capture then ends after the last complete write, so that it can be read.
     fn flush(&mut self) {
         let Some(file) = &mut self.file else { return };
         match file.write_all(&self.waiting) {
@@ -207,7 +208,7 @@ mod tests {
         assert!(capture.waiting.is_empty(), "later packets are not stored");
     }
 
-    /// This test limits the file size to some KiB.
+    /// This test runs again in a process whose files may have only some KiB.
     #[test]
     fn a_capture_that_stops_early_can_be_read() {
         let path = std::env::temp_dir().join(format!("mpdccp-short-{}.pcap", std::process::id()));
@@ -217,7 +218,7 @@ mod tests {
             assert!(capture.file.is_none(), "the file size limit had no effect");
             return;
         }
-        // Without the trap, the signal SIGXFSZ would end the process.
+        // The trap ignores the signal SIGXFSZ, which would end the process.
         let run = std::process::Command::new("sh")
             .args(["-c", "trap '' XFSZ; ulimit -f 40; exec \"$0\" --exact capture::tests::a_capture_that_stops_early_can_be_read"])
             .arg(std::env::current_exe().unwrap())

@@ -1,5 +1,5 @@
-//! Encrypted channels over the sockets. To the endpoint each channel looks like a separate socket. Its number
-//! and address stay the same when the peer moves.
+//! Encrypted channels over the sockets. Each channel looks like a separate socket to the endpoint. Its socket
+//! number and its address stay the same when the peer moves.
 
 use crate::refusals::Refusals;
 use crate::secure::{Address, ChannelId, Channels, EchoQuestion, Event, HEADER, Input, OVERHEAD, QUESTION};
@@ -8,7 +8,7 @@ use mpdccp_units::{Duration, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
-/// First socket number that identifies a channel.
+/// The first of the socket numbers that identify channels.
 pub(crate) const FIRST: u32 = 1 << 31;
 
 /// Whether a socket number identifies a channel.
@@ -16,13 +16,13 @@ pub fn is_channel(socket: u32) -> bool {
     socket >= FIRST
 }
 
-/// The channels of a driver, and the routes by which the endpoint knows them.
+/// The channels of a driver, and the routes under which the endpoint knows them.
 pub struct ChannelRoutes {
     /// The channels.
     pub channels: Channels,
-    /// The initial destination of each channel, which stays in its route.
+    /// The first destination of each channel. It stays in the channel's route.
     routes: BTreeMap<ChannelId, SocketAddr>,
-    /// Channels that this end opened, by underlying socket and initial destination.
+    /// The channels that this end opened, by underlying socket and first destination.
     begun: BTreeSet<(u32, SocketAddr, ChannelId)>,
     refusals: Refusals,
 }
@@ -31,7 +31,7 @@ pub struct ChannelRoutes {
 pub enum Arrived {
     /// A packet from a peer.
     Packet(Opened),
-    /// A datagram for another shard.
+    /// A datagram for the shard with this number.
     Elsewhere(u8),
     /// Nothing to do: the datagram was handled or dropped.
     Nothing,
@@ -40,7 +40,7 @@ pub enum Arrived {
 /// An event of a channel. The socket number identifies the channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChannelEvent {
-    /// Both ends have a key.
+    /// Both ends have their keys.
     Ready(u32),
     /// The other end has a new address.
     Moved(u32, SocketAddr),
@@ -65,7 +65,7 @@ fn id(socket: u32) -> Option<ChannelId> {
 }
 
 impl ChannelRoutes {
-    /// Wraps `channels`, including channels that are added later.
+    /// Wraps `channels`. They may contain channels already, and more can be added later.
     pub fn new(channels: Channels) -> ChannelRoutes {
         let (routes, begun) = (BTreeMap::new(), BTreeSet::new());
         ChannelRoutes { channels, routes, begun, refusals: Refusals::default() }
@@ -88,20 +88,20 @@ impl ChannelRoutes {
         }
     }
 
-    /// Socket numbers of the channels that this end opened to a destination.
+    /// Returns the socket numbers of the channels that this end opened to a destination.
     pub fn toward(&self, socket: u32, remote: SocketAddr) -> impl Iterator<Item = u32> {
         let all = (socket, remote, ChannelId(0))..=(socket, remote, ChannelId(u32::MAX));
         self.begun.range(all).filter_map(|(_, _, channel)| channel.0.checked_add(FIRST))
     }
 
-    /// Socket numbers of the channels that this end opened.
+    /// Returns the underlying sockets of the channels that this end opened.
     pub(crate) fn sockets(&self) -> Vec<u32> {
         let mut sockets: Vec<u32> = self.begun.iter().map(|(socket, ..)| *socket).collect();
         sockets.dedup();
         sockets
     }
 
-    /// Sealed echo requests, with destinations, for the channels that this end opened over a socket.
+    /// Returns a sealed echo request and its destination for each channel that this end opened over a socket.
     pub(crate) fn questions(&mut self, now: Time, socket: u32) -> Vec<(Address, Vec<u8>)> {
         let question = EchoQuestion { number: 0, answer: 0, answers: 1, wait: Duration::ZERO };
         let packet = question.write(QUESTION);
@@ -115,17 +115,17 @@ impl ChannelRoutes {
         sealed.collect()
     }
 
-    /// The peer at the other end of a channel.
+    /// Returns the peer at the other end of a channel.
     pub fn peer(&self, socket: u32) -> Option<u32> {
         self.channels.peer(id(socket)?)
     }
 
-    /// The current address of a channel.
+    /// Returns the current address of a channel's peer.
     pub fn resolve(&self, socket: u32) -> Option<Address> {
         self.channels.address(id(socket)?)
     }
 
-    /// Seals the records of a run. Returns their destination if the channel has a key.
+    /// Seals the records of a run. Returns their destination, or `None` if the channel has no key yet.
     pub fn seal(
         &mut self,
         now: Time,
@@ -157,7 +157,7 @@ impl ChannelRoutes {
         Arrived::Packet(Opened { route, peer, packet: HEADER..HEADER + len })
     }
 
-    /// Removes the routes of closed channels. Returns the events of the other channels.
+    /// Removes the routes of closed channels. Returns all other events.
     pub fn events(&mut self) -> Vec<ChannelEvent> {
         let mut events = Vec::new();
         while let Some(event) = self.channels.poll_event() {

@@ -1,17 +1,17 @@
 use mpdccp_units::Time;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
-/// The clock of the driver: CLOCK_MONOTONIC, whose epoch is the same for all processes of the machine.
+/// The driver's clock: CLOCK_MONOTONIC. All processes of the machine share its epoch.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Clock;
 
 impl Clock {
-    /// The time since this clock's epoch.
+    /// Returns the time since the epoch of this clock.
     pub fn now(self) -> Time {
         Time::from_nanos(nanos(clock_gettime(ClockId::Monotonic)))
     }
 
-    /// Nanoseconds since 1970, for file formats that need them.
+    /// Returns the nanoseconds since 1970, for file formats that need them.
     pub fn wall_nanos(self) -> u64 {
         nanos(clock_gettime(ClockId::Realtime))
     }

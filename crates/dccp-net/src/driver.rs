@@ -9,39 +9,39 @@ use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
 
-/// The data-plane loop. In each turn it reads the sockets and the application's descriptors, handles
-/// timeouts, lets the endpoint write, sends, delivers, and sets the timer.
+/// The loop of the data plane. In each turn it reads the sockets and the application's descriptors, handles
+/// timeouts, delivers data, lets the endpoint write packets, sends them, and sets the timer.
 pub struct Driver<A> {
     core: Core,
     app: A,
     jobs: Receiver<Job<A>>,
     handle: Handle<A>,
     ready: Vec<Source>,
-    /// The latest time passed to the endpoint.
+    /// The latest time that the endpoint was given.
     last: Time,
-    /// Whether [`App::fill`] may have more data.
+    /// Whether [`App::fill`] may have more data to queue.
     filling: bool,
 }
 
-/// Result of a turn.
+/// Result of one turn of the loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// Work is left: call [`Driver::turn`] again, perhaps after other work.
+    /// More work is due. Call [`Driver::turn`] again, perhaps after other work.
     Busy,
-    /// No work is left: wait until the descriptor is readable.
+    /// No work is due. Wait until the descriptor is readable.
     Idle,
     /// The loop has ended.
     Over,
 }
 
-/// Maximum number of rounds of [`App::fill`] and sending in one turn.
+/// Maximum number of times that one turn calls [`App::fill`] and sends the data.
 const FILLS: usize = 32;
 
 impl<A: App> Driver<A> {
     /// Creates a driver. `set_up` adds the sockets and returns the application.
     ///
     /// # Errors
-    /// Errors of epoll, timerfd and eventfd, and the errors of `set_up`.
+    /// The errors of epoll, timerfd and eventfd, and the errors of `set_up`.
     pub fn new<E: From<io::Error>>(
         endpoint: Endpoint,
         set_up: impl FnOnce(&mut Core) -> Result<A, E>,
@@ -56,12 +56,13 @@ impl<A: App> Driver<A> {
         Ok(Driver { core, app, jobs, handle, ready: Vec::new(), last: Time::ZERO, filling: false })
     }
 
-    /// A handle for other threads.
+    /// Returns a handle for other threads.
     pub fn handle(&self) -> Handle<A> {
         self.handle.clone()
     }
 
-    /// The descriptor to wait on before [`turn`](Self::turn). It is readable when something may be due.
+    /// Returns the descriptor to wait on before [`turn`](Self::turn). It is readable when something may be
+    /// due.
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.core.poller.descriptor()
     }
@@ -71,7 +72,7 @@ impl<A: App> Driver<A> {
         job(&mut self.core, &mut self.app)
     }
 
-    /// Does what is due without waiting. For use in another event loop.
+    /// Does what is due, without waiting. For use in another event loop.
     ///
     /// # Errors
     /// Only fatal errors: epoll or the timer fails.
@@ -85,11 +86,11 @@ impl<A: App> Driver<A> {
         let mut busy = due || !ready.is_empty();
         self.input(&ready);
         self.ready = ready;
-        // Until the loop is idle, it reads jobs without being woken.
+        // While the loop is busy, it reads the jobs without being woken.
         self.handle.woken.store(true, Ordering::SeqCst);
         busy |= self.run_jobs();
         if !busy {
-            // From now on a job wakes the loop. A job may have arrived just before, so check once more.
+            // From now on, a job wakes the loop. One may have arrived just before, so check again.
             self.handle.woken.store(false, Ordering::SeqCst);
             busy = self.run_jobs();
         }
@@ -112,13 +113,13 @@ impl<A: App> Driver<A> {
         any
     }
 
-    /// Runs until [`Core::stop`] and returns the application.
+    /// Runs the loop until [`Core::stop`], then returns the application.
     ///
     /// # Errors
     /// Only fatal errors: epoll or the timer fails.
     pub fn run(mut self) -> io::Result<A> {
-        // Wakes up exactly on time instead of within the default timer slack. Ignore the error, which is
-        // harmless.
+        // Make the timer exact; by default it may be late by the timer slack. Ignore the error, which does no
+        // harm.
         let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
         while self.core.running {
             let mut ready = std::mem::take(&mut self.ready);
@@ -140,14 +141,14 @@ impl<A: App> Driver<A> {
         [endpoint, self.app.next_timeout(), net.next_retry(), net.next_timeout()].into_iter().flatten().min()
     }
 
-    /// The current time, never before the latest time passed to the endpoint.
+    /// Returns the current time, which is never earlier than the latest time that the endpoint was given.
     fn now(&mut self) -> Time {
         self.last = self.core.clock.now().max(self.last);
         self.last
     }
 
     fn input(&mut self, ready: &[Source]) {
-        // Handle acknowledgements first: they open windows for data that the application reads.
+        // Handle acknowledgements first, because they let the application read more data.
         for source in ready {
             if let Source::Socket(socket) = *source {
                 self.core.net.receive(socket, &mut self.last, &mut self.core.endpoint);
@@ -158,7 +159,7 @@ impl<A: App> Driver<A> {
             match *source {
                 Source::App(index) => self.app.on_readable(&mut self.core, now, index),
                 Source::Wake => {
-                    // Clear the flag before reading jobs, so that a later job wakes the loop again.
+                    // Clear the flag before reading the jobs, so that a later job wakes the loop again.
                     self.handle.woken.store(false, Ordering::SeqCst);
                     self.run_jobs();
                 }
@@ -178,8 +179,8 @@ impl<A: App> Driver<A> {
         }
         core.net.handle_timeout(now);
         core.net.retry(now, &core.poller);
-        // Deliver before sending. A datagram then does not wait for acknowledgements of other packets. An
-        // answer that the application queues in `on_delivered` is sent together with the acknowledgement.
+        // Deliver before sending, so that no datagram waits for the acknowledgements of other packets. If the
+        // application queues an answer in `on_delivered`, the answer also carries the acknowledgement.
         let mut delivered = false;
         while let Some((session, data)) = core.endpoint.poll_deliver() {
             self.app.on_deliver(core, now, session, data);
@@ -211,8 +212,8 @@ impl<A: App> Driver<A> {
             self.app.on_event(core, now, session, event);
             happened = true;
         }
-        // Packets that event handlers cause, above all at the close of a session, must not wait for the next
-        // turn.
+        // Event handlers can cause packets, above all when a session closes. These packets must not wait for
+        // the next turn.
         if happened {
             self.transmit(now);
         }

@@ -7,11 +7,11 @@ use std::net::{IpAddr, SocketAddr};
 /// A received DCCP packet.
 #[derive(Debug)]
 pub struct Received<'a> {
-    /// When the kernel received the packet, by the driver's clock.
+    /// When the kernel received the packet, on the driver's clock.
     pub at: Time,
-    /// Local address to which the packet was sent; `None` on a socket that is bound to one address.
+    /// Local address to which the packet was sent; `None` if the socket is bound to one address.
     pub local: Option<IpAddr>,
-    /// Sender; the port is 0 with native DCCP.
+    /// Address of the sender. With native DCCP, the port is 0.
     pub remote: SocketAddr,
     /// ECN field of the IP header.
     pub ecn: Ecn,
@@ -21,40 +21,40 @@ pub struct Received<'a> {
     pub bytes: &'a mut [u8],
 }
 
-/// DCCP packets for one destination with one DSCP and ECN field. All packets have `segment` bytes; only the
+/// DCCP packets for one destination, all with the same DSCP and ECN field. Each has `segment` bytes; only the
 /// last may be shorter.
 #[derive(Clone, Copy, Debug)]
 pub struct Burst<'a> {
-    /// Source address, if the socket is not bound to an address.
+    /// Source address. Needed only if the socket is not bound to an address.
     pub local: Option<IpAddr>,
     /// Destination. Native DCCP ignores the port.
     pub remote: SocketAddr,
-    /// DSCP for the IP header (RFC 2474), 0 to 63.
+    /// DSCP in the IP header (RFC 2474), 0 to 63.
     pub dscp: u8,
-    /// ECN field for the IP header.
+    /// ECN field in the IP header.
     pub ecn: Ecn,
     /// Size of each packet in bytes.
     pub segment: usize,
-    /// The packets, one directly after the other.
+    /// The packets, one after the other without gaps.
     pub bytes: &'a [u8],
 }
 
 impl Burst<'_> {
-    /// The TOS byte (IPv4) or traffic class (IPv6).
+    /// Returns the TOS byte (IPv4) or traffic class (IPv6).
     pub fn tos(&self) -> u8 {
         self.dscp << 2 | self.ecn.bits()
     }
 }
 
-/// Error while sending all or part of a burst. [`SocketStats`] counts each error.
+/// Why a burst or a part of it was not sent. [`SocketStats`] counts each error.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum SendError {
-    /// The socket's buffer is full; the packets are dropped.
+    /// The buffer of the socket is full. The packets were dropped.
     BufferFull,
     /// The packets are larger than the interface's MTU.
     TooBig,
-    /// There is no route, the interface is down, or the address is gone. The path is unusable until
+    /// There is no route, the interface is down, or the address is gone. Nothing can be sent until
     /// [`Encapsulation::check`] succeeds.
     LinkDown(io::Error),
 }
@@ -62,7 +62,7 @@ pub enum SendError {
 /// Counters of one socket, in DCCP packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SocketStats {
-    /// Packets passed to the kernel.
+    /// Packets that the kernel accepted.
     pub tx_packets: u64,
     /// Bytes of the IP packets that were sent.
     pub tx_bytes: u64,
@@ -97,52 +97,51 @@ pub trait Encapsulation: Send {
     /// Sends a burst. After an error, the rest of the burst is dropped.
     fn send(&mut self, burst: &Burst<'_>) -> Result<(), SendError>;
 
-    /// Receives a limited number of waiting packets, and passes each to `each`. Returns the number of
-    /// packets.
+    /// Receives a limited number of waiting packets and passes each to `each`. Returns how many.
     ///
     /// # Errors
     /// The error of the system. Packets that already arrived are not lost.
     fn receive(&mut self, each: &mut dyn FnMut(Received<'_>)) -> io::Result<usize>;
 
-    /// Checks that the interface or address to which the socket is bound exists, is up, and has a carrier.
+    /// Checks that the socket's interface or address exists, is up, and has link (carrier).
     ///
     /// # Errors
     /// The condition that is not met.
     fn present(&self) -> io::Result<()>;
 
-    /// Checks whether the system could send to `remote` now. If an interface disappeared and returned, this
-    /// also binds to it again.
+    /// Checks whether the system could send to `remote` now. If an interface has disappeared and returned,
+    /// this also binds the socket to it again.
     ///
     /// # Errors
-    /// The reason why the system cannot send.
+    /// Why the system cannot send.
     fn check(&mut self, remote: SocketAddr) -> io::Result<()>;
 
-    /// Largest IP packet to `remote` that the system knows, in bytes.
+    /// Returns the largest IP packet to `remote` that the system allows, in bytes.
     ///
     /// # Errors
     /// As for [`check`](Self::check).
     fn path_mtu(&self, remote: SocketAddr) -> io::Result<u16>;
 
-    /// MTU of the interface through which packets to `remote` are sent, in bytes. ICMP messages from the
-    /// network cannot change it.
+    /// Returns the MTU of the interface through which packets to `remote` leave, in bytes. ICMP messages
+    /// cannot change it.
     ///
     /// # Errors
     /// As for [`check`](Self::check).
     fn device_mtu(&self, remote: SocketAddr) -> io::Result<u16>;
 
-    /// Address of this host from which packets to `remote` are sent.
+    /// Returns the source address of packets to `remote`.
     ///
     /// # Errors
     /// As for [`check`](Self::check).
     fn source(&self, remote: SocketAddr) -> io::Result<IpAddr>;
 
-    /// Interface through which packets to `remote` are sent.
+    /// Returns the interface through which packets to `remote` leave.
     ///
     /// # Errors
     /// As for [`check`](Self::check).
     fn device(&self, remote: SocketAddr) -> io::Result<String>;
 
-    /// Enables [`refused`](Self::refused). By default the kernel does not report refusals.
+    /// Enables [`refused`](Self::refused). Without this, the kernel does not report refusals.
     ///
     /// # Errors
     /// The error of the system.
@@ -150,13 +149,13 @@ pub trait Encapsulation: Send {
         Ok(())
     }
 
-    /// Removes and returns the destinations that answered with ICMP unreachable (port or protocol). Only
-    /// answers that earlier sends and receives have seen are included.
+    /// Removes and returns the destinations that have answered with ICMP unreachable (port or protocol). The
+    /// socket notices such answers only when it sends or receives.
     fn refused(&mut self) -> Vec<SocketAddr> {
         Vec::new()
     }
 
-    /// Address to which the socket is bound. With native DCCP the port is 0.
+    /// Returns the address to which the socket is bound. With native DCCP, the port is 0.
     ///
     /// # Errors
     /// The system's error.
@@ -165,7 +164,7 @@ pub trait Encapsulation: Send {
     /// Counters of the socket.
     fn stats(&self) -> SocketStats;
 
-    /// Further counters by name, for connections that were refused or lost.
+    /// Returns further counters by name, for connections that were refused or lost.
     fn drops(&self) -> Vec<(&'static str, u64)> {
         Vec::new()
     }
@@ -175,25 +174,24 @@ pub trait Encapsulation: Send {
         false
     }
 
-    /// Sends an echo request over an encapsulation that carries no packets now, to test whether it works.
+    /// Sends an echo request over an encapsulation that carries no packets now, to find out whether it works.
     fn ask(&mut self, _question: &Burst<'_>) {}
 
-    /// The peer answered an echo request over this socket.
+    /// Handles the peer's answer to an echo request over this socket.
     fn on_answer(&mut self, _now: Time) {}
 
-    /// The path over this socket fails, even if packets still arrive.
+    /// Handles the report that the path over this socket fails, even if packets still arrive.
     fn on_suspect(&mut self, _now: Time) {}
 
-    /// The peer's host advertises these addresses. If the path over this socket is down (`_up` is false), the
-    /// socket may connect to one of them.
+    /// Sets the addresses that the peer's host advertises. If the path over this socket is down (`_up` is
+    /// false), the socket may connect to one of them.
     fn on_advertised(&mut self, _now: Time, _addresses: &[IpAddr], _up: bool) {}
 
-    /// Removes and returns the connection to `remote`, so that it can move to the same socket of another
-    /// shard.
+    /// Removes and returns the connection to `remote`, so that the same socket of another shard can take it.
     fn give(&mut self, _remote: SocketAddr) -> Option<Box<dyn Any + Send>> {
         None
     }
 
-    /// Adds a connection that the socket of another shard gave away.
+    /// Adds a connection that the same socket of another shard has given away.
     fn take(&mut self, _connection: Box<dyn Any + Send>) {}
 }

@@ -1,4 +1,4 @@
-//! Socket settings that need CAP_NET_ADMIN. A process without the capability asks another process to make
+//! Socket settings that need CAP_NET_ADMIN. A process without this capability can let another process make
 //! them.
 
 use rustix::fd::{AsFd, BorrowedFd};
@@ -7,26 +7,25 @@ use socket2::SockRef;
 use std::io;
 use std::sync::OnceLock;
 
-/// Buffer size requested from the kernel for each socket and direction. Without privileges, the kernel grants
-/// less.
+/// Buffer size that each socket requests for each direction. The kernel grants an unprivileged process less.
 const BUFFER: usize = 4 << 20;
 
 type Granter = dyn Fn(BorrowedFd<'_>) -> io::Result<()> + Send + Sync;
 
 static ELSEWHERE: OnceLock<Box<Granter>> = OnceLock::new();
 
-/// From now on, this process passes its sockets to `granter`, which makes another process call
+/// From now on, passes each new socket of this process to `granter`, which makes another process call
 /// [`grant_socket`]. Only the first call has an effect.
 pub fn grant_sockets_by(granter: impl Fn(BorrowedFd<'_>) -> io::Result<()> + Send + Sync + 'static) {
     let _ = ELSEWHERE.set(Box::new(granter));
 }
 
-/// Sets the mark (SO_MARK) of a socket for policy routing, and buffers larger than net.core.rmem_max and
-/// wmem_max.
+/// Sets the mark of a socket (SO_MARK) for policy routing. Also sets buffers that are larger than
+/// net.core.rmem_max and wmem_max.
 ///
 /// # Errors
-/// The error of the system; `PermissionDenied` for a mark without CAP_NET_ADMIN. Without this capability, the
-/// buffers stay within the limits, which is not an error.
+/// The error of the system, for example `PermissionDenied` for a mark without CAP_NET_ADMIN. Without this
+/// capability, the buffers stay within the limits, which is not an error.
 pub fn grant_socket(socket: BorrowedFd<'_>, mark: Option<u32>) -> io::Result<()> {
     let plain = SockRef::from(&socket);
     mark.map_or(Ok(()), |mark| plain.set_mark(mark))?;
@@ -39,7 +38,7 @@ pub fn grant_socket(socket: BorrowedFd<'_>, mark: Option<u32>) -> io::Result<()>
     Ok(())
 }
 
-/// Calls the granter if one is set; the granter knows the mark. Otherwise calls [`grant_socket`].
+/// Calls the granter if there is one; the granter knows the mark. Otherwise calls [`grant_socket`].
 ///
 /// # Errors
 /// As for [`grant_socket`].

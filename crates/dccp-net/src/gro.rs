@@ -1,8 +1,8 @@
-//! Receive offload in user space. Groups consecutive packets of a flow that the kernel accepts as one packet,
-//! and builds the header of the group.
+//! Generic receive offload in user space. Groups consecutive packets of a flow, so that the kernel accepts
+//! each group as one packet. Builds the header of each group.
 //!
-//! The library that splits packets can also coalesce them, but copies each packet twice. This code leaves the
-//! packets in place, and one `writev` collects them.
+//! The library that splits packets can also coalesce them, but copies each packet twice. This code does not
+//! move the packets; one `writev` collects them.
 
 use std::ops::Range;
 use tun_rs::{
@@ -10,13 +10,13 @@ use tun_rs::{
     VirtioNetHdr, checksum, checksum_no_fold,
 };
 
-/// Maximum number of bytes of a coalesced packet.
+/// Size limit of a coalesced packet.
 const MOST_BYTES: usize = 65_000;
-/// Maximum number of packets in a coalesced packet: the kernel splits a UDP packet into at most this many
+/// Maximum number of packets in a group. The kernel splits a UDP packet into at most this many
 /// (UDP_MAX_SEGMENTS).
 pub(crate) const MOST_PARTS: usize = 64;
 
-/// Maximum size of the headers: IPv6 and TCP with all options.
+/// Size limit of the headers: IPv6, and TCP with all options.
 const HEADERS: usize = 100;
 
 /// Numbers of IP protocols.
@@ -26,10 +26,10 @@ const UDP: u8 = 17;
 const ACK: u8 = 0x10;
 const PSH: u8 = 0x08;
 /// `VIRTIO_NET_HDR_F_NEEDS_CSUM`: the checksum field contains only the sum of the pseudo-header. The kernel
-/// completes it if necessary.
+/// completes the checksum if necessary.
 pub(crate) const NEEDS_CHECKSUM: u8 = 1;
 
-/// Structure of a packet.
+/// The structure of a packet's headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Shape {
     /// Length of the IP header.
@@ -37,17 +37,17 @@ struct Shape {
     /// Length of the IP and transport headers.
     headers: usize,
     protocol: u8,
-    /// A hash of the flow. It is equal for all packets of a flow, and rarely equal for different flows.
+    /// A hash of the flow. Packets of one flow have the same hash, and packets of different flows rarely do.
     key: u64,
 }
 
 impl Shape {
-    /// Returns `None` unless this is a complete TCP or UDP packet without IP options and IPv6 extension
-    /// headers.
+    /// Analyses a packet. Returns `None` unless it is a complete TCP or UDP packet without IP options and
+    /// IPv6 extension headers.
     fn of(packet: &[u8]) -> Option<Shape> {
         let word = |at: usize| Some(u16::from_be_bytes(packet.get(at..at + 2)?.try_into().ok()?));
         let (ip, protocol, whole, addresses) = match packet.first()? {
-            // Only the first fragment has ports, so fragments are excluded.
+            // Exclude fragments, because only the first fragment has ports.
             0x45 if word(6)? & 0x3fff == 0 => (20, *packet.get(9)?, usize::from(word(2)?), 12..20),
             version if version >> 4 == 6 => (40, *packet.get(6)?, usize::from(word(4)?) + 40, 8..40),
             _ => return None,
@@ -73,14 +73,14 @@ impl Shape {
         if self.ip == 20 { 12..20 } else { 8..40 }
     }
 
-    /// Ranges of bytes that must be equal in coalesced packets.
+    /// Returns the ranges of header bytes that must be equal in all packets of a group.
     fn common(&self) -> impl Iterator<Item = Range<usize>> + use<> {
         let &Shape { ip, headers, protocol, .. } = self;
-        // IPv4: all fields except length, checksum and identification. The kernel increments the
-        // identification when it splits. IPv6: all fields except the length.
+        // IPv4: all fields except the length, the checksum and the identification, which the kernel
+        // increments when it splits a packet. IPv6: all fields except the length.
         let network = if ip == 20 { [0..2, 6..10, 12..20] } else { [0..4, 6..40, 0..0] };
-        // The ports. In TCP also the acknowledgement number, the header length and the options. As in the
-        // kernel, the window may change.
+        // UDP: the ports. TCP: also the acknowledgement number, the header length and the options. The window
+        // may differ, as in the kernel's own offload.
         let transport = match protocol {
             TCP => [ip..ip + 4, ip + 8..ip + 13, ip + 20..headers],
             _ => [ip..ip + 4, 0..0, 0..0],
@@ -97,7 +97,7 @@ impl Shape {
         checksum(carried, self.pseudo_header(packet, carried.len())) == u16::MAX
     }
 
-    /// TCP sequence numbers of this packet and of the one after it.
+    /// Returns the TCP sequence number of this packet and that of the next packet.
     fn sequence(&self, packet: &[u8], size: usize) -> (u32, u32) {
         if self.protocol != TCP {
             return (0, 0);
@@ -107,8 +107,8 @@ impl Shape {
         (now, now.wrapping_add(size as u32))
     }
 
-    /// Whether the packet may be coalesced at all, and whether it has PSH. No packet may follow PSH in a
-    /// group.
+    /// Returns whether the packet may be in a group, and whether it has the flag PSH. A packet with PSH is
+    /// the last of its group.
     fn can_coalesce(&self, packet: &[u8]) -> (bool, bool) {
         let full = packet.len() > self.headers;
         match self.protocol {
@@ -116,16 +116,16 @@ impl Shape {
                 let flags = packet[self.ip + 13];
                 (full && flags & !PSH == ACK, flags & PSH != 0)
             }
-            // Over IPv4, coalescing would add a checksum to a datagram that has none.
+            // Exclude datagrams without a checksum: coalescing would give them one over IPv4.
             _ => (full && packet[self.ip + 6..self.ip + 8] != [0, 0], false),
         }
     }
 }
 
-/// Consecutive packets that are written as one packet, or a single packet.
+/// Consecutive packets of a flow that are written as one packet, or a single packet.
 #[derive(Debug, Default)]
 pub(crate) struct Group {
-    /// `None` if the packet cannot be coalesced.
+    /// Structure of the packets; `None` if the packet cannot be in a group with others.
     shape: Option<Shape>,
     first: usize,
     last: usize,
@@ -135,9 +135,9 @@ pub(crate) struct Group {
     size: usize,
     /// Whether another packet may be added.
     open: bool,
-    /// TCP sequence number that the next packet must have.
+    /// TCP sequence number that the next packet of the group must have.
     next: u32,
-    /// Whether the last packet has PSH.
+    /// Whether the last packet has the flag PSH.
     push: bool,
 }
 
@@ -158,12 +158,12 @@ impl Group {
         self.packets
     }
 
-    /// Number of bytes at the start of each packet that [`header`](Self::header) replaces.
+    /// Returns how many bytes at the start of each packet [`header`](Self::header) replaces.
     pub(crate) fn headers(&self) -> usize {
         self.shape.map_or(0, |shape| shape.headers)
     }
 
-    /// The header of the first packet, changed to describe the whole group.
+    /// Returns the header of the first packet, changed so that it describes the whole group.
     pub(crate) fn header(&self, burst: &[Vec<u8>]) -> Header {
         let mut header = Header { bytes: [0; _], len: VIRTIO_NET_HDR_LEN + self.headers() };
         let Some(shape) = self.shape else { return header };
@@ -207,19 +207,19 @@ impl Group {
     }
 }
 
-/// Joins a burst.
+/// Groups the packets of a burst.
 #[derive(Debug, Default)]
 pub(crate) struct Coalescer {
     groups: Vec<Group>,
-    /// For each packet, the index of the next packet in its group.
+    /// For each packet, the index of the packet after it in the same group.
     following: Vec<usize>,
-    /// Index of the first group that may grow. Earlier groups are complete.
+    /// Index of the first group that may still grow.
     barrier: usize,
 }
 
 impl Coalescer {
-    /// Groups the packets of a burst. Packets of each flow stay in order. `udp`: whether the kernel accepts
-    /// coalesced datagrams.
+    /// Groups the packets of a burst. The packets of each flow stay in order. `udp` says whether the kernel
+    /// accepts coalesced UDP packets.
     pub(crate) fn sort(&mut self, burst: &[Vec<u8>], udp: bool) {
         self.groups.clear();
         self.following.clear();
@@ -235,7 +235,8 @@ impl Coalescer {
         let bytes = packet.len();
         let mut alone = Group { first: i, last: i, packets: 1, bytes, ..Group::default() };
         let Some(shape) = Shape::of(packet) else {
-            // The packet may be a fragment. Packets of its flow must not overtake it.
+            // The packet may be a fragment. Later packets of its flow must not overtake it, so no earlier
+            // group may grow.
             self.groups.push(alone);
             self.barrier = self.groups.len();
             return;
@@ -252,7 +253,8 @@ impl Coalescer {
             && group.packets < MOST_PARTS
             && group.bytes + size <= MOST_BYTES
             && shape.common().all(|field| burst[group.first][field.clone()] == packet[field])
-            // A packet that was damaged before the tunnel must not receive a valid checksum.
+            // The packets must have right checksums. A packet that was damaged earlier must not get a valid
+            // checksum here.
             && (group.packets > 1 || shape.is_intact(&burst[group.first]))
             && shape.is_intact(packet)
         {
@@ -268,12 +270,12 @@ impl Coalescer {
         self.groups.push(Group { shape: Some(shape), size, next, push, ..alone });
     }
 
-    /// The groups in the order of writing.
+    /// Returns the groups in the order in which they must be written.
     pub(crate) fn all(&self) -> &[Group] {
         &self.groups
     }
 
-    /// Indices of the packets of a group, in order.
+    /// Returns the indices of a group's packets, in order.
     pub(crate) fn members(&self, group: &Group) -> impl Iterator<Item = usize> + use<'_> {
         std::iter::successors(Some(group.first), |i| {
             Some(self.following[*i]).filter(|next| *next != usize::MAX)

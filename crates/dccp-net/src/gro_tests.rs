@@ -2,7 +2,7 @@ use super::*;
 use proptest::prelude::*;
 use tun_rs::gso_split;
 
-/// Description of a packet to build.
+/// Describes a packet to build.
 #[derive(Clone, Debug)]
 struct Spec {
     v6: bool,
@@ -11,7 +11,7 @@ struct Spec {
     size: usize,
     flags: u8,
     ttl: u8,
-    /// Number of sequence bytes skipped before this packet.
+    /// Number of sequence numbers that the flow skips before this packet.
     gap: u32,
     fragment: bool,
     /// Whether the checksum is wrong (TCP) or absent (UDP).
@@ -58,7 +58,7 @@ fn build(spec: &Spec, sequence: u32) -> Vec<u8> {
         u64::from(if spec.tcp { TCP } else { UDP }) + carried as u64,
     );
     let sum = match (!checksum(&rest, pseudo)).wrapping_add(u16::from(spec.damaged)) {
-        // RFC 768: in UDP, 0 means no checksum. In TCP, 0 is an ordinary checksum.
+        // A checksum of 0 means no checksum in UDP (RFC 768), but is an ordinary checksum in TCP.
         0 if !spec.tcp => u16::MAX,
         sum => sum,
     };
@@ -80,7 +80,7 @@ fn build_all(specs: &[Spec]) -> Vec<Vec<u8>> {
     specs.iter().map(&mut build).collect()
 }
 
-/// The packets after writing, split again as the kernel would split them. Also returns the number of writes.
+/// Writes a burst. Returns the packets, split as the kernel splits them, and the number of writes.
 fn written(burst: &[Vec<u8>], udp: bool) -> (Vec<Vec<u8>>, usize) {
     let mut coalescer = Coalescer::default();
     coalescer.sort(burst, udp);
@@ -109,7 +109,7 @@ fn written(burst: &[Vec<u8>], udp: bool) -> (Vec<Vec<u8>>, usize) {
     (out, coalescer.all().len())
 }
 
-/// The packets of one flow with the IPv4 identification cleared, because the kernel increments it.
+/// Returns the packets of one flow. Clears the IPv4 identification, because the kernel increments it.
 fn flow(packets: &[Vec<u8>], of: &Spec) -> Vec<Vec<u8>> {
     let ip = if of.v6 { 40 } else { 20 };
     let is = |packet: &&Vec<u8>| {
@@ -182,7 +182,7 @@ fn a_run_of_a_flow_is_one_packet() {
     }
 }
 
-/// Packets that must not be coalesced. In each case, the second packet follows an ordinary first packet.
+/// Checks packets that must not be coalesced. In each case, the second packet follows an ordinary one.
 #[test]
 fn unlike_neighbours_stay_apart() {
     for (v6, tcp) in [(false, true), (true, true), (false, false), (true, false)] {

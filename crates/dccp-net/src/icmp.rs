@@ -1,4 +1,4 @@
-//! ICMP errors about sent packets, which the kernel queues for a socket with IP_RECVERR.
+//! Reads ICMP errors about sent packets. The kernel queues them for a socket with IP_RECVERR.
 
 use nix::libc;
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg};
@@ -6,8 +6,8 @@ use std::io::IoSliceMut;
 use std::net::{SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::AsRawFd;
 
-/// Reads the next error; `None` if there is none. The inner value is the destination, if its host reported
-/// port or protocol unreachable.
+/// Reads the next error. Returns `None` if there is none. The inner value is the destination if its host
+/// reported that the port or the protocol is unreachable.
 pub(crate) fn next(socket: &impl AsRawFd) -> Option<Option<SocketAddr>> {
     let mut byte = [0];
     let mut parts = [IoSliceMut::new(&mut byte)];
@@ -21,11 +21,11 @@ pub(crate) fn next(socket: &impl AsRawFd) -> Option<Option<SocketAddr>> {
     });
     let errors = message.cmsgs().into_iter().flatten();
     let nobody = errors.into_iter().any(|error| match error {
-        // Port unreachable; for native DCCP also protocol unreachable.
+        // Port unreachable, and for native DCCP also protocol unreachable.
         ControlMessageOwned::Ipv4RecvErr(error, _) => {
             error.ee_origin == libc::SO_EE_ORIGIN_ICMP && error.ee_type == 3 && matches!(error.ee_code, 2 | 3)
         }
-        // Port unreachable. An unknown next header is reported as a parameter problem.
+        // Port unreachable, and a parameter problem, which reports an unknown next header.
         ControlMessageOwned::Ipv6RecvErr(error, _) => {
             error.ee_origin == libc::SO_EE_ORIGIN_ICMP6
                 && matches!((error.ee_type, error.ee_code), (1, 4) | (4, 1))

@@ -1,8 +1,8 @@
 //! Linux I/O around the sans-IO core: encapsulations (DCCP in UDP, native IP protocol 33), the TUN device,
 //! and the data-plane loop.
 //!
-//! A [`Driver`] owns one [`mpdccp_proto::Endpoint`], its sockets and one [`App`], and runs them on the thread
-//! that calls [`Driver::run`], or in another event loop ([`Driver::turn`]). Other threads use a [`Handle`].
+//! A [`Driver`] owns one [`mpdccp_proto::Endpoint`], its sockets and one [`App`]. They run on the thread that
+//! calls [`Driver::run`], or in another event loop ([`Driver::turn`]). Other threads use a [`Handle`].
 //!
 //! ```
 //! # #[cfg(target_os = "linux")]
@@ -52,7 +52,7 @@ mod encapsulation;
 mod links;
 mod outer_mark;
 mod refusals;
-/// Encrypted channels and their keys. Without the feature `encryption`, keys cannot exist.
+/// Encrypted channels and their keys. Without the feature `encryption`, there are no keys.
 #[cfg(feature = "encryption")]
 pub use dccp_secure as secure;
 #[cfg(not(feature = "encryption"))]

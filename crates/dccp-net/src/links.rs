@@ -1,7 +1,7 @@
 use mpdccp_units::{Duration, Time};
 use std::net::SocketAddr;
 
-/// Sending to a destination has stopped working, or works again.
+/// A change of a link: sending to a destination has stopped working, or works again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkChange {
     /// The socket.
@@ -14,17 +14,17 @@ pub struct LinkChange {
     pub why: String,
 }
 
-/// Interval between checks of a broken destination.
+/// Interval between checks of a destination to which sending fails.
 const RETRY: Duration = Duration::from_millis(250);
-/// Longest interval between checks of a destination that fails repeatedly although the system reports it as
-/// reachable.
+/// Longest interval between checks if sending to a destination fails again and again, although the system
+/// reports that it can be reached.
 const MAX_WAIT: Duration = Duration::from_secs(8);
-/// A destination that has worked for this long is removed from the list.
+/// A destination that has worked again for this long is no longer listed.
 const PROBATION: Duration = Duration::from_secs(10);
-/// Maximum number of broken destinations. Peers can invent addresses, which must not fill the memory.
+/// Maximum number of listed destinations. Peers can invent addresses, which must not fill the memory.
 const MAX_BROKEN: usize = 64;
 
-/// A destination that is unreachable, or was unreachable recently.
+/// A destination to which sending fails, or failed recently.
 #[derive(Debug)]
 struct Broken {
     socket: u32,
@@ -43,7 +43,7 @@ pub(crate) struct Links {
 }
 
 impl Links {
-    /// Notes that sending to a destination failed for this reason.
+    /// Stores that sending to a destination fails, and why.
     pub(crate) fn mark(&mut self, now: Time, socket: u32, remote: SocketAddr, why: String) {
         let known = self.broken.iter().position(|b| b.socket == socket && b.remote == remote);
         match known {
@@ -58,7 +58,7 @@ impl Links {
                 self.broken.push(Broken { socket, remote, retry_at, wait: RETRY, mended: now });
                 self.changes.push(LinkChange { socket, remote, up: false, why });
             }
-            // The destination is already marked as broken.
+            // The destination is already known to fail.
             _ => {}
         }
     }
@@ -76,7 +76,7 @@ impl Links {
         self.broken.iter().filter_map(|b| b.retry_at).min()
     }
 
-    /// Calls `works` to check whether broken destinations are reachable again.
+    /// Checks the destinations that are due. `works` returns whether a destination can be reached again.
     pub(crate) fn retry(&mut self, now: Time, mut works: impl FnMut(u32, SocketAddr) -> bool) {
         for i in 0..self.broken.len() {
             let broken = &mut self.broken[i];
@@ -143,7 +143,7 @@ mod tests {
             links.retry(t, |_, _| true);
         }
         assert_eq!(waits, [250, 500, 1000, 2000, 4000, 8000, 8000, 8000]);
-        // After [`PROBATION`], the backoff starts again.
+        // After [`PROBATION`], the interval starts at its minimum again.
         t += PROBATION;
         links.retry(t, |_, _| true);
         links.mark(t, 0, remote(), "refused".into());

@@ -17,11 +17,11 @@ use rustix::fd::AsFd;
 use std::io;
 use std::net::SocketAddr;
 
-/// An encapsulation that the loop can wait on.
+/// A socket that carries DCCP packets and on which the loop can wait.
 pub(crate) trait LinuxSocket: Encapsulation + AsFd {}
 impl<T: Encapsulation + AsFd> LinuxSocket for T {}
 
-/// The sockets of a driver, and the packets that wait to be sent.
+/// The sockets of a driver and the packets that wait to be sent.
 pub struct Net {
     sockets: Vec<Option<Box<dyn LinuxSocket>>>,
     links: Links,
@@ -29,17 +29,18 @@ pub struct Net {
     routes: Option<ChannelRoutes>,
     /// The other shards of the same server.
     pub(crate) neighbours: Neighbours,
-    /// The endpoint writes packets here.
+    /// The packets that the endpoint has written and that are not sent yet.
     pub batch: Batch,
     /// Records all sent and received packets.
     pub capture: Option<Capture>,
-    /// File to which the keys of channels are written.
+    /// The file for the keys of channels.
     pub keylog: Option<std::fs::File>,
-    /// Chooses outer headers by the data. Without it, only congestion control sets the ECN field.
+    /// Chooses outer headers by the data in a packet. Without it, congestion control alone sets the ECN
+    /// field.
     pub marking: Option<Box<dyn Marking>>,
     parts: Vec<Part>,
-    /// If set, every socket added from now on reports refusals, which the endpoint receives
-    /// ([`Endpoint::on_refused`]).
+    /// If set, every socket that is added later reports refusals, and the endpoint gets them through
+    /// [`Endpoint::on_refused`].
     pub heed_refusals: bool,
     refused: Vec<(u32, SocketAddr)>,
     /// Events of channels that the application has not received yet.
@@ -68,7 +69,7 @@ impl Net {
         }
     }
 
-    /// From now on, all packets are sent through channels.
+    /// From now on, sends all packets through channels.
     pub fn secure(&mut self, channels: secure::Channels) {
         self.routes = Some(ChannelRoutes::new(channels));
     }
@@ -78,7 +79,7 @@ impl Net {
         self.routes.as_ref().map(|routes| &routes.channels)
     }
 
-    /// Mutable access to the channels, for example to add and remove peers.
+    /// Returns the channels for changes, for example to add and remove peers.
     pub fn channels_mut(&mut self) -> Option<&mut secure::Channels> {
         self.routes.as_mut().map(|routes| &mut routes.channels)
     }
@@ -88,13 +89,13 @@ impl Net {
         self.routes.as_mut()?.open(now, peer, to)
     }
 
-    /// The current route. The peer of a channel may have moved.
+    /// Returns the current route of a packet: if the route is a channel's, the peer may have moved.
     pub fn resolve(&self, route: &Route) -> Route {
         let to = is_channel(route.socket).then(|| self.routes.as_ref()?.resolve(route.socket)).flatten();
         to.map_or(*route, |to| Route { socket: to.socket, local: to.local, remote: to.remote })
     }
 
-    /// The peer of a channel, identified by its socket number.
+    /// Returns the peer of a channel, which the socket number identifies.
     pub fn peer_of(&self, socket: u32) -> Option<u32> {
         self.routes.as_ref()?.peer(socket)
     }
@@ -113,7 +114,7 @@ impl Net {
         Ok(socket)
     }
 
-    /// Closes a socket. Its number is not used again.
+    /// Closes a socket. Its number is never used again.
     pub fn remove(&mut self, socket: u32) {
         let route = Route { socket, local: None, remote: SocketAddr::from(([0, 0, 0, 0], 0)) };
         let under = self.resolve(&route).socket;
@@ -128,18 +129,19 @@ impl Net {
         self.links.forget(socket);
     }
 
-    /// A socket, unless it was closed.
+    /// Returns a socket, unless it was closed.
     pub fn socket(&self, socket: u32) -> Option<&dyn Encapsulation> {
         self.sockets.get(socket as usize)?.as_ref().map(|c| &**c as &dyn Encapsulation)
     }
 
-    /// Counters of each open socket.
+    /// Returns the counters of each open socket.
     pub fn stats(&self) -> Vec<(u32, SocketStats)> {
         let numbered = (0u32..).zip(&self.sockets);
         numbered.filter_map(|(i, c)| Some((i, c.as_ref()?.stats()))).collect()
     }
 
-    /// Largest IP packet to `remote` that the system knows, in bytes. Forged ICMP messages can change it.
+    /// Returns the largest IP packet to `remote` that the system allows, in bytes. Forged ICMP messages can
+    /// change it.
     ///
     /// # Errors
     /// If the socket does not exist, or there is no route.
@@ -148,7 +150,7 @@ impl Net {
         self.socket(to.socket).ok_or(io::ErrorKind::NotFound)?.path_mtu(to.remote)
     }
 
-    /// MTU of the interface through which packets to `remote` are sent, in bytes.
+    /// Returns the MTU of the interface through which packets to `remote` leave, in bytes.
     ///
     /// # Errors
     /// If the socket does not exist, or there is no route.
@@ -157,7 +159,7 @@ impl Net {
         self.socket(to.socket).ok_or(io::ErrorKind::NotFound)?.device_mtu(to.remote)
     }
 
-    /// Interface through which the packets of a route are sent.
+    /// Returns the interface through which the packets of a route leave.
     ///
     /// # Errors
     /// If the socket does not exist, or there is no route.
@@ -166,8 +168,8 @@ impl Net {
         self.socket(to.socket).ok_or(io::ErrorKind::NotFound)?.device(to.remote)
     }
 
-    /// The interface through which packets of a route are sent, if their source address belongs to another
-    /// interface. `None` for packets to this host.
+    /// If the source address of a route's packets belongs to another interface than the one through which the
+    /// packets leave, returns the latter. Returns `None` for packets to this host.
     pub fn strays(&self, route: &Route) -> Option<String> {
         let to = self.resolve(route);
         let socket = self.socket(to.socket)?;
@@ -177,8 +179,8 @@ impl Net {
         (!here && watch::holder(source).ok()? != device).then_some(device)
     }
 
-    /// Checks whether a destination is reachable, without sending a packet. Returns the reason if it is not
-    /// reachable.
+    /// Checks whether a destination can be reached, without sending a packet. Returns the reason if it
+    /// cannot.
     pub fn watch(&mut self, now: Time, socket: u32, remote: SocketAddr) -> Option<String> {
         let under = self.resolve(&Route { socket, local: None, remote }).socket;
         let present = self.socket(under).map_or(Ok(()), |encapsulation| encapsulation.present());
@@ -191,7 +193,7 @@ impl Net {
         Some(why)
     }
 
-    /// Hands over packets that belong to other shards.
+    /// Hands over the packets that belong to other shards.
     fn hand_over(&mut self) {
         let Net { routes: Some(routes), neighbours, sockets, .. } = self else { return };
         while let Some(handshake) = routes.channels.poll_handover() {
@@ -229,8 +231,8 @@ impl Net {
         }
     }
 
-    /// Number of datagrams and handshakes handed over to other shards, and of those dropped because the other
-    /// shard was overloaded.
+    /// Returns how many datagrams, handshakes and connections were handed over to other shards, and how many
+    /// were dropped because the other shard was overloaded.
     pub fn handed_over(&self) -> (u64, u64) {
         (self.neighbours.handed_over, self.neighbours.dropped)
     }
@@ -253,18 +255,18 @@ impl Net {
         self.links.next_retry()
     }
 
-    /// Checks whether broken destinations are reachable again.
+    /// Checks the destinations to which sending failed.
     pub(crate) fn retry(&mut self, now: Time, poller: &Poller) {
         let Net { sockets, links, shortage, routes, .. } = self;
         links.retry(now, |socket, remote| {
             let to = routes.as_ref().filter(|_| is_channel(socket)).and_then(|c| c.resolve(socket));
             let (socket, remote) = to.map_or((socket, remote), |to| (to.socket, to.remote));
             match sockets.get_mut(socket as usize) {
-                // The check may have replaced the descriptor.
+                // The check may have replaced the descriptor, so watch it again.
                 Some(Some(encapsulation)) => {
                     let answer = encapsulation.check(remote);
-                    // If descriptors or memory are short, the destination stays broken until the system can
-                    // check it.
+                    // If descriptors or memory are short, the result says nothing about the destination. The
+                    // destination stays broken until the system can check it.
                     !shortage.is_behind(&answer)
                         && answer.is_ok()
                         && poller.add(encapsulation.as_fd(), Source::Socket(socket)).is_ok()
@@ -300,7 +302,7 @@ mod tests {
     use mpdccp_units::Duration;
     use std::fs::File;
 
-    /// This test runs with a low limit on descriptors.
+    /// This test runs again in a process with a low limit on descriptors.
     #[test]
     fn a_path_is_not_dead_for_want_of_descriptors() {
         if std::env::var_os("FEW_DESCRIPTORS").is_none() {

@@ -1,4 +1,4 @@
-//! Replaces qlog if the feature `qlog` is off.
+//! Replaces the qlog support if the feature `qlog` is off.
 
 use dccp_proto::Ecn;
 use mpdccp_proto::{Endpoint, SessionEvent, SessionId};
@@ -6,7 +6,7 @@ use mpdccp_units::Time;
 use std::io;
 use std::path::Path;
 
-/// A qlog trace. Without the feature `qlog`, it cannot exist.
+/// A qlog trace. Without the feature `qlog`, this type has no values.
 pub enum Qlog {}
 
 impl Qlog {

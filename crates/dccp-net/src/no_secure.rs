@@ -1,5 +1,5 @@
-//! Replaces the crate `dccp-secure` if the feature `encryption` is off. The types of keys and channels have
-//! the same names but no values.
+//! Replaces the crate `dccp-secure` if the feature `encryption` is off. Keys and channels have types with the
+//! same names but without values.
 #![expect(missing_docs, reason = "documented in dccp-secure")]
 
 use mpdccp_units::{Duration, Time};
@@ -14,7 +14,7 @@ pub const TAG: usize = 0;
 pub const OVERHEAD: usize = 0;
 pub const QUESTION: usize = 0;
 
-/// Error: this build does not support encryption.
+/// The error of all functions here: this build has no encryption.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyError;
 
@@ -107,7 +107,7 @@ impl FromStr for PrivateKey {
     }
 }
 
-/// The only value is the default, which means no key.
+/// The only value is the default, which means that there is no key.
 #[derive(Clone, Debug, Default)]
 pub struct PresharedKey(());
 

@@ -1,4 +1,4 @@
-//! DSCP and ECN of a packet's outer header, which may depend on the packet's data.
+//! DSCP and ECN field of outer headers. They may depend on the data in the packet.
 
 use dccp_proto::Ecn;
 use std::ops::Range;
@@ -12,24 +12,24 @@ pub struct Mark {
     pub ecn: Ecn,
 }
 
-/// Lets an application choose outer headers, for example because its datagrams have DSCP and ECN fields
-/// themselves.
+/// Lets an application choose the marks of outer headers, for example because its datagrams have DSCP and ECN
+/// fields of their own.
 pub trait Marking: Send {
-    /// The mark of a packet with this application data, if any. `ecn` is the choice of the path's congestion
-    /// control.
+    /// Returns the mark of a packet. `data` is the application data in it, if any. `ecn` is the ECN field
+    /// that the path's congestion control has chosen.
     fn outer(&self, data: Option<&[u8]>, ecn: Ecn) -> Mark;
 
-    /// Like [`outer`](Self::outer), with access to the whole DCCP packet.
+    /// Returns the mark of a packet. Unlike [`outer`](Self::outer), it gets the whole DCCP packet.
     fn outer_of(&self, packet: &[u8], ecn: Ecn) -> Mark {
         self.outer(data_of(packet).map(|data| &packet[data]), ecn)
     }
 
-    /// Called when application data has arrived in a packet with this ECN field. Returns how many bytes to
-    /// deliver.
+    /// Called when application data has arrived in a packet with this ECN field. May change the data. Returns
+    /// how many bytes of it to deliver.
     fn arrived(&self, data: &mut [u8], ecn: Ecn) -> usize;
 }
 
-/// The same DSCP for all packets. Congestion control chooses the ECN field.
+/// A marking with the same DSCP for all packets. Congestion control chooses the ECN field.
 #[derive(Clone, Copy, Debug)]
 pub struct FixedDscp(
     /// DSCP, 0 to 63.
@@ -53,8 +53,8 @@ pub(crate) struct Part {
     pub(crate) mark: Mark,
 }
 
-/// Position of the application data in a DCCP packet; `None` if the packet type has no data (RFC 4340 section
-/// 5.1).
+/// Returns the position of the application data in a DCCP packet, or `None` if packets of this type carry no
+/// data (RFC 4340 section 5.1).
 pub fn data_of(packet: &[u8]) -> Option<Range<usize>> {
     const DATA: u8 = 2;
     const DATA_ACK: u8 = 4;
@@ -63,7 +63,7 @@ pub fn data_of(packet: &[u8]) -> Option<Range<usize>> {
     (matches!(kind, DATA | DATA_ACK) && start < packet.len()).then_some(start..packet.len())
 }
 
-/// Passes the outer header of a packet to the marking, and returns the packet for the endpoint.
+/// Passes the outer header of a packet to the marking. Returns the packet for the endpoint.
 pub(crate) fn carried<'a>(marking: Option<&dyn Marking>, ecn: Ecn, packet: &'a mut [u8]) -> &'a [u8] {
     if let (Some(marking), true, Some(data)) = (marking, ecn.is_capable(), data_of(packet)) {
         let kept = marking.arrived(&mut packet[data.clone()], ecn);
@@ -78,7 +78,7 @@ mod tests {
     use crate::Batch;
     use dccp_proto::{Route, Sink};
 
-    /// Marking for the test: the DSCP is the first byte of the data. If that byte is odd, the ECN field is
+    /// A marking for the test: the first byte of the data is the DSCP. If the byte is odd, the ECN field is
     /// CE.
     struct ByFirstByte;
 
@@ -97,7 +97,7 @@ mod tests {
     fn a_run_is_parted_where_its_marks_differ() {
         let route = Route { socket: 0, local: None, remote: ([127, 0, 0, 1], 9).into() };
         let mut batch = Batch::default();
-        // Packet types 2 and 4 contain data, and type 3 does not. The header has 16 bytes.
+        // Packets of type 2 and 4 carry data, those of type 3 do not. The header has 16 bytes.
         for (kind, first) in [(2, 6), (4, 6), (3, 7), (2, 7), (2, 6)] {
             let packet = batch.reserve(&route, Ecn::Ect0, 20);
             (packet[4], packet[8], packet[16]) = (4, kind << 1, first);

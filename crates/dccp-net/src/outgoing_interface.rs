@@ -9,11 +9,12 @@ use std::io;
 use std::net::IpAddr;
 use std::os::fd::AsRawFd;
 
-/// Size of the header of a message, and of a route.
+/// Size of the header of a message, and size of the header of a route.
 const HEADER: usize = 16;
 const ROUTE: usize = 12;
 
-/// The interface through which the system would send a packet with this mark from `source` to `remote`.
+/// Returns the interface through which the system would send a packet with this mark from `source` to
+/// `remote`.
 ///
 /// # Errors
 /// The error of the system, for example if there is no route.
@@ -42,7 +43,7 @@ fn question(source: IpAddr, remote: IpAddr, mark: Option<u32>) -> Vec<u8> {
     let mut attributes = vec![(libc::RTA_DST, to), (libc::RTA_SRC, from)];
     attributes.extend(mark.map(|mark| (libc::RTA_MARK, mark.to_ne_bytes().to_vec())));
     let mut message = vec![0; HEADER];
-    // Address family, lengths of destination and source. The kernel fills in the rest.
+    // Address family, and lengths of destination and source. The remaining fields are zero in a request.
     message.extend([family, bits, bits, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
     for (kind, value) in attributes {
         message.extend((4 + value.len() as u16).to_ne_bytes());
@@ -56,7 +57,7 @@ fn question(source: IpAddr, remote: IpAddr, mark: Option<u32>) -> Vec<u8> {
     message
 }
 
-/// Reads the index of the interface from an answer.
+/// Returns the index of the interface in an answer of the kernel.
 fn read(answer: &[u8]) -> io::Result<u32> {
     let bad = || io::Error::from(io::ErrorKind::InvalidData);
     let u16_at = |at: usize| Some(u16::from_ne_bytes(*answer.get(at..)?.first_chunk()?));
@@ -88,7 +89,7 @@ mod tests {
                 assert_eq!(find(here, here, None).unwrap(), "lo");
             }
         }
-        // The system cannot send from an address that it does not have.
+        // The system cannot send from an address that this host does not have.
         assert!(find([192, 0, 2, 99].into(), [127, 0, 0, 1].into(), None).is_err());
         for len in 0..60 {
             let _ = read(&[3; 60][..len]);

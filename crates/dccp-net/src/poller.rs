@@ -9,7 +9,7 @@ use rustix::time::{
 use std::io;
 use std::sync::Arc;
 
-/// An event source that can be readable.
+/// A source of events, which can be readable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
     Timer,
@@ -40,10 +40,10 @@ impl Source {
     }
 }
 
-/// A timer that is due within this time belongs to a pacer and must be exact.
+/// A deadline that is nearer than this may belong to a pacer, so the timer must be exact.
 const FAR: Duration = Duration::from_millis(1);
 
-/// An epoll instance with one timer, and an eventfd for other threads.
+/// An epoll instance with a timer, and with an eventfd through which other threads wake the loop.
 pub(crate) struct Poller {
     epoll: OwnedFd,
     timer: OwnedFd,
@@ -63,18 +63,17 @@ impl Poller {
         Ok(poller)
     }
 
-    /// The epoll descriptor itself.
+    /// Returns the epoll descriptor itself.
     pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
         self.epoll.as_fd()
     }
 
-    /// The eventfd: writing to it makes [`Source::Wake`] readable.
+    /// Returns the eventfd. Writing to it makes [`Source::Wake`] readable.
     pub(crate) fn wake(&self) -> Arc<OwnedFd> {
         self.wake.clone()
     }
 
-    /// Watches a descriptor for reading until it is closed. Has no effect if the descriptor is already
-    /// watched.
+    /// Watches a descriptor until it is closed. Has no effect if the descriptor is already watched.
     pub(crate) fn add(&self, fd: BorrowedFd<'_>, source: Source) -> io::Result<()> {
         match epoll::add(&self.epoll, fd, source.data(), EventFlags::IN) {
             Err(Errno::EXIST) => Ok(()),
@@ -82,7 +81,7 @@ impl Poller {
         }
     }
 
-    /// Waits until a descriptor is readable or `deadline` has passed. Returns the readable sources.
+    /// Waits until a descriptor is readable or `deadline` has passed. Adds the readable sources to `ready`.
     pub(crate) fn wait(
         &mut self,
         now: Time,
@@ -97,10 +96,10 @@ impl Poller {
         self.collect(poll_only, ready)
     }
 
-    /// Sets the timer, so that the epoll descriptor is readable from `deadline` on.
+    /// Sets the timer, which makes the epoll descriptor readable at `deadline`.
     pub(crate) fn arm(&mut self, now: Time, deadline: Option<Time>) -> io::Result<()> {
-        // If a distant deadline moves later, keep the timer as it is. One unnecessary wakeup costs less than
-        // setting the timer each time.
+        // If the timer is set to a distant time and the new deadline is later, keep it. One unnecessary
+        // wakeup costs less than setting the timer every time.
         let far = |armed: Time| armed > now + FAR && deadline.is_some_and(|deadline| deadline >= armed);
         if deadline != self.armed && !self.armed.is_some_and(far) {
             // Zero stops the timer.
@@ -137,7 +136,7 @@ impl Poller {
     }
 }
 
-/// Reads the counter of a timer or an eventfd, which makes it unreadable.
+/// Reads the counter of a timer or an eventfd, so that the descriptor is no longer readable.
 fn drain(fd: &OwnedFd) {
     let mut counter = [0; 8];
     // Ignore the error: there may be nothing to read.

@@ -10,16 +10,17 @@ use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
-/// Shortest interval between measurements of a path.
+/// Shortest interval between two measurements of a path.
 const LOOK: Duration = Duration::from_millis(10);
-/// Maximum number of ranges of an Ack Vector.
+/// Maximum number of ranges that are written per Ack Vector.
 const MAX_RANGES: usize = 64;
 /// First byte of each record (RFC 7464).
 const RECORD: u8 = 0x1e;
 
-/// Writes the packets, congestion control, losses and paths of an endpoint to a qlog file. The file is a JSON
-/// text sequence (draft-ietf-quic-qlog-main-schema-02, version 0.3, which qvis reads). Each connection is a
-/// group, named by its DCCP ports. Names are those of the QUIC qlog drafts where DCCP has an equivalent.
+/// Writes the packets, the congestion control, the losses and the paths of an endpoint to a qlog file. The
+/// file is a JSON text sequence (draft-ietf-quic-qlog-main-schema-02, version 0.3, which qvis reads). Each
+/// connection is a group, which its DCCP ports name. Where DCCP has the same concept as QUIC, the name is
+/// that of the QUIC qlog drafts.
 pub struct Qlog {
     file: BufWriter<File>,
     begun: Option<Time>,
@@ -27,7 +28,7 @@ pub struct Qlog {
     paths: BTreeMap<(SessionId, PathId), Seen>,
 }
 
-/// The values that were last written for a path.
+/// The values of a path that were written last.
 #[derive(Default)]
 struct Seen {
     metrics: Value,
@@ -51,7 +52,7 @@ impl Qlog {
     /// # Errors
     /// The system's error.
     pub fn create(path: &Path, is_server: bool) -> io::Result<Qlog> {
-        // Only the owner may read the file, as with captures.
+        // Only the owner may read the file, as with a capture.
         let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
         file.set_permissions(Permissions::from_mode(0o600))?;
         let mut qlog =
@@ -69,8 +70,7 @@ impl Qlog {
         Ok(qlog)
     }
 
-    /// Writes a record. If the file cannot be written (for example because the disk is full), the traffic
-    /// continues.
+    /// Writes a record. If this fails, for example because the disk is full, the traffic continues.
     fn record(&mut self, value: &Value) {
         let _ = writeln!(self.file, "{}{value}", char::from(RECORD));
     }
@@ -82,7 +82,7 @@ impl Qlog {
         );
     }
 
-    /// Records a packet that was sent or arrived, with its size on the wire.
+    /// Records a packet that was sent or received, with its size on the wire.
     pub(crate) fn packet(&mut self, now: Time, sent: bool, bytes: &[u8], ecn: Ecn) {
         let Ok(packet) = Packet::parse(bytes) else {
             let data = json!({ "raw": { "length": bytes.len() }, "trigger": "header_parse_error" });
@@ -125,7 +125,8 @@ impl Qlog {
         let _ = self.file.flush();
     }
 
-    /// Writes the values of all paths that have changed, at intervals.
+    /// Writes the values of paths that have changed since the last time. Does nothing if the last time was
+    /// too recent.
     pub(crate) fn look(&mut self, now: Time, endpoint: &Endpoint) {
         if now.since(self.looked) < LOOK && self.looked != Time::ZERO {
             return;
@@ -165,7 +166,7 @@ impl Seen {
             events.push(("recovery:congestion_state_updated", json!({ "old": self.phase, "new": tx.phase })));
             self.phase = tx.phase;
         }
-        // The count decreases if packets turn out not to be lost.
+        // The count also decreases, when packets turn out not to be lost.
         if tx.lost.packets > self.lost {
             events.push(("recovery:packet_lost", json!({ "packets": tx.lost.packets - self.lost })));
         }
@@ -187,7 +188,7 @@ impl Seen {
     }
 }
 
-/// Describes the content of a packet as qlog frames.
+/// Describes the contents of a packet as qlog frames.
 fn frames(packet: &Packet<'_>) -> Vec<Value> {
     let mut frames = Vec::new();
     let (mut vector, mut delay, mut options) = (Vec::new(), None, Vec::new());

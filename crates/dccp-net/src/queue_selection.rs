@@ -1,7 +1,7 @@
-//! Assigns packets to the queues of a TUN device by the prefix of their destination. By default the kernel
-//! hashes the flow. The kernel moves the flow to another queue as soon as an answer is written there,
-//! although packets of the flow still wait in the first queue. A flow has only one destination, so this
-//! program keeps the flow in one queue.
+//! Assigns packets to the queues of a TUN device by the prefix of their destination. By default, the kernel
+//! selects the queue by a hash of the flow. It then moves the flow to another queue as soon as an answer is
+//! written to that queue, although packets of the flow still wait in the first queue. With this assignment, a
+//! flow stays in one queue, because it has only one destination.
 #![expect(unsafe_code, reason = "no crate offers a safe bpf(2)")]
 
 use nix::libc;
@@ -11,7 +11,7 @@ use std::io;
 use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 
-/// Maximum number of prefixes. The map allocates memory only for prefixes in use.
+/// Maximum number of prefixes. The map allocates memory only for the prefixes that it has.
 const MOST_PREFIXES: u32 = 1 << 20;
 
 // Constants from <linux/bpf.h>.
@@ -50,8 +50,8 @@ struct NewProgram {
     license: u64,
 }
 
-/// A prefix in the format of the kernel's trie: its length in bits, and an IPv6 address or IPv4-mapped
-/// address.
+/// A prefix in the format of the kernel's trie: its length in bits and an IPv6 address. An IPv4 address is
+/// IPv4-mapped.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
@@ -82,8 +82,8 @@ fn op(code: u8, to: u8, from: u8, offset: i16, value: i32) -> Instruction {
     Instruction { code, registers, offset, value }
 }
 
-/// The program returns the queue of the longest prefix that contains the destination, or 0 without a match.
-/// On the stack it has a [`Key`] at -20 and a byte at -24.
+/// Returns the program. It returns the queue of the longest prefix that contains the packet's destination, or
+/// 0 if no prefix does. On its stack, it has a [`Key`] at -20 and a byte at -24.
 fn program(map: i32) -> Vec<Instruction> {
     const V4: usize = 25;
     const LOOKUP: usize = 32;
@@ -126,7 +126,7 @@ fn program(map: i32) -> Vec<Instruction> {
     code
 }
 
-/// An eBPF program that selects queues, and its prefixes.
+/// The eBPF program that selects queues, and its prefixes.
 pub(crate) struct QueueSelection {
     map: OwnedFd,
     program: OwnedFd,
@@ -137,7 +137,7 @@ impl QueueSelection {
     /// Loads a program without prefixes, which selects queue 0 for all packets.
     ///
     /// # Errors
-    /// The system's error; `PermissionDenied` without CAP_BPF.
+    /// The error of the system, for example `PermissionDenied` without CAP_BPF.
     pub(crate) fn new() -> io::Result<QueueSelection> {
         let key_size = size_of::<Key>() as u32;
         let map =
@@ -174,7 +174,7 @@ impl QueueSelection {
         Ok(())
     }
 
-    /// Replaces all prefixes. Entries that do not change are not rewritten.
+    /// Replaces all prefixes. Does not rewrite entries that stay the same.
     ///
     /// # Errors
     /// As for [`add`](Self::add).
@@ -201,7 +201,7 @@ impl QueueSelection {
 
 fn descriptor<T>(command: i32, arguments: &T) -> io::Result<OwnedFd> {
     let fd = bpf(command, arguments)?;
-    // SAFETY: these commands return a new descriptor that nothing else owns.
+    // SAFETY: these commands return a new descriptor, which nothing else owns.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 

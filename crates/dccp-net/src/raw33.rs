@@ -7,29 +7,31 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-/// IP protocol 33: native DCCP, or the records of channels. Needs CAP_NET_RAW.
+/// A socket for IP protocol 33, which carries native DCCP or the records of channels. It needs CAP_NET_RAW.
 pub struct RawEncapsulation {
     socket: Socket,
-    /// The source address that the system uses for each destination. The checksum covers it.
+    /// The source address that the system uses for each destination. It is needed because the checksum covers
+    /// it.
     sources: BTreeMap<IpAddr, IpAddr>,
     packet: Vec<u8>,
-    /// Whether the socket carries records. These are authenticated and have no DCCP checksum.
+    /// Whether the socket carries records. Records are authenticated, so they have no DCCP checksum.
     sealed: bool,
 }
 
-/// Maximum number of source addresses to store.
+/// Maximum number of source addresses that are stored.
 const MAX_SOURCES: usize = 256;
 
 impl RawEncapsulation {
     /// Opens and binds a socket. The port of `bind` is ignored.
     ///
     /// # Errors
-    /// The error of the system: no permission, `AddrNotAvailable`, or no such interface.
+    /// The error of the system, for example if the permission is missing, or if the address or the interface
+    /// does not exist.
     pub fn new(bind: Bind) -> io::Result<RawEncapsulation> {
         RawEncapsulation::marked(bind, None)
     }
 
-    /// Like [`new`](Self::new), but packets have a mark (SO_MARK) for policy routing.
+    /// Opens a socket like [`new`](Self::new). Its packets have a mark (SO_MARK) for policy routing.
     ///
     /// # Errors
     /// As for [`new`](Self::new); a mark needs CAP_NET_ADMIN.
@@ -43,7 +45,7 @@ impl RawEncapsulation {
         })
     }
 
-    /// Makes the socket carry records of channels. Checksums are neither written nor verified.
+    /// Makes the socket carry the records of channels. It then neither writes nor verifies checksums.
     #[must_use]
     pub fn sealed(self) -> RawEncapsulation {
         RawEncapsulation { sealed: true, ..self }
@@ -69,8 +71,8 @@ impl AsFd for RawEncapsulation {
     }
 }
 
-/// Removes the IP header from a received message. Only IPv4 sockets include that header. Also returns the
-/// destination.
+/// Removes the IP header from a received message; only IPv4 sockets deliver it. Returns the destination and
+/// the packet.
 fn strip(message: Message<'_>) -> Option<(IpAddr, &mut [u8])> {
     if message.remote.is_ipv6() {
         return Some((message.local?, message.bytes));
@@ -99,7 +101,7 @@ impl Encapsulation for RawEncapsulation {
         packet.clear();
         packet.extend_from_slice(burst.bytes);
         for bytes in packet.chunks_mut(burst.segment) {
-            // The shortest DCCP header has 12 bytes. No shorter packet is ever sent.
+            // The shortest DCCP header has 12 bytes. No packet is shorter.
             if bytes.len() >= 12 {
                 checksum::fill(bytes, source, burst.remote.ip());
             }

@@ -1,13 +1,13 @@
-//! Log lines about refused datagrams, limited in rate.
+//! Logs datagrams that were refused, with a limited rate.
 
 use crate::secure::{PublicKey, Reason};
 use mpdccp_units::{Duration, Time};
 use std::net::SocketAddr;
 
-/// Interval between log lines.
+/// Shortest interval between two log lines.
 const EVERY: Duration = Duration::from_secs(5);
 
-/// When the next line is allowed, and how many refusals were suppressed since the last line.
+/// When the next log line is allowed, and how many refusals were not logged since the last line.
 #[derive(Debug, Default)]
 pub(crate) struct Refusals {
     next: Time,
@@ -15,7 +15,7 @@ pub(crate) struct Refusals {
 }
 
 impl Refusals {
-    /// Logs a refused datagram. `stranger` is the key of the last unknown peer.
+    /// Logs a refused datagram. `stranger` is the public key of the last unknown peer.
     pub(crate) fn tell(&mut self, now: Time, from: SocketAddr, reason: Reason, stranger: Option<&PublicKey>) {
         if let Some(line) = self.line(now, from, reason, stranger) {
             tracing::warn!("{line}");

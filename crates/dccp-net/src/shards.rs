@@ -1,35 +1,36 @@
-//! The shards of a server, each with its own driver. A shard hands over packets that belong to another shard.
+//! The shards of a server. Each has a driver of its own, and hands over packets that belong to another shard.
 
 use crate::secure::Handover;
 use dccp_proto::{Ecn, Route};
 use std::any::Any;
 
-/// A packet for another shard.
+/// What a shard hands over to another one.
 pub(crate) enum Mail {
-    /// A datagram whose header contains the number of the receiving shard.
+    /// A datagram whose header has the number of the receiving shard.
     Datagram { from: Route, ecn: Ecn, ip_len: u32, bytes: Vec<u8> },
     /// A handshake with a peer that belongs to the receiving shard.
     Handshake(Box<Handover>),
-    /// A connection of this socket whose packets are for the receiving shard.
+    /// A connection of this socket. Its packets belong to the receiving shard.
     Connection { socket: u32, connection: Box<dyn Any + Send> },
 }
 
 /// Passes mail to a shard. Returns false if that shard is overloaded.
 pub(crate) type Post = Box<dyn Fn(Vec<Mail>) -> bool + Send>;
 
-/// Mailboxes of all shards by number, with the mail to send.
+/// The mailboxes of all shards by number, and the mail that waits to be sent.
 #[derive(Default)]
 pub(crate) struct Neighbours {
     posts: Vec<Post>,
     waiting: Vec<Vec<Mail>>,
-    /// Number of datagrams and handshakes handed over.
+    /// Number of datagrams, handshakes and connections that were handed over.
     pub(crate) handed_over: u64,
-    /// Number of datagrams and handshakes dropped because the other shard was overloaded.
+    /// Number of datagrams, handshakes and connections that were dropped because the other shard was
+    /// overloaded.
     pub(crate) dropped: u64,
 }
 
 impl Neighbours {
-    /// `posts` must be in the order of the shard numbers.
+    /// Creates the mailboxes. `posts` is in the order of the shard numbers.
     pub(crate) fn new(posts: Vec<Post>) -> Neighbours {
         let waiting = posts.iter().map(|_| Vec::new()).collect();
         Neighbours { posts, waiting, ..Neighbours::default() }

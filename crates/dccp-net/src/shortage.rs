@@ -1,9 +1,9 @@
-//! Detects a shortage of descriptors or memory, which says nothing about the path that was being checked.
+//! Detects that descriptors or memory are short. Such an error says nothing about the path that was checked.
 
 use rustix::io::Errno;
 use std::io;
 
-/// Whether the shortage has been logged. Each shortage is logged once.
+/// Whether the current shortage has been logged, so that it is logged only once.
 #[derive(Debug, Default)]
 pub(crate) struct Shortage {
     told: bool,

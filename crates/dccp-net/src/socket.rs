@@ -1,5 +1,5 @@
-//! The common part of both encapsulations: a bound, non-blocking socket with ECN in both directions, receive
-//! times, and batched receiving.
+//! What both encapsulations have in common: a bound, non-blocking socket with the ECN field in both
+//! directions, receive times, and batched receiving.
 
 use crate::SocketStats;
 use crate::bind::Bind;
@@ -23,25 +23,25 @@ use std::cell::Cell;
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, SocketAddr};
 
-/// Size of a receive buffer: the most that generic receive offload coalesces.
+/// Size of a receive buffer. Generic receive offload coalesces at most this much.
 const RECEIVE: usize = 65_536;
 
 pub(crate) struct Socket {
     bind: Bind,
     raw: bool,
-    /// Mark of sent packets for policy routing (SO_MARK).
+    /// Mark of sent packets (SO_MARK), for policy routing.
     mark: Option<u32>,
-    /// The system's socket and the sending part.
+    /// The system's socket, which this part uses for sending.
     pub(crate) outlet: Outlet,
     state: UdpSocketState,
     buffer: Vec<u8>,
-    /// A UDP socket that is reused to ask the system about MTUs.
+    /// A UDP socket that is used again and again to ask the system about paths.
     asking: Cell<Option<socket2::Socket>>,
     /// Counters of received packets.
     received: SocketStats,
 }
 
-/// A message from the kernel. It consists of packets of `stride` bytes; the last may be shorter.
+/// A message from the kernel. It consists of packets of `stride` bytes each; only the last may be shorter.
 pub(crate) struct Message<'a> {
     pub(crate) at: Time,
     pub(crate) local: Option<IpAddr>,
@@ -58,7 +58,7 @@ fn open(bind: &Bind, raw: bool, mark: Option<u32>, shared: bool) -> io::Result<s
         false => socket2::Socket::new(domain, Type::DGRAM, Some(Protocol::UDP))?,
     };
     socket.set_nonblocking(true)?;
-    // Raw IPv6 sockets never receive IPv4.
+    // Raw IPv6 sockets never receive IPv4 packets.
     if bind.addr.is_ipv6() && !raw {
         socket.set_only_v6(true)?;
     }
@@ -71,13 +71,14 @@ fn open(bind: &Bind, raw: bool, mark: Option<u32>, shared: bool) -> io::Result<s
     Ok(socket)
 }
 
-/// Makes the kernel deliver each datagram to the socket whose number is in byte 4. If there is no such
-/// socket, the kernel uses a hash of the addresses. Without this, shards hand over more datagrams to each
-/// other.
+/// Makes the kernel deliver each datagram to the socket whose number is in byte 4 of the datagram. If there
+/// is no socket with this number, the kernel uses a hash of the addresses. Without this program, shards would
+/// have to hand over more datagrams to each other.
 fn shard_by_header(socket: &socket2::Socket, shards: u8) {
     let instruction = |code: u32, jt: u8, jf: u8, k: u32| libc::sock_filter { code: code as u16, jt, jf, k };
     let program = [
-        // Load byte 4. If the datagram is shorter, the program ends and returns 0, the first socket.
+        // Load byte 4. If the datagram is shorter, the program ends and returns 0, which selects the first
+        // socket.
         instruction(libc::BPF_LD | libc::BPF_B | libc::BPF_ABS, 0, 0, 4),
         instruction(libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K, 0, 1, shards.into()),
         // No socket has this number, so the kernel uses the hash.
@@ -92,10 +93,11 @@ fn shard_by_header(socket: &socket2::Socket, shards: u8) {
     }
 }
 
-/// Enables the control messages of received packets. The control buffer of quinn-udp has room for only three
-/// of these four messages: receive time, addresses, segment size and ECN field. With all four, the ECN field
-/// is lost. Raw sockets have no segments. UDP sockets that are bound to an address omit the addresses, and
-/// others omit the time. Emulators of Linux that do not know an option do not send its message either.
+/// Selects the control messages of received packets. There are four: receive time, addresses, segment size
+/// and ECN field. The control buffer of quinn-udp has room for only three of them; with all four, the ECN
+/// field would be lost. Raw sockets have no segment size. UDP sockets that are bound to an address do without
+/// the addresses, and all others do without the receive time. The result is ignored: emulators of Linux that
+/// lack an option do not send its message either.
 fn set_up(socket: &socket2::Socket, bind: &Bind, raw: bool) -> io::Result<UdpSocketState> {
     let state = UdpSocketState::new(socket.into())?;
     let _ = match bind.addr {
@@ -107,7 +109,7 @@ fn set_up(socket: &socket2::Socket, bind: &Bind, raw: bool) -> io::Result<UdpSoc
     Ok(state)
 }
 
-/// Opens and configures a socket, one of `shards` at the same address.
+/// Opens and configures a socket. `shards` is the number of sockets at the same address.
 fn open_whole(
     bind: &Bind,
     raw: bool,
@@ -122,13 +124,14 @@ fn open_whole(
     Ok((inner, state))
 }
 
-/// Whether the kernel splits a send into segments.
+/// Whether the kernel can split a send into segments.
 fn segments(raw: bool, state: &UdpSocketState) -> bool {
     !raw && state.max_gso_segments() > 1
 }
 
 impl Socket {
-    /// `shard`: the number of this socket, and the number of sockets, if several share the address.
+    /// Opens a socket. If several sockets share the address, `shard` is the number of this one and their
+    /// count.
     pub(crate) fn new(
         bind: Bind,
         raw: bool,
@@ -136,7 +139,8 @@ impl Socket {
         shard: Option<(u8, u8)>,
     ) -> io::Result<Socket> {
         if matches!(shard, Some((0, _))) {
-            // This socket does not share the address, so the call fails if another program has sockets there.
+            // First open a socket that does not share the address. This fails if another program has a socket
+            // there.
             open(&bind, raw, mark, false)?;
         }
         let (inner, state) = open_whole(&bind, raw, mark, shard.map(|(_, shards)| shards))?;
@@ -152,11 +156,11 @@ impl Socket {
         SocketStats { rx_packets, rx_bytes, rx_calls, rx_bad_checksum, rx_malformed, ..self.outlet.stats }
     }
 
-    /// Makes the outlet store destinations whose hosts answered with ICMP unreachable.
+    /// Makes the outlet store the destinations that answer with ICMP unreachable.
     pub(crate) fn heed_refusals(&mut self) -> io::Result<()> {
         let inner = &self.outlet.inner;
         if self.raw && self.bind.addr.is_ipv6() {
-            // Raw IPv6 sockets refuse the option for IPv4, which the call below would set too.
+            // Raw IPv6 sockets refuse the option for IPv4, which the call in the other branch sets too.
             setsockopt(inner, Ipv6RecvErr, &true)?;
         } else {
             self.state.enable_transport_errors(inner.into())?;
@@ -177,8 +181,8 @@ impl Socket {
         self.outlet.inner.local_addr()?.as_socket().ok_or_else(|| io::Error::other("not an IP socket"))
     }
 
-    /// A temporary UDP socket, bound like this socket and connected to `remote`. It shows what the system
-    /// knows about the path.
+    /// Opens a temporary UDP socket with the same binding and connects it to `remote`. It shows what the
+    /// system knows about the path.
     pub(crate) fn probe(&self, remote: SocketAddr) -> io::Result<socket2::Socket> {
         let mut bind = self.bind.clone();
         bind.addr.set_port(0);
@@ -189,8 +193,8 @@ impl Socket {
 
     pub(crate) fn check(&mut self, remote: SocketAddr) -> io::Result<()> {
         watch::present(&self.bind)?;
-        // If the interface has disappeared and returned, it has a new index, and the kernel reports no name
-        // for the old one.
+        // If the interface has disappeared and returned, it has a new index. The kernel then reports no name
+        // for the old index.
         let bound = || self.outlet.inner.device().ok().flatten();
         if self.bind.interface.as_ref().is_some_and(|name| bound().as_deref() != Some(name.as_bytes())) {
             self.open_again()?;
@@ -200,13 +204,15 @@ impl Socket {
         Ok(())
     }
 
-    /// Replaces this socket by a new one, because binding it to another interface needs CAP_NET_RAW.
+    /// Replaces this socket by a new one. The old one cannot be bound to another interface without
+    /// CAP_NET_RAW.
     fn open_again(&mut self) -> io::Result<()> {
         let mut bind = self.bind.clone();
         bind.addr.set_port(self.local_addr()?.port());
         self.asking.take();
         self.replace(open_whole(&self.bind, self.raw, self.mark, None)?)?;
-        // Keep the port: it is free now, and NATs may have a binding for it.
+        // Keep the port, because NATs may have a binding for it. It is free again after the old socket is
+        // closed.
         if let Ok(opened) = open_whole(&bind, self.raw, self.mark, None) {
             self.replace(opened)?;
         }
@@ -219,14 +225,14 @@ impl Socket {
         if self.outlet.heeds_refusals { self.heed_refusals() } else { Ok(()) }
     }
 
-    /// Calls `question` with a temporary socket that is connected to `remote`.
+    /// Calls `question` with a temporary UDP socket that is connected to `remote`.
     fn ask<T>(
         &self,
         remote: SocketAddr,
         question: impl Fn(&socket2::Socket) -> io::Result<T>,
     ) -> io::Result<T> {
         let asking = match self.asking.take() {
-            // Reuse the socket. With many paths, opening one each time would be the largest cost.
+            // Use the socket again: with many paths, opening one each time would be the largest cost.
             Some(socket) => disconnect(&socket).and_then(|()| connect(&socket, remote)).map(|()| socket),
             None => self.probe(remote),
         };
@@ -241,7 +247,7 @@ impl Socket {
         if bound.is_unspecified() { self.ask(remote, source) } else { Ok(bound) }
     }
 
-    /// The interface through which packets to `remote` are sent.
+    /// Returns the interface through which packets to `remote` leave.
     pub(crate) fn device(&self, remote: SocketAddr) -> io::Result<String> {
         match &self.bind.interface {
             Some(name) => Ok(name.clone()),
@@ -257,8 +263,8 @@ impl Socket {
             })
         });
         match mtu {
-            // Emulators of Linux may not know the option. Use the interface's MTU; path MTU discovery
-            // corrects it.
+            // Emulators of Linux may lack the option. Use the MTU of the interface instead; path MTU
+            // discovery corrects it.
             Err(e) if e.raw_os_error() == Some(libc::ENOPROTOOPT) => self.device_mtu(remote),
             mtu => Ok(u16::try_from(mtu?).unwrap_or(u16::MAX)),
         }
@@ -285,15 +291,15 @@ impl Socket {
             }
         };
         self.received.rx_calls += 1;
-        // Kernel timestamps are wall-clock times, so compute the age of each packet. Read both clocks now, in
-        // this order. Receiving megabytes takes as long as a short round trip, and a packet must not seem to
-        // arrive before it was sent.
+        // The kernel's timestamps are wall-clock times, so compute how long ago each packet arrived. Read
+        // both clocks here, and in this order: receiving megabytes takes as long as a short round trip, and
+        // no packet may seem to arrive before it was sent.
         let wall = Duration::from_nanos(Clock.wall_nanos());
         let now = Clock.now();
         let wildcard = self.bind.is_wildcard();
         for (meta, bytes) in meta.iter().zip(&mut slices).take(n) {
             let ago = meta.timestamp.map_or(Duration::ZERO, |t| wall.saturating_sub(t));
-            // After a step of the wall clock, packets must not appear to be old.
+            // If the wall clock was changed, packets must not seem to be old.
             let ago = if ago < Duration::from_millis(100) { ago } else { Duration::ZERO };
             each(
                 &mut self.received,
@@ -311,7 +317,7 @@ impl Socket {
     }
 }
 
-/// Connects a UDP socket. Addresses of native DCCP have no port, but UDP needs one.
+/// Connects a UDP socket. UDP needs a port, but addresses of native DCCP have none.
 fn connect(socket: &socket2::Socket, mut remote: SocketAddr) -> io::Result<()> {
     if remote.port() == 0 {
         remote.set_port(9);
@@ -319,12 +325,12 @@ fn connect(socket: &socket2::Socket, mut remote: SocketAddr) -> io::Result<()> {
     socket.connect(&SockAddr::from(remote))
 }
 
-/// Disconnects a UDP socket. This also removes its source address, unless the socket was bound to one.
+/// Disconnects a UDP socket. This removes the source address that the system has chosen.
 fn disconnect(socket: &socket2::Socket) -> io::Result<()> {
     Ok(rustix::net::connect_unspec(socket)?)
 }
 
-/// The source address of a connected socket.
+/// Returns the source address of a connected socket.
 fn source(socket: &socket2::Socket) -> io::Result<IpAddr> {
     Ok(socket.local_addr()?.as_socket().ok_or(io::ErrorKind::AddrNotAvailable)?.ip())
 }

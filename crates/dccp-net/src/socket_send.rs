@@ -1,4 +1,4 @@
-//! Sends bursts of packets through a UDP or raw socket, with the DSCP and ECN field of each burst.
+//! Sends bursts of packets through a UDP or raw socket. Each burst has a DSCP and an ECN field.
 
 use crate::icmp;
 use crate::{Burst, SendError, SocketStats};
@@ -9,22 +9,21 @@ use std::io::{self, IoSlice};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsRawFd;
 
-/// Maximum number of error messages to read at a time, because an attacker can send many ICMP messages.
+/// Maximum number of ICMP errors that are read at once, because an attacker can send many.
 const MOST_ERRORS: usize = 64;
-/// Maximum number of stored destinations that refused packets, because an attacker can send many ICMP
-/// messages.
+/// Maximum number of refusing destinations that are stored, because an attacker can send many ICMP messages.
 const MOST_REFUSED: usize = 16;
 
-/// A bound, non-blocking socket for sending.
+/// The sending part of a socket, which is bound and non-blocking.
 pub(crate) struct Outlet {
     pub(crate) inner: socket2::Socket,
     raw: bool,
     ipv4: bool,
-    /// Whether to use segmentation offload. Turned off once the kernel refuses a segmented send.
+    /// Whether to use segmentation offload. It is turned off when the kernel refuses a send with it.
     pub(crate) segmentation: bool,
     /// Whether to read ICMP errors from the kernel.
     pub(crate) heeds_refusals: bool,
-    /// The destinations that refused packets.
+    /// The destinations that have refused packets.
     refused: Vec<SocketAddr>,
     /// Counters of sent packets.
     pub(crate) stats: SocketStats,
@@ -39,20 +38,20 @@ impl Outlet {
     /// Sends a burst. After an error, the rest of the burst is dropped.
     pub(crate) fn send(&mut self, burst: &Burst<'_>) -> Result<(), SendError> {
         if self.raw {
-            // Raw IPv6 sockets interpret the port as the protocol number, so set it to 0.
+            // Raw IPv6 sockets take the port for the protocol number, so set it to 0.
             return self.send_burst(&Burst { remote: SocketAddr::new(burst.remote.ip(), 0), ..*burst });
         }
         self.send_burst(burst)
     }
 
-    /// As [`Encapsulation::refused`](crate::Encapsulation::refused).
+    /// Implements [`Encapsulation::refused`](crate::Encapsulation::refused).
     pub(crate) fn refused(&mut self) -> Vec<SocketAddr> {
         let to = |to: SocketAddr| SocketAddr::new(to.ip(), if self.raw { 0 } else { to.port() });
         std::mem::take(&mut self.refused).into_iter().map(to).collect()
     }
 
-    /// Reads pending errors of earlier packets. The kernel reports such an error instead of performing a send
-    /// or receive. Returns whether there was one.
+    /// Reads the pending errors of earlier packets. While there is one, the kernel reports it instead of
+    /// sending or receiving. Returns whether there was one.
     pub(crate) fn read_errors(&mut self) -> bool {
         if !self.heeds_refusals {
             return false;
@@ -68,11 +67,11 @@ impl Outlet {
         any
     }
 
-    /// Sends a burst, in one system call if possible, and counts it.
+    /// Sends a burst and counts the packets. Uses one system call if possible.
     fn send_burst(&mut self, burst: &Burst<'_>) -> Result<(), SendError> {
         if self.segmentation && burst.bytes.len() > burst.segment {
             match self.transmit(burst, burst.bytes, Some(burst.segment)) {
-                // Some drivers cannot segment packets. From now on, send one packet per call.
+                // Some drivers cannot segment packets. From now on, send each packet with a call of its own.
                 Err(e) if matches!(Errno::from_io_error(&e), Some(Errno::IO | Errno::INVAL)) => {
                     tracing::info!(
                         "the kernel refused segmentation offload ({e}); packets are sent one by one"
@@ -87,7 +86,7 @@ impl Outlet {
             let (packet, later) = rest.split_at(burst.segment.min(rest.len()));
             match self.transmit(burst, packet, None) {
                 Ok(()) => self.count(Ok(()), packet, burst.segment)?,
-                // After an error the rest of the burst is not sent.
+                // After an error, drop the rest of the burst.
                 Err(e) => return self.count(Err(e), rest, burst.segment),
             }
             rest = later;
@@ -114,8 +113,8 @@ impl Outlet {
             match sendmsg(fd, &[IoSlice::new(bytes)], &control, MsgFlags::MSG_DONTWAIT, Some(&to)) {
                 Err(nix::Error::EINTR) => {}
                 Err(e) if !matches!(e, nix::Error::EAGAIN | nix::Error::ENOBUFS) && !told => {
-                    // The error may belong to an earlier packet, perhaps to another destination, and this
-                    // packet was not sent.
+                    // The error may belong to an earlier packet, perhaps to another destination. This packet
+                    // was not sent, so try once more.
                     told = true;
                     if !self.heeds_refusals {
                         return Err(e.into());
@@ -127,7 +126,7 @@ impl Outlet {
         }
     }
 
-    /// Counts the result of sending packets of `segment` bytes each; the last may be shorter.
+    /// Counts the result of sending packets of `segment` bytes each. Only the last may be shorter.
     fn count(&mut self, result: io::Result<()>, bytes: &[u8], segment: usize) -> Result<(), SendError> {
         let packets = bytes.len().div_ceil(segment) as u64;
         let stats = &mut self.stats;
@@ -156,7 +155,7 @@ impl Outlet {
     }
 }
 
-/// Control message that sets the source address of a packet.
+/// Returns the control message that sets the source address of a packet.
 fn source_info(local: Option<IpAddr>) -> (Option<libc::in_pktinfo>, Option<libc::in6_pktinfo>) {
     match local {
         None => (None, None),

@@ -13,21 +13,21 @@ use tun_rs::{DeviceBuilder, SyncDevice};
 pub struct TunConfig {
     /// Interface name, at most 15 bytes.
     pub name: String,
-    /// Addresses with prefix length.
+    /// Addresses, each with its prefix length.
     pub addresses: Vec<(IpAddr, u8)>,
     /// Largest IP packet in bytes.
     pub mtu: u16,
-    /// Whether to exchange super-packets with the kernel, for [`Bursts`](crate::Bursts). Without it, or if
-    /// the kernel does not support it, each call passes one packet.
+    /// Whether to exchange super-packets with the kernel, for [`Bursts`](crate::Bursts). Otherwise, or if the
+    /// kernel does not support it, each call passes one packet.
     pub offload: bool,
 }
 
-/// A TUN device, which passes whole IP packets. The interface exists until the device and all its clones are
-/// dropped.
+/// A TUN device. It reads and writes whole IP packets. The interface exists until this value and all its
+/// clones are dropped.
 #[derive(Clone)]
 pub struct Tun {
     device: Arc<SyncDevice>,
-    /// Selects the queue of a packet; set for a device with several queues.
+    /// Selects the queue of a packet. Set only if the device has several queues.
     selection: Option<Arc<QueueSelection>>,
 }
 
@@ -41,10 +41,10 @@ impl Tun {
         Tun::with(cfg, None)
     }
 
-    /// Like [`create`](Self::create), but the interface has several queues, one per thread. The returned
-    /// device is the first queue; [`queue`](Self::queue) returns the others.
-    /// [`assign_queues`](Self::assign_queues) maps packets to queues. If the kernel refuses this (it needs
-    /// CAP_BPF), there is only one queue.
+    /// Creates an interface like [`create`](Self::create), but with several queues, one per thread. The
+    /// result is the first queue; [`queue`](Self::queue) returns the others.
+    /// [`assign_queues`](Self::assign_queues) assigns packets to queues. This needs CAP_BPF. If the kernel
+    /// refuses it, the device has only one queue.
     ///
     /// # Errors
     /// As for [`create`](Self::create).
@@ -60,13 +60,13 @@ impl Tun {
 
     fn with(cfg: &TunConfig, selection: Option<QueueSelection>) -> io::Result<Tun> {
         std::fs::metadata("/dev/net/tun")?;
-        // Do not take over a device of this name that another program has. Ask through a socket, because /sys
-        // shows the network namespace of the process that mounted it.
+        // Do not take over a device with this name that another program has created. Ask through a socket,
+        // because /sys shows the network namespace of the process that mounted it.
         let socket = socket(AddressFamily::UNIX, SocketType::DGRAM, None)?;
         if name_to_index(&socket, &cfg.name).is_ok() {
             return Err(io::ErrorKind::ResourceBusy.into());
         }
-        // The queue is twice as long as by default, to bridge some milliseconds in which another process has
+        // The queue is twice as long as the default, to bridge some milliseconds in which another process has
         // the CPU. It causes no lasting delay, because the device is always read.
         let mut builder = DeviceBuilder::new()
             .name(&cfg.name)
@@ -92,13 +92,13 @@ impl Tun {
         Ok(Tun { device: Arc::new(device), selection: selection.map(Arc::new) })
     }
 
-    /// Whether each thread has its own queue.
+    /// Whether the device has a queue for each thread.
     pub fn has_queues(&self) -> bool {
         self.selection.is_some()
     }
 
-    /// The next queue of a device with several queues, numbered from 0 in the order of calls. Otherwise a
-    /// clone of the only queue.
+    /// Returns the next queue of a device with several queues. The queues are numbered from 0 in the order of
+    /// calls. If the device has one queue, returns a clone of it.
     ///
     /// # Errors
     /// The system's error.
@@ -112,16 +112,16 @@ impl Tun {
         Ok(queue)
     }
 
-    /// Assigns packets for each prefix to the queue with this number, and all other packets to the first
-    /// queue. Has no effect on a device with one queue.
+    /// Assigns the packets for each prefix to the queue with the given number, and all other packets to the
+    /// first queue. Has no effect on a device with one queue.
     ///
     /// # Errors
-    /// The error of the system. After an error, only some of the prefixes are in effect.
+    /// The error of the system. After an error, only some prefixes are in effect.
     pub fn assign_queues(&self, prefixes: impl IntoIterator<Item = (IpAddr, u8, u8)>) -> io::Result<()> {
         self.selection.as_ref().map_or(Ok(()), |selection| selection.set(prefixes))
     }
 
-    /// Assigns packets for one more prefix to a queue.
+    /// Assigns the packets for one more prefix to a queue.
     ///
     /// # Errors
     /// The system's error.
@@ -138,7 +138,7 @@ impl Tun {
         &self.device
     }
 
-    /// Reads one packet from a device without offload; `None` if there is none.
+    /// Reads one packet from a device without offload. Returns `None` if there is none.
     ///
     /// # Errors
     /// The error of the system, for example if the device is gone.
@@ -153,7 +153,7 @@ impl Tun {
     /// Passes one packet to the kernel. If the device has offload, a virtio header precedes the packet.
     ///
     /// # Errors
-    /// `InvalidInput` if the kernel does not accept the data as an IP packet, and other errors of the system.
+    /// `InvalidInput` if the kernel does not accept the data as an IP packet, or another error of the system.
     pub fn write(&self, packet: &[u8]) -> io::Result<()> {
         self.device.send(packet).map(|_| ())
     }

@@ -1,4 +1,4 @@
-//! Writes bursts of packets to a TUN device, and coalesces packets of a flow.
+//! Writes bursts of packets to a TUN device. Coalesces the packets of a flow.
 
 use crate::Tun;
 use crate::gro::{Coalescer, MOST_PARTS};
@@ -15,7 +15,7 @@ pub struct Written {
     pub bytes: u64,
     /// Packets that the kernel refused.
     pub refused: u64,
-    /// The last error; `None` if the kernel accepted all packets.
+    /// The last error. `None` if the kernel accepted all packets.
     pub error: Option<io::Error>,
 }
 
@@ -59,7 +59,7 @@ impl Writer {
                     written.bytes += coalescer.members(group).map(|i| out[i].len() as u64).sum::<u64>();
                 }
                 Err(e) => {
-                    // Some kernels refuse some super-packets. From now on, do not coalesce packets.
+                    // Some kernels refuse some super-packets. From now on, write each packet by itself.
                     if e != Errno::IO {
                         *coalesces = false;
                         tracing::warn!(

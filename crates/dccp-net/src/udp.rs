@@ -5,19 +5,20 @@ use rustix::fd::{AsFd, BorrowedFd};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
-/// DCCP in UDP (RFC 6773).
+/// A socket for DCCP in UDP (RFC 6773).
 pub struct UdpEncapsulation(Socket);
 
 impl UdpEncapsulation {
     /// Opens and binds a socket.
     ///
     /// # Errors
-    /// The error of the system: `AddrInUse`, `AddrNotAvailable`, no such interface, or no permission.
+    /// The error of the system, for example if the address is in use, if the address or the interface does
+    /// not exist, or if the permission is missing.
     pub fn new(bind: Bind) -> io::Result<UdpEncapsulation> {
         UdpEncapsulation::marked(bind, None)
     }
 
-    /// Like [`new`](Self::new), but packets have a mark (SO_MARK) for policy routing.
+    /// Opens a socket like [`new`](Self::new). Its packets have a mark (SO_MARK) for policy routing.
     ///
     /// # Errors
     /// As for [`new`](Self::new); a mark needs CAP_NET_ADMIN.
@@ -25,9 +26,9 @@ impl UdpEncapsulation {
         Ok(UdpEncapsulation(Socket::new(bind, false, mark, None)?))
     }
 
-    /// Like [`marked`](Self::marked), for one of `shards` sockets at the same address, which must be opened
-    /// in the order of their numbers. Records arrive at the socket whose number is in their header (byte 4).
-    /// Other datagrams are distributed by a hash of their addresses.
+    /// Opens one of `shards` sockets at the same address. They must be opened in the order of their numbers.
+    /// Records arrive at the socket whose number is in their header (byte 4). The kernel distributes other
+    /// datagrams by a hash of their addresses. Otherwise like [`marked`](Self::marked).
     ///
     /// # Errors
     /// As for [`marked`](Self::marked).
@@ -42,7 +43,7 @@ impl AsFd for UdpEncapsulation {
     }
 }
 
-/// Size of the IP and UDP headers.
+/// Returns the size of the IP and UDP headers.
 fn overhead(addr: SocketAddr) -> u16 {
     if addr.is_ipv4() { 28 } else { 48 }
 }

@@ -1,4 +1,5 @@
-//! Watches the interfaces and addresses of this host: whether a path can send, and when something changes.
+//! Watches the interfaces and addresses of this host. Tells whether a path can send, and when something
+//! changes.
 
 #![expect(unsafe_code, reason = "no safe function returns the MTU of an interface")]
 
@@ -13,7 +14,7 @@ use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-/// Groups of rtnetlink(7): links, and the addresses and routes of both IP versions.
+/// Groups of rtnetlink(7) messages: links, and the addresses and routes of both IP versions.
 const GROUPS: u32 = 0x1 | 0x10 | 0x40 | 0x100 | 0x400;
 
 /// Becomes readable when an interface, an address or a route of this host changes.
@@ -33,8 +34,8 @@ impl HostWatch {
         Ok(HostWatch { socket })
     }
 
-    /// Discards the messages. The caller reads the current state from the system, so lost messages do no
-    /// harm.
+    /// Discards the messages. The caller reads the current state from the system, so it does no harm to lose
+    /// messages.
     pub fn drain(&self) {
         let mut buffer = [0; 16_384];
         while let Ok(1..) | Err(nix::Error::ENOBUFS | nix::Error::EINTR) =
@@ -49,7 +50,7 @@ impl AsFd for HostWatch {
     }
 }
 
-/// Checks that the socket's interface or address exists and has a carrier.
+/// Checks that the socket's interface or address exists and has link (carrier).
 pub(crate) fn present(bound: &Bind) -> io::Result<()> {
     if bound.is_wildcard() {
         return Ok(());
@@ -67,7 +68,7 @@ fn judge(bound: &Bind, interfaces: impl Iterator<Item = InterfaceAddress>) -> io
         if bound.interface.as_ref().is_some_and(|name| *name != entry.interface_name) {
             continue;
         }
-        // The list has one entry per address, and one entry without IP address per interface.
+        // The list has one entry per address, and one entry without an address per interface.
         if bound.interface.is_some() && ip.is_some() {
             absent = Errno::ADDRNOTAVAIL.into();
         }
@@ -79,7 +80,7 @@ fn judge(bound: &Bind, interfaces: impl Iterator<Item = InterfaceAddress>) -> io
             flags if !flags.contains(InterfaceFlags::IFF_UP) => {
                 Err(io::Error::other(format!("{name} is switched off")))
             }
-            // The kernel can take a second after IFF_LOWER_UP to set IFF_RUNNING.
+            // Require both flags: the kernel may set IFF_RUNNING up to a second after IFF_LOWER_UP.
             flags if !flags.contains(InterfaceFlags::IFF_RUNNING | InterfaceFlags::IFF_LOWER_UP) => {
                 Err(io::Error::other(format!("{name} has no carrier")))
             }
@@ -89,7 +90,8 @@ fn judge(bound: &Bind, interfaces: impl Iterator<Item = InterfaceAddress>) -> io
     Err(absent)
 }
 
-/// Usable interfaces whose name has this prefix and that have an address of this IP version, sorted by name.
+/// Returns the usable interfaces whose name has this prefix and that have an address of this IP version,
+/// sorted by name.
 ///
 /// # Errors
 /// The system's error.
@@ -111,13 +113,13 @@ fn like(begin: &str, ipv4: bool, interfaces: impl Iterator<Item = InterfaceAddre
     names
 }
 
-/// The interface that has an address.
+/// Returns the interface that has an address.
 pub(crate) fn holder(ip: IpAddr) -> io::Result<String> {
     let entry = getifaddrs()?.find(|entry| address(entry) == Some(ip));
     entry.map(|entry| entry.interface_name).ok_or_else(|| Errno::ADDRNOTAVAIL.into())
 }
 
-/// MTU of an interface, in bytes. Any socket can be used to ask.
+/// Returns the MTU of an interface in bytes. Any socket can be used to ask for it.
 pub(crate) fn mtu(socket: &impl AsRawFd, interface: &str) -> io::Result<u16> {
     // SAFETY: all fields may be zero.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };

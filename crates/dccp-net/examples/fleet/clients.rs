@@ -1,5 +1,5 @@
-//! The simulated clients. All sessions share one endpoint and one socket, and each client has its own
-//! channels.
+//! Simulates the clients. All sessions share one endpoint and one socket. Each client has channels of its
+//! own.
 
 use dccp_net::{Bind, Burst, Clock, Encapsulation as _, UdpEncapsulation};
 use dccp_proto::{Ecn, Ports, Route, Sink};
@@ -15,20 +15,21 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-/// DCCP Service Code and DCCP port of a tunnel.
+/// DCCP Service Code and DCCP port that a tunnel uses.
 const SERVICE_CODE: u32 = u32::from_be_bytes(*b"MPTU");
 const PORT: u16 = 6511;
-/// Delay before a closed session is reopened, as in the tunnel's client.
+/// Delay before a closed session is opened again. It is the same as in the tunnel's client.
 const AGAIN: Duration = Duration::from_millis(250);
 /// The server's inner address.
 const HUB: [u8; 4] = [10, 0, 0, 1];
 
-/// The two address bytes that identify a client.
+/// Returns the two address bytes that identify a client.
 pub(crate) fn octets(client: u32) -> [u8; 2] {
     (client as u16).to_be_bytes()
 }
 
-/// Derives the key of a client. The key is not secret: the server's file is generated with the same function.
+/// Derives the key of a client. The key is not secret, because the server's configuration is generated with
+/// the same function.
 pub(crate) fn key_of(client: u32) -> PrivateKey {
     let mut bytes = [7; 32];
     bytes[..4].copy_from_slice(&client.to_be_bytes());
@@ -42,7 +43,7 @@ struct Client {
     armed: Option<Time>,
 }
 
-/// Packets of the endpoint that are to be encrypted.
+/// Packets of the endpoint that wait to be encrypted.
 #[derive(Default)]
 struct Outgoing {
     packets: Vec<(Route, Ecn, usize)>,
@@ -68,7 +69,7 @@ pub(crate) struct Clients {
     /// Number of open sessions, and of paths that are up.
     pub(crate) open: usize,
     pub(crate) up: usize,
-    /// Number of sessions closed so far, and when to reopen which session.
+    /// Number of sessions that have closed so far, and when to open which session again.
     pub(crate) closed: usize,
     again: VecDeque<(Instant, u32)>,
     /// Number of records received, and of answers to pings.
@@ -80,7 +81,7 @@ fn server(path: usize) -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1 + path as u8], PORT))
 }
 
-/// The source address of a client's path.
+/// Returns the source address of a client's path.
 fn source(client: u32, path: usize) -> IpAddr {
     let [a, b] = octets(client);
     Ipv4Addr::new(127, 1 + path as u8, a, b).into()
@@ -174,7 +175,7 @@ impl Clients {
         Ok(())
     }
 
-    /// Does everything that is due. If nothing is due, waits for records for up to `patience`.
+    /// Does everything that is due. If nothing is due, waits for records, but at most for `patience`.
     pub(crate) fn turn(&mut self, patience: Duration) -> io::Result<()> {
         let now = Clock.now();
         let deadline =
@@ -279,7 +280,7 @@ impl Clients {
         }
     }
 
-    /// Sends a datagram. A datagram that cannot be sent is lost, as on any network.
+    /// Sends a datagram. Ignores errors: a datagram that cannot be sent is lost, as on any network.
     fn send(&mut self, local: IpAddr, remote: SocketAddr, ecn: Ecn, bytes: &[u8]) {
         let burst = Burst { local: Some(local), remote, dscp: 0, ecn, segment: bytes.len(), bytes };
         let _ = self.socket.send(&burst);

@@ -1,8 +1,8 @@
-//! Many clients of one tunnel server, all in this process. `fleet config N` prints the server's file.
-//! `fleet run N SERVER_PID` opens N sessions with two paths each, leaves them idle, sends pings through them,
-//! and prints the server's costs. `fleet restart N SERVER_PID` kills the server and prints how soon all
-//! sessions are open again. tools/bench/fleet runs this program and creates its namespace. Each client has
-//! its own key and two addresses in 127.0.0.0/8.
+//! Runs many clients of one tunnel server in this process. Each client has a key of its own and two addresses
+//! in 127.0.0.0/8. `fleet config N` prints the server's configuration. `fleet run N SERVER_PID` opens N
+//! sessions with two paths each, leaves them idle, sends pings through them, and prints what they cost the
+//! server. `fleet restart N SERVER_PID` kills the server and prints how soon all sessions are open again.
+//! tools/bench/fleet creates the namespace and runs this program.
 
 mod clients;
 
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 type Error = Box<dyn std::error::Error>;
 
-/// Maximum number of sessions that are being opened at a time.
+/// Maximum number of sessions that are being opened at the same time.
 const OUTSTANDING: usize = 200;
 /// Time limit for opening sessions.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -30,7 +30,7 @@ fn main() -> Result<(), Error> {
     Ok(())
 }
 
-/// The server's file. The script adds the interface, the control socket and other keys.
+/// Returns the server's configuration. The script adds the interface, the control socket and other keys.
 fn config(n: u32) -> String {
     let mut text = format!("private_key = \"{}\"\n", *key_of(u32::MAX).to_base64());
     for i in 0..n {
@@ -43,7 +43,7 @@ fn config(n: u32) -> String {
     text
 }
 
-/// CPU time in seconds and resident memory in bytes of a process.
+/// Returns the CPU time in seconds and the resident memory in bytes of a process.
 fn usage_of(pid: u32) -> Result<(f64, f64), Error> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
@@ -67,7 +67,8 @@ fn open_all(fleet: &mut Clients, n: u32) -> Result<(), Error> {
     Ok(())
 }
 
-/// Kills the server while the sessions carry pings. Waits until all sessions are open at the next server.
+/// Kills the server while the sessions carry pings. Waits until all sessions are open at the server that the
+/// script starts next.
 fn restart(n: u32, server: u32, rate: u32) -> Result<(), Error> {
     let mut fleet = Clients::new(n)?;
     open_all(&mut fleet, n)?;
@@ -121,7 +122,7 @@ fn run(n: u32, server: u32, idle: u32, load: u32, rate: u32) -> Result<(), Error
         rss1 / 1048576.0
     );
 
-    // A session probes its paths more often in the ten seconds after its first packets.
+    // Wait first: a session probes its paths more often in the ten seconds after its first packets.
     fleet.run_for(Duration::from_secs(12))?;
     let (cpu2, _) = usage_of(server)?;
     let (since, before) = (Instant::now(), fleet.received);
@@ -141,7 +142,7 @@ fn run(n: u32, server: u32, idle: u32, load: u32, rate: u32) -> Result<(), Error
     while since.elapsed().as_secs() < load.into() {
         let due = (since.elapsed().as_secs_f64() * f64::from(rate)) as u64;
         while sent < due {
-            // With a prime step, caches cannot predict the order of the sessions.
+            // The step is a prime, so that caches cannot predict the order of the sessions.
             fleet.ping((sent * 7919 % u64::from(n)) as u32);
             sent += 1;
         }

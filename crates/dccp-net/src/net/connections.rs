@@ -1,4 +1,4 @@
-//! Sockets that carry packets over connections, or that choose between encapsulations.
+//! Sockets that carry packets over connections, or that choose among encapsulations.
 
 use super::Net;
 use crate::Burst;
@@ -8,7 +8,7 @@ use mpdccp_units::Time;
 use std::net::{IpAddr, SocketAddr};
 
 impl Net {
-    /// Gives a connection to the shard that handles its packets. Only that shard can answer over it.
+    /// Gives a connection to the shard to which its packets belong. Only that shard can then send over it.
     pub(super) fn give(&mut self, socket: u32, remote: SocketAddr, shard: u8) {
         let Some(Some(encapsulation)) = self.sockets.get_mut(socket as usize) else { return };
         if let Some(connection) = encapsulation.give(remote) {
@@ -30,7 +30,7 @@ impl Net {
         }
     }
 
-    /// Sends echo requests over encapsulations that carry no packets now, to test whether they work.
+    /// Sends echo requests over encapsulations that carry no packets now, to find out whether they work.
     pub(super) fn ask(&mut self, now: Time) {
         let Net { sockets, routes: Some(routes), .. } = self else { return };
         for socket in routes.sockets() {

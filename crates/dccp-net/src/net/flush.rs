@@ -1,4 +1,4 @@
-//! Sends packets.
+//! Sends the packets of a turn.
 
 use super::Net;
 use crate::batch::Run;
@@ -43,8 +43,8 @@ impl Net {
                 let form = if is_channel(route.socket) { Form::Sealed } else { Form::Dccp };
                 capture.sent(to.socket, &**encapsulation, &burst, form);
             }
-            // Other errors are counted, and congestion control detects the loss. A successful send does not
-            // prove that a broken link works.
+            // Only count other errors: congestion control detects the loss. A successful send does not show
+            // that a broken link works again.
             if let Err(SendError::LinkDown(e)) = encapsulation.send(&burst) {
                 links.mark(now, route.socket, route.remote, e.to_string());
             }
@@ -70,7 +70,7 @@ impl Net {
             if let Some(capture) = &mut self.capture {
                 capture.sent(to.socket, &**encapsulation, &burst, Form::Sealed);
             }
-            // Ignore the error: a message that is not sent is retransmitted later.
+            // Ignore the error: a message that cannot be sent now is retransmitted later.
             let _ = encapsulation.send(&burst);
             self.refused.extend(encapsulation.refused().into_iter().map(|remote| (to.socket, remote)));
         }
@@ -79,8 +79,8 @@ impl Net {
     fn write_keys(&mut self) {
         let (Some(file), Some(routes)) = (&mut self.keylog, &mut self.routes) else { return };
         while let Some(mut line) = routes.channels.poll_key() {
-            // Each line is one write, because several shards share the file. As with captures, a full disk
-            // must not stop the traffic.
+            // Write each line with one call, because several shards share the file. Ignore the error: as with
+            // captures, a full disk must not stop the traffic.
             line.push('\n');
             let _ = file.write_all(line.as_bytes());
         }

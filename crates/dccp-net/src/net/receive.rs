@@ -1,4 +1,4 @@
-//! Receives packets.
+//! Receives packets from the sockets.
 
 use super::Net;
 use crate::capture::Form;
@@ -12,7 +12,8 @@ use mpdccp_units::Time;
 use std::net::SocketAddr;
 
 impl Net {
-    /// Receives once from a socket and passes everything to `endpoint`, with times that never decrease.
+    /// Receives once from a socket and passes everything to `endpoint`. The times that it passes never
+    /// decrease.
     pub(crate) fn receive(&mut self, socket: u32, last: &mut Time, endpoint: &mut Endpoint) {
         let Net { sockets, capture, routes, neighbours, marking, qlog, .. } = self;
         let Some(Some(encapsulation)) = sockets.get_mut(socket as usize) else { return };
@@ -38,8 +39,8 @@ impl Net {
         }
         self.hand_over();
         if let Err(e) = result {
-            // The cause is an ICMP error of an earlier packet, or an interface that disappeared. If the error
-            // persists, sending fails too.
+            // An earlier packet caused an ICMP error, or an interface has disappeared. Only log this: if the
+            // cause persists, sending fails too.
             tracing::debug!("socket {socket}: cannot receive: {e}");
         }
     }
@@ -55,9 +56,9 @@ struct Inlet<'a> {
     neighbours: &'a mut Neighbours,
     marking: Option<&'a dyn Marking>,
     qlog: &'a mut Option<Qlog>,
-    /// Other datagrams: their shards and their senders.
+    /// Datagrams for other shards: the shard and the sender of each.
     elsewhere: Vec<(u8, SocketAddr)>,
-    /// An answer to an echo request arrived.
+    /// Whether an answer to an echo request has arrived.
     answered: bool,
 }
 

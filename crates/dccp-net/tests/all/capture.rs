@@ -1,4 +1,4 @@
-//! A capture is a pcap file of IP packets that contain the packets as sent.
+//! A capture is a pcap file of IP packets. They contain the packets as they were sent.
 
 use dccp_net::{App, Bind, Capture, Core, Driver, UdpEncapsulation};
 use dccp_proto::{Ports, Route};
@@ -9,7 +9,7 @@ use std::io;
 use std::net::UdpSocket;
 use std::os::unix::fs::PermissionsExt;
 
-/// Connects, and stops a while after the Request was sent.
+/// An application that connects, and stops a while after it has sent the Request.
 struct Caller {
     stop_at: Time,
 }
@@ -30,12 +30,12 @@ fn a_request_is_sent_and_captured() {
     peer.set_read_timeout(Some(std::time::Duration::from_secs(10))).unwrap();
     let remote = peer.local_addr().unwrap();
     let file = std::env::temp_dir().join(format!("mpdccp-capture-{}.pcap", std::process::id()));
-    // A file that all users could read must not stay readable.
+    // The file exists and all users can read it. The capture must change that.
     std::fs::write(&file, "").unwrap();
     std::fs::set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
     let driver = Driver::new(Endpoint::new([1; 32]), |core| -> io::Result<Caller> {
         core.net.capture = Some(Capture::create(&file)?);
-        // The socket is not bound to an address, so the capture must find the source address.
+        // The socket is not bound to an address, so the capture must find out the source address.
         let bind = Bind { addr: "0.0.0.0:0".parse().unwrap(), interface: None };
         let socket = core.add_socket(UdpEncapsulation::new(bind)?)?;
         let now = core.clock.now();

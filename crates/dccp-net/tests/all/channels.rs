@@ -1,4 +1,4 @@
-//! Encrypted channels over real sockets.
+//! Tests of encrypted channels over real sockets.
 
 use dccp_net::secure::{Address, Aead, Channels, PresharedKey, PrivateKey, Settings};
 use dccp_net::{App, Bind, ChannelEvent, Core, Driver, UdpEncapsulation};
@@ -9,7 +9,7 @@ use std::io;
 use std::net::UdpSocket;
 use std::sync::mpsc::{Sender, channel};
 
-/// Stops at the first event of a channel.
+/// An application that stops at the first event of a channel.
 struct Client {
     stop_at: Time,
     seen: Sender<ChannelEvent>,

@@ -1,4 +1,5 @@
-//! Sends packets through encapsulations over loopback. They arrive with their ECN field, addresses and size.
+//! Sends packets through the encapsulations over loopback. They must arrive with their ECN field, addresses
+//! and size.
 
 use dccp_net::{Batch, Bind, Burst, Clock, Encapsulation, RawEncapsulation, UdpEncapsulation};
 use dccp_proto::{Ecn, Route, Sink};
@@ -15,7 +16,7 @@ struct Got {
     bytes: Vec<u8>,
 }
 
-/// Receives until `n` packets have arrived. Gives up after a while, so that a lost packet fails the assertion
+/// Receives until `n` packets have arrived. Gives up after a while, so that a lost packet fails an assertion
 /// instead of blocking the test.
 fn receive(encapsulation: &mut dyn Encapsulation, n: usize) -> Vec<Got> {
     let mut got = Vec::new();
@@ -37,7 +38,8 @@ fn receive(encapsulation: &mut dyn Encapsulation, n: usize) -> Vec<Got> {
     got
 }
 
-/// Receiving many packets at once takes longer than the shortest round trips.
+/// Receiving many packets at once takes longer than the shortest round trips. Their times must still be
+/// right.
 #[test]
 fn nothing_arrives_before_it_was_sent() {
     let mut a = UdpEncapsulation::new(bind("127.0.0.1:0")).unwrap();
@@ -152,7 +154,7 @@ fn errors_are_told_apart_and_counted() {
         bytes,
     };
     assert!(matches!(udp.send(&burst("127.0.0.1:9", &big)), Err(dccp_net::SendError::TooBig)));
-    // A packet with a loopback source cannot leave the host.
+    // A packet with a loopback source address cannot leave the host.
     let there = "192.0.2.1:9";
     assert!(matches!(udp.send(&burst(there, b"x")), Err(dccp_net::SendError::LinkDown(_))));
     assert!(udp.check(there.parse().unwrap()).is_err());
@@ -171,7 +173,7 @@ fn raw_pair(addr: &str, header: u32) {
     let (mut a, mut b) = match (RawEncapsulation::new(bind(addr)), RawEncapsulation::new(bind(addr))) {
         (Ok(a), Ok(b)) => (a, b),
         (Err(e), _) | (_, Err(e)) => {
-            // Only a missing privilege or missing IPv6 may cause this error.
+            // Only a missing privilege, or a host without IPv6, may cause this error.
             let kind = e.kind();
             assert!(matches!(kind, ErrorKind::PermissionDenied | ErrorKind::AddrNotAvailable), "{e}");
             println!("SKIPPED raw sockets on {addr}: {e}");

@@ -106,9 +106,9 @@ report! {
     ShardStatus {
         Label shard: u8,
         Gauge sessions: u64,
-        /// Datagrams and handshakes that arrived here for another shard.
+        /// Datagrams, handshakes and connections that arrived here for another shard.
         Counter handed_over: u64,
-        /// Datagrams and handshakes that were dropped because the other shard was overloaded.
+        /// Datagrams, handshakes and connections that were dropped because the other shard was overloaded.
         Counter dropped: u64,
         /// Packets that the shard read from the interface, and how many of them were for another shard.
         #[serde(default)]

@@ -1,4 +1,4 @@
-//! The options of `mpdccp conform`; the suite itself runs in `mpdccp-conform`.
+//! Tests the options of `mpdccp conform`. The tests of `mpdccp-conform` run the suite itself.
 
 use std::process::{Command, Output};
 

@@ -1,5 +1,5 @@
-//! A small version of the fleet in docs/guides/fleet.md: two servers, a load balancer and two routers. Two
-//! clients each use UDP, TLS, or both.
+//! Runs a small version of the setup in docs/guides/fleet.md: two servers, a load balancer, two routers, and
+//! six clients. Two of the clients use UDP, two use TLS, and two use both.
 
 use crate::common::{able, skipped};
 use std::path::Path;

@@ -1,10 +1,11 @@
-//! docs/keys.md, the reference of session settings, is generated from their declaration.
+//! Checks docs/keys.md, the reference of the session settings. The page is generated from the declaration of
+//! the settings.
 
 use mpdccp_proto::sched::SchedulerKind;
 use mpdccp_proto::{Ccid, Named, Settings};
 use std::process::Command;
 
-/// Generates the page.
+/// Generates docs/keys.md.
 fn page() -> String {
     let mut page = String::from(
         "# Settings of a session
@@ -47,7 +48,7 @@ fn the_page_is_up_to_date() {
     );
 }
 
-/// Parses a file that contains only this key.
+/// Parses a configuration that has only this key.
 fn read(key: &str, value: &str) -> Settings {
     let file: toml::Table = toml::from_str(&format!("{key} = {value}")).unwrap();
     let mut settings = Settings::default();

@@ -17,7 +17,7 @@ fn namespaces(lab: u32) -> usize {
     names.lines().filter(|name| name.starts_with(&format!("mpdccp-lab-{lab}-"))).count()
 }
 
-/// A lab in the middle of a run, and the directory of its files.
+/// Starts a lab. Returns when a run is in progress. Also returns the directory of the run's files.
 fn lab(dir: &std::path::Path) -> (std::process::Child, String) {
     let file = dir.join("s.toml");
     std::fs::write(&file, SCENARIO).unwrap();
@@ -31,7 +31,7 @@ fn lab(dir: &std::path::Path) -> (std::process::Child, String) {
         .spawn()
         .unwrap();
     let (pid, scratch) = (lab.id(), format!("/dev/shm/mpdccp-lab-{}-", lab.id()));
-    // Each end has a helper process.
+    // There are two tunnel ends, and each has a helper process.
     wait_for("both namespaces and tunnel ends", || namespaces(pid) == 2 && tunnels(&scratch) == 4);
     (lab, scratch)
 }
@@ -67,7 +67,7 @@ fn tunnels_end_with_a_lab_whose_reaper_is_gone_too() {
     lab.kill().unwrap();
     lab.wait().unwrap();
     wait_for("the end of the tunnels", || tunnels(&scratch) == 0);
-    // The reaper, which the test has killed, would have removed these namespaces.
+    // The test has also killed the reaper, which would have removed these namespaces.
     for role in ["client", "server"] {
         run("ip", &format!("netns del mpdccp-lab-{}-{role}", lab.id()));
     }

@@ -1,4 +1,4 @@
-//! `mpdccp link` between two network namespaces.
+//! Tests `mpdccp link` between two network namespaces.
 
 use crate::common::spaces::Spaces;
 use crate::common::{run, wait_for};
@@ -22,7 +22,7 @@ fn packets_take_their_time_and_nothing_is_left() {
     let min_ms: f64 = answer.rsplit_once("= ").unwrap().1.split('/').next().unwrap().parse().unwrap();
     assert!(min_ms >= 40.0, "{answer}");
 
-    // A second link must not take over the interface.
+    // A second link must not take over the interface of the first.
     let mut second = Command::new(env!("CARGO_BIN_EXE_mpdccp"));
     let second = second.arg("link").args(ends.split(' ')).output().unwrap();
     let message = String::from_utf8_lossy(&second.stderr);

@@ -1,4 +1,4 @@
-//! Tests of the program from outside: its output, and its behaviour in network namespaces.
+//! Tests the program from outside: its output, and what it does in network namespaces.
 #![cfg(target_os = "linux")]
 
 mod common;

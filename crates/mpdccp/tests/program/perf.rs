@@ -1,5 +1,5 @@
-//! `mpdccp perf` end to end: everything that is sent arrives and is counted, over both encapsulations and in
-//! both directions.
+//! Tests `mpdccp perf` with both ends. Everything that is sent must arrive and be counted, over both
+//! encapsulations and in both directions.
 
 use crate::perf_ends::{Place, record};
 use rustix::process::{Pid, Signal, kill_process};
@@ -7,7 +7,8 @@ use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::process::Child;
 
-/// Asserts that `n` messages of `size` bytes went from the sender to the receiver, and that both report this.
+/// Asserts that `n` messages of `size` bytes went from the sender to the receiver, and that both ends report
+/// this.
 fn all_arrived(sender: &[Value], receiver: &[Value], n: u64, size: u64) {
     let (sent, received) = (record(sender, "summary"), record(receiver, "summary"));
     assert_eq!(sent["sent"]["messages"], n, "{sent}");
@@ -17,7 +18,7 @@ fn all_arrived(sender: &[Value], receiver: &[Value], n: u64, size: u64) {
     assert_eq!(received["received"]["bytes"], n * size, "{received}");
     assert_eq!(received["received"]["lost"], 0, "{received}");
     assert_eq!(received["end"], "closed by the peer");
-    // Both ends use the same clock.
+    // Both ends use the same clock, so the latency is known.
     assert!(received["received"]["latency_ms"]["p50"].as_f64().unwrap() > 0.0, "{received}");
 }
 
@@ -167,7 +168,8 @@ fn a_server_keeps_connections_for_other_clients() {
     let mut lines = BufReader::new(first.stdout.take().unwrap()).lines().map_while(Result::ok);
     let opened = lines.by_ref().filter(|line| line.contains(r#""type":"open""#)).take(64);
     assert_eq!(opened.count(), 64);
-    // A client's limit is a quarter of the free sessions: 102 sessions while 410 of 512 are free.
+    // A client may have a quarter of the free sessions. It reaches this limit with 102 sessions, because 410
+    // of 512 are then free.
     let second = place.run(&format!("{client} -k 1"));
     for mut child in [first, server.child] {
         child.kill().unwrap();
@@ -230,22 +232,23 @@ fn echoes_come_back() {
     assert!((ms("/one_way_ms/estimate/p50") - p50 / 2.0).abs() < 1e-9, "{summary}");
     for way in ["forward", "reverse"] {
         let (mean, most) = (ms(&format!("/one_way_ms/{way}/mean")), ms(&format!("/one_way_ms/{way}/max")));
-        // Neither direction takes longer than the round trip; the percentiles are rounded to three digits.
+        // The delay variation of neither direction exceeds the round trip. The percentiles are rounded to
+        // three digits.
         assert!(0.0 <= mean && mean <= most && most <= max * 1.01, "{way}: {summary}");
     }
-    // The server also sends its own messages, which are not echoes.
+    // The messages that the server receives are not echoes, so it reports no one-way latency.
     assert_eq!(record(&server, "summary")["received"]["one_way_ms"], Value::Null);
 }
 
 #[test]
 fn the_beginning_can_be_left_out() {
-    // 1,000 messages per second, for the omitted 0.5 s and for the measured 1 s.
+    // 1,000 messages per second: for the omitted 0.5 s and for the measured 1 s.
     let [server, client] = Place::host()
         .exchange("-s -B 127.0.0.1 -p 0", "-c 127.0.0.1:{port} -O 0.5 -t 1 -b 4M -l 500 --queue 500 -i 0.1");
     let (sent, received) = (record(&client, "summary"), record(&server, "summary"));
     assert!(received["received"]["messages"].as_u64().unwrap() < 1_400, "{received}");
     assert!(sent["sent"]["messages"].as_u64().unwrap() < 1_400, "{sent}");
-    // The interval reports include the omitted messages.
+    // The reports of the intervals include the omitted messages.
     let intervals = client.iter().filter(|record| record["type"] == "interval");
     let all: u64 = intervals.map(|interval| interval["sent"]["messages"].as_u64().unwrap()).sum();
     assert!(all > sent["sent"]["messages"].as_u64().unwrap(), "{client:?}");
@@ -305,7 +308,7 @@ fn one_json_document_has_the_fields_of_iperf3() {
 fn a_json_document_says_why_there_is_no_more_of_it() {
     let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let silent = silent.local_addr().unwrap();
-    // Errors before and during the transfer.
+    // An error can occur before the transfer or during it.
     for (args, why) in
         [(format!("-c {silent} -J"), "no answer from 127.0.0.1"), ("-c 0.0.0.0 -J".into(), "not the address")]
     {
@@ -329,9 +332,9 @@ fn nobody_there_is_said_soon() {
     assert!(json["error"].as_str().unwrap().contains("no answer from 127.0.0.1"), "{json}");
 }
 
-/// A silent peer is reported long before the connection is given up, also on a plain connection and in JSON.
-/// After the peer's program was killed, its host reports that nothing listens. A stopped program does not
-/// answer at all.
+/// A silent peer is reported long before the connection is given up. This also holds for a plain connection
+/// and for JSON. If the peer's program was killed, the peer's host reports that nothing listens. If it was
+/// stopped, nobody answers at all.
 #[test]
 fn a_peer_that_falls_silent_is_told_of_and_given_up() {
     for signal in [Signal::STOP, Signal::KILL] {
@@ -354,7 +357,7 @@ fn a_peer_that_falls_silent_is_told_of_and_given_up() {
     }
 }
 
-/// The server listens only on the second address of the name.
+/// The server listens only on the second address of its name.
 #[test]
 fn all_addresses_of_a_name_are_tried() {
     let Some(place) = Place::namespace("names") else { return };
@@ -374,7 +377,7 @@ fn all_addresses_of_a_name_are_tried() {
 #[test]
 fn addresses_that_fail_leave_no_sockets_behind() {
     let Some(place) = Place::namespace("sockets") else { return };
-    // Messages of this size fit only into IPv4 packets, so the first address fails after its socket was
+    // Messages of this size fit only into IPv4 packets. So the first address fails, after its socket was
     // opened.
     let hosts = place.hosts("::1 there\n127.0.0.1 there\n");
     let mut sockets = String::new();
@@ -385,8 +388,8 @@ fn addresses_that_fail_leave_no_sockets_behind() {
     assert!(output.status.success(), "{output:?}");
     assert!(sockets.contains("127.0.0.1:") && !sockets.contains("[::1]:"), "{sockets}");
     drop(hosts);
-    // Nothing listens at the first address. The resolver sorts it first because it is nearest to the source
-    // address.
+    // Nothing listens at the first address. The resolver returns it first, because it is nearest to the
+    // source address.
     let hosts = place.hosts("127.0.0.1 there\n127.0.0.7 there\n");
     let (_, output) = place.with_server("-s -B 127.0.0.7 -p 0", "-c there:{port} -b 1M -t 2 -P 2", |_| {
         sockets = place.command_output("ss", "-Huan state established");

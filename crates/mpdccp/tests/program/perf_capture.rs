@@ -1,5 +1,5 @@
-//! A whole multipath session, decoded by tshark with the project's dissector: handshake, join, data, close.
-//! The dissector was written from RFC 9897, independently of the codec.
+//! Decodes a whole multipath session with tshark and the project's dissector: handshake, join, data and
+//! close. The dissector follows RFC 9897 and shares no code with the codec.
 
 use crate::common::skipped;
 use crate::perf_ends::{Place, record};
@@ -23,7 +23,7 @@ const MP_HMAC: u64 = 5;
 const MP_CLOSE: u64 = 10;
 const MP_EXP: u64 = 11;
 
-/// Fields of the dissector for option 46. They are the same over both encapsulations.
+/// Fields of the dissector for option 46. They are the same in both encapsulations.
 const MP_FIELDS: [&str; 12] = [
     "mpdccp.subtype",
     "mpdccp.capable.version",
@@ -39,7 +39,7 @@ const MP_FIELDS: [&str; 12] = [
     "mpdccp.unassigned",
 ];
 
-/// One frame: the text of every occurrence of every field.
+/// A frame: for each field, the texts of all its occurrences.
 struct Frame(BTreeMap<&'static str, Vec<String>>);
 
 impl Frame {
@@ -59,7 +59,7 @@ impl Frame {
         self.numbers("type") == [ptype]
     }
 
-    /// Subtypes of option 46, except private ones that only mpdccp uses.
+    /// Returns the subtypes of option 46 in the frame. Leaves out the private ones, which only mpdccp uses.
     fn subtypes(&self) -> Vec<u64> {
         self.numbers("mpdccp.subtype").into_iter().filter(|subtype| *subtype != MP_EXP).collect()
     }
@@ -73,7 +73,7 @@ fn tshark_works() -> bool {
     works
 }
 
-/// Reads a capture; `prefix` is the protocol that contains the DCCP header.
+/// Reads a capture. `prefix` is the protocol whose payload is the DCCP header.
 fn frames(capture: &Path, prefix: &str, arguments: &[&str]) -> Vec<Frame> {
     let lua = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/wireshark/mpdccp.lua");
     let mut tshark = Command::new("tshark");
@@ -100,7 +100,7 @@ fn frames(capture: &Path, prefix: &str, arguments: &[&str]) -> Vec<Frame> {
     text.lines().map(frame).collect()
 }
 
-/// Runs a session over two paths and returns the client's capture.
+/// Runs a session over two paths. Returns the client's capture.
 fn capture(place: &Place, encapsulation: &str, directory: &Path) -> (PathBuf, String) {
     let file = directory.join("session.pcap");
     let [server, client] = place.exchange(
@@ -118,12 +118,12 @@ fn capture(place: &Place, encapsulation: &str, directory: &Path) -> (PathBuf, St
     (file, address.rsplit_once(':').unwrap().1.to_owned())
 }
 
-/// Requirements of RFC 9897 sections 3.2 and 3.3 for a session with two subflows.
+/// Checks the requirements of RFC 9897 sections 3.2 and 3.3 for a session with two subflows.
 fn check_session(frames: &[Frame]) {
     for frame in frames {
         for field in ["_ws.malformed", "_ws.expert.message", "mpdccp.malformed", "mpdccp.unassigned"] {
-            // These are the only remarks allowed: a Reset or a Close ends a connection, and UDP to ports from
-            // 33434 on may be a traceroute.
+            // Only these remarks are allowed. A Reset or a Close ends a connection. UDP to ports from 33434
+            // on may be a traceroute.
             let allowed = ["Connection reset", "Connection closed", "Possible traceroute"];
             let harmless = |text: &String| allowed.iter().any(|remark| text.contains(remark));
             assert!(frame.texts(field).iter().all(harmless), "{field}: {:?}", frame.0);
@@ -133,7 +133,7 @@ fn check_session(frames: &[Frame]) {
         frames.iter().filter(move |f| f.is(ptype) && f.subtypes() == subtypes).collect::<Vec<_>>()
     };
 
-    // Both directions have MP_KEY with one plain key of 8 bytes, next to Multipath Capable version 0.
+    // In both directions, MP_KEY has one plain key of 8 bytes, and Multipath Capable has version 0.
     let (request, response) = (with(REQUEST, &[MP_KEY]), with(RESPONSE, &[MP_KEY]));
     assert_eq!((request.len(), response.len()), (1, 1));
     for frame in [request[0], response[0]] {
@@ -145,8 +145,8 @@ fn check_session(frames: &[Frame]) {
         (&request[0].texts("mpdccp.key.data")[0], &response[0].texts("mpdccp.key.data")[0]);
     let (client_ci, server_ci) = (request[0].numbers("mpdccp.key.ci"), response[0].numbers("mpdccp.key.ci"));
 
-    // MP_JOIN contains the receiver's connection identifier. The Response and the Ack after it have HMACs of
-    // 20 bytes.
+    // MP_JOIN has the receiver's connection identifier. The Response and the Ack that follows it have HMACs
+    // of 20 bytes.
     let join = with(REQUEST, &[MP_JOIN]);
     let answer = with(RESPONSE, &[MP_JOIN, MP_HMAC]);
     assert_eq!((join.len(), answer.len()), (1, 1));
@@ -160,7 +160,7 @@ fn check_session(frames: &[Frame]) {
     let tags: BTreeSet<&String> = [answer[0], proof[0]].iter().map(|f| &f.texts("mpdccp.hmac")[0]).collect();
     assert!(tags.len() == 2 && tags.iter().all(|tag| tag.len() == 40), "{tags:?}");
 
-    // Every datagram has a different MP_SEQ, and no number is missing.
+    // Each datagram has its own MP_SEQ, and no number is missing.
     let data: Vec<&Frame> = frames.iter().filter(|f| f.is(DATA)).collect();
     let mut numbers: Vec<u64> = data.iter().flat_map(|f| f.numbers("mpdccp.seq")).collect();
     assert!(data.len() as u64 >= MESSAGES && data.iter().all(|f| f.subtypes().contains(&MP_SEQ)));
@@ -170,7 +170,7 @@ fn check_session(frames: &[Frame]) {
     let sources: BTreeSet<&String> = data.iter().flat_map(|f| f.texts("ip.src")).collect();
     assert_eq!(sources.len(), 2, "both paths carry data");
 
-    // MP_CLOSE contains the server's key, on both subflows. Each is answered with Reset code 1.
+    // MP_CLOSE with the server's key is sent on both subflows. Each is answered with a Reset of code 1.
     let close = with(CLOSE, &[MP_CLOSE]);
     assert!(close.len() >= 2 && close.iter().all(|f| f.texts("mpdccp.close.key") == [server_key.clone()]));
     assert_ne!(client_key, server_key);
@@ -201,7 +201,7 @@ fn a_session_over_raw() {
     let directory = tempfile::tempdir().unwrap();
     let (file, _) = capture(&place, "raw", directory.path());
     let frames = frames(&file, "dccp", &[]);
-    // In tshark's output, 1 means a good checksum.
+    // In tshark's output, 1 means that the checksum is right.
     assert!(
         frames.iter().all(|frame| frame.numbers("dccp.checksum.status") == [1]),
         "every checksum is right"

@@ -1,4 +1,4 @@
-//! Features of `mpdccp perf` that users of iperf3 expect, except measurements.
+//! Tests features of `mpdccp perf` that users of iperf3 expect, apart from measurements.
 
 use crate::perf_ends::Place;
 use rustix::process::{Pid, Signal, kill_process};
@@ -32,7 +32,7 @@ fn a_server_in_the_background_logs_and_ends() {
     assert!(log.lines().all(|line| line.starts_with("there: ")), "{log}");
     assert!(log.contains("listening") && log.contains(" received ") && log.contains(" kbit/s"), "{log}");
     assert!(log.contains(" 0/20 (0.00 %)") && log.contains("Jitter/RTT"), "{log}");
-    // An error at the start is reported at once.
+    // If the start fails, the error is reported at once.
     let failed = Place::host().run("-D -s -B 192.0.2.1 -p 7");
     let complaint = String::from_utf8_lossy(&failed.stderr);
     assert!(failed.status.code() == Some(2) && complaint.contains("no address 192.0.2.1"), "{failed:?}");
@@ -54,8 +54,8 @@ fn lines_say_what_was_asked_for() {
     assert!(client.iter().all(|record| record["title"] == "here"), "{client:?}");
     let time = |record: &Value| record["time"].as_str().unwrap().to_owned();
     assert!(client.iter().all(|record| time(record).starts_with("20") && time(record).ends_with('Z')));
-    // The capture contains raw IP: a header of 24 bytes, then each packet after 16 more bytes. UDP packets
-    // with DCCP port 5001 belong to this test.
+    // The capture has a header of 24 bytes. Then each raw IP packet follows a header of 16 bytes. The UDP
+    // packets with DCCP port 5001 belong to this test.
     let bytes = fs::read(pcap).unwrap();
     let (mut at, mut ours) = (24, 0);
     while at < bytes.len() {

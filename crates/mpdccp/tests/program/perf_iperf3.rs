@@ -1,4 +1,5 @@
-//! Features of iperf3 that need both ends: files, limits of the server, its output, interfaces, columns.
+//! Tests features of iperf3 that need both ends: files, limits of the server, the server's output,
+//! interfaces, columns.
 
 use crate::perf_ends::{Place, record};
 use serde_json::Value;
@@ -25,7 +26,7 @@ fn a_file_arrives_in_either_direction() {
         assert!(fs::read(&to).unwrap() == data, "{client:?}");
         let summary = record(&client, "summary");
         let sent = summary["sent"]["bytes"].as_u64().or(summary["received"]["bytes"].as_u64());
-        // Each message starts with a header of 16 bytes.
+        // Each message begins with a header of 16 bytes, which is sent in addition to the file.
         assert_eq!(sent, Some(100_001 + 100_001_u64.div_ceil(1184) * 16), "{summary}");
     }
 }
@@ -59,7 +60,7 @@ fn a_server_has_its_limits() {
         let output = Place::host().against_server(&format!("-s -B 127.0.0.1 -p 0 {server}"), &client);
         assert!(output.status.code() == Some(code) && words(&output).contains(why), "{server}: {output:?}");
     }
-    // This test stays within the limits.
+    // A test that exceeds no limit succeeds.
     let server = "-s -B 127.0.0.1 -p 0 --server-max-duration 2 --server-bitrate-limit 10M --idle-timeout 5";
     let output = Place::host().against_server(server, "-c 127.0.0.1:{port} -t 1 -b 1M");
     assert!(output.status.success(), "{output:?}");
@@ -89,7 +90,7 @@ fn a_client_can_have_the_servers_output() {
         let (_, served) = text.split_once("output of the server:\n").unwrap_or_else(|| panic!("{text}"));
         let way = if direction == "-R" { "sent" } else { "received" };
         let lines = |part: &str| served.lines().filter(|line| line.contains(part)).count();
-        // The output has lines of each interval and of the total.
+        // The output has lines for each interval and for the total.
         assert!(
             lines("[ ID] ") == 1 && lines(way) >= 2 && lines("the test is over") == 1,
             "{direction}: {text}"
@@ -113,7 +114,7 @@ fn an_interface_is_the_only_one() {
     assert_eq!(ends("--bind-dev lo", "--bind-dev lo"), Some(0));
     assert_eq!(ends("--bind-dev out", ""), Some(2));
     assert_eq!(ends("", "--bind-dev out"), Some(2));
-    // No route is needed: with the device given, the system expects the peer on this link.
+    // There is no route. If the device is given, the system expects the peer on this link.
     place.command_output("ip", "link set out up");
     for (device, why) in [("", "no route to 10.77.0.1"), ("--bind-dev out", "no answer from 10.77.0.1")] {
         let output = place.run(&format!("-c 10.77.0.1 {device} --connect-timeout 300"));
@@ -135,7 +136,7 @@ fn lines_have_one_layout() {
             sums += usize::from(line.starts_with("[SUM] "));
         }
     }
-    // Two directions have a sum in at least two intervals and in the total.
+    // There is a sum for each of two directions, in at least two intervals and in the total.
     assert!(sums >= 6 && text.contains("(omitted)") && text.contains(" arrived "), "{text}");
     assert_eq!(text.matches("[ ID]").count(), 1, "{text}");
 }

@@ -1,4 +1,4 @@
-//! `mpdccp perf` with keys: both ends encrypt, and identify each other by key.
+//! Tests `mpdccp perf` with keys: both ends encrypt, and identify each other by their keys.
 
 use crate::perf_ends::{Place, record};
 use dccp_secure::{PrivateKey, PublicKey};
@@ -6,7 +6,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use tempfile::TempDir;
 
-/// A directory with private keys in files.
+/// A directory with files of private keys.
 struct Files(TempDir);
 
 impl Files {
@@ -14,7 +14,7 @@ impl Files {
         Files(tempfile::tempdir().unwrap())
     }
 
-    /// Writes a private key to a file. Returns the flag for the file, and the public key.
+    /// Writes a private key to a file. Returns the flag that names the file, and the public key.
     fn key(&self, number: u8) -> (String, PublicKey) {
         let key = PrivateKey::from_random([number; 32]);
         (self.write(number, &key.to_base64(), 0o600), key.public())
@@ -48,7 +48,7 @@ fn a_server_with_a_key_serves_every_client_that_has_one_and_tells_which() {
             }
         }
     }
-    // Messages contain zeros. A run of zeros in the capture would be plaintext.
+    // Messages contain zeros, so a run of zeros in the capture would be plaintext.
     let captured = fs::read(&capture).unwrap();
     assert!(captured.len() > 300_000 && !captured.windows(64).any(|part| part == [0; 64]));
 }
@@ -66,8 +66,8 @@ fn a_server_that_names_clients_serves_no_other() {
         place.exchange(&serve, &connect(&key));
     }
     let refused = [
-        // Three clients are refused: the server does not know the client's key, the client expects another
-        // server key, the client has no key.
+        // Three clients are refused. The server does not know the key of the first one. The second one
+        // expects another key of the server. The third one has no key.
         (connect(&stranger), stranger_public.to_string()),
         (
             format!("-c 127.0.0.1:{{port}} {stranger} --public-key {one_public}"),

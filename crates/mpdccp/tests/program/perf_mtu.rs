@@ -1,4 +1,4 @@
-//! `mpdccp perf` over a network that drops large packets without an ICMP message.
+//! Tests `mpdccp perf` over a network that drops large packets without an ICMP error.
 
 use crate::perf_ends::{Place, record};
 use serde_json::Value;
@@ -6,17 +6,17 @@ use std::collections::BTreeMap;
 use std::net::{SocketAddr, UdpSocket};
 use std::process::Output;
 
-/// Largest IP packet of the network, bytes.
+/// Size of the largest IP packet that the network carries.
 const CARRIES: usize = 1300;
-/// IPv4 and UDP headers.
+/// Size of the IPv4 and UDP headers.
 const OVERHEAD: usize = 28;
 
-/// Forwards packets that fit the network, until the test's process ends.
+/// Forwards packets that the network carries. The thread runs until the process of the test ends.
 fn carry(from: UdpSocket, mut pass: impl FnMut(&[u8], SocketAddr) + Send + 'static) {
     std::thread::spawn(move || {
         let mut buffer = [0; 2048];
         loop {
-            // After the server has ended, its host's refusals appear as errors here.
+            // After the server has ended, its host refuses packets, which appears as an error here.
             match from.recv_from(&mut buffer) {
                 Ok((len, sender)) if len + OVERHEAD <= CARRIES => pass(&buffer[..len], sender),
                 _ => {}
@@ -25,7 +25,7 @@ fn carry(from: UdpSocket, mut pass: impl FnMut(&[u8], SocketAddr) + Send + 'stat
     });
 }
 
-/// Forwards packets between clients of the returned port and the server.
+/// Forwards packets between the server and the clients of a port. Returns the port.
 fn narrow(server: &str) -> u16 {
     let front = UdpSocket::bind("127.0.0.1:0").unwrap();
     let (server, port) = (format!("127.0.0.1:{server}"), front.local_addr().unwrap().port());
@@ -42,7 +42,7 @@ fn narrow(server: &str) -> u16 {
     port
 }
 
-/// Runs a client over the narrow network.
+/// Runs a client over the network.
 fn run(args: &str) -> (Vec<Value>, Output) {
     let place = Place::host();
     let mut server = place.serve("--json-stream -s -B 127.0.0.1 -p 0");
@@ -55,7 +55,7 @@ fn run(args: &str) -> (Vec<Value>, Output) {
 
 #[test]
 fn messages_wait_for_the_size_that_the_path_carries() {
-    // This size is larger than the size that a path is assumed to carry after an MTU black hole.
+    // This size is larger than the size to which a path falls back after an MTU black hole.
     let (records, output) = run("--messages 20 --size 1200");
     assert!(output.status.success(), "{output:?}");
     let summary = record(&records, "summary");

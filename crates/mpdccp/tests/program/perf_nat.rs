@@ -1,14 +1,16 @@
-//! Simultaneous open (RFC 5596) through two NATs. Each NAT admits only answers to outgoing packets.
+//! Tests simultaneous open (RFC 5596) through two NATs. Each NAT lets in only answers to packets that it has
+//! let out.
 
 use crate::common::spaces::Spaces;
 use std::process::Stdio;
 
 const NA: &str = "203.0.113.1";
 const NB: &str = "203.0.113.2";
-/// UDP and DCCP port of the client.
+/// UDP port and DCCP port of the client.
 const PORT: &str = "50111";
 
-/// Client `a` is behind NAT `na`, server `b` behind NAT `nb`, and `net` is the network between the NATs.
+/// Creates the namespaces. Client `a` is behind the NAT `na`, and server `b` behind the NAT `nb`. `net` is
+/// the network between the NATs.
 fn world() -> Option<Spaces> {
     let world = Spaces::new("mpi", &["a", "na", "net", "nb", "b"], &["nft"])?;
     world.sh("net", "ip link add name bridge0 type bridge && ip link set bridge0 up");
@@ -51,6 +53,6 @@ fn a_server_behind_a_nat_is_reached_by_a_client_behind_another() {
     server.kill().unwrap();
     server.wait().unwrap();
     world.ends.push(world.mpdccp("b", &format!("perf -s --rendezvous {NA}:{PORT}")).spawn().unwrap());
-    // The client may start before the server has sent a Listen packet, because it repeats its Request.
+    // The client may start before the server sends a Listen packet, because the client repeats its Request.
     assert!(client(&world).success());
 }

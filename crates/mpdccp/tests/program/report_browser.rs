@@ -1,5 +1,5 @@
-//! A report in a real browser: readers can see values, zoom, and hide lines and variants. Skipped without
-//! Chromium.
+//! Tests a report in a real browser: a reader can see values, zoom, and hide lines and variants. The test is
+//! skipped if there is no Chromium.
 
 use std::fs;
 use std::path::Path;
@@ -18,7 +18,7 @@ flow = [{ name = "udp", kind = "udp", payload = 1300, rate = "4 Mbit/s" }]
 reference = [{ source = "somebody", label = "ccid5", values = { app_p50_ms = 9 } }]
 "#;
 
-/// Simulates a reader, and writes the visible results into the page.
+/// Acts like a reader and writes into the page what the reader would see.
 const READER: &str = r#"<script>
 addEventListener("load", () => {
   const seen = [], all = s => [...document.querySelectorAll(s)], tip = document.querySelector(".tip");
@@ -44,13 +44,13 @@ addEventListener("load", () => {
 });
 </script>"#;
 
-/// The first Chromium found.
+/// Returns the first Chromium that this host has.
 fn chromium() -> Option<&'static str> {
     let runs = |name: &&str| Command::new(name).arg("--version").output().is_ok_and(|o| o.status.success());
     ["chromium", "chromium-browser", "google-chrome"].into_iter().find(runs)
 }
 
-/// Returns the page after its scripts have run, in a window of this width in pixels.
+/// Returns the page after its scripts have run. The window has this width in pixels.
 fn dom(browser: &str, page: &Path, width: u32) -> String {
     let profile = page.with_extension("profile");
     let out = Command::new(browser)

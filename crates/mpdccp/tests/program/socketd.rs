@@ -1,4 +1,4 @@
-//! `mpdccp socketd` started as root.
+//! Tests `mpdccp socketd` when root starts it.
 
 use crate::common::skipped;
 use std::fs;
@@ -35,7 +35,8 @@ fn a_daemon_gives_up_the_privileges_of_root() {
     }
     let dir = tempfile::tempdir().unwrap();
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    // The daemon creates this directory as root, and must be able to remove its socket there as another user.
+    // The daemon creates this directory as root. Later, as another user, it must be able to remove its socket
+    // there.
     let socket = dir.path().join("own/socketd.sock");
     let mut daemon = command(&socket, "nobody").stdout(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
@@ -55,7 +56,7 @@ fn a_daemon_gives_up_the_privileges_of_root() {
         assert_eq!(field(name), ["0000000000000000"], "{status}");
     }
     assert_eq!(field("NoNewPrivs:"), ["1"], "{status}");
-    // The sockets of one user must not use up the descriptors of the daemon.
+    // The limit must be high, so that the sockets of one user cannot use up the daemon's descriptors.
     let limits = fs::read_to_string(format!("/proc/{}/limits", daemon.id())).unwrap();
     let limit = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();
     let limit: Vec<_> = limit.split_whitespace().collect();

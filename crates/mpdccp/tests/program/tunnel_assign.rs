@@ -1,11 +1,12 @@
-//! The server assigns inner addresses and routes to a client over the session.
+//! Tests inner addresses and routes that the server assigns to a client over the session.
 
 use crate::common::{Bed, CLIENT, SERVER, bed, run, wait_for};
 use rustix::process::Signal;
 
 const POOL: &str = r#"assign = { pool = ["10.71.0.0/28", "fd71:71::1:0/126"], routes = ["10.72.3.0/24", "198.18.0.0/15", "fd99::/16"] }"#;
 
-/// The client requests addresses. The server has a pool, and its file assigns no address to the peer.
+/// Creates a bed whose client requests addresses. The server has a pool, and its configuration gives the peer
+/// no address.
 fn asking() -> Option<Bed> {
     let mut bed = bed()?;
     let state = format!("state = {:?}", bed.path("state"));
@@ -16,7 +17,7 @@ fn asking() -> Option<Bed> {
         ("s", of_server.clone(), format!("{of_server}\n{state}\nmtu = 1300\n{POOL}")),
         ("s", allowed, String::new()),
         ("c", of_client, "addresses = \"auto\"".into()),
-        // The server may assign routes within these networks.
+        // The client accepts routes within these networks from the server.
         ("c", "\"10.72.0.0/16\"".into(), "\"10.72.0.0/16\", \"198.18.0.0/15\", \"192.168.71.64/28\"".into()),
     ];
     Some(bed)
@@ -35,7 +36,7 @@ fn shown(bed: &Bed, what: &str) -> String {
     String::from_utf8(run("ip", &format!("-n {} {what} dev tunC", bed.space[0])).stdout).unwrap()
 }
 
-/// Changes and reloads the server's file.
+/// Changes the server's configuration and reloads it.
 fn reload(bed: &Bed, from: &str, to: &str) {
     let file = bed.path("s.toml");
     let text = std::fs::read_to_string(&file).unwrap();
@@ -58,7 +59,8 @@ fn a_client_gets_addresses_routes_and_mtu_and_keeps_them() {
     let Some(mut bed) = asking() else { return };
     bed.up("");
     wait_for("addresses", || addresses(&bed).len() == 2);
-    // 10.71.0.0 is the network address, and 10.71.0.1 belongs to the server.
+    // The pool's first two addresses are not free: 10.71.0.0 is the network address, and 10.71.0.1 belongs to
+    // the server.
     let given = vec!["10.71.0.2/24".to_owned(), "fd71:71::1:0/64".to_owned()];
     assert_eq!(addresses(&bed), given);
     wait_for("an echo", || ping(&bed, SERVER[0]));
@@ -69,7 +71,7 @@ fn a_client_gets_addresses_routes_and_mtu_and_keeps_them() {
     assert!(bed.log("c").contains("ignoring the server's route to fd99::/16"));
     assert!(shown(&bed, "link show").contains("mtu 1300"), "{}", shown(&bed, "link show"));
     assert_eq!(bed.status("s")["peers"][0]["leased"][0], "10.71.0.2");
-    // The address stays after a restart of either end.
+    // The address stays the same after a restart of either end.
     bed.signal("c", Signal::KILL);
     bed.again("c");
     wait_for("the same addresses", || addresses(&bed) == given);
@@ -77,7 +79,7 @@ fn a_client_gets_addresses_routes_and_mtu_and_keeps_them() {
     bed.again("s");
     wait_for("an echo after the server's restart", || ping(&bed, SERVER[0]));
     assert_eq!(addresses(&bed), given);
-    // Changes the pool at run time.
+    // Change the pool while the tunnel runs.
     reload(&bed, "10.71.0.0/28", "10.71.0.64/28");
     wait_for("another address", || addresses(&bed)[0] == "10.71.0.64/24");
     wait_for("an echo with the new address", || ping(&bed, SERVER[0]));
@@ -95,15 +97,15 @@ fn both_ends_report_an_impossible_assignment() {
     let Some(mut bed) = asking() else { return };
     bed.up("");
     wait_for("addresses", || addresses(&bed).len() == 2);
-    // No address is free, because the pool contains only the server's address.
+    // The pool has only the server's address, so no address is free.
     reload(&bed, "10.71.0.0/28", "10.71.0.1/32");
     no_address(&bed, "no free address left");
     assert!(bed.log("s").contains("no free address left in the pool"));
     assert!(bed.status("s")["tun"]["drops"]["no_address_to_assign"].as_u64() >= Some(1));
-    // The client cannot use this address, because one of its own networks contains it.
+    // The client refuses this address, because it is inside one of the client's own networks.
     reload(&bed, "10.71.0.1/32", "192.168.71.64/30");
     no_address(&bed, "of p0 on this host");
-    // The server does not assign an address that its file gives to another peer.
+    // The server does not assign an address that its configuration gives to another peer.
     let key = dccp_secure::PrivateKey::from_random([9; 32]).public();
     let other =
         format!("[[peer]]\nname = \"other\"\nallowed_ips = [\"10.71.0.8/32\"]\npublic_key = \"{key}\"");
@@ -112,7 +114,7 @@ fn both_ends_report_an_impossible_assignment() {
     wait_for("the other address", || addresses(&bed)[0] == "10.71.0.9/24");
     assert!(bed.status("c")["no_address"].is_null());
     wait_for("an echo", || ping(&bed, SERVER[0]));
-    // The peer gets its address from the file. Then no address is left to assign.
+    // The configuration gives the peer its address. Then the server stops to assign addresses at all.
     let name = "name = \"client\"";
     reload(&bed, name, &format!("{name}\nallowed_ips = [\"10.71.0.77/32\"]"));
     reload(&bed, "10.71.0.8/31", "10.71.0.64/26");

@@ -1,4 +1,4 @@
-//! Operation of a running tunnel: reload, status, metrics and health.
+//! Tests the operation of a running tunnel: reload, status, metrics and health.
 
 use crate::common::{Bed, LOCAL, REMOTE, SERVER, bed, run, wait_for};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
@@ -38,7 +38,7 @@ fn a_reload_changes_what_the_file_says_and_drops_no_session() {
     wait_for("the new path is up", || bed.client_path("three")["state"] == "up");
     assert_eq!(bed.client_path("one")["priority"], 4);
     assert!(ping(&bed));
-    // A wrong file is rejected as a whole: none of its changes take effect.
+    // A file with an error is refused as a whole: none of its changes takes effect.
     let good = std::fs::read_to_string(bed.path("c.toml")).unwrap();
     for (from, to, words) in [
         ("priority = 4", "priority = 99", "0 to 15"),
@@ -52,7 +52,7 @@ fn a_reload_changes_what_the_file_says_and_drops_no_session() {
         assert!(code == Some(2) && message.contains(words), "{to}: {message}");
         assert_eq!(bed.client_path("one")["priority"], 4);
     }
-    // Add a peer at the server, and then remove it. The prefixes of the other peer change.
+    // Add a peer on the server, then remove it. The networks of the other peer change meanwhile.
     let server = std::fs::read_to_string(bed.path("s.toml")).unwrap();
     let key = dccp_secure::PrivateKey::from_random([9; 32]).public();
     let other =
@@ -66,7 +66,7 @@ fn a_reload_changes_what_the_file_says_and_drops_no_session() {
     let routes = run("ip", &format!("-n {} route show dev tunS", bed.space[1]));
     assert!(String::from_utf8_lossy(&routes.stdout).contains("10.75.0.0/16"));
     assert!(!ping(&bed), "its address is not the client's any more");
-    // SIGHUP reloads the original file.
+    // On SIGHUP, the ends reload their configurations, which are the original ones again.
     std::fs::write(bed.path("s.toml"), &server).unwrap();
     std::fs::write(bed.path("c.toml"), &before).unwrap();
     for end in ["s", "c"] {
@@ -78,7 +78,7 @@ fn a_reload_changes_what_the_file_says_and_drops_no_session() {
     for end in ["c", "s"] {
         assert!(!bed.log(end).contains("session closed"), "{}", bed.log(end));
     }
-    // A peer that is removed from the file loses its session at once.
+    // If a peer is removed from the configuration, its session ends at once.
     edit(&bed, "s", |text| {
         let key = dccp_secure::PrivateKey::from_random([1; 32]).public().to_string();
         text.replace(&key, &dccp_secure::PrivateKey::from_random([8; 32]).public().to_string())
@@ -89,7 +89,7 @@ fn a_reload_changes_what_the_file_says_and_drops_no_session() {
     bed.down();
 }
 
-/// Sends a request to a server in the client's namespace, and returns the answer.
+/// Sends a request to the HTTP server in the client's namespace. Returns the answer.
 fn fetch(bed: &Bed, path: &str) -> String {
     let space = format!("/run/netns/{}", bed.space[0]);
     let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
@@ -137,7 +137,7 @@ fn a_tunnel_tells_how_it_fares() {
     bed.down();
 }
 
-/// Two clients with the same key take the session from each other at increasing intervals. Both ends report
+/// Two clients with the same key take the session from each other, at intervals that grow. Both ends report
 /// this.
 #[test]
 fn two_clients_with_one_key_are_told_of() {
@@ -155,7 +155,7 @@ fn two_clients_with_one_key_are_told_of() {
     wait_for("the warning of the server", || {
         bed.log("s").contains("check that only one client has this key")
     });
-    // A single client has a stable session.
+    // When only one client is left, its session is stable.
     bed.signal("d", rustix::process::Signal::INT);
     wait_for("the second client has ended", || !bed.path("d.sock").exists());
     wait_for("the first client has a session again", || ping(&bed));
@@ -172,7 +172,7 @@ fn handshakes_go_on_from_the_last_one() {
     wait_for("the file with the time", || known().is_some());
     let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs();
     assert!((now - 3_600..=now + 1).contains(&known().unwrap()), "{:?}", known());
-    // The last handshake seems to be a day ahead, so the clock is a day behind.
+    // The last handshake seems to be a day ahead. So the clock seems to be a day behind.
     let ahead = now + 86_400;
     bed.signal("c", rustix::process::Signal::KILL);
     std::fs::write(&file, ahead.to_string()).unwrap();
@@ -185,17 +185,17 @@ fn handshakes_go_on_from_the_last_one() {
     bed.down();
 }
 
-/// All traffic except the tunnel's own packets and local traffic uses the tunnel. Nothing bypasses the
-/// tunnel, even after it was killed.
+/// All traffic goes through the tunnel, except the tunnel's own packets and local traffic. Nothing bypasses
+/// the tunnel, even after it was killed.
 #[test]
 fn a_default_route_and_a_kill_switch() {
     let Some(mut bed) = bed() else { return };
     let [c, s] = bed.space.clone();
     let ip = |args: &str| assert!(run("ip", args).status.success(), "{args}");
-    // This distant host can also be reached without the tunnel.
+    // This distant host can be reached without the tunnel, too.
     ip(&format!("-n {s} addr add 198.18.0.1/32 dev lo"));
     ip(&format!("-n {c} route add default via {}", REMOTE[0]));
-    // A distant host that is not behind any peer.
+    // This distant host is behind no peer.
     ip(&format!("-n {c} addr add 2001:db8::2/64 dev p0 nodad"));
     ip(&format!("-n {c} route add default via 2001:db8::1"));
     let way6 = || {
@@ -222,7 +222,8 @@ fn a_default_route_and_a_kill_switch() {
         bed.at_client(&format!("ping -c 1 -W 1 {}", REMOTE[0])).status.success(),
         "a local host is reachable"
     );
-    // Marking the tunnel's own packets needs a capability that the tunnel has dropped.
+    // A new path needs a mark on its socket. The tunnel has dropped the capability for that, so the helper
+    // must set it.
     let more = ["path", "add", "three", "--interface", "p0", "--remote", REMOTE[0]];
     assert_eq!(bed.tunnel("c", &more).status.code(), Some(0));
     wait_for("a new path is up", || bed.client_path("three")["state"] == "up");
@@ -231,7 +232,7 @@ fn a_default_route_and_a_kill_switch() {
     assert!(way().contains("unreachable") || way().contains("No route"), "{}", way());
     assert!(!far(&bed), "no packet bypasses the tunnel");
     assert!(!way6().contains("dev p0"), "{}", way6());
-    // Nothing bypasses the tunnel while it restarts.
+    // Watch that nothing bypasses the tunnel while it restarts.
     let stop = Arc::new(AtomicBool::new(false));
     let leaks = {
         let (stop, space) = (stop.clone(), c.clone());
@@ -245,7 +246,7 @@ fn a_default_route_and_a_kill_switch() {
             (leaks, pings)
         })
     };
-    // After a restart and a clean end, the tunnel leaves nothing behind.
+    // After a restart and a clean end, nothing is left behind.
     bed.again("c");
     wait_for("both paths are up again", || {
         !["one", "two"].iter().any(|path| bed.client_path(path)["state"] != "up")

@@ -1,5 +1,5 @@
-//! `mpdccp tunnel doctor` in namespaces: a client with two lines behind NATs, and a server. Each test causes
-//! a fault.
+//! Tests `mpdccp tunnel doctor` in namespaces: a client with two lines behind NATs, and a server. Each test
+//! causes a fault that the doctor must find.
 
 use crate::common::spaces::Spaces;
 use crate::common::{able, skipped, wait_for};
@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 const SERVER: &str = "203.0.113.1";
 
-/// Client `c`, routers `r0` for DSL and `r1` for LTE, and server `s`, with the files of both ends. `None`,
-/// after printing the reason, if the test cannot run here.
+/// Creates client `c`, routers `r0` (DSL) and `r1` (LTE), server `s`, and the configurations of both ends.
+/// Returns `None` and prints the reason if the test cannot run here.
 fn world() -> Option<Spaces> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let id = format!("mpd{}-", NEXT.fetch_add(1, Ordering::Relaxed));
@@ -43,7 +43,7 @@ fn world() -> Option<Spaces> {
     Some(world)
 }
 
-/// The client's file.
+/// Returns the client's configuration.
 fn client(world: &Spaces) -> String {
     let mut text = format!(
         "role = \"client\"\nprivate_key = \"{}\"\naddresses = [\"10.9.0.2/24\"]\nstate = {:?}\n[[peer]]\nname = \"hub\"\n\
@@ -60,7 +60,7 @@ fn client(world: &Spaces) -> String {
     text
 }
 
-/// The command that tests an end.
+/// Returns the command that tests an end.
 fn doctor_command(world: &Spaces, name: &str, args: &[&str]) -> Command {
     let mut command = world.mpdccp(name, "tunnel doctor --config");
     command.arg(world.path(&format!("{name}.toml"))).args(args).stdin(Stdio::null()).stdout(Stdio::piped());
@@ -71,7 +71,7 @@ fn doctor(world: &Spaces, name: &str, args: &[&str]) -> Output {
     doctor_command(world, name, args).output().unwrap()
 }
 
-/// The findings except notes: name of the test and of the line.
+/// Returns the findings except notes. Each has the name of the test and of the line.
 fn found(output: &Output) -> Vec<(String, String)> {
     let all: Value = serde_json::from_slice(&output.stdout)
         .unwrap_or_else(|e| panic!("{e}: {}", String::from_utf8_lossy(&output.stderr)));
@@ -83,7 +83,7 @@ fn found(output: &Output) -> Vec<(String, String)> {
     wrong
 }
 
-/// Causes a fault with shell commands in a namespace, and expects its finding.
+/// Causes a fault with shell commands in a namespace. Expects the doctor to find it.
 fn finds((space, commands): (&str, &str), args: &[&str], check: &str, line: &str) {
     let Some(mut world) = world() else { return };
     world.sh(space, commands);
@@ -123,7 +123,7 @@ fn a_healthy_setup_has_no_findings_with_and_without_a_running_tunnel() {
     assert_eq!(world.status("c")["peers"][0]["state"], "open");
     let log = std::fs::read_to_string(world.path("s.log")).unwrap();
     assert!(!log.contains("replaces"), "{log}");
-    // On the server, the doctor checks the server's host.
+    // On a server, the doctor checks the host of the server.
     assert_eq!(found(&doctor(&world, "s", &["--json"])), []);
     world.sh("s", "sysctl -qw net.ipv4.ip_forward=0; nft add table ip t; nft add chain ip t in '{ type filter hook input priority 0; policy drop; }'; nft add rule ip t in tcp dport 22 accept");
     let wrong = found(&doctor(&world, "s", &["--json"]));
@@ -236,7 +236,8 @@ fn wrong_keys_are_found() {
     }
 }
 
-/// A library that shifts the clock of its process by `CLOCK_SHIFT` seconds; `None` without a C compiler.
+/// Builds a library that shifts the clock of its process by `CLOCK_SHIFT` seconds. Returns `None` if there is
+/// no C compiler.
 fn clock_shift(world: &Spaces) -> Option<String> {
     let (source, library) = (world.path("clock.c"), world.path("clock.so"));
     let code = "#define _GNU_SOURCE\n#include <stdlib.h>\n#include <time.h>\n#include <unistd.h>\n#include <sys/syscall.h>\n\
@@ -255,7 +256,7 @@ fn a_clock_that_is_off_by_a_day_is_found() {
         let mut command = doctor_command(world, "c", QUICK);
         command.env("LD_PRELOAD", &library).env("CLOCK_SHIFT", shift.to_string()).output().unwrap()
     };
-    // Without an answer from the server, the times of files show that the clock is behind.
+    // The server does not answer. The times of files show that the clock is behind.
     let output = doctor(&world, -86_400);
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(found(&output).contains(&("clock".to_owned(), String::new())), "{text}");
@@ -267,13 +268,13 @@ fn a_clock_that_is_off_by_a_day_is_found() {
         let output = doctor(&world, shift);
         assert_eq!(found(&output), [("clock".to_owned(), String::new())]);
         assert!(String::from_utf8_lossy(&output.stdout).contains(words), "{words}");
-        // With the right clock again, the doctor continues after its earlier handshakes.
+        // The clock is right again. The doctor's handshakes must still be newer than its earlier ones.
         assert_eq!(found(&doctor(&world, 0)), []);
     }
 }
 
-/// A user at a terminal decides whether to load a line that costs money. Without a terminal the doctor does
-/// not ask.
+/// A user at a terminal decides whether to load a line that costs money. If there is no terminal, the doctor
+/// does not ask.
 #[test]
 fn a_metered_line_is_loaded_only_with_permission() {
     let Some(mut world) = world() else { return };
@@ -288,7 +289,7 @@ fn a_metered_line_is_loaded_only_with_permission() {
         command.stdin(terminal.slave.try_clone().unwrap()).stderr(terminal.slave);
         let output = command.output().unwrap();
         drop(command);
-        // Read what the terminal shows. When the program ends, reading fails.
+        // Read what the terminal shows. Reading fails when the program has ended.
         let mut shown = Vec::new();
         let _ = person.read_to_end(&mut shown);
         (String::from_utf8(output.stdout).unwrap(), String::from_utf8(shown).unwrap())
@@ -326,7 +327,7 @@ fn a_metered_line_is_loaded_only_with_permission() {
     assert_eq!((asked(&shown), loads), ([0, 0], [false, false]), "no terminal: {text}");
 }
 
-/// Whether the text contains rates of the line, which only a load test measures.
+/// Whether the text has the rates of the line, which only a load test measures.
 fn loaded(text: &str, line: &str) -> bool {
     text.lines().any(|l| l.starts_with(&format!("{line}: reaches")) && l.contains("Mbit/s"))
 }

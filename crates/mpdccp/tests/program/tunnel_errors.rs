@@ -1,5 +1,5 @@
-//! Wrong input and missing prerequisites: one clear message that says what is wrong, where, and how to fix
-//! it. The exit code is 2, and nothing is left behind.
+//! Tests wrong input and missing prerequisites. The program prints one message that says what is wrong,
+//! where, and how to fix it. It exits with code 2 and leaves nothing behind.
 
 use std::net::UdpSocket;
 use std::path::PathBuf;
@@ -53,7 +53,7 @@ impl Case {
         command
     }
 
-    /// Runs `tunnel up`, which must fail with all of `words` in its message.
+    /// Runs `tunnel up`. It must fail with a message that has all of `words`.
     fn fails_with(&self, words: &[&str]) {
         self.check(self.command(&["up"]).output().unwrap(), words);
     }
@@ -79,7 +79,7 @@ fn more_paths_than_a_session_has_are_refused() {
     Case::new(&format!("{CLIENT}{more}")).fails_with(&["tunnel.toml: line", "64 paths; expected at most 8"]);
 }
 
-/// mpdccp-tunnel/tests/it/config.toml has most errors in files; this test has the others.
+/// Most errors in configurations are in mpdccp-tunnel/tests/it/config.toml. This test has the others.
 #[test]
 fn wrong_values_name_what_is_allowed() {
     let with = |line: &str| Case::new(&format!("{line}\n{CLIENT}"));
@@ -189,7 +189,7 @@ fn a_port_in_use() {
 #[test]
 fn no_permission_to_make_an_interface() {
     let case = Case::new(CLIENT);
-    // Run as another user, because root may create interfaces.
+    // Run as a user without privileges, because root may create interfaces.
     let mut command = Command::new("setpriv");
     command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--bounding-set=-all"]);
     std::fs::set_permissions(case.directory.path(), std::os::unix::fs::PermissionsExt::from_mode(0o777))
@@ -212,7 +212,7 @@ fn native_dccp_has_no_udp_port() {
         .fails_with(&["remote 127.0.0.1:6511", "no UDP port"]);
 }
 
-/// Runs `tunnel check` on a file.
+/// Runs `tunnel check` on a configuration.
 fn checked(file: &std::path::Path, more: &[&str]) -> (Option<i32>, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_mpdccp"));
     let output = command.args(["tunnel", "check"]).arg(file).args(more).output().unwrap();
@@ -244,7 +244,7 @@ fn a_file_is_checked_without_starting_anything() {
     assert!(!case.path("control.sock").exists());
 }
 
-/// A user without permission is not told to start a tunnel.
+/// A user without permission must not be told to start a tunnel.
 #[test]
 fn a_lack_of_rights_is_told_from_a_tunnel_that_is_not_there() {
     let (closed, open) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());

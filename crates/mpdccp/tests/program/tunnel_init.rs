@@ -1,11 +1,12 @@
-//! The files that `mpdccp tunnel init` and `import` write make a working tunnel.
+//! Tests that the configurations that `mpdccp tunnel init` and `import` write make a working tunnel.
 
 use crate::common::spaces::Spaces;
 use crate::common::wait_for;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Output, Stdio};
 
-/// A client with two lines, and a server. `None`, after printing the reason, if the test cannot run here.
+/// Creates a client with two lines, and a server. Returns `None` and prints the reason if the test cannot run
+/// here.
 fn world(n: u8) -> Option<Spaces> {
     let world = Spaces::new(&format!("mpi{n}-"), &["c", "s"], &[])?;
     for (i, line) in ["eth0", "wwan0"].into_iter().enumerate() {
@@ -17,15 +18,15 @@ fn world(n: u8) -> Option<Spaces> {
     Some(world)
 }
 
-/// Runs `mpdccp tunnel` in the directory of the test's files.
+/// Runs `mpdccp tunnel` in the directory of the test.
 fn tunnel(world: &Spaces, name: &str, args: &[&str]) -> Output {
     let mut command = world.mpdccp(name, "tunnel");
     command.args(args).current_dir(world.path("")).stdin(Stdio::null()).stdout(Stdio::piped());
     command.output().unwrap()
 }
 
-/// Starts both ends with the written files. The server's inner address must answer, and both paths must come
-/// up.
+/// Starts both ends with the generated configurations. The server must answer at its inner address, and both
+/// paths must come up.
 fn carries(world: &mut Spaces, server: &str) {
     for (name, file) in [("s", "server.toml"), ("c", "client.toml")] {
         let text = std::fs::read_to_string(world.path(file)).unwrap();

@@ -1,5 +1,5 @@
-//! ECN, DSCP and TTL between inner and outer headers, on both paths and in both directions. Relays between
-//! the ends inspect and change outer headers.
+//! Tests ECN, DSCP and TTL between inner and outer headers, on both paths and in both directions. Relays
+//! between the ends record and change outer headers.
 
 use crate::common::{Bed, CLIENT, REMOTE, SERVER, bed, socket, wait_for};
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, setsockopt, sockopt};
@@ -13,12 +13,12 @@ use std::time::Duration;
 
 const ECT0: u8 = 2;
 const CE: u8 = 3;
-/// Size of the inner packets of the test, by which the relays recognise them.
+/// Size of the test's inner packets. The relays recognise them by their size.
 const LARGE: usize = 700;
-/// MTU probes are larger than this.
+/// MTU probes are larger than this, so the relays can ignore them.
 const PROBES: usize = 1_100;
 
-/// Enables reception of header fields.
+/// Makes a socket receive the TOS byte and the TTL of each datagram.
 fn watch(socket: &UdpSocket) {
     if socket.local_addr().unwrap().is_ipv4() {
         setsockopt(socket, sockopt::IpRecvTos, &true).unwrap();
@@ -63,12 +63,12 @@ fn set_tos(socket: &UdpSocket, tos: u8) {
     }
 }
 
-/// A relay between client and server on one path.
+/// A relay between the client and the server on one path.
 #[derive(Clone, Default)]
 struct Relay {
-    /// TOS bytes of large datagrams, by direction.
+    /// The TOS bytes of large datagrams, by direction.
     seen: [Arc<Mutex<BTreeSet<u8>>>; 2],
-    /// TOS byte that the relay sets on large datagrams.
+    /// The TOS byte that the relay gives large datagrams.
     tos: Arc<AtomicU8>,
     stop: Arc<AtomicBool>,
 }
@@ -111,7 +111,7 @@ impl Relay {
     }
 }
 
-/// The sockets of the inner flows, in each direction.
+/// The sockets of the inner flows in one direction.
 struct Ends {
     sender: UdpSocket,
     receiver: UdpSocket,
@@ -136,12 +136,13 @@ impl Ends {
         Ends { sender, receiver, to: address(to[version], 7000) }
     }
 
-    /// Sends with a TOS byte until a datagram arrives; returns the TOS and TTL of the arrival.
+    /// Sends datagrams with a TOS byte until one arrives. Returns the TOS byte and the TTL with which it
+    /// arrived.
     fn carry(&self, tos: u8) -> (u8, i32) {
         set_tos(&self.sender, tos);
         let mut got = None;
         let mut bytes = [0; 2000];
-        // Discard earlier datagrams.
+        // Discard datagrams of earlier calls.
         while receive(&self.receiver, &mut bytes).is_some() {}
         wait_for("an inner packet", || {
             self.sender.send_to(&[tos; 900], &self.to).unwrap();
@@ -152,12 +153,12 @@ impl Ends {
     }
 }
 
-/// Starts a tunnel whose paths lead through relays.
+/// Starts a tunnel whose paths pass through relays.
 fn start(common: &str) -> Option<(Bed, [Relay; 2])> {
     let mut bed = bed()?;
     let relays = [0, 1].map(|path| Relay::start(&bed, path));
     bed.remote = [format!("{}:6600", REMOTE[0]), format!("[{}]:6600", REMOTE[1])];
-    // The redundant scheduler sends every packet on both paths.
+    // With the redundant scheduler, every packet is sent on both paths.
     bed.up(&format!("scheduler = \"redundant\"\n{common}"));
     Some((bed, relays))
 }
@@ -173,8 +174,8 @@ fn seen(relays: &[Relay; 2], way: usize) -> [BTreeSet<u8>; 2] {
     [0, 1].map(|i| std::mem::take(&mut *relays[i].seen[way].lock().unwrap()))
 }
 
-/// RFC 6040 sections 4.1 and 4.2, RFC 2983 section 3.1: outer fields are copies of the inner ones. Congestion
-/// marks are applied to inner packets. Inner DSCP and TTL do not change.
+/// RFC 6040 sections 4.1 and 4.2, RFC 2983 section 3.1: outer fields are copies of inner fields. Congestion
+/// marks are applied to inner packets. The inner DSCP and TTL do not change.
 #[test]
 fn fields_are_copied_on_both_paths_both_ways() {
     let Some((bed, relays)) = start("ecn = \"copy\"\ndscp = \"copy\"") else { return };
@@ -183,17 +184,17 @@ fn fields_are_copied_on_both_paths_both_ways() {
         for (dscp, ecn) in [(46, 0), (10, ECT0), (0, 1), (10, CE)] {
             let tos = dscp << 2 | ecn;
             seen(&relays, way);
-            // The relay clears DSCP and keeps the ECN field.
+            // The relay clears the DSCP and keeps the ECN field.
             relays.iter().for_each(|relay| relay.tos.store(ecn, Ordering::Relaxed));
             assert_eq!(ends.carry(tos), (tos, 33));
             let copies = || relays.iter().all(|r| r.seen[way].lock().unwrap().contains(&tos));
             wait_for("the DSCP on both paths", copies);
             assert_eq!(seen(&relays, way), [BTreeSet::from([tos]), BTreeSet::from([tos])]);
         }
-        // The relay marks packets.
+        // The relay marks the packets.
         relays.iter().for_each(|relay| relay.tos.store(CE, Ordering::Relaxed));
         assert_eq!(ends.carry(10 << 2 | ECT0), (10 << 2 | CE, 33));
-        // A marked packet whose inner packet is not ECN-capable is dropped and counted.
+        // If the inner packet of a marked packet is not ECN-capable, the packet is dropped and counted.
         let end = ["s", "c"][way];
         let dropped = || bed.status(end)["tun"]["drops"]["ce_not_ect"].as_u64().unwrap_or(0);
         let before = dropped();
@@ -207,8 +208,8 @@ fn fields_are_copied_on_both_paths_both_ways() {
     stop(bed, &relays);
 }
 
-/// Outer headers with a fixed DSCP. By default, the path's congestion control uses the outer ECN field, and
-/// its marks are applied to ECN-capable inner packets.
+/// Outer headers have a fixed DSCP. By default, the outer ECN field belongs to the path's congestion control,
+/// and marks are applied to ECN-capable inner packets.
 #[test]
 fn fields_may_be_pinned() {
     let Some((bed, relays)) = start("dscp = 34") else { return };

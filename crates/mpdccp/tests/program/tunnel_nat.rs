@@ -1,5 +1,5 @@
-//! Two roaming clients behind one NAT. The first changes its address during a transfer. A third host replays
-//! and spoofs packets of the second.
+//! Tests two roaming clients behind one NAT. The first client changes its address during a transfer. A third
+//! host replays and spoofs packets of the second client.
 
 use crate::common::spaces::Spaces;
 use crate::common::{inside, socket, udp_payloads, wait_for};
@@ -14,11 +14,11 @@ use std::time::Duration;
 const SERVER: &str = "203.0.113.1";
 const NAT: &str = "203.0.113.2";
 
-/// Clients `c0` and `c1` are in a LAN behind `nat`. The server `s` and a stranger `x` are in the network
-/// outside.
+/// Creates the namespaces. Clients `c0` and `c1` are in a LAN behind `nat`. Server `s` and stranger `x` are
+/// in the network outside.
 fn world(shards: u8) -> Option<Spaces> {
     let world = Spaces::new(&format!("mpn{shards}"), &["c0", "c1", "nat", "s", "x"], &["nft"])?;
-    // The bridge in the namespace of the NAT is the LAN. The bridge in the server's namespace is the network
+    // The bridge in the NAT's namespace is the LAN. The bridge in the server's namespace is the network
     // outside.
     world
         .sh("nat", "ip link add lan type bridge && ip addr add 192.168.5.1/24 dev lan && ip link set lan up");
@@ -49,7 +49,7 @@ fn world(shards: u8) -> Option<Spaces> {
     Some(world)
 }
 
-/// Numbered datagrams from a client through the tunnel to the server.
+/// Sends numbered datagrams from a client through the tunnel to the server.
 struct Stream {
     sent: Arc<AtomicU64>,
     stop: Arc<AtomicBool>,
@@ -72,7 +72,8 @@ impl Stream {
     }
 }
 
-/// Datagrams received from each client. Each number may arrive once; any other packet is an error.
+/// The numbers of the datagrams that arrived from each client. Each number may arrive only once. `wrong`
+/// lists all other packets.
 #[derive(Default)]
 struct Arrived {
     numbers: [BTreeSet<u64>; 2],
@@ -101,7 +102,7 @@ fn two_roaming_clients_behind_one_nat() {
     roam(1);
 }
 
-/// Even if the client's new port hashes to another socket of the server, its session stays on its shard.
+/// The client's new port may select another socket of the server, but the session stays on its shard.
 #[test]
 fn two_roaming_clients_of_two_shards() {
     roam(2);
@@ -153,12 +154,11 @@ fn roam(shards: u8) {
     let count = |n: usize| arrived.lock().unwrap().numbers[n].len();
     wait_for("datagrams from both clients", || count(0) > 500 && count(1) > 500);
 
-    // The first client gets another address in the LAN, and therefore another port at the NAT.
+    // The first client gets another address in the LAN, and so another port on the NAT.
     let before = remote(0);
     world.sh("c0", "ip addr add 192.168.5.77/24 dev wan && ip addr del 192.168.5.10/24 dev wan; ip addr add 192.168.5.77/24 dev wan; \
         ip route replace default via 192.168.5.1");
-    // The stranger replays packets of the second client, from its own address and from the address of the
-    // NAT.
+    // The stranger replays packets of the second client, first from its own address and then from the NAT's.
     let second = remote(1);
     let port = second.rsplit_once(':').unwrap().1.to_owned();
     let seen = udp_payloads(&std::fs::read(world.path("c1.pcap")).unwrap());
@@ -203,7 +203,7 @@ fn roam(shards: u8) {
     let arrived = arrived.lock().unwrap();
     assert!(arrived.wrong.is_empty(), "{:?}", arrived.wrong);
     let lost = [0, 1].map(|n| sent[n] - arrived.numbers[n].len() as u64);
-    // If a busy machine delays a client, the client's own queue drops old packets and counts them.
+    // If a client is delayed on a busy machine, the client's own queue drops old packets and counts them.
     let own = [0, 1].map(|n| {
         let queue = world.status(&format!("c{n}"))["peers"][0]["queue"].clone();
         ["dropped_full", "dropped_old", "dropped_early"]
@@ -211,7 +211,7 @@ fn roam(shards: u8) {
             .filter_map(|why| queue[why].as_u64())
             .sum::<u64>()
     });
-    // Packets in flight at the change of the address are lost. The other client loses hardly any.
+    // Packets that are in flight when the address changes are lost. The other client loses hardly any.
     assert!(
         lost[0] < own[0] + 500 && lost[1] < own[1] + 20,
         "{lost:?} of {sent:?}, {own:?} by their own queues"

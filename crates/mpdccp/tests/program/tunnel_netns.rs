@@ -1,10 +1,10 @@
-//! Tests of the whole tunnel between two network namespaces.
+//! Tests the whole tunnel between two network namespaces.
 
 use crate::common::stream::Stream;
 use crate::common::{Bed, CLIENT, LOCAL, REMOTE, SERVER, bed, run, socket, udp_payloads, wait_for};
 use serde_json::Value;
 
-/// An independent decoder checks the whole session, from handshake to close.
+/// Checks the whole session with tshark, which is an independent decoder: from the handshake to the close.
 fn decodes(bed: &Bed) {
     let Some(all) = bed.decoded("") else { return };
     for word in ["[Request]", "[Response]", "MP_KEY", "MP_JOIN", "MP_HMAC", "MP_SEQ", "MP_CLOSE", "[Reset]"] {
@@ -16,7 +16,8 @@ fn decodes(bed: &Bed) {
 
 fn pings(bed: &Bed) {
     for address in SERVER {
-        // Also send a full-size packet in each direction: the tunnel must carry the interface's MTU.
+        // Also send a packet of full size in each direction, because the tunnel must carry the interface's
+        // MTU.
         let mtu = bed.status("c")["mtu"].as_u64().unwrap();
         let headers = if address.contains(':') { 48 } else { 28 };
         for size in [56, mtu - headers] {
@@ -41,12 +42,14 @@ fn the_mtu_follows_that_of_the_paths() {
     bed.down();
 }
 
-/// A path drops large packets silently, like a router without ICMP. Here a link has a far end that accepts
-/// 1400 bytes. The tunnel detects the path MTU, tells inner senders, and clamps the MSS of TCP.
+/// A path drops large packets silently, like a router that sends no ICMP errors. Here the far end of a link
+/// accepts only 1400 bytes. The tunnel finds the path MTU, reports it to inner senders, and clamps the MSS of
+/// TCP.
 #[test]
 fn a_black_hole_for_large_packets_is_found() {
     let Some(mut bed) = bed() else { return };
-    // Large packets use path one, the preferred one. Black hole detection needs losses there.
+    // Large packets use path one, which the scheduler prefers. Black hole detection needs losses on this
+    // path.
     bed.up("scheduler = \"cpf\"");
     let mtu = bed.status("c")["mtu"].as_u64().unwrap();
     run("ip", &format!("-n {} link set p0 mtu 1400", bed.space[1]));
@@ -54,7 +57,7 @@ fn a_black_hole_for_large_packets_is_found() {
     wait_for("the smaller MTU of path one", || {
         bed.at_client(&large);
         let mtu = bed.client_path("one")["mtu"].as_u64().unwrap();
-        // The link accepts four more bytes for a VLAN tag.
+        // The link accepts four more bytes, for a VLAN tag.
         (1390..=1404).contains(&mtu)
     });
     let now = bed.status("c")["mtu"].as_u64().unwrap();
@@ -67,10 +70,10 @@ fn a_black_hole_for_large_packets_is_found() {
 #[test]
 fn traffic_survives_a_path_and_uses_it_again() {
     let Some(mut bed) = bed() else { return };
-    // The preferred path is used as soon as it is back.
+    // The preferred path carries traffic again as soon as it is back.
     bed.up("scheduler = \"cpf\"");
-    // 1500 minus the sizes of IPv6, UDP, record, DCCP, and MP_SEQ with the flow option. The smaller MTU
-    // decides.
+    // 1500 minus the sizes of IPv6, UDP, record, DCCP, and MP_SEQ with the flow option. The path with the
+    // smaller MTU decides.
     assert_eq!(bed.status("c")["mtu"], 1500 - 40 - 8 - 32 - 16 - 16);
     pings(&bed);
     let routes = run("ip", &format!("-n {} route show dev tunC", bed.space[0]));
@@ -92,7 +95,7 @@ fn traffic_survives_a_path_and_uses_it_again() {
     wait_for("path one is used", || bed.client_path("one")["sent_packets"].as_u64().unwrap() > before + 100);
     stream.more(500);
     let (sent, received) = stream.finish();
-    // Only packets in flight when the link failed, and a few others, are lost.
+    // The only losses are packets that were in flight when the link failed, and a few others.
     assert!(sent - received < 200, "{} of {sent} lost", sent - received);
     let status = bed.status("s");
     assert_eq!(status["peers"][0]["state"], "open");
@@ -102,8 +105,8 @@ fn traffic_survives_a_path_and_uses_it_again() {
     assert!(trace.lines().count() > 100 && trace.lines().all(|line| line.split(',').count() == columns));
 }
 
-/// A route into the tunnel that would capture the tunnel's own packets causes a warning, unless the path is
-/// bound to an interface.
+/// A route into the tunnel that would capture the tunnel's own packets causes a warning. There is no warning
+/// if the path is bound to an interface.
 #[test]
 fn a_remote_behind_the_tunnel_itself_is_warned_of() {
     let Some(mut bed) = bed() else { return };
@@ -121,12 +124,12 @@ fn interfaces_and_addresses_may_go_and_come_back() {
     bed.up("");
     let c = bed.space[0].clone();
     let state = |path: &str| bed.client_path(path)["state"].clone();
-    // The server may notice the failure only when it sends, and then loses that packet.
+    // The server may notice the failure only when it sends. It then loses that packet.
     let lives = || {
         let ping = format!("ping -c 1 -W 1 {}", SERVER[0]);
         wait_for("an echo", || bed.at_client(&ping).status.success());
     };
-    // Path one is bound to its interface, and path two to its address. Neither carries traffic now.
+    // Path one is bound to its interface, path two to its address. No traffic runs now.
     run("ip", &format!("-n {c} link del p0"));
     wait_for("path one leaves with its interface", || state("one") != "up");
     lives();
@@ -140,8 +143,8 @@ fn interfaces_and_addresses_may_go_and_come_back() {
     bed.down();
 }
 
-/// A path without its interface waits for it. A path with an unknown name waits for the name's address. If
-/// the address of a name stops working, the name is looked up again.
+/// A path whose interface is missing waits for the interface. A path whose name is unknown waits for the
+/// name's address. If the address stops working, the tunnel looks the name up again.
 #[test]
 fn paths_wait_for_what_is_missing() {
     let Some(mut bed) = bed() else { return };
@@ -158,7 +161,7 @@ fn paths_wait_for_what_is_missing() {
     wait_for("path two joins", || bed.client_path("two")["state"] == "up");
     bed.link(0);
     wait_for("path one joins", || bed.client_path("one")["state"] == "up");
-    // The server moves, so its name gets another address.
+    // The server moves, so its name has another address.
     let s = bed.space[1].clone();
     run("ip", &format!("-n {s} addr add fd71::9/64 dev p1 nodad"));
     run("ip", &format!("-n {s} addr del {}/64 dev p1", REMOTE[1]));
@@ -167,14 +170,15 @@ fn paths_wait_for_what_is_missing() {
         let path = bed.client_path("two");
         path["state"] == "up" && path["remote"] == "[fd71::9]:6511"
     });
-    // The cable is pulled at the other end. The interface loses its carrier, and the log says so.
+    // The cable is unplugged at the other end. The interface loses its carrier, and the log says this.
     run("ip", &format!("-n {s} link set p0 down"));
     wait_for("path one leaves", || bed.client_path("one")["state"] != "up");
     wait_for("the log line with the reason", || bed.log("c").contains("p0 has no carrier"));
     bed.down();
 }
 
-/// The path uses a new interface that matches its pattern, and moves to another when that one disappears.
+/// The path uses a new interface that matches its pattern. If that interface disappears, the path moves to
+/// another match.
 #[test]
 fn interfaces_that_appear_join_by_a_pattern() {
     let Some(mut bed) = bed() else { return };
@@ -220,7 +224,7 @@ impl Hosts {
     fn new(space: &str) -> Hosts {
         let directory = std::path::PathBuf::from(format!("/etc/netns/{space}"));
         std::fs::create_dir_all(&directory).unwrap();
-        // There is no name server, so that names missing from the file fail at once.
+        // There is no name server, so that looking up a name that is not in the file fails at once.
         std::fs::write(directory.join("resolv.conf"), "").unwrap();
         Hosts(directory)
     }
@@ -262,7 +266,7 @@ fn native_dccp_carries_it_too() {
     decodes(&bed);
 }
 
-/// Records as IP protocol 33. The wire carries only records, and they arrive unmodified.
+/// Records are carried as IP protocol 33. The network carries only records, and they arrive unchanged.
 #[test]
 fn records_travel_without_udp_too() {
     let Some(mut bed) = bed() else { return };
@@ -307,7 +311,7 @@ fn paths_come_and_go_by_command() {
     ok(&["path", "add", "again", "--local", LOCAL[0], "--remote", REMOTE[0], "--priority", "4"]);
     wait_for("the new path is up", || bed.client_path("again")["state"] == "up");
     assert_eq!(bed.client_path("again")["priority"], 4);
-    // A path that is added again under its old name is listed only once.
+    // If a path is added again under its old name, the name is listed only once.
     ok(&["path", "del", "again"]);
     ok(&["path", "add", "again", "--local", LOCAL[0], "--remote", REMOTE[0], "--priority", "4"]);
     let named = || {
@@ -342,8 +346,8 @@ fn paths_come_and_go_by_command() {
     decodes(&bed);
 }
 
-/// RFC 9897 section 3.2.8: the client joins advertised addresses, and such a path can carry the session
-/// alone. The client gives up an address that does not answer (section 3.4).
+/// RFC 9897 section 3.2.8: the client joins advertised addresses. A path to such an address can carry the
+/// session alone. The client gives up an address that does not answer (section 3.4).
 #[test]
 fn advertised_addresses_are_joined() {
     let Some(mut bed) = bed() else { return };
@@ -359,7 +363,7 @@ fn advertised_addresses_are_joined() {
     wait_for("the client gives up the other address", || {
         bed.log("c").contains("cannot connect path one@192.168.71.4")
     });
-    // Only the path to the advertised address is left.
+    // Now only the path to the advertised address is left.
     for change in ["route add 192.168.71.1/32 dev p0", "addr del 192.168.71.2/24 dev p0", "link set p1 down"]
     {
         assert!(run("ip", &format!("-n {s} {change}")).status.success(), "{change}");
@@ -418,7 +422,7 @@ fn garbage_and_strangers_are_counted_and_change_nothing() {
     socket(&bed.space[0], "10.71.0.99:0").send_to(b"not mine", format!("{}:7000", SERVER[0])).unwrap();
     wait_for("bad_source", || bed.status("s")["tun"]["drops"]["bad_source"] == 1);
     pings(&bed);
-    // A second tunnel with the same interface and control socket.
+    // Start a second tunnel with the same interface and control socket.
     let config = bed.path("c.toml");
     let again =
         bed.at_client(&format!("{} tunnel up --config {}", env!("CARGO_BIN_EXE_mpdccp"), config.display()));
@@ -427,19 +431,19 @@ fn garbage_and_strangers_are_counted_and_change_nothing() {
     bed.down();
 }
 
-/// Wireshark recognises records, and decrypts them with the key log.
+/// Wireshark recognises the records, and decrypts them with the key log.
 #[test]
 fn records_are_shown_and_opened_with_their_keys() {
     opened_with_their_keys("ccid = 2", "dccpudp", 40);
 }
 
-/// The same with native DCCP, which requires a checksum.
+/// The same works with native DCCP, which needs a checksum.
 #[test]
 fn records_without_udp_are_shown_and_opened_too() {
     opened_with_their_keys("ccid = 2\nencapsulation = \"raw\"", "dccp", 32);
 }
 
-/// `empty`: size of an empty record with the UDP header, in bytes.
+/// `empty` is the size of an empty record with the UDP header, in bytes.
 fn opened_with_their_keys(common: &str, protocol: &str, empty: usize) {
     let Some(mut bed) = bed() else { return };
     let keylog = bed.path("keys");
@@ -468,8 +472,8 @@ fn opened_with_their_keys(common: &str, protocol: &str, empty: usize) {
     assert!(bad.is_empty(), "{bad}");
 }
 
-/// Packets on the wire reveal nothing and cannot be replayed. Packets without a valid key get no answer. The
-/// server follows a peer that moves.
+/// Packets on the wire reveal nothing and cannot be replayed. Packets without a valid key get no answer. If
+/// the peer moves, the server follows it.
 #[test]
 fn an_encrypted_tunnel_is_closed_to_others_and_follows_its_peer() {
     let Some(mut bed) = bed() else { return };
@@ -479,7 +483,7 @@ fn an_encrypted_tunnel_is_closed_to_others_and_follows_its_peer() {
         .send_to(word.as_bytes(), format!("{}:7", SERVER[0]))
         .unwrap();
     pings(&bed);
-    // From another address, this replays everything that the client has sent. No packet is answered.
+    // Replay from another address everything that the client has sent. No packet gets an answer.
     run("ip", &format!("-n {} addr add 192.168.71.66/24 dev p0", bed.space[0]));
     let stranger = socket(&bed.space[0], "192.168.71.66:0");
     stranger.set_read_timeout(Some(std::time::Duration::from_millis(300))).unwrap();

@@ -1,5 +1,5 @@
-//! Super-packets of the kernel through the tunnel. Data arrives unchanged, whether the interface accepts
-//! super-packets or not.
+//! Tests the kernel's super-packets through the tunnel. Data must arrive unchanged, whether or not the
+//! interface accepts super-packets.
 
 use crate::common::{Bed, CLIENT, SERVER, bed, run, wait_for};
 use nix::sys::socket::{setsockopt, sockopt::UdpGsoSegment};
@@ -27,7 +27,7 @@ fn pattern(bytes: usize) -> Vec<u8> {
     (0..bytes as u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect()
 }
 
-/// Sends bytes over TCP from `from` to `to`, in writes of odd sizes. Returns the received bytes.
+/// Sends bytes over TCP from `from` to `to`, in writes of odd sizes. Returns the bytes that arrived.
 fn over_tcp(bed: &Bed, (from, to): (usize, usize), address: &'static str, port: u16) -> Vec<u8> {
     let listen = move || TcpListener::bind(at(address, port)).unwrap();
     let listener = inside(&bed.space[to], listen).join().unwrap();
@@ -43,7 +43,7 @@ fn over_tcp(bed: &Bed, (from, to): (usize, usize), address: &'static str, port: 
 
 const SIZE: usize = 3_000_001;
 
-/// Number of super-packets that the kernel handed over at the client's interface.
+/// Returns how many packets and super-packets the kernel handed over at the client's interface.
 fn handed_over(bed: &Bed) -> u64 {
     let output = run("ip", &format!("-n {} -j -s link show dev tunC", bed.space[0]));
     let links: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -68,20 +68,20 @@ fn carries_everything(keys: &str) -> Option<(u64, u64)> {
     Some((handed_over(&bed), read))
 }
 
-/// Sends twenty datagrams in one call; the last one is shorter.
+/// Sends twenty datagrams with one call. The last one is shorter.
 fn datagrams(bed: &Bed, family: usize) {
     let (from, to) = (at(CLIENT[family], 0), at(SERVER[family], 7_200));
     let bind =
         |space: &str, address| inside(space, move || UdpSocket::bind(address).unwrap()).join().unwrap();
     let (sender, receiver) = (bind(&bed.space[0], from), bind(&bed.space[1], to));
     let data = pattern(19 * 603 + 17);
-    // If the interface accepts no super-packets, the kernel segments them itself.
+    // If the interface does not accept super-packets, the kernel segments them itself.
     setsockopt(&sender, UdpGsoSegment, &603).unwrap();
     assert_eq!(sender.send_to(&data, to).unwrap(), data.len());
     receiver.set_read_timeout(Some(std::time::Duration::from_secs(30))).unwrap();
     let mut expected: Vec<Vec<u8>> = data.chunks(603).map(<[u8]>::to_vec).collect();
     let mut room = [0; 2_000];
-    // The two paths may reorder the datagrams.
+    // The two paths may change the order of the datagrams.
     let mut received: Vec<Vec<u8>> =
         expected.iter().map(|_| receiver.recv(&mut room).map(|n| room[..n].to_vec()).unwrap()).collect();
     expected.sort();

@@ -1,5 +1,5 @@
-//! Effects of the tunnel on its host: name servers, the owner's hook, and traffic that bypasses the tunnel.
-//! Nothing is left behind.
+//! Tests what a tunnel does to its host: name servers, the owner's hook, and traffic that bypasses the
+//! tunnel. It must leave nothing behind.
 
 use crate::common::{Bed, bed, inside, run, wait_for};
 use rustix::process::Signal;
@@ -7,13 +7,13 @@ use std::os::unix::fs::PermissionsExt;
 
 const BEFORE: &str = "nameserver 192.168.71.2\nsearch example.org\n";
 
-/// A bed whose client has a private resolv.conf, which no program manages.
+/// Creates a bed whose client has its own resolv.conf. No program manages this file.
 fn with_names() -> Option<(Bed, String)> {
     let mut bed = bed()?;
     let directory = format!("/etc/netns/{}", bed.space[0]);
     std::fs::create_dir_all(&directory).unwrap();
     std::fs::write(format!("{directory}/resolv.conf"), BEFORE).unwrap();
-    // PATH contains only `ip`.
+    // PATH has only the program `ip`.
     let bin = bed.path("bin");
     std::fs::create_dir(&bin).unwrap();
     let ip = std::env::split_paths(&std::env::var_os("PATH").unwrap())
@@ -33,8 +33,8 @@ fn name_servers_follow_the_session_and_come_back_after_all_ends() {
         || text().contains("nameserver 10.71.0.1\nsearch example.org\n") && !text().contains("192.168.71.2");
     bed.up_with("", "dns = [\"10.71.0.1\"]");
     wait_for("the name server in the tunnel", changed);
-    // After a tunnel was killed, its helper process restores the name servers. If the helper was killed too,
-    // the next start restores them.
+    // If a tunnel was killed, its helper process restores the name servers. If the helper was killed too, the
+    // next start restores them.
     bed.signal("c", Signal::KILL);
     wait_for("the original name servers after the kill", || text() == BEFORE);
     bed.again("c");
@@ -50,7 +50,7 @@ fn name_servers_follow_the_session_and_come_back_after_all_ends() {
     std::fs::write(&file, with).unwrap();
     bed.again("c");
     wait_for("the name server in the tunnel again", changed);
-    // Without a session, the original name servers are used.
+    // While there is no session, the original name servers are in use.
     bed.signal("s", Signal::INT);
     wait_for("the original name servers", || text() == BEFORE);
     bed.again("s");
@@ -93,7 +93,7 @@ fn a_hook_is_told_of_sessions_and_paths() {
     });
     bed.down();
     assert_eq!(told().matches("session-down tunC server").count(), 1, "{}", told());
-    // The hook is not executable, which is reported before anything starts.
+    // The hook is not executable. This is reported before anything starts.
     std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o644)).unwrap();
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_mpdccp"));
     let output = command.args(["tunnel", "check"]).arg(bed.path("c.toml")).output().unwrap();
@@ -101,7 +101,7 @@ fn a_hook_is_told_of_sessions_and_paths() {
     assert!(String::from_utf8_lossy(&output.stdout).contains("is not an executable program"));
 }
 
-/// When the tunnel dies, the hook is told that everything that was up is down.
+/// When the tunnel dies, the hook is called for each peer and path that was up, to report it as down.
 #[test]
 fn a_hook_is_told_of_the_end_of_a_killed_tunnel() {
     let Some(mut bed) = bed() else { return };
@@ -140,7 +140,7 @@ fn bypassing_traffic_leaves_as_without_the_tunnel() {
     assert_eq!(device("203.0.113.9 ipproto tcp dport 5005"), "tunC");
     assert_eq!(device("203.0.113.9 uid 4242"), "p0");
     assert_eq!(device("203.0.113.9 uid 4243"), "tunC");
-    // Also check the rule with a real socket.
+    // Check the rule with a real socket, too.
     let source = inside(&client, || {
         let socket = std::net::UdpSocket::bind("0.0.0.0:0").unwrap();
         socket.connect("203.0.113.9:5000").unwrap();
@@ -158,13 +158,13 @@ fn bypassing_traffic_leaves_as_without_the_tunnel() {
     bed.again("c");
     open(&bed);
     assert_eq!(rules(), 7);
-    // A tunnel ends if its helper process dies. The next tunnel takes over the leftovers.
+    // If the helper process dies, the tunnel ends. The next tunnel takes over what it has left.
     bed.kill_helper("c");
     assert_eq!(rules(), 7);
     bed.again("c");
     open(&bed);
     assert_eq!(rules(), 7, "no rule exists twice");
-    // A tunnel without `bypass` and `default_route` in its file removes the leftovers.
+    // A tunnel without `bypass` and `default_route` removes what the previous one has left.
     bed.kill_helper("c");
     let file = bed.path("c.toml");
     let text = std::fs::read_to_string(&file).unwrap();

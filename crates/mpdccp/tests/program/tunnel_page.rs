@@ -1,4 +1,4 @@
-//! The tunnel's web page in a real browser. Skipped without Chromium.
+//! Tests the tunnel's web page in a real browser. The test is skipped if there is no Chromium.
 
 use crate::common::{SERVER, bed, inside};
 use std::io::{Read, Write};
@@ -32,7 +32,7 @@ fn a_browser_shows_the_paths() {
         crate::common::skipped("no chromium");
         return bed.down();
     };
-    // Generates traffic for the chart.
+    // Generate traffic for the chart.
     let ping = ["netns", "exec", &bed.space[0], "ping", "-q", "-i", "0.05", "-s", "1000", SERVER[0]];
     let mut traffic = Command::new("ip").args(ping).stdout(Stdio::null()).spawn().unwrap();
     let profile = format!("--user-data-dir={}", bed.path("profile").display());

@@ -1,9 +1,9 @@
-//! Policy rules, FEC packets and flow order through the tunnel, between two network namespaces.
+//! Tests policy rules, FEC packets and the order of flows through the tunnel, between two network namespaces.
 
 use crate::common::stream::Stream;
 use crate::common::{Bed, SERVER, able, bed, run, wait_for};
 
-/// The client's rule for the stream; `paths = "two"` at first.
+/// The client's rule for the stream. At first it says `paths = "two"`.
 const RULE: &str = r#"
             [[policy_rule]]
             name = "stream"
@@ -14,7 +14,7 @@ const RULE: &str = r#"
             otherwise = "wait"
 "#;
 
-/// Changes the file of an end and reloads it.
+/// Changes the configuration of an end and reloads it.
 fn reload(bed: &Bed, end: &str, from: &str, to: &str) {
     let file = bed.path(&format!("{end}.toml"));
     let text = std::fs::read_to_string(&file).unwrap();
@@ -24,7 +24,7 @@ fn reload(bed: &Bed, end: &str, from: &str, to: &str) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Packets that an end has sent on each path; path two is IPv6.
+/// Returns how many packets an end has sent on each path. Path two uses IPv6.
 fn sent(bed: &Bed, end: &str) -> [u64; 2] {
     let status = bed.status(end);
     let paths = status["peers"][0]["paths"].as_array().unwrap();
@@ -34,7 +34,7 @@ fn sent(bed: &Bed, end: &str) -> [u64; 2] {
     })
 }
 
-/// Packets that an end sends on each path during `act`.
+/// Returns how many packets an end sends on each path while `act` runs.
 fn meanwhile(bed: &Bed, end: &str, act: impl FnOnce()) -> [u64; 2] {
     let before = sent(bed, end);
     act();
@@ -48,15 +48,15 @@ fn counter(bed: &Bed, end: &str, pointer: &str) -> u64 {
     counter.unwrap_or_else(|| panic!("no {pointer} in {status}"))
 }
 
-/// Each end has rules for its packets, and changes them while datagrams flow. No datagram is lost except
-/// those that a rule drops.
+/// Each end has rules for the packets that it sends. The rules change while datagrams flow. A datagram is
+/// lost only if a rule drops it.
 #[test]
 fn rules_are_reloaded_while_datagrams_run() {
     let Some(mut bed) = bed() else { return };
     bed.up_with("", RULE);
     let stream = Stream::start(&bed);
     stream.more(100);
-    // A few of the packets are acknowledgements and probes.
+    // A few of these packets are acknowledgements and probes.
     let [one, two] = meanwhile(&bed, "c", || stream.more(300));
     assert!(one < 100 && two > 250, "over path two: {one} {two}");
     reload(&bed, "c", "paths = \"two\"", "paths = \"one\"");
@@ -89,14 +89,15 @@ fn rules_are_reloaded_while_datagrams_run() {
     bed.down();
 }
 
-/// Every tenth packet on path one is lost silently. The receiver restores these packets from FEC packets.
+/// The network drops every tenth packet on path one. The receiver restores them from FEC packets.
 #[test]
 fn fec_packets_pass_the_tunnel() {
     let Some(mut bed) = bed() else { return };
     if !able(&["nft"]) {
         return;
     }
-    // Nothing is retransmitted, so every lost packet that still arrives was restored from FEC packets.
+    // Nothing is retransmitted. So if a packet arrives although the network has dropped it, it was restored
+    // from FEC packets.
     bed.up_with("repair = false", &RULE.replace("paths = \"two\"", "scheduler = \"rr\"\nfec = 4"));
     assert_eq!(bed.status("c")["mtu"], 1500 - 40 - 8 - 32 - 16 - 12 - 4, "the flow option takes four bytes");
     for rule in ["add table ip t", "add chain ip t in { type filter hook input priority 0; }"] {

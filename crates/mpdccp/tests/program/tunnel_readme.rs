@@ -1,11 +1,11 @@
-//! Sets up the first tunnel of README.md with the commands of a new user.
+//! Sets up the first tunnel of README.md with the commands that a new user would type.
 
 use crate::common::{able, blocks, run, wait_for};
 use std::fs::File;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
-/// A host with its own directory. Dropping it removes the host.
+/// A host with a directory of its own. Dropping this value removes the host.
 struct Host {
     space: String,
     directory: tempfile::TempDir,
@@ -26,7 +26,7 @@ impl Host {
     fn command(&self, line: &str) -> Command {
         let program = Path::new(env!("CARGO_BIN_EXE_mpdccp")).parent().unwrap();
         let mut command = Command::new("ip");
-        // Each host has private runtime and state directories, because both tunnels have the same name.
+        // Both tunnels have the same name, so each host needs runtime and state directories of its own.
         let line = format!("mount --bind run /run; mount --bind lib /var/lib; {line}");
         command.args(["netns", "exec", &self.space, "sh", "-ec", &line]).current_dir(self.directory.path());
         let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
@@ -96,7 +96,7 @@ fn the_first_tunnel_of_the_readme() {
             host.tunnel = Some(command.stderr(log).stdout(Stdio::null()).spawn().unwrap());
             continue;
         }
-        // The command succeeds as soon as the tunnel is up.
+        // The command succeeds only when the tunnel is up, so repeat it until then.
         wait_for(line, || host.command(line).output().unwrap().status.success());
         if line.contains("status") {
             wait_for("both lines are in the status", || {

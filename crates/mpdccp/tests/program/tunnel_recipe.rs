@@ -1,4 +1,4 @@
-//! Runs the recipes of docs/guides/office.md with their exact commands and files.
+//! Runs the recipes of docs/guides/office.md with exactly the commands and files that the page has.
 
 use crate::common::spaces::Spaces;
 use crate::common::{blocks, inside, run, wait_for};
@@ -8,8 +8,8 @@ use std::net::{TcpListener, TcpStream};
 
 const PAGE: &str = include_str!("../../../../docs/guides/office.md");
 
-/// Namespaces for the LAN, the router, the Internet and the server. `None` if these programs or the
-/// prerequisites of namespaces are missing.
+/// Creates namespaces for the LAN, the router, the Internet and the server. Returns `None` if these programs
+/// or the prerequisites of namespaces are missing.
 fn office(n: u8, programs: &[&str]) -> Option<Spaces> {
     let office = Spaces::new(&format!("mpr{n}"), &["lan", "router", "net", "server"], programs)?;
     for ((a, at, address), (b, bt, other)) in [
@@ -23,7 +23,7 @@ fn office(n: u8, programs: &[&str]) -> Option<Spaces> {
             office.sh(name, &format!("ip addr add {address} dev {interface} && ip link set {interface} up"));
         }
     }
-    // 1492 bytes is the usual MTU of DSL.
+    // The usual MTU of DSL is 1492 bytes.
     office.sh("router", "ip link set eth0 mtu 1492");
     office.sh("net", "ip link set dsl mtu 1492 && sysctl -qw net.ipv4.ip_forward=1");
     office.sh("net", "ip addr add 198.18.0.1/32 dev lo");
@@ -32,7 +32,7 @@ fn office(n: u8, programs: &[&str]) -> Option<Spaces> {
     Some(office)
 }
 
-/// Starts an end with a file of the recipe, after filling in the keys.
+/// Starts an end with a configuration of the recipe. Fills in the keys first.
 fn up(office: &mut Spaces, name: &str, text: &str, own: &PrivateKey, peer: &PrivateKey) {
     let key = office.path(&format!("{name}.key"));
     std::fs::write(&key, &*own.to_base64()).unwrap();
@@ -46,7 +46,7 @@ fn up(office: &mut Spaces, name: &str, text: &str, own: &PrivateKey, peer: &Priv
 #[test]
 fn an_office_with_two_lines() {
     let Some(mut office) = office(4, &["nft"]) else { return };
-    // Many distributions have this default.
+    // Many distributions have this setting by default.
     office.sh("router", "sysctl -qw net.ipv4.conf.all.rp_filter=1");
     let title = "An office with two lines";
     let (commands, files) = (blocks(PAGE, title, "sh"), blocks(PAGE, title, "toml"));
@@ -58,7 +58,7 @@ fn an_office_with_two_lines() {
     up(&mut office, "router", files[0], &router, &server);
     wait_for("both lines", || office.is_healthy("router"));
 
-    // A host in the LAN connects to a host on the Internet, and the latter sees the server's address.
+    // A host in the LAN connects to a host on the Internet. That host sees the address of the server.
     let listen = || TcpListener::bind("198.18.0.1:80").unwrap();
     let listener = inside(&office.space("net"), listen);
     let connect = || TcpStream::connect("198.18.0.1:80").unwrap();
@@ -77,7 +77,8 @@ fn an_office_with_two_lines() {
         }
     };
     back_and_forth();
-    // A port of the server is forwarded to the LAN. The host there sees the client's address.
+    // The server forwards a port to the LAN. The host in the LAN sees the address of the client that
+    // connects.
     office.sh("server", blocks(PAGE, "A port of the server for a host in the LAN", "sh")[0]);
     let https = inside(&office.space("lan"), || TcpListener::bind("192.168.88.9:443").unwrap());
     let visitor = inside(&office.space("net"), || TcpStream::connect("203.0.113.1:8443").unwrap());
@@ -87,7 +88,7 @@ fn an_office_with_two_lines() {
     let mut got = [0; 7];
     (&visitor).read_exact(&mut got).unwrap();
     assert_eq!(&got, b"welcome");
-    // DSL fails; the connection survives.
+    // DSL fails. The connection continues.
     office.sh("net", "ip link set dsl down");
     back_and_forth();
 }
@@ -96,7 +97,7 @@ fn an_office_with_two_lines() {
 fn two_sites_without_translation() {
     let Some(mut office) = office(9, &[]) else { return };
     office.sh("router", "sysctl -qw net.ipv4.conf.all.rp_filter=2; ip route replace default via 192.0.2.1 dev eth0 metric 100; ip route replace default via 198.51.100.1 dev wwan0 metric 200");
-    // The other LAN, with a host.
+    // Create the other LAN and a host in it.
     let there = "ip link add lan1 type bridge; ip addr add 192.168.99.1/24 dev lan1; ip link set lan1 up";
     office.sh("server", there);
     let title = "Two sites that see each other's addresses";
@@ -125,7 +126,7 @@ fn two_sites_without_translation() {
         assert_eq!(seen.ip().to_string(), source, "the source address is not translated");
         drop(client);
     }
-    // Only traffic between the two LANs uses the tunnel.
+    // Only traffic between the two LANs goes through the tunnel.
     let router = office.space("router");
     let way = run("ip", &format!("-n {router} route get 198.18.0.1"));
     assert!(String::from_utf8_lossy(&way.stdout).contains("dev eth0"));
@@ -137,13 +138,14 @@ fn a_network_of_ipv6_behind_a_client() {
     let title = "An IPv6 network behind a client";
     let (commands, files) = (blocks(PAGE, title, "sh"), blocks(PAGE, title, "toml"));
     assert_eq!((commands.len(), files.len()), (2, 2));
-    // Addresses are usable at once, without duplicate address detection.
+    // Turn off duplicate address detection, so that addresses can be used at once.
     for name in ["lan", "router", "net", "server"] {
         office.sh(name, "sysctl -qw net.ipv6.conf.all.accept_dad=0 net.ipv6.conf.default.accept_dad=0");
         office.sh(name, "for d in /proc/sys/net/ipv6/conf/*/accept_dad; do echo 0 > $d; done");
     }
     office.sh("router", "ip route replace default via 192.0.2.1 dev eth0 metric 100");
-    // The Internet has a route to the prefix. The router also has another route, which must not be used.
+    // The Internet has a route to the prefix. The router also has a route without the tunnel, which must not
+    // be used.
     office.sh("net", "ip addr add 2001:db8:ffff::1/128 dev lo; sysctl -qw net.ipv6.conf.all.forwarding=1");
     office.sh("net", "ip addr add 2001:db8:1::2/64 dev hub; ip addr add 2001:db8:2::2/64 dev dsl");
     office.sh("server", "ip addr add 2001:db8:1::1/64 dev eth0; ip route add default via 2001:db8:1::2");
@@ -165,12 +167,12 @@ fn a_network_of_ipv6_behind_a_client() {
     (&client).write_all(&[7; 100_000]).unwrap();
     let mut got = vec![0; 100_000];
     web.read_exact(&mut got).unwrap();
-    // A host outside connects to a host behind the client.
+    // A host on the Internet connects to a host behind the client.
     let inside_host = inside(&office.space("lan"), || TcpListener::bind("[2001:db8:77:88::9]:80").unwrap());
     let from_outside = || TcpStream::connect("[2001:db8:77:88::9]:80").unwrap();
     let outside = inside(&office.space("net"), from_outside);
     drop((inside_host.accept().unwrap(), outside));
-    // Nothing bypasses the killed tunnel, although another route exists.
+    // After the tunnel was killed, nothing bypasses it, although another route exists.
     let router = office.space("router");
     let way = || {
         let route = run("ip", &format!("-n {router} -6 route get 2001:db8:ffff::1"));
@@ -183,7 +185,8 @@ fn a_network_of_ipv6_behind_a_client() {
         !run("ip", &format!("-n {router} link show mpdccp0")).status.success()
     });
     assert!(!way().contains("dev eth0"), "{}", way());
-    // The block ends when the tunnel runs again, and a clean end restores the routes.
+    // When the tunnel runs again, packets are no longer blocked. When it ends cleanly, the routes are as
+    // before.
     wait_for("the control socket is gone", || !office.path("router.sock").exists());
     let [own, peer] = [1, 2].map(|n| PrivateKey::from_random([n; 32]));
     up(&mut office, "router", files[0], &own, &peer);

@@ -1,4 +1,4 @@
-//! The tunnel as a service: notifications to the service manager, capabilities, and new keys.
+//! Tests the tunnel as a service: messages to the service manager, capabilities, and new keys.
 
 use crate::common::{Bed, SERVER, bed, wait_for};
 use dccp_secure::{PresharedKey, PrivateKey};
@@ -20,7 +20,8 @@ fn edit(bed: &Bed, end: &str, from: &str, to: &str) {
     std::fs::write(file, text.replacen(from, to, 1)).unwrap();
 }
 
-/// A bed whose ends notify a service manager, and the socket that receives the messages.
+/// Creates a bed whose ends send messages to a service manager. Also returns the socket that receives the
+/// messages.
 fn managed(watchdog: &str, of_server: &str) -> Option<(Bed, UnixDatagram)> {
     let mut bed = bed()?;
     let socket = bed.path("notify");
@@ -47,17 +48,17 @@ fn a_service_manager_is_told() {
     let Some((mut bed, heard)) = managed("30000000", "") else { return };
     bed.up("");
     hear(&heard, "READY=1");
-    // The data thread sends these messages as long as it is alive.
+    // The data thread sends this message again and again while it is alive.
     (0..4).for_each(|_| hear(&heard, "WATCHDOG=1"));
     bed.down();
     hear(&heard, "STOPPING=1");
 }
 
-/// A hung shard is detected even if the other shards still answer.
+/// If one shard hangs, this is detected even though the other shards still answer.
 #[test]
 fn every_shard_answers_the_watchdog() {
     let Some((mut bed, heard)) = managed("400000", "shards = 3") else { return };
-    // Only the server may notify the service manager, so end the client.
+    // Only the server may send messages here, so end the client.
     bed.launch("");
     bed.signal("c", rustix::process::Signal::KILL);
     for name in ["shard 2", "shard 1", "mpdccp"] {
@@ -65,14 +66,14 @@ fn every_shard_answers_the_watchdog() {
         let threads = bed.threads("s");
         let (thread, _) = threads.iter().find(|(_, comm)| comm == name).unwrap();
         let thread = Pid::from_raw(*thread);
-        // Stop only one thread, as a deadlock would.
+        // Stop only this thread, as a deadlock would.
         if let Err(e) = ptrace::attach(thread) {
             crate::common::skipped(format!("a thread cannot be stopped here: {e}"));
             break;
         }
         waitpid(thread, Some(WaitPidFlag::__WALL)).unwrap();
-        // Skip messages that the thread sent before it stopped, and messages of the round for which it had
-        // reported.
+        // Skip messages that were sent before the thread stopped, and messages of the round for which the
+        // thread has already reported.
         heard.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
         let mut words = 0;
         while heard.recv(&mut [0; 100]).is_ok() {
@@ -85,7 +86,7 @@ fn every_shard_answers_the_watchdog() {
     hear(&heard, "WATCHDOG=1");
 }
 
-/// journald parses the priority prefix of a line, and adds times itself.
+/// Each line has a priority prefix, which journald evaluates, and no time, because journald adds it.
 #[test]
 fn the_journal_gets_priorities() {
     let Some(mut bed) = bed() else { return };
@@ -96,7 +97,7 @@ fn the_journal_gets_priorities() {
     let text = bed.log("c");
     assert!(text.lines().any(|line| line == "<6>peer server: session open"), "{text}");
     assert!(text.lines().any(|line| line.starts_with("<4>anyone who can read /dev/null")), "{text}");
-    // The log of the server goes to a file, not to the journal.
+    // The server logs to a file, not to the journal, so its lines have no prefix.
     assert!(bed.log("s").lines().all(|line| !line.starts_with('<')), "{}", bed.log("s"));
     bed.down();
 }
@@ -104,8 +105,8 @@ fn the_journal_gets_priorities() {
 /// User ID of `nobody`.
 const NOBODY: u64 = 65_534;
 
-/// Effective and permitted capabilities of each thread of an end. Also checks that all threads run as nobody
-/// under a system call filter.
+/// Returns the effective and the permitted capabilities of each thread of an end. Checks that all threads run
+/// as nobody under a system call filter.
 fn capabilities(bed: &Bed, end: &str) -> Vec<[u64; 2]> {
     let of = |(thread, _): (i32, String)| {
         let (user, seccomp, capabilities) = capabilities_of(thread);
@@ -115,7 +116,7 @@ fn capabilities(bed: &Bed, end: &str) -> Vec<[u64; 2]> {
     bed.threads(end).into_iter().map(of).collect()
 }
 
-/// User ID, seccomp mode, effective and permitted capabilities of a thread.
+/// Returns the user ID, the seccomp mode, and the effective and the permitted capabilities of a thread.
 fn capabilities_of(thread: i32) -> (u64, u64, [u64; 2]) {
     let status = std::fs::read_to_string(format!("/proc/{thread}/status")).unwrap();
     let line = |key: &str| {
@@ -133,13 +134,13 @@ fn capabilities_of(thread: i32) -> (u64, u64, [u64; 2]) {
     (line("Uid:").parse().unwrap(), get("Seccomp:"), [get("CapEff:"), get("CapPrm:")])
 }
 
-/// User and capabilities of an end's helper process.
+/// Returns the user and the capabilities of an end's helper process.
 fn of_helper(bed: &Bed, end: &str) -> (u64, [u64; 2]) {
     let (user, _, capabilities) = capabilities_of(bed.helper(end).as_raw_nonzero().get());
     (user, capabilities)
 }
 
-/// Bits of single capabilities in a capability mask; capabilities(7) names them.
+/// The bits of some capabilities in a capability mask. capabilities(7) describes them.
 const OVERRIDE: u64 = 1 << 1;
 const NET_ADMIN: u64 = 1 << 12;
 const NET_RAW: u64 = 1 << 13;
@@ -155,7 +156,7 @@ fn unneeded_privileges_are_dropped() {
         assert_eq!(of_helper(&bed, end), (0, [NET_ADMIN; 2]));
     }
     assert!(!bed.log("c").contains("partly confined"), "{}", bed.log("c"));
-    // The helper process still adds new routes and paths.
+    // The helper process can still add new routes and paths.
     edit(&bed, "c", "10.72.0.0/16", "10.73.0.0/16");
     assert_eq!(bed.tunnel("c", &["reload"]).status.code(), Some(0));
     let routes = crate::common::run("ip", &format!("-n {} route show dev tunC", bed.space[0]));
@@ -175,7 +176,7 @@ fn native_dccp_keeps_raw_sockets_and_files_of_others_stay_readable() {
         assert!(capabilities(&bed, end).iter().all(|caps| *caps == [NET_RAW; 2]));
     }
     bed.down();
-    // The file belongs to another user, and root can read it only with CAP_DAC_OVERRIDE.
+    // The configuration belongs to another user, so root needs CAP_DAC_OVERRIDE to read it.
     let file = bed.path("c.toml");
     chown(&file, Some(4711), None).unwrap();
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
@@ -188,7 +189,7 @@ fn native_dccp_keeps_raw_sockets_and_files_of_others_stay_readable() {
     bed.down();
 }
 
-/// A file that only its owner can read.
+/// Writes a file that only its owner can read.
 fn write_key(bed: &Bed, name: &str, text: &str) {
     let file = bed.path(name);
     std::fs::write(&file, text).unwrap();
@@ -208,7 +209,7 @@ fn a_key_file_with_another_key_in_it_is_noticed() {
     bed.up("");
     let key = |n: u8| PrivateKey::from_random([n; 32]);
     let psk = |n: u8| PresharedKey::from_random([n; 32]).to_base64().to_string();
-    // The keys stay the same but move to files, so no connection changes.
+    // The same keys move to files. No connection changes.
     for (end, n) in [("c", 1), ("s", 2)] {
         write_key(&bed, &format!("{end}.key"), &key(n).to_base64());
         let inline = format!("private_key = \"{}\"", *key(n).to_base64());
@@ -216,7 +217,7 @@ fn a_key_file_with_another_key_in_it_is_noticed() {
         assert!(reload(&bed, end).starts_with("0 peer(s) added, 0 removed"));
     }
     assert!(["c", "s"].iter().all(|end| !bed.log(end).contains("session closed")));
-    // Both ends need the same preshared key.
+    // Set the same preshared key on both ends.
     for end in ["s", "c"] {
         write_key(&bed, &format!("{end}.psk"), &psk(7));
         let file = format!("preshared_key_file = {:?}\nallowed_ips", bed.path(&format!("{end}.psk")));
@@ -225,7 +226,7 @@ fn a_key_file_with_another_key_in_it_is_noticed() {
     }
     wait_for("an echo with the preshared key", || ping(&bed));
     assert!(reload(&bed, "s").starts_with("0 peer(s) added, 0 removed"), "the key is still the same");
-    // The file now contains another key.
+    // Write another key to the file.
     write_key(&bed, "s.psk", &psk(8));
     assert!(reload(&bed, "s").starts_with("1 peer(s) added, 1 removed"));
     assert!(!ping(&bed), "the client does not know it");

@@ -1,4 +1,4 @@
-//! A server with two shards. Each session with all its paths is on one shard, and clients notice no
+//! Tests a server with two shards. Each session is on one shard, with all its paths. Clients notice no
 //! difference.
 
 use crate::common::{Bed, CLIENT, REMOTE, SERVER, bed, run, socket, wait_for};
@@ -10,14 +10,14 @@ use std::time::Duration;
 /// Inner address of the second client.
 const SECOND: &str = "10.71.0.3";
 
-/// A peer for the server's file, with key and address number `n`.
+/// Returns a peer for the server's configuration, with key and address number `n`.
 fn peer(name: &str, n: u8) -> String {
     let key = PrivateKey::from_random([n; 32]).public();
     format!("[[peer]]\nname = \"{name}\"\nallowed_ips = [\"10.71.0.{n}/32\"]\npublic_key = \"{key}\"\n")
 }
 
-/// Two clients with two paths each. The first peer in the file is on shard 0, the client of the bed on shard
-/// 1.
+/// Starts two clients with two paths each. The first peer in the configuration is on shard 0. The client of
+/// the bed is on shard 1.
 fn two_clients(of_server: &str) -> Option<Bed> {
     let mut bed = bed()?;
     let role = "role = \"server\"";
@@ -74,7 +74,7 @@ fn sessions(bed: &Bed) -> Vec<u64> {
     status["shards"].as_array().unwrap().iter().map(|s| s["sessions"].as_u64().unwrap()).collect()
 }
 
-/// Sends datagrams from the server to both clients in turn. Returns those that each client received.
+/// Sends datagrams from the server to both clients in turn. Returns which ones each client received.
 fn down(bed: &Bed, each: u32) -> BTreeMap<String, Vec<u32>> {
     let sender = socket(&bed.space[1], &format!("{}:0", SERVER[0]));
     let to = [CLIENT[0], SECOND].map(|address| format!("{address}:7000"));
@@ -109,7 +109,7 @@ fn sessions_of_two_clients_are_on_two_shards() {
     assert_eq!(sessions(&bed), [1, 1]);
     let names: Vec<Value> = (0..2).map(|n| bed.status("s")["peers"][n]["name"].clone()).collect();
     assert_eq!(names, ["second", "client"], "in the order of the file");
-    // Packets go in both directions, large and small.
+    // Send packets in both directions, large and small.
     for from in [CLIENT[0], SECOND] {
         let ping = bed.at_client(&format!("ping -c 5 -i 0.01 -s 1300 -W 5 -I {from} {}", SERVER[0]));
         assert!(ping.status.success(), "{}", String::from_utf8_lossy(&ping.stdout));
@@ -118,7 +118,8 @@ fn sessions_of_two_clients_are_on_two_shards() {
         assert!(got.is_sorted(), "{address}: a flow was reordered");
         assert!(got.len() > 500, "{address}: {} of 1000", got.len());
     }
-    // If the kernel selects the shard's socket, only first messages of handshakes arrive at the wrong shard.
+    // If the kernel can select the shard's socket, only the first messages of handshakes arrive at the wrong
+    // shard.
     let status = bed.status("s");
     let handed_over: u64 = (0..2).map(|n| status["shards"][n]["handed_over"].as_u64().unwrap()).sum();
     assert!(handed_over < 50 || bed.log("s").contains("cannot select the shard"), "{handed_over}");
@@ -136,7 +137,7 @@ fn sessions_of_two_clients_are_on_two_shards() {
         tun["read_packets"].as_u64() > Some(1_000) && tun["written_packets"].as_u64() >= Some(10),
         "{tun}"
     );
-    // The shard of a peer reports its status.
+    // The status of a peer comes from the peer's shard.
     for name in ["second", "client"] {
         let output = bed.tunnel("s", &["status", "--json", "--peer", name]);
         let status: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -155,7 +156,7 @@ fn reload_and_drain_reach_all_shards() {
     let Some(mut bed) = two_clients("metrics = \"127.0.0.1:9586\"") else { return };
     let file = bed.path("s.toml");
     let text = std::fs::read_to_string(&file).unwrap();
-    // Add a peer on shard 0, and remove one.
+    // Add a peer on shard 0 and remove one.
     std::fs::write(&file, format!("{}{}", text.replace(&peer("second", 3), ""), peer("third", 4))).unwrap();
     let output = bed.tunnel("s", &["reload"]);
     let words = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -171,7 +172,7 @@ fn reload_and_drain_reach_all_shards() {
         (&"client".into(), &"third".into())
     );
     assert_eq!(up(&status["peers"][0]), 2, "the other client keeps its paths");
-    // The new peer connects with the configuration of the second client, but its own key.
+    // The new peer connects with the second client's configuration and a key of its own.
     let text = std::fs::read_to_string(bed.path("c2.toml")).unwrap();
     let [before, after] = [3, 4].map(|n| PrivateKey::from_random([n; 32]).to_base64().to_string());
     let text = text.replace(&before, &after).replace(SECOND, "10.71.0.4").replace("tunD", "tunE");

@@ -1,13 +1,14 @@
-//! Log lines of a running tunnel about an outage.
+//! Tests the log lines of a running tunnel about an outage.
 
 use crate::common::{bed, run, wait_for};
 
-/// While the cable is out, some packets seem to leave. The log must not report a recovery.
+/// While the cable is unplugged, some packets seem to leave. The log must not report that the path is up
+/// again.
 #[test]
 fn a_pulled_cable_is_two_lines_of_the_log() {
     let Some(mut bed) = bed() else { return };
     bed.up("");
-    // The cable is pulled at the other end, so the local interface loses its carrier.
+    // The cable is unplugged at the other end, so the local interface loses its carrier.
     run("ip", &format!("-n {} link set p0 down", bed.space[1]));
     let about = |log: &str| -> Vec<String> {
         log.lines()
@@ -18,7 +19,7 @@ fn a_pulled_cable_is_two_lines_of_the_log() {
     wait_for("the log line about the failure", || {
         bed.log("c").contains("path one fails: ") || bed.log("c").contains(") fails: ")
     });
-    // Wait for several checks of the interface, and for many packets.
+    // Wait for several checks of the interface and for many packets.
     std::thread::sleep(std::time::Duration::from_secs(4));
     run("ip", &format!("-n {} link set p0 up", bed.space[1]));
     wait_for("path one", || bed.client_path("one")["state"] == "up");

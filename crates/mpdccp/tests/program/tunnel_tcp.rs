@@ -1,4 +1,4 @@
-//! TCP connections that the tunnel carries as streams: what a host could notice.
+//! Tests TCP connections that the tunnel carries as streams, as hosts see them.
 
 use crate::common::{Bed, CLIENT, REMOTE, SERVER, bed, inside, run, wait_for};
 use rustix::net::sockopt::set_socket_linger;
@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// Time limit; no step takes this long.
+/// Time limit of a step. No step takes this long unless it hangs.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 fn up(common: &str) -> Option<Bed> {
@@ -43,7 +43,7 @@ fn patient(stream: &TcpStream) {
     stream.set_write_timeout(Some(PATIENCE)).unwrap();
 }
 
-/// Opens a connection from the host of the client to the host of the server.
+/// Opens a connection from the client's host to the server's host.
 fn pair(bed: &Bed, port: u16) -> (TcpStream, TcpStream) {
     let listener = listen(bed, 1, at(SERVER[0], port));
     let near = connect(bed, 0, at(SERVER[0], port)).unwrap();
@@ -54,7 +54,7 @@ fn tcp(bed: &Bed, end: &str, key: &str) -> u64 {
     bed.status(end)["tcp"][key].as_u64().unwrap()
 }
 
-/// A byte pattern that reveals displaced data.
+/// Returns bytes whose pattern shows whether data was displaced.
 fn pattern(n: usize) -> Vec<u8> {
     (0..n as u32).map(|i| i.wrapping_mul(2_654_435_761).to_be_bytes()[0]).collect()
 }
@@ -64,8 +64,7 @@ fn hosts_see_the_true_addresses_in_both_directions_and_versions() {
     let Some(mut bed) = up("") else { return };
     for (end, from, to) in [(0, CLIENT, SERVER), (1, SERVER, CLIENT)] {
         for version in 0..2 {
-            // Port 80 must work too, although the proxy thread has dropped the capability to bind ports below
-            // 1024.
+            // Port 80 must work too, although the proxy thread has no capability to bind ports below 1024.
             let address = at(to[version], [8_000, 80][version]);
             let listener = listen(&bed, 1 - end, address);
             let mut near = connect(&bed, end, address).unwrap();
@@ -73,7 +72,7 @@ fn hosts_see_the_true_addresses_in_both_directions_and_versions() {
             assert_eq!(seen.ip().to_string(), from[version]);
             assert_eq!((near.local_addr().unwrap(), near.peer_addr().unwrap()), (seen, address));
             assert_eq!(far.local_addr().unwrap(), address);
-            // Here the server sends first.
+            // The server sends first in this test.
             far.write_all(b"hello").unwrap();
             let mut heard = [0; 5];
             near.read_exact(&mut heard).unwrap();
@@ -95,7 +94,7 @@ fn every_byte_arrives_and_each_direction_ends_by_itself_while_a_path_dies() {
     let sender = std::thread::spawn(move || {
         near.write_all(&sent).unwrap();
         near.shutdown(Shutdown::Write).unwrap();
-        // The connection is still open in the other direction.
+        // The other direction of the connection is still open.
         let mut answer = Vec::new();
         near.read_to_end(&mut answer).unwrap();
         answer
@@ -140,7 +139,7 @@ fn python(bed: &Bed, end: usize, script: &str) -> Child {
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// A server that returns the received data after the client has ended it.
+/// A server that returns all data when the client has finished sending.
 const ECHO: &str = r#"
 import asyncio, resource
 resource.setrlimit(resource.RLIMIT_NOFILE, (4000, 4000))
@@ -153,7 +152,7 @@ async def main():
 asyncio.run(main())
 "#;
 
-/// A client that opens a thousand connections before it uses the first.
+/// A client that opens a thousand connections before it uses any of them.
 const MANY: &str = r#"
 import asyncio, resource, time
 resource.setrlimit(resource.RLIMIT_NOFILE, (4000, 4000))
@@ -184,25 +183,25 @@ fn a_thousand_connections_at_once() {
     assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
     let _ = server.kill();
     server.wait().unwrap();
-    // Attempts before the server listened are also counted.
+    // The counter includes attempts that came before the server listened.
     assert!(tcp(&bed, "s", "accepted") >= 1_000);
     bed.down();
 }
 
-/// Network namespaces of the threads of a process.
+/// Returns the network namespaces of a process's threads.
 fn namespaces(pid: &str) -> Vec<PathBuf> {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     threads.filter_map(|thread| std::fs::read_link(thread.path().join("ns/net")).ok()).collect()
 }
 
-/// The network namespace in which an end terminates TCP connections.
+/// Returns the network namespace in which an end terminates TCP connections.
 fn private_namespace(bed: &Bed, end: &str) -> PathBuf {
     let pid = bed.pid(end).as_raw_nonzero().to_string();
     let host = std::fs::read_link(format!("/proc/{pid}/ns/net")).unwrap();
     namespaces(&pid).into_iter().find(|namespace| *namespace != host).unwrap()
 }
 
-/// Whether a process is in a network namespace.
+/// Whether any process is in a network namespace.
 fn is_used(namespace: &PathBuf) -> bool {
     let mut processes = std::fs::read_dir("/proc").unwrap().flatten();
     processes.any(|process| namespaces(&process.file_name().to_string_lossy()).contains(namespace))
@@ -222,7 +221,7 @@ fn a_killed_end_resets_the_flows_of_the_other_and_leaves_nothing() {
         bed.again(killed);
         let (mut left, mut lost) = if killed == "c" { (far, near) } else { (near, far) };
         assert_eq!(left.read_to_end(&mut Vec::new()).unwrap_err().kind(), ErrorKind::ConnectionReset);
-        // This host learns of the lost connection when it sends data.
+        // This host learns only when it sends data that its connection was lost.
         lost.write_all(b"more").unwrap();
         assert_eq!(lost.read_to_end(&mut Vec::new()).unwrap_err().kind(), ErrorKind::ConnectionReset);
         wait_for("no process in the private namespace", || !is_used(&private));
@@ -314,7 +313,7 @@ fn a_kill_switch_holds_for_connections() {
     bed.down();
 }
 
-/// A second server with the same inner addresses, behind the host of the first.
+/// A second server with the same inner addresses. It is behind the host of the first one.
 struct Second {
     space: String,
     end: Option<Child>,
@@ -323,7 +322,7 @@ struct Second {
 impl Drop for Second {
     fn drop(&mut self) {
         if let Some(mut end) = self.end.take() {
-            // Ignore the error: the process may be gone already.
+            // Ignore the error: the process may already have ended.
             let _ = end.kill();
             let _ = end.wait();
         }
@@ -399,7 +398,7 @@ fn connections_stay_with_a_server_that_drains_and_new_ones_go_to_the_next() {
             assert!(got == data);
         });
     }
-    // The old session ends with its last connection.
+    // The old session ends when its last connection has ended.
     drop(near);
     assert_eq!(far.read_to_end(&mut Vec::new()).unwrap(), 0);
     drop(far);

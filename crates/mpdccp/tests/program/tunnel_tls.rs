@@ -1,4 +1,4 @@
-//! Paths over TLS, for networks that block UDP.
+//! Tests paths over TLS, for networks that block UDP.
 
 use crate::common::{Bed, REMOTE, bed, inside, run, skipped, wait_for};
 use rustix::process::Signal;
@@ -7,7 +7,8 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
-/// A bed whose ends use this encapsulation. Without UDP, addresses have no port.
+/// Creates a bed for paths over TLS. If `udp` is false, addresses have no port. `of_path` is added to the
+/// client's first path.
 fn tls_bed(udp: bool, of_path: &str) -> Option<Bed> {
     let mut bed = bed()?;
     if !udp {
@@ -18,13 +19,13 @@ fn tls_bed(udp: bool, of_path: &str) -> Option<Bed> {
         bed.change.push(("s", listen(":6511"), listen("")));
     }
     bed.change.push(("c", "priority = 5".into(), format!("priority = 5\n{of_path}")));
-    // The server's certificate stays in this directory.
+    // Keep the server's certificate in this directory over restarts.
     let state = format!("role = \"server\"\nstate = {:?}", bed.path("server"));
     bed.change.push(("s", "role = \"server\"".into(), state));
     Some(bed)
 }
 
-/// Encapsulation in use on both paths of the client.
+/// Returns the encapsulation that each of the client's paths uses now.
 fn over(bed: &Bed) -> [Value; 2] {
     ["one", "two"].map(|name| bed.client_path(name)["encapsulation"].clone())
 }
@@ -37,7 +38,7 @@ fn ping(bed: &Bed) -> bool {
     bed.at_client("ping -c 3 -i 0.2 -W 5 10.71.0.1").status.success()
 }
 
-/// Drops UDP datagrams that arrive at the server. Returns false without nft.
+/// Drops UDP datagrams that arrive at the server, or stops to drop them. Returns false if there is no nft.
 fn block_udp(bed: &Bed, on: bool) -> bool {
     let rules = if on {
         "add table inet block; add chain inet block in { type filter hook input priority 0; }; add rule inet block in iifname \"p*\" meta l4proto udp drop"
@@ -49,8 +50,8 @@ fn block_udp(bed: &Bed, on: bool) -> bool {
     run("ip", &format!("netns exec {} nft -f {}", bed.space[1], script.display())).status.success()
 }
 
-/// A server with two shards. Each connection reaches the shard of its session, even if another shard accepted
-/// it.
+/// The server has two shards. Each connection reaches the shard of its session, even if another shard has
+/// accepted it.
 #[test]
 fn tls_carries_both_paths_and_outlives_the_restart_of_either_end() {
     let Some(mut bed) = tls_bed(false, "") else { return };
@@ -63,10 +64,9 @@ fn tls_carries_both_paths_and_outlives_the_restart_of_either_end() {
     for end in ["s", "c"] {
         bed.signal(end, Signal::KILL);
         bed.again(end);
-        // At first the other end may still consider its old session open.
+        // The other end may at first believe that its old session is still open.
         wait_for("both paths after kill -9", || ping(&bed) && all_up(&bed) && over(&bed) == ["tls", "tls"]);
     }
-    // No packet was sent over UDP.
     let capture = std::fs::read(bed.path("c.pcap")).unwrap();
     assert!(!capture.is_empty());
     bed.down();
@@ -97,7 +97,7 @@ fn auto_takes_tls_while_udp_is_blocked_and_returns() {
         ping(&bed);
         over(&bed) == ["udp", "udp"]
     });
-    // After the interface returns, its path has a new UDP socket.
+    // When the interface returns, its path gets a new UDP socket.
     run("ip", &format!("-n {} link del p0", bed.space[0]));
     wait_for("path one leaves with its interface", || bed.client_path("one")["state"] != "up");
     bed.link(0);
@@ -108,7 +108,7 @@ fn auto_takes_tls_while_udp_is_blocked_and_returns() {
     assert!(log.contains("path one: UDP works again; leaving TLS"), "{log}");
 }
 
-/// A proxy that accepts CONNECT with the password ann:secret.
+/// Runs a proxy that accepts CONNECT with the login ann:secret. Returns the requests that it gets.
 fn proxy(space: &str, at: &str) -> std::sync::mpsc::Receiver<String> {
     let (tell, told) = std::sync::mpsc::channel();
     let (at, space) = (at.to_owned(), space.to_owned());
@@ -132,7 +132,7 @@ fn proxy(space: &str, at: &str) -> std::sync::mpsc::Receiver<String> {
                         b"HTTP/1.1 407 Proxy Authentication Required\r\nProxy-Authenticate: Basic\r\n\r\n";
                     return client.write_all(wanted).unwrap();
                 }
-                // If the server does not listen yet, the client tries again.
+                // If the server does not listen yet, the client will try again.
                 let Ok(server) = inside(&space, move || TcpStream::connect(to)) else {
                     return client.write_all(b"HTTP/1.1 502 Bad Gateway\r\n\r\n").unwrap();
                 };
@@ -151,7 +151,7 @@ fn proxy(space: &str, at: &str) -> std::sync::mpsc::Receiver<String> {
 fn a_path_passes_an_http_proxy() {
     let own = format!("encapsulation = \"tls\"\nproxy = \"http://ann:secret@{}:3128\"", REMOTE[0]);
     let Some(mut bed) = tls_bed(true, &own) else { return };
-    // The other path keeps UDP. The server supports UDP and TLS.
+    // The other path keeps UDP. The server accepts UDP and TLS.
     bed.remote[0] = REMOTE[0].into();
     bed.change.push(("s", "role = \"server\"".into(), "role = \"server\"\nencapsulation = \"auto\"".into()));
     let asked = proxy(&bed.space[1], &format!("{}:3128", REMOTE[0]));
@@ -162,8 +162,8 @@ fn a_path_passes_an_http_proxy() {
     bed.down();
 }
 
-/// Clients that are silent, stop in the handshake or do not speak TLS are counted, and do not affect the
-/// tunnel.
+/// Clients that are silent, stop during the handshake, or do not speak TLS are counted. They do not disturb
+/// the tunnel.
 #[test]
 fn strangers_get_no_more_than_their_share() {
     let Some(mut bed) = tls_bed(false, "") else { return };
@@ -171,9 +171,9 @@ fn strangers_get_no_more_than_their_share() {
     let at = format!("{}:443", REMOTE[0]);
     let many: Vec<TcpStream> =
         inside(&bed.space[0], move || (0..80).filter_map(|_| TcpStream::connect(&at).ok()).collect());
-    // This client speaks no TLS.
+    // This client does not speak TLS.
     (&many[0]).write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
-    // This client sends half a handshake.
+    // This client sends only half of a handshake.
     (&many[1]).write_all(&[22, 3, 1, 2, 0, 1]).unwrap();
     let drops = |why: &str| -> u64 {
         let status = bed.status("s");

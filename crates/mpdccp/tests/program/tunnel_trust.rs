@@ -1,5 +1,5 @@
-//! The tunnel trusts neither ICMP nor other users of the host. Other tests check what an eavesdropper and an
-//! operator can see.
+//! Tests that the tunnel trusts neither ICMP nor other users of the host, and that an eavesdropper reads
+//! nothing.
 
 use crate::common::{Bed, CLIENT, LOCAL, REMOTE, SERVER, bed, inside, run, socket, wait_for};
 use dccp_secure::PrivateKey;
@@ -13,7 +13,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 
-/// Sends an ICMP message from an arbitrary source to a host. `message` lacks its checksum.
+/// Sends an ICMP message from an arbitrary source to a host. The function adds the checksum to `message`.
 fn icmp(space: &str, to: Ipv4Addr, mut message: Vec<u8>) {
     let words = message.chunks(2).map(|w| u32::from(u16::from_be_bytes([w[0], w[1]])));
     let sum = words.sum::<u32>();
@@ -28,8 +28,8 @@ fn icmp(space: &str, to: Ipv4Addr, mut message: Vec<u8>) {
     inside(space, send);
 }
 
-/// Sends a forged Fragmentation Needed, which quotes an echo reply that was never sent. So an attacker needs
-/// only the addresses of both ends.
+/// Sends a forged Fragmentation Needed. It quotes an echo reply that was never sent, so an attacker needs to
+/// know only the addresses of both ends.
 fn forge(bed: &Bed, victim: usize) {
     let ends = [LOCAL[0], REMOTE[0]].map(|ip| ip.parse::<Ipv4Addr>().unwrap());
     let (from, to) = (ends[victim], ends[1 - victim]);
@@ -48,7 +48,7 @@ fn forge(bed: &Bed, victim: usize) {
 #[test]
 fn forged_icmp_does_not_shrink_a_path_before_or_after_it_opens() {
     let Some(mut bed) = bed() else { return };
-    // Probing must find this size, although forged ICMP messages report a smaller one.
+    // Probes must find this size, although forged ICMP messages report a smaller one.
     for space in &bed.space {
         run("ip", &format!("-n {space} link set p0 mtu 1600"));
     }
@@ -61,8 +61,8 @@ fn forged_icmp_does_not_shrink_a_path_before_or_after_it_opens() {
             (status["mtu"].as_u64(), paths.iter().map(|path| path["mtu"].as_u64()).min())
         })
     };
-    // 1500 minus the sizes of IPv6, UDP, record, DCCP, and MP_SEQ with the flow option. The smaller MTU
-    // decides.
+    // 1500 minus the sizes of IPv6, UDP, record, DCCP, and MP_SEQ with the flow option. The path with the
+    // smaller MTU decides.
     let whole = [(Some(1500 - 40 - 8 - 32 - 16 - 16), Some(Some(1500))); 2];
     assert_eq!(sizes(&bed), whole, "{}", bed.log("c"));
     wait_for("a probe of the interface's full MTU", || {
@@ -71,7 +71,8 @@ fn forged_icmp_does_not_shrink_a_path_before_or_after_it_opens() {
             status["peers"][0]["paths"].as_array().unwrap().iter().any(|path| path["mtu"] == 1600)
         })
     });
-    // Flush the MTU of the first message: the kernel ignores a second message while it remembers the first.
+    // Flush the MTU of the first message, because the kernel ignores a second message while it remembers the
+    // first.
     for (space, to) in [(0, REMOTE[0]), (1, LOCAL[0])] {
         run("ip", &format!("-n {} route flush cache", bed.space[space]));
         wait_for("the route cache without the MTU", || {
@@ -80,7 +81,7 @@ fn forged_icmp_does_not_shrink_a_path_before_or_after_it_opens() {
         });
     }
     (0..2).for_each(|victim| forge(&bed, victim));
-    // Wait for longer than the interval between the client's checks of the system's path MTU.
+    // Continue for longer than the interval between the client's checks of the system's path MTU.
     for _ in 0..12 {
         let large = format!("ping -c 1 -W 5 -M do -s {} {}", 1388 - 28, SERVER[0]);
         let output = bed.at_client(&large);
@@ -91,8 +92,8 @@ fn forged_icmp_does_not_shrink_a_path_before_or_after_it_opens() {
     bed.down();
 }
 
-/// Reads all frames of the outer interfaces with a packet socket (packet(7)), independent of mpdccp code. As
-/// a control, the test finds the text in an unencrypted tunnel.
+/// Reads all frames on the outer interfaces with a packet socket (packet(7)), without code of mpdccp. An
+/// unencrypted tunnel serves as the control: there, the text is found.
 #[test]
 fn an_eavesdropper_reads_nothing() {
     const WORD: &[u8] = b"a word that must not be seen on the wire";
@@ -110,7 +111,7 @@ fn an_eavesdropper_reads_nothing() {
                 let ours = from.is_some_and(|from| tap.1.contains(&from.ifindex()));
                 let frame = &bytes[..if ours { len } else { 0 }];
                 caught += frame.len();
-                // The words are the inner text, and the Service Code of the DCCP packet around it.
+                // Search for the inner text, and for the Service Code of the DCCP packet around it.
                 for (seen, word) in seen.iter_mut().zip([WORD, b"MPTU"]) {
                     *seen += usize::from(frame.windows(word.len()).any(|w| w == word));
                 }
@@ -140,7 +141,7 @@ fn an_eavesdropper_reads_nothing() {
     }
 }
 
-/// Other users get no answer even if the modes of the socket and its directory grant them access.
+/// Other users get no answer, even if the modes of the socket and of its directory let them connect.
 #[test]
 fn other_users_of_the_host_command_nothing() {
     let Some(mut bed) = bed() else { return };
@@ -151,7 +152,7 @@ fn other_users_of_the_host_command_nothing() {
     }
     let ask = |user: u32| {
         let socket = socket.clone();
-        // Use a separate thread, because the thread stays that user.
+        // Use a separate thread, because a thread that becomes another user stays that user.
         let ask = move || {
             let user = Uid::from_raw(user);
             rustix::thread::set_thread_res_uid(user, user, user).unwrap();
@@ -191,8 +192,7 @@ fn a_log_for_machines_has_one_object_a_line() {
     }
 }
 
-/// A server does not answer an unknown key. The client therefore explains the possible reasons for the
-/// silence.
+/// A server does not answer an unknown key. So the client explains the possible reasons for the silence.
 #[test]
 fn a_wrong_key_is_hinted_at() {
     let Some(mut bed) = bed() else { return };
@@ -202,7 +202,7 @@ fn a_wrong_key_is_hinted_at() {
     wait_for("a hint", || bed.log("c").contains("still no answer"));
     let log = bed.log("c");
     assert!(log.contains("mpdccp pubkey") && log.contains("preshared key"), "{log}");
-    // After the file is fixed, the tunnel works.
+    // When the configuration has the right key again, the tunnel works.
     let file = bed.path("c.toml");
     let text = std::fs::read_to_string(&file).unwrap();
     std::fs::write(&file, text.replace(&wrong, &right)).unwrap();

@@ -1,5 +1,5 @@
-//! Two network namespaces, joined by two veth paths, with a tunnel end in each. Dropping the bed removes all
-//! of it.
+//! A test bed: two network namespaces, joined by two veth paths, with a tunnel end in each. Dropping the bed
+//! removes all of it.
 
 pub(crate) mod spaces;
 pub(crate) mod stream;
@@ -31,11 +31,11 @@ pub(crate) struct Bed {
     /// Remotes of the client's paths, if they differ from the server's addresses. A TOML list gives a path
     /// several remotes.
     pub(crate) remote: [String; 2],
-    /// Further prefixes of the server to add to the client's file.
+    /// Further networks of the server to add to `allowed_ips` in the client's configuration.
     pub(crate) allowed: String,
-    /// Changes to an end's file: end, old text, new text.
+    /// Changes of the ends' configurations: the end, the old text and the new text.
     pub(crate) change: Vec<(&'static str, String, String)>,
-    /// Extra arguments of both ends.
+    /// Additional arguments of both ends.
     pub(crate) arguments: Vec<&'static str>,
     pub(crate) environment: Vec<(&'static str, String)>,
     /// Limit on descriptors of each end.
@@ -43,7 +43,7 @@ pub(crate) struct Bed {
     ends: Vec<Child>,
 }
 
-/// The reason why the tests cannot run here, if any.
+/// Returns why the tests cannot run here; `None` if they can.
 fn missing() -> Option<String> {
     if !rustix::process::geteuid().is_root() {
         return Some("not root".into());
@@ -61,7 +61,7 @@ fn missing() -> Option<String> {
 /// Runs `make` inside a namespace and returns its result.
 pub(crate) fn inside<T: Send + 'static>(space: &str, make: impl FnOnce() -> T + Send + 'static) -> T {
     let space = format!("/run/netns/{space}");
-    // Use a separate thread, because the thread stays in the namespace.
+    // Use a separate thread, because a thread that enters a namespace stays in it.
     let there = move || {
         let space = std::fs::File::open(space).unwrap();
         move_into_link_name_space(space.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
@@ -76,12 +76,12 @@ pub(crate) fn socket(space: &str, bind: &str) -> UdpSocket {
     inside(space, move || UdpSocket::bind(bind).unwrap())
 }
 
-/// Payloads of the UDP packets in a capture of raw IP.
+/// Returns the payloads of the UDP packets in a capture of raw IP.
 pub(crate) fn udp_payloads(pcap: &[u8]) -> Vec<Vec<u8>> {
     ip_payloads(pcap).into_iter().map(|(_, payload)| payload[8..].to_vec()).collect()
 }
 
-/// Protocols and payloads of the packets in a capture of raw IP.
+/// Returns the protocols and payloads of the packets in a capture of raw IP.
 pub(crate) fn ip_payloads(pcap: &[u8]) -> Vec<(u8, Vec<u8>)> {
     let mut found = Vec::new();
     let mut rest = &pcap[24..];
@@ -104,25 +104,27 @@ fn ip(args: &str) {
     assert!(output.status.success(), "ip {args}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Reports on the terminal, past the test harness, that this test or a part of it was skipped.
+/// Prints that this test or a part of it was skipped. Prints to standard error directly, past the test
+/// harness.
 pub(crate) fn skipped(why: impl std::fmt::Display) {
     let thread = std::thread::current();
     let _ = writeln!(std::io::stderr(), "SKIPPED {}: {why}", thread.name().unwrap_or("a test"));
 }
 
-/// Whether a test with network namespaces and these programs can run here. Otherwise prints the reason.
+/// Whether a test that needs network namespaces and these programs can run here. If not, prints the reason.
 pub(crate) fn able(programs: &[&str]) -> bool {
     let lacks = |name: &&&str| Command::new(name).arg("--version").output().is_err();
     let no_program = || programs.iter().find(lacks).map(|name| format!("no program `{name}`"));
     missing().or_else(no_program).map(skipped).is_none()
 }
 
-/// Creates a test bed. If that fails, prints the reason.
+/// Creates a test bed. Returns `None` if that is not possible here, and prints the reason.
 pub(crate) fn bed() -> Option<Bed> {
     able(&[]).then(Bed::new)
 }
 
-/// The code blocks under a heading of a page that begin with three backquotes and `kind`.
+/// Returns the code blocks of this kind in a section of a page. A code block begins with three backquotes and
+/// `kind`.
 pub(crate) fn blocks(page: &'static str, title: &str, kind: &str) -> Vec<&'static str> {
     let (_, section) = page.split_once(&format!("## {title}\n")).unwrap();
     let (section, _) = section.split_once("\n## ").unwrap();
@@ -130,7 +132,8 @@ pub(crate) fn blocks(page: &'static str, title: &str, kind: &str) -> Vec<&'stati
     parts.filter_map(|part| part.strip_prefix(kind)?.strip_prefix('\n')).collect()
 }
 
-/// Waits for a condition. The limit is generous for busy machines, so a timeout is a real failure.
+/// Waits for a condition. The time limit is generous, so that a timeout is a real failure even on a busy
+/// machine.
 pub(crate) fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
     let since = Instant::now();
     while !done() {
@@ -179,13 +182,13 @@ impl Bed {
         self.directory.path().join(name)
     }
 
-    /// Starts both ends, with keys unless `common` says otherwise. `common` is added to both configurations.
-    /// Addresses have a port only with UDP.
+    /// Starts both ends. They have keys unless `common` turns encryption off. `common` is added to both
+    /// configurations. Addresses have a port only if the ends use UDP.
     pub(crate) fn up(&mut self, common: &str) {
         self.up_with(common, "");
     }
 
-    /// Like [`up`](Self::up), with `of_client` added to the client's file.
+    /// Starts both ends like [`up`](Self::up). `of_client` is added to the client's configuration.
     pub(crate) fn up_with(&mut self, common: &str, of_client: &str) {
         self.launch_with(common, of_client);
         wait_for("both paths up", || {
@@ -198,7 +201,7 @@ impl Bed {
         });
     }
 
-    /// Like [`up`](Self::up), without waiting for the paths.
+    /// Starts both ends like [`up`](Self::up), but does not wait for the paths.
     pub(crate) fn launch(&mut self, common: &str) {
         self.launch_with(common, "");
     }
@@ -288,7 +291,8 @@ impl Bed {
         }
     }
 
-    /// Starts an end whose file exists; all ends but `s` run in the client's namespace.
+    /// Starts an end whose configuration exists. The end `s` runs in the server's namespace, all others in
+    /// the client's.
     pub(crate) fn start(&mut self, name: &str) {
         let space = &self.space[usize::from(name == "s")];
         let log = std::fs::File::create(self.path(&format!("{name}.log"))).unwrap();
@@ -300,14 +304,14 @@ impl Bed {
         command.args(["netns", "exec", space, env!("CARGO_BIN_EXE_mpdccp"), "tunnel", "up", "--config"]);
         command.arg(self.path(&format!("{name}.toml"))).arg("--trace").arg(self.path(&format!("{name}.csv")));
         command.args(&self.arguments);
-        // The server is the first end.
+        // The server is always the first end in the list.
         let at = if name == "s" { 0 } else { self.ends.len() };
         self.ends.insert(at, command.stderr(log).stdout(Stdio::null()).spawn().unwrap());
         let socket = self.path(&format!("{name}.sock"));
         wait_for("control socket", || socket.exists());
     }
 
-    /// Restarts an end that was killed.
+    /// Starts an end again after it was killed.
     pub(crate) fn again(&mut self, end: &str) {
         let mut dead = self.ends.remove(usize::from(end == "c"));
         let _ = dead.wait();
@@ -328,7 +332,7 @@ impl Bed {
         serde_json::from_slice(&output.stdout).unwrap()
     }
 
-    /// Returns one of the client's paths from its status.
+    /// Returns one of the client's paths from the client's status.
     pub(crate) fn client_path(&self, name: &str) -> Value {
         let status = self.status("c");
         let paths = status["peers"][0]["paths"].as_array().unwrap();
@@ -340,12 +344,12 @@ impl Bed {
         run("ip", &format!("netns exec {} {command}", self.space[0]))
     }
 
-    /// Returns tshark's output for the client's capture, one line per packet; `None` without tshark.
+    /// Returns tshark's output for the client's capture, one line per packet; `None` if there is no tshark.
     pub(crate) fn decoded(&self, filter: &str) -> Option<String> {
         let lua = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tools/wireshark/mpdccp.lua");
         let mut command = Command::new("tshark");
-        // Inner packets are not decoded: their checksums may be left to a network card, which is missing
-        // here.
+        // Do not decode inner packets: the kernel may leave their checksums to the network card, and there is
+        // none here.
         command.args(["-X", &format!("lua_script:{lua}"), "-o", "dccp.check_checksum:TRUE", "-r"]);
         match command.arg(self.path("c.pcap")).args(["-Y", filter]).output() {
             Ok(output) => Some(String::from_utf8(output.stdout).unwrap()),
@@ -362,9 +366,9 @@ impl Bed {
         text
     }
 
-    /// The process of an end.
+    /// Returns the process ID of an end.
     pub(crate) fn pid(&self, end: &str) -> rustix::process::Pid {
-        // The ends are listed in the order of their start.
+        // The ends are listed in the order in which they were started.
         let at = ["s", "c", "d"].iter().position(|known| *known == end).unwrap();
         rustix::process::Pid::from_child(&self.ends[at])
     }
@@ -374,7 +378,7 @@ impl Bed {
         rustix::process::kill_process(self.pid(end), signal).unwrap();
     }
 
-    /// The helper process of an end.
+    /// Returns the process ID of an end's helper process.
     pub(crate) fn helper(&self, end: &str) -> rustix::process::Pid {
         let parent = format!("PPid:\t{}\n", self.pid(end).as_raw_nonzero());
         let child = std::fs::read_dir("/proc").unwrap().flatten().find_map(|process| {
@@ -384,13 +388,13 @@ impl Bed {
         rustix::process::Pid::from_raw(child.expect("a helper process")).unwrap()
     }
 
-    /// Kills the helper process of an end; returns the exit status of the end.
+    /// Kills the helper process of an end. Returns the exit status of the end.
     pub(crate) fn kill_helper(&mut self, end: &str) -> std::process::ExitStatus {
         rustix::process::kill_process(self.helper(end), rustix::process::Signal::KILL).unwrap();
         self.ends[usize::from(end == "c")].wait().unwrap()
     }
 
-    /// The threads of an end: IDs and names.
+    /// Returns the threads of an end: their IDs and names.
     pub(crate) fn threads(&self, end: &str) -> Vec<(i32, String)> {
         let tasks = format!("/proc/{}/task", self.pid(end).as_raw_nonzero());
         let name = |task: std::fs::DirEntry| {
@@ -400,7 +404,7 @@ impl Bed {
         std::fs::read_dir(tasks).unwrap().flatten().map(name).collect()
     }
 
-    /// Asks both ends to stop, and checks that they clean up.
+    /// Stops both ends and checks that they clean up.
     pub(crate) fn down(&mut self) {
         for mut child in self.ends.drain(..).rev() {
             let pid = rustix::process::Pid::from_child(&child);
@@ -426,7 +430,7 @@ impl Drop for Bed {
             }
         }
         for child in &mut self.ends {
-            // Ignore the error: the process may be gone already.
+            // Ignore the error: the process may already have ended.
             let _ = child.kill();
             let _ = child.wait();
         }

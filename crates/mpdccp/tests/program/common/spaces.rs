@@ -1,4 +1,5 @@
-//! Network namespaces by name, their files, and tunnel ends in them. Dropping the value removes all of it.
+//! Named network namespaces, a directory for their files, and tunnel ends in them. Dropping the value removes
+//! all of it.
 
 use super::{able, run, wait_for};
 use serde_json::Value;
@@ -13,8 +14,8 @@ pub(crate) struct Spaces {
 }
 
 impl Spaces {
-    /// `id` identifies the test; the names of its namespaces begin with it. `None`, after printing the
-    /// reason, if a test that needs these programs cannot run here.
+    /// Creates the namespaces. `id` identifies the test, and the names of the namespaces begin with it.
+    /// Returns `None` and prints the reason if a test that needs these programs cannot run here.
     pub(crate) fn new(id: &str, names: &'static [&'static str], programs: &[&str]) -> Option<Spaces> {
         if !able(programs) {
             return None;
@@ -36,7 +37,7 @@ impl Spaces {
         self.directory.path().join(name)
     }
 
-    /// Joins an interface in one namespace to one in another.
+    /// Joins an interface in one namespace to an interface in another.
     pub(crate) fn link(&self, (a, at): (&str, &str), (b, bt): (&str, &str)) {
         let [a, b] = [a, b].map(|name| self.space(name));
         let made = run("ip", &format!("link add {at} netns {a} type veth peer name {bt} netns {b}"));
@@ -55,21 +56,21 @@ impl Spaces {
         assert!(output.status.success(), "{commands}\n{}", String::from_utf8_lossy(&output.stderr));
     }
 
-    /// A command that runs the program in a namespace with these arguments.
+    /// Returns a command that runs mpdccp in a namespace with these arguments.
     pub(crate) fn mpdccp(&self, name: &str, args: &str) -> Command {
         let mut command = self.command(name, env!("CARGO_BIN_EXE_mpdccp"));
         command.args(args.split_whitespace()).stdout(Stdio::null());
         command
     }
 
-    /// Writes the file of a tunnel end.
+    /// Writes the configuration of a tunnel end.
     pub(crate) fn write(&self, name: &str, text: &str) {
         let (file, control) = (self.path(&format!("{name}.toml")), self.path(&format!("{name}.sock")));
         std::fs::write(&file, format!("control = {control:?}\n{text}")).unwrap();
         std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
     }
 
-    /// Starts a tunnel end whose file exists.
+    /// Starts a tunnel end whose configuration exists.
     pub(crate) fn start(&mut self, name: &str) {
         let log = std::fs::File::create(self.path(&format!("{name}.log"))).unwrap();
         let mut command = self.mpdccp(name, "tunnel up --config");
@@ -79,7 +80,7 @@ impl Spaces {
         wait_for("control socket", || control.exists());
     }
 
-    /// Starts a tunnel end with this file.
+    /// Starts a tunnel end with this configuration.
     pub(crate) fn up(&mut self, name: &str, text: &str) {
         self.write(name, text);
         self.start(name);

@@ -1,4 +1,4 @@
-//! A stream of numbered datagrams through the tunnel.
+//! A stream of numbered datagrams that runs through the tunnel.
 
 use super::{Bed, CLIENT, SERVER, socket, wait_for};
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Two ends of `mpdccp perf` on loopback. They run on the host, or in a network namespace that is removed on
-//! drop.
+//! Runs both ends of `mpdccp perf` on loopback, either on the host or in a network namespace. Dropping the
+//! place removes the namespace.
 
 use crate::common::able;
 use serde_json::Value;
@@ -11,20 +11,20 @@ use std::time::{Duration, Instant};
 
 const MPDCCP: &str = env!("CARGO_BIN_EXE_mpdccp");
 
-/// Where both ends run.
+/// The place where both ends run.
 pub(crate) struct Place {
     space: Option<String>,
 }
 
 impl Place {
-    /// Runs both ends on this host, without a namespace. This suits UDP, whose ports do not conflict with
+    /// Runs both ends on this host without a namespace. This is for UDP, whose ports do not conflict with
     /// those of other programs.
     pub(crate) fn host() -> Place {
         Place { space: None }
     }
 
-    /// Runs both ends in a separate namespace. Prints the reason and returns `None` if the namespace cannot
-    /// be created.
+    /// Runs both ends in a namespace of their own. Returns `None` and prints the reason if the namespace
+    /// cannot be created.
     pub(crate) fn namespace(test: &str) -> Option<Place> {
         if !able(&[]) {
             return None;
@@ -42,14 +42,15 @@ impl Place {
             None => Command::new(program),
             Some(space) => {
                 let mut command = Command::new("ip");
-                // `ip` replaces itself by the program (exec), so the child process is the program.
+                // `ip` replaces itself by the program (exec). So the process that is started becomes the
+                // program.
                 command.args(["netns", "exec", space, program]);
                 command
             }
         }
     }
 
-    /// Output of another program, run in the same place.
+    /// Runs another program in the same place and returns its output.
     pub(crate) fn command_output(&self, program: &str, args: &str) -> String {
         let output = self.command(program).args(args.split_whitespace()).output().unwrap();
         assert!(output.status.success(), "{program} {args}: {output:?}");
@@ -85,14 +86,15 @@ impl Place {
         Server { child, stdout, port, listening }
     }
 
-    /// Runs a client against a server, then stops the server. In the client's arguments, `{port}` stands for
-    /// the server's UDP port, or with raw encapsulation for its DCCP port.
+    /// Runs a client against a server, then stops the server. Returns the client's output. In the client's
+    /// arguments, `{port}` stands for the server's UDP port, or for its DCCP port with raw encapsulation.
     pub(crate) fn against_server(&self, server: &str, client: &str) -> Output {
         let [_, client] = self.both(server, client);
         client
     }
 
-    /// Like [`against_server`](Self::against_server), but returns the whole output of the server too.
+    /// Runs both ends like [`against_server`](Self::against_server). Also returns the whole output of the
+    /// server.
     pub(crate) fn both(&self, server: &str, client: &str) -> [Output; 2] {
         let mut server = self.serve(&format!("--json-stream {server}"));
         let output = self.run(&client.replace("{port}", &server.port));
@@ -100,8 +102,9 @@ impl Place {
         [server.child.wait_with_output().unwrap(), output]
     }
 
-    /// Runs a client with reports. Calls `act` with the server at each report until `act` returns true. The
-    /// client must then exit within half a minute. Returns the client's records and its exit status.
+    /// Runs a client that prints reports. Calls `act` with the server at each report until `act` returns
+    /// true. The client must then exit within half a minute. Returns the client's records and its exit
+    /// status.
     pub(crate) fn with_server(
         &self,
         server: &str,
@@ -123,7 +126,7 @@ impl Place {
                 break;
             }
         }
-        // The rest of the output is small enough for the pipe's buffer.
+        // The rest of the output fits into the buffer of the pipe.
         let output = finish_within(Duration::from_secs(30), &args, client);
         while read(&mut records) {}
         server.child.kill().unwrap();
@@ -131,7 +134,7 @@ impl Place {
         (records, output)
     }
 
-    /// Defines host names for a namespace, until the returned value is dropped.
+    /// Defines host names in the namespace. They last until the returned value is dropped.
     pub(crate) fn hosts(&self, text: &str) -> Hosts {
         let dir = PathBuf::from("/etc/netns").join(self.space.as_ref().unwrap());
         fs::create_dir_all(&dir).unwrap();
@@ -139,14 +142,15 @@ impl Place {
         Hosts(dir)
     }
 
-    /// Runs a server for one client; returns the records of both. `{port}` is as in `against_server`.
+    /// Runs a server for one client, and the client. Returns the records of both. `{port}` is as in
+    /// `against_server`.
     pub(crate) fn exchange(&self, server: &str, client: &str) -> [Vec<Value>; 2] {
         let server_args = format!("--json-stream --once {server}");
         let mut server = self.serve(&server_args);
         let client_args = format!("--json-stream {}", client.replace("{port}", &server.port));
         let client = self.run(&client_args);
         let mut ended = finish(&server_args, server.child);
-        // The output is small enough for the pipe's buffer.
+        // The output fits into the buffer of the pipe.
         server.stdout.read_to_end(&mut ended.stdout).unwrap();
         let mut records = [(server_args, ended), (client_args, client)].map(|(args, output)| {
             let text = String::from_utf8(output.stdout).unwrap();
@@ -182,7 +186,7 @@ impl Drop for Place {
     }
 }
 
-/// Waits for a process for at most a minute; a timeout is a failure.
+/// Waits for a process. If it takes longer than a minute, the test fails.
 fn finish(args: &str, child: Child) -> Output {
     finish_within(Duration::from_secs(60), args, child)
 }
@@ -202,7 +206,7 @@ fn finish_within(most: Duration, args: &str, mut child: Child) -> Output {
     }
 }
 
-/// The record of this type; there must be exactly one.
+/// Returns the record of this type. There must be exactly one.
 pub(crate) fn record<'a>(records: &'a [Value], kind: &str) -> &'a Value {
     let mut found = records.iter().filter(|record| record["type"] == kind);
     let (first, second) = (found.next(), found.next());
