@@ -1,12 +1,12 @@
 //! Pool of packet buffers. Allocating and freeing a buffer for a large packet takes longer than copying the
-//! packet, and the most recently used buffer of the pool is still in the cache.
+//! packet. The most recently used buffer of the pool is also still in the cache.
 
 use alloc::vec::Vec;
 
-/// Size of a block. A packet of most links fits into it.
+/// Size of a block. The packets of most links fit into it.
 const SIZE: usize = 2_048;
-/// Packets smaller than this get their own allocation, which is cheap. In full blocks, a queue of small
-/// packets would take many times its nominal memory.
+/// Packets smaller than this get their own allocation, which is cheap. If they were in full blocks, a queue
+/// of small packets would take many times its nominal memory.
 const LEAST: usize = 1_024;
 /// Maximum number of blocks kept.
 const MOST: usize = 256;
@@ -16,12 +16,12 @@ const MOST: usize = 256;
 pub(crate) struct Blocks(Vec<Vec<u8>>);
 
 impl Blocks {
-    /// A block with arbitrary contents.
+    /// Returns a block. Its contents are arbitrary.
     pub(crate) fn take(&mut self) -> Vec<u8> {
         self.0.pop().unwrap_or_else(|| Vec::with_capacity(SIZE))
     }
 
-    /// Copies a packet, into a block if the packet is neither too small nor too large.
+    /// Copies a packet. If the packet is neither too small nor too large, the copy is in a block.
     pub(crate) fn copy(&mut self, packet: &[u8]) -> Vec<u8> {
         if !(LEAST..=SIZE).contains(&packet.len()) {
             return packet.to_vec();

@@ -162,7 +162,7 @@ counters! {
     UnusablePick = "unusable_pick",
 }
 
-/// How often each counter occurred.
+/// Number of occurrences of each counted event.
 pub type Counters = BTreeMap<Counter, u64>;
 
 /// Increments a counter.

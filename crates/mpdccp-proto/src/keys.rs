@@ -8,10 +8,10 @@ use rand_core::RngCore;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-/// The leftmost 160 bits of an HMAC-SHA256 (RFC 9897 section 3.2.6).
+/// The leftmost 160 bits of an HMAC-SHA256, as options carry them (RFC 9897 section 3.2.6).
 pub(crate) type Tag = [u8; 20];
 
-/// The longest key data: type 255.
+/// Length of the longest key data, which is that of type 255.
 const LONGEST: usize = 64;
 
 /// Both ends' keys and identifiers, as one end sees them.
@@ -33,7 +33,7 @@ impl core::fmt::Debug for Keys {
     }
 }
 
-/// The sender of an HMAC. The derived key starts with the sender's key (RFC 9897 section 3.2.4).
+/// The end that sends an HMAC. The derived key starts with the sender's key (RFC 9897 section 3.2.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum By {
     Local,
@@ -53,18 +53,18 @@ impl Keys {
         Keys { local_ci, remote_ci: 0, kind: KeyType::Plain, offered, remote: Vec::new() }
     }
 
-    /// Key data for MP_KEY: all types that this end offers.
+    /// Key data for MP_KEY with all types that this end offers.
     pub(crate) fn all(&self) -> Vec<u8> {
         self.offered.iter().flat_map(|(kind, data)| [&[kind.number()], &data[..]].concat()).collect()
     }
 
-    /// Key data for MP_KEY: the negotiated type.
+    /// Key data for MP_KEY with the negotiated type only.
     pub(crate) fn negotiated(&self) -> Vec<u8> {
         [&[self.kind.number()], self.local()].concat()
     }
 
-    /// Chooses the first of this end's types that `keys`, the list of an MP_KEY, also contains. False if
-    /// there is none.
+    /// Chooses the first of this end's types that `keys`, the list of an MP_KEY, also contains. Returns false
+    /// if there is none.
     pub(crate) fn choose(&mut self, keys: &[u8]) -> bool {
         let theirs = |kind: KeyType| {
             MpOption::keys(keys).find(|(k, data)| *k == kind && Some(data.len()) == kind.key_len())
@@ -81,7 +81,7 @@ impl Keys {
         self.offered.iter().find(|(kind, _)| *kind == self.kind).map_or(&[], |(_, data)| data)
     }
 
-    /// The peer's key, as MP_CLOSE and MP_FAST_CLOSE carry it.
+    /// The peer's key, which MP_CLOSE and MP_FAST_CLOSE carry.
     pub(crate) fn remote(&self) -> &[u8] {
         &self.remote
     }
@@ -92,7 +92,7 @@ impl Keys {
             By::Remote => (self.remote(), self.local()),
         };
         // The derived key is 16 or 128 bytes long. HMAC pads a short key with zeros to the block size, and
-        // hashes a longer one (RFC 2104 section 2).
+        // hashes a longer one (RFC 2104 section 2). This code does the same.
         let mut key = [0; LONGEST];
         if first.len() + second.len() <= key.len() {
             key[..first.len()].copy_from_slice(first);
@@ -109,7 +109,7 @@ impl Keys {
         tag
     }
 
-    /// HMAC for MP_JOIN, in which the sender's nonce comes first.
+    /// Computes the HMAC for MP_JOIN. It covers both nonces, and the sender's nonce comes first.
     pub(crate) fn join(&self, by: By, local_nonce: u32, remote_nonce: u32) -> Tag {
         let (first, second) = match by {
             By::Local => (local_nonce, remote_nonce),
@@ -118,7 +118,7 @@ impl Keys {
         self.tag(by, &[&first.to_be_bytes(), &second.to_be_bytes()])
     }
 
-    /// HMAC for MP_ADDADDR; an absent port counts as zero.
+    /// Computes the HMAC for MP_ADDADDR. An absent port counts as zero.
     pub(crate) fn add_addr(&self, by: By, addr_id: u8, nonce: u32, addr: IpAddr, port: Option<u16>) -> Tag {
         let port = port.unwrap_or(0).to_be_bytes();
         let nonce = nonce.to_be_bytes();
@@ -128,7 +128,8 @@ impl Keys {
         }
     }
 
-    /// HMAC for MP_REMOVEADDR, with the nonce as in the RFC's formula (its prose names the Address ID alone).
+    /// Computes the HMAC for MP_REMOVEADDR. It covers the nonce, as in the RFC's formula; the RFC's prose
+    /// names only the Address ID.
     pub(crate) fn remove_addr(&self, by: By, addr_id: u8, nonce: u32) -> Tag {
         self.tag(by, &[&[addr_id], &nonce.to_be_bytes()])
     }
@@ -139,7 +140,7 @@ impl Keys {
     }
 }
 
-/// Equality in constant time.
+/// Compares in constant time.
 pub(crate) fn same(ours: &[u8], theirs: &[u8]) -> bool {
     ours.ct_eq(theirs).into()
 }

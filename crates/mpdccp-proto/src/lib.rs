@@ -1,14 +1,14 @@
 //! Multipath DCCP sessions (RFC 9897) as a sans-IO state machine, and the endpoint that owns them.
 //!
 //! A session consists of DCCP connections, one per path. It has one short send queue. The scheduler picks a
-//! path when that path can send, and only then does the packet get its MP_SEQ (late binding). A session
-//! without multipath is a plain DCCP connection behind the same interface.
+//! path for a packet only when that path can send. Only then does the packet get its MP_SEQ (late binding). A
+//! session without multipath is a plain DCCP connection behind the same interface.
 //!
 //! Types that report events and counters are `#[non_exhaustive]` and may grow. Types that the owner fills in
 //! ([`SessionConfig`], [`PathConfig`], [`ListenConfig`], [`QueueConfig`], [`reorder::ReorderConfig`]) are
-//! exhaustive, so that struct literals work, with or without `..Default::default()`. So is [`PathRow`], so
-//! that tests of schedulers can build rows. [`SessionState`], [`Fallback`] and [`sched::Pick`] are exhaustive
-//! too: code that matches on them must fail to compile when a variant is added.
+//! exhaustive, so that struct literals work, with or without `..Default::default()`. [`PathRow`] is
+//! exhaustive too, so that tests of schedulers can build rows. [`SessionState`], [`Fallback`] and
+//! [`sched::Pick`] are exhaustive so that code that matches on them fails to compile when a variant is added.
 //!
 //! ```
 //! use mpdccp_proto::{Named, SessionConfig, sched::SchedulerKind};

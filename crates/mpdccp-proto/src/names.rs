@@ -6,7 +6,7 @@ use core::fmt::Display;
 
 /// A choice that users make by name in files.
 pub trait Named: Copy + 'static {
-    /// Noun for the choice, such as "scheduler".
+    /// Noun for the choice in error messages, such as "scheduler".
     const WHAT: &'static str;
     /// All choices.
     fn all() -> impl Iterator<Item = Self>;
@@ -15,7 +15,7 @@ pub trait Named: Copy + 'static {
     /// Description in one line.
     fn about(self) -> &'static str;
 
-    /// The choice with this name.
+    /// Returns the choice with this name.
     ///
     /// # Errors
     /// The name is unknown; the error lists the known names.

@@ -7,7 +7,7 @@ use siphasher::sip::SipHasher13;
 
 /// Key of the hash of inner flows (SipHash-1-3). Queues and tables treat flows as one if their hashes are
 /// equal modulo the table size. Without the key, an attacker could choose addresses and ports that collide
-/// with another flow.
+/// with another flow's.
 #[derive(Clone, Copy, Default)]
 pub struct FlowKey(u64, u64);
 
@@ -16,52 +16,52 @@ impl FlowKey {
     /// environments without attackers.
     pub(crate) fn of_seed(seed: [u8; 32]) -> FlowKey {
         let mut rng = ChaCha20Rng::from_seed(seed);
-        // The key comes from a separate random stream, so that the endpoint's other random numbers are the
-        // same as without it.
+        // The key comes from a separate random stream. The endpoint's other random numbers are therefore the
+        // same as if there were no key.
         rng.set_stream(2);
         FlowKey(rng.next_u64(), rng.next_u64())
     }
 }
 
-/// Hides the key.
+/// Keeps the key out of logs.
 impl core::fmt::Debug for FlowKey {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str("FlowKey(..)")
     }
 }
 
-/// Metadata of a packet, without its path.
+/// Metadata of a packet, apart from its path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PktInfo {
     /// Payload bytes.
     pub len: usize,
-    /// Keyed hash of the inner flow, 0 if unknown.
+    /// Keyed hash of the inner flow. 0 if the flow is unknown.
     pub flow: u32,
     /// DSCP of the inner packet.
     pub dscp: u8,
     /// ECN field of the inner packet.
     pub ecn: Ecn,
-    /// Number of the matching policy rule, from 1; 0 for none. If the caller leaves it at 0, the session
-    /// finds the rule.
+    /// Number of the matching policy rule, from 1. 0 means no rule. If the caller leaves it at 0, the session
+    /// looks for a matching rule.
     pub class: u8,
 }
 
-/// Largest datagram for the paths that rules and priorities allow.
+/// Sizes of the largest datagram on the paths that rules and priorities allow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
     /// A datagram of this size is sent without waiting for a probe.
     pub known: usize,
-    /// A datagram of this size waits until a probe has shown that the path carries it, and is dropped if the
-    /// probe fails.
+    /// A datagram of this size waits for a probe. It is sent if the probe shows that the path carries it, and
+    /// dropped if the probe fails.
     pub hoped: usize,
-    /// The packet's class, for [`PktInfo::class`].
+    /// The class of the packet. Use it for [`PktInfo::class`].
     pub class: u8,
 }
 
 impl PktInfo {
     /// Reads addresses, protocol, ports, DSCP and ECN of an IPv4 or IPv6 packet. Anything else gets flow 0.
     ///
-    /// Fragments hash by addresses and protocol alone, because only the first one carries ports.
+    /// The hash of a fragment covers only addresses and protocol, because only the first fragment has ports.
     pub fn of_ip(packet: &[u8], key: FlowKey) -> PktInfo {
         let mut info = PktInfo { len: packet.len(), ..PktInfo::default() };
         let (addresses, protocol, ports) = match packet.first().map(|b| b >> 4) {
@@ -79,10 +79,10 @@ impl PktInfo {
             }
             _ => return info,
         };
-        // TCP, UDP, DCCP and SCTP have their ports at the same offset. In other protocols these bytes are not
-        // ports.
+        // TCP, UDP, DCCP and SCTP have their ports at the same offset. In other protocols, these bytes are
+        // something else.
         let ports = ports.filter(|_| matches!(protocol, 6 | 17 | 33 | 132)).unwrap_or(&[]);
-        // One hash over all fields takes half as long as three hashes.
+        // One hash over all fields takes half as long as a hash for each of three fields.
         let mut flow = [0; 37];
         let (ports_at, end) = (addresses.len() + 1, addresses.len() + 1 + ports.len());
         flow[..addresses.len()].copy_from_slice(addresses);

@@ -4,20 +4,20 @@ use dccp_proto::Gate;
 use dccp_proto::ccid::Late;
 use mpdccp_units::{Duration, Rate, Time};
 
-/// State of a path, in the words of code, log, status and metrics.
+/// State of a path. Code, log, status and metrics use the same words for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PathState {
     /// The handshake is under way.
     Connecting,
-    /// Carries data.
+    /// The path carries data.
     Up,
     /// A packet and the probe after it were not acknowledged in time, or the link was reported down. Only
-    /// probes are sent.
+    /// probes are sent on the path.
     Suspect,
     /// Closed. The path manager may connect the path again.
     Down,
-    /// Up, with priority 0 or 1: the path carries data only while no other path can (RFC 9897 section
+    /// The path is up and has priority 0 or 1. It carries data only while no other path can (RFC 9897 section
     /// 3.2.10).
     Standby,
 }
@@ -50,9 +50,9 @@ pub struct PathRow {
     /// Name.
     pub name: PathName,
     /// Priority: 0 never, 1 standby, 2 overflow, 3 to 15 primary. It is the smaller of this end's and the
-    /// peer's (MP_PRIO). Among primaries, some schedulers prefer larger values.
+    /// peer's priority (MP_PRIO). Some schedulers prefer primary paths with larger values.
     pub prio: u8,
-    /// The peer's priority; 3 if it set none.
+    /// The peer's priority. It is 3 if the peer set none.
     pub peer_prio: u8,
     /// Whether and when one more packet may be sent on the path.
     pub gate: Gate,
@@ -62,7 +62,7 @@ pub struct PathRow {
     pub rttvar: Duration,
     /// Smallest RTT.
     pub min_rtt: Option<Duration>,
-    /// Extra delay of packets beyond the round-trip times.
+    /// Extra delay of packets compared with those that give round-trip times.
     pub late: Late,
     /// Congestion window, bytes.
     pub cwnd: u64,
@@ -70,12 +70,12 @@ pub struct PathRow {
     pub inflight: Amount,
     /// Pacing rate.
     pub pacing: Option<Rate>,
-    /// Estimated capacity: the bottleneck's bandwidth if the congestion control knows it, otherwise a window
-    /// per round trip.
+    /// Estimated capacity. It is the bottleneck bandwidth if the congestion control knows it, otherwise one
+    /// window per round trip.
     pub rate: Rate,
     /// Whether only the application limits the rate.
     pub app_limited: bool,
-    /// Capacity observed so far: [`rate`](Self::rate) without its unconfirmed part.
+    /// Capacity observed so far. This is [`rate`](Self::rate) without the part that was never tested.
     pub seen: Rate,
     /// Recent packet loss, 0 to 1.
     pub loss: f32,
@@ -85,7 +85,7 @@ pub struct PathRow {
     pub up_since: Time,
     /// When data was last sent on the path.
     pub last_sent: Option<Time>,
-    /// Whether nothing was sent for so long that the queue estimates are out of date.
+    /// Whether nothing was sent for so long that the estimates of the queue are out of date.
     pub idle: bool,
 }
 
@@ -96,13 +96,13 @@ impl PathRow {
     }
 
     /// Estimated one-way delay: half a round trip, plus the mean extra delay compared with the packets that
-    /// measure round trips. An idle path uses the smallest RTT, because its queue has drained.
+    /// give round-trip times. For an idle path, the minimum RTT is used, because its queue has drained.
     pub fn one_way(&self) -> Duration {
         let rtt = if self.idle { self.min_rtt.or(self.srtt) } else { self.srtt };
         rtt.map_or(UNKNOWN, |rtt| rtt / 2 + self.late.mean)
     }
 
-    /// Expected time until the path's gate opens. A full window opens as packets are delivered.
+    /// Expected time until the path's gate opens. A full window opens when packets are delivered.
     pub fn wait(&self, now: Time) -> Duration {
         match self.gate {
             Gate::Open { .. } => Duration::ZERO,
@@ -111,11 +111,11 @@ impl PathRow {
         }
     }
 
-    /// Time until the path has sent `bytes` more.
+    /// Expected time until the path has sent `bytes` more.
     pub fn drained(&self, now: Time, bytes: u64) -> Duration {
         self.wait(now).saturating_add(self.rate.time_for(bytes))
     }
 }
 
-/// Assumed delay of a path without any acknowledgement. It is finite, but longer than usual delays.
+/// Assumed delay of a path that has not measured a round trip. It is finite, but longer than usual delays.
 const UNKNOWN: Duration = Duration::from_millis(500);

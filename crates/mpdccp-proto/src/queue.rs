@@ -1,5 +1,5 @@
-//! The short send queue of a session. It is limited by sojourn time and size, and fair between inner flows.
-//! It signals congestion to them early, drops at its head, and counts every drop.
+//! The short send queue of a session. It limits sojourn time and size, and is fair between inner flows. It
+//! signals congestion to them early, drops at its head, and counts every drop.
 
 use crate::PktInfo;
 use crate::names::Named;
@@ -37,8 +37,8 @@ pub enum Discipline {
     #[default]
     Fifo,
     /// FQ-CoDel (RFC 8290): inner flows take turns. A flow with a standing queue gets a congestion signal:
-    /// ECN-capable packets are marked, others are dropped. TCP in the tunnel therefore sees little delay and
-    /// does not starve other flows. For payloads that are IP packets.
+    /// its ECN-capable packets are marked, and others are dropped. TCP in the tunnel therefore sees little
+    /// delay and does not starve other flows. This discipline is for payloads that are IP packets.
     FqCoDel,
 }
 
@@ -81,12 +81,12 @@ fn some<'de, D: serde::Deserializer<'de>>(d: D) -> Result<usize, D::Error> {
 }
 
 impl QueueConfig {
-    /// The default where payloads are IP packets.
+    /// The default for payloads that are IP packets.
     pub fn of_ip_packets() -> QueueConfig {
         QueueConfig { discipline: Discipline::FqCoDel, ..QueueConfig::default() }
     }
 
-    /// No limits: the owner limits the queue, and packets never expire.
+    /// No limits. The owner limits the queue, and packets never expire.
     pub fn unbounded() -> QueueConfig {
         QueueConfig {
             max_bytes: usize::MAX,
@@ -100,8 +100,8 @@ impl QueueConfig {
 impl Default for QueueConfig {
     fn default() -> QueueConfig {
         QueueConfig {
-            // Room for the standing queue that `fq-codel` allows, plus the data that TCP sends at 3 Gbit/s
-            // until it reacts to the signal.
+            // This is enough for the standing queue that `fq-codel` allows, and for the data that TCP sends
+            // at 3 Gbit/s before it reacts to the signal.
             max_bytes: 4 << 20,
             max_packets: 4096,
             max_sojourn: Duration::from_millis(100),
@@ -119,7 +119,7 @@ pub struct QueueView {
     pub oldest: Duration,
     /// Bytes of the flow of the packet at the head, including that packet.
     pub flow_bytes: u64,
-    /// Whether the bytes belong to streams. A stream packet on a slow path delays only its own stream.
+    /// Whether these bytes belong to streams. A stream packet on a slow path delays only its own stream.
     pub streams: bool,
 }
 
@@ -190,24 +190,25 @@ enum Waiting {
 pub(crate) struct SendQueue {
     cfg: QueueConfig,
     waiting: Waiting,
-    /// The head, once `head` has removed it from `waiting`. It stays the head until `pop`.
+    /// The head, after `head` has removed it from `waiting`. It stays the head until `pop` takes it.
     head: Option<Queued>,
-    /// Packets that wait for a path with a larger MTU while smaller packets pass. They keep their order.
+    /// Packets that wait for a path with a larger MTU while smaller packets pass. They stay in order.
     aside: VecDeque<Queued>,
     stats: QueueStats,
-    /// Longest sojourn time: the user's setting, or more if the paths need it.
+    /// Longest sojourn time in force: the user's setting, or more if the paths need it.
     max_sojourn: Duration,
-    /// When a packet was last added. `None` once the memory of the empty queue was freed.
+    /// When a packet was last added. `None` after the memory of the empty queue was freed.
     quiet_since: Option<Time>,
 }
 
-/// Minimum sojourn limit in round trips, so that packets do not expire while a path is slow for a short time.
-/// `MOST_LEAST` limits this minimum.
+/// Minimum sojourn limit in round trips. It keeps packets from expiring while a path is slow for a short
+/// time. `MOST_LEAST` limits this minimum.
 const SLOW_ROUNDS: u32 = 4;
 const MOST_LEAST: Duration = Duration::from_millis(250);
-/// An empty queue frees its memory after this long without a packet. CoDel uses its state for less time.
+/// An empty queue frees its memory after this long without a packet. CoDel needs its state for less time than
+/// this.
 const REST: Duration = Duration::from_secs(30);
-/// Number of flow queues in the fair queue. With more flows, several share a queue.
+/// Number of flow queues in the fair queue. If there are more flows, several share a queue.
 const FLOWS: u32 = 1024;
 /// Maximum number of packets that are set aside for a path with a larger MTU.
 const MOST_ASIDE: usize = 64;
@@ -233,21 +234,21 @@ impl SendQueue {
         }
     }
 
-    /// Adapts the queue to the paths: `standing` is the wanted standing queue, `rtt` the longest smoothed RTT
-    /// of the paths in use, `min_rtt` the longest of their minimum RTTs. Three settings would leave the paths
-    /// underused: a CoDel target below the standing queue, an interval shorter than the round trips of the
-    /// inner flows (RFC 8289 section 4), and a sojourn limit that drops many packets at once whenever a path
-    /// slows down for a few round trips.
+    /// Adapts the queue to the paths. `standing` is the wanted standing queue, `rtt` the longest smoothed RTT
+    /// of the paths in use, and `min_rtt` the longest of their minimum RTTs. Without this, three settings
+    /// would leave the paths underused: a CoDel target below the standing queue, an interval shorter than the
+    /// round trips of the inner flows (RFC 8289 section 4), and a sojourn limit that drops many packets at
+    /// once whenever a path slows down for a few round trips.
     pub(crate) fn tune(&mut self, rtt: Duration, min_rtt: Duration, standing: Duration) {
-        // The target is a quarter above the wanted queue. Otherwise the queue would often be shorter than
-        // wanted.
+        // The target is a quarter above the wanted queue. With a lower target, the queue would often be
+        // shorter than wanted.
         let allowance = standing + standing / 4;
         self.max_sojourn = self.cfg.max_sojourn + allowance;
         if let Waiting::Fair(fair) = &mut self.waiting {
             let slow = (min_rtt * SLOW_ROUNDS).min(MOST_LEAST);
             self.max_sojourn = self.cfg.max_sojourn.max(slow) + allowance;
             let least = CoDelConfig::default();
-            // Assume that round trips of inner flows take at most twice as long as those of the paths.
+            // Assume that the round trips of inner flows take at most twice as long as those of the paths.
             let (target, interval) = (least.target.max(rtt / 8) + allowance, least.interval.max(rtt * 2));
             fair.tune(target, interval);
         }
@@ -263,8 +264,8 @@ impl SendQueue {
         }
     }
 
-    /// Adds a packet, and drops packets at the head (of the longest flow) as needed. The oldest packet is
-    /// worth least to its receiver, and its loss is noticed soonest.
+    /// Adds a packet, and drops packets at the head of the longest flow as needed. The oldest packet is the
+    /// least useful one to its receiver, and its sender notices the loss soonest.
     pub(crate) fn push(&mut self, now: Time, data: Vec<u8>, info: PktInfo) {
         self.stats.accepted += 1;
         self.quiet_since = Some(now);
@@ -291,7 +292,7 @@ impl SendQueue {
         }
     }
 
-    /// Drops expired packets, then shows the head.
+    /// Drops expired packets, then returns the head without removing it.
     pub(crate) fn head(&mut self, now: Time) -> Option<&Queued> {
         self.aside_head(now);
         loop {
@@ -302,7 +303,7 @@ impl SendQueue {
                     return None;
                 }
             }
-            // Packets of the head's flow that were set aside go first.
+            // Packets of the head's flow that were set aside must go first.
             if self.head.as_ref().is_some_and(|head| self.is_aside(head.info.flow)) {
                 match self.set_aside() {
                     true => continue,
@@ -319,7 +320,7 @@ impl SendQueue {
         }
     }
 
-    /// Frees memory after the queue has been empty for a while.
+    /// Frees the memory of a queue that has been empty for a while.
     fn rest(&mut self, now: Time) {
         if self.quiet_since.take_if(|since| now.since(*since) >= REST).is_some() {
             match &mut self.waiting {
@@ -342,12 +343,12 @@ impl SendQueue {
         Some(Queued { info: PktInfo { ecn: item.meta.ecn, ..info }, at: item.arrived, data })
     }
 
-    /// Takes the head that [`head`](Self::head) showed.
+    /// Removes and returns the head that [`head`](Self::head) showed.
     pub(crate) fn pop(&mut self) -> Option<Queued> {
         self.head.take()
     }
 
-    /// Drops expired packets that were set aside, then shows the first remaining one.
+    /// Drops expired packets that were set aside, then returns the first remaining one without removing it.
     pub(crate) fn aside_head(&mut self, now: Time) -> Option<&Queued> {
         if self.aside.is_empty() {
             return None;
@@ -359,13 +360,13 @@ impl SendQueue {
         self.aside.front()
     }
 
-    /// Takes the packet that [`aside_head`](Self::aside_head) showed.
+    /// Removes and returns the packet that [`aside_head`](Self::aside_head) showed.
     pub(crate) fn pop_aside(&mut self) -> Option<Queued> {
         self.aside.pop_front()
     }
 
-    /// Sets the head aside, so that smaller packets of other flows may pass. False if there is no head, or no
-    /// room to set it aside.
+    /// Sets the head aside, so that smaller packets of other flows may pass. Returns false if there is no
+    /// head, or no room to set it aside.
     pub(crate) fn set_aside(&mut self) -> bool {
         let room = self.aside.len() < MOST_ASIDE;
         let head = self.head.take_if(|_| room);
@@ -373,12 +374,12 @@ impl SendQueue {
         room
     }
 
-    /// Whether a packet of the flow is set aside. False for flow 0, which means unknown.
+    /// Whether a packet of the flow is set aside. Always false for flow 0, which means unknown.
     fn is_aside(&self, flow: u32) -> bool {
         flow != 0 && !self.aside.is_empty() && self.aside.iter().any(|packet| packet.info.flow == flow)
     }
 
-    /// The next packet, regardless of its age.
+    /// Removes and returns the next packet, regardless of its age.
     pub(crate) fn pop_any(&mut self) -> Option<Queued> {
         let next = self.aside.pop_front().or_else(|| self.head.take());
         next.or_else(|| {
@@ -413,15 +414,15 @@ impl SendQueue {
         }
     }
 
-    /// When the head or the first packet set aside becomes too old. It is then dropped and counted, even if
-    /// no path ever opens.
+    /// When the head or the first packet set aside becomes too old. At that time it is dropped and counted,
+    /// even if no path ever opens.
     pub(crate) fn next_expiry(&self) -> Option<Time> {
         let shown = self.aside.front().into_iter().chain(&self.head);
         shown.map(|p| p.at + self.max_sojourn + Duration::from_nanos(1)).min()
     }
 
-    /// The backlog. `oldest` is the age of the head or of a packet set aside; in a fair queue, other packets
-    /// may have waited longer.
+    /// Returns the backlog. `oldest` is the age of the head or of the first packet set aside. In a fair
+    /// queue, other packets may have waited longer.
     pub(crate) fn view(&self, now: Time) -> QueueView {
         let waiting = match &self.waiting {
             Waiting::Fifo(fifo) => fifo.len(),
@@ -449,7 +450,7 @@ impl SendQueue {
         self.stats
     }
 
-    /// Sets the counters, to continue those of another queue.
+    /// Sets the counters to those of another queue, which this queue continues.
     pub(crate) fn set_stats(&mut self, stats: QueueStats) {
         self.stats = stats;
     }

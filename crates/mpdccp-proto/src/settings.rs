@@ -1,5 +1,5 @@
-//! The settings of a session that its user chooses, by name. They are the same in the tunnel's file, the
-//! flags of `perf`, scenarios and the library.
+//! The settings of a session that its user chooses by name. The tunnel's file, the flags of `perf`, scenarios
+//! and the library have the same settings.
 
 use crate::SessionConfig;
 use crate::names::Named;
@@ -12,18 +12,18 @@ use crate::sched::SchedulerKind;
 use dccp_proto::Config;
 use mpdccp_units::Duration;
 
-/// A setting in the reference of keys.
+/// A setting, as the reference of keys describes it.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
     /// Name of the setting in the tunnel's file and in scenarios.
     pub name: &'static str,
-    /// Its effect.
+    /// What the setting does.
     pub help: &'static str,
-    /// Allowed values, as files write them, each in backquotes.
+    /// Allowed values as files write them, each in backquotes.
     pub values: &'static str,
-    /// Default of tunnels and scenarios, as files write it; empty for none.
+    /// Default of tunnels and scenarios, as files write it. Empty for none.
     pub default: &'static str,
-    /// The flag of `mpdccp perf` and the method of the library's `Options` that set it; empty for none.
+    /// The flag of `mpdccp perf` and the method of the library's `Options` that set it. Empty for none.
     pub elsewhere: [&'static str; 2],
     /// Whether reloading the tunnel's file also changes running sessions.
     pub live: bool,
@@ -35,7 +35,7 @@ impl Setting {
 }
 
 /// Declares each setting once: help, name, type (which validates the value), default, deprecated name, entry
-/// in the reference, and its place in a [`SessionConfig`].
+/// in the reference, and how it changes a [`SessionConfig`].
 macro_rules! settings {
     ($($(#[doc = $help:literal])* $name:ident: $type:ty = $value:expr,
        $($field:ident: $info:expr,)*
@@ -99,7 +99,7 @@ settings! {
         elsewhere: ["--ccid", "Options::ccid"],
         |session, Ccid(ccid)| {
             session.connection.tx_ccids = alloc::vec![ccid];
-            // Accept any CCID that the peer prefers for its own half-connection.
+            // This end accepts any CCID that the peer prefers for its own half-connection.
             session.connection.rx_ccids = core::iter::once(ccid).chain(Ccid::known().filter(|n| *n != ccid)).collect();
         };
     /// Variant of CCIDs 5 and 250: tuned, or exactly as their drafts specify them.
@@ -179,16 +179,17 @@ settings! {
 }
 
 impl Settings {
-    /// Defaults for datagrams of an application instead of IP packets: the application bounds the queue.
+    /// Defaults for datagrams of an application instead of IP packets. The application limits the queue
+    /// itself.
     pub fn of_datagrams() -> Settings {
         Settings { queue: QueueConfig::unbounded(), ..Settings::default() }
     }
 
-    /// A session with these settings.
+    /// Returns the configuration of a session with these settings.
     pub fn session(&self) -> SessionConfig {
         let mut session = SessionConfig::default();
-        // NDP Count lets reordering distinguish lost data from lost Acks. It costs no bytes: otherwise MP_SEQ
-        // would need as much padding.
+        // With NDP Count, reordering can distinguish lost data from lost Acks. It costs no bytes, because it
+        // takes the place of padding after MP_SEQ.
         session.connection.ndp_count = true;
         self.apply(&mut session);
         session
@@ -252,10 +253,10 @@ impl TryFrom<i64> for MaxPaths {
     }
 }
 
-/// The rules that a CCID follows.
+/// How closely a CCID follows its document.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Variant {
-    /// With this implementation's improvements.
+    /// With the improvements of this implementation.
     #[default]
     Tuned,
     /// Exactly as the document that defines the CCID says.

@@ -26,16 +26,17 @@ pub struct SessionStatus {
     pub state: SessionState,
     /// Whether RFC 9897 is in use. If not, the connection is plain.
     pub multipath: bool,
-    /// Our connection identifier and the peer's.
+    /// Connection identifiers of this end and of the peer.
     pub ci: (u32, u32),
-    /// Service Code. For a listener with several codes, the one that the client requested (RFC 4340 section
-    /// 8.1.2).
+    /// Service Code. If the listener has several codes, this is the one that the client requested (RFC 4340
+    /// section 8.1.2).
     pub service_code: u32,
     /// Error Text of the peer's last Reset (RFC 4340 section 5.6).
     pub error_text: Option<String>,
-    /// All paths, including closed ones while they are kept.
+    /// All paths. Closed paths are included while they are kept.
     pub paths: Vec<PathStatus>,
-    /// Largest datagram that every path that is up can carry (RFC 9897 section 3.9); `None` while none is up.
+    /// Size of the largest datagram that every path that is up can carry (RFC 9897 section 3.9). `None` while
+    /// none is up.
     pub max_payload: Option<usize>,
     /// Addresses that the peer advertised by MP_ADDADDR: Address ID, address, port.
     pub peer_addresses: Vec<(u8, IpAddr, Option<u16>)>,
@@ -53,8 +54,8 @@ pub struct SessionStatus {
     pub fec: FecStats,
     /// Byte streams, if both ends support them.
     pub streams: Option<StreamsStatus>,
-    /// How often each drop and unexpected event occurred (bad HMAC, unknown option, data without MP_SEQ,
-    /// ...).
+    /// How often each kind of drop or unexpected event occurred (bad HMAC, unknown option, data without
+    /// MP_SEQ, ...).
     pub counters: Counters,
 }
 
@@ -64,11 +65,11 @@ pub struct SessionStatus {
 pub struct RepairStats {
     /// Datagrams retransmitted.
     pub sent: u64,
-    /// Lost datagrams that were already too old when they could have been retransmitted.
+    /// Lost datagrams that were too old for a retransmission when the loss was noticed.
     pub given_up: u64,
     /// Sent datagrams that were not kept for repair because memory was short.
     pub forgotten: u64,
-    /// Bytes kept now: packets that may need retransmission, and retransmissions that wait for a path.
+    /// Bytes kept now: packets that may need a retransmission, and retransmissions that wait for a path.
     pub bytes: u64,
 }
 
@@ -118,9 +119,10 @@ pub struct PathStatus {
     pub ports: Ports,
     /// CCIDs of this end's and of the peer's sending half, once negotiated.
     pub ccids: Option<(u8, u8)>,
-    /// Largest IP packet of the path, bytes, as far as known.
+    /// Size of the largest IP packet of the path, bytes, as far as known.
     pub mtu: u16,
-    /// Largest payload. In PARTOPEN, packets with the largest payloads wait until the connection is open.
+    /// Size of the largest payload. In PARTOPEN, packets with the largest payloads wait until the connection
+    /// is open.
     pub max_payload: usize,
     /// This end's sending half, once it exists.
     pub tx: Option<TxView>,
@@ -128,10 +130,10 @@ pub struct PathStatus {
     pub stats: ConnectionStats,
     /// Name of the path for policy rules, at both ends.
     pub name: PathName,
-    /// When a packet last arrived, or when the path opened.
+    /// When a packet last arrived. If none did, when the path opened.
     pub heard: Time,
-    /// When the peer's acknowledgements last covered a new packet, or when the path opened.
+    /// When the peer's acknowledgements last covered a new packet. If none did, when the path opened.
     pub answered: Time,
-    /// When the first unanswered packet was sent, if its answer is overdue.
+    /// When the first unanswered packet was sent. `None` unless its answer is overdue.
     pub unanswered_since: Option<Time>,
 }

@@ -4,7 +4,7 @@ use dccp_proto::Timer;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Wake {
-    /// Output waits to be fetched.
+    /// Output must be fetched.
     NotDrained,
     /// A DCCP-Listen is due again (RFC 5596).
     Listen,
@@ -18,7 +18,7 @@ pub enum Wake {
     QueueExpiry,
     /// A path may send again.
     Gate,
-    /// The scheduler asked to be called again.
+    /// The scheduler asked to be called again at this time.
     Scheduler,
     /// The session's rate limit allows more data.
     Rate,
@@ -26,7 +26,7 @@ pub enum Wake {
     Backlog,
     /// A path needs a probe, or was silent for too long.
     Probe,
-    /// The wait for a connection that opens or closes is over.
+    /// A connection has taken too long to open or close.
     Patience,
     /// A path is retried.
     Connect,
@@ -34,7 +34,7 @@ pub enum Wake {
     FirstAttempt,
     /// An unconfirmed option is retransmitted.
     Confirm,
-    /// The wait for the session's end times out.
+    /// The peer has taken too long to end the session.
     CloseWait,
     /// All paths were down for too long.
     Survive,

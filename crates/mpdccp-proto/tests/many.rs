@@ -16,14 +16,15 @@ use std::collections::BTreeMap;
 static ALLOCATIONS: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 const CONNECTIONS: u16 = 3_000;
-/// Number of datagrams of each connection, sent 100 ms apart.
+/// Number of datagrams that each connection sends, one every 100 ms.
 const EACH: u32 = 5;
-/// Maximum number of bytes that both ends of a connection hold together while it is open, and after its end.
+/// Maximum number of bytes that both ends of a connection hold together while it is open, and after it has
+/// ended.
 const MOST_OPEN: usize = 64 << 10;
 const MOST_ENDED: usize = 2 << 10;
 
-/// All connections are served, even next to a greedy one. One more connection is refused. After their end
-/// hardly any memory is in use.
+/// All connections are served, even next to a greedy one. A further connection is refused. After all have
+/// ended, hardly any memory is in use.
 #[test]
 fn thousands_at_one_listener_are_all_served() {
     let plain = || SessionConfig { fallback: Fallback::Plain, ..config() };
@@ -43,7 +44,7 @@ fn thousands_at_one_listener_are_all_served() {
     let connect = |net: &mut Net, n: u16| {
         let ports = Ports { local: 10_000 + n, remote: PORT };
         let mut cfg = SessionConfig { multipath: false, ..plain() };
-        // Requests are padded as in mpdccp programs. Otherwise the listener would limit its answers.
+        // Pad Requests as mpdccp programs do. Otherwise the listener would limit its answers.
         cfg.connection.least_request = PADDED_REQUEST;
         let session = net.client.connect(net.now, cfg, PathConfig { ports, ..path(0) });
         net.drain();
@@ -66,7 +67,7 @@ fn thousands_at_one_listener_are_all_served() {
     };
     assert!(net.events.iter().any(refused) && net.server.sessions().len() == most);
 
-    // The first session sends as much as it can; the others send from time to time.
+    // The first session sends as much as it can, and the others send from time to time.
     let greedy = sessions[0];
     for round in 0..EACH {
         for (n, session) in (0u32..).zip(&sessions) {

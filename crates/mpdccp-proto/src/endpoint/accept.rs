@@ -1,4 +1,4 @@
-//! Requests: new sessions and joins.
+//! Handles Requests, which open sessions or join them.
 
 use super::occupancy::source;
 use super::strangers::Question;
@@ -11,7 +11,7 @@ use mpdccp_units::Time;
 use tracing::Span;
 
 /// Maximum number of half-open sessions of a listener. Further Requests are answered without keeping state
-/// (RFC 4340 section 8.1.4). A client with a real address can therefore connect during a flood of forged
+/// (RFC 4340 section 8.1.4), so that a client with a real address can connect during a flood of forged
 /// Requests.
 const MAX_HALF_OPEN: usize = 64;
 
@@ -46,10 +46,10 @@ impl Endpoint {
                     Err(refusal) => refusal,
                 }
             }
-            // A raw socket receives all DCCP packets of the host. Packets for other ports belong to other
-            // programs.
+            // A raw socket receives all DCCP packets of the host. Packets for other ports may belong to other
+            // programs, so ignore them.
             _ if !known && route.remote.port() == 0 => Refusal::Ignore(Counter::NoConnection),
-            // RFC 5595 section 3.3.1: nothing listens on this port.
+            // RFC 5595 section 3.3.1: no listener is bound to this port.
             PacketType::Request => refuse(ResetCode::ConnectionRefused, Counter::PortNotBound),
             _ => refuse(ResetCode::NoConnection, Counter::NoConnection),
         };
@@ -82,7 +82,7 @@ impl Endpoint {
         request: &Packet<'_>,
     ) -> Result<(), Refusal> {
         let port = request.header.dst_port;
-        // RFC 5596 section 2.2.2: the client's Request ends the Listens.
+        // RFC 5596 section 2.2.2: once the Request arrives, no more Listens are sent.
         self.rendezvous.accept(route, ports_of(request));
         let Some(listener) = self.listeners.get(&port) else {
             return Err(refuse(ResetCode::ConnectionRefused, Counter::PortNotBound));
@@ -92,7 +92,7 @@ impl Endpoint {
             // RFC 9897 section 3.6: an invalid connection identifier closes the subflow.
             let unknown = refuse(ResetCode::ConnectionRefused, Counter::JoinUnknownCi);
             let id = self.demux.by_ci(ci).ok_or(unknown)?;
-            // A peer may only join its own sessions. It must not learn which other sessions exist.
+            // A peer may join only its own sessions. It must not learn which other sessions exist.
             let owner = self.sessions.get(&id).map(|entry| entry.session.peer());
             if vouched.is_some() && vouched != owner {
                 return Err(unknown);
@@ -104,8 +104,8 @@ impl Endpoint {
         }
         let peer = self.admit(port, route, vouched)?;
         let Some(listener) = self.listeners.get(&port) else { return Ok(()) };
-        // A Request is never refused because of half-open sessions, whose source may be forged. Beyond the
-        // limit per source or in total, it gets a cookie and occupies no state.
+        // Half-open sessions never cause a refusal, because their source may be forged. Beyond the limit per
+        // source or in total, a Request gets a cookie and occupies no state.
         let here = listener.sessions.of(source(route.remote.ip()));
         let crowded = listener.is_stranger(vouched)
             && here.half_open + here.open >= listener.cfg.max_sessions_per_source;
@@ -113,7 +113,8 @@ impl Endpoint {
             return self.answer_with_cookie(now, route, peer, question, request);
         }
         let (ci, seed) = (self.fresh_ci(), self.seed());
-        // The session enters RESPOND, and logs it, before the endpoint registers the session with its span.
+        // The session logs that it enters RESPOND. The endpoint has not registered the session with its span
+        // yet, so enter the span here.
         let span = self.next_span(true);
         let answered = span.in_scope(|| self.respond(now, route, peer, question, request, (ci, seed), &[]));
         let (session, answer) = answered?;
@@ -121,8 +122,8 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Answers a Request and returns the length of the Response. If the Response would be too long for an
-    /// unproven address, it carries no data.
+    /// Answers a Request, and returns the length of the Response. The Response carries no data if it would
+    /// otherwise be too long for an unproven address.
     #[expect(clippy::too_many_arguments)]
     pub(super) fn respond(
         &mut self,
@@ -167,7 +168,7 @@ impl Endpoint {
         Ok(peer)
     }
 
-    /// Creates the session that answers a Request, not yet registered with the endpoint.
+    /// Creates the session that answers a Request. The session is not registered with the endpoint yet.
     #[expect(clippy::too_many_arguments)]
     pub(super) fn answer(
         &self,
@@ -212,7 +213,7 @@ impl Endpoint {
     }
 }
 
-/// The packet's ports from this end's view.
+/// Returns the packet's ports as this end sees them.
 pub(super) fn ports_of(packet: &Packet<'_>) -> Ports {
     Ports { local: packet.header.dst_port, remote: packet.header.src_port }
 }

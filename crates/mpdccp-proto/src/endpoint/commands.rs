@@ -16,7 +16,8 @@ use dccp_streams::Streams;
 use mpdccp_units::{Rate, Time};
 
 impl Endpoint {
-    /// Queues one datagram. Never fails: datagrams beyond the queue's limits are dropped and counted.
+    /// Queues one datagram. This never fails: beyond the limits of the queue, datagrams are dropped and
+    /// counted.
     pub fn send(&mut self, now: Time, session: SessionId, data: Vec<u8>, info: PktInfo) {
         let sessions = self.sessions.len();
         if let Some(entry) = self.sessions.get_mut(&session) {
@@ -24,7 +25,7 @@ impl Endpoint {
             if !self.memory.allows(entry.queued, more, sessions) {
                 return self.stats.count(Counter::QueuesFull);
             }
-            // Datagrams that the queue drops or sends are subtracted after the session's turn.
+            // The session's turn subtracts the datagrams that the queue drops or sends.
             let queued = entry.queued + more;
             self.memory.change(&mut entry.queued, queued);
             entry.session.send(now, data, info);
@@ -37,26 +38,27 @@ impl Endpoint {
     }
 
     /// Sends an application's option of 2 to 252 bytes to the peer (MP_EXP, RFC 9897 section 3.2.12) on an
-    /// Ack, unreliably. False if the option has another length or begins like mpdccp's own options (`mpd1`),
-    /// if the session is plain, or if no path is up.
+    /// Ack. The option may be lost. Returns false if it has another length or begins like mpdccp's own
+    /// options (`mpd1`), if the session is plain, or if no path is up.
     pub fn send_private(&mut self, now: Time, session: SessionId, bytes: &[u8]) -> bool {
         self.with(now, session, |s| s.send_private(bytes)).unwrap_or(false)
     }
 
-    /// Queues a packet of padding, as large as options can make it, to probe the capacity of the paths. An
-    /// mpdccp peer drops the packet. In a plain session, other implementations may deliver an empty datagram.
+    /// Queues a packet of padding to probe the capacity of the paths. It is as large as options can make it.
+    /// An mpdccp peer drops the packet. In a plain session, other implementations may deliver an empty
+    /// datagram.
     pub fn pad(&mut self, now: Time, session: SessionId) {
         self.with(now, session, |s| s.pad(now));
     }
 
-    /// Joins another path to a session. `None` if there is no such session, or if it is a server's session
-    /// that is not open. As long as the first path is not open, the new path waits; if the first path does
-    /// not answer, the new path replaces it.
+    /// Joins another path to a session. Returns `None` if there is no such session, or if it is a server's
+    /// session that is not open. The new path waits until the first path is open. If the first path does not
+    /// answer, the new path replaces it.
     pub fn add_path(&mut self, now: Time, session: SessionId, path: PathConfig) -> Option<PathId> {
         self.with(now, session, |s| s.add_path(now, path))?
     }
 
-    /// Closes one path cleanly; it is not retried.
+    /// Closes one path cleanly. The path is not connected again.
     pub fn remove_path(&mut self, now: Time, session: SessionId, path: PathId) {
         self.with(now, session, |s| s.remove_path(now, path));
     }
@@ -66,40 +68,40 @@ impl Endpoint {
         self.with(now, session, |s| s.set_prio(now, path, prio));
     }
 
-    /// Limits the rate of a path, counted over IP packets with data; `None` for no limit. Other paths take
-    /// the excess, and the remainder waits in the queue.
+    /// Limits the rate of a path, counted over IP packets with data. `None` means no limit. Other paths take
+    /// the excess, and what they cannot carry waits in the queue.
     pub fn cap_path(&mut self, now: Time, session: SessionId, path: PathId, rate: Option<Rate>) {
         self.with(now, session, |s| s.cap_path(path, rate));
     }
 
     /// Makes a path resume carefully (RFC 9959) with the capacity that an earlier path measured
-    /// ([`TxView::capacity`](dccp_proto::ccid::TxView)), jumping by at most `max_jump` bytes: see
-    /// [`Connection::resume`](dccp_proto::Connection::resume). Call it at
+    /// ([`TxView::capacity`](dccp_proto::ccid::TxView)). The jump is at most `max_jump` bytes; see
+    /// [`Connection::resume`](dccp_proto::Connection::resume). Call this at
     /// [`PathUp`](crate::SessionEvent::PathUp).
     pub fn resume(&mut self, now: Time, session: SessionId, path: PathId, saved: &Remembered, max_jump: u64) {
         self.with(now, session, |s| s.resume(path, saved, max_jump));
     }
 
-    /// Limits the total rate of this end to the peer, counted over datagrams; `None` for no limit.
+    /// Limits the total rate of this end to the peer, counted over datagrams. `None` means no limit.
     pub fn cap(&mut self, now: Time, session: SessionId, rate: Option<Rate>) {
         self.with(now, session, |s| s.cap(rate));
     }
 
-    /// Limits the total rate of all sessions of this end, counted over datagrams; `None` for no limit.
-    /// Sessions with a backlog share it equally.
+    /// Limits the total rate of all sessions of this end, counted over datagrams. `None` means no limit.
+    /// Sessions with a backlog share the rate equally.
     pub fn cap_all(&mut self, rate: Option<Rate>) {
         self.total_cap.set(rate);
     }
 
-    /// Limits the bytes of packets that wait in the queues of all sessions or in reordering buffers (default
-    /// 256 MiB). When the limit is reached, a session that holds more than an equal share accepts no more
-    /// packets (counted: `queues_full`) and holds none back (`held_beyond_memory`). The others can still fill
-    /// their share.
+    /// Limits the bytes of packets that wait in the queues or reordering buffers of all sessions (default 256
+    /// MiB). When the limit is reached, a session that holds more than an equal share accepts no more packets
+    /// (counted: `queues_full`) and delivers the packets that it holds (`held_beyond_memory`). Other sessions
+    /// can still use their share.
     pub fn bound_queues(&mut self, bytes: u64) {
         self.memory.bound(bytes);
     }
 
-    /// Changes the scheduler of this end; the peer chooses its own.
+    /// Changes the scheduler of this end. The peer chooses its own.
     pub fn set_scheduler(&mut self, now: Time, session: SessionId, scheduler: SchedulerKind) {
         self.with(now, session, |s| s.set_scheduler(scheduler));
     }
@@ -109,42 +111,43 @@ impl Endpoint {
         self.with(now, session, |s| s.set_policy(now, policy));
     }
 
-    /// Names a path for the rules, if the peer did not name it.
+    /// Gives a path a name for the policy rules, if the peer did not name it.
     pub fn name_path(&mut self, now: Time, session: SessionId, path: PathId, name: PathName) {
         self.with(now, session, |s| s.name_path(path, name));
     }
 
     /// Changes the CCID of this end's half-connections on all paths, once the peer agrees; see
-    /// [`dccp_proto::Connection::set_ccid`]. False if no path can change, or if there is no such session.
+    /// [`dccp_proto::Connection::set_ccid`]. Returns false if no path can change, or if there is no such
+    /// session.
     pub fn set_ccid(&mut self, now: Time, session: SessionId, ccid: u8) -> bool {
         self.with(now, session, |s| s.set_ccid(ccid)).unwrap_or(false)
     }
 
-    /// Sets whether the application falls behind. While it does, all Acks say so, and the peer does not
-    /// increase its rate (RFC 4340 section 11.6).
+    /// Sets whether the application is too slow. While it is, all Acks carry Slow Receiver, and the peer does
+    /// not increase its rate (RFC 4340 section 11.6).
     pub fn set_slow_receiver(&mut self, now: Time, session: SessionId, slow: bool) {
         self.with(now, session, |s| s.open_connections().for_each(|conn| conn.set_slow_receiver(slow)));
     }
 
-    /// Reports that sending on a path's link fails (`up` false) or works again.
+    /// Reports the state of a path's link: sending on it fails (`up` is false) or works again.
     pub fn set_link(&mut self, now: Time, session: SessionId, path: PathId, up: bool) {
         self.with(now, session, |s| s.set_link(now, path, up));
     }
 
-    /// Sets the largest IP packet of a path, bytes. With [`dccp_proto::Config::probe_mtu`] the path is probed
-    /// first. [`SessionEvent::PathMtu`](crate::SessionEvent::PathMtu) reports the result.
+    /// Sets the size of the largest IP packet of a path, bytes. With [`dccp_proto::Config::probe_mtu`], the
+    /// path is probed first. [`SessionEvent::PathMtu`](crate::SessionEvent::PathMtu) reports the result.
     pub fn set_mtu(&mut self, now: Time, session: SessionId, path: PathId, mtu: u16) {
         self.with(now, session, |s| s.set_mtu(now, path, mtu));
     }
 
-    /// The largest datagram that could be sent instead of this one. `None` if no path that may carry it is
-    /// up, or if there is no such session.
+    /// Returns the size of the largest datagram that could be sent instead of this one. Returns `None` if no
+    /// path that may carry the datagram is up, or if there is no such session.
     pub fn room(&self, now: Time, session: SessionId, info: &PktInfo, data: &[u8]) -> Option<Room> {
         self.sessions.get(&session)?.session.room(now, info, data)
     }
 
-    /// Whether every path that is up is known to carry packets of its MTU: the peer answered a probe, and no
-    /// later losses suggest a smaller size. False if there is no such session.
+    /// Whether every path that is up is known to carry packets of its MTU. This is so if the peer answered a
+    /// probe, and no later losses suggest a smaller size. Returns false if there is no such session.
     pub fn sizes_are_known(&self, session: SessionId) -> bool {
         self.sessions.get(&session).is_some_and(|s| s.session.sizes_are_known())
     }
@@ -156,7 +159,7 @@ impl Endpoint {
     }
 
     /// Advertises another address of this host to the peer (MP_ADDADDR). Without a port, the port of the
-    /// advertising subflow applies. Returns the Address ID. The peer's addresses are in
+    /// advertising subflow applies. Returns the Address ID. Addresses that the peer advertised are in
     /// [`SessionStatus::peer_addresses`].
     pub fn advertise(
         &mut self,
@@ -173,7 +176,7 @@ impl Endpoint {
         self.with(now, session, |s| s.withdraw(now, addr_id));
     }
 
-    /// Closes a session cleanly (MP_CLOSE); queued packets are dropped.
+    /// Closes a session cleanly (MP_CLOSE). Queued packets are dropped.
     pub fn close(&mut self, now: Time, session: SessionId) {
         self.with(now, session, |s| s.close(now));
     }
@@ -183,20 +186,20 @@ impl Endpoint {
         self.with(now, session, |s| s.abort(""));
     }
 
-    /// Like [`abort`](Self::abort), with a reason in words (Error Text, RFC 4340 section 5.6), at most 255
-    /// bytes.
+    /// Like [`abort`](Self::abort), with a reason in words for the peer (Error Text, RFC 4340 section 5.6),
+    /// at most 255 bytes.
     pub fn abort_with(&mut self, now: Time, session: SessionId, text: &str) {
         self.with(now, session, |s| s.abort(text));
     }
 
-    /// Reports that a path now has another route. Its congestion state is reset (RFC 4340 section 10.5).
+    /// Reports that a path now takes another route. Its congestion state is reset (RFC 4340 section 10.5).
     pub fn change_path(&mut self, now: Time, session: SessionId, path: PathId) {
         self.with(now, session, |s| s.change_path(now, path));
     }
 
-    /// Sends DCCP-Listen (RFC 5596) to a client that will connect over `route` to a listening port, so that
-    /// NATs and firewalls in front of this end let its Request in. Both hosts must learn each other's
-    /// addresses and ports by other means. At most three packets are sent. False if nothing listens on
+    /// Sends DCCP-Listen (RFC 5596) to a client that will connect over `route` to a listening port. NATs and
+    /// firewalls in front of this end then let its Request in. Both hosts must learn each other's addresses
+    /// and ports by other means. At most three Listens are sent. Returns false if nothing listens on
     /// `ports.local`, or if too many clients are expected.
     pub fn send_listen(&mut self, now: Time, route: Route, ports: Ports) -> bool {
         let Some(listener) = self.listeners.get(&ports.local) else { return false };
@@ -209,9 +212,10 @@ impl Endpoint {
         true
     }
 
-    /// Opens, reads and writes the session's byte streams; [`crate::SessionEvent::Stream`] reports their
-    /// events. `None` if the peer does not support streams, or if the session is not open. When the session
-    /// ends, its streams end too. No event then says whether they were complete.
+    /// Passes the session's byte streams to a function that opens, reads and writes them.
+    /// [`crate::SessionEvent::Stream`] reports their events. Returns `None` if the peer does not support
+    /// streams, or if the session is not open. When the session ends, its streams end too, and no event says
+    /// whether they were complete.
     pub fn streams<T>(
         &mut self,
         now: Time,
@@ -221,8 +225,8 @@ impl Endpoint {
         self.with(now, session, |s| s.with_streams(now, act)).flatten()
     }
 
-    /// Reads the data that arrived on the streams of a session before it began to end. This is possible until
-    /// the session's end is reported.
+    /// Reads the data that arrived on a session's streams before the session began to end. This is possible
+    /// until the end of the session is reported.
     pub fn unread_streams<T>(
         &mut self,
         session: SessionId,
@@ -231,24 +235,24 @@ impl Endpoint {
         self.sessions.get_mut(&session)?.session.with_unread_streams(act)
     }
 
-    /// Everything about a session.
+    /// Returns the whole status of a session.
     pub fn status(&self, now: Time, session: SessionId) -> Option<SessionStatus> {
         self.sessions.get(&session).map(|entry| entry.session.status(now))
     }
 
-    /// Whether a session that is not open yet has received an answer. On a long path, the session opens only
-    /// a round trip after the answer.
+    /// Whether a session that is not open yet has received an answer. The session opens only a round trip
+    /// after the answer, which takes long on a long path.
     pub fn is_answered(&self, session: SessionId) -> bool {
         self.sessions.get(&session).is_some_and(|entry| entry.session.is_answered())
     }
 
-    /// Opens a client's session over this path, because the caller knows that the server answers there.
-    /// Ignored once the server has answered the session's Request.
+    /// Opens a client's session over this path. The caller knows that the server answers there. This has no
+    /// effect once the server has answered the session's Request.
     pub fn connect_over(&mut self, now: Time, session: SessionId, path: PathId) {
         self.with(now, session, |s| s.connect_over(now, path));
     }
 
-    /// The backlog of a session's send queue; empty if there is no such session.
+    /// The backlog of a session's send queue. It is empty if there is no such session.
     pub fn backlog(&self, now: Time, session: SessionId) -> QueueView {
         self.sessions.get(&session).map_or_else(QueueView::default, |entry| entry.session.backlog(now))
     }
@@ -258,13 +262,14 @@ impl Endpoint {
         self.sessions.get(&session).map_or_else(Vec::new, |entry| entry.session.rows(now))
     }
 
-    /// Live sessions.
+    /// All sessions that have not ended.
     pub fn sessions(&self) -> Vec<SessionId> {
         self.sessions.keys().copied().collect()
     }
 
     /// The host at `remote` reported that nothing listens there, in answer to a packet from this socket.
-    /// Connections being opened to it fail at once. Open connections stay, because the report may be forged.
+    /// Connections that are being opened to this address fail at once. Open connections stay, because the
+    /// report may be forged.
     pub fn on_refused(&mut self, now: Time, socket: u32, remote: SocketAddr) {
         let to: Vec<_> = self.demux.toward(socket, remote).collect();
         for (session, path) in to {

@@ -19,7 +19,7 @@ struct Key {
 }
 
 impl Key {
-    /// `None` for an external congestion control, because two of these cannot be compared.
+    /// Returns `None` for an external congestion control, because two of them cannot be compared.
     fn of(conn: &Connection, cc: &CcOptions) -> Option<Key> {
         let (ccid, _) = conn.ccids().filter(|(ccid, _)| cc.experiment.is_none_or(|e| e.ccid != *ccid))?;
         let route = conn.route();
@@ -38,15 +38,15 @@ impl Key {
 struct Group {
     key: Key,
     control: Control,
-    /// Sessions in the order of their turns. The session that sent last comes last, so that the others find
-    /// room first. Each session has at most one connection in the group.
+    /// Sessions in the order of their turns. The session that sent last comes last, so that the others get
+    /// the room first. Each session has at most one connection in the group.
     members: Vec<SessionId>,
-    /// Number of packets that had been sent when the state was lent out.
+    /// Number of packets that the group had sent when the state was lent out.
     sent: u64,
 }
 
-/// The congestion manager: keeps the congestion states that connections between the same two hosts share, and
-/// lends them to a session while it is being processed.
+/// The congestion manager. It keeps the congestion states that connections between the same two hosts share,
+/// and lends a state to a session while that session is processed.
 #[derive(Debug, Default)]
 pub(super) struct Groups {
     groups: BTreeMap<u64, Group>,
@@ -54,7 +54,7 @@ pub(super) struct Groups {
 }
 
 impl Groups {
-    /// Lends a session the state that its connections share with others.
+    /// Lends a session the states that its connections share with others.
     pub(super) fn lend(&mut self, session: &mut Session) {
         for sender in session.senders() {
             if let Some(group) = sender.group().and_then(|id| self.groups.get_mut(&id)) {
@@ -77,8 +77,8 @@ impl Groups {
         }
     }
 
-    /// Call this after an input, once no state is lent. Open connections join groups, and closing ones leave.
-    /// Returns the sessions that may have more room now, in the order of their turns.
+    /// Lets open connections join groups, and removes closed ones. Call this after an input, when no state is
+    /// lent out. Returns the sessions that may have more room now, in the order of their turns.
     pub(super) fn follow(&mut self, id: SessionId, session: &mut Session) -> Vec<SessionId> {
         let cc = session.cc_options();
         let mut others = Vec::new();

@@ -1,4 +1,4 @@
-//! The content of Init Cookies (RFC 4340 section 8.1.4): the state of a Request, with a tag.
+//! The content of Init Cookies (RFC 4340 section 8.1.4): the state of a Request, and an authentication tag.
 
 use crate::keys::same;
 use alloc::vec::Vec;
@@ -9,18 +9,18 @@ use hmac::{Hmac, Mac};
 use mpdccp_units::{Duration, Time};
 use sha2::Sha256;
 
-/// Lifetime of a cookie. A client in PARTOPEN repeats its Ack after 200 ms, 400 ms, ..., and some of these
-/// Acks may be lost.
+/// Lifetime of a cookie. It is long because a client in PARTOPEN repeats its Ack after 200 ms, 400 ms, ...,
+/// and some of these Acks may be lost.
 const LIFE: Duration = Duration::from_secs(30);
 /// Longest value of an Init Cookie option, bytes.
 const MAX_LEN: usize = 253;
 const TAG: usize = 16;
-/// Bytes of time, Sequence Number and Service Code.
+/// Length of time, Sequence Number and Service Code, bytes.
 const FIXED: usize = 8 + 8 + 4;
 
 /// Creates and opens cookies. A cookie contains the time, and the Sequence Number, Service Code and options
-/// of a Request. A tag covers these values and the Request's source. A seed derived from the same values
-/// determines everything else in the answer.
+/// of a Request. A tag covers these values and the source of the Request. A seed derived from the same values
+/// determines everything else in the answer, so the cookie need not contain it.
 #[derive(Debug)]
 pub(super) struct Cookies {
     secret: [u8; 32],
@@ -35,7 +35,7 @@ pub(super) struct Remembered {
     pub(super) seed: [u8; 32],
 }
 
-/// The first Init Cookie of a packet that may carry one to a listener.
+/// Finds the first Init Cookie of a packet that may carry one to a listener.
 pub(super) fn find<'a>(packet: &Packet<'a>) -> Option<&'a [u8]> {
     if !matches!(packet.header.ptype, PacketType::Ack | PacketType::DataAck) {
         return None;
@@ -46,7 +46,7 @@ pub(super) fn find<'a>(packet: &Packet<'a>) -> Option<&'a [u8]> {
     })
 }
 
-/// An option area up to its last option that is not Padding (RFC 4340 section 5.8).
+/// Returns an option area up to its last option that is not Padding (RFC 4340 section 5.8).
 fn without_padding(options: &[u8]) -> &[u8] {
     let (mut at, mut end) = (0, 0);
     while let Some(kind) = options.get(at) {
@@ -81,7 +81,7 @@ impl Cookies {
         mac.finalize().into_bytes().into()
     }
 
-    /// A cookie for a Request, and the seed of the answer. `None` if it does not fit.
+    /// Creates a cookie for a Request, and the seed of the answer. Returns `None` if the cookie does not fit.
     pub(super) fn make(
         &self,
         now: Time,
@@ -104,7 +104,7 @@ impl Cookies {
         Some((cookie, seed))
     }
 
-    /// Opens a returned cookie. `None` if it is forged, from another source, or too old.
+    /// Opens a returned cookie. Returns `None` if it is forged, too old, or from another source.
     pub(super) fn open(&self, now: Time, route: &Route, ports: Ports, cookie: &[u8]) -> Option<Remembered> {
         let (body, tag) = cookie.split_at_checked(cookie.len().checked_sub(TAG)?)?;
         if !same(&self.hash(b"tag", route, ports, body)[..TAG], tag) {

@@ -1,5 +1,5 @@
-//! Init Cookies (RFC 4340 section 8.1.4): under load, a listener sends the state of a Request to the client,
-//! which returns it. A valid cookie opens a session, and a wrong one gets a Reset.
+//! Init Cookies (RFC 4340 section 8.1.4). Under load, a listener puts the state of a Request into a cookie,
+//! which the client returns. A valid cookie opens a session, and an invalid one is answered with a Reset.
 
 use super::accept::{ports_of, refuse};
 use super::strangers::Question;
@@ -28,8 +28,8 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Handles a packet that returns a cookie. Restores the session of the answered Request, which then
-    /// processes the packet. A wrong cookie is refused with Reset 10.
+    /// Handles a packet that returns a cookie. Restores the session that answered the Request, and lets it
+    /// process the packet. An invalid cookie is refused with Reset code 10.
     pub(super) fn handle_cookie(
         &mut self,
         now: Time,
@@ -52,12 +52,12 @@ impl Endpoint {
         let _in = span.clone().entered();
         let mut session =
             self.answer(remembered.at, route, peer, &request, (ci, remembered.seed), cookie, false)?;
-        // The client already has the Response, so it is discarded here.
+        // The restored session creates its Response again. The client already has it, so discard it.
         session.poll_transmit(remembered.at, &mut Nowhere::default());
         if let Some((path, _)) = session.first_connection() {
             session.handle_packet(now, path, ecn, question.len, packet);
         }
-        // The session does not open if the packet acknowledges another Response.
+        // If the packet acknowledges another Response, the session does not open.
         if session.state() != SessionState::Open {
             return Err(bad);
         }
@@ -66,7 +66,7 @@ impl Endpoint {
         Ok(())
     }
 
-    /// The connection identifier of a session without state, derived from the seed.
+    /// Returns the connection identifier of a session without state. It is derived from the seed.
     fn ci_of(&self, seed: &[u8; 32]) -> u32 {
         let [a, b, c, d, ..] = *seed;
         u32::from_be_bytes([self.shard.unwrap_or(a), b, c, d])

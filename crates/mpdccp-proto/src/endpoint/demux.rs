@@ -7,10 +7,10 @@ use dccp_wire::Header;
 use mpdccp_units::{Duration, Time};
 use rand_core::RngCore;
 
-/// Ports that clients use: those for private use (RFC 6335 section 6).
+/// Ports that clients use. These ports are for private use (RFC 6335 section 6).
 const EPHEMERAL: core::ops::Range<u16> = 49_152..65_535;
 
-/// Maximum number of connections in TIMEWAIT. Beyond this number, TIMEWAIT of the oldest ends early.
+/// Maximum number of connections in TIMEWAIT. Beyond it, the oldest leave TIMEWAIT early.
 const MAX_TIME_WAIT: usize = 16_384;
 
 /// Finds the connection of a packet: by socket, addresses and DCCP ports, or by connection identifier.
@@ -18,7 +18,7 @@ const MAX_TIME_WAIT: usize = 16_384;
 pub(super) struct Demux {
     connections: BTreeMap<(Route, Ports), (SessionId, PathId)>,
     identifiers: BTreeMap<u32, SessionId>,
-    /// Connections in TIMEWAIT, which have no other state, each with the end of its TIMEWAIT.
+    /// Connections in TIMEWAIT, each with the end of its TIMEWAIT. They have no other state.
     waiting: BTreeMap<(Route, Ports), Time>,
     /// The connections in TIMEWAIT, by the end of their TIMEWAIT.
     wait_ends: VecDeque<(Time, (Route, Ports))>,
@@ -50,11 +50,12 @@ impl Demux {
     pub(super) fn find(&self, route: &Route, header: &Header) -> Option<(SessionId, PathId)> {
         let ports = Ports { local: header.dst_port, remote: header.src_port };
         let exact = self.connections.get(&(*route, ports));
-        // A connection whose local address is chosen by the system accepts packets to any address.
+        // If the system chooses a connection's local address, the connection accepts packets to any local
+        // address.
         exact.or_else(|| self.connections.get(&(Route { local: None, ..*route }, ports))).copied()
     }
 
-    /// The wanted ports. The local port is replaced if it is 0, in use, or in TIMEWAIT.
+    /// Returns the wanted ports. Replaces the local port if it is 0, in use, or in TIMEWAIT.
     pub(super) fn free_ports(
         &self,
         now: Time,
@@ -63,7 +64,7 @@ impl Demux {
         rng: &mut impl RngCore,
     ) -> Ports {
         let mut ports = wanted;
-        // The number of tries is enough unless nearly all ports are in use. In that case the connection
+        // The number of tries is enough unless nearly all ports are in use. In that case the new connection
         // replaces another one.
         for _ in 0..EPHEMERAL.len() {
             let taken = self.connections.contains_key(&(*route, ports)) || self.waits(now, route, ports);
@@ -87,8 +88,8 @@ impl Demux {
             .map(|((route, _), owner)| (route, *owner))
     }
 
-    /// The connections that this end opened from a socket to a destination. Incoming connections are not
-    /// among them, because their routes have a local address.
+    /// The connections that this end opened from a socket to a destination. The routes of incoming
+    /// connections have a local address, so such connections are not included.
     pub(super) fn toward(
         &self,
         socket: u32,

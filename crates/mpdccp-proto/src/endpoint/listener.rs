@@ -10,14 +10,16 @@ pub(super) struct Listener {
     pub(super) cfg: ListenConfig,
     /// Ids of the peers in [`ListenConfig::peers`].
     pub(super) numbers: BTreeSet<u32>,
-    /// Peers allowed from one address, and from anywhere: the first matching filter, with its position.
+    /// The first filter that allows a peer from one address, and the first that allows a peer from anywhere.
+    /// The position of each filter is stored with it.
     pub(super) from: BTreeMap<IpAddr, (usize, u32)>,
     pub(super) anywhere: Option<(usize, u32)>,
     pub(super) sessions: Occupancy,
 }
 
 impl Listener {
-    /// Creates a listener. Sessions of an earlier listener on the same port count towards its limits.
+    /// Creates a listener. `sessions` are those of an earlier listener on the same port, which count towards
+    /// the limits.
     pub(super) fn new(cfg: ListenConfig, sessions: Occupancy) -> Listener {
         let numbers = cfg.peers.iter().map(|p| p.id).collect();
         let (mut from, mut anywhere) = (BTreeMap::new(), None);
@@ -32,12 +34,12 @@ impl Listener {
         Listener { cfg, numbers, from, anywhere, sessions }
     }
 
-    /// Applies other settings from now on.
+    /// Replaces the settings. Existing sessions still count towards the limits.
     pub(super) fn change(&mut self, cfg: ListenConfig) {
         *self = Listener::new(cfg, core::mem::take(&mut self.sessions));
     }
 
-    /// Moves a half-open session to the open ones once it opens.
+    /// Counts a half-open session as open once it has opened.
     pub(super) fn follow(&mut self, source: IpAddr, opened: &mut bool, state: SessionState) {
         if !*opened && matches!(state, SessionState::Open | SessionState::Closing) {
             *opened = true;
@@ -50,7 +52,7 @@ impl Listener {
         self.sessions.change(source, opened, false);
     }
 
-    /// The filter that admits a peer from this address.
+    /// Returns the id of the filter that admits a peer from this address.
     pub(super) fn peer(&self, remote: IpAddr) -> Option<u32> {
         let by_address = self.from.get(&remote.to_canonical()).copied();
         by_address.into_iter().chain(self.anywhere).min().map(|(_, id)| id)
@@ -62,7 +64,7 @@ impl Listener {
     }
 
     /// How many sessions one source may have now. The limit is a fixed share of the free sessions, rounded
-    /// up: the fewer are free, the lower it is. A few sources together therefore cannot take all sessions.
+    /// up, so it falls as fewer sessions are free. A few sources together therefore cannot take all sessions.
     pub(super) fn share_of_source(&self) -> usize {
         let (all, each) = (self.cfg.max_sessions, self.cfg.max_sessions_per_source);
         if each >= all {
@@ -72,7 +74,7 @@ impl Listener {
         (free as u128 * each as u128).div_ceil(all as u128) as usize
     }
 
-    /// IP and UDP header bytes on a route.
+    /// Length of the IP and UDP headers on a route, bytes.
     pub(super) fn overhead(&self, route: &Route) -> u16 {
         match route.remote.ip().to_canonical() {
             IpAddr::V4(_) => self.cfg.overhead,

@@ -1,7 +1,7 @@
 //! Limits the bytes in the queues and reordering buffers of all sessions. When the limit is reached, a
-//! session that holds more than an equal share of it accepts nothing more. Each other session can still fill
-//! its share. All shares together are at most the limit. The total is therefore at most twice the limit, and
-//! no session is starved.
+//! session that holds more than an equal share of it accepts nothing more. Other sessions can still use their
+//! share. All shares together do not exceed the limit, so the total is at most twice the limit, and no
+//! session is starved.
 
 /// Default limit, bytes of packets.
 const MOST: u64 = 256 << 20;

@@ -42,9 +42,9 @@ use tracing::Span;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct EndpointStats {
-    /// How often each counter occurred.
+    /// Number of occurrences of each counted event.
     pub counters: Counters,
-    /// Source of the last refused Request, and the reason.
+    /// Source of the last Request that was refused, and the reason.
     pub refused: Option<(SocketAddr, Counter)>,
 }
 
@@ -65,11 +65,11 @@ struct Entry {
     waiting: bool,
     /// Whether the session has datagrams for [`Endpoint::poll_deliver`].
     ready: bool,
-    /// Port of the listener that accepted the session, and the source that the session counts for.
+    /// Port of the listener that accepted the session, and the source to which the session counts.
     listener: Option<(u16, IpAddr)>,
     /// Whether the listener counts the session as open instead of half open.
     opened: bool,
-    /// Length of the Response, kept while the Response may be repeated.
+    /// Length of the Response. It is kept while the Response may be repeated.
     answer: usize,
     /// Number of the session's events in [`Endpoint::events`].
     untold: usize,
@@ -79,15 +79,15 @@ struct Entry {
     queued: u64,
 }
 
-/// Maximum number of pending events. Beyond it, options of the peer's application are dropped.
+/// Maximum number of pending events. Beyond it, options from the peer's application are dropped.
 const MAX_EVENTS: usize = 1024;
 
 /// All sessions of one thread, and their interface.
 ///
-/// The contract: call the inputs ([`handle_datagram`](Self::handle_datagram),
+/// First call the inputs ([`handle_datagram`](Self::handle_datagram),
 /// [`handle_timeout`](Self::handle_timeout)) and commands ([`send`](Self::send),
 /// [`add_path`](Self::add_path), ...) that are pending. Then drain [`poll_transmit`](Self::poll_transmit),
-/// [`poll_deliver`](Self::poll_deliver) and [`poll_event`](Self::poll_event), and arm one timer with
+/// [`poll_deliver`](Self::poll_deliver) and [`poll_event`](Self::poll_event), and set one timer with
 /// [`poll_timeout`](Self::poll_timeout).
 #[derive(Debug)]
 pub struct Endpoint {
@@ -96,11 +96,11 @@ pub struct Endpoint {
     next_session: u64,
     demux: Demux,
     listeners: BTreeMap<u16, Listener>,
-    /// Connections that share a congestion state.
+    /// Congestion states that connections share.
     groups: Groups,
-    /// Buffers for packets. Each session borrows them, like the groups, while it is processed.
+    /// Buffers for packets. Like the groups, they are lent to each session while it is processed.
     blocks: Blocks,
-    /// First byte of new connection identifiers.
+    /// First byte of new connection identifiers, if set.
     shard: Option<u8>,
     timers: BTreeSet<(Time, SessionId)>,
     dirty: Vec<SessionId>,
@@ -125,7 +125,7 @@ impl Endpoint {
     /// randomness, because keys and nonces derive from it.
     pub fn new(seed: [u8; 32]) -> Endpoint {
         let mut rng = ChaCha20Rng::from_seed(seed);
-        // The secret comes from a separate random stream, so that keys and nonces are the same as without it.
+        // A separate random stream gives the secret, so it does not change keys and nonces.
         rng.set_stream(1);
         let mut secret = [0; 32];
         rng.fill_bytes(&mut secret);
@@ -153,13 +153,13 @@ impl Endpoint {
         }
     }
 
-    /// Makes all new connection identifiers begin with these eight bits, so that a dispatcher in front of
-    /// several endpoints can find the session's endpoint from an MP_JOIN. The other bits are random.
+    /// Makes all new connection identifiers begin with these eight bits. A dispatcher in front of several
+    /// endpoints can then find the right endpoint for an MP_JOIN. The other bits are random.
     pub fn set_shard(&mut self, shard: u8) {
         self.shard = Some(shard);
     }
 
-    /// Accepts sessions on a DCCP port. If the port listens already, the settings apply to new sessions.
+    /// Accepts sessions on a DCCP port. If it already listens, new sessions get these settings.
     pub fn listen(&mut self, cfg: ListenConfig) {
         match self.listeners.get_mut(&cfg.port) {
             Some(listener) => listener.change(cfg),
@@ -175,12 +175,12 @@ impl Endpoint {
         }
     }
 
-    /// Stops accepting sessions on a DCCP port; existing sessions continue.
+    /// Stops accepting sessions on a DCCP port. Existing sessions continue.
     pub fn unlisten(&mut self, port: u16) {
         self.listeners.remove(&port);
     }
 
-    /// Key for [`crate::PktInfo::of_ip`], to describe packets to be sent.
+    /// Key for [`crate::PktInfo::of_ip`], which describes packets to be sent.
     pub fn flow_key(&self) -> FlowKey {
         self.flow_key
     }
@@ -195,15 +195,16 @@ impl Endpoint {
         id
     }
 
-    /// Processes a DCCP packet that arrived on `route` (for UDP: the datagram's payload). `len` is its IP
-    /// length on the wire. The checksum of native packets must have been verified.
+    /// Processes a DCCP packet that arrived on `route`. For UDP, `bytes` is the payload of the datagram.
+    /// `len` is the length of the IP packet on the wire. The caller must have verified the checksum of a
+    /// native packet.
     pub fn handle_datagram(&mut self, now: Time, route: &Route, ecn: Ecn, len: u32, bytes: &[u8]) {
         self.handle_from(now, route, None, ecn, len, bytes);
     }
 
-    /// Like [`handle_datagram`](Self::handle_datagram), on a route whose encapsulation authenticates the
-    /// peer. `peer` is its `id` in [`ListenConfig::peers`]. Over this route only that peer can open and join
-    /// sessions, from any address.
+    /// Like [`handle_datagram`](Self::handle_datagram), for a route whose encapsulation authenticates the
+    /// peer. `peer` is its `id` in [`ListenConfig::peers`]. Over this route, only that peer can open and join
+    /// sessions. It may do so from any address.
     pub fn handle_peer(&mut self, now: Time, route: &Route, peer: u32, ecn: Ecn, len: u32, bytes: &[u8]) {
         self.handle_from(now, route, Some(peer), ecn, len, bytes);
     }
@@ -211,7 +212,7 @@ impl Endpoint {
     fn handle_from(&mut self, now: Time, route: &Route, peer: Option<u32>, ecn: Ecn, len: u32, bytes: &[u8]) {
         let packet = match Packet::parse(bytes) {
             Ok(packet) => packet,
-            // RFC 4340 section 8.5 step 1: such bytes are ignored, without a Reset.
+            // RFC 4340 section 8.5 step 1: such bytes are ignored and get no Reset.
             Err(error) => return self.stats.count(Counter::Unparsable(error)),
         };
         let overhead = len.saturating_sub(bytes.len() as u32);
@@ -244,7 +245,7 @@ impl Endpoint {
     }
 
     /// When to call [`handle_timeout`](Self::handle_timeout) and then [`poll_transmit`](Self::poll_transmit)
-    /// again, with the reason.
+    /// again, and why.
     pub fn poll_timeout(&self) -> Option<(Time, Wake)> {
         if !self.dirty.is_empty() || !self.events.is_empty() || self.strangers.is_waiting() {
             return Some((Time::ZERO, Wake::NotDrained));
@@ -255,18 +256,18 @@ impl Endpoint {
         listen.into_iter().chain(turn).chain(timer).min_by_key(|(at, _)| *at)
     }
 
-    /// Writes into `sink` everything that may be sent now. Sessions take turns with a limited number of
-    /// packets. If more could be sent, [`poll_timeout`](Self::poll_timeout) is due at once.
+    /// Writes into `sink` all packets that may be sent now. Sessions take turns, and each turn is limited. If
+    /// more packets could be sent, [`poll_timeout`](Self::poll_timeout) is due at once.
     pub fn poll_transmit(&mut self, now: Time, sink: &mut dyn Sink) {
         self.strangers.transmit(sink);
         self.rendezvous.transmit(now, sink);
         let mut dirty = core::mem::take(&mut self.dirty);
-        // If all sessions share a rate limit, data is sent afterwards, in turns.
+        // If all sessions share a rate limit, this loop sends no data. The loop below sends it in turns.
         let allowance = self.total_cap.is_set().then_some(0);
         for id in dirty.drain(..) {
             self.transmit(now, id, allowance, sink);
         }
-        // Keep the allocation; no session was marked meanwhile.
+        // Reuse the allocation. No session was marked as dirty meanwhile.
         self.dirty = dirty;
         while let Some((id, bytes)) = self.total_cap.turn(now) {
             if let Some(entry) = self.sessions.get_mut(&id) {
@@ -277,7 +278,7 @@ impl Endpoint {
         }
     }
 
-    /// Lets a session send data of at most `allowance` bytes; returns the unused allowance.
+    /// Lets a session send at most `allowance` bytes of data, and returns the unused allowance.
     fn transmit(&mut self, now: Time, id: SessionId, allowance: Option<i64>, sink: &mut dyn Sink) -> i64 {
         let sessions = self.sessions.len();
         let Some(entry) = self.sessions.get_mut(&id) else { return 0 };
@@ -310,13 +311,13 @@ impl Endpoint {
         if held && !core::mem::replace(&mut entry.waiting, true) {
             self.total_cap.wait(id, rest);
         }
-        // A stream may have more room now.
+        // The streams may have sent data, so they may have room for more.
         self.gather(id);
         self.reap(id);
         rest
     }
 
-    /// The next datagram for the application.
+    /// Returns the next datagram for the application.
     pub fn poll_deliver(&mut self) -> Option<(SessionId, Vec<u8>)> {
         while let Some(&id) = self.ready.front() {
             if let Some(entry) = self.sessions.get_mut(&id) {
@@ -331,8 +332,8 @@ impl Endpoint {
         None
     }
 
-    /// A buffer for a datagram to be sent, with arbitrary contents. It reuses the buffer of an earlier
-    /// datagram if possible.
+    /// Returns a buffer for a datagram to be sent. Its contents are arbitrary. If possible, it is the buffer
+    /// of an earlier datagram.
     pub fn take_block(&mut self) -> Vec<u8> {
         self.blocks.take()
     }
@@ -343,7 +344,7 @@ impl Endpoint {
         self.blocks.put(block);
     }
 
-    /// The next event.
+    /// Returns the next event.
     pub fn poll_event(&mut self) -> Option<(SessionId, SessionEvent)> {
         if let Some(id) = self.closed.take() {
             self.reap(id);
@@ -362,7 +363,7 @@ impl Endpoint {
         seed
     }
 
-    /// A new connection identifier, unique among the sessions of this host (RFC 9897 section 3.2.4).
+    /// Returns a new connection identifier, unique on this host (RFC 9897 section 3.2.4).
     fn fresh_ci(&mut self) -> u32 {
         loop {
             let random = self.rng.next_u32();
@@ -430,8 +431,8 @@ impl Endpoint {
         }
     }
 
-    /// Updates everything that depends on a session after an input: its connections, its listener's counts,
-    /// its events and datagrams.
+    /// Updates everything that depends on a session after an input: its connections, the counts of its
+    /// listener, its events and its datagrams.
     fn settle(&mut self, now: Time, id: SessionId) {
         let Some(entry) = self.sessions.get_mut(&id) else { return };
         if !core::mem::replace(&mut entry.dirty, true) {
@@ -464,7 +465,7 @@ impl Endpoint {
     fn gather(&mut self, id: SessionId) {
         let Some(entry) = self.sessions.get_mut(&id) else { return };
         while let Some(event) = entry.session.poll_event() {
-            // The peer can cause any number of these events, but not of the others.
+            // The peer can cause any number of these events. The number of other events is bounded.
             if matches!(event, SessionEvent::Private(..)) && self.events.len() >= MAX_EVENTS {
                 self.stats.count(Counter::MpExpTooMany);
                 continue;

@@ -1,9 +1,9 @@
-//! Number of sessions of a listener, in total and per source.
+//! Counts the sessions of a listener, in total and per source.
 
 use alloc::collections::BTreeMap;
 use core::net::{IpAddr, Ipv6Addr};
 
-/// Sessions, half open and open.
+/// Number of sessions that are half open, and number of those that are open.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Count {
     pub(super) half_open: usize,
@@ -22,7 +22,7 @@ impl Occupancy {
         self.sources.get(&source).copied().unwrap_or_default()
     }
 
-    /// Counts a session of that source that begins or ends.
+    /// Counts a session of this source that begins or ends.
     pub(super) fn change(&mut self, source: IpAddr, opened: bool, begins: bool) {
         let here = self.sources.entry(source).or_default();
         for count in [&mut self.all, here] {
@@ -35,8 +35,8 @@ impl Occupancy {
     }
 }
 
-/// The source that a session counts for: an IPv4 address, or the first 64 bits of an IPv6 address, the
-/// smallest block that one host owns.
+/// Returns the source that a session is counted under: an IPv4 address, or the first 64 bits of an IPv6
+/// address, which are the smallest block that one host owns.
 pub(super) fn source(remote: IpAddr) -> IpAddr {
     match remote.to_canonical() {
         IpAddr::V6(ip) => Ipv6Addr::from(u128::from(ip) >> 64 << 64).into(),

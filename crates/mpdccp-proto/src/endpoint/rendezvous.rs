@@ -24,7 +24,8 @@ pub(super) struct Expected {
 }
 
 impl Expected {
-    /// A Listen: sequence number, CCVal and coverage are zero; no options, no data (RFC 5596 section 2.2.1).
+    /// Returns a Listen. Its sequence number, CCVal and coverage are zero, and it has neither options nor
+    /// data (RFC 5596 section 2.2.1).
     fn packet(&self) -> Header {
         Header {
             src_port: self.ports.local,

@@ -10,24 +10,24 @@ use mpdccp_units::{Duration, Time};
 /// Period to which the limits below apply.
 const PERIOD: Duration = Duration::from_secs(1);
 /// Maximum number of Resets per [`Kind`] and period. RFC 4340 section 8.1.3 requires a rate limit and
-/// suggests 1024 a second. The limit is larger, because after a restart thousands of peers should learn soon
-/// that this host forgot them.
+/// suggests 1024 per second. This limit is larger because after a restart of this host, thousands of peers
+/// should soon learn that it forgot them.
 const MAX_RESETS: u32 = 8_192;
-/// Maximum number of Resets to one address, which many peers may share.
+/// Maximum number of Resets to one address. Many peers may share an address.
 const MAX_TO_ADDRESS: u32 = 1_024;
 /// Maximum number of Resets to one address and port.
 const MAX_TO_PORT: u32 = 16;
 
-/// An answer to a peer with an unproven address may have at most this many times the bytes of its question,
-/// counted as IP packets.
+/// Maximum size of an answer to an unproven address, as a multiple of the size of its question. Both sizes
+/// are counted as IP packets.
 const MOST_PER_BYTE: u64 = 3;
-/// Bytes per second, and burst, by which all answers together may exceed their questions. A Request without
-/// padding, such as Linux's, is shorter than its Response. This allowance lets such clients connect without
-/// enabling amplification.
+/// All answers together may exceed their questions by this many bytes per second. This is also the maximum
+/// burst. A Request without padding, such as Linux's, is shorter than its Response. The allowance lets such
+/// clients connect without enabling amplification.
 const EXCESS: u64 = 128 << 10;
 
 /// A packet without a connection: its length as an IP packet, the length of the headers around the DCCP
-/// packet (which an answer also has), and whether the encapsulation proves the sender's address.
+/// packet, and whether the encapsulation proves the sender's address. The answer has the same headers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Question {
     pub(super) len: u32,
@@ -35,8 +35,8 @@ pub(super) struct Question {
     pub(super) proven: bool,
 }
 
-/// The type of packet answered. Each type has its own budget, so that a flood of Requests does not use up the
-/// Resets for the peers of a restarted host.
+/// The type of the packet that is answered. Each type has its own budget, so that a flood of Requests does
+/// not use up the Resets for peers of a restarted host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Request,
@@ -52,8 +52,8 @@ struct Budget {
 }
 
 impl Budget {
-    /// Takes one Reset from the budget. False if none is left for this peer. The tables have at most one
-    /// entry per Reset.
+    /// Takes one Reset from the budget. Returns false if no Reset is left for this peer. The tables have at
+    /// most one entry per Reset.
     fn take(&mut self, remote: SocketAddr) -> bool {
         if self.all >= MAX_RESETS {
             return false;
@@ -77,13 +77,13 @@ impl Budget {
 #[derive(Debug)]
 pub(super) struct Strangers {
     waiting: VecDeque<(Route, Vec<u8>)>,
-    /// Number of bytes of [`EXCESS`] left, and the time of the last update.
+    /// Number of bytes of [`EXCESS`] left, and when it was last updated.
     excess: (u64, Time),
     period: Time,
     budgets: [Budget; 2],
 }
 
-/// Queues packets.
+/// A sink that queues packets.
 pub(super) struct Keep<'a>(&'a mut VecDeque<(Route, Vec<u8>)>);
 
 impl Sink for Keep<'_> {
@@ -121,15 +121,15 @@ impl Strangers {
         may
     }
 
-    /// Queues the answer that `write` writes, and returns its length. `None` if the queue is full or the
-    /// answer is not allowed.
+    /// Queues the answer that `write` writes, and returns its length. Returns `None` if the queue is full or
+    /// the answer is not allowed.
     pub(super) fn answer_with(
         &mut self,
         now: Time,
         question: Question,
         write: impl FnOnce(&mut Keep<'_>),
     ) -> Option<usize> {
-        // The number of answers that wait to be fetched is limited as well.
+        // The number of queued answers is limited as well.
         if self.waiting.len() >= MAX_RESETS as usize {
             return None;
         }
@@ -143,7 +143,7 @@ impl Strangers {
         may.then_some(len)
     }
 
-    /// Answers with a Reset. False if the limit is reached.
+    /// Answers with a Reset. Returns false if the limit is reached.
     pub(super) fn answer(
         &mut self,
         now: Time,

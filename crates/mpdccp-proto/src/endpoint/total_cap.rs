@@ -6,10 +6,10 @@ use crate::session::Cap;
 use alloc::collections::VecDeque;
 use mpdccp_units::{Rate, Time};
 
-/// Bytes per turn. If a packet exceeds them, the excess is charged to the next turns.
+/// Number of bytes per turn. If a packet has more, the excess is charged to the next turns.
 const TURN: i64 = 1500;
 
-/// The limit, and the waiting sessions with their deficit from earlier turns (zero or negative).
+/// The limit, and the waiting sessions. Each has its deficit from earlier turns, which is zero or negative.
 #[derive(Debug, Default)]
 pub(super) struct TotalCap {
     cap: Cap,
@@ -29,7 +29,8 @@ impl TotalCap {
         self.waiting.push_back((id, rest.min(0)));
     }
 
-    /// The session whose turn it is, with the bytes that it may send. `None` while the limit is exhausted.
+    /// Returns the session whose turn it is, and the number of bytes that it may send. Returns `None` while
+    /// the limit is exhausted.
     pub(super) fn turn(&mut self, now: Time) -> Option<(SessionId, i64)> {
         if self.cap.shut(now).is_some() {
             return None;

@@ -5,17 +5,17 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 use core::ops::RangeInclusive;
 
-/// Criteria of a rule. For each list that is not empty, a packet must match one of its entries. With all
-/// lists empty, every packet matches.
+/// Criteria of a rule. For each list that is not empty, a packet must match one of its entries. If all lists
+/// are empty, every packet matches.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Criteria {
     /// DSCP.
     pub dscp: Vec<u8>,
     /// IP protocol number; for IPv6, the first Next Header.
     pub protocols: Vec<u8>,
-    /// Port at either end. Of fragments, only the first has ports.
+    /// Port at either end. Only the first fragment of a packet has ports.
     pub ports: Vec<RangeInclusive<u16>>,
-    /// Network of either end.
+    /// Network that contains the address of either end.
     pub networks: Vec<Network>,
 }
 
@@ -42,7 +42,7 @@ impl Network {
 }
 
 impl Criteria {
-    /// Whether a packet matches. A payload that is not an IP packet (flow 0) can only match by DSCP.
+    /// Whether a packet matches. A payload that is not an IP packet (flow 0) can match only by DSCP.
     pub fn fit(&self, info: &PktInfo, data: &[u8]) -> bool {
         if !self.dscp.is_empty() && !self.dscp.contains(&info.dscp) {
             return false;
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
     use alloc::vec;
 
-    /// UDP from 10.1.2.3:5060 to 192.0.2.9:40000 with DSCP EF.
+    /// Returns a UDP packet from 10.1.2.3:5060 to 192.0.2.9:40000 with DSCP EF.
     fn call() -> Vec<u8> {
         let mut p = vec![0x45, 46 << 2, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0, 10, 1, 2, 3, 192, 0, 2, 9];
         p.extend([5060u16, 40_000, 8, 0].iter().flat_map(|n| n.to_be_bytes()));

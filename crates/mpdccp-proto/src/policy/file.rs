@@ -72,7 +72,7 @@ struct Text {
     tcp: Option<Tcp>,
 }
 
-/// Whether TCP connections are carried as packets or as streams.
+/// Whether matching TCP connections are carried as packets or as streams.
 #[derive(Clone, Copy, Deserialize, PartialEq)]
 #[serde(rename_all = "lowercase")]
 enum Tcp {
@@ -137,7 +137,7 @@ impl Text {
     }
 }
 
-/// One value or several, each a number or a word.
+/// One value or a list of values. Each is a number or a word.
 struct List<T>(Vec<T>);
 
 impl<T> Default for List<T> {

@@ -1,6 +1,6 @@
-//! Policy rules: different treatment for some packets of this end.
+//! Policy rules, by which this end treats some packets differently.
 //!
-//! Each rule has its own queue and scheduler. Packets that wait for one path therefore do not delay packets
+//! Each rule has its own queue and scheduler, so that packets that wait for one path do not delay packets
 //! that may take another.
 
 mod criteria;
@@ -17,11 +17,11 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use mpdccp_units::Duration;
 
-/// Maximum number of rules. It limits the number of queues, because each rule has its own.
+/// Maximum number of rules. Each rule has its own queue, so this also limits the number of queues.
 pub(crate) const MAX_RULES: usize = 16;
 
-/// The rules of one end for its packets. The first rule that matches applies. Rules beyond `MAX_RULES` are
-/// ignored.
+/// The rules of one end for the packets that it sends. The first matching rule applies. Rules beyond
+/// `MAX_RULES` are ignored.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Policy(pub Vec<Rule>);
 
@@ -32,11 +32,11 @@ pub struct Rule {
     pub name: String,
     /// Packets that the rule matches.
     pub criteria: Criteria,
-    /// Scheduler for these packets; `None` for the session's.
+    /// Scheduler for these packets. `None` for the scheduler of the session.
     pub scheduler: Option<SchedulerKind>,
-    /// Paths that these packets may take; empty for all.
+    /// Paths that these packets may take. Empty for all paths.
     pub paths: Vec<PathName>,
-    /// Priorities of paths for these packets, 0 to 15; they replace the paths' own.
+    /// Priorities of paths for these packets, 0 to 15. They replace the paths' own priorities.
     pub priorities: Vec<(PathName, u8)>,
     /// Exclude paths with a longer round trip than this.
     pub max_rtt: Option<Duration>,
@@ -48,7 +48,7 @@ pub struct Rule {
     pub fec: Option<u8>,
     /// Drop the packets.
     pub drop: bool,
-    /// Carry TCP connections that match as packets, not as streams.
+    /// Carry matching TCP connections as packets instead of streams.
     pub no_streams: bool,
 }
 
@@ -59,7 +59,7 @@ pub enum Otherwise {
     /// Take any path, as if the rule had no paths and limits.
     #[default]
     Any,
-    /// Wait in the queue, up to the sojourn limit.
+    /// Wait in the queue, at most for the sojourn limit.
     Wait,
     /// Drop it.
     Drop,
@@ -90,8 +90,8 @@ impl Rule {
     }
 
     /// Writes to `out` the rows of the paths that the rule's packets may take, with the priorities that apply
-    /// to them. False if no such path is up and wide enough, and the packet may neither wait nor take another
-    /// path.
+    /// to them. Returns false if no such path is up and wide enough, and if the packet may neither wait nor
+    /// take another path.
     pub(crate) fn rows(&self, info: &PktInfo, rows: &[PathRow], out: &mut Vec<PathRow>) -> bool {
         out.clear();
         out.extend(rows.iter().filter(|row| self.permits(row)).cloned());
@@ -115,7 +115,7 @@ impl Rule {
     }
 
     fn permits(&self, row: &PathRow) -> bool {
-        // On an idle path, the RTT of the last packets is outdated.
+        // On an idle path, the smoothed RTT is that of the last packets and is out of date.
         let rtt = if row.idle { row.min_rtt } else { row.srtt };
         (self.paths.is_empty() || self.paths.contains(&row.name))
             && self.max_rtt.is_none_or(|most| rtt.is_none_or(|rtt| rtt <= most))
@@ -123,7 +123,7 @@ impl Rule {
     }
 }
 
-/// A peer that gives a path at most this priority excludes the path from normal use. This end must respect
+/// A path to which the peer gives this priority or less is excluded from normal use. This end must respect
 /// that (RFC 9897 section 3.2.10).
 pub(crate) const OVERFLOW: u8 = 2;
 

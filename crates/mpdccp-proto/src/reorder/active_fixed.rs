@@ -2,7 +2,7 @@ use super::buffer::Hole;
 use super::give_up::{Rule, Tracks};
 use mpdccp_units::Duration;
 
-/// Every hole may last for the same time.
+/// The rule with a fixed time: every hole may last equally long.
 #[derive(Debug)]
 pub(super) struct ActiveFixed {
     pub(super) timeout: Duration,

@@ -20,7 +20,7 @@ impl Bench {
         Arrival { mp_seq, path: PathId(0), path_seq, ndp: None, flow: 0, back: None }
     }
 
-    /// Packet number `n` arrives; returns the delivered packets.
+    /// Adds packet number `n`, and returns the packets that this delivers.
     fn push(&mut self, ms: u64, n: u64) -> Vec<u8> {
         self.engine.push(Time::from_millis(ms), self.arrival(n), vec![n as u8]);
         self.drain()
@@ -65,7 +65,7 @@ fn every_hole_has_its_own_timer() {
     assert_eq!(b.engine.stats().timeouts, 2);
 }
 
-/// A reorderer must not return hundreds of packets to a socket at once.
+/// Packets in order are delivered at once, however many arrive.
 #[test]
 fn packets_in_order_never_wait() {
     let mut b = Bench::new(0);
@@ -86,7 +86,7 @@ fn held_packets_leave_in_small_bursts() {
         for n in 2..=200 {
             assert_eq!(b.push(1, n), []);
         }
-        // The hole is filled, or its timer expires.
+        // Either the missing packet fills the hole, or the hole's timer expires.
         let mut ms = if filled { 5 } else { 11 };
         let mut all = if filled { b.push(ms, 1) } else { b.timeout(ms) };
         assert_eq!(all.len(), BURST);
@@ -145,11 +145,11 @@ fn packets_older_than_the_first_are_late() {
     assert_eq!(b.engine.stats().late, 1);
 }
 
-/// Several paths. A packet is (ms, path, path number, MP_SEQ). MP_SEQ and path numbers start just below the
-/// wrap.
+/// Several paths. A packet is given as (ms, path, path number, MP_SEQ). MP_SEQ and path numbers start just
+/// below the wrap.
 struct Paths {
     engine: Active,
-    /// Whether the peer sends NDP Counts. If so, [`data`](Paths::data) reports a count of zero.
+    /// Whether the peer sends NDP Counts. If so, packets from [`data`](Paths::data) have a count of zero.
     ndp: bool,
 }
 
@@ -277,8 +277,8 @@ fn copies_on_several_paths_may_still_come() {
 
 #[test]
 fn packets_without_data_explain_gaps() {
-    // Path 0 is past the hole once its number 1 is known to have held no data: from an NDP Count, or because
-    // the packet arrived.
+    // Path 0 can no longer fill the hole once its number 1 is known to have held no data. This is known from
+    // an NDP Count, or because the packet arrived.
     for told in [false, true] {
         let mut p = Paths::new(ActiveFixed { timeout: MS(1_000), proven: true });
         p.data(0, 0, 0, 0);
@@ -392,7 +392,7 @@ impl Rule for Patient {
 }
 
 /// In any order of arrival, a packet is delivered as soon as all earlier packets of its flow have arrived,
-/// and never before its predecessor.
+/// and never before them.
 #[test]
 fn a_flow_waits_for_its_own_packets_alone() {
     let mut random = 12345u64;
@@ -437,7 +437,7 @@ fn a_flow_waits_for_its_own_packets_alone() {
                 let due: Vec<u64> = own.take_while(|n| arrived[*n as usize]).collect();
                 let got: Vec<u64> =
                     delivered.iter().copied().filter(|n| packets[*n as usize].1 == flow).collect();
-                // Large distances are rounded, so such packets may wait for other flows.
+                // Large distances are rounded, so such packets may have to wait for other flows.
                 let exact = due.windows(2).all(|w| w[1] - w[0] < 128);
                 assert!(got.len() <= due.len() && got == due[..got.len()], "{got:?} {due:?}");
                 assert!(!exact || got == due, "{got:?} {due:?}");
@@ -448,8 +448,8 @@ fn a_flow_waits_for_its_own_packets_alone() {
     }
 }
 
-/// A packet of flow 7 every 163 packets; the peer says that the distance is 160 to 167. Returns which of them
-/// are delivered on arrival if the packets of `missing` do not arrive.
+/// Sends a packet of flow 7 every 163 packets. The peer says that the distance is 160 to 167. Returns which
+/// of these packets are delivered on arrival if the packets of `missing` do not arrive.
 fn sparse_flow(packets: u64, missing: impl Fn(u64) -> bool) -> Vec<u64> {
     let mut active = Active::new(Patient);
     let mut prompt = Vec::new();
@@ -468,7 +468,7 @@ fn sparse_flow(packets: u64, missing: impl Fn(u64) -> bool) -> Vec<u64> {
 fn a_rounded_distance_is_exact_if_no_packet_of_the_flow_can_be_missing() {
     assert_eq!(sparse_flow(2, |n| n == 100), [0, 1, 2]);
     assert_eq!(sparse_flow(2, |n| n == 100 || n == 165), [0, 1], "165 may be of this flow");
-    // Later, every second packet of the other flow is still on another path.
+    // Later, every second packet of the other flow is still on its way on another path.
     let slow = |n| n > 5 * 163 && n % 163 % 2 == 1;
     assert_eq!(sparse_flow(8, slow), [0, 1, 2, 3, 4, 5, 6, 7, 8], "the flow sends no two packets so close");
     assert_eq!(sparse_flow(8, |n| slow(n) || n == 7 * 163), [0, 1, 2, 3, 4, 5, 6], "its own is missing");

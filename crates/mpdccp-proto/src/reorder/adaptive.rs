@@ -3,12 +3,13 @@ use super::give_up::{Rule, Tracks, candidates};
 use super::track::Track;
 use mpdccp_units::Duration;
 
-/// Margin added to a measured wait, in addition to a quarter of it, for lags that were not observed yet.
+/// Margin that is added to a measured wait, in addition to a quarter of it. It covers lags that were not
+/// observed yet.
 const MARGIN: Duration = Duration::from_millis(5);
 /// The receiver does not wait for a path that has carried no data for this long.
 const IDLE: Duration = Duration::from_secs(10);
 
-/// A rule by which a hole may last as long as the recent lag of the paths that may still fill it.
+/// The adaptive rule: a hole may last as long as the recent lag of the paths that may still fill it.
 #[derive(Debug)]
 pub(super) struct Adaptive {
     /// Longest wait for a missing packet.
@@ -44,8 +45,8 @@ impl Rule for Adaptive {
     }
 
     fn wait_for(&self, tracks: &Tracks, hole: Hole) -> Duration {
-        // The receiver does not wait for paths without data, especially standby paths. The first packet of
-        // such a path may therefore be delivered late.
+        // The receiver does not wait for paths without data, in particular not for standby paths. The first
+        // packet of such a path may therefore be delivered late.
         let busy = candidates(tracks, hole).filter(|t| t.brought_data_within(IDLE, hole.seen));
         busy.map(|t| self.wait_on(tracks, t)).max().unwrap_or(MARGIN).min(self.max)
     }

@@ -1,9 +1,9 @@
-//! Encodes in one byte how far back the previous packet of the same inner flow is, counted in MP_SEQ.
+//! One byte that encodes the distance to the previous packet of the same inner flow, counted in MP_SEQ.
 
 use alloc::boxed::Box;
 use dccp_wire::Seq;
 
-/// Flows are distinguished by their hash modulo this number. Flows with the same remainder count as one flow.
+/// Flows are distinguished by their hash modulo this number. Flows with the same remainder count as one.
 const FLOWS: usize = 512;
 
 /// Position of the flow's previous packet, relative to the packet that carries the byte.
@@ -11,12 +11,12 @@ const FLOWS: usize = 512;
 pub enum Back {
     /// Exactly this many MP_SEQ numbers back.
     Exactly(u64),
-    /// At least this many MP_SEQ numbers back, or no previous packet.
+    /// At least this many MP_SEQ numbers back, or there is no previous packet.
     Beyond(u64),
 }
 
 impl Back {
-    /// Decodes the byte; `None` if it carries no information.
+    /// Decodes the byte. Returns `None` if it carries no information.
     pub fn read(code: u8) -> Option<Back> {
         match u64::from(code) {
             0 => None,
@@ -25,8 +25,8 @@ impl Back {
         }
     }
 
-    /// Encodes the distance. It is exact up to 127; from there to 32,767, it is rounded down by at most a
-    /// sixteenth. Larger distances are encoded as 31,744.
+    /// Encodes the distance. Distances up to 127 are exact. Distances up to 32,767 are rounded down by at
+    /// most a sixteenth. Larger distances are encoded as 31,744.
     pub fn write(distance: u64) -> u8 {
         match distance {
             1..128 => distance as u8,
@@ -45,7 +45,7 @@ impl Back {
 pub(crate) struct LastOfFlow(Option<Box<[Option<Seq>; FLOWS]>>);
 
 impl LastOfFlow {
-    /// Records the MP_SEQ of a packet of the flow; returns the byte to send in this packet.
+    /// Records the MP_SEQ of a packet of the flow. Returns the byte to send in this packet.
     pub(crate) fn next(&mut self, flow: u32, seq: Seq) -> u8 {
         let last = self.0.get_or_insert_with(|| Box::new([None; FLOWS]));
         let before = last[flow as usize % FLOWS].replace(seq);

@@ -4,14 +4,14 @@ use alloc::vec::Vec;
 use dccp_wire::Seq;
 use mpdccp_units::{Duration, Time};
 
-/// Maximum number of packets held. Beyond it, the oldest hole is given up.
+/// Maximum number of packets held. If there are more, the oldest hole is given up.
 const MAX_PACKETS: usize = 16_384;
-/// Maximum number of bytes held. Beyond it, the oldest hole is given up.
+/// Maximum number of bytes held. If there are more, the oldest hole is given up.
 const MAX_BYTES: usize = 16 << 20;
-/// Distance from the newest packet up to which holes are remembered, to distinguish late packets from
+/// Holes are remembered up to this distance from the newest packet. They distinguish late packets from
 /// duplicates.
 pub(super) const MEMORY: u64 = 65_536;
-/// Position of the first packet seen. Lower positions are for packets that were sent before it.
+/// Position of the first packet that arrived. Packets that were sent before it have lower positions.
 pub(super) const ORIGIN: u64 = 1 << 50;
 
 /// Missing positions, from `first` up to but not including `end`.
@@ -23,14 +23,14 @@ pub(super) struct Hole {
     pub(super) seen: Time,
 }
 
-/// Classification of an arriving packet's position.
+/// What the position of an arriving packet means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     /// The newest position so far.
     New,
-    /// A position that has been missing since this time.
+    /// A position that has been missing since the given time.
     Missing(Time),
-    /// The position of a duplicate.
+    /// The position was filled before, so the packet is a duplicate.
     Taken,
 }
 
@@ -45,9 +45,9 @@ struct Held {
 /// Result of an insertion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Put {
-    /// The packet is late: it is delivered after its hole was given up.
+    /// The packet is late. It is delivered although its hole was given up.
     Late,
-    /// The packet is in order: it is delivered together with the packets held behind it.
+    /// The packet is in order. It is delivered together with the packets held behind it.
     InOrder,
     /// The packet is held behind a hole.
     Held,
@@ -55,36 +55,36 @@ pub(super) enum Put {
 
 /// Packets by their position in the session, and the holes between them.
 ///
-/// Positions count from the first packet seen, so that MP_SEQ may wrap. Each position up to the newest is
-/// delivered, held, or in a hole. Holes below `next` have been given up.
+/// Positions count from the first packet that arrived, so that MP_SEQ may wrap. Each position up to the
+/// newest is delivered, held, or in a hole. Holes below `next` have been given up.
 #[derive(Debug)]
 pub(super) struct Buffer {
-    /// MP_SEQ and position of the newest packet seen.
+    /// MP_SEQ and position of the newest packet that arrived.
     newest: Option<(Seq, u64)>,
-    /// Next position to deliver: one past the newest, or the first of a hole.
+    /// Next position to deliver: the first of a hole, or one past the newest.
     next: u64,
     held: BTreeMap<u64, Held>,
     held_bytes: usize,
     /// The key is the first position of the hole.
     holes: BTreeMap<u64, Hole>,
-    /// Held packets by the position of their flow's previous packet. When that packet is delivered, the held
-    /// packet is released.
+    /// Held packets by the position of the previous packet of their flow. When that packet is delivered, the
+    /// held packet is released.
     pub(super) after: BTreeMap<u64, u64>,
-    /// Held packets that are released once all positions up to a limit are delivered or given up, as (limit,
-    /// own position).
+    /// Held packets that are released once all positions below a limit are delivered or given up. Each entry
+    /// has the limit and the packet's own position.
     pub(super) beyond: BTreeSet<(u64, u64)>,
     ready: VecDeque<Vec<u8>>,
     /// Packets delivered in order so far.
     pub(super) in_order: u64,
     /// Packets of `in_order` that were delivered although earlier positions were missing.
     pub(super) jumped: u64,
-    /// Packets of `in_order` by hold time. Bucket i counts times below 2^i ms, the last bucket all longer
-    /// times.
+    /// Packets of `in_order` by hold time. Bucket i counts times below 2^i ms. The last bucket counts all
+    /// longer times.
     pub(super) held_for: [u64; super::HELD_BUCKETS],
 }
 
-/// Maximum distance of an MP_SEQ ahead of the newest packet. It corresponds to hours of lost packets. The
-/// limit prevents a hostile peer from moving positions to the end of their range.
+/// Maximum distance of an MP_SEQ ahead of the newest packet. It corresponds to hours of lost packets. Without
+/// this limit, a hostile peer could move positions to the end of their range.
 const MAX_JUMP: u64 = 1 << 32;
 
 impl Buffer {
@@ -107,8 +107,8 @@ impl Buffer {
     /// Finds the position of `seq` and removes it from its hole.
     pub(super) fn place(&mut self, now: Time, seq: Seq) -> (u64, Place) {
         let Some((newest, top)) = self.newest else {
-            // Packets that were sent before the first received one may still arrive. They count as late, not
-            // as duplicates.
+            // Packets that were sent before the first received one may still arrive. They then count as late,
+            // not as duplicates.
             self.add_hole(ORIGIN - MEMORY, ORIGIN, now);
             self.newest = Some((seq, ORIGIN));
             return (ORIGIN, Place::New);
@@ -154,24 +154,24 @@ impl Buffer {
         }
     }
 
-    /// The next packet to deliver: in order or late.
+    /// Returns the next packet to deliver, whether in order or late.
     pub(super) fn pop(&mut self) -> Option<Vec<u8>> {
         self.ready.pop_front()
     }
 
-    /// The hole that blocks delivery. It is the oldest, because holes are found in the order of their
-    /// positions.
+    /// Returns the hole that blocks delivery. It is the oldest hole, because holes are found in the order of
+    /// their positions.
     pub(super) fn head(&self) -> Option<Hole> {
         self.holes.get(&self.next).copied()
     }
 
-    /// Whether `position` is the only missing (or given up) position between `above` and `below`.
+    /// Whether `position` is the only position between `above` and `below` that is missing or was given up.
     pub(super) fn only_missing(&self, position: u64, above: u64, below: u64) -> bool {
         let mut holes = self.holes.range(..below).rev().map(|(_, h)| h).take_while(|h| h.end > above + 1);
         holes.next().is_some_and(|h| (h.first, h.end) == (position, position + 1)) && holes.next().is_none()
     }
 
-    /// Whether a position from `first` to below `end` is missing or given up.
+    /// Whether a position in `first..end` is missing or was given up.
     pub(super) fn has_hole(&self, first: u64, end: u64) -> bool {
         self.holes.range(..end).next_back().is_some_and(|(_, hole)| hole.end > first)
     }
@@ -187,7 +187,7 @@ impl Buffer {
         }
     }
 
-    /// Releases all held packets. The next packet counts as the first again.
+    /// Releases all held packets. The next packet to arrive counts as the first one again.
     pub(super) fn restart(&mut self, now: Time) {
         while self.head().is_some() {
             self.skip_hole(now);
@@ -204,7 +204,7 @@ impl Buffer {
         }
     }
 
-    /// Delivers a packet before its turn. Its position stays reserved.
+    /// Delivers a packet before its turn. Its position stays reserved in the order.
     pub(super) fn jump(&mut self, position: u64, now: Time, data: Vec<u8>) {
         self.held.insert(position, Held { data: None, since: now });
         self.jumped += 1;
@@ -221,17 +221,17 @@ impl Buffer {
         self.ready.len()
     }
 
-    /// Whether the limits are exceeded.
+    /// Whether the buffer exceeds its limits.
     pub(super) fn is_full(&self) -> bool {
         self.held.len() > MAX_PACKETS || self.held_bytes > MAX_BYTES
     }
 
-    /// Packets and bytes held.
+    /// Number of packets and of bytes held.
     pub(super) fn occupancy(&self) -> (u64, u64) {
         (self.held.len() as u64, self.held_bytes as u64)
     }
 
-    /// Makes the run of held packets at `next` ready.
+    /// Makes the consecutive held packets from `next` on ready for delivery.
     fn release_run(&mut self, now: Time) {
         while let Some(held) = self.held.remove(&self.next) {
             self.next += 1;
@@ -252,7 +252,7 @@ impl Buffer {
     }
 
     /// Processes the distance to the flow's previous packet. Returns true if that packet was delivered or
-    /// given up, so that this one need not wait. Otherwise the distance is remembered.
+    /// given up, because this packet need not wait then. Otherwise remembers the distance.
     pub(super) fn follows(&mut self, position: u64, back: Back) -> bool {
         match back {
             Back::Exactly(n) => {
@@ -274,7 +274,7 @@ impl Buffer {
         true
     }
 
-    /// Releases a held packet before its turn, and then the packets of its flow that waited for it.
+    /// Releases a held packet before its turn, and then the packets of its flow that wait for it.
     pub(super) fn release_early(&mut self, now: Time, position: u64) {
         let mut next = Some(position);
         while let Some(position) = next {

@@ -15,17 +15,17 @@ use mpdccp_units::Duration;
 struct Entry {
     name: &'static str,
     about: &'static str,
-    /// Key in files for the reorderer's longest wait, and its default in milliseconds.
+    /// Key in files for the longest wait of the reorderer, and its default in milliseconds.
     wait: Option<(&'static str, u64)>,
     new: fn(&ReorderConfig) -> Box<dyn Reorderer>,
 }
 
-/// All reorderers, the default first. File parsing, `--help` texts and error messages use this table.
+/// All reorderers. The first is the default. File parsing, `--help` texts and error messages use this table.
 static REORDERERS: &[Entry] = &[
     Entry {
         name: "adaptive",
         about: "hold packets behind a gap until the missing packet is proven lost, or for the difference between the paths' delays",
-        // The default is enough for a satellite link next to DSL, or for a deep queue.
+        // The default is enough for a satellite link next to DSL, and for a deep queue.
         wait: Some(("max_ms", 250)),
         new: |cfg| Box::new(Active::new(Adaptive { max: cfg.wait })),
     },
@@ -75,7 +75,7 @@ impl Named for ReorderKind {
 }
 
 impl ReorderKind {
-    /// Key in files for the reorderer's longest wait, if it has one.
+    /// Key in files for the longest wait of the reorderer, if it has one.
     pub fn wait_key(self) -> Option<&'static str> {
         self.0.wait.map(|(key, _)| key)
     }
@@ -89,7 +89,7 @@ by_name!(ReorderKind);
 pub struct ReorderConfig {
     /// The reorderer.
     pub kind: ReorderKind,
-    /// Longest time that a hole may last after it was first seen.
+    /// Longest time that a hole may last after it was detected.
     pub wait: Duration,
     /// `active-fixed` only: give up holes early if they are proven lost. The published Active-Fixed does not.
     pub proven: bool,
@@ -106,13 +106,13 @@ impl ReorderConfig {
         ReorderConfig { wait, ..ReorderConfig::of("active-fixed") }
     }
 
-    /// Hold packets behind a hole until it is proven lost, or for the measured lag between the paths, at most
-    /// `wait`.
+    /// Hold packets behind a hole until the hole is proven lost, or for the measured lag between the paths.
+    /// The wait is at most `wait`.
     pub fn adaptive(wait: Duration) -> ReorderConfig {
         ReorderConfig { wait, ..ReorderConfig::of("adaptive") }
     }
 
-    /// The entry with this name.
+    /// Returns the settings of the reorderer with this name.
     fn of(name: &str) -> ReorderConfig {
         REORDERERS.iter().find(|e| e.name == name).map(|e| ReorderKind(e).into()).unwrap_or_default()
     }
@@ -137,7 +137,7 @@ impl Default for ReorderConfig {
     }
 }
 
-/// Parses a name, or a table with the parameters of that kind.
+/// Parses a name, or a table with a name and parameters.
 #[cfg(feature = "serde")]
 impl<'de> serde::Deserialize<'de> for ReorderConfig {
     fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<ReorderConfig, D::Error> {

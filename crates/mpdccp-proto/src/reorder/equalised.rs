@@ -5,11 +5,11 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use mpdccp_units::{Duration, Time};
 
-/// Delays packets of faster paths by the difference to the slowest path (delay equalisation). All packets
-/// then take equally long and arrive in order, so the receiver need not wait for missing packets.
+/// Delay equalisation: delays packets of faster paths by the difference to the slowest path. All packets then
+/// take equally long and arrive in order, so the receiver need not wait for missing packets.
 #[derive(Debug)]
 pub(super) struct Equalised {
-    /// The receiver does not wait for paths that are slower than the fastest path by more than this.
+    /// Paths that are slower than the fastest path by more than this do not delay other packets.
     max: Duration,
     seen: Buffer,
     paths: BTreeMap<PathId, Path>,
@@ -32,7 +32,7 @@ struct Held {
     data: Vec<u8>,
 }
 
-/// A path without data for this long delays no other path.
+/// A path that has carried no data for this long does not delay other paths.
 const IDLE: Duration = Duration::from_secs(10);
 const MAX_PACKETS: usize = 16_384;
 
@@ -49,13 +49,13 @@ impl Equalised {
         }
     }
 
-    /// One-way delays of the paths in use, as half their round trips.
+    /// One-way delays of the paths in use, estimated as half of their round trips.
     fn delays(&self, now: Time) -> impl Iterator<Item = Duration> {
         let in_use = move |p: &&Path| p.data.is_some_and(|at| now.since(at) <= IDLE);
         self.paths.values().filter(in_use).filter_map(|p| p.rtt).map(|rtt| rtt / 2)
     }
 
-    /// Delay difference between this path and the slowest path that counts.
+    /// By how much this path is faster than the slowest path that counts.
     fn lead(&self, now: Time, path: PathId) -> Duration {
         let own = self.paths.get(&path).and_then(|p| p.rtt).map(|rtt| rtt / 2);
         let (Some(own), Some(fastest)) = (own, self.delays(now).min()) else { return Duration::ZERO };

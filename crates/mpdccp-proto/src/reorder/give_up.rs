@@ -1,4 +1,5 @@
-//! Active reordering: decides when a hole is given up. The wait is set by adaptive.rs and active_fixed.rs.
+//! Active reordering: decides when a hole is given up. `adaptive.rs` and `active_fixed.rs` determine how long
+//! to wait.
 
 use super::buffer::{Buffer, Hole, Place, Put};
 use super::newest::NewestOfFlow;
@@ -11,26 +12,26 @@ use alloc::vec::Vec;
 use dccp_wire::Seq;
 use mpdccp_units::{Duration, Time};
 
-/// For this long after a duplicate, the receiver assumes that packets are sent as copies on several paths.
+/// After a duplicate, the receiver assumes for this long that the peer sends copies on several paths.
 const COPIES: Duration = Duration::from_secs(10);
-/// Held packets are delivered at intervals of `TICK`, in bursts of `BURST` packets, or of an eighth of the
-/// backlog if that is more.
+/// Held packets are delivered every `TICK` in bursts of `BURST` packets. If an eighth of the backlog is more
+/// than that, the burst has this size.
 const BURST: usize = 32;
 const TICK: Duration = Duration::from_millis(1);
-/// Maximum number of paths remembered. Beyond this number, paths that are down are forgotten.
+/// Maximum number of paths remembered. If there are more, paths that are down are forgotten.
 const MAX_TRACKS: usize = 32;
 
 /// State of each path.
 pub(super) type Tracks = BTreeMap<PathId, Track>;
 
-/// A rule for how long a hole may last; each rule has its own file.
+/// A rule for how long a hole may last. Each rule has its own file.
 pub(super) trait Rule: Send + core::fmt::Debug {
     /// Whether a hole that is proven lost is given up at once.
     fn trusts_proofs(&self) -> bool;
-    /// Whether the rule waits for repairs: no packet is given up while a repair may still deliver it.
+    /// Whether the rule waits for repairs, that is, gives up no packet that a repair may still deliver.
     fn waits_for_repairs(&self) -> bool;
-    /// The lag that the rule learns from a packet that arrived `late` after its hole was seen. `None` if the
-    /// rule does not learn.
+    /// The lag that the rule learns from a packet that arrived `late` after its hole was detected. `None` if
+    /// the rule does not learn.
     fn worth(&self, _late: Duration) -> Option<Duration> {
         None
     }
@@ -46,26 +47,26 @@ pub(super) fn candidates(tracks: &Tracks, hole: Hole) -> impl Iterator<Item = &T
     tracks.values().filter(move |t| t.up && !past(t))
 }
 
-/// Holds packets behind a hole until the hole is filled, is proven lost, or times out. Each hole has its own
+/// Holds packets behind a hole until the hole is filled, proven lost, or times out. Each hole has its own
 /// timer.
 #[derive(Debug)]
 pub(super) struct Active {
     rule: Box<dyn Rule>,
-    /// How long a repair may take. No hole is given up earlier.
+    /// How long a repair may take. No hole is given up sooner.
     repair: Duration,
     buffer: Buffer,
     tracks: Tracks,
     last_duplicate: Option<Time>,
     newest: NewestOfFlow,
-    /// How many ready packets may be delivered now, and when that number was last updated. Each arrival adds
-    /// one. Packets that arrive in order therefore never wait, however many arrive between two calls of
-    /// [`pop`](Reorderer::pop).
+    /// How many ready packets may be delivered now, and when that number was last updated. Each arrival
+    /// adds one. Packets that arrive in order therefore never wait, however many arrive between two
+    /// calls of [`pop`](Reorderer::pop).
     allowed: usize,
     counted: Time,
     stats: ReorderStats,
 }
 
-/// Decision on the hole at the head.
+/// What to do about the hole at the head.
 enum Verdict {
     Lost,
     Until(Time),
@@ -93,18 +94,19 @@ impl Active {
         self.tracks.entry(path).or_insert_with(Track::new)
     }
 
-    /// A packet of `path` arrived that had been missing since `missed`.
+    /// A packet of `path` arrived that had been missing since `missed`. Learns the lag of the path from it.
     fn learn(&mut self, now: Time, path: PathId, missed: Time) {
         if let Some(worth) = self.rule.worth(now.since(missed)) {
             self.track(path).late.add(now, worth);
         }
     }
 
-    /// Makes long distances exact. The peer [rounds](Back::write) distances above 127; a call during a
-    /// download has such distances. A packet that waits for all packets up to the rounded distance waits for
-    /// other flows on slower paths. The flow's newest packet here is the previous one if the peer would round
-    /// its distance to `back`, and no packet of the flow is missing between it and the rounded distance:
-    /// either none is missing there, or the flow sends no two packets so close to each other.
+    /// Makes long distances exact. The peer [rounds](Back::write) distances above 127, which a call during a
+    /// download has. A packet that waits for all packets up to the rounded distance also waits for other
+    /// flows on slower paths. The newest packet of the flow here is the flow's previous packet if two
+    /// conditions hold. First, the peer would round its distance to `back`. Second, no packet of the flow is
+    /// missing between it and the rounded distance. This is so if no packet is missing there at all, or if
+    /// the flow sends no two packets so close to each other.
     fn refine(&mut self, flow: u32, position: u64, back: Back) -> Back {
         let (Back::Exactly(told) | Back::Beyond(told)) = back;
         let Some(newest) = self.newest.replace(flow, position, told) else { return back };
@@ -226,7 +228,7 @@ impl Reorderer for Active {
             return None;
         }
         let data = self.buffer.pop();
-        // Held arrivals add nothing, so that their release does not become a large burst.
+        // While packets are held, arrivals must not add up. Otherwise their release would be a large burst.
         self.allowed = if data.is_some() { self.allowed - 1 } else { self.allowed.min(BURST - 1) };
         data
     }
@@ -254,7 +256,7 @@ impl Reorderer for Active {
         self.release(now);
         if now.since(self.counted) >= TICK {
             // The application's socket buffers only a few hundred packets, so held packets are delivered over
-            // some milliseconds, not at once.
+            // some milliseconds instead of at once.
             self.allowed = if now == Time::MAX { usize::MAX } else { (self.buffer.ready() / 8).max(BURST) };
             self.counted = now;
         }

@@ -1,7 +1,7 @@
-//! Reorderers: deliver arriving packets in MP_SEQ order, or as they arrive.
+//! Reorderers deliver arriving packets in MP_SEQ order, or as they arrive.
 //!
-//! Packets behind a hole in the MP_SEQ numbers are held until the hole fills, is *proven lost*, or has lasted
-//! too long.
+//! Packets behind a hole in the MP_SEQ numbers are held until the hole is filled, is *proven lost*, or has
+//! lasted too long.
 //!
 //! # When a hole is proven lost
 //!
@@ -25,7 +25,7 @@
 //!    on several paths, so it is not used while duplicates arrive.
 //!
 //! An idle path has an old floor and prevents the first proof. This is correct: the missing packet may be the
-//! first of many on that path, and the timer decides. A path that is down does not count.
+//! first of many on that path, so the timer decides. A path that is down does not count.
 //!
 //! # Flows
 //!
@@ -36,10 +36,11 @@
 //! # How long an unproven hole may last
 //!
 //! A hole may last either for a fixed time, or for the recent lag of the paths that may still fill it. A
-//! packet that fills a hole shows how far its path lags behind the path that revealed the hole: the true
-//! difference of one-way delays, which half the difference of the RTTs only estimates. The largest lag of the
-//! last seconds is used, plus a margin. Before any lag was measured, half the difference to the smallest RTT
-//! is used. Lags above the maximum wait are ignored, because the receiver never waits that long.
+//! packet that fills a hole shows how far its path lags behind the path that revealed the hole. This lag is
+//! the true difference of the one-way delays, while half the difference of the RTTs is only an estimate. The
+//! wait is the largest lag of the last seconds, plus a margin. Until a lag was measured, it is half the
+//! difference to the smallest RTT. Lags above the maximum wait are ignored, because the receiver never waits
+//! that long.
 
 use crate::PathId;
 use alloc::vec::Vec;
@@ -68,17 +69,17 @@ pub(crate) const HELD_BUCKETS: usize = 12;
 /// An arriving data packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival {
-    /// Its MP_SEQ.
+    /// MP_SEQ of the packet.
     pub mp_seq: Seq,
     /// The path on which the packet arrived.
     pub path: PathId,
-    /// The packet's DCCP sequence number on that path; `None` if FEC restored the packet.
+    /// DCCP sequence number of the packet on that path. `None` if FEC restored the packet.
     pub path_seq: Option<Seq>,
     /// Number of packets without data directly before this packet on that path, if the peer sends NDP Counts.
     pub ndp: Option<u64>,
     /// Hash of the inner flow, 0 if unknown.
     pub flow: u32,
-    /// Distance to the previous packet of the flow, if the peer sends the distance.
+    /// Distance to the previous packet of the flow, if the peer sends it.
     pub back: Option<Back>,
 }
 
@@ -89,12 +90,13 @@ pub struct ReorderStats {
     pub in_order: u64,
     /// Packets that were held.
     pub held: u64,
-    /// Packets delivered although earlier packets of other flows were missing, because the peer sends the
-    /// distance to the flow's previous packet.
+    /// Packets delivered although packets of other flows before them were missing. This requires that the
+    /// peer sends the distance to the flow's previous packet.
     pub jumped: u64,
     /// Packets that arrived after their hole had been given up. They were delivered anyway.
     pub late: u64,
-    /// Packets dropped because they were delivered or held before, or more than 2^32 ahead.
+    /// Packets dropped because they were delivered or held before, or because their MP_SEQ was more than 2^32
+    /// ahead.
     pub duplicates: u64,
     /// Holes given up by timeout.
     pub timeouts: u64,
@@ -108,15 +110,15 @@ pub struct ReorderStats {
     pub occupancy_bytes: u64,
     /// Maximum number of packets held at any time.
     pub occupancy_max: u64,
-    /// Longest that a hole may last now.
+    /// Longest time that a hole may last now.
     pub wait: Duration,
-    /// Packets by hold time. Entry i counts times below 2^i ms, the last entry all longer times.
+    /// Packets by hold time. Entry i counts times below 2^i ms. The last entry counts all longer times.
     pub held_for: [u64; HELD_BUCKETS],
 }
 
 impl ReorderStats {
-    /// Upper bound on the 95th percentile of hold times, a power of two. `None` if it is beyond the last
-    /// step.
+    /// Upper bound of the 95th percentile of hold times, as a power of two. `None` if it is in the last
+    /// bucket, which has no upper bound.
     pub fn held_p95(&self) -> Option<Duration> {
         let total: u64 = self.held_for.iter().sum();
         let mut sum = 0;
@@ -136,22 +138,23 @@ impl ReorderStats {
 pub trait Reorderer: Send + core::fmt::Debug {
     /// Adds an arriving packet.
     fn push(&mut self, now: Time, arrival: Arrival, data: Vec<u8>);
-    /// A packet without data arrived. Its number and NDP Count show which path numbers held no data.
+    /// A packet without data arrived. Its number and its NDP Count show which path numbers held no data.
     fn on_other(&mut self, now: Time, path: PathId, path_seq: Seq, ndp: Option<u64>) {
         let _ = (now, path, path_seq, ndp);
     }
-    /// Whether this reorderer supports repairs: it drops duplicates, and after [`on_repair`](Self::on_repair)
-    /// it waits for packets that a repair may still deliver.
+    /// Whether this reorderer supports repairs. If so, it drops duplicates, and after
+    /// [`on_repair`](Self::on_repair) it waits for packets that a repair may still deliver.
     fn waits_for_repairs(&self) -> bool {
         false
     }
     /// The peer reports that repairs arrive within `wait` after the loss was seen.
     fn on_repair(&mut self, _wait: Duration) {}
-    /// Releases all held packets and accepts any next number, because the peer's MP_SEQ jumped.
+    /// Releases all held packets because the peer's MP_SEQ jumped. The next packet may have any number.
     fn restart(&mut self, now: Time);
-    /// The next packet to deliver.
+    /// Returns the next packet to deliver.
     fn pop(&mut self) -> Option<Vec<u8>>;
-    /// A path's round-trip time (from MP_RTT or measured here) or state changed.
+    /// The state or the round-trip time of a path changed. The round-trip time is from MP_RTT or was measured
+    /// here.
     fn on_path(&mut self, path: PathId, rtt: Option<Duration>, up: bool) {
         let _ = (path, rtt, up);
     }

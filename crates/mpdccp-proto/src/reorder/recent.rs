@@ -1,6 +1,6 @@
 use mpdccp_units::{Duration, Time};
 
-/// Half of the longest time for which a value is remembered.
+/// A value is remembered for at least this long, and for at most twice as long.
 const HALF: Duration = Duration::from_secs(5);
 
 /// The largest value of the last 5 to 10 seconds.

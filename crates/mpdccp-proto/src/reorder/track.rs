@@ -6,15 +6,15 @@ use mpdccp_units::{Duration, Time};
 
 /// Maximum number of gaps remembered per path.
 const MAX_GAPS: usize = 1_024;
-/// Number of later packets after which a gap counts as lost on a path that does not reorder.
+/// On a path that does not reorder, a gap counts as lost after this many later packets.
 const TOLERANCE: u64 = 3;
-/// Upper limit of the number of later packets on paths that reorder. It is below `MAX_GAPS`, so that a gap is
-/// settled before it is forgotten.
+/// Upper limit of this number on paths that reorder. It is below `MAX_GAPS`, so that a gap is settled before
+/// it is forgotten.
 const MAX_TOLERANCE: u64 = 512;
-/// Minimum time after which a gap counts as lost while the RTT is unknown. Once the RTT is known, the minimum
-/// is a quarter of the RTT.
+/// A gap counts as lost after at least this long if the RTT is unknown. If the RTT is known, the minimum is a
+/// quarter of it.
 const TOLERANCE_TIME: Duration = Duration::from_millis(10);
-/// The sender limits NDP Count to this value, so this value means "at least".
+/// The sender limits NDP Count to this value, so it means "at least this many".
 const CUT_NDP: u64 = 255;
 
 /// Missing path numbers, from `first` up to but not including `end`.
@@ -22,17 +22,18 @@ const CUT_NDP: u64 = 255;
 struct Gap {
     first: u64,
     end: u64,
-    /// Positions of the data before and after the gap on this path. The missing data lies between them.
+    /// Positions of the data before and after the gap on this path. The missing data has positions between
+    /// them.
     above: Option<u64>,
     below: Option<u64>,
-    /// Whether one of the missing packets certainly carried data. The others may have.
+    /// Whether one of the missing packets certainly carried data. The others may have carried data too.
     data: bool,
     seen: Time,
     /// [`Track::count`] when the gap was seen.
     count: u64,
 }
 
-/// The packets that one path delivered, and may still deliver.
+/// What one path has delivered, and what it may still deliver.
 #[derive(Debug)]
 pub(super) struct Track {
     pub(super) up: bool,
@@ -49,10 +50,10 @@ pub(super) struct Track {
     gaps: VecDeque<Gap>,
     /// The first `settled` gaps are lost.
     settled: usize,
-    /// Recent extent of the path's reordering, in later packets and in time.
+    /// Recent extent of the path's reordering, as a number of later packets and as a time.
     extent: RecentMax<u64>,
     delay: RecentMax<Duration>,
-    /// How long packets of this path had been missing when they arrived.
+    /// How long packets that arrived on this path had been missing.
     pub(super) late: RecentMax<Duration>,
 }
 
@@ -73,7 +74,7 @@ impl Track {
         }
     }
 
-    /// Path numbers restart, because the path has a new connection or is back after a silence.
+    /// Restarts the path numbers, because the path has a new connection or is back after a silence.
     pub(super) fn restart(&mut self) {
         self.up = true;
         self.top = None;
@@ -81,7 +82,7 @@ impl Track {
         self.settled = 0;
     }
 
-    /// Positions restart.
+    /// Restarts the positions.
     pub(super) fn forget(&mut self) {
         *self = Track { up: self.up, rtt: self.rtt, ..Track::new() };
     }
@@ -119,7 +120,8 @@ impl Track {
         }
     }
 
-    /// Whether data arrived on the path within `age` before `now`, or after `now`.
+    /// Whether the newest data on the path arrived at most `age` before `now`. It may also have arrived after
+    /// `now`.
     pub(super) fn brought_data_within(&self, age: Duration, now: Time) -> bool {
         self.newest.is_some() && now.since(self.newest_at) <= age
     }
@@ -132,8 +134,8 @@ impl Track {
         self.gaps.push_back(gap);
     }
 
-    /// The `ndp` packets before number `n` carried no data, and the packet before them carried data
-    /// (RFC 4340 section 7.7).
+    /// Records that the `ndp` packets before number `n` carried no data, and that the packet before them
+    /// carried data (RFC 4340 section 7.7).
     fn explain(&mut self, n: u64, ndp: u64) {
         let end = n.saturating_sub(ndp);
         while let Some(gap) = self.gaps.back_mut().filter(|g| g.end >= end) {
@@ -178,7 +180,7 @@ impl Track {
         self.settled += self.gaps.iter().skip(self.settled).take_while(lost).count();
     }
 
-    /// When the first unsettled gap is settled, if no more packets arrive.
+    /// When the first unsettled gap becomes settled, if no more packets arrive.
     pub(super) fn settles_at(&self) -> Option<Time> {
         self.gaps.get(self.settled).map(|g| g.seen + self.tolerance_time())
     }
@@ -193,14 +195,14 @@ impl Track {
         delay.max(self.rtt.map_or(TOLERANCE_TIME, |rtt| rtt / 4))
     }
 
-    /// The last position, from `next` on, up to which the path can no longer deliver anything.
+    /// The last position, from `next` on, up to which this path can deliver nothing any more.
     pub(super) fn floor(&self, next: u64) -> Option<u64> {
         let open = self.gaps.iter().skip(self.settled).find(|g| g.below.is_none_or(|b| b > next));
         open.map_or(self.newest, |g| g.above)
     }
 
-    /// For each lost gap that held data and may have held `position`: the positions of the data before and
-    /// after the gap.
+    /// Returns the positions of the data before and after each lost gap that held data and may have held
+    /// `position`.
     pub(super) fn lost_around(&self, position: u64) -> impl Iterator<Item = (u64, u64)> {
         let older = self.gaps.partition_point(|g| g.above.is_none_or(|a| a < position));
         let gaps = self.gaps.iter().take(older.min(self.settled)).rev();

@@ -4,9 +4,9 @@ use alloc::collections::BTreeMap;
 use core::cmp::Reverse;
 use mpdccp_units::{Duration, Time};
 
-/// Adaptive Cheapest Pipe First: each path may use only the live part of its window. The part shrinks while
-/// the path's RTT is above its target, and grows while the RTT is below. The next path therefore helps before
-/// the cheapest one builds a queue.
+/// Adaptive Cheapest Pipe First: each path may use only a part of its window, its live part. This part
+/// shrinks while the path's RTT is above its target, and grows while the RTT is below. The next path
+/// therefore helps before the cheapest one builds a queue.
 #[derive(Debug, Default)]
 pub(super) struct Acpf {
     live: BTreeMap<PathId, Live>,
@@ -19,11 +19,12 @@ struct Live {
     at: Time,
 }
 
-/// The target is a tenth above the smallest RTT, but at least this much above it.
+/// The target RTT is a tenth above the minimum RTT, but at least this much above it.
 const FLOOR: Duration = Duration::from_millis(5);
 const LEAST_PART: f64 = 0.3;
 const STEP: Duration = Duration::from_millis(1);
-/// Speed of the adjustment: this many percentage points per round trip for an error of 100 percent.
+/// Speed of the adjustment: with an error of 100 per cent, the part changes by this many percentage points
+/// per round trip.
 const GAIN: f64 = 10.0;
 
 impl Live {
@@ -39,7 +40,7 @@ impl Live {
         let excess = rtt.as_secs_f64() / least - 1.0;
         let error = target - excess;
         let change = if error > 0.0 { error * self.part } else { error / (1.0 + excess) };
-        // Adjust for at most a second at a time: a longer pause contains no more information.
+        // Adjust for at most a second at a time, because a longer pause gives no more information.
         let rounds = elapsed.as_secs_f64().min(1.0) / least;
         self.part = (self.part + change * rounds * GAIN / 100.0).clamp(LEAST_PART, 1.0);
     }

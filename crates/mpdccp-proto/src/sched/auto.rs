@@ -6,26 +6,26 @@ use crate::{PathId, PathRow, PktInfo, QueueView};
 use alloc::vec::Vec;
 use mpdccp_units::{Duration, Rate, Time};
 
-/// Earliest delivery in order, the automatic choice.
+/// The automatic choice: earliest delivery in order.
 ///
-/// A path's cost is its delivery time plus the cost of its losses. A packet goes to the cheapest open path,
-/// or waits for a cheaper one. A more expensive path is used only while the backlog keeps the cheaper ones
-/// busy for at least the difference in cost. This has three effects. The cheap path never runs idle while the
-/// receiver waits for the expensive one. A burst that the cheap path can serve in time stays on it. A lossy
-/// path carries only the traffic that the others cannot.
+/// The cost of a path is its delivery time plus the cost of its losses. A packet goes to the cheapest open
+/// path, or waits for a cheaper one. A more expensive path is used only while the backlog keeps the cheaper
+/// paths busy for at least the difference in cost. This has three effects. The cheap path never runs idle
+/// while the receiver waits for the expensive one. A burst that the cheap path can serve in time stays on it.
+/// A lossy path carries only the traffic that the others cannot.
 ///
-/// A flow with few queued packets stays on the cheapest path, regardless of the queued packets of other
-/// flows. That path stays the same until another is clearly cheaper.
+/// A flow with few queued packets stays on the cheapest path, however many packets other flows have queued.
+/// That path stays the same until another is clearly cheaper.
 ///
 /// Some paths are left out. A path that goes up and down is left out for increasing times ([`Trials`]). A
-/// path that adds little rate but delays everything is used only against a standing backlog ([`Distant`]).
-/// While the cheap paths are full, a more expensive path is tried for a while ([`Extra`]); otherwise a flow
-/// that keeps no queue would never discover more capacity.
+/// path that adds little rate but delays everything is used only if there is a standing backlog
+/// ([`Distant`]). While the cheap paths are full, a more expensive path is tried for a while ([`Extra`]).
+/// Without this trial, a flow that keeps no queue would never discover more capacity.
 #[derive(Debug, Default)]
 pub(super) struct Auto {
-    /// The largest recent cost difference between the cheapest path and another path worth using.
+    /// The largest recent difference in cost between the cheapest path and another path worth using.
     spread: Duration,
-    /// Until this time a more expensive path counts as in use, and a lower threshold applies.
+    /// Until this time, a more expensive path counts as in use. A lower threshold applies to a path in use.
     helping_until: Option<Time>,
     /// The cheapest path. It stays the same until another is clearly cheaper.
     first: Option<PathId>,
@@ -36,19 +36,20 @@ pub(super) struct Auto {
     flow: u32,
     /// See [`Scheduler::head_start`].
     head_start: u64,
-    /// Cost of each path in use, with its index among the rows. Kept to reuse the allocation.
+    /// Cost of each path that may be used, and its index among the rows. It is kept to reuse the allocation.
     used: Vec<(Duration, usize)>,
 }
 
-/// A path whose cost exceeds the cheapest path's by more than this is not used for datagrams. It would help
-/// only with a queue of this length at the cheaper paths, which is too long for datagrams.
+/// A path whose cost exceeds that of the cheapest path by more than this carries no datagrams. It would help
+/// only if the queue of the cheaper paths took this long, which is too long for datagrams.
 const MOST_SPREAD: Duration = Duration::from_millis(150);
-/// A more expensive path in use stays in use until the backlog is one part in `KEEP` below the threshold.
+/// A more expensive path that is in use stays in use until the backlog is below the threshold by one part in
+/// `KEEP`.
 const KEEP: u32 = 4;
-/// A flow is small if this multiple of its queued bytes is less than the backlog.
+/// A flow counts as small if its queued bytes, times this number, are less than the backlog.
 const SMALL: u64 = 8;
-/// A path is clearly cheaper than another if the other's cost exceeds its own by one part in `CLEARLY`, and
-/// by at least `CLEARLY_LEAST`.
+/// A path is clearly cheaper than another if its cost is lower by one part in `CLEARLY`, and by at least
+/// `CLEARLY_LEAST`.
 const CLEARLY: u32 = 8;
 const CLEARLY_LEAST: Duration = Duration::from_millis(2);
 
@@ -94,8 +95,8 @@ impl Auto {
         if path.is_open() { Pick::One(path.id) } else { Pick::Wait(None) }
     }
 
-    /// Removes from `used` the unstable and the distant paths, unless none would remain. Streams use distant
-    /// paths too, because only long bursts are delayed there.
+    /// Removes the unstable and the distant paths from `used`, unless no path would remain. Streams also use
+    /// distant paths, because only their long bursts are delayed there.
     fn leave_out(&self, now: Time, streams: bool, paths: &[PathRow], used: &mut Vec<(Duration, usize)>) {
         let permitted = |n: usize| self.trials.permit(now, &paths[n]);
         if used.iter().any(|(_, n)| permitted(*n)) {
@@ -107,7 +108,7 @@ impl Auto {
         }
     }
 
-    /// Picks one of `used`, which has the cost of each path and its index in `paths`.
+    /// Picks one of `used`, which has the cost and the index in `paths` of each path.
     fn pick_of(
         &mut self,
         now: Time,
@@ -142,12 +143,12 @@ impl Auto {
         let free = found.1;
         let cheaper = || used().filter(|path| order(path) < order(&found));
         let Some((least_cost, first)) = cheaper().min_by_key(order) else { return Pick::One(free.id) };
-        // All cheaper paths together serve the backlog. The first of them opens after its own wait.
+        // All cheaper paths together serve the backlog. They start when the first of them opens.
         let rate: Rate = cheaper().map(|(_, path)| path.rate).sum();
         let backlog = queue.bytes.min(queue.flow_bytes.saturating_mul(SMALL));
         let opens = cheaper().map(|(_, path)| path.wait(now)).min().unwrap_or_default();
-        // If the oldest packet has waited longer than computed, these paths do not serve the backlog in that
-        // time.
+        // If the oldest packet has already waited longer than the computed time, the paths need at least that
+        // long.
         let busy = (opens + rate.time_for(backlog)).max(queue.oldest);
         let mut excess = found.0.saturating_sub(least_cost).max(CLEARLY_LEAST);
         if excess > MOST_SPREAD && !queue.streams {
@@ -156,12 +157,12 @@ impl Auto {
         if self.extra.counts(free.id) {
             excess = CLEARLY_LEAST;
         } else if first.app_limited {
-            // The rate of a path that was idle is outdated until data has taken a round trip.
+            // The rate of a path that was idle is out of date until data has taken a round trip.
             excess += first.srtt.unwrap_or_default();
         }
         let helping = self.helping_until.is_some_and(|until| now < until);
         let least = match helping {
-            // Long bursts of streams need no further proof that the backlog lasts.
+            // A long burst of a stream is itself proof that the backlog lasts.
             true if queue.streams => Duration::ZERO,
             true => excess - excess / KEEP,
             false => excess,
@@ -182,7 +183,8 @@ mod tests {
     use super::*;
     use dccp_proto::ccid::Late;
 
-    /// A full path of 10 Mbit/s with a round trip of 10 ms: 1,250 bytes per millisecond.
+    /// A path of 10 Mbit/s with a round trip of 10 ms whose window is full. It sends 1,250 bytes per
+    /// millisecond.
     fn full() -> PathRow {
         closed(0, 3)
     }
@@ -287,7 +289,7 @@ mod tests {
         assert_eq!(at(1_500, 1_000, false), Pick::One(PathId(1)));
     }
 
-    /// The shortcut for a single path leaves the same state as a comparison of all paths.
+    /// Picking from a single path by the shortcut leaves the same state as comparing all paths.
     #[test]
     fn a_path_alone_is_picked_as_among_several() {
         let queue = QueueView { packets: 9, bytes: 9_000, ..QueueView::default() };
@@ -358,7 +360,7 @@ mod tests {
         assert_eq!(at(1_820, 80, false), (Pick::One(PathId(1)), Duration::from_millis(45)));
     }
 
-    /// A distant path whose gate is open for one millisecond in ten.
+    /// Returns a distant path whose gate is open for one millisecond in ten.
     fn far(ms: u64) -> PathRow {
         let gate = if ms.is_multiple_of(10) { row(1, 3, 1).gate } else { closed(1, 3).gate };
         PathRow { seen: Rate::from_bps(1_000_000), gate, ..row(1, 3, 100) }

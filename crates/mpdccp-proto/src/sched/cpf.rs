@@ -3,8 +3,8 @@ use crate::{PathRow, PktInfo, QueueView};
 use core::cmp::Reverse;
 use mpdccp_units::{Duration, Time};
 
-/// Cheapest Pipe First: the path of highest priority; among equals, the one with the lowest smoothed RTT.
-/// Paths of lower priority take the overflow.
+/// Cheapest Pipe First: uses the path of highest priority, and among equals the one with the lowest smoothed
+/// RTT. Paths of lower priority take the overflow.
 #[derive(Debug, Default)]
 pub(super) struct Cpf;
 

@@ -1,9 +1,10 @@
-//! Paths that would add little rate but delay everything, because they are far and slow compared to the
-//! others.
+//! Paths that would add little rate but delay everything, because they have long delays and low rates
+//! compared to the others.
 //!
-//! In-order delivery takes as long as the farthest path in use. After a loss there, it takes until the
-//! retransmission arrives. Such a path may raise the rate of a TCP flow in the tunnel by a tenth, but makes
-//! its round trips several times longer. The flow then grows more slowly than without that path.
+//! In-order delivery takes as long as the path with the longest delay that is in use. After a loss on it,
+//! delivery takes until the retransmission arrives. Such a path may raise the rate of a TCP flow in the
+//! tunnel by a tenth, but it makes the flow's round trips several times longer. The flow then grows more
+//! slowly than without that path.
 
 use super::scheduler::cost;
 use crate::{PathId, PathRow};
@@ -11,7 +12,7 @@ use alloc::vec::Vec;
 use dccp_proto::Gate;
 use mpdccp_units::{Duration, Rate, Time};
 
-/// The distant paths, and whether the backlog requires them nevertheless.
+/// The state of each path, and whether the backlog requires distant paths.
 #[derive(Debug, Default)]
 pub(super) struct Distant {
     paths: Vec<Known>,
@@ -26,26 +27,26 @@ pub(super) struct Distant {
 struct Known {
     path: PathId,
     up_since: Time,
-    /// Time for which the path's gate was closed, minus a part of the time for which the gate was open.
+    /// Total time for which the path's gate was closed, reduced by a part of the time for which it was open.
     limited: Duration,
     /// Time until which the path's gate is known to be closed.
     shut_until: Time,
     distant: bool,
 }
 
-/// A path's rate is known once its gate has been closed for more than this many round trips in total. The
-/// total shrinks by one part in [`OPEN`] of the time for which the gate is open.
+/// A path's rate is known once its gate has been closed for more than this many round trips in total. Time
+/// with an open gate reduces the total by one part in [`OPEN`] of that time.
 const FOUND: u32 = 6;
-/// See [`FOUND`]. An open gate means that the path has too little load to show its capacity.
+/// See [`FOUND`]. While its gate is open, a path has too little load to show its capacity.
 const OPEN: u32 = 4;
-/// A path is distant if it costs more than `FARTHER` times as much as the cheapest path, and its rate is less
-/// than one part in `PART` of the rate of all cheaper paths together.
+/// A path is distant if it costs more than `FARTHER` times as much as the cheapest path, and if its rate is
+/// less than one part in `PART` of the rate of all cheaper paths together.
 const FARTHER: u32 = 2;
 const PART: u64 = 8;
-/// As in CoDel (RFC 8289 section 4.4), a queue counts as standing if its packets wait for longer than
-/// this plus an eighth of a round trip.
+/// As in CoDel (RFC 8289 section 4.4), a queue counts as standing if its packets wait for longer than this
+/// plus an eighth of a round trip.
 const STANDS: Duration = Duration::from_millis(5);
-/// Number of round trips, and time, after which a standing queue shows that the flow does not react to
+/// If a standing queue lasts for this many round trips and for this time, the flow does not react to
 /// congestion signals.
 const STAYS: (u32, Duration) = (10, Duration::from_secs(1));
 
@@ -102,8 +103,8 @@ mod tests {
     use dccp_proto::Why;
 
     /// Simulates a path of 10 Mbit/s with a round trip of 10 ms next to `far`, whose gate is closed for nine
-    /// in ten milliseconds. `waits` gives the queueing time at each millisecond, in ms. Returns for each
-    /// millisecond whether `far` is left out.
+    /// of ten milliseconds. `waits` gives the queueing time, in ms, at each millisecond. Returns whether
+    /// `far` is left out at each millisecond.
     fn left_out(far: PathRow, waits: impl Fn(u64) -> u64) -> Vec<bool> {
         left_out_while(far, |ms| ms % 10 > 0, waits)
     }

@@ -2,7 +2,7 @@ use super::scheduler::{Pick, Scheduler, open};
 use crate::{PathRow, PktInfo, QueueView};
 use mpdccp_units::{Duration, Time};
 
-/// Earliest Completion First (Lim and others, CoNEXT 2017): while the fastest path is full, a slower one is
+/// Earliest Completion First (Lim and others, CoNEXT 2017). While the fastest path is full, a slower path is
 /// used unless the fastest alone would finish the backlog sooner. The decision to wait has a hysteresis of a
 /// quarter.
 #[derive(Debug, Default)]
@@ -29,8 +29,8 @@ impl Scheduler for Ecf {
         let rounds = |path: &PathRow| queue.bytes.div_ceil(path.cwnd.max(1)).max(1);
         let slow_once = rtt(slow) + delta;
         let slow_once = if self.waiting { slow_once + slow_once / HYSTERESIS } else { slow_once };
-        // The time until the backlog is finished: a round trip until the window opens, plus the round trips
-        // of the backlog.
+        // On the fast path, the backlog takes a round trip until the window opens, plus the round trips that
+        // the backlog itself takes.
         self.waiting =
             on(fast, 1 + rounds(fast)) < slow_once && on(slow, rounds(slow)) >= rtt(fast) * 2 + delta;
         if self.waiting { Pick::Wait(None) } else { Pick::One(slow.id) }

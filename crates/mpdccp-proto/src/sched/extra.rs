@@ -1,35 +1,37 @@
-//! Tests whether a more expensive path increases throughput, by using it while the cheaper ones are full.
+//! Tests whether a more expensive path increases throughput. The test uses this path while the cheaper ones
+//! are full.
 //!
-//! A flow that keeps no queue (such as BBR in the tunnel) never shows a backlog that would bring in a more
-//! expensive path. It sends at the rate that it measured on the cheaper paths. From time to time it probes
-//! for more during one round trip. It misses the result if that round trip takes longer than usual. The more
-//! expensive path therefore gets a steady share for some rounds, and stays in use if throughput increases.
+//! A flow that keeps no queue, such as BBR in the tunnel, never has the backlog for which a more expensive
+//! path would be used. It sends at the rate that it measured on the cheaper paths. From time to time it
+//! probes for more during one round trip, but it sees no gain if that round trip takes longer than usual. The
+//! more expensive path therefore gets a steady share for some rounds. It stays in use if throughput
+//! increases.
 
 use crate::{PathId, PathRow};
 use alloc::vec::Vec;
 use mpdccp_units::{Duration, Rate, Time};
 
-/// Tries one path at a time.
+/// Tests one path at a time.
 #[derive(Debug, Default)]
 pub(super) struct Extra {
     state: State,
-    /// When the last check was, and the bytes given to each path since.
+    /// When the last check was, and how many bytes each path got since then.
     since: Time,
     sent: Vec<(PathId, u64)>,
-    /// Throughput in the period before the last check.
+    /// Throughput in the period that ended with the last check.
     through: Rate,
-    /// Pause after the next failed trial.
+    /// Pause after the next trial that fails.
     pause: Option<Duration>,
-    /// The flow with the most bytes, and its lead over the others (Boyer-Moore majority vote). Only packets
-    /// of this flow take part in a trial.
+    /// The flow with the most bytes, and its lead over the other flows (Boyer-Moore majority vote). A trial
+    /// uses only packets of this flow.
     heavy: (u32, u64),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum State {
-    /// No trial until this time.
+    /// No trial starts before this time.
     Resting(Time),
-    /// The path on trial, the start of the trial, and the throughput before it.
+    /// The path on trial, when the trial began, and the throughput before it.
     Trying(PathId, Time, Rate),
     /// The path in use, and whether it increased throughput at the last check.
     Helping(PathId, bool),
@@ -41,38 +43,38 @@ impl Default for State {
     }
 }
 
-/// Interval between checks in round trips of the cheapest path, and the limits of this interval.
+/// Interval between checks, in round trips of the cheapest path, and lower and upper limit of this interval.
 const ROUNDS: u32 = 10;
 const LOOK: (Duration, Duration) = (Duration::from_millis(400), Duration::from_millis(1000));
-/// Paths are full if they carry data at this fraction of their capacity. Headers and the probing of the
-/// flow's congestion control take the rest.
+/// A path is full if it carries data at this fraction of its capacity. Headers and the probing of the flow's
+/// congestion control use the rest.
 const FULL: f64 = 0.88;
-/// A trial takes this many checks. It succeeds if throughput rises above `MORE` times the earlier throughput.
-/// It ends at once if throughput falls below `LESS` times that.
+/// A trial takes this many checks. It succeeds if throughput rises above `MORE` times the throughput before
+/// it. It ends at once if throughput falls below `LESS` times that.
 const LOOKS: u32 = 4;
 const MORE: f64 = 1.05;
 const LESS: f64 = 0.9;
 /// One in this many bytes goes to the path on trial. A path that already carries more needs no trial.
 const SHARE: u64 = 10;
-/// Largest extra cost of a path that is tried, as a multiple of the cheapest path's smallest RTT. Flows do
-/// not keep enough data in flight for a larger difference.
+/// Largest extra cost of a path that is tried, as a multiple of the minimum RTT of the cheapest path. If the
+/// difference were larger, flows would not keep enough data in flight.
 const MAX_EXCESS: f64 = 1.5;
 /// Highest loss of a path that is tried.
 const MOST_LOSS: f32 = 0.005;
-/// A queue is standing if round trips exceed the smallest RTT by more than the sum of one part in `STANDS` of
-/// that RTT and `JITTER` mean deviations of packet delays.
+/// A queue is standing if round trips exceed the minimum RTT by more than the sum of two values: one part in
+/// `STANDS` of that RTT, and `JITTER` mean deviations of packet delays.
 const STANDS: u32 = 16;
 const JITTER: u32 = 2;
 /// First and longest pause after a failed trial.
 const PAUSE: (Duration, Duration) = (Duration::from_secs(4), Duration::from_secs(64));
 
 impl Extra {
-    /// Whether the path may be used as if it cost little more than the cheapest.
+    /// Whether the path may be used as if it cost little more than the cheapest path.
     pub(super) fn counts(&self, id: PathId) -> bool {
         matches!(self.state, State::Trying(path, ..) | State::Helping(path, _) if path == id)
     }
 
-    /// The path on trial, if it should get a packet of this flow regardless of the backlog.
+    /// Returns the path on trial if it should get a packet of this flow, whatever the backlog.
     pub(super) fn due(&self, flow: u32) -> Option<PathId> {
         let State::Trying(path, ..) = self.state else { return None };
         (flow == self.heavy.0 && self.sent_on(path) * SHARE < self.total()).then_some(path)
@@ -84,7 +86,7 @@ impl Extra {
             Some((_, sent)) => *sent += bytes,
             None => self.sent.push((path, bytes)),
         }
-        // Majority vote by bytes (Boyer and Moore).
+        // The majority vote counts bytes (Boyer and Moore).
         let (heavy, votes) = &mut self.heavy;
         if *heavy == flow {
             *votes += bytes;
@@ -95,17 +97,17 @@ impl Extra {
         }
     }
 
-    /// Whether a check is due, by the round-trip time of the cheapest path.
+    /// Whether a check is due. The interval depends on the round-trip time of the cheapest path.
     pub(super) fn is_time(&self, now: Time, rtt: Duration) -> bool {
         now.since(self.since) >= (rtt * ROUNDS).clamp(LOOK.0, LOOK.1)
     }
 
-    /// Evaluates the paths, cheapest first, with the cost of each.
+    /// Checks the paths. They are sorted by cost, cheapest first.
     pub(super) fn look(&mut self, now: Time, paths: &[(Duration, &PathRow)]) {
         let took = now.since(self.since);
         let through = Rate::from_bytes_per(self.total(), took);
         let grows = through.bps() as f64 > self.through.bps() as f64 * MORE;
-        // A flow that has just begun to fill the paths may still grow without another path.
+        // A flow that has only just begun to fill the paths may still grow without another path.
         let may_grow = matches!(self.state, State::Resting(_)) && grows;
         let carries = |path: &PathRow| if !may_grow && is_full(path) { path.seen } else { path.rate };
         let cheaper =
@@ -153,15 +155,16 @@ impl Extra {
     }
 }
 
-/// An application-limited path may be faster than observed, but not if it has a standing queue. In that case
-/// a flow in the tunnel sends at the path's full rate without filling the session's queue.
+/// Whether the path is full. An application-limited path may be faster than observed. If it has a standing
+/// queue, it is not: a flow in the tunnel then sends at the path's full rate without filling the session's
+/// queue.
 fn is_full(path: &PathRow) -> bool {
     let longer = path.srtt.zip(path.min_rtt).map(|(srtt, min)| srtt.saturating_sub(min + min / STANDS));
     longer.is_some_and(|longer| longer > path.late.deviation * JITTER)
 }
 
-/// Whether the path at index `at` has few losses and costs little more than the first path. The first path
-/// counts without its queue, because a queue there does not bring other paths closer.
+/// Whether the path at index `at` has few losses and costs little more than the first path. The queue of the
+/// first path does not count, because it does not bring other paths closer.
 fn is_worth_a_trial(paths: &[(Duration, &PathRow)], at: usize) -> bool {
     let ((_, first), (cost, path)) = (paths[0], paths[at]);
     let near = first.min_rtt.map(|rtt| rtt / 2 + rtt.mul_f64(MAX_EXCESS));
@@ -177,7 +180,7 @@ mod tests {
     const FAST: PathId = PathId(0);
     const SLOW: PathId = PathId(1);
 
-    /// A path of 10 Mbit/s with 10 ms one way, next to a path that costs `more_ms` more.
+    /// A path of 10 Mbit/s with 10 ms one way, next to a path whose cost is `more_ms` higher.
     struct World {
         extra: Extra,
         now: Time,
@@ -190,7 +193,7 @@ mod tests {
             World { extra: Extra::default(), now: Time::ZERO, rows }
         }
 
-        /// Lets both paths send at these rates, in Mbit/s, for a second. Then evaluates them.
+        /// Lets both paths send at these rates, in Mbit/s, for a second, and then checks them.
         fn second(&mut self, fast: f64, slow: f64) -> &Extra {
             for (path, rate) in [(FAST, fast), (SLOW, slow)] {
                 self.extra.on_sent(path, 7, (rate * 125_000.0) as usize);
@@ -240,7 +243,8 @@ mod tests {
         assert!(!w.second(9.5, 0.0).counts(SLOW));
     }
 
-    /// A flow that sends exactly at the path's rate, so that the path never shows its limit.
+    /// Returns a world with a flow that sends exactly at the path's rate, so that the path never shows its
+    /// limit.
     fn limited(srtt_us: u64, deviation_us: u64) -> World {
         let mut w = World::new(20);
         w.rows[0] = PathRow {

@@ -3,8 +3,8 @@ use crate::{PathId, PathRow, PktInfo, QueueView};
 use core::cmp::Reverse;
 use mpdccp_units::{Duration, Time};
 
-/// One path at a time (ATSSS Active-Standby): the path of highest priority, kept until it fails or a path of
-/// higher priority is up.
+/// One path at a time (ATSSS Active-Standby): uses the path of highest priority. Keeps it until it fails or a
+/// path of higher priority is up.
 #[derive(Debug, Default)]
 pub(super) struct Handover {
     active: Option<PathId>,

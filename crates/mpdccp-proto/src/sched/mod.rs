@@ -1,8 +1,8 @@
 //! Schedulers choose the path of each packet. A scheduler reads rows, each of which describes a path, and
 //! returns a pick. It never sees a connection.
 //!
-//! Priorities filter the rows before any scheduler sees them (`priorities`), so they have the same meaning
-//! for all schedulers. A row's gate may be closed; a scheduler may wait for it.
+//! Priorities filter the rows before any scheduler sees them (`priorities`), so they mean the same for all
+//! schedulers. The gate of a row may be closed, and a scheduler may wait for it to open.
 
 use crate::names::Named;
 #[cfg(feature = "serde")]
@@ -36,7 +36,7 @@ struct Entry {
     new: fn() -> Box<dyn Scheduler>,
 }
 
-/// All schedulers, the default first. File parsing, `--help` texts and error messages use this table.
+/// All schedulers. The first is the default. File parsing, `--help` texts and error messages use this table.
 static SCHEDULERS: &[Entry] = &[
     Entry {
         name: "auto",
@@ -100,7 +100,7 @@ static SCHEDULERS: &[Entry] = &[
 pub struct SchedulerKind(&'static Entry);
 
 impl SchedulerKind {
-    /// A new scheduler.
+    /// Creates a scheduler.
     pub fn scheduler(self) -> Box<dyn Scheduler> {
         (self.0.new)()
     }
@@ -146,7 +146,7 @@ pub(crate) mod tests {
     use dccp_proto::{Gate, Why};
     use mpdccp_units::{Duration, Rate, Time};
 
-    /// An open path.
+    /// Returns an open path.
     pub(crate) fn row(id: u32, prio: u8, srtt_ms: u64) -> PathRow {
         PathRow {
             id: PathId(id),
@@ -173,7 +173,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// A path whose window is full.
+    /// Returns a path whose window is full.
     pub(crate) fn closed(id: u32, prio: u8) -> PathRow {
         PathRow { gate: Gate::Closed(Why::Window), ..row(id, prio, 10) }
     }
@@ -203,7 +203,7 @@ pub(crate) mod tests {
         for kind in SchedulerKind::all() {
             let mut scheduler = kind.scheduler();
             for prio in [0, 1, 2, 3, 15] {
-                // Priorities were applied before, so the scheduler may use every offered path.
+                // The rows have already passed the priorities, so the scheduler may use every offered path.
                 let picked = pick(&mut *scheduler, 2_000, &[row(7, prio, 10)]);
                 assert!(
                     matches!(&picked, Pick::One(PathId(7)))

@@ -3,7 +3,7 @@ use crate::{PathRow, PktInfo, QueueView};
 use mpdccp_units::{Duration, Time};
 
 /// Out-of-order transmission for in-order arrival scheduling: picks the path on which the packet arrives
-/// first, counting whole round trips for the backlog before it. All paths share one queue, so the packet
+/// first. The backlog before the packet counts in whole round trips. All paths share one queue, so the packet
 /// waits there for its path.
 #[derive(Debug, Default)]
 pub(super) struct Otias;

@@ -1,6 +1,7 @@
-//! Path priorities (RFC 9897 section 3.2.10), applied once, before any scheduler. Priority 0 means never. 1
-//! (standby) means only when no path of priority 2 or more is usable. 2 (secondary) means only when the
-//! primaries are gone or congested. 3 to 15 (primary) means at the scheduler's choice.
+//! Path priorities (RFC 9897 section 3.2.10), which are applied once, before any scheduler. A path of
+//! priority 0 is never used. Priority 1 (standby) is used only when no path of priority 2 or more is usable.
+//! Priority 2 (secondary) is used only when all primary paths are gone or congested. Priorities 3 to 15
+//! (primary) are left to the scheduler.
 
 use super::scheduler::congested;
 use crate::{PathRow, PathState, PktInfo, QueueView};
@@ -11,7 +12,7 @@ use mpdccp_units::Time;
 const SECONDARY: u8 = 2;
 pub(crate) const STANDBY: u8 = 1;
 
-/// Whether [`offer`] would offer all rows for this packet, because all fit and are primary.
+/// Whether [`offer`] would offer all rows for this packet. This is so if all are wide enough and primary.
 pub(crate) fn offers_all(pkt: &PktInfo, rows: &[PathRow]) -> bool {
     rows.iter().all(|row| fits(pkt, row) && row.prio > SECONDARY)
 }
@@ -20,7 +21,8 @@ fn fits(pkt: &PktInfo, row: &PathRow) -> bool {
     row.state.is_up() && pkt.len <= row.max_payload
 }
 
-/// Writes into `offered` the rows that a scheduler may consider for this packet. Their gates may be closed.
+/// Writes into `offered` the rows that a scheduler may consider for this packet. The gates of these rows may
+/// be closed.
 pub(crate) fn offer(
     now: Time,
     pkt: &PktInfo,
@@ -29,7 +31,7 @@ pub(crate) fn offer(
     offered: &mut Vec<PathRow>,
 ) {
     offered.clear();
-    // "At least one path must not be 0": if all are 0, the zeros are ignored.
+    // The RFC says "At least one path must not be 0". If all are 0, the zeros are ignored.
     let all_zero = !rows.iter().any(|row| row.prio > 0 && row.state != PathState::Down);
     let usable = || rows.iter().filter(|row| fits(pkt, row) && (all_zero || row.prio > 0));
     let primary = |row: &PathRow| all_zero || row.prio > SECONDARY;
@@ -45,7 +47,7 @@ pub(crate) fn offer(
     }
 }
 
-/// The largest packet that may take the same path as small ones.
+/// Size of the largest packet that may take the same path as small packets.
 pub(crate) fn room(rows: &[PathRow]) -> Option<usize> {
     let all_zero = !rows.iter().any(|row| row.prio > 0 && row.state != PathState::Down);
     let rank = |row: &&PathRow| if all_zero { 0 } else { row.prio.min(SECONDARY + 1) };
@@ -83,7 +85,7 @@ mod tests {
         ids(&out)
     }
 
-    /// A path whose pacer releases the next packet after `ms` milliseconds.
+    /// Returns a path whose pacer releases the next packet after `ms` milliseconds.
     fn paced(id: u32, prio: u8, srtt: u64, ms: u64) -> PathRow {
         PathRow { gate: Gate::At(NOW + Duration::from_millis(ms), Why::Pacing), ..row(id, prio, srtt) }
     }
@@ -130,7 +132,8 @@ mod tests {
     #[test]
     fn a_secondary_helps_congested_primaries_and_replaces_lost_ones() {
         assert_eq!(offered(1000, &[row(0, 3, 10), row(1, 2, 1)]), [0]);
-        // 3 ms of pacing and 1 ms of transmission cost less than a path that is 10 ms longer.
+        // Waiting 3 ms for the pacer and 1 ms for the transmission costs less than a path that is 10 ms
+        // longer.
         assert_eq!(offered(1000, &[paced(0, 3, 10, 3), row(1, 2, 30)]), [0]);
         assert_eq!(offered(1000, &[paced(0, 3, 10, 11), row(1, 2, 30)]), [0, 1]);
         assert_eq!(

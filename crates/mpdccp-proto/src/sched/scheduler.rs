@@ -9,7 +9,7 @@ pub enum Pick {
     One(PathId),
     /// Send a copy on each of these paths, with the same MP_SEQ.
     Several(Vec<PathId>),
-    /// Keep the packet queued, at the latest until this time. With `None`, keep it until something changes.
+    /// Keep the packet queued, until this time at the latest. With `None`, keep it until something changes.
     Wait(Option<Time>),
     /// Drop the packet.
     Drop,
@@ -17,16 +17,16 @@ pub enum Pick {
 
 /// Chooses paths.
 pub trait Scheduler: Send + core::fmt::Debug {
-    /// Picks paths for the packet at the head of the queue. `paths` are those that priorities allow for it;
-    /// each is up and wide enough.
+    /// Picks paths for the packet at the head of the queue. `paths` are the paths that priorities allow for
+    /// it. Each is up and wide enough.
     fn pick(&mut self, now: Time, pkt: &PktInfo, queue: &QueueView, paths: &[PathRow]) -> Pick;
     /// The packet was sent on this path.
     fn on_sent(&mut self, now: Time, path: PathId, bytes: usize) {
         let _ = (now, path, bytes);
     }
     /// For streams, after [`pick`](Self::pick) chose a distant path: the number of bytes that nearer paths
-    /// deliver during the difference in delay. A stream with a shorter burst would only be delayed by the
-    /// distant path.
+    /// deliver during the difference in delay. The distant path would only delay a stream with a shorter
+    /// burst.
     fn head_start(&self) -> u64 {
         0
     }
@@ -36,13 +36,13 @@ pub trait Scheduler: Send + core::fmt::Debug {
     }
 }
 
-/// Cost of a lost packet, in seconds: its sender retransmits it and slows down.
+/// Cost of a lost packet, in seconds. Its sender retransmits it and slows down.
 const COST_OF_LOSS: f64 = 2.0;
-/// In-order delivery takes as long as the latest of many packets. It is estimated as the mean delay plus this
-/// many mean deviations.
+/// In-order delivery takes as long as the latest of many packets. This delay is estimated as the mean delay
+/// plus this many mean deviations.
 const SPREAD: u32 = 3;
 
-/// Cost of a packet on a path: time until in-order delivery, plus the expected cost of its loss.
+/// Cost of a packet on a path: the time until in-order delivery, plus the expected cost of its loss.
 pub(super) fn cost(path: &PathRow) -> Duration {
     let lost = if path.loss > 0.0 {
         Duration::from_secs_f64(f64::from(path.loss) * COST_OF_LOSS)
@@ -57,14 +57,14 @@ pub(super) fn open(paths: &[PathRow]) -> impl Iterator<Item = &PathRow> {
     paths.iter().filter(|path| path.is_open())
 }
 
-/// Picks the first open path in the order of `key`; waits if none is open.
+/// Picks the first open path in the order of `key`. Waits if none is open.
 pub(super) fn first_open<K: Ord>(paths: &[PathRow], key: impl Fn(&PathRow) -> K) -> Pick {
     open(paths).min_by_key(|path| (key(path), path.id)).map_or(Pick::Wait(None), |path| Pick::One(path.id))
 }
 
-/// Whether `path` would serve the backlog later than `other`. A wait shorter than the extra delay of `other`
-/// does not count as congestion. A wait on a path that was idle does not count either, because its rate is
-/// outdated.
+/// Whether `path` would serve the backlog later than `other`. A wait that is shorter than the extra delay of
+/// `other` does not count as congestion. A wait on a path that was idle does not count either, because its
+/// rate is out of date.
 pub(super) fn congested(now: Time, path: &PathRow, queue: &QueueView, other: &PathRow) -> bool {
     if path.is_open() {
         return false;

@@ -2,7 +2,7 @@ use super::scheduler::{Pick, Scheduler, first_open};
 use crate::{PathRow, PktInfo, QueueView};
 use mpdccp_units::{Duration, Time};
 
-/// The open path with the lowest smoothed RTT (ATSSS Smallest-Delay).
+/// Uses the open path with the lowest smoothed RTT (ATSSS Smallest-Delay).
 #[derive(Debug, Default)]
 pub(super) struct LowestRtt;
 

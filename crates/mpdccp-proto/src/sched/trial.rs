@@ -1,4 +1,4 @@
-//! Leaves out unstable paths for a while, because a path that goes up and down does more harm than good.
+//! Leaves out unstable paths for a while. A path that goes up and down does more harm than good.
 
 use crate::{PathId, PathRow};
 use alloc::vec::Vec;
@@ -19,13 +19,13 @@ struct Trial {
     pause: Duration,
 }
 
-/// First and longest pause. The pause doubles if the path returns again within `SOON` pauses of its last
-/// return. Rare short outages do not increase it, because such a path is still useful.
+/// First and longest pause. The pause doubles if the path comes up again within `SOON` pauses after it last
+/// came up. Rare short outages do not increase the pause, because such a path is still useful.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(32));
 const SOON: u32 = 5;
-/// After a path has been in use for this long, its next pause is the first pause again.
+/// After a path has been in use for this long, its next pause is the shortest one again.
 const FORGIVEN: Duration = Duration::from_secs(30);
-/// Maximum number of paths remembered. Beyond this number, paths that are gone are forgotten.
+/// Maximum number of paths remembered. If there are more, paths that are gone are forgotten.
 const MOST: usize = 64;
 
 impl Trials {
@@ -65,7 +65,7 @@ mod tests {
     #[test]
     fn a_path_that_comes_and_goes_waits_longer_each_time() {
         let mut trials = Trials::default();
-        // Time between a path's return and its use.
+        // Returns the time between a path's return and its use.
         let mut back = |at: u64| {
             let up_since = Time::from_millis(at);
             let path = PathRow { up_since, ..row(1, 3, 10) };

@@ -1,4 +1,4 @@
-//! The addresses of both ends by their Address IDs (RFC 9897 sections 3.2.2 and 3.2.8).
+//! The addresses of both ends, by Address ID (RFC 9897 sections 3.2.2 and 3.2.8).
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -6,17 +6,17 @@ use core::net::IpAddr;
 use dccp_proto::Route;
 use dccp_wire::Seq;
 
-/// Address IDs of this end: one for each source address.
+/// Address IDs of this end. Each source address has one.
 #[derive(Debug, Default)]
 pub(super) struct LocalAddrs(pub(super) BTreeMap<u8, Local>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Local {
-    /// Source of subflows of this end: socket and address.
+    /// Socket and address that are the source of subflows of this end.
     Source(u32, Option<IpAddr>),
-    /// Advertised to the peer by MP_ADDADDR.
+    /// Address that MP_ADDADDR advertised to the peer.
     Advertised(IpAddr, Option<u16>),
-    /// Withdrawn by MP_REMOVEADDR, but the peer has not confirmed the removal yet.
+    /// Address that MP_REMOVEADDR withdrew. The peer has not confirmed the removal yet.
     Leaving,
 }
 
@@ -26,10 +26,10 @@ impl LocalAddrs {
         self.0.insert(0, Local::Source(route.socket, route.local));
     }
 
-    /// The Address ID of a subflow's source; `None` if all IDs are in use.
+    /// Returns the Address ID of a subflow's source. Returns `None` if all IDs are in use.
     pub(super) fn id_of(&mut self, route: &Route) -> Option<u8> {
-        // An address has one ID (RFC 9897 section 3.2.2) on all sockets, even if it was advertised before a
-        // subflow used it.
+        // An address has one ID on all sockets (RFC 9897 section 3.2.2). This also holds if the address was
+        // advertised before a subflow used it.
         let same = |local: &Local| match local {
             Local::Source(_, Some(addr)) | Local::Advertised(addr, _) => Some(*addr) == route.local,
             _ => false,
@@ -53,8 +53,8 @@ impl LocalAddrs {
     }
 }
 
-/// Addresses that the peer advertised. The entry of a removed address keeps its last MP_SEQ, so that outdated
-/// options are recognised.
+/// Addresses that the peer advertised. The entry of a removed address keeps its newest MP_SEQ, so that
+/// outdated options are recognised.
 #[derive(Debug, Default)]
 pub(super) struct RemoteAddrs(pub(super) BTreeMap<u8, Remote>);
 
@@ -71,8 +71,8 @@ impl RemoteAddrs {
     }
 }
 
-/// Whether a host may have this address, so that connecting to it makes sense (RFC 9897 section 3.2.8). It
-/// must be neither multicast nor broadcast, and neither 0.0.0.0 nor ::.
+/// Whether a host may have this address, so that connecting to it makes sense (RFC 9897 section 3.2.8).
+/// Multicast and broadcast addresses, 0.0.0.0 and :: do not qualify.
 pub fn is_unicast(addr: IpAddr) -> bool {
     match addr {
         IpAddr::V4(ip) => !ip.is_multicast() && !ip.is_broadcast() && !ip.is_unspecified(),
@@ -84,7 +84,7 @@ pub fn is_unicast(addr: IpAddr) -> bool {
 mod tests {
     use super::*;
 
-    /// RFC 9897 section 3.2.2.
+    /// RFC 9897 section 3.2.2: an address has one ID.
     #[test]
     fn a_source_that_was_advertised_keeps_its_id() {
         let mut ids = LocalAddrs::default();

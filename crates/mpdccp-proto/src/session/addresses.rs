@@ -17,7 +17,7 @@ use rand_core::RngCore;
 const MAX_REMOTE: usize = 32;
 
 impl Session {
-    /// Advertises an address to the peer (MP_ADDADDR); returns its Address ID.
+    /// Advertises an address to the peer (MP_ADDADDR), and returns its Address ID.
     pub(crate) fn advertise(&mut self, now: Time, addr: IpAddr, port: Option<u16>) -> Option<u8> {
         if self.state != SessionState::Open || !self.multipath {
             return None;
@@ -35,8 +35,9 @@ impl Session {
         }
     }
 
-    /// A silent path was removed, so its Close will not arrive. If no other subflow uses its address, an
-    /// MP_REMOVEADDR on another path tells the peer that the address is no longer valid.
+    /// Call this after a silent path was removed, because its Close will not arrive. If no other subflow uses
+    /// the path's address, an MP_REMOVEADDR on another path tells the peer that the address is no longer
+    /// valid.
     pub(super) fn withdraw_source(&mut self, now: Time, addr_id: u8) {
         let used = self.paths.iter().any(|p| !p.removed && p.local_addr == addr_id);
         if self.multipath && !used && self.local_addrs.0.contains_key(&addr_id) {
@@ -44,7 +45,7 @@ impl Session {
         }
     }
 
-    /// Sends MP_REMOVEADDR. The ID stays reserved until the peer confirms; otherwise the removal could end
+    /// Sends MP_REMOVEADDR. The ID stays reserved until the peer confirms. Otherwise a late removal could end
     /// later subflows.
     fn say_removed(&mut self, now: Time, addr_id: u8) {
         self.local_addrs.0.insert(addr_id, Local::Leaving);
@@ -52,9 +53,9 @@ impl Session {
         self.signal(now, Signal::RemoveAddr { addr_id, nonce });
     }
 
-    /// Frees the Address IDs of sources whose last path is gone. Their subflows have ended, so both ends are
-    /// done with them (RFC 9897 section 3.2.2). If the peer may not know that they ended, the ID stays
-    /// reserved until the peer confirms the removal.
+    /// Frees the Address IDs of sources whose last path is gone. Their subflows have ended, so neither end
+    /// uses the IDs any more (RFC 9897 section 3.2.2). If the peer may not know that a subflow ended, the ID
+    /// stays reserved until the peer confirms the removal.
     pub(super) fn release_sources(&mut self) {
         let paths = &self.paths;
         self.local_addrs.retain_sources(|id| paths.iter().any(|p| p.local_addr == id));
@@ -65,8 +66,8 @@ impl Session {
         self.local_addrs.0.remove(&addr_id);
     }
 
-    /// Handles an MP_ADDADDR that arrived on path `on` with `mp_seq`, directly followed by `tag`. Returns
-    /// true if the option must be confirmed.
+    /// Handles an MP_ADDADDR that arrived on path `on` with `mp_seq`. `tag` is the HMAC that directly
+    /// followed it. Returns true if the option must be confirmed.
     pub(super) fn on_add_addr(
         &mut self,
         (now, on): (Time, usize),
@@ -77,7 +78,7 @@ impl Session {
         tag: Option<&[u8; 20]>,
     ) -> bool {
         let expected = self.keys.add_addr(By::Remote, addr_id, nonce, addr, port);
-        // RFC 9897 section 3.2.6: an option with a wrong HMAC is ignored silently.
+        // RFC 9897 section 3.2.6: an option with a wrong HMAC is silently ignored.
         if !tag.is_some_and(|tag| same(&expected, tag)) {
             self.count(Counter::AddAddrBadHmac);
             return false;
@@ -86,10 +87,10 @@ impl Session {
         let given = self.remote_addrs.0.values().filter(|r| r.addr.is_some()).count();
         match known {
             // RFC 9897 section 3.2.1: an outdated option may still be confirmed. A copy of the newest option
-            // counts as outdated too, so that it does not bring back a removed path.
+            // also counts as outdated. Otherwise it would bring back a removed path.
             Some(known) if !mp_seq.after(known.seq) => self.count(Counter::OutdatedMpOption),
-            // RFC 9897 section 3.2.8: such addresses are ignored silently, and so is another address under an
-            // ID that is in use.
+            // RFC 9897 section 3.2.8: such addresses are silently ignored. So is another address under an ID
+            // that is in use.
             _ if !is_unicast(addr) => {
                 self.count(Counter::AddAddrNotUnicast);
                 return false;
@@ -98,7 +99,7 @@ impl Session {
                 self.count(Counter::AddAddrIdInUse);
                 return false;
             }
-            // RFC 9897 section 3.2.8: advertisements may be discarded.
+            // RFC 9897 section 3.2.8 permits discarding advertisements.
             None | Some(Remote { addr: None, .. }) if given >= MAX_REMOTE => {
                 self.count(Counter::AddAddrTooMany)
             }
@@ -114,9 +115,9 @@ impl Session {
         true
     }
 
-    /// Joins an address that the peer advertised on path `i`, if the settings allow it: from that path's
-    /// local address, or from all local addresses. Only sources of the same address family can reach the
-    /// address.
+    /// Joins an address that the peer advertised on path `i`, if the settings allow it. The join starts from
+    /// that path's local address, or from all local addresses. Sources of another address family cannot reach
+    /// the address, so they are left out.
     fn join_advertised(&mut self, now: Time, i: usize, addr_id: u8) {
         let Some((addr, port)) = self.remote_addrs.0.get(&addr_id).and_then(|known| known.addr) else {
             return;
@@ -133,7 +134,7 @@ impl Session {
         for path in self.paths.iter().filter(usable).filter(wanted) {
             let mut cfg = path.cfg;
             cfg.route.remote.set_ip(addr);
-            // RFC 9897 section 3.2.8: without a port, the advertising subflow's port applies.
+            // RFC 9897 section 3.2.8: without a port, the port of the advertising subflow applies.
             cfg.ports = Ports { local: 0, remote: port.unwrap_or(self.paths[i].cfg.ports.remote) };
             let same =
                 |other: &PathConfig| other.route == cfg.route && other.ports.remote == cfg.ports.remote;
@@ -175,13 +176,13 @@ impl Session {
         }
         let uses = |p: &Subflow| p.conn.is_some() && p.remote_addr == addr_id;
         if known.is_none() && !self.paths.iter().any(uses) {
-            // RFC 9897 section 3.2.9: an unknown ID is ignored silently.
+            // RFC 9897 section 3.2.9: an unknown ID is silently ignored.
             self.count(Counter::RemoveAddrUnknown);
             return false;
         }
         let removed = self.remote_addrs.0.insert(addr_id, Remote { addr: None, seq: mp_seq });
         self.events.push_back(SessionEvent::PeerAddresses);
-        // RFC 9897 section 3.2.9: the removal ends the subflows that use the address.
+        // RFC 9897 section 3.2.9: the removal ends all subflows that use the address.
         for i in 0..self.paths.len() {
             let path = &mut self.paths[i];
             let advertised = path.advertised == Some(addr_id);
@@ -193,7 +194,7 @@ impl Session {
                 self.after_input(now, i);
             }
         }
-        // The peer may have advertised the address again, under another ID, before this removal arrived.
+        // Before this removal arrived, the peer may have advertised the address again under another ID.
         let ip = |r: &Remote| r.addr.map(|(addr, _)| addr);
         if let Some(addr) = removed.as_ref().and_then(ip)
             && let Some((&again, _)) = self.remote_addrs.0.iter().find(|(_, r)| ip(r) == Some(addr))

@@ -1,14 +1,14 @@
 use mpdccp_units::{Duration, Rate, Time};
 
-/// Burst allowed after a pause, as the time that it takes at the rate.
+/// Burst that is allowed after a pause, as its duration at the rate.
 const CREDIT: Duration = Duration::from_millis(2);
 
-/// A rate limit set by the owner; initially none. A packet may be sent once the earlier packets have used up
-/// their time at this rate.
+/// A rate limit set by the owner. Initially there is none. A packet may be sent when the time that the
+/// earlier packets take at this rate has passed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Cap {
     rate: Option<Rate>,
-    /// When the packets sent so far will have used up their time at the rate.
+    /// When the packets sent so far have taken their time at the rate.
     paid: Time,
 }
 
@@ -21,12 +21,13 @@ impl Cap {
         self.rate.is_some()
     }
 
-    /// Until when no packet may be sent; `None` if one may be sent now.
+    /// Time until which no packet may be sent. `None` if one may be sent now.
     pub(crate) fn shut(&self, now: Time) -> Option<Time> {
         self.rate.map(|_| self.paid).filter(|paid| *paid > now)
     }
 
-    /// Charges `bytes` that were sent: of IP packets on a path, of datagrams in a session.
+    /// Charges `bytes` that were sent. On a path, these are bytes of IP packets. In a session, these are
+    /// bytes of datagrams.
     pub(crate) fn on_sent(&mut self, now: Time, bytes: u64) {
         let Some(rate) = self.rate else { return };
         let credit = Time::from_nanos(now.as_nanos().saturating_sub(CREDIT.as_nanos() as u64));
@@ -45,7 +46,7 @@ mod tests {
         cap.on_sent(now, 1 << 30);
         assert_eq!(cap.shut(now), None, "without a limit, packets may be sent");
         cap.set(Some(Rate::from_bps(8_000_000)));
-        // At this rate 1,000 bytes take a millisecond. Three packets may be sent at once, then one per
+        // At this rate, 1,000 bytes take a millisecond. Three packets may be sent at once, and then one per
         // millisecond.
         for _ in 0..3 {
             assert_eq!(cap.shut(now), None);

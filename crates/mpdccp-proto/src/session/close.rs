@@ -1,4 +1,4 @@
-//! End of a session: MP_CLOSE, MP_FAST_CLOSE, or no path left (RFC 9897 sections 3.2.3, 3.2.11 and 3.5).
+//! The end of a session: MP_CLOSE, MP_FAST_CLOSE, or no path left (RFC 9897 sections 3.2.3, 3.2.11 and 3.5).
 
 use super::subflow::Subflow;
 use super::{Gone, Reason, Role, Session, SessionEvent, encode};
@@ -11,7 +11,7 @@ use mpdccp_units::{Duration, Time};
 /// How long to wait for the answers to this end's Close, or for the peer's Close on the other subflows.
 const CLOSE_WAIT: Duration = Duration::from_secs(3);
 
-/// A session with open streams survives at least this long without a path.
+/// A session with open streams survives at least this long while no path is up.
 const STREAMS_SURVIVE: Duration = Duration::from_secs(15 * 60);
 
 impl Session {
@@ -31,12 +31,12 @@ impl Session {
         }
     }
 
-    /// Ends the session at once. `text` is a reason for the peer, unless it is empty.
+    /// Ends the session at once. `text` is a reason for the peer. It may be empty.
     pub(crate) fn abort(&mut self, text: &str) {
         if self.state == SessionState::Closed {
             return;
         }
-        // RFC 9897 section 3.2.3: the Resets carry the peer's key and are sent on all subflows.
+        // RFC 9897 section 3.2.3: all subflows are reset, and the Resets carry the peer's key.
         let fast = self.multipath && self.state != SessionState::Connecting;
         if fast {
             let option = encode(&[MpOption::FastClose(self.keys.remote())]);
@@ -82,14 +82,14 @@ impl Session {
         let unproven = |p: &Subflow| {
             p.conn.as_ref().is_some_and(|conn| p.is_half_open() || conn.state() == State::Request)
         };
-        // RFC 9897 section 3.2.11: joins are ignored from now on. Joins of the peer that have not proved the
-        // key end at once, and so do this end's joins without an answer.
+        // RFC 9897 section 3.2.11: joins are ignored from now on. Two kinds of joins therefore end at once:
+        // joins of the peer that have not proved the key, and this end's joins without an answer.
         while let Some(i) = self.paths.iter().position(unproven) {
             self.give_up(now, i, reason);
         }
     }
 
-    /// Sends Close on every subflow, with MP_CLOSE and the peer's key.
+    /// Sends Close with MP_CLOSE and the peer's key on every subflow.
     fn close_all(&mut self, now: Time) {
         let option = match self.multipath {
             true => encode(&[MpOption::Close(self.keys.remote())]),
@@ -100,18 +100,18 @@ impl Session {
             match conn.state() {
                 State::Request | State::Respond => conn.abort(ResetCode::Aborted),
                 State::PartOpen | State::Open => conn.close(now, false),
-                // In CLOSING after a CloseReq, the Close was not sent yet, so it carries the option set
-                // above.
+                // In CLOSING after a CloseReq, the Close has not been sent yet, so it will carry the option
+                // set above.
                 State::CloseReq | State::Closing | State::TimeWait | State::Closed => {}
             }
         }
         (0..self.paths.len()).for_each(|i| self.after_input(now, i));
     }
 
-    /// MP_CLOSE arrived on Close or CloseReq.
+    /// Handles an MP_CLOSE on a Close or CloseReq.
     pub(super) fn on_mp_close(&mut self, now: Time, ptype: PacketType, key: &[u8]) {
         if !self.keys.is_ours(key) {
-            // The subflow closes as after any Close, but the session continues.
+            // The subflow closes as after any Close. The session continues.
             return self.count(Counter::CloseWithWrongKey);
         }
         match ptype {
@@ -130,18 +130,18 @@ impl Session {
         }
     }
 
-    /// MP_FAST_CLOSE arrived on a Reset.
+    /// Handles an MP_FAST_CLOSE on a Reset.
     pub(super) fn on_mp_fast_close(&mut self, code: ResetCode, key: &[u8]) {
         if code != ResetCode::AbruptMpTermination || !self.keys.is_ours(key) {
             return self.count(Counter::FastCloseInvalid);
         }
-        // RFC 9897 section 3.2.3: Reset code 13 on all other subflows.
+        // RFC 9897 section 3.2.3: all other subflows are reset with code 13.
         self.abort_all(ResetCode::AbruptMpTermination);
         self.finish(Reason::AbortedByPeer);
     }
 
-    /// How long the session survives without a path. Its streams may carry TCP connections, and Linux gives
-    /// up a TCP connection only after 15 minutes.
+    /// How long the session survives while no path is up. Its streams may carry TCP connections, and Linux
+    /// gives up a TCP connection only after 15 minutes.
     pub(super) fn survive(&self) -> Duration {
         let open = self.streams.as_ref().is_some_and(|carried| !carried.streams.is_empty());
         if open { self.cfg.survive.max(STREAMS_SURVIVE) } else { self.cfg.survive }
@@ -181,7 +181,7 @@ impl Session {
         }
     }
 
-    /// Ends the session. Connections that still have a last packet to send are kept until it is sent.
+    /// Ends the session. A connection that still has a last packet to send is kept until the packet is sent.
     pub(super) fn finish(&mut self, reason: Reason) {
         if self.state == SessionState::Closed {
             return;
@@ -195,9 +195,9 @@ impl Session {
             }
         }
         self.drop_queue();
-        // Deliver packets behind holes now.
+        // Release the packets that are held behind holes.
         self.reorderer.on_timeout(Time::MAX);
-        // A half-open session was never announced to the owner.
+        // The owner never learned of a half-open session, so it needs no event.
         if !half_open {
             self.events.push_back(SessionEvent::Closed(reason));
         }

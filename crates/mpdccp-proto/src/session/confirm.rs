@@ -1,5 +1,5 @@
-//! Options that need confirmation: retransmission of this end's options, and MP_CONFIRM for the peer's
-//! options (RFC 9897 section 3.2.1).
+//! Options that need confirmation: this end's options are retransmitted, and the peer's options are confirmed
+//! with MP_CONFIRM (RFC 9897 section 3.2.1).
 
 use super::signal::{Dataset, Pending, Signal};
 use super::{Session, encode};
@@ -11,19 +11,20 @@ use dccp_proto::{Gate, Sink};
 use dccp_wire::{MpOption, Opt, Options, Seq};
 use mpdccp_units::{Duration, Time};
 
-/// Longest interval between retransmissions of an option. RFC 9897 leaves the timing open. Here the first
-/// interval is two RTOs, and each further one is twice as long.
+/// Longest interval between retransmissions of an option. RFC 9897 leaves the timing open. This
+/// implementation waits two RTOs before the first retransmission, and twice as long before each further one.
 const MAX_GAP: Duration = Duration::from_secs(64);
 
 impl Session {
-    /// Sends an option until the peer confirms it or a newer one replaces it.
+    /// Sends an option repeatedly until the peer confirms it or a newer option replaces it.
     pub(super) fn signal(&mut self, now: Time, signal: Signal) {
         self.pending.retain(|p| p.signal.dataset() != signal.dataset());
         self.pending.push(Pending { signal, sent: None, due: now, gap: Duration::ZERO });
     }
 
     /// Drops unconfirmed removals once their retransmission interval has reached [`MAX_GAP`]. RFC 9897
-    /// section 3.2.9: a peer that never learned of the address ignores its removal silently.
+    /// section 3.2.9: a peer that never learned of the address silently ignores its removal, so it never
+    /// confirms it.
     fn give_up_removals(&mut self, now: Time) {
         let unheard = |p: &mut Pending| {
             matches!(p.signal, Signal::RemoveAddr { .. }) && p.due <= now && p.gap >= MAX_GAP
@@ -35,20 +36,20 @@ impl Session {
         }
     }
 
-    /// Drops the pending options that concern a subflow that is gone.
+    /// Drops the pending options of a subflow that is gone.
     pub(super) fn forget_signals_of(&mut self, path: PathId) {
         self.pending.retain(|p| p.signal.dataset() != Dataset::Path(path));
     }
 
     /// When the next retransmission is due.
     pub(super) fn signal_timeout(&self) -> Option<Time> {
-        // An overdue option waits for a gate, not for a timer.
+        // An option that was already due at the last transmission waits for a gate, not for a timer.
         self.pending.iter().map(|p| p.due).filter(|due| *due > self.polled).min()
     }
 
-    /// Sends the options that are due, on DCCP-Data without payload. Such an option needs an MP_SEQ, and a
-    /// separate data packet keeps the size of other packets constant. Returns when a gate opens for an option
-    /// that must wait.
+    /// Sends the options that are due, on DCCP-Data without payload. Such an option needs an MP_SEQ. A
+    /// separate data packet keeps the size of other packets constant. If an option must wait for a gate,
+    /// returns when the gate opens.
     pub(super) fn transmit_signals(&mut self, now: Time, sink: &mut dyn Sink) -> Option<Time> {
         self.give_up_removals(now);
         let mut wait = None;
@@ -71,7 +72,7 @@ impl Session {
             let mp_seq = self.next_mp_seq;
             self.next_mp_seq = mp_seq.next();
             let mut options = encode(&[MpOption::Seq(mp_seq), signal.option()]);
-            // RFC 9897 section 3.2.6: the HMAC follows its option directly.
+            // RFC 9897 section 3.2.6: the HMAC directly follows its option.
             let tag = match signal {
                 Signal::Prio { .. } => None,
                 Signal::AddAddr { addr_id, nonce, addr, port } => {
@@ -100,7 +101,7 @@ impl Session {
             match (option, mp_seq) {
                 (Opt::Mp(MpOption::Seq(seq)), _) => mp_seq = Some(seq),
                 (Opt::Mp(option), Some(seq)) => {
-                    // A confirmation of any transmission is valid, because all carried the same value.
+                    // All transmissions carried the same value, so a confirmation of any of them is valid.
                     let confirmed = |p: &Pending| {
                         p.signal.option() == option
                             && p.sent.is_some_and(|(first, newest)| seq.within(first, newest))
@@ -118,7 +119,7 @@ impl Session {
         }
     }
 
-    /// Confirms `options`, which arrived with `mp_seq`, on the path on which they arrived.
+    /// Confirms `options` on the path on which they arrived. They arrived with `mp_seq`.
     pub(super) fn confirm(&mut self, i: usize, mp_seq: Seq, options: &[MpOption<'_>]) {
         let mut group = encode(&[MpOption::Seq(mp_seq)]);
         for option in options {

@@ -25,7 +25,7 @@ impl Session {
         }
     }
 
-    /// A path's connection has ended.
+    /// Removes a path whose connection has ended.
     pub(super) fn uncouple(&mut self, id: PathId) {
         if self.coupling.forget(id.0) {
             self.tell_parts();
@@ -40,9 +40,9 @@ impl Session {
         }
     }
 
-    /// If all paths were in ProbeRTT at once, the session would starve, so paths at other bottlenecks
-    /// postpone theirs. Paths at the same bottleneck enter ProbeRTT together, because the queue of the
-    /// bottleneck only drains when all of them reduce their packets in flight.
+    /// If all paths were in ProbeRTT at once, the session would starve. Paths at other bottlenecks therefore
+    /// postpone their ProbeRTT. Paths at the same bottleneck enter ProbeRTT together, because the
+    /// bottleneck's queue drains only if all of them reduce their packets in flight.
     pub(super) fn coordinate_probe_rtt(&mut self, i: usize, probing: bool) {
         if core::mem::replace(&mut self.paths[i].probing_rtt, probing) == probing {
             return;

@@ -1,5 +1,6 @@
-//! Forward error correction: after every few packets of a policy rule, their XOR follows as an FEC packet, on
-//! another path if possible. It restores one lost packet from the others at once, without a round trip.
+//! Forward error correction. After every few packets of a policy rule, an FEC packet with their XOR follows,
+//! on another path if possible. If one of these packets is lost, the receiver restores it from the others at
+//! once, without a round trip.
 
 use crate::{FecStats, PathId};
 use alloc::collections::{BTreeMap, VecDeque};
@@ -9,20 +10,20 @@ use mpdccp_units::{Duration, Time};
 
 /// Maximum number of packets that one FEC packet protects.
 pub(crate) const MOST: u8 = 16;
-/// Bytes of an FEC packet in addition to the longest protected packet: length, flow information and check,
-/// plus an offset for each protected packet.
+/// Number of bytes that an FEC packet has in addition to the longest protected packet: length, flow
+/// information and check value, plus an offset for each protected packet.
 pub(super) const HEADER: usize = 7;
 pub(super) const OFFSET: usize = 2;
-/// Extra bytes of the option that marks an FEC packet, compared with the options of a data packet, rounded
-/// up.
+/// An FEC packet is marked by an option. This is how much longer its options are than those of a data packet,
+/// rounded up.
 pub(super) const OPTION: usize = 8;
-/// An FEC packet is dropped if it found no path for this long.
+/// An FEC packet that found no path for this long is dropped.
 pub(super) const OLD: Duration = Duration::from_millis(100);
-/// Maximum number of FEC packets that wait for a path, and of received FEC packets that wait for protected
-/// packets.
+/// Maximum number of FEC packets that wait for a path. It is also the maximum number of received FEC packets
+/// that wait for protected packets.
 pub(super) const MOST_WAITING: usize = 64;
-/// Number of received packets that are kept to restore others. They are kept from the first FEC packet on,
-/// until no FEC packet has arrived for `KEPT_FOR`.
+/// Number of received packets that are kept to restore others. They are kept from the first FEC packet on.
+/// Once no FEC packet has arrived for `KEPT_FOR`, they are no longer kept.
 pub(super) const MOST_KEPT: usize = 512;
 pub(super) const KEPT_FOR: Duration = Duration::from_secs(10);
 
@@ -30,7 +31,7 @@ pub(super) const KEPT_FOR: Duration = Duration::from_secs(10);
 #[derive(Debug, Default)]
 pub(super) struct Block {
     pub(super) members: Vec<(Seq, PathId)>,
-    /// XOR over all packets of the block: length, flow information, check, and payload.
+    /// XOR over all packets of the block: their lengths, flow information, check values and payloads.
     pub(super) xor: Vec<u8>,
 }
 
@@ -47,7 +48,7 @@ pub(super) struct FecPacket {
     pub(super) at: Time,
 }
 
-/// A received FEC packet for which more than one protected packet is missing.
+/// A received FEC packet. More than one of its protected packets is missing.
 #[derive(Debug)]
 pub(super) struct Pending {
     pub(super) members: Vec<u64>,
@@ -57,7 +58,7 @@ pub(super) struct Pending {
 /// FEC state of a session.
 #[derive(Debug, Default)]
 pub(super) struct Fec {
-    /// Whether the peer uses FEC packets.
+    /// Whether the peer restores packets from FEC packets.
     pub(super) on: bool,
     pub(super) waiting: VecDeque<FecPacket>,
     pub(super) kept_until: Time,
@@ -67,7 +68,7 @@ pub(super) struct Fec {
     pub(super) stats: FecStats,
 }
 
-/// Adds a packet to the XOR. A second call with the same packet removes it.
+/// Adds a packet to the XOR. Adding the same packet again removes it.
 pub(super) fn add(xor: &mut Vec<u8>, seq: u64, back: u8, data: &[u8]) {
     let ([high, low], [a, b, c, d]) = ((data.len() as u16).to_be_bytes(), check(seq, back, data));
     xor.resize(xor.len().max(HEADER + data.len()), 0);
@@ -76,7 +77,7 @@ pub(super) fn add(xor: &mut Vec<u8>, seq: u64, back: u8, data: &[u8]) {
     }
 }
 
-/// A check value that shows whether a packet was restored correctly. It is FNV-1a, because a linear checksum
+/// Returns a check value that shows whether a packet was restored correctly. It is FNV-1a. A linear checksum
 /// such as a CRC would match any XOR of packets.
 pub(super) fn check(seq: u64, back: u8, data: &[u8]) -> [u8; 4] {
     let bytes = seq.to_be_bytes().into_iter().chain([back]).chain(data.iter().copied());
@@ -93,7 +94,7 @@ impl Fec {
         FecStats { held: held as u64, ..self.stats }
     }
 
-    /// Keeps a received packet while FEC packets arrive.
+    /// Keeps a received packet, if FEC packets have arrived recently.
     pub(super) fn keep(&mut self, now: Time, seq: Seq, back: u8, data: &[u8]) {
         if now >= self.kept_until {
             if !self.order.is_empty() || !self.pending.is_empty() {
@@ -113,9 +114,8 @@ impl Fec {
         }
     }
 
-    /// Restores the one missing packet of an FEC packet from the others: its number, flow information, and
-    /// bytes. `None` if more than one is missing, if a bit changed on the way, or if the numbers do not
-    /// match.
+    /// Restores the only missing packet of an FEC packet: its number, flow information, and bytes. Returns
+    /// `None` if more than one is missing, if a bit changed on the way, or if the numbers do not match.
     pub(super) fn solve(&self, packet: &Pending) -> Option<(u64, u8, Vec<u8>)> {
         let lost = *packet.members.iter().find(|seq| !self.kept.contains_key(seq))?;
         let mut xor = packet.xor.clone();

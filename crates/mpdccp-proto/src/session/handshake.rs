@@ -11,7 +11,7 @@ use mpdccp_units::Time;
 /// Multipath options of a Request or Response.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Hello<'a> {
-    /// The packet has Change R for Multipath Capable that lists version 0.
+    /// Whether the packet has a Change R for Multipath Capable that lists version 0.
     pub(super) version_0: bool,
     /// MP_KEY: connection identifier and keys.
     pub(super) key: Option<(u32, &'a [u8])>,
@@ -19,11 +19,11 @@ pub(super) struct Hello<'a> {
     pub(super) join: Option<(u8, u32, u32)>,
     /// MP_HMAC directly after MP_JOIN.
     pub(super) join_tag: Option<&'a [u8; 20]>,
-    /// Private MP_EXP option of mpdccp.
+    /// A private MP_EXP option of mpdccp.
     pub(super) private: Option<Private>,
-    /// The peer's name for the path.
+    /// The name that the peer gave the path.
     pub(super) name: PathName,
-    /// The packet has an invalid MP option.
+    /// Whether the packet has an invalid multipath option.
     pub(super) malformed: bool,
 }
 
@@ -34,7 +34,8 @@ impl<'a> Hello<'a> {
         for option in packet.options().map_while(Result::ok) {
             let follows_join = core::mem::take(&mut after_join);
             match option {
-                // RFC 9897 section 3.1: the version is in the high four bits; the low four bits are ignored.
+                // RFC 9897 section 3.1: the high four bits are the version, and the low four bits are
+                // ignored.
                 Opt::ChangeR(feature::MULTIPATH_CAPABLE, list) => {
                     hello.version_0 = list.iter().any(|value| value >> 4 == 0);
                 }
@@ -63,27 +64,28 @@ pub(crate) struct Offer<'a, 'p> {
     pub(crate) request: &'a Packet<'p>,
     pub(crate) mtu: u16,
     pub(crate) overhead: u16,
-    /// [`crate::PeerFilter::id`] of the peer.
+    /// The [`crate::PeerFilter::id`] of the peer.
     pub(crate) peer: u32,
     pub(crate) ci: u32,
     pub(crate) seed: [u8; 32],
-    /// Init Cookie to send with the Response; empty for none.
+    /// Init Cookie to send with the Response. Empty for none.
     pub(crate) cookie: &'a [u8],
     /// Whether the Response may carry application data.
     pub(crate) early: bool,
 }
 
 impl Session {
-    /// Creates a session that answers a Request. An error contains the Reset to send instead, and its
+    /// Creates a session that answers a Request. On error, returns the Reset to send instead, and its
     /// counter.
     pub(crate) fn server(now: Time, offer: &Offer<'_, '_>) -> Result<Session, (Reset, Counter)> {
         let hello = Hello::read(offer.request);
         if hello.malformed {
-            // RFC 9897 section 3.5 suggests Option Error. Section 3.6: a malformed MP_KEY closes the subflow.
+            // RFC 9897 section 3.5 suggests Option Error. By section 3.6, a malformed MP_KEY closes the
+            // subflow.
             return Err((reset(ResetCode::OptionError), Counter::MalformedMpOption));
         }
         let mut session = Session::new(offer.cfg.clone(), Role::Server, now, offer.ci, offer.seed);
-        // RFC 9897 section 3.2.4: the Response has one key, of a type that the client offered.
+        // RFC 9897 section 3.2.4: the Response has exactly one key, of a type that the client offered.
         let remote = hello.key.filter(|(_, keys)| hello.version_0 && session.keys.choose(keys));
         match remote {
             Some((ci, _)) if session.multipath => session.keys.remote_ci = ci,
@@ -123,7 +125,7 @@ impl Session {
         Ok(session)
     }
 
-    /// Gives a plain connection the data for its Request or Response, and accepts the peer's data.
+    /// Gives a plain connection the data for its Request or Response, and takes the data of the peer.
     pub(super) fn early_data(&mut self, conn: &mut Connection, may_send: bool) {
         if !self.multipath {
             if may_send {
@@ -135,7 +137,7 @@ impl Session {
         }
     }
 
-    /// Client: sends the first Request, with MP_KEY if multipath is wanted.
+    /// Client: creates the first connection, whose Request has MP_KEY if multipath is wanted.
     pub(super) fn connect_first(&mut self, now: Time, i: usize, ports: Ports) {
         let PathConfig { route, mtu, overhead, .. } = self.paths[i].cfg;
         let (config, seed) = (self.connection_config(mtu, overhead), self.seed());
@@ -161,7 +163,8 @@ impl Session {
         }
         match hello.key {
             Some((ci, keys)) if negotiated => {
-                // RFC 9897 section 3.3: the Response must have exactly one key, of a type that was offered.
+                // RFC 9897 section 3.3: the Response must have exactly one key, of a type that this end
+                // offered.
                 if MpOption::keys(keys).count() != 1 || !self.keys.choose(keys) {
                     return self.reset_path(i, ResetCode::OptionError, Counter::BadMpKey);
                 }
@@ -181,11 +184,11 @@ impl Session {
         }
     }
 
-    /// Options of a Request, and the name of the path, which the peer's rules may use.
+    /// Encodes the options of a Request. Adds the name of the path, which the peer's rules may use.
     pub(super) fn named(&self, i: usize, options: &[MpOption<'_>]) -> OptionBuf {
         let name = self.paths[i].cfg.name;
         let mut options = encode(options);
-        // Implementations other than mpdccp may not expect private options.
+        // Other implementations may not expect private options after the first Request.
         let ours = self.peer_is_ours || self.state == SessionState::Connecting;
         if name.is_known() && ours {
             Private::Name(name).with(|option| options.push(&Opt::Mp(option)));
@@ -193,7 +196,7 @@ impl Session {
         options
     }
 
-    /// Applies the peer's announcement from the handshake.
+    /// Applies the capabilities that the peer announced in the handshake.
     fn greet(&mut self, private: Option<Private>) {
         if let Some(Private::Hello { repairs, flows, fec, streams }) = private {
             self.peer_is_ours = true;
@@ -206,13 +209,14 @@ impl Session {
         self.state = SessionState::Open;
         self.greet_streams();
         let route = self.paths[i].cfg.route;
-        // RFC 9897 section 3.2.2: both Address IDs of the first subflow are zero.
+        // RFC 9897 section 3.2.2: the first subflow has Address ID 0 at both ends.
         self.local_addrs.set_first(&route);
         if self.role == Role::Server {
             self.events.push_back(super::SessionEvent::Accepted { peer: self.peer });
         }
         self.events.push_back(super::SessionEvent::Opened { multipath: self.multipath });
-        // RFC 9897 section 3.3: other subflows begin only after the server's confirming Ack.
+        // RFC 9897 section 3.3: other subflows may begin only after the server's Ack has confirmed the
+        // handshake.
         for path in self.paths.iter_mut().filter(|p| p.conn.is_none()) {
             path.connect_at = Some(now);
         }

@@ -1,4 +1,4 @@
-//! Packets of established subflows: multipath options and data (RFC 9897 section 3.2).
+//! Handles packets of established subflows: their multipath options and data (RFC 9897 section 3.2).
 
 use super::plausible::Judgement;
 use super::private::Private;
@@ -11,26 +11,26 @@ use dccp_proto::{Ecn, Outcome, Received};
 use dccp_wire::{MpOption, Opt, Packet, PacketType, RttType, Seq};
 use mpdccp_units::{Duration, Time};
 
-/// Maximum number of options confirmed per packet. Further options are ignored until the peer repeats them.
+/// Maximum number of options confirmed per packet. The peer repeats further options, so they are ignored.
 const MAX_SIGNALS: usize = 8;
 
 /// Longest MP_EXP value (RFC 9897 section 3.2.12), bytes.
 const MAX_PRIVATE: usize = 252;
 
-/// An RTT measurement of the peer is ignored if it is older than this, milliseconds.
+/// Maximum age of an RTT that the peer reports, milliseconds. Older RTTs are ignored.
 const MAX_RTT_AGE: u32 = 10_000;
 
 /// The multipath options of one packet.
 #[derive(Default)]
 struct Signals<'a> {
     mp_seq: Option<Seq>,
-    /// The encoded distance to the previous packet of the same flow.
+    /// The encoded distance to the previous packet of the flow.
     back: Option<u8>,
-    /// The packet is an FEC packet: MP_SEQ of the newest protected packet, and number of protected packets.
+    /// If this is an FEC packet: MP_SEQ of the newest protected packet, and number of protected packets.
     fec: Option<(Seq, u8)>,
-    /// The packet belongs to the streams.
+    /// Whether the packet belongs to the streams.
     stream: bool,
-    /// Key of MP_CLOSE, or of MP_FAST_CLOSE on a Reset with code 13.
+    /// Keys of MP_CLOSE, and of MP_FAST_CLOSE on a Reset with code 13.
     close: Option<&'a [u8]>,
     fast_close: Option<&'a [u8]>,
     unknown: bool,
@@ -39,7 +39,7 @@ struct Signals<'a> {
 }
 
 impl Session {
-    /// Delivers packets that are held behind missing ones.
+    /// Delivers the packets that are held behind missing ones.
     pub(crate) fn stop_holding(&mut self, now: Time) {
         if self.reorderer.occupancy_bytes() > 0 {
             self.count(Counter::HeldBeyondMemory);
@@ -76,7 +76,8 @@ impl Session {
             (PacketType::Response, _) => return,
             (PacketType::Reset, Stage::JoinAnswered { .. }) => return,
             (_, Stage::JoinAnswered { tag }) if !self.prove_join(now, i, &tag, packet) => {
-                // RFC 9897 section 3.2.11: the first MP_CLOSE is valid. Its key proves as much as an HMAC.
+                // RFC 9897 section 3.2.11: the first MP_CLOSE is valid on any subflow, because its key proves
+                // as much as an HMAC.
                 let close = packet.options().map_while(Result::ok).find_map(|option| match option {
                     Opt::Mp(MpOption::Close(key)) => Some(key),
                     _ => None,
@@ -136,8 +137,8 @@ impl Session {
                 Opt::Mp(MpOption::Confirm(list)) => self.on_confirm(list),
                 Opt::Mp(MpOption::Rtt { kind, rtt_ms, age_ms }) => {
                     // The minimum and maximum of all time say little about the present, and an old value says
-                    // nothing. Age 0 may mean that the peer has measured nothing (RFC 9897 section 3.2.7), so
-                    // an RTT of 0 does not count.
+                    // nothing. An age of 0 may mean that the peer has measured nothing (RFC 9897 section
+                    // 3.2.7), so an RTT of 0 does not count.
                     let current = matches!(kind, RttType::Raw | RttType::Smooth) && age_ms <= MAX_RTT_AGE;
                     let rtt = Duration::from_millis(u64::from(rtt_ms));
                     let known = Some(rtt).filter(|_| current && rtt_ms > 0);
@@ -157,14 +158,14 @@ impl Session {
                     Some(Private::Fec(newest, count)) if self.fec.on => signals.fec = Some((newest, count)),
                     _ => self.on_private(now, i, bytes),
                 },
-                // An HMAC is parsed with the option before it.
-                // An HMAC alone is ignored (RFC 9897 section 3.2.6).
+                // An HMAC is read together with the option before it. An HMAC without such an option is
+                // ignored (RFC 9897 section 3.2.6).
                 Opt::Mp(MpOption::Hmac(_)) => {}
                 Opt::Mp(MpOption::Join { .. } | MpOption::Key { .. }) => {
                     self.count(Counter::HandshakeOptionLate)
                 }
                 // RFC 4340 section 5.8: a malformed option is ignored. It ends the subflow only during the
-                // handshake, and only if the negotiation is incomplete without it.
+                // handshake, and only if the negotiation is incomplete without this option.
                 Opt::Invalid(46, _) => self.count(Counter::MalformedMpOption),
                 _ => {}
             }
@@ -184,7 +185,7 @@ impl Session {
 
     /// Sends an application's option (MP_EXP) on the next Ack of a path that is up. The option may be lost.
     pub(crate) fn send_private(&mut self, bytes: &[u8]) -> bool {
-        // A value of a single byte is reserved for the distance to the flow's previous packet.
+        // A value of one byte is reserved: it is the distance to the flow's previous packet.
         if !self.multipath || !(2..=MAX_PRIVATE).contains(&bytes.len()) || Private::is_ours(bytes) {
             return false;
         }
@@ -192,8 +193,8 @@ impl Session {
         path.map(|conn| conn.send_options(encode(&[MpOption::Exp(bytes)]).as_bytes())).is_some()
     }
 
-    /// Handles MP_PRIO, MP_ADDADDR and MP_REMOVEADDR in a second pass, once the MP_SEQ is known. Few packets
-    /// have them.
+    /// Handles MP_PRIO, MP_ADDADDR and MP_REMOVEADDR. This is a second pass, because it needs the MP_SEQ. Few
+    /// packets have these options.
     fn on_confirmable(&mut self, now: Time, i: usize, mp_seq: Seq, packet: &Packet<'_>) {
         let mut options = packet.options().map_while(Result::ok).peekable();
         let mut confirmed: Vec<MpOption<'_>> = Vec::new();
@@ -233,11 +234,11 @@ impl Session {
             if signals.stream {
                 return self.on_stream_packet(now, i, data, received);
             }
-            // RFC 9897 section 3.2.5: MP_SEQ is mandatory on data.
+            // RFC 9897 section 3.2.5: data must have an MP_SEQ.
             return self.count(Counter::DataWithoutMpSeq);
         };
         if signals.unknown {
-            // RFC 9897 section 3.6: the data is dropped and reported as corrupt.
+            // RFC 9897 section 3.6: such data is dropped and reported as corrupt.
             if let Some(conn) = &mut self.paths[i].conn {
                 conn.report_dropped(received.seq, dccp_proto::DropCode::Corrupt);
             }

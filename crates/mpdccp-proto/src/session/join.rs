@@ -14,14 +14,14 @@ use dccp_wire::{MpOption, Opt, Packet, Reset, ResetCode};
 use mpdccp_units::{Duration, Time};
 use rand_core::RngCore;
 
-/// Maximum number of retransmissions of a join's Request before the attempt fails. The path manager tries
-/// again later.
+/// Maximum number of times that the Request of a join is retransmitted. Then the attempt fails, and the path
+/// manager tries again later.
 const JOIN_RETRIES: u8 = 3;
 
 /// Maximum number of joins that have not yet proved that they know the keys.
 const MAX_HALF_OPEN_JOINS: usize = 32;
 
-/// A subflow that was silent for this long is closed in favour of a new one from the same address.
+/// If a new subflow comes from the same address, an older one that was silent for this long is closed.
 const REPLACE_AFTER: Duration = Duration::from_secs(2);
 
 /// How to treat a packet that gets no Response, and the counter for it.
@@ -48,8 +48,8 @@ impl Session {
             return self.count(Counter::NoAddressIdLeft);
         };
         let mut config = self.connection_config(mtu, overhead);
-        // Where answers arrive before the first retransmission, start a new attempt instead of retransmitting
-        // with a back-off.
+        // If answers arrive before the first retransmission, a new attempt is better than retransmissions
+        // with back-off.
         let again = self.paths[i].is_quick && self.paths[i].is_missed(now);
         config.request_retries = config.request_retries.min(if again { 0 } else { JOIN_RETRIES });
         let seed = self.seed();
@@ -82,13 +82,13 @@ impl Session {
         if !self.multipath {
             return refuse(ResetCode::ConnectionRefused, Counter::JoinOfPlainSession);
         }
-        // A peer may join a client's session only if the client allows joins, even if the client also
-        // listens.
+        // A peer may join a client's session only if the client allows joins. It does not matter whether the
+        // client also listens.
         if self.role == Role::Client && !self.cfg.joinable {
             return refuse(ResetCode::ConnectionRefused, Counter::JoinOfClientSession);
         }
-        // RFC 9897 section 3.6: the subflow is closed if its version differs from that of the first subflow,
-        // or if its options are invalid.
+        // RFC 9897 section 3.6: the subflow is closed if its options are invalid, or if its version differs
+        // from that of the first subflow.
         if hello.malformed || !hello.version_0 {
             return refuse(ResetCode::OptionError, Counter::JoinMalformedOrOtherVersion);
         }
@@ -117,18 +117,18 @@ impl Session {
         Ok((self.paths[i].id, ports))
     }
 
-    /// Whether the session has too many subflows (RFC 9897 section 3.10): `max_paths` without the silent
-    /// ones, or twice `max_paths` with them. The peer may have lost silent subflows. Unproven joins do not
-    /// count.
+    /// Whether the session has too many subflows (RFC 9897 section 3.10). The limit is `max_paths` without
+    /// the silent subflows, and twice `max_paths` with them, because the peer may have lost the silent ones.
+    /// Unproven joins do not count.
     fn is_crowded(&self) -> bool {
         let proven = self.paths.iter().filter(|p| !p.is_half_open());
         let (silent, loud): (Vec<&Subflow>, Vec<_>) = proven.partition(|p| p.state == PathState::Suspect);
         loud.len() >= self.cfg.max_paths || loud.len() + silent.len() >= self.cfg.max_paths * 2
     }
 
-    /// If there are many unproven joins, closes the oldest from the address with the most of them. A flood
-    /// from few addresses therefore displaces its own joins. A flood from many addresses leaves each join
-    /// enough time to complete.
+    /// If there are many unproven joins, closes the oldest join from the address with the most of them. A
+    /// flood from few addresses therefore displaces its own joins. A flood from many addresses leaves each
+    /// join enough time to complete.
     fn make_room_for_join(&mut self, now: Time) {
         let mut sources: BTreeMap<IpAddr, (usize, usize)> = BTreeMap::new();
         let half_open = self.paths.iter().enumerate().filter(|(_, p)| p.is_half_open());
@@ -171,14 +171,14 @@ impl Session {
                 None
             }
         };
-        // RFC 9897 section 3.6: the subflow must be closed.
+        // RFC 9897 section 3.6: the subflow must be closed on such an error.
         if let Some(error) = error {
             self.reset_path(i, ResetCode::OptionError, error);
         }
     }
 
-    /// Server: the first packet after the Response must prove that the peer knows the keys, before any data
-    /// is accepted from it or sent to it. Returns false if the subflow was closed.
+    /// Server: the first packet after the Response must prove that the peer knows the keys. Before that, no
+    /// data is accepted from the peer or sent to it. Returns false if the subflow was closed.
     pub(super) fn prove_join(&mut self, now: Time, i: usize, tag: &Tag, packet: &Packet<'_>) -> bool {
         let found = packet.options().map_while(Result::ok).find_map(|option| match option {
             Opt::Mp(MpOption::Hmac(tag)) => Some(tag),
@@ -198,8 +198,8 @@ impl Session {
         false
     }
 
-    /// A peer that joins again from an address has most likely lost the earlier subflow there. That subflow
-    /// must answer a probe before it is used again. If it is already silent, it is closed.
+    /// A peer that joins again from an address has most likely lost the earlier subflow from there. That
+    /// subflow must answer a probe before it is used again. If it is already silent, it is closed.
     fn suspect_predecessors(&mut self, now: Time, joined: usize) {
         let ends = |p: &Subflow| (p.remote_addr, p.cfg.route.socket, p.cfg.route.local);
         let new = ends(&self.paths[joined]);

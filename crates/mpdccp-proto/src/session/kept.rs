@@ -1,4 +1,4 @@
-//! Packets kept for repair, and the repair time that this end sends to the peer.
+//! Packets that are kept for repair, and the repair time that this end reports to the peer.
 
 use super::carried::Carried;
 use super::private::Private;
@@ -9,17 +9,17 @@ use crate::PathId;
 use dccp_wire::Seq;
 use mpdccp_units::{Duration, Time};
 
-/// Time that a repair takes in addition to round trips, because of timers at both ends.
+/// Time that a repair takes in addition to its round trips, because of the timers of both ends.
 const MARGIN: Duration = Duration::from_millis(10);
-/// Longest interval between reports of the repair time. Reports are repeated because one may be lost.
+/// Longest interval between two reports of the repair time. Reports are repeated because one may be lost.
 const TELL: Duration = Duration::from_secs(1);
 /// A path is distant if its round trip is `DISTANT` times that of the nearest path. The repair time does not
-/// include a distant path that sent nothing for this long.
+/// take a distant path into account if it has sent nothing for the time `USED`.
 const USED: Duration = Duration::from_secs(10);
 const DISTANT: u32 = 4;
 
 impl Session {
-    /// The peer announced its capabilities.
+    /// Applies the capabilities that the peer announced.
     pub(super) fn on_hello(&mut self, repairs: bool, flows: bool, fec: bool, streams: bool) {
         self.fec.on = fec;
         self.repair.on = repairs && self.cfg.repair;
@@ -38,8 +38,8 @@ impl Session {
         Private::Hello { repairs, flows, fec: true, streams: self.cfg.streams }
     }
 
-    /// Keeps a datagram that was sent on one path, in case it must be retransmitted. Without repair, frees
-    /// its buffer for reuse.
+    /// Keeps a datagram that was sent on one path, because it may have to be retransmitted. Without repair,
+    /// makes its buffer available for reuse.
     pub(super) fn keep_for_repair(&mut self, now: Time, path: PathId, seq: Seq, copy: Copy, again: bool) {
         self.repair.stats.sent += u64::from(again);
         if self.repair.alone.is_none_or(|(alone, _)| alone != path) {
@@ -69,8 +69,8 @@ impl Session {
     /// the longest answer time: two to detect a dead path, and one for the retransmission on another path.
     fn tell_repair_time(&mut self, now: Time, i: usize) {
         let live = || self.paths.iter().filter(|p| p.is_live() && p.prio() > 0);
-        // Compare RTTs without queues. Otherwise a queue on the nearest path would make a distant path seem
-        // near.
+        // Compare minimum RTTs, which contain no queues. Otherwise a queue on the nearest path would make a
+        // distant path seem near.
         let nearest =
             live().filter(|p| p.is_up()).filter_map(Subflow::min_rtt).min().unwrap_or(Duration::MAX);
         let near = |p: &&Subflow| p.min_rtt().is_none_or(|rtt| rtt / DISTANT <= nearest);
@@ -88,7 +88,7 @@ impl Session {
         }
     }
 
-    /// A path is suspect: tells the peer through another path to stop sending there.
+    /// Tells the peer through another path that this path is suspect, so that the peer stops sending there.
     pub(super) fn tell_suspect(&mut self, i: usize) {
         let suspect = Private::Suspect(self.paths[i].local_addr, self.paths[i].remote_addr);
         let other = self.paths.iter_mut().find(|p| p.is_up()).and_then(|p| p.conn.as_mut());

@@ -1,29 +1,30 @@
 use mpdccp_units::{Duration, Time};
 
-/// Interval between the probes of a silent path: a quarter of the silence so far, within these limits.
+/// Interval between the probes of a silent path: a quarter of the time it has been silent, within these
+/// limits.
 const PROBE_GAP: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(300));
-/// If data stops arriving, a path is probed after two answer times of silence, but not before this time.
+/// If data stops arriving, a path is probed after two answer times, but not before this time.
 const QUIET: Duration = Duration::from_millis(100);
 
-/// Whether a path answers.
+/// Whether a path answers, and when to probe it.
 ///
-/// Silence counts from the first packet sent after an acknowledgement last covered a new packet. If no answer
-/// arrives within the answer time, a Sync asks again, since a single lost acknowledgement proves nothing. If
-/// the Sync is not answered in time either, the path is suspect. An answer to a probe brings the path back.
+/// Silence begins with the first packet that is sent after an acknowledgement last covered a new packet. If
+/// no answer arrives within the answer time, a Sync asks again, because a single lost acknowledgement proves
+/// nothing. If the Sync is not answered in time either, the path is suspect. An answer to a probe brings the
+/// path back.
 ///
-/// Other packets of the peer do not count as an answer, because they keep arriving if only the direction to
-/// the peer is dead. They only postpone the probe of an idle path, and trigger an early probe of a silent
-/// one.
+/// Other packets of the peer do not count as an answer. They keep arriving if only the direction to the peer
+/// is dead. They only postpone the probe of an idle path, and cause an early probe of a silent one.
 ///
-/// A path on which data stops arriving is probed too. Otherwise a pure receiver would notice a dead path, or
-/// a lost NAT binding, no sooner than on an idle path.
+/// A path on which data stops arriving is probed too. Otherwise a pure receiver would detect a dead path or a
+/// lost NAT binding as late as on an idle path.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Liveness {
-    /// The path answers, as far as known.
+    /// The path answers, as far as is known.
     Answering {
         /// When the first unanswered packet was sent.
         asked: Option<Time>,
-        /// When the Sync that asks again was sent.
+        /// When the Sync that asks again was sent, if it was.
         again: Option<Time>,
         /// When the path was last probed because data stopped arriving.
         checked: Time,
@@ -33,7 +34,7 @@ pub(super) enum Liveness {
         since: Time,
         /// When the first unanswered packet was sent.
         asked: Time,
-        /// Acknowledgements that arrive before this time do not answer a probe, so they prove nothing.
+        /// Acknowledgements that arrive before this time cannot be answers to a probe, so they prove nothing.
         trust_after: Time,
         /// When the path was last probed.
         probed: Time,
@@ -41,10 +42,10 @@ pub(super) enum Liveness {
     },
 }
 
-/// The action to take.
+/// The action that a check of the path requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Nothing.
+    /// Do nothing.
     Nothing,
     /// Send a Sync.
     Probe,
@@ -56,16 +57,16 @@ pub(super) enum Step {
     Down,
 }
 
-/// The facts that a check of the path uses.
+/// What a check of the path needs to know.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Evidence {
-    /// When a valid packet last arrived, or when the path opened.
+    /// When a valid packet last arrived. If none did, when the path opened.
     pub(super) heard: Time,
-    /// When the peer's acknowledgements last covered a new packet, or when the path opened.
+    /// When the peer's acknowledgements last covered a new packet. If none did, when the path opened.
     pub(super) answered: Time,
     /// When data last arrived.
     pub(super) data: Time,
-    /// Time within which an answer arrives.
+    /// Time within which an answer must arrive.
     pub(super) answer: Duration,
     /// Interval between probes of an idle path.
     pub(super) keepalive: Duration,
@@ -82,7 +83,7 @@ impl Liveness {
         Liveness::Suspect { since: now, asked: now, trust_after: probe_at, probed: now, probe_at }
     }
 
-    /// State of a path that must answer a probe before it is used. The caller sends the first probe.
+    /// State of a path that must answer a probe before it is used. The caller must send the first probe.
     pub(super) fn suspect(now: Time) -> Liveness {
         Liveness::suspect_since(now, now)
     }
@@ -91,7 +92,7 @@ impl Liveness {
         Liveness::Suspect { since: now, asked, trust_after: now, probed: now, probe_at: now + PROBE_GAP.0 }
     }
 
-    /// When the first unanswered packet was sent, if its answer is overdue.
+    /// When the first unanswered packet was sent. `None` unless its answer is overdue.
     pub(super) fn unanswered_since(&self, answered: Time) -> Option<Time> {
         match *self {
             Liveness::Suspect { asked, .. } => Some(asked),
@@ -99,7 +100,7 @@ impl Liveness {
         }
     }
 
-    /// How long the path has been silent; zero if the path answers.
+    /// How long the path has been silent. Zero if the path answers.
     pub(super) fn silent_for(&self, now: Time) -> Duration {
         match *self {
             Liveness::Suspect { since, .. } => now.since(since),
@@ -107,8 +108,8 @@ impl Liveness {
         }
     }
 
-    /// Approximately when a packet that the peer must answer was last sent. Probes do not count; otherwise
-    /// each probe would cause the next.
+    /// Approximately when a packet that the peer must answer was last sent. Probes do not count, because each
+    /// probe would otherwise cause the next one.
     pub(super) fn asked(&self) -> Time {
         match *self {
             Liveness::Answering { asked, checked, .. } => {
@@ -127,8 +128,8 @@ impl Liveness {
         }
     }
 
-    /// Whether a packet has just arrived and no answer is outstanding. If so, [`check`](Self::check) would
-    /// find nothing to do.
+    /// Whether a packet has just arrived and no answer is outstanding. In this case [`check`](Self::check)
+    /// would have nothing to do.
     pub(super) fn is_answered(&self, now: Time, heard: Time, answered: Time) -> bool {
         matches!(*self, Liveness::Answering { asked, .. } if heard == now && asked.is_none_or(|asked| asked < answered))
     }

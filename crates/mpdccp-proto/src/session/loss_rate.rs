@@ -1,40 +1,41 @@
 use dccp_proto::ccid::TxView;
 use mpdccp_units::{Duration, Time};
 
-/// Loss rate of a path, independent of its load. It is the minimum over the last samples, so that queue
-/// losses while the congestion control searches for its rate do not count. Without new samples the value
-/// decays, so that a path left out for its losses is tried again. Each time the losses then return, the decay
-/// slows down.
+/// Loss rate of a path, independent of its load. It is the minimum over the last samples. Queue losses while
+/// the congestion control searches for its rate therefore do not count. Without new samples, the value
+/// decays, so that a path that was left out for its losses is tried again. Each time the losses then return,
+/// the decay slows down.
 #[derive(Debug, Default)]
 pub(super) struct LossRate {
     samples: [f32; SAMPLES],
     taken: usize,
     /// The value when the decay began, and the number of samples at that time.
     forgotten: Option<(f32, usize)>,
-    /// How many times in a row the losses returned after a decay, to at least half of the value before it.
+    /// How many times in a row the losses returned after a decay, to at least half of the value before the
+    /// decay.
     relapses: u32,
-    /// Numbers of delivered and lost packets at the last update.
+    /// Numbers of packets delivered and lost until the last update.
     seen: (u64, u64),
     at: Time,
 }
 
 /// A sample has at least `SAMPLE` packets or `MANY_LOST` losses, and takes at least `LASTS`. On a fast path,
 /// the congestion control loses packets until it has found its rate, which takes less than one sample. A slow
-/// flow with heavy losses need not wait for `SAMPLES` times `SAMPLE` packets.
+/// flow with heavy losses need not send `SAMPLES` times `SAMPLE` packets before its loss rate is known.
 const SAMPLE: u64 = 250;
 const MANY_LOST: u64 = 5;
 const LASTS: Duration = Duration::from_millis(250);
 /// Number of samples of which the minimum is taken.
 const SAMPLES: usize = 4;
-/// Each time this long passes without a sample, the value decays by a quarter. Each relapse halves this part,
-/// up to `MOST_RELAPSES` times.
+/// Each time this long passes without a sample, the value decays by a quarter. Each relapse halves the decay,
+/// at most `MOST_RELAPSES` times.
 const FORGET: Duration = Duration::from_secs(1);
 const MOST_RELAPSES: u32 = 4;
 
 impl LossRate {
     /// Share of lost packets, 0 to 1.
     pub(super) fn get(&self) -> f32 {
-        // Until all samples exist, one of them is 0, so the loss rate is 0.
+        // Until all samples exist, at least one of them is 0, so the loss rate is 0.
         self.samples.iter().copied().fold(1.0, f32::min)
     }
 
@@ -48,7 +49,7 @@ impl LossRate {
             self.seen = (0, 0);
         }
         let new = delivered - self.seen.0;
-        // Spurious losses are subtracted again.
+        // The count of losses may fall, because spurious losses are subtracted from it.
         let missing = lost.saturating_sub(self.seen.1);
         let enough = new + missing >= SAMPLE || missing >= MANY_LOST;
         if enough && now.since(self.at) >= LASTS {
@@ -110,7 +111,7 @@ mod tests {
         assert!(loss.get() < 0.01, "a new connection must not add losses");
     }
 
-    /// 100 packets per second, of which three in ten are lost.
+    /// The flow sends 100 packets per second, of which three in ten are lost.
     #[test]
     fn a_slow_flow_shows_heavy_losses_within_seconds_and_they_are_retried_ever_later() {
         let mut loss = LossRate::default();
@@ -136,7 +137,7 @@ mod tests {
             "{known_again:?}"
         );
         assert_eq!(known_again[5], known_again[6]);
-        // From now on the path loses nothing.
+        // From now on, the path loses no packets.
         let lost = sent - sent * 7 / 10;
         for _ in 0..2_000 {
             now += Duration::from_millis(10);

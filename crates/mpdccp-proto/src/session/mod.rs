@@ -68,9 +68,9 @@ use repair::Repair;
 use signal::Pending;
 use subflow::{FirstAttempt, Subflow};
 
-/// Length of MP_SEQ, the only option that is on every data packet (RFC 9897 section 3.2.5).
+/// Length of MP_SEQ, bytes. It is the only option on every data packet (RFC 9897 section 3.2.5).
 const MP_SEQ_LEN: usize = 9;
-/// Length of the MP_EXP that carries the distance to the flow's previous packet.
+/// Length of the MP_EXP that carries the distance to the flow's previous packet, bytes.
 const BACK_LEN: usize = 4;
 /// Maximum number of datagrams of a plain session that wait for the application.
 const MAX_DELIVERABLE: usize = 16_384;
@@ -82,7 +82,7 @@ pub(super) enum Role {
     Server,
 }
 
-/// A connection that ended: how packets for it were recognised.
+/// A connection that ended, with the route and ports by which its packets were recognised.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Gone {
     pub(crate) route: Route,
@@ -92,24 +92,24 @@ pub(crate) struct Gone {
 }
 
 impl Gone {
-    /// `ours` is true if this end connected. This end then does not reuse its ports even after its own Reset,
-    /// because the peer that received the Reset is in TIMEWAIT.
+    /// `ours` is true if this end opened the connection. This end then does not reuse its ports even after
+    /// its own Reset, because the peer that received the Reset is in TIMEWAIT.
     fn of(conn: &Connection, ours: bool) -> Gone {
         let time_wait = conn.state() == State::TimeWait || ours;
         Gone { route: conn.route(), ports: conn.ports(), time_wait }
     }
 }
 
-/// One session. It is used like the endpoint: inputs and commands first, then drain
+/// One session. Its use is like that of the endpoint: after inputs and commands, drain
 /// [`poll_transmit`](Self::poll_transmit), [`poll_deliver`](Self::poll_deliver),
 /// [`poll_event`](Self::poll_event), [`poll_connect`](Self::poll_connect) and [`poll_gone`](Self::poll_gone),
-/// then arm a timer.
+/// and then set a timer.
 #[derive(Debug)]
 pub(crate) struct Session {
     cfg: SessionConfig,
     role: Role,
     state: SessionState,
-    /// RFC 9897 is in use. Before the handshake completes, it is only offered.
+    /// Whether RFC 9897 is in use. Before the handshake completes, it is only offered.
     multipath: bool,
     rng: ChaCha20Rng,
     keys: Keys,
@@ -124,12 +124,12 @@ pub(crate) struct Session {
     classes: ClassQueues,
     /// Byte streams, once the peer is known to support them.
     streams: Option<Box<Carried>>,
-    /// The streams after the session began to end, so that the remaining data can be read.
+    /// The streams after the session began to end. The data that has arrived on them can still be read.
     unread: Option<Box<Carried>>,
     /// Limits the total rate of the queues.
     cap: Cap,
-    /// Bytes of data that this session may send while all sessions share a rate limit, and whether the limit
-    /// held data back.
+    /// How many bytes of data this session may send while all sessions share a rate limit, and whether this
+    /// limit held data back.
     allowance: Option<i64>,
     held: bool,
     /// The endpoint's buffers, lent during calls.
@@ -144,12 +144,12 @@ pub(crate) struct Session {
     repair: Repair,
     coupling: Coupling,
     fec: Fec,
-    /// The peer uses the distance to each flow's previous packet.
+    /// Whether packets to the peer carry the distance to their flow's previous packet.
     order_flows: bool,
     last_of_flow: LastOfFlow,
-    /// Key for the hash of the flows of arriving packets.
+    /// Key for the hash of the inner flows of arriving packets.
     flow_key: FlowKey,
-    /// The peer understands our private options.
+    /// Whether the peer understands our private options.
     peer_is_ours: bool,
     /// Datagrams of a plain session that wait for the application.
     delivered: VecDeque<Vec<u8>>,
@@ -159,23 +159,23 @@ pub(crate) struct Session {
     remote_addrs: RemoteAddrs,
     events: VecDeque<SessionEvent>,
     counters: Counters,
-    /// When sending may continue, as the last [`Self::poll_transmit`] determined.
+    /// When sending may continue, as determined by the last [`Self::poll_transmit`].
     wake: Option<(Time, Wake)>,
     /// Time of the last [`Self::poll_transmit`].
     polled: Time,
-    /// Options of the packet being sent; reused for its memory.
+    /// Options of the packet that is being sent. It is kept to reuse its memory.
     options: OptionBuf,
     /// When a path was last up, or when the session began.
     alive: Time,
     first: FirstAttempt,
-    /// While closing: when to stop waiting for the peer.
+    /// While closing: when this end stops waiting for the peer.
     close_at: Time,
     close_reason: Reason,
     /// Service Code of the first connection.
     service_code: u32,
     /// Error Text of the peer's last Reset.
     error_text: Option<String>,
-    /// Server: the peer filter that matched.
+    /// Server: id of the peer filter that matched.
     peer: u32,
 }
 
@@ -235,7 +235,7 @@ impl Session {
         }
     }
 
-    /// Creates a client, which connects once the endpoint has assigned its ports ([`Self::poll_connect`]).
+    /// Creates a client. It connects once the endpoint has assigned its ports ([`Self::poll_connect`]).
     pub(crate) fn client(
         cfg: SessionConfig,
         now: Time,
@@ -263,13 +263,13 @@ impl Session {
         self.paths.len() - 1
     }
 
-    /// Connection settings for a path.
+    /// Returns the connection settings for a path.
     fn connection_config(&self, mtu: u16, overhead: u16) -> Config {
         Config {
             multipath: self.multipath,
             early_data: !self.multipath && self.cfg.connection.early_data,
-            // RFC 9897 section 3.3: the server confirms with an Ack. Without multipath, the Ack saves the
-            // client 200 ms in PARTOPEN, in which it cannot send full-size packets.
+            // RFC 9897 section 3.3: the server confirms with an Ack. Without multipath, the Ack is useful
+            // too: it saves the client 200 ms in PARTOPEN, in which it cannot send full-size packets.
             ack_on_open: true,
             mtu,
             overhead,
@@ -283,7 +283,7 @@ impl Session {
         seed
     }
 
-    /// Bytes of multipath options on each data packet.
+    /// Length of the multipath options on each data packet, bytes.
     fn options_len(&self) -> usize {
         match (self.multipath, self.order_flows) {
             (true, true) => MP_SEQ_LEN + BACK_LEN,
@@ -301,7 +301,7 @@ impl Session {
         taken
     }
 
-    /// Handles the application's report that a path now has another route. This layer cannot detect that.
+    /// Handles the application's report that a path now takes another route. A session cannot detect this.
     pub(crate) fn change_path(&mut self, now: Time, path: PathId) {
         if let Some(conn) = self.index(path).and_then(|i| self.paths[i].conn.as_mut()) {
             conn.on_path_change(now);
@@ -314,31 +314,31 @@ impl Session {
         if matches!(self.state, SessionState::Closing | SessionState::Closed) {
             self.count(Counter::SendWhileClosing);
         } else if data.is_empty() && self.cfg.multipath {
-            // Empty datagrams are not sent: a DCCP-Data without payload carries options that need an MP_SEQ.
+            // A DCCP-Data without payload carries options that need an MP_SEQ, so send no empty datagrams.
             self.count(Counter::SendEmpty);
         } else {
             self.classes.push(now, data, info);
         }
     }
 
-    /// Queues a packet of padding. It carries no data, but it has an MP_SEQ.
+    /// Queues a packet of padding. It carries no data, but it gets an MP_SEQ.
     pub(crate) fn pad(&mut self, now: Time) {
         if self.state == SessionState::Open {
             self.classes.push(now, Vec::new(), PktInfo::default());
         }
     }
 
-    /// Bytes that wait to be sent or reordered.
+    /// Number of bytes that wait to be sent or to be put in order.
     pub(crate) fn queued(&self) -> u64 {
         self.classes.view(Time::ZERO).bytes + self.reorderer.occupancy_bytes()
     }
 
-    /// The next datagram for the application.
+    /// Returns the next datagram for the application.
     pub(crate) fn poll_deliver(&mut self) -> Option<Vec<u8>> {
         if let Some(data) = self.delivered.pop_front() {
             return Some(data);
         }
-        // Packets without data only kept their place in the order.
+        // A packet without data only kept its place in the order.
         core::iter::from_fn(|| self.reorderer.pop()).find(|data| !data.is_empty())
     }
 
@@ -347,7 +347,7 @@ impl Session {
         self.events.pop_front().or_else(stream)
     }
 
-    /// The next connection that ended. Further packets for it belong to no connection.
+    /// Returns the next connection that ended. From now on, packets for it belong to no connection.
     pub(crate) fn poll_gone(&mut self) -> Option<Gone> {
         self.gone.pop()
     }
@@ -406,7 +406,7 @@ impl Session {
         self.cfg.time_wait
     }
 
-    /// Server: the peer filter that matched.
+    /// Server: id of the peer filter that matched.
     pub(crate) fn peer(&self) -> u32 {
         self.peer
     }
@@ -429,7 +429,7 @@ impl Session {
         self.classes.view(now)
     }
 
-    /// Everything about the session.
+    /// The whole status of the session.
     pub(crate) fn status(&self, now: Time) -> SessionStatus {
         SessionStatus {
             service_code: self.service_code,
@@ -479,7 +479,7 @@ impl Session {
         closing.chain(&mut self.dying)
     }
 
-    /// All sending halves that could share congestion state.
+    /// All sending halves that support sharing congestion state.
     pub(crate) fn senders(&mut self) -> impl Iterator<Item = &mut AckVecSender> {
         let connections = self.paths.iter_mut().filter_map(|p| p.conn.as_mut());
         connections.chain(&mut self.dying).filter_map(Connection::shareable)
@@ -490,7 +490,7 @@ impl Session {
     }
 }
 
-/// Encodes multipath options. They always fit; an option that did not fit would be left out.
+/// Encodes multipath options. They always fit. An option that did not fit would be left out.
 fn encode(options: &[MpOption<'_>]) -> OptionBuf {
     let mut buf = OptionBuf::new();
     for option in options {

@@ -1,4 +1,4 @@
-//! Priorities of paths: set by this end, and by the peer with MP_PRIO (RFC 9897 section 3.2.10).
+//! Priorities of paths. This end sets them, and the peer sets them with MP_PRIO (RFC 9897 section 3.2.10).
 
 use super::Session;
 use super::signal::Signal;
@@ -20,7 +20,7 @@ impl Session {
         }
     }
 
-    /// Handles MP_PRIO for the subflow that carried it (RFC 9897 section 3.2.10).
+    /// Handles MP_PRIO. It concerns the subflow that carried it (RFC 9897 section 3.2.10).
     pub(super) fn on_prio(&mut self, i: usize, mp_seq: Seq, prio: u8) -> bool {
         match self.paths[i].peer_prio {
             Some((_, known)) if mp_seq.before(known) => self.count(Counter::OutdatedMpOption),
@@ -31,8 +31,7 @@ impl Session {
 }
 
 impl Subflow {
-    /// Priority in force (RFC 9897 section 3.2.10): the smaller of this end's and the peer's priority, if
-    /// both are set.
+    /// The priority in force (RFC 9897 section 3.2.10). If both ends set a priority, this is the smaller one.
     pub(super) fn prio(&self) -> u8 {
         match self.peer_prio {
             Some((prio, _)) if self.yields => prio,

@@ -1,4 +1,4 @@
-//! Management of paths: adding, connecting, retrying, removing.
+//! Manages paths: adds, connects, retries and removes them.
 
 use super::liveness::Liveness;
 use super::subflow::Subflow;
@@ -12,15 +12,15 @@ use mpdccp_units::{Duration, Rate, Time};
 /// Upper limit of the time that the first subflow may take before the next path is tried
 /// ([`crate::SessionConfig::first_attempt`]).
 const FIRST_ATTEMPT: Duration = Duration::from_secs(3);
-/// Time limit for the handshake of a join, and for any handshake at a server. Until then the handshake
+/// Time limit for the handshake of a join, and for any handshake at a server. An unfinished handshake
 /// occupies one of the session's paths.
 const HANDSHAKE: Duration = Duration::from_secs(15);
 /// How long to wait for an answer when a single subflow closes.
 const SUBFLOW_CLOSE: Duration = Duration::from_secs(3);
 
 impl Session {
-    /// Adds a path. `None` on a server whose session is not open or not multipath: a server can only join
-    /// paths to an open session. A client may also connect the first path.
+    /// Adds a path. Returns `None` on a server whose session is not open or not multipath, because a server
+    /// can only join paths to an open session. A client may also connect the first path.
     pub(crate) fn add_path(&mut self, now: Time, cfg: PathConfig) -> Option<PathId> {
         let may_join = self.state == SessionState::Open && self.multipath;
         (self.role == Role::Client || may_join).then(|| self.begin_path(now, cfg))
@@ -49,7 +49,7 @@ impl Session {
         }
     }
 
-    /// Closes a path, which is not connected again.
+    /// Closes a path. It is not connected again.
     pub(crate) fn remove_path(&mut self, now: Time, path: PathId) {
         let Some(i) = self.index(path) else { return };
         let path = &mut self.paths[i];
@@ -62,7 +62,7 @@ impl Session {
         let path = &mut self.paths[i];
         match &mut path.conn {
             None => self.events.push_back(SessionEvent::PathDown(path.id, Reason::Removed)),
-            // RFC 9897 section 3.5: an ordinary Close, without MP_CLOSE, closes a single subflow.
+            // RFC 9897 section 3.5: a Close without MP_CLOSE closes a single subflow.
             Some(conn) => match conn.state() {
                 State::Open | State::PartOpen => conn.close(now, false),
                 _ => conn.abort(ResetCode::Aborted),
@@ -73,22 +73,22 @@ impl Session {
         self.forget_paths();
     }
 
-    /// Names a path for policy rules.
+    /// Gives a path a name for the policy rules.
     pub(crate) fn name_path(&mut self, path: PathId, name: PathName) {
         if let Some(i) = self.index(path) {
             self.paths[i].cfg.name = name;
         }
     }
 
-    /// Limits the rate of a path, counted over IP packets with data. Acknowledgements and probes are not
-    /// limited.
+    /// Limits the rate of a path, counted over IP packets with data. The limit does not apply to
+    /// acknowledgements and probes.
     pub(crate) fn cap_path(&mut self, path: PathId, rate: Option<Rate>) {
         if let Some(i) = self.index(path) {
             self.paths[i].cap.set(rate);
         }
     }
 
-    /// Resumes a path with the remembered capacity.
+    /// Lets a path resume with a remembered capacity.
     pub(crate) fn resume(&mut self, path: PathId, saved: &Remembered, max_jump: u64) {
         if let Some(conn) = self.index(path).and_then(|i| self.paths[i].conn.as_mut()) {
             conn.resume(saved, max_jump);
@@ -100,7 +100,7 @@ impl Session {
         self.cap.set(rate);
     }
 
-    /// Sets the largest IP packet of a path, bytes.
+    /// Sets the size of the largest IP packet of a path, bytes.
     pub(crate) fn set_mtu(&mut self, now: Time, path: PathId, mtu: u16) {
         let Some(i) = self.index(path) else { return };
         match &mut self.paths[i].conn {
@@ -110,14 +110,14 @@ impl Session {
         self.follow_mtu(i);
     }
 
-    /// Reports that the host can send IP packets of `most` bytes on a path, so that this size is probed.
+    /// Records that the host can send IP packets of `most` bytes on a path, so that this size is probed.
     pub(crate) fn try_mtu(&mut self, now: Time, path: PathId, most: u16) {
         if let Some(conn) = self.index(path).and_then(|i| self.paths[i].conn.as_mut()) {
             conn.try_mtu(now, most);
         }
     }
 
-    /// Keeps the MTU that a connection found, for later connections of the path.
+    /// Stores the MTU that a connection found, for later connections of the path.
     pub(super) fn follow_mtu(&mut self, i: usize) {
         let path = &mut self.paths[i];
         let Some(mtu) = path.conn.as_ref().map(|conn| conn.mtu()).filter(|mtu| *mtu != path.cfg.mtu) else {
@@ -127,7 +127,7 @@ impl Session {
         self.events.push_back(SessionEvent::PathMtu { path: path.id, before, now: mtu });
     }
 
-    /// The driver reported the state of a path's link.
+    /// Handles the driver's report on the state of a path's link.
     pub(crate) fn set_link(&mut self, now: Time, path: PathId, up: bool) {
         let Some(i) = self.index(path) else { return };
         let path = &mut self.paths[i];
@@ -148,7 +148,7 @@ impl Session {
         }
     }
 
-    /// The peer's host reported that nothing listens at a path's destination.
+    /// Handles a report of the peer's host that nothing listens at the destination of a path.
     pub(crate) fn on_refused(&mut self, now: Time, path: PathId) {
         let Some(i) = self.index(path) else { return };
         let path = &self.paths[i];
@@ -158,8 +158,8 @@ impl Session {
         }
     }
 
-    /// The next path that should connect now. The endpoint assigns ports (it chooses the local port if that
-    /// is 0), then calls [`Self::connect`].
+    /// Returns the next path that should connect now. The endpoint assigns its ports, and chooses the local
+    /// port if it is 0. Then it calls [`Self::connect`].
     pub(crate) fn poll_connect(&mut self, now: Time) -> Option<(PathId, Route, Ports)> {
         if !matches!(self.state, SessionState::Connecting | SessionState::Open) {
             return None;
@@ -173,13 +173,13 @@ impl Session {
         }
         let path = &mut self.paths[i];
         path.connect_at = None;
-        // Packets of an earlier connection that are still in flight must not be taken for packets of this one
-        // (RFC 4340 section 7.5.6).
+        // Choose a new local port for another attempt. Otherwise packets of an earlier connection that are
+        // still in flight could be taken for packets of the new one (RFC 4340 section 7.5.6).
         let local = if core::mem::replace(&mut path.tried, true) { 0 } else { path.cfg.ports.local };
         Some((path.id, path.cfg.route, Ports { local, ..path.cfg.ports }))
     }
 
-    /// Connects a path of a client with these ports.
+    /// Connects a path, with these ports.
     pub(crate) fn connect(&mut self, now: Time, path: PathId, ports: Ports) {
         match (self.index(path), self.state) {
             (Some(i), SessionState::Connecting) => self.connect_first(now, i, ports),
@@ -188,7 +188,7 @@ impl Session {
         }
     }
 
-    /// The first subflow could not be opened on this path. Tries the next path.
+    /// The first subflow could not be opened on this path, so the next path is tried.
     pub(super) fn on_first_failed(&mut self, now: Time, i: usize, reason: Reason, cause: CloseReason) {
         if self.role == Role::Server {
             return self.finish(reason);
@@ -223,7 +223,7 @@ impl Session {
         let (Some(next), Some(last), true) = (next, self.index(self.first.path), waits) else { return };
         if next != last {
             self.give_up(now, last, Reason::NextTried);
-            // Do not connect the path that would follow in order.
+            // No other path may connect now, in particular not the one that would be next.
             self.paths.iter_mut().for_each(|path| path.connect_at = None);
             self.paths[next].connect_at = Some(now);
         }
@@ -250,7 +250,7 @@ impl Session {
         }
     }
 
-    /// When the wait for a connection that opens or closes times out.
+    /// When to stop waiting for a connection that opens or closes.
     fn patience(&self, path: &Subflow) -> Option<Time> {
         let limited = self.role == Role::Server || self.state != SessionState::Connecting;
         match path.state {
@@ -260,14 +260,14 @@ impl Session {
         }
     }
 
-    /// Whether the server has answered the first subflow. That subflow opens a round trip later.
+    /// Whether the server has answered the first subflow. The subflow opens a round trip after the answer.
     pub(crate) fn is_answered(&self) -> bool {
         let first = self.paths.iter().find(|p| p.id == self.first.path).and_then(|p| p.conn.as_ref());
         self.state == SessionState::Connecting
             && first.is_some_and(|conn| matches!(conn.state(), State::PartOpen | State::Open))
     }
 
-    /// When the client replaces the current first path by the next one.
+    /// When the client gives up the current first path and tries the next one.
     fn rotation_timeout(&self) -> Option<Time> {
         let choice = self.paths.iter().filter(|p| !p.removed).count() > 1;
         let trying = self.paths.iter().any(|p| p.id == self.first.path && p.conn.is_some());
@@ -289,7 +289,7 @@ impl Session {
             .chain(self.signal_timeout().filter(|_| open).map(|t| (t, Wake::Confirm)))
     }
 
-    /// Removes paths that will not come back. Call it only between inputs, because indices change.
+    /// Removes paths that will not come back. Call this only between inputs, because it changes indices.
     pub(super) fn forget_paths(&mut self) {
         let before = self.paths.len();
         self.paths.retain(|p| p.conn.is_some() || (p.ours && !p.removed));

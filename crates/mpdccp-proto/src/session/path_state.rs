@@ -1,5 +1,5 @@
-//! State of each path: events of its connection, whether it answers, and what it reports to other paths and
-//! the peer.
+//! State of each path: the events of its connection, whether it answers, and what this end reports about it
+//! to other paths and to the peer.
 
 use super::liveness::{Evidence, Liveness, Step};
 use super::signal::Signal;
@@ -10,10 +10,10 @@ use dccp_proto::{CloseReason, Connection, Event, State};
 use dccp_wire::{MpOption, ResetCode, RttType};
 use mpdccp_units::{Duration, Time};
 
-/// How long a client probes a silent path before it opens a new connection there, because a NAT may have lost
-/// the old binding.
+/// How long a client probes a silent path before it opens a new connection there. A NAT may have lost the old
+/// binding.
 const RECONNECT_AFTER: Duration = Duration::from_secs(20);
-/// A session without data for this long is idle.
+/// A session that has carried no data for this long is idle.
 const BUSY: Duration = Duration::from_secs(10);
 /// How often the RTT of a path in use is sent to the peer.
 const RTT_INTERVAL: Duration = Duration::from_secs(1);
@@ -23,8 +23,8 @@ impl Session {
     pub(super) fn after_input(&mut self, now: Time, i: usize) {
         while let Some(event) = self.paths.get_mut(i).and_then(|p| p.conn.as_mut()?.poll_event()) {
             match event {
-                // RFC 9897 section 3.3: a multipath connection is open only once the server's Ack has
-                // arrived. Plain DCCP may send at once.
+                // RFC 9897 section 3.3: a multipath connection is open only after the server's Ack. Plain
+                // DCCP may send at once.
                 Event::Responded if self.multipath => {}
                 Event::Responded | Event::Opened => self.on_opened(now, i),
                 Event::Closed(reason) => self.on_closed(now, i, reason.into(), reason),
@@ -62,7 +62,7 @@ impl Session {
             return;
         }
         if path.stage != Stage::Proven {
-            // RFC 9897 section 3.6: missing MP options in the handshake close the subflow.
+            // RFC 9897 section 3.6: if multipath options are missing in the handshake, the subflow is closed.
             return self.reset_path(i, ResetCode::OptionError, Counter::OpenWithoutMpOptions);
         }
         if path.removed || self.state == SessionState::Closing {
@@ -75,7 +75,7 @@ impl Session {
         }
         self.events.push_back(SessionEvent::PathUp(id));
         self.reorderer.on_path(id, None, true);
-        // RFC 9897 section 3.2.10: 3 is the default priority.
+        // RFC 9897 section 3.2.10: 3 is the default, so the peer need not be told.
         if self.multipath && prio != 3 {
             self.signal(now, Signal::Prio { path: id, prio });
         }
@@ -112,17 +112,18 @@ impl Session {
             if path.ours || path.was_up {
                 self.events.push_back(SessionEvent::PathDown(id, reason));
             }
-            // RFC 9897 section 3.4: an advertised address that could not be reached is not retried until it
+            // RFC 9897 section 3.4: if an advertised address could not be reached, it is not tried until it
             // is advertised again.
             path.removed = path.advertised.is_some() && !path.was_up;
             if path.ours && !path.removed {
-                // If the path was up before, and the peer is silent or no longer knows the connection, a NAT
-                // has probably lost the binding, or the path was interrupted.
+                // The path was up before. If the peer is silent or no longer knows the connection, a NAT has
+                // probably lost the binding, or the path was interrupted.
                 let lost = !matches!(cause, CloseReason::Peer | CloseReason::Local);
-                // Do not retry at once: the peer refuses joins.
+                // A peer that refuses joins would refuse the next one too, so do not retry at once.
                 let refused = matches!((path.stage, cause), (Stage::JoinSent { .. }, CloseReason::Reset(_)));
                 match lost && path.is_missed(now) {
-                    // Otherwise each report of the peer's host would cause another Request.
+                    // Retry after a while. Otherwise each report of the peer's host would cause another
+                    // Request.
                     true if reason == Reason::NobodyListens => path.connect_at = Some(now + CONNECT_GAP.0),
                     true if refused => path.connect_at = Some(now + path.rto),
                     true => path.connect_at = Some(now),
@@ -130,8 +131,9 @@ impl Session {
                 }
             }
         }
-        // If a join is refused with this code, the server does not know the session, perhaps after a restart.
-        // An advertised address may belong to another host, so its refusal does not count.
+        // If a join is refused with this code, the server does not know the session, perhaps because it
+        // restarted. A refusal by an advertised address does not count, because the address may belong to
+        // another host.
         let unknown_ci = cause == CloseReason::Reset(ResetCode::ConnectionRefused)
             && matches!(path.stage, Stage::JoinSent { .. })
             && path.advertised.is_none();
@@ -150,10 +152,10 @@ impl Session {
             false if !self.multipath => (keepalive.saturating_mul(2), self.survive()),
             false => (keepalive.saturating_mul(2), survive),
         };
-        // While data flows, probe idle paths often, so that a dead path is detected before it is needed.
+        // While data flows, probe idle paths often. A dead path is then detected before it is needed.
         let data_at = self.paths.iter().map(|p| p.data_at.max(p.liveness.asked())).max();
         let busy = data_at.is_some_and(|at| path.heard().since(at) < BUSY);
-        // Without another path there is no alternative, so a dead path need not be detected early.
+        // Without another path there is no alternative, so early detection of a dead path is useless.
         let others = self.paths.iter().any(|p| p.id != path.id && p.is_up());
         Evidence {
             heard: path.heard(),
@@ -170,8 +172,8 @@ impl Session {
         if !path.is_live() || self.state != SessionState::Open {
             return;
         }
-        // A shortcut for most packets. For them, the full check would cost more than all other work of the
-        // session.
+        // This shortcut is for most packets. For them, the full check would cost more than all other work of
+        // the session.
         if path.liveness.is_answered(now, path.heard(), path.answered()) && !self.cfg.keepalive.is_zero() {
             return;
         }
@@ -196,8 +198,8 @@ impl Session {
         }
     }
 
-    /// The peer receives nothing on these paths, so they must answer a probe before they are used again. The
-    /// path on which the report arrived is excluded.
+    /// The peer reports that it receives nothing on these paths, so they must answer a probe before they are
+    /// used again. The path on which the report arrived is excluded.
     pub(super) fn suspect_paths(&mut self, now: Time, told_on: usize, local_addr: u8, remote_addr: u8) {
         for k in (0..self.paths.len()).filter(|k| *k != told_on) {
             let path = &mut self.paths[k];
@@ -230,7 +232,7 @@ impl Session {
         self.on_closed(now, i, reason, CloseReason::TimedOut);
     }
 
-    /// Resets one subflow for an error of the peer.
+    /// Resets one subflow because the peer made an error.
     pub(super) fn reset_path(&mut self, i: usize, code: ResetCode, error: Counter) {
         self.count(error);
         if let Some(conn) = &mut self.paths[i].conn {
@@ -238,7 +240,7 @@ impl Session {
         }
     }
 
-    /// Sends MP_RTT at intervals while there are new measurements (RFC 9897 section 3.2.7).
+    /// Sends MP_RTT at intervals, if there are new measurements (RFC 9897 section 3.2.7).
     fn tell_rtt(&mut self, now: Time, i: usize) {
         let path = &mut self.paths[i];
         if !self.multipath || !path.is_up() || now.since(path.rtt_told) < RTT_INTERVAL {

@@ -1,17 +1,16 @@
 use dccp_wire::Seq;
 
-/// Maximum plausible distance from the newest MP_SEQ: the range that the reorderer remembers.
+/// Maximum plausible distance from the newest MP_SEQ. The reorderer remembers this range.
 const MAX_JUMP: u64 = 1 << 16;
-/// After this many consecutive packets that fit each other but not the earlier ones, their numbers are
-/// accepted.
+/// If this many consecutive packets fit each other but not the earlier ones, their numbers are accepted.
 const PROOF: u32 = 8;
 
-/// Filter for plausible MP_SEQ numbers. A single wrong number far ahead must not make all later packets
-/// duplicates.
+/// Filter for plausible MP_SEQ numbers. Without it, a single wrong number far ahead would make all later
+/// packets duplicates.
 #[derive(Debug, Default)]
 pub(super) struct Plausible {
     newest: Option<Seq>,
-    /// The newest implausible number, and the number of consecutive implausible packets.
+    /// The newest implausible number, and the number of consecutive implausible packets that fit it.
     other: Option<(Seq, u32)>,
 }
 
@@ -20,7 +19,7 @@ pub(super) struct Plausible {
 pub(super) enum Judgement {
     Fits,
     Doubtful,
-    /// The peer's numbers continue from another value.
+    /// The peer's numbers have moved to another value and continue from there.
     Moved,
 }
 

@@ -1,34 +1,35 @@
-//! Private options between two mpdccp ends, in MP_EXP (RFC 9897 section 3.2.12).
+//! Private options between two mpdccp programs. They are MP_EXP options (RFC 9897 section 3.2.12).
 
 use crate::PathName;
 use dccp_wire::{MpOption, Seq};
 use mpdccp_units::Duration;
 
-/// First bytes of these options. They distinguish them from other uses of MP_EXP.
+/// First bytes of these options. They distinguish the options from other uses of MP_EXP.
 const MAGIC: [u8; 4] = *b"mpd1";
-/// Bytes of the longest option.
+/// Length of the longest option, bytes.
 const LONGEST: usize = 12;
 
 /// A private option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Private {
-    /// In Request and Response: capabilities of the end that sends it.
+    /// On Request and Response: the capabilities of the end that sends it.
     Hello {
-        /// This end waits for repairs if it knows how long they take, and drops duplicates.
+        /// This end drops duplicates. It waits for repairs if it knows how long they take.
         repairs: bool,
-        /// This end uses and sends the distance from each data packet to its flow's previous packet.
+        /// This end sends the distance from each data packet to its flow's previous packet, and uses received
+        /// distances.
         flows: bool,
         /// This end restores lost packets from FEC packets.
         fec: bool,
         /// This end supports byte streams (docs/streams.md).
         streams: bool,
     },
-    /// Lost packets are retransmitted within this time after the loss is seen, or not at all.
+    /// Lost packets are retransmitted within this time after the peer notices the loss, or not at all.
     Repair(Duration),
-    /// The sender of this option receives no packet on the paths between these Address IDs: first its own,
-    /// then the receiver's.
+    /// The sender of this option receives no packets on the paths between these two Address IDs. The first is
+    /// its own, and the second is the receiver's.
     Suspect(u8, u8),
-    /// In a Request: the name of the path.
+    /// On a Request: the name of the path.
     Name(PathName),
     /// On an FEC packet, in place of MP_SEQ: the MP_SEQ of its newest protected packet, and the number of
     /// protected packets.
@@ -39,7 +40,7 @@ impl Private {
     pub(super) fn read(bytes: &[u8]) -> Option<Private> {
         Some(match *bytes.strip_prefix(&MAGIC)? {
             [0, flags, ..] => {
-                // Flag 4 must not be used: it meant FEC packets of another format.
+                // Flag 4 must not be used. It meant FEC packets of another format.
                 Private::Hello {
                     repairs: flags & 1 != 0,
                     flows: flags & 2 != 0,
@@ -57,7 +58,7 @@ impl Private {
         })
     }
 
-    /// Whether an option has the prefix of private options. It may still be unknown.
+    /// Whether an option begins like the private options. Its kind may still be unknown.
     pub(super) fn is_ours(bytes: &[u8]) -> bool {
         bytes.starts_with(&MAGIC)
     }

@@ -1,4 +1,4 @@
-//! FEC packets of a session: they are made from sent packets, and restore lost ones.
+//! FEC packets of a session. They are made from sent packets, and they restore lost ones.
 
 use super::Session;
 use super::fec::{Block, FecPacket, HEADER, KEPT_FOR, MOST, MOST_WAITING, OFFSET, OLD, OPTION, Pending, add};
@@ -13,7 +13,8 @@ use dccp_wire::{Opt, Seq};
 use mpdccp_units::Time;
 
 impl Session {
-    /// A packet was sent for the first time, on a single path. It is protected if its rule says so.
+    /// Call this when a packet was sent for the first time, on a single path. If its rule says so, the packet
+    /// is protected.
     pub(super) fn protect(&mut self, now: Time, class: usize, path: PathId, copy: &Copy) {
         let Some(most) = self.classes.rule(class).and_then(|rule| rule.fec).filter(|_| self.fec.on) else {
             return;
@@ -46,8 +47,8 @@ impl Session {
         self.fec.waiting.push_back(FecPacket { class, newest: copy.mp_seq, count, payload, paths, at: now });
     }
 
-    /// Sends the FEC packets that find a path. Among the allowed paths, the one that carried the fewest of
-    /// the protected packets is chosen.
+    /// Sends the FEC packets that find a path. Of the allowed paths, each takes the one that carried the
+    /// fewest of its protected packets.
     pub(super) fn send_fec(&mut self, now: Time, sink: &mut dyn Sink) {
         while let Some(packet) = self.fec.waiting.pop_front() {
             if now.since(packet.at) > OLD || packet.class >= self.classes.all.len() {
@@ -58,7 +59,7 @@ impl Session {
             let allowed =
                 self.classes.rule(packet.class).is_some_and(|r| r.rows(&info, &self.rows, &mut self.allowed));
             // Paths that carried the protected packets are the last choice. Paths that priorities reserve are
-            // not used at all.
+            // never used.
             let fits = |row: &&PathRow| allowed && row.state.is_up() && info.len <= row.max_payload;
             let usable = || self.allowed.iter().filter(fits).filter(|row| row.prio > OVERFLOW);
             let carried = |id: PathId| packet.paths.iter().filter(|path| **path == id).count();
@@ -75,8 +76,8 @@ impl Session {
             };
             let Some(i) = self.index(path) else { continue };
             self.options.clear();
-            // An FEC packet is not session data. It has no MP_SEQ, so no receiver mistakes it
-            // for data, even if its option is lost.
+            // An FEC packet is not session data, so it has no MP_SEQ. If its option is lost, no receiver
+            // takes it for data.
             Private::Fec(packet.newest, packet.count).with(|option| self.options.push(&Opt::Mp(option)));
             self.paths[i].transmit(now, self.options.as_bytes(), &packet.payload, sink);
             self.cap.on_sent(now, packet.payload.len() as u64);
@@ -95,7 +96,7 @@ impl Session {
         data: &[u8],
         received: &Received<'_>,
     ) {
-        // An FEC packet has a number on its path, but no MP_SEQ.
+        // An FEC packet has a number on its path, but no MP_SEQ, so it counts as a packet without data.
         self.reorderer.on_other(now, self.paths[i].id, received.seq, received.ndp);
         self.fec.stats.received += 1;
         let offsets = usize::from(count) * OFFSET;
@@ -113,7 +114,7 @@ impl Session {
         self.restore(now, self.paths[i].id);
     }
 
-    /// A data packet arrived, so other packets may now be restorable.
+    /// Call this when a data packet arrived, because other packets may now be restorable.
     pub(super) fn follow_fec(&mut self, now: Time, path: PathId, seq: Seq, back: u8, data: &[u8]) {
         self.fec.keep(now, seq, back, data);
         if self.fec.pending.is_empty() {

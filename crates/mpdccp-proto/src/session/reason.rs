@@ -6,43 +6,43 @@ use dccp_wire::ResetCode;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reason {
-    /// Closed by this end.
+    /// This end closed it.
     Closed,
-    /// Closed by the peer.
+    /// The peer closed it.
     ClosedByPeer,
-    /// Closed by this end before it was open.
+    /// This end closed it before it was open.
     ClosedBeforeOpen,
-    /// Aborted by this end.
+    /// This end aborted it.
     Aborted,
-    /// Aborted by the peer.
+    /// The peer aborted it.
     AbortedByPeer,
-    /// Reset by the peer, with this code.
+    /// The peer reset it with this code.
     ResetByPeer(ResetCode),
-    /// Reset by this end with this code, after an error of the peer.
+    /// This end reset it with this code, because the peer made an error.
     ResetByUs(ResetCode),
     /// The application removed the path.
     Removed,
     /// The peer joined again from the same address.
     Replaced,
-    /// An unproven join that gave way to others.
+    /// It was an unproven join, and gave way to others.
     Displaced,
-    /// The session is plain DCCP, which has one path.
+    /// The session is plain DCCP, which has only one path.
     Plain,
     /// No packet for longer than the path timeout.
     Silent,
     /// The peer did not answer.
     NoAnswer,
-    /// The peer's host reports that nothing listens there (ICMP).
+    /// The peer's host reported that nothing listens there (ICMP).
     NobodyListens,
     /// The handshake took too long.
     HandshakeTimeout,
-    /// The client tries the next path for the first subflow.
+    /// The client tried the next path for the first subflow.
     NextTried,
     /// All paths were down for too long.
     NoPath,
     /// The peer does not know the session, most likely because it restarted.
     UnknownToPeer,
-    /// The peer does not speak Multipath DCCP, and fallback is refused.
+    /// The peer does not speak Multipath DCCP, and the settings refuse a fallback.
     NoMultipath,
 }
 
@@ -135,7 +135,7 @@ impl From<CloseReason> for Reason {
             CloseReason::Peer => Reason::ClosedByPeer,
             CloseReason::Reset(code) => Reason::ResetByPeer(code),
             CloseReason::Aborted(code) => Reason::ResetByUs(code),
-            // The remaining reason is TimedOut.
+            // The only other reason is TimedOut.
             _ => Reason::NoAnswer,
         }
     }

@@ -1,5 +1,5 @@
 //! Loss repair: packets that were lost on a path, or sent on a dead path, are retransmitted with the same
-//! MP_SEQ on the path that the scheduler picks.
+//! MP_SEQ. The scheduler picks the path of the retransmission.
 
 use crate::blocks::Blocks;
 use crate::queue::Queued;
@@ -9,7 +9,8 @@ use dccp_proto::ccid::Fated;
 use dccp_wire::Seq;
 use mpdccp_units::{Duration, Time};
 
-/// Maximum number of bytes of sent packets that are kept. Beyond it, the oldest can no longer be repaired.
+/// Maximum number of bytes of sent packets that are kept. If there are more, the oldest ones can no longer be
+/// repaired.
 const MAX_BYTES: usize = 16 << 20;
 /// A sent datagram.
 #[derive(Debug)]
@@ -18,15 +19,15 @@ pub(super) struct Copy {
     pub(super) mp_seq: Seq,
     /// Distance to the previous packet of the same flow.
     pub(super) back: u8,
-    /// Time from which the peer may notice the loss: the first transmission, or later if all packets after it
-    /// were lost too.
+    /// Time from which the peer may notice the loss. This is the first transmission, or later if all packets
+    /// after it were lost too.
     pub(super) first: Time,
 }
 
-/// Packets sent on one path, in order, until they are known to have arrived.
+/// Packets that were sent on one path and are not known to have arrived, in order.
 type Kept = VecDeque<(Seq, Option<Copy>)>;
 
-/// Sent packets without acknowledgement, and packets to be retransmitted.
+/// Sent packets that are not acknowledged, and packets that must be retransmitted.
 #[derive(Debug, Default)]
 pub(super) struct Repair {
     /// Whether the peer waits for repairs and this end makes them.
@@ -35,9 +36,9 @@ pub(super) struct Repair {
     /// Bytes of `kept` and `due` together.
     pub(super) bytes: usize,
     pub(super) due: VecDeque<Copy>,
-    /// The path that carried all recent data, if it was a single path, and since when.
+    /// If all recent data was sent on one path, that path, and since when.
     pub(super) alone: Option<(PathId, Time)>,
-    /// A repair is useful for this long. After that the peer no longer waits for it.
+    /// How long a repair is useful. After that time, the peer no longer waits for it.
     pub(super) worth: Duration,
     pub(super) told: Option<(Time, Duration)>,
     pub(super) stats: RepairStats,
@@ -48,7 +49,7 @@ impl Repair {
         RepairStats { bytes: self.bytes as u64, ..self.stats }
     }
 
-    /// Keeps a packet sent on `path` under number `seq`.
+    /// Keeps a packet that was sent on `path` under the number `seq`.
     pub(super) fn keep(&mut self, now: Time, path: PathId, seq: Seq, copy: Copy) {
         self.bytes += copy.packet.data.len();
         self.kept.entry(path).or_default().push_back((seq, Some(copy)));
@@ -84,11 +85,11 @@ impl Repair {
         while kept.pop_front_if(|(_, copy)| copy.is_none()).is_some() {}
     }
 
-    /// The path is silent or gone: packets sent on it may never arrive.
+    /// Call this when a path is silent or gone, because packets sent on it may never arrive.
     ///
-    /// If no other path carried newer packets, the peer does not notice the loss until all packets sent on
-    /// this path are retransmitted. That takes some round trips on a path that was idle. Repairs are
-    /// therefore useful for `most` from now on.
+    /// If no other path carried newer packets, the peer notices the loss only when all packets sent on this
+    /// path are retransmitted. That takes some round trips on a path that was idle. Repairs are therefore
+    /// useful for `most` from now on.
     pub(super) fn on_silence(&mut self, now: Time, path: PathId, most: Duration) {
         let alone = self.alone.filter(|(alone, _)| *alone == path);
         for mut copy in self.kept.remove(&path).into_iter().flatten().filter_map(|(_, copy)| copy) {
@@ -99,7 +100,7 @@ impl Repair {
         }
     }
 
-    /// The next datagram to retransmit. Drops datagrams that are too old.
+    /// Returns the next datagram to retransmit. Drops datagrams that are too old.
     pub(super) fn head(&mut self, now: Time) -> Option<&Copy> {
         if self.due.is_empty() {
             return None;

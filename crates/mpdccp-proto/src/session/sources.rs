@@ -9,14 +9,14 @@ use crate::sched::SchedulerKind;
 use mpdccp_units::Time;
 
 impl Session {
-    /// The class of a packet that waits.
+    /// The class of a packet that waits to be sent.
     pub(super) fn class_of(&self, info: &PktInfo) -> usize {
-        // The rule of a repaired packet may no longer exist.
+        // The packet may be a repair whose rule no longer exists.
         Some(usize::from(info.class)).filter(|class| *class < self.classes.all.len()).unwrap_or(0)
     }
 
-    /// The next source whose packet is not in `waiting`: repairs first, then the classes and the streams in
-    /// turn.
+    /// Returns the next source that is not in `waiting`. Repairs come first, then the classes and the streams
+    /// in turn.
     pub(super) fn next_source(&mut self, now: Time, waiting: &Waiting) -> Option<(Source, PktInfo)> {
         if !waiting.has(Source::Repair)
             && let Some(copy) = self.repair.head(now)
@@ -46,7 +46,7 @@ impl Session {
         None
     }
 
-    /// Removes the packet that [`next_source`](Self::next_source) showed.
+    /// Removes and returns the packet that [`next_source`](Self::next_source) showed.
     pub(super) fn take(&mut self, source: Source) -> Option<Queued> {
         match source {
             Source::Streams(_) => None,
@@ -81,8 +81,8 @@ impl Session {
         }
     }
 
-    /// Changes the policy rules, also for packets that already wait. Streams match no rule until their owner
-    /// classifies them.
+    /// Changes the policy rules. They also apply to packets that already wait. Streams match no rule until
+    /// their owner classifies them again.
     pub(crate) fn set_policy(&mut self, now: Time, policy: &Policy) {
         if self.cfg.policy == *policy {
             return;

@@ -1,4 +1,4 @@
-//! Streams of a session (docs/streams.md): their packets take turns with the datagram queues, and have their
+//! Streams of a session (docs/streams.md). Their packets take turns with the datagram queues and have their
 //! own scheduler.
 
 use super::Session;
@@ -9,7 +9,7 @@ use dccp_streams::Streams;
 use dccp_wire::{MpOption, Opt};
 use mpdccp_units::Time;
 
-/// Bytes of the option that marks a stream packet: an empty MP_EXP in place of MP_SEQ.
+/// Length of the option that marks a stream packet, bytes: an empty MP_EXP in place of MP_SEQ.
 const OPTION: usize = 3;
 
 impl Session {
@@ -27,7 +27,7 @@ impl Session {
         self.unread.as_mut().map(|carried| act(&mut carried.streams))
     }
 
-    /// The session is open: sends the peer its initial flow control limits, so that its first streams can
+    /// Sends the peer its initial flow control limits when the session is open, so that its first streams can
     /// start at once.
     pub(super) fn greet_streams(&mut self) {
         if let Some(carried) = &mut self.streams {
@@ -45,7 +45,8 @@ impl Session {
         }
     }
 
-    /// A path went down: unacknowledged stream packets sent on it are retransmitted on others.
+    /// Call this when a path went down. Unacknowledged stream packets that were sent on it are retransmitted
+    /// on other paths.
     pub(super) fn tell_streams_down(&mut self, path: PathId) {
         if let Some(carried) = &mut self.streams {
             carried.streams.on_path_down(path.0);
@@ -61,18 +62,18 @@ impl Session {
     }
 
     /// When [`on_stream_timeout`](Self::on_stream_timeout) is due. Packets that were already due at the last
-    /// transmission wait for a path, not for a timer.
+    /// transmission wait for a path instead of a timer.
     pub(super) fn stream_timeout(&self) -> Option<Time> {
         self.streams.as_ref()?.streams.poll_timeout().filter(|at| *at > self.polled)
     }
 
-    /// The next packet of a class's streams, if any. Its size is adapted to the path, so any path can carry
-    /// the packet.
+    /// Describes the next packet of a class's streams, if any. Its size is adapted to the smallest path, so
+    /// that any path can carry it.
     pub(super) fn stream_head(&self, now: Time, class: usize) -> Option<(Source, PktInfo)> {
         let number = class as u8;
         let carried = self.streams.as_ref().filter(|carried| carried.streams.has_packet(now, number))?;
         let up = self.rows.iter().filter(|row| row.state.is_up());
-        // A packet that carries only an acknowledgement is small.
+        // If there is no backlog, the packet carries only an acknowledgement, so it is small.
         let len = match carried.streams.backlog_of(number) {
             0 => 1,
             _ => up.map(|row| row.max_payload).min().unwrap_or(1),
@@ -80,7 +81,7 @@ impl Session {
         Some((Source::Streams(class), PktInfo { len, class: number, ..PktInfo::default() }))
     }
 
-    /// Sends one packet of a class's streams, with the same bytes on each of `paths`. Returns false if there
+    /// Sends one packet of a class's streams. Each of `paths` carries the same bytes. Returns false if there
     /// was no packet.
     pub(super) fn send_stream_packet(
         &mut self,

@@ -10,7 +10,7 @@ use dccp_proto::{Connection, ConnectionStats, Gate, Sink, Why};
 use dccp_wire::Seq;
 use mpdccp_units::{Duration, Rate, Time};
 
-/// State of a subflow's multipath handshake (RFC 9897 section 3.3). Each state has the name of the last step.
+/// State of a subflow's multipath handshake (RFC 9897 section 3.3). Each state is named after the last step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
     /// First subflow of a client: waits for the peer's MP_KEY.
@@ -23,7 +23,7 @@ pub(super) enum Stage {
     Proven,
 }
 
-/// One path of a session: its lasting settings, and its current connection, if any.
+/// One path of a session: its settings, which last, and its current connection, if any.
 #[derive(Debug)]
 pub(super) struct Subflow {
     pub(super) id: PathId,
@@ -31,7 +31,7 @@ pub(super) struct Subflow {
     pub(super) cfg: PathConfig,
     pub(super) conn: Option<Connection>,
     pub(super) stage: Stage,
-    /// The state is never [`PathState::Standby`], which depends on the priority.
+    /// This is never [`PathState::Standby`], because standby depends on the priority.
     pub(super) state: PathState,
     /// Whether the path has been up since its connection was created.
     pub(super) was_up: bool,
@@ -42,11 +42,11 @@ pub(super) struct Subflow {
     pub(super) up_since: Time,
     /// When a packet last arrived on a connection that was up.
     pub(super) last_up: Option<Time>,
-    /// Whether the round trip took at most half of the Request's retransmission interval.
+    /// Whether the round trip takes at most half of the Request's retransmission interval.
     pub(super) is_quick: bool,
     /// Retransmission timeout when the last packet arrived.
     pub(super) rto: Duration,
-    /// Estimated time within which an answer arrives: the round trip, its jitter, and the peer's Ack delay.
+    /// Estimated time until an answer arrives: the round trip, its jitter, and the peer's Ack delay.
     pub(super) answer: Duration,
     /// When data last arrived.
     pub(super) data_at: Time,
@@ -57,37 +57,36 @@ pub(super) struct Subflow {
     /// Address IDs of both ends (RFC 9897 section 3.2.2).
     pub(super) local_addr: u8,
     pub(super) remote_addr: u8,
-    /// Whether the peer joined this path and this end has not set a priority. If so, the peer's priority
-    /// applies.
+    /// Whether the peer's priority applies: the peer joined this path, and this end has not set a priority.
     pub(super) yields: bool,
     /// The peer's MP_PRIO, with its MP_SEQ.
     pub(super) peer_prio: Option<(u8, Seq)>,
     /// Whether the application removed the path.
     pub(super) removed: bool,
-    /// Whether this end connects the path, and reconnects it after a loss. The peer does so for paths that it
-    /// began.
+    /// Whether this end connects the path, and reconnects it after a loss. The peer does this for paths that
+    /// it began.
     pub(super) ours: bool,
-    /// The Address ID under which the peer advertised the path's destination, if it did.
+    /// The Address ID under which the peer advertised the destination of the path, if it did.
     pub(super) advertised: Option<u8>,
-    /// Client: whether a connect was tried before.
+    /// Client: whether this end has tried to connect the path before.
     pub(super) tried: bool,
-    /// Client: time of the next attempt to connect, and the interval between that attempt and the one after
-    /// it.
+    /// Client: time of the next attempt to connect, and the interval from that attempt to the one after it.
     pub(super) connect_at: Option<Time>,
     pub(super) connect_gap: Duration,
     /// When the RTT was last sent to the peer.
     pub(super) rtt_told: Time,
-    /// Whether the path is in ProbeRTT, or was told to postpone it.
+    /// Whether the path is in ProbeRTT, and whether it was told to postpone ProbeRTT.
     pub(super) probing_rtt: bool,
     pub(super) holding: bool,
 }
 
-/// A client that connects: the current path, since when, and the number of refusals so far.
+/// State of a client that connects: the current path, since when it is tried, and the number of refusals so
+/// far.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FirstAttempt {
     pub(super) path: PathId,
     pub(super) since: Time,
-    /// Time limit for this path.
+    /// How long this path is tried.
     pub(super) patience: Duration,
     pub(super) refused: usize,
 }
@@ -98,12 +97,12 @@ impl FirstAttempt {
     }
 }
 
-/// Minimum allowance for jitter, for the precision of timers and for busy hosts.
+/// Minimum allowance for jitter, because timers are imprecise and hosts may be busy.
 const GRANULARITY: Duration = Duration::from_millis(10);
-/// Longest Ack delay of a peer (RFC 4340 section 11.3). mpdccp delays Acks by at most a quarter of a round
-/// trip.
+/// Longest Ack delay of other implementations (RFC 4340 section 11.3). mpdccp delays Acks by at most a
+/// quarter of a round trip.
 const MAX_ACK_DELAY: Duration = Duration::from_millis(200);
-/// A path that was up is retried at constant intervals for this long.
+/// For this long, a path that was up is retried at constant intervals.
 const MISSED: Duration = Duration::from_secs(120);
 /// A path that sent nothing for this long is idle.
 const IDLE: Duration = Duration::from_secs(1);
@@ -148,7 +147,7 @@ impl Subflow {
         }
     }
 
-    /// A connection begins.
+    /// Starts a new connection on the path.
     pub(super) fn start(&mut self, now: Time, conn: Connection, stage: Stage) {
         self.since = now;
         (self.rto, self.answer) = (RttEstimator::INITIAL_RTO, RttEstimator::INITIAL_RTO);
@@ -189,7 +188,7 @@ impl Subflow {
         self.connect_gap = (self.connect_gap * 2).min(CONNECT_GAP.1);
     }
 
-    /// Whether the path was up for a while recently, so that it is worth a Request per second.
+    /// Whether the path was up for a while recently. Such a path is worth a Request per second.
     pub(super) fn is_missed(&self, now: Time) -> bool {
         let worked = !self.was_up || now.since(self.opened) >= CONNECT_GAP.0;
         worked && self.last_up.is_some_and(|at| now.since(at) < MISSED)
@@ -200,12 +199,12 @@ impl Subflow {
         self.connect_at.filter(|_| self.conn.is_none())
     }
 
-    /// When a valid packet last arrived, or when the path opened.
+    /// When a valid packet last arrived. If none did, when the path opened.
     pub(super) fn heard(&self) -> Time {
         self.conn.as_ref().map_or(self.opened, |conn| conn.last_received().max(self.opened))
     }
 
-    /// When the peer's acknowledgements last covered a new packet, or when the path opened.
+    /// When the peer's acknowledgements last covered a new packet. If none did, when the path opened.
     pub(super) fn answered(&self) -> Time {
         self.conn.as_ref().map_or(self.opened, |conn| conn.last_answered().max(self.opened))
     }
@@ -225,7 +224,7 @@ impl Subflow {
         self.state == PathState::Up
     }
 
-    /// The state that others see: [`state`](Self::state), with standby distinguished from up.
+    /// The state that others see. It is [`state`](Self::state), except that it distinguishes standby from up.
     fn shown(&self) -> PathState {
         if self.is_up() && self.prio() <= STANDBY { PathState::Standby } else { self.state }
     }
@@ -279,7 +278,7 @@ impl Subflow {
         }
     }
 
-    /// The path as a scheduler sees it, with `options` bytes of multipath options on each packet.
+    /// The path as a scheduler sees it. `options` is the length of the multipath options on each packet.
     pub(super) fn row(&self, now: Time, options: usize) -> PathRow {
         let rtt = self.conn.as_ref().and_then(Connection::tx_rtt);
         let mut row = PathRow {
@@ -309,7 +308,7 @@ impl Subflow {
         row
     }
 
-    /// Updates the row's fields that a sent packet can change.
+    /// Updates the fields of a row that change when a packet is sent.
     pub(super) fn refresh(&self, now: Time, row: &mut PathRow) {
         row.gate = self.gate(now);
         let Some(load) = self.conn.as_ref().and_then(Connection::tx_load) else { return };
@@ -317,7 +316,7 @@ impl Subflow {
         (row.inflight, row.pacing) = (load.inflight, load.pacing);
         let window = || row.srtt.map(|srtt| Rate::from_bytes_per(row.cwnd, srtt));
         let known = load.bottleneck.or_else(window).unwrap_or(Rate::ZERO);
-        // If only the application limits the rate, the path may be as fast as its pacing rate.
+        // If only the application limits the rate, the path may be as fast as its pacer.
         let rate = if load.app_limited { known.max(load.pacing.unwrap_or(known)) } else { known };
         row.rate = rate.max(LEAST_RATE);
         row.seen = known.max(LEAST_RATE);

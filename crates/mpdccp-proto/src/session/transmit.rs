@@ -1,4 +1,4 @@
-//! From the queue to the paths: a packet gets its path and MP_SEQ only when that path can send now.
+//! Sends packets. A packet gets its path and MP_SEQ only when that path can send it now.
 
 use super::Session;
 use super::class_queues::{ClassQueue, Source, Waiting};
@@ -11,15 +11,15 @@ use dccp_proto::{Connection, Gate, Sink};
 use dccp_wire::{MpOption, Opt};
 use mpdccp_units::Time;
 
-/// Maximum number of packets of one session in one call. The remaining packets follow after other sessions
+/// Maximum number of packets that one session sends in one call. The rest follows after other sessions have
 /// had their turn.
 const BUDGET: usize = 256;
 /// Maximum number of packets without data that a connection sends in one call.
 const CONTROL_BUDGET: usize = 16;
 
 impl Session {
-    /// Like [`poll_transmit`](Self::poll_transmit), with at most `allowance` bytes of data if it is set.
-    /// Returns the unused allowance, and whether it held data back.
+    /// Like [`poll_transmit`](Self::poll_transmit). If `allowance` is set, sends at most this many bytes of
+    /// data. Returns the unused allowance, and whether it held data back.
     pub(crate) fn poll_transmit_within(
         &mut self,
         now: Time,
@@ -50,7 +50,7 @@ impl Session {
         }
     }
 
-    /// Whether other sessions must send first.
+    /// Whether other sessions must send before this one.
     fn wait_for_turn(&mut self, now: Time) -> bool {
         let waits = self.allowance.is_some_and(|bytes| bytes <= 0);
         if waits {
@@ -77,8 +77,8 @@ impl Session {
         self.paths.iter_mut().for_each(|p| p.watch_loss(now));
         self.rows.extend(self.paths.iter().map(|p| p.row(now, options)));
         self.avoid_doubtful_sizes(options);
-        // Whether the packet is too big for all paths that are up or, if none is up, for all paths that may
-        // return. A packet that fits once PARTOPEN ends does not count as too big.
+        // Whether the packet is too big for all paths that are up. If none is up, whether it is too big for
+        // all paths that may return. A packet that will fit once PARTOPEN ends does not count as too big.
         let most = |state| {
             let usable = self.paths.iter().filter(move |p| p.state == state);
             usable.filter_map(|p| p.conn.as_ref().map(|c| c.max_payload_open(options))).max()
@@ -87,14 +87,14 @@ impl Session {
         self.tune_queues();
         for _ in 0..BUDGET {
             if let Some(at) = self.cap.shut(now) {
-                // The session's rate limit holds the packets back, not the paths.
+                // The session's rate limit, and not the paths, holds the packets back.
                 self.tell_app_limited(now);
                 return self.wake_at(Some(at), Wake::Rate);
             }
             self.send_fec(now, sink);
             let Some((source, info)) = self.next_source(now, &waiting) else {
-                // Packets still wait if rules forbid them on the open paths. Then the application does not
-                // limit the rate.
+                // Packets may still wait because rules forbid them on the open paths. In this case the
+                // application is not the limit.
                 return if waiting.is_empty() {
                     self.tell_app_limited(now)
                 };
@@ -119,7 +119,7 @@ impl Session {
                     let scheduler = if streams { stream_scheduler } else { scheduler };
                     (scheduler.pick(now, &info, &backlog, offered), scheduler.head_start())
                 }
-                // Do not drop these packets: the streams would only retransmit their bytes.
+                // Do not drop stream packets, because the streams would only retransmit their bytes.
                 false if streams => {
                     waiting.add(source);
                     continue;
@@ -144,7 +144,7 @@ impl Session {
                 Pick::Wait(until) => {
                     self.wake_at(self.next_gate(), Wake::Gate);
                     self.wake_at(until, Wake::Scheduler);
-                    // If a packet is too large for an open path, it must not delay packets that fit.
+                    // A packet that is too large for an open path must not delay packets that fit.
                     let narrow =
                         |row: &PathRow| row.state.is_up() && row.is_open() && row.max_payload < info.len;
                     match source {
@@ -165,8 +165,8 @@ impl Session {
         self.wake = Some((now, Wake::Backlog));
     }
 
-    /// If a path seems to lose large packets, allows it only small ones, provided that another path is known
-    /// to carry the large ones.
+    /// If a path seems to lose large packets, allows only small packets on it. This requires another path
+    /// that is known to carry the large ones.
     fn avoid_doubtful_sizes(&mut self, options: usize) {
         let sure = |path: &Subflow| path.conn.as_ref().map_or(0, |conn| conn.sure_payload(options));
         let most = self.paths.iter().filter(|path| path.is_up()).map(sure).max().unwrap_or(0);
@@ -203,8 +203,8 @@ impl Session {
         Some(Room { known, hoped: room(Connection::max_payload_open)?, class: class as u8 })
     }
 
-    /// Determines the paths that rules and priorities allow for a packet of this class, for
-    /// [`offered`](Self::offered). Returns false if the packet must be dropped.
+    /// Determines the paths that rules and priorities allow for a packet of this class.
+    /// [`offered`](Self::offered) returns them. Returns false if the packet must be dropped.
     fn offer(&mut self, now: Time, class: usize, info: &PktInfo, backlog: &QueueView) -> bool {
         let rows = match self.classes.rule(class) {
             None => &self.rows,
@@ -226,7 +226,7 @@ impl Session {
         if self.offered_all { &self.rows } else { &self.offered }
     }
 
-    /// Allows the queues to be as long as the paths in use need.
+    /// Allows the queues to become as long as the paths in use need.
     fn tune_queues(&mut self) {
         let used = || self.rows.iter().filter(|r| r.state.is_up() && !r.idle);
         let rtt = used().filter_map(|r| r.srtt).max().unwrap_or_default();
@@ -236,8 +236,8 @@ impl Session {
         }
     }
 
-    /// Tells each path with a closed gate that it blocked the packet at the head, if the scheduler might have
-    /// chosen the path.
+    /// Tells paths with a closed gate that they blocked the packet at the head. This applies to the paths
+    /// that the scheduler might have chosen.
     fn note_blocked(&mut self, now: Time, elsewhere: bool) {
         let offered = if self.offered_all { &self.rows } else { &self.offered };
         for row in offered.iter().filter(|row| !row.is_open()) {
@@ -247,7 +247,7 @@ impl Session {
         }
     }
 
-    /// Tells each path with an open gate that the scheduler did not give it the packet at the head.
+    /// Tells paths with an open gate that the scheduler did not give them the packet at the head.
     fn note_held_back(&mut self, now: Time) {
         let offered = if self.offered_all { &self.rows } else { &self.offered };
         for row in offered.iter().filter(|row| row.is_open()) {
@@ -257,8 +257,8 @@ impl Session {
         }
     }
 
-    /// Notifies each path whose MTU is too small for this packet, so that it probes for a larger one. Paths
-    /// of a lower priority than the chosen ones may cost money, so they are not notified.
+    /// Tells each path whose MTU is too small for this packet, so that it probes for a larger one. Paths with
+    /// a lower priority than the chosen ones may cost money, so they are not told.
     fn note_too_narrow(&mut self, now: Time, chosen: &[PathId], len: usize) {
         let prio = self.rows.iter().filter(|row| chosen.contains(&row.id)).map(|row| row.prio).max();
         for row in self.rows.iter().filter(|row| row.state.is_up() && row.max_payload < len) {
@@ -271,8 +271,8 @@ impl Session {
         }
     }
 
-    /// The next packet: a repair with its old MP_SEQ, or the head of a queue with the next MP_SEQ
-    /// (RFC 9897 section 3.2.5: one circular number per datagram, over all paths).
+    /// Takes the next packet. A repair keeps its MP_SEQ, and the head of a queue gets the next one (RFC 9897
+    /// section 3.2.5: one circular number per datagram, over all paths).
     fn take_head(&mut self, now: Time, source: Source) -> Option<Copy> {
         if source == Source::Repair {
             return self.repair.pop();
@@ -284,7 +284,7 @@ impl Session {
         Some(Copy { packet, mp_seq, back, first: now })
     }
 
-    /// The earliest known time at which the gate of an offered path opens.
+    /// The earliest time at which the gate of an offered path is known to open.
     fn next_gate(&self) -> Option<Time> {
         let gates = self.offered().iter().filter_map(|row| match row.gate {
             Gate::At(at, _) => Some(at),
@@ -294,7 +294,7 @@ impl Session {
     }
 
     /// Sends the first packet of a source on each of `paths`, as one datagram of the session. Returns false
-    /// if the source had no packet. For `head_start` see [`Scheduler::head_start`](crate::sched::Scheduler).
+    /// if the source had no packet. For `head_start`, see [`Scheduler::head_start`](crate::sched::Scheduler).
     fn send_head(
         &mut self,
         now: Time,
@@ -334,7 +334,7 @@ impl Session {
             self.paths[i].refresh(now, &mut self.rows[i]);
             self.classes.all[class].scheduler.on_sent(now, path, packet.data.len());
         }
-        // A packet that was sent on several paths needs no repair.
+        // A packet that was sent on several paths is not kept for repair.
         if let (Some((path, seq)), [_]) = (left, paths) {
             if source != Source::Repair {
                 self.protect(now, class, path, &copy);
@@ -346,9 +346,8 @@ impl Session {
         true
     }
 
-    /// The queue is empty, so paths that could send more are limited by the application. The application does
-    /// not limit a path with a closed gate, even if the queue is empty because its packets were sent on other
-    /// paths.
+    /// The queue is empty, so the application limits the paths that could send more. It does not limit a path
+    /// with a closed gate. The queue may then be empty only because other paths took the packets.
     fn tell_app_limited(&mut self, now: Time) {
         for path in &mut self.paths {
             if let (Gate::Open { .. }, Some(conn)) = (path.gate(now), &mut path.conn) {
@@ -369,7 +368,7 @@ mod tests {
     use dccp_wire::{Packet, Seq};
     use mpdccp_units::Duration;
 
-    /// Delivers packets of `a` to `b`; returns their MP_SEQs.
+    /// Delivers packets of `a` to `b`, and returns their MP_SEQs.
     fn carry(now: Time, a: &mut Session, b: &mut Session) -> Vec<Seq> {
         let mut out = Outbox::new();
         a.poll_transmit(now, &mut out);
@@ -384,7 +383,7 @@ mod tests {
         numbers
     }
 
-    /// A client that begins with this MP_SEQ, and a server that has received its Request.
+    /// Returns a client that begins with this MP_SEQ, and a server that has received its Request.
     fn pair(mp_seq: u64, mut now: Time) -> (Session, Session, Time) {
         let cfg = SessionConfig {
             reorder: ReorderConfig::active_fixed(Duration::from_secs(1)),
@@ -422,7 +421,7 @@ mod tests {
         (client, server, now)
     }
 
-    /// The receiver's hash of flows uses a key like the endpoint's hash, and must not be predictable either.
+    /// The receiver's hash of flows has a key too, like the endpoint's hash. Neither may be predictable.
     #[test]
     fn each_session_has_a_key_for_its_hashes() {
         let (client, server, _) = pair(1, Time::from_millis(1));

@@ -8,8 +8,8 @@ use dccp_wire::{MpOption, PacketType};
 use mpdccp_proto::*;
 use mpdccp_units::Duration;
 
-/// A session with one path. The server advertises its address on the second wire, which both of the client's
-/// source addresses may reach.
+/// Creates a session with one path. The server advertises its address on the second wire. Both source
+/// addresses of the client can reach it.
 fn advertised(join_advertised: JoinFrom) -> (Net, SessionId, SessionId, u8) {
     let mut net = Net::new(1, 1, config());
     net.add_wire();
@@ -41,8 +41,7 @@ fn an_advertised_address_is_joined_if_that_is_wanted() {
     }
 }
 
-/// RFC 9897 section 3.2.8: without a port, the advertising subflow's port applies. In this test the option
-/// contains a port.
+/// RFC 9897 section 3.2.8: if the option contains a port, the join goes to that port.
 #[test]
 fn a_join_goes_to_the_port_that_was_advertised() {
     let (mut net, _) = Net::connected(1, 1, SessionConfig { join_advertised: JoinFrom::One, ..config() });
@@ -56,8 +55,8 @@ fn a_join_goes_to_the_port_that_was_advertised() {
     assert!(!ports.is_empty() && ports.iter().all(|port| *port == 7000), "{ports:?}");
 }
 
-/// RFC 9897 section 3.2.9: the address is advertised again while the client still closes the subflow that
-/// used it.
+/// RFC 9897 section 3.2.9: the server advertises the address again while the client is still closing the
+/// subflow that used it.
 #[test]
 fn an_address_that_is_advertised_again_is_joined_again() {
     let (mut net, id, sid, addr) = advertised(JoinFrom::One);
@@ -84,7 +83,8 @@ fn a_copy_of_an_advertisement_does_not_bring_back_a_removed_path() {
     assert_eq!(counter(&net.status(Client, id), "outdated_mp_option"), 1);
 }
 
-/// RFC 9897 section 3.4: after a failed connect, the address is not tried until it is advertised again.
+/// RFC 9897 section 3.4: after a failed attempt to connect, the address is not tried until it is advertised
+/// again.
 #[test]
 fn an_advertised_address_that_does_not_answer_waits_for_the_next_advertisement() {
     let (mut net, id) = Net::connected(1, 1, SessionConfig { join_advertised: JoinFrom::One, ..config() });
@@ -103,7 +103,7 @@ fn an_advertised_address_that_does_not_answer_waits_for_the_next_advertisement()
     assert_eq!(net.state(Client, id), [PathState::Up; 2]);
 }
 
-/// An advertised address may lead to another server, so its refusal does not end the session.
+/// An advertised address may lead to another server, so its refusal must not end the session.
 #[test]
 fn a_refusal_at_an_advertised_address_does_not_end_the_session() {
     let (mut net, id) = Net::connected(1, 1, SessionConfig { join_advertised: JoinFrom::One, ..config() });
@@ -129,7 +129,7 @@ fn a_refusal_at_an_advertised_address_does_not_end_the_session() {
     assert_eq!(net.closed_reason(Client), None);
 }
 
-/// Source addresses of the other address family are not used.
+/// Sources of the other address family are not used.
 #[test]
 fn an_advertised_address_of_the_other_family_is_not_joined() {
     let (mut net, id) = Net::connected(1, 1, SessionConfig { join_advertised: JoinFrom::All, ..config() });
@@ -167,14 +167,14 @@ fn the_server_joins_a_path_and_joins_it_again() {
     assert_eq!((net.state(Client, id), net.state(Server, sid)), (vec![PathState::Up], vec![PathState::Up]));
 }
 
-/// A restarted server refuses joins. The client does not repeat them as fast as they are refused.
+/// A restarted server refuses joins. The client must not repeat them as fast as the server refuses them.
 #[test]
 fn a_refused_join_waits_before_the_next() {
     let (mut net, id) = Net::connected(9, 2, config());
     net.stream(Client, id, 0, 1_000, Duration::from_millis(2));
     net.server = mpdccp_proto::Endpoint::new([77; 32]);
     net.server.listen(crate::common::listen(config()));
-    // The other path does not learn of the restart, so the session stays open.
+    // The other path never learns of the restart, so the session stays open.
     net.wires[1].up = false;
     let before = net.logged(Client, PacketType::Request).len();
     net.stream(Client, id, 1_000, 1_000, Duration::from_millis(2));

@@ -5,8 +5,8 @@ use crate::common::{Net, config, counted};
 use mpdccp_proto::{PathId, SessionConfig};
 use mpdccp_units::{Duration, Rate};
 
-/// Bytes of IP packets with data that each path carries in one second, two seconds after the client began to
-/// offer 8 Mbit/s.
+/// Returns the bytes of IP packets with data that each path carries in one second. The client offers 8
+/// Mbit/s, and has done so for two seconds.
 fn carried(net: &mut Net, id: mpdccp_proto::SessionId) -> [u64; 2] {
     net.stream(Client, id, 0, 2_000, Duration::from_millis(1));
     let sent = |net: &Net| [0, 1].map(|i| net.status(Client, id).paths[i].tx.as_ref().unwrap().sent.bytes);
@@ -36,14 +36,14 @@ fn a_peer_gets_no_more_than_it_may() {
     net.client.cap(net.now, id, Some(Rate::from_bps(1_600_000)));
     let before = net.numbers(Server).len();
     let sum: u64 = carried(&mut net, id).iter().sum();
-    // A datagram of 1,000 bytes makes a packet of less than 1,070 bytes.
+    // A datagram of 1,000 bytes is sent as an IP packet of less than 1,070 bytes.
     assert!((195_000..=220_000).contains(&sum), "{sum}");
     let received = net.numbers(Server).len() - before;
     assert!((550..=640).contains(&received), "{received} of 600");
 }
 
-/// The total memory of all queues is limited. A session with a long queue gets no more memory, while a
-/// session with a short queue does.
+/// The total memory of all queues is limited. At the limit, a session with a long queue gets no more memory,
+/// while a session with a short queue does.
 #[test]
 fn a_session_whose_queue_is_long_leaves_room_for_another() {
     let (mut net, flooding) = Net::connected(3, 1, config());
@@ -51,7 +51,7 @@ fn a_session_whose_queue_is_long_leaves_room_for_another() {
     net.run(Duration::from_millis(500));
     net.client.bound_queues(100_000);
     let queued = |net: &Net, id| net.status(Client, id).queue.bytes;
-    // Packets of at least 1,000 bytes are queued, and none is sent meanwhile.
+    // The packets have at least 1,000 bytes. They are queued, and none is sent meanwhile.
     for n in 0..1_000 {
         net.client.send(net.now, flooding, crate::common::datagram(n), Default::default());
     }
@@ -80,14 +80,15 @@ fn a_session_whose_queue_is_long_leaves_room_for_another() {
     assert_eq!(counted(&net.client.stats().counters, "queues_full"), refused);
 }
 
-/// Two sessions of one end share a rate limit. If one offers too much, the share of the other is not reduced.
+/// Two sessions of one end share a rate limit. A session that offers too much must not reduce the share of
+/// the other.
 #[test]
 fn a_session_that_floods_takes_nothing_from_another() {
     let (mut net, flooding) = Net::connected(3, 1, config());
     let modest = net.connect(config());
     net.run(Duration::from_millis(500));
     net.client.cap_all(Some(Rate::from_bps(4_000_000)));
-    // The sessions offer 8 Mbit/s and 1.6 Mbit/s, of which 4 Mbit/s may be sent.
+    // The sessions offer 8 Mbit/s and 1.6 Mbit/s. Together they may send 4 Mbit/s.
     let (mut offered, mut before) = (0, (0, 0));
     let sent = |net: &Net, id| net.status(Client, id).paths[0].tx.as_ref().unwrap().sent.packets;
     for n in 0..6_000 {
@@ -122,8 +123,8 @@ fn a_session_that_floods_takes_nothing_from_another() {
     assert!(sent(&net, flooding) - before > 900);
 }
 
-/// A session whose peer leaves holes everywhere holds no more than its share of the memory. A session with a
-/// single hole is not affected.
+/// The peer of one session leaves holes everywhere. That session holds no more than its share of the memory.
+/// Another session, with a single hole, is not affected.
 #[test]
 fn a_peer_does_not_fill_the_memory_with_what_waits_for_its_place() {
     let reorder = mpdccp_proto::reorder::ReorderConfig::active_fixed(Duration::from_secs(60));

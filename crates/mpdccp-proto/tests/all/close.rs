@@ -16,7 +16,7 @@ fn id_at(net: &mut Net, end: End) -> SessionId {
     net.end(end).sessions()[0]
 }
 
-/// The key that an end sent in its MP_KEY.
+/// Returns the key that an end sent in its MP_KEY.
 fn key_of(net: &Net, end: End) -> Vec<u8> {
     net.log
         .iter()
@@ -79,7 +79,7 @@ fn fast_close_from_either_side() {
             assert_eq!(reset.packet().header.reset.unwrap().code, ResetCode::AbruptMpTermination);
             assert_eq!(reset.mp(), [MpOption::FastClose(&key)]);
         }
-        // The peer answers on the subflows that had not been reset yet.
+        // On subflows that had not been reset yet, the peer answers.
         let answers = net.logged(other(end), PacketType::Reset);
         assert!(!answers.is_empty());
         for reset in answers {
@@ -147,7 +147,7 @@ fn a_dead_path_does_not_hold_up_the_close() {
 #[test]
 fn close_req_is_answered_with_the_other_key() {
     let (mut net, id) = Net::connected(1, 2, config());
-    // The server's Close becomes a CloseReq, as from a server that wants its peer to hold TIMEWAIT.
+    // Changes the server's Close to a CloseReq, which a server sends if its peer should hold TIMEWAIT.
     net.meddler = Some(Box::new(|from, _, bytes| {
         if from == Server && is_type(bytes, PacketType::Close) {
             bytes[8] = PacketType::CloseReq.number() << 1 | 1;
@@ -184,7 +184,7 @@ fn joins_are_ignored_while_closing() {
     );
 }
 
-/// If only the Request of a join arrived, the join does not delay the close.
+/// Only the Request of the join arrived, so the join must not delay the close.
 #[test]
 fn a_join_that_has_proved_nothing_does_not_hold_up_the_close() {
     let (mut net, id) = Net::connected(1, 1, config());
@@ -201,7 +201,7 @@ fn a_join_that_has_proved_nothing_does_not_hold_up_the_close() {
     assert_eq!(net.closed_reason(Server).as_deref(), Some("closed_by_peer"));
 }
 
-/// RFC 9897 section 3.2.11: the peer ignores joins from now on, so there is no answer to wait for.
+/// RFC 9897 section 3.2.11: from now on, the peer ignores joins, so no answer will arrive.
 #[test]
 fn an_own_join_without_an_answer_does_not_hold_up_the_peers_close() {
     let (mut net, id) = Net::connected(1, 1, config());
@@ -262,7 +262,7 @@ fn data_in_order_of_arrival_before_the_close_is_delivered() {
     let (mut net, id) = Net::connected(1, 2, cfg);
     net.stream(Client, id, 0, 10, Duration::from_millis(3));
     net.run(Duration::from_millis(100));
-    // The hole is given up when the session ends.
+    // At the end of the session, the packets behind the hole are delivered.
     let mut count = 0;
     net.meddler = Some(Box::new(move |from, _, bytes| {
         count += u32::from(from == Client && is_type(bytes, PacketType::Data));
@@ -306,7 +306,7 @@ fn an_empty_mp_close_is_no_key() {
 }
 
 /// RFC 4340 sections 8.3 and 8.5 step 2: the end that received the last Reset holds TIMEWAIT. Its ports are
-/// not reused, and packets for them are answered with Reset code 3.
+/// not reused. Packets for them are answered with Reset code 3.
 #[test]
 fn the_ports_of_a_session_that_ended_rest_for_2msl() {
     for end in [Client, Server] {
@@ -344,7 +344,7 @@ fn the_ports_of_a_session_that_ended_rest_for_2msl() {
     }
 }
 
-/// RFC 9897 section 3.2.11: the first MP_CLOSE is valid, even on a subflow whose HMAC was lost.
+/// RFC 9897 section 3.2.11: the first MP_CLOSE is valid. This includes a subflow whose HMAC was lost.
 #[test]
 fn mp_close_counts_on_a_join_without_its_hmac() {
     let mut net = Net::new(1, 2, config());
@@ -359,7 +359,7 @@ fn mp_close_counts_on_a_join_without_its_hmac() {
     assert_eq!(net.closed_reason(Server).as_deref(), Some("closed_by_peer"));
 }
 
-/// A subflow that closes before it opened waits no longer than other subflows.
+/// A subflow that closes before it opened takes no longer to close than other subflows.
 #[test]
 fn a_join_that_is_removed_closes_in_time() {
     let mut net = Net::new(1, 2, config());

@@ -7,7 +7,7 @@ use mpdccp_units::Duration;
 
 const GAP: Duration = Duration::from_millis(4);
 
-/// Connects so that the first subflow opens over wire 0. Wire `v6` is the IPv6 wire.
+/// Connects a session whose first subflow is on wire 0. Wire `v6` carries IPv6.
 fn mixed(v6: usize) -> (Net, SessionId) {
     let mut net = Net::new(1, 2, config());
     net.wires[v6].v6 = true;
@@ -18,14 +18,14 @@ fn mixed(v6: usize) -> (Net, SessionId) {
     (net, id)
 }
 
-/// Number of datagrams with payload that an end sent on a wire, from entry `since` of the log on.
+/// Returns how many datagrams with payload an end sent on a wire, from entry `since` of the log on.
 fn carried(net: &Net, since: usize, from: crate::common::End, wire: usize) -> usize {
     let log = net.log[since..].iter();
     log.filter(|l| l.from == from && l.path == wire && !l.packet().payload.is_empty()).count()
 }
 
-/// RFC 9897 section 3.2.8 allows addresses of both families. Paths of both families are used. Either may fail
-/// and return, and the session's largest datagram fits the path with the smaller MTU.
+/// RFC 9897 section 3.2.8 allows addresses of both families. The session uses paths of both families. Either
+/// path may fail and return. The session's largest datagram fits the path with the smaller MTU.
 #[test]
 fn a_session_has_paths_of_both_families() {
     for v6 in [0, 1] {
@@ -53,7 +53,7 @@ fn a_session_has_paths_of_both_families() {
             net.stream(Server, sid, sent, 250, GAP);
             assert_ne!(net.state(Client, id)[dead], PathState::Up);
             assert_ne!(net.state(Server, sid)[dead], PathState::Up);
-            // Once both ends have detected the failure, nothing is lost.
+            // Once both ends have detected the failure, no more packets are lost.
             net.run(Duration::from_secs(1));
             let before = [Server, Client].map(|end| net.numbers(end).len());
             net.stream(Client, id, sent + 250, 50, GAP);

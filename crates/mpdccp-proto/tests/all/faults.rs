@@ -6,7 +6,7 @@ use dccp_wire::{MpOption, Opt, Packet, PacketType, ResetCode};
 use mpdccp_proto::*;
 use mpdccp_units::Duration;
 
-/// Runs a session over two paths; the meddler handles the packets of path 1.
+/// Runs a session over two paths. The meddler handles the packets of path 1.
 fn joined_with(meddler: impl FnMut(End, &mut Vec<u8>) -> bool + 'static) -> (Net, SessionId) {
     let mut net = Net::new(1, 2, config());
     let mut meddler = meddler;
@@ -60,7 +60,7 @@ fn no_hmac_in_the_ack() {
 
 #[test]
 fn nothing_is_sent_on_a_join_before_its_hmac() {
-    // The Ack with HMAC(A) never arrives, and the server has a lot of data to send.
+    // The Ack with HMAC(A) never arrives. The server has a lot of data to send.
     let (mut net, _) = joined_with(|from, bytes| !(from == Client && is_type(bytes, PacketType::Ack)));
     let sid = net.server_id();
     net.stream(Server, sid, 0, 50, Duration::from_millis(2));
@@ -174,7 +174,7 @@ fn malformed_mp_option_at_first() {
 
 #[test]
 fn malformed_mp_option_in_a_join() {
-    // MP_RTT with an impossible length.
+    // The option is an MP_RTT with an impossible length.
     let (mut net, id) = joined_with(|from, bytes| {
         if from == Client && is_type(bytes, PacketType::Request) {
             let options = [Packet::parse(bytes).unwrap().option_bytes, &[46, 4, 6, 0]].concat();
@@ -207,7 +207,7 @@ fn too_many_paths_do_not_hurt_those_there_are() {
     assert_eq!(reset_codes(&net, Server), [ResetCode::TooBusy]);
     assert_eq!(net.state(Client, id).iter().filter(|h| **h == PathState::Up).count(), 2);
     first_path_works(&mut net, id);
-    // Joins that started together were refused when their HMAC arrived. Later ones are refused when their
+    // Joins that started together were refused when their HMAC arrived. Later joins are refused when their
     // Request arrives.
     net.log.clear();
     net.run(Duration::from_secs(60));
@@ -269,7 +269,7 @@ fn falls_back() -> SessionConfig {
     SessionConfig { fallback: Fallback::Plain, ..config() }
 }
 
-/// Whether data flows both ways as plain DCCP.
+/// Checks that data flows in both directions as plain DCCP.
 fn plain_data_flows(client: SessionConfig, server: SessionConfig, paths: usize) -> Net {
     let mut net = Net::new(1, paths, server);
     let id = net.connect(client);
@@ -375,7 +375,7 @@ fn other_version_or_key_type_at_first() {
 
 #[test]
 fn the_known_version_of_a_list_is_selected() {
-    // RFC 9897 section 3.1: the list is in order of preference. Here versions 2 and 1 come before 0.
+    // RFC 9897 section 3.1: the list is in order of preference. In this list, versions 2 and 1 come before 0.
     let mut net = Net::new(1, 1, config());
     net.meddler = Some(Box::new(move |from, _, bytes| {
         if from == Client && is_type(bytes, PacketType::Request) {
@@ -417,7 +417,7 @@ fn two_keys_in_the_response() {
 
 #[test]
 fn late_join_ack_is_repeated() {
-    // The server's Ack that confirms the join is lost once. The join must complete without data.
+    // The server's Ack that confirms the join is lost once. The join must complete even if no data is sent.
     let mut lost = 0;
     let (net, id) = joined_with(move |from, bytes| {
         let drop = from == Server && is_type(bytes, PacketType::Ack) && lost < 1;
@@ -431,7 +431,7 @@ fn late_join_ack_is_repeated() {
     assert!(acks.filter(|l| l.is(Client, PacketType::Ack)).count() >= 2);
 }
 
-/// With authenticated peers, no peer joins another peer's session, and an unknown peer opens no session.
+/// Peers are authenticated. No peer joins another peer's session, and an unknown peer opens no session.
 #[test]
 fn a_vouched_peer_has_its_own_sessions_only() {
     for (vouched, paths) in [(vec![42, 42], 2), (vec![42, 7], 1), (vec![7, 7], 0)] {
@@ -458,8 +458,8 @@ fn a_vouched_peer_has_its_own_sessions_only() {
     }
 }
 
-/// ICMP reports that nothing listens. Connections being opened fail at once, on each path; open connections
-/// stay.
+/// ICMP reports that nothing listens. Connections that are being opened fail at once, on each path. Open
+/// connections stay.
 #[test]
 fn a_refusal_by_the_peers_host_ends_what_is_not_open() {
     let mut net = Net::new(1, 2, config());
@@ -484,8 +484,8 @@ fn a_refusal_by_the_peers_host_ends_what_is_not_open() {
     assert_eq!(net.state(Client, id), [PathState::Up, PathState::Up]);
 }
 
-/// The peer's program ended, and its host reports each packet to it. A path that was up is retried once per
-/// second, not once per report.
+/// The peer's program ended, and the peer's host answers each packet with a report. A path that was up is
+/// retried once per second, not once per report.
 #[test]
 fn a_refused_path_that_was_up_is_retried_once_per_second() {
     let (mut net, _) = Net::connected(1, 2, config());
@@ -519,7 +519,7 @@ fn a_restarted_client_is_back_within_a_second_and_three_round_trips() {
         while !net.events.iter().any(|(end, _, e)| (*end, e) == (Client, &SessionEvent::PathUp(PathId(0)))) {
             assert!(net.step(start + Duration::from_millis(1060)), "{multipath} {busy}");
         }
-        // The server knows that the old connection ended.
+        // The server must know that the old connection ended.
         let old = net.server.status(net.now, old).map_or(0, |s| s.paths.len());
         assert_eq!(old, 0, "{multipath} {busy}");
         net.run(Duration::from_millis(100));
@@ -528,8 +528,8 @@ fn a_restarted_client_is_back_within_a_second_and_three_round_trips() {
         assert_eq!(net.numbers(Server), (0..20).collect::<Vec<_>>());
     }
 }
-/// One or two of the packets that open a path are lost while its MTU is probed. Nevertheless both ends soon
-/// have both paths.
+/// One or two of the packets that open a path are lost while the MTU of the path is probed. Both ends must
+/// soon have both paths nevertheless.
 #[test]
 fn no_lost_packet_keeps_a_path_from_opening() {
     let mut cfg = config();

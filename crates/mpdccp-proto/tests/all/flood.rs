@@ -1,5 +1,5 @@
-//! Init Cookies (RFC 4340 section 8.1.4): a listener under load keeps no state of a Request, and admits a
-//! client that returns the cookie.
+//! Init Cookies (RFC 4340 section 8.1.4). A listener under load keeps no state of a Request. It admits a
+//! client that returns its cookie.
 
 use crate::common::End::{Client, Server};
 use crate::common::stranger::{request_header, request_with, stranger};
@@ -10,13 +10,13 @@ use mpdccp_proto::*;
 use mpdccp_units::Duration;
 use std::net::SocketAddr;
 
-/// Settings for Requests like those that mpdccp programs send to an unknown listener.
+/// Settings with padded Requests, as mpdccp programs send them to an unknown listener.
 fn plain() -> SessionConfig {
     let connection = Config { least_request: PADDED_REQUEST, ..config().connection };
     SessionConfig { fallback: Fallback::Plain, connection, ..config() }
 }
 
-/// Settings for Requests like those of Linux, without padding.
+/// Settings with Requests without padding, as Linux sends them.
 fn unpadded() -> SessionConfig {
     SessionConfig { connection: config().connection, ..plain() }
 }
@@ -28,7 +28,7 @@ fn flood(net: &mut Net, numbers: std::ops::Range<u32>) {
     net.drain();
 }
 
-/// Opens another session of the client.
+/// Opens another session from the client.
 fn connect_again(net: &mut Net, cfg: SessionConfig, port: u16) -> SessionId {
     let ports = Ports { local: port, remote: PORT };
     let id = net.client.connect(net.now, cfg, PathConfig { ports, ..path(0) });
@@ -42,7 +42,7 @@ fn opened(net: &Net, id: SessionId) -> bool {
     })
 }
 
-/// 50,000 forged Requests arrive in a second. The existing session loses nothing, and other sessions open,
+/// 50,000 forged Requests arrive in a second. The existing session loses nothing. Other sessions still open,
 /// with and without multipath.
 #[test]
 fn a_flood_of_requests_locks_nobody_out() {
@@ -63,7 +63,7 @@ fn a_flood_of_requests_locks_nobody_out() {
     assert_eq!(net.numbers(Server), (0..180).collect::<Vec<_>>());
     assert!(others.iter().all(|id| opened(&net, *id)), "{:?}", net.events);
     assert_eq!(counted(&net.server.stats().counters, "opened_by_cookie"), 2);
-    // 64 half-open and three open sessions.
+    // There are 64 half-open and three open sessions.
     assert_eq!(net.server.sessions().len(), 67);
     for (number, id) in (2_000..).zip(others) {
         net.client.send(net.now, id, datagram(number), PktInfo::default());
@@ -73,7 +73,8 @@ fn a_flood_of_requests_locks_nobody_out() {
     assert!(numbers.contains(&2_000) && numbers.contains(&2_001), "{numbers:?}");
 }
 
-/// Returns a client's Ack with its cookie, before the network carries it. 64 other sessions are half open.
+/// Returns a client's Ack with its cookie, before the network carries it. At this time, 64 other sessions are
+/// half open.
 fn held_back() -> (Net, Route, Vec<u8>) {
     let mut net = Net::new(1, 1, plain());
     flood(&mut net, 0..64);
@@ -88,7 +89,7 @@ fn held_back() -> (Net, Route, Vec<u8>) {
     (net, Route { socket: 0, local: None, remote: SocketAddr::new(client_addr(0), 40_000) }, ack)
 }
 
-/// Sends the Ack; returns the count of bad cookies and the code of the last Reset.
+/// Sends the Ack. Returns the number of bad cookies, and the code of the last Reset.
 fn try_with(net: &mut Net, route: Route, bytes: &[u8]) -> (u64, Option<ResetCode>) {
     net.log.clear();
     net.inject(Server, route, Ecn::NotEct, bytes);
@@ -184,7 +185,7 @@ fn a_request_too_long_for_a_cookie_is_refused() {
     assert_eq!(net.server.sessions().len(), 64);
 }
 
-/// A network in which one source may have two of the 16 sessions. The client has two addresses.
+/// Creates a network in which one source may have two of the 16 sessions. The client has two addresses.
 fn two_for_a_source() -> Net {
     let mut net = Net::new(1, 2, plain());
     net.server.listen(ListenConfig { max_sessions: 16, max_sessions_per_source: 2, ..listen(plain()) });
@@ -199,7 +200,7 @@ fn connect_from(net: &mut Net, address: usize, port: u16) -> (SessionId, bool) {
     (id, opened(net, id))
 }
 
-/// This source completes its handshakes, unlike a flood of forged Requests.
+/// This source completes its handshakes, unlike the sources of a flood of forged Requests.
 #[test]
 fn one_source_cannot_take_all_sessions() {
     let mut net = two_for_a_source();
@@ -220,7 +221,7 @@ fn one_source_cannot_take_all_sessions() {
 }
 
 /// Authenticated peers that are not listed may connect if the listener allows it. The limit per source
-/// applies to them, because new keys cost nothing.
+/// applies to them, because a new key costs nothing.
 #[test]
 fn vouched_strangers_have_the_places_of_their_source() {
     for (strangers, places) in [(false, 0), (true, 2)] {
@@ -251,8 +252,8 @@ fn few_sources_cannot_take_all_sessions() {
     assert!(connect_from(&mut net, 4, 50_000).1);
 }
 
-/// Requests with a forged source occupy at most two of that source's sessions, and do not keep out the source
-/// itself.
+/// Requests with a forged source occupy at most two of that source's sessions. They do not keep out the
+/// source itself.
 #[test]
 fn forged_requests_do_not_shut_their_source_out() {
     let mut net = two_for_a_source();
@@ -267,7 +268,7 @@ fn forged_requests_do_not_shut_their_source_out() {
     assert_eq!(counted(&net.server.stats().counters, "opened_by_cookie"), 1);
 }
 
-/// An IPv6 host owns 2^64 addresses, which count as one source.
+/// An IPv6 host owns 2^64 addresses. They count as one source.
 #[test]
 fn an_ipv6_source_is_its_network() {
     let mut net = two_for_a_source();
@@ -279,13 +280,13 @@ fn an_ipv6_source_is_its_network() {
     assert_eq!(counted(&net.server.stats().counters, "answered_with_cookie"), 1);
 }
 
-/// IP bytes that one end has sent so far.
+/// Returns the number of IP bytes that one end has sent so far.
 fn sent(net: &Net, from: End) -> usize {
     net.log.iter().filter(|logged| logged.from == from).map(|logged| logged.bytes.len() + 28).sum()
 }
 
-/// No answer is larger than its Request: with and without multipath, with state or with a cookie, and with a
-/// little data of the server.
+/// No answer is larger than its Request. This holds with and without multipath, with state or with a cookie,
+/// and with a little data of the server.
 #[test]
 fn a_padded_request_has_an_answer_no_larger() {
     for crowded in [false, true] {
@@ -313,9 +314,9 @@ fn a_padded_request_has_an_answer_no_larger() {
     }
 }
 
-/// New and repeated Requests without padding, and packets of no connection, arrive for two seconds. All
+/// For two seconds, new and repeated Requests without padding arrive, and packets of no connection. All
 /// answers together have at most the bytes of these packets plus the allowance for that time. Each answer has
-/// at most three times the bytes of its question, and clients that pad their Requests are admitted.
+/// at most three times the bytes of its question. Clients that pad their Requests are admitted.
 #[test]
 fn answers_to_forged_addresses_are_bounded_in_all() {
     let mut net = Net::new(1, 1, plain());
@@ -356,7 +357,7 @@ fn answers_to_forged_addresses_are_bounded_in_all() {
     assert!(opened(&net, id.expect("this client connects")));
 }
 
-/// The smallest packet: Data with a short sequence number, of no connection.
+/// Returns the smallest packet: Data with a short sequence number. It belongs to no connection.
 fn short_data() -> Vec<u8> {
     let header = Header { ptype: PacketType::Data, short: true, service_code: None, ..request_header(9) };
     emit(&header, &[], &[])

@@ -8,7 +8,7 @@ use mpdccp_proto::*;
 use mpdccp_units::Duration;
 use sha2::Sha256;
 
-/// HMAC-SHA256, independent of the code under test.
+/// Computes an HMAC-SHA256, independently of the code under test.
 fn hmac(key: &[u8], message: &[u8]) -> Vec<u8> {
     let mut mac = Hmac::<Sha256>::new_from_slice(key).unwrap();
     mac.update(message);
@@ -61,7 +61,8 @@ fn byte_for_byte() {
     assert!(last.is(Server, PacketType::Ack));
 }
 
-/// RFC 9897 section 3.2.4: the server chooses one of the client's key types. All HMACs and closes use it.
+/// RFC 9897 section 3.2.4: the server chooses one of the client's key types. All HMACs and all closes then
+/// use it.
 #[test]
 fn key_type_255_is_used_where_both_ends_want_it() {
     let types = |types: &[KeyType]| SessionConfig { key_types: types.to_vec(), ..config() };
@@ -101,7 +102,7 @@ fn key_type_255_is_used_where_both_ends_want_it() {
     }
 }
 
-/// RFC 9897 section 3.6: without a common key type there is no multipath.
+/// RFC 9897 section 3.6: without a common key type, there is no multipath.
 #[test]
 fn no_key_type_in_common() {
     for (client, server) in [(KeyType::Plain, KeyType::Experimental), (KeyType::Experimental, KeyType::Plain)]
@@ -198,7 +199,7 @@ fn many_paths_open_over_a_lossy_network() {
 #[test]
 fn a_route_may_have_several_sessions() {
     let (mut net, first) = Net::connected(1, 1, config());
-    // A second session requests the same ports. The endpoint assigns others.
+    // A second session requests the same ports, so the endpoint assigns other ones.
     let second = net.connect(config());
     net.run(Duration::from_millis(200));
     assert_eq!(net.server.sessions().len(), 2);

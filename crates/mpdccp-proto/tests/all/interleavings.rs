@@ -1,6 +1,6 @@
-//! All ways in which a network may treat the packets of a handshake, a join, MP_PRIO, an address removal and
-//! a close. Each of the first [`DEPTH`] packets is delivered, lost, duplicated, or overtaken by later
-//! packets, in all combinations. Afterwards the network is perfect, and both ends must agree (RFC 9897
+//! Everything that a network may do to the packets of a handshake, a join, MP_PRIO, an address removal and a
+//! close. Each of the first [`DEPTH`] packets is delivered, lost, duplicated, or overtaken by later packets.
+//! The tests try all combinations. Afterwards the network is perfect, and both ends must agree (RFC 9897
 //! sections 3.2 to 3.5): no session stays half open, each address has one subflow, and no session is left
 //! after a close.
 
@@ -15,7 +15,7 @@ const DEPTH: usize = 5;
 const DELAY: Duration = Duration::from_millis(10);
 /// A delay longer than a round trip, so that answers to later packets overtake the packet.
 const LATE: Duration = Duration::from_millis(45);
-/// When the copies of a packet arrive: delivered once, lost, delivered twice, late.
+/// Delays of the copies of a packet for each fate: delivered once, lost, delivered twice, late.
 const FATES: [&[Duration]; 4] = [&[DELAY], &[], &[DELAY, LATE], &[LATE]];
 type Fates = [&'static [Duration]];
 
@@ -25,7 +25,7 @@ struct World {
 }
 
 impl World {
-    /// A client that begins to connect; its first packets have these fates.
+    /// Creates a client that begins to connect. Its first packets have these fates.
     fn new(fates: &Fates) -> World {
         let mut net = Net::new(1, 2, config());
         net.fates = fates.iter().copied().collect();
@@ -33,7 +33,7 @@ impl World {
         World { net, session }
     }
 
-    /// A session that is open over two paths; the next packets have these fates.
+    /// Creates a session that is open over two paths. The next packets have these fates.
     fn open(fates: &Fates) -> World {
         let mut world = World::new(&[]);
         world.run(Duration::from_secs(1));
@@ -46,7 +46,7 @@ impl World {
         self.net.run(time);
     }
 
-    /// The paths that are up at each end in all sessions, by the client's address.
+    /// Returns the paths that are up at each end in all sessions, by the client's address.
     fn up(&mut self) -> [Vec<u8>; 2] {
         let now = self.net.now;
         [Client, Server].map(|end| {
@@ -68,13 +68,13 @@ impl World {
     }
 }
 
-/// The wire that a path uses.
+/// Returns the wire that a path uses.
 fn place(path: &mpdccp_proto::PathStatus) -> u8 {
     let IpAddr::V4(ip) = path.route.remote.ip() else { unreachable!("all paths are IPv4") };
     ip.octets()[2]
 }
 
-/// All combinations of fates; the fate of the first packet varies fastest.
+/// Returns all combinations of fates. The fate of the first packet varies fastest.
 fn combinations() -> impl Iterator<Item = Vec<&'static [Duration]>> {
     let count = FATES.len().pow(DEPTH as u32);
     (0..count).map(|n| (0..DEPTH).map(|i| FATES[n / FATES.len().pow(i as u32) % FATES.len()]).collect())
@@ -94,7 +94,7 @@ fn sessions_and_joins_open() {
 fn joins_open() {
     for fates in combinations() {
         let mut world = World::new(&[]);
-        // The client has sent its Ack. It sends its join when the server's Ack arrives, at 40 ms.
+        // The client has sent its Ack. The server's Ack arrives at 40 ms, and then the client sends its join.
         world.run(Duration::from_millis(39));
         world.net.fates = fates.iter().copied().collect();
         world.run(Duration::from_secs(20));
@@ -126,7 +126,7 @@ fn an_address_that_was_removed_has_one_owner_when_it_comes_back() {
     for fates in combinations() {
         let mut world = World::open(&fates);
         let (now, session, id) = (world.net.now, world.session, world.path_id(Client, world.session, 1));
-        // The link fails, and its address is removed. The link returns while the removal is in flight.
+        // The link fails, and its address is removed. While the removal is in flight, the link returns.
         world.net.wires[1].up = false;
         world.net.client.set_link(now, session, id, false);
         world.net.client.remove_path(now, session, id);

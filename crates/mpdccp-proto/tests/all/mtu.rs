@@ -14,7 +14,7 @@ fn black_hole(net: &mut Net, carries: usize) {
     net.meddler = Some(Box::new(move |_, _, bytes| bytes.len() + OVERHEAD <= carries));
 }
 
-/// RFC 8899 sections 4.3 and 5.2: the session detects the black hole by losses, and falls back to a size that
+/// RFC 8899 sections 4.3 and 5.2: losses reveal the black hole, and the session falls back to a size that
 /// arrives.
 #[test]
 fn a_path_that_begins_to_swallow_large_packets_is_used_with_smaller_ones() {
@@ -46,7 +46,8 @@ fn a_path_that_begins_to_swallow_large_packets_is_used_with_smaller_ones() {
     assert!(net.log.iter().any(|l| l.from == Client && large(&l.packet())));
 }
 
-/// Losses only suggest that the path carries smaller packets, so packets must not wait until probes decide.
+/// Losses only suggest that a path carries only smaller packets. Large packets must not wait until probes
+/// have decided.
 #[test]
 fn large_packets_avoid_a_path_of_doubtful_size_if_another_path_carries_them() {
     for paths in [1, 2] {
@@ -67,8 +68,8 @@ fn large_packets_avoid_a_path_of_doubtful_size_if_another_path_carries_them() {
     }
 }
 
-/// RFC 8899 section 4.3: nothing reaches the peer on this path, but the peer's packets still arrive. Such a
-/// path does not count as a black hole for large packets.
+/// RFC 8899 section 4.3: nothing reaches the peer on this path, but packets of the peer still arrive. Such a
+/// path is not a black hole for large packets only.
 #[test]
 fn a_way_that_is_dead_for_a_while_keeps_its_size() {
     let mut cfg = config();

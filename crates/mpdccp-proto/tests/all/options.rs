@@ -15,7 +15,7 @@ fn encode(options: &[Opt<'_>]) -> Vec<u8> {
     buf.as_bytes().to_vec()
 }
 
-/// Changes the options of the client's first Data packet on path 0.
+/// Replaces the options of the client's first Data packet on path 0.
 fn first_data_with(net: &mut Net, change: impl Fn(&Packet<'_>) -> Vec<u8> + 'static) {
     let mut done = false;
     net.meddler = Some(Box::new(move |from, path, bytes| {
@@ -52,7 +52,7 @@ fn data_with_an_unknown_mp_option_is_dropped() {
     // The report also makes the sender slow down (RFC 4340 section 11.7), so not all remaining packets arrive
     // in time.
     assert_eq!(net.numbers(Server)[..3], [1, 2, 3]);
-    // Drop Code 3 for one packet, in Data Dropped.
+    // Data Dropped reports one packet with Drop Code 3.
     let reported = |o| matches!(o, Ok(Opt::DataDropped(blocks)) if blocks.contains(&0xb0));
     assert!(net.logged(Server, PacketType::Ack).iter().any(|l| l.packet().options().any(reported)));
 }
@@ -101,7 +101,7 @@ fn an_application_has_options_of_its_own() {
     assert_eq!(counter(&net.status(Server, sid), "mp_exp_ignored"), 0);
 }
 
-/// An MP_REMOVEADDR of an older draft, without a nonce, is malformed.
+/// One of these options is an MP_REMOVEADDR of an older draft. It has no nonce, so it is malformed.
 #[test]
 fn a_malformed_mp_option_is_ignored_beside_data() {
     for option in [&[46, 8, 6, 1, 2, 3, 4, 5][..], &[46, 4, 8, 5], &[46, 3, 9], &[46, 5, 7, 1, 2]] {
@@ -116,7 +116,7 @@ fn a_malformed_mp_option_is_ignored_beside_data() {
     assert_eq!(net.numbers(Server), (1..10).collect::<Vec<_>>());
 }
 
-/// RFC 9897 section 3.2.6: the HMAC follows its option directly.
+/// RFC 9897 section 3.2.6: an HMAC belongs only to the option that it directly follows.
 #[test]
 fn an_hmac_behind_another_option_is_not_the_addresss() {
     let (mut net, id) = Net::connected(1, 1, config());
@@ -282,8 +282,8 @@ fn a_newer_prio_replaces_one_that_is_not_confirmed() {
     assert_eq!(net.status(Server, sid).paths[1].prio, 4, "the smaller priority must apply");
 }
 
-/// RFC 9897 section 3.2.1: the confirmation of an earlier option with the same contents does not confirm the
-/// pending one.
+/// RFC 9897 section 3.2.1: an earlier option had the same contents. Its confirmation must not confirm the
+/// pending option.
 #[test]
 fn a_confirmation_that_comes_late_confirms_nothing_newer() {
     let (mut net, id) = Net::connected(1, 2, config());
@@ -346,7 +346,7 @@ fn the_peer_is_told_the_rtt_now_and_then() {
     assert!(told <= probes, "without new measurements, no MP_RTT: {told} of {probes}");
 }
 
-/// RFC 9897 section 3.2.7: reordering may use the peer's RTT of a path if it is current.
+/// RFC 9897 section 3.2.7: reordering may use the RTT that the peer reports for a path, if it is current.
 #[test]
 fn the_order_waits_by_the_rtt_that_the_peer_tells() {
     let wait = |kind, rtt_ms, age_ms| {
@@ -377,7 +377,7 @@ fn the_order_waits_by_the_rtt_that_the_peer_tells() {
     }
 }
 
-/// Derives an HMAC from the keys that both ends sent, to forge authentic options.
+/// Computes an HMAC with the keys that both ends sent, to forge authentic options.
 fn tag(net: &Net, message: &[u8]) -> [u8; 20] {
     use hmac::{Hmac, Mac};
     let key = |from| {
@@ -436,18 +436,19 @@ fn rules_of_advertised_addresses() {
     assert_eq!(net.numbers(Server), (0..5).collect::<Vec<_>>());
 }
 
-/// Returns a packet with this option that never arrived.
+/// Returns a packet that has this option and never arrived.
 fn held_back(net: &Net, of: impl Fn(&MpOption<'_>) -> bool) -> Vec<u8> {
     net.log.iter().find(|l| l.mp().iter().any(&of)).unwrap().bytes.clone()
 }
 
-/// RFC 9897 section 3.2.1: advertisements and removals that were overtaken by a newer MP_SEQ are ignored.
+/// RFC 9897 section 3.2.1: an advertisement or removal is ignored if one with a newer MP_SEQ has overtaken
+/// it.
 #[test]
 fn addresses_and_removals_that_come_late_are_not_obeyed() {
     let (mut net, id) = Net::connected(1, 1, config());
     let sid = net.server_id();
     let addr: IpAddr = "192.0.2.7".parse().unwrap();
-    // Each packet is lost at first, and its repetition is confirmed.
+    // Each packet is lost once. Its repetition arrives and is confirmed.
     let lost_once = |net: &mut Net, act: &dyn Fn(&mut Net)| {
         net.wires[0].up = false;
         act(net);
@@ -480,7 +481,7 @@ fn addresses_and_removals_that_come_late_are_not_obeyed() {
     );
 }
 
-/// RFC 9897 section 3.2.9: the removal of an unknown ID is ignored silently. The ID stays reserved only while
+/// RFC 9897 section 3.2.9: the removal of an unknown ID is silently ignored. The ID stays reserved only while
 /// the removal is repeated.
 #[test]
 fn the_removal_of_an_address_that_is_not_known_is_ignored() {

@@ -13,7 +13,7 @@ fn secs(s: u64) -> Duration {
     Duration::from_secs(s)
 }
 
-/// Datagrams that never arrived.
+/// Returns how many datagrams never arrived.
 fn missing(net: &Net, sent: u32) -> usize {
     let mut got = net.numbers(Server);
     got.sort();
@@ -33,7 +33,7 @@ fn a_path_dies_and_returns_while_data_runs() {
     net.stream(Client, id, 500, 500, gap);
     assert_eq!(net.state(Client, id), [PathState::Up, PathState::Suspect]);
     assert_eq!(net.events_of(Client).last(), Some(&SessionEvent::PathSuspect(PathId(1))));
-    // Only packets that were sent on the dead path before its failure was detected are lost.
+    // Only packets that were sent on the dead path before the failure was detected are lost.
     let silent = net.now;
     net.stream(Client, id, 1000, 500, gap);
     net.run(secs(1));
@@ -128,7 +128,7 @@ fn one_wrong_mp_seq_far_ahead_does_not_silence_the_session() {
     net.stream(Client, id, 0, 20, Duration::from_millis(4));
     let mut wrong = 1;
     net.meddler = Some(Box::new(move |from, _, bytes| {
-        // Changes the second highest byte of MP_SEQ.
+        // The meddler changes the second highest byte of MP_SEQ.
         if from == Client && is_type(bytes, PacketType::Data) && wrong > 0 {
             assert!(spoil(bytes, 4, 4));
             wrong -= 1;
@@ -139,7 +139,7 @@ fn one_wrong_mp_seq_far_ahead_does_not_silence_the_session() {
     net.run(secs(1));
     assert_eq!(missing(&net, 220), 1);
     assert_eq!(counter(&net.status(Server, net.server_id()), "implausible_mp_seq"), 1);
-    // If the peer continues to count from the changed number, the receiver follows.
+    // If the peer continues from the changed number, the receiver follows.
     net.meddler = Some(Box::new(move |from, _, bytes| {
         if from == Client && is_type(bytes, PacketType::Data) {
             spoil(bytes, 4, 4);
@@ -371,8 +371,8 @@ fn a_dead_first_access_does_not_prevent_the_start() {
     assert_eq!(net.state(Client, id), [PathState::Up; 3]);
 }
 
-/// The handshake of this path takes two round trips of 400 ms, so it needs more time than is given to a path
-/// that may be dead.
+/// The handshake of this path takes two round trips of 400 ms. This is longer than a path that may be dead is
+/// given.
 #[test]
 fn the_path_that_the_caller_knows_to_work_opens_the_session() {
     let cfg = SessionConfig { first_attempt: Duration::from_millis(250), ..config() };
@@ -382,7 +382,7 @@ fn the_path_that_the_caller_knows_to_work_opens_the_session() {
     let id = net.connect(cfg);
     net.client.connect_over(net.now, id, PathId(2));
     net.run(Duration::from_millis(500));
-    // Path 1 works, but no Request has been sent on it.
+    // Path 1 works, but the client has not sent a Request on it.
     assert_ne!(net.state(Client, id)[1], PathState::Up);
     // The server has answered by now.
     net.client.connect_over(net.now, id, PathId(1));
@@ -448,7 +448,7 @@ fn an_address_advertised_reaches_the_peer_and_is_taken_back() {
     let removals = removals.filter(|mp| matches!(mp, MpOption::RemoveAddr { .. }));
     assert_eq!(removals.count(), 1, "a confirmed removal must not be repeated");
     assert_eq!(net.server.advertise(net.now, sid, addresses[0], None), Some(a), "the ID is free again");
-    // The empty DCCP-Data that carried the options has an MP_SEQ, but is not delivered.
+    // The empty DCCP-Data that carried the options has an MP_SEQ, but it is not delivered to the application.
     net.stream(Server, sid, 0, 5, Duration::from_millis(4));
     net.run(secs(1));
     assert_eq!(net.numbers(Client), (0..5).collect::<Vec<_>>());
@@ -465,15 +465,15 @@ fn a_dead_path_that_is_removed_is_gone_at_the_server_too() {
     let sid = net.server_id();
     assert_eq!(net.state(Server, sid), [PathState::Up, PathState::Up]);
     assert_eq!(net.status(Server, sid).peer_addresses, []);
-    // The freed Address ID can be used for another path from the same source.
+    // The freed Address ID can serve another path from the same source.
     net.wires[1].up = true;
     net.client.add_path(net.now, id, path(1));
     net.run(secs(1));
     assert_eq!(net.state(Client, id), [PathState::Up; 3]);
 }
 
-/// RFC 9897 section 3.2.2: an Address ID is free again only when neither end uses it. The Address IDs of the
-/// new path and the dead path therefore differ, and the removal of the dead path cannot end the new one.
+/// RFC 9897 section 3.2.2: an Address ID is free again only when neither end uses it. The new path and the
+/// dead path therefore have different Address IDs, and the removal of the dead path cannot end the new one.
 #[test]
 fn a_dead_path_may_be_replaced_at_once() {
     let (mut net, id) = Net::connected(1, 2, config());
@@ -525,7 +525,7 @@ fn an_equal_path_is_used_within_a_second_of_its_return() {
             wire.rate = Some(mpdccp_units::Rate::from_bps(10_000_000));
         }
         let mut first = 0;
-        // Percentage of the next datagrams that are sent on path 1.
+        // Returns the percentage of the next datagrams that are sent on path 1.
         let mut carried = |net: &mut Net, ms: u32| {
             let (start, count) = (net.log.len(), ms * 1_000 / gap);
             net.stream(Client, id, first, count, Duration::from_micros(gap.into()));
@@ -550,17 +550,17 @@ fn an_idle_path_is_asked_once_in_each_keepalive() {
     let (mut net, id) = Net::connected(1, 2, config());
     let keepalive = config().keepalive;
     net.stream(Client, id, 0, 10, Duration::from_millis(4));
-    // The extra probes of a session with recent data have ended.
+    // The session no longer has recent data, so the extra probes have ended.
     net.run(keepalive * 2);
     let before = net.log.len();
     net.run(keepalive * 10);
-    // In each of ten intervals, one probe and one answer on each of two paths.
+    // In each of ten intervals, each of two paths has one probe and one answer.
     let packets = net.log.len() - before;
     assert!((36..=40).contains(&packets), "{packets}");
     assert_eq!(net.state(Client, id), [PathState::Up, PathState::Up]);
 }
 
-/// A busy session probes its idle paths often, so that a dead path is detected before it is needed.
+/// A session with data probes its idle paths often, so that a dead path is detected before it is needed.
 #[test]
 fn an_idle_path_beside_a_busy_one_is_asked_four_times_as_often() {
     let (mut net, id) = Net::connected(1, 2, SessionConfig { scheduler: scheduler("cpf"), ..config() });

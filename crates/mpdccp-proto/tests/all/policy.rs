@@ -19,7 +19,7 @@ fn only(path: &str) -> Rule {
     Rule { paths: vec![PathName::of(path)], otherwise: Otherwise::Wait, ..Rule::default() }
 }
 
-/// Two paths called `a` and `b`.
+/// Creates a network with two paths, called `a` and `b`.
 fn net(cfg: &SessionConfig) -> (Net, SessionId) {
     let mut net = Net::new(7, 2, cfg.clone());
     let named = |k| PathConfig { name: PathName::of(["a", "b"][k]), ..path(k) };
@@ -40,7 +40,7 @@ fn send(net: &mut Net, from: crate::common::End, id: SessionId, n: u32, dscp: u8
     net.drain();
 }
 
-/// The paths on which datagrams of 1000 bytes were sent.
+/// Returns the paths on which datagrams of 1000 bytes were sent.
 fn paths_of(net: &Net, from: crate::common::End, wanted: impl Fn(u32) -> bool) -> Vec<usize> {
     let number = |l: &Logged| {
         let payload = l.packet().payload;
@@ -84,7 +84,7 @@ fn packets_that_wait_for_one_path_do_not_delay_packets_for_another() {
     for n in 20..40 {
         send(&mut net, Client, id, n, 0);
     }
-    // The window of a new path is small, so the twenty datagrams take a few round trips.
+    // The window of a new path is small. The twenty datagrams therefore take a few round trips.
     net.run(Duration::from_millis(150));
     let got = net.numbers(Server);
     assert_eq!(got.iter().filter(|n| **n >= 20).count(), 20, "{got:?}");
@@ -174,8 +174,8 @@ fn a_large_packet_does_not_hold_up_smaller_ones() {
     );
 }
 
-/// If one of four packets is lost, it is restored from the others and their FEC packet, within a round trip
-/// and only once.
+/// One of four packets is lost. It is restored from the others and their FEC packet, within a round trip and
+/// only once.
 #[test]
 fn a_lost_packet_is_made_from_the_others_and_their_fec_packet() {
     for reorder in [ReorderConfig::passive(), ReorderConfig::adaptive(Duration::from_millis(250))] {
@@ -188,7 +188,7 @@ fn a_lost_packet_is_made_from_the_others_and_their_fec_packet() {
         }
         let before = net.status(Client, id).fec;
         assert_eq!((before.sent, before.dropped), (10, 0), "there must be one FEC packet for four packets");
-        // Packet 41, the second of the next four, is lost. The FEC packet takes another path.
+        // Packet 41 is the second of the next four, and is lost. The FEC packet takes another path.
         let path = paths_of(&net, Client, |n| n >= 30)[0];
         net.meddler = Some(Box::new(move |from, on, bytes| {
             let payload = bytes.len().checked_sub(1000).map_or(&[][..], |at| &bytes[at..]);
@@ -196,7 +196,7 @@ fn a_lost_packet_is_made_from_the_others_and_their_fec_packet() {
             !(from == Client && on == path && lost)
         }));
         for n in 40..44 {
-            // The wait is at most the one-way delay of the last packet.
+            // The restored packet waits at most for the one-way delay of the last packet.
             net.run(Duration::from_millis(12));
             send(&mut net, Client, id, n, EF);
         }
@@ -213,7 +213,7 @@ fn a_lost_packet_is_made_from_the_others_and_their_fec_packet() {
     }
 }
 
-/// A byte of an FEC packet's options, header or payload is changed on the way. Neither the FEC packet nor a
+/// A byte of an FEC packet's options, header or payload changes on the way. Neither the FEC packet nor a
 /// wrongly restored packet is delivered.
 #[test]
 fn a_fec_packet_that_changes_on_the_way_is_no_data() {
@@ -253,7 +253,7 @@ fn without_a_peer_that_makes_use_of_them_there_are_no_parities() {
     let rule = Rule { fec: Some(1), ..Rule::default() };
     let cfg = SessionConfig { policy: for_calls(rule), ..config() };
     let mut net = Net::new(7, 1, cfg.clone());
-    // The private options are removed on the way, as if the peer did not support them.
+    // The meddler removes the private options, as if the peer did not support them.
     net.meddler = Some(Box::new(|_, _, bytes| {
         while let Some(at) = bytes.windows(4).position(|w| w == b"mpd1") {
             bytes[at] = b'x';
@@ -270,7 +270,7 @@ fn without_a_peer_that_makes_use_of_them_there_are_no_parities() {
     assert_eq!(net.status(Client, id).fec, FecStats::default());
 }
 
-/// Only packets that overtake others measure round trips. The second path has the smaller minimum RTT, but
+/// Only packets that overtake others give round-trip times. The second path has the smaller minimum RTT, but
 /// most of its packets take longer.
 #[test]
 fn a_path_whose_packets_overtake_each_other_is_not_taken_for_near() {

@@ -1,5 +1,5 @@
-//! Effect of a priority sent by MP_PRIO (RFC 9897 section 3.2.10) on the packets sent: for every scheduler,
-//! set by either end, in both directions.
+//! Effect of MP_PRIO (RFC 9897 section 3.2.10) on the packets sent. The tests cover every scheduler, both
+//! ends as the one that sets the priority, and both directions.
 
 use crate::common::End::{Client, Server};
 use crate::common::*;
@@ -7,7 +7,7 @@ use mpdccp_proto::sched::SchedulerKind;
 use mpdccp_proto::*;
 use mpdccp_units::{Duration, Rate};
 
-/// A session over two paths, with priorities set by one end.
+/// A session over two paths. One end sets the priorities.
 struct World {
     net: Net,
     ids: [(End, SessionId); 2],
@@ -35,7 +35,7 @@ impl World {
         World { net, ids, sent: 0, what }
     }
 
-    /// Sends data in one direction, then in the other; returns the packets per direction and path.
+    /// Sends data in one direction, then in the other. Returns the number of packets per direction and path.
     fn carried(&mut self, count: u32, gap: Duration) -> [[usize; 2]; 2] {
         self.ids.map(|(from, id)| {
             let start = self.net.now;
@@ -99,7 +99,7 @@ fn a_secondary_path_carries_only_when_primaries_are_congested_or_gone() {
             assert!(primary > 0 && secondary == 0, "{}: {primary} and {secondary}", world.what);
         }
         for [primary, secondary] in world.thick() {
-            // A scheduler that uses one path at a time keeps the better one while it is up.
+            // A scheduler that uses one path at a time stays with the better path while it is up.
             let helps = scheduler.name() != "handover";
             assert!(primary > 0 && (secondary > 0) == helps, "{}: {primary} and {secondary}", world.what);
         }

@@ -16,7 +16,7 @@ fn guest() -> (Route, Ports) {
     (Route { socket: 0, local: None, remote }, Ports { local: PORT, remote: CLIENT_PORT })
 }
 
-/// Both ends are behind firewalls: nothing passes inwards before a packet passed outwards.
+/// Both ends are behind firewalls. A firewall lets packets in only after a packet has passed outwards.
 fn walled() -> Net {
     let mut net = Net::new(1, 1, config());
     let mut out = [false; 2];
@@ -47,7 +47,7 @@ fn a_server_behind_a_firewall_is_reached_at_once() {
         }
         net.run(Duration::from_millis(400));
         assert_eq!(net.server.sessions().len(), 1, "no session within 400 ms, client first: {client_first}");
-        // The client's Request arrived: no more Listen packets.
+        // After the client's Request arrived, no more Listens are sent.
         assert!(net.logged(Server, PacketType::Listen).len() <= 2);
         assert_eq!(net.status(Server, net.server_id()).state, SessionState::Open);
     }
@@ -64,7 +64,7 @@ fn three_listens_200_ms_apart_and_then_it_just_listens() {
     let at: Vec<_> = net.logged(Server, PacketType::Listen).iter().map(|l| l.at - begin).collect();
     assert_eq!(at, [0, 200, 400].map(Duration::from_millis));
     for listen in net.logged(Server, PacketType::Listen) {
-        // The fields of a Listen: RFC 5596 section 2.2.1.
+        // RFC 5596 section 2.2.1 specifies the fields of a Listen.
         let header = listen.packet().header;
         assert_eq!((header.src_port, header.dst_port), (PORT, CLIENT_PORT));
         assert_eq!((header.seq.value(), header.ccval, header.cscov, header.short), (0, 0, 0, false));

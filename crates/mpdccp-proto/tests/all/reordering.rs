@@ -1,4 +1,4 @@
-//! Reorderers with random paths: properties that hold for any losses and any delays.
+//! Tests reorderers with random paths. The properties hold for any losses and any delays.
 
 use dccp_wire::Seq;
 use mpdccp_proto::reorder::{Arrival, ReorderConfig, ReorderKind, ReorderStats};
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 const PATHS: usize = 3;
 
-/// A packet of the sender.
+/// A packet that the sender sends.
 #[derive(Clone, Copy, Debug)]
 struct Packet {
     path: usize,
@@ -26,7 +26,7 @@ struct Event {
     path: usize,
     path_seq: Seq,
     ndp: u64,
-    /// The packet's number, if it carries data.
+    /// Number of the packet, if it carries data.
     number: Option<u64>,
 }
 
@@ -42,7 +42,7 @@ fn packets() -> impl Strategy<Value = Vec<Packet>> {
     prop::collection::vec(packet, 2..300)
 }
 
-/// The arriving packets, in the order of arrival.
+/// Returns the arriving packets in the order of arrival.
 fn arrivals(packets: &[Packet], delays_ms: &[u64], jitter: bool, first: u64) -> Vec<Event> {
     let mut now = Time::ZERO;
     let (mut seqs, mut runs, mut number) = ([first; PATHS], [0; PATHS], 0);
@@ -68,7 +68,7 @@ fn arrivals(packets: &[Packet], delays_ms: &[u64], jitter: bool, first: u64) -> 
     events
 }
 
-/// Runs a reorderer; returns time and number of each delivery.
+/// Runs a reorderer, and returns time and number of each delivery.
 fn run(cfg: ReorderConfig, events: &[Event], first: u64, ndp: bool) -> (Vec<(Time, u64)>, ReorderStats) {
     run_with(cfg, events, first, ndp, [None; PATHS])
 }
@@ -145,7 +145,7 @@ proptest! {
         prop_assert_eq!((stats.occupancy, stats.duplicates), (0, 0));
     }
 
-    /// Paths keep the order: no packet arrives after it was declared lost.
+    /// If paths keep the order, no packet arrives after it was proven lost.
     #[test]
     fn packets_proven_lost_never_arrive(
         packets in packets(),
@@ -160,8 +160,8 @@ proptest! {
         let before_the_first = numbers.iter().filter(|n| **n < numbers[0]).count();
         prop_assert_eq!(stats.late, before_the_first as u64, "only packets older than the first arrival may be late");
     }
-    /// Each path has a constant delay within the maximum wait: everything is delivered in order, for any
-    /// losses.
+    /// Each path has a constant delay within the maximum wait. Everything is then delivered in order,
+    /// whatever is lost.
     #[test]
     fn paths_that_keep_their_delays_cost_no_order(
         mut packets in packets(),
@@ -173,8 +173,8 @@ proptest! {
             true => ReorderConfig::from(ReorderKind::named("equalised").unwrap()),
             false => ReorderConfig::active_fixed(Duration::from_millis(130)),
         };
-        // No two packets are sent at once. Before them, each path delivers one packet, which shows that the
-        // path is in use.
+        // No two packets are sent at the same time. Before all others, each path delivers one packet, which
+        // shows that the path is in use.
         packets.iter_mut().for_each(|p| p.pause_us += 1);
         packets[0].pause_us += 500_000;
         let alone = |path| Packet { path, pause_us: 500_000, jitter_us: 0, data: true, lost: false };

@@ -96,7 +96,7 @@ fn a_standby_path_repairs_what_the_peer_does_not_miss_yet() {
     net.wires[0].up = false;
     net.stream(Client, id, 4000, 600, gap);
     net.run(Duration::from_secs(2));
-    // The window of the remaining path is that of a new path, so the repairs take several round trips. No
+    // The remaining path has the small window of a new path, so the repairs take several round trips. No
     // newer packets overtake them.
     let repair = net.status(Client, id).repair;
     assert!(repair.sent > 30 && repair.given_up == 0, "{repair:?}");
@@ -148,7 +148,7 @@ fn nothing_is_repaired_for_who_does_not_wait_or_where_it_is_switched_off() {
 #[test]
 fn a_peer_of_another_kind_sees_nothing_but_one_private_option_it_may_ignore() {
     let mut net = Net::new(1, 1, waits());
-    // Removes the option from the Response, to simulate a peer that does not know it.
+    // Removes the option from the Response. The peer then seems not to know it.
     net.meddler = Some(Box::new(|from, _, bytes| {
         if from == Server && is_type(bytes, dccp_wire::PacketType::Response) {
             spoil(bytes, 11, 3);
@@ -180,15 +180,15 @@ fn the_peer_is_told_of_a_death_it_cannot_see() {
     let (mut net, id) = Net::connected(1, 2, waits());
     let sid = net.server_id();
     net.stream(Client, id, 0, 200, Duration::from_millis(2));
-    // The client notices the failure because its data is not acknowledged. The server has an idle downlink,
-    // and the client's report tells it that this downlink is dead too.
+    // The client notices the failure because its data is not acknowledged. The server's direction of this
+    // path is idle. The client's report tells the server that this direction is dead too.
     net.wires[1].up = false;
     net.stream(Client, id, 200, 100, Duration::from_millis(2));
     assert_eq!(net.state(Client, id), [PathState::Up, PathState::Suspect]);
     assert_eq!(net.state(Server, sid), [PathState::Up, PathState::Suspect]);
 }
 
-/// If both ends keep flows apart, losses of one flow do not delay another.
+/// If both ends put each flow in order separately, losses of one flow do not delay another.
 #[test]
 fn a_flow_is_not_held_up_by_what_another_lost() {
     for flow_order in [true, false] {
@@ -201,7 +201,7 @@ fn a_flow_is_not_held_up_by_what_another_lost() {
             if flow_order { 1440 } else { 1444 },
             "the option must be counted in the largest payload"
         );
-        // The window of a new path is small. These datagrams let it grow.
+        // The window of a new path is small, so let it grow first.
         net.stream(Client, id, 0, 50, Duration::from_millis(10));
         let mut lost = false;
         net.meddler = Some(Box::new(move |from, _, bytes| {

@@ -1,4 +1,4 @@
-//! Arbitrary input: no panic, bounded memory, and the same output from the same seed.
+//! Arbitrary input causes no panic, memory stays bounded, and the same seed gives the same output.
 
 use crate::common::End::{Client, Server};
 use crate::common::stranger::{request_header, request_with, stranger};
@@ -43,7 +43,7 @@ fn random_bytes() {
     for n in 0..20_000u32 {
         let mut bytes = vec![0; (rng.next_u32() % 80) as usize];
         rng.fill_bytes(&mut bytes);
-        // Half of the packets have the ports of the connection.
+        // Half of the packets get the ports of the connection.
         if n % 2 == 0 && bytes.len() > 4 {
             bytes[..4].copy_from_slice(&[0xc3, 0x50, 0x13, 0x89]);
         }
@@ -60,7 +60,7 @@ fn random_bytes() {
     }
 }
 
-/// Every packet of a session is sent with random bits flipped, in any order and repeatedly.
+/// Random bits of every packet of a session are flipped. The packets arrive in any order and repeatedly.
 #[test]
 fn mutated_packets() {
     for seed in 0..30 {
@@ -70,8 +70,8 @@ fn mutated_packets() {
         net.meddler = Some(Box::new(move |_, _, bytes| {
             if chance.next_u32() % 4 == 0 {
                 for _ in 0..=chance.next_u32() % 3 {
-                    // Mostly change bytes after ports, type and numbers, so that the packet is processed
-                    // further.
+                    // Mostly change bytes after ports, type and numbers. The packet then passes the first
+                    // checks.
                     let from = if chance.next_u32() % 4 == 0 { 0 } else { 16 };
                     let at = from + chance.next_u32() as usize % (bytes.len() - from).max(1);
                     if let Some(byte) = bytes.get_mut(at) {
@@ -158,7 +158,7 @@ fn half_open_joins_are_bounded_and_expire() {
     }
     net.drain();
     assert_eq!(net.status(Server, sid).paths.len(), 33);
-    // The unproven joins do not keep out a peer that knows the keys. Either end may join.
+    // The unproven joins must not keep out a peer that knows the keys. Either end may join.
     net.add_wire();
     net.client.add_path(net.now, id, path(1));
     net.run(Duration::from_millis(100));
@@ -171,8 +171,8 @@ fn half_open_joins_are_bounded_and_expire() {
     assert_eq!(net.numbers(Server), (0..20).collect::<Vec<_>>());
 }
 
-/// Joins arrive from many forged addresses, 40 a second. None has the client's address, and the client's
-/// round trip is short enough for its join to complete.
+/// 40 joins per second arrive from many forged addresses. None of them is the client's address. The client's
+/// round trip is short enough for its own join to complete.
 #[test]
 fn spoofed_joins_do_not_keep_a_certain_client_out() {
     for above in [false, true] {

@@ -35,7 +35,7 @@ impl Net {
         stream
     }
 
-    /// Reads the data that arrived at an end. Returns true if the stream is complete.
+    /// Reads the data that arrived at an end. Returns true if the stream has ended and all its data was read.
     fn read_stream(&mut self, end: End, stream: StreamId, into: &mut Vec<u8>) -> bool {
         let id = if end == Client { self.client.sessions()[0] } else { self.server_id() };
         self.streams(end, id, |s| {
@@ -50,8 +50,8 @@ impl Net {
         })
     }
 
-    /// Sends `data` and its end from client to server, and calls `each` every millisecond. Returns the
-    /// received data, and whether the end arrived.
+    /// Sends `data` and the end of the stream from client to server, and calls `each` every millisecond.
+    /// Returns the received data, and whether the end arrived.
     fn transfer(
         &mut self,
         id: SessionId,
@@ -80,7 +80,7 @@ fn pattern(len: usize) -> Vec<u8> {
     (0..len as u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect()
 }
 
-/// Whether the packet carries an empty MP_EXP and no MP_SEQ.
+/// Whether the packet has an empty MP_EXP and no MP_SEQ.
 fn is_stream_packet(l: &Logged) -> bool {
     let options = l.mp();
     !l.packet().payload.is_empty()
@@ -153,7 +153,7 @@ fn streams_and_datagrams_share_a_path() {
     });
     assert_eq!(got[..], data[..got.len()]);
     let datagrams = 1_000 * net.got[&Server].len();
-    // In three seconds the path carries 3.75 MB. Datagrams of 1,000 bytes and full-size stream packets take
+    // In three seconds, the path carries 3.75 MB. Datagrams of 1,000 bytes and full-size stream packets take
     // turns, so neither kind gets twice as many bytes as the other.
     let (least, most) = (datagrams.min(got.len()), datagrams.max(got.len()));
     assert!(
@@ -258,7 +258,7 @@ fn hostile_bytes_in_stream_packets_do_no_harm() {
 fn a_writer_hears_of_room_as_soon_as_there_is_some() {
     let (mut net, id) = Net::connected(1, 1, with_streams());
     let (stream, data) = (net.open_stream(id), pattern(2_000_000));
-    // The window of a new path is too small for the data of a whole write.
+    // The window of a new path is too small for all data of a write.
     let mut got = Vec::new();
     for _ in 0..500 {
         let _ = net.streams(Client, id, |s| s.write(stream, &data));
@@ -317,7 +317,7 @@ fn more_streams_than_a_peer_assumes_may_be_opened_at_once() {
     assert_eq!(net.events_of(Server).iter().filter(opened).count(), 1_000);
 }
 
-/// Two paths called `a` and `b`, and a rule that no packet matches by itself.
+/// Creates a network with two paths, called `a` and `b`, and a rule that no packet matches by itself.
 fn ruled(rule: Rule) -> (Net, SessionId) {
     let criteria = policy::Criteria { dscp: vec![63], ..policy::Criteria::default() };
     let cfg = SessionConfig { policy: Policy(vec![Rule { criteria, ..rule }]), ..with_streams() };
@@ -329,7 +329,8 @@ fn ruled(rule: Rule) -> (Net, SessionId) {
     (net, id)
 }
 
-/// Number of full stream packets that the client sent on each path, from entry `from` of the log on.
+/// Returns the number of full stream packets that the client sent on each path, from entry `from` of the log
+/// on.
 fn full(net: &Net, from: usize) -> [usize; 2] {
     let sent = |path| {
         let full =
@@ -356,8 +357,8 @@ fn kept_to_its_path(rule: Rule) {
     assert!(a == 0 && b > 200, "{a} and {b}");
     let met = net.status(Client, id).rules[0].1;
     assert!(met.bytes > 300_000 && met.packets > 200, "{met:?}");
-    // Under the `wait` rule, a stream without its path waits, while other streams continue. It continues once
-    // it is under another rule.
+    // Under the `wait` rule, a stream whose path is missing waits, while other streams continue. The stream
+    // continues once it is under another rule.
     let waits = net.open_stream(id);
     net.streams(Client, id, |s| s.classify(waits, 1, 0)).unwrap();
     net.wires[1].up = false;
@@ -393,13 +394,14 @@ fn a_redundant_class_has_a_copy_on_each_path_and_waits_for_no_repair() {
     let (got, whole) = net.transfer(id, stream, &data, 5_000, |_, _| {});
     assert!(whole && got == data);
     let [a, b] = full(&net, from);
-    // Losses keep the window of the first path small, so the second path helps.
+    // Losses keep the window of the first path small, so the second path is used too.
     assert!(a > 80 && b > 200, "{a} and {b}");
     assert!(net.status(Client, id).streams.unwrap().stats.bytes_copied > 80_000);
     assert!(net.now.since(before) < ms(1_000), "{:?}", net.now.since(before));
 }
 
-/// Number of bytes of a stream that arrive in a second, once the initial burst of the limit is used up.
+/// Returns the number of bytes of a stream that arrive in a second. The initial burst of the limit has been
+/// used up before.
 fn second(net: &mut Net, id: SessionId, stream: StreamId) -> usize {
     let data = pattern(8_000_000);
     net.transfer(id, stream, &data, 500, |_, _| {});
@@ -450,7 +452,7 @@ fn bulk_uses_a_distant_path_and_short_exchanges_do_not() {
             answer.clear();
         }
     });
-    // In four seconds the near path carries at most 5 MB.
+    // In four seconds, the near path alone carries at most 5 MB.
     assert!(more.len() > 6_000_000, "{}", more.len());
     assert!(slowest < ms(150), "{slowest:?}");
 }

@@ -1,6 +1,6 @@
 //! Random events on the paths, with every scheduler and reorderer. Each delivered packet was sent, and is
-//! delivered once. With a reorderer that holds packets, only packets that arrive after their hole was
-//! abandoned are out of order. Memory is bounded, and the session ends.
+//! delivered once. If the reorderer holds packets, only packets that arrive after their hole was given up are
+//! out of order. Memory is bounded, and the session ends.
 
 use crate::common::End::{self, Client, Server};
 use crate::common::*;
@@ -30,7 +30,7 @@ enum Happening {
     Add(usize),
     Remove(usize),
     Prio(usize, u8),
-    /// This many of 1000 packets have a changed byte in headers or options.
+    /// Number of packets in 1000 in which a byte of headers or options is changed.
     Corrupt(u64),
     Flap(usize, u64),
 }
@@ -112,12 +112,13 @@ fn bounded(status: &SessionStatus) {
     assert!(status.reorder.occupancy <= 16_384 && status.queue.bytes <= 4 << 20);
     assert!(status.reorder.occupancy_bytes <= 16 << 20, "{:?}", status.reorder);
     assert!(status.repair.bytes <= 16 << 20, "{:?}", status.repair);
-    // Packets kept for FEC, and FEC packets that wait for a path or for a protected packet.
+    // FEC keeps three kinds of packets: packets for restoring, FEC packets that wait for a path, and FEC
+    // packets that wait for a protected packet.
     assert!(status.fec.held <= 512 + 64 + 64, "{:?}", status.fec);
     assert!(status.paths.len() <= 60, "{}", status.paths.len());
 }
 
-/// Counts numbers that are smaller than an earlier one.
+/// Counts the numbers that are smaller than an earlier one.
 fn out_of_order(got: &[u32]) -> u64 {
     let mut newest = 0;
     let mut back = 0;
@@ -128,7 +129,7 @@ fn out_of_order(got: &[u32]) -> u64 {
     back
 }
 
-/// Every reorderer; the one with the `proven` option in both modes.
+/// Returns every reorderer. The one with the `proven` option is included with and without it.
 fn reorderers() -> Vec<ReorderConfig> {
     let all = ReorderKind::all().map(ReorderConfig::from);
     let all = all.map(|cfg| ReorderConfig { wait: cfg.wait.min(Duration::from_millis(200)), ..cfg });
@@ -141,7 +142,7 @@ fn keeps_order(cfg: &ReorderConfig) -> bool {
     ["adaptive", "active-fixed"].contains(&cfg.kind.name())
 }
 
-/// Rules that send an FEC packet after each three packets.
+/// Returns rules that send an FEC packet after every three packets.
 fn allowed() -> Policy {
     Policy(vec![Rule { fec: Some(3), ..Rule::default() }])
 }
@@ -152,7 +153,8 @@ struct Choice {
     paths: usize,
     scheduler: SchedulerKind,
     reorder: ReorderConfig,
-    /// Whether rules send FEC packets, and packets carry the distance to their flow's previous packet.
+    /// Whether there are rules that send FEC packets, and packets carry the distance to their flow's previous
+    /// packet.
     policy: bool,
 }
 
@@ -179,7 +181,7 @@ fn world(choice: &Choice, corrupt: bool, story: &[Happening]) {
     }
     net.run(Duration::from_millis(300));
     let mut sent = [0; 2];
-    // For each end: the late packets of each session.
+    // For each end, the number of late packets of each session.
     let mut late: [BTreeMap<SessionId, u64>; 2] = Default::default();
     for what in story {
         happen(&mut net, id, &mut sent, what);
@@ -202,14 +204,14 @@ fn world(choice: &Choice, corrupt: bool, story: &[Happening]) {
     }
     for (to, sent) in [(Server, sent[0]), (Client, sent[1])] {
         let got = net.numbers(to);
-        // No FEC packet and no wrongly restored packet is delivered either, even with changed numbers.
+        // FEC packets and wrongly restored packets are never delivered, even if numbers were changed.
         assert!(got.iter().all(|n| *n < sent), "a packet was delivered that was not sent");
         let mut once = got.clone();
         once.sort_unstable();
         once.dedup();
         assert!(corrupt || once.len() == got.len(), "a packet was delivered twice");
     }
-    // All paths fail. Both ends notice, end the session, and have nothing left to do.
+    // All paths fail. Both ends notice this, end the session, and have nothing left to do.
     net.meddler = None;
     net.wires.iter_mut().for_each(|w| w.up = false);
     net.run(Duration::from_secs(200));

@@ -15,7 +15,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 pub const PORT: u16 = 5001;
 
-/// A scheduler by name.
+/// Returns a scheduler by name.
 pub fn scheduler(name: &str) -> sched::SchedulerKind {
     Named::named(name).unwrap()
 }
@@ -31,22 +31,22 @@ use End::{Client, Server};
 #[derive(Clone, Debug)]
 pub struct Wire {
     pub delay: Duration,
-    /// Rate in each direction, with a queue of 100 ms; `None` is infinitely fast.
+    /// Rate in each direction, with a queue of 100 ms. `None` means infinitely fast.
     pub rate: Option<Rate>,
-    /// For each direction, when the last bit in the queue will have left.
+    /// For each direction, when the last bit in the queue will have been sent.
     busy: [Time; 2],
     pub up: bool,
-    /// Packets lost per 1000.
+    /// Number of packets lost per 1000.
     pub loss: u64,
-    /// Packets duplicated per 1000.
+    /// Number of packets duplicated per 1000.
     pub twice: u64,
-    /// Random extra delay of up to this value, so that packets overtake each other.
+    /// Upper limit of a random extra delay, by which packets overtake each other.
     pub jitter: Duration,
     /// The end whose packets are lost.
     pub mute: Option<End>,
     /// The client's socket.
     pub socket: u32,
-    /// Whether the wire carries IPv6 instead of IPv4. The client's configuration for it is [`path_v6`].
+    /// Whether the wire carries IPv6 instead of IPv4. [`path_v6`] returns the client's configuration for it.
     pub v6: bool,
     /// The client's UDP port, as the server sees it.
     pub nat_port: u16,
@@ -54,7 +54,7 @@ pub struct Wire {
     pub lost_down: u64,
 }
 
-/// A packet that was sent, as the log keeps it.
+/// A packet that was sent, as recorded in the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Logged {
     pub at: Time,
@@ -92,8 +92,8 @@ pub struct Net {
     /// A function that may change each packet on its way. If the function returns false, the packet is
     /// dropped.
     pub meddler: Option<Meddler>,
-    /// For each of the next packets, the delay of each of its copies. Later packets have the delays of their
-    /// wires.
+    /// Delays for the next packets. Each entry has the delay of each copy of one packet. Packets without an
+    /// entry have the delay of their wire.
     pub fates: VecDeque<&'static [Duration]>,
     /// The peer that the server's encapsulation authenticates on each path.
     pub vouched: Vec<u32>,
@@ -109,7 +109,7 @@ fn v6(a: u16, path: usize) -> IpAddr {
     IpAddr::V6(Ipv6Addr::new(0xfd00, a, path as u16, 0, 0, 0, 0, 1))
 }
 
-/// The client's route to the server over path `k`.
+/// Returns the client's route to the server over path `k`.
 pub fn client_route(k: usize) -> Route {
     Route { socket: k as u32, local: None, remote: SocketAddr::new(v4(9, k), 6511) }
 }
@@ -157,7 +157,7 @@ pub fn listen(session: SessionConfig) -> ListenConfig {
 }
 
 impl Net {
-    /// Creates a network of `paths` paths with 10 ms in each direction. The server listens.
+    /// Creates a network of `paths` paths with a delay of 10 ms in each direction. The server listens.
     pub fn new(seed: u8, paths: usize, server: SessionConfig) -> Net {
         let mut net = Net {
             now: Time::from_millis(1),
@@ -192,7 +192,7 @@ impl Net {
         net
     }
 
-    /// Creates both ends with the same settings. The client connects over all paths.
+    /// Creates both ends with the same settings, and lets the client connect over all paths.
     pub fn connected(seed: u8, paths: usize, cfg: SessionConfig) -> (Net, SessionId) {
         let mut net = Net::new(seed, paths, cfg.clone());
         let id = net.connect(cfg);
@@ -200,8 +200,8 @@ impl Net {
         (net, id)
     }
 
-    /// Creates a session of one path at a client that the server may join. Another wire is free. Returns the
-    /// session at both ends.
+    /// Creates a session of one path. The server may join paths to the client. A second wire is free. Returns
+    /// the session at both ends.
     pub fn joinable() -> (Net, SessionId, SessionId) {
         let mut net = Net::new(1, 1, config());
         net.add_wire();
@@ -234,7 +234,7 @@ impl Net {
         }
     }
 
-    /// Drains both ends.
+    /// Fetches everything that both ends have to send, deliver and report.
     pub fn drain(&mut self) {
         for from in [Client, Server] {
             let mut out = Vec::new();
@@ -276,11 +276,11 @@ impl Net {
             IpAddr::V4(ip) => usize::from(ip.octets()[2]),
             IpAddr::V6(ip) => usize::from(ip.segments()[2]),
         };
-        // A forged address leads nowhere.
+        // An answer to a forged address goes nowhere.
         let Some(wire) = self.wires.get(path) else { return };
         assert_eq!(route.remote.is_ipv6(), wire.v6, "{route:?}");
         self.log.push(Logged { at: self.now, from, path, bytes: bytes.clone() });
-        // When a NAT assigns a new port, it forgets the old one.
+        // A NAT that has assigned a new port has forgotten the old one.
         let stale_binding = from == Server && route.remote.port() != self.wires[path].nat_port;
         if let Some(meddler) = &mut self.meddler
             && !meddler(from, path, &mut bytes)
@@ -370,7 +370,7 @@ impl Net {
         true
     }
 
-    /// Drains both ends, and then lets this time pass.
+    /// Drains both ends, and then runs for this time.
     pub fn run(&mut self, time: Duration) {
         self.drain();
         let end = self.now + time;
@@ -390,8 +390,8 @@ impl Net {
         }
     }
 
-    /// From now on, path 0 loses three of the client's next large packets and all its large probes, so that
-    /// the size of the path is in doubt.
+    /// From now on, path 0 loses three of the client's next large packets and all its large probes. The size
+    /// of the path is then in doubt.
     pub fn make_size_doubtful(&mut self) {
         let mut large_packets = 0;
         self.meddler = Some(Box::new(move |from, path, bytes| {
@@ -401,8 +401,8 @@ impl Net {
         }));
     }
 
-    /// Packets with data that the client sent on path 0 while its size was in doubt: between the last two
-    /// probes of that size.
+    /// Returns the packets with data that the client sent on path 0 while its size was in doubt. This is the
+    /// time between the last two probes of that size.
     pub fn sent_in_doubt(&self) -> Vec<&Logged> {
         let of_path = || self.log.iter().filter(|l| l.from == Client && l.path == 0);
         let probe = |l: &&Logged| is_type(&l.bytes, PacketType::Sync) && l.bytes.len() > 1_440;
@@ -461,14 +461,14 @@ pub fn emit(header: &Header, options: &[u8], payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The packet with other options.
+/// Returns the packet with its options replaced.
 pub fn with_options(bytes: &[u8], options: &[u8]) -> Vec<u8> {
     let packet = Packet::parse(bytes).unwrap();
     emit(&packet.header, options, packet.payload)
 }
 
-/// Changes byte `at`, counted from the type byte, of the first MP option `subtype`. Returns false if there is
-/// none.
+/// Changes one byte of the first multipath option `subtype`. `at` counts from the type byte. Returns false if
+/// there is no such option.
 pub fn spoil(bytes: &mut [u8], subtype: u8, at: usize) -> bool {
     let packet = Packet::parse(bytes).unwrap();
     let start = bytes.len() - packet.payload.len() - packet.option_bytes.len();

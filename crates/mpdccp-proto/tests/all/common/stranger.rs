@@ -6,13 +6,13 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use super::{PORT, emit};
 
-/// Source of the `n`-th Request: one of 256 addresses, many ports.
+/// Returns the source of the `n`-th Request. There are 256 addresses with many ports each.
 pub fn stranger(n: u32) -> Route {
     let ip = Ipv4Addr::from(0x0a00_0000 | n & 0xff);
     Route { socket: 0, local: None, remote: SocketAddr::new(ip.into(), 1000 + (n >> 8) as u16) }
 }
 
-/// Header of the `n`-th Request.
+/// Returns the header of the `n`-th Request.
 pub fn request_header(n: u32) -> Header {
     Header {
         src_port: n as u16,
@@ -28,7 +28,7 @@ pub fn request_header(n: u32) -> Header {
     }
 }
 
-/// The `n`-th Request, with these options.
+/// Returns the `n`-th Request, with these options.
 pub fn request_with(n: u32, options: &[u8]) -> Vec<u8> {
     emit(&request_header(n), options, &[])
 }

@@ -3,7 +3,7 @@
 use super::*;
 
 impl State {
-    /// The state after an action.
+    /// Returns the state after an action.
     pub(super) fn after(&self, action: &Action) -> State {
         let mut next = self.clone();
         let mut take = |packet: &Packet| {
@@ -33,8 +33,8 @@ impl State {
         next
     }
 
-    /// Whether an action is a fault: loss, duplication, a probe, a timer that gives up, or one that fires
-    /// while packets are in flight.
+    /// Whether an action is a fault. Faults are a loss, a duplication, a probe, a timer that gives up, and a
+    /// timer that fires while packets are in flight.
     fn is_fault(&self, action: &Action) -> bool {
         match action {
             Action::Deliver(_) | Action::Command(_) => false,
@@ -45,8 +45,8 @@ impl State {
         }
     }
 
-    /// The running timers: those that fire soon, and those that fire only if nothing else can happen, such as
-    /// timers that give up.
+    /// Returns the running timers in two lists. The first has those that fire soon. The second has those that
+    /// fire only if nothing else can happen, such as timers that give up.
     pub(super) fn timers(&self) -> (Vec<Action>, Vec<Action>) {
         let (mut soon, mut late) = (Vec::new(), Vec::new());
         for (end, c) in (0..2).flat_map(|end| (0..CONNS).map(move |c| (end, c))) {
@@ -65,7 +65,8 @@ impl State {
         for (end, pending) in (0..2).flat_map(|end| self.pending[end].iter().flatten().map(move |p| (end, p)))
         {
             if self.path_for(end, pending).is_some() {
-                // RFC 9897 section 3.2.9: a peer that does not know the address never confirms its removal.
+                // RFC 9897 section 3.2.9: a peer that does not know the address never confirms its removal,
+                // so this end may give up.
                 soon.push(Action::Repeat(end, pending.told, false));
                 if matches!(pending.told, Told::Remove(_)) && pending.tries == TRIES {
                     late.push(Action::Repeat(end, pending.told, true));
@@ -75,7 +76,7 @@ impl State {
         (soon, late)
     }
 
-    /// Whether both ends have the subflow, but the server accepted it again for an old Request. The result
+    /// Whether both ends have the subflow, but the server accepted it again for an old Request. What follows
     /// depends on the initial sequence numbers, which the model does not contain.
     pub(super) fn is_mixed(&self) -> bool {
         let mixed = |[client, server]: &[Half; 2]| {
@@ -85,7 +86,7 @@ impl State {
         self.conns.iter().any(mixed)
     }
 
-    /// All possible actions.
+    /// Returns all possible actions.
     pub(super) fn actions(&self) -> Vec<Action> {
         if self.is_mixed() {
             return Vec::new();

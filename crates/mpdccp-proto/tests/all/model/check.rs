@@ -3,16 +3,16 @@
 use super::*;
 use std::collections::{HashMap, HashSet};
 
-/// All states within the bounds, each with the action that first led to it.
+/// All states within the bounds. Each has the action that first led to it.
 pub(super) struct Graph {
-    /// The states as reached, with the numbers that they had before [`State::normal`].
+    /// The states as they were reached, with the numbers that they had before [`State::normal`].
     pub(super) states: Vec<State>,
     pub(super) parents: Vec<Option<(usize, Action)>>,
     pub(super) transitions: usize,
 }
 
 impl Graph {
-    /// Explores all states from `start`. `each` is called with each transition.
+    /// Explores all states from `start`, and calls `each` with each transition.
     pub(super) fn of(start: State, each: &mut dyn FnMut(usize, &Action, &State)) -> Graph {
         let mut seen = HashSet::from([start.normal()]);
         let mut graph = Graph { states: vec![start], parents: vec![None], transitions: 0 };
@@ -32,7 +32,7 @@ impl Graph {
         graph
     }
 
-    /// The actions from the start to a state.
+    /// Returns the actions that lead from the start to a state.
     pub(super) fn trace(&self, mut at: usize) -> Vec<Action> {
         let mut trace = Vec::new();
         while let Some((before, action)) = self.parents[at] {
@@ -51,7 +51,8 @@ impl Graph {
 }
 
 impl State {
-    /// A violated rule that must hold in every state; `None` if there is none.
+    /// Returns the rule that this state violates. The rules must hold in every state. Returns `None` if none
+    /// is violated.
     fn fault(&self) -> Option<&'static str> {
         let uses =
             |c: &usize| matches!(self.conns[*c][CLIENT].state, Conn::Request | Conn::PartOpen | Conn::Open);
@@ -70,7 +71,7 @@ impl State {
         None
     }
 
-    /// Why the two ends must not remain in this state; `None` if they may.
+    /// Returns why the two ends must not remain in this state, or `None` if they may.
     fn unsettled(&self) -> Option<&'static str> {
         let ends = |c: usize| [CLIENT, SERVER].map(|end| self.is_open(end, c));
         let halves = |end: usize| (0..CONNS).filter(move |c| self.is_live(end, *c));
@@ -116,12 +117,12 @@ impl State {
         None
     }
 
-    /// The same state without further faults and commands.
+    /// Returns the same state without further faults and commands.
     fn calm(&self) -> State {
         State { faults: 0, commands: [0; 8], ..self.normal() }
     }
 
-    /// The possible actions without faults: packets arrive before any timer fires.
+    /// Returns the possible actions without faults. Packets arrive before any timer fires.
     fn calmly(&self) -> Vec<Action> {
         if !self.is_mixed() && !self.net.is_empty() {
             let mut packets = self.net.clone();
@@ -132,7 +133,7 @@ impl State {
             return Vec::new();
         }
         let (mut soon, mut late) = self.timers();
-        // A probe to a peer in a good state is answered and changes nothing, so leave it out.
+        // Leave out a probe to a peer in a good state, because it is answered and changes nothing.
         late.retain(|action| !matches!(action, Action::Probe(end, c) if self.is_open(1 - end, *c)));
         for action in &mut soon {
             if let Action::Repeat(end, told, give_up) = action {
@@ -147,11 +148,11 @@ impl State {
     }
 }
 
-/// Follows all continuations without faults from all states, and checks that each state on the way leads to a
-/// settled one. Repeated timers therefore eventually settle everything.
+/// Follows all continuations without faults from all states. Checks that each state on the way leads to a
+/// settled one. Repeated timers therefore settle everything in the end.
 fn settle(graph: &Graph) {
     let mut ids: HashMap<State, usize> = HashMap::new();
-    // For each calm state: the state of the graph from which it came, and the calm states before it.
+    // For each calm state: the state of the graph that it came from, and the calm states before it.
     let (mut calm, mut before): (Vec<(State, usize)>, Vec<Vec<usize>>) = Default::default();
     let mut settled = Vec::new();
     let mut id_of = |state: State, from, calm: &mut Vec<(State, usize)>, before: &mut Vec<Vec<usize>>| {
@@ -190,7 +191,7 @@ fn settle(graph: &Graph) {
     }
 }
 
-/// Start states, each with the actions that lead there, and with its faults and commands.
+/// Returns the start states. Each has the actions that lead to it, and its faults and commands.
 pub(super) fn bounds() -> Vec<(&'static str, Vec<Action>, State)> {
     use Command::*;
     let mut all = Vec::new();

@@ -1,11 +1,12 @@
-//! A model of the handshakes of MP-DCCP between one client and one server, from RFC 9897 and RFC 4340 section
-//! 8.5. It contains the first subflow, an advertised address and the join to it, MP_PRIO, the removal of the
-//! address, and every kind of close. `check` visits all its states; `replay` compares it with the code.
+//! A model of the handshakes of MP-DCCP between one client and one server, based on RFC 9897 and RFC 4340
+//! section 8.5. It contains the first subflow, an advertised address and the join to it, MP_PRIO, the removal
+//! of the address, and every kind of close. `check` visits all states of the model, and `replay` compares it
+//! with the code.
 //!
-//! Subflow 0 is the first one. Subflows 1 and 2 go to the address that the server advertises, at first and
-//! again later. Sequence numbers are only compared, so [`State::normal`] keeps only their order and whether
-//! they are adjacent. Keys and HMACs cannot be forged: an HMAC is represented by the incarnation of the
-//! connection whose nonces it covers.
+//! Subflow 0 is the first one. Subflows 1 and 2 go to the address that the server advertises, the first time
+//! and after another advertisement. Sequence numbers are only compared, so [`State::normal`] keeps only their
+//! order and whether they are adjacent. Keys and HMACs cannot be forged. The model represents an HMAC by the
+//! incarnation of the connection whose nonces it covers.
 
 mod actions;
 mod check;
@@ -17,13 +18,13 @@ const SERVER: usize = 1;
 const CONNS: usize = 3;
 /// Address IDs that the server may assign.
 const IDS: usize = 2;
-/// After this many transmissions an end may give up an option.
+/// An end may give up an option after this many transmissions.
 const TRIES: u8 = 3;
 
 /// State of a connection at one end (RFC 4340 section 8.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 enum Conn {
-    /// No connection; a server listens.
+    /// There is no connection. On a server, this is the listening state.
     #[default]
     Closed,
     TimeWait,
@@ -42,7 +43,7 @@ enum Code {
     PacketError,
     OptionError,
     Refused,
-    /// Reset code 13, "Abrupt MP termination", with or without MP_FAST_CLOSE.
+    /// Reset code 13, "Abrupt MP termination". The value says whether the Reset has MP_FAST_CLOSE.
     Abrupt(bool),
 }
 
@@ -50,13 +51,13 @@ enum Code {
 enum Kind {
     Request,
     Response,
-    /// An Ack. `handshake` means that it carries the HMAC of PARTOPEN on a join.
+    /// An Ack. `handshake` is true if it carries the HMAC of a join in PARTOPEN.
     Ack {
         handshake: bool,
         confirms: Option<(Told, u16)>,
     },
     Data(Told, u16),
-    /// A Close, with or without MP_CLOSE.
+    /// A Close. The value says whether it has MP_CLOSE.
     Close(bool),
     Reset(Code),
     Sync,
@@ -64,7 +65,7 @@ enum Kind {
 }
 use Kind::{Ack, Close, Data, Request, Reset, Response, Sync, SyncAck};
 
-/// An option that needs a confirmation. The number that goes with it is its MP_SEQ.
+/// An option that needs a confirmation. The number stored next to it is its MP_SEQ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum Told {
     Prio(u8),
@@ -77,12 +78,12 @@ enum Told {
 struct Packet {
     conn: usize,
     from: usize,
-    /// Incarnation of the connection: how often the server had accepted it when this packet's handshake
-    /// began; 0 on a Request.
+    /// Incarnation of the connection: how often the server had accepted it when the handshake of this packet
+    /// began. 0 on a Request.
     inc: u16,
     /// Sequence number. 0 is below all numbers.
     seq: u16,
-    /// Acknowledgement Number; `None` if the packet has none. 0 is below all numbers.
+    /// Acknowledgement Number. `None` if the packet has none. 0 is below all numbers.
     ack: Option<u16>,
     kind: Kind,
 }
@@ -115,17 +116,17 @@ enum Session {
     Closed,
 }
 
-/// An option that is not confirmed yet, with the MP_SEQ of its first and newest transmission.
+/// An option that is not confirmed yet, with the MP_SEQs of its first and newest transmission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Pending {
     told: Told,
     conn: usize,
     sent: Option<(u16, u16)>,
-    /// Number of transmissions, counted up to [`TRIES`].
+    /// Number of transmissions. It is counted up to [`TRIES`].
     tries: u8,
 }
 
-/// An action that a host takes by itself or by command.
+/// An action that a host takes of its own accord or by command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Command {
     /// The server advertises its second address (MP_ADDADDR); `Withdraw` removes it.
@@ -133,7 +134,7 @@ enum Command {
     Withdraw,
     /// The client sends MP_PRIO for its subflow to the server's second address.
     Prio,
-    /// The client closes only its subflow to the server's second address.
+    /// The client closes its subflow to the server's second address, and nothing else.
     Leave,
     Close(usize),
     Abort(usize),
@@ -144,13 +145,13 @@ enum Action {
     Deliver(Packet),
     Lose(Packet),
     Duplicate(Packet),
-    /// A retransmission timer of a connection fires. With `true`, the end does not retransmit, but gives up
-    /// the connection.
+    /// A retransmission timer of a connection fires. With `true`, the end gives up the connection instead of
+    /// retransmitting.
     Timer(usize, usize, bool),
-    /// A timer of an unconfirmed option fires. With `true`, the end does not retransmit the option, but gives
-    /// it up.
+    /// A timer of an unconfirmed option fires. With `true`, the end gives up the option instead of
+    /// retransmitting.
     Repeat(usize, Told, bool),
-    /// An end that suspects its peer to be gone sends a Sync.
+    /// An end suspects that its peer is gone, and sends a Sync.
     Probe(usize, usize),
     Command(Command),
 }
@@ -163,11 +164,12 @@ struct State {
     net: Vec<Packet>,
     pending: [[Option<Pending>; IDS]; 2],
     next_mp_seq: [u16; 2],
-    /// By Address ID: whether the client knows the address, and the newest MP_SEQ for it.
+    /// For each Address ID: whether the client knows the address, and the newest MP_SEQ for the ID.
     known: [Option<(bool, u16)>; IDS],
-    /// By Address ID: whether the server has assigned the ID.
+    /// For each Address ID: whether the server has assigned it.
     given: [bool; IDS],
-    /// By Address ID: the connection failed or ended, so only another advertisement brings it back.
+    /// For each Address ID: whether the connection failed or ended. If so, only another advertisement brings
+    /// it back.
     shunned: [bool; IDS],
     joins: usize,
     prios: u8,
@@ -176,7 +178,7 @@ struct State {
 }
 
 impl State {
-    /// The client connects.
+    /// Returns the state in which the client connects.
     fn new() -> State {
         let mut state = State { next_mp_seq: [1, 1], ..State::default() };
         state.sessions[CLIENT] = Session::Connecting;
@@ -184,7 +186,7 @@ impl State {
         state
     }
 
-    /// Allows up to `faults` faults from here on, and each of these commands as often as it is listed.
+    /// Allows up to `faults` faults from here on. Each command is allowed as often as it is listed.
     fn with(mut self, faults: u8, commands: &[Command]) -> State {
         self.faults = faults;
         commands.iter().for_each(|command| self.commands[slot(*command)] += 1);
@@ -241,7 +243,7 @@ impl State {
         self.send(from, c, kind, Some(ack));
     }
 
-    /// RFC 4340 section 8.3.1: a Reset without a connection takes its numbers from the packet.
+    /// RFC 4340 section 8.3.1: a Reset without a connection derives its numbers from the packet.
     fn refuse(&mut self, packet: &Packet, code: Code) {
         let seq = packet.ack.map_or(0, |ack| if ack == 0 { 0 } else { ack + 1 });
         let (from, ack) = (1 - packet.from, Some(packet.seq));
@@ -283,8 +285,8 @@ impl State {
                 _ => return self.refuse(packet, Code::PacketError),
             }
         }
-        // Steps 5 and 6: check the sequence and acknowledgement numbers. Sequence numbers need no upper
-        // bound, because those of the model are below the upper end of the window.
+        // Steps 5 and 6: check the sequence and acknowledgement numbers. Sequence numbers need no upper bound
+        // here, because the model's numbers are all below the upper end of the window.
         let ends = matches!(packet.kind, Close(_) | Reset(_));
         let low = if ends { half.gsr + 1 } else { half.isr };
         let first = state == Conn::Request;
@@ -293,7 +295,7 @@ impl State {
         let ack = packet.ack.is_none_or(|ack| (least..=half.gss).contains(&ack));
         let same = packet.kind == Request || packet.inc == half.inc;
         if !(seq && ack && same) {
-            // A Request that was overtaken by a later one; see docs/rfc4340.md.
+            // A later Request has overtaken this one; see docs/rfc4340.md.
             let overtaken = packet.kind == Request && state == Conn::Respond;
             if !matches!(packet.kind, Sync | SyncAck) && !overtaken {
                 let (ack, inc) = match packet.kind {
@@ -313,7 +315,7 @@ impl State {
         if packet.kind != Sync {
             half.gar = half.gar.max(packet.ack.unwrap_or(0));
         }
-        // Step 7: no Data arrives in RESPOND from this client, because it sends none before OPEN.
+        // Step 7: no Data arrives from this client in RESPOND, because the client sends none before OPEN.
         match packet.kind {
             Reset(code) => return self.on_reset(end, c, code),
             Request if state == Conn::Respond => return self.send_acking(SERVER, c, Response),
@@ -328,8 +330,8 @@ impl State {
                 return self.handshake_ack(c);
             }
             (Conn::Respond, _) => {
-                // RFC 9897 section 3.3: a join's first packet proves that the client knows the keys. A Close
-                // ends the subflow anyway.
+                // RFC 9897 section 3.3: the first packet of a join must prove that the client knows the keys.
+                // A Close ends the subflow anyway, so it need not.
                 if c > 0 && !matches!(packet.kind, Ack { handshake: true, .. } | Close(_)) {
                     self.send_acking(end, c, Reset(Code::OptionError));
                     return self.gone(end, c, Conn::Closed);
@@ -338,7 +340,7 @@ impl State {
                 self.opened(end, c, ends);
                 confirm = !ends;
                 // A client that joins again has probably lost the earlier subflow, so the server probes that
-                // one.
+                // subflow.
                 for old in (1..CONNS).filter(|old| *old != c) {
                     if self.is_open(end, old) {
                         self.send_acking(end, old, Sync);
@@ -402,7 +404,7 @@ impl State {
     }
 
     fn on_reset(&mut self, end: usize, c: usize, code: Code) {
-        // RFC 4340 section 7.5.6: a peer in REQUEST may start again at once.
+        // RFC 4340 section 7.5.6: a peer in REQUEST may start again at once, so there is no TIMEWAIT.
         self.half(end, c).state = if code == Code::PacketError { Conn::Closed } else { Conn::TimeWait };
         if code == Code::Abrupt(true) {
             self.end_all(end, Code::Abrupt(false));
@@ -437,7 +439,7 @@ impl State {
         self.join();
     }
 
-    /// The subflow that uses the advertised address, unless it closes.
+    /// Returns the subflow that uses the advertised address, unless it is closing.
     fn user(&self) -> Option<usize> {
         let uses = |state| matches!(state, Conn::Request | Conn::PartOpen | Conn::Open);
         (1..CONNS).find(|c| uses(self.conns[*c][CLIENT].state))
@@ -470,7 +472,7 @@ impl State {
         }
     }
 
-    /// The session begins to close, by this end's decision or the peer's (RFC 9897 section 3.2.11).
+    /// Begins to close the session. Either this end or the peer decided to do so (RFC 9897 section 3.2.11).
     fn begin_closing(&mut self, end: usize, ours: bool) {
         self.sessions[end] = Session::Closing;
         self.pending[end] = Default::default();
@@ -482,7 +484,7 @@ impl State {
         }
     }
 
-    /// The subflow that carries a new transmission of the option.
+    /// Returns the subflow that carries a new transmission of the option.
     fn path_for(&self, end: usize, pending: &Pending) -> Option<usize> {
         let open = |c: &usize| self.conns[*c][end].state == Conn::Open;
         match pending.told {
@@ -578,7 +580,7 @@ impl State {
         }
     }
 
-    /// The client's open subflow to the advertised address.
+    /// Returns the client's open subflow to the advertised address.
     fn joined(&self) -> Option<usize> {
         (1..CONNS).find(|c| self.conns[*c][CLIENT].state == Conn::Open)
     }
@@ -627,7 +629,7 @@ impl State {
         }
     }
 
-    /// A retransmission timer fires. If `give_up`, the end gives up instead.
+    /// Handles a retransmission timer that fires. If `give_up`, the end gives up instead of retransmitting.
     fn timer(&mut self, end: usize, c: usize, give_up: bool) {
         let half = self.conns[c][end];
         match (half.state, give_up) {
@@ -663,7 +665,8 @@ fn slot(command: Command) -> usize {
     COMMANDS.iter().position(|c| *c == command).unwrap_or(0)
 }
 
-/// The slot of an unconfirmed option: a newer option on the same subject replaces it.
+/// Returns the slot of an unconfirmed option. A newer option about the same subject has the same slot and
+/// replaces it.
 fn place(told: Told) -> usize {
     match told {
         Told::Prio(_) => 0,

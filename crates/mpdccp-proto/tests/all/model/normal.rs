@@ -1,10 +1,10 @@
-//! States that differ only in their numbers count as one state.
+//! Normal form of states. States that differ only in their numbers count as one state.
 
 use super::*;
 
 impl State {
-    /// The same state with renamed numbers. Their order stays the same, and so does whether sequence numbers
-    /// are adjacent.
+    /// Returns the same state with renamed numbers. Their order stays the same, and so does whether sequence
+    /// numbers are adjacent.
     pub(super) fn normal(&self) -> State {
         let mut state = self.clone();
         for half in state.conns.iter_mut().flatten() {
@@ -28,7 +28,7 @@ impl State {
         self.net.iter_mut().filter(|p| p.conn == c).for_each(|p| visit(&mut p.inc));
     }
 
-    /// The numbers of the packets of one end.
+    /// Visits the numbers of the packets of one end.
     fn sequence_numbers(&mut self, c: usize, from: usize, visit: Visit<'_>) {
         let [half, peer] = [from, 1 - from].map(|end| self.conns[c][end]);
         let (mut half, mut peer) = (half, peer);
@@ -42,7 +42,7 @@ impl State {
         }
     }
 
-    /// The MP_SEQs of one end.
+    /// Visits the MP_SEQs of one end.
     fn mp_seqs(&mut self, end: usize, visit: Visit<'_>) {
         visit(&mut self.next_mp_seq[end]);
         for (first, newest) in self.pending[end].iter_mut().flatten().filter_map(|p| p.sent.as_mut()) {
@@ -66,7 +66,7 @@ impl State {
     }
 }
 
-/// Visits numbers, one by one.
+/// A function that is called with each number.
 type Visit<'a> = &'a mut dyn FnMut(&mut u16);
 
 /// Replaces the visited numbers by the smallest values in the same order. Zero stays zero. If `adjacent`,

@@ -1,5 +1,6 @@
-//! Replays traces of the model against the code. Each end has its own clock, which only a timer of the trace
-//! advances. After each step, the packets sent and the state of both ends must equal the model's.
+//! Replays traces of the model against the code. Each end has its own clock, which advances only when the
+//! trace lets a timer fire. After each step, the packets sent and the state of both ends must equal those of
+//! the model.
 
 use super::check::{Graph, bounds};
 use super::*;
@@ -23,7 +24,7 @@ use Stop::{Differs, LeftOut};
 
 const CONGESTION: &str = "congestion control delays an option, or chooses another path for it";
 
-/// Maximum number of timers that may fire before the one that the trace names.
+/// Maximum number of other timers that may fire before the one that the trace names.
 const PATIENCE: usize = 200;
 
 /// A packet that an end sent.
@@ -44,11 +45,11 @@ struct Replay {
     /// The first MP_SEQ of each end.
     mp_seq: [Option<Seq>; 2],
     flying: Vec<(Packet, Vec<u8>)>,
-    /// The client lost a subflow that it did not close, and will join again.
+    /// Whether the client has lost a subflow that it did not close. It will then join again.
     lost: bool,
 }
 
-/// Route of a packet to this end. Subflow 0 goes to the server's first address.
+/// Returns the route of a packet to this end. Subflow 0 goes to the server's first address.
 fn route(to: usize, conn: usize) -> Route {
     let there = client_route(conn.min(1)).remote;
     match to {
@@ -57,7 +58,7 @@ fn route(to: usize, conn: usize) -> Route {
     }
 }
 
-/// Whether the model's packet and the sent one are of the same kind. Of an Ack, only the confirmation is
+/// Whether the model's packet and the sent one are of the same kind. For an Ack, only the confirmation is
 /// compared.
 fn same(a: &Kind, b: &Kind) -> bool {
     match (a, b) {
@@ -92,7 +93,7 @@ impl Replay {
         Ok(replay)
     }
 
-    /// The packets that an end sends now.
+    /// Returns the packets that an end sends now.
     fn drain(&mut self, end: usize) -> Result<Vec<Sent>, Stop> {
         let mut out: Vec<(Route, Ecn, Vec<u8>)> = Vec::new();
         // The second round sends what the events of the first one caused.
@@ -157,7 +158,7 @@ impl Replay {
         Ok(Sent { conn, kind, bytes })
     }
 
-    /// The option that needs a confirmation, and its MP_SEQ counted from one.
+    /// Returns the option that needs a confirmation, and its MP_SEQ counted from one.
     fn told(&mut self, from: usize, options: &[MpOption<'_>]) -> Option<(Told, u16)> {
         let mp_seq =
             options.iter().find_map(|o| if let MpOption::Seq(seq) = o { Some(*seq) } else { None })?;
@@ -171,8 +172,8 @@ impl Replay {
         Some((told, mp_seq.diff(first) as u16 + 1))
     }
 
-    /// The model has reached the state `next`. Matches the packets that the ends just sent with the model's
-    /// new packets.
+    /// The model has reached the state `next`. Matches the packets that the ends have just sent with the new
+    /// packets of the model.
     fn follow(&mut self, next: State, sent: Vec<(usize, Vec<Sent>)>) -> Result<(), Stop> {
         let mut new = next.net.clone();
         for (packet, _) in &self.flying {
@@ -193,7 +194,7 @@ impl Replay {
                     Some(at) => self.flying.push((new.remove(at), sent.bytes)),
                     // An Ack with feedback for congestion control, which the model leaves out.
                     None if bare(&sent.kind) => {}
-                    // The client joins its first path, or a lost one, again.
+                    // The client joins again, on its first path or a lost one.
                     None if sent.kind == Request && self.lost => {
                         return Err(LeftOut("another join"));
                     }
@@ -285,8 +286,8 @@ impl Replay {
         Ok(())
     }
 
-    /// Finds the trace's packet in the replay's network. Its numbers may differ, because a probe has shifted
-    /// them.
+    /// Finds the packet of the trace in the replay's network. Its numbers may differ, because a probe may
+    /// have shifted them.
     fn find(&self, packet: &Packet) -> Option<Packet> {
         let exact = self.flying.iter().find(|(p, _)| p == packet);
         let like = |p: &Packet| (p.conn, p.from, p.kind) == (packet.conn, packet.from, packet.kind);
@@ -315,7 +316,8 @@ impl Replay {
         self.compare()
     }
 
-    /// The session of `end`; on the server, the first one that is neither half open nor ended.
+    /// Returns the session of `end`. On the server, this is the first one that is neither half open nor
+    /// ended.
     fn session(&self, end: usize) -> SessionId {
         let live = |id: &SessionId| {
             let state = self.ends[end].status(self.now[end], *id).map(|s| s.state);
@@ -365,7 +367,7 @@ impl Replay {
         self.compare()
     }
 
-    /// The model's action for a timer that sends this packet.
+    /// Returns the model's action for a timer that sends this packet.
     fn cause(&self, end: usize, sent: &Sent) -> Action {
         match sent.kind {
             Sync => Action::Probe(end, sent.conn),
@@ -375,7 +377,7 @@ impl Replay {
         }
     }
 
-    /// Advances the clock of an end until the timer of the trace fires. Other timers may fire before it.
+    /// Advances the clock of an end until the timer of the trace fires. Other timers may fire before.
     fn timer(&mut self, end: usize, wanted: &Action) -> Result<(), Stop> {
         for _ in 0..PATIENCE {
             let Some((at, _)) = self.ends[end].poll_timeout() else { return Err(LeftOut("no timer")) };
@@ -462,8 +464,8 @@ impl Replay {
     }
 }
 
-/// The states of both ends without their numbers, and the kind of the last action. Traces of one class count
-/// as equal.
+/// Returns the states of both ends without their numbers, and the kind of the last action. Traces with the
+/// same class count as equal.
 fn class(state: &State, last: &Action) -> impl std::hash::Hash + Eq + use<> {
     let halves = state.conns.map(|c| c.map(|half| half.state));
     let pending = state.pending.map(|p| p.map(|p| p.map(|p| p.told)));
