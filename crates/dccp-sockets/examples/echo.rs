@@ -1,4 +1,4 @@
-//! A server that echoes every datagram, and a client.
+//! A server that returns every datagram to its sender, and a client.
 //!
 //!     cargo run -p dccp-sockets --example echo -- listen 0.0.0.0:6511
 //!     cargo run -p dccp-sockets --example echo -- connect 192.0.2.1:6511

@@ -1,4 +1,4 @@
-//! Sends a file over one or several paths, and retransmits lost packets. Both ends print the SHA-256 of the
+//! Sends a file over one or several paths. Lost packets are retransmitted. Both ends print the SHA-256 of the
 //! file.
 //!
 //!     cargo run --release -p dccp-sockets --example file -- receive 0.0.0.0:6511 copy.bin
@@ -21,7 +21,7 @@ fn options() -> Options {
     Options::ccid(5).service("SC:file").streams(true)
 }
 
-/// Copies all bytes, and prints the size, the rate and the hash.
+/// Copies all bytes. Prints their number, the rate and the hash.
 fn copy(what: &str, mut from: impl Read, mut to: impl Write) -> Result<()> {
     let (begun, mut sum, mut bytes) = (Instant::now(), Sha256::new(), 0);
     let mut buf = vec![0; 1 << 16];
@@ -55,7 +55,8 @@ fn send(addr: &str, options: Options, from: impl Read) -> Result<()> {
 fn receive(listener: &Listener, to: impl Write) -> Result<()> {
     let connection = listener.accept()?;
     copy("received", &connection.accept_stream(None)?, to)?;
-    // The sender closes. A receiver that exits earlier may not have acknowledged the last bytes.
+    // Wait until the sender closes the connection: a receiver that exits earlier may not have acknowledged
+    // the last bytes.
     while connection.recv().is_ok() {}
     Ok(())
 }

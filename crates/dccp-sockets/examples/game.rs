@@ -1,8 +1,8 @@
-//! A public game server with encryption, for clients that are not configured. `game serve ADDR:PORT` runs the
-//! server, `game play ADDR:PORT SERVER_KEY` a player. Without arguments, the server and a few players run in
-//! this process.
+//! A public game server with encryption, which accepts clients that it does not know in advance. `game serve
+//! ADDR:PORT` runs the server, and `game play ADDR:PORT SERVER_KEY` runs a player. Without arguments, the
+//! server and a few players run in this process.
 //!
-//! Keys identify the players: a player that comes back has its previous score.
+//! The keys identify the players: a player that returns still has its score.
 
 use dccp_sockets::{Connection, Listener, Options, PrivateKey, PublicKey, SendPolicy};
 use std::collections::HashMap;
@@ -11,11 +11,11 @@ use std::time::Duration;
 
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
-/// Interval at which every player receives all positions.
+/// How often every player receives all positions.
 const TICK: Duration = Duration::from_millis(50);
 
 fn options() -> Options {
-    // Only the newest position is useful.
+    // Only the newest position is useful, so drop older ones.
     Options::ccid(5).service("SC:game").queue(2).send_policy(SendPolicy::DropOldest)
 }
 

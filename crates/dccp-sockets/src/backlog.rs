@@ -16,7 +16,7 @@ pub(crate) struct Backlog {
 }
 
 impl Backlog {
-    /// A descriptor that is readable while a connection can be accepted.
+    /// Returns a descriptor that is readable while a connection can be accepted.
     pub(crate) fn descriptor(&self) -> io::Result<&OwnedFd> {
         if self.descriptor.get().is_none() {
             let mut state = lock(&self.state);
@@ -31,13 +31,13 @@ impl Backlog {
 #[derive(Debug, Default)]
 pub(crate) struct BacklogState {
     pub(crate) waiting: VecDeque<(SessionId, Arc<Stream>)>,
-    /// Whether no more connections will arrive.
+    /// Whether no further connections will arrive.
     pub(crate) over: bool,
     descriptor: Descriptor,
 }
 
 impl BacklogState {
-    /// Makes the descriptor readable or not, according to the state.
+    /// Updates whether the descriptor is readable.
     pub(crate) fn show(&mut self) {
         let readable = self.over || !self.waiting.is_empty();
         self.descriptor.show(readable);

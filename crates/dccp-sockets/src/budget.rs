@@ -1,6 +1,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A limit on the received bytes that are unread in all connections of a data thread.
+/// Limits the received bytes that applications have not read yet, in all connections of a data thread
+/// together.
 #[derive(Debug)]
 pub(crate) struct Budget {
     most: usize,
@@ -12,13 +13,15 @@ impl Budget {
         Budget { most, used: AtomicUsize::new(0) }
     }
 
-    /// Reserves `more` bytes for a connection that has reserved `own` bytes, if the limits allow. A
-    /// connection may hold at most as many bytes as remain free, so slow readers leave memory for others.
+    /// Reserves `more` bytes for a connection that has already reserved `own` bytes. Returns whether the
+    /// limit allows it. A connection may hold at most as many bytes as remain free, so that slow readers
+    /// leave memory for others.
     pub(crate) fn take(&self, own: usize, more: usize) -> bool {
         let free = self.most.saturating_sub(self.used.load(Ordering::Relaxed));
         let allowed = own + more <= free;
         if allowed {
-            // Only the data thread reserves bytes. Other threads only release them.
+            // Only the data thread reserves bytes; other threads only release them. So the limit cannot be
+            // exceeded between the two accesses.
             self.used.fetch_add(more, Ordering::Relaxed);
         }
         allowed

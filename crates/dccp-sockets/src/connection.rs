@@ -15,10 +15,10 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 /// A connection carries datagrams in both directions, as fast as congestion control allows. All methods take
-/// `&self`, and threads share the connection in an [`Arc`].
+/// `&self`, so threads can share the connection in an [`Arc`].
 ///
 /// Dropping the connection finishes it in the background, as long as the program runs.
-/// [`finish`](Self::finish) waits for that.
+/// [`finish`](Self::finish) waits until this is done.
 #[derive(Debug)]
 pub struct Connection {
     pub(crate) runtime: Arc<Runtime>,
@@ -26,8 +26,8 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// The session id. Before its session exists, a connection has no id, but callers never hold such a
-    /// connection.
+    /// Returns the session's identifier. A connection has none before its session exists, but callers never
+    /// hold such a connection.
     pub(crate) fn id(&self) -> SessionId {
         self.stream.id.get().copied().unwrap_or(SessionId(u64::MAX))
     }
@@ -40,7 +40,7 @@ impl Connection {
         self.send_with(data, Delivery::default())
     }
 
-    /// Like [`send`](Self::send), with a priority or an expiry time.
+    /// Queues a datagram like [`send`](Self::send), with a priority or an expiry time.
     ///
     /// # Errors
     /// As for [`send`](Self::send).
@@ -50,7 +50,7 @@ impl Connection {
         self.tell_of(sent.unwrap_or(Err(SendError::Full)))
     }
 
-    /// Like [`send_with`](Self::send_with), with a timeout.
+    /// Queues a datagram like [`send_with`](Self::send_with), with a time limit for the wait.
     ///
     /// # Errors
     /// [`SendError::Full`] after the timeout, and the errors of [`send`](Self::send).
@@ -69,7 +69,7 @@ impl Connection {
         self.try_send_with(data, Delivery::default())
     }
 
-    /// Like [`try_send`](Self::try_send), with a priority or an expiry time.
+    /// Queues a datagram like [`try_send`](Self::try_send), with a priority or an expiry time.
     ///
     /// # Errors
     /// As for [`try_send`](Self::try_send).
@@ -79,7 +79,8 @@ impl Connection {
         self.tell_of(sent.unwrap_or(Err(SendError::Full)))
     }
 
-    /// Like [`try_send`](Self::try_send), but does not copy the bytes if no other handle refers to them.
+    /// Queues a datagram like [`try_send`](Self::try_send). Does not copy the bytes if no other handle refers
+    /// to them.
     ///
     /// # Errors
     /// As for [`try_send`](Self::try_send).
@@ -92,8 +93,8 @@ impl Connection {
     /// Queues datagrams in order until the queue is full. Returns how many were queued.
     ///
     /// # Errors
-    /// The error of the first datagram, as for [`try_send`](Self::try_send). If a later datagram is refused,
-    /// the call succeeds and returns the number of datagrams before it.
+    /// The error of the first datagram, as for [`try_send`](Self::try_send). If only a later datagram is
+    /// refused, the call succeeds and returns the number of datagrams before that one.
     pub fn try_send_many<'a>(
         &self,
         datagrams: impl IntoIterator<Item = &'a [u8]>,
@@ -119,7 +120,7 @@ impl Connection {
         }
     }
 
-    /// Makes the data thread read the queue, unless it will read the queue anyway.
+    /// Makes the data thread read the queue, unless it is going to do so anyway.
     pub(crate) fn tell_of(&self, sent: Result<(), SendError>) -> Result<(), SendError> {
         if sent.is_ok() && lock(&self.stream.state).tell() {
             self.wake();
@@ -144,7 +145,7 @@ impl Connection {
     /// Waits for the next datagram.
     ///
     /// # Errors
-    /// [`RecvError::Closed`] after everything that arrived has been received.
+    /// [`RecvError::Closed`] when everything that arrived has been received.
     pub fn recv(&self) -> Result<Vec<u8>, RecvError> {
         self.wait_recv(None, State::recv)
     }
@@ -166,16 +167,17 @@ impl Connection {
         lock(&self.stream.state).recv().unwrap_or(Err(RecvError::Empty))
     }
 
-    /// Waits for the next datagram, and copies it into the caller's buffer. Returns its length.
+    /// Waits for the next datagram and copies it into the caller's buffer. Returns the length of the
+    /// datagram.
     ///
     /// # Errors
-    /// [`RecvError::BufferTooSmall`], after which the datagram is still in the queue, and the errors of
-    /// [`recv`](Self::recv).
+    /// [`RecvError::BufferTooSmall`], and the errors of [`recv`](Self::recv). A datagram that is too large
+    /// for the buffer stays in the queue.
     pub fn recv_into(&self, into: &mut [u8]) -> Result<usize, RecvError> {
         self.wait_recv(None, |state| state.recv_into(into))
     }
 
-    /// Like [`recv_into`](Self::recv_into), with a timeout.
+    /// Receives like [`recv_into`](Self::recv_into), with a time limit for the wait.
     ///
     /// # Errors
     /// [`RecvError::TimedOut`], and the errors of [`recv_into`](Self::recv_into).
@@ -211,8 +213,8 @@ impl Connection {
         self.stream.readable.poll(&self.stream.state, cx, State::recv).map_ok(Bytes::from)
     }
 
-    /// Ready when the queue has room for [`try_send`](Self::try_send). Otherwise registers the task to be
-    /// woken. Another sender may fill the queue first.
+    /// Returns `Ready` if the queue has room for [`try_send`](Self::try_send). Otherwise registers the task
+    /// to be woken. When the task runs, another sender may have filled the queue again.
     ///
     /// # Errors
     /// If the connection accepts no more datagrams.
@@ -227,9 +229,9 @@ impl Connection {
         self.stream.happened.poll(&self.stream.state, cx, State::event)
     }
 
-    /// A descriptor for `poll`, `epoll` and similar calls, for reading only. It is readable while datagrams
-    /// wait, and after the end. Two events also make it readable until the next call of
-    /// [`ready`](Self::ready): a new event of the connection, or free space in the queue after
+    /// Returns a descriptor for `poll`, `epoll` and similar calls, to be watched for reading only. It is
+    /// readable while datagrams wait, and after the end. Two events also make it readable until the next call
+    /// of [`ready`](Self::ready): an event of the connection, or room in the queue after
     /// [`try_send`](Self::try_send) found none. Only this crate may read or write the descriptor.
     ///
     /// # Errors
@@ -244,17 +246,16 @@ impl Connection {
     }
 
     /// Sends the queue, waits until every packet is acknowledged or given up as lost, and closes the
-    /// connection. Meanwhile the connection accepts no more datagrams, but received datagrams can still be
-    /// read. Returns the counters. [`Stats::lost`] shows how much did not arrive.
-    ///
+    /// connection. The connection accepts no more datagrams, but received datagrams can still be read.
+    /// Returns the counters; [`Stats::lost`] shows how much did not arrive.
     /// # Errors
     /// If the connection ended before everything was acknowledged.
     pub fn finish(&self) -> Result<Stats, FinishError> {
         self.wait_finish(None).unwrap_or(Err(FinishError(Reason::Aborted)))
     }
 
-    /// Like [`finish`](Self::finish), with a timeout. Returns `None` after the timeout; the connection then
-    /// continues to finish in the background.
+    /// Finishes like [`finish`](Self::finish), with a time limit for the wait. Returns `None` after the time
+    /// limit. The connection then continues to finish in the background.
     pub fn finish_timeout(&self, timeout: Duration) -> Option<Result<Stats, FinishError>> {
         self.wait_finish(Instant::now().checked_add(timeout))
     }
@@ -267,8 +268,8 @@ impl Connection {
         self.stream.happened.wait(&self.stream.state, until, |s| s.finished())
     }
 
-    /// Finishes a shared connection in the background, with the same effect as dropping it. Calls that wait
-    /// in other threads return, and nothing more is received.
+    /// Finishes the connection in the background, for all threads that share it. The effect is the same as
+    /// dropping it. Calls that wait in other threads return, and nothing more is received.
     pub fn close(&self) {
         self.begin_finish();
         lock(&self.stream.state).close();
@@ -298,12 +299,12 @@ impl Connection {
         self.runtime.run(move |core, _| core.endpoint.abort_with(core.clock.now(), id, &why));
     }
 
-    /// The reason that the peer sent as text when it ended the connection, if any.
+    /// The text with which the peer ended the connection, if the peer sent one.
     pub fn peer_said(&self) -> Option<String> {
         lock(&self.stream.state).peer_said()
     }
 
-    /// The Service Code. If a listener accepts several, this is the one that the client requested.
+    /// The Service Code. If a listener accepts several, this is the one that the client has requested.
     pub fn service(&self) -> Option<ServiceCode> {
         self.ends().map(|ends| ends.service)
     }
@@ -312,8 +313,8 @@ impl Connection {
         lock(&self.stream.state).ends()
     }
 
-    /// Restarts congestion control on a path that now leads through another network. For example, a mobile
-    /// host may have changed networks without a new address.
+    /// Restarts congestion control on a path that now leads through another network. A mobile host can change
+    /// networks without getting a new address.
     pub fn path_changed(&self, path: PathId) {
         let id = self.id();
         self.runtime.run(move |core, _| core.endpoint.change_path(core.clock.now(), id, path));
@@ -341,7 +342,7 @@ impl Connection {
         self.last_stats()
     }
 
-    /// The statistics of the session when they were last read.
+    /// Returns the statistics as they were last read.
     pub(crate) fn last_stats(&self) -> Stats {
         lock(&self.stream.state).stats()
     }
@@ -385,18 +386,18 @@ impl Connection {
         if set == Some(true) { Ok(()) } else { Err(CcidError::NotOpen) }
     }
 
-    /// Sends at this rate for a while, with padding when the application has no data. A slow sender thus
-    /// learns the capacity of the path ([`Stats::allowed`], [`Stats::rate`]) before it sends more. Congestion
-    /// control limits the padding too, and application data is sent first. The peer's library drops the
-    /// padding. Linux's DCCP sockets would deliver it as empty datagrams. A new probe replaces a running one;
-    /// a duration of zero ends it.
+    /// Sends at this rate for a while. Sends padding when the application has no data. In this way, a slow
+    /// sender learns the capacity of the path ([`Stats::allowed`], [`Stats::rate`]) before it sends more.
+    /// Congestion control also limits the padding, and application data goes first. The peer's library drops
+    /// the padding; Linux's DCCP sockets would deliver it as empty datagrams. A new probe replaces a running
+    /// one, and a duration of zero ends it.
     pub fn probe(&self, rate: Rate, duration: Duration) {
         let id = self.id();
         self.runtime.run(move |core, streams| streams.probe(core.clock.now(), id, rate, duration));
     }
 
-    /// All events of the connection from its start. The iterator waits for the next event, and ends after
-    /// [`Event::Closed`]. The newest 256 unread events are kept.
+    /// Returns all events of the connection from its start. The iterator waits for the next event, and ends
+    /// after [`Event::Closed`]. If nobody reads the events, only the newest 256 are kept.
     pub fn events(&self) -> Events<'_> {
         Events(self)
     }
@@ -406,21 +407,21 @@ impl Connection {
         lock(&self.stream.state).event().flatten()
     }
 
-    /// Waits for the next event, up to the timeout.
+    /// Waits for the next event. Returns `None` after the timeout, and after the last event.
     pub fn event_timeout(&self, timeout: Duration) -> Option<Event> {
         self.here(()).ok()?;
         let until = Instant::now().checked_add(timeout);
         self.stream.happened.wait(&self.stream.state, until, State::event).flatten()
     }
 
-    /// The outcome of a connection that was [started](crate::Connector::start): open, or the error. Returns
-    /// `None` after the timeout.
+    /// Waits for the outcome of a connection that was [started](crate::Connector::start): it is open, or it
+    /// failed. Returns `None` after the timeout.
     pub fn opened(&self, timeout: Duration) -> Option<Result<(), ConnectError>> {
         let until = Instant::now().checked_add(timeout);
         self.stream.happened.wait(&self.stream.state, until, State::opening)
     }
 
-    /// The public key of the peer, at either end of a connection with keys.
+    /// The public key of the peer, if the connection uses keys.
     pub fn peer_key(&self) -> Option<PublicKey> {
         self.ends()?.key
     }

@@ -11,8 +11,8 @@ use mpdccp_proto::{PathId, PathStatus, Reason, SessionId, SessionState};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 
-/// Opens connections that share one data thread, for programs with many connections. [`Connection::connect`]
-/// starts a thread for each connection.
+/// Opens connections that share one data thread. Use it in programs with many connections, because
+/// [`Connection::connect`] starts a thread for each.
 #[derive(Clone, Debug)]
 pub struct Connector {
     pub(crate) runtime: Arc<Runtime>,
@@ -23,7 +23,7 @@ impl Connector {
     /// Starts the data thread.
     ///
     /// # Errors
-    /// If the options are invalid, or because of an error of the system.
+    /// If the options are invalid, or the system reports an error.
     pub fn new(options: Options) -> Result<Connector, ConnectError> {
         Connector::running(options, on_a_thread)
     }
@@ -36,15 +36,16 @@ impl Connector {
     }
 
     /// Connects to a listener. With keys, the listener is the first peer of the options. If a name has
-    /// several addresses, they are tried in turn.
+    /// several addresses, the connector tries them in turn.
     ///
-    /// # Errors
+    /// As for [`Connection::connect`]. If all addresses fail, the error of the last one.
     /// As for [`Connection::connect`]; if all addresses fail, the error of the last one.
     pub fn connect(&self, addr: impl ToSocketAddrs) -> Result<Connection, ConnectError> {
         self.connect_with(addr, None)
     }
 
-    /// Like [`connect`](Self::connect), but to the peer with this key. The key need not be in the options.
+    /// Connects like [`connect`](Self::connect), but to the peer with this key. The options need not contain
+    /// the key.
     ///
     /// # Errors
     /// As for [`connect`](Self::connect), and [`ConnectError::Options`] if the options have no private key.
@@ -74,9 +75,9 @@ impl Connector {
         Err(last)
     }
 
-    /// Sends the first Request without waiting for the answer. [`Connection::descriptor`] becomes readable
-    /// once the outcome is known, and [`Connection::opened`] returns the outcome. With keys, the peer is
-    /// `peer`, or else the first peer of the options.
+    /// Sends the first Request and returns without waiting for the answer. [`Connection::descriptor`] becomes
+    /// readable when the outcome is known, and [`Connection::opened`] returns the outcome. With keys, the
+    /// peer is `peer`, or else the first peer of the options.
     pub fn start(&self, to: SocketAddr, peer: Option<PublicKey>) -> Connection {
         let stream = Arc::new(Stream::new(&self.options, &self.runtime.budget));
         let connection = Connection { runtime: self.runtime.clone(), stream: stream.clone() };
@@ -97,22 +98,21 @@ impl Connector {
 }
 
 impl Connection {
-    /// Connects to a listener at the first address of a name that answers. With keys, the listener is the
-    /// first peer of the options. The port is a UDP port, or with
+    /// Connects to a listener. If a name has several addresses, the first one that answers is used. With
+    /// keys, the listener is the first peer of the options. The port is a UDP port, or with
     /// [`Encapsulation::Raw`](crate::Encapsulation::Raw) the DCCP port.
     ///
     /// # Errors
     /// If the options are invalid, the system reports an error, the peer refuses, or no answer arrives within
-    /// [`Options::connect_timeout`]. If all addresses fail, the error of the last one is returned.
+    /// [`Options::connect_timeout`]. If all addresses fail, the error of the last one.
     pub fn connect(addr: impl ToSocketAddrs, options: Options) -> Result<Connection, ConnectError> {
         Connector::new(options)?.connect(addr)
     }
 
     /// Adds a path to a client's multipath session. An event reports when the path is up.
     ///
-    /// # Errors
-    /// An error of the system; [`ConnectError::Refused`] if the connection has ended;
-    /// [`ConnectError::Options`] if it is open without multipath.
+    /// An error of the system, [`ConnectError::Refused`] if the connection has ended, or
+    /// [`ConnectError::Options`] if the connection is open but has no multipath session.
     pub fn add_path(&self, path: Path) -> Result<PathId, ConnectError> {
         let id = self.id();
         let added = self.runtime.call(move |core, streams| add_path(core, streams, id, path));
@@ -120,7 +120,7 @@ impl Connection {
     }
 }
 
-/// Opens a connection on the data thread.
+/// Opens a connection. Runs on the data thread.
 fn begin(
     core: &mut Core,
     streams: &mut Streams,
@@ -176,7 +176,7 @@ fn warn_of_strays(core: &Core, streams: &Streams, id: SessionId) {
     }
 }
 
-/// Adds a path on the data thread.
+/// Adds a path. Runs on the data thread.
 pub(crate) fn add_path(
     core: &mut Core,
     streams: &mut Streams,

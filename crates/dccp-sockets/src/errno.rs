@@ -1,5 +1,5 @@
-//! Maps each error to the closest errno value, for interfaces that use numbers: C, Python, sockets of other
-//! systems.
+//! Maps each error to the closest errno value. Interfaces that use numbers need this: C, Python, and the
+//! sockets of other systems.
 
 use crate::{
     AcceptError, CcidError, ConnectError, FinishError, Reason, RecvError, ResetCode, SendError, StreamError,
@@ -7,7 +7,7 @@ use crate::{
 use rustix::io::Errno;
 use std::io::{self, ErrorKind};
 
-/// The errno value for a connection that did not end in an orderly way.
+/// Returns the errno value for a connection that did not end in an orderly way.
 fn of_reason(reason: Reason) -> Errno {
     match reason {
         Reason::Aborted | Reason::ResetByUs(_) => Errno::CONNABORTED,
@@ -19,12 +19,12 @@ fn of_reason(reason: Reason) -> Errno {
 }
 
 fn of_io(error: &io::Error) -> Errno {
-    // This crate adds context to an error of the system, and keeps the original error as the source.
+    // This crate wraps errors of the system to add context. The original error is the source.
     let system = || error.get_ref()?.source()?.downcast_ref::<io::Error>();
     match (Errno::from_io_error(system().unwrap_or(error)), error.kind()) {
         (Some(errno), _) => errno,
         (None, ErrorKind::InvalidInput) => Errno::INVAL,
-        // Errors of the resolver have other numbers.
+        // The resolver's errors have numbers of their own.
         (None, _) => Errno::HOSTUNREACH,
     }
 }
@@ -62,8 +62,8 @@ impl SendError {
 }
 
 impl RecvError {
-    /// The errno value that is closest to this error. Where calls return 0 at an orderly end, such an end is
-    /// not an error.
+    /// The errno value that is closest to this error. Calls that return 0 at an orderly end do not use it for
+    /// such an end.
     pub fn errno(&self) -> i32 {
         let errno = match self {
             RecvError::TimedOut => Errno::TIMEDOUT,

@@ -18,16 +18,16 @@ pub enum ConnectError {
     Refused(Reason),
     /// The process has forked. Only the process that opened a connection can use it.
     Forked,
-    /// An error of the system, with the operation that failed: address in use, no such address, no route, or
-    /// no permission.
+    /// An error of the system, with the operation that failed. Examples: the address is in use or does not
+    /// exist, there is no route, the permission is missing.
     Io(io::Error),
 }
 
-/// Error while sending a datagram. The caller keeps the datagram.
+/// Error while sending a datagram. The caller still has the datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SendError {
-    /// Congestion control does not allow more now, and the queue is full.
+    /// The queue is full, because congestion control does not allow more now.
     Full,
     /// The datagram is larger than [`max_datagram_size`](crate::Connection::max_datagram_size).
     TooBig {
@@ -59,12 +59,12 @@ pub enum RecvError {
     },
     /// The process has forked. Only the process that opened a connection can use it.
     Forked,
-    /// Everything that arrived has been received, and no more will arrive. [`Reason::is_orderly`]
-    /// distinguishes an orderly end from a failure.
+    /// Everything that arrived has been received, and no more will arrive. [`Reason::is_orderly`] tells an
+    /// orderly end from a failure.
     Closed(Reason),
 }
 
-/// The connection failed before everything was sent and acknowledged.
+/// Error: the connection failed before everything was sent and acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FinishError(pub Reason);
 
@@ -73,15 +73,15 @@ pub struct FinishError(pub Reason);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StreamError {
-    /// The time limit has passed. With a timeout of zero: the call would have to wait.
+    /// The time limit has passed. If the time limit is zero, the call would have to wait.
     TimedOut,
-    /// The peer reset the stream with this application error code. The data is incomplete.
+    /// The peer has reset the stream with this application error code. The data is incomplete.
     Reset(u16),
-    /// The peer stopped reading the stream, with this application error code.
+    /// The peer has stopped reading the stream, with this application error code.
     Stopped(u16),
     /// This end has finished writing, or has reset the stream.
     Ended,
-    /// The connection ended before the stream.
+    /// The connection ended before the stream was complete.
     Closed(Reason),
     /// The connection does not support streams.
     Unsupported,
@@ -134,10 +134,10 @@ macro_rules! texts {
     )+ };
 }
 
-/// Text of the error in a forked process, which has no data thread.
+/// Text of the error in a forked process. Such a process has no data thread.
 const FORKED: &str = "a forked process cannot use the connection; only the process that opened it can";
 
-/// The numbers of the known CCIDs as text. Callers in C and Python see this text too.
+/// Returns the numbers of the known CCIDs as text. Callers in C and Python also see this text.
 fn known() -> String {
     crate::known_ccids().map(|ccid| ccid.to_string()).collect::<Vec<_>>().join(", ")
 }

@@ -195,7 +195,7 @@ pub fn known_ccids() -> impl Iterator<Item = u8> {
     mpdccp_proto::Ccid::known()
 }
 
-/// Compiles the programs of the guide.
+/// Compiles the programs of the guide as tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/guides/program.md")]
 struct Guide;

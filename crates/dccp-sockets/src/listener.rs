@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-/// Accepts connections. Dropping it does not end connections that were accepted.
+/// Accepts connections. When it is dropped, connections that were already accepted continue.
 #[derive(Debug)]
 pub struct Listener {
     pub(crate) runtime: Arc<Runtime>,
@@ -21,7 +21,7 @@ pub struct Listener {
     socket: u32,
 }
 
-/// Returns the next connection or the error; `None` if there is neither yet.
+/// Returns the next connection, or an error if no more will arrive. Returns `None` if there is neither yet.
 pub(crate) fn accept(
     runtime: &Arc<Runtime>,
     state: &mut BacklogState,
@@ -36,13 +36,13 @@ pub(crate) fn accept(
 }
 
 impl Listener {
-    /// Listens on an address of this host. The port is a UDP port; 0 selects any free port, and
-    /// [`DCCP_UDP_PORT`](crate::DCCP_UDP_PORT) is the port assigned to DCCP. With
-    /// [`Encapsulation::Raw`](crate::Encapsulation::Raw) it is the DCCP port. If a name has several
-    /// addresses, the first that works is used.
+    /// Listens on an address of this host. The port is a UDP port: 0 selects any free port, and
+    /// [`DCCP_UDP_PORT`](crate::DCCP_UDP_PORT) is the port that is assigned to DCCP. With
+    /// [`Encapsulation::Raw`](crate::Encapsulation::Raw), the port is the DCCP port. If a name has several
+    /// addresses, the first one that works is used.
     ///
     /// # Errors
-    /// If the options are invalid, or because of an error of the system.
+    /// If the options are invalid, or the system reports an error.
     pub fn bind(addr: impl ToSocketAddrs, options: Options) -> Result<Listener, ConnectError> {
         let mut last = ConnectError::NoAddress;
         for addr in addresses(addr)? {
@@ -70,7 +70,7 @@ impl Listener {
     /// Waits for the next connection.
     ///
     /// # Errors
-    /// [`AcceptError::Closed`] if the data thread had to end.
+    /// [`AcceptError::Closed`] if the data thread has ended.
     pub fn accept(&self) -> Result<Connection, AcceptError> {
         self.accept_until(None)
     }
@@ -105,8 +105,8 @@ impl Listener {
         self.backlog.arrived.poll(&self.backlog.state, cx, |state| accept(&self.runtime, state))
     }
 
-    /// A descriptor for `poll`, `epoll` and similar calls. It is readable while a connection waits to be
-    /// accepted. Only this crate may read or write it.
+    /// Returns a descriptor for `poll`, `epoll` and similar calls. It is readable while a connection waits to
+    /// be accepted. Only this crate may read or write the descriptor.
     ///
     /// # Errors
     /// The error of the system, such as too many open files.
@@ -122,14 +122,14 @@ impl Listener {
         accepted.unwrap_or(Err(AcceptError::TimedOut))
     }
 
-    /// Sends up to three DCCP-Listen packets (RFC 5596) to a client. The client will connect from this
+    /// Sends up to three DCCP-Listen packets (RFC 5596) to a client. The client must connect from this
     /// address (with UDP also from its UDP port) and from this DCCP port. The packets open the NATs and
-    /// firewalls at this end. Both ends must learn each other's addresses and ports by other means. The
-    /// client chooses its ports with [`Options::source_ports`]. Not possible with keys, which have their own
-    /// handshake.
+    /// firewalls in front of this end. The two ends must learn each other's addresses and ports by other
+    /// means. The client sets its ports with [`Options::source_ports`]. This is not possible with keys, which
+    /// have a handshake of their own.
     ///
     /// # Errors
-    /// [`ConnectError::Options`] with keys, or after the data thread has ended.
+    /// [`ConnectError::Options`] if the listener uses keys, or if the data thread has ended.
     pub fn send_listen(&self, client: SocketAddr, dccp_port: u16) -> Result<(), ConnectError> {
         let socket = self.socket;
         let sent = self.runtime.call(move |core, streams| {
@@ -146,36 +146,39 @@ impl Listener {
         }
     }
 
-    /// Accepts a peer by its public key from now on. If the peer is known, its preshared key is replaced.
+    /// Accepts a peer by its public key from now on. If the peer is already known, replaces its preshared
+    /// key.
     ///
     /// # Errors
-    /// [`ConnectError::Options`] if this end has no private key, if `key` is this end's own key, or after the
+    /// [`ConnectError::Options`] if this end has no private key, if `key` is this end's own key, or if the
     /// data thread has ended.
     pub fn add_peer(&self, key: PublicKey, preshared: PresharedKey) -> Result<(), ConnectError> {
         let added = self.runtime.call(move |core, streams| streams.add_peer(core, key, preshared));
         added.unwrap_or(Err(ConnectError::Options("the listener has ended"))).map(|_| ())
     }
 
-    /// Stops accepting a peer and ends its connections. The peer is not notified, because packets to it
-    /// cannot be encrypted after this. If [any peer](Options::any_peer) is accepted, it may connect again.
+    /// Stops accepting a peer and ends its connections. The peer is not told, because packets to it can no
+    /// longer be encrypted. If the listener accepts [any peer](Options::any_peer), this one may connect
+    /// again.
     ///
     /// # Errors
-    /// If the listener has no [`Options::key`], so that every client is accepted.
+    /// If the listener has no [`Options::key`]. It then accepts every client.
     pub fn remove_peer(&self, key: PublicKey) -> Result<(), ConnectError> {
         let removed = self.runtime.call(move |core, streams| streams.remove_peer(core, &key));
         removed.unwrap_or(Err(ConnectError::Options("the listener has ended")))
     }
 
-    /// The address on which the listener listens.
+    /// The address on which the listener accepts connections.
     pub fn local_addr(&self) -> SocketAddr {
         self.addr
     }
 }
 
 impl Listener {
-    /// Stops a shared listener, with the same effect as dropping it. Calls that wait in other threads return.
+    /// Stops the listener for all threads that share it. The effect is the same as dropping it. Calls that
+    /// wait in other threads return.
     pub fn close(&self) {
-        // Wait for the data thread, so that later connections are refused.
+        // Wait for the data thread, so that connections after this call are refused.
         self.runtime.call(|core, streams| streams.stop_listening(core));
         let mut state = lock(&self.backlog.state);
         state.over = true;

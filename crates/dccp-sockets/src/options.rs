@@ -11,10 +11,10 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Largest early data in bytes. It leaves room for the options of a Request.
+/// Size limit of early data in bytes. It leaves room for the options of a Request.
 const MAX_EARLY: usize = 512;
 
-/// Settings of connections. All have defaults; `Options::default()` is CCID 5 over UDP.
+/// Settings of connections. All settings have defaults: `Options::default()` is CCID 5 over UDP.
 ///
 /// ```
 /// use dccp_sockets::Options;
@@ -24,12 +24,12 @@ const MAX_EARLY: usize = 512;
 pub struct Options {
     pub(crate) settings: Settings,
     pub(crate) service: Result<ServiceCode, &'static str>,
-    /// Only the fields that the methods below set are used.
+    /// Of these fields, only those are used that the methods below set.
     pub(crate) connection: dccp_proto::Config,
     pub(crate) also_services: Vec<Result<ServiceCode, &'static str>>,
     pub(crate) early_data: Vec<u8>,
     pub(crate) dccp_port: u16,
-    /// UDP and DCCP port from which to send; 0 for any.
+    /// UDP port and DCCP port from which to send; 0 for any port.
     pub(crate) source_ports: (u16, u16),
     pub(crate) encapsulation: Encapsulation,
     pub(crate) interface: Option<String>,
@@ -120,39 +120,39 @@ impl Options {
         self
     }
 
-    /// Data in the first packet, up to some hundred bytes. A client sends it in its Request, a listener in
-    /// its Response (RFC 4340 sections 8.1.1 and 8.1.3). The peer receives it first, if it accepts such data.
-    /// An attacker who sees a Request can replay it, so send only data that is harmless if received twice.
-    /// Not for multipath sessions.
+    /// Sets data for the first packet, up to some hundred bytes. A client sends it in its Request, and a
+    /// listener in its Response (RFC 4340 sections 8.1.1 and 8.1.3). If the peer accepts such data, it
+    /// receives it before all other datagrams. An attacker who sees a Request can replay it, so send only
+    /// data that does no harm if received twice. Not for multipath sessions.
     pub fn early_data(mut self, data: &[u8]) -> Options {
         self.early_data = data.to_vec();
         self
     }
 
-    /// Whether to receive data in the peer's first packet. By default this data is dropped, and a Data
-    /// Dropped option reports this to the peer.
+    /// Sets whether to receive data in the peer's first packet. By default, such data is dropped, and a Data
+    /// Dropped option tells the peer.
     pub fn take_early_data(mut self, take: bool) -> Options {
         self.connection.early_data = take;
         self
     }
 
-    /// Whether to use short sequence numbers. They are used if both ends set this and the window is small.
+    /// Sets whether to use short sequence numbers. They need this setting at both ends and a small window.
     /// They save 4 to 8 bytes per packet, but protect less against forged packets (RFC 4340 section 7.6).
     pub fn short_numbers(mut self, short: bool) -> Options {
         (self.connection.allow_short_seqnos, self.connection.short_seqnos) = (short, short);
         self
     }
 
-    /// How much of this end's data the header checksum covers, if the peer accepts it (RFC 4340 section 9.2):
-    /// 0 all data, 1 none, n up to 15 the first 4 (n - 1) bytes. Only for [`Encapsulation::Raw`], because the
-    /// UDP checksum covers everything.
+    /// Sets how much of this end's data the header checksum covers, if the peer accepts that (RFC 4340
+    /// section 9.2): 0 for all data, 1 for none, n up to 15 for the first 4 (n - 1) bytes. Only for
+    /// [`Encapsulation::Raw`], because the UDP checksum covers everything.
     pub fn coverage(mut self, coverage: u8) -> Options {
         self.connection.coverage = coverage.min(15);
         self
     }
 
-    /// Minimum coverage of received data, with the values of [`coverage`](Self::coverage). 0 by default: the
-    /// checksum must cover all data.
+    /// Sets the smallest coverage of received data, with the values of [`coverage`](Self::coverage). By
+    /// default it is 0: the checksum must cover all data.
     pub fn min_coverage(mut self, coverage: u8) -> Options {
         self.connection.min_coverage = coverage.min(15);
         self
@@ -165,35 +165,35 @@ impl Options {
         self
     }
 
-    /// Whether the Request has a Timestamp option, so that the first round-trip time excludes the peer's
-    /// delay. Yes by default.
+    /// Sets whether the Request has a Timestamp option. With this option, the first round-trip time excludes
+    /// the peer's delay. Yes by default.
     pub fn timestamps(mut self, send: bool) -> Options {
         self.connection.timestamps = send;
         self
     }
 
-    /// The UDP and DCCP ports from which a client sends, instead of any free ones. A listener behind a NAT
-    /// must know them to [send Listen packets](crate::Listener::send_listen). Such options allow only one
-    /// connection at a time.
+    /// Sets the UDP port and the DCCP port from which a client sends; by default, any free ports. A listener
+    /// behind a NAT must know these ports to [send Listen packets](crate::Listener::send_listen). With this
+    /// setting, only one connection at a time is possible.
     pub fn source_ports(mut self, udp: u16, dccp: u16) -> Options {
         self.source_ports = (udp, dccp);
         self
     }
 
-    /// DCCP port of the listener inside UDP; 5001 by default. Not used with [`Encapsulation::Raw`].
+    /// Sets the listener's DCCP port inside UDP; 5001 by default. Has no effect with [`Encapsulation::Raw`].
     pub fn dccp_port(mut self, port: u16) -> Options {
         self.dccp_port = port;
         self
     }
 
-    /// The encapsulation of packets.
+    /// Sets the encapsulation of packets.
     pub fn encapsulation(mut self, encapsulation: Encapsulation) -> Options {
         self.encapsulation = encapsulation;
         self
     }
 
-    /// Uses only this network interface (SO_BINDTODEVICE), for all paths that do not set one themselves. Any
-    /// interface by default.
+    /// Uses only this network interface (SO_BINDTODEVICE) for paths that set no interface themselves. By
+    /// default, any interface.
     pub fn interface(mut self, name: &str) -> Options {
         self.interface = Some(name.to_owned());
         self
@@ -205,23 +205,23 @@ impl Options {
         self
     }
 
-    /// DSCP of IP headers (RFC 2474), 0 to 63, for use by networks. 46 is expedited forwarding, 8 the lowest
-    /// class. 0 by default. Each end chooses the DSCP of the packets that it sends.
+    /// Sets the DSCP of IP headers (RFC 2474), 0 to 63, by which networks classify packets. 46 is expedited
+    /// forwarding, 8 the lowest class; 0 by default. Each end sets the DSCP of the packets that it sends.
     pub fn dscp(mut self, dscp: u8) -> Options {
         self.dscp = dscp;
         self
     }
 
     /// Requests a multipath session (RFC 9897), to which paths can be added. If the peer does not support
-    /// multipath, the result is a plain connection. Listeners accept both.
+    /// multipath, the result is a plain connection. Listeners accept both kinds.
     pub fn multipath(mut self, multipath: bool) -> Options {
         self.multipath = multipath;
         self
     }
 
-    /// Supports reliable byte streams next to datagrams, if the peer does too
+    /// Allows reliable byte streams next to datagrams, if the peer allows them too
     /// ([`Connection::open_stream`](crate::Connection::open_stream)). Off by default. The session is then a
-    /// multipath session, even over one path.
+    /// multipath session, even over a single path.
     pub fn streams(mut self, streams: bool) -> Options {
         self.streams = streams;
         self
@@ -234,75 +234,75 @@ impl Options {
         self
     }
 
-    /// The scheduler, which chooses the path of each packet; `auto` by default.
+    /// Sets the scheduler, which chooses the path of each packet; `auto` by default.
     /// `SchedulerKind::named("cpf")?` returns a scheduler by name ([`Named`](crate::Named)), and
-    /// `SchedulerKind::all()` returns all.
+    /// `SchedulerKind::all()` returns all schedulers.
     pub fn scheduler(mut self, scheduler: SchedulerKind) -> Options {
         self.settings.scheduler = scheduler;
         self
     }
 
-    /// The reordering of datagrams from several paths; `adaptive` by default.
+    /// Sets how datagrams from several paths are put in order; `adaptive` by default.
     /// `ReorderKind::named("passive")?.into()` delivers datagrams in the order of arrival.
     pub fn reordering(mut self, reordering: ReorderConfig) -> Options {
         self.settings.reordering = reordering;
         self
     }
 
-    /// Maximum number of datagrams that wait to be sent, at least 1; 16 by default. A short queue keeps data
-    /// fresh. The limit includes datagrams that the session has taken but not sent. With a [`SendPolicy`]
-    /// that drops datagrams, the queue holds one more.
+    /// Sets how many datagrams may wait to be sent, at least 1; 16 by default. A short queue keeps data
+    /// fresh. The limit includes datagrams that the session has taken from the queue but not sent. With a
+    /// [`SendPolicy`] that drops datagrams, the queue holds one more.
     pub fn queue(mut self, datagrams: usize) -> Options {
         self.queue = datagrams.max(1);
         self
     }
 
-    /// Longest time that a datagram waits to be sent. After it, the datagram is dropped and counted
-    /// ([`Stats::expired`](crate::Stats::expired)). No limit by default. Set it for media, which loses its
-    /// value with age.
+    /// Sets how long a datagram may wait to be sent. After this time it is dropped and counted
+    /// ([`Stats::expired`](crate::Stats::expired)). No limit by default. Set a limit for media, which loses
+    /// its value with age.
     pub fn queue_time(mut self, longest: Duration) -> Options {
         self.queue_time = Some(longest);
         self
     }
 
-    /// Behaviour of a full send queue. By default the sender waits.
+    /// Sets what a full send queue does. By default the sender waits.
     pub fn send_policy(mut self, policy: SendPolicy) -> Options {
         self.policy = policy;
         self
     }
 
-    /// Maximum number of received datagrams that wait for the application; 4096 by default. Further datagrams
-    /// are dropped and counted ([`Stats::unread`](crate::Stats::unread)).
+    /// Sets how many received datagrams may wait for the application; 4096 by default. Further datagrams are
+    /// dropped and counted ([`Stats::unread`](crate::Stats::unread)).
     pub fn receive_queue(mut self, datagrams: usize) -> Options {
         self.receive_queue = datagrams.max(1);
         self
     }
 
-    /// Memory in bytes for received datagrams of all connections of a listener or connector; 256 MiB by
-    /// default. A connection may use at most as much as remains free: a single connection gets half of the
-    /// total. Further datagrams are dropped and counted, as with [`receive_queue`](Self::receive_queue).
+    /// Sets the memory in bytes for received datagrams of all connections of a listener or connector; 256 MiB
+    /// by default. A connection may hold at most as much as remains free, so a single one can hold half of
+    /// all. Further datagrams are dropped and counted, as with [`receive_queue`](Self::receive_queue).
     pub fn receive_memory(mut self, bytes: usize) -> Options {
         self.receive_memory = bytes;
         self
     }
 
-    /// Maximum number of connections that wait to be accepted; 128 by default. Further ones are closed.
+    /// Sets how many connections may wait to be accepted; 128 by default. Further connections are closed.
     pub fn backlog(mut self, connections: usize) -> Options {
         self.backlog = connections.max(1);
         self
     }
 
-    /// Maximum number of connections of a listener; 16,384 by default. Further connections are refused with
+    /// Sets how many connections a listener may have; 16,384 by default. Further connections are refused with
     /// Reset code 9.
     pub fn max_connections(mut self, connections: usize) -> Options {
         self.max_connections = connections.max(1);
         self
     }
 
-    /// Maximum number of connections from one source, which is an IPv4 address or an IPv6 /64. The maximum
-    /// applies while the listener has no connections, and falls as the listener fills. By default it is a
-    /// quarter of all connections, at least 16. Further connections are refused with Reset code 9. Does not
-    /// apply to peers that are configured by key.
+    /// Sets how many connections one source may have. A source is an IPv4 address or an IPv6 /64. The limit
+    /// applies while the listener has no connections, and becomes smaller as the listener fills. By default
+    /// it is a quarter of all connections, but at least 16. Further connections are refused with Reset code
+    /// 9. Peers that are configured by key have no limit.
     pub fn max_connections_per_source(mut self, connections: usize) -> Options {
         self.max_per_source = Some(connections.max(1));
         self
@@ -312,49 +312,49 @@ impl Options {
         self.max_per_source.unwrap_or((self.max_connections / 4).max(16))
     }
 
-    /// Largest IP packet in bytes, at least 576; 1500 by default. The interface may have a smaller MTU. Each
-    /// path is probed for the size that it carries ([`mtu_probing`](Self::mtu_probing)).
+    /// Sets the size of the largest IP packet in bytes, at least 576; 1500 by default. The interface may have
+    /// a smaller MTU. Each path is probed for the size that it carries ([`mtu_probing`](Self::mtu_probing)).
     pub fn mtu(mut self, bytes: u16) -> Options {
         self.mtu = bytes.max(576);
         self
     }
 
-    /// Whether to discover the MTU of each path with padded packets (RFC 8899), up to [`mtu`](Self::mtu).
+    /// Sets whether to discover each path's MTU with padded packets (RFC 8899), up to [`mtu`](Self::mtu).
     /// [`PathStats::path_mtu`](crate::PathStats::path_mtu) has the result. Yes by default. Without probing,
-    /// the MTU is the one that the system knows. Packets that a network drops without an ICMP message are
-    /// then lost. If every path certainly carries [`mtu`](Self::mtu), turn probing off. This saves a padded
-    /// packet per connection, and a round trip before datagrams above 1,100 bytes can be sent.
+    /// the MTU is the one that the system knows, and packets are lost if a network drops them without an ICMP
+    /// error. Turn probing off if every path certainly carries [`mtu`](Self::mtu). This saves a padded packet
+    /// per connection, and a round trip before datagrams above 1,100 bytes can be sent.
     pub fn mtu_probing(mut self, probe: bool) -> Options {
         self.mtu_probing = probe;
         self
     }
 
-    /// How long to wait for the peer's answer at each address of its name; 5 s by default.
+    /// Sets how long to wait for the peer's answer at each address of its name; 5 s by default.
     pub fn connect_timeout(mut self, timeout: Duration) -> Options {
         self.connect_timeout = timeout;
         self
     }
 
-    /// Starts with the capacity that an earlier connection to the same peer measured on the same path
-    /// ([`PathStats::capacity`](crate::PathStats::capacity)), as in Careful Resume (RFC 9959). Once the
+    /// Starts with the capacity that an earlier connection to the same peer has measured on the same path
+    /// ([`PathStats::capacity`](crate::PathStats::capacity)), as in Careful Resume (RFC 9959). When the
     /// initial window is acknowledged, half of the capacity is used at once. A loss ends the resumption.
-    /// Applies to the first path of the first connection with these options. CCIDs 3 and 4 ignore it. Do not
-    /// use a capacity that is older than [`RESUME_LIFETIME`](crate::RESUME_LIFETIME), or one of a connection
-    /// that is still open.
+    /// Applies to the first path of the first connection with these options. CCIDs 3 and 4 ignore this. Do
+    /// not use a capacity that is older than [`RESUME_LIFETIME`](crate::RESUME_LIFETIME), nor one of a
+    /// connection that is still open.
     pub fn resume(mut self, capacity: Remembered) -> Options {
         self.resume = Some(capacity);
         self
     }
 
-    /// How long a path may be idle before this end probes the peer. 12 s by default, twice that at a
-    /// listener; 0 means never. Use a lower value if NATs have short timeouts, or to detect a crashed peer
-    /// sooner. Detection takes up to this time plus [`survive`](Self::survive).
+    /// Sets how long a path may be idle before a client probes the peer; 12 s by default, 0 for never. A
+    /// listener waits twice as long. Set a lower value if NATs have short timeouts, or to detect a crashed
+    /// peer sooner. Detection takes up to this time plus [`survive`](Self::survive).
     pub fn keepalive(mut self, idle: Duration) -> Options {
         self.settings.keepalive = Seconds(idle);
         self
     }
 
-    /// How long a connection survives without a working path; 60 s by default.
+    /// Sets how long a connection survives without a working path; 60 s by default.
     pub fn survive(mut self, time: Duration) -> Options {
         self.settings.survive = Seconds(time);
         self
@@ -369,9 +369,9 @@ impl Options {
     }
 
     /// Writes packets, congestion control, losses and paths to a qlog file (JSON-SEQ, version 0.3) for qvis
-    /// and similar tools. All connections of a listener or connector share one file. For debugging: it costs
-    /// much more than the traffic itself. Without the crate's feature `qlog`, connections and listeners with
-    /// this option fail.
+    /// and similar tools. All connections of a listener or connector write to the same file. This is for
+    /// debugging: it costs much more than the traffic itself. Without the crate's feature `qlog`, connections
+    /// and listeners with this option fail.
     pub fn qlog(mut self, file: impl Into<PathBuf>) -> Options {
         self.qlog = Some(file.into());
         self
@@ -400,14 +400,14 @@ impl Options {
         self
     }
 
-    /// Like [`peer`](Self::peer), with a preshared key.
+    /// Adds a peer like [`peer`](Self::peer), with a preshared key.
     pub fn peer_with(mut self, key: PublicKey, preshared: PresharedKey) -> Options {
         self.peers.push((key, preshared));
         self
     }
 
-    /// The `mpdccp_proto` settings of a session, for a custom event loop. `multipath`: whether a client
-    /// requests multipath.
+    /// Returns the settings of a session for `mpdccp_proto`. A program with an event loop of its own needs
+    /// them. `multipath` says whether a client requests multipath.
     ///
     /// # Errors
     /// If the options are invalid.
@@ -425,7 +425,7 @@ impl Options {
         self.mtu
     }
 
-    /// Maximum number of connections of a listener, and of one source.
+    /// Maximum number of connections of a listener, and maximum number of connections from one source.
     pub fn most_connections(&self) -> (usize, usize) {
         (self.max_connections, self.per_source())
     }
@@ -469,7 +469,7 @@ impl Options {
         }
     }
 
-    /// The settings of a session.
+    /// Returns the settings of a session.
     pub(crate) fn session(&self, multipath: bool) -> SessionConfig {
         let session = self.settings.session();
         let connection = dccp_proto::Config {
@@ -487,7 +487,7 @@ impl Options {
             ..session.connection
         };
         let early_data = self.early_data.clone();
-        // A peer without multipath is accepted.
+        // Also accept a peer without multipath.
         let fallback = Fallback::Plain;
         SessionConfig { multipath, fallback, streams: self.streams, early_data, connection, ..session }
     }

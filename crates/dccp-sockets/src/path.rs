@@ -9,7 +9,7 @@ pub enum Encapsulation {
     /// DCCP in UDP (RFC 6773). It passes NATs and needs no privilege.
     #[default]
     Udp,
-    /// Native DCCP, IP protocol 33. Needs CAP_NET_RAW. The port of an address is then the DCCP port.
+    /// Native DCCP (IP protocol 33). It needs CAP_NET_RAW. The port in an address is then the DCCP port.
     Raw,
 }
 
@@ -23,25 +23,25 @@ pub struct Path {
 }
 
 impl Path {
-    /// A path from this local address to the address to which the connection was made. An address alone does
-    /// not select the interface; see [`Path::interface`].
+    /// Creates a path from this local address to the address to which the connection was made. The local
+    /// address alone does not select the interface; see [`Path::interface`].
     pub fn from(local: IpAddr) -> Path {
         Path { local: Some(local), ..Path::unbound() }
     }
 
-    /// A path through this network interface, such as `eth0`. The system chooses one of its addresses. To
-    /// select a local address, use [`Path::from`].
+    /// Creates a path through this network interface, such as `eth0`. The system chooses one of the
+    /// interface's addresses. To select the local address, use [`Path::from`].
     pub fn on(interface: &str) -> Path {
         Path::unbound().interface(interface)
     }
 
     /// Sends only through this network interface (SO_BINDTODEVICE). Without this, the system's routes choose
-    /// the interface even if the path has an address. They may choose the interface of another path.
+    /// the interface, even if the path has a local address. They may choose the interface of another path.
     pub fn interface(self, name: &str) -> Path {
         Path { interface: Some(name.to_owned()), ..self }
     }
 
-    /// A path from the address that the system chooses.
+    /// Creates a path from the address that the system chooses.
     pub(crate) fn unbound() -> Path {
         Path { local: None, interface: None, remote: None, priority: 3 }
     }

@@ -1,4 +1,4 @@
-//! The readiness of a connection, and a descriptor that reports it to an event loop.
+//! Tells whether a connection is ready, also through a descriptor for an event loop.
 
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::OwnedFd;
@@ -9,19 +9,19 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Ready {
-    /// A datagram is available, or no more will arrive.
+    /// Whether a datagram is available, or no more will arrive.
     pub readable: bool,
-    /// There is room in the send queue, or sending has ended.
+    /// Whether there is room in the send queue, or sending has ended.
     pub writable: bool,
-    /// An event is available.
+    /// Whether an event is available.
     pub event: bool,
-    /// A stream that the peer opened waits to be accepted.
+    /// Whether a stream of the peer waits to be accepted.
     pub stream: bool,
-    /// The connection has ended. Datagrams that arrived before may still be available.
+    /// Whether the connection has ended. Datagrams that arrived earlier may still be available.
     pub closed: bool,
 }
 
-/// An eventfd that is readable while there is news. It is opened when first used.
+/// An eventfd that is readable while there is something to report. It is opened at its first use.
 #[derive(Debug, Default)]
 pub(crate) struct Descriptor {
     fd: Option<Arc<OwnedFd>>,
@@ -29,7 +29,7 @@ pub(crate) struct Descriptor {
 }
 
 impl Descriptor {
-    /// Opens the descriptor, or returns it if it is open.
+    /// Opens the descriptor. If it is already open, returns it.
     ///
     /// # Errors
     /// The error of the system, such as too many open files.
@@ -45,17 +45,17 @@ impl Descriptor {
         Ok(fd)
     }
 
-    /// Makes the descriptor readable. If it is already readable, this creates a new edge, so that an
-    /// edge-triggered event loop that left data unread is notified again.
+    /// Makes the descriptor readable. If it is already readable, creates a new edge: an edge-triggered event
+    /// loop that has left data unread is then notified again.
     pub(crate) fn tell(&mut self) {
         self.readable = false;
         self.show(true);
     }
 
-    /// Makes the descriptor readable or unreadable. Makes a system call only if the state changes.
+    /// Makes the descriptor readable or unreadable. Makes a system call only if this changes the state.
     pub(crate) fn show(&mut self, readable: bool) {
         let Some(fd) = self.fd.as_ref().filter(|_| self.readable != readable) else { return };
-        // Ignore the errors: the counter is far from its limit.
+        // Ignore errors: the counter is far from its limit.
         let _ = match readable {
             true => rustix::io::write(fd, &1u64.to_ne_bytes()),
             false => rustix::io::read(fd, &mut [0; 8]),

@@ -1,4 +1,4 @@
-//! The data thread: one endpoint and its sockets, which the handles of its connections share.
+//! The data thread. It runs one endpoint and its sockets, which the handles of all its connections share.
 
 mod byte_streams;
 mod clockwork;
@@ -28,25 +28,25 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Number of datagrams that a session gets at a time, after the previous ones have been sent; this is enough
-/// for a burst. A queue that drops or reorders gives the session one at a time.
+/// Number of datagrams that a session gets at once, after it has sent the previous ones. This is enough for a
+/// burst. If the queue drops or reorders datagrams, the session gets only one at a time.
 const BURST: usize = 16;
-/// How long to wait for acknowledgements of the last packets, beyond the retransmission timeout.
+/// Time to wait for acknowledgements of the last packets, in addition to the retransmission timeout.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The data thread's state of a session.
+/// What the data thread knows about a session.
 struct Entry {
     stream: Arc<Stream>,
-    /// Sockets that only this session uses.
+    /// Sockets that this session uses and must release at its end.
     sockets: Vec<u32>,
-    /// Set while the connection finishes with an empty queue: the deadline for acknowledgements.
+    /// The deadline for acknowledgements. Set while the connection finishes and its queue is empty.
     drained: Option<Time>,
     /// Number of the peer in [`Options::peer`].
     peer: Option<u32>,
-    /// Whether the peer has been told that the application falls behind.
+    /// Whether the peer knows that the application falls behind.
     behind: bool,
     pipes: BTreeMap<StreamId, Arc<Pipe>>,
-    /// The stored capacity with which the first path starts.
+    /// The stored capacity with which the first path will start.
     resume: Option<Remembered>,
 }
 
@@ -55,7 +55,7 @@ impl Entry {
         Entry { stream, sockets, drained: None, peer, behind: false, pipes: BTreeMap::new(), resume: None }
     }
 
-    /// Ends the entry after its session has ended.
+    /// Ends the handles of a session that has ended.
     fn end(&self, reason: Reason, dropped: u64) {
         self.pipes.values().for_each(|pipe| pipe.end(reason));
         self.stream.end(reason, dropped);
@@ -67,9 +67,9 @@ pub(crate) struct Streams {
     pub(crate) options: Options,
     budget: Arc<Budget>,
     pub(crate) shared: SharedSockets,
-    /// The address on which this end listens, and the number of the socket.
+    /// The address on which this end listens, and the number of its socket.
     pub(crate) listens: Option<(SocketAddr, u32)>,
-    /// The peers with keys, by their numbers in the channels.
+    /// The peers that have keys. Their numbers are those in the channels.
     peers: BTreeMap<u32, PublicKey>,
     entries: BTreeMap<SessionId, Entry>,
     /// Sessions that may have data to send, or that wait for acknowledgements before they close.
@@ -78,7 +78,7 @@ pub(crate) struct Streams {
     opening: BTreeSet<(Time, SessionId)>,
     backlog: Option<Arc<Backlog>>,
     clockwork: Clockwork,
-    /// Whether no handle is left. The thread then ends with the last session.
+    /// Whether no handle is left. If so, the thread ends with the last session.
     leaving: bool,
 }
 
@@ -113,19 +113,19 @@ impl Streams {
         self.entries.insert(id, Entry { resume, ..Entry::new(stream, sockets, Some(peer)) });
     }
 
-    /// Adds a socket to a session.
+    /// Adds a socket to the entry of a session.
     pub(crate) fn add_socket(&mut self, id: SessionId, socket: u32) {
         if let Some(entry) = self.entries.get_mut(&id) {
             entry.sockets.push(socket);
         }
     }
 
-    /// Notes that a session has data to send, or has to finish.
+    /// Stores that a session has data to send, or must finish.
     pub(crate) fn wake(&mut self, id: SessionId) {
         self.busy.insert(id);
     }
 
-    /// Stops accepting connections. Ends those that wait to be accepted.
+    /// Stops accepting connections. Ends the connections that wait to be accepted.
     pub(crate) fn stop_listening(&mut self, core: &mut Core) {
         self.listens = None;
         core.endpoint.unlisten(self.options.dccp_port);
@@ -187,19 +187,20 @@ impl Streams {
         Some((stats, status.max_payload.unwrap_or(0)))
     }
 
-    /// Updates what the handle knows about a session.
+    /// Passes the current statistics of a session to its handle.
     pub(crate) fn refresh(&self, core: &Core, id: SessionId) {
         let (Some(entry), Some((stats, max))) = (self.entries.get(&id), Streams::look(core, id)) else {
             return;
         };
         lock(&entry.stream.state).update(stats);
-        // While no path is up, keep the last known size, because such datagrams can wait for a path.
+        // While no path is up, keep the last known size: such datagrams can wait for a path.
         if max > 0 {
             entry.stream.set_max_datagram(max);
         }
     }
 
-    /// Lowers the MTU of a path to the one that the system knows. With probing, this is only a hint.
+    /// Lowers the MTU of each path to the one that the system knows. If the path is probed, this is only a
+    /// hint.
     fn follow_mtu(&self, core: &mut Core, now: Time, id: SessionId) {
         for path in core.endpoint.status(now, id).into_iter().flat_map(|status| status.paths) {
             if let Ok(mtu) = core.net.path_mtu(path.route.socket, path.route.remote) {
@@ -208,7 +209,8 @@ impl Streams {
         }
     }
 
-    /// The entry of a listener's session. Data may arrive before the opening event is handled.
+    /// Returns the entry of a listener's session. Creates the entry if necessary, because data may arrive
+    /// before the event that opens the session.
     fn entry(&mut self, id: SessionId) -> &mut Entry {
         let Streams { entries, options, budget, .. } = self;
         entries.entry(id).or_insert_with(|| {
@@ -218,7 +220,7 @@ impl Streams {
         })
     }
 
-    /// The addresses and keys of both ends of a session, on the path that opened it.
+    /// Returns the addresses of both ends and the key of the peer, on the path that opened the session.
     fn ends(&self, core: &Core, now: Time, id: SessionId) -> Option<Ends> {
         let status = core.endpoint.status(now, id)?;
         let path = status.paths.iter().find(|path| path.state.is_up()).or(status.paths.first())?;
@@ -273,7 +275,7 @@ impl Streams {
         }
     }
 
-    /// Passes datagrams to the session once it has sent the previous ones. Returns whether it passed any.
+    /// Passes datagrams to the session when it has sent the previous ones. Returns whether it passed any.
     fn feed(&mut self, core: &mut Core, now: Time, id: SessionId) -> bool {
         let Some(entry) = self.entries.get_mut(&id) else {
             self.busy.remove(&id);
@@ -301,7 +303,8 @@ impl Streams {
             let rto = rows.iter().map(|row| row.srtt.unwrap_or(PATIENCE) + row.rttvar * 4).max();
             let until = *entry.drained.get_or_insert(now + PATIENCE + rto.unwrap_or_default());
             let unheard = rows.iter().map(|row| row.inflight.packets).sum();
-            // The peer's streams finish only with the last acknowledgement.
+            // Also wait until the acknowledgements of received streams are sent: the peer's streams finish
+            // only with the last one.
             let owes = core.endpoint.streams(now, id, |streams| streams.owes_ack()).unwrap_or_default();
             if now >= until || (unheard == 0 && !owes) {
                 let stream = entry.stream.clone();
@@ -316,7 +319,7 @@ impl Streams {
     }
 }
 
-/// Number of datagrams that a session dropped.
+/// Returns how many datagrams a session has dropped.
 fn dropped(status: &mpdccp_proto::SessionStatus) -> u64 {
     let queue = &status.queue_stats;
     let at_close = status.counters.get(&Counter::DroppedAtClose).copied().unwrap_or(0);
@@ -342,7 +345,7 @@ impl App for Streams {
     fn on_deliver(&mut self, core: &mut Core, now: Time, session: SessionId, data: Vec<u8>) {
         let entry = self.entry(session);
         if data.is_empty() {
-            // This is padding of a probe.
+            // The packet is padding of a probe, so take back its memory.
             return core.endpoint.put_block(data);
         }
         let behind = entry.stream.deliver(data);
@@ -387,7 +390,7 @@ impl App for Streams {
     }
 
     fn on_timeout(&mut self, core: &mut Core, now: Time) {
-        // `fill` checks sessions that wait for acknowledgements, and sessions with probes.
+        // `fill` handles sessions that wait for acknowledgements, and sessions with probes.
         self.tell_rates(core, now);
         while let Some((at, id)) = self.opening.pop_first() {
             if at > now {

@@ -1,9 +1,9 @@
-//! The send queue, which decides which datagram to drop when it is full.
+//! The send queue. It decides which datagram to drop when it is full.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// Behaviour of a full send queue ([`Options::queue`](crate::Options::queue)). Dropped datagrams are counted
+/// What a full send queue ([`Options::queue`](crate::Options::queue)) does. Dropped datagrams are counted
 /// ([`Stats::displaced`](crate::Stats::displaced)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -15,8 +15,8 @@ pub enum SendPolicy {
     DropOldest,
     /// Drop the new datagram. Older datagrams are still sent.
     DropNewest,
-    /// Drop the oldest datagram of the lowest priority; this may be the new one. Higher priorities are sent
-    /// first, equal priorities in order.
+    /// Drop the oldest datagram of the lowest priority, which may be the new one. Higher priorities are sent
+    /// first, and equal priorities in order.
     Priority,
 }
 
@@ -45,10 +45,11 @@ pub(crate) struct Outgoing {
     most: usize,
     /// Longest time that a datagram may wait.
     longest: Option<Duration>,
-    /// Number of datagrams that the session has taken but not sent. They are part of the queue, and their
-    /// order is fixed.
+    /// Number of datagrams that the session has taken but not sent. They count as part of the queue, but
+    /// their order can no longer change.
     pub(crate) below: usize,
-    /// Sorted by decreasing priority with [`SendPolicy::Priority`], otherwise in order of arrival.
+    /// The datagrams that wait. With [`SendPolicy::Priority`], they are sorted by decreasing priority,
+    /// otherwise by arrival.
     waiting: VecDeque<Waiting>,
     pub(crate) displaced: u64,
     pub(crate) expired: u64,
@@ -59,19 +60,19 @@ impl Outgoing {
         Outgoing { policy, most, longest, below: 0, waiting: VecDeque::new(), displaced: 0, expired: 0 }
     }
 
-    /// Whether one more datagram would have to wait or would displace another.
+    /// Whether another datagram would have to wait, or would displace one.
     pub(crate) fn is_full(&self) -> bool {
-        // A policy that drops needs at least one datagram in `waiting` to choose from.
+        // A policy that drops datagrams must have at least one in `waiting` to choose from.
         let chosen = self.policy == SendPolicy::Wait || !self.waiting.is_empty();
         chosen && self.waiting.len() + self.below >= self.most
     }
 
-    /// Whether one more datagram would have to wait.
+    /// Whether another datagram would have to wait.
     pub(crate) fn would_wait(&self) -> bool {
         self.policy == SendPolicy::Wait && self.is_full()
     }
 
-    /// When the oldest waiting datagram was queued.
+    /// Returns when the oldest waiting datagram was queued.
     pub(crate) fn oldest(&self) -> Option<Instant> {
         self.waiting.iter().map(|waiting| waiting.queued).min()
     }
@@ -80,7 +81,7 @@ impl Outgoing {
         self.waiting.len()
     }
 
-    /// Queues a datagram, or drops one. Returns false if the datagram has to wait.
+    /// Queues a datagram. May drop one instead. Returns false if the sender has to wait.
     pub(crate) fn push(&mut self, now: Instant, delivery: Delivery, data: impl FnOnce() -> Vec<u8>) -> bool {
         if self.is_full() {
             self.expire(now);
@@ -173,11 +174,11 @@ mod tests {
         for (name, priority) in [(1, 5), (2, 1), (3, 1)] {
             assert!(put(&mut queue, now, name, priority));
         }
-        // The older of the two datagrams with the lowest priority is dropped first. Then a new datagram is
-        // dropped because its priority is the lowest. Then the other of the two is dropped.
+        // First, the older of the two datagrams with the lowest priority is dropped. Then a new datagram is
+        // dropped, because it has the lowest priority. Then the other one of the two is dropped.
         assert!(put(&mut queue, now, 4, 5) && put(&mut queue, now, 5, 0) && put(&mut queue, now, 6, 7));
         assert_eq!((rest(&mut queue, now), queue.displaced), (vec![6, 1, 4], 3));
-        // Among datagrams of equal priority, the oldest is dropped.
+        // If the priorities are equal, the oldest datagram is dropped.
         for name in 1..=4 {
             put(&mut queue, now, name, 2);
         }
@@ -205,8 +206,8 @@ mod tests {
         assert!(!put(&mut queue, now, 1, 0));
         queue.below = 0;
         assert!(put(&mut queue, now, 1, 0) && !put(&mut queue, now, 2, 0));
-        // With a policy that drops, the queue accepts a datagram although the session's datagrams fill the
-        // limit.
+        // A policy that drops datagrams lets the queue accept one more, even if those in the session already
+        // fill the limit.
         (queue.policy, queue.below) = (SendPolicy::DropOldest, 1);
         assert!(put(&mut queue, now, 3, 0));
         assert_eq!((rest(&mut queue, now), queue.displaced), (vec![3], 1));

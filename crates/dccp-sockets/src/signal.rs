@@ -7,21 +7,21 @@ use std::time::Instant;
 #[derive(Debug, Default)]
 pub(crate) struct Signal {
     changed: Condvar,
-    /// Number of waiting threads. If it is 0, a notification needs no system call.
+    /// Number of threads that wait. If it is 0, a notification makes no system call.
     threads: AtomicUsize,
     tasks: Mutex<Vec<Waker>>,
 }
 
-/// Locks a state and ignores poisoning. Each change is a single step, so the state is valid even after
-/// another thread panicked.
+/// Locks a state. Ignores poisoning: each change is a single step, so the state is valid even if another
+/// thread has panicked.
 pub(crate) fn lock<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Signal {
     pub(crate) fn notify(&self) {
-        // Waiting threads increment the count under the state's lock, and the change was made under
-        // this lock, so the count is current.
+        // Waiting threads increase the number while they hold the lock of the state. The change was made
+        // under the same lock, so the number is current.
         if self.threads.load(Ordering::Relaxed) > 0 {
             self.changed.notify_all();
         }
@@ -29,7 +29,7 @@ impl Signal {
         tasks.into_iter().for_each(Waker::wake);
     }
 
-    /// Waits until `attempt` returns a result. Returns `None` after the timeout.
+    /// Waits until `attempt` returns a result. Returns `None` after the time limit.
     pub(crate) fn wait<S, T>(
         &self,
         state: &Mutex<S>,
@@ -58,7 +58,7 @@ impl Signal {
         }
     }
 
-    /// Calls `attempt` once. Without a result, the next change wakes the task.
+    /// Calls `attempt` once. If it returns no result, the next change wakes the task.
     pub(crate) fn poll<S, T>(
         &self,
         state: &Mutex<S>,
@@ -75,7 +75,7 @@ impl Signal {
                 tasks.push(cx.waker().clone());
             }
         }
-        // A change before the registration did not wake the task, so try again.
+        // A change before the registration has not woken the task, so try again.
         attempt(&mut lock(state)).map_or(Poll::Pending, Poll::Ready)
     }
 

@@ -1,4 +1,4 @@
-//! Creates sockets, channels and paths from options.
+//! Creates sockets, channels and paths from the options.
 
 use crate::path::Encapsulation;
 use crate::shared::SharedSockets;
@@ -26,7 +26,8 @@ fn open_socket(core: &mut Core, options: &Options, bind: Bind) -> io::Result<u32
     opened.map_err(|e| about(&what, e))
 }
 
-/// An error with the operation that failed. Its source is the error of the system, with its number.
+/// An error of the system and the operation that failed. The source is the original error, which has the
+/// number.
 #[derive(Debug)]
 struct About {
     what: String,
@@ -49,7 +50,7 @@ pub(crate) fn about(what: &str, source: io::Error) -> io::Error {
     io::Error::new(source.kind(), About { what: what.to_owned(), source })
 }
 
-/// Changes the port. Keeps the scope of a link-local address.
+/// Changes the port of an address. Keeps the scope of a link-local address.
 pub(crate) fn with_port(mut addr: SocketAddr, port: u16) -> SocketAddr {
     addr.set_port(port);
     addr
@@ -61,8 +62,8 @@ fn overhead(core: &Core, socket: u32, options: &Options) -> u16 {
 }
 
 impl Options {
-    /// The encrypted channels, if there is a key. Peers are numbered by their position in the list. `unix` is
-    /// the time since 1970 at the driver's time zero.
+    /// Creates the encrypted channels if there is a key. The number of a peer is its position in the list.
+    /// `unix` is the time since 1970 at the driver's time zero.
     pub fn channels(&self, accepts: bool, unix: Duration, seed: [u8; 32]) -> Option<Channels> {
         let mut channels = Channels::new(dccp_net::secure::Settings {
             private_key: self.key.clone()?,
@@ -82,8 +83,8 @@ impl Options {
         Some(channels)
     }
 
-    /// The peers that a listener accepts, numbered by their position in the list. Without a key, all peers
-    /// have number 0.
+    /// Returns the peers that a listener accepts. The number of a peer is its position in the list. Without a
+    /// key, all peers have number 0.
     pub fn named_peers(&self) -> Vec<PeerFilter> {
         let count = if self.key.is_some() { self.peers.len() as u32 } else { 1 };
         (0..count).map(|id| PeerFilter { id, remotes: Vec::new() }).collect()
@@ -95,7 +96,7 @@ impl Options {
     }
 }
 
-/// If there are keys, sets up encrypted channels between sockets and sessions.
+/// Puts encrypted channels between sockets and sessions if there is a key.
 pub(crate) fn secure(core: &mut Core, options: &Options, accepts: bool) -> Result<(), ConnectError> {
     let since_1970 = dccp_net::Clock.wall_nanos().saturating_sub(core.clock.now().as_nanos());
     let unix = Duration::from_nanos(since_1970);
@@ -105,7 +106,7 @@ pub(crate) fn secure(core: &mut Core, options: &Options, accepts: bool) -> Resul
     Ok(())
 }
 
-/// Returns the address of the socket and the DCCP port.
+/// Returns the socket address and the DCCP port for an address.
 pub(crate) fn places(options: &Options, addr: SocketAddr) -> (SocketAddr, u16) {
     match options.encapsulation {
         Encapsulation::Udp => (addr, options.dccp_port),
@@ -113,7 +114,7 @@ pub(crate) fn places(options: &Options, addr: SocketAddr) -> (SocketAddr, u16) {
     }
 }
 
-/// The configuration of a listener at `addr` that accepts the peers with these numbers.
+/// Returns the configuration of a listener at `addr`, which accepts the configured peers.
 pub(crate) fn listen_config(
     core: &Core,
     options: &Options,
@@ -127,7 +128,7 @@ pub(crate) fn listen_config(
         Some(_) => peers.iter().copied().map(filter).collect(),
     };
     let mut session = options.session(true);
-    // Strangers may acknowledge packets that they did not receive; skipped numbers reveal this.
+    // An unknown peer may acknowledge packets that it did not receive. Skipped sequence numbers reveal this.
     session.connection.skip_numbers = options.key.is_none() || options.any_peer;
     ListenConfig {
         port: places(options, addr).1,
@@ -135,7 +136,7 @@ pub(crate) fn listen_config(
         peers,
         strangers: options.any_peer,
         mtu: options.mtu,
-        // `overhead` here is for IPv4; the endpoint adds the extra bytes of IPv6.
+        // `overhead` must be for IPv4 here; the endpoint adds the extra bytes of IPv6.
         overhead: if addr.is_ipv4() { overhead } else { overhead - 20 },
         max_sessions: options.max_connections,
         max_sessions_per_source: options.per_source(),
@@ -158,8 +159,8 @@ pub(crate) fn listen(
     Ok((bound, socket))
 }
 
-/// Opens a path of a connection: its socket, or the channel over the socket. Connections to the same peer may
-/// share both. `peer` is the number of the peer's key.
+/// Opens a path of a connection: the socket, or the channel over it. Connections to the same peer may share
+/// both. `peer` is the number of the peer's key.
 pub(crate) fn open_path(
     core: &mut Core,
     shared: &mut SharedSockets,
@@ -183,7 +184,7 @@ pub(crate) fn open_path(
     }
     let interface = path.interface.as_ref().or(options.interface.as_ref()).cloned();
     let bind = Bind { interface, ..Bind::toward(remote, local, options.source_ports.0) };
-    // A socket whose ports the caller chose serves only one connection.
+    // If the caller has chosen the ports, the socket serves only this connection.
     let key = (options.source_ports == (0, 0)).then(|| (bind.addr, bind.interface.clone(), remote, peer));
     let (socket, own_port) = shared.take(core, key, |core| {
         let socket = open_socket(core, options, bind)?;

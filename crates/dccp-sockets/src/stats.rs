@@ -4,8 +4,8 @@ use mpdccp_units::Rate;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Counters and state of a connection. After its end they keep the values of the last update, so later losses
-/// are not included.
+/// Counters and state of a connection. After the connection has ended, they keep their last values, so losses
+/// after that are not included.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Stats {
@@ -16,7 +16,7 @@ pub struct Stats {
     /// How many of `sent` wait in the queue.
     pub queued: u64,
     /// How many of `sent` were dropped because no path could carry their size any more, or because the
-    /// connection failed before they were sent.
+    /// connection failed before it sent them.
     pub dropped: u64,
     /// How many of `sent` were dropped because the queue was full
     /// ([`Options::send_policy`](crate::Options::send_policy)).
@@ -24,9 +24,9 @@ pub struct Stats {
     /// How many of `sent` expired before they were sent
     /// ([`Delivery::expires_in`](crate::Delivery::expires_in)).
     pub expired: u64,
-    /// Data packets that congestion control considers lost. With several paths, some may have been
-    /// retransmitted. CCID 3 and 4 count loss events instead of packets: all losses within a round-trip time
-    /// are one event.
+    /// Data packets that congestion control considers lost. With several paths, some of them may have been
+    /// retransmitted. CCID 3 and 4 count loss events instead of packets: all losses within one round-trip
+    /// time are one event.
     pub lost: u64,
     /// Number of datagrams that arrived.
     pub received: u64,
@@ -35,10 +35,10 @@ pub struct Stats {
     /// How many of `received` were dropped because the application did not fetch them.
     pub unread: u64,
     /// Measured rate of all paths together. `None` while [`app_limited`](Self::app_limited), because the
-    /// capacity of the paths is then unknown.
+    /// capacity of the paths is unknown then.
     pub rate: Option<Rate>,
-    /// Rate that congestion control allows now. A sender that was slower than this must send more to find out
-    /// the real capacity.
+    /// Rate that congestion control allows now. A sender that was slower than this must send more to find the
+    /// real capacity.
     pub allowed: Rate,
     /// Whether the application sends less than congestion control allows.
     pub app_limited: bool,
@@ -64,15 +64,15 @@ pub struct PathStats {
     pub rtt: Option<Duration>,
     /// Congestion window in bytes.
     pub window: u64,
-    /// Largest IP packet in bytes that the path carries, as far as known. It was probed
-    /// ([`Options::mtu_probing`](crate::Options::mtu_probing)), or the system knows it.
+    /// Largest IP packet that the path carries, in bytes, as far as known. The value comes from probes
+    /// ([`Options::mtu_probing`](crate::Options::mtu_probing)) or from the system.
     pub path_mtu: u16,
-    /// Measured rate; `None` while the application limits the sending on this path.
+    /// Measured rate; `None` while the application sends less on this path than congestion control allows.
     pub rate: Option<Rate>,
     /// Rate that congestion control allows on this path now.
     pub allowed: Rate,
-    /// Capacity to store for the next connection ([`Options::resume`](crate::Options::resume)), after the
-    /// path has carried more than a few initial windows.
+    /// Capacity to store for the next connection ([`Options::resume`](crate::Options::resume)). It is known
+    /// when the path has carried more than a few initial windows.
     pub capacity: Option<Remembered>,
     /// Phase of the resumption started by [`Options::resume`](crate::Options::resume), if any.
     pub resumption: Option<ResumePhase>,
@@ -92,15 +92,15 @@ pub enum Event {
     PathSuspect(PathId),
     /// A path was closed.
     PathDown(PathId, mpdccp_proto::Reason),
-    /// The largest datagram ([`Connection::max_datagram_size`](crate::Connection::max_datagram_size)) now has
-    /// this number of bytes.
+    /// [`Connection::max_datagram_size`](crate::Connection::max_datagram_size) has changed to this number of
+    /// bytes.
     Size(usize),
     /// The rate that congestion control allows ([`Stats::allowed`]) has changed by the percentage set with
     /// [`Options::tell_rate`](crate::Options::tell_rate).
     Rate(Rate),
-    /// The first path uses the interface of the second path, instead of the interface that has the first
-    /// path's address. So both paths use the same line. Set the interface of the first path
-    /// ([`Path::interface`](crate::Path::interface)), or add a route for the address.
+    /// The first path uses the interface of the second path, instead of the interface to which the first
+    /// path's address belongs. So both paths use the same line. Set the interface of the first path
+    /// ([`Path::interface`](crate::Path::interface)), or add a route for its address.
     PathStrays(PathId, PathId),
     /// The connection has ended.
     Closed(mpdccp_proto::Reason),

@@ -17,10 +17,10 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
 
-/// Maximum number of unread events. Further events replace the oldest.
+/// Maximum number of unread events that are kept. A further event replaces the oldest.
 const MAX_EVENTS: usize = 256;
 
-/// The addresses of both ends and the key of the peer, known once the connection is open.
+/// The addresses of both ends and the key of the peer. They are known when the connection is open.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ends {
     pub(crate) local: Option<SocketAddr>,
@@ -31,7 +31,7 @@ pub(crate) struct Ends {
 
 #[derive(Debug)]
 pub(crate) struct Stream {
-    /// The data thread sets it as soon as the session exists.
+    /// The identifier of the session. The data thread sets it when the session exists.
     pub(crate) id: OnceLock<SessionId>,
     descriptor: OnceLock<Arc<OwnedFd>>,
     pub(crate) state: Mutex<State>,
@@ -41,7 +41,7 @@ pub(crate) struct Stream {
     pub(crate) readable: Signal,
     /// Signals that the connection opened, an event occurred, or the connection ended.
     pub(crate) happened: Signal,
-    /// Signals that the peer opened a stream, or that no more streams will arrive.
+    /// Signals that the peer has opened a stream, or that no more streams will arrive.
     pub(crate) streamed: Signal,
 }
 
@@ -52,35 +52,35 @@ pub(crate) struct State {
     incoming_bytes: usize,
     budget: Arc<Budget>,
     events: VecDeque<Event>,
-    /// Streams of the peer that wait to be accepted, and their maximum number.
+    /// Streams of the peer that wait to be accepted, and how many may wait.
     streams: VecDeque<Arc<Pipe>>,
     max_streams: usize,
     max_incoming: usize,
     descriptor: Descriptor,
-    /// Whether a sender found the queue full, and must be notified once a datagram fits.
+    /// Whether a sender has found the queue full. It must be notified when a datagram fits.
     wants_room: bool,
     /// Whether the application has closed the connection and receives nothing more.
     closed: bool,
-    /// Whether there is news. The descriptor reports it once, until [`Stream::ready`] clears it.
+    /// Whether the descriptor has something to report. [`Stream::ready`] clears this.
     news: bool,
     ends: Option<Ends>,
     /// The error that prevented the connection from opening.
     failed: Option<ConnectError>,
-    /// Whether the receive queue was full, and the application has not caught up since.
+    /// Whether the receive queue was full and the application has not read half of it since.
     behind: bool,
-    /// Whether RFC 9897 is in use; set once the connection is open.
+    /// Whether the session uses multipath (RFC 9897). Set when the connection is open.
     opened: Option<bool>,
     max_datagram: usize,
-    /// Whether sending has ended. The connection closes after everything has been sent.
+    /// Whether the application has ended sending. The connection closes when everything has been sent.
     finishing: bool,
-    /// Whether the connection is closing and lost packets have been counted.
+    /// Whether the connection is closing and has counted its unacknowledged packets as lost.
     given_up: bool,
     /// Whether the data thread knows that there is data to send.
     told: bool,
     end: Option<Reason>,
-    /// Text of the Reset that the peer sent.
+    /// The text in the Reset that the peer sent.
     peer_said: Option<String>,
-    /// Counters of this handle, and the newest counters of the session.
+    /// The counters of this handle, and the latest counters of the session.
     stats: Stats,
 }
 
@@ -90,7 +90,7 @@ impl State {
         self.send_owned(data.len(), delivery, || data.to_vec())
     }
 
-    /// Like [`send`](Self::send), for a datagram of `len` bytes. The datagram is created only if it is
+    /// Queues a datagram of `len` bytes like [`send`](Self::send). Creates the datagram only if it is
     /// accepted.
     pub(crate) fn send_owned(
         &mut self,
@@ -104,7 +104,7 @@ impl State {
             Ok(()) if (1..len).contains(&self.max_datagram) => {
                 SendError::TooBig { len, max: self.max_datagram }
             }
-            // The size is 0 until a path opens.
+            // Until a path opens, the size is 0, and the sender has to wait.
             Ok(()) if self.max_datagram == 0 || !self.outgoing.push(Instant::now(), delivery, data) => {
                 self.wants_room = true;
                 return None;
@@ -118,7 +118,7 @@ impl State {
         Some(Err(refusal))
     }
 
-    /// Whether the connection still accepts datagrams.
+    /// Returns an error if the connection does not accept datagrams any more.
     fn sending(&self) -> Result<(), SendError> {
         match self.end {
             Some(reason) => Err(SendError::Closed(reason)),
@@ -127,10 +127,10 @@ impl State {
         }
     }
 
-    /// Whether a datagram would be accepted now. Returns `None` if the sender has to wait.
+    /// Returns whether a datagram would be accepted now. Returns `None` if the sender has to wait.
     pub(crate) fn send_ready(&mut self) -> Option<Result<(), SendError>> {
         let sending = self.sending();
-        // Once the connection is open, senders wait only with the policy `Wait`.
+        // When the connection is open, senders wait only if the policy is `Wait`.
         if sending.is_ok() && (self.max_datagram == 0 || self.outgoing.would_wait()) {
             self.wants_room = true;
             return None;
@@ -138,13 +138,13 @@ impl State {
         Some(sending)
     }
 
-    /// Makes the descriptor readable or not, according to the state.
+    /// Updates whether the descriptor is readable.
     fn show(&mut self) {
         let readable = !self.incoming.is_empty() || self.over().is_some() || self.news;
         self.descriptor.show(readable);
     }
 
-    /// Makes the descriptor report news, even if it is readable already.
+    /// Makes the descriptor report something, even if it is already readable.
     fn announce(&mut self) {
         self.news = true;
         self.descriptor.tell();
@@ -168,7 +168,7 @@ impl State {
         }
     }
 
-    /// Like [`recv`](Self::recv), but copies into the caller's buffer. Returns the length.
+    /// Receives like [`recv`](Self::recv), but copies into the caller's buffer. Returns the length.
     pub(crate) fn recv_into(&mut self, into: &mut [u8]) -> Option<Result<usize, RecvError>> {
         if let Some(len) = self.incoming.front().map(Vec::len).filter(|len| *len > into.len()) {
             return Some(Err(RecvError::BufferTooSmall { len }));
@@ -179,7 +179,7 @@ impl State {
         }))
     }
 
-    /// Like [`recv`](Self::recv), for up to `most` waiting datagrams.
+    /// Removes up to `most` waiting datagrams. Otherwise like [`recv`](Self::recv).
     pub(crate) fn recv_many(
         &mut self,
         into: &mut Vec<Vec<u8>>,
@@ -200,7 +200,7 @@ impl State {
         Some(Ok(received))
     }
 
-    /// Returns the next event: `None` if there is none yet, `Some(None)` if no more will occur.
+    /// Returns the next event. Returns `None` if there is none yet, and `Some(None)` if no more will occur.
     pub(crate) fn event(&mut self) -> Option<Option<Event>> {
         match self.events.pop_front() {
             Some(event) => Some(Some(event)),
@@ -214,12 +214,12 @@ impl State {
         next.or_else(|| self.over().map(|reason| Err(StreamError::Closed(reason))))
     }
 
-    /// The reason why nothing more will arrive.
+    /// Returns the reason why nothing more will arrive, if that is so.
     fn over(&self) -> Option<Reason> {
         self.end.or(self.closed.then_some(Reason::Closed))
     }
 
-    /// The application will receive nothing more.
+    /// Discards everything that has arrived: the application will receive nothing more.
     pub(crate) fn close(&mut self) {
         self.closed = true;
         self.incoming.clear();
@@ -227,7 +227,7 @@ impl State {
         self.show();
     }
 
-    /// The result of opening the connection; `None` while it is pending.
+    /// Returns the result of opening the connection; `None` while the connection is opening.
     pub(crate) fn opening(&mut self) -> Option<Result<(), ConnectError>> {
         match (self.opened, self.failed.take(), self.end) {
             (Some(_), ..) => Some(Ok(())),
@@ -245,7 +245,7 @@ impl State {
         self.ends
     }
 
-    /// The result of finishing; `None` until the connection has ended.
+    /// Returns the result of finishing; `None` until the connection has ended.
     pub(crate) fn finished(&self) -> Option<Result<Stats, FinishError>> {
         self.end.map(|reason| match reason.is_orderly() && self.stats.dropped == 0 {
             true => Ok(self.stats()),
@@ -285,13 +285,13 @@ impl State {
         self.peer_said = text;
     }
 
-    /// Counts unacknowledged packets as lost, because no acknowledgement can arrive after the close.
+    /// Counts the unacknowledged packets as lost, because no acknowledgement can arrive after the close.
     pub(crate) fn give_up(&mut self, packets: u64) {
         self.stats.lost += packets;
         self.given_up = true;
     }
 
-    /// Merges the statistics of the session with the counters of this handle.
+    /// Updates the statistics with those of the session. Keeps the counters of this handle.
     pub(crate) fn update(&mut self, look: Stats) {
         let own = std::mem::take(&mut self.stats);
         let Stats { sent, sent_bytes, received, received_bytes, unread, .. } = own;
@@ -337,7 +337,7 @@ impl Stream {
         }
     }
 
-    /// A descriptor that is readable while there is news.
+    /// Returns a descriptor that is readable while there is something to report.
     pub(crate) fn descriptor(&self) -> io::Result<&OwnedFd> {
         if self.descriptor.get().is_none() {
             let mut state = lock(&self.state);
@@ -348,7 +348,7 @@ impl Stream {
         self.descriptor.get().map(Arc::as_ref).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
-    /// Returns the operations that would not block. Makes the descriptor unreadable until the next change.
+    /// Returns which operations would not block. Clears what the descriptor has to report.
     pub(crate) fn ready(&self) -> Ready {
         let mut state = lock(&self.state);
         state.news = false;
@@ -366,8 +366,8 @@ impl Stream {
         }
     }
 
-    /// Removes up to `most` datagrams. `below` describes the datagrams that wait in the session. The second
-    /// value is true if nothing is left to do.
+    /// Removes up to `most` datagrams for the session. `below` describes the datagrams that already wait in
+    /// the session. Also returns whether nothing is left to do.
     pub(crate) fn take(&self, most: usize, below: &QueueView) -> (Vec<Vec<u8>>, bool) {
         let mut state = lock(&self.state);
         let waited = state.outgoing.len() + state.outgoing.below;
@@ -402,7 +402,7 @@ impl Stream {
         self.streamed.notify();
     }
 
-    /// Whether sending has ended.
+    /// Whether the application has ended sending.
     pub(crate) fn is_finishing(&self) -> bool {
         lock(&self.state).finishing
     }
@@ -412,8 +412,8 @@ impl Stream {
         lock(&self.state).outgoing.len() > 0
     }
 
-    /// Queues a received datagram. Returns true if the application falls behind: the queue was full, and
-    /// since then the application has not read half of it.
+    /// Queues a received datagram. Returns true if the application falls behind: the queue was full, and the
+    /// application has not read half of it since.
     pub(crate) fn deliver(&self, data: Vec<u8>) -> bool {
         let mut state = lock(&self.state);
         state.stats.received += 1;
@@ -469,8 +469,8 @@ impl Stream {
         self.happened.notify();
     }
 
-    /// Ends the connection. Datagrams that were not sent are dropped and counted: those of this handle, and
-    /// `dropped` of the session.
+    /// Ends the connection. Drops the datagrams that were not sent, and counts them together with the
+    /// `dropped` ones of the session.
     pub(crate) fn end(&self, reason: Reason, dropped: u64) {
         let mut state = lock(&self.state);
         if state.end.is_some() {

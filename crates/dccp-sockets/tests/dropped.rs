@@ -1,5 +1,5 @@
-//! Futures that are dropped: no datagram is half sent or lost, and nothing leaks. The test runs in its own
-//! program, because it counts the program's threads.
+//! Tests futures that are dropped: no datagram is half sent or lost, and nothing leaks. The test is a program
+//! of its own, because it counts the threads of the process.
 #![cfg(feature = "tokio")]
 
 use dccp_sockets::Options;
@@ -44,7 +44,7 @@ async fn futures_may_be_dropped_at_any_time() {
         taken += u64::from(briefly(here.send(&vec![1; size])).await.is_some_and(|sent| sent.is_ok()));
     }
     assert_eq!(here.stats().await.sent, taken, "a datagram that was not accepted must not be sent");
-    // A `finish` that was dropped has started nevertheless.
+    // A `finish` that was dropped has nevertheless started to finish.
     assert!(briefly(here.finish()).await.is_none_or(|done| done.is_ok()));
     let stats = timeout(PATIENT, here.finish()).await.unwrap().unwrap();
     let received = timeout(PATIENT, reader).await.unwrap().unwrap();
@@ -55,7 +55,7 @@ async fn futures_may_be_dropped_at_any_time() {
     );
     drop(here);
 
-    // The peer never answers, and the futures of `connect` are dropped.
+    // The peer never answers. The futures of `connect` are dropped.
     let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let nobody = silent.local_addr().unwrap();
     for _ in 0..10 {
@@ -78,7 +78,7 @@ async fn futures_may_be_dropped_at_any_time() {
     assert!(threads() <= before, "{} threads, {before} before", threads());
     connects.iter().for_each(tokio::task::JoinHandle::abort);
     drop(connector);
-    // The listener is dropped while a task accepts.
+    // The listener is dropped while a task waits in `accept`.
     let accepting = tokio::spawn(async move { listener.accept().await.map(drop) });
     tokio::time::sleep(Duration::from_millis(20)).await;
     accepting.abort();

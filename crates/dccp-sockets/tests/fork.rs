@@ -1,5 +1,5 @@
-//! A forked process has no data thread, so its calls return errors. The test runs in its own process, because
-//! it forks.
+//! Tests that calls in a forked process return errors, because it has no data thread. The test is a program
+//! of its own, because it forks.
 #![expect(unsafe_code, reason = "fork(2)")]
 
 use dccp_sockets::{
@@ -14,10 +14,10 @@ fn a_fork_gets_errors_and_the_parent_goes_on() {
     let connector = Connector::new(Options::default()).unwrap();
     let here = connector.connect(listener.local_addr()).unwrap();
     let there = listener.accept().unwrap();
-    // SAFETY: the child calls only functions of this crate that take no lock in a fork, and ends.
+    // SAFETY: the child calls only functions of this crate that take no lock in a fork. Then it exits.
     match unsafe { fork() }.unwrap() {
         ForkResult::Child => {
-            // If a call waits for the missing thread, this alarm ends the child.
+            // This alarm ends the child if a call waits for the missing thread.
             nix::unistd::alarm::set(20);
             let right = here.send(b"lost") == Err(SendError::Forked)
                 && here.try_send(b"lost") == Err(SendError::Forked)
@@ -27,7 +27,7 @@ fn a_fork_gets_errors_and_the_parent_goes_on() {
                 && matches!(listener.accept(), Err(AcceptError::Forked))
                 && matches!(connector.connect(listener.local_addr()), Err(ConnectError::Forked));
             drop((here, there, connector, listener));
-            // SAFETY: ends the process without running destructors of the test or of its harness.
+            // SAFETY: this ends the process without running destructors of the test or of its harness.
             unsafe { nix::libc::_exit(if right { 0 } else { 1 }) }
         }
         ForkResult::Parent { child } => {

@@ -1,5 +1,6 @@
-//! In a runtime, the protocol is a task. Sockets for tokio start no threads, and work while the runtime runs.
-//! Connections share descriptors. The test has its own process, because it counts threads and descriptors.
+//! Tests that the protocol is a task of the runtime. Sockets for tokio start no threads, and work as long as
+//! the runtime runs. Connections share descriptors. The test is a program of its own, because it counts
+//! threads and descriptors.
 
 #![cfg(feature = "tokio")]
 #![allow(clippy::unwrap_used, reason = "tests")]
@@ -8,7 +9,8 @@ use dccp_sockets::Options;
 use dccp_sockets::tokio::{Connection, Connector, Listener};
 use std::time::Duration;
 
-/// Number of threads of the protocol. Threads of the runtime, which look up names, may come and go.
+/// Returns the number of the protocol's threads. Threads of the runtime are not counted: they look up names,
+/// and may come and go.
 fn data_threads() -> usize {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap();
     let names =
@@ -43,7 +45,7 @@ fn tasks_of_a_runtime_need_no_threads() {
                 while let Ok(data) = connection.recv().await {
                     connection.send(&data).await.unwrap();
                 }
-                // A call that waits for the driver works although the driver is a task of the same runtime.
+                // A call that waits for the driver works, although the driver is a task of the same runtime.
                 listener.send_listen(addr, 5).unwrap();
             });
             let connection = Connection::connect(addr, Options::default()).await.unwrap();
@@ -52,8 +54,7 @@ fn tasks_of_a_runtime_need_no_threads() {
             assert_eq!(connection.stats().await.received, 100);
             connection
         });
-        // The tasks of the runtime, including the driver, end with the runtime. No call waits for them
-        // forever.
+        // When the runtime ends, its tasks end, including the driver. No call may wait for them forever.
         drop(runtime);
         let other = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         other.block_on(async {
@@ -77,9 +78,9 @@ fn tasks_of_a_runtime_need_no_threads() {
         }
         assert_eq!(descriptors(), before);
     });
-    // Without a runtime, a thread runs the protocol.
+    // Outside a runtime, a thread runs the protocol.
     let connector = Connector::new(Options::default()).unwrap();
-    // A thread sets its name only after it has started.
+    // Wait, because a thread sets its name only after it has started.
     while data_threads() != 1 {
         std::thread::sleep(Duration::from_millis(1));
     }

@@ -1,4 +1,4 @@
-//! A subscriber that the program installed receives the events of the data threads.
+//! Tests that a subscriber that the program has installed receives the events of the data threads.
 
 #[path = "../../../tests/log.rs"]
 mod log;

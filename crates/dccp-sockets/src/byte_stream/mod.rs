@@ -1,4 +1,4 @@
-//! The handles of reliable byte streams, which run next to the datagrams of a connection.
+//! The handles of reliable byte streams. The streams run next to the datagrams of a connection.
 
 mod pipe;
 
@@ -15,13 +15,14 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-/// A reliable, ordered, bidirectional byte stream, next to the datagrams and other streams of its connection.
-/// [`Connection::open_stream`] and [`Connection::accept_stream`] return streams. A stream uses all paths, at
-/// the rate that congestion control allows. A loss does not block other streams. The type implements [`Read`]
-/// and [`Write`], also for `&ByteStream`. Threads share it in an [`Arc`].
+/// A reliable, ordered, bidirectional byte stream. It runs next to the datagrams and other streams of its
+/// connection. [`Connection::open_stream`] and [`Connection::accept_stream`] return streams. A stream uses
+/// all paths, at the rate that congestion control allows. A loss on one stream does not block other streams.
+/// The type implements [`Read`] and [`Write`], also for `&ByteStream`. Several threads can share it in an
+/// [`Arc`].
 ///
-/// When the value is dropped, written bytes still arrive while the connection lives, and bytes from the peer
-/// are discarded.
+/// When the value is dropped, bytes that were written still arrive as long as the connection lives. Bytes
+/// from the peer are discarded.
 #[derive(Debug)]
 pub struct ByteStream {
     runtime: Arc<Runtime>,
@@ -33,7 +34,7 @@ impl ByteStream {
         ByteStream { runtime: runtime.clone(), pipe }
     }
 
-    /// Number of the stream in the connection. Streams of the client have even numbers.
+    /// The number of the stream in its connection. Streams that the client opened have even numbers.
     pub fn id(&self) -> u64 {
         self.pipe.id.0
     }
@@ -52,7 +53,8 @@ impl ByteStream {
     ///
     /// # Errors
     /// [`StreamError::TimedOut`], or the reason why no more bytes will arrive. If the connection ends, bytes
-    /// that arrived are read before the error. A reset by the peer discards them.
+    /// that have arrived can still be read before the error. If the peer resets the stream, such bytes are
+    /// discarded.
     pub fn read_timeout(&self, into: &mut [u8], timeout: Option<Duration>) -> Result<usize, StreamError> {
         self.here()?;
         let mut more = false;
@@ -85,8 +87,8 @@ impl ByteStream {
         written.unwrap_or(Err(StreamError::TimedOut))
     }
 
-    /// Like [`read_timeout`](Self::read_timeout), but does not wait. If no bytes are available, registers the
-    /// task to be woken.
+    /// Reads like [`read_timeout`](Self::read_timeout), but does not wait. If no bytes are available,
+    /// registers the task to be woken.
     ///
     /// # Errors
     /// As for [`read_timeout`](Self::read_timeout).
@@ -104,8 +106,8 @@ impl ByteStream {
         read
     }
 
-    /// Like [`write_timeout`](Self::write_timeout), but does not wait. If no byte is accepted, registers the
-    /// task to be woken.
+    /// Writes like [`write_timeout`](Self::write_timeout), but does not wait. If no byte can be accepted,
+    /// registers the task to be woken.
     ///
     /// # Errors
     /// As for [`write_timeout`](Self::write_timeout).
@@ -127,7 +129,7 @@ impl ByteStream {
         if self.runtime.is_forked() { Err(StreamError::Forked) } else { Ok(()) }
     }
 
-    /// Ends writing. The peer still receives everything that was written. Reading continues.
+    /// Ends writing. The peer still receives everything that was written. Reading is still possible.
     pub fn end(&self) {
         if self.runtime.is_forked() {
             return;
@@ -141,8 +143,8 @@ impl ByteStream {
         }
     }
 
-    /// Ends writing and waits until the peer has received everything, up to `timeout` if given. If this end
-    /// wrote nothing, an orderly end of the connection also finishes the stream.
+    /// Ends writing, then waits until the peer has received everything, up to `timeout` if given. If this end
+    /// has written nothing, an orderly end of the connection counts as success.
     ///
     /// # Errors
     /// [`StreamError::TimedOut`], or the reason why the peer will not receive everything.
@@ -154,7 +156,7 @@ impl ByteStream {
         finished.unwrap_or(Err(StreamError::TimedOut))
     }
 
-    /// Like [`finish_timeout`](Self::finish_timeout), without a timeout.
+    /// Finishes like [`finish_timeout`](Self::finish_timeout), but without a time limit.
     ///
     /// # Errors
     /// As for [`finish_timeout`](Self::finish_timeout).
@@ -162,8 +164,8 @@ impl ByteStream {
         self.finish_timeout(None)
     }
 
-    /// Like [`finish`](Self::finish), but does not wait. Until it has finished, registers the task to be
-    /// woken.
+    /// Finishes like [`finish`](Self::finish), but does not wait. Until the stream has finished, registers
+    /// the task to be woken.
     ///
     /// # Errors
     /// As for [`finish`](Self::finish).
@@ -189,7 +191,8 @@ impl ByteStream {
         self.look();
     }
 
-    /// Closes a shared stream, with the same effect as dropping it. Calls that wait in other threads return.
+    /// Closes the stream for all threads that share it. The effect is the same as dropping it. Calls that
+    /// wait in other threads return.
     pub fn close(&self) {
         if self.runtime.is_forked() {
             return;
@@ -203,7 +206,7 @@ impl ByteStream {
         self.look();
     }
 
-    /// Whether a read would not block, and whether a write would not block.
+    /// Returns whether a read would not block, and whether a write would not block.
     pub fn ready(&self) -> (bool, bool) {
         let mut state = lock(&self.pipe.state);
         state.seen();
@@ -212,10 +215,10 @@ impl ByteStream {
         (state.readable(), room)
     }
 
-    /// A descriptor for `poll`, `epoll` and similar calls, for reading only. It is readable while bytes are
-    /// available, and at the end of the stream. Two events also make it readable until the next call of
-    /// [`ready`](Self::ready): the peer has received everything, or a write that would have blocked can be
-    /// repeated. Only this crate may read or write the descriptor.
+    /// Returns a descriptor for `poll`, `epoll` and similar calls, to be watched for reading only. It is
+    /// readable while bytes are available, and at the end of the stream. Two events also make it readable
+    /// until the next call of [`ready`](Self::ready): the peer has received everything, or there is room
+    /// again after a write found none. Only this crate may read or write the descriptor.
     ///
     /// # Errors
     /// The error of the system, such as too many open files.
@@ -247,7 +250,7 @@ impl Write for &ByteStream {
         Ok(self.write_timeout(bytes, None)?)
     }
 
-    /// Does nothing: written bytes are sent without a flush.
+    /// Does nothing, because written bytes are sent without a flush.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }

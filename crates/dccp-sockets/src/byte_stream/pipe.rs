@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::io::{self, Read};
 use std::sync::{Arc, Mutex, OnceLock};
 
-/// Maximum number of bytes that wait here per direction, in addition to the bytes in the session's streams.
+/// Maximum number of bytes that wait in a pipe per direction. The session's streams hold further bytes.
 pub(super) const MOST: usize = 256 << 10;
 
 /// The state that the handle of a stream shares with the data thread.
@@ -29,7 +29,7 @@ pub(crate) struct Pipe {
 pub(super) struct State {
     pub(super) incoming: VecDeque<u8>,
     pub(super) outgoing: VecDeque<u8>,
-    /// Whether `incoming` had no room for more bytes.
+    /// Whether data was left in the session's streams because `incoming` had no room.
     paused: bool,
     /// Whether the peer's data ends after the bytes in `incoming`.
     at_end: bool,
@@ -39,21 +39,21 @@ pub(super) struct State {
     /// Whether this end has written any bytes, and whether the peer has received everything.
     wrote: bool,
     delivered: bool,
-    /// The error that further reads, or further writes, return.
+    /// The error that further reads return, and the error that further writes return.
     pub(super) no_reading: Option<StreamError>,
     pub(super) no_writing: Option<StreamError>,
-    /// Set if the handle wants to reset the stream; contains the error code.
+    /// Set if the handle wants to reset the stream. The value is the error code.
     pub(super) reset: Option<u16>,
     /// Whether the handle is closed, and whether the session's streams know this.
     pub(super) closed: bool,
     told_stop: bool,
-    /// Whether the data thread has been notified and has not handled this stream yet.
+    /// Whether the data thread has been notified about this stream and has not handled it yet.
     told: bool,
     descriptor: Descriptor,
     /// Whether a writer found `outgoing` full.
     pub(super) wants_room: bool,
-    /// News that the descriptor reports until the next call: the peer has received everything, or has stopped
-    /// reading.
+    /// Whether the descriptor must report an event until the next call: the peer has received everything, or
+    /// has stopped reading.
     news: bool,
 }
 
@@ -71,12 +71,12 @@ impl State {
         Some(Ok(read))
     }
 
-    /// Whether the data thread should fetch more bytes.
+    /// Whether the data thread must fetch more bytes.
     pub(super) fn wants_more(&mut self) -> bool {
         self.paused && self.incoming.len() <= MOST / 2 && self.tell()
     }
 
-    /// Returns whether the data thread must be notified now.
+    /// Whether the data thread must be notified now. From then on it counts as notified.
     pub(super) fn tell(&mut self) -> bool {
         !std::mem::replace(&mut self.told, true)
     }
@@ -102,13 +102,13 @@ impl State {
         self.seen();
         match self.no_writing {
             _ if self.delivered => Some(Ok(())),
-            // The peer closed the connection, but nothing was lost.
+            // The peer closed the connection. Nothing was lost, because this end has written nothing.
             Some(StreamError::Closed(reason)) if reason.is_orderly() && !self.wrote => Some(Ok(())),
             error => error.map(Err),
         }
     }
 
-    /// Clears the news after the handle has seen it.
+    /// Clears the event, because the handle has seen it.
     pub(super) fn seen(&mut self) {
         if std::mem::take(&mut self.news) {
             self.show();
@@ -124,13 +124,14 @@ impl State {
         self.readable() || room || self.news
     }
 
-    /// Makes the descriptor readable or not, according to the state.
+    /// Updates whether the descriptor is readable.
     fn show(&mut self) {
         let told = self.is_told();
         self.descriptor.show(told);
     }
 
-    /// Like [`show`](Self::show), but also notifies an edge-triggered event loop again.
+    /// Updates the descriptor like [`show`](Self::show), but also notifies an edge-triggered event loop
+    /// again.
     fn announce(&mut self) {
         match self.is_told() {
             true => self.descriptor.tell(),
@@ -166,7 +167,7 @@ impl Pipe {
         state.receive(all, self.id, MOST);
         state.send(all, self.id);
         if state.closed && !state.at_end && !std::mem::replace(&mut state.told_stop, true) {
-            // Ignore the error. The handle is closed, so the peer is asked to stop.
+            // Ignore the error. The peer must stop sending, because the handle is closed.
             let _ = all.stop(self.id, streams::Reason::Cancelled);
         }
         state.announce();
@@ -205,7 +206,7 @@ impl Pipe {
         self.notify();
     }
 
-    /// Ends the stream together with its connection, unless the stream was complete.
+    /// Ends the stream because its connection has ended. Has no effect on a direction that was complete.
     pub(crate) fn end(&self, reason: Reason) {
         let mut state = lock(&self.state);
         let over = Some(StreamError::Closed(reason));
@@ -218,8 +219,8 @@ impl Pipe {
         self.notify();
     }
 
-    /// Whether the connection must wait for this pipe before it closes, so that the peer receives everything
-    /// that was written.
+    /// Whether the connection must not close yet, because the peer has not received everything that was
+    /// written here.
     pub(crate) fn holds(&self) -> bool {
         let state = lock(&self.state);
         (state.ended || !state.outgoing.is_empty()) && !state.delivered && state.no_writing.is_none()
@@ -243,7 +244,7 @@ impl Pipe {
 }
 
 impl State {
-    /// Reads available bytes until `most` bytes wait.
+    /// Reads available bytes until `incoming` has `most` bytes.
     fn receive(&mut self, all: &mut Streams, id: StreamId, most: usize) {
         self.paused = false;
         loop {

@@ -1,4 +1,4 @@
-//! Handles the streams of connections on the data thread.
+//! Handles the byte streams of connections on the data thread.
 
 use super::Streams;
 use crate::StreamError;
@@ -9,7 +9,7 @@ use mpdccp_proto::{Reason, SessionId};
 use mpdccp_units::Time;
 use std::sync::Arc;
 
-/// Priority of all streams of this crate among the session's streams.
+/// Priority of the streams of this crate. All have the same.
 const PRIORITY: u8 = 1;
 
 impl Streams {
@@ -25,7 +25,7 @@ impl Streams {
         Ok(pipe)
     }
 
-    /// A handle has data for a stream, or requests an operation on it.
+    /// Serves a handle that has data for a stream, or requests an operation on it.
     pub(crate) fn exchange(&mut self, core: &mut Core, id: SessionId, stream: StreamId) {
         let Some(entry) = self.entries.get_mut(&id) else { return };
         let Some(pipe) = entry.pipes.get(&stream) else { return };
@@ -44,7 +44,8 @@ impl Streams {
                     true => streams.accept(stream, &[]).is_ok(),
                     false => streams.reset(stream, dccp_streams::Reason::Limit).is_err(),
                 });
-                // If the connection is ending, data that has arrived can still be read.
+                // Also queue the stream if the connection is ending: its data that has arrived can still be
+                // read.
                 if accepted != Some(false) {
                     let pipe = Pipe::new(id, stream);
                     entry.pipes.insert(stream, pipe.clone());

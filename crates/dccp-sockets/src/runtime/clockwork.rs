@@ -1,4 +1,4 @@
-//! Periodic work for connections: sends the padding of probes, and checks rates.
+//! Does periodic work for connections: sends the padding of probes and checks rates.
 
 use super::Streams;
 use super::probes::Probe;
@@ -7,11 +7,11 @@ use dccp_net::Core;
 use mpdccp_proto::SessionId;
 use mpdccp_units::{Duration, Rate, Time};
 
-/// Size of an IP packet with padding in bytes: headers, and the largest space that options can fill.
+/// Size of an IP packet with padding, in bytes: the headers, and the largest space that options can fill.
 const PADDING: u64 = 1_040;
-/// If congestion control held padding back for longer than this, the padding is not sent later.
+/// If congestion control delayed padding for longer than this, the delayed padding is skipped.
 const CREDIT: Duration = Duration::from_millis(5);
-/// Interval between checks of the rates.
+/// Interval between two checks of the rates.
 const LOOK: Duration = Duration::from_millis(50);
 
 impl Streams {
@@ -22,7 +22,7 @@ impl Streams {
         }
     }
 
-    /// Queues the padding that is due. Returns whether any was due.
+    /// Queues the padding that is due. Returns whether there was any.
     pub(super) fn pad(&mut self, core: &mut Core, now: Time) -> bool {
         let mut any = false;
         self.clockwork.probes.retain(|id, probe| {
@@ -33,7 +33,7 @@ impl Streams {
             if probe.next > now {
                 return true;
             }
-            // Data that waits is sent instead of padding.
+            // Data is waiting, and it is sent in place of padding.
             if core.endpoint.backlog(now, *id).packets > 0 || entry.stream.waits() {
                 probe.next = now + Duration::from_millis(1);
                 return true;
@@ -46,7 +46,7 @@ impl Streams {
         any
     }
 
-    /// Reports the rates that have changed.
+    /// Reports each rate that has changed enough.
     pub(super) fn tell_rates(&mut self, core: &Core, now: Time) {
         let percent = u64::from(self.options.rate_change);
         if percent == 0 || self.clockwork.look_at.is_some_and(|at| at > now) {

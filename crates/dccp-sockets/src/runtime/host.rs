@@ -1,4 +1,4 @@
-//! The handles' access to the driver, which runs on a thread or as a task of another event loop.
+//! Gives the handles access to the driver, which runs on a thread or as a task of another event loop.
 
 use super::Streams;
 use crate::backlog::Backlog;
@@ -14,13 +14,13 @@ use std::{fmt, io};
 /// A driver that runs as a task of another event loop instead of on a thread.
 pub(crate) type Hosted = Weak<Mutex<Driver<Streams>>>;
 
-/// The handles' access to the data thread. The thread ends when all handles are gone and their connections
-/// have finished.
+/// Gives the handles access to the data thread. The thread ends when all handles are gone and their
+/// connections have finished.
 pub(crate) struct Runtime {
     handle: Handle<Streams>,
     hosted: Option<Hosted>,
     pub(crate) budget: Arc<Budget>,
-    /// The process that runs the thread. A forked process does not have the thread.
+    /// The process that runs the thread. A forked process does not have it.
     process: Pid,
 }
 
@@ -37,12 +37,13 @@ impl Drop for Runtime {
 }
 
 impl Runtime {
-    /// Whether the process has forked, so that the thread runs in the parent process.
+    /// Whether this process is a fork. The thread then runs only in the parent process.
     pub(crate) fn is_forked(&self) -> bool {
         self.process != getpid()
     }
 
-    /// A handle that runs jobs on the thread, for callers that must know whether the thread still exists.
+    /// Returns a handle that runs jobs on the thread. It is for callers that must know whether the thread
+    /// still exists.
     pub(crate) fn handle(&self) -> &Handle<Streams> {
         &self.handle
     }
@@ -62,7 +63,7 @@ impl Runtime {
         match &self.hosted {
             _ if self.is_forked() => None,
             None => self.handle.call(job),
-            // The task that runs the driver may wait for this thread, so run the job here.
+            // The task that runs the driver may have to wait for this thread, so run the job here.
             Some(hosted) => {
                 let result = lock(&*hosted.upgrade()?).with(job);
                 self.handle.run(|_, _| {});
@@ -71,7 +72,7 @@ impl Runtime {
         }
     }
 
-    /// Starts the driver on a thread, or in the way that `run` starts it. `set_up` first opens sockets and
+    /// Starts the driver with `run`, which uses a thread or a task. Before that, `set_up` opens sockets and
     /// other resources.
     pub(crate) fn start<T>(
         options: Options,
@@ -107,14 +108,14 @@ impl Runtime {
     }
 }
 
-/// Starts to run a driver.
+/// A function that runs a driver.
 pub(crate) type Run = fn(Driver<Streams>) -> io::Result<Option<Hosted>>;
 
-/// Runs a driver on a separate thread.
+/// Runs a driver on a thread of its own.
 pub(crate) fn on_a_thread(driver: Driver<Streams>) -> io::Result<Option<Hosted>> {
     let thread = std::thread::Builder::new().name("dccp".into());
     thread.spawn(move || {
-        // Here the driver has dropped its streams, which notifies their handles.
+        // When this returns, the driver has dropped its streams, and their handles have been notified.
         if let Err(e) = driver.run() {
             tracing::error!("the data thread failed: {e}");
         }

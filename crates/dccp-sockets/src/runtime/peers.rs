@@ -1,4 +1,4 @@
-//! Peers with keys, which can be added and removed while connections run.
+//! Manages peers with keys. They can be added and removed while connections run.
 
 use super::Streams;
 use crate::{ConnectError, sockets};
@@ -9,12 +9,12 @@ use mpdccp_proto::SessionId;
 const NO_KEY: ConnectError = ConnectError::Options("this end has no private key; give it one in the options");
 
 impl Streams {
-    /// The number of the peer of a session.
+    /// Returns the number of a session's peer.
     pub(crate) fn peer(&self, id: SessionId) -> Option<u32> {
         self.entries.get(&id)?.peer
     }
 
-    /// Accepts a peer by its key, and returns its number. A known peer keeps its number.
+    /// Accepts a peer by its key. Returns the peer's number; a peer that is already known keeps its number.
     ///
     /// # Errors
     /// If this end has no key, or `key` is its own key.
@@ -54,7 +54,7 @@ impl Streams {
         if self.options.key.is_none() {
             return Err(NO_KEY);
         }
-        // Only the channels know a peer that was accepted without being configured.
+        // If the peer was accepted without being configured, only the channels know its number.
         let Some(number) = core.net.channels().and_then(|channels| channels.number(key)) else {
             return Ok(());
         };

@@ -4,8 +4,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// A reliable stream; see [`crate::ByteStream`]. It implements [`AsyncWrite`] and [`AsyncRead`], also for
-/// `&ByteStream`.
+/// A reliable stream for tokio; see [`crate::ByteStream`]. It implements [`AsyncWrite`] and [`AsyncRead`],
+/// also for `&ByteStream`.
 #[derive(Debug)]
 pub struct ByteStream(pub(super) crate::ByteStream);
 
@@ -39,7 +39,7 @@ impl AsyncWrite for &ByteStream {
         Poll::Ready(Ok(ready!(self.0.poll_write_bytes(cx, bytes))?))
     }
 
-    /// Does nothing: written bytes are sent without a flush.
+    /// Does nothing, because written bytes are sent without a flush.
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }

@@ -1,9 +1,9 @@
-//! The same sockets for tokio. All futures are cancel-safe: a future that was dropped has sent or received
+//! The same sockets for tokio. All futures are cancel-safe: if a future is dropped, it has sent or received
 //! either a whole datagram or none.
 //!
-//! The protocol is a task of the runtime that calls [`Listener::bind`], [`Connector::new`] or
-//! [`Connection::connect`]. It lives as long as that runtime. These calls panic if the runtime has no I/O
-//! driver (`enable_io`). In a runtime with one thread, a task that blocks also delays acknowledgements.
+//! The protocol runs as a task of the runtime that calls [`Listener::bind`], [`Connector::new`] or
+//! [`Connection::connect`]. The task lives as long as this runtime. These calls panic if the runtime has no
+//! I/O driver (`enable_io`). In a runtime with one thread, a task that blocks also delays acknowledgements.
 //! Outside a runtime, [`Connector::new`] starts a thread instead.
 //!
 //! ```
@@ -122,8 +122,8 @@ impl Connector {
         crate::Connector::running(options, task::run).map(Connector)
     }
 
-    /// Like [`crate::Connector::connect`]. A numeric address needs no lookup. No thread is blocked while the
-    /// connection opens.
+    /// Connects like [`crate::Connector::connect`]. A numeric address needs no lookup. While the connection
+    /// opens, no thread is blocked.
     ///
     /// # Errors
     /// As for [`crate::Connector::connect`].
@@ -161,8 +161,8 @@ impl Connector {
     }
 }
 
-/// A connection whose methods do not block. It is a [`Stream`] of received datagrams, which ends when the
-/// peer closes the connection in an orderly way. It is also a [`Sink`] of datagrams to send.
+/// A connection for tokio. Its methods do not block the thread. It is a [`Stream`] of received datagrams,
+/// which ends when the peer closes the connection in an orderly way. It is also a [`Sink`] for datagrams.
 #[derive(Debug)]
 pub struct Connection(crate::Connection);
 
@@ -401,7 +401,7 @@ impl Connection {
         self.0.peer_key()
     }
 
-    /// Runs `job` on the data thread; `None` if the thread has ended.
+    /// Runs `job` on the data thread. Returns `None` if the thread has ended.
     async fn ask<R: Send + 'static>(
         &self,
         job: impl FnOnce(&mut Core, &mut Streams) -> R + Send + 'static,
@@ -437,7 +437,7 @@ impl Sink<Bytes> for Connection {
         self.0.try_send_bytes(data)
     }
 
-    /// Does nothing: queued datagrams are sent without a flush.
+    /// Does nothing, because queued datagrams are sent without a flush.
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Result<(), SendError>> {
         Poll::Ready(Ok(()))
     }

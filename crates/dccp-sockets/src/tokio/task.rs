@@ -1,4 +1,4 @@
-//! Runs the driver as a task of the runtime, so that datagrams need no other thread.
+//! Runs the driver as a task of the runtime, so that datagrams do not pass through another thread.
 
 use crate::runtime::Streams;
 use crate::runtime::host::{Hosted, on_a_thread};
@@ -33,7 +33,7 @@ async fn turns(driver: Arc<Mutex<Driver<Streams>>>, descriptor: AsyncFd<OwnedFd>
         loop {
             let turn = lock(&driver).turn();
             match turn {
-                // Let the application's tasks answer before the next turn.
+                // Let the tasks of the application answer before the next turn.
                 Ok(Turn::Busy) => later().await,
                 Ok(Turn::Idle) => break,
                 Ok(Turn::Over) => return,
@@ -44,7 +44,7 @@ async fn turns(driver: Arc<Mutex<Driver<Streams>>>, descriptor: AsyncFd<OwnedFd>
     }
 }
 
-/// Lets other ready tasks run.
+/// Yields once, so that other tasks can run.
 async fn later() {
     let mut waited = false;
     poll_fn(|cx| {

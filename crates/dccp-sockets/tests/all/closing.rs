@@ -1,4 +1,5 @@
-//! Connections that end during work: during calls of other threads, with a full queue, or many at once.
+//! Tests connections that end while they work: during calls of other threads, with a full queue, or many at
+//! once.
 
 use crate::relay::Relay;
 use crate::{PATIENT, until};
@@ -10,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-/// Connects through a relay.
+/// Opens a connection through a relay. Returns the relay and both ends.
 fn through_a_relay(options: Options) -> (Relay, Connection, Connection) {
     let listener = Listener::bind("127.0.0.1:0", Options::default()).unwrap();
     let relay = Relay::new(listener.local_addr(), 0);
@@ -23,7 +24,7 @@ fn drain(connection: &Connection) -> Vec<Vec<u8>> {
     std::iter::from_fn(|| connection.recv_timeout(PATIENT).ok()).collect()
 }
 
-/// The peer never answers, so only the close can end the wait.
+/// The peer never answers, so only the close can end the sender's wait.
 #[test]
 fn a_close_frees_a_thread_that_sends() {
     let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -52,7 +53,7 @@ fn a_close_sends_what_is_queued() {
     drop(relay);
 }
 
-/// [`SendPolicy::DropOldest`] as the receiver sees it.
+/// Tests [`SendPolicy::DropOldest`] from the receiver's point of view.
 #[test]
 fn a_full_queue_drops_its_oldest_datagrams() {
     let (relay, here, there) = through_a_relay(Options::ccid(2).queue(4).send_policy(SendPolicy::DropOldest));
@@ -66,7 +67,7 @@ fn a_full_queue_drops_its_oldest_datagrams() {
     here.close();
     let arrived = drain(&there).into_iter().filter(|datagram| datagram.len() == 1);
     let arrived = arrived.flatten().collect::<Vec<u8>>();
-    // One of the four datagrams was already in the session.
+    // The session had already taken one of the four datagrams.
     assert!([7, 8, 9].ends_with(&arrived) && !arrived.is_empty(), "{arrived:?}");
 }
 
@@ -84,7 +85,7 @@ fn many_connections_and_threads_over_ipv6() {
     let server = std::thread::spawn(move || {
         let accepted: Vec<_> = (0..MANY).map(|_| listener.accept_timeout(PATIENT).unwrap()).collect();
         let count = |connection: &Connection| {
-            // Two reader threads share the datagrams of a connection.
+            // Two threads read the datagrams of the same connection.
             std::thread::scope(|scope| {
                 let readers = [(); 2].map(|()| scope.spawn(|| drain(connection).len() as u64));
                 readers.map(|reader| reader.join().unwrap()).iter().sum::<u64>()

@@ -1,4 +1,4 @@
-//! A listener and connections over the loopback interface. The tests need no privilege.
+//! Tests a listener and connections over the loopback interface. The tests need no privilege.
 
 use crate::{PATIENT, pair, until};
 use dccp_sockets::{
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 const SOON: Duration = Duration::from_millis(50);
 
-/// Receives all datagrams up to the end.
+/// Receives all datagrams until the end. Returns their number and the reason of the end.
 fn drain(connection: &Connection) -> (u64, RecvError) {
     let mut received = 0;
     loop {
@@ -36,8 +36,8 @@ fn datagrams_go_both_ways_under_every_ccid() {
     }
 }
 
-/// Only one connection starts with the stored capacity. If the path has less capacity, the higher rate does
-/// no harm.
+/// Only one connection starts with the stored capacity. If the path has less capacity than that, the high
+/// rate does no harm.
 #[test]
 fn one_connection_begins_from_what_is_remembered() {
     let listener = Listener::bind("127.0.0.1:0", Options::ccid(7)).unwrap();
@@ -60,7 +60,7 @@ fn the_congestion_control_changes_while_data_flows() {
     let reader = std::thread::spawn(move || drain(&there));
     for ccid in [5, 3, 2] {
         here.set_ccid(ccid).unwrap();
-        // Keep sending: the change takes a round trip, and data continues to flow.
+        // Keep sending, because the change takes a round trip and data must flow meanwhile.
         until(|| {
             here.send(&[1; 500]).unwrap();
             here.stats().paths[0].ccids.map(|(tx, _)| tx) == Some(ccid)
@@ -81,7 +81,7 @@ fn a_full_queue_drops_what_its_policy_says() {
     let client = Options::default().queue(4).send_policy(SendPolicy::Priority);
     let (_listener, here, there) = pair(Options::default(), client);
     let size = here.max_datagram_size();
-    // The loop is faster than any window allows. One datagram in a hundred has priority.
+    // This loop is faster than any window allows. One datagram in a hundred has a higher priority.
     for n in 0..5_000u32 {
         let priority = u8::from(n % 100 == 0);
         here.send_with(&vec![priority; size], Delivery { priority, ..Delivery::default() }).unwrap();
@@ -128,7 +128,7 @@ fn refused_datagrams_are_returned_with_the_reason() {
     assert_eq!(here.try_send(&vec![0; max + 1]), Err(SendError::TooBig { len: max + 1, max }));
     assert_eq!(here.send(&vec![0; max + 1]), Err(SendError::TooBig { len: max + 1, max }));
     assert_eq!(here.send(&[]), Err(SendError::Empty));
-    // The loop is faster than any window allows, so the queue fills.
+    // This loop is faster than any window allows, so the queue fills.
     let refused = (0..1_000_000).find_map(|_| here.try_send(&vec![0; max]).err());
     assert_eq!(refused, Some(SendError::Full));
     here.abort();
@@ -196,8 +196,8 @@ fn errors_name_what_they_are_about() {
     assert!(error.to_string().contains("203.0.113.7:7"), "{error}");
 }
 
-/// RFC 5595 section 3.3: connections to one port must not conflict, so the port takes no second listener,
-/// with any Service Code.
+/// RFC 5595 section 3.3: connections to a port must not conflict. So a port accepts no second listener,
+/// whatever its Service Code is.
 #[test]
 fn a_port_that_is_taken_takes_no_second_listener() {
     let taken = Listener::bind("127.0.0.1:0", Options::default().service("SC:this")).unwrap();
@@ -264,8 +264,8 @@ fn keys_let_in_whom_they_name_and_nobody_else() {
     assert!(matches!(Connection::connect(addr, open), Err(ConnectError::TimedOut)), "the client has no key");
 }
 
-/// More connections at once than the number of handshakes allowed per source. Connections of a connector
-/// share a channel.
+/// Opens more connections at once than the number of handshakes that one source may start. This works because
+/// the connections of a connector share a channel.
 #[test]
 fn connections_of_a_connector_share_one_channel() {
     const MANY: usize = 300;
@@ -323,7 +323,7 @@ fn a_path_leaves_through_its_interface() {
         let error = Connection::connect(addr, options).unwrap_err();
         assert!(error.to_string().contains("nosuch0"), "{error}");
     }
-    // A connection bound to an interface does not share its socket with an unbound one.
+    // A connection that is bound to an interface does not share a socket with one that is not.
     let connector = Connector::new(Options::default().path(Path::on("lo"))).unwrap();
     let [one, two] = [(); 2].map(|()| connector.connect(addr).unwrap());
     assert_eq!(one.local_addr(), two.local_addr());

@@ -1,5 +1,5 @@
-//! Tests of the sockets over the loopback interface. They need no privilege. Tests that need their own
-//! process are separate programs in the parent directory.
+//! Tests the sockets over the loopback interface. The tests need no privilege. Tests that need a process of
+//! their own are separate programs in the parent directory.
 
 use dccp_sockets::{Connection, Listener, Options};
 use std::time::{Duration, Instant};
@@ -17,10 +17,10 @@ mod streams;
 #[cfg(feature = "tokio")]
 mod tokio;
 
-/// Longer than any step takes.
+/// Time limit of a step. No step takes this long.
 const PATIENT: Duration = Duration::from_secs(20);
 
-/// A listener, and both ends of a connection to it.
+/// Returns a listener and both ends of a connection to it.
 fn pair(server: Options, client: Options) -> (Listener, Connection, Connection) {
     let listener = Listener::bind("127.0.0.1:0", server).unwrap();
     let here = Connection::connect(listener.local_addr(), client).unwrap();
@@ -28,7 +28,7 @@ fn pair(server: Options, client: Options) -> (Listener, Connection, Connection) 
     (listener, here, there)
 }
 
-/// Waits until `holds` returns true, and fails if that takes too long.
+/// Waits until `holds` returns true. Fails if that takes too long.
 #[track_caller]
 fn until(mut holds: impl FnMut() -> bool) {
     let begun = Instant::now();

@@ -1,4 +1,4 @@
-//! Tests for event loops: a descriptor to wait for, calls that do not wait, and batches.
+//! Tests what event loops need: a descriptor to wait for, calls that do not wait, and batches.
 
 use crate::relay::Relay;
 use crate::{PATIENT, pair, until};
@@ -11,7 +11,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-/// Whether a descriptor is readable, or becomes readable in this time.
+/// Whether a descriptor is readable now or within this time.
 fn readable(fd: BorrowedFd<'_>, seconds: i64) -> bool {
     let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
     poll(&mut fds, Some(&Timespec { tv_sec: seconds, tv_nsec: 0 })).unwrap() == 1
@@ -28,7 +28,7 @@ fn a_descriptor_is_readable_until_all_is_drained() {
     let there = listener.try_accept().unwrap();
     assert!(!readable(arrivals, 0));
 
-    // The event of the path may be pending, or may still be to come.
+    // Wait for the event of the path first, which may or may not have occurred already.
     let fd = there.descriptor().unwrap();
     until(|| there.try_event() == Some(Event::PathUp(dccp_sockets::PathId(0))));
     there.ready();
@@ -42,7 +42,7 @@ fn a_descriptor_is_readable_until_all_is_drained() {
     }
     assert!(!readable(fd, 0) && !there.ready().readable);
     here.finish().unwrap();
-    // Read until the last event, because earlier events also make the descriptor readable.
+    // Read all events, because earlier events also make the descriptor readable.
     there.events().for_each(drop);
     assert!(readable(fd, 20) && there.ready().closed, "the end stays readable");
     assert!(readable(fd, 0));
@@ -58,7 +58,7 @@ fn a_descriptor_tells_once_of_room() {
         assert!(readable(fd, 20));
     }
     std::thread::spawn(move || while there.recv().is_ok() {});
-    // No sender waits for room now.
+    // No sender is waiting for room any more.
     while here.try_event().is_some() {}
     here.ready();
     assert!(!readable(fd, 0));
@@ -81,7 +81,7 @@ fn datagrams_go_in_batches_and_into_the_callers_memory() {
     let mut large = [0; 1_000];
     assert_eq!(there.recv_into(&mut large), Ok(500), "the datagram stayed in the queue");
     assert_eq!(large[..500], datagrams[4]);
-    // The caller keeps the datagrams that do not fit, in order.
+    // The caller still has the datagrams that do not fit. Their order is preserved.
     let many = vec![[7u8]; 1_000];
     let taken = here.try_send_many(many.iter().map(|one| &one[..])).unwrap();
     assert!((100..1_000).contains(&taken), "{taken}");
@@ -96,7 +96,7 @@ fn the_queue_is_all_that_waits() {
     let options = Options::default().queue(3).queue_time(Duration::from_millis(200));
     let here = Connection::connect(relay.addr, options).unwrap();
     relay.cut.store(true, Relaxed);
-    // Send until the window is used up.
+    // Send until the window is full.
     let mut full = 0;
     while full < 50 {
         match here.try_send(&[1; 1_000]) {
@@ -186,7 +186,7 @@ fn a_connection_is_started_without_waiting() {
     assert!(matches!(waiting.send(b"late"), Err(SendError::Closed(_))));
     let other = Connector::new(Options::default().service("SC:else")).unwrap();
     let refused = other.start(listener.local_addr(), None);
-    // Events of the path may precede the end.
+    // Events of the path may come before the end.
     let known = loop {
         assert!(readable(refused.descriptor().unwrap(), 20));
         refused.ready();

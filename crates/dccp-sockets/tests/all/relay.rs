@@ -1,5 +1,5 @@
-//! A middlebox between one client and a listener. It drops packets in a fixed pattern, large packets, or all
-//! packets for a while.
+//! A middlebox between one client and a listener. It can drop packets in a fixed pattern, drop large packets,
+//! or drop all packets for a while.
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
@@ -12,12 +12,12 @@ pub(crate) struct Relay {
     pub(crate) addr: SocketAddr,
     /// Whether all packets are dropped.
     pub(crate) cut: Arc<AtomicBool>,
-    /// Size in bytes above which IP packets are dropped.
+    /// Size of the largest IP packet that is not dropped, in bytes.
     pub(crate) carries: Arc<AtomicUsize>,
     /// Number of packets from the client.
     pub(crate) of_client: Arc<AtomicU32>,
     over: Arc<AtomicBool>,
-    /// How often the relay timed out while waiting for a packet from the server.
+    /// How often the relay has waited in vain for a packet from the server.
     quiet: Arc<AtomicU32>,
 }
 
@@ -25,7 +25,7 @@ pub(crate) struct Relay {
 const OVERHEAD: usize = 28;
 
 impl Relay {
-    /// Creates a relay that drops one of `loss` packets in each direction; none if `loss` is 0.
+    /// Creates a relay. In each direction it drops one of `loss` packets, or none if `loss` is 0.
     pub(crate) fn new(server: SocketAddr, loss: u32) -> Relay {
         let (front, back) =
             (UdpSocket::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
@@ -37,7 +37,7 @@ impl Relay {
         for socket in [&front, &back] {
             socket.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
         }
-        // The relay learns the address of the client from its first packet.
+        // The first packet of the client tells the relay the client's address.
         let client = Arc::new(std::sync::Mutex::new(None));
         for up in [true, false] {
             let (front, back) = (front.try_clone().unwrap(), back.try_clone().unwrap());
@@ -49,7 +49,7 @@ impl Relay {
                     let from = if up { &front } else { &back };
                     let (len, sender) = match from.recv_from(&mut buffer) {
                         Ok(received) => received,
-                        // A timeout, or a refusal while no socket listens.
+                        // The wait timed out, or the packet was refused because no socket listens.
                         Err(e) => {
                             if !up && e.kind() == ErrorKind::WouldBlock {
                                 quiet.fetch_add(1, Relaxed);
@@ -78,9 +78,9 @@ impl Relay {
         Relay { addr, cut, carries, of_client, over, quiet }
     }
 
-    /// Lets packets pass again. First drops the packets of a server that has ended.
+    /// Lets packets pass again. First discards the packets of a server that has ended.
     pub(crate) fn restore(&self) {
-        // The first of these two timeouts may have started before the server's last packet.
+        // Wait for two timeouts, because the first one may have started before the server's last packet.
         let enough = self.quiet.load(Relaxed) + 2;
         while self.quiet.load(Relaxed) < enough {
             std::thread::sleep(Duration::from_millis(10));

@@ -1,4 +1,5 @@
-//! Applications in real networks: loss, small packets, outages, a peer that restarts or does not read.
+//! Tests applications in real networks: loss, small packets, outages, and a peer that restarts or does not
+//! read.
 
 use crate::relay::Relay;
 use crate::{PATIENT, until};
@@ -13,7 +14,7 @@ fn skipped(test: &str, why: &str) {
     let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {why}");
 }
 
-/// Receives all datagrams up to the end, and returns their number.
+/// Receives all datagrams until the end. Returns their number.
 fn drain(connection: &Connection) -> u64 {
     std::iter::from_fn(|| connection.recv_timeout(PATIENT).ok()).count() as u64
 }
@@ -40,7 +41,7 @@ fn each_direction_has_its_ccid_and_what_is_lost_is_counted() {
             writer.join().unwrap();
         }
         assert_eq!(here.stats().paths[0].ccids, Some((up, down)));
-        // The server has sent everything before the client closes the connection.
+        // Wait until the server has sent everything. Then the client closes the connection.
         while there.stats().queued > 0 {
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -48,14 +49,14 @@ fn each_direction_has_its_ccid_and_what_is_lost_is_counted() {
         let [_, arrived] = readers.map(|reader| reader.join().unwrap());
         assert_eq!((sent.sent, sent.dropped), (EACH, 0));
         assert!(arrived < EACH, "the relay loses some");
-        // No later packet reveals the loss of the last few packets. CCID 3 and 4 report loss events instead
-        // of packets. On a busy host, one round-trip time can contain all losses.
+        // If the last few packets are lost, no later packet reveals that. CCID 3 and 4 report loss events
+        // instead of packets. On a busy host, all losses may fall into one round-trip time.
         let counted = if up == 2 { arrived + sent.lost + 3 >= EACH } else { sent.lost > 0 };
         assert!(counted, "CCID {up}: {arrived} arrived, {} lost", sent.lost);
     }
 }
 
-/// RFC 8899: the network drops large packets without an ICMP message.
+/// RFC 8899: the network drops large packets without an ICMP error.
 #[test]
 fn both_ends_find_the_size_that_a_path_carries() {
     let listener = Listener::bind("127.0.0.1:0", Options::default()).unwrap();
@@ -63,7 +64,7 @@ fn both_ends_find_the_size_that_a_path_carries() {
     relay.carries.store(1300, Relaxed);
     let here = Connection::connect(relay.addr, Options::default()).unwrap();
     let there = listener.accept_timeout(PATIENT).unwrap();
-    // Check this before calling `stats`, which also reads the sizes.
+    // Check this before `stats` is called, because `stats` also reads the sizes.
     until(|| [&here, &there].iter().all(|end| end.max_datagram_size() < 1300));
     until(|| here.try_event() == Some(Event::Size(here.max_datagram_size())));
     assert!([&here, &there].iter().all(|end| end.stats().paths[0].path_mtu <= 1300));
@@ -103,13 +104,13 @@ fn acknowledgements_ride_on_answers() {
             there.send(&there.recv_timeout(PATIENT).unwrap()).unwrap();
             here.recv_timeout(PATIENT).unwrap();
         }
-        // With separate Acks there would be twice as many packets as echoes.
+        // If Acks were sent separately, there would be twice as many packets as echoes.
         let packets = relay.of_client.load(Relaxed);
         assert!(packets < ECHOES * 3 / 2, "CCID {ccid}: {packets} packets");
     }
 }
 
-/// A peer that is gone sends no acknowledgements and no errors.
+/// The peer is gone, so it sends neither acknowledgements nor errors.
 #[test]
 fn unacknowledged_datagrams_count_as_lost_at_the_end() {
     for ccid in [2, 3, 5] {
@@ -143,7 +144,7 @@ fn an_outage_ends_nothing() {
     there.send(b"lost").unwrap();
     assert_eq!(there.recv_timeout(Duration::from_secs(2)), Err(RecvError::TimedOut));
     relay.cut.store(false, Relaxed);
-    // Congestion control sends one packet after each timeout until an acknowledgement arrives.
+    // After each timeout, congestion control sends one packet until an acknowledgement arrives.
     until(|| {
         let _ = here.try_send(b"question");
         if there.recv_timeout(Duration::from_millis(50)).is_ok() {
@@ -161,7 +162,7 @@ fn a_server_that_restarted_says_so_and_takes_the_client_again() {
     let relay = Relay::new(addr, 0);
     let here = Connection::connect(relay.addr, Options::default()).unwrap();
     let there = listener.accept_timeout(PATIENT).unwrap();
-    // The client does not learn that the server ended, as if the server had been killed.
+    // The client must not learn that the server has ended, as if the server had been killed.
     relay.cut.store(true, Relaxed);
     there.abort();
     drop((there, listener));
@@ -192,13 +193,13 @@ fn connects_to_the_first_address_that_answers() {
     here.send(b"x").unwrap();
     assert_eq!(listener.accept_timeout(PATIENT).unwrap().recv_timeout(PATIENT).unwrap(), b"x");
     assert!(Connection::connect(&[silent][..], impatient).is_err());
-    // This host does not have the first address. It has the second.
+    // This host does not have the first address, but it has the second.
     let addrs: [SocketAddr; 2] = ["192.0.2.1:0".parse().unwrap(), "127.0.0.1:0".parse().unwrap()];
     let listener = Listener::bind(&addrs[..], Options::default()).unwrap();
     assert_eq!(listener.local_addr().ip(), addrs[1].ip());
 }
 
-/// A link-local address of this host, with its interface.
+/// Returns a link-local address of this host, with its interface.
 fn link_local() -> Option<SocketAddrV6> {
     let table = std::fs::read_to_string("/proc/net/if_inet6").ok()?;
     table.lines().find(|line| line.starts_with("fe80")).and_then(|line| {
@@ -225,8 +226,8 @@ fn link_local_addresses_keep_their_interface() {
     }
 }
 
-/// By default a path is probed every 12 s, at a listener every 24 s. Twenty packets during the test prove
-/// that the lower setting is in effect.
+/// By default, a client probes a path every 12 s, and a listener every 24 s. So twenty packets during the
+/// test show that the shorter interval is used.
 #[test]
 fn an_idle_end_asks_its_peer_at_every_keepalive() {
     let often = Options::default().keepalive(Duration::from_millis(20));
@@ -248,6 +249,6 @@ fn a_peer_that_vanished_is_noticed_by_an_idle_end() {
     let here = Connection::connect(relay.addr, options).unwrap();
     let _there = listener.accept_timeout(PATIENT).unwrap();
     relay.cut.store(true, Relaxed);
-    // Both ends are idle. With the defaults, the connection would last for more than a minute.
+    // Both ends are idle. With the default settings, the connection would last for more than a minute.
     assert!(matches!(here.recv_timeout(PATIENT), Err(RecvError::Closed(_))));
 }

@@ -1,5 +1,5 @@
-//! Features for public servers and media senders: unknown clients with keys, refusals, probes, events and
-//! marks.
+//! Tests features for public servers and media senders: unknown clients with keys, refusals, probes, events
+//! and marks.
 
 use crate::{PATIENT, until};
 use dccp_sockets::{
@@ -17,7 +17,7 @@ fn key(n: u8) -> PrivateKey {
     PrivateKey::from_random([n; 32])
 }
 
-/// A UDP port that no program is likely to use during the test.
+/// Returns a UDP port that most likely no program uses during the test.
 fn closed() -> SocketAddr {
     UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
@@ -39,12 +39,12 @@ fn a_server_for_everybody_knows_each_client_by_its_key() {
         assert_eq!(here.recv_timeout(PATIENT).unwrap(), b"welcome");
         open.push((here, there));
     }
-    // The limit of a source does not depend on the key.
+    // The limit of a source applies to all its keys together.
     assert!(matches!(
         Connection::connect(listener.local_addr(), client(4)),
         Err(ConnectError::Refused(Reason::ResetByPeer(_)))
     ));
-    // A removed peer is disconnected, and the others stay connected.
+    // A removed peer loses its connections. The others stay connected.
     listener.remove_peer(key(2).public()).unwrap();
     assert_eq!(open[0].1.recv_timeout(PATIENT), Err(RecvError::Closed(Reason::Aborted)));
     assert_eq!(open[2].1.recv_timeout(PATIENT), Err(RecvError::Closed(Reason::Aborted)));
@@ -77,7 +77,7 @@ fn addresses_and_interfaces_that_are_mistaken_are_named() {
     assert!(error.contains("expected HOST:PORT"), "{error}");
 }
 
-/// The test ends within its time limit, because no call waits for the timeout.
+/// No call waits for the timeout. Otherwise the test would not end in time.
 #[test]
 fn a_closed_port_is_told_at_once() {
     let patient = || Options::default().connect_timeout(Duration::from_secs(3600));
@@ -90,7 +90,7 @@ fn a_closed_port_is_told_at_once() {
         assert!(matches!(refused, ConnectError::Refused(Reason::NobodyListens)), "{refused}");
         assert_eq!(refused.errno(), rustix::io::Errno::CONNREFUSED.raw_os_error());
     }
-    // The next address, or the next path, is tried immediately.
+    // The next address, or the next path, is tried at once.
     let listener = Listener::bind("127.0.0.1:0", Options::default()).unwrap();
     let addrs = [closed(), listener.local_addr()];
     let elsewhere = Connection::connect(&addrs[..], patient()).unwrap();
@@ -101,7 +101,7 @@ fn a_closed_port_is_told_at_once() {
     assert_eq!(detour.peer_addr(), Some(listener.local_addr()));
 }
 
-/// An ICMP refusal from the host of one peer does not affect other connections on the same thread.
+/// If the host of one peer refuses packets with ICMP, other connections of the same thread continue.
 #[test]
 fn a_refusal_disturbs_no_other_connection() {
     let listener = Listener::bind("127.0.0.1:0", Options::default()).unwrap();
@@ -128,7 +128,7 @@ fn a_probe_sends_padding_that_the_peers_application_does_not_see() {
         assert_eq!(there.recv_timeout(PATIENT).unwrap(), b"data goes on");
         let mut events = std::iter::from_fn(|| here.event_timeout(PATIENT));
         assert!(events.any(|event| matches!(event, Event::Rate(rate) if rate > Rate::ZERO)));
-        // Waiting data is sent instead of padding, and finishing ends the probe.
+        // Waiting data is sent in place of padding. Finishing ends the probe.
         let stats = here.finish().unwrap();
         assert_eq!((stats.sent, stats.sent_bytes), (1, 12));
         assert_eq!(there.recv_timeout(PATIENT), Err(RecvError::Closed(Reason::ClosedByPeer)));
@@ -136,7 +136,7 @@ fn a_probe_sends_padding_that_the_peers_application_does_not_see() {
     }
 }
 
-/// Received packets have the requested DSCP, and the ECN field that congestion control chose.
+/// The packets that arrive have the configured DSCP, and the ECN field that congestion control has chosen.
 #[test]
 fn packets_bear_the_dscp_of_the_options() {
     let peer = UdpSocket::bind("127.0.0.1:0").unwrap();

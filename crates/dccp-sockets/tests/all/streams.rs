@@ -1,4 +1,4 @@
-//! Reliable streams next to datagrams. The tests need no privilege.
+//! Tests reliable streams next to datagrams. The tests need no privilege.
 
 use crate::relay::Relay;
 use crate::{PATIENT, pair};
@@ -37,7 +37,7 @@ fn a_file_arrives_intact_over_two_lossy_paths() {
     let sender = std::thread::spawn(move || {
         let mut stream = here.open_stream().unwrap();
         stream.write_all(&file).unwrap();
-        // Meanwhile datagrams are sent, and some are lost.
+        // Datagrams are sent at the same time, and some of them are lost.
         (0..50).for_each(|_| here.send(b"beside").unwrap());
         stream.finish().unwrap();
         here.finish().unwrap()
@@ -51,13 +51,13 @@ fn a_file_arrives_intact_over_two_lossy_paths() {
     assert!(datagrams > 25, "{datagrams} of 50");
 }
 
-/// A stream whose reader is idle does not block other streams, and uses only its share of memory.
+/// A stream that nobody reads does not block other streams, and holds only its share of memory.
 #[test]
 fn streams_do_not_wait_for_each_other() {
     let (_listener, here, there) = pair(options(), options());
     let idle = here.open_stream().unwrap();
     let mut filled = 0;
-    // Write until no more bytes are accepted.
+    // Write until the stream accepts no more bytes.
     while let Ok(n) = idle.write_timeout(&[1; 65_536], Some(Duration::from_millis(300))) {
         filled += n;
     }
@@ -73,7 +73,7 @@ fn streams_do_not_wait_for_each_other() {
         drop(theirs);
         stream.finish().unwrap();
     }
-    // The idle stream continues once it is read.
+    // The idle stream continues when it is read.
     let reader = there.accept_stream(Some(PATIENT)).unwrap();
     let (mut total, mut buf) = (0, vec![0; 1 << 16]);
     while total < filled {
@@ -113,7 +113,8 @@ fn a_reader_that_finishes_first_acknowledges_the_last_bytes() {
     }
 }
 
-/// The connection closes after all written data has arrived. A stream that was dropped is written to its end.
+/// The connection closes only after all written data has arrived. This includes data of a stream that was
+/// dropped.
 #[test]
 fn written_bytes_arrive_before_the_connection_closes() {
     let (_listener, here, there) = pair(options(), options());
@@ -147,7 +148,7 @@ fn both_ends_learn_how_a_stream_ended() {
     assert_eq!(mine.write_timeout(b"more", timeout), Err(StreamError::Ended));
     assert_eq!(mine.finish(), Err(StreamError::Ended));
 
-    // Dropping a stream tells the peer to stop.
+    // Dropping a stream makes the peer stop sending.
     let mine = here.open_stream().unwrap();
     mine.write_timeout(b"two", timeout).unwrap();
     drop(there.accept_stream(timeout).unwrap());
@@ -178,8 +179,8 @@ fn without_streams_at_both_ends_there_are_none() {
     }
 }
 
-/// The descriptor of a stream is readable while there is data, or while a writer that found no room can
-/// continue.
+/// The descriptor of a stream is readable while there is data, or while a write that found no room can be
+/// repeated.
 #[test]
 fn a_descriptor_tells_of_bytes_and_of_room() {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};

@@ -57,7 +57,7 @@ async fn ends_and_refusals() {
     assert_eq!(there.send(b"two").await, Err(SendError::Closed(Reason::ClosedByPeer)));
 }
 
-/// Sends in both directions at once, with more data than any window.
+/// Sends in both directions at the same time. The data exceeds any window.
 #[::tokio::test]
 async fn streams_are_read_and_written_at_once() {
     let options = || Options::default().streams(true);
@@ -84,7 +84,7 @@ async fn streams_are_read_and_written_at_once() {
     assert_eq!(echo.await.unwrap(), bytes.len() as u64);
 }
 
-/// A connection works as a stream and a sink with adapters of other crates.
+/// Adapters of other crates work with a connection as a stream and a sink.
 #[::tokio::test]
 async fn a_connection_is_a_stream_and_a_sink() {
     use ::bytes::Bytes;
