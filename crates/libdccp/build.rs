@@ -1,8 +1,8 @@
-//! Sets the ABI number of the library. A program that was linked with another ABI number does not start with
-//! it.
+//! Sets the ABI number of the library in its soname. The dynamic linker does not start a program with a
+//! library whose ABI number differs from the number with which the program was linked.
 
 fn main() {
-    // cargo-c sets the name of the library itself.
+    // If cargo-c builds the library, cargo-c sets the soname.
     if std::env::var_os("CARGO_FEATURE_CAPI").is_none() {
         println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libdccp.so.0");
     }

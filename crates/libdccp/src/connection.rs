@@ -50,12 +50,12 @@ pub const DCCP_STREAM: c_int = 16;
 static CONNECTIONS: Table<Connection> = Table::new();
 static CONNECTORS: Table<(Connector, bool)> = Table::new();
 
-/// The connection that belongs to a handle.
+/// Returns the connection that belongs to a handle.
 pub(crate) fn connection(conn: *const dccp_conn) -> Outcome<Arc<Connection>> {
     CONNECTIONS.get(conn)
 }
 
-/// Stores a new connection, and writes its handle to `into`.
+/// Stores a new connection and writes its handle to `into`.
 ///
 /// # Safety
 /// `into` must be writable.
@@ -64,12 +64,12 @@ pub(crate) unsafe fn put(connection: Connection, into: *mut *mut dccp_conn) {
     unsafe { CONNECTIONS.put(connection, into) };
 }
 
-/// The longest time to wait.
+/// Converts a timeout in milliseconds. A negative timeout means no limit.
 pub(crate) fn limit(timeout_ms: c_int) -> Duration {
     u64::try_from(timeout_ms).map_or(Duration::MAX, Duration::from_millis)
 }
 
-/// The errno value for a timeout.
+/// Returns the errno value for a call that timed out.
 pub(crate) fn expired(timeout_ms: c_int) -> Errno {
     if timeout_ms == 0 { Errno::AGAIN } else { Errno::TIMEDOUT }
 }
@@ -309,7 +309,7 @@ pub unsafe extern "C" fn dccp_recvmmsg(
     })
 }
 
-/// Copies the caller's messages, so that the copies can be modified.
+/// Returns copies of the caller's messages.
 ///
 /// # Safety
 /// `datagrams` must be null or point to `count` messages.
@@ -359,7 +359,7 @@ pub unsafe extern "C" fn dccp_add_path(conn: *mut dccp_conn, path_to_add: *const
     })
 }
 
-/// Finds the path with this number.
+/// Returns the number of a path, if the connection has a path with this number.
 fn path_of(connection: &Connection, number: c_uint) -> Outcome<PathId> {
     let known = connection.stats().paths.iter().any(|path| path.id == PathId(number));
     known.then_some(PathId(number)).ok_or_else(|| failure(Errno::NOENT, format!("there is no path {number}")))

@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use std::ffi::{CString, c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// An error of a call, with its errno value and text.
+/// The error of a call.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) errno: Errno,
@@ -27,7 +27,8 @@ thread_local! {
     static LAST: RefCell<CString> = RefCell::new(CString::default());
 }
 
-/// The return value of a call: its number, or the negative errno value of its error. Catches panics.
+/// Runs a call and returns its result, or its error as a negative errno value. Also stores the text of the
+/// error. A panic becomes the error EIO.
 pub(crate) fn answer_size(call: impl FnOnce() -> Outcome<usize>) -> isize {
     let outcome = catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|_| {
         Err(failure(Errno::IO, "the library failed: a panic, reported on standard error"))
@@ -35,7 +36,8 @@ pub(crate) fn answer_size(call: impl FnOnce() -> Outcome<usize>) -> isize {
     match outcome {
         Ok(number) => number.try_into().unwrap_or(isize::MAX),
         Err(Failure { errno, text }) => {
-            // While a thread ends, its storage for the text is gone. Only the number is then returned.
+            // A thread that is ending has no storage for the text any more. The caller then gets only the
+            // errno value.
             let text = CString::new(text.replace('\0', " ")).unwrap_or_default();
             let _ = LAST.try_with(|last| last.replace(text));
             -(errno.raw_os_error() as isize)
@@ -43,7 +45,7 @@ pub(crate) fn answer_size(call: impl FnOnce() -> Outcome<usize>) -> isize {
     }
 }
 
-/// Like [`answer_size`], for a call that returns an `int`.
+/// Does the same as [`answer_size`] for a function that returns an `int`.
 pub(crate) fn answer(call: impl FnOnce() -> Outcome<usize>) -> c_int {
     answer_size(call).try_into().unwrap_or(c_int::MAX)
 }
@@ -54,7 +56,7 @@ pub extern "C" fn dccp_last_error() -> *const c_char {
     LAST.try_with(|last| last.borrow().as_ptr()).unwrap_or(c"".as_ptr())
 }
 
-/// Gives the library's errors an errno value and a text.
+/// Implements the conversion of the library's error types to an errno value and a text.
 macro_rules! failures {
     ($($error:ty),*) => {$(
         impl From<$error> for Failure {

@@ -1,5 +1,5 @@
-//! Handles are numbers with pointer types, so that the C compiler can tell the kinds of handles apart.
-//! Numbers are not reused.
+//! Tables of handles. A handle is a number in the form of a pointer. Each kind of handle has its own pointer
+//! type, so that the C compiler can tell the kinds apart. A number is never used twice.
 
 use crate::errno::{Outcome, failure, invalid};
 use rustix::io::Errno;
@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// The next number. All kinds share the numbers, so a handle of one kind is never in the table of another
-/// kind.
+/// The number of the next handle. All kinds of handles take their numbers from here. So a handle of one kind
+/// is never in the table of another kind.
 static NEXT: AtomicUsize = AtomicUsize::new(1);
 
-/// The objects of one kind.
+/// The objects of one kind, by the number of their handle.
 pub(crate) struct Table<T>(RwLock<BTreeMap<usize, Arc<T>>>);
 
 impl<T> Table<T> {
@@ -27,7 +27,7 @@ impl<T> Table<T> {
         entries.get(&handle.addr()).cloned().ok_or_else(stale)
     }
 
-    /// Converts an error with `otherwise`, unless another thread has closed the object meanwhile.
+    /// Returns `otherwise`, or ECONNABORTED if another thread has closed the object meanwhile.
     pub(crate) fn unless_closed<H>(
         &self,
         handle: *const H,
@@ -64,7 +64,7 @@ fn stale() -> crate::errno::Failure {
     failure(Errno::BADF, "no such handle: it was closed, or is of another kind")
 }
 
-/// Checks the pointer that receives a new handle.
+/// Checks that the pointer to which a new handle will be written is not null.
 pub(crate) fn output<H>(into: *mut *mut H) -> Outcome<()> {
     if into.is_null() {
         Err(invalid("the last argument, which receives the handle, is null"))

@@ -1,24 +1,24 @@
-//! Access to the caller's memory: texts, buffers, and structures that begin with their size.
+//! Reads and writes the caller's memory: texts, buffers, and structures that begin with their size.
 
 use crate::errno::{Outcome, failure, invalid};
 use rustix::io::Errno;
 use std::ffi::{CStr, c_char};
 use std::slice;
 
-/// A structure whose first member is its size as a `size_t`, and for which all bytes zero is a valid value.
+/// A C structure. Its first member is its size as a `size_t`, and it is valid if all its bytes are zero.
 ///
 /// # Safety
 /// Both properties must hold.
 pub(crate) unsafe trait Structure: Copy {
-    /// Name of the structure in C.
+    /// The name of the structure in C.
     const NAME: &'static str;
-    /// Size of the structure in the first version of the library that contains it. Programs built for that
-    /// version still work.
+    /// The size of the structure in the first version of the library that has the structure. Programs that
+    /// were built for that version still work.
     const OLDEST: usize;
 }
 
-/// Reads a structure from the caller. Members that the caller's version lacks are zero. Members that this
-/// version lacks must be zero.
+/// Reads a structure from the caller. A member is zero if the caller's version of the structure does not have
+/// it. A member that this version does not have must be zero.
 ///
 /// # Safety
 /// `from` must be null, or point to as many readable bytes as its first member says.
@@ -46,7 +46,7 @@ pub(crate) unsafe fn take<T: Structure>(from: *const T) -> Outcome<T> {
     Ok(taken)
 }
 
-/// Reads `count` consecutive structures. Each has the size that the first one states.
+/// Reads `count` consecutive structures. All have the size that the first one states.
 ///
 /// # Safety
 /// `from` must be null, or point to `count` structures.
@@ -75,8 +75,8 @@ pub(crate) unsafe fn take_all<T: Structure>(from: *const T, count: usize) -> Out
     Ok(all)
 }
 
-/// Writes as much of a structure as the caller has room for. Sets its first member to the number of bytes
-/// written.
+/// Writes a structure, up to the size that the caller's structure states. Sets the first member to the number
+/// of bytes written.
 ///
 /// # Safety
 /// `into` must be null, or point to as many writable bytes as its first member says.
@@ -96,7 +96,8 @@ pub(crate) unsafe fn give<T: Structure>(into: *mut T, value: &T) -> Outcome<()> 
 }
 
 fn check<T: Structure>(size: usize) -> Outcome<()> {
-    // No version will be larger than a page. A larger value means uninitialized memory.
+    // No version of a structure will be larger than a page. A larger value means that the caller's memory is
+    // not initialized.
     if (T::OLDEST..=4096).contains(&size) {
         return Ok(());
     }
@@ -107,7 +108,7 @@ fn check<T: Structure>(size: usize) -> Outcome<()> {
     )))
 }
 
-/// Reads an optional text.
+/// Reads a text that may be null.
 ///
 /// # Safety
 /// `text` must be null, or point to a string that ends with a null byte.
@@ -120,7 +121,7 @@ pub(crate) unsafe fn text<'a>(text: *const c_char, what: &str) -> Outcome<Option
     bytes.to_str().map(Some).map_err(|_| invalid(format!("{what} is not UTF-8")))
 }
 
-/// Reads a required text.
+/// Reads a text that must not be null.
 ///
 /// # Safety
 /// As for [`text`].
@@ -129,7 +130,7 @@ pub(crate) unsafe fn needed_text<'a>(from: *const c_char, what: &str) -> Outcome
     unsafe { text(from, what) }?.ok_or_else(|| invalid(format!("{what} is null")))
 }
 
-/// Returns the bytes of a datagram or similar data.
+/// Returns the caller's bytes, such as those of a datagram.
 ///
 /// # Safety
 /// `data` must be null, or point to `len` readable bytes that do not change during the call.
@@ -143,7 +144,7 @@ pub(crate) unsafe fn bytes<'a>(data: *const u8, len: usize) -> Outcome<&'a [u8]>
     }
 }
 
-/// Returns a buffer for a datagram or a text.
+/// Returns the caller's buffer for a datagram or a text.
 ///
 /// # Safety
 /// `room` must be null, or point to `len` initialized bytes that nothing else uses during the call.

@@ -156,7 +156,7 @@ pub struct dccp_event {
     pub code: u32,
 }
 
-/// Converts an event to C's form.
+/// Converts an event to the C structure.
 pub(crate) fn event_of(event: Event) -> dccp_event {
     let empty = dccp_event::default();
     let ended = |reason: Reason| dccp_event {
@@ -174,7 +174,7 @@ pub(crate) fn event_of(event: Event) -> dccp_event {
             dccp_event { kind: DCCP_EVENT_PATH_STRAYS, path, other_path, ..empty }
         }
         Event::Closed(why) => dccp_event { kind: DCCP_EVENT_CLOSED, ..ended(why) },
-        // This version of the header has no number for this kind.
+        // This version of the header has no number for this kind of event.
         _ => empty,
     }
 }
@@ -203,7 +203,7 @@ fn bits(rate: Option<Rate>) -> u64 {
     rate.map_or(0, Rate::bps)
 }
 
-/// Writes a text into an array, with a null byte at the end.
+/// Converts a text to an array that ends with a null byte.
 fn array<const N: usize>(text: &str) -> [c_char; N] {
     let mut array = [0; N];
     array.iter_mut().zip(text.bytes().take(N - 1)).for_each(|(to, from)| *to = from as c_char);

@@ -183,7 +183,7 @@ fn parse<T: std::str::FromStr<Err: std::fmt::Display>>(text: &str, what: &str) -
     text.parse().map_err(|e| invalid(format!("{what} `{text}`: {e}")))
 }
 
-/// Applies a number. Zero keeps the default.
+/// Applies a number with `method`. Zero keeps the default.
 fn set<N: Into<u64> + Copy>(
     number: N,
     options: Options,
@@ -192,7 +192,7 @@ fn set<N: Into<u64> + Copy>(
     if number.into() == 0 { options } else { method(options, number) }
 }
 
-/// Reads a path.
+/// Converts a path of the caller.
 ///
 /// # Safety
 /// The caller must follow the rules at the top of dccp.h.
@@ -222,7 +222,7 @@ pub(crate) unsafe fn path(given: &dccp_path) -> Outcome<Path> {
     })
 }
 
-/// Reads the keys of a peer.
+/// Parses the public key and the preshared key of a peer.
 ///
 /// # Safety
 /// The caller must follow the rules at the top of dccp.h.
@@ -234,12 +234,12 @@ pub(crate) unsafe fn peer(
     let (public, preshared) =
         unsafe { (needed_text(public, "the public key")?, text(preshared, "the preshared key")?) };
     let public = parse(public, "public key")?;
-    // Do not repeat a secret in an error.
+    // The error must not contain the secret.
     let secret = |text: &str| text.parse().map_err(|e| invalid(format!("preshared key: {e}")));
     Ok((public, preshared.map(secret).transpose()?.unwrap_or_default()))
 }
 
-/// Reads the options, and whether to wait for the peer's answer.
+/// Converts the options. Also returns whether the call waits for the peer's answer.
 ///
 /// # Safety
 /// `from` must be null, or follow the rules at the top of dccp.h.
@@ -346,7 +346,7 @@ fn numbers(given: &dccp_options) -> Outcome<Options> {
     })
 }
 
-/// Resolves a text "host:port" to addresses.
+/// Resolves a text of the form "host:port" to addresses.
 ///
 /// # Safety
 /// `from` must be null or a text.

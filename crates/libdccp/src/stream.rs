@@ -20,7 +20,7 @@ fn limit(timeout_ms: c_int) -> Option<Duration> {
     u64::try_from(timeout_ms).ok().map(Duration::from_millis)
 }
 
-/// Converts a timeout to its errno value.
+/// Converts the error of a stream. The errno value of a timeout depends on `timeout_ms`.
 fn after<T>(result: Result<T, StreamError>, timeout_ms: c_int) -> Outcome<T> {
     result.map_err(|e| match e {
         StreamError::TimedOut => failure(expired(timeout_ms), e.to_string()),
@@ -28,7 +28,7 @@ fn after<T>(result: Result<T, StreamError>, timeout_ms: c_int) -> Outcome<T> {
     })
 }
 
-/// Like [`after`], for a stream that another thread may have closed meanwhile.
+/// Does the same as [`after`], for a stream that another thread may have closed meanwhile.
 fn unless_closed<T>(
     stream: *const dccp_stream,
     result: Result<T, StreamError>,

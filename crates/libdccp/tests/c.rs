@@ -1,4 +1,5 @@
-//! Tests the library from C: the header, exported symbols, installed files, examples, and misuse.
+//! Tests the library from C: the header, the exported symbols, the installed files, the examples, and invalid
+//! calls.
 
 use dccp_sockets::{Named, ReorderKind, SchedulerKind};
 use std::fs;
@@ -9,7 +10,7 @@ use std::sync::OnceLock;
 
 const HERE: &str = env!("CARGO_MANIFEST_DIR");
 
-/// Installs the library that cargo built for this test.
+/// Installs the library that cargo has built for this test. Returns the installation directory.
 fn installed() -> &'static Path {
     static PREFIX: OnceLock<tempfile::TempDir> = OnceLock::new();
     let prefix = PREFIX.get_or_init(|| {
@@ -39,7 +40,7 @@ fn output(command: &mut Command) -> String {
     stdout.into_owned()
 }
 
-/// Compiles a program against the installed files, with the flags of pkg-config if available.
+/// Compiles a program against the installed files. Uses the flags from pkg-config if pkg-config is available.
 fn compile(source: &str, name: &str, flags: &[&str]) -> PathBuf {
     let prefix = installed();
     let program = prefix.join(name);
@@ -67,7 +68,7 @@ fn compile(source: &str, name: &str, flags: &[&str]) -> PathBuf {
 #[test]
 fn the_examples_of_the_page_compile() {
     let page = fs::read_to_string(format!("{HERE}/../../docs/c.md")).unwrap();
-    // A mark for scripts/guides may follow the language.
+    // After the language, a code block may have a mark for scripts/guides.
     let blocks = page.split("\n```c").filter_map(|rest| rest.split("```").next()?.split_once('\n'));
     let mut blocks =
         blocks.filter(|(mark, _)| mark.is_empty() || mark.starts_with(' ')).map(|(_, code)| code);
@@ -85,7 +86,7 @@ fn the_examples_of_the_page_compile() {
     }
 }
 
-/// A server in the background, which is killed at the end of its test.
+/// A server in the background. It is killed at the end of its test.
 struct Server(Child, String);
 
 impl Server {
@@ -105,7 +106,7 @@ impl Drop for Server {
     }
 }
 
-/// Compares a generated file with the one in the repository, or writes it if UPDATE is set.
+/// Compares a generated file with the file in the repository. If UPDATE is set, writes the file instead.
 fn current(name: &str, text: &str) {
     let file = Path::new(HERE).join(name);
     if std::env::var_os("UPDATE").is_some() {
@@ -152,7 +153,7 @@ fn the_header_names_every_scheduler_and_reorderer() {
     }
 }
 
-/// This test fails for a new function until misuse.c calls the function in a way that must fail.
+/// Fails for a new function until misuse.c contains a call of the function that must fail.
 #[test]
 fn each_function_of_the_header_is_misused() {
     let [header, symbols, misuse] = ["dccp.h", "symbols", "tests/c/misuse.c"]
@@ -191,14 +192,15 @@ fn misuse_is_an_error_under_the_address_sanitizer() {
         .stdin(Stdio::null())
         .stderr(Stdio::null())
         .status();
-    // An empty program has no main function. Check only whether the linker finds the sanitizer.
+    // The compiler always fails here, because an empty program has no main function. The check is only
+    // whether the compiler has the library of the sanitizer.
     let found = output(Command::new("cc").arg("-print-file-name=libasan.so")).trim().contains('/');
     if probe.is_err() || !found {
         eprintln!("SKIPPED the address sanitizer: cc has none");
         return;
     }
     let program = compile("tests/c/misuse.c", "misuse-asan", &["-fsanitize=address,undefined"]);
-    // The process closes connections in the background. Their memory at exit is not a leak.
+    // The process ends while connections are still closing in the background. Their memory is not a leak.
     output(Command::new(program).env("ASAN_OPTIONS", "detect_leaks=0"));
 }
 
@@ -263,7 +265,7 @@ fn a_file_arrives_whole_over_a_stream() {
     assert!(fs::read(&original).unwrap() == fs::read(&copy).unwrap());
 }
 
-/// Two ends that have their own event loop. Each is also tested with an end of the other kind.
+/// Programs with their own event loop talk to each other, and to programs with the library's threads.
 #[test]
 fn a_loop_of_ones_own_speaks_to_all() {
     let (own, echo) =

@@ -1,4 +1,4 @@
-//! The structure that holds an address in C.
+//! The C structure that holds an address.
 
 use crate::errno::{Outcome, invalid};
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
@@ -32,7 +32,7 @@ pub(super) fn address(addr: SocketAddr) -> dccp_address {
     dccp_address { ip, version, port: addr.port(), scope }
 }
 
-/// Reads an address from the caller.
+/// Converts an address of the caller.
 ///
 /// # Safety
 /// `from` must be null or readable.

@@ -1,5 +1,5 @@
-//! The target of an endpoint's handle: the endpoint and, with a private key, the channels between its
-//! sessions and the program's sockets.
+//! The object behind the handle of an endpoint. It consists of the endpoint and, if there is a private key,
+//! the encrypted channels between the endpoint's sessions and the program's sockets.
 
 use crate::errno::{Outcome, invalid};
 use crate::handles::Table;
@@ -15,9 +15,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Size of the IPv4 and UDP headers.
+/// The size of an IPv4 header and a UDP header.
 pub(super) const OVERHEAD: u16 = 28;
-/// Additional bytes of an IPv6 header.
+/// The size of an IPv6 header minus the size of an IPv4 header.
 pub(super) const MORE: u16 = 20;
 
 /// All connections of an event loop, without socket, clock or thread. The program sends and receives the
@@ -34,18 +34,18 @@ pub(super) struct Out {
 
 pub(super) struct Loop {
     pub(super) endpoint: Endpoint,
-    /// The channels between the endpoint and the program's sockets, if there is a private key.
+    /// The encrypted channels between the endpoint and the program's sockets. `None` without a private key.
     pub(super) routes: Option<ChannelRoutes>,
-    /// The channels that were opened for each session. They are closed with the session.
+    /// The channels of each session. They are closed when the session ends.
     pub(super) opened: BTreeMap<SessionId, Vec<u32>>,
     pub(super) options: Options,
     pub(super) out: VecDeque<Out>,
     pub(super) delivered: Option<(SessionId, Vec<u8>)>,
-    /// The latest time that the program passed.
+    /// The latest time that the program has passed to the endpoint.
     pub(super) now: Time,
 }
 
-/// Collects packets.
+/// Collects the packets that the endpoint sends.
 struct Keep<'a>(&'a mut VecDeque<Out>);
 
 impl Sink for Keep<'_> {
@@ -59,7 +59,7 @@ impl Sink for Keep<'_> {
 pub(super) static ENDPOINTS: Table<Mutex<Loop>> = Table::new();
 
 impl Loop {
-    /// Makes sure that time never goes back.
+    /// Converts the program's time. The result never goes back, even if the program's time does.
     pub(super) fn at(&mut self, now_ns: u64) -> Time {
         self.now = self.now.max(Time::from_nanos(now_ns));
         self.now
@@ -83,20 +83,20 @@ impl Loop {
         })
     }
 
-    /// Collects the packets that may be sent now.
+    /// Collects the packets that may be sent now, and encrypts them if there is a key.
     pub(super) fn fill(&mut self, now: Time) {
         self.endpoint.poll_transmit(now, &mut Keep(&mut self.out));
         self.seal(now);
     }
 
-    /// Stores that a path of a session uses this socket, which may be a channel.
+    /// Stores that a path of a session uses this socket. The socket may be a channel.
     pub(super) fn note(&mut self, session: SessionId, socket: u32) {
         if self.routes.is_some() {
             self.opened.entry(session).or_default().push(socket);
         }
     }
 
-    /// Seals the last packets of a session that has ended, then closes its channels.
+    /// Encrypts the last packets of a session that has ended, then closes the session's channels.
     pub(super) fn forget(&mut self, session: SessionId) {
         let Some(channels) = self.opened.remove(&session) else { return };
         self.fill(self.now);
@@ -106,7 +106,7 @@ impl Loop {
     }
 }
 
-/// Runs `act` on an endpoint, one thread at a time.
+/// Runs `act` on an endpoint. Only one thread at a time can do this.
 pub(super) fn with<T>(
     endpoint: *const dccp_endpoint,
     act: impl FnOnce(&mut Loop) -> Outcome<T>,
@@ -116,10 +116,10 @@ pub(super) fn with<T>(
     act(&mut inner)
 }
 
-/// Number of a random stream of the seed that nothing else uses.
+/// The stream of the random number generator that is used for the channels. Nothing else uses this stream.
 const SEEDS: u64 = u64::MAX;
 
-/// The channels, if the options have a key. Times are since 1970.
+/// Creates the channels if the options have a key. The channels need times that count from 1970.
 pub(super) fn channels(options: &Options, seed: [u8; 32]) -> Option<ChannelRoutes> {
     let mut rng = ChaCha20Rng::from_seed(seed);
     rng.set_stream(SEEDS);
@@ -128,13 +128,15 @@ pub(super) fn channels(options: &Options, seed: [u8; 32]) -> Option<ChannelRoute
     options.channels(true, Duration::ZERO, own).map(ChannelRoutes::new)
 }
 
-/// Position of a packet in a datagram on this socket, and the length of the datagram.
+/// Returns the position of a packet in its datagram, and the length of the datagram. Both depend on whether
+/// the socket is a channel.
 pub(super) fn record(socket: u32, len: usize) -> (usize, usize) {
     if is_channel(socket) { (HEADER, len + dccp_secure::OVERHEAD) } else { (0, len) }
 }
 
 impl Loop {
-    /// The route of a path. With encryption this is a channel to the first peer of the options.
+    /// Returns the route of a path. With encryption, the route uses a channel to the first peer of the
+    /// options.
     pub(super) fn route(&mut self, now: Time, route: Route) -> Outcome<Route> {
         if is_channel(route.socket) {
             return Err(invalid(format!("invalid socket {}; numbers are below 2^31", route.socket)));
@@ -147,7 +149,7 @@ impl Loop {
         Ok(Route { socket, ..route })
     }
 
-    /// Bytes that encryption adds to each packet.
+    /// Returns the number of bytes that encryption adds to each packet.
     pub(super) fn sealing(&self) -> u16 {
         if self.routes.is_some() { dccp_secure::OVERHEAD as u16 } else { 0 }
     }
@@ -162,11 +164,12 @@ impl Loop {
             let packet = &datagram[opened.packet];
             self.endpoint.handle_peer(now, &opened.route, opened.peer, ecn, ip_len, packet);
         }
-        // Discard the events, because nothing here needs to know that a peer moved.
+        // Discard the events, because no code here needs to know that a peer has moved.
         routes.events();
     }
 
-    /// Seals the endpoint's packets for channels, and adds the messages of the channels.
+    /// Encrypts the endpoint's packets that go through channels. Then adds the channels' own messages to the
+    /// packets.
     pub(super) fn seal(&mut self, now: Time) {
         let Loop { routes: Some(routes), out, .. } = self else { return };
         out.retain_mut(|packet| {
@@ -175,8 +178,8 @@ impl Loop {
                 return true;
             }
             let len = packet.bytes.len();
-            // While the channel has no key, it keeps the packet. Once it has a key, `channels.poll_transmit`
-            // returns it.
+            // If the channel has no key yet, it keeps the packet. `channels.poll_transmit` returns the packet
+            // once the channel has a key.
             let Some(to) = routes.seal(now, socket, (&mut packet.bytes, len)) else { return false };
             packet.route = Route { socket: to.socket, local: to.local, remote: to.remote };
             true
@@ -187,7 +190,7 @@ impl Loop {
         }
     }
 
-    /// When the next timer of the channels or the sessions expires.
+    /// Returns when the next timer of the channels or the sessions expires.
     pub(super) fn next_timeout(&self) -> Option<Time> {
         let channels = self.routes.as_ref().and_then(|routes| routes.channels.poll_timeout());
         channels.into_iter().chain(self.endpoint.poll_timeout().map(|(at, _)| at)).min()

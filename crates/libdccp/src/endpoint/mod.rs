@@ -1,4 +1,4 @@
-//! The protocol without clock, socket or thread, for programs that have their own event loop and clock.
+//! The protocol without a clock, socket or thread, for programs that have their own event loop and clock.
 
 pub mod address;
 pub mod inner;

@@ -1,4 +1,4 @@
-//! Byte streams of an endpoint's sessions. None of the calls waits.
+//! Byte streams of an endpoint's sessions. No call in this module waits.
 
 use super::inner::{Loop, dccp_endpoint, with};
 use crate::errno::{Failure, Outcome, answer, answer_size, failure, invalid};
@@ -12,7 +12,7 @@ use mpdccp_proto::SessionId;
 use rustix::io::Errno;
 use std::ffi::{c_int, c_void};
 
-/// Priority of all streams of this library among the session's streams.
+/// The priority of all streams that this library opens.
 const PRIORITY: u8 = 1;
 
 fn failed(error: StreamError) -> Failure {
@@ -26,7 +26,8 @@ fn failed(error: StreamError) -> Failure {
     failure(errno, error.to_string())
 }
 
-/// Runs `act` on the streams of a session. -EOPNOTSUPP if the session has no streams or is not open.
+/// Runs `act` on the streams of a session. The error is EOPNOTSUPP if the session has no streams or is not
+/// open.
 fn act<T>(
     endpoint: *const dccp_endpoint,
     now_ns: u64,
@@ -41,12 +42,14 @@ fn act<T>(
     })
 }
 
-/// Converts a stream event to C's form; `None` if C does not receive it. Accepts streams that the peer opens.
+/// Converts a stream event to the C structure. Returns `None` for an event that C programs do not receive.
+/// Accepts a stream that the peer opens.
 pub(super) fn told(inner: &mut Loop, session: SessionId, event: Event) -> Option<dccp_event> {
     let told = |kind, StreamId(stream)| dccp_event { kind, stream, ..dccp_event::default() };
     Some(match event {
         Event::Opened(stream) => {
-            // If the session is ending, data that has arrived can still be read.
+            // Ignore an error: if the session is ending, the program can still read the data that has
+            // arrived.
             inner.endpoint.streams(inner.now, session, |streams| streams.accept(stream, &[]));
             told(DCCP_EVENT_STREAM_OPENED, stream)
         }
