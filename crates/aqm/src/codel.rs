@@ -1,8 +1,8 @@
 use crate::{Fifo, Item, Ledger, Reason, mark};
 use mpdccp_units::{Duration, Time};
 
-/// Controlled delay (RFC 8289): while sojourn times have exceeded `target` for an `interval`, packets are
-/// dropped at the head, at a growing frequency.
+/// Controlled delay (RFC 8289). Once sojourn times have exceeded `target` for an `interval`, packets are
+/// dropped at the head, with growing frequency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CoDelConfig {
     /// Acceptable standing delay.
@@ -14,13 +14,13 @@ pub struct CoDelConfig {
 }
 
 impl Default for CoDelConfig {
-    /// 5 ms and 100 ms (RFC 8289 section 4.4), no ECN.
+    /// Target 5 ms and interval 100 ms (RFC 8289 section 4.4), without ECN.
     fn default() -> CoDelConfig {
         CoDelConfig { target: Duration::from_millis(5), interval: Duration::from_millis(100), ecn: false }
     }
 }
 
-/// State of one controlled queue, as in RFC 8289 section 5.3 (names in brackets).
+/// State of one controlled queue. The names in parentheses are those of RFC 8289 section 5.3.
 #[derive(Clone, Debug)]
 pub struct CoDel {
     config: CoDelConfig,
@@ -28,16 +28,16 @@ pub struct CoDel {
     above_until: Option<Time>,
     dropping: bool,
     drop_next: Time,
-    /// Drops since dropping began (count_).
+    /// Number of drops since dropping began (count_).
     count: u32,
-    /// `count` when dropping last began (lastcount_).
+    /// Value of `count` when dropping last began (lastcount_).
     last_count: u32,
-    /// The largest packet seen (maxpacket_).
+    /// Size of the largest packet seen (maxpacket_).
     max_packet: u32,
 }
 
 impl CoDel {
-    /// A new controller.
+    /// Creates a controller.
     pub fn new(config: CoDelConfig) -> CoDel {
         CoDel {
             config,
@@ -55,7 +55,7 @@ impl CoDel {
         self.config = config;
     }
 
-    /// The next packet of `fifo` to send.
+    /// Returns the next packet of `fifo` to send.
     pub fn dequeue<P>(&mut self, now: Time, fifo: &mut Fifo<P>, ledger: &mut impl Ledger) -> Option<Item<P>> {
         let (mut item, mut too_late) = self.take(now, fifo)?;
         if self.dropping {
@@ -86,14 +86,14 @@ impl CoDel {
         Some(item)
     }
 
-    /// Removes a packet; also returns whether the delay has exceeded the target for an interval.
+    /// Removes a packet. Also returns whether the delay has exceeded the target for an interval.
     fn take<P>(&mut self, now: Time, fifo: &mut Fifo<P>) -> Option<(Item<P>, bool)> {
         let Some(item) = fifo.pop() else {
             self.above_until = None;
             return None;
         };
         self.max_packet = self.max_packet.max(item.meta.bytes);
-        // If at most one packet is left, the delay is due to the link, not the queue (RFC 8289 section 5.4).
+        // If at most one packet is left, the link and not the queue causes the delay (RFC 8289 section 5.4).
         let fine = now.since(item.arrived) < self.config.target || fifo.len().bytes <= self.max_packet.into();
         let too_late = match self.above_until {
             _ if fine => {
@@ -119,7 +119,7 @@ impl CoDel {
         self.dropping = true;
     }
 
-    /// The time of the next drop after a drop at `time` (control_law).
+    /// Returns when the next drop follows a drop at `time` (control_law).
     fn after(&self, time: Time) -> Time {
         let ns = self.config.interval.as_nanos() as f64 / libm::sqrt(self.count.into());
         time + Duration::from_nanos(ns as u64)
@@ -154,12 +154,12 @@ mod tests {
             Rig { codel: CoDel::new(config), fifo: Fifo::default(), stats: Counts::default(), ecn }
         }
 
-        /// Sends one packet per millisecond, from `from` to `to`, each with a sojourn time of `waited`;
-        /// returns the times of drops or marks in ms.
+        /// Sends one packet per millisecond, from `from` to `to`. Each has a sojourn time of `waited`.
+        /// Returns the times of drops or marks, in ms.
         fn run(&mut self, from: u64, to: u64, waited: Duration) -> Vec<u64> {
             let mut signals = Vec::new();
             for now in from..to {
-                // Refill the queue each time, so that it is long and every packet has the same delay.
+                // Refill the queue each time. It is then long, and every packet has the same delay.
                 self.fifo = Fifo::default();
                 for _ in 0..20 {
                     let meta = Meta { bytes: 1_000, ecn: self.ecn, flow: 0 };
@@ -179,7 +179,7 @@ mod tests {
     #[test]
     fn drops_follow_the_control_law() {
         let mut rig = Rig::new(CoDelConfig::default(), Ecn::NotEct);
-        // The first drop comes after an interval. The distances between drops are interval / sqrt(n): 100,
+        // The first drop comes after an interval. The n-th distance between drops is interval / sqrt(n): 100,
         // 70.7, 57.7, 50, 44.7, 40.8 ms.
         assert_eq!(rig.run(1_000, 1_480, LATE), [1_100, 1_200, 1_271, 1_329, 1_379, 1_424, 1_464]);
     }
@@ -214,10 +214,10 @@ mod tests {
         let mut rig = Rig::new(CoDelConfig::default(), Ecn::NotEct);
         assert_eq!(rig.run(1_000, 2_000, LATE).len(), 27);
         rig.run(2_000, 2_001, Duration::ZERO);
-        // The count went from 1 to 27, so dropping resumes at 26: the second drop comes 100 / sqrt(26) ms
-        // after the first.
+        // The count has grown from 1 to 27, so dropping resumes at 26. The second drop comes 100 / sqrt(26)
+        // ms after the first.
         assert_eq!(rig.run(2_001, 2_145, LATE), [2_101, 2_121, 2_140]);
-        // Much later the count starts again from one.
+        // Much later, the count starts from one again.
         rig.run(2_145, 2_146, Duration::ZERO);
         assert_eq!(rig.run(9_000, 9_210, LATE), [9_100, 9_200]);
     }

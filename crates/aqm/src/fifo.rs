@@ -22,7 +22,7 @@ impl<P> Fifo<P> {
         QueueLen { packets: self.items.len() as u64, bytes: self.bytes }
     }
 
-    /// When the first packet arrived.
+    /// When the packet at the head arrived.
     pub fn oldest(&self) -> Option<mpdccp_units::Time> {
         self.items.front().map(|item| item.arrived)
     }

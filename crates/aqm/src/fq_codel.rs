@@ -2,20 +2,21 @@ use crate::{CoDel, CoDelConfig, Fifo, Item, Ledger, Limit, QueueLen, Reason};
 use alloc::collections::{BTreeMap, VecDeque};
 use mpdccp_units::{Duration, Time};
 
-/// Flow queueing with CoDel (RFC 8290): flows share the link evenly, and each has its own CoDel. A flow that
-/// sends less than its share is served at once. [`Meta::flow`](crate::Meta::flow) identifies flows.
+/// Flow queueing with CoDel (RFC 8290). Flows share the link evenly, and each has its own CoDel. A flow that
+/// sends less than its share is served at once. [`Meta::flow`](crate::Meta::flow) identifies the flow of a
+/// packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FqCoDelConfig {
     /// Number of queues, 1 to 65,536. Flows share a queue if their hashes are equal modulo this number.
     pub flows: u32,
-    /// Bytes that a flow may send per turn.
+    /// Number of bytes that a flow may send per turn.
     pub quantum: u32,
     /// CoDel settings of each queue.
     pub codel: CoDelConfig,
 }
 
 impl Default for FqCoDelConfig {
-    /// 1,024 flows, 1,514 bytes, CoDel's defaults with ECN (RFC 8290 section 5.2).
+    /// 1,024 queues, a quantum of 1,514 bytes, and CoDel's defaults with ECN (RFC 8290 section 5.2).
     fn default() -> FqCoDelConfig {
         let codel = CoDelConfig { ecn: true, ..CoDelConfig::default() };
         FqCoDelConfig { flows: 1_024, quantum: 1_514, codel }
@@ -30,7 +31,7 @@ struct Flow<P> {
     fifo: Fifo<P>,
     codel: CoDel,
     credit: i64,
-    /// Whether the flow is in one of the two lists.
+    /// Whether the flow is in the list of new or of old flows.
     listed: bool,
 }
 
@@ -39,8 +40,8 @@ struct Flow<P> {
 pub struct FqCoDel<P> {
     config: FqCoDelConfig,
     quantum: i64,
-    /// Queues that had a packet since the last [`rest`](Self::rest). Memory for all `flows` queues would be
-    /// large, and most links use only a few.
+    /// Queues that have had a packet since the last [`rest`](Self::rest). Memory for all `flows` queues would
+    /// be large, and most links use only a few of them.
     flows: BTreeMap<u32, Flow<P>>,
     new: VecDeque<u32>,
     old: VecDeque<u32>,
@@ -48,7 +49,7 @@ pub struct FqCoDel<P> {
 }
 
 impl<P> FqCoDel<P> {
-    /// An empty queue. `flows` and `quantum` count as one if they are zero.
+    /// Creates an empty queue. If `flows` or `quantum` is zero, one is used instead.
     pub fn new(config: FqCoDelConfig) -> FqCoDel<P> {
         FqCoDel {
             config,
@@ -75,8 +76,8 @@ impl<P> FqCoDel<P> {
         flow % self.config.flows.max(1)
     }
 
-    /// Frees all memory if the queue is empty. This resets CoDel's state, so call it only after a long idle
-    /// time.
+    /// Frees all memory if the queue is empty. This resets the state of CoDel, so call it only after a long
+    /// idle time.
     pub fn rest(&mut self) {
         if self.len.packets == 0 {
             *self = FqCoDel::new(self.config);
@@ -89,8 +90,8 @@ impl<P> FqCoDel<P> {
     }
 
     /// Queues a packet. While `limit` is exceeded, packets are dropped at the head of the longest flow. The
-    /// packet being sent, of `transmitting` bytes, counts towards the limit. False if the new packet itself
-    /// was dropped.
+    /// packet in transmission has `transmitting` bytes and counts towards the limit. Returns false if the new
+    /// packet itself was dropped.
     pub fn enqueue(
         &mut self,
         item: Item<P>,
@@ -113,12 +114,13 @@ impl<P> FqCoDel<P> {
             return true;
         }
         self.shrink(transmitting, limit, ledger);
-        // Packets are dropped at the head, so the new packet is still there unless the flow is empty.
+        // Packets are dropped at the head. The new packet is therefore still in the queue, unless its flow is
+        // empty.
         self.flows.get(&index).is_some_and(|flow| flow.fifo.len().packets > 0)
     }
 
-    /// Drops packets at the head of the longest flow while `limit` is exceeded. The packet being sent, of
-    /// `transmitting` bytes, counts towards the limit.
+    /// Drops packets at the head of the longest flow while `limit` is exceeded. The packet in transmission
+    /// has `transmitting` bytes and counts towards the limit.
     pub fn shrink(&mut self, transmitting: Option<u32>, limit: Limit, ledger: &mut impl Ledger) {
         while !self.is_within(transmitting, limit) && self.len.packets > 0 {
             self.drop_from_fattest(ledger);
@@ -129,7 +131,7 @@ impl<P> FqCoDel<P> {
         limit.holds(transmitting.map_or(self.len, |bytes| self.len.plus(bytes)))
     }
 
-    /// Drops half the bytes of the longest flow (RFC 8290 section 4.1).
+    /// Drops half of the bytes of the longest flow (RFC 8290 section 4.1).
     fn drop_from_fattest(&mut self, ledger: &mut impl Ledger) {
         let Some(flow) = self.flows.values_mut().max_by_key(|flow| flow.fifo.len().bytes) else { return };
         let half = flow.fifo.len().bytes / 2;
@@ -143,7 +145,7 @@ impl<P> FqCoDel<P> {
         }
     }
 
-    /// The next packet to send (RFC 8290 section 4.2).
+    /// Returns the next packet to send (RFC 8290 section 4.2).
     pub fn dequeue(&mut self, now: Time, ledger: &mut impl Ledger) -> Option<Item<P>> {
         loop {
             let from_new = !self.new.is_empty();
@@ -168,15 +170,15 @@ impl<P> FqCoDel<P> {
                     list.push_front(index);
                     return Some(item);
                 }
-                // A new flow that becomes empty spends a round among the old flows. Otherwise it could keep a
-                // new flow's priority forever.
+                // A new flow that becomes empty spends a round among the old flows. Otherwise it could keep
+                // the priority of a new flow forever.
                 None if from_new => self.old.push_back(index),
                 None => flow.listed = false,
             }
         }
     }
 
-    /// Removes any packet, without CoDel.
+    /// Removes and returns any packet, without CoDel.
     pub fn pop_any(&mut self) -> Option<Item<P>> {
         let flows = &mut self.flows;
         let item = self.new.iter().chain(&self.old).find_map(|index| flows.get_mut(index)?.fifo.pop())?;
@@ -234,7 +236,7 @@ mod tests {
             }
         }
 
-        /// (flow, packet) of the next `n` packets.
+        /// Returns flow and number of the next `n` packets.
         fn pop(&mut self, n: usize) -> Vec<(u32, u32)> {
             let next =
                 |_| self.queue.dequeue(Time::ZERO, &mut self.stats).map(|item| (item.meta.flow, item.packet));
@@ -260,7 +262,7 @@ mod tests {
     fn a_sparse_flow_goes_first() {
         let mut rig = Rig::new(Limit::Packets(10_240));
         rig.fill(0..100, BULK, 1_500);
-        // Two packets of 1,500 bytes use up the quantum, and the flow becomes an old one.
+        // Two packets of 1,500 bytes exceed the quantum, so the flow becomes an old one.
         assert_eq!(rig.pop(2), [(BULK, 0), (BULK, 1)]);
         assert_eq!(rig.queue.old.len(), 0, "the credit is checked only at the flow's next turn");
         for i in 0..5 {
@@ -277,7 +279,7 @@ mod tests {
         let mut rig = Rig::new(Limit::Packets(10_240));
         rig.fill(0..100, BULK, 1_500);
         rig.pop(3);
-        // Two sparse flows take turns: each queues a packet as soon as the other one's packet was sent.
+        // There are two sparse flows. Each queues a packet as soon as the packet of the other was sent.
         let mut bulk = 0;
         let mut last = 0;
         for i in 0..90 {
@@ -300,7 +302,7 @@ mod tests {
             assert!(rig.push(BULK, 1_000, i));
         }
         assert!(rig.push(SPARSE, 1_500, 1));
-        // The queue drops half of the flow's 99,000 bytes, rounded up to whole packets.
+        // The queue drops half of the 99,000 bytes of the flow, rounded up to whole packets.
         assert_eq!(rig.stats.overflow, 50);
         assert_eq!(rig.queue.len(), QueueLen { packets: 51, bytes: 2 * 1_500 + 49 * 1_000 });
         assert_eq!(rig.pop(2), [(SPARSE, 0), (SPARSE, 1)]);

@@ -1,7 +1,7 @@
 //! Queues that signal congestion early: CoDel (RFC 8289) and FQ-CoDel (RFC 8290). The link emulator's
 //! bottlenecks and the send queue of a multipath session use them.
 //!
-//! A queue holds packets of any type. Its owner supplies the time, the limit and the counters:
+//! A queue holds packets of any type. Its owner supplies the time, the limit and the counters.
 //!
 //! ```
 //! use aqm::{FqCoDel, FqCoDelConfig, Item, Ledger, Limit, Meta, Reason};
@@ -46,11 +46,11 @@ pub use fq_codel::{FqCoDel, FqCoDelConfig};
 /// Properties of a packet that a queue uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Meta {
-    /// Size as counted by the queue; on a link, the outer IP packet with its header.
+    /// Size as the queue counts it. On a link, this is the size of the outer IP packet with its header.
     pub bytes: u32,
     /// The packet's ECN field.
     pub ecn: Ecn,
-    /// A hash of the packet's flow. Only FQ-CoDel uses it.
+    /// Hash of the packet's flow. Only FQ-CoDel uses it.
     pub flow: u32,
 }
 
@@ -66,9 +66,9 @@ pub struct Item<P> {
 /// Limit of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
-    /// Bytes, as [`Meta::bytes`] counts them.
+    /// Maximum number of bytes, as [`Meta::bytes`] counts them.
     Bytes(u64),
-    /// Packets.
+    /// Maximum number of packets.
     Packets(u64),
 }
 
@@ -108,7 +108,7 @@ impl Limit {
 }
 
 impl QueueLen {
-    /// The level with one more packet.
+    /// Returns the fill level with one more packet of `bytes`.
     #[must_use]
     pub fn plus(self, bytes: u32) -> QueueLen {
         QueueLen { packets: self.packets + 1, bytes: self.bytes + u64::from(bytes) }
@@ -119,7 +119,7 @@ impl QueueLen {
     }
 }
 
-/// Marks a packet if it is ECN-capable; returns whether it was marked.
+/// Marks a packet if it is ECN-capable. Returns whether it was marked.
 pub fn mark(meta: &mut Meta, ledger: &mut impl Ledger) -> bool {
     if !meta.ecn.is_capable() {
         return false;
@@ -135,7 +135,7 @@ pub fn mark(meta: &mut Meta, ledger: &mut impl Ledger) -> bool {
 mod tests {
     use super::*;
 
-    /// Counters for the tests of all queues.
+    /// Counters that the tests of all queues use.
     #[derive(Debug, Default)]
     pub(super) struct Counts {
         pub(super) overflow: u64,

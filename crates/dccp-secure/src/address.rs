@@ -1,11 +1,11 @@
 use core::net::{IpAddr, SocketAddr};
 
-/// The addresses of a datagram at both ends.
+/// The two addresses of a datagram: that of this host and that of the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Address {
     /// Number of the socket. The driver assigns the numbers.
     pub socket: u32,
-    /// The local address, if the socket is not bound to an address.
+    /// The local address. `None` if the socket is bound to an address.
     pub local: Option<IpAddr>,
     /// The peer's address and UDP port.
     pub remote: SocketAddr,

@@ -10,37 +10,38 @@ use crate::timestamp::Timestamp;
 use mpdccp_units::{Duration, Time};
 use std::collections::VecDeque;
 
-/// A key is replaced after the first of these times, and not used after the second, as in WireGuard.
+/// A key is replaced after the first of these times, and is no longer used after the second, as in WireGuard.
 pub(crate) const REKEY_AFTER: Duration = Duration::from_secs(120);
 pub(crate) const REJECT_AFTER: Duration = Duration::from_secs(180);
-/// After the initiator has sent for this long without an answer, it starts a new handshake, because the
-/// responder may have restarted.
+/// After the initiator has sent for this long without an answer, it starts a new handshake. The responder may
+/// have restarted.
 const SILENCE: Duration = Duration::from_secs(1);
 /// Interval at which handshakes are retransmitted if the responder fell silent recently. A restarted
-/// responder is thus reached within a second.
+/// responder then gets a handshake within a second.
 const DENSE: Duration = Duration::from_millis(600);
 const LATELY: Duration = Duration::from_secs(35);
-/// Otherwise the interval doubles from the first to the second value. Within these limits, it is at least
-/// twice the duration of the last handshake, because a retransmission invalidates the answer to the previous
-/// message. Finally each interval is randomly shortened by up to a quarter.
+/// If the responder did not fall silent recently, the interval doubles from the first to the second value.
+/// Within these limits, it is at least twice as long as the last handshake took, because a retransmission
+/// invalidates the answer to the previous message. Finally, each interval is shortened at random by up to a
+/// quarter.
 const SPARSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(5));
-/// A handshake is given up after this time. The next packet then starts another handshake.
+/// A handshake is given up after this time. The next packet starts another one.
 const GIVE_UP: Duration = Duration::from_secs(90);
-/// A responder keeps a silent channel for this long, so that a client can continue after sleeping.
+/// A responder keeps a silent channel for this long, so that a client that slept can continue to use it.
 const FORGET: Duration = Duration::from_secs(1800);
-/// A responder keeps a channel for this long if the initiator does not confirm the key.
+/// A responder keeps a channel for only this long if the initiator does not confirm the key.
 const UNCONFIRMED: Duration = Duration::from_secs(10);
 /// Maximum number of packets that wait for a key.
 const STAGED: usize = 16;
 
-/// Identifies a channel in a [`Channels`](crate::Channels). Identifiers are never reused.
+/// Identifies a channel in a [`Channels`](crate::Channels). No two channels ever have the same identifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ChannelId(pub u32);
 
 /// The reason why no record can be sealed now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unready {
-    /// There is no key yet. The newest packets are kept, and are sent once there is a key.
+    /// There is no key yet. The newest packets are stored, and are sent once there is a key.
     NoKey,
     /// The channel does not exist.
     NoChannel,
@@ -66,7 +67,7 @@ pub struct ChannelStats {
 /// The keys that one handshake created.
 #[derive(Debug)]
 pub(crate) struct Keypair {
-    /// Index of this end, which the peer writes into records for this end.
+    /// Index of this end. The peer writes it into records for this end.
     pub(crate) index: u32,
     pub(crate) to: Receiver,
     pub(crate) send: RecordKey,
@@ -93,22 +94,22 @@ impl Keypair {
 pub(crate) struct Pending {
     pub(crate) state: Initiating,
     pub(crate) index: u32,
-    /// Whether the message was sent before the peer's server was known, so that any of its servers may
-    /// answer.
+    /// Whether the message was sent before the peer's server was known. In this case, any of the peer's
+    /// servers may answer.
     pub(crate) anywhere: bool,
-    /// First code of the message. A cookie reply contains it as a reference.
+    /// First code of the message. A cookie reply refers to the message by this code.
     pub(crate) code: Code,
     pub(crate) since: Time,
     pub(crate) sent: Time,
     pub(crate) again: Time,
-    /// Current retransmission interval, before it is shortened at random.
+    /// Current retransmission interval. It is shortened at random before use.
     pub(crate) wait: Duration,
 }
 
 impl Pending {
     /// Returns the next retransmission interval of a handshake that started at `since`. `before` is the
-    /// previous interval. `heard` is when the responder last sent anything. `took` is the duration of the
-    /// last handshake. If the responder has sent anything since the start, it is running, even if its answer
+    /// previous interval. `heard` is when the responder last sent anything. `took` is how long the last
+    /// handshake took. If the responder has sent anything since the start, it is running, even if its answer
     /// takes long.
     pub(crate) fn wait(
         now: Time,
@@ -130,15 +131,15 @@ impl Pending {
 pub(crate) struct Channel {
     pub(crate) id: ChannelId,
     pub(crate) peer: u32,
-    /// Identifies the channel in handshakes.
+    /// Number that identifies the channel in handshakes.
     pub(crate) path: u64,
     pub(crate) address: Address,
     /// Whether this end opened the channel and renews its keys.
     pub(crate) initiates: bool,
-    /// The server that this channel stays with. Other channels of this end may use another server.
+    /// The server that this channel stays with, if set. Other channels of this end may use another server.
     pub(crate) stays: Option<Receiver>,
-    /// The newest key that both ends certainly have, the key before it, and a key that the initiator has not
-    /// confirmed yet.
+    /// `current` is the newest key that both ends certainly have, and `previous` is the key before it. `next`
+    /// is a key that the initiator has not confirmed yet.
     pub(crate) current: Option<Box<Keypair>>,
     pub(crate) previous: Option<Box<Keypair>>,
     pub(crate) next: Option<Box<Keypair>>,
@@ -149,9 +150,9 @@ pub(crate) struct Channel {
     pub(crate) staged: VecDeque<Vec<u8>>,
     /// When the last authentic message from the peer arrived.
     pub(crate) heard: Time,
-    /// Start of the current period of sending without an answer, and when this end last sent. The first pause
-    /// in sending ends the period, because the last packet of an exchange expects no answer. A second pause
-    /// does not end it, because a sender that gets no answers pauses too.
+    /// When the current period of sending without an answer began, and when this end last sent. The first
+    /// pause in sending ends the period, because the last packet of an exchange expects no answer. A second
+    /// pause does not end it, because a sender that gets no answers also pauses.
     pub(crate) unanswered: Option<Time>,
     pub(crate) sent: Time,
     paused: bool,
@@ -199,12 +200,12 @@ impl Channel {
         }
     }
 
-    /// Notes that an authentic message has arrived.
+    /// Records that an authentic message has arrived.
     pub(crate) fn on_heard(&mut self, now: Time) {
         (self.heard, self.unanswered, self.paused) = (now, None, false);
     }
 
-    /// Whether this end should start a handshake. Call this when this end has data to send, or has received
+    /// Whether this end should start a handshake. Call this when this end has data to send or has received
     /// something.
     pub(crate) fn wants_handshake(&self, now: Time) -> bool {
         let silent = self.unanswered.is_some_and(|at| now.since(at) >= SILENCE);
@@ -212,13 +213,13 @@ impl Channel {
         self.initiates && (silent || !fresh)
     }
 
-    /// The key with this index of this end.
+    /// Returns the key with this index of this end.
     pub(crate) fn key(&mut self, index: u32) -> Option<&mut Keypair> {
         let keys = [&mut self.current, &mut self.next, &mut self.previous];
         keys.into_iter().flatten().map(|key| &mut **key).find(|key| key.index == index)
     }
 
-    /// Seals records of `segment` bytes each in place; the last may be shorter.
+    /// Seals records of `segment` bytes each, in place. The last record may be shorter.
     pub(crate) fn seal(&mut self, now: Time, records: &mut [u8], segment: usize) -> Result<Address, Unready> {
         let segment = segment.max(1);
         let count = records.len().div_ceil(segment) as u64;
@@ -232,8 +233,8 @@ impl Channel {
             if let Some(head) = record.first_chunk_mut() {
                 header::write(key.to, Kind::Record(key.counter), head);
             }
-            // A record without room for header and tag must not be sent in plain text. Fill it with zeros,
-            // which no receiver accepts.
+            // A record without room for header and tag must not be sent in plain text. Fill it with zeros
+            // instead, which no receiver accepts.
             if !key.send.seal(key.counter, record) {
                 record.fill(0);
             }
@@ -248,7 +249,7 @@ impl Channel {
         Ok(self.address)
     }
 
-    /// Stores the packet of an unsealed record until there is a key.
+    /// Stores the packet of a record that could not be sealed, until there is a key.
     fn stage(&mut self, record: &[u8]) {
         let Some(packet) = record.get(HEADER..record.len().saturating_sub(OVERHEAD - HEADER)) else { return };
         if self.staged.len() == STAGED {
@@ -258,8 +259,8 @@ impl Channel {
         self.staged.push_back(packet.to_vec());
     }
 
-    /// Seals the waiting packets. If there are none, seals an empty record, which proves to the responder
-    /// that this end has the key.
+    /// Seals the stored packets. If there are none, seals an empty record, which proves to the responder that
+    /// this end has the key.
     pub(crate) fn unstage(&mut self, now: Time, mut send: impl FnMut(Address, Vec<u8>)) {
         if self.staged.is_empty() {
             self.staged.push_back(Vec::new());
@@ -274,7 +275,7 @@ impl Channel {
         }
     }
 
-    /// Makes a key the current one. Returns the index of the key that is dropped.
+    /// Makes `key` the current one. Returns the index of the key that is dropped.
     pub(crate) fn rotate(&mut self, key: Box<Keypair>) -> Option<u32> {
         self.stats.handshakes += 1;
         self.stats.aead = Some(key.aead);
@@ -282,7 +283,8 @@ impl Channel {
         gone.map(|key| key.index)
     }
 
-    /// Seals no more records until a new handshake. Returns the index of the key that is dropped.
+    /// Stops sealing records until a new handshake has completed. Returns the index of the key that is
+    /// dropped.
     pub(crate) fn start_over(&mut self) -> Option<u32> {
         let key = self.current.take_if(|_| self.initiates)?;
         self.previous.replace(key).map(|key| key.index)
@@ -341,8 +343,8 @@ mod tests {
         assert_eq!(record, [0; OVERHEAD - 1]);
     }
 
-    /// RFC 9001 section 6.6: at most 2^23 records under one AES-GCM key. A new key is created after half of
-    /// them.
+    /// RFC 9001 section 6.6: at most 2^23 records may be sealed under one AES-GCM key. A new key is
+    /// negotiated after half of them.
     #[test]
     fn keys_are_renewed_by_count_without_a_gap() {
         let now = Time::from_millis(1);

@@ -39,7 +39,7 @@ impl Aead {
     /// All ciphers.
     pub const ALL: [Aead; 3] = [Aead::Aes128Gcm, Aead::Aes256Gcm, Aead::ChaCha20Poly1305];
 
-    /// Ciphers recommended on this host, fastest first.
+    /// Returns the ciphers that are recommended on this host, fastest first.
     pub fn preferred() -> Vec<Aead> {
         if has_aes() { Aead::ALL.to_vec() } else { vec![Aead::ChaCha20Poly1305] }
     }
@@ -74,7 +74,7 @@ impl Aead {
         }
     }
 
-    /// The set of ciphers that an initiator offers, one bit per cipher number.
+    /// Returns the set of ciphers that an initiator offers. Each cipher number has one bit.
     pub(crate) fn offer(list: &[Aead]) -> u8 {
         list.iter().fold(0, |set, aead| set | 1 << aead.number())
     }
@@ -84,8 +84,8 @@ impl Aead {
         list.iter().copied().find(|aead| offered >> aead.number() & 1 == 1)
     }
 
-    /// Maximum number of records under one key. For AES-GCM this is 2^23 (RFC 9001 section 6.6). For
-    /// ChaCha20-Poly1305 it is 2^60, as in WireGuard, because this cipher has no lower limit.
+    /// Maximum number of records under one key. For AES-GCM, this is 2^23 (RFC 9001 section 6.6).
+    /// ChaCha20-Poly1305 has no such limit, so its value is 2^60, as in WireGuard.
     pub(crate) fn most_records(self) -> u64 {
         match self {
             Aead::ChaCha20Poly1305 => 1 << 60,
@@ -125,7 +125,7 @@ fn nonce(counter: u64) -> Nonce {
 }
 
 impl RecordKey {
-    /// Creates a key from as many of the first bytes of `secret` as the AEAD needs. Never returns `None`,
+    /// Creates a key from the first bytes of `secret`, as many as the AEAD needs. This never returns `None`,
     /// because all AEADs need at most 32 bytes.
     pub(crate) fn new(aead: Aead, secret: &[u8; 32]) -> Option<RecordKey> {
         let algorithm = match aead {
@@ -137,9 +137,9 @@ impl RecordKey {
         Some(RecordKey(LessSafeKey::new(key)))
     }
 
-    /// Seals a record in place. `record` consists of a complete header, the packet, and room for the tag. The
-    /// counter must not have been used with this key. Returns false if the record is too short or too long
-    /// for the AEAD.
+    /// Seals a record in place. `record` consists of a complete header, the packet, and room for the tag. No
+    /// earlier call with this key may have used this counter. Returns false if the record is too short or too
+    /// long for the AEAD.
     #[must_use]
     pub(crate) fn seal(&self, counter: u64, record: &mut [u8]) -> bool {
         let Some((header, rest)) = record.split_at_mut_checked(HEADER) else { return false };

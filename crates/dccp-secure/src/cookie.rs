@@ -17,9 +17,9 @@ use zeroize::Zeroizing;
 pub(crate) const MAC: usize = 16;
 pub(crate) type Code = [u8; MAC];
 const NONCE: usize = 24;
-/// Length of a cookie reply in bytes.
+/// Length of a cookie reply, bytes.
 pub(crate) const REPLY: usize = HEADER + NONCE + MAC + TAG;
-/// How long a cookie secret is used. A cookie is valid with the current secret and with the previous one.
+/// How long a cookie secret is in use. A cookie of the current secret or of the previous one is valid.
 const LIFE: Duration = Duration::from_secs(120);
 
 /// Keyed BLAKE2s with an output of 16 bytes.
@@ -69,7 +69,7 @@ impl Codes {
         code(&self.first, &[&message[..body]]).ct_eq(&message[body..body + MAC]).into()
     }
 
-    /// Decrypts the cookie in a reply to a message that had this first code.
+    /// Decrypts the cookie in a reply. `first` is the first code of the message that was answered.
     pub(crate) fn open_reply(&self, first: &Code, reply: &[u8]) -> Option<Code> {
         let sealed: &[u8; REPLY] = reply.try_into().ok()?;
         let (nonce, rest) = sealed[HEADER..].split_at(NONCE);
@@ -80,7 +80,7 @@ impl Codes {
         Some(cookie)
     }
 
-    /// Creates a reply with a cookie.
+    /// Creates a reply that contains a cookie.
     fn seal_reply(&self, first: &Code, to: Receiver, mut cookie: Code, nonce: [u8; NONCE]) -> Vec<u8> {
         let mut reply = vec![0; REPLY];
         if let Some(head) = reply.first_chunk_mut() {
@@ -120,7 +120,7 @@ impl CookieJar {
         }
     }
 
-    /// A cookie is bound to address and port.
+    /// Computes the cookie for an address and port.
     fn cookie(secret: &[u8; 32], from: SocketAddr) -> Code {
         let ip = match from.ip().to_canonical() {
             core::net::IpAddr::V4(ip) => ip.to_ipv6_mapped(),
@@ -129,7 +129,7 @@ impl CookieJar {
         code(secret, &[&ip.octets(), &from.port().to_be_bytes()])
     }
 
-    /// Whether the second code was computed with a cookie that was sent to this address.
+    /// Whether the second code was computed with a cookie for this address.
     pub(crate) fn second_is_right(
         &mut self,
         now: Time,
@@ -145,7 +145,7 @@ impl CookieJar {
         })
     }
 
-    /// Creates the cookie reply to a message whose sender must prove its address.
+    /// Creates the cookie reply to a message. The sender of that message must prove its address.
     pub(crate) fn reply(
         &mut self,
         now: Time,

@@ -4,7 +4,8 @@ use zeroize::Zeroizing;
 /// The shared secret of two key pairs.
 pub(crate) type Shared = Zeroizing<[u8; 32]>;
 
-/// A private key in the library's form, with its public key precomputed. It is wiped when dropped.
+/// A private key in the form that the library needs, with its public key computed in advance. Its memory is
+/// wiped when it is dropped.
 pub(crate) struct Key(agreement::PrivateKey);
 
 impl Key {

@@ -1,4 +1,4 @@
-//! Echo requests inside a channel, with which the initiator measures the path. They use DCCP ports 0 and 0,
+//! Echo requests inside a channel. The initiator measures the path with them. They use DCCP ports 0 and 0,
 //! which no connection uses. Ends that do not support echo requests therefore drop them.
 //!
 //! ```text
@@ -15,7 +15,7 @@ use core::net::{IpAddr, Ipv6Addr, SocketAddr};
 use mpdccp_units::{Duration, Time};
 use std::collections::BTreeMap;
 
-/// Length of the shortest request and of the shortest answer in bytes.
+/// Length of the shortest request, and of the shortest answer, bytes.
 pub const QUESTION: usize = 18;
 const ANSWER: usize = 44;
 /// Limits of an answer: size in bytes, and delay in steps of 100 ms.
@@ -28,7 +28,7 @@ const BURST: u64 = 4_000_000;
 const MOST: u8 = 16;
 /// Maximum number of pending answers, over all channels.
 const WAITING: usize = 1_024;
-/// Overhead of an answer in bytes.
+/// Number of bytes that the headers add to an answer.
 const HEADERS: u64 = 60;
 
 /// Facts about this host, for answers.
@@ -36,7 +36,7 @@ const HEADERS: u64 = 60;
 pub struct HostFacts {
     /// Time since 1970.
     pub unix: Duration,
-    /// When `unix` was read.
+    /// Time at which `unix` was read.
     pub at: Time,
     /// Whether the host forwards IPv4 packets, and IPv6 packets.
     pub forwards: [bool; 2],
@@ -47,16 +47,16 @@ pub struct HostFacts {
 pub struct EchoQuestion {
     /// A number that the answers repeat.
     pub number: u64,
-    /// Requested size of each answer in bytes.
+    /// Requested size of each answer, bytes.
     pub answer: u16,
     /// Requested number of answers. A request for 0 answers is counted too.
     pub answers: u8,
-    /// How long the other end must delay the answer, in steps of 100 ms.
+    /// How long the other end must delay the answer. It is sent in steps of 100 ms.
     pub wait: Duration,
 }
 
 impl EchoQuestion {
-    /// Encodes the request as a packet of `len` bytes, at least [`QUESTION`].
+    /// Encodes the request as a packet of `len` bytes. The packet has at least [`QUESTION`] bytes.
     pub fn write(&self, len: usize) -> Vec<u8> {
         let mut out = vec![0; len.max(QUESTION)];
         let wait = u16::try_from(self.wait.as_millis() / 100).unwrap_or(u16::MAX);
@@ -172,7 +172,7 @@ pub(crate) struct Echoes {
 }
 
 impl Echoes {
-    /// Accepts a request. Returns false if the request is dropped.
+    /// Accepts a request. Returns false if it exceeds a limit and is dropped.
     pub(crate) fn ask(
         &mut self,
         now: Time,
@@ -209,7 +209,7 @@ impl Echoes {
         self.waiting.first_key_value().map(|((at, _), _)| *at)
     }
 
-    /// The next answer that is due.
+    /// Returns the next answer that is due.
     pub(crate) fn pop(&mut self, now: Time) -> Option<Due> {
         self.waiting.first_entry().filter(|entry| entry.key().0 <= now).map(|entry| entry.remove())
     }

@@ -1,4 +1,4 @@
-//! Limits that prevent a flood of handshakes from using the CPU: a cookie is required above a rate, and each
+//! Limits that keep a flood of handshakes from using up the CPU. Above a rate, a cookie is required, and each
 //! source has a limit.
 
 use core::net::IpAddr;
@@ -11,10 +11,10 @@ const CALM: u32 = 200;
 /// Limits of initiations per source or peer: burst size, and rate per second.
 const BURST: u32 = 32;
 const PER_SECOND: u64 = 20;
-/// Burst size of a peer. A peer may have this many channels, and renews all of them after an outage.
+/// Burst size of a peer. A peer may have as many channels as this, and renews all of them after an outage.
 const PEER_BURST: u32 = 128;
-/// Maximum number of sources to store. A host cannot answer more sources than this while their buckets
-/// refill.
+/// Maximum number of sources that are stored. In the time that a bucket takes to refill, a host cannot answer
+/// more sources than this.
 const MAX_SOURCES: usize = 16_384;
 /// Interval at which full buckets are removed.
 const SWEEP: Duration = Duration::from_millis(100);
@@ -29,7 +29,7 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// Counts one initiation. Returns true if there are too many.
+    /// Counts one initiation. Returns true if there are too many per second.
     pub(crate) fn is_high(&mut self, now: Time) -> bool {
         let passed = now.since(self.since);
         if passed >= SECOND {
@@ -50,7 +50,7 @@ pub(crate) struct Bucket {
 }
 
 impl Bucket {
-    /// A bucket for the handshakes of a peer.
+    /// Creates a bucket for the handshakes of a peer.
     pub(crate) fn of_peer() -> Bucket {
         Bucket { at: Time::ZERO, tokens: PEER_BURST, most: PEER_BURST }
     }
@@ -84,11 +84,12 @@ fn source(ip: IpAddr) -> u128 {
 }
 
 impl Sources {
-    /// Takes a token. Returns false if the source has none left, or if too many sources are active.
+    /// Takes a token from the bucket of a source. Returns false if none is left, or if too many sources are
+    /// active.
     pub(crate) fn allows(&mut self, now: Time, ip: IpAddr) -> bool {
         if self.buckets.len() >= MAX_SOURCES && !self.buckets.contains_key(&source(ip)) {
-            // A source that has been quiet long enough to have a full bucket can be removed. Search for such
-            // sources at intervals, instead of for every new source.
+            // A source that has been quiet long enough has a full bucket and can be removed. Search for such
+            // sources at intervals, not for every new source.
             if now.since(self.swept) >= SWEEP {
                 let full = Duration::from_secs(u64::from(BURST).div_ceil(PER_SECOND));
                 self.buckets.retain(|_, bucket| now.since(bucket.at) < full);

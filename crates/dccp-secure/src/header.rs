@@ -1,4 +1,4 @@
-//! The one header of all messages:
+//! The header that all messages have:
 //!
 //! ```text
 //! 0     type, always 0x52
@@ -8,7 +8,8 @@
 //! 8-15  counter, big endian; its three largest values name the handshake messages
 //! ```
 //!
-//! Type and server number are at the positions that a layer-4 balancer with stable UDP routing expects.
+//! Type and server number are at the positions where a layer-4 load balancer with stable UDP routing expects
+//! them.
 
 /// Length of the header in bytes.
 pub const HEADER: usize = 16;
@@ -21,7 +22,7 @@ const TYPE: u8 = 0x52;
 const INITIATION: u64 = u64::MAX;
 const RESPONSE: u64 = u64::MAX - 1;
 const COOKIE: u64 = u64::MAX - 2;
-/// Slot number in an initiation, which has no slot yet.
+/// Slot number in an initiation. An initiation has no slot yet.
 pub(crate) const NO_SLOT: u32 = 0x00FF_FFFF;
 
 /// Type of a message.
@@ -39,16 +40,16 @@ pub(crate) enum Kind {
 pub(crate) struct Receiver {
     /// Number of the server, 24 bits.
     pub(crate) server: u32,
-    /// The first 8 bits are the shard, the other 24 the slot.
+    /// Shard in the first 8 bits, and slot in the other 24.
     pub(crate) index: u32,
 }
 
-/// The shard to which a datagram is addressed; `None` if it is not a message of a channel.
+/// Returns the shard that a datagram is addressed to, or `None` if it is not a message of a channel.
 pub fn shard_of(datagram: &[u8]) -> Option<u8> {
     (datagram.len() >= HEADER && datagram[0] == TYPE).then(|| datagram[4])
 }
 
-/// Whether a datagram is a cookie reply. No other answer is sent to a sender that has not proved its key.
+/// Whether a datagram is a cookie reply. A sender that has not proved its key gets no other answer.
 pub fn is_cookie(datagram: &[u8]) -> bool {
     read(datagram).is_some_and(|(_, kind)| kind == Kind::Cookie)
 }

@@ -12,7 +12,7 @@ use zeroize::Zeroizing;
 pub enum KeyError {
     /// The text is not base64.
     NotBase64,
-    /// The key does not have 32 bytes; the value is its length.
+    /// The key does not have 32 bytes. The value is its length.
     Length(usize),
 }
 
@@ -65,7 +65,7 @@ impl PrivateKey {
     /// Creates a key from 32 random bytes.
     pub fn from_random(bytes: [u8; 32]) -> PrivateKey {
         let mut key = Zeroizing::new(bytes);
-        // RFC 7748 section 5: the key is stored clamped, as other programs expect.
+        // RFC 7748 section 5: the key is stored in clamped form, as other programs expect it.
         key[0] &= 248;
         key[31] = key[31] & 127 | 64;
         PrivateKey(key)
@@ -76,7 +76,7 @@ impl PrivateKey {
         PublicKey(Key::new(&self.0).public())
     }
 
-    /// Whether a text that was given as a public key is really this private key.
+    /// Whether the text that was given as a public key is in fact this private key.
     pub fn is_written_as(&self, key: &PublicKey) -> bool {
         self.0.ct_eq(&key.0).into()
     }
@@ -85,7 +85,7 @@ impl PrivateKey {
         &self.0
     }
 
-    /// The key in base64, for writing it to a file.
+    /// Returns the key in base64, for writing it to a file.
     pub fn to_base64(&self) -> Zeroizing<String> {
         Zeroizing::new(STANDARD.encode(*self.0))
     }
@@ -112,7 +112,8 @@ impl fmt::Debug for PrivateKey {
     }
 }
 
-/// 32 secret bytes that two peers share in addition to their keys. All zeros mean that they share none.
+/// 32 secret bytes that two peers share in addition to their keys. If they are all zero, the peers share no
+/// such secret.
 #[derive(Clone, Default)]
 pub struct PresharedKey(Zeroizing<[u8; 32]>);
 
@@ -126,7 +127,7 @@ impl PresharedKey {
         &self.0
     }
 
-    /// The key in base64, for writing it to a file.
+    /// Returns the key in base64, for writing it to a file.
     pub fn to_base64(&self) -> Zeroizing<String> {
         Zeroizing::new(STANDARD.encode(*self.0))
     }

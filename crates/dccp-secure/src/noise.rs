@@ -1,5 +1,5 @@
-//! The handshake: the two messages of `Noise_IKpsk2_25519_ChaChaPoly_BLAKE2s`, their payloads, and the keys
-//! that result.
+//! The handshake: the two messages of `Noise_IKpsk2_25519_ChaChaPoly_BLAKE2s`, their payloads, and the
+//! resulting keys.
 
 use crate::ciphers::{Aead, RecordKey};
 use crate::cookie::derive;
@@ -26,8 +26,8 @@ const ANSWER: usize = 8;
 /// Lengths of the Noise messages in bytes.
 pub(crate) const FIRST: usize = DH + (DH + TAG) + (HELLO + TAG);
 pub(crate) const SECOND: usize = DH + (ANSWER + TAG);
-/// Lengths of the whole datagrams in bytes. Each has a header, a Noise message and two codes. An initiation
-/// also has the initiator's index after the header.
+/// Lengths of the whole datagrams, bytes. Each datagram has a header, a Noise message and two codes. An
+/// initiation also has the initiator's index after the header.
 pub(crate) const INITIATION: usize = HEADER + 4 + FIRST + 32;
 pub(crate) const RESPONSE: usize = HEADER + SECOND + 32;
 
@@ -36,7 +36,7 @@ pub(crate) const RESPONSE: usize = HEADER + SECOND + 32;
 pub(crate) struct Hello {
     /// Offered AEADs, one bit per AEAD number.
     pub(crate) aeads: u8,
-    /// Identifies the channel. This is a random number of the initiator, and is the same in all handshakes of
+    /// Random number that the initiator chose to identify the channel. It is the same in all handshakes of
     /// the channel.
     pub(crate) path: u64,
     pub(crate) time: Timestamp,
@@ -46,12 +46,12 @@ pub(crate) struct Hello {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub(crate) aead: Aead,
-    /// Server and index of the responder, for records to it.
+    /// Server and index of the responder, which records to it must carry.
     pub(crate) server: u32,
     pub(crate) index: u32,
 }
 
-/// Derives random numbers from `seed`, so that the same input produces the same bytes.
+/// Derives random numbers from `seed`. The same input therefore always gives the same bytes.
 struct Resolver {
     seed: [u8; 32],
     identity: Arc<Identity>,
@@ -102,7 +102,7 @@ impl core::fmt::Debug for Initiating {
 
 impl Initiating {
     /// Starts a handshake, and writes the first message. Returns `None` if the peer's key is not a usable
-    /// point.
+    /// point on the curve.
     pub(crate) fn start(
         local: &Arc<Identity>,
         remote: &PublicKey,
@@ -151,8 +151,8 @@ pub(crate) struct Offered {
 }
 
 impl Offered {
-    /// Reads a first message. It proves that its sender has the private key of `remote`. It does not prove
-    /// that the message is new.
+    /// Reads a first message. The message proves that its sender has the private key of `remote`. It does not
+    /// prove that it is new.
     pub(crate) fn read(local: &Arc<Identity>, message: &[u8], seed: [u8; 32]) -> Option<Offered> {
         let mut state = builder(local, seed)?.build_responder().ok()?;
         let mut payload = [0; HELLO];
@@ -201,14 +201,14 @@ impl Secrets {
         }
     }
 
-    /// The record keys of the initiator and of the responder. They depend on the whole handshake, including
-    /// the chosen AEAD.
+    /// Returns the record keys of the initiator and of the responder. They depend on the whole handshake,
+    /// including the chosen AEAD.
     pub(crate) fn keys(&self, aead: Aead) -> Option<(RecordKey, RecordKey)> {
         let (first, second) = self.material(aead);
         Some((RecordKey::new(aead, &first)?, RecordKey::new(aead, &second)?))
     }
 
-    /// The key material of both record keys.
+    /// Returns the key material of both record keys.
     pub(crate) fn material(&self, aead: Aead) -> (Zeroizing<[u8; 32]>, Zeroizing<[u8; 32]>) {
         let key = |secret| derive(secret, &[b"mpdccp record", &[aead.number()], &self.transcript]);
         (key(&self.from_initiator), key(&self.from_responder))
@@ -264,8 +264,8 @@ mod tests {
         assert!(ours.finish(&second).is_none());
     }
 
-    /// Test vectors from a Python script that implements docs/channels.md and shares no code with this
-    /// program.
+    /// The test vectors come from a Python script that implements docs/channels.md. The script shares no code
+    /// with this program.
     #[test]
     fn vectors_of_an_independent_implementation() {
         let vectors = include_str!("../tests/vectors.txt");

@@ -1,15 +1,16 @@
-/// Size of the largest window, in counters below the highest counter. At 1 Gbit/s of full packets, 200 ms are
-/// about 18,000 records.
+/// Size of the largest window, in counters below the highest one. At 1 Gbit/s, about 18,000 full-size records
+/// are sent in 200 ms.
 pub(crate) const MAX_WINDOW: u64 = 32_768;
 const MIN_WINDOW: u64 = 256;
 
-/// The counters of a key that were received, as a ring of bits. The ring starts small and grows with the
-/// counters, so that an idle path needs only a few bytes.
+/// The received counters of a key, as a ring of bits. The ring starts small and grows with the counters, so
+/// that an idle path needs only a few bytes.
 #[derive(Debug)]
 pub(crate) struct Replay {
     /// Highest counter that was received, plus one.
     next: u64,
-    /// Bit `c % bits` is set if counter `c` was received. Covers the last `bits` counters before `next`.
+    /// Bit `c % bits` is set if counter `c` was received. The ring covers the last `bits` counters before
+    /// `next`.
     ring: Vec<u64>,
 }
 
@@ -27,8 +28,8 @@ impl Replay {
         ((at / 64) as usize, 1 << (at % 64))
     }
 
-    /// Whether a counter may still be accepted. Call this before opening a record. Call [`take`](Self::take)
-    /// only after the record proved authentic.
+    /// Whether a record with this counter may still be accepted. Call this before opening the record. Call
+    /// [`take`](Self::take) only after the record has proved authentic.
     pub(crate) fn is_new(&self, counter: u64) -> bool {
         if counter >= self.next {
             return true;
@@ -54,7 +55,7 @@ impl Replay {
         highest
     }
 
-    /// Doubles the ring until it covers this counter, or has its largest size.
+    /// Doubles the ring until it covers this counter or has its maximum size.
     fn grow(&mut self, counter: u64) {
         let wanted = (counter.saturating_add(1)).clamp(MIN_WINDOW, MAX_WINDOW).next_power_of_two();
         if wanted <= self.bits() {
@@ -68,7 +69,7 @@ impl Replay {
                 larger.ring[word] |= bit;
             }
         }
-        // Counters that the small ring no longer covered must not appear new in the larger ring.
+        // Counters that the small ring no longer covers must not seem new in the larger ring.
         for forgotten in self.next.saturating_sub(wanted)..self.next.saturating_sub(self.bits()) {
             let (word, bit) = larger.bit(forgotten);
             larger.ring[word] |= bit;
@@ -107,7 +108,7 @@ mod tests {
     }
 
     proptest! {
-        /// No counter is accepted twice, and all counters within the smallest window are accepted.
+        /// No counter is accepted twice. All new counters within the smallest window are accepted.
         #[test]
         fn takes_each_once(steps in prop::collection::vec((0u64..70_000, any::<bool>()), 1..400)) {
             let mut window = Replay::new();

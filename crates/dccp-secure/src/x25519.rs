@@ -1,5 +1,5 @@
-//! Curve25519 for handshakes. This host's public key and its shared secrets with peers do not change, so they
-//! are computed only once.
+//! Curve25519 for handshakes. This host's public key and its shared secrets with peers do not change, so each
+//! is computed only once.
 
 use crate::curve::{Key, Shared};
 use crate::{PrivateKey, PublicKey};
@@ -13,8 +13,8 @@ pub(crate) struct Identity {
     private: PrivateKey,
     key: Key,
     public: PublicKey,
-    /// The secret of each peer; `None` until a handshake needs it. Strangers are not stored, so that they
-    /// cannot fill the memory.
+    /// The shared secret with each peer. It is `None` until a handshake needs it. Secrets with strangers are
+    /// not stored, because strangers could fill the memory.
     shared: Mutex<BTreeMap<PublicKey, Option<Shared>>>,
 }
 
@@ -59,11 +59,11 @@ impl Identity {
     }
 }
 
-/// One of the two keys of a handshake: the key of this host, or an ephemeral key.
+/// One of the two private keys of a handshake: the key of this host, or an ephemeral key.
 pub(crate) struct X25519 {
     identity: Arc<Identity>,
     private: Zeroizing<[u8; 32]>,
-    /// The ephemeral key; `None` for the key of this host.
+    /// The ephemeral key. `None` if this is the key of this host.
     key: Option<Key>,
     public: [u8; 32],
 }
@@ -118,7 +118,7 @@ impl Dh for X25519 {
     }
 
     fn dh(&self, with: &[u8], out: &mut [u8]) -> Result<(), snow::Error> {
-        // The library's buffers have the length of the longest curve.
+        // The library passes buffers with the length of the longest curve, so take the first bytes.
         let with = PublicKey(*with.first_chunk().ok_or(snow::Error::Dh)?);
         let shared = match &self.key {
             Some(key) => key.agree(&with.0),

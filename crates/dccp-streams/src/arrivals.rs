@@ -1,14 +1,16 @@
-//! Arrivals on one path of the peer, and the timing of acknowledgements.
+//! Packets that arrived on one path of the peer, and when to acknowledge them.
 
 use crate::ranges::RangeSet;
 use mpdccp_units::{Duration, Time};
 
 /// Longest delay of an acknowledgement (docs/streams.md).
 pub(crate) const MAX_ACK_DELAY: Duration = Duration::from_millis(25);
-/// Delay of an acknowledgement that reports a new gap, because more gaps may follow.
+/// Delay of an acknowledgement that reports a new gap. It is short but not zero, because more gaps may
+/// follow.
 const GAP_DELAY: Duration = Duration::from_millis(1);
-/// Maximum number of ranges of packet numbers kept. Beyond it the lowest range is forgotten, and its packets
-/// no longer count as received. A fast path with reordering has hundreds of ranges.
+/// Maximum number of ranges of packet numbers that are kept. If there are more, the lowest range is
+/// forgotten, and its packets no longer count as received. A fast path with reordering has hundreds of
+/// ranges.
 const MAX_RANGES: usize = 1_024;
 
 #[derive(Debug)]
@@ -16,7 +18,7 @@ pub(crate) struct Arrivals {
     /// The peer's identifier of the path.
     pub(crate) path: u64,
     numbers: RangeSet,
-    /// When the highest number arrived.
+    /// When the packet with the highest number arrived.
     highest_at: Time,
     /// Deadline of the next acknowledgement.
     pub(crate) due: Option<Time>,
@@ -51,7 +53,7 @@ impl Arrivals {
         self.numbers.descending()
     }
 
-    /// How long ago the highest number arrived, microseconds.
+    /// How long ago the packet with the highest number arrived, microseconds.
     pub(crate) fn delay(&self, now: Time) -> u64 {
         now.since(self.highest_at).as_micros().try_into().unwrap_or(u64::MAX).min(1 << 40)
     }

@@ -1,5 +1,5 @@
-//! Bytes of one direction of a stream, in chunks that never move. Bytes are copied once on input and once per
-//! transmission.
+//! Bytes of one direction of a stream. They are stored in chunks that never move, so bytes are copied only
+//! once on input and once per transmission.
 
 use alloc::collections::VecDeque;
 use alloc::vec;
@@ -10,7 +10,8 @@ use core::ops::Range;
 pub(crate) const CHUNK: usize = 16 << 10;
 /// Maximum number of chunks kept for reuse.
 const MAX_FREE: usize = 64;
-/// Initial size of a stream's first chunk. The chunk grows, so that a short stream needs little memory.
+/// Initial size of the first chunk of a stream. The chunk grows when needed, so a short stream needs little
+/// memory.
 const SMALLEST: usize = 256;
 
 /// Unused chunks.
@@ -29,7 +30,7 @@ impl Pool {
     }
 }
 
-/// The stored bytes from `start` on. An empty chunk has no memory.
+/// The stored bytes of a stream, from `start` on. An empty chunk has no memory.
 #[derive(Debug, Default)]
 pub(crate) struct Chunks {
     start: u64,
@@ -37,7 +38,8 @@ pub(crate) struct Chunks {
 }
 
 impl Chunks {
-    /// Position of an offset: the chunk's index from the stream's start, and the offset in the chunk.
+    /// Where an offset is: the chunk's index counted from the start of the stream, and the offset in the
+    /// chunk.
     fn place(offset: u64) -> (u64, usize) {
         (offset / CHUNK as u64, (offset % CHUNK as u64) as usize)
     }
@@ -47,7 +49,7 @@ impl Chunks {
         self.start
     }
 
-    /// The memory from `offset` to the end of its chunk, at most `len` bytes.
+    /// Returns the memory from `offset` to the end of its chunk, but at most `len` bytes.
     pub(crate) fn space(&mut self, pool: &mut Pool, offset: u64, len: usize) -> &mut [u8] {
         let (piece, at) = Chunks::place(offset);
         let index = (piece - Chunks::place(self.start).0) as usize;
@@ -68,7 +70,7 @@ impl Chunks {
         &mut chunk[at..end]
     }
 
-    /// Stores bytes at an offset that is not below the start.
+    /// Stores bytes. Their offset must not be below the start.
     pub(crate) fn store(&mut self, pool: &mut Pool, mut offset: u64, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             let space = self.space(pool, offset, bytes.len());
@@ -79,8 +81,8 @@ impl Chunks {
         }
     }
 
-    /// The bytes from the start of `range` up to its end or the end of the chunk. The whole range must have
-    /// been stored.
+    /// Returns the bytes from the start of `range` to its end, or to the end of the chunk if that comes
+    /// first. The whole range must have been stored.
     pub(crate) fn piece(&self, range: Range<u64>) -> &[u8] {
         let (piece, at) = Chunks::place(range.start);
         let index = (piece - Chunks::place(self.start).0) as usize;
@@ -99,7 +101,7 @@ impl Chunks {
         }
     }
 
-    /// Frees bytes below `offset`, or all bytes if `nothing_beyond`.
+    /// Frees bytes below `offset`. Frees all bytes if `nothing_beyond`.
     pub(crate) fn release(&mut self, pool: &mut Pool, offset: u64, nothing_beyond: bool) {
         let pieces = Chunks::place(offset).0 - Chunks::place(self.start).0;
         let pieces =

@@ -7,6 +7,6 @@ pub(crate) struct Class {
     pub(crate) turns: Turns,
     /// Streams with control frames to send.
     pub(crate) control: VecDeque<u64>,
-    /// Bytes written but not sent yet.
+    /// Number of bytes written but not sent yet.
     pub(crate) unsent: u64,
 }

@@ -1,14 +1,14 @@
-/// Longest header of a stream, bytes.
+/// Length of the longest header of a stream, bytes.
 pub const MAX_HEADER: usize = 1024;
 
-/// Initial limit of the peer's bytes on a stream (docs/streams.md).
+/// Initial limit for the bytes that the peer sends on a stream (docs/streams.md).
 pub(crate) const INITIAL_WINDOW: u64 = 64 << 10;
-/// Initial limit of the peer's bytes on all streams (docs/streams.md).
+/// Initial limit for the bytes that the peer sends on all streams together (docs/streams.md).
 pub(crate) const INITIAL_SESSION_WINDOW: u64 = 1 << 20;
-/// Initial limit of the peer's streams (docs/streams.md).
+/// Initial limit for the number of streams that the peer opens (docs/streams.md).
 pub(crate) const INITIAL_STREAMS: u64 = 128;
 
-/// This end's role in the session. It determines the identifiers of the streams that it opens.
+/// Role of this end in the session. It determines the identifiers of the streams that this end opens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// Opens even identifiers.
@@ -17,20 +17,20 @@ pub enum Role {
     Server,
 }
 
-/// Limits of one end. Frames tell the peer how much it may send and open, so the two ends may have different
-/// limits.
+/// Limits of one end. Frames tell the peer how much it may send and how many streams it may open, so the two
+/// ends may have different limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Maximum number of unread bytes of all streams, at least 1 MiB.
+    /// Maximum number of unread bytes on all streams together, at least 1 MiB.
     pub receive_memory: u64,
-    /// Maximum number of unread bytes of one stream, at least 64 KiB. The window grows up to this value if
+    /// Maximum number of unread bytes on one stream, at least 64 KiB. The window grows up to this value if
     /// the bandwidth-delay product requires it.
     pub stream_window: u64,
-    /// Maximum number of bytes of all streams that were written but not sent yet.
+    /// Maximum number of bytes on all streams together that were written but not sent yet.
     pub send_memory: u64,
-    /// Maximum number of open streams of the peer, at least 128.
+    /// Maximum number of open streams that the peer has opened, at least 128.
     pub max_streams: u64,
-    /// Maximum number of streams of the peer that were neither accepted nor reset.
+    /// Maximum number of streams of the peer that were neither accepted nor reset yet.
     pub half_open: usize,
 }
 
@@ -57,23 +57,23 @@ pub struct Stats {
     pub packets_received: u64,
     /// Numbered packets declared lost.
     pub packets_lost: u64,
-    /// Packets that were declared lost because later packets of their path arrived, and that arrived after
-    /// all.
+    /// Packets that were declared lost because later packets of their path had arrived, but that then
+    /// arrived.
     pub losses_taken_back: u64,
-    /// Probe timeouts.
+    /// Number of times that the probe timer expired.
     pub probe_timeouts: u64,
     /// Stream bytes sent, including retransmissions.
     pub bytes_sent: u64,
     /// Stream bytes retransmitted.
     pub bytes_repaired: u64,
-    /// Stream bytes copied to further paths.
+    /// Stream bytes sent as copies on further paths.
     pub bytes_copied: u64,
     /// New stream bytes received.
     pub bytes_received: u64,
-    /// Packets dropped: malformed.
+    /// Malformed packets. They were dropped.
     pub malformed: u64,
-    /// Packets dropped because they violate the protocol: an acknowledgement of an unsent packet, data beyond
-    /// a window or after the end of a stream, a stream beyond the limit.
+    /// Packets that violate the protocol: an acknowledgement of a packet that was not sent, data beyond a
+    /// window or after the end of a stream, or a stream beyond the limit. They were dropped.
     pub violations: u64,
     /// Packets not acknowledged because a stream reached its limit of gaps.
     pub too_many_gaps: u64,
@@ -88,8 +88,8 @@ pub struct StreamStats {
     pub unsent: u64,
     /// Bytes sent but not acknowledged.
     pub in_flight: u64,
-    /// Bytes received but not read, including those after gaps.
+    /// Bytes received but not read. They include bytes after gaps.
     pub unread: u64,
-    /// How far beyond the read offset the peer may send, bytes.
+    /// How many bytes beyond the read offset the peer may send.
     pub window: u64,
 }

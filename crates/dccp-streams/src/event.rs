@@ -1,26 +1,26 @@
 use crate::{Reason, StreamId};
 
-/// An event for the owner. Each event is reported once, but [`Event::Readable`] and [`Event::Writable`] are
-/// reported again after a call has found nothing to read, or no room.
+/// An event for the owner. Each event is reported once. [`Event::Readable`] and [`Event::Writable`] are
+/// reported again after a call has found nothing to read or no room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The peer opened a stream, and its header has arrived. Answer with `accept` or `reset`.
     Opened(StreamId),
-    /// The peer accepted a stream of ours, and its answer has arrived.
+    /// The peer accepted a stream that this end opened, and its answer has arrived.
     Accepted(StreamId),
     /// There are bytes to read, or the end of the stream.
     Readable(StreamId),
     /// There is room to write.
     Writable(StreamId),
-    /// The peer has received everything written, and the end.
+    /// The peer has received everything that was written, and the end of the stream.
     Delivered(StreamId),
-    /// The peer reset the stream; its data may be incomplete.
+    /// The peer reset the stream. Data may be missing.
     Reset(StreamId, Reason),
     /// The peer stopped reading the stream.
     Stopped(StreamId, Reason),
 }
 
-/// Pending events of a stream, in the order in which they are reported.
+/// Pending events of a stream. They are reported in the order of their bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Pending(u8);
 

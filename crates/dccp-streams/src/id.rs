@@ -1,7 +1,7 @@
 use core::fmt;
 
-/// Identifier of a stream in a session. The client opens streams with even numbers, the server with odd ones.
-/// Each end counts up by two.
+/// Identifier of a stream in a session. Streams that the client opens have even numbers, and those of the
+/// server have odd numbers. Each end counts up by two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamId(pub u64);
 
@@ -11,16 +11,17 @@ pub struct StreamId(pub u64);
 pub enum StreamError {
     /// There is no such stream, or it has ended.
     Unknown,
-    /// Nothing can be read, written or opened now. An event reports when reading or writing becomes possible.
-    /// No event reports when opening becomes possible.
+    /// Nothing can be read, written or opened now. An event reports when reading or writing becomes possible
+    /// again. No event reports when opening becomes possible.
     Blocked,
     /// The header is longer than [`MAX_HEADER`](crate::MAX_HEADER).
     HeaderTooLong,
-    /// The peer opened the stream and this end has not accepted it yet, or this end accepted it before.
+    /// This end cannot use the stream: either the peer opened it and this end has not accepted it yet, or
+    /// this end has already accepted it.
     NotAccepted,
-    /// This end finished the stream.
+    /// This end has finished writing.
     Finished,
-    /// The stream was reset, by either end.
+    /// One of the ends reset the stream.
     Reset,
 }
 

@@ -1,6 +1,6 @@
-//! Many independent, reliable, ordered byte streams over unreliable datagrams, on several paths. Sans-IO: the
-//! owner passes in time and packets, and fetches packets and events. `docs/streams.md` specifies the wire
-//! format.
+//! Many independent, reliable, ordered byte streams over unreliable datagrams on several paths. The crate is
+//! sans-IO: the owner passes in time and packets, and fetches packets and events. `docs/streams.md` specifies
+//! the wire format.
 //!
 //! The owner decides *when* a path may carry a packet (congestion control) and asks
 //! [`Streams::poll_transmit`] for a packet of a suitable size. The streams decide its content, detect losses,

@@ -1,4 +1,4 @@
-//! Outgoing packets.
+//! Writes outgoing packets.
 
 use crate::config::INITIAL_STREAMS;
 use crate::path::{Path, Sent};
@@ -8,18 +8,17 @@ use crate::streams::Streams;
 use crate::wire::{self, Frame, Header, MAX_CONTROL, MAX_PACKET_HEADER, Writer, varint_len};
 use mpdccp_units::{Duration, Time};
 
-/// Smallest packet size, bytes; any frame fits into it.
+/// Smallest packet size, bytes. Any frame fits into a packet of this size.
 const MIN_PACKET: usize = MAX_PACKET_HEADER + MAX_CONTROL + 8;
 
 impl Streams {
     /// Whether to call [`poll_transmit`](Self::poll_transmit) for this class now. The call may find nothing
-    /// to send if the data to retransmit has arrived meanwhile.
+    /// to send, if data that was to be retransmitted has arrived meanwhile.
     pub fn has_packet(&self, now: Time, class: u8) -> bool {
         self.has_data(class.into()) || class == 0 && self.has_due_ack(now)
     }
 
-    /// Whether frames of this class wait to be sent. Frames that belong to no stream count as frames of class
-    /// 0.
+    /// Whether frames of this class wait to be sent. Frames that belong to no stream count as class 0.
     fn has_data(&self, class: usize) -> bool {
         self.classes.get(class).is_some_and(|class| !class.turns.is_empty() || !class.control.is_empty())
             || class == 0 && (self.tell_window || self.tell_streams)
@@ -29,23 +28,25 @@ impl Streams {
         self.arrivals.iter().any(|a| a.due.is_some_and(|at| at <= now))
     }
 
-    /// Bytes that wait for their first transmission, of all classes.
+    /// Number of bytes of all classes that wait for their first transmission.
     pub fn backlog(&self) -> u64 {
         self.classes.iter().map(|class| class.unsent).sum()
     }
 
-    /// Bytes of one class that wait for their first transmission.
+    /// Number of bytes of one class that wait for their first transmission.
     pub fn backlog_of(&self, class: u8) -> u64 {
         self.classes.get(usize::from(class)).map_or(0, |class| class.unsent)
     }
 
     /// Writes the next packet of a class into `out` and returns its length. The caller must send the packet
-    /// over `path` now. `path` is the caller's identifier of the path, and `out` has the size of its largest
-    /// packet. `rtt` is used until the streams have measured the round trip.
+    /// over `path` now. `path` is the caller's identifier of the path, and `out` has the size of the largest
+    /// packet of this path. `rtt` is the path's round-trip time. It is used until the streams have measured
+    /// one.
     ///
-    /// `head_start` is 0 for a path of least delay. On a path with more delay, only streams whose current
-    /// burst has at least `head_start` bytes send, so that short exchanges do not wait for that path. A burst
-    /// ends when the peer has acknowledged everything written; the next data begins a new one.
+    /// `head_start` is 0 for a path with the least delay. On a path with more delay, only streams whose
+    /// current burst has at least `head_start` bytes may send, so that short exchanges do not wait for that
+    /// path. A burst ends when the peer has acknowledged everything that was written. The next data begins a
+    /// new burst.
     pub fn poll_transmit(
         &mut self,
         now: Time,
@@ -81,8 +82,8 @@ impl Streams {
         Some(self.leave(now, at, writer, skip, last))
     }
 
-    /// Copies the stream bytes of `packet`, which was just made for another path, into a packet for this
-    /// path. Copies as many bytes as fit.
+    /// Copies stream bytes of `packet`, which was just written for another path, into a packet for this path.
+    /// Copies as many bytes as fit.
     pub fn poll_copy(
         &mut self,
         now: Time,
@@ -127,7 +128,7 @@ impl Streams {
         wire::header_len(self.paths[at].name, self.paths[at].next_number())
     }
 
-    /// Completes the packet, which is sent now.
+    /// Completes the packet. It is sent now.
     fn leave(&mut self, now: Time, at: usize, writer: Writer<'_>, skip: usize, last: bool) -> usize {
         self.stats.packets_sent += 1;
         let path = &mut self.paths[at];
@@ -200,7 +201,7 @@ impl Streams {
         }
     }
 
-    /// The next stream of a class, and the data that the stream sends.
+    /// Returns the next stream of a class, and the data that it sends.
     fn next_turn(&mut self, class: usize, head_start: u64) -> Option<(u64, Piece)> {
         while let Some(id) = self.classes.get_mut(class)?.turns.next(&mut self.streams, head_start) {
             match self.streams.get(&id)?.send.next(self.may_send - self.sent) {
@@ -282,7 +283,7 @@ impl Streams {
         }
     }
 
-    /// Sends the peer a new limit, of a stream or of the session, once the increase is worth a frame.
+    /// Sends the peer a higher limit for a stream or for the session, if the increase is worth a frame.
     pub(crate) fn on_consumed(&mut self, id: u64, len: u64) {
         self.read += len;
         self.check_session_window();
@@ -303,7 +304,7 @@ impl Streams {
         self.tell_window |= room >= self.config.receive_memory / 4;
     }
 
-    /// Removes a stream that has ended, and allows the peer another one.
+    /// Removes a stream if it has ended, so that the peer may open another one.
     pub(crate) fn forget(&mut self, id: u64) {
         if self.streams.get(&id).is_none_or(|stream| !stream.is_over()) {
             return;
@@ -317,7 +318,7 @@ impl Streams {
         }
     }
 
-    /// Raises the number of streams that the peer may open, once the increase is worth a frame.
+    /// Raises the number of streams that the peer may open, if the increase is worth a frame.
     pub(crate) fn check_streams(&mut self) {
         let may = self.peer_opened - self.peer_open + self.config.max_streams;
         self.tell_streams |= may - self.peer_may_open >= INITIAL_STREAMS / 2;

@@ -1,5 +1,5 @@
-//! Unacknowledged packets of one path, and loss detection. Each path has its own packet numbers, so the delay
-//! of a slower path does not look like loss.
+//! Unacknowledged packets of one path, and detection of their loss. Each path has its own packet numbers. The
+//! delay of a slower path therefore does not look like loss.
 
 use crate::arrivals::MAX_ACK_DELAY;
 use crate::wire::Ack;
@@ -7,16 +7,16 @@ use alloc::collections::VecDeque;
 use dccp_cc::RttEstimator;
 use mpdccp_units::{Duration, Time};
 
-/// Maximum number of packets kept per path. When it is reached, no data is sent over the path until some
-/// packets are acknowledged.
+/// Maximum number of packets kept per path. At this number, no data is sent over the path until some packets
+/// are acknowledged.
 const MAX_PACKETS: usize = 1 << 16;
-/// Number of later packets of the path that must arrive before a missing packet counts as lost.
+/// A missing packet counts as lost after this many later packets of the path have arrived.
 const REORDERING: u64 = 3;
-/// Maximum number of times that late arrivals increase the reordering tolerance.
+/// Late arrivals increase the reordering tolerance at most this many times.
 const MAX_PATIENCE: u32 = 8;
 /// Maximum number of doublings of the probe timeout.
 const MAX_BACKOFF: u32 = 6;
-/// Minimum variation of the round-trip time that timers allow for.
+/// Timers allow for at least this much variation of the round-trip time.
 const GRANULARITY: Duration = Duration::from_millis(1);
 
 /// A sent frame. The fate of its packet decides whether the frame is retransmitted.
@@ -35,21 +35,21 @@ pub(crate) enum Sent {
 enum State {
     InFlight,
     Acked,
-    /// Lost: later packets had arrived.
+    /// Lost, because later packets had arrived.
     Overtaken,
-    /// Lost: a timer expired, or the path went down.
+    /// Lost, because a timer expired or the path went down.
     GivenUp,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Packet {
     at: Time,
-    /// End of its frames, counted from the first frame of the path.
+    /// End of the packet's frames, counted from the first frame sent on the path.
     frames_end: u64,
     state: State,
 }
 
-/// Fates of packets.
+/// Frames of packets that were acknowledged or lost.
 #[derive(Debug, Default)]
 pub(crate) struct Fates {
     pub(crate) acked: VecDeque<Sent>,
@@ -61,9 +61,9 @@ pub(crate) struct Fates {
 
 #[derive(Debug)]
 pub(crate) struct Path {
-    /// The owner's identifier.
+    /// The owner's identifier of the path.
     pub(crate) id: u32,
-    /// The path's identifier on the wire. Never reused.
+    /// The path's identifier on the wire. It is never used for another path.
     pub(crate) name: u64,
     /// Number of the oldest packet kept.
     base: u64,
@@ -71,17 +71,18 @@ pub(crate) struct Path {
     frames: VecDeque<Sent>,
     /// Number of frames removed from the front so far.
     frames_base: u64,
-    /// All packets below this number are acknowledged or lost.
+    /// All packets with lower numbers are acknowledged or lost.
     oldest: u64,
     in_flight: usize,
     largest_acked: Option<u64>,
     rtt: RttEstimator,
-    /// Start of the probe timer, unless the oldest packet was sent later: the last time at which a packet in
-    /// flight was acknowledged, the timer expired, or sending began with nothing in flight.
+    /// When the probe timer was started: the last time at which a packet in flight was acknowledged, the
+    /// timer expired, or sending began with nothing in flight. If the oldest packet was sent later than this,
+    /// its send time counts instead.
     progress: Time,
     backoff: u32,
     patience: u32,
-    /// When a packet last requested an acknowledgement.
+    /// When a packet last requested an immediate acknowledgement.
     asked: Option<Time>,
 }
 
@@ -109,7 +110,7 @@ impl Path {
         }
     }
 
-    /// The number of the next packet.
+    /// Number of the next packet.
     pub(crate) fn next_number(&self) -> u64 {
         self.base + self.packets.len() as u64
     }
@@ -118,9 +119,9 @@ impl Path {
         self.packets.len() >= MAX_PACKETS
     }
 
-    /// Whether the packet being sent requests an acknowledgement. Requests are sent four times per round
-    /// trip. The last packet of the waiting data carries a request if half of the interval between requests
-    /// has passed.
+    /// Whether the packet that is being sent requests an acknowledgement. There are four requests per round
+    /// trip. If a packet is the last one of the waiting data, it carries a request if half of the interval
+    /// between requests has passed.
     pub(crate) fn asks(&mut self, now: Time, last: bool) -> bool {
         let wait = self.rtt.srtt().unwrap_or_default() / if last { 8 } else { 4 };
         let asks = self.asked.is_none_or(|at| now.since(at) >= wait);
@@ -135,8 +136,8 @@ impl Path {
         self.frames.push_back(frame);
     }
 
-    /// Records that the packet with the added frames is sent. Returns false if there were no frames: then the
-    /// packet has no number.
+    /// Records that the packet with the added frames is sent. Returns false if there were no frames. In this
+    /// case the packet has no number.
     pub(crate) fn on_sent(&mut self, now: Time) -> bool {
         let frames_end = self.frames_base + self.frames.len() as u64;
         if self.packets.back().map_or(self.frames_base, |p| p.frames_end) == frames_end {
@@ -161,7 +162,7 @@ impl Path {
         self.frames.range(range.start as usize..range.end as usize)
     }
 
-    /// Handles an acknowledgement. False if it includes a number that was never sent.
+    /// Handles an acknowledgement. Returns false if it includes a number that was never sent.
     pub(crate) fn on_ack(&mut self, now: Time, ack: &Ack<'_>, fates: &mut Fates) -> bool {
         if ack.largest >= self.next_number() {
             return false;
@@ -207,13 +208,15 @@ impl Path {
         true
     }
 
-    /// Time after sending at which an overtaken packet counts as lost. Includes the round trip.
+    /// Time after which an overtaken packet counts as lost. It counts from sending, so it includes the round
+    /// trip.
     fn reordering_time(&self) -> Duration {
         let rtt = self.rtt.srtt().unwrap_or_default().max(self.rtt.latest().unwrap_or_default());
         rtt + (rtt * (1 + 2 * self.patience) / 8).max(GRANULARITY)
     }
 
-    /// Declares packets lost that later packets of this path overtook, by number or by time.
+    /// Declares a packet lost if later packets of this path have overtaken it by too many numbers or by too
+    /// much time.
     fn detect(&mut self, now: Time, fates: &mut Fates) {
         let Some(largest) = self.largest_acked else { return };
         let threshold = REORDERING << self.patience;
@@ -245,8 +248,8 @@ impl Path {
         }
     }
 
-    /// Removes acknowledged packets, and lost ones after a while. A lost packet that still arrives needs no
-    /// retransmission.
+    /// Removes acknowledged packets. Removes lost packets only after a while, because data of a lost packet
+    /// that still arrives need not be retransmitted.
     fn forget(&mut self, now: Time) {
         let keep = self.rtt.srtt().unwrap_or_default() * 4;
         while let Some(front) = self.packets.front() {
@@ -291,7 +294,7 @@ impl Path {
         if self.in_flight > 0 && self.probe_at().is_some_and(|at| at <= now) {
             fates.probe_timeouts += 1;
             if self.backoff == 0 {
-                // On the first timeout, retransmit only the oldest packet, as a probe.
+                // On the first timeout, retransmit only the oldest packet. This is a probe.
                 self.lose(self.oldest, State::GivenUp, fates);
                 self.advance();
             } else {

@@ -1,10 +1,10 @@
-/// Priorities are below this; 0 is the most urgent.
+/// Number of priorities. Priorities are below this number, and 0 is the most urgent.
 pub const PRIORITIES: u8 = 8;
 
-/// Bytes per turn.
+/// Number of bytes per turn.
 pub(crate) const QUANTUM: i64 = 3_000;
 
-/// In which list of its priority a stream is.
+/// The list of its priority that a stream is in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Listed {
     #[default]
@@ -20,7 +20,7 @@ pub(crate) struct Place {
     /// Bytes that the stream may still send in its turn.
     pub(crate) deficit: i64,
     pub(crate) priority: u8,
-    /// Bytes sent since the peer last acknowledged everything.
+    /// Number of bytes sent since the peer last acknowledged everything.
     pub(crate) burst: u64,
 }
 
@@ -29,7 +29,7 @@ impl Place {
         Place { listed: Listed::No, deficit: QUANTUM, priority: priority.min(PRIORITIES - 1), burst: 0 }
     }
 
-    /// Charges the stream, whose turn it is, for `bytes` sent bytes.
+    /// Charges the stream for sending `bytes` bytes in its turn.
     pub(crate) fn on_sent(&mut self, bytes: usize) {
         self.deficit -= bytes as i64;
         self.burst += bytes as u64;

@@ -1,7 +1,7 @@
 use alloc::collections::VecDeque;
 use core::ops::Range;
 
-/// Disjoint, non-adjacent ranges of numbers in ascending order. Changes at the ends, the usual case, are
+/// Disjoint, non-adjacent ranges of numbers in ascending order. Most changes are at the ends, where they are
 /// cheap.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RangeSet(VecDeque<(u64, u64)>);
@@ -36,7 +36,7 @@ impl RangeSet {
         (!part.is_empty()).then_some(part)
     }
 
-    /// Adds a range; returns the number of new elements.
+    /// Adds a range, and returns the number of new elements.
     pub(crate) fn insert(&mut self, range: Range<u64>) -> u64 {
         if range.is_empty() {
             return 0;

@@ -1,9 +1,9 @@
-/// Reason for resetting or stopping a stream. On the wire it is three bytes: a kind, and two bytes that
-/// depend on the kind.
+/// Reason for resetting or stopping a stream. It takes three bytes on the wire: its kind, and two bytes whose
+/// meaning depends on the kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Reason {
-    /// No reason given: the application dropped the stream.
+    /// The application dropped the stream and gave no reason.
     Cancelled,
     /// TCP: a segment with RST arrived.
     Reset,
@@ -11,15 +11,15 @@ pub enum Reason {
     Refused,
     /// TCP: the connection timed out.
     TimedOut,
-    /// No route to the host, and no ICMP message to copy.
+    /// There is no route to the host, and no ICMP message to copy.
     HostUnreachable,
-    /// No route to the network, and no ICMP message to copy.
+    /// There is no route to the network, and no ICMP message to copy.
     NetworkUnreachable,
     /// The peer's policy does not allow the stream.
     NotAllowed,
     /// The peer has reached its limit of streams.
     Limit,
-    /// The peer violated the stream's protocol: its header is too long.
+    /// The peer violated the stream's protocol: the header is too long.
     Protocol,
     /// The session that carried the stream ended, or one end lost its state.
     SessionLost,

@@ -9,9 +9,9 @@ use alloc::boxed::Box;
 use alloc::vec;
 use core::ops::Range;
 
-/// Gaps allowed with any window; larger windows allow one gap per KiB.
+/// Number of gaps allowed with any window. A larger window allows one gap per KiB.
 const MIN_GAPS: u64 = 64;
-/// Bytes of a header's length field.
+/// Length of the length field of a header, bytes.
 const LENGTH: u64 = 2;
 
 /// Reason why a frame is refused.
@@ -19,15 +19,15 @@ const LENGTH: u64 = 2;
 pub(crate) enum Refused {
     /// The peer violated the protocol.
     Violation,
-    /// Too many gaps; the frame can be accepted when retransmitted later.
+    /// The stream has too many gaps. The frame can be accepted when it is retransmitted later.
     TooManyGaps,
 }
 
-/// The header that precedes the bytes of each direction.
+/// The header. It precedes the bytes of each direction.
 #[derive(Debug)]
 enum Header {
     Missing,
-    /// The header is longer than allowed, or longer than the stream.
+    /// The header is longer than allowed, or longer than the whole stream.
     Invalid,
     Here(Box<[u8]>),
 }
@@ -41,15 +41,15 @@ pub(crate) struct RecvHalf {
     beyond: RangeSet,
     /// End of the received data.
     pub(crate) highest: u64,
-    /// Size of the stream, once known.
+    /// Size of the stream, if known.
     size: Option<u64>,
     header: Header,
     pub(crate) window: Window,
-    /// The application has read the end.
+    /// Whether the application has read the end of the stream.
     pub(crate) end_read: bool,
-    /// The peer reset the stream.
+    /// The reason, if the peer reset the stream.
     pub(crate) reset: Option<Reason>,
-    /// Whether this end stopped reading, and whether the peer has acknowledged that.
+    /// If this end stopped reading: the reason, and whether the peer has acknowledged that.
     pub(crate) stopped: Option<(Reason, bool)>,
 }
 
@@ -69,7 +69,7 @@ impl RecvHalf {
         }
     }
 
-    /// End of the data that was read or discarded.
+    /// End of the data that was read or discarded so far.
     pub(crate) fn read(&self) -> u64 {
         self.chunks.start()
     }
@@ -93,7 +93,7 @@ impl RecvHalf {
         }
     }
 
-    /// Whether everything was read up to the end.
+    /// Whether the application has read everything up to the end.
     pub(crate) fn is_finished(&self) -> bool {
         self.reset.is_none() && self.header().is_some() && self.size == Some(self.read())
     }
@@ -108,7 +108,7 @@ impl RecvHalf {
         self.reset.is_some() || self.stopped.is_some()
     }
 
-    /// Whether nothing more is expected.
+    /// Whether nothing more is expected from the peer.
     pub(crate) fn is_done(&self) -> bool {
         match self.stopped {
             _ if self.reset.is_some() => true,
@@ -125,7 +125,7 @@ impl RecvHalf {
         Ok(())
     }
 
-    /// Handles received bytes; `credit` is the limit over all streams. Returns the increase of the highest
+    /// Handles received bytes. `credit` is the limit over all streams. Returns the increase of the highest
     /// offset, and the number of new bytes.
     pub(crate) fn on_data(
         &mut self,
@@ -202,7 +202,7 @@ impl RecvHalf {
         }
     }
 
-    /// The next readable bytes that are contiguous in memory.
+    /// Returns the next readable bytes, as far as they are contiguous in memory.
     pub(crate) fn peek(&self) -> &[u8] {
         match self.available() {
             0 => &[],
@@ -215,7 +215,7 @@ impl RecvHalf {
         self.chunks.release(pool, end, end == self.highest);
     }
 
-    /// The peer reset the stream after this many bytes. Returns the increase of the highest offset.
+    /// The peer reset the stream after `size` bytes. Returns the increase of the highest offset.
     pub(crate) fn on_reset(
         &mut self,
         pool: &mut Pool,
@@ -229,8 +229,8 @@ impl RecvHalf {
         }
         let ended = self.size.is_some();
         self.set_size(size)?;
-        // If the end and everything before it have arrived, a reset has no effect. If the end is unknown, the
-        // size in the reset does not count as the end.
+        // If the end and everything before it have arrived, a reset has no effect. The size in a reset does
+        // not count as the end of the stream.
         if !ended || self.contiguous < size {
             self.reset = Some(reason);
             self.highest = size;

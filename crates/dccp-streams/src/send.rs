@@ -6,7 +6,7 @@ use crate::config::INITIAL_WINDOW;
 use crate::ranges::RangeSet;
 use core::ops::Range;
 
-/// Stream data of a packet.
+/// Data of a stream for one packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Piece {
     pub(crate) range: Range<u64>,
@@ -15,12 +15,12 @@ pub(crate) struct Piece {
     pub(crate) repair: bool,
 }
 
-/// State of the end of the stream.
+/// Whether the end of the stream was written, sent and acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fin {
     /// The application may write more.
     Open,
-    /// The end of the stream waits to be sent or retransmitted.
+    /// The end of the stream must be sent or retransmitted.
     Waiting,
     Sent,
     Acked,
@@ -28,20 +28,20 @@ enum Fin {
 
 #[derive(Debug)]
 pub(crate) struct SendHalf {
-    /// Written data that is not acknowledged; starts at the end of the contiguous acknowledged data.
+    /// Written data that is not acknowledged. It starts where the contiguous acknowledged data ends.
     pub(crate) chunks: Chunks,
     /// End of the written data.
     pub(crate) written: u64,
     /// End of the data sent at least once.
     pub(crate) sent: u64,
     acked: RangeSet,
-    /// Sent, lost, not yet retransmitted.
+    /// Data that was sent and lost, and must be retransmitted.
     lost: RangeSet,
     pub(crate) limit: u64,
     /// The limit for which the last BLOCKED frame was sent.
     told_blocked: Option<u64>,
     fin: Fin,
-    /// Whether the stream was reset, and whether the peer has acknowledged that.
+    /// If the stream was reset: the reason, and whether the peer has acknowledged that.
     pub(crate) reset: Option<(Reason, bool)>,
 }
 
@@ -60,7 +60,7 @@ impl SendHalf {
         }
     }
 
-    /// Bytes not sent yet.
+    /// Number of bytes not sent yet.
     pub(crate) fn unsent(&self) -> u64 {
         self.written - self.sent
     }
@@ -74,12 +74,12 @@ impl SendHalf {
         self.chunks.start() == self.written
     }
 
-    /// Whether the peer has received everything, and the end.
+    /// Whether the peer has received everything, including the end of the stream.
     pub(crate) fn is_delivered(&self) -> bool {
         self.fin == Fin::Acked && self.is_all_acked()
     }
 
-    /// Whether everything is acknowledged or abandoned, so that nothing is retransmitted.
+    /// Whether everything is acknowledged or abandoned. Then nothing is retransmitted.
     pub(crate) fn is_done(&self) -> bool {
         self.reset.map_or(self.is_delivered(), |(_, known)| known)
     }
@@ -95,7 +95,7 @@ impl SendHalf {
         }
     }
 
-    /// Resets the stream; returns the number of bytes not sent yet.
+    /// Resets the stream, and returns the number of bytes not sent yet.
     pub(crate) fn reset(&mut self, pool: &mut Pool, reason: Reason) -> u64 {
         let unsent = self.unsent();
         self.reset = Some((reason, false));
@@ -111,7 +111,7 @@ impl SendHalf {
         self.limit = self.limit.max(limit);
     }
 
-    /// The next data to send; `credit` is the limit for new bytes on all streams.
+    /// Returns the next data to send. `credit` is the limit for new bytes over all streams.
     pub(crate) fn next(&self, credit: u64) -> Option<Piece> {
         if self.reset.is_some() {
             return None;
@@ -132,7 +132,8 @@ impl SendHalf {
         self.reset.is_none() && self.sent < self.written.min(self.limit)
     }
 
-    /// Whether to send BLOCKED because the peer's window blocks this stream; true once per limit.
+    /// Whether to send a BLOCKED frame because the peer's window blocks this stream. True at most once per
+    /// limit.
     pub(crate) fn tell_blocked(&mut self) -> bool {
         let blocked = self.reset.is_none() && self.sent == self.limit && self.unsent() > 0;
         let tell = blocked && self.told_blocked != Some(self.limit);
@@ -142,12 +143,12 @@ impl SendHalf {
         tell
     }
 
-    /// The BLOCKED frame was lost.
+    /// Handles the loss of a BLOCKED frame.
     pub(crate) fn on_blocked_lost(&mut self) {
         self.told_blocked = None;
     }
 
-    /// Records that this part of the data from [`next`](Self::next) is sent now.
+    /// Records that this part of the data that [`next`](Self::next) returned is sent now.
     pub(crate) fn on_sent(&mut self, piece: &Piece) {
         if piece.repair {
             self.lost.remove(piece.range.clone());

@@ -16,23 +16,23 @@ pub(crate) struct Stream {
     pub(crate) send: SendHalf,
     pub(crate) recv: RecvHalf,
     pub(crate) place: Place,
-    /// The class in which the stream waits to be sent, and the DSCP of its packets.
+    /// The class in which the stream waits to be sent, and the DSCP for its packets.
     pub(crate) class: usize,
     pub(crate) dscp: u8,
-    /// This end opened or accepted the stream, so its header was written.
+    /// Whether this end opened or accepted the stream. If so, its header was written.
     pub(crate) accepted: bool,
     /// Bits of [`control`].
     pub(crate) control: u8,
-    /// The stream is in the queue of streams with control frames.
+    /// Whether the stream is in the queue of streams with control frames.
     pub(crate) in_control: bool,
-    /// The stream waits for room in the session's window.
+    /// Whether the stream waits for room in the session's window.
     pub(crate) starved: bool,
     pub(crate) events: Pending,
-    /// The stream is in the queue of streams with events.
+    /// Whether the stream is in the queue of streams with events.
     pub(crate) in_events: bool,
-    /// The application found nothing to read, and waits for an event.
+    /// Whether the application found nothing to read, and waits for an event.
     pub(crate) wants_read: bool,
-    /// The application found no room to write, and waits for an event.
+    /// Whether the application found no room to write, and waits for an event.
     pub(crate) wants_write: bool,
 }
 
@@ -55,7 +55,7 @@ impl Stream {
         }
     }
 
-    /// Whether both halves are done and all events were reported.
+    /// Whether both halves are done and all events have been reported.
     pub(crate) fn is_over(&self) -> bool {
         self.send.is_done() && self.recv.is_done() && self.events.is_empty()
     }

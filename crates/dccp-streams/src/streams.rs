@@ -1,4 +1,4 @@
-//! The owner's interface.
+//! The interface for the owner.
 
 use crate::arrivals::Arrivals;
 use crate::chunks::Pool;
@@ -15,13 +15,13 @@ use mpdccp_units::Time;
 
 /// Maximum number of unsent bytes of one stream.
 const MAX_UNSENT: u64 = 64 << 10;
-/// Unsent bytes allowed to any stream, regardless of the other streams.
+/// Number of unsent bytes that any stream may have, regardless of the other streams.
 const MIN_UNSENT: u64 = 1 << 10;
 
 /// All streams of a session at one end.
 ///
-/// Inputs are [`handle_packet`](Self::handle_packet), [`on_path_down`](Self::on_path_down) and
-/// [`handle_timeout`](Self::handle_timeout). After each, and after calls on streams, drain
+/// The inputs are [`handle_packet`](Self::handle_packet), [`on_path_down`](Self::on_path_down) and
+/// [`handle_timeout`](Self::handle_timeout). After each input, and after calls on streams, drain
 /// [`poll_event`](Self::poll_event) and [`poll_transmit`](Self::poll_transmit). Call `handle_timeout` at the
 /// time that [`poll_timeout`](Self::poll_timeout) returns.
 #[derive(Debug)]
@@ -30,30 +30,31 @@ pub struct Streams {
     pub(crate) config: Config,
     pub(crate) streams: BTreeMap<u64, Box<Stream>>,
     pub(crate) pool: Pool,
-    /// At least one class. Streams are in the first class by default.
+    /// Classes of streams. There is at least one, and streams start in the first.
     pub(crate) classes: Vec<Class>,
     /// Streams that wait for room in the session's window.
     pub(crate) starved: Vec<u64>,
     events: VecDeque<u64>,
-    /// Number of streams that this end has opened, and maximum allowed by the peer.
+    /// Number of streams that this end has opened, and the maximum that the peer allows.
     opened: u64,
     pub(crate) may_open: u64,
-    /// Number of streams that the peer has opened, the maximum allowed, and the number still open.
+    /// Number of streams that the peer has opened, the maximum that this end allows, and the number still
+    /// open.
     pub(crate) peer_opened: u64,
     pub(crate) peer_may_open: u64,
     pub(crate) peer_open: u64,
     pub(crate) tell_streams: bool,
     /// Streams of the peer that were neither accepted nor reset.
     pub(crate) half_open: usize,
-    /// Number of new bytes sent, and the peer's limit.
+    /// Number of new bytes that this end has sent, and the peer's limit for them.
     pub(crate) sent: u64,
     pub(crate) may_send: u64,
-    /// Number of bytes received, number of bytes read or discarded, and the peer's limit.
+    /// Number of bytes received, number of bytes read or discarded, and this end's limit for the peer.
     pub(crate) received: u64,
     pub(crate) read: u64,
     pub(crate) peer_may_send: u64,
     pub(crate) tell_window: bool,
-    /// This end's limits were sent to the peer, or are in the next packet.
+    /// Whether this end's limits were sent to the peer, or are in the next packet.
     told_limits: bool,
     pub(crate) paths: Vec<Path>,
     pub(crate) next_path: u64,
@@ -101,8 +102,8 @@ impl Streams {
         }
     }
 
-    /// Opens a stream with a header for the peer. The caller can write to the stream at once. `priority` is
-    /// below [`PRIORITIES`](crate::PRIORITIES); 0 is the most urgent.
+    /// Opens a stream with a header for the peer. The caller may write to the stream at once. `priority` is
+    /// below [`PRIORITIES`](crate::PRIORITIES), and 0 is the most urgent.
     ///
     /// # Errors
     /// [`StreamError::Blocked`] while the peer allows no more streams, [`StreamError::HeaderTooLong`].
@@ -121,9 +122,9 @@ impl Streams {
         Ok(StreamId(id))
     }
 
-    /// Call this once the peer is present. The next packet then tells the peer this end's limits if they
-    /// differ from the initial ones. Without this call, the peer learns the limits when a stream opens, and
-    /// starts with small ones.
+    /// Call this once the peer is present. The next packet then tells the peer this end's limits, if they
+    /// differ from the initial ones. Without this call, the peer starts with the small initial limits and
+    /// learns the others only when a stream opens.
     pub fn tell_limits(&mut self) {
         if !self.told_limits {
             self.told_limits = true;
@@ -142,7 +143,7 @@ impl Streams {
         class.turns.add(id, &mut stream.place);
     }
 
-    /// Accepts a stream of the peer with an answer. To refuse a stream, [`reset`](Self::reset) it.
+    /// Accepts a stream of the peer, with an answer. To refuse a stream, [`reset`](Self::reset) it.
     ///
     /// # Errors
     /// [`StreamError::NotAccepted`] if it was accepted before, [`StreamError::Reset`],
@@ -163,7 +164,7 @@ impl Streams {
         Ok(())
     }
 
-    /// The peer's header of a stream, or its answer to our header, once it has arrived.
+    /// The header that the peer gave a stream, or its answer to our header. `None` until it has arrived.
     pub fn header(&self, id: StreamId) -> Option<&[u8]> {
         self.streams.get(&id.0)?.recv.header()
     }
@@ -182,16 +183,16 @@ impl Streams {
         Ok(stream)
     }
 
-    /// Maximum number of unsent bytes of a stream: half of the free send memory, so that blocked streams
-    /// leave room for others.
+    /// Maximum number of unsent bytes of a stream. It is half of the free send memory, so that blocked
+    /// streams leave room for others.
     fn share(&self) -> u64 {
         (self.config.send_memory.saturating_sub(self.backlog()) / 2).clamp(MIN_UNSENT, MAX_UNSENT)
     }
 
-    /// Writes as many bytes as there is room for; returns their number.
+    /// Writes as many bytes as there is room for, and returns their number.
     ///
     /// # Errors
-    /// [`StreamError::Blocked`] if there is no room; [`Event::Writable`] reports when there is.
+    /// [`StreamError::Blocked`] if there is no room. [`Event::Writable`] reports when there is room again.
     pub fn write(&mut self, id: StreamId, bytes: &[u8]) -> Result<usize, StreamError> {
         let share = self.share();
         let stream = self.writable(id)?;
@@ -211,7 +212,7 @@ impl Streams {
         Ok(len)
     }
 
-    /// Ends writing: after the written data, the peer reads the end of the stream.
+    /// Ends writing. After the written data, the peer reads the end of the stream.
     ///
     /// # Errors
     /// [`StreamError::Finished`] and [`StreamError::Reset`] if the stream was already in that state.
@@ -221,7 +222,7 @@ impl Streams {
         Ok(())
     }
 
-    /// Reads bytes; a result of 0 for a non-empty `buf` is the end of the stream.
+    /// Reads bytes. If the result is 0 and `buf` is not empty, the stream has ended.
     ///
     /// # Errors
     /// [`StreamError::Blocked`] if nothing has arrived, [`StreamError::Reset`] if the stream was reset or
@@ -243,8 +244,8 @@ impl Streams {
         Ok(done)
     }
 
-    /// The next readable bytes that are contiguous in memory; empty if nothing has arrived or the stream has
-    /// ended. [`consume`](Self::consume) removes bytes.
+    /// Returns the next readable bytes, as far as they are contiguous in memory. The result is empty if
+    /// nothing has arrived or the stream has ended. [`consume`](Self::consume) removes bytes.
     ///
     /// # Errors
     /// [`StreamError::Reset`] if the stream was reset or stopped.
@@ -256,12 +257,12 @@ impl Streams {
         Ok(stream.recv.peek())
     }
 
-    /// Removes the first `len` bytes that [`peek`](Self::peek) returned. With `len` 0, acknowledges the end
-    /// of the stream.
+    /// Removes the first `len` bytes that [`peek`](Self::peek) returned. With `len` 0, this acknowledges the
+    /// end of the stream.
     ///
     /// # Errors
-    /// As for [`read`](Self::read). If `peek` returned nothing and this call returns no error, the stream has
-    /// ended.
+    /// The same as for [`read`](Self::read). If `peek` returned nothing and this call returns no error, the
+    /// stream has ended.
     pub fn consume(&mut self, id: StreamId, len: usize) -> Result<(), StreamError> {
         let len = len.min(self.peek(id)?.len());
         if let Some(stream) = self.streams.get_mut(&id.0) {
@@ -278,7 +279,7 @@ impl Streams {
             return Err(StreamError::Blocked);
         }
         stream.recv.end_read |= len == 0;
-        // With `len` 0 the caller asked about the end, which is reported as an event as well.
+        // With `len` 0, the caller asked about the end of the stream. An event also reports the end.
         stream.wants_read = len > 0 && stream.recv.available() == 0;
         self.notify_readable(id.0);
         self.on_consumed(id.0, len as u64);
@@ -286,8 +287,9 @@ impl Streams {
         Ok(())
     }
 
-    /// Resets both directions: undelivered data is lost, and the peer receives the reason. If the peer opened
-    /// the stream and this end has not accepted it, this refuses it. No effect on a direction that has ended.
+    /// Resets both directions. Undelivered data is lost, and the peer receives the reason. If the peer opened
+    /// the stream and this end has not accepted it, this refuses the stream. A direction that has ended is
+    /// not affected.
     ///
     /// # Errors
     /// [`StreamError::Unknown`].
@@ -298,8 +300,8 @@ impl Streams {
         Ok(())
     }
 
-    /// Stops reading: arriving data is discarded, and the peer is asked to stop sending. If the peer opened
-    /// the stream and this end has not accepted it, this refuses it.
+    /// Stops reading. Arriving data is discarded, and the peer is asked to stop sending. If the peer opened
+    /// the stream and this end has not accepted it, this refuses the stream.
     ///
     /// # Errors
     /// [`StreamError::Unknown`].
@@ -339,7 +341,7 @@ impl Streams {
         self.send_control(id, control::RESET);
     }
 
-    /// Changes a stream's priority, below [`PRIORITIES`](crate::PRIORITIES).
+    /// Changes the priority of a stream. It must be below [`PRIORITIES`](crate::PRIORITIES).
     ///
     /// # Errors
     /// [`StreamError::Unknown`].
@@ -349,8 +351,8 @@ impl Streams {
         Ok(())
     }
 
-    /// Moves a stream to another of the 256 classes; all streams start in class 0. Its packets are marked
-    /// with a DSCP, which [`dscp`](crate::dscp) reads.
+    /// Moves a stream to another of the 256 classes. All streams start in class 0. Packets of the stream are
+    /// marked with `dscp`, which the function [`dscp`](crate::dscp) reads from a packet.
     ///
     /// # Errors
     /// [`StreamError::Unknown`].
@@ -384,7 +386,7 @@ impl Streams {
         }
     }
 
-    /// The next event.
+    /// Returns the next event.
     pub fn poll_event(&mut self) -> Option<Event> {
         while let Some(&id) = self.events.front() {
             let Some(stream) = self.streams.get_mut(&id) else {
@@ -445,7 +447,7 @@ impl Streams {
         acks.chain(self.paths.iter().filter_map(Path::next_timeout)).min()
     }
 
-    /// Whether an acknowledgement has not been sent yet.
+    /// Whether an acknowledgement is due or will become due.
     pub fn owes_ack(&self) -> bool {
         self.arrivals.iter().any(|arrivals| arrivals.due.is_some())
     }
@@ -470,7 +472,7 @@ impl Streams {
         }
     }
 
-    /// Statistics of one stream; `None` if it has ended.
+    /// Statistics of one stream. `None` if it has ended.
     pub fn stream_stats(&self, id: StreamId) -> Option<StreamStats> {
         let stream = self.streams.get(&id.0)?;
         Some(StreamStats {

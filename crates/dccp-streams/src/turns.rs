@@ -1,6 +1,6 @@
 //! Scheduling of streams. Priorities are strict. Streams of one priority take turns (deficit round robin). A
-//! stream with newly written data goes first and spends the rest of its turn, similar to FQ-CoDel (RFC 8290).
-//! Short exchanges therefore do not wait for bulk transfers.
+//! stream with newly written data goes first and may use the rest of its turn, similar to FQ-CoDel (RFC
+//! 8290). Short exchanges therefore do not wait for bulk transfers.
 
 use crate::place::{Listed, PRIORITIES, Place, QUANTUM};
 use crate::stream::Stream;
@@ -13,12 +13,13 @@ struct Level {
     old: VecDeque<u64>,
 }
 
-/// Number of waiting streams that are searched for a long burst if the path is distant. The limit bounds the
-/// work per packet when thousands of streams wait.
+/// On a distant path, this many waiting streams are searched for a long burst. The limit bounds the work per
+/// packet when thousands of streams wait.
 const LOOK_AHEAD: usize = 16;
 
 impl Level {
-    /// The next stream with a burst of at least `least` bytes. Moves it to the front of the old streams.
+    /// Returns the next stream with a burst of at least `least` bytes, and moves it to the front of the old
+    /// streams.
     fn next_long(&mut self, streams: &mut BTreeMap<u64, Box<Stream>>, least: u64) -> Option<u64> {
         let at = self.ahead(streams, |place| place.burst >= least && place.deficit > 0).or_else(|| {
             for id in self.old.iter().take(LOOK_AHEAD) {
@@ -33,7 +34,7 @@ impl Level {
         Some(id)
     }
 
-    /// Position of the first old stream that fits.
+    /// Position of the first old stream for which `fits` returns true.
     fn ahead(&self, streams: &BTreeMap<u64, Box<Stream>>, fits: impl Fn(&Place) -> bool) -> Option<usize> {
         let mut ahead = self.old.iter().take(LOOK_AHEAD);
         ahead.position(|id| streams.get(id).is_some_and(|stream| fits(&stream.place)))
@@ -48,8 +49,8 @@ impl Turns {
         self.0.iter().all(|level| level.new.is_empty() && level.old.is_empty())
     }
 
-    /// Adds a stream that has data to send. A stream that did not use up its last turn goes before the old
-    /// streams, with the rest of that turn. Any other stream waits for its next turn.
+    /// Adds a stream that has data to send. If the stream did not use up its last turn, it goes before the
+    /// old streams with the rest of that turn. Otherwise it waits for its next turn.
     pub(crate) fn add(&mut self, id: u64, place: &mut Place) {
         if place.listed != Listed::No {
             return;
@@ -65,8 +66,8 @@ impl Turns {
         }
     }
 
-    /// The stream that sends next. On a distant path only streams whose bursts have at least `head_start`
-    /// bytes send. On a path of least delay `head_start` is 0.
+    /// Returns the stream that sends next. On a distant path, only streams whose bursts have at least
+    /// `head_start` bytes may send. On a path with the least delay, `head_start` is 0.
     pub(crate) fn next(&mut self, streams: &mut BTreeMap<u64, Box<Stream>>, head_start: u64) -> Option<u64> {
         if head_start > 0 {
             return self.0.iter_mut().find_map(|level| level.next_long(streams, head_start));
@@ -111,7 +112,7 @@ impl Turns {
         true
     }
 
-    /// Ends the turn of the current stream, which has nothing to send for now.
+    /// Ends the turn of the current stream, because it has nothing to send for now.
     pub(crate) fn drop_next(&mut self, place: &mut Place) {
         let level = &mut self.0[usize::from(place.priority)];
         match core::mem::take(&mut place.listed) {

@@ -1,24 +1,25 @@
 use crate::config::INITIAL_WINDOW;
 
-/// Number of small increases before a window doubles. A new window doubles at once.
+/// Number of small increases after which each further increase doubles the window. A new window doubles at
+/// once.
 const RAMP: u8 = 4;
 
-/// Number of whole windows without a blocked peer after which increases are small again. A sender whose rate
-/// grows by at least a quarter each round trip fills a doubled window before that.
+/// If the peer was not blocked for this many whole windows, increases are small again. A sender whose rate
+/// grows by at least a quarter each round trip fills a doubled window sooner than that.
 const SETTLED: u8 = 3;
 
-/// Flow control window of one stream. It is large enough that the peer is not blocked while this end reads
-/// arriving data. It needs no round-trip time: a blocked peer shows that the window is smaller than the
+/// Flow control window of one stream. It is just large enough that the peer is not blocked while this end
+/// reads arriving data. No round-trip time is needed: if the peer is blocked, the window is smaller than the
 /// bandwidth-delay product of the paths in use.
 #[derive(Debug)]
 pub(crate) struct Window {
     /// Limit announced to the peer.
     limit: u64,
     size: u64,
-    /// Limits below this one were announced before the window last grew. Blocks at them say nothing about its
-    /// size.
+    /// Limits below this one were announced before the window last grew. A peer that is blocked at one of
+    /// them says nothing about the window's present size.
     grown: u64,
-    /// Number of increases since the peer was last unblocked for [`SETTLED`] windows.
+    /// Number of increases since the peer was last not blocked for [`SETTLED`] windows.
     grew: u8,
     /// Number of whole windows since the peer was last blocked, and the read offset at which the current
     /// window began.
@@ -39,9 +40,9 @@ impl Window {
         self.size
     }
 
-    /// Handles a peer that is blocked at `limit`. `read` bytes were read, and `waiting` bytes can be read.
-    /// The window may grow to `most` bytes. An increase adds a sixteenth; after [`RAMP`] increases, each
-    /// further one doubles the window. If the reader is slow, the window does not grow.
+    /// Handles a peer that is blocked at `limit`. `read` bytes were read so far, and `waiting` bytes can be
+    /// read. The window may grow to `most` bytes. An increase adds a sixteenth. After [`RAMP`] increases,
+    /// each further one doubles the window. If the reader is slow, the window does not grow.
     pub(crate) fn on_blocked(&mut self, limit: u64, read: u64, waiting: u64, most: u64) {
         if limit < self.grown || waiting > self.size / 4 {
             return;
@@ -64,7 +65,7 @@ impl Window {
         }
     }
 
-    /// Whether a new limit is worth announcing: it is higher by a sixteenth of the window.
+    /// Whether a new limit is worth announcing. It is if it is higher by a sixteenth of the window.
     pub(crate) fn is_due(&self, read: u64) -> bool {
         (read + self.size).saturating_sub(self.limit) >= self.size / 16
     }
@@ -116,7 +117,7 @@ mod tests {
                 blocked += read_rounds(&mut window, &mut read, product as u64, 1);
                 product *= growth;
             }
-            // From 64 KiB to 30 MB the window doubles nine times. The peer is blocked once for each doubling.
+            // From 64 KiB to 30 MB, the window doubles nine times. Each doubling needs a blocked peer once.
             assert!(blocked <= 9, "{growth}: {blocked}");
         }
     }

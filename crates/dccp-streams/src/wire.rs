@@ -1,9 +1,9 @@
-//! Encoding of packets and frames: docs/streams.md.
+//! Encoding of packets and frames, as docs/streams.md specifies it.
 
 use crate::Reason;
 use core::ops::Range;
 
-/// First nibble of every packet; IP has 4 or 6 there.
+/// First nibble of every packet. IP packets have 4 or 6 there.
 const MARKER: u8 = 0x20;
 const NUMBERED: u8 = 1;
 const ACK_NOW: u8 = 2;
@@ -18,9 +18,9 @@ const BLOCKED: u8 = 6;
 const DATA: u8 = 0x10;
 const FIN: u8 = 1;
 const LENGTH: u8 = 2;
-/// Frame types from here to 0x7f have a length and may be skipped.
+/// A frame of a type from here to 0x7f has a length, and receivers skip it if they do not know it.
 const EXTENSION: u8 = 0x40;
-/// The extension frame with a DSCP; always the first frame of its packet.
+/// The extension frame with a DSCP. It is always the first frame of its packet.
 const DSCP: u8 = 0x40;
 
 /// Longest frame other than ACK and DATA, bytes.
@@ -31,12 +31,12 @@ pub(crate) const MAX_PACKET_HEADER: usize = 1 + 8 + 8;
 const MAX_NAMED: u64 = 512;
 const MAX_VARINT: u64 = (1 << 62) - 1;
 
-/// Whether a datagram's payload is a packet of the stream layer, by its first four bits.
+/// Whether a datagram's payload is a packet of the stream layer. Its first four bits show this.
 pub fn is_stream_packet(payload: &[u8]) -> bool {
     payload.first().is_some_and(|first| first & 0xf0 == MARKER)
 }
 
-/// The DSCP that a packet requests; `None` if it is not a packet of the stream layer.
+/// Returns the DSCP that a packet requests, or `None` if it is not a packet of the stream layer.
 pub fn dscp(packet: &[u8]) -> Option<u8> {
     let (_, frames) = header(packet)?;
     match frames {
@@ -48,10 +48,10 @@ pub fn dscp(packet: &[u8]) -> Option<u8> {
 /// Header before the frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
-    /// The sender's identifier of the path, and the packet's number on that path. Packets with only
+    /// The sender's identifier of the path, and the number of the packet on that path. Packets that have only
     /// acknowledgements have no number.
     pub(crate) number: Option<(u64, u64)>,
-    /// Requests an immediate acknowledgement.
+    /// Whether the packet requests an immediate acknowledgement.
     pub(crate) ack_now: bool,
 }
 
@@ -59,7 +59,7 @@ pub(crate) struct Header {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Frame<'a> {
     Ack(Ack<'a>),
-    /// The sender stops sending on this stream, after `size` bytes.
+    /// The sender sends nothing more on this stream. It has sent `size` bytes.
     Reset {
         id: u64,
         reason: Reason,
@@ -74,9 +74,9 @@ pub(crate) enum Frame<'a> {
         limit: u64,
     },
     SessionWindow(u64),
-    /// Total number of streams that may be opened.
+    /// Total number of streams that the peer may open.
     Streams(u64),
-    /// A stream has sent everything up to this limit, and has more to send.
+    /// The stream has sent everything up to this limit and has more to send.
     Blocked {
         id: u64,
         limit: u64,
@@ -102,7 +102,7 @@ pub(crate) struct Ack<'a> {
 }
 
 impl Ack<'_> {
-    /// The ranges in descending order, up to the first invalid byte.
+    /// The ranges in descending order. They end at the first invalid byte.
     pub(crate) fn ranges(&self) -> impl Iterator<Item = Range<u64>> {
         let mut bytes = self.bytes;
         let mut end = Some(self.largest + 1);
@@ -111,7 +111,7 @@ impl Ack<'_> {
             left = left.checked_sub(1)?;
             let start = end?.checked_sub(varint(&mut bytes)?)?.checked_sub(1)?;
             let range = start..end?;
-            // The next range ends below a gap of at least one number.
+            // Between two ranges there is a gap of at least one number.
             end = match left {
                 0 => None,
                 _ => start.checked_sub(varint(&mut bytes)?).and_then(|e| e.checked_sub(1)),
@@ -129,7 +129,7 @@ fn varint(bytes: &mut &[u8]) -> Option<u64> {
     Some(head[1..].iter().fold(u64::from(first & 0x3f), |n, byte| n << 8 | u64::from(*byte)))
 }
 
-/// Encoded length of a number, bytes.
+/// Length of an encoded number, bytes.
 pub(crate) fn varint_len(n: u64) -> usize {
     match n {
         0..=0x3f => 1,
@@ -145,7 +145,7 @@ fn reason(bytes: &mut &[u8]) -> Option<Reason> {
     Some(Reason::from_bytes(*reason))
 }
 
-/// Reads the header; returns it with the bytes of the frames.
+/// Reads the header, and returns it with the bytes of the frames.
 pub(crate) fn header(mut bytes: &[u8]) -> Option<(Header, &[u8])> {
     let first = *bytes.split_off_first()?;
     if first & !(NUMBERED | ACK_NOW) != MARKER {
@@ -158,7 +158,7 @@ pub(crate) fn header(mut bytes: &[u8]) -> Option<(Header, &[u8])> {
     Some((Header { number, ack_now: first & ACK_NOW != 0 }, bytes))
 }
 
-/// Reads the next frame; `None` if the bytes are invalid.
+/// Reads the next frame. Returns `None` if the bytes are invalid.
 pub(crate) fn frame<'a>(bytes: &mut &'a [u8]) -> Option<Frame<'a>> {
     let kind = *bytes.split_off_first()?;
     Some(match kind {
@@ -191,7 +191,7 @@ fn ack<'a>(bytes: &mut &'a [u8]) -> Option<Frame<'a>> {
     let (path, largest, delay, more) = (varint(bytes)?, varint(bytes)?, varint(bytes)?, varint(bytes)?);
     let all = *bytes;
     let mut end = largest + 1;
-    // Each range consumes bytes, so the loop ends with them.
+    // Each range consumes bytes, so the loop ends when the bytes end.
     for n in 0..=more {
         let start = end.checked_sub(varint(bytes)? + 1)?;
         if n < more {
@@ -201,7 +201,7 @@ fn ack<'a>(bytes: &mut &'a [u8]) -> Option<Frame<'a>> {
     Some(Frame::Ack(Ack { path, largest, delay, more, bytes: &all[..all.len() - bytes.len()] }))
 }
 
-/// Writes into a buffer. The caller has checked that there is room.
+/// Writes a packet into a buffer. The caller must have checked that there is room.
 #[derive(Debug)]
 pub(crate) struct Writer<'a> {
     buf: &'a mut [u8],
@@ -209,7 +209,7 @@ pub(crate) struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    /// A writer that leaves `skip` bytes at the front.
+    /// Creates a writer that leaves `skip` bytes free at the front.
     pub(crate) fn new(buf: &'a mut [u8], skip: usize) -> Writer<'a> {
         Writer { buf, len: skip }
     }
@@ -274,14 +274,14 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Writes the DSCP for the packet; 0 needs no frame.
+    /// Writes the DSCP of the packet. The value 0 needs no frame.
     pub(crate) fn dscp(&mut self, dscp: u8) {
         if dscp > 0 {
             [DSCP, 1, dscp].into_iter().for_each(|byte| self.byte(byte));
         }
     }
 
-    /// Writes as many of the highest ranges as fit, in descending order. False if no range fits.
+    /// Writes as many of the highest ranges as fit, in descending order. Returns false if no range fits.
     pub(crate) fn ack(
         &mut self,
         path: u64,
@@ -316,7 +316,7 @@ impl<'a> Writer<'a> {
         true
     }
 
-    /// Writes the header of a DATA frame and returns the memory for its bytes. If not `delimited`, the frame
+    /// Writes the header of a DATA frame, and returns the memory for its bytes. If not `delimited`, the frame
     /// is the last one of the packet.
     pub(crate) fn data(&mut self, id: u64, offset: u64, len: usize, fin: bool, delimited: bool) -> &mut [u8] {
         self.byte(DATA | if fin { FIN } else { 0 } | if delimited { LENGTH } else { 0 });
@@ -329,8 +329,8 @@ impl<'a> Writer<'a> {
         &mut self.buf[self.len - len..self.len]
     }
 
-    /// Writes the header into the skipped bytes, of which it needs `header_len`. Moves the frames forward if
-    /// the header is shorter. Returns the packet's length.
+    /// Writes the header into the bytes that were left free at the front. If the header is shorter than that,
+    /// moves the frames forward. Returns the length of the packet.
     pub(crate) fn finish(self, skip: usize, header: Header) -> usize {
         let Writer { buf, len } = self;
         let mut head = Writer::new(buf, 0);

@@ -1,4 +1,5 @@
-//! Arbitrary input: no panic and bounded memory. Also the memory of idle streams.
+//! Arbitrary input causes no panic, and memory stays bounded. The tests also measure the memory of idle
+//! streams.
 
 #[path = "all/common.rs"]
 mod common;
@@ -21,7 +22,7 @@ fn held(region: &Region<'_, System>) -> usize {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Real packets with a few bytes changed, truncated packets, and invented ones.
+    /// The input has real packets with a few bytes changed, truncated packets, and invented ones.
     #[test]
     fn no_bytes_panic(
         changes in prop::collection::vec((0usize..200, any::<u8>()), 0..200),
@@ -67,8 +68,8 @@ fn memory_is_bounded_whatever_arrives_and_idle_streams_cost_little() {
     let now = Time::from_millis(1);
     let region = Region::new(MEMORY);
     let mut server = Streams::new(Role::Server, Config { receive_memory: 4 << 20, ..Config::default() });
-    // Each packet arrives on a new path with one byte, on the 40 streams in turn and at every second offset,
-    // so that no data is contiguous.
+    // Each packet has one byte and arrives on a new path. The packets are for the 40 streams in turn and for
+    // every second offset, so that no data is contiguous.
     for n in 0..300_000u32 {
         let (stream, offset) = (n % 40 * 2, n / 40 % 30_000 * 2 + 7);
         let mut packet = vec![0x21];
@@ -84,7 +85,7 @@ fn memory_is_bounded_whatever_arrives_and_idle_streams_cost_little() {
     assert!(held(&region) < 8 << 20, "{} bytes", held(&region));
     drop(server);
 
-    // The maximum number of streams, opened by one frame.
+    // One frame opens the maximum number of streams.
     let mut server = Streams::new(Role::Server, Config::default());
     server.handle_packet(now, &[0x20, 0x12, 0x40, 254, 0, 0]);
     assert_eq!(server.len(), 128);

@@ -1,5 +1,5 @@
-//! A link in real time: carries packets between two TUN devices through the emulator. The lab's paths and
-//! `mpdccp link` use it.
+//! A link in real time. It carries packets between two TUN devices through the emulator. The paths of the lab
+//! and `mpdccp link` use it.
 
 use core::time::Duration;
 use std::fs::File;
@@ -12,7 +12,7 @@ use mpdccp_proto::{FlowKey, PktInfo};
 use mpdccp_units::{Ecn, Time};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// Maximum number of packets read from a device before the other device is served.
+/// Maximum number of packets that are read from one device before the other device is served.
 const BURST: usize = 64;
 /// Longest time that [`Cable::turn`] waits.
 const NAP: Duration = Duration::from_millis(50);
@@ -23,20 +23,20 @@ const MAX_PACKET: usize = 65_535;
 pub trait Recorder {
     /// Data that the recorder gets back when the packet comes out of the link.
     type Mark: Clone;
-    /// A packet is about to enter the link.
+    /// A packet is about to enter the link. Returns data that comes back with the packet.
     fn on_packet(&mut self, now: Time, packet: &[u8]) -> Self::Mark;
     /// Delay of the packet in addition to the link's delay.
     fn detour(&self, _packet: &[u8]) -> Duration {
         Duration::ZERO
     }
-    /// The packet was read late, because the thread had waited this long for a CPU.
+    /// The packet was read late. The thread had waited this long for a CPU.
     fn on_taken_late(&mut self, _waited: Duration) {}
-    /// The link's verdict on the packet last passed to [`on_packet`](Self::on_packet), and the number of
-    /// bytes now in its queue.
+    /// The verdict of the link on the packet that was last passed to [`on_packet`](Self::on_packet), and the
+    /// number of bytes in the link's queue now.
     fn on_verdict(&mut self, _verdict: Verdict, _queued: u64) {}
     /// A packet was written to the device at the other end.
     fn on_delivered(&mut self, delivered: Delivered<Self::Mark>);
-    /// The device at the other end refused a packet: it is down, or a buffer is full.
+    /// The device at the other end refused a packet, because it is down or a buffer is full.
     fn on_refused(&mut self, _mark: Self::Mark) {}
 }
 
@@ -45,15 +45,15 @@ pub trait Recorder {
 pub struct Delivered<M> {
     /// The mark that the recorder gave the packet when it entered.
     pub mark: M,
-    /// When it should have come out of the link.
+    /// When the packet should have come out of the link.
     pub due: Time,
-    /// When it came out of the link.
+    /// When the packet came out of the link.
     pub now: Time,
     /// Whether the link marked the packet.
     pub ce: bool,
 }
 
-/// One direction: from `device` through the emulator to the device of the other direction.
+/// One direction. It leads from `device` through the emulator to the device of the other direction.
 struct Direction<R: Recorder> {
     device: Tun,
     link: Link<(R::Mark, Vec<u8>)>,
@@ -78,7 +78,7 @@ impl<R: Recorder> Direction<R> {
         Ok(())
     }
 
-    /// Writes the packets that are due. `to` is the device of the other direction.
+    /// Writes the packets that are due to `to`, the device of the other direction.
     fn write(&mut self, to: &Tun) {
         while let Some(out) = self.link.pop(Clock.now()) {
             let (mark, mut packet) = out.packet;
@@ -93,11 +93,11 @@ impl<R: Recorder> Direction<R> {
     }
 }
 
-/// Measures how long the calling thread was runnable but did not run. The kernel counts this time.
+/// Measures how long the calling thread was ready to run but did not run. The kernel counts this time.
 #[derive(Default)]
 struct Waiting {
-    /// The file is opened by the calling thread. The inner option is `None` if the kernel does not provide
-    /// the file.
+    /// The kernel's file for the calling thread, once it was opened. The inner option is `None` if the kernel
+    /// does not provide the file.
     file: Option<Option<File>>,
     before: Duration,
 }
@@ -108,8 +108,8 @@ impl Waiting {
             self.file.get_or_insert_with(|| File::open("/proc/thread-self/schedstat").ok()).as_ref()?;
         let mut text = [0; 64];
         let n = file.read_at(&mut text, 0).ok()?;
-        // The file contains time on a CPU, time waiting for a CPU (both in nanoseconds), and number of time
-        // slices.
+        // The file contains the time on a CPU and the time waiting for a CPU, both in nanoseconds, and the
+        // number of time slices.
         let total = core::str::from_utf8(&text[..n]).ok()?.split_whitespace().nth(1)?.parse().ok()?;
         let total = Duration::from_nanos(total);
         Some(total.saturating_sub(core::mem::replace(&mut self.before, total)))
@@ -118,13 +118,13 @@ impl Waiting {
 
 /// Two devices and a link between them in both directions. Packets move only in [`turn`](Cable::turn).
 pub struct Cable<R: Recorder> {
-    /// From the first device to the second, and from the second to the first.
+    /// The direction from the first device to the second, and the direction from the second to the first.
     directions: [Direction<R>; 2],
     buf: Vec<u8>,
     waiting: Waiting,
 }
 
-/// One direction of a cable to be created: source device, link configuration, recorder.
+/// One direction of a cable that is to be created: source device, link configuration, recorder.
 pub struct Strand<R> {
     /// The device from which packets of this direction come.
     pub device: Tun,
@@ -192,13 +192,13 @@ impl<R: Recorder> Cable<R> {
         self.directions.each_mut().map(|d| &mut d.recorder)
     }
 
-    /// Returns the recorders; drops the devices.
+    /// Returns the recorders. The devices are dropped.
     pub fn into_recorders(self) -> [R; 2] {
         self.directions.map(|d| d.recorder)
     }
 }
 
-/// Sets the ECN field of an IP packet to CE. Returns true if that changed the packet.
+/// Sets the ECN field of an IP packet to CE. Returns true if this changed the packet.
 fn mark_ce(packet: &mut [u8]) -> bool {
     if PktInfo::of_ip(packet, FlowKey::default()).ecn == Ecn::Ce {
         return false;

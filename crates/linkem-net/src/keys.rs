@@ -1,5 +1,5 @@
-//! The keys of a link. In scenarios they describe a path, one direction, a cell or an event. In `mpdccp link`
-//! they are options.
+//! The keys of a link. In scenarios, they describe a path, one direction, a cell or an event. In `mpdccp
+//! link`, they are options.
 
 use core::ops::Range;
 use core::time::Duration;
@@ -16,7 +16,7 @@ use crate::quantity::QueueLimit;
 /// An error message, with its position if known.
 pub type Problem = (Option<Range<usize>>, String);
 
-/// Defines a struct with all keys of a link in addition to its own keys. Keys that are not given change
+/// Defines a struct that has all keys of a link in addition to its own keys. A key that is not given changes
 /// nothing.
 #[macro_export]
 macro_rules! with_link_keys {
@@ -102,8 +102,8 @@ macro_rules! with_link_keys {
                 }
             }
 
-            /// Looks up the model and reads the trace, if they are named. `reverse` is true for the direction
-            /// from the server.
+            /// Looks up the model and reads the trace, if the keys name them. `reverse` is true for the
+            /// direction from the server.
             ///
             /// # Errors
             /// Describes the error and its position.
@@ -134,7 +134,7 @@ with_link_keys! {
 }
 
 impl LinkKeys {
-    /// These keys. Keys that are not given are taken from `base`.
+    /// Returns these keys. Keys that are not given are taken from `base`.
     pub fn over(&self, base: &LinkKeys) -> LinkKeys {
         let (rate, loss) = (
             if self.rate.is_some() || self.trace.is_some() { self } else { base },
@@ -172,24 +172,25 @@ impl LinkKeys {
         self.up.unwrap_or(true)
     }
 
-    /// Rate of the link: for a trace its mean rate, for a model its current rate; zero if not given.
+    /// Rate of the link. For a trace, this is its mean rate, and for a model its current rate. Zero if not
+    /// given.
     pub fn mean_rate(&self) -> Rate {
         let own = self.trace.as_ref().map(Trace::mean_rate).or(self.rate);
         own.or(self.modelled.as_ref().map(|m| m.state.rate)).unwrap_or_default()
     }
 
-    /// Delay of the link; zero if not given.
+    /// Delay of the link. Zero if not given.
     pub fn delay(&self) -> Duration {
         self.owd.or(self.modelled.as_ref().map(|m| m.state.delay)).unwrap_or_default()
     }
 
-    /// The limit of the link's queue; no room if not given.
+    /// The limit of the link's queue. If it is not given, the queue has no room.
     pub fn queue_limit(&self) -> QueueLimit {
         let own = self.queue.map(|size| size.limit(self.mean_rate(), self.delay()));
         own.or(self.modelled.as_ref().map(|m| m.config().queue.limit.into())).unwrap_or_default()
     }
 
-    /// The emulator's configuration for these keys.
+    /// Returns the emulator's configuration for these keys.
     pub fn config(&self) -> LinkConfig {
         let base = self.modelled.as_ref().map(Modelled::config).unwrap_or_default();
         let loss = match (self.burst_loss, self.loss) {
@@ -233,21 +234,21 @@ impl LinkKeys {
         }
     }
 
-    /// The states of the link's model until `end_s`, each with its seconds after t = 0. Empty without a
-    /// model.
+    /// Returns the states of the link's model until `end_s`, each with its seconds after t = 0. The result is
+    /// empty without a model.
     pub fn states(&self, seed: u64, end_s: f64) -> Vec<(f64, State)> {
         let Some(Modelled { model, reverse, .. }) = &self.modelled else { return Vec::new() };
         let states = model.course(seed).map(|step| (step.at.as_secs_f64(), step.ways[usize::from(*reverse)]));
         states.take_while(|(at, _)| *at < end_s).collect()
     }
 
-    /// These keys, with the model in `state`.
+    /// Returns these keys with the model in `state`.
     pub fn in_state(&self, state: Option<State>) -> LinkKeys {
         let modelled = self.modelled.clone().map(|m| Modelled { state: state.unwrap_or(m.state), ..m });
         LinkKeys { modelled, ..self.clone() }
     }
 
-    /// The first error of a link with these keys, and the key that has it.
+    /// Returns the first error of a link with these keys, with the key that causes it.
     pub fn problem(&self) -> Option<(&'static str, String)> {
         let in_bytes = |limit| matches!(limit, QueueLimit::Bytes(_));
         let queue = self.queue_limit();
@@ -292,7 +293,7 @@ impl LinkKeys {
         own.or_else(|| self.config().validate().err().map(|e| (self.key_of(e.field), e.to_string())))
     }
 
-    /// The key from which an emulator setting comes.
+    /// Returns the key that determines a setting of the emulator.
     fn key_of(&self, field: &'static str) -> &'static str {
         match field {
             "queue" if self.discipline.is_some() => "discipline",
@@ -302,5 +303,5 @@ impl LinkKeys {
     }
 }
 
-/// Minimum queue: without room for a full-size packet, the link would carry nothing.
+/// Minimum size of a queue. Without room for a full-size packet, the link would carry nothing.
 const MIN_QUEUE_BYTES: u64 = 1500;

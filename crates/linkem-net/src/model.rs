@@ -14,10 +14,10 @@ pub struct Modelled {
 }
 
 impl Modelled {
-    /// The model with this name, in its usual state.
+    /// Returns the model with this name, in its usual state.
     ///
     /// # Errors
-    /// Lists the known models.
+    /// The name is unknown. The error lists the known models.
     pub fn named(name: &str, reverse: bool) -> Result<Modelled, String> {
         let model = Model::named(name).ok_or_else(|| {
             let known: Vec<&str> = MODELS.iter().map(|model| model.name).collect();
@@ -27,13 +27,13 @@ impl Modelled {
         Ok(Modelled { model, reverse, state })
     }
 
-    /// The same model in the direction from server to client.
+    /// Returns the same model in the direction from server to client.
     pub fn behind(&self) -> Modelled {
         let state = State::of(&self.model.usual()[1]);
         Modelled { model: self.model, reverse: true, state }
     }
 
-    /// The emulator's configuration for the model.
+    /// Returns the emulator's configuration for the model.
     pub fn config(&self) -> LinkConfig {
         let [forward, reverse] = self.model.usual();
         self.state.applied(if self.reverse { reverse } else { forward })

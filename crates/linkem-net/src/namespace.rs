@@ -14,7 +14,7 @@ impl Entrance {
     /// Opens the namespace that has this name in `ip netns`.
     ///
     /// # Errors
-    /// `NotFound` if there is none.
+    /// `NotFound` if there is no such namespace.
     pub fn open(name: &str) -> io::Result<Entrance> {
         fs::File::open(format!("/run/netns/{name}")).map(Entrance)
     }

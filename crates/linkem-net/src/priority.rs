@@ -9,17 +9,17 @@ use thread_priority::{ThreadPriority, ThreadPriorityValue};
 /// Roles of threads, in order of urgency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Urgency {
-    /// An end of a tunnel. All variants of an experiment have the same priority.
+    /// One end of a tunnel. All variants of an experiment have this priority.
     Tunnel = 10,
-    /// Traffic generation. Its delay would be measured as latency.
+    /// Traffic generation. If it were delayed, the delay would be measured as latency.
     Traffic = 20,
-    /// A link, which determines the experiment's timing.
+    /// A link. It determines the timing of the experiment.
     Link = 30,
 }
 
 /// Gives the calling thread, and processes that it starts, priority over less urgent ones. Also makes the
-/// thread wake exactly on time instead of within the default timer slack. If the system refuses this, only
-/// accuracy is lost, and the measured delay shows the loss.
+/// thread wake exactly on time, without the default timer slack. If the system refuses, the results are only
+/// less accurate, and the measured delay shows this.
 pub fn hurry(urgency: Urgency) {
     let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
     if let Ok(value) = ThreadPriorityValue::try_from(urgency as u8) {

@@ -6,7 +6,7 @@ use mpdccp_linkem::Limit;
 use mpdccp_units::Rate;
 use serde::{Deserialize, Deserializer, de};
 
-/// The limit of a queue: `"125000 B"` or `"100 packets"`.
+/// The limit of a queue, such as `"125000 B"` or `"100 packets"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueLimit {
     /// Bytes of outer IP packets.
@@ -16,14 +16,14 @@ pub enum QueueLimit {
 }
 
 impl Default for QueueLimit {
-    /// No room. Validation then reports that the limit is missing.
+    /// A queue without room. Validation then reports that the limit is missing.
     fn default() -> QueueLimit {
         QueueLimit::Packets(0)
     }
 }
 
 impl QueueLimit {
-    /// The emulator's limit.
+    /// Returns the limit for the emulator.
     pub fn limit(self) -> Limit {
         match self {
             QueueLimit::Bytes(n) => Limit::Bytes(n),
@@ -51,12 +51,13 @@ impl QueueLimit {
 pub enum QueueSize {
     /// `"125000 B"` or `"100 packets"`.
     Limit(QueueLimit),
-    /// `"1 BDP"`: bandwidth-delay products.
+    /// A number of bandwidth-delay products, such as `"1 BDP"`.
     Bdp(f64),
 }
 
 impl QueueSize {
-    /// The limit for a link's rate and one-way delay. The round trip is twice that delay, at least 20 ms.
+    /// Returns the limit for a link's rate and one-way delay. The round trip counts as twice that delay, but
+    /// at least 20 ms.
     pub fn limit(self, rate: Rate, delay: Duration) -> QueueLimit {
         match self {
             QueueSize::Limit(limit) => limit,
@@ -140,7 +141,7 @@ pub fn parse_queue_size(text: &str) -> Result<QueueSize, String> {
     }
 }
 
-/// Parses a percentage; returns a fraction.
+/// Parses a percentage, and returns it as a fraction.
 ///
 /// # Errors
 /// Describes the expected form.
@@ -162,7 +163,7 @@ pub fn parse_bytes(text: &str) -> Result<u32, String> {
     }
 }
 
-/// The value as text. A bare number is accepted here too; the parser then lists the possible units.
+/// Returns the value as text. A bare number is accepted here, so that the parser can list the possible units.
 fn written<'de, D: Deserializer<'de>>(d: D) -> Result<String, D::Error> {
     Ok(match toml::Value::deserialize(d)? {
         toml::Value::String(text) => text,

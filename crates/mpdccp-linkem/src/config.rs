@@ -6,24 +6,24 @@ use crate::{Aggregation, ConfigError, Jitter, LossModel, Policer, QueueConfig, R
 /// One direction of a link.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct LinkConfig {
-    /// Transmission rate, in terms of the bytes passed to [`Link::push`](crate::Link::push).
+    /// Transmission rate. It counts the bytes that [`Link::push`](crate::Link::push) gets.
     pub rate: RateModel,
-    /// Propagation delay, from the last bit sent to the packet's delivery.
+    /// Propagation delay, from the last bit sent to the delivery of the packet.
     pub delay: Duration,
     /// Random deviation from `delay`.
     pub jitter: Jitter,
-    /// The queue before the transmitter.
+    /// The queue in front of the transmitter.
     pub queue: QueueConfig,
     /// Loss on the wire, after transmission.
     pub loss: LossModel,
-    /// Share of packets, 0 to 1, that arrive twice. The wire copies only packets that it did not lose.
+    /// Share of packets, 0 to 1, that arrive twice. The wire copies only packets that are not lost.
     pub duplicate: f64,
-    /// Drops packets that exceed a rate, before the queue.
+    /// Drops packets that exceed a rate. It comes before the queue.
     pub policer: Option<Policer>,
-    /// Packets smaller than this count as acknowledgements. An acknowledgement that is next to be sent is
-    /// dropped if a later one of its flow is queued (RFC 3449 section 5.2.1). Zero disables this.
+    /// Packets smaller than this count as acknowledgements. When an acknowledgement would be sent next and a
+    /// later one of its flow is queued, it is dropped instead (RFC 3449 section 5.2.1). Zero disables this.
     pub thin_below: u32,
-    /// Sends packets in bursts.
+    /// Sends packets in bursts, if set.
     pub aggregation: Option<Aggregation>,
 }
 
@@ -31,7 +31,7 @@ impl LinkConfig {
     /// Checks the configuration.
     ///
     /// # Errors
-    /// The first invalid setting.
+    /// Returns the first invalid setting.
     pub fn validate(&self) -> Result<(), ConfigError> {
         self.rate.validate()?;
         self.queue.validate()?;

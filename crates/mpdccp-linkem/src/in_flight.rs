@@ -1,14 +1,14 @@
 use alloc::collections::BTreeMap;
 use mpdccp_units::Time;
 
-/// Packets in flight. They come out in the order of arrival times; packets with equal times in the order of
-/// [`push`](Self::push).
+/// Packets in flight. They come out in the order of their arrival times. Packets with equal times come out in
+/// the order of [`push`](Self::push).
 ///
-/// This is the last stage of a [`Link`](crate::Link). A test network with its own rules for rate, delay and
-/// loss needs only this stage.
+/// This is the last stage of a [`Link`](crate::Link). A test network that has its own rules for rate, delay
+/// and loss needs only this stage.
 #[derive(Clone, Debug)]
 pub struct InFlight<P> {
-    /// The number keeps packets with equal times in order.
+    /// The number in the key keeps packets with equal times in order.
     packets: BTreeMap<(Time, u64), P>,
     pushed: u64,
 }
@@ -26,7 +26,7 @@ impl<P> InFlight<P> {
         self.pushed += 1;
     }
 
-    /// The next packet that has arrived by `now`, with its arrival time.
+    /// Returns the next packet that has arrived by `now`, with its arrival time.
     pub fn pop(&mut self, now: Time) -> Option<(Time, P)> {
         let first = self.packets.first_entry().filter(|first| first.key().0 <= now)?;
         let ((at, _), packet) = first.remove_entry();
@@ -38,7 +38,7 @@ impl<P> InFlight<P> {
         self.packets.first_key_value().map(|((at, _), _)| *at)
     }
 
-    /// Number of packets.
+    /// Number of packets in flight.
     pub fn len(&self) -> usize {
         self.packets.len()
     }

@@ -8,31 +8,31 @@ pub enum Spread {
     /// No deviation.
     #[default]
     None,
-    /// Uniform between minus and plus this value.
+    /// Uniformly distributed between minus and plus this value.
     Uniform(Duration),
-    /// Normal with this standard deviation, truncated at four standard deviations.
+    /// Normally distributed with this standard deviation, truncated at four standard deviations.
     Normal(Duration),
 }
 
 /// Varying delay. The sum of delay and deviation is never below zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Jitter {
-    /// The deviation.
+    /// Distribution of the deviation.
     pub spread: Spread,
-    /// Time after which the deviations of two packets have a correlation of only 1/e. The deviations follow
-    /// an Ornstein-Uhlenbeck process (AR(1) in continuous time); uniform deviations are its quantiles. With
-    /// zero, deviations are independent.
+    /// Deviations of two packets that are this far apart have a correlation of only 1/e. The deviations
+    /// follow an Ornstein-Uhlenbeck process (AR(1) in continuous time). Uniform deviations are computed from
+    /// its quantiles. With zero, deviations are independent.
     pub memory: Duration,
-    /// Whether packets may be reordered. If not, a packet arrives no earlier than the previous one, which
-    /// increases the mean delay.
+    /// Whether packets may be reordered. If not, no packet arrives before the previous one, which increases
+    /// the mean delay.
     pub reorder: bool,
 }
 
-/// Truncation of normal deviations, in standard deviations.
+/// Normal deviations are truncated at this many standard deviations.
 const CUT: f64 = 4.0;
 
 impl Jitter {
-    /// Lower bound of all delays drawn.
+    /// Returns a lower bound of all delays that are drawn.
     pub(crate) fn floor(&self, delay: Duration) -> Duration {
         match self.spread {
             Spread::None => delay,
@@ -56,7 +56,7 @@ impl Wander {
         Wander { jitter, random, last: None }
     }
 
-    /// The delay of a packet whose transmission ends at `now`.
+    /// Returns the delay of a packet whose transmission ends at `now`.
     pub(crate) fn draw(&mut self, delay: Duration, now: Time) -> Duration {
         let free = self.jitter.memory.is_zero();
         let (spread, x) = match self.jitter.spread {
@@ -71,7 +71,7 @@ impl Wander {
         if x < 0.0 { delay.saturating_sub(deviation) } else { delay.saturating_add(deviation) }
     }
 
-    /// The standard normal value of the process at `now`.
+    /// Returns the standard normal value of the process at `now`.
     fn next(&mut self, now: Time) -> f64 {
         let fresh = self.random.normal();
         let x = match self.last {
@@ -96,7 +96,7 @@ mod tests {
     const DELAY: Duration = Duration::from_millis(20);
     const N: u32 = 20_000;
 
-    /// Draws a delay every millisecond; returns the delays in ms.
+    /// Draws a delay every millisecond, and returns the delays in ms.
     fn draws(spread: Spread, memory: Duration) -> Vec<f64> {
         let mut wander = Wander::new(Jitter { spread, memory, reorder: true }, Random::new(1, 0));
         let draw = |i: u32| {
@@ -107,7 +107,7 @@ mod tests {
         (0..N).map(draw).collect()
     }
 
-    /// Mean, standard deviation, minimum and maximum.
+    /// Returns mean, standard deviation, minimum and maximum.
     fn moments(ms: &[f64]) -> (f64, f64, f64, f64) {
         let mean = ms.iter().sum::<f64>() / f64::from(N);
         let variance = ms.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / f64::from(N);
@@ -138,7 +138,7 @@ mod tests {
         assert!(low.abs() < f64::EPSILON);
     }
 
-    /// Correlation of draws `lag` milliseconds apart.
+    /// Returns the correlation of draws that are `lag` milliseconds apart.
     fn correlation(ms: &[f64], lag: usize) -> f64 {
         let (mean, deviation, ..) = moments(ms);
         let pairs = ms.iter().zip(&ms[lag..]);
@@ -156,7 +156,7 @@ mod tests {
         let (mean, deviation, low, high) = moments(&uniform);
         assert!((mean - 20.0).abs() < 0.4 && (deviation - 3.464).abs() < 0.2, "{mean} {deviation}");
         assert!(low >= 14.0 && high <= 26.0);
-        // Expected: exp(-1), exp(-0.1), exp(-3).
+        // The expected correlations are exp(-1), exp(-0.1) and exp(-3).
         for (lag, expected) in [(10, 0.368), (1, 0.905), (30, 0.05)] {
             let seen = correlation(&normal, lag);
             assert!((seen - expected).abs() < 0.06, "lag {lag}: {seen}");

@@ -29,8 +29,8 @@ pub struct Delivered<P> {
 
 /// One direction of an emulated link, carrying packets of type `P`.
 ///
-/// Times passed to its methods must not decrease; an earlier time counts as the latest one. Memory is limited
-/// by the queue and by the packets pushed within one delay.
+/// Times passed to its methods must not decrease. An earlier time counts as the latest one. The queue limits
+/// the memory, and so does the number of packets pushed within one delay.
 #[derive(Clone, Debug)]
 pub struct Link<P> {
     now: Time,
@@ -42,7 +42,7 @@ pub struct Link<P> {
     acks: BTreeMap<u32, u64>,
     pushed: u64,
     server: Server,
-    /// The transmitter waits for the medium until this time and transmits nothing meanwhile.
+    /// Time until which the transmitter waits for the medium. It transmits nothing before.
     access: Option<Time>,
     medium: Random,
     transmitting: Vec<Item<Waiting<P>>>,
@@ -59,14 +59,14 @@ pub struct Link<P> {
 struct Waiting<P> {
     /// The packet's number in the order of pushes.
     number: u64,
-    /// The packet's delay in addition to the link's.
+    /// Delay of the packet in addition to the delay of the link.
     detour: Duration,
     packet: P,
 }
 
 impl<P: Clone> Link<P> {
-    /// Creates a link at `start`, empty and up. Equal seeds give equal links, so use different seeds for
-    /// different links.
+    /// Creates a link at `start`. It is empty and up. Equal seeds give equal links, so use different seeds
+    /// for different links.
     ///
     /// # Errors
     /// An invalid configuration.
@@ -93,13 +93,13 @@ impl<P: Clone> Link<P> {
         })
     }
 
-    /// Pushes a packet. Packets whose transmission ends at `now` have already left the queue.
+    /// Pushes a packet. A packet whose transmission ends at `now` has already left the queue.
     pub fn push(&mut self, now: Time, meta: Meta, packet: P) -> Verdict {
         self.push_farther(now, meta, Duration::ZERO, packet)
     }
 
-    /// Like [`push`](Self::push), for a packet whose delay is longer than the link's by `detour`, as in a
-    /// flow with a more distant end. Packets with different detours may be reordered.
+    /// Like [`push`](Self::push), for a packet whose delay is longer than that of the link by `detour`, for
+    /// example because its flow has a more distant end. Packets with different detours may be reordered.
     pub fn push_farther(&mut self, now: Time, meta: Meta, detour: Duration, packet: P) -> Verdict {
         self.advance(now);
         self.stats.offered.add(meta.bytes);
@@ -123,8 +123,8 @@ impl<P: Clone> Link<P> {
         verdict
     }
 
-    /// The next packet that has arrived by `now`, in order of arrival. Call this method until it returns
-    /// `None`.
+    /// Returns the next packet that has arrived by `now`, in order of arrival. Call this method until it
+    /// returns `None`.
     pub fn pop(&mut self, now: Time) -> Option<Delivered<P>> {
         self.advance(now);
         let (at, Item { arrived, meta, packet }) = self.propagating.pop(self.now)?;
@@ -132,9 +132,9 @@ impl<P: Clone> Link<P> {
         Some(Delivered { at, pushed: arrived, meta, packet })
     }
 
-    /// The earliest time at which a packet may arrive, unless the link is changed or gets another packet.
-    /// `None` if no packet is in the link. At this time [`Link::pop`] may still return `None`, since the
-    /// packet may be lost.
+    /// The earliest time at which a packet may arrive, unless the link changes or gets another packet. `None`
+    /// if no packet is in the link. At this time, [`Link::pop`] may still return `None`, because the packet
+    /// may be lost.
     pub fn next_event(&self) -> Option<Time> {
         let arrival = self.propagating.next_arrival();
         let busy = self.server.end().into_iter().chain(self.access).min();
@@ -142,7 +142,7 @@ impl<P: Clone> Link<P> {
         arrival.into_iter().chain(transmitted).min()
     }
 
-    /// Updates queue and statistics to `now`. All other methods that take a time do this themselves.
+    /// Advances queue and statistics to `now`. All other methods that take a time do this themselves.
     pub fn advance(&mut self, now: Time) {
         self.now = self.now.max(now);
         loop {
@@ -161,11 +161,11 @@ impl<P: Clone> Link<P> {
         }
     }
 
-    /// Changes the configuration at `now`. The state behind unchanged settings is kept. Packets in the link
-    /// stay, except those for which a smaller queue has no room.
+    /// Changes the configuration at `now`. Unchanged settings keep their state. Packets in the link stay. If
+    /// the queue becomes smaller, packets that no longer fit are dropped.
     ///
     /// # Errors
-    /// The configuration is invalid. In this case nothing changes.
+    /// The configuration is invalid. In this case, nothing changes.
     pub fn reconfigure(&mut self, now: Time, config: LinkConfig) -> Result<(), ConfigError> {
         config.validate()?;
         self.advance(now);
@@ -195,20 +195,20 @@ impl<P: Clone> Link<P> {
         &self.config
     }
 
-    /// Sets a constant rate from `now` on, also for the packet in transmission.
+    /// Sets a constant rate from `now` on. It also applies to the packet in transmission.
     pub fn set_rate(&mut self, now: Time, rate: Rate) {
         self.replace_rate(now, RateModel::Constant(rate));
     }
 
-    /// Changes the delay of packets that were not sent yet. Without reordering they arrive no earlier than
-    /// the packets before them.
+    /// Changes the delay of packets that were not sent yet. If packets may not be reordered, they arrive no
+    /// earlier than the packets before them.
     pub fn set_delay(&mut self, now: Time, delay: Duration) {
         self.advance(now);
         self.config.delay = delay;
     }
 
-    /// Takes the link down. Packets queued or in transmission are dropped, and so are all packets pushed
-    /// until [`Link::set_up`]. Propagating packets still arrive.
+    /// Takes the link down. Packets in the queue or in transmission are dropped. So are all packets that are
+    /// pushed until [`Link::set_up`]. Packets that already propagate still arrive.
     pub fn set_down(&mut self, now: Time) {
         self.advance(now);
         self.up = false;
@@ -231,17 +231,17 @@ impl<P: Clone> Link<P> {
         self.up
     }
 
-    /// The counters as of the latest time seen.
+    /// The counters at the latest time seen.
     pub fn stats(&self) -> &Stats {
         &self.stats
     }
 
-    /// Fill level of the queue, including the packet in transmission, as of the latest time seen.
+    /// Fill level of the queue at the latest time seen. It includes the packet in transmission.
     pub fn queue_len(&self) -> QueueLen {
         self.transmitting.iter().fold(self.queue.len(), |len, item| len.plus(item.meta.bytes))
     }
 
-    /// Number of packets that were sent but not yet taken out with [`Link::pop`].
+    /// Number of packets that were sent but not taken out with [`Link::pop`] yet.
     pub fn propagating(&self) -> usize {
         self.propagating.len()
     }
@@ -259,7 +259,7 @@ impl<P: Clone> Link<P> {
         Transmitter { sending, rate: self.server.rate(self.now) }
     }
 
-    /// The transmitter is free. Sends the next packets, or waits for the medium first.
+    /// Call this when the transmitter is free. Sends the next packets, or waits for the medium first.
     fn transmit_next(&mut self, now: Time) {
         match self.config.aggregation {
             Some(aggregation) if self.queue.len().packets > 0 => {
@@ -287,7 +287,7 @@ impl<P: Clone> Link<P> {
         }
     }
 
-    /// Whether a packet is an acknowledgement, and a later one of its flow is queued.
+    /// Whether a packet is an acknowledgement and a later one of its flow is queued.
     fn outdated(&mut self, item: &Item<Waiting<P>>) -> bool {
         if item.meta.bytes >= self.config.thin_below {
             return false;
@@ -302,7 +302,7 @@ impl<P: Clone> Link<P> {
         newest.is_some_and(|newest| newest > item.packet.number)
     }
 
-    /// The last bit of a packet was sent at `end`.
+    /// Lets a packet propagate. Its last bit was sent at `end`.
     fn propagate(&mut self, end: Time, item: Item<Waiting<P>>) {
         let Item { arrived, meta, packet: Waiting { detour, packet, .. } } = item;
         if self.loss.next() {

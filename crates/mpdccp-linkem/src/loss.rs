@@ -1,21 +1,21 @@
 use crate::error::{ConfigError, probability};
 use crate::random::Random;
 
-/// Loss on the wire, decided for each packet when it leaves the transmitter.
+/// Loss on the wire. It is decided for each packet when the packet leaves the transmitter.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub enum LossModel {
     /// No loss.
     #[default]
     None,
-    /// Each packet is lost with this probability, 0 to 1, independently.
+    /// Each packet is lost with this probability, 0 to 1, independently of the others.
     Bernoulli(f64),
-    /// Bursty loss: two states, each with a loss probability. The link starts in the good state. After each
-    /// packet it changes its state with the given probability. All values are 0 to 1.
+    /// Loss in bursts. The link has two states, each with a loss probability, and starts in the good state.
+    /// After each packet, it changes its state with the given probability. All values are 0 to 1.
     GilbertElliott {
         /// Probability of changing from good to bad.
         to_bad: f64,
-        /// Probability of changing from bad to good. Its inverse is the mean length of the bad state in
-        /// packets.
+        /// Probability of changing from bad to good. The bad state lasts for the inverse of this number of
+        /// packets on average.
         to_good: f64,
         /// Loss probability in the good state, often zero.
         loss_good: f64,
@@ -81,7 +81,7 @@ mod tests {
         assert!((1_780..2_220).contains(&lost), "{lost}");
     }
 
-    /// Share of lost packets, and mean length of a run of losses.
+    /// Returns the share of lost packets, and the mean length of a run of losses.
     fn gilbert_elliott(to_bad: f64, to_good: f64, loss_good: f64, loss_bad: f64) -> (f64, f64) {
         const N: u32 = 500_000;
         let model = LossModel::GilbertElliott { to_bad, to_good, loss_good, loss_bad };
@@ -98,8 +98,8 @@ mod tests {
 
     #[test]
     fn bursts_have_the_published_share_and_length() {
-        // The share of packets in the bad state is to_bad / (to_bad + to_good); the mean number of packets in
-        // a stay in the bad state is 1 / to_good.
+        // The share of packets in the bad state is to_bad / (to_bad + to_good). The bad state lasts for 1 /
+        // to_good packets on average.
         let (share, run) = gilbert_elliott(0.01, 0.25, 0.0, 1.0);
         assert!((share / (0.01 / 0.26) - 1.0).abs() < 0.05, "{share}");
         assert!((run / 4.0 - 1.0).abs() < 0.05, "{run}");

@@ -1,8 +1,8 @@
 use rand_chacha::ChaCha8Rng;
 use rand_core::{RngCore, SeedableRng};
 
-/// One random stream of a link. Loss, jitter and queue have separate streams, so that enabling one does not
-/// change the values of the others.
+/// One random stream of a link. Loss, jitter and queue have separate streams, so that enabling one of them
+/// does not change the values of the others.
 #[derive(Clone, Debug)]
 pub(crate) struct Random(ChaCha8Rng);
 
@@ -13,18 +13,18 @@ impl Random {
         Random(rng)
     }
 
-    /// Uniform in [0, 1), with the 53 bits of an `f64`.
+    /// Returns a uniformly distributed number in [0, 1), with the 53 bits of an `f64`.
     pub(crate) fn unit(&mut self) -> f64 {
         (self.0.next_u64() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// True with probability `p`. Draws a number even if the result is certain, so that changing `p` does not
-    /// shift later draws.
+    /// Returns true with probability `p`. Draws a number even if the result is certain, so that changing `p`
+    /// does not shift later draws.
     pub(crate) fn chance(&mut self, p: f64) -> bool {
         self.unit() < p
     }
 
-    /// Standard normal (Box-Muller).
+    /// Returns a number with the standard normal distribution (Box-Muller).
     pub(crate) fn normal(&mut self) -> f64 {
         let radius = libm::sqrt(-2.0 * libm::log(1.0 - self.unit()));
         radius * libm::cos(core::f64::consts::TAU * self.unit())

@@ -1,12 +1,12 @@
-//! The transmitter: serves one packet, or one burst, at a time, with exact timing.
+//! The transmitter. It sends one packet or one burst at a time, with exact timing.
 
 use mpdccp_units::{Duration, Rate, Time};
 
 use crate::RateModel;
 use crate::trace::{OPPORTUNITY, Trace};
 
-/// Unit of work: the amount that a link of one bit per second transmits in a nanosecond. A link of r bit/s
-/// does r units per nanosecond, so nothing is rounded.
+/// Unit of work: what a link of one bit per second transmits in a nanosecond. A link of r bit/s does r units
+/// per nanosecond, so nothing is rounded.
 pub(crate) type Work = u128;
 
 pub(crate) fn work(bytes: u32) -> Work {
@@ -22,19 +22,19 @@ pub(crate) struct Server {
     job: Option<Job>,
 }
 
-/// Work that the link could have done up to `at` but did not do. It remains when the end of a packet is
-/// rounded up to a nanosecond, when a packet does not fill an opportunity of a trace, and in a token bucket.
-/// Except in a token bucket, only a packet that starts at `at` may use it.
+/// Work that the link could have done up to `at` but did not do. It remains in three cases: when the end of a
+/// packet is rounded up to a nanosecond, when a packet does not fill an opportunity of a trace, and in a
+/// token bucket. Only a packet that starts at `at` may use it, except in a token bucket.
 #[derive(Clone, Copy, Debug, Default)]
 struct Spare {
     at: Time,
     work: Work,
-    /// The number of the trace's first unused opportunity.
+    /// Number of the first unused opportunity of the trace.
     opportunity: u64,
 }
 
 impl Spare {
-    /// The initial state of a model, in which a bucket is full.
+    /// Returns the initial state for a model. A bucket is full at the start.
     fn full(model: &RateModel, at: Time) -> Spare {
         match model {
             RateModel::TokenBucket { burst, .. } => Spare { at, work: work(*burst), opportunity: 0 },
@@ -47,9 +47,9 @@ impl Spare {
 struct Job {
     since: Time,
     need: Work,
-    /// `None` while the rate stays zero.
+    /// End of the transmission. `None` while the rate stays zero.
     end: Option<Time>,
-    /// Unused work after the packet is done.
+    /// Work that is unused when the packet is done.
     after: Spare,
 }
 
@@ -69,7 +69,7 @@ impl Server {
         self.schedule(now, work(bytes));
     }
 
-    /// When the packet in transmission will be done. `None` if there is no packet, or if it never finishes at
+    /// When the packet in transmission will be done. `None` if there is no packet, or if it is never done at
     /// this rate.
     pub(crate) fn end(&self) -> Option<Time> {
         self.job.as_ref().and_then(|job| job.end)
@@ -87,8 +87,7 @@ impl Server {
         self.job = None;
     }
 
-    /// Switches to `model`, whose time starts at `now`. A packet in transmission continues from its current
-    /// position.
+    /// Switches to `model`, whose time starts at `now`. A packet in transmission continues where it is.
     pub(crate) fn set_model(&mut self, now: Time, model: RateModel) {
         let left = self.job.take().map(|job| match self.serve(job.since, now, job.need) {
             Progress::Left(need) => need,
@@ -109,7 +108,7 @@ impl Server {
         });
     }
 
-    /// Does `need` units of work from `from` on, at most up to `until`.
+    /// Does `need` units of work from `from` on, but not beyond `until`.
     fn serve(&self, from: Time, until: Time, need: Work) -> Progress {
         let carried = match self.model {
             RateModel::TokenBucket { rate, burst } => {
@@ -168,7 +167,7 @@ impl Server {
         }
     }
 
-    /// The rate at `now`; for a trace its mean rate.
+    /// Returns the rate at `now`. For a trace, returns its mean rate.
     pub(crate) fn rate(&self, now: Time) -> Rate {
         match &self.model {
             RateModel::Trace(trace) => trace.mean_rate(),
@@ -176,10 +175,10 @@ impl Server {
         }
     }
 
-    /// The rate at `now` (`None`: unlimited), and when it changes.
+    /// Returns the rate at `now` and when it changes. A rate of `None` means unlimited.
     fn segment(&self, now: Time) -> (Option<Rate>, Time) {
         match &self.model {
-            // Traces are handled by the callers.
+            // The callers handle traces.
             RateModel::Unlimited | RateModel::Trace(_) => (None, Time::MAX),
             RateModel::Constant(rate) | RateModel::TokenBucket { rate, .. } => (Some(*rate), Time::MAX),
             RateModel::Steps(steps) => {
@@ -200,7 +199,7 @@ mod tests {
         Rate::from_bps(m * 1_000_000)
     }
 
-    /// Sends `n` packets of `bytes` back to back from time zero; returns the end of the last.
+    /// Sends `n` packets of `bytes` back to back from time zero. Returns when the last one is done.
     fn back_to_back(server: &mut Server, n: u32, bytes: u32) -> Time {
         let mut now = Time::ZERO;
         for _ in 0..n {
@@ -213,7 +212,7 @@ mod tests {
 
     #[test]
     fn no_drift() {
-        // At 7 Mbit/s a packet of 1,000 bytes takes 1,142,857.14 ns, and 7,000 packets take exactly 8 s.
+        // At 7 Mbit/s, a packet of 1,000 bytes takes 1,142,857.14 ns, and 7,000 packets take exactly 8 s.
         let mut server = Server::new(RateModel::Constant(mbps(7)), Time::ZERO);
         assert_eq!(back_to_back(&mut server, 7_000, 1_000), Time::from_millis(8_000));
     }
@@ -226,7 +225,8 @@ mod tests {
 
     #[test]
     fn a_packet_spans_steps() {
-        // 1,250 bytes are 10,000 bits: 1 ms at 5 Mbit/s, 2 ms at zero, then 5,000 bits at 10 Mbit/s.
+        // 1,250 bytes are 10,000 bits. They take 1 ms at 5 Mbit/s and 2 ms at zero. The last 5,000 bits are
+        // sent at 10 Mbit/s.
         let ms = Duration::from_millis;
         let steps = vec![(ms(0), mbps(5)), (ms(1), Rate::ZERO), (ms(3), mbps(10))];
         let mut server = Server::new(RateModel::Steps(steps), Time::ZERO);
@@ -255,7 +255,7 @@ mod tests {
 
     #[test]
     fn a_bucket_lets_a_burst_through_and_then_the_rate() {
-        // 1,000 bytes per millisecond; tokens for three packets have accumulated.
+        // The rate is 1,000 bytes per millisecond. Tokens for three packets have accumulated.
         let model = RateModel::TokenBucket { rate: mbps(8), burst: 3_000 };
         let mut server = Server::new(model, Time::ZERO);
         assert_eq!(back_to_back(&mut server, 3, 1_000), Time::ZERO);

@@ -1,4 +1,4 @@
-/// Fate of a packet that was pushed into a link.
+/// What happened to a packet that was pushed into a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Accepted. The packet may still be lost on the wire or dropped by the queue later; see [`Stats`].
@@ -12,9 +12,9 @@ pub enum Verdict {
 pub enum DropReason {
     /// The queue was full.
     Overflow,
-    /// The queue discipline dropped the packet before the queue was full, as RED and CoDel do.
+    /// The queue discipline dropped the packet although the queue was not full, as RED and CoDel do.
     Early,
-    /// Lost on the wire, after transmission.
+    /// The packet was lost on the wire, after transmission.
     Loss,
     /// The link was down or went down.
     Down,
@@ -92,7 +92,8 @@ impl Stats {
         }
     }
 
-    /// Packets dropped by the queue, full or early, as a qdisc would count drops.
+    /// Number of packets dropped by the queue, because it was full or early. A qdisc counts drops in the same
+    /// way.
     pub fn queue_drops(&self) -> u64 {
         self.overflow.packets + self.early.packets
     }

@@ -3,17 +3,18 @@ use core::fmt;
 
 use mpdccp_units::{Duration, Rate};
 
-/// Bytes per line of a trace.
+/// Number of bytes that a line of a trace stands for.
 pub(crate) const OPPORTUNITY: u32 = 1_500;
 
 /// A recorded rate in Mahimahi's format. Each line is an opportunity: a time in whole milliseconds at which
 /// 1,500 bytes may be sent. Several packets may share an opportunity, and a packet may need several. Unused
-/// opportunities are lost. After its last line the trace repeats.
+/// opportunities are lost. After its last line, the trace repeats.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
-    /// Times of the opportunities: not empty, non-decreasing, not later than the period.
+    /// Times of the opportunities. The list is not empty, and the times do not decrease and are not later
+    /// than the period.
     at: Vec<Duration>,
-    /// Duration after which the trace repeats; not zero.
+    /// Duration after which the trace repeats. It is not zero.
     period: Duration,
 }
 
@@ -38,8 +39,8 @@ impl Trace {
     /// Parses a trace file. Blank lines are skipped.
     ///
     /// # Errors
-    /// Names the first line that is not a whole number of milliseconds or is earlier than the previous line.
-    /// If the trace has no duration, names the last line.
+    /// Names the first line that is not a whole number of milliseconds or that is earlier than the previous
+    /// line. If the trace has no duration, names the last line.
     pub fn parse(text: &str) -> Result<Trace, TraceError> {
         let mut at: Vec<Duration> = Vec::new();
         let mut lines = 0;
@@ -50,7 +51,7 @@ impl Trace {
                 continue;
             }
             let problem = |problem| TraceError { line: lines, problem };
-            // The limit of 32 bits makes the nanoseconds fit the emulator's clock.
+            // The limit of 32 bits ensures that the nanoseconds fit into the emulator's clock.
             let ms: u32 = line.parse().map_err(|_| problem("expected a whole number of milliseconds"))?;
             let time = Duration::from_millis(ms.into());
             if at.last().is_some_and(|last| *last > time) {
@@ -72,7 +73,7 @@ impl Trace {
         self.period
     }
 
-    /// The same trace, starting at offset `by`.
+    /// Returns the same trace, starting at offset `by`.
     #[must_use]
     pub fn later_by(&self, by: Duration) -> Trace {
         let by = Duration::from_nanos((by.as_nanos() % self.period.as_nanos()) as u64);
@@ -88,17 +89,17 @@ impl Trace {
         Rate::from_bytes_per(self.at.len() as u64 * u64::from(OPPORTUNITY), self.period())
     }
 
-    /// When opportunity `number` comes, measured from the start of the first period. The numbers continue
-    /// over all periods.
+    /// Returns the time of opportunity `number`, measured from the start of the first period. The numbers
+    /// continue over all periods.
     pub(crate) fn time(&self, number: u64) -> Duration {
         let len = self.at.len() as u64;
         let rounds = u32::try_from(number / len).unwrap_or(u32::MAX);
         self.period().saturating_mul(rounds).saturating_add(self.at[(number % len) as usize])
     }
 
-    /// The number of the first opportunity at or after `time`.
+    /// Returns the number of the first opportunity at or after `time`.
     pub(crate) fn first_from(&self, time: Duration) -> u64 {
-        // The end of a period belongs to that period, although the next period starts at the same time.
+        // The end of a period belongs to this period, although the next period starts at the same time.
         let period = self.period().as_nanos();
         let rounds = time.as_nanos().saturating_sub(1) / period;
         let within = time.as_nanos() - rounds * period;

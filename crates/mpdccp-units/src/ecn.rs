@@ -2,10 +2,10 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 #[repr(u8)]
 pub enum Ecn {
-    /// Not ECN-capable: an overloaded queue must drop the packet.
+    /// Not ECN-capable. An overloaded queue must drop the packet instead of marking it.
     #[default]
     NotEct = 0,
-    /// ECN-capable, codepoint 01 (L4S today, RFC 9331).
+    /// ECN-capable, codepoint 01. Today it means L4S (RFC 9331).
     Ect1 = 1,
     /// ECN-capable, codepoint 10.
     Ect0 = 2,
@@ -14,7 +14,7 @@ pub enum Ecn {
 }
 
 impl Ecn {
-    /// Converts the two low bits of the IPv4 TOS or IPv6 traffic class byte. Other bits are ignored.
+    /// Returns the ECN field of a TOS byte (IPv4) or traffic class byte (IPv6). Only the two low bits matter.
     #[inline]
     pub const fn from_bits(tos: u8) -> Ecn {
         match tos & 3 {
@@ -25,7 +25,7 @@ impl Ecn {
         }
     }
 
-    /// The value of the two bits.
+    /// Returns the value of the two bits.
     #[inline]
     pub const fn bits(self) -> u8 {
         self as u8

@@ -1,6 +1,6 @@
-//! Time, rate and congestion marks: the units of all crates of the stack.
+//! Time, rate and ECN marks: the units that all crates of the stack use.
 //!
-//! The protocol crates have no clock: a driver chooses an epoch and passes in [`Time`].
+//! The protocol crates have no clock. A driver chooses an epoch and passes in [`Time`].
 //!
 //! ```
 //! use mpdccp_units::{Duration, Rate, Time};

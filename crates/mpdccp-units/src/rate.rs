@@ -10,29 +10,29 @@ pub struct Rate(u64);
 impl Rate {
     /// No data at all.
     pub const ZERO: Rate = Rate(0);
-    /// Faster than any link.
+    /// A rate faster than that of any link.
     pub const MAX: Rate = Rate(u64::MAX);
 
-    /// `bps` bits per second.
+    /// Returns a rate of `bps` bits per second.
     #[inline]
     pub const fn from_bps(bps: u64) -> Rate {
         Rate(bps)
     }
 
-    /// `mbps` million bits per second; a negative or non-finite value gives zero.
+    /// Returns a rate of `mbps` million bits per second. A negative or non-finite value gives zero.
     #[inline]
     pub fn from_mbps(mbps: f64) -> Rate {
         Rate((mbps * 1e6) as u64)
     }
 
-    /// The rate that moves `bytes` in `d`; [`Rate::MAX`] if `d` is zero.
+    /// Returns the rate that moves `bytes` in `d`. Returns [`Rate::MAX`] if `d` is zero.
     #[inline]
     pub fn from_bytes_per(bytes: u64, d: Duration) -> Rate {
         let ns = d.as_nanos();
         if ns == 0 {
             return Rate::MAX;
         }
-        // Uses 64-bit arithmetic if the values fit, here and below: a 128-bit division takes several times as
+        // Here and below, use 64-bit arithmetic if the values fit. A 128-bit division takes several times as
         // long.
         match (bytes.checked_mul(8_000_000_000), u64::try_from(ns)) {
             (Some(bits), Ok(ns)) => Rate(bits / ns),
@@ -40,25 +40,25 @@ impl Rate {
         }
     }
 
-    /// Bits per second.
+    /// Returns the rate in bits per second.
     #[inline]
     pub const fn bps(self) -> u64 {
         self.0
     }
 
-    /// Million bits per second.
+    /// Returns the rate in million bits per second.
     #[inline]
     pub fn mbps(self) -> f64 {
         self.0 as f64 / 1e6
     }
 
-    /// Bytes per second.
+    /// Returns the rate in bytes per second.
     #[inline]
     pub fn bytes_per_sec(self) -> f64 {
         self.0 as f64 / 8.0
     }
 
-    /// Time for `bytes` at this rate, rounded up to a nanosecond; [`Duration::MAX`] at rate zero.
+    /// Time that `bytes` take at this rate, rounded up to a nanosecond. [`Duration::MAX`] at rate zero.
     #[inline]
     pub fn time_for(self, bytes: u64) -> Duration {
         if self.0 == 0 {
@@ -71,7 +71,7 @@ impl Rate {
         Duration::from_nanos(ns)
     }
 
-    /// Whole bytes transferred in `d`.
+    /// Number of whole bytes that are transferred in `d`.
     #[inline]
     pub fn bytes_in(self, d: Duration) -> u64 {
         let ns = d.as_nanos();
@@ -81,14 +81,15 @@ impl Rate {
         }
     }
 
-    /// This rate times `gain`.
+    /// Returns this rate times `gain`.
     #[inline]
     pub fn scale(self, gain: f64) -> Rate {
         Rate((self.0 as f64 * gain) as u64)
     }
 }
 
-/// The sum saturates, because a path without any measured delay has the rate [`Rate::MAX`].
+/// The sum saturates. It must not overflow, because a path without any measured delay has the rate
+/// [`Rate::MAX`].
 impl Sum for Rate {
     #[inline]
     fn sum<I: Iterator<Item = Rate>>(rates: I) -> Rate {
@@ -115,8 +116,8 @@ impl fmt::Display for NoRate {
 
 impl core::error::Error for NoRate {}
 
-/// Parses a number with bit/s, kbit/s, Mbit/s or Gbit/s, or k, M or G for short; bit/s without a unit. At
-/// most 1 Tbit/s.
+/// Parses a number with bit/s, kbit/s, Mbit/s or Gbit/s, or with k, M or G for short. Without a unit, the
+/// number is in bit/s. The maximum is 1 Tbit/s.
 impl FromStr for Rate {
     type Err = NoRate;
 
@@ -130,7 +131,7 @@ impl FromStr for Rate {
             "G" | "Gbit/s" => 1e9,
             _ => return Err(NoRate),
         };
-        // `f64::from_str` would also accept "-1" and "inf".
+        // `f64::from_str` would also accept "-1" and "inf", so check the characters.
         let plain = number.trim().chars().all(|c| c.is_ascii_digit() || c == '.');
         let bps = number.trim().parse::<f64>().ok().filter(|_| plain).map(|n| n * scale + 0.5);
         bps.filter(|bps| *bps < 1e12 + 1.0).map(|bps| Rate(bps as u64)).ok_or(NoRate)
@@ -161,7 +162,7 @@ mod tests {
         assert_eq!(r.bytes_in(Duration::from_millis(1)), 1250);
         assert_eq!(Rate::from_bytes_per(1250, Duration::from_millis(1)), r);
         assert_eq!(Rate::ZERO.time_for(1), Duration::MAX);
-        // Just above and just below the 64-bit limit of the intermediate value.
+        // The intermediate value is just below and just above its 64-bit limit.
         for bytes in [u64::MAX / 8_000_000_000, u64::MAX / 8_000_000_000 + 1] {
             assert_eq!(Rate::from_bps(8_000_000_000).time_for(bytes), Duration::from_nanos(bytes));
             assert_eq!(Rate::from_bps(8_000_000_000).bytes_in(Duration::from_nanos(bytes)), bytes);

@@ -9,46 +9,46 @@ pub struct Time(u64);
 impl Time {
     /// The driver's epoch.
     pub const ZERO: Time = Time(0);
-    /// Later than any time a driver reaches.
+    /// Later than any time that a driver reaches.
     pub const MAX: Time = Time(u64::MAX);
 
-    /// `ns` nanoseconds after the epoch.
+    /// Returns the time `ns` nanoseconds after the epoch.
     #[inline]
     pub const fn from_nanos(ns: u64) -> Time {
         Time(ns)
     }
 
-    /// `us` microseconds after the epoch.
+    /// Returns the time `us` microseconds after the epoch.
     #[inline]
     pub const fn from_micros(us: u64) -> Time {
         Time(us * 1_000)
     }
 
-    /// `ms` milliseconds after the epoch.
+    /// Returns the time `ms` milliseconds after the epoch.
     #[inline]
     pub const fn from_millis(ms: u64) -> Time {
         Time(ms * 1_000_000)
     }
 
-    /// `s` seconds after the epoch; a negative or non-finite value gives the epoch.
+    /// Returns the time `s` seconds after the epoch. A negative or non-finite value gives the epoch.
     #[inline]
     pub fn from_secs_f64(s: f64) -> Time {
         Time((s * 1e9) as u64)
     }
 
-    /// Nanoseconds since the epoch.
+    /// Returns the nanoseconds since the epoch.
     #[inline]
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
 
-    /// Seconds since the epoch.
+    /// Returns the seconds since the epoch.
     #[inline]
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }
 
-    /// Time passed since `earlier`, zero if `earlier` is later.
+    /// Returns the time that has passed since `earlier`. Returns zero if `earlier` is later.
     #[inline]
     pub const fn since(self, earlier: Time) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))

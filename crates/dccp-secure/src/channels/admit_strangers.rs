@@ -7,16 +7,17 @@ use crate::keys::{PresharedKey, PublicKey};
 use crate::strangers::{FIRST, is_stranger};
 use mpdccp_units::{Duration, Time};
 
-/// If the maximum number of strangers is reached, those that have been silent for this long are dropped.
-/// Active sessions send more often.
+/// If there is the maximum number of strangers, those that have been silent for this long are dropped. Active
+/// sessions send more often than this.
 const SILENT: Duration = Duration::from_secs(60);
 /// Interval between searches for silent strangers. Each search examines all strangers.
 const SWEEP: Duration = Duration::from_secs(1);
 
 impl Channels {
-    /// Accepts any peer that has a key, in addition to configured peers: up to `most` at a time, without a
-    /// preshared key. [`peer_key`](Self::peer_key) returns the key for a number while the peer has a channel.
-    /// Not for a server with several shards.
+    /// Accepts any peer that has a key, in addition to the configured peers. Up to `most` such peers are
+    /// accepted at a time. They have no preshared key. While such a peer has a channel,
+    /// [`peer_key`](Self::peer_key) returns the key for its number. A server with several shards must not
+    /// call this.
     pub fn admit_strangers(&mut self, most: usize) {
         self.strangers.most = most;
     }
@@ -45,7 +46,7 @@ impl Channels {
         Ok(number)
     }
 
-    /// Removes a stranger that has no channel any more.
+    /// Removes a stranger if it has no channel any more.
     pub(super) fn forget_stranger(&mut self, number: u32) {
         if is_stranger(number) && self.peers.get(&number).is_some_and(|peer| peer.channels.is_empty()) {
             self.remove_peer(number);
@@ -65,7 +66,7 @@ impl Channels {
             if let Some(channel) = self.channels.get(at) {
                 self.events.push_back(Event::Gone(channel.id));
             }
-            // The stranger is removed together with its last channel.
+            // Removing the last channel of a stranger removes the stranger too.
             self.forget(at);
         }
     }

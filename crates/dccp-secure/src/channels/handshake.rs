@@ -13,8 +13,8 @@ use crate::strangers::is_stranger;
 use crate::timestamp::Timestamp;
 use mpdccp_units::{Duration, Time};
 
-/// Maximum number of channels per peer. A further channel replaces the one that has been silent for the
-/// longest time.
+/// Maximum number of channels per peer. Another channel replaces the one that has been silent for the longest
+/// time.
 const PER_PEER: usize = 64;
 /// Maximum number of channels per stranger.
 const PER_STRANGER: usize = 16;
@@ -54,7 +54,7 @@ impl Channels {
         let cookie = channel.cookie.filter(|(_, since)| now.since(*since) < COOKIE_LIFE);
         let code = peer.codes.write(&mut message, cookie.as_ref().map(|(cookie, _)| cookie));
         let wait = Pending::wait(now, (since, channel.heard), channel.took, before);
-        // The random part spreads the clients of a restarted server over time.
+        // A random part is subtracted, so that the clients of a restarted server do not all send at once.
         let again = now + wait - wait / 4 * u32::from(chance) / 255;
         let anywhere = home.server == 0;
         let pending = Pending { state, index, anywhere, code, since, sent: now, again, wait };
@@ -106,7 +106,7 @@ impl Channels {
         };
         let result = self.answer_peer(now, from, offered, to, number);
         if result.is_err() {
-            // A stranger that gets no channel is removed.
+            // If a stranger gets no channel, remove it.
             self.forget_stranger(number);
         }
         result
@@ -204,7 +204,7 @@ impl Channels {
         let known = self.peers.get(&channel.peer).map_or(0, |peer| peer.home.server);
         if pending.anywhere && channel.stays.is_none() && known != 0 && known != home.server {
             // Two channels sent initiations at the same time, and a load balancer chose a server for each.
-            // The server of the first answer counts, so send the initiation there.
+            // The server of the first answer counts, so send this initiation there.
             self.initiate(now, at);
             self.arm(at);
             return Err(Reason::OtherServer);
@@ -240,7 +240,7 @@ impl Channels {
         let peer = self.peers.get(&channel.peer).ok_or(Reason::UnknownPeer)?;
         let pending = channel.pending.as_ref().filter(|p| p.index == to.index).ok_or(Reason::UnknownIndex)?;
         let cookie = peer.codes.open_reply(&pending.code, datagram).ok_or(Reason::Stranger)?;
-        // Retransmit at once, but only after the first cookie. The responder is busy, and the sender of
+        // Retransmit at once, but only after the first cookie. The responder is busy. Besides, the sender of
         // cookies must not control the rate of initiations.
         let before = channel.cookie.replace((cookie, now));
         let first = before.is_none_or(|(_, since)| now.since(since) >= COOKIE_LIFE);
@@ -251,7 +251,7 @@ impl Channels {
         Ok(Input::Handled)
     }
 
-    /// Logs the record keys of a handshake for both directions.
+    /// Writes the record keys of a handshake for both directions to the key log.
     fn log_key(&mut self, secrets: &Secrets, aead: Aead, initiator: Receiver, responder: Receiver) {
         if let Some(log) = &mut self.keylog {
             let (forward, reverse) = secrets.material(aead);

@@ -1,5 +1,5 @@
-//! A server with several shards. The header of a message or the number of the peer determines the shard, and
-//! handshakes continue at that shard.
+//! A server with several shards. The shard that a message belongs to follows from its header or from the
+//! number of the peer. A handshake continues at that shard.
 
 use super::{Channels, Input};
 use crate::address::Address;
@@ -7,9 +7,9 @@ use crate::header::Receiver;
 use crate::noise::Offered;
 use mpdccp_units::Time;
 
-/// The first message of a handshake with a peer of another shard, to pass to [`Channels::take_over`] there.
-/// The first shard has verified and decrypted the message, so that a server under load requests only one
-/// cookie.
+/// The first message of a handshake with a peer of another shard. The caller passes it to
+/// [`Channels::take_over`] there. The shard that received the message has already verified and decrypted it.
+/// A server under load therefore requests only one cookie.
 #[derive(Debug)]
 pub struct Handover {
     /// The shard that must handle the message.
@@ -28,12 +28,12 @@ impl Handover {
 
 impl Channels {
     /// Sets the number of shards of this server. Shards are numbered from 0. All shards have the same peers
-    /// with the same numbers. Each has the channels of the peers that belong to it.
+    /// with the same numbers. Each shard has the channels of the peers that belong to it.
     pub fn share(&mut self, shards: u8) {
         self.shards = shards;
     }
 
-    /// The shard to which a peer belongs.
+    /// Returns the shard that a peer belongs to.
     pub(super) fn home(&self, peer: u32) -> u8 {
         match self.shards {
             0 => self.settings.shard,
@@ -41,7 +41,7 @@ impl Channels {
         }
     }
 
-    /// The shard that a message names, if it is another one.
+    /// Returns the shard that a message names, if it is another shard than this one.
     pub(super) fn elsewhere(&self, to: Receiver) -> Option<u8> {
         let [shard, ..] = to.index.to_be_bytes();
         (shard < self.shards && shard != self.settings.shard).then_some(shard)
@@ -54,13 +54,13 @@ impl Channels {
         self.settle(result)
     }
 
-    /// The next handshake for another shard.
+    /// Returns the next handshake for another shard.
     pub fn poll_handover(&mut self) -> Option<Handover> {
         self.handovers.pop_front()
     }
 }
 
-/// The shard that has the session of a peer, by the number of the peer.
+/// Returns the shard that has the session of a peer. It follows from the number of the peer.
 pub fn home(peer: u32, shards: u8) -> u8 {
     // The result fits into eight bits.
     (peer % u32::from(shards.max(1))) as u8

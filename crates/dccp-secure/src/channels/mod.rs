@@ -29,7 +29,7 @@ use zeroize::Zeroizing;
 pub use home_shard::{Handover, home};
 pub use types::{Event, Input, PeerStats};
 
-/// Receiver of an initiation that any shard may answer.
+/// Receiver named in an initiation that any server and shard may answer.
 const ANYWHERE: Receiver = Receiver { server: 0, index: u32::MAX };
 
 /// Settings of a [`Channels`].
@@ -37,15 +37,16 @@ const ANYWHERE: Receiver = Receiver { server: 0, index: u32::MAX };
 pub struct Settings {
     /// Private key of this host.
     pub private_key: PrivateKey,
-    /// Whether this end answers handshakes. If not, it only starts handshakes.
+    /// Whether this end answers handshakes. If not, it only starts them.
     pub accepts: bool,
-    /// Number of this server, 24 bits, which peers write into messages for it. 0 if no load balancer uses it.
+    /// Number of this server, 24 bits. Peers write it into messages for this server. 0 if there is no load
+    /// balancer that uses it.
     pub server: u32,
     /// Number of this shard of the server.
     pub shard: u8,
-    /// Ciphers for records in order of preference, see [`Aead::preferred`].
+    /// Ciphers for records in order of preference; see [`Aead::preferred`].
     pub aeads: Vec<Aead>,
-    /// The time since 1970 at [`Time::ZERO`].
+    /// Time since 1970 at [`Time::ZERO`].
     pub unix: Duration,
     /// Random bytes from the system.
     pub seed: [u8; 32],
@@ -56,11 +57,11 @@ struct Peer {
     key: PublicKey,
     psk: PresharedKey,
     codes: Codes,
-    /// The peer's channels by their identifier in handshakes.
+    /// The peer's channels, by the identifier that they have in handshakes.
     channels: BTreeMap<u64, u32>,
-    /// A handshake for an unknown channel must be newer than this.
+    /// A handshake that opens another channel must have a newer timestamp than this.
     floor: Timestamp,
-    /// Server and shard of the last answer.
+    /// Server and shard that the last answer came from.
     home: Receiver,
     /// Rate limit of the peer's handshakes.
     handshakes: Bucket,
@@ -77,7 +78,7 @@ struct Peer {
 pub struct Channels {
     settings: Settings,
     identity: Arc<Identity>,
-    /// Number of shards that share the peers of the server; 0 if this shard has all peers.
+    /// Number of shards that share the peers of the server. 0 if this shard has all peers.
     shards: u8,
     handovers: VecDeque<Handover>,
     codes: Codes,
@@ -101,7 +102,7 @@ pub struct Channels {
     strangers: Strangers,
     /// Timestamp of the newest handshake that this end started, as time since 1970.
     initiated: Option<Duration>,
-    /// Lines of the key log that have not been fetched; `None` if there is no log.
+    /// Lines of the key log that have not been fetched. `None` if no log is written.
     keylog: Option<VecDeque<Zeroizing<String>>>,
 }
 
@@ -137,7 +138,7 @@ impl Channels {
         }
     }
 
-    /// Adds a peer with a number that the caller chooses. Replaces a peer that has the same number or key.
+    /// Adds a peer. The caller chooses its number. A peer that has the same number or key is replaced.
     pub fn add_peer(&mut self, number: u32, key: PublicKey, psk: PresharedKey) {
         if let Some(other) = self.by_key.get(&key).copied() {
             self.remove_peer(other);
@@ -172,7 +173,7 @@ impl Channels {
         self.settings.private_key == *key
     }
 
-    /// Changes the private key of this host for future handshakes. Channels with the old key stay until
+    /// Changes the private key of this host for future handshakes. Channels that use the old key stay until
     /// [`remove_peer`](Self::remove_peer).
     pub fn set_private_key(&mut self, key: PrivateKey) {
         self.identity = Identity::new(key.clone());
@@ -192,7 +193,7 @@ impl Channels {
         }
     }
 
-    /// Opens a channel to a peer, and starts the handshake. `None` if there is no such peer.
+    /// Opens a channel to a peer, and starts the handshake. Returns `None` if there is no such peer.
     pub fn open(&mut self, now: Time, peer: u32, address: Address) -> Option<ChannelId> {
         let path = self.rng.next_u64();
         let (id, at) = self.insert(now, peer, path, address, true)?;
@@ -200,7 +201,7 @@ impl Channels {
         Some(id)
     }
 
-    /// Closes a channel. The peer is not told.
+    /// Closes a channel. The peer is not notified.
     pub fn close(&mut self, channel: ChannelId) {
         if let Some(&at) = self.by_id.get(&channel) {
             self.forget(at);
@@ -245,31 +246,31 @@ impl Channels {
         &self.drops
     }
 
-    /// The key of the last handshake from an unknown peer ([`Reason::UnknownPeer`]).
+    /// The key of the last handshake that came from an unknown peer ([`Reason::UnknownPeer`]).
     pub fn stranger(&self) -> Option<&PublicKey> {
         self.stranger.as_ref()
     }
 
     /// Timestamp of the newest handshake that this end started, as time since 1970. After a restart,
-    /// [`Settings::unix`] must not lead to an earlier time: peers remember the newest handshake and refuse
-    /// older ones.
+    /// [`Settings::unix`] must not give an earlier time. Peers remember the newest handshake and refuse older
+    /// ones.
     pub fn initiated(&self) -> Option<Duration> {
         self.initiated
     }
 
-    /// Writes a key log from now on. Anyone who has the log can decrypt all packets.
+    /// Writes a key log from now on. With this log, anyone can decrypt all packets.
     pub fn log_keys(&mut self) {
         self.keylog.get_or_insert_default();
     }
 
-    /// The next line of the key log ([`KeyLog`](crate::KeyLog)).
+    /// Returns the next line of the key log ([`KeyLog`](crate::KeyLog)).
     pub fn poll_key(&mut self) -> Option<Zeroizing<String>> {
         self.keylog.as_mut()?.pop_front()
     }
 
-    /// Seals records in place. Each consists of room for a header ([`HEADER`](crate::HEADER)), a packet, and
-    /// room for a tag ([`TAG`](crate::TAG)). Each has `segment` bytes; the last may be shorter. Returns the
-    /// destination.
+    /// Seals records in place. Each record has room for a header ([`HEADER`](crate::HEADER)), a packet, and
+    /// room for a tag ([`TAG`](crate::TAG)). Each has `segment` bytes, except that the last may be shorter.
+    /// Returns the address to send the records to.
     ///
     /// # Errors
     /// If there is no key yet, or the channel does not exist.
@@ -289,8 +290,8 @@ impl Channels {
     /// Handles a received datagram.
     pub fn handle(&mut self, now: Time, from: &Address, datagram: &mut [u8]) -> Input {
         let message = header::read(datagram);
-        // A load balancer that cannot read the server number may have chosen this server. This server must
-        // not answer for another one.
+        // A load balancer that cannot read the server number may have chosen this server for a message to
+        // another server. This server must not answer it.
         if message.as_ref().is_some_and(|(to, _)| !self.is_here(*to)) {
             return self.settle(Err(Reason::OtherServer));
         }
@@ -314,12 +315,12 @@ impl Channels {
         })
     }
 
-    /// The next datagram to send: a handshake, a cookie, or a packet that waited for a key.
+    /// Returns the next datagram to send: a handshake, a cookie reply, or a packet that waited for a key.
     pub fn poll_transmit(&mut self) -> Option<(Address, Vec<u8>)> {
         self.outbox.pop_front()
     }
 
-    /// The next event.
+    /// Returns the next event.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
@@ -420,13 +421,13 @@ impl Channels {
         Some(u32::from(self.settings.shard) << 24 | self.indices.insert(at, &mut self.rng)?)
     }
 
-    /// The channel to which this end assigned the index in `to`.
+    /// Returns the channel to which this end assigned the index in `to`.
     fn owner(&self, to: Receiver) -> Option<u32> {
         let ours = to.index >> 24 == u32::from(self.settings.shard);
         self.indices.get(to.index & NO_SLOT).filter(|_| ours)
     }
 
-    /// Starts a handshake if the channel needs one and none is in progress.
+    /// Starts a handshake if the channel needs one and none is running.
     fn renew(&mut self, now: Time, at: u32) {
         let Some(channel) = self.channels.get(at) else { return };
         if channel.pending.is_none() && channel.wants_handshake(now) {

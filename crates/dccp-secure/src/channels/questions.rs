@@ -1,4 +1,4 @@
-//! Echo requests, with which a client measures its paths ([`crate::echo`]).
+//! Echo requests. A client measures its paths with them ([`crate::echo`]).
 
 use super::{Channels, Input};
 use crate::address::Address;
@@ -21,8 +21,8 @@ impl Channels {
             let mut record = vec![0; due.packet.len() + OVERHEAD];
             record[HEADER..HEADER + due.packet.len()].copy_from_slice(&due.packet);
             let len = record.len();
-            // Send the answer to the source address of the request, even if the channel has moved. Only the
-            // holder of the key can read it.
+            // Send the answer to the source address of the request, even if the channel has moved meanwhile.
+            // Only the holder of the key can read the answer.
             if channel.seal(now, &mut record, len).is_ok() {
                 self.outbox.push_back((due.to, record));
             }

@@ -1,19 +1,19 @@
-//! A peer that moves to another server.
+//! Moving to another server of a peer.
 
 use super::{ANYWHERE, Channels};
 use crate::channel::Channel;
 use crate::header::{NO_SLOT, Receiver};
 
 impl Channels {
-    /// Whether this server may handle a message: the message names this server or none, or this server has no
-    /// number.
+    /// Whether this server may handle a message. It may if the message names this server or no server, or if
+    /// this server has no number.
     pub(super) fn is_here(&self, to: Receiver) -> bool {
         [0, self.settings.server].contains(&to.server) || self.settings.server == 0
     }
 
     /// Call this if the peer may be another machine from now on, or may have lost its keys in a restart. On
-    /// each channel that this end opened, the next packet waits for a new handshake with any server and
-    /// shard. Records under the old keys can still be opened.
+    /// each channel that this end opened, the next packet then waits for a new handshake, which any server
+    /// and shard may answer. Records under the old keys can still be opened.
     pub fn start_over(&mut self, peer: u32) {
         let Some(peer) = self.peers.get_mut(&peer) else { return };
         peer.home = ANYWHERE;
@@ -26,7 +26,7 @@ impl Channels {
         }
     }
 
-    /// Leaves the peer's current server. New channels may open at any server; existing channels stay with the
+    /// Leaves the peer's current server. Any server may answer new channels. Existing channels stay with the
     /// old server.
     pub fn leave_server(&mut self, peer: u32) {
         let Some(peer) = self.peers.get_mut(&peer) else { return };

@@ -18,7 +18,7 @@ pub enum Input {
     Handled,
     /// The header names this other shard of the server. The datagram was not processed.
     Elsewhere(u8),
-    /// The datagram was dropped. No answer is sent, except possibly a cookie.
+    /// The datagram was dropped. No answer is sent, except in some cases a cookie reply.
     Dropped(Reason),
 }
 
@@ -29,7 +29,7 @@ pub enum Event {
     Ready(ChannelId),
     /// The peer has a new address.
     Moved(ChannelId),
-    /// A channel that the peer opened was dropped.
+    /// A channel that the peer had opened was dropped.
     Gone(ChannelId),
 }
 

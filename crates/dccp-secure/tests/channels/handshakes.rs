@@ -14,7 +14,7 @@ fn a_peer_with_another_preshared_key_gets_nowhere() {
     assert_eq!(world.send(b"x"), Err(Unready::NoKey));
 }
 
-/// A world whose ends support these ciphers, in order of preference.
+/// Creates a world whose ends support these ciphers, in order of preference.
 fn with_ciphers(client: &[Aead], server: &[Aead]) -> World {
     let end = |n: u8, accepts, aeads: &[Aead]| {
         let unix = Duration::from_secs(1_700_000_000);
@@ -60,7 +60,8 @@ fn no_byte_of_an_offer_can_be_changed() {
     let mut world = World::new();
     assert_eq!(world.send(b"x"), Err(Unready::NoKey));
     let (_, offer) = world.client.poll_transmit().unwrap();
-    // The last 16 bytes are excluded. They are the cookie code, which a server without load does not check.
+    // The last 16 bytes are excluded, because they are the cookie code. A server that is not under load does
+    // not check it.
     for at in 0..offer.len() - 16 {
         let mut altered = offer.clone();
         altered[at] ^= 1;
@@ -85,7 +86,8 @@ fn old_handshakes_are_not_taken_again() {
     assert_eq!(world.server.poll_transmit(), None);
 }
 
-/// A server that lost its state cannot recognise a replayed handshake, but the attacker cannot complete it.
+/// A server that lost its state cannot recognise a replayed handshake. The attacker cannot complete the
+/// handshake, however.
 #[test]
 fn a_handshake_repeated_to_a_restarted_server_leads_nowhere() {
     let mut world = World::ready();
@@ -102,8 +104,8 @@ fn a_handshake_repeated_to_a_restarted_server_leads_nowhere() {
     assert_eq!(world.server.peer_stats(9).unwrap().channels, 0);
 }
 
-/// A client restarts with its clock set back. It is refused while the server remembers its last channel. It
-/// is accepted if it continues from its last timestamp.
+/// A client restarts with its clock set back. The server refuses it while it remembers the client's last
+/// channel. The server accepts the client if it continues from its last timestamp.
 #[test]
 fn a_clock_that_was_set_back_is_no_matter_to_who_remembers_the_last_handshake() {
     let mut world = World::ready();

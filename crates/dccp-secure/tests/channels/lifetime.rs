@@ -23,7 +23,7 @@ fn a_peer_that_moves_is_followed_at_once() {
     assert_eq!(world.server.stats(ChannelId(0)).unwrap().moves, 1);
 }
 
-/// When a NAT drops a binding, packets come from a new port, and packets to the old port are lost.
+/// When a NAT drops a binding, packets come from a new port. Packets to the old port are lost.
 #[test]
 fn a_new_binding_of_a_nat_costs_a_round_trip_at_most() {
     const ONE_WAY: u64 = 20;
@@ -53,7 +53,7 @@ fn a_new_binding_of_a_nat_costs_a_round_trip_at_most() {
         }
     }
     let gap = got.windows(2).map(|w| w[1] - w[0]).max().unwrap();
-    // One millisecond of the gap is the interval between packets.
+    // The interval between packets adds one millisecond to the gap.
     assert!((ONE_WAY..=2 * ONE_WAY + 2).contains(&gap), "{gap} ms");
 }
 
@@ -101,8 +101,8 @@ fn a_restarted_server_is_found_within_two_seconds() {
     assert_eq!(world.send(b"yes"), packet(0, 3));
 }
 
-/// On a channel that starts over, the next packet waits for a handshake. Records that the peer still sends
-/// under the old keys arrive.
+/// The channel starts over, so its next packet waits for a handshake. Records that the peer still sends under
+/// the old keys are accepted.
 #[test]
 fn a_channel_that_starts_over_waits_for_one_handshake() {
     for restarted in [true, false] {
@@ -122,7 +122,7 @@ fn a_channel_that_starts_over_waits_for_one_handshake() {
     }
 }
 
-/// The server is away for up to half a minute. The next handshake starts soon after its return.
+/// The server is away for up to half a minute. The next handshake must start soon after it is back.
 #[test]
 fn a_server_that_was_away_is_asked_again_within_a_second() {
     for away in [3, 15, 29] {
@@ -144,8 +144,8 @@ fn a_server_that_was_away_is_asked_again_within_a_second() {
     }
 }
 
-/// A client whose session the server closed on exit retransmits its requests at growing intervals, as in this
-/// test.
+/// The server closed the client's session on exit. As in this test, such a client retransmits its requests at
+/// growing intervals.
 #[test]
 fn a_restarted_server_is_found_by_who_sends_ever_more_seldom() {
     let mut world = World::ready();
@@ -164,7 +164,7 @@ fn a_restarted_server_is_found_by_who_sends_ever_more_seldom() {
 #[test]
 fn a_pause_is_no_silence() {
     let mut world = World::ready();
-    // The last packet of an exchange has no answer. The next exchange starts long after it.
+    // The last packet of an exchange gets no answer. The next exchange starts long after it.
     for _ in 0..5 {
         world.wait(Duration::from_secs(12));
         for _ in 0..2 {
@@ -188,15 +188,16 @@ fn a_lost_handshake_is_repeated_and_given_up_in_the_end() {
         }
         world.wait(Duration::from_secs(1));
     }
-    // The intervals grow: the path may be long, and a retransmission invalidates the answer to the previous
-    // message.
+    // The intervals grow, because the path may be long and a retransmission invalidates the answer to the
+    // previous message.
     assert!((18..=30).contains(&sent), "{sent}");
     assert_eq!(world.client.poll_timeout(), None, "nothing to do until there is traffic again");
     assert_eq!(world.send(b"y"), Err(Unready::NoKey));
     assert_eq!(world.exchange(), [(ChannelId(0), 9, b"y".to_vec())]);
 }
 
-/// A retransmission must not overtake the answer, neither in the first handshake nor when keys are renewed.
+/// A retransmission must not overtake the answer. This applies to the first handshake and to renewals of
+/// keys.
 #[test]
 fn a_path_of_two_seconds_gets_keys_and_renews_them() {
     for millis in [300, 450, 1_000] {

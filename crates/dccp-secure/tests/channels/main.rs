@@ -1,4 +1,5 @@
-//! Channels at two ends, connected by a wire. The tests can read, delay, replay and modify datagrams on it.
+//! Channels at two ends that a wire connects. The tests can read, delay, replay and modify datagrams on the
+//! wire.
 
 mod floods;
 mod handshakes;
@@ -69,7 +70,7 @@ impl World {
         World { now, client, server, channel, from: address(CLIENT), heard: Vec::new() }
     }
 
-    /// A world in which both ends have keys.
+    /// Creates a world in which both ends have keys.
     fn ready() -> World {
         let mut world = World::new();
         assert_eq!(world.send(b"first"), Err(Unready::NoKey));
@@ -83,20 +84,20 @@ impl World {
         self.server.handle_timeout(self.now);
     }
 
-    /// The client seals a packet. Returns the record without sending it.
+    /// Lets the client seal a packet. Returns the record without sending it.
     fn seal(&mut self, packet: &[u8]) -> Result<Vec<u8>, Unready> {
         seal(&mut self.client, self.now, self.channel, packet)
     }
 
-    /// The client sends a packet, and the server receives it.
+    /// Lets the client send a packet, which the server receives.
     fn send(&mut self, packet: &[u8]) -> Result<Input, Unready> {
         let mut record = self.seal(packet)?;
         self.heard.push(record.clone());
         Ok(self.server.handle(self.now, &self.from, &mut record))
     }
 
-    /// Exchanges the channels' own messages until neither end sends more. Returns the packets that the server
-    /// received.
+    /// Exchanges the messages of the channels until neither end sends any more. Returns the packets that the
+    /// server received.
     fn exchange(&mut self) -> Packets {
         let mut got = Vec::new();
         loop {
@@ -121,7 +122,7 @@ impl World {
         }
     }
 
-    /// The server sends on its channel, and the client receives it.
+    /// Lets the server send on its channel. The client receives the packet.
     fn answer(&mut self, channel: ChannelId, packet: &[u8]) -> Result<Input, Unready> {
         let mut record = seal(&mut self.server, self.now, channel, packet)?;
         Ok(self.client.handle(self.now, &address(SERVER), &mut record))

@@ -4,7 +4,7 @@ use crate::{SERVER, World, address, packet};
 use dccp_secure::{ChannelId, EchoAnswer, EchoQuestion, HEADER, HostFacts, Input, Reason};
 use mpdccp_units::Duration;
 
-/// The echo answers that the client receives, with their sizes.
+/// Returns the echo answers that the client receives, with their sizes.
 fn answers(world: &mut World) -> Vec<(usize, EchoAnswer)> {
     let mut got = Vec::new();
     while let Some((to, mut datagram)) = world.server.poll_transmit() {
@@ -25,7 +25,7 @@ fn questions_are_answered_where_they_came_from_and_when_they_ask_for_it() {
     let mut world = World::ready();
     let unix = Duration::from_secs(1_800_000_000);
     world.server.set_facts(HostFacts { unix, at: world.now, forwards: [true, false] });
-    // The request comes from another port, as from a second socket.
+    // The request comes from another port, as if the client used a second socket.
     world.from.remote.set_port(99);
     assert_eq!(world.send(&question(5, 1_300, 0)), Ok(Input::Handled));
     let answer = answers(&mut world);

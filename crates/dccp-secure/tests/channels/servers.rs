@@ -13,7 +13,7 @@ fn a_second_path_goes_to_the_same_server() {
     assert_eq!(first[..5], [0x52, 1, 2, 3, SERVER]);
 }
 
-/// Three shards of a server, and a client that belongs to the last shard.
+/// Creates three shards of a server, and a client that belongs to the last shard.
 fn shards() -> (Vec<Channels>, Channels) {
     let shards = (0..3).map(|n| {
         let mut shard = Channels::new(Settings {
@@ -42,7 +42,7 @@ fn all_paths_of_a_peer_come_to_one_shard() {
     let first = client.open(now, 7, address(SERVER)).unwrap();
     let _ = seal(&mut client, now, first, b"one");
     let (_, mut initiation) = client.poll_transmit().unwrap();
-    // Only the shard that decrypted the message knows which peer sent it.
+    // Only the shard that decrypted the message knows which peer sent it, so it must pass the message on.
     assert_eq!(shards[0].handle(now, &address(CLIENT), &mut initiation), Input::Handled);
     assert_eq!(shards[0].poll_transmit(), None, "another shard must answer");
     let handover = shards[0].poll_handover().unwrap();
@@ -51,7 +51,7 @@ fn all_paths_of_a_peer_come_to_one_shard() {
     let (to, mut response) = shards[2].poll_transmit().unwrap();
     assert_eq!(to, address(CLIENT));
     client.handle(now, &address(SERVER), &mut response);
-    // All later messages contain the number of the shard, including the first message of another path.
+    // All later messages contain the number of the shard. This includes the first message of another path.
     let (_, record) = client.poll_transmit().unwrap();
     let second = client.open(now, 7, address(SERVER)).unwrap();
     let _ = seal(&mut client, now, second, b"two");
@@ -87,8 +87,8 @@ fn all_paths_of_a_peer_come_to_one_server() {
     });
     let mut client = channels(CLIENT, false);
     client.add_peer(7, key(SERVER).public(), PresharedKey::default());
-    // Both paths send an initiation before a server is known, and the load balancer chooses different
-    // servers.
+    // Both paths send an initiation before a server is known. The load balancer chooses a different server
+    // for each.
     let paths = [0, 1].map(|n| {
         let path = client.open(now, 7, address(SERVER)).unwrap();
         let _ = seal(&mut client, now, path, &[n]);
@@ -106,11 +106,11 @@ fn all_paths_of_a_peer_come_to_one_server() {
     let late = client.handle(now, &address(SERVER), &mut answers[1]);
     assert_eq!(late, Input::Dropped(Reason::OtherServer));
     assert_eq!(seal(&mut client, now, paths[1], b"more"), Err(Unready::NoKey));
-    // The second path then sends an initiation to the server of the first path.
+    // The second path then sends an initiation to the server that the first path uses.
     let mut again = client.poll_transmit().unwrap().1;
     assert_eq!(again[..4], [0x52, 0, 0, 5]);
-    // A load balancer that cannot see the number may choose the other server. That server leaves the answer
-    // to the right one.
+    // A load balancer that cannot see the number may choose the other server. That server does not answer, so
+    // that the right one can.
     let wrong = servers[1].handle(now, &address(CLIENT), &mut again.clone());
     assert_eq!((wrong, servers[1].poll_transmit()), (Input::Dropped(Reason::OtherServer), None));
     servers[0].handle(now, &address(CLIENT), &mut again);
@@ -118,7 +118,7 @@ fn all_paths_of_a_peer_come_to_one_server() {
     assert_eq!(client.handle(now, &address(SERVER), &mut answer), Input::Handled);
     assert_eq!(seal(&mut client, now, paths[1], b"more").unwrap()[..4], [0x52, 0, 0, 5]);
     // A client that leaves its server may open channels at any server. Its existing channels stay with the
-    // old server, even when keys are renewed.
+    // old server, even when their keys are renewed.
     while client.poll_transmit().is_some() {}
     client.leave_server(7);
     let third = client.open(now, 7, address(SERVER)).unwrap();
@@ -138,8 +138,8 @@ fn all_paths_of_a_peer_come_to_one_server() {
     let now = later;
     let fourth = client.open(now, 7, address(SERVER)).unwrap();
     let paths = [fourth];
-    // Another server may later answer in place of the old one, for instance after the old one was removed
-    // from the load balancer. Its answer is accepted.
+    // Later, another server may answer instead of the old one, for example after the old one was removed from
+    // the load balancer. The client accepts this answer.
     client.start_over(7);
     let _ = seal(&mut client, now, paths[0], b"elsewhere");
     let elsewhere = std::iter::from_fn(|| client.poll_transmit()).map(|(_, datagram)| datagram);

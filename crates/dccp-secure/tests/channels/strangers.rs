@@ -34,8 +34,7 @@ fn strangers_get_no_answer() {
     assert_eq!(world.server.peer_stats(9).unwrap().channels, 1);
 }
 
-/// Admitted strangers each have their own number while they have a channel. The number of strangers is
-/// limited.
+/// Each admitted stranger has its own number while it has a channel. The number of strangers is limited.
 #[test]
 fn strangers_are_let_in_where_the_owner_wants_it() {
     let mut now = Time::from_millis(1);
@@ -72,7 +71,7 @@ fn strangers_are_let_in_where_the_owner_wants_it() {
     now += Duration::from_secs(31);
     let third = visit(7, now, &mut server).unwrap();
     assert_eq!((server.peer_key(first), server.peer_key(second)), (None, Some(key(6).public())));
-    // At the end all peers except the configured one are removed.
+    // In the end, all peers except the configured one are removed.
     now += Duration::from_secs(3600);
     server.handle_timeout(now);
     assert_eq!((server.peer_key(second), server.peer_key(third)), (None, None));
@@ -81,7 +80,7 @@ fn strangers_are_let_in_where_the_owner_wants_it() {
     assert_eq!(visit(5, now, &mut server), Err(Input::Dropped(Reason::UnknownPeer)));
 }
 
-/// If a handshake does not lead to a channel, no state of its sender is kept.
+/// If a handshake does not lead to a channel, no state about its sender is kept.
 #[test]
 fn a_stranger_without_a_channel_is_forgotten() {
     let now = Time::from_millis(1);

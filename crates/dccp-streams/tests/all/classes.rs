@@ -1,4 +1,4 @@
-//! Streams in separate classes, the DSCP of their packets, and copies on several paths.
+//! Tests streams in separate classes, the DSCP of their packets, and copies on several paths.
 
 use dccp_streams::{Config, Event, Role, StreamId, Streams, dscp};
 use mpdccp_units::{Duration, Time};
@@ -16,7 +16,7 @@ impl Pair {
         Pair { now: Time::from_millis(1), ends: [end(Role::Client), end(Role::Server)] }
     }
 
-    /// Opens a stream of this class that both ends know, with waiting bytes.
+    /// Opens a stream of this class, which both ends know. `bytes` bytes wait on it.
     fn stream(&mut self, class: u8, dscp: u8, bytes: usize) -> StreamId {
         let id = self.ends[0].open(b"", 1).unwrap();
         self.ends[0].classify(id, class, dscp).unwrap();
@@ -34,7 +34,7 @@ impl Pair {
         Some(out[..len].to_vec())
     }
 
-    /// Delivers `packets` to the other end; returns the number of bytes that it can then read.
+    /// Delivers `packets` to the other end, and returns the number of bytes that it can then read.
     fn read(&mut self, id: StreamId, packets: &[Vec<u8>]) -> usize {
         packets.iter().for_each(|packet| self.ends[1].handle_packet(self.now, packet));
         self.ends[1].read(id, &mut vec![0; 1 << 20]).unwrap_or(0)
@@ -60,7 +60,7 @@ fn each_class_waits_by_itself() {
     let packets: Vec<_> = std::iter::from_fn(|| pair.packet(3, 0)).collect();
     assert_eq!((packets.len(), pair.ends[0].backlog()), (3, 5_002));
     assert_eq!((pair.read(usual, &packets), pair.read(other, &[])), (0, 3_000));
-    // Lost data waits in the same class again, and so do control frames.
+    // Lost data and lost control frames wait in the same class again.
     pair.ends[0].on_path_down(0);
     assert!(pair.ends[0].has_packet(pair.now, 3));
     pair.ends[0].classify(usual, 1, 0).unwrap();
@@ -98,7 +98,8 @@ fn a_copy_on_another_path_brings_the_same_bytes() {
     let len = pair.ends[0].poll_copy(pair.now, &first, 1, None, &mut out).unwrap();
     let copy = out[..len].to_vec();
     assert_eq!((dscp(&copy), pair.ends[0].stats().bytes_copied), (Some(10), 802));
-    // The first packet is lost; with the copy everything has arrived, and nothing is retransmitted.
+    // The first packet is lost, but the copy has the same bytes. Everything has arrived, so nothing is
+    // retransmitted.
     assert_eq!(pair.read(id, &[copy]), 800);
     pair.acknowledge();
     pair.ends[0].on_path_down(0);
@@ -106,7 +107,7 @@ fn a_copy_on_another_path_brings_the_same_bytes() {
     pair.packet(0, 1);
     assert_eq!(pair.ends[0].stats().bytes_repaired, 0);
     assert_eq!(pair.ends[0].poll_event(), Some(Event::Delivered(id)));
-    // A path with a smaller MTU carries a part of the packet.
+    // If the other path has a smaller MTU, it carries only a part of the packet.
     let id = pair.stream(0, 0, 800);
     let first = pair.packet(0, 1).unwrap();
     let len = pair.ends[0].poll_copy(pair.now, &first, 2, None, &mut out[..400]).unwrap();
@@ -128,7 +129,7 @@ fn only_streams_with_long_bursts_take_a_distant_path() {
     let got = bulk.map(|id| pair.read(id, &[]));
     let more = [pair.read(bulk[0], &far), pair.read(bulk[1], &[])];
     assert!(got[0] + got[1] > 40_000 && more[0].abs_diff(more[1]) <= 3_000 + MTU, "{got:?} {more:?}");
-    // The peer has everything: a new burst begins.
+    // The peer has acknowledged everything, so a new burst begins.
     near = std::iter::from_fn(|| pair.packet(0, 0)).collect();
     pair.read(bulk[0], &near);
     pair.acknowledge();
@@ -145,7 +146,7 @@ fn a_distant_path_looks_at_few_of_many_waiting_streams() {
     for _ in 0..20 {
         pair.stream(0, 0, 30_000);
     }
-    // New streams go first. Then the streams take turns in order.
+    // New streams go first. After that, the streams take turns in order.
     assert!((0..65).all(|_| pair.packet(0, 0).is_some()));
     assert!(pair.distant(0, 1, 20_000).is_none(), "the long burst waits behind twenty other streams");
     let tries = (0..40).find(|_| pair.packet(0, 0).is_some() && pair.distant(0, 1, 20_000).is_some());

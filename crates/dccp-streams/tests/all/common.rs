@@ -1,22 +1,23 @@
-//! Two ends, and paths between them, in virtual time.
+//! Two ends and the paths between them, in virtual time.
 #![allow(dead_code, unreachable_pub)]
 
 use dccp_streams::{Config, Event, Role, StreamId, Streams};
 use mpdccp_linkem::InFlight;
 use mpdccp_units::{Duration, Time};
 
-/// A path. Each direction carries packets at its rate, has no queue, and may drop, delay and duplicate them.
+/// A path. Each direction carries packets at its rate and has no queue. It may drop, delay and duplicate
+/// packets.
 #[derive(Clone, Debug)]
 pub struct Link {
     pub delay: Duration,
     /// Largest random extra delay of a packet.
     pub jitter: Duration,
-    /// Packets lost, and packets duplicated, per thousand.
+    /// Number of packets lost per thousand, and number duplicated.
     pub loss: u64,
     pub twice: u64,
     /// Transmission time of a packet.
     pub serial: Duration,
-    /// Whether the owners offer the path.
+    /// Whether the owners offer the path to the streams.
     pub offered: bool,
     /// Whether the path carries packets.
     pub alive: bool,
@@ -24,7 +25,7 @@ pub struct Link {
 }
 
 impl Link {
-    /// A path without losses, with this delay and rate.
+    /// Creates a path without losses, with this delay and rate.
     pub fn new(delay: Duration, mbps: u64) -> Link {
         Link {
             delay,
@@ -80,7 +81,7 @@ impl Net {
         self.dice
     }
 
-    /// Sends the packets that may leave now.
+    /// Sends the packets that can be sent now.
     pub fn send(&mut self) {
         let mut buf = [0; MTU];
         for end in 0..2 {
@@ -111,18 +112,18 @@ impl Net {
         }
     }
 
-    /// Time of the next event, ignoring the applications.
+    /// Returns the time of the next event. Actions of the applications are not included.
     fn next(&self) -> Option<Time> {
         let timers = self.ends.iter().filter_map(Streams::poll_timeout);
         let free = (0..2).filter(|end| self.ends[*end].has_packet(self.now, 0)).flat_map(|end| {
             self.links.iter().filter(|l| l.offered).map(move |l| l.free[end]).filter(|at| *at > self.now)
         });
-        // Packets that cannot leave wait for a path.
+        // A packet that cannot be sent yet waits for a path, so advance at least a little.
         let step = self.now + Duration::from_micros(1);
         self.flying.next_arrival().into_iter().chain(timers).chain(free).min().map(|at| at.max(step))
     }
 
-    /// Advances to the next event, at most to `until`. False if there is no event before `until`.
+    /// Advances to the next event, at most to `until`. Returns false if there is no event before `until`.
     pub fn step(&mut self, until: Time) -> bool {
         self.send();
         let Some(next) = self.next().filter(|at| *at <= until) else {
@@ -162,7 +163,7 @@ impl Net {
         all
     }
 
-    /// Opens a stream of the client, which the server accepts.
+    /// Opens a stream from the client, which the server accepts.
     pub fn stream(&mut self, priority: u8) -> StreamId {
         let id = self.ends[0].open(b"hi", priority).expect("the server allows another stream");
         self.run(Duration::from_millis(500));
@@ -173,8 +174,8 @@ impl Net {
         id
     }
 
-    /// For `time`, the client writes as much as fits on the streams, and the server reads everything. Returns
-    /// the bytes read per stream.
+    /// For `time`, the client writes on the streams as much as fits, and the server reads everything. Returns
+    /// the number of bytes read per stream.
     pub fn bulk(&mut self, ids: &[StreamId], time: Duration) -> Vec<u64> {
         let (until, block) = (self.now + time, vec![7; 64 << 10]);
         let mut read = vec![0; ids.len()];

@@ -1,5 +1,5 @@
-//! Many streams over paths that lose, duplicate and reorder packets, fail and recover, compared with the
-//! written data.
+//! Tests many streams over paths that lose, duplicate and reorder packets, fail and recover. The bytes read
+//! are compared with the bytes written.
 
 use crate::common::{Link, Net};
 use dccp_streams::{Config, Event, Reason, StreamError, StreamId};
@@ -55,11 +55,11 @@ struct Model {
     net: Net,
     ids: Vec<StreamId>,
     accepted: BTreeSet<StreamId>,
-    /// By stream and by the end that writes.
+    /// Directions by stream and by the end that writes.
     directions: BTreeMap<(StreamId, usize), Direction>,
 }
 
-/// The end that did not open the stream.
+/// Returns the end that did not open the stream.
 fn other(id: StreamId) -> usize {
     usize::from(id.0.is_multiple_of(2))
 }
@@ -107,7 +107,7 @@ impl Model {
                 let Some(id) = self.id(n) else { return };
                 if self.net.ends[end].stop(id, Reason::Application(8)).is_ok() {
                     self.direction(id, 1 - end).given_up = true;
-                    // Resetting a stream that was not accepted refuses it.
+                    // An end refuses a stream by resetting it before it has accepted it.
                     let refused = end == other(id) && !self.accepted.contains(&id);
                     self.direction(id, end).given_up |= refused;
                 }
@@ -149,7 +149,7 @@ impl Model {
         }
     }
 
-    /// Accepts opened streams; reads available data if `read`.
+    /// Handles events: accepts opened streams. If `read`, also reads available data.
     fn events(&mut self, read: bool) {
         for end in 0..2 {
             while let Some(event) = self.net.ends[end].poll_event() {
@@ -182,7 +182,7 @@ impl Model {
         }
     }
 
-    /// All paths work again, and the applications finish writing and read everything.
+    /// Makes all paths work again. The applications finish writing and read everything.
     fn settle(&mut self) {
         for link in &mut self.net.links {
             (link.alive, link.offered, link.loss) = (true, true, 0);
@@ -198,7 +198,7 @@ impl Model {
         }
         while self.net.step(until) {
             self.events(true);
-            // Include streams accepted just now.
+            // Include the streams that were accepted just now.
             for id in self.ids.clone() {
                 for end in 0..2 {
                     if self.net.ends[end].finish(id).is_ok() {

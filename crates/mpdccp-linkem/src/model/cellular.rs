@@ -19,13 +19,13 @@ pub(super) static LTE: Model = Model {
 };
 
 fn lte() -> [LinkConfig; 2] {
-    // The radio link grants capacity every millisecond and retransmits after 8 ms.
+    // The radio link grants capacity every millisecond, and retransmits after 8 ms.
     let jitter = Jitter { spread: Spread::Normal(ms(4)), memory: ms(50), reorder: false };
     let link = |rate| LinkConfig { jitter, ..config(mbps(rate), ms(25), ms(1_000)) };
     [link(6.0), link(13.0)]
 }
 
-/// The rate is log-normally distributed around its median, within bounds.
+/// Returns the rate. Its distribution is log-normal around the median, within bounds.
 fn wandering(median: f64, factor: f64, bounds: [f64; 2]) -> Rate {
     mbps((median * factor).clamp(bounds[0], bounds[1]))
 }
@@ -57,7 +57,7 @@ fn five_g() -> [LinkConfig; 2] {
 
 /// Mean time on 5G and mean time on LTE, seconds.
 const STAYS: [f64; 2] = [25.0, 5.0];
-/// Number of ticks of a handoff, during which there is no service.
+/// Number of ticks that a handoff takes. There is no service in this time.
 const HANDOFF_TICKS: u32 = 3;
 
 fn five_g_course(mut random: Random) -> Course {

@@ -16,10 +16,10 @@ pub struct Model {
     pub about: &'static str,
     /// Source of the model's figures.
     pub source: &'static str,
-    /// Constant properties with the usual rates and delays: from the client to the network, then from the
-    /// network to the client.
+    /// The link with its usual rates and delays. The first direction is from the client to the network, the
+    /// second from the network to the client.
     pub(super) usual: fn() -> [LinkConfig; 2],
-    /// The model's states over time, without end.
+    /// The states of the link over time. They never end.
     pub(super) course: fn(Random) -> Course,
 }
 
@@ -28,25 +28,26 @@ pub(super) type Course = Box<dyn Iterator<Item = Step> + Send>;
 /// Properties of one direction that change with time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct State {
-    /// The rate is zero during an outage, in which packets queue.
+    /// Rate of the link. During an outage it is zero, and packets queue.
     pub rate: Rate,
-    /// One-way propagation.
+    /// One-way propagation delay.
     pub delay: Duration,
     /// Share of packets lost on the wire.
     pub loss: f64,
 }
 
-/// A state that lasts from one time until the next step.
+/// A state of the link. It lasts until the next step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Step {
     /// Time from the link's start to this step; zero for the first step.
     pub at: Duration,
-    /// States from the client to the network, and from the network to the client.
+    /// States of the direction from the client to the network, and of the direction from the network to the
+    /// client.
     pub ways: [State; 2],
 }
 
 impl Model {
-    /// Both directions at their usual rates and delays: client to network, network to client.
+    /// Both directions with their usual rates and delays: client to network, then network to client.
     pub fn usual(&self) -> [LinkConfig; 2] {
         (self.usual)()
     }
@@ -70,7 +71,8 @@ impl PartialEq for Model {
 }
 
 impl State {
-    /// The state of a link with this configuration and a constant rate; other rate models give rate zero.
+    /// Returns the state of a link with this configuration and a constant rate. For other rate models, the
+    /// rate is zero.
     pub fn of(config: &LinkConfig) -> State {
         let rate = if let RateModel::Constant(rate) = config.rate { rate } else { Rate::ZERO };
         let loss = if let LossModel::Bernoulli(share) = config.loss { share } else { 0.0 };
@@ -84,9 +86,10 @@ impl State {
     }
 }
 
-/// A link with a constant rate. The queue is given as the time that the link needs to send it.
+/// Creates a link with a constant rate. The queue is given as the time that the link needs to send its
+/// content.
 pub(super) fn config(rate: Rate, delay: Duration, queue: Duration) -> LinkConfig {
-    // The number of bytes that the rate sends in that time.
+    // The queue has as many bytes as the rate sends in that time.
     let bytes = rate.bytes_in(queue);
     let queue = crate::QueueConfig { limit: crate::Limit::Bytes(bytes), ..Default::default() };
     LinkConfig { rate: RateModel::Constant(rate), delay, queue, ..LinkConfig::default() }
@@ -100,7 +103,7 @@ pub(super) const fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// Steps at equal intervals. `next` computes each from its time.
+/// Returns steps at equal intervals. `next` computes each step from its time.
 pub(super) fn every(tick: Duration, mut next: impl FnMut(Duration) -> [State; 2] + Send + 'static) -> Course {
     Box::new((0u32..).map(move |n| {
         let at = tick * n;

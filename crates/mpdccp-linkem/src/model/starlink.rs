@@ -1,4 +1,4 @@
-//! Satellites in low orbits: each terminal switches to another satellite every 15 seconds.
+//! Satellites in low orbits. Each terminal switches to another satellite every 15 seconds.
 
 use mpdccp_units::Duration;
 
@@ -21,13 +21,13 @@ const INTERVAL_TICKS: u32 = 60;
 const TICK: Duration = ms(250);
 /// Share of packets lost in the first tick after a switch.
 const HANDOVER_LOSS: f64 = 0.5;
-/// Range of one-way delays, ms, and ranges of rates up and down, Mbit/s. Each satellite has random values
-/// within these ranges.
+/// Range of one-way delays, in ms, and ranges of rates up and down, in Mbit/s. Each satellite gets random
+/// values within these ranges.
 const DELAY: [f64; 2] = [20.0, 30.0];
 const RATES: [[f64; 2]; 2] = [[8.0, 26.0], [100.0, 250.0]];
 
 fn usual() -> [LinkConfig; 2] {
-    // Jitter from the frames of the radio link.
+    // The frames of the radio link cause jitter.
     let jitter = Jitter { spread: Spread::Normal(ms(2)), memory: ms(20), reorder: false };
     let link = |rate, queue| LinkConfig { jitter, ..config(mbps(rate), ms(25), ms(queue)) };
     [link(17.0, 200), link(175.0, 60)]
@@ -43,7 +43,7 @@ fn course(mut random: Random) -> Course {
             delay = Duration::from_secs_f64(between(DELAY) / 1e3);
             rates = RATES.map(&mut between);
         }
-        // There is no handover before the start.
+        // No handover precedes the start.
         let loss = if first && tick > 0 { HANDOVER_LOSS } else { 0.0 };
         tick += 1;
         let mut way = |way: usize| {

@@ -17,7 +17,7 @@ pub(super) static WIFI: Model = Model {
 const RATES: [f64; 8] = [6.5, 13.0, 19.5, 26.0, 39.0, 52.0, 58.5, 65.0];
 /// Interval at which rate control tries another rate.
 const TICK: Duration = ms(500);
-/// Share of these attempts that change the rate.
+/// Share of these attempts after which the rate changes.
 const MOVES: f64 = 0.4;
 
 fn usual() -> [LinkConfig; 2] {
@@ -28,7 +28,7 @@ fn usual() -> [LinkConfig; 2] {
 }
 
 fn course(mut random: Random) -> Course {
-    // A station in the same home uses the five highest rates.
+    // A station in the same home gets one of the five highest rates.
     let mut places = [5usize, 5];
     every(TICK, move |_| {
         let states = places.map(|place| State { rate: mbps(RATES[place]), delay: ms(1), loss: 0.0 });

@@ -1,4 +1,4 @@
-/// Action of a discipline on an arriving packet.
+/// What a discipline does with an arriving packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     Pass,

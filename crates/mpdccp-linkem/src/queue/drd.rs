@@ -3,8 +3,8 @@ use crate::error::{ConfigError, ensure};
 use crate::random::Random;
 use aqm::QueueLen;
 
-/// Derivative random drop, the queue of the NIST Net emulator: the drop probability of an arriving packet
-/// grows linearly with the number of packets in the queue. It never marks packets.
+/// Derivative random drop, the queue of the NIST Net emulator. The drop probability of an arriving packet
+/// grows linearly with the number of packets in the queue. This discipline never marks packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DrdConfig {
     /// Up to this many queued packets, none is dropped (DRDmin).

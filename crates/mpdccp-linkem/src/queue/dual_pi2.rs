@@ -6,29 +6,28 @@ use crate::random::Random;
 use aqm::{Fifo, Item, QueueLen, mark};
 use mpdccp_units::Ecn;
 
-/// Dual-queue coupled AQM (RFC 9332): a shallow queue for L4S packets, ECT(1) or CE, and one for all others.
-/// Congestion of the classic queue also causes marks in the L4S queue, so that both kinds of flows get about
-/// the same rate.
+/// Dual-queue coupled AQM (RFC 9332). It has a shallow queue for L4S packets, which are ECT(1) or CE, and a
+/// queue for all others. Congestion of the classic queue also causes marks in the L4S queue, so that both
+/// kinds of flows get about the same rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DualPi2Config {
     /// Target delay of the classic queue.
     pub target: Duration,
     /// Update interval of the controller.
     pub update: Duration,
-    /// Controller gains, in probability per second of delay. Alpha applies to the deviation from the target,
-    /// per second; beta applies to the change of the delay.
+    /// Gain for the deviation of the delay from the target: probability per second, per second of deviation.
     pub alpha: f64,
-    /// See `alpha`.
+    /// Gain for the change of the delay: probability per second of change.
     pub beta: f64,
-    /// Delay above which L4S packets are marked.
+    /// L4S packets with a longer delay than this are marked.
     pub step: Duration,
     /// Factor between the base probability and the L4S marking probability (k).
     pub coupling: f64,
 }
 
 impl Default for DualPi2Config {
-    /// The values of RFC 9332 appendix A.1: 15 ms, updates every 16 ms, alpha 0.16 and beta 3.2 per second, a
-    /// step at 1 ms, k = 2.
+    /// The values of RFC 9332 appendix A.1: target 15 ms, updates every 16 ms, alpha 0.16 and beta 3.2 per
+    /// second, step 1 ms, k = 2.
     fn default() -> DualPi2Config {
         DualPi2Config {
             target: Duration::from_millis(15),
@@ -49,9 +48,9 @@ impl DualPi2Config {
     }
 }
 
-/// Number of queued L4S packets up to which the step does not mark (Th_len, RFC 9332 appendix A.1).
+/// With at most this many queued L4S packets, the step does not mark (Th_len, RFC 9332 appendix A.1).
 const MIN_MARKED: u64 = 1;
-/// L4S packets go first. If classic packets are queued, one packet in this many is a classic one (RFC 9332
+/// L4S packets go first. If classic packets are queued, one packet in this many is a classic packet (RFC 9332
 /// section 4.2.2).
 const CLASSIC_TURN: u32 = 10;
 /// An L4S packet goes first only if it arrived less than this after the oldest classic packet (the
@@ -63,10 +62,10 @@ pub(super) struct DualPi2<P> {
     config: DualPi2Config,
     l4s: Fifo<P>,
     classic: Fifo<P>,
-    /// Base probability p'. Its square is the probability for classic packets. `coupling` times p' is the
-    /// probability for L4S packets.
+    /// Base probability p'. The probability for classic packets is its square. The probability for L4S
+    /// packets is `coupling` times p'.
     base: f64,
-    /// Classic delay at the last update, and the time of the next update.
+    /// Delay of the classic queue at the last update, and the time of the next update.
     delay: Duration,
     next: Time,
     l4s_turns: u32,
@@ -90,7 +89,7 @@ impl<P> DualPi2<P> {
         QueueLen { packets: a.packets + b.packets, bytes: a.bytes + b.bytes }
     }
 
-    /// Puts a packet into its queue, by the classifier of RFC 9332 section 2.3.
+    /// Puts a packet into its queue. The classifier is that of RFC 9332 section 2.3.
     pub(super) fn push(&mut self, item: Item<P>) {
         if matches!(item.meta.ecn, Ecn::Ect1 | Ecn::Ce) {
             self.l4s.push(item);
@@ -103,7 +102,7 @@ impl<P> DualPi2<P> {
         self.l4s.pop().or_else(|| self.classic.pop())
     }
 
-    /// PI controller (appendix A.1, Figure 6), once for each interval that has passed.
+    /// Runs the PI controller (appendix A.1, Figure 6) once for each interval that has passed.
     fn update(&mut self, now: Time) {
         while self.next <= now {
             let delay = self.classic.oldest().map_or(Duration::ZERO, |at| self.next.since(at));
@@ -117,14 +116,14 @@ impl<P> DualPi2<P> {
             self.delay = delay;
             self.next += self.config.update;
             if self.base == 0.0 && self.classic.len().packets == 0 && self.next <= now {
-                // The classic queue is empty and the probability is zero, so the updates up to now would
-                // change nothing.
+                // The classic queue is empty and the probability is zero. The updates up to now would change
+                // nothing.
                 self.next = now + self.config.update;
             }
         }
     }
 
-    /// The next packet; drops are counted in `stats`.
+    /// Returns the next packet. Counts drops in `stats`.
     pub(super) fn dequeue(&mut self, now: Time, random: &mut Random, stats: &mut Stats) -> Option<Item<P>> {
         self.update(now);
         loop {
@@ -137,7 +136,7 @@ impl<P> DualPi2<P> {
             if l4s {
                 self.l4s_turns += 1;
                 let mut item = self.l4s.pop()?;
-                // Th_len: on a slow link, sending a single packet takes as long as the step.
+                // Th_len: on a slow link, the transmission of a single packet takes as long as the step.
                 let queue = self.l4s.len().packets + 1 > MIN_MARKED;
                 let late = queue && now.since(item.arrived) > self.config.step;
                 if late || random.chance((self.config.coupling * self.base).min(1.0)) {
@@ -148,7 +147,7 @@ impl<P> DualPi2<P> {
             self.l4s_turns = 0;
             let mut item = self.classic.pop()?;
             // RFC 9332 section 2.4: classic packets use the square of the probability, because the rate of
-            // classic flows depends on the square root.
+            // classic flows depends on its square root.
             let signal = random.chance(self.base) && random.chance(self.base);
             if !signal || mark(&mut item.meta, stats) {
                 return Some(item);

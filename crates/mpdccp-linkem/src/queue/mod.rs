@@ -1,4 +1,4 @@
-//! The queue before the transmitter.
+//! The queue in front of the transmitter.
 
 mod action;
 mod drd;
@@ -28,13 +28,13 @@ pub struct QueueConfig {
     /// The discipline.
     pub kind: QueueKind,
     /// Limit of the queue. The packet in transmission counts until its last bit is sent. The kernel's `bfifo`
-    /// or `pfifo` under `tbf` behave the same way: they keep a packet until it may be sent. A byte limit
-    /// divided by the rate is therefore the longest time from push to last bit.
+    /// or `pfifo` under `tbf` behave the same way, because they keep a packet until it may be sent. A byte
+    /// limit divided by the rate is therefore the longest time from push to last bit.
     pub limit: Limit,
 }
 
 impl Default for QueueConfig {
-    /// Drop-tail, 1,000 packets.
+    /// Drop-tail with 1,000 packets.
     fn default() -> QueueConfig {
         QueueConfig { kind: QueueKind::DropTail, limit: Limit::Packets(1_000) }
     }
@@ -43,7 +43,7 @@ impl Default for QueueConfig {
 /// A queue discipline.
 #[derive(Clone, Debug, PartialEq)]
 pub enum QueueKind {
-    /// First in, first out; packets that do not fit are dropped.
+    /// First in, first out. Packets that do not fit are dropped.
     DropTail,
     /// Like drop-tail, but an ECN-capable packet that raises the queue above this level is marked.
     MarkAbove(Limit),
@@ -55,7 +55,7 @@ pub enum QueueKind {
     FqCoDel(FqCoDelConfig),
     /// Derivative random drop.
     Drd(DrdConfig),
-    /// Two queues, one for L4S.
+    /// Two coupled queues, one of them for L4S.
     DualPi2(DualPi2Config),
     /// Proportional integral controller enhanced.
     Pie(PieConfig),
@@ -97,8 +97,8 @@ pub(crate) struct Transmitter {
     pub(crate) rate: Rate,
 }
 
-/// The queue of a link, with any discipline. The packet in transmission is not in the queue, but counts for
-/// every limit and threshold.
+/// The queue of a link, with any discipline. The packet in transmission is not in the queue, but it counts
+/// for every limit and threshold.
 #[derive(Clone, Debug)]
 pub(crate) struct Queue<P> {
     limit: Limit,
@@ -213,7 +213,7 @@ impl<P> Queue<P> {
         Verdict::Queued
     }
 
-    /// Changes limit and discipline from now on. Queued packets stay if the new limit has room for them.
+    /// Changes limit and discipline from now on. Queued packets stay if they fit within the new limit.
     pub(crate) fn set(
         &mut self,
         now: Time,
@@ -237,7 +237,7 @@ impl<P> Queue<P> {
         }
     }
 
-    /// The next packet to send, now that the transmitter is free.
+    /// Returns the next packet to send. The transmitter must be free.
     pub(crate) fn dequeue(&mut self, now: Time, stats: &mut Stats) -> Option<Item<P>> {
         match &mut self.shape {
             Shape::Single(fifo, Control::CoDel(codel)) => codel.dequeue(now, fifo, stats),

@@ -5,7 +5,7 @@ use super::action::Action;
 use crate::error::{ConfigError, ensure};
 use crate::random::Random;
 
-/// Proportional integral controller enhanced (RFC 8033): drops arriving packets with a probability that
+/// Proportional integral controller enhanced (RFC 8033). It drops arriving packets with a probability that
 /// depends on the queueing delay.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PieConfig {
@@ -17,8 +17,8 @@ pub struct PieConfig {
     pub alpha: f64,
     /// Gain for the change of the delay since the last update: probability per second of change.
     pub beta: f64,
-    /// No drops for this long after a time without congestion: the probability was 0 and the delay below half
-    /// the target (MAX_BURST).
+    /// Burst allowance (MAX_BURST): no packet is dropped for this long after a time without congestion. In
+    /// such a time, the probability is 0 and the delay is below half the target.
     pub max_burst: Duration,
     /// Mark ECN-capable packets instead of dropping them, up to a probability of 0.1 (section 5.1).
     pub ecn: bool,
@@ -41,12 +41,12 @@ impl PieConfig {
     }
 }
 
-/// Bytes of a typical packet. A queue of up to two such packets never causes a drop (section 4.1).
+/// Size of a typical packet, bytes. A queue of up to two such packets never causes a drop (section 4.1).
 const MEAN_PACKET: u64 = 1_500;
-/// Above this probability, ECN-capable packets are dropped as well (section 5.1).
+/// Above this probability, ECN-capable packets are dropped too (section 5.1).
 const MAX_MARKED: f64 = 0.1;
 /// Limits that spread the drops evenly. No packet is dropped until the sum of the probabilities since the
-/// last drop reaches the first value. At the second value a packet is always dropped (section 5.4).
+/// last drop reaches the first value. From the second value on, every packet is dropped (section 5.4).
 const SPREAD: (f64, f64) = (0.85, 8.5);
 /// Probabilities in ascending order. Below each, an adjustment is multiplied by the factor next to it
 /// (section 4.2).
@@ -58,9 +58,9 @@ const SCALE: [(f64, f64); 6] = [
     (0.01, 1.0 / 8.0),
     (0.1, 1.0 / 2.0),
 ];
-/// Largest increase in an update if the probability is at least a tenth (section 5.5).
+/// Largest increase per update if the probability is at least a tenth (section 5.5).
 const MOST: f64 = 0.02;
-/// Factor by which the probability decays in an update with an empty queue (section 4.2).
+/// With an empty queue, each update multiplies the probability by this factor (section 4.2).
 const DECAY: f64 = 1.0 - 1.0 / 64.0;
 
 #[derive(Clone, Debug)]
@@ -88,7 +88,7 @@ impl Pie {
         }
     }
 
-    /// Updates the probability to `now`; the head of the queue has waited since `oldest` (section 4.2).
+    /// Updates the probability to `now`. The packet at the head has waited since `oldest` (section 4.2).
     pub(super) fn update(&mut self, now: Time, oldest: Option<Time>) {
         let PieConfig { target, update, alpha, beta, max_burst, .. } = self.config;
         while self.next <= now {
@@ -111,14 +111,13 @@ impl Pie {
             self.delay = delay;
             self.next += update;
             if oldest.is_none() && self.probability == 0.0 && self.next <= now {
-                // The queue is empty and the probability is zero, so the updates up to now would change
-                // nothing.
+                // The queue is empty and the probability is zero. The updates up to now would change nothing.
                 self.next = now + update;
             }
         }
     }
 
-    /// Decides about a packet that arrives when `before` is in the queue (section 4.1).
+    /// Decides what to do with a packet that arrives when `before` is in the queue (section 4.1).
     pub(super) fn admit(&mut self, before: QueueLen, random: &mut Random) -> Action {
         let calm = self.delay < self.config.target / 2 && self.probability < 0.2;
         if !self.burst.is_zero() || calm || before.bytes <= 2 * MEAN_PACKET {
@@ -140,7 +139,7 @@ mod tests {
 
     const QUEUE: QueueLen = QueueLen { packets: 40, bytes: 40_000 };
 
-    /// Runs the updates until `ms`. The head has waited `delay` ms at each.
+    /// Runs the updates until `ms`. At each update, the packet at the head has waited `delay` ms.
     fn hold(pie: &mut Pie, ms: u64, delay: u64) {
         while pie.next <= Time::from_millis(ms) {
             let at = pie.next;
@@ -158,8 +157,8 @@ mod tests {
         let mut pie = Pie::new(PieConfig::default(), Time::ZERO);
         pie.probability = 0.05;
         pie.update(Time::from_millis(15), Some(Time::ZERO));
-        // The delay is at the target, and has just grown to it from zero: 1.25 * 0.015, of which half is
-        // applied.
+        // The delay is at the target and has just grown to it from zero. This adds 1.25 * 0.015, of which
+        // half is applied.
         assert!((pie.probability - (0.05 + 1.25 * 0.015 / 2.0)).abs() < 1e-12, "{}", pie.probability);
         let before = pie.probability;
         hold(&mut pie, 30, 25);
@@ -216,7 +215,7 @@ mod tests {
         let at: Vec<usize> = (0..all.len()).filter(|i| all[*i] == Action::Drop).collect();
         let gaps: Vec<usize> = at.windows(2).map(|w| w[1] - w[0]).collect();
         // After a drop, at least 17 packets pass. Each later packet is dropped with the current probability,
-        // and the 171st always. On average one in 36 packets is dropped.
+        // and the 171st is always dropped. On average, one in 36 packets is dropped.
         assert!(gaps.iter().all(|gap| (17..=171).contains(gap)), "{:?}", gaps.iter().max());
         let mean = gaps.iter().sum::<usize>() as f64 / gaps.len() as f64;
         assert!((35.0..37.5).contains(&mean), "{mean}");

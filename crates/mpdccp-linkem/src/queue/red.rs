@@ -5,21 +5,22 @@ use super::action::Action;
 use crate::error::{ConfigError, ensure};
 use crate::random::Random;
 
-/// Gentle random early detection (Floyd and Jacobson, 1993). As the average queue grows from `min` to `max`,
-/// the drop probability grows to `max_p`. From there to twice `max` it grows to one.
+/// Gentle random early detection (Floyd and Jacobson, 1993). The drop probability grows to `max_p` as the
+/// average queue grows from `min` to `max`. As the average grows further to twice `max`, the probability
+/// grows to one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RedConfig {
     /// Average queue length below which no packet is dropped. Both thresholds are in the unit of the queue's
     /// limit, packets or bytes.
     pub min: u64,
-    /// Average queue length from which the probability grows steeply. From twice this length on, every packet
-    /// is dropped.
+    /// Average queue length from which the probability grows more steeply. From twice this length on, every
+    /// packet is dropped.
     pub max: u64,
     /// Drop probability when the average is `max`, above 0 and at most 1.
     pub max_p: f64,
     /// The weight of a new queue length in the average, above 0 and at most 1.
     pub weight: f64,
-    /// Bytes of a typical packet. While the link is idle, the average decays as if packets of this size
+    /// Size of a typical packet, bytes. While the link is idle, the average decays as if packets of this size
     /// arrived at an empty queue. With a limit in bytes, the probability applies to packets of this size.
     pub mean_packet: u32,
     /// Mark ECN-capable packets instead of dropping them, while the average is below `max`
@@ -28,8 +29,7 @@ pub struct RedConfig {
 }
 
 impl RedConfig {
-    /// The usual settings for a queue between `min` and `max`: probability 0.1, weight 0.002, packets of
-    /// 1,000 bytes, no ECN.
+    /// The usual settings: probability 0.1, weight 0.002, packets of 1,000 bytes, no ECN.
     pub fn new(min: u64, max: u64) -> RedConfig {
         RedConfig { min, max, max_p: 0.1, weight: 0.002, mean_packet: 1_000, ecn: false }
     }
@@ -47,7 +47,7 @@ pub(super) struct Red {
     config: RedConfig,
     in_bytes: bool,
     average: f64,
-    /// Number of packets passed since the last drop or mark, or since the average rose above `min`.
+    /// Number of packets that passed since the last drop or mark, or since the average rose above `min`.
     passed: u32,
     idle_since: Option<Time>,
 }
@@ -85,7 +85,7 @@ impl Red {
             return Action::Drop;
         };
         let base = if self.in_bytes { base * f64::from(bytes) / f64::from(c.mean_packet) } else { base };
-        // Spreads drops and marks evenly: with a constant base probability p, the gaps are uniformly
+        // This spreads drops and marks evenly. With a constant base probability p, the gaps are uniformly
         // distributed up to 1/p.
         let left = 1.0 - f64::from(self.passed) * base;
         if left > 0.0 && !random.chance(base / left) {
@@ -114,7 +114,7 @@ mod tests {
     use alloc::vec::Vec;
     use mpdccp_units::Duration;
 
-    /// With weight 1 the average equals the current queue.
+    /// With weight 1, the average equals the current queue.
     fn instant(ecn: bool) -> RedConfig {
         RedConfig { max_p: 0.02, weight: 1.0, ecn, ..RedConfig::new(20, 60) }
     }
@@ -123,7 +123,7 @@ mod tests {
         Red { idle_since: None, ..Red::new(config, limit, Time::ZERO) }
     }
 
-    /// The action for each of `n` packets at a constant queue length.
+    /// Returns the action for each of `n` packets at a constant queue length.
     fn steady(red: &mut Red, n: usize, before: QueueLen, bytes: u32) -> Vec<Action> {
         let mut random = Random::new(1, 0);
         (0..n).map(|_| red.admit(Time::ZERO, before, bytes, Rate::from_mbps(10.0), &mut random)).collect()
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn the_published_curve() {
-        // Gaps that are uniformly distributed from 1 to 1/p have a mean of (1/p + 1) / 2. The drop rate is
+        // The gaps are uniformly distributed from 1 to 1/p, so their mean is (1/p + 1) / 2. The drop rate is
         // therefore about twice the base probability.
         for (queue, base) in [(30u64, 0.005), (40, 0.01), (50, 0.015), (61, 0.02 + 0.98 / 60.0), (66, 0.118)]
         {
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn gaps_are_uniform() {
-        // With a base probability of 0.01, no gap is longer than 100, and short gaps are as frequent as long
+        // With a base probability of 0.01, no gap is longer than 100. Short gaps are as frequent as long
         // ones.
         let actions = steady(&mut busy(instant(false), Limit::Packets(1_000)), 200_000, packets(40), 1_000);
         let at: Vec<usize> = (0..actions.len()).filter(|i| actions[*i] == Action::Drop).collect();
@@ -199,11 +199,11 @@ mod tests {
         for _ in 0..500 {
             red.admit(Time::ZERO, packets(10), 1_000, rate, &mut random);
         }
-        // Expected: 10 * (1 - 0.998^500)
+        // The expected average is 10 * (1 - 0.998^500).
         assert!((red.average - 6.325).abs() < 0.01, "{}", red.average);
         red.on_idle(Time::ZERO);
         red.admit(Time::ZERO + Duration::from_millis(500), packets(0), 1_000, rate, &mut random);
-        // In half a second 500 packets could pass, so the average decays by 0.998^500.
+        // In half a second, 500 packets could pass. The average therefore decays by the factor 0.998^500.
         assert!((red.average - 2.325).abs() < 0.01, "{}", red.average);
     }
 }

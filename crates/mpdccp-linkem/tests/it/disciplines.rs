@@ -1,4 +1,5 @@
-//! Queue disciplines with senders that react like TCP Reno, compared with published results.
+//! Tests queue disciplines with senders that react like TCP Reno, and compares the results with published
+//! ones.
 
 use std::collections::VecDeque;
 
@@ -6,7 +7,7 @@ use mpdccp_linkem::*;
 use mpdccp_units::{Duration, Rate, Time};
 
 const BYTES: u32 = 1_250;
-/// A packet takes 1 ms to send and 10 ms to arrive; its acknowledgement takes 10 ms to return.
+/// A packet takes 1 ms to send and 10 ms to arrive. Its acknowledgement takes 10 ms to return.
 const TRANSMISSION: Duration = Duration::from_millis(1);
 const ONE_WAY: Duration = Duration::from_millis(10);
 const END: Time = Time::from_millis(60_000);
@@ -39,7 +40,7 @@ impl Sender {
     }
 
     fn on_ack(&mut self, number: u64, ecn: Ecn) {
-        // The link keeps a flow's order, so a gap in the numbers means a loss.
+        // The link keeps the order of a flow, so a gap in the numbers means a loss.
         let signal = number > self.acked || ecn == Ecn::Ce;
         self.acked = number + 1;
         if signal && number >= self.halve_after {
@@ -51,8 +52,8 @@ impl Sender {
     }
 
     fn send(&mut self, now: Time, link: &mut Link<(u32, u64)>) {
-        // The sender has no timeout. If everything in flight were lost, the flow would stop and the link
-        // would look idle.
+        // The sender has no timeout. If everything in flight were lost, the flow would stop, and the link
+        // would seem idle.
         while ((self.next - self.acked) as f64) < self.window {
             let meta = Meta { bytes: BYTES, ecn: self.ecn, flow: self.flow };
             link.push(now, meta, (self.flow, self.next));
@@ -79,8 +80,8 @@ impl Outcome {
     }
 }
 
-/// Runs `bulk` senders and, as the last flow, a sender of 125 bytes every 10.3 ms that does not react to
-/// losses.
+/// Runs `bulk` senders, and another sender as the last flow. That sender sends 125 bytes every 10.3 ms and
+/// does not react to losses.
 fn run(mut link: Link<(u32, u64)>, bulk: u32, ecn: Ecn) -> Outcome {
     let mut senders: Vec<Sender> = (0..bulk).map(|flow| Sender::new(flow, ecn)).collect();
     let sparse = Meta { bytes: BYTES / 10, ecn: Ecn::NotEct, flow: bulk };
@@ -122,8 +123,8 @@ fn run(mut link: Link<(u32, u64)>, bulk: u32, ecn: Ecn) -> Outcome {
 fn drop_tail_fills_up() {
     let out = run(link(QueueKind::DropTail, 100), 2, Ecn::NotEct);
     assert!(out.used > 0.99, "{}", out.used);
-    // Windows are halved when 100 packets are queued, about a tenth of them small. The queue is never empty
-    // and often full.
+    // Windows are halved when 100 packets are queued. About a tenth of these packets are small. The queue is
+    // never empty and often full.
     assert!(out.median(0) > 50.0 && out.longest(0) > 85.0, "{} {}", out.median(0), out.longest(0));
     assert!(out.longest(2) > 85.0, "the sparse flow must wait as long as the others");
 }
@@ -144,7 +145,8 @@ fn marking_replaces_drops() {
     for kind in [QueueKind::CoDel(codel), QueueKind::Red(red), QueueKind::MarkAbove(Limit::Packets(20))] {
         let out = run(link(kind.clone(), 1_000), 2, Ecn::Ect0);
         assert!(out.stats.ce_marked > 10, "{kind:?}");
-        // Disciplines that mark ECN-capable packets drop the other packets, except for the threshold marker.
+        // Disciplines that mark ECN-capable packets drop the other packets. The exception is the discipline
+        // with a threshold.
         assert!(out.stats.dropped() < out.stats.ce_marked, "{kind:?}: {:?}", out.stats);
         assert!(out.used > 0.9 && out.median(0) < 40.0, "{kind:?}: {} {}", out.used, out.median(0));
     }
@@ -169,8 +171,8 @@ fn red_keeps_the_average_between_its_thresholds() {
     assert_eq!(out.stats.overflow.packets, 0);
 }
 
-/// The flow does not react and sends at 5/4 of the link's rate. A random-drop queue therefore settles where
-/// it drops a fifth of the packets.
+/// The flow does not react to drops, and sends at 5/4 of the link's rate. A random-drop queue therefore
+/// settles where it drops a fifth of the packets.
 #[test]
 fn random_drop_settles_on_its_line() {
     let mut link = link(QueueKind::Drd(DrdConfig { min: 60, max: 125 }), 1_000);
@@ -199,7 +201,7 @@ fn dual_pi2_keeps_l4s_shallow_and_classic_near_its_target() {
     assert!(classic.used > 0.9, "{}", classic.used);
     assert!((5.0..25.0).contains(&classic.median(0)), "{}", classic.median(0));
     assert!(classic.stats.ce_marked > 10 && classic.stats.overflow.packets == 0, "{:?}", classic.stats);
-    // These senders halve their window on a mark, unlike L4S senders. The queue is therefore shallow, and the
+    // Unlike L4S senders, these senders halve their window on a mark. The queue is therefore shallow, and the
     // link is idle for some time.
     let l4s = run(link(kind(), 1_000), 2, Ecn::Ect1);
     assert!(l4s.median(0) < 3.0, "{}", l4s.median(0));
@@ -217,8 +219,8 @@ fn pie_keeps_the_delay_near_its_target() {
     assert!(marked.stats.ce_marked > 10 && (5.0..25.0).contains(&marked.median(0)), "{:?}", marked.stats);
 }
 
-/// At 10 Mbit/s a packet takes longer than the step of a millisecond. A packet that only waits for one other
-/// does not count as a queue (RFC 9332 appendix A.1, Th_len).
+/// At 10 Mbit/s, a packet takes longer than the step of a millisecond. A packet that waits for only one other
+/// packet does not count as a queue (RFC 9332 appendix A.1, Th_len).
 #[test]
 fn dual_pi2_marks_no_lone_packet_of_a_slow_link() {
     for (packets, marked) in [(2, 0), (4, 2)] {

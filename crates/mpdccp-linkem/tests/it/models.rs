@@ -13,19 +13,19 @@ fn usual(name: &str) -> [LinkConfig; 2] {
     Model::named(name).unwrap().usual()
 }
 
-/// The `q` quantile.
+/// Returns the `q` quantile.
 fn quantile(values: impl Iterator<Item = f64>, q: f64) -> f64 {
     let mut all: Vec<f64> = values.collect();
     all.sort_by(f64::total_cmp);
     all[(all.len() as f64 * q) as usize]
 }
 
-/// Rates of one direction in Mbit/s, without outages.
+/// Returns the rates of one direction in Mbit/s, without outages.
 fn rates(steps: &[Step], way: usize) -> impl Iterator<Item = f64> + '_ {
     steps.iter().map(move |step| step.ways[way].rate.mbps()).filter(|rate| *rate > 0.0)
 }
 
-/// Durations of the outages.
+/// Returns the durations of the outages.
 fn gaps(steps: &[Step]) -> Vec<Duration> {
     let mut gaps = Vec::new();
     let mut since = None;
@@ -42,7 +42,7 @@ fn gaps(steps: &[Step]) -> Vec<Duration> {
     gaps
 }
 
-/// Time to drain a full queue, ms.
+/// Returns the time that a full queue takes to drain, in ms.
 fn queue_ms(config: &LinkConfig) -> f64 {
     let (Limit::Bytes(bytes), RateModel::Constant(rate)) = (config.queue.limit, &config.rate) else {
         panic!("{config:?}")
@@ -80,13 +80,13 @@ fn lte_has_the_published_medians_and_wanders() {
     for (way, median) in [(0, 6.0), (1, 13.0)] {
         let at = |q| quantile(rates(&steps, way), q) / median;
         assert!((at(0.5) - 1.0).abs() < 0.05, "{}", at(0.5));
-        // The logarithm of the rate is normally distributed with a standard deviation of one half. Its
-        // quantiles 0.05 and 0.95 are 1.645 deviations from its median.
+        // The logarithm of the rate is normally distributed with a standard deviation of one half. The
+        // quantiles 0.05 and 0.95 of a normal distribution are 1.645 standard deviations from its median.
         assert!((at(0.95) / at(0.05) / (2.0 * 1.645 * 0.5f64).exp() - 1.0).abs() < 0.15);
         assert!((queue_ms(&usual("lte")[way]) - 1_000.0).abs() < 1.0);
     }
-    // The correlation of the rate's logarithm with itself ten steps later, after 1 s, is 1/e. Fifty steps
-    // later it is near zero.
+    // After ten steps, which take 1 s, the logarithm of the rate has a correlation of 1/e with its earlier
+    // value. After fifty steps, the correlation is near zero.
     let logs: Vec<f64> = rates(&steps, 1).map(|rate| (rate / 13.0).ln()).collect();
     let correlation = |lag: usize| {
         let product: f64 = logs.iter().zip(&logs[lag..]).map(|(a, b)| a * b).sum();
@@ -106,7 +106,7 @@ fn five_g_is_fast_but_for_seconds_on_lte() {
     let median = quantile(rates(&fast, 1), 0.5);
     assert!((135.0..165.0).contains(&median), "{median}");
     // In 3,600 s there are about 120 periods on 5G (25 s on average) and 120 on LTE (5 s). A handoff of 300
-    // ms precedes each period; two handoffs may merge.
+    // ms precedes each period. Two handoffs may merge.
     let gaps = gaps(&steps);
     assert!((180..300).contains(&gaps.len()), "{}", gaps.len());
     let shortest = Duration::from_millis(300);
@@ -176,7 +176,8 @@ fn a_drive_rises_and_falls_and_has_gaps_at_handovers() {
     let (low, high) = (quantile(rates(&steps, 1), 0.05), quantile(rates(&steps, 1), 0.95));
     assert!(low > 0.19 && high <= 22.0 && high / low > 5.0, "{low} {high}");
     assert!(rates(&steps, 0).all(|rate| rate <= 10.0));
-    // The car passes 84 masts per hour. Because of shadowing it sometimes changes back and forth.
+    // The car passes 84 masts per hour. Because of shadowing, it sometimes changes back and forth between two
+    // cells.
     let gaps = gaps(&steps);
     assert!((84..500).contains(&gaps.len()), "{}", gaps.len());
     let long = gaps.iter().filter(|gap| **gap >= Duration::from_secs(1)).count();

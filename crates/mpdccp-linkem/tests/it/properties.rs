@@ -108,7 +108,7 @@ fn config() -> impl Strategy<Value = LinkConfig> {
     )
 }
 
-/// The initial configuration, and a second one to change to.
+/// Generates the initial configuration, and a second one to change to.
 fn configs() -> impl Strategy<Value = [LinkConfig; 2]> {
     [config(), config()]
 }
@@ -118,13 +118,13 @@ enum Event {
     Push(Meta),
     Rate(Rate),
     Delay(Duration),
-    /// Changes to one of the two configurations of the run.
+    /// Changes to one of the two configurations.
     Change(bool),
     Down,
     Up,
 }
 
-/// Events, each with the microseconds since the previous one.
+/// Generates events, each with the time since the previous one in microseconds.
 fn events() -> impl Strategy<Value = Vec<(u64, Event)>> {
     let ecn = prop_oneof![Just(Ecn::NotEct), Just(Ecn::Ect0), Just(Ecn::Ect1), Just(Ecn::Ce)];
     let push =
@@ -155,8 +155,8 @@ fn apply(configs: &[LinkConfig; 2], link: &mut Link<usize>, now: Time, number: u
 
 const HORIZON: Time = Time::from_millis(100_000);
 
-/// Applies the events and takes out all arrivals. An eager driver polls at every event of the link, a lazy
-/// one only at the end.
+/// Applies the events and takes out all arrivals. An eager driver polls at every event of the link. A lazy
+/// driver polls only at the end.
 fn run(
     config: &[LinkConfig; 2],
     events: &[(u64, Event)],
@@ -224,7 +224,7 @@ proptest! {
         config.iter_mut().for_each(|c| (c.jitter.reorder, c.duplicate) = (false, 0.0));
         let (_, out) = run(&config, &events, true);
         prop_assert!(out.is_sorted_by_key(|d| d.at));
-        // Flow queueing keeps order only within a queue, so check each flow separately.
+        // Flow queueing keeps the order only within a queue, so check each flow separately.
         let fair = config.iter().any(|c| matches!(c.queue.kind, QueueKind::FqCoDel(_)));
         for flow in 0..4 {
             let mine = out.iter().filter(|d| !fair || d.meta.flow == flow);
@@ -252,7 +252,8 @@ proptest! {
         config[0].duplicate = 0.0;
         let events: Vec<_> = events.into_iter().filter(|e| matches!(e.1, Event::Push(_))).collect();
         let (_, out) = run(&config, &events, true);
-        // From the last bit of any packet on, the bytes that follow take at least their transmission time.
+        // Counted from the last bit of any packet, the bytes that follow take at least their transmission
+        // time.
         for (i, first) in out.iter().enumerate() {
             let mut bytes = 0;
             for later in &out[i + 1..] {
@@ -285,7 +286,7 @@ proptest! {
         for (number, (after, event)) in events.iter().enumerate() {
             now += Duration::from_micros(*after);
             apply(&config, &mut link, now, number, event);
-            // If the queue was made smaller, it must drain first.
+            // If the queue was made smaller, it must drain before the check holds.
             if events[..=number].iter().any(|e| matches!(e.1, Event::Change(_))) {
                 break;
             }
