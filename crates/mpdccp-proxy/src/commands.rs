@@ -6,8 +6,8 @@ use crate::verdict::{Flow, Request};
 /// A command to the proxy's thread.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
-    /// The far end is connected to the destination: pass the host's held SYN to the kernel, and accept the
-    /// connection.
+    /// Accept a connection from the host. The far end has connected to the destination, so the kernel now
+    /// gets the SYN that was held.
     Accept {
         /// The flow.
         flow: Flow,
@@ -16,23 +16,23 @@ pub enum Command {
         /// The SYN.
         syn: Vec<u8>,
     },
-    /// Connect to a host, on behalf of the host at the other end.
+    /// Connect to a host of this end. A host at the other end of the tunnel wants this connection.
     Connect {
         /// The flow.
         flow: Flow,
         /// Addresses, and properties of the SYN.
         request: Request,
     },
-    /// Data for the host.
+    /// Write this data to the host.
     Data(Flow, Vec<u8>),
-    /// This many more bytes may be read from the host.
+    /// Allow this many more bytes to be read from the host.
     Credit(Flow, u64),
-    /// The data for the host is complete: send FIN.
+    /// Send FIN to the host after all data.
     Finish(Flow),
-    /// Send RST, or stop connecting.
+    /// Send RST to the host, or stop connecting to the host.
     Reset(Flow),
-    /// Start or stop probing this host with keepalives. The host at the other end asks whether this host is
-    /// alive.
+    /// Start or stop sending keepalive probes to this host. The host at the other end wants to know whether
+    /// this host is alive.
     Probe(Flow, bool),
     /// End the thread.
     Stop,
@@ -41,19 +41,19 @@ pub enum Command {
 /// An event of the sockets.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
-    /// The connection is established: a host of this end completed its handshake, or the destination
-    /// accepted.
+    /// The connection to the host is established. Either the host has completed the handshake of an accepted
+    /// connection, or it has accepted the proxy's connection.
     Connected(Flow),
-    /// The connection failed. The flag says whether the host refused it.
+    /// The connection failed. The flag is true if the host refused the connection.
     Failed(Flow, bool),
     /// The host sent data.
     Data(Flow, Vec<u8>),
-    /// The kernel accepted this many bytes for the host.
+    /// The kernel has accepted this many bytes for the host.
     Consumed(Flow, u64),
-    /// The host sent FIN: its data is complete.
+    /// The host has sent FIN, so no more data follows.
     Finished(Flow),
-    /// The connection broke, by RST or timeout.
+    /// The connection was reset, or it timed out.
     Reset(Flow),
-    /// Both directions ended.
+    /// Both directions of the connection have ended.
     Ended(Flow),
 }

@@ -1,5 +1,5 @@
-//! One proxied connection: a kernel socket, the data to be written to it, and the number of bytes that may be
-//! read.
+//! A proxied connection. It consists of a kernel socket, the data that is to be written to the socket, and
+//! the number of bytes that may be read from it.
 
 use rustix::io::Errno;
 use socket2::Socket;
@@ -9,7 +9,7 @@ use std::io::{self, IoSlice, Read, Write};
 /// Maximum number of bytes per read.
 pub(crate) const CHUNK: usize = 64 << 10;
 
-/// Result of one turn of writing.
+/// The result of [`Connection::write`].
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Turn {
     /// Number of bytes that the kernel accepted.
@@ -21,14 +21,14 @@ pub(crate) struct Turn {
 /// An established connection.
 pub(crate) struct Connection {
     socket: Socket,
-    /// Data to be written. Of the first block, only the bytes from `offset` on.
+    /// Data that is not written yet. In the first block, the bytes before `offset` are already written.
     waiting: VecDeque<Vec<u8>>,
     offset: usize,
-    /// Number of bytes that may be read.
+    /// Number of bytes that may be read from the socket.
     credit: u64,
     pub(crate) readable: bool,
     pub(crate) writable: bool,
-    /// Whether the data is complete once the waiting blocks are written.
+    /// Whether no more data follows the waiting blocks.
     finishing: bool,
     read_ended: bool,
     write_ended: bool,
@@ -63,12 +63,12 @@ impl Connection {
         }
     }
 
-    /// Marks the data as complete: FIN follows once the waiting blocks are written.
+    /// Sends FIN once the waiting blocks are written.
     pub(crate) fn finish(&mut self) {
         self.finishing = true;
     }
 
-    /// Writes as much as the kernel accepts.
+    /// Writes as many bytes as the kernel accepts.
     pub(crate) fn write(&mut self) -> Turn {
         let mut turn = Turn::default();
         while self.writable && !self.waiting.is_empty() {
@@ -111,8 +111,8 @@ impl Connection {
         }
     }
 
-    /// Reads a chunk, if the kernel has data and the credit allows it. Otherwise returns `Ok(None)`. At the
-    /// end of the host's data, the chunk is empty.
+    /// Reads a chunk. Returns `Ok(None)` if the kernel has no data or there is no credit. At the end of the
+    /// host's data, returns an empty chunk.
     pub(crate) fn read(&mut self) -> io::Result<Option<Vec<u8>>> {
         if !self.readable || self.read_ended || self.credit == 0 {
             return Ok(None);
@@ -137,25 +137,25 @@ impl Connection {
         }
     }
 
-    /// Whether both directions have ended cleanly.
+    /// Returns whether both directions have ended with FIN.
     pub(crate) fn is_over(&self) -> bool {
         self.read_ended && self.write_ended
     }
 
-    /// The socket's pending error. It is reported even while the credit allows no reading.
+    /// Returns the pending error of the socket. This works even if there is no credit to read.
     pub(crate) fn error(&self) -> Option<io::Error> {
         self.socket.take_error().ok().flatten()
     }
 
     /// Closes the connection with RST.
     pub(crate) fn reset(self) {
-        // With a linger time of zero, close sends RST. If setting it fails, the connection is already gone
-        // and needs no RST.
+        // With a linger time of zero, closing the socket sends RST. If the call fails, the connection no
+        // longer exists and needs no RST.
         let _ = self.socket.set_linger(Some(std::time::Duration::ZERO));
     }
 }
 
-/// Whether a connect error means that the other host refused the connection.
+/// Returns whether an error of connect means that the remote host refused the connection.
 pub(crate) fn is_refusal(e: &io::Error) -> bool {
     Errno::from_io_error(e) == Some(Errno::CONNREFUSED)
 }

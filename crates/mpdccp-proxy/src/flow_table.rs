@@ -1,8 +1,8 @@
-//! The flow table selects the flows to proxy, and handles each packet from the tunnel's interface. It has no
-//! socket and no clock.
+//! The flow table selects the flows to proxy. It returns a verdict for each packet from the tunnel's
+//! interface. It uses no socket and no clock.
 //!
-//! A flow whose SYN the proxy did not see travels as packets. A proxied flow never does, because the sequence
-//! numbers at its two hosts differ.
+//! If the proxy has not seen the SYN of a flow, the flow travels as packets. A proxied flow cannot travel as
+//! packets, because its two hosts use different sequence numbers.
 
 use crate::journal::Journal;
 use crate::refusal::{Refusal, reset_of};
@@ -12,30 +12,30 @@ use mpdccp_units::{Duration, Time};
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 
-/// How long ended flows and flows that travel as packets are remembered: TIME-WAIT (RFC 9293 section 3.4.2)
-/// as in Linux.
+/// How long the table remembers ended flows and flows that travel as packets. This is the TIME-WAIT of Linux
+/// (RFC 9293 section 3.4.2).
 const REMEMBERED: Duration = Duration::from_secs(60);
 
-/// How long a connection that died with an end of the tunnel is remembered. Its host may be silent for hours
-/// (RFC 9293 section 3.8.4).
+/// How long the table remembers a connection that died with an end of the tunnel. The host of such a
+/// connection may be silent for hours (RFC 9293 section 3.8.4).
 const DEAD: Duration = Duration::from_secs(24 * 3_600);
 
 #[derive(Debug)]
 enum State {
-    /// The far end was asked to connect. The table holds the SYN.
+    /// The table holds the SYN, and the far end is connecting.
     Held(Held),
-    /// This end was asked to connect. Contains an ICMP error that arrived meanwhile.
+    /// This end is connecting to its host. The state contains an ICMP error if one has arrived.
     Connecting(Option<Icmp>),
-    /// The far end is connected, and the host is completing its handshake with the private namespace.
+    /// The far end is connected. The host is completing its handshake with the private namespace.
     Accepting,
     Open,
-    /// The flow has ended. Its late segments still belong to the private namespace.
+    /// The flow has ended. Late segments of the flow still go to the private namespace.
     Ended,
     /// The flow travels as packets.
     Packets,
-    /// The connection broke when an end of the tunnel restarted. Segments of its host are answered with RST.
+    /// The connection died when an end of the tunnel restarted. Segments of the host are answered with RST.
     Dead,
-    /// The flow is not in the table.
+    /// No entry is in this state. `end` removes an entry that gets this state.
     Free,
 }
 
@@ -50,17 +50,17 @@ struct Held {
 struct Entry {
     flow: Flow,
     state: State,
-    /// When [`State::Ended`], [`State::Packets`] or [`State::Dead`] expires.
+    /// When an entry in the state [`State::Ended`], [`State::Packets`] or [`State::Dead`] expires.
     until: Time,
-    /// Sequence number of the host's next segment.
+    /// The expected sequence number of the host's next segment.
     next: u32,
-    /// The host's keepalive, held until the far host has answered.
+    /// The host's keepalive. The table holds it until the far host has answered.
     keepalive: Option<Vec<u8>>,
-    /// Whether the far host asked if this host is alive.
+    /// Whether the far host has asked if this host is alive.
     asked: bool,
-    /// Whether the host has sent FIN or RST, and no new SYN with these ports since.
+    /// Whether the host has sent FIN or RST. A new SYN with the same ports clears this flag.
     closing: bool,
-    /// The flow's line in the journal.
+    /// The line of the flow in the journal.
     line: Option<u32>,
 }
 
@@ -83,13 +83,13 @@ impl Entry {
 #[derive(Debug)]
 pub struct FlowTable {
     limits: Limits,
-    /// The key has the addresses in the direction of packets from the interface.
+    /// The entries by their addresses, in the direction of packets from the tunnel's interface.
     entries: HashMap<Tuple, Entry>,
     tuples: HashMap<Flow, Tuple>,
     half_open: HashMap<IpAddr, usize>,
     all_half_open: usize,
-    /// Two lists in order of expiry. The first has ended flows and flows that travel as packets, the second
-    /// dead flows.
+    /// Two queues in the order of expiry. The first contains ended flows and flows that travel as packets.
+    /// The second contains dead flows.
     remembered: [VecDeque<(Time, Tuple)>; 2],
     journal: Journal,
     next: u64,
@@ -112,7 +112,7 @@ impl FlowTable {
         }
     }
 
-    /// Handles a packet from the interface. `wanted` says whether a new flow may be proxied.
+    /// Handles a packet from the tunnel's interface. `wanted` decides whether a new flow may be proxied.
     pub fn on_packet(
         &mut self,
         now: Time,
@@ -136,13 +136,14 @@ impl FlowTable {
                 if !segment.opens {
                     return Verdict::Held(flow);
                 }
-                // A new connection with the same ports: the host has forgotten the first one.
+                // The SYN has another sequence number, so it opens a new connection with the same ports. The
+                // host has forgotten the first connection.
                 self.end(now, flow, State::Ended);
                 Verdict::Withdrawn(flow)
             }
             Some(Entry { flow, state: State::Accepting, .. }) if segment.resets => {
                 let flow = *flow;
-                // If a handshake is reset, the namespace's kernel drops it without a report.
+                // The namespace's kernel does not report if a handshake is reset.
                 self.end(now, flow, State::Ended);
                 Verdict::Aborted(flow)
             }
@@ -161,8 +162,8 @@ impl FlowTable {
     /// Handles a segment of a connection that is proxied here.
     fn on_segment(&mut self, flow: Flow, segment: &Segment, packet: &[u8]) -> Verdict {
         let Some(entry) = self.entries.get_mut(&segment.tuple) else { return Verdict::Packet };
-        // RFC 9293 section 3.8.4: the sequence number of a keepalive is one less than the next number.
-        // Linux's window probes look the same.
+        // The sequence number of a keepalive is one less than that of the next segment (RFC 9293 section
+        // 3.8.4). The window probes of Linux look the same.
         if matches!(entry.state, State::Open)
             && segment.may_probe
             && segment.seq == entry.next.wrapping_sub(1)
@@ -171,9 +172,9 @@ impl FlowTable {
             return Verdict::Keepalive(flow);
         }
         if segment.opens && std::mem::take(&mut entry.closing) {
-            // This SYN starts a new connection. The namespace must not answer it yet: the old connection may
-            // have ended at the far end without this end knowing. The host retransmits the SYN; by then, this
-            // end knows.
+            // This SYN opens a new connection. The namespace must not answer it yet: the old connection may
+            // have ended at the far end, and this end may not know. Drop the SYN. This end will know when the
+            // host repeats it.
             return Verdict::Held(flow);
         }
         entry.closing |= segment.finishes || segment.resets;
@@ -183,14 +184,14 @@ impl FlowTable {
         if std::mem::take(&mut entry.asked) { Verdict::Alive(flow) } else { Verdict::Proxy(flow) }
     }
 
-    /// The far end asks whether this host is alive. Returns false if the flow is not open.
+    /// The far host wants to know whether this host is alive. Returns false if the flow is not open.
     pub fn ask(&mut self, flow: Flow) -> bool {
         let entry = self.tuples.get(&flow).and_then(|tuple| self.entries.get_mut(tuple));
         let open = entry.filter(|entry| matches!(entry.state, State::Open));
         open.map(|entry| entry.asked = true).is_some()
     }
 
-    /// The far host is alive. Returns the near host's keepalive, which the private namespace then answers.
+    /// The far host is alive. Returns the held keepalive, which the private namespace then answers.
     pub fn alive(&mut self, flow: Flow) -> Option<Vec<u8>> {
         self.entries.get_mut(self.tuples.get(&flow)?)?.keepalive.take()
     }
@@ -198,7 +199,7 @@ impl FlowTable {
     fn on_syn(&mut self, packet: &[u8], segment: &Segment, wanted: Result<(), AsPacket>) -> Verdict {
         let source = segment.tuple.from.ip();
         if let Err(reason) = may_proxy(segment, wanted, self.has_room(source)) {
-            // An earlier flow with these ports has ended.
+            // Remove the ended flow that had the same ports.
             self.remove(segment.tuple);
             return self.as_packet(reason, true);
         }
@@ -208,10 +209,10 @@ impl FlowTable {
         Verdict::Open(flow, Request { tuple, ttl, traffic_class, ecn })
     }
 
-    /// Handles other packets. An ICMP error goes to where the quoted packet came from.
+    /// Handles a packet without a TCP header. An ICMP error goes to the sender of the packet that it quotes.
     fn on_other(&mut self, packet: &[u8]) -> Verdict {
         let Some((tuple, icmp)) = quoted(packet) else { return Verdict::Packet };
-        // The quoted packet came from the private namespace.
+        // The tuple is reversed because the private namespace has sent the quoted packet.
         match self.entries.get_mut(&tuple.reversed()) {
             Some(Entry { flow, state, .. }) if !matches!(state, State::Packets | State::Held(_)) => {
                 if let State::Connecting(seen) = state {
@@ -247,9 +248,9 @@ impl FlowTable {
         }
     }
 
-    /// A connection with these addresses died with an end of the tunnel, according to the other end or to the
-    /// [`journal`](Self::changes) of this end. If a connection with these addresses is open here, it is a
-    /// newer one.
+    /// Marks a connection as dead because an end of the tunnel has restarted. The caller knows this from the
+    /// other end or from this end's [`journal`](Self::changes). If the table has an open connection with the
+    /// same addresses, that connection is newer and is kept.
     pub fn bury(&mut self, now: Time, tuple: Tuple) {
         self.forget(now);
         if self.entries.get(&tuple).is_none_or(|entry| matches!(entry.state, State::Ended)) {
@@ -263,7 +264,8 @@ impl FlowTable {
         }
     }
 
-    /// Restores dead connections from the [`changes`](Self::changes) of an earlier run.
+    /// Restores the dead connections from the journal of an earlier run. `lines` are the lines of the file to
+    /// which [`changes`](Self::changes) were written.
     pub fn restore(&mut self, now: Time, lines: impl Iterator<Item = Option<Tuple>>) {
         for (line, tuple) in (0..).zip(lines.take(self.limits.flows)) {
             self.journal.lines = line + 1;
@@ -277,13 +279,13 @@ impl FlowTable {
         }
     }
 
-    /// Journal lines that changed since the last call: the connections that a host may believe to be open.
-    /// [`restore`](Self::restore) learns from them which connections died with this end.
+    /// Returns the journal's lines that have changed since the last call. The caller writes them to a file.
+    /// After a crash, [`restore`](Self::restore) reads from this file which connections died.
     pub fn changes(&mut self) -> Vec<(u32, Option<Tuple>)> {
         std::mem::take(&mut self.journal.changes)
     }
 
-    /// The host whose limit a half-open flow counts against: the host that opens the flow.
+    /// Returns the host that opens a half-open flow. The flow counts against the limit of this host.
     fn opener(&self, tuple: Tuple, flow: Flow) -> IpAddr {
         match self.entries.get(&tuple) {
             Some(Entry { flow: f, state: State::Connecting(_), .. }) if *f == flow => tuple.to.ip(),
@@ -302,11 +304,11 @@ impl FlowTable {
         }
     }
 
-    /// This end is asked to connect to a host.
+    /// Starts a connection to a host of this end, because the other end has asked for it.
     ///
     /// # Errors
-    /// The answer for the other end: an earlier flow with these ports is still open here, or there are too
-    /// many flows.
+    /// The answer for the other end. It says that an earlier flow with these ports is still open here, or
+    /// that there are too many flows.
     pub fn connect(&mut self, now: Time, request: &Request) -> Result<Flow, Refusal> {
         self.forget(now);
         let tuple = request.tuple.reversed();
@@ -319,11 +321,11 @@ impl FlowTable {
         }
     }
 
-    /// Checks a packet for the interface. A SYN that the other end sent as a packet removes an ended flow
-    /// with the same ports, so that the answers travel as packets too. Any other segment of an ended flow
-    /// comes from an end that lost its state. Its sequence numbers mean nothing to the host here, so it must
-    /// not be written. The returned packet must then be sent back, so that the far host learns that the flow
-    /// has ended.
+    /// Checks a packet that the other end sent as a packet, before it is written to the interface. If the
+    /// packet is a SYN, an ended flow with the same ports is removed, so that the answers also travel as
+    /// packets. Any other segment of an ended or dead flow comes from an end that has lost its state. Its
+    /// sequence numbers are wrong for the host here, so it must not be written. Then the method returns a
+    /// RST. The caller sends it back, so that the far host learns that the flow has ended.
     pub fn on_delivered(&mut self, packet: &[u8]) -> Option<Vec<u8>> {
         if self.remembered.iter().all(VecDeque::is_empty) {
             return None;
@@ -340,8 +342,8 @@ impl FlowTable {
         }
     }
 
-    /// The far end is connected. Returns the SYN for the private namespace, or `None` if the host withdrew
-    /// it.
+    /// The far end has connected. Returns the SYN for the private namespace. Returns `None` if the host has
+    /// given up.
     pub fn accepted(&mut self, flow: Flow) -> Option<(Tuple, Vec<u8>)> {
         let tuple = *self.tuples.get(&flow)?;
         let entry =
@@ -355,9 +357,9 @@ impl FlowTable {
         }
     }
 
-    /// The far end could not connect. Returns the answer to the host, if any. After [`Refusal::Silence`], the
-    /// flow is forwarded as packets instead: if the remote host answers over a route that bypasses the far
-    /// end, only packets work.
+    /// The far end could not connect. Returns the answer for the host, if there is one. After
+    /// [`Refusal::Silence`], the flow travels as packets. The reason is that the remote host may have
+    /// answered over a route that does not lead through the far end, and then only packets work.
     pub fn refused(&mut self, now: Time, flow: Flow, why: Refusal) -> Option<Vec<u8>> {
         let tuple = *self.tuples.get(&flow)?;
         let Some(Entry { state: State::Held(held), .. }) = self.entries.get(&tuple) else { return None };
@@ -370,7 +372,7 @@ impl FlowTable {
         answer
     }
 
-    /// This end's connection is established.
+    /// The connection to this end's host is established.
     pub fn connected(&mut self, flow: Flow) {
         let Some(tuple) = self.tuples.get(&flow).copied() else { return };
         if matches!(
@@ -385,7 +387,7 @@ impl FlowTable {
         }
     }
 
-    /// This end's kernel could not connect. Returns the answer to the other end.
+    /// This end's kernel could not connect. Returns the answer for the other end.
     pub fn failed(&mut self, now: Time, flow: Flow, refused: bool) -> Refusal {
         let seen = match self.tuples.get(&flow).and_then(|tuple| self.entries.get(tuple)) {
             Some(Entry { state: State::Connecting(seen), .. }) => *seen,
@@ -401,7 +403,7 @@ impl FlowTable {
         why
     }
 
-    /// The flow has ended at this end: both directions ended, or it was reset.
+    /// The flow has ended at this end. Either both directions have ended, or the connection was reset.
     pub fn ended(&mut self, now: Time, flow: Flow) {
         self.end(now, flow, State::Ended);
     }
@@ -424,7 +426,8 @@ impl FlowTable {
         }
     }
 
-    /// Limits each of the two lists to the maximum number of open flows.
+    /// Adds an entry to one of the two queues. If the queue is longer than the limit of flows, removes the
+    /// oldest entry.
     fn remember(&mut self, kind: usize, until: Time, tuple: Tuple) {
         self.remembered[kind].push_back((until, tuple));
         while self.remembered[kind].len() > self.limits.flows {
@@ -455,22 +458,22 @@ impl FlowTable {
         Verdict::Packet
     }
 
-    /// Number of flows that are open or being opened.
+    /// Returns the number of flows that are open or half-open.
     pub fn len(&self) -> usize {
         self.tuples.len()
     }
 
-    /// Whether no flow is open or being opened.
+    /// Returns whether no flow is open or half-open.
     pub fn is_empty(&self) -> bool {
         self.tuples.is_empty()
     }
 
-    /// Addresses of a flow that is open or being opened.
+    /// Returns the addresses of a flow that is open or half-open.
     pub fn tuple(&self, flow: Flow) -> Option<Tuple> {
         self.tuples.get(&flow).copied()
     }
 
-    /// Number of SYNs that travelled as packets, by reason.
+    /// Returns how many SYNs were not proxied, by reason.
     pub fn as_packets(&self) -> impl Iterator<Item = (AsPacket, u64)> {
         AsPacket::ALL.into_iter().zip(self.counts)
     }

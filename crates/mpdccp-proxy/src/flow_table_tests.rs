@@ -155,7 +155,7 @@ fn flows_that_cannot_be_proxied_travel_as_packets_and_are_counted() {
     assert_eq!(count(&table, AsPacket::Limit), 2);
 }
 
-/// SYN floods from a LAN, and from hosts behind a peer of the tunnel.
+/// Simulates SYN floods from the LAN of this end and from hosts behind the tunnel's peer.
 #[test]
 fn half_open_flows_are_bounded_by_source_and_in_all_at_either_end() {
     let limits = Limits { half_open: 4, half_open_per_source: 2, ..Limits::default() };
@@ -174,7 +174,7 @@ fn half_open_flows_are_bounded_by_source_and_in_all_at_either_end() {
     }
     assert_eq!(table.on_packet(NOW, &segment(4, 9, 1, |tcp| tcp.syn()), |_| Ok(())), Verdict::Packet);
     assert_eq!(count(&table, AsPacket::Limit), 1);
-    // Flows that are connected, failed or reset make room for others.
+    // A flow that is connected, failed or reset does not count as half-open any more.
     table.connected(flows[0]);
     table.failed(NOW, flows[1], true);
     table.ended(NOW, flows[2]);
@@ -227,7 +227,7 @@ fn memory_is_bounded_by_the_limits() {
     assert!(table.entries.len() <= 20 && table.tuples.len() <= 10 && table.remembered.len() <= 10);
 }
 
-/// Opens a flow from this end's host and completes its handshake.
+/// Opens a flow from a host of this end and completes the host's handshake.
 fn established(table: &mut FlowTable, port: u16) -> Flow {
     let (flow, _) = open(table, port);
     table.accepted(flow).unwrap();
@@ -236,7 +236,7 @@ fn established(table: &mut FlowTable, port: u16) -> Flow {
     flow
 }
 
-/// A segment with this sequence number from the host of [`established`].
+/// Returns a segment with this sequence number, sent by the host of [`established`].
 fn numbered(port: u16, seq: u32, data: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     let builder = PacketBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2], 64);
@@ -263,7 +263,7 @@ fn a_keepalive_waits_for_a_word_of_the_far_host() {
         (says(&mut table, &fin), says(&mut table, &fin)),
         (Verdict::Proxy(flow), Verdict::Proxy(flow))
     );
-    // The far end asks about this host.
+    // The far host wants to know whether this host is alive.
     assert!(table.ask(flow) && !table.ask(Flow(77)));
     assert_eq!(says(&mut table, &numbered(1_000, 12, b"")), Verdict::Alive(flow));
     assert_eq!(says(&mut table, &numbered(1_000, 12, b"")), Verdict::Proxy(flow));
@@ -283,8 +283,8 @@ fn segments_of_a_dead_connection_are_answered_and_never_forwarded() {
     assert_eq!((answer.tuple, answer.resets, answer.seq), (tuple.reversed(), true, 1));
     let stale = segment(2, 1, 1_000, |tcp| tcp.ack(77));
     assert!(table.on_delivered(&stale).is_some(), "the segment must not reach the host either");
-    // The connection is still dead after hours, but not forever. A new connection with these ports is another
-    // one.
+    // After hours, the table still treats the connection as dead, but it does not do so forever. A new
+    // connection with the same ports replaces the entry.
     let later = NOW + Duration::from_secs(20 * 3_600);
     assert!(matches!(table.on_packet(later, &numbered(1_000, 8, b""), |_| Ok(())), Verdict::Answer(_)));
     let (flow, _) = open(&mut table, 1_000);
@@ -326,7 +326,7 @@ fn the_journal_says_which_connections_a_host_may_have() {
     table.on_packet(later, &numbered(1_001, 8, b""), |_| Ok(()));
     follow(&mut table, &mut lines);
     assert_eq!(lines, [None, tuple(1_001), tuple(1_002)]);
-    // A new table, as after a crash.
+    // A new process after a crash starts with a new table.
     let mut table = FlowTable::new(Limits::default());
     table.restore(NOW, lines.iter().copied());
     let dead = |table: &mut FlowTable, port| table.on_packet(NOW, &numbered(port, 8, b""), |_| Ok(()));
@@ -348,7 +348,8 @@ fn the_namespace_does_not_answer_a_syn_that_comes_before_it_is_known_that_the_la
         let says = |table: &mut FlowTable, packet: &[u8]| table.on_packet(NOW, packet, |_| Ok(()));
         assert_eq!(says(&mut table, &last), Verdict::Proxy(flow));
         assert_eq!(says(&mut table, &syn(1_000)), Verdict::Held(flow));
-        // The connection is still open, so the kernel challenges the host (RFC 5961 section 4.2).
+        // The connection is still open, so the kernel must answer the SYN with a challenge ACK (RFC 5961
+        // section 4.2).
         assert_eq!(says(&mut table, &syn(1_000)), Verdict::Proxy(flow));
         table.ended(NOW, flow);
         open(&mut table, 1_000);

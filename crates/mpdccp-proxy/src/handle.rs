@@ -4,7 +4,7 @@ use rustix::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
-/// Handle by which other threads reach the proxy's thread.
+/// Lets other threads send commands and packets to the proxy's thread.
 #[derive(Clone)]
 pub struct SocketsHandle {
     pub(crate) commands: Sender<Command>,
@@ -13,15 +13,16 @@ pub struct SocketsHandle {
 }
 
 impl SocketsHandle {
-    /// Sends commands. Returns false if the thread has ended.
+    /// Sends commands and wakes the thread. Returns false if the thread has ended.
     pub fn send(&self, commands: impl IntoIterator<Item = Command>) -> bool {
         let alive = commands.into_iter().all(|command| self.commands.send(command).is_ok());
-        // If the counter is full and the write fails, the thread wakes anyway.
+        // Ignore an error. The write fails if the counter is full, and then the thread is already being
+        // woken.
         let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
         alive
     }
 
-    /// The device of the private namespace, to which packets of proxied flows are written.
+    /// Returns the device of the private namespace. The caller writes the packets of proxied flows to it.
     pub fn tun(&self) -> &Tun {
         &self.tun
     }

@@ -1,19 +1,19 @@
-//! Journal of the connections that a host may believe to be open, one line each, kept in a file. If this end
-//! of the tunnel is killed, it reads at its next start which connections died.
+//! The journal is a file with one line for each connection that a host may believe to be open. If this end of
+//! the tunnel is killed, its next run reads from the journal which connections died.
 
 use crate::segment::Tuple;
 
 #[derive(Debug, Default)]
 pub(crate) struct Journal {
-    /// Number of lines that were ever used.
+    /// Number of lines that the file has.
     pub(crate) lines: u32,
-    /// Lines that were used and are free now.
+    /// Lines of the file that are free now.
     pub(crate) free: Vec<u32>,
     pub(crate) changes: Vec<(u32, Option<Tuple>)>,
 }
 
 impl Journal {
-    /// Assigns a line to a connection.
+    /// Writes a connection into a free line. Returns the line.
     pub(crate) fn write(&mut self, tuple: Tuple) -> u32 {
         let line = self.free.pop().unwrap_or_else(|| {
             self.lines += 1;

@@ -1,21 +1,21 @@
 //! Terminates the TCP connections of hosts, so that their bytes can travel as streams.
 //!
-//! At each end of a tunnel a [`FlowTable`] reads the packets of the tunnel's interface and selects the flows
+//! At each end of a tunnel, a [`FlowTable`] reads the packets of the tunnel's interface and selects the flows
 //! to proxy. It holds a SYN until the far end has connected. A [`Namespace`] is a private network namespace
-//! of one thread, with its own TUN device. Packets of proxied flows are written to that device, and the
-//! kernel's TCP in the namespace answers them with the real addresses of both hosts. [`Sockets`] accepts and
-//! connects the TCP connections there and copies their bytes.
+//! for one thread, with its own TUN device. The tunnel writes the packets of proxied flows to that device.
+//! The kernel's TCP in the namespace answers them, and uses the real addresses of both hosts. [`Sockets`]
+//! accepts and opens the TCP connections in the namespace, and copies their bytes to and from the streams.
 //!
 //! ```text
 //! host - tunnel's interface - FlowTable - Namespace: kernel TCP - Sockets - streams
 //! streams - Sockets - Namespace: kernel TCP - FlowTable - tunnel's interface - host
 //! ```
 //!
-//! The flow table and the types of commands and events do not need Linux. Everything else does (feature
-//! `linux`, on by default).
+//! The flow table, the commands and the events do not need Linux. Everything else needs the feature `linux`,
+//! which is on by default.
 //!
-//! The host's own namespace is not changed. Nothing is left when the process dies, because the private
-//! namespace ends with its thread.
+//! The proxy does not change the host's own namespace. If the process dies, nothing is left, because the
+//! private namespace ends with its thread.
 
 #![forbid(unsafe_code)]
 

@@ -1,42 +1,43 @@
-//! A network namespace of one thread, with its own TUN device. In it, the kernel's TCP answers for any
-//! address.
+//! A network namespace for one thread, with its own TUN device. In this namespace, the kernel's TCP accepts
+//! connections to every address.
 
 use dccp_net::{Tun, TunConfig};
 use nix::sched::{CloneFlags, unshare};
 use std::io;
 use std::process::Command;
 
-/// The TUN device inside the namespace.
+/// Name of the TUN device inside the namespace.
 pub const INTERFACE: &str = "proxy0";
-/// Routing table in which every address is local. It is used only for packets from the device.
+/// Number of the routing table in which every address is local. Only packets from the TUN device use this
+/// table.
 const TABLE: &str = "100";
-/// Routing table for connections that offer ECN. The socket's mark selects it.
+/// Number of the routing table that turns on ECN. Sockets with the mark [`ECN_MARK`] use this table.
 const ECN_TABLE: &str = "101";
-/// Mark of sockets that offer ECN.
+/// Mark of the sockets that offer ECN.
 pub(crate) const ECN_MARK: u32 = 1;
 
-/// The private namespace of the thread that created it. It is removed when the thread has
-/// ended and the device's descriptors are closed.
+/// A private network namespace. The kernel removes it when its thread has ended and all descriptors of its
+/// TUN device are closed.
 pub struct Namespace {
     tun: Tun,
 }
 
 impl Namespace {
-    /// Moves the calling thread into a new network namespace, and sets up the namespace. Its default route is
-    /// a TUN device with this MTU. Every address is local for packets that arrive there. There is no source
-    /// filter, and ports may be reused immediately.
+    /// Moves the calling thread into a new network namespace and sets up the namespace. The default route
+    /// leads to a TUN device with this MTU. For packets that arrive from this device, every address is local.
+    /// The namespace does not filter packets by source address, and TCP ports can be reused immediately.
     ///
-    /// The thread stays in the namespace, and so do the sockets that it opens and the programs that it
-    /// starts.
+    /// The thread stays in the namespace. Sockets that the thread opens and programs that it starts are also
+    /// in the namespace.
     ///
     /// # Errors
-    /// `PermissionDenied` without CAP_SYS_ADMIN and CAP_NET_ADMIN; other errors of the system or of the `ip`
-    /// command.
+    /// `PermissionDenied` without CAP_SYS_ADMIN and CAP_NET_ADMIN. Other errors come from the system or from
+    /// the `ip` command.
     pub fn enter(mtu: u16) -> io::Result<Namespace> {
         unshare(CloneFlags::CLONE_NEWNET)?;
         let v6 = mtu >= 1280;
         for (key, value) in SETTINGS {
-            // A kernel without IPv6 lacks some of these files.
+            // Ignore errors, because some of these files do not exist in a kernel without IPv6.
             let _ = std::fs::write(format!("/proc/sys/net/{key}"), value);
         }
         let config = TunConfig { name: INTERFACE.into(), addresses: Vec::new(), mtu, offload: true };
@@ -54,8 +55,8 @@ impl Namespace {
         Ok(Namespace { tun })
     }
 
-    /// The device. Packets written to it reach the kernel's TCP in the namespace, and the kernel's packets
-    /// are read from it.
+    /// Returns the device. The kernel's TCP in the namespace receives the packets that are written to the
+    /// device. Reading from the device returns the packets that the kernel sends.
     pub fn tun(&self) -> &Tun {
         &self.tun
     }
@@ -65,9 +66,10 @@ impl Namespace {
 const SETTINGS: [(&str, &str); 6] = [
     ("ipv4/conf/all/rp_filter", "0"),
     ("ipv4/conf/default/rp_filter", "0"),
-    // The same ports may be reused within a minute, as they may be between the two hosts.
+    // Two hosts may reuse the ports of a closed connection within a minute. So the proxy must be able to do
+    // the same.
     ("ipv4/tcp_tw_reuse", "1"),
-    // Hosts connect from and to ports below 1024. The thread has dropped the capability that these require.
+    // Hosts use ports below 1024. The thread needs this setting because it has dropped CAP_NET_BIND_SERVICE.
     ("ipv4/ip_unprivileged_port_start", "0"),
     ("ipv4/ip_forward", "0"),
     ("ipv6/conf/default/accept_dad", "0"),

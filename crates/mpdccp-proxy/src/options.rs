@@ -1,22 +1,24 @@
-//! Sockets with the proxy's options.
+//! Creates sockets with the options that the proxy needs.
 
 use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Sends a keepalive probe after a second of silence, the minimum in Linux, then one every 75 s. The
-/// connection survives as many unanswered probes as Linux allows: the host at the other end of the tunnel
-/// decides when to give up, and then a reset arrives.
+/// Returns keepalive options. The kernel sends the first probe after one second of silence, which is the
+/// minimum in Linux. Then it sends a probe every 75 s. The connection survives as many unanswered probes as
+/// Linux allows, because the host at the other end of the tunnel decides when to give up. If that host gives
+/// up, a reset arrives.
 pub(crate) fn keepalive() -> TcpKeepalive {
     let params = TcpKeepalive::new().with_time(Duration::from_secs(1));
     params.with_interval(Duration::from_secs(75)).with_retries(127)
 }
 
-/// A socket that may use any local address.
+/// Returns a socket that can use any local address.
 pub(crate) fn transparent(like: SocketAddr) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(like), Type::STREAM.nonblocking(), Some(Protocol::TCP))?;
-    // The call also works for IPv6 sockets: Linux has one flag for both (IPV6_TRANSPARENT sets the same one).
+    // This call also works for IPv6 sockets, because IP_TRANSPARENT and IPV6_TRANSPARENT set the same flag in
+    // Linux.
     socket.set_ip_transparent_v4(true)?;
     socket.set_reuse_address(true)?;
     if like.is_ipv6() {

@@ -1,4 +1,4 @@
-//! The answer to a host whose SYN is held, when the far end could not connect. It is exactly what the host
+//! Builds the answer to a held SYN if the far end could not connect. The host gets exactly the answer that it
 //! would have received without the proxy.
 
 use crate::segment::{Icmp, Segment, Tuple};
@@ -9,24 +9,25 @@ use std::net::{IpAddr, SocketAddr};
 /// Why the far end could not connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// The far host answered with RST.
+    /// The far host answered the SYN with RST.
     Reset,
-    /// A host or router answered with an ICMP error.
+    /// A host or a router answered the SYN with an ICMP error.
     Icmp(Icmp),
-    /// There was no answer, so the host gets none either.
+    /// Nothing answered the SYN, so the host also gets no answer.
     Silence,
-    /// The far end still remembers an earlier flow with these ports. The host's next SYN tries again.
+    /// The far end still has an earlier flow with these ports. When the host repeats its SYN, the proxy tries
+    /// again.
     Busy,
 }
 
-/// Hop limit of the answers that are generated here.
+/// TTL or hop limit of the answers that this module builds.
 const TTL: u8 = 64;
-/// Longest quote in an ICMP error over IPv4 (RFC 1812 section 4.3.2.3). The limit for IPv6 is larger (RFC
-/// 4443 section 2.4c), but a SYN rarely exceeds even this one.
+/// Maximum length of the quoted packet in an ICMP error over IPv4 (RFC 1812 section 4.3.2.3). IPv6 allows a
+/// longer quote (RFC 4443 section 2.4c), but a SYN is rarely longer than this limit.
 const QUOTE: usize = 548;
 
 impl Refusal {
-    /// The packet that answers a held SYN, if there is one.
+    /// Returns the packet that answers a held SYN, if there is an answer.
     pub(crate) fn packet(self, tuple: Tuple, syn: &[u8], seq: u32, length: u32) -> Option<Vec<u8>> {
         match self {
             Refusal::Silence | Refusal::Busy => None,
@@ -36,12 +37,13 @@ impl Refusal {
     }
 }
 
-/// The RST that acknowledges the SYN and its data (RFC 9293 section 3.10.7.1).
+/// Returns a RST that acknowledges the SYN and its data (RFC 9293 section 3.10.7.1).
 fn reset(tuple: Tuple, ack: u32) -> Option<Vec<u8>> {
     write(back(tuple)?.tcp(tuple.to.port(), tuple.from.port(), 0, 0).rst().ack(ack))
 }
 
-/// The RST that answers a segment without a connection (RFC 9293 section 3.10.7.1); `None` for a RST.
+/// Returns the RST that answers a segment of an unknown connection (RFC 9293 section 3.10.7.1). Returns
+/// `None` if the segment is itself a RST.
 pub(crate) fn reset_of(segment: &Segment) -> Option<Vec<u8>> {
     let tuple = segment.tuple;
     let tcp = back(tuple)?;
@@ -52,7 +54,7 @@ pub(crate) fn reset_of(segment: &Segment) -> Option<Vec<u8>> {
     }
 }
 
-/// An empty segment that answers a SYN and has its traffic class.
+/// Returns an empty segment in the reverse direction of a SYN, with the traffic class of the SYN.
 pub(crate) fn answer(tuple: Tuple, traffic_class: u8) -> Option<Vec<u8>> {
     let mut out = write(back(tuple)?.tcp(tuple.to.port(), tuple.from.port(), 0, 0).ack(0))?;
     match tuple.to {
@@ -65,7 +67,7 @@ pub(crate) fn answer(tuple: Tuple, traffic_class: u8) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Starts to build a packet in the reverse direction.
+/// Starts a packet in the reverse direction of the connection.
 fn back(tuple: Tuple) -> Option<PacketBuilderStep<IpHeaders>> {
     match (tuple.to.ip(), tuple.from.ip()) {
         (IpAddr::V4(from), IpAddr::V4(to)) => Some(PacketBuilder::ipv4(from.octets(), to.octets(), TTL)),
@@ -163,7 +165,7 @@ mod tests {
         let slice = Icmpv6Slice::from_slice(&packet[40..]).unwrap();
         let ip = etherparse::Ipv6Slice::from_slice(&packet).unwrap();
         assert!(slice.is_checksum_valid(ip.header().source(), ip.header().destination()));
-        // An ICMP error of the other IP version cannot answer the host.
+        // An ICMP error of the other IP version is no valid answer for the host.
         assert_eq!(Refusal::Icmp(icmp).packet(syn(false).0, &syn4, 0, 1), None);
     }
 }

@@ -4,7 +4,8 @@ use etherparse::checksum::Sum16BitWords;
 use etherparse::{IpNumber, IpSlice, NetSlice, TcpSlice};
 use std::net::{IpAddr, SocketAddr};
 
-/// The two ends of a TCP connection, in the direction of the packets read from the interface.
+/// The addresses and ports of a TCP connection. `from` and `to` have the direction of packets that are read
+/// from the tunnel's interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Tuple {
     /// Source address and port.
@@ -14,13 +15,13 @@ pub struct Tuple {
 }
 
 impl Tuple {
-    /// The same connection in the other direction.
+    /// Returns the same connection in the other direction.
     pub fn reversed(self) -> Tuple {
         Tuple { from: self.to, to: self.from }
     }
 }
 
-/// An ICMP error to pass on.
+/// The parts of an ICMP error that are passed on to the other end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Icmp {
     /// The sender of the error.
@@ -29,11 +30,11 @@ pub struct Icmp {
     pub kind: u8,
     /// The ICMP code.
     pub code: u8,
-    /// The second word of the message: the MTU, a pointer, or nothing.
+    /// The second word of the message. Depending on the type, it contains the MTU, a pointer, or nothing.
     pub rest: [u8; 4],
 }
 
-/// TCP option kinds (IANA registry) that need end-to-end TCP. A proxy cannot support these options.
+/// Kinds of TCP options (IANA registry) that only the two hosts can process. A proxy cannot support them.
 const MD5: u8 = 19;
 const AUTHENTICATION: u8 = 29;
 const MULTIPATH: u8 = 30;
@@ -43,38 +44,39 @@ const MULTIPATH: u8 = 30;
 pub struct Segment {
     /// Addresses and ports.
     pub tuple: Tuple,
-    /// A SYN without ACK.
+    /// The segment is a SYN without ACK.
     pub opens: bool,
     /// The segment has RST.
     pub resets: bool,
     /// The segment has FIN.
     pub finishes: bool,
-    /// The packet is not a fragment, and has no IP options and no IPv6 extension headers.
+    /// The packet is not a fragment. It has no IP options and no IPv6 extension headers.
     pub plain: bool,
     /// The segment has an option that only the two hosts can process: MD5, TCP-AO or Multipath TCP.
     pub end_to_end_option: bool,
-    /// A SYN that offers classic ECN (RFC 3168 section 6.1.1).
+    /// The segment is a SYN that offers classic ECN (RFC 3168 section 6.1.1).
     pub ecn: bool,
-    /// A SYN that offers Accurate ECN.
+    /// The segment is a SYN that offers Accurate ECN.
     pub accurate_ecn: bool,
     /// TTL or hop limit.
     pub ttl: u8,
-    /// DSCP and ECN field.
+    /// DSCP and ECN field of the IP header.
     pub traffic_class: u8,
     /// Sequence number.
     pub seq: u32,
     /// Acknowledgement number, if there is one.
     pub ack: Option<u32>,
-    /// Length in sequence space: data, SYN and FIN.
+    /// Length in sequence space. SYN and FIN count as one byte each.
     pub length: u32,
-    /// The segment has no SYN, FIN or RST, and at most a byte of data. It may be a keepalive or window probe.
+    /// The segment has no SYN, FIN or RST, and at most one byte of data. Such a segment may be a keepalive or
+    /// a window probe.
     pub may_probe: bool,
 }
 
 impl Segment {
-    /// Parses a packet; `None` if it has no complete TCP header.
+    /// Parses a packet. Returns `None` if the packet has no complete TCP header.
     pub fn parse(packet: &[u8]) -> Option<Segment> {
-        // Packets of other protocols, the common case, cost only one comparison.
+        // Check the protocol first, because most packets are not TCP. They then cost only one comparison.
         let protocol = match packet.first()? >> 4 {
             4 => *packet.get(9)?,
             6 => *packet.get(6)?,
@@ -124,14 +126,14 @@ impl Segment {
         })
     }
 
-    /// The sequence number after the segment.
+    /// Returns the sequence number that follows the segment.
     pub(crate) fn end(&self) -> u32 {
         self.seq.wrapping_add(self.length)
     }
 }
 
-/// A [plain](Segment::plain) segment with its TCP checksum filled in. A kernel with offload leaves the
-/// checksum to the device.
+/// Returns a copy of a [plain](Segment::plain) segment with the correct TCP checksum. A kernel with offload
+/// does not compute the checksum of packets for the device.
 pub(crate) fn with_checksum(packet: &[u8]) -> Vec<u8> {
     let mut packet = packet.to_vec();
     let v6 = packet.first().is_some_and(|b| b >> 4 == 6);
@@ -156,8 +158,8 @@ fn is_first_fragment(ip: &IpSlice<'_>) -> bool {
     ip.ipv4().is_some_and(|v4| v4.header().fragments_offset().value() == 0)
 }
 
-/// The kinds of TCP options, without padding. A length under 2 counts as 2; the list ends after an option
-/// that is cut off.
+/// Returns the kinds of all TCP options except padding. A length below 2 counts as 2. The iterator ends after
+/// an option that is not complete.
 fn kinds(mut options: &[u8]) -> impl Iterator<Item = u8> {
     std::iter::from_fn(move || {
         while let Some((&kind, rest)) = options.split_first() {
@@ -175,8 +177,8 @@ fn kinds(mut options: &[u8]) -> impl Iterator<Item = u8> {
     })
 }
 
-/// The connection of the packet that an ICMP error quotes, in the direction of that packet, and the error
-/// itself.
+/// Parses an ICMP error. Returns the connection of the quoted packet, in the direction of that packet, and
+/// the error itself.
 pub(crate) fn quoted(packet: &[u8]) -> Option<(Tuple, Icmp)> {
     let sliced = etherparse::SlicedPacket::from_ip(packet).ok()?;
     let (from, icmp) = match (&sliced.net?, sliced.transport?) {
@@ -190,7 +192,7 @@ pub(crate) fn quoted(packet: &[u8]) -> Option<(Tuple, Icmp)> {
         _ => return None,
     };
     let quote = icmp.get(8..)?;
-    // Only the first eight bytes of TCP must be present (RFC 792).
+    // The quote needs to contain only the first eight bytes of the TCP header (RFC 792).
     let (header, v6) = match quote.first()? >> 4 {
         4 => (usize::from(quote[0] & 15) * 4, false),
         6 => (40, true),
@@ -241,7 +243,7 @@ mod tests {
         for kind in [MD5, AUTHENTICATION, MULTIPATH] {
             assert!(Segment::parse(&syn(&[1, 2, 4, 5, 180, kind, 4, 0, 0])).unwrap().end_to_end_option);
         }
-        // An option length of zero must not cause an endless loop.
+        // An option with the length zero must not cause an endless loop.
         assert!(!Segment::parse(&syn(&[5, 0, 0, 0])).unwrap().end_to_end_option);
     }
 

@@ -1,5 +1,5 @@
-//! The loop of the proxy's thread: it serves kernel sockets in the private namespace, and carries packets
-//! between the namespace and hosts.
+//! The loop of the proxy's thread. It serves the kernel's sockets in the private namespace, and copies
+//! packets between the namespace and the hosts.
 
 use crate::commands::{Command, Event};
 use crate::flow::{Connection, is_refusal};
@@ -19,28 +19,28 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-/// Time limit for connecting. A flow without an answer by then travels as packets, before the host's first
-/// retransmission (RFC 6298: one second).
+/// Time limit for connecting. After it, the flow travels as packets. The limit is below one second, so that
+/// this happens before the host repeats its SYN (RFC 6298).
 const PATIENCE: Duration = Duration::from_millis(900);
-/// Time limit for a host's handshake. It is longer than the time for which the kernel retransmits its SYN-ACK
-/// (tcp_synack_retries), 63 s.
+/// Time limit for a host's handshake. It is longer than 63 s, the time for which the kernel repeats its
+/// SYN-ACK (tcp_synack_retries).
 const HANDSHAKE: Duration = Duration::from_secs(70);
-/// Backlog of a listener. Every connection in the backlog belongs to a flow.
+/// Length of a listener's backlog. Each connection in the backlog belongs to a flow.
 const BACKLOG: i32 = 4_096;
-/// Number of listeners at which idle ones are closed.
+/// At this number of listeners, idle listeners are closed.
 const LISTENERS: usize = 1_024;
-/// Delay before accepting again when the process had no free descriptors.
+/// How long to wait before the next try to accept a connection if the process has no free descriptor.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
-/// Number of chunks read from one connection before the others have their turn.
+/// Maximum number of chunks that are read from a connection before the other connections are served.
 const TURNS: usize = 4;
-/// Number of packets read from the device before the others have their turn.
+/// Maximum number of packets that are read from the device before the sockets are served.
 const PACKETS: usize = 64;
-/// Bytes of the header before each packet of a device with offload.
+/// Length of the virtio header before each packet of a device with offload.
 const HEADER: usize = 10;
-/// Bytes of the largest packet with that header.
+/// Length of the largest packet plus this header.
 const PACKET: usize = 65_535 + HEADER;
 
-/// Values of an epoll number. Numbers from [`FIRST_SOCKET`] on mean sockets.
+/// Values of the number that epoll returns. A number from [`FIRST_SOCKET`] on belongs to a socket.
 const WAKE: u64 = 0;
 const DEVICE: u64 = 1;
 const FIRST_SOCKET: u64 = 2;
@@ -54,7 +54,7 @@ enum Kind {
 struct Listener {
     socket: Socket,
     number: u64,
-    /// Flows whose handshake is in progress, by the host's address.
+    /// Flows whose handshake is in progress, by the address of the host.
     pending: HashMap<SocketAddr, Flow>,
 }
 
@@ -68,12 +68,12 @@ pub struct Sockets<E, P> {
     listeners: HashMap<SocketAddr, Listener>,
     connecting: HashMap<Flow, (Socket, u64, Instant)>,
     connections: HashMap<Flow, (Connection, u64)>,
-    /// Commands for flows whose host has not completed its handshake yet. They may contain data, because the
-    /// far host may send first.
+    /// Commands for flows whose host has not completed its handshake. They may contain data, because the far
+    /// host may send first.
     early: HashMap<Flow, (Instant, Vec<Command>)>,
-    /// Connections with work to do.
+    /// Connections that must be read or written.
     active: HashSet<Flow>,
-    /// Listeners with connections that could not be accepted because the process had no free descriptors.
+    /// Listeners to try again, because accepting failed. Usually the process had no free descriptor.
     short: HashSet<SocketAddr>,
     next: u64,
     events: Vec<Event>,
@@ -82,12 +82,12 @@ pub struct Sockets<E, P> {
 }
 
 impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
-    /// Moves the calling thread into a private namespace whose device has this MTU. `on_events` receives
-    /// events in batches. `on_packet` receives the kernel's packets or super-packets to hosts, each after its
-    /// virtio header.
+    /// Moves the calling thread into a private namespace whose device has this MTU. `on_events` receives the
+    /// events in batches. `on_packet` receives each packet or super-packet that the kernel sends to a host,
+    /// with its virtio header.
     ///
     /// # Errors
-    /// Like [`Namespace::enter`].
+    /// The same errors as [`Namespace::enter`].
     pub fn enter(mtu: u16, on_events: E, on_packet: P) -> io::Result<(Sockets<E, P>, SocketsHandle)> {
         let namespace = Namespace::enter(mtu)?;
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
@@ -116,7 +116,7 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
         Ok((sockets, handle))
     }
 
-    /// Runs until a stop command, or until all senders of commands are dropped. All connections end with RST.
+    /// Runs until a stop command arrives or all senders of commands are dropped. Then resets all connections.
     ///
     /// # Errors
     /// Only if epoll fails.
@@ -145,7 +145,7 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
                     Ok(Command::Stop) | Err(std::sync::mpsc::TryRecvError::Disconnected) => {
                         let rounds = 1 + self.connections.len() / PACKETS;
                         self.reset_all();
-                        // Read the RST segments from the device, so that they reach the hosts.
+                        // Send the RST segments to the hosts. The kernel has written them to the device.
                         (0..rounds).for_each(|_| self.read_device(&mut packet));
                         return Ok(());
                     }
@@ -175,7 +175,7 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
         Timespec::try_from(left.into_iter().chain(again).min()?).ok()
     }
 
-    /// Reads a few packets of the namespace's kernel, then lets others have their turn.
+    /// Reads up to [`PACKETS`] packets that the namespace's kernel has sent.
     fn read_device(&mut self, packet: &mut [u8]) {
         for _ in 0..PACKETS {
             match rustix::io::read(self.namespace.tun(), &mut *packet) {
@@ -252,7 +252,7 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
             Command::Probe(flow, probe) => {
                 if let Some((connection, _)) = self.connections.get(&flow) {
                     let socket = connection.socket();
-                    // If this fails, the far host gets no answer, as if this host had gone away.
+                    // Ignore an error. The far host then gets no answer, as if this host had disappeared.
                     let _ = if probe {
                         socket.set_tcp_keepalive(&keepalive())
                     } else {
@@ -264,7 +264,7 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
         }
     }
 
-    /// Passes a SYN to the kernel. During its handshake a listener exists at its destination.
+    /// Passes a SYN to the kernel. First opens a listener at the destination of the SYN if there is none.
     fn listen(&mut self, flow: Flow, tuple: Tuple, syn: &[u8]) -> io::Result<()> {
         if !self.listeners.contains_key(&tuple.to) {
             self.close_idle_listeners();
@@ -283,9 +283,10 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
         Ok(())
     }
 
-    /// Closes listeners without a pending flow when there are many. Until then, listeners stay open for the
-    /// next flow to their address. If a listener were closed at once, its address could stay in use for a
-    /// moment, because a program that is just starting holds a copy of each descriptor.
+    /// Closes listeners without a pending flow if there are many listeners. Otherwise idle listeners stay
+    /// open, because the next flow may have the same destination. A listener that is closed and opened again
+    /// could fail: a child process that is just starting holds a copy of the descriptor, so the address is
+    /// still in use.
     fn close_idle_listeners(&mut self) {
         if self.listeners.len() >= LISTENERS {
             let kinds = &mut self.kinds;
@@ -305,8 +306,8 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
             let (socket, from) = match listener.socket.accept() {
                 Ok(accepted) => accepted,
                 Err(e) if e.kind() == ErrorKind::WouldBlock => return,
-                // Either the host gave up, or the process had no free descriptor. The kernel does not report
-                // when one becomes available.
+                // Either the host gave up, or the process has no free descriptor. The kernel does not report
+                // when a descriptor becomes free, so try again later.
                 Err(_) => {
                     self.short.insert(address);
                     return;
@@ -315,7 +316,8 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
             let flow = from.as_socket().and_then(|from| listener.pending.remove(&from));
             let prepared = socket.set_nonblocking(true).and_then(|()| socket.set_tcp_nodelay(true));
             let (Some(flow), Ok(())) = (flow, prepared) else {
-                // The flow at the other side has failed meanwhile. Dropping the socket would send FIN.
+                // The flow has failed at the other end meanwhile. Reset the connection, because dropping the
+                // socket would send FIN.
                 Connection::new(socket).reset();
                 continue;
             };
@@ -365,7 +367,7 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
                 self.kinds.remove(&number);
                 match result {
                     Ok(()) => {
-                        // Registering the socket again reports its current readiness.
+                        // Register the socket again, because epoll then reports its current readiness.
                         let _ = epoll::delete(&self.epoll, &socket);
                         let _ = socket.set_tcp_nodelay(true);
                         self.established(flow, socket);
@@ -392,7 +394,7 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
         }
     }
 
-    /// Gives up on connects without an answer, and on hosts that do not complete their handshake.
+    /// Gives up connects without an answer, and hosts that do not complete their handshake.
     fn give_up(&mut self, now: Instant) {
         let late = self.early.iter().filter(|(_, (since, _))| now.duration_since(*since) >= HANDSHAKE);
         for flow in late.map(|(flow, _)| *flow).collect::<Vec<_>>() {
@@ -402,7 +404,7 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
         let late = self.connecting.iter().filter(|(_, (_, _, since))| now.duration_since(*since) >= PATIENCE);
         let late: Vec<Flow> = late.map(|(flow, _)| *flow).collect();
         for flow in late {
-            // An answer may have arrived since the last check.
+            // The remote host may have answered since the last check.
             self.on_connect(flow);
             if let Some((socket, number, _)) = self.connecting.remove(&flow) {
                 self.kinds.remove(&number);
@@ -412,7 +414,7 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
         }
     }
 
-    /// Reads and writes on active connections.
+    /// Reads and writes the active connections.
     fn turn(&mut self) {
         let active: Vec<Flow> = self.active.drain().collect();
         for flow in active {
@@ -459,7 +461,7 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
         Some(connection)
     }
 
-    /// The connection to the flow's host failed.
+    /// Resets the connection to the flow's host after an error, and reports it.
     fn broken(&mut self, flow: Flow) {
         if let Some(connection) = self.remove(flow) {
             connection.reset();
@@ -467,12 +469,12 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
         }
     }
 
-    /// The other side of the flow failed or was reset.
+    /// Resets the flow because the other end asks for it.
     fn reset(&mut self, flow: Flow) {
         self.early.remove(&flow);
         if let Some((socket, number, _)) = self.connecting.remove(&flow) {
             self.kinds.remove(&number);
-            // The handshake may be complete, so send RST.
+            // The remote host may have completed the handshake, so send RST.
             Connection::new(socket).reset();
         }
         if let Some(connection) = self.remove(flow) {

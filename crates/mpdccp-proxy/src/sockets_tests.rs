@@ -4,8 +4,8 @@ use etherparse::PacketBuilder;
 
 type Silent = Sockets<fn(Vec<Event>), fn(&[u8])>;
 
-/// Sockets in a namespace that the test's thread enters. Returns `None`, after printing the reason, if the
-/// namespace cannot be created.
+/// Moves the test's thread into a namespace and creates the sockets there. If this is not possible, prints
+/// the reason and returns `None`.
 fn sockets() -> Option<(Silent, SocketsHandle)> {
     let made = Sockets::enter(1_400, (|_| ()) as fn(Vec<Event>), (|_| ()) as fn(&[u8]));
     made.inspect_err(|e| println!("SKIPPED no network namespace with a TUN device: {e}")).ok()
@@ -29,7 +29,7 @@ fn a_host_has_seventy_seconds_to_complete_its_handshake() {
     assert!(sockets.events.is_empty() && sockets.timeout().is_some());
     sockets.give_up(Instant::now() + Duration::from_secs(70));
     assert_eq!(sockets.events, [Event::Reset(flow)]);
-    // No state of the flow is left.
+    // The sockets have no state of the flow left.
     assert!(sockets.early.is_empty() && sockets.listeners.values().all(|l| l.pending.is_empty()));
     assert!(sockets.timeout().is_none());
 }

@@ -1,27 +1,27 @@
-//! Decides which flows are proxied and why others travel as packets. Also defines the flow table's limits and
-//! verdicts.
+//! Decides which flows are proxied, and for which reason other flows travel as packets. Also defines the
+//! verdicts and the limits of the flow table.
 
 use crate::refusal::answer;
 use crate::segment::{Segment, Tuple};
 
-/// The number of a flow at this end.
+/// The number of a flow. It is valid only at this end of the tunnel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Flow(pub u64);
 
-/// Why a TCP flow travels as packets.
+/// The reason why a TCP flow travels as packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum AsPacket {
     /// The proxy did not see the flow's SYN.
     Midstream,
-    /// The SYN has MD5, TCP-AO or Multipath TCP.
+    /// The SYN has an option for MD5, TCP-AO or Multipath TCP.
     EndToEndOption,
     /// The SYN offers Accurate ECN, or is an L4S packet.
     AccurateEcn,
-    /// The packet has IP options, extension headers or is a fragment.
+    /// The packet is a fragment, or has IP options or extension headers.
     NotPlain,
-    /// There are too many flows, or too many half-open flows of the same source.
+    /// The limit of flows is reached, or the limit of half-open flows of all sources or of this source.
     Limit,
-    /// The far end's SYN got no answer.
+    /// Nothing answered the SYN that the far end sent.
     Unanswered,
     /// A policy rule excludes the flow from the proxy.
     Policy,
@@ -30,7 +30,8 @@ pub enum AsPacket {
 }
 
 impl AsPacket {
-    /// All reasons, in the order of [`FlowTable::as_packets`](crate::FlowTable::as_packets).
+    /// All reasons, in the order in which [`FlowTable::as_packets`](crate::FlowTable::as_packets) returns
+    /// them.
     pub const ALL: [AsPacket; 8] = [
         AsPacket::Midstream,
         AsPacket::EndToEndOption,
@@ -42,7 +43,7 @@ impl AsPacket {
         AsPacket::NotWanted,
     ];
 
-    /// Name for metrics.
+    /// Returns the name of the reason for metrics.
     pub fn name(self) -> &'static str {
         match self {
             AsPacket::Midstream => "midstream",
@@ -57,8 +58,8 @@ impl AsPacket {
     }
 }
 
-/// Whether the flow of this SYN may be proxied. `wanted` is the caller's answer, and `room` says whether the
-/// flow is within the limits. Flows without a SYN travel as packets anyway.
+/// Returns whether the flow of this SYN may be proxied. `wanted` is the decision of the caller. `room` is
+/// true if the flow is within the limits. Flows without a SYN never get here, because they travel as packets.
 pub(crate) fn may_proxy(syn: &Segment, wanted: Result<(), AsPacket>, room: bool) -> Result<(), AsPacket> {
     wanted?;
     if syn.end_to_end_option {
@@ -74,37 +75,39 @@ pub(crate) fn may_proxy(syn: &Segment, wanted: Result<(), AsPacket>, room: bool)
     }
 }
 
-/// The action for a packet.
+/// The caller's next action for a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Send the packet through the tunnel.
     Packet,
     /// Write the packet to the private namespace's device.
     Proxy(Flow),
-    /// The packet is a SYN. Ask the far end to connect; the table holds the SYN.
+    /// The packet is a SYN, which the table now holds. Ask the far end to connect.
     Open(Flow, Request),
-    /// The packet repeats a SYN that is held already. Drop it.
+    /// The packet repeats a SYN that the table holds. Drop the packet.
     Held(Flow),
-    /// The host withdrew its held SYN. Tell the far end.
+    /// The host has given up the connection of the held SYN. Tell the far end.
     Withdrawn(Flow),
-    /// Like [`Proxy`](Verdict::Proxy), but the host gave up before its handshake was complete. End the flow
-    /// at the far end and in the namespace.
+    /// Write the packet to the device, as for [`Proxy`](Verdict::Proxy). The host has given up before its
+    /// handshake was complete. End the flow at the far end and in the namespace.
     Aborted(Flow),
-    /// The host asks whether the far host is alive. Ask the far end. The table holds the packet until
-    /// [`FlowTable::alive`](crate::FlowTable::alive).
+    /// The host wants to know whether the far host is alive. Ask the far end. The table holds the packet
+    /// until the caller calls [`FlowTable::alive`](crate::FlowTable::alive).
     Keepalive(Flow),
-    /// Like [`Proxy`](Verdict::Proxy). The packet also answers the far end's probe: the host is alive.
+    /// Write the packet to the device, as for [`Proxy`](Verdict::Proxy). The packet also proves to the far
+    /// end that this host is alive, so answer the far end's question.
     Alive(Flow),
-    /// The connection has ended, but the host does not know yet. Write this packet, if any, to the interface.
+    /// The connection has ended, but the host does not know it yet. Write this packet, if any, to the
+    /// tunnel's interface.
     Answer(Option<Vec<u8>>),
 }
 
-/// The data that the far end needs to connect.
+/// The information that the far end needs to connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
     /// Addresses and ports, from the opening host to its destination.
     pub tuple: Tuple,
-    /// TTL or hop limit of the SYN. The far end's SYN gets the same value.
+    /// TTL or hop limit of the SYN. The SYN of the far end gets the same value.
     pub ttl: u8,
     /// DSCP and ECN field of the SYN.
     pub traffic_class: u8,
@@ -113,13 +116,14 @@ pub struct Request {
 }
 
 impl Request {
-    /// A packet as the destination would send it, to find matching policy rules.
+    /// Returns a packet in the direction from the destination to the opening host. The caller uses it to find
+    /// matching policy rules.
     pub fn answer(&self) -> Vec<u8> {
         answer(self.tuple, self.traffic_class).unwrap_or_default()
     }
 }
 
-/// Limits of the table.
+/// Limits of the flow table.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Maximum number of open flows.
@@ -131,7 +135,7 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// 65,536 flows, 4,096 half-open ones, 1,024 half-open ones of one source.
+    /// Allows 65,536 flows in all, 4,096 half-open flows, and 1,024 half-open flows of one source.
     fn default() -> Limits {
         Limits { flows: 1 << 16, half_open: 1 << 12, half_open_per_source: 1 << 10 }
     }

@@ -1,5 +1,5 @@
-//! A connection for which the process has no free descriptor. This is a separate program, because the limit
-//! applies to the process.
+//! Tests a connection that arrives when the process has no free descriptor. The test is a separate program,
+//! because the limit of descriptors applies to the process.
 
 use etherparse::PacketBuilder;
 use mpdccp_proxy::{Command, Event, Flow, Segment, Sockets};
@@ -7,7 +7,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-/// Longer than any step takes.
+/// Longer than any step of the test takes.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 #[test]
@@ -34,7 +34,7 @@ fn a_connection_is_accepted_once_there_is_a_descriptor_though_no_other_comes() {
     handle.send([Command::Accept { flow: Flow(1), tuple, syn }]);
     let answer = std::iter::repeat_with(|| packets.recv_timeout(PATIENCE).unwrap());
     let answer = answer.filter_map(|packet| Segment::parse(&packet)).next().unwrap();
-    // The listener exists. From now on no descriptor can be opened.
+    // The listener exists now. From here on, the process cannot open a descriptor.
     let before = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: Some(3), ..before }).unwrap();
     let mut ack = Vec::new();

@@ -1,4 +1,4 @@
-//! TCP between two hosts over a pair of proxies, tested for behaviour that a host could notice.
+//! Tests TCP between two hosts through a pair of proxies. The hosts must not notice the proxies.
 
 mod pair;
 
@@ -9,7 +9,7 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::process::Command;
 use std::time::Duration;
 
-/// Longer than any step takes. Only a failing test waits this long.
+/// Longer than any step of a test takes. So only a failing test waits this long.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn listen(pair: &Pair, host: usize, at: &'static str) -> TcpListener {
@@ -32,7 +32,7 @@ fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
     (stream, from)
 }
 
-/// A byte pattern that shows whether data was moved.
+/// Returns bytes whose pattern shows whether data was lost or moved.
 fn pattern(n: usize) -> Vec<u8> {
     (0..n).map(|i| (i as u32).wrapping_mul(2_654_435_761).to_be_bytes()[0]).collect()
 }
@@ -99,8 +99,8 @@ fn a_closed_port_refuses_and_a_host_that_is_not_there_does_not() {
 #[test]
 fn a_reset_stays_a_reset_from_either_side() {
     let Some(pair) = Pair::new(|_| true) else { return };
-    // A child process that another test starts may keep a closed listener open until its exec. Therefore
-    // listen only once.
+    // Listen only once. Another test may start a child process, which holds a copy of a closed listener until
+    // it calls exec.
     let listener = listen(&pair, 1, "10.9.0.2:80");
     for reverse in [false, true] {
         let near = connect(&pair, 0, "10.9.0.2:80").unwrap();
@@ -121,7 +121,7 @@ fn a_reader_that_stops_stops_the_writer_and_nothing_is_lost() {
     near.set_write_timeout(Some(Duration::from_millis(700))).unwrap();
     let chunk = pattern(100_000);
     let mut written = 0;
-    // The other end does not read, so writing blocks at some point.
+    // The far host does not read, so a write blocks at some point.
     let stalled = loop {
         match near.write(&chunk[written % chunk.len()..]) {
             Ok(n) => written += n,
@@ -147,12 +147,12 @@ fn a_keepalive_asks_the_far_host_and_not_the_proxy() {
     let second = Duration::from_secs(1);
     let keepalive = socket2::TcpKeepalive::new().with_time(second).with_interval(second).with_retries(2);
     socket2::SockRef::from(&near).set_tcp_keepalive(&keepalive).unwrap();
-    // Without an answer to its keepalives, the connection would be dead by now.
+    // By now, the connection would be dead if nothing had answered its keepalives.
     near.set_read_timeout(Some(5 * second)).unwrap();
     assert_eq!(hear(&mut near), ErrorKind::WouldBlock);
     far.write_all(b"x").unwrap();
     near.read_exact(&mut [0]).unwrap();
-    // The far host disappears silently.
+    // The far host disappears without a FIN or RST.
     pair.hosts[1].run(|| {
         assert!(Command::new("ip").args(["link", "set", "tun0", "down"]).status().unwrap().success())
     });
@@ -160,19 +160,19 @@ fn a_keepalive_asks_the_far_host_and_not_the_proxy() {
     assert_eq!(hear(&mut near), ErrorKind::TimedOut);
 }
 
-/// Reads and returns the error.
+/// Reads until an error occurs, and returns the error.
 fn hear(stream: &mut TcpStream) -> ErrorKind {
     loop {
         match stream.read(&mut [0]).unwrap_err().kind() {
-            // A signal interrupted the read: a child process of another test ended.
+            // A child process of another test has ended, and its signal has interrupted the read.
             ErrorKind::Interrupted => {}
             kind => return kind,
         }
     }
 }
 
-/// The far host resets its connection before the near host has completed its handshake. Once the near host
-/// has completed the handshake, its connection must end with RST, not with FIN.
+/// The far host resets its connection before the near host has completed its handshake. When the near host
+/// then completes the handshake, the proxy must end the connection with RST, not with FIN.
 #[test]
 fn a_handshake_that_completes_too_late_is_reset_and_not_finished() {
     use etherparse::{PacketBuilder, TcpSlice};
@@ -232,14 +232,14 @@ fn the_same_ports_can_be_used_again_at_once() {
     for _ in 0..3 {
         let mut near = loop {
             match pair.hosts[0].run(connect_from_5555) {
-                // The last acknowledgement of the earlier connection is still in flight.
+                // The last acknowledgement of the previous connection is still in flight.
                 Err(e) if e.kind() == ErrorKind::AddrNotAvailable => std::thread::yield_now(),
                 near => break near.unwrap(),
             }
         };
         let (mut far, from) = accept(&listener);
         assert_eq!(from, "10.9.0.1:5555".parse().unwrap());
-        // The server closes first, so that no port of the client is in TIME-WAIT.
+        // Close the server's direction first, so that no port of the client is in TIME-WAIT.
         far.shutdown(Shutdown::Write).unwrap();
         assert_eq!(near.read_to_end(&mut Vec::new()).unwrap(), 0);
         drop(near);

@@ -1,5 +1,5 @@
-//! Two hosts in separate namespaces, each with a tunnel interface and a proxy; a function call replaces the
-//! tunnel.
+//! Two hosts in separate namespaces. Each host has a tunnel interface and a proxy. Function calls take the
+//! place of the tunnel.
 
 use dccp_net::{Tun, TunConfig};
 use mpdccp_proxy::{
@@ -22,7 +22,7 @@ const HEADER: usize = 10;
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// A namespace in which a test runs its host's part.
+/// A host in its own namespace. A test can run code there.
 pub(crate) struct Host {
     jobs: Sender<Job>,
 }
@@ -57,7 +57,7 @@ impl Host {
         }
     }
 
-    /// Runs a job in the namespace.
+    /// Runs a job in the namespace of the host.
     pub(crate) fn run<R: Send + 'static>(&self, job: impl FnOnce() -> R + Send + 'static) -> R {
         let (tell, told) = channel();
         self.jobs.send(Box::new(move || drop(tell.send(job())))).unwrap();
@@ -69,14 +69,14 @@ struct End {
     table: Mutex<FlowTable>,
     tun: Tun,
     sockets: Mutex<Option<SocketsHandle>>,
-    /// For each flow, its number at the other end.
+    /// The number of each flow at the other end.
     twin: Mutex<HashMap<Flow, Flow>>,
-    /// Number of packets that passed the tunnel without being proxied.
+    /// Number of packets that were not proxied.
     packets: AtomicU64,
     segments: AtomicU64,
 }
 
-/// Two hosts, 10.9.0.1 and 10.9.0.2 (fd09::1 and fd09::2), and their connection.
+/// Two hosts and the tunnel between them. The addresses are 10.9.0.1 and 10.9.0.2, or fd09::1 and fd09::2.
 pub(crate) struct Pair {
     pub(crate) hosts: [Host; 2],
     ends: [Arc<End>; 2],
@@ -90,7 +90,7 @@ fn now() -> Time {
 }
 
 impl Pair {
-    /// Creates the pair. Returns `None`, after printing the reason, if it cannot be created.
+    /// Creates the pair. If this is not possible, prints the reason and returns `None`.
     pub(crate) fn new(wanted: fn(&Segment) -> bool) -> Option<Pair> {
         let (a, tun_a) = Host::new(1)?;
         let (b, tun_b) = Host::new(2)?;
@@ -129,12 +129,12 @@ impl Pair {
         Some(Pair { hosts: [a, b], ends, stop, threads })
     }
 
-    /// Number of TCP segments that travelled as packets, from either end.
+    /// Returns the number of TCP segments from both ends that travelled as packets.
     pub(crate) fn segments(&self) -> u64 {
         self.ends.iter().map(|end| end.segments.load(Ordering::Relaxed)).sum()
     }
 
-    /// Number of flows that are open at each end.
+    /// Returns the number of flows of each end that are open or half-open.
     pub(crate) fn flows(&self) -> [usize; 2] {
         [0, 1].map(|i| self.ends[i].table.lock().unwrap().len())
     }
@@ -155,7 +155,7 @@ impl Drop for Pair {
     }
 }
 
-/// Does what the tunnel does with packets from its interface.
+/// Handles packets from the tunnel's interface in the same way as the tunnel.
 fn read(own: &End, other: &End, wanted: fn(&Segment) -> bool, stop: &AtomicBool) {
     let mut buffer = vec![0; HEADER + 65_535];
     while !stop.load(Ordering::Relaxed) {
@@ -220,7 +220,7 @@ fn read(own: &End, other: &End, wanted: fn(&Segment) -> bool, stop: &AtomicBool)
     }
 }
 
-/// Writes a packet, which begins with its virtio header, to the private namespace.
+/// Writes a packet to the private namespace. The packet begins with its virtio header.
 fn enter(end: &End, packet: &[u8]) {
     let handle = end.sockets.lock().unwrap().clone();
     if let Some(handle) = handle {
@@ -228,7 +228,7 @@ fn enter(end: &End, packet: &[u8]) {
     }
 }
 
-/// Passes a keepalive to the kernel, which answers it.
+/// Passes the held keepalive to the kernel in the private namespace, which answers it.
 fn answer_keepalive(end: &End, flow: Flow) {
     let packet = end.table.lock().unwrap().alive(flow);
     if let Some(packet) = packet {
@@ -249,13 +249,13 @@ fn tell(end: &End, command: Command) {
     }
 }
 
-/// Does what the stream layer does with events of the sockets.
+/// Handles events of the sockets in the same way as the tunnel's streams.
 fn on_events(own: &End, other: &End, events: Vec<Event>) {
     let twin = |flow: Flow| own.twin.lock().unwrap().get(&flow).copied();
     for event in events {
         match event {
             Event::Connected(flow) => {
-                // The flow's host reset it meanwhile.
+                // The host of the flow has reset it meanwhile.
                 let Some(far) = twin(flow) else {
                     tell(own, Command::Reset(flow));
                     continue;
