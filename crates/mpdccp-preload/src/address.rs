@@ -1,13 +1,13 @@
-//! Converts socket addresses of C.
+//! Converts the socket addresses of C programs.
 
 use libc::{c_int, sockaddr, socklen_t};
 use socket2::{SockAddr, SockAddrStorage};
 use std::net::SocketAddr;
 
-/// Reads an IP address and a port.
+/// Reads an IP address and a port from a C structure.
 ///
 /// # Errors
-/// EFAULT, EINVAL or EAFNOSUPPORT if the address cannot be used.
+/// EFAULT, EINVAL or EAFNOSUPPORT if the structure is not a valid address.
 ///
 /// # Safety
 /// `addr` must be null or point to `len` bytes.
@@ -36,7 +36,8 @@ pub(crate) unsafe fn read(addr: *const sockaddr, len: socklen_t) -> Result<Socke
     given.as_socket().filter(|_| len as usize >= least).ok_or(libc::EINVAL)
 }
 
-/// Writes as much of an address as fits, and its full length.
+/// Writes an address to a C structure, up to the length of the structure. Sets `len` to the full length of
+/// the address.
 ///
 /// # Safety
 /// `len` must be null or point to the number of bytes at `addr`. `addr` may be null.

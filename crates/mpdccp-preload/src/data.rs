@@ -1,5 +1,6 @@
-//! Reading and writing. The kernel carries the data. This library handles only the differences from a Unix
-//! socket: errors at the end of a connection, sender addresses, datagrams that are too long, and priorities.
+//! Calls that read and write. The kernel carries the data. This library only handles the cases in which a
+//! Unix socket behaves differently: errors at the end of a connection, sender addresses, datagrams that are
+//! too long, and priorities.
 
 use crate::ask::{ask, borrow, fail, is_ours, next, tell};
 use libc::{c_int, c_void, cmsghdr, iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t, timespec};
@@ -8,13 +9,13 @@ use rustix::time::{ClockId, clock_gettime};
 use std::slice;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Datagrams of up to this size fit on any path.
+/// A datagram up to this size fits into the packets of every path.
 const SHORT: usize = 256;
-/// The maximum datagram size that the daemon reports before the connection is open.
+/// The maximum datagram size that the daemon reports while the connection is not open.
 const UNKNOWN: u64 = 536;
 
-/// Cache of the maximum datagram sizes of sockets, updated every second. An entry consists of descriptor,
-/// size and second.
+/// The maximum datagram sizes of sockets. An entry is valid for up to a second. It contains the descriptor,
+/// the size and the second.
 static SIZES: [AtomicU64; 64] = [const { AtomicU64::new(0) }; 64];
 
 fn largest(fd: c_int) -> u64 {
@@ -42,12 +43,14 @@ fn too_long(fd: c_int, len: usize) -> bool {
     len > SHORT && is_ours(fd) && len as u64 > largest(fd)
 }
 
-/// Whether a read is for the error queue. That queue is always empty, and Unix sockets do not support it.
+/// Returns whether a call reads the error queue. The error queue of DCCP is always empty, and Unix sockets do
+/// not have one.
 fn of_error_queue(fd: c_int, flags: c_int) -> bool {
     flags & libc::MSG_ERRQUEUE != 0 && is_ours(fd)
 }
 
-/// Returns the result of a read. If the result is 0 and an error ended the connection, returns that error.
+/// Returns the result of a read. If the read has returned 0 because the connection ended with an error,
+/// returns that error.
 fn finish(fd: c_int, read: ssize_t, asked: usize) -> ssize_t {
     if read != 0 || asked == 0 || !is_ours(fd) {
         return read;
@@ -174,7 +177,7 @@ unsafe extern "C-unwind" fn recvmmsg(
                 read => (*message).msg_len = read as libc::c_uint,
             }
         }
-        // After the first datagram, receive only datagrams that have already arrived.
+        // After the first datagram, do not wait for more datagrams.
         flags |= libc::MSG_DONTWAIT;
     }
     count as c_int

@@ -1,4 +1,4 @@
-//! Calls that create, bind and connect sockets, and set their options.
+//! Calls that create, bind and connect sockets, and that read or set their addresses and options.
 
 use crate::address;
 use crate::ask::{ask, borrow, fail, is_ours, next, tell};
@@ -7,7 +7,7 @@ use mpdccp_socketd::{Answer, MOST, Place, Request, SOCK_DCCP, receive};
 use rustix::fd::{IntoRawFd, OwnedFd};
 use rustix::io::{Errno, FdFlags};
 
-/// Returns the descriptor to the program, with the flags of socket(2) and accept4(2).
+/// Applies the flags of socket(2) or accept4(2) to a descriptor, and returns it to the program.
 fn hand_out(fd: OwnedFd, flags: c_int) -> c_int {
     if flags & libc::SOCK_CLOEXEC == 0 {
         let _ = rustix::io::fcntl_setfd(&fd, FdFlags::empty());
@@ -29,7 +29,7 @@ extern "C-unwind" fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_in
     match ask(&Request::Socket { v6: domain == libc::AF_INET6 }, None, &mut [0; MOST]) {
         Ok((_, Some(fd))) => hand_out(fd, kind),
         Ok((_, None)) => fail(libc::ENFILE),
-        // No daemon serves this program, so the kernel's own answer for DCCP is returned.
+        // No daemon is running for this program, so return the kernel's own answer for DCCP.
         Err(libc::ECONNRESET) => next(domain, kind, protocol),
         Err(errno) => fail(errno),
     }
@@ -117,7 +117,8 @@ unsafe extern "C-unwind" fn accept4(
             }
             hand_out(accepted, flags)
         }
-        // The message announced a connection, but its descriptor could not be received.
+        // The message announced a connection, but its descriptor did not arrive, usually because the process
+        // has no free descriptor.
         Ok((1.., None)) => fail(libc::EMFILE),
         Ok((0, None)) => fail(libc::ECONNRESET),
         Err(e) => fail(Errno::raw_os_error(e)),
@@ -220,7 +221,7 @@ unsafe extern "C-unwind" fn setsockopt(
     value: *const c_void,
     len: socklen_t,
 ) -> c_int {
-    // The buffers of a Unix socket do not limit the queue. The daemon only stores the requested values.
+    // The Unix socket must not get these options. The daemon stores or applies them.
     let differs = matches!(
         option,
         libc::SO_SNDBUF
@@ -255,7 +256,7 @@ unsafe extern "C-unwind" fn setsockopt(
     tell(&Request::Set { level, name: option, value: &value[..value.len().min(1024)] }, fd)
 }
 
-/// Does nothing, like the kernel's DCCP, which does not support half-close.
+/// Does nothing for a DCCP socket. The kernel's DCCP does not support half-close either.
 #[unsafe(no_mangle)]
 extern "C-unwind" fn shutdown(fd: c_int, how: c_int) -> c_int {
     if is_ours(fd) { 0 } else { next!(c"shutdown", extern "C-unwind" fn(c_int, c_int) -> c_int)(fd, how) }

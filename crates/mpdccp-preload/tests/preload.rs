@@ -1,4 +1,5 @@
-//! Programs that know only the kernel's interface: Python's socket module, and socat if installed.
+//! Tests programs that know only the kernel's interface: Python's socket module, and socat if it is
+//! installed.
 
 use dccp_net::Handle;
 use dccp_proto::{Ports, Route, Sink};
@@ -13,7 +14,7 @@ use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// A separate daemon for each test.
+/// A daemon for one test.
 struct Host {
     dir: tempfile::TempDir,
     port: u16,
@@ -24,12 +25,12 @@ struct Host {
 impl Host {
     fn new() -> Host {
         let dir = tempfile::tempdir().unwrap();
-        // All users must be able to find the daemon.
+        // The daemon's directory must be accessible to all users.
         std::fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
         let control = dir.path().join("socketd.sock");
         let (sender, receiver) = std::sync::mpsc::channel();
         let thread = std::thread::spawn(move || {
-            // Another program may take the free port before the daemon does.
+            // Try again with another port if another program takes the free port before the daemon does.
             let (port, driver) = loop {
                 let port = UdpSocket::bind("0.0.0.0:0").unwrap().local_addr().unwrap().port();
                 let settings = Settings { control: control.clone(), udp_port: Some(port), ccid: 2 };
@@ -60,7 +61,7 @@ impl Host {
         command
     }
 
-    /// Runs a Python script after a common beginning; `None` without Python.
+    /// Runs a Python script after common helper code. Returns `None` without Python.
     fn python(&self, script: &str) -> Option<Output> {
         let begin = "\
 import errno, os, select, signal, socket as s, struct, subprocess, sys, threading, time
@@ -197,7 +198,7 @@ n.setsockopt(269, 2, struct.pack('!I', 7)); n.setblocking(True); n.connect(l.get
     );
 }
 
-/// This test runs in a separate network namespace, which only root can create.
+/// Runs in a separate network namespace. Only root can create one.
 #[test]
 fn a_connect_without_an_answer_is_pending_and_other_namespaces_are_not_served() {
     let thread = std::thread::spawn(|| {
@@ -206,7 +207,7 @@ fn a_connect_without_an_answer_is_pending_and_other_namespaces_are_not_served() 
         }
         let ip = |args: &str| assert!(Command::new("ip").args(args.split(' ')).status().unwrap().success());
         ip("link set lo up");
-        // Packets that are sent to this interface are lost.
+        // This interface drops all packets.
         ip("link add hole type veth peer name far");
         ip("addr add 192.0.2.1/24 dev hole");
         ip("link set hole up");
@@ -288,7 +289,6 @@ for family, host in ((s.AF_INET6, '::1'), (s.AF_INET, '127.0.0.1')):
     );
 }
 
-/// As in D-ITG: one thread waits for data while another asks the daemon why no data arrives.
 #[test]
 fn ccid_3_tells_its_rates() {
     let host = Host::new();
@@ -308,7 +308,7 @@ fails(errno.ENOPROTOOPT, c.getsockopt, 269, 192, 64)",
     );
 }
 
-/// Packets that the client sends.
+/// Collects the packets that the client sends.
 struct Out(Vec<Vec<u8>>);
 
 impl Sink for Out {
@@ -318,7 +318,7 @@ impl Sink for Out {
     }
 }
 
-/// A client that does not use the daemon. Its server is a Python program that does.
+/// A client that does not use the daemon. Its server is a Python program that uses the daemon.
 struct Client {
     server: Child,
     lines: BufReader<ChildStdout>,
@@ -330,7 +330,8 @@ struct Client {
 }
 
 impl Client {
-    /// Runs the server, whose listening socket is `l`, and sends a Request to it; `None` without Python.
+    /// Starts the server and a client, which sends a Request to the server. The server's script can use the
+    /// listening socket `l`. Returns `None` without Python.
     fn new(host: &Host, options: &str, serve: &str) -> Option<Client> {
         let mut server = host.command("python3");
         let script = format!(
@@ -366,15 +367,15 @@ a, _ = l.accept()
         Some(client)
     }
 
-    /// Waits for a line from the server without sending or receiving packets.
+    /// Waits for a line from the server. Sends and receives no packets meanwhile.
     fn await_line(&mut self, expected: &str) {
         let mut line = String::new();
         self.lines.read_line(&mut line).unwrap();
         assert_eq!(line.trim(), expected);
     }
 
-    /// Sends the packets for which `passes` is true, and handles one received packet. Returns a datagram from
-    /// the server, if any.
+    /// Sends the packets for which `passes` returns true, and handles one received packet. Returns a datagram
+    /// from the server, if there is one.
     fn turn(&mut self, passes: impl Fn(&[u8]) -> bool) -> Option<Vec<u8>> {
         assert!(self.begun.elapsed() < Duration::from_secs(60), "the server does not answer");
         let now = dccp_net::Clock.now();
@@ -401,14 +402,15 @@ impl Drop for Client {
     }
 }
 
-/// The first datagram of this client arrives with the packet that opens the connection, as with Linux.
+/// The client's first datagram arrives in the packet that opens the connection. The Linux kernel can send
+/// such packets.
 #[test]
 fn data_that_opens_a_connection_is_not_lost() {
     let host = Host::new();
     let Some(mut client) = Client::new(&host, "", "a.send(a.recv(100)); print(a.recv(100))") else { return };
-    // The client sends the datagram as soon as the handshake permits.
+    // The client sends the datagram as soon as the handshake allows it.
     client.endpoint.send(dccp_net::Clock.now(), client.session, b"first".to_vec(), PktInfo::default());
-    // The Acks are lost, so the DataAck opens the connection.
+    // The test drops the Acks, so the DataAck opens the connection.
     let echoed = loop {
         if let Some(data) = client.turn(|packet| packet[8] >> 1 & 0xf != 3) {
             break data;
@@ -417,8 +419,8 @@ fn data_that_opens_a_connection_is_not_lost() {
     assert_eq!(echoed, b"first");
 }
 
-/// The client acknowledges nothing until all datagrams are queued. So only the first window is sent before
-/// that.
+/// The client acknowledges nothing until the server has queued all datagrams. So the server can send only its
+/// first window before that.
 #[test]
 fn the_most_urgent_datagrams_leave_first() {
     let host = Host::new();
@@ -463,7 +465,7 @@ fails(errno.EISCONN, c.setsockopt, s.SOL_SOCKET, s.SO_BINDTODEVICE, b'lo')",
     );
 }
 
-/// A link-local address belongs to an interface. The host need not have such an address.
+/// A link-local address needs an interface. The host does not need to have such an address itself.
 #[test]
 fn link_local_peers_are_reached_through_their_interface() {
     let host = Host::new();
@@ -618,7 +620,7 @@ fn socat_connects_and_listens() {
         command
     };
     let mut server = socat(&listen, "EXEC:cat").spawn().unwrap();
-    // The server does not report when it starts to listen. Earlier connections are refused.
+    // The server does not report when it starts to listen. Connections are refused until then, so try again.
     let echoed = loop {
         let connect = address("CONNECT", &to(5003));
         let mut client = socat("-", &connect);

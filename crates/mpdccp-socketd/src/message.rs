@@ -1,5 +1,5 @@
-//! Requests of the preload library, and the answers of the daemon. Each is one message. Each request uses its
-//! own Unix socket.
+//! The requests of the preload library and the answers of the daemon. Each of them is one message. The
+//! library opens a new Unix socket for each request.
 
 use rustix::cmsg_space;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -13,21 +13,22 @@ use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 
-/// Default path of the daemon's socket.
+/// The default path of the daemon's Unix socket.
 pub const CONTROL: &str = "/run/mpdccp-socketd/control.sock";
-/// Environment variable that overrides this path.
+/// The environment variable that overrides the default path.
 pub const CONTROL_VARIABLE: &str = "MPDCCP_SOCKETD";
-/// Prefix of the abstract name of the daemon's end. A descriptor whose peer has such a name is a DCCP socket.
+/// Prefix of the abstract name of the daemon's end. A program's descriptor is a DCCP socket if its peer has
+/// such a name.
 pub const NAME: &[u8] = b"\0mpdccp.socket.";
-/// The socket type of DCCP (linux/net.h), which the crate libc lacks.
+/// The socket type of DCCP (linux/net.h). The crate libc does not define it.
 pub const SOCK_DCCP: i32 = 6;
-/// Type of the control message with the priority of a datagram (linux/dccp.h). Its level is SOL_DCCP, its
-/// value a 32-bit number.
+/// The type of the control message that contains the priority of a datagram (linux/dccp.h). The level of the
+/// control message is SOL_DCCP. Its value is a 32-bit number.
 pub const DCCP_SCM_PRIORITY: i32 = 1;
-/// Size of the longest message in bytes.
+/// Maximum size of a message in bytes.
 pub const MOST: usize = 8192;
 
-/// An address that includes the scope of a link-local address, which serde omits.
+/// An address with the scope of a link-local address. Serde does not serialize the scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
     ip: IpAddr,
@@ -51,11 +52,11 @@ impl From<Place> for SocketAddr {
     }
 }
 
-/// A request. All requests except [`Socket`](Self::Socket) come with the descriptor that they concern. The
-/// program must own the descriptor, which proves its right to use the socket.
+/// A request. All requests except [`Socket`](Self::Socket) come with the descriptor to which they apply. The
+/// descriptor proves that the program may use the socket.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Request<'a> {
-    /// Create a socket for IPv6 or IPv4. The answer comes with its descriptor.
+    /// Create a socket for IPv6 or IPv4. The answer contains the descriptor of the new socket.
     Socket {
         /// Whether the address family is AF_INET6.
         v6: bool,
@@ -68,20 +69,20 @@ pub enum Request<'a> {
     Connect {
         /// Address of the peer.
         to: Place,
-        /// Whether to answer only after the connection has opened or failed. Otherwise answer immediately
-        /// with EINPROGRESS.
+        /// If true, the daemon answers when the connection has opened or failed. If false, it answers
+        /// EINPROGRESS immediately.
         wait: bool,
     },
     /// getsockopt(2).
     Get {
-        /// SOL_SOCKET, SOL_DCCP, or a level of IP.
+        /// SOL_SOCKET, SOL_DCCP, or a level of IPv4 or IPv6.
         level: i32,
         /// Number of the option.
         name: i32,
     },
     /// setsockopt(2).
     Set {
-        /// Level, as in `Get`.
+        /// The same levels as in `Get`.
         level: i32,
         /// Number of the option.
         name: i32,
@@ -92,19 +93,19 @@ pub enum Request<'a> {
     Local,
     /// getpeername(2).
     Peer,
-    /// A read returned 0, and the program asks why. [`Answer::Done`] means a clean end or an empty datagram;
-    /// otherwise the answer is the error.
+    /// Return the reason why a read has returned 0. [`Answer::Done`] means a clean end or an empty datagram.
+    /// Otherwise the answer is the error of the connection.
     Ended,
     /// Send a datagram with a priority.
     Send {
-        /// A larger number is more urgent.
+        /// The priority. Larger numbers are more urgent.
         priority: u32,
         /// The datagram.
         data: &'a [u8],
     },
 }
 
-/// The successful result of a request.
+/// The result of a successful request.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Answer<'a> {
     /// Success without a value.
@@ -115,10 +116,10 @@ pub enum Answer<'a> {
     Value(#[serde(borrow)] &'a [u8]),
 }
 
-/// An answer, or the errno of an error.
+/// The answer to a request, or an errno value.
 pub type Reply<'a> = core::result::Result<Answer<'a>, i32>;
 
-/// Sends a message, with a descriptor if one is given. Never raises SIGPIPE.
+/// Sends a message and optionally a descriptor. Never raises SIGPIPE.
 ///
 /// # Errors
 /// Errors of the system. EMSGSIZE if the message is longer than [`MOST`].
@@ -135,7 +136,7 @@ pub fn send(to: impl AsFd, message: &impl Serialize, fd: Option<BorrowedFd<'_>>)
     sendmsg(to, &[IoSlice::new(message)], &mut control, flags).map(|_| ())
 }
 
-/// Receives a message into `bytes`. Returns its length, and the descriptor that came with it.
+/// Receives a message into `bytes`. Returns the length of the message and the descriptor that came with it.
 ///
 /// # Errors
 /// Errors of the system.

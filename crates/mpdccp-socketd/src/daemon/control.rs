@@ -1,4 +1,4 @@
-//! The Unix socket that receives requests of the preload library.
+//! The Unix socket on which the daemon receives the requests of the preload library.
 
 use crate::{MOST, Reply};
 use rustix::event::epoll::{self, EventData, EventFlags};
@@ -9,12 +9,13 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Set in tokens that are not inode numbers.
+/// This bit distinguishes the tokens of this module from inode numbers.
 const FLAG: u64 = 1 << 63;
-/// Maximum number of pending requests per user. For example, a thread that waits for a connection has one.
+/// Maximum number of pending requests of a user. For example, each thread that waits for a connection has a
+/// pending request.
 const MOST_OF_A_USER: usize = 256;
 
-/// A program that has sent a request.
+/// A program that has sent a request and waits for the answer.
 struct Asker {
     fd: OwnedFd,
     uid: u32,
@@ -28,7 +29,7 @@ pub(super) struct Control {
     next: u64,
 }
 
-/// The network namespace of a socket, as a number; `None` before Linux 5.14.
+/// Returns the number of the network namespace of a socket. Returns `None` before Linux 5.14.
 fn namespace(fd: impl AsFd) -> Option<u64> {
     let (mut cookie, mut len) = (0u64, size_of::<u64>() as libc::socklen_t);
     let fd = fd.as_fd().as_raw_fd();
@@ -51,7 +52,7 @@ impl Control {
             std::fs::create_dir_all(dir).map_err(about)?;
         }
         let (listener, addr) = (seqpacket()?, SocketAddrUnix::new(path)?);
-        // A daemon that was killed leaves its socket file behind.
+        // A daemon that was killed leaves its socket file behind. So check whether a daemon answers.
         if rustix::net::connect(seqpacket()?, &addr).is_ok() {
             return Err(io::Error::new(
                 io::ErrorKind::AddrInUse,
@@ -66,7 +67,7 @@ impl Control {
             std::fs::remove_file(path).map_err(about)?;
         }
         rustix::net::bind(&listener, &addr).map_err(|e| about(e.into()))?;
-        // Programs of all users may connect. Each can use only its own sockets.
+        // Programs of all users may connect, because each program can use only its own sockets.
         rustix::fs::chmod(path, Mode::from_raw_mode(0o666))?;
         rustix::net::listen(&listener, 128)?;
         epoll::add(epoll, &listener, EventData::new_u64(FLAG), EventFlags::IN)?;
@@ -78,7 +79,8 @@ impl Control {
         token & FLAG != 0
     }
 
-    /// Receives a request into `bytes`. Returns its length, the user, and the descriptor that came with it.
+    /// Receives a request into `bytes`. Returns the length of the request, the user, and the descriptor that
+    /// came with it.
     pub(super) fn receive(
         &mut self,
         token: u64,
@@ -92,7 +94,8 @@ impl Control {
         let asker = self.askers.get(&token)?;
         match crate::receive(&asker.fd, bytes, false) {
             Ok((len, fd)) if len > 0 => Some((len, asker.uid, fd)),
-            // The program closed the request, possibly because of a signal. Its connection continues.
+            // The program has closed the request, possibly because a signal interrupted it. The connection
+            // attempt continues.
             _ => {
                 self.forget(token);
                 None
@@ -109,7 +112,8 @@ impl Control {
         while let Ok(fd) = rustix::net::accept_with(&self.listener, flags) {
             let Ok(peer) = sockopt::socket_peercred(&fd) else { continue };
             let uid = peer.uid.as_raw();
-            // Programs in another network namespace have other networks, so this daemon does not serve them.
+            // A program in another network namespace has other interfaces and addresses, so this daemon does
+            // not serve it.
             let here = namespace(&fd) == self.namespace;
             if !here || self.askers.values().filter(|asker| asker.uid == uid).count() >= MOST_OF_A_USER {
                 continue;
@@ -121,10 +125,10 @@ impl Control {
         }
     }
 
-    /// Sends the answer, and ends the exchange.
+    /// Sends the answer to a request, and closes the Unix socket of the request.
     pub(super) fn answer(&mut self, asker: u64, reply: &Reply<'_>, fd: Option<BorrowedFd<'_>>) {
         if let Some(asker) = self.askers.remove(&asker) {
-            // Ignore the error: the program may be gone.
+            // Ignore an error, because the program may have ended.
             let _ = crate::send(&asker.fd, reply, fd);
         }
     }

@@ -1,12 +1,12 @@
-//! The IP_TOS value of each connection, for the packets that it sends.
+//! The DSCP of each connection, from the program's IP_TOS option.
 
 use dccp_net::{Mark, Marking};
 use mpdccp_units::Ecn;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The values by the DCCP ports of the connection; this end's port comes first. If connections with different
-/// peers have the same ports, the newest setting applies to all of them.
+/// The DSCP by the DCCP ports of the connection. The port of this end comes first. If connections to
+/// different peers have the same two ports, the last setting applies to all of them.
 #[derive(Clone, Default)]
 pub(super) struct Marks(Arc<Mutex<BTreeMap<(u16, u16), u8>>>);
 
@@ -15,7 +15,7 @@ impl Marks {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sets the TOS byte of a connection's headers. 0 removes the setting.
+    /// Sets the DSCP of a connection to the upper six bits of a TOS byte. 0 removes the setting.
     pub(super) fn set(&self, ours: u16, theirs: u16, tos: u8) {
         match tos {
             0 => self.lock().remove(&(ours, theirs)),

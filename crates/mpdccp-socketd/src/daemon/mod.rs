@@ -27,32 +27,32 @@ use socket::{MOST_FILLER, Socket, State};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 
-/// Maximum number of ended sockets that are kept, with their errors and addresses, for later queries.
+/// Maximum number of ended sockets whose errors and addresses are kept for later queries.
 const MOST_ENDED: usize = 4096;
-/// Maximum number of sockets per user.
+/// Maximum number of sockets of a user.
 const MOST_OF_A_USER: usize = 1024;
-/// Size of the send buffer at a program's end: the kernel's minimum. So datagrams wait in the send queue,
-/// which the program can limit, and not in the buffer before it.
+/// Size of the send buffer at a program's end. The kernel raises it to its minimum. With a small buffer,
+/// datagrams wait in the send queue, whose length the program can limit.
 const SMALL: usize = 1;
 
-/// The daemon is an application of the data loop.
+/// The daemon. It runs as an application of the data loop.
 pub struct Daemon {
     settings: Settings,
     epoll: OwnedFd,
     control: Control,
     network: Network,
     marks: Marks,
-    /// The sockets by inode of the program's end.
+    /// The sockets, by the inode of the program's end.
     sockets: BTreeMap<u64, Socket>,
     sessions: BTreeMap<SessionId, u64>,
-    /// Sockets whose send queues are full. They are not read until there is room.
+    /// Open sockets that `pump` reads in each turn. They are not watched until they are empty.
     full: BTreeSet<u64>,
-    /// Sockets that have ended, oldest first.
+    /// The sockets that have ended, oldest first.
     ended: VecDeque<u64>,
 }
 
 impl Daemon {
-    /// Opens the sockets. The daemon serves programs while the returned driver runs.
+    /// Opens the daemon's sockets. The daemon serves programs while the returned driver runs.
     ///
     /// # Errors
     /// The error of the system, with its context.
@@ -79,13 +79,14 @@ impl Daemon {
         })
     }
 
-    /// Creates the pair of Unix sockets for a program. Returns the inode, the daemon's end, and the program's
-    /// end.
+    /// Creates a pair of Unix sockets. Returns the inode of the program's end, the daemon's end, and the
+    /// program's end.
     fn pair() -> rustix::io::Result<(u64, OwnedFd, OwnedFd)> {
         let flags = SocketFlags::CLOEXEC;
         let (ours, theirs) =
             rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
-        // Messages then come with credentials, which distinguish an empty message from the end of the data.
+        // With this option, each message comes with credentials. So an empty message differs from the end of
+        // the data.
         sockopt::set_socket_passcred(&ours, true)?;
         sockopt::set_socket_send_buffer_size(&theirs, SMALL)?;
         let inode = rustix::fs::fstat(&theirs)?.st_ino;
@@ -94,7 +95,7 @@ impl Daemon {
         Ok((inode, ours, theirs))
     }
 
-    /// Adds a new socket. Returns its number, and the end of its socket pair that the program gets.
+    /// Adds a new socket. Returns its inode, and the end of the pair for the program.
     fn create(&mut self, uid: u32, v6: bool) -> rustix::io::Result<(u64, OwnedFd)> {
         let open = |socket: &&Socket| socket.uid == uid && socket.fd.is_some();
         if self.sockets.values().filter(open).count() >= MOST_OF_A_USER {
@@ -107,8 +108,8 @@ impl Daemon {
         Ok((inode, theirs))
     }
 
-    /// Watches for data from the program from now on. Before this, only the close of the program's socket is
-    /// watched.
+    /// Starts to watch for data from the program. Before this, the daemon only notices when the program
+    /// closes its end.
     fn watch(&self, inode: u64) {
         let Some(fd) = self.sockets.get(&inode).and_then(|socket| socket.fd.as_ref()) else { return };
         let data = EventData::new_u64(inode);
@@ -117,8 +118,8 @@ impl Daemon {
         }
     }
 
-    /// The program has sent data or closed its end. The socket is then read by `pump`, and is not watched
-    /// again until it is empty.
+    /// The program has sent data or closed its end. If the connection is open, `pump` reads the socket from
+    /// now on. The socket is not watched again until it is empty.
     fn on_program(&mut self, core: &mut Core, now: Time, inode: u64) {
         let Some(socket) = self.sockets.get_mut(&inode) else { return };
         if let Some(fd) = &socket.fd {
@@ -165,8 +166,8 @@ impl Daemon {
         }
     }
 
-    /// Accepts a session from a client. The new socket is queued at the listening socket, as a message with
-    /// the descriptor.
+    /// Accepts a session from a client. Creates a socket for the session, and sends its descriptor to the
+    /// program through the listening socket.
     fn accept(&mut self, core: &mut Core, now: Time, session: SessionId) {
         if self.hand_over(core, now, session).is_none() {
             core.endpoint.abort(now, session);
@@ -216,7 +217,7 @@ impl Daemon {
         let error = network::errno(reason);
         match socket.state {
             State::Connecting { asker, .. } if socket.fd.is_some() => {
-                // The program may call connect again, even with another peer.
+                // The program may call connect again, and may select another peer.
                 socket.state = State::Fresh;
                 socket.take_filler();
                 match asker {
@@ -229,8 +230,9 @@ impl Daemon {
                     socket.error = error.raw_os_error();
                 }
                 socket.state = State::Ended;
-                // An unread datagram would cause an error at the program's end before the program has read
-                // everything. A program that keeps sending still gets this error.
+                // Read the datagrams that the program has already sent. If some were unread, the program
+                // would get an error before it has read everything. A program that keeps sending can still
+                // get this error.
                 for _ in 0..MOST_FILLER {
                     if !matches!(socket.next(), Some(Some(_))) {
                         break;
@@ -247,7 +249,7 @@ impl Daemon {
         }
     }
 
-    /// Removes an ended socket. Its inode may already belong to a newer socket, which stays.
+    /// Removes an ended socket. If a newer socket has the same inode, that socket stays.
     fn forget_ended(&mut self, inode: u64) {
         if self.sockets.get(&inode).is_some_and(|socket| matches!(socket.state, State::Ended)) {
             self.forget(inode);
@@ -274,7 +276,8 @@ impl App for Daemon {
     }
 
     fn on_deliver(&mut self, core: &mut Core, now: Time, session: SessionId, data: Vec<u8>) {
-        // Data may arrive in the same turn in which its connection opens, and before the opening event.
+        // Data can arrive in the same turn as the opening of its connection, before the event that reports
+        // the opening.
         let open = |status: SessionStatus| status.state == SessionState::Open;
         if !self.sessions.contains_key(&session) && core.endpoint.status(now, session).is_some_and(open) {
             self.accept(core, now, session);

@@ -1,4 +1,4 @@
-//! The network sockets, and the DCCP ports in use.
+//! The daemon's network sockets, and the DCCP ports that are in use.
 
 use super::settings::Settings;
 use super::socket::{Options, Socket};
@@ -14,32 +14,33 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
-/// First port of the ephemeral range (RFC 6335 section 6).
+/// The first port of the ephemeral range (RFC 6335 section 6).
 const EPHEMERAL: u16 = 49_152;
-/// Largest IP packet that is sent, in bytes.
+/// The maximum length of the IP packets that the daemon sends, in bytes.
 const MTU: u16 = 1500;
 
 pub(super) struct Network {
-    /// The UDP port on which peers listen.
+    /// The UDP port of this daemon and of its peers.
     udp_port: Option<u16>,
-    /// Sockets for outgoing connections: IPv4, and IPv6 if the host supports it.
+    /// The sockets for outgoing connections. The first is for IPv4. The second is for IPv6, if the host
+    /// supports IPv6.
     out: (u32, Option<u32>),
-    /// Sockets for outgoing connections of programs that are bound to an interface.
+    /// The sockets for outgoing connections of programs that have selected an interface, by interface.
     devices: BTreeMap<String, (u32, Option<u32>)>,
-    /// Size of the IPv4 header, and of the UDP header if UDP is used.
+    /// The length of the IPv4 header, plus the UDP header if UDP is used.
     overhead: u16,
-    /// Ports in use. The value is the inode of the listening socket, if there is one.
+    /// The ports in use. The value is the inode of the socket that listens on the port, if there is one.
     ports: BTreeMap<u16, Option<u64>>,
     next_port: u16,
 }
 
-/// Changes the port of an address, and keeps the scope of a link-local address.
+/// Returns the address with another port. The scope of a link-local address stays.
 fn with_port(mut addr: SocketAddr, port: u16) -> SocketAddr {
     addr.set_port(port);
     addr
 }
 
-/// Converts an IPv4-mapped address to IPv4.
+/// Converts an IPv4-mapped IPv6 address to an IPv4 address.
 fn canonical(addr: SocketAddr) -> SocketAddr {
     match addr.ip().to_canonical() {
         IpAddr::V4(ip) => SocketAddr::new(ip.into(), addr.port()),
@@ -66,8 +67,8 @@ impl Network {
                 format!("cannot open a raw socket for IP protocol 33: {e}; it needs CAP_NET_RAW"),
             ),
         };
-        // Raw sockets receive all packets of a protocol. So one socket serves listening sockets and outgoing
-        // connections.
+        // A raw socket receives all packets of its protocol. So the same socket serves listening sockets and
+        // outgoing connections.
         let first = open(v4, settings.udp_port.unwrap_or(0)).map_err(about)?;
         let second = match open(v6, settings.udp_port.unwrap_or(0)) {
             Ok(socket) => Some(socket),
@@ -88,7 +89,7 @@ impl Network {
         })
     }
 
-    /// Implements bind(2). Returns the address with its port.
+    /// Implements bind(2). Returns the address. If the program did not select a port, the daemon does.
     pub(super) fn bind(&mut self, uid: u32, addr: SocketAddr) -> Result<SocketAddr, Errno> {
         if (1..1024).contains(&addr.port()) && uid != 0 {
             return Err(Errno::ACCESS);
@@ -96,7 +97,7 @@ impl Network {
         if self.ports.contains_key(&addr.port()) {
             return Err(Errno::ADDRINUSE);
         }
-        // Let the kernel decide whether the host has the address.
+        // The kernel knows whether the host has the address.
         UdpSocket::bind(with_port(addr, 0)).map_err(|_| Errno::ADDRNOTAVAIL)?;
         let port = if addr.port() == 0 { self.free_port().ok_or(Errno::ADDRINUSE)? } else { addr.port() };
         self.ports.insert(port, None);
@@ -115,7 +116,7 @@ impl Network {
     }
 
     pub(super) fn release(&mut self, socket: &Socket) {
-        // Accepted sockets have the port of the listening socket, and do not own it.
+        // An accepted socket has the port of its listening socket, so the port must stay in use.
         if let Some(local) = socket.local
             && socket.owns_port
         {
@@ -123,8 +124,8 @@ impl Network {
         }
     }
 
-    /// Opens sockets that are bound to an interface, once for all programs. Native DCCP does not use separate
-    /// sockets for this, because every raw socket receives all packets.
+    /// Opens sockets that are bound to an interface. All programs that select the interface share them.
+    /// Native DCCP does not support this, because every raw socket receives all packets.
     pub(super) fn on_device(&mut self, core: &mut Core, name: &str) -> Result<(u32, Option<u32>), Errno> {
         if let Some(out) = self.devices.get(name) {
             return Ok(*out);
@@ -145,7 +146,7 @@ impl Network {
         Ok(out)
     }
 
-    /// The inode of the socket that listens on a port.
+    /// Returns the inode of the socket that listens on a port.
     pub(super) fn listening(&self, port: u16) -> Option<u64> {
         self.ports.get(&port).copied().flatten()
     }
@@ -164,7 +165,7 @@ impl Network {
         });
     }
 
-    /// Implements connect(2) from a local port.
+    /// Implements connect(2) for a socket with a local port.
     pub(super) fn connect(
         &mut self,
         (core, now): (&mut Core, Time),
@@ -172,7 +173,7 @@ impl Network {
         to: SocketAddr,
         options: &Options,
     ) -> Result<SessionId, Errno> {
-        // As in the kernel, the unspecified address means this host.
+        // As in the kernel, a connection to the unspecified address goes to this host.
         let to = match canonical(to) {
             SocketAddr::V4(to) if to.ip().is_unspecified() => (Ipv4Addr::LOCALHOST, to.port()).into(),
             SocketAddr::V6(to) if to.ip().is_unspecified() => (Ipv6Addr::LOCALHOST, to.port()).into(),
@@ -203,7 +204,7 @@ impl Network {
         Ok(core.endpoint.connect(now, session(options), path))
     }
 
-    /// The local address of a session.
+    /// Returns the local address of a session.
     pub(super) fn local(&self, core: &Core, now: Time, session: SessionId) -> Option<SocketAddr> {
         let status = core.endpoint.status(now, session)?;
         let path = status.paths.first()?;
@@ -213,8 +214,8 @@ impl Network {
     }
 }
 
-/// Whether an interface has an address. A listener that is bound to an interface accepts connections to the
-/// interface's addresses.
+/// Returns whether an interface has an address. If a listener is bound to an interface, it accepts only
+/// connections to the addresses of the interface.
 pub(super) fn has_address(name: &str, ip: IpAddr) -> bool {
     let address = |entry: &nix::ifaddrs::InterfaceAddress| {
         let address = entry.address.as_ref()?;
@@ -225,7 +226,7 @@ pub(super) fn has_address(name: &str, ip: IpAddr) -> bool {
         .is_ok_and(|mut all| all.any(|entry| entry.interface_name == name && address(&entry) == Some(ip)))
 }
 
-/// The peer's address in a session.
+/// Returns the address of the peer of a session.
 pub(super) fn peer(core: &Core, now: Time, session: SessionId) -> Option<SocketAddr> {
     let status = core.endpoint.status(now, session)?;
     let path = status.paths.first()?;
@@ -248,7 +249,7 @@ fn session(options: &Options) -> SessionConfig {
     SessionConfig { multipath: false, fallback: Fallback::Plain, connection, ..session }
 }
 
-/// The errno with which the kernel reports a DCCP connection that ended for this reason.
+/// Returns the errno value that the kernel uses when a DCCP connection ends for this reason.
 pub(super) fn errno(reason: Reason) -> Errno {
     match reason {
         Reason::ResetByPeer(code) => match code {

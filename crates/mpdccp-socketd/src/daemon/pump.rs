@@ -6,11 +6,12 @@ use dccp_net::Core;
 use mpdccp_proto::PktInfo;
 use mpdccp_units::Time;
 
-/// Maximum number of datagrams from one program per turn, so that all programs get their turn.
+/// Maximum number of datagrams that are read from one program per turn. The limit makes sure that all
+/// programs get a turn.
 const BURST: usize = 32;
 
 impl Daemon {
-    /// Moves datagrams while the send queue has room. Returns whether it moved any.
+    /// Moves datagrams while the send queue has room. Returns whether it has moved any datagram.
     pub(super) fn pump(&mut self, core: &mut Core, now: Time, inode: u64) -> bool {
         let session = match self.sockets.get(&inode).map(|socket| &socket.state) {
             Some(State::Open(session)) => *session,
@@ -40,7 +41,7 @@ impl Daemon {
                 break;
             }
         }
-        // With priorities, the next datagram is chosen only after the previous one has been sent.
+        // With priorities, the next datagram is chosen only when the previous one has left the send queue.
         if below == 0 && !socket.waiting.is_empty() {
             core.endpoint.send(now, session, socket.waiting.remove(0).1, PktInfo::default());
             any = true;
@@ -50,7 +51,7 @@ impl Daemon {
                 self.full.remove(&inode);
                 self.watch(inode);
             } else if below == 0 && !any {
-                // The program has closed its end, and all its data has been sent.
+                // The program has closed its end, and the daemon has sent all data.
                 self.full.remove(&inode);
                 core.endpoint.close(now, session);
             }

@@ -1,4 +1,4 @@
-//! Handles the requests of programs.
+//! Handles the requests that programs send.
 
 use super::Daemon;
 use super::socket::{State, known_ccids};
@@ -12,7 +12,7 @@ use rustix::fs::FileType;
 use rustix::io::Errno;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// The maximum packet size that the kernel reports for a socket without a connection.
+/// The maximum datagram size that the kernel reports for a socket that is not connected.
 const MPS_BEFORE: i32 = 536;
 
 /// The result of a request.
@@ -21,7 +21,7 @@ enum Outcome {
     Addr(SocketAddr),
     Value(Vec<u8>),
     Socket(OwnedFd),
-    /// Answer the request when the connection opens or fails.
+    /// The daemon answers the request when the connection has opened or failed.
     Later,
 }
 
@@ -150,7 +150,7 @@ impl Daemon {
         }
     }
 
-    /// The address to which a socket is bound. A socket that is not bound gets a port first.
+    /// Returns the local address of a socket. If the socket has no local address, binds it to a free port.
     fn bound(&mut self, uid: u32, inode: u64) -> Result<SocketAddr, Errno> {
         let socket = self.sockets.get_mut(&inode).ok_or(Errno::BADF)?;
         if let Some(local) = socket.local {

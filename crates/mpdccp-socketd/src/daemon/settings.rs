@@ -5,8 +5,8 @@ use std::path::PathBuf;
 pub struct Settings {
     /// Path of the Unix socket on which the daemon listens for programs.
     pub control: PathBuf,
-    /// UDP port of this daemon and of its peers (RFC 6773). `None` selects native DCCP, IP protocol 33.
+    /// The UDP port of this daemon and of its peers (RFC 6773). `None` means native DCCP, IP protocol 33.
     pub udp_port: Option<u16>,
-    /// Congestion control of sockets that do not choose one.
+    /// The congestion control of sockets whose program does not select one.
     pub ccid: u8,
 }

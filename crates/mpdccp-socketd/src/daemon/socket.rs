@@ -1,4 +1,4 @@
-//! The socket of a program.
+//! The daemon's part of a program's DCCP socket.
 
 use mpdccp_proto::SessionId;
 use mpdccp_units::Time;
@@ -10,76 +10,80 @@ use std::io::IoSliceMut;
 use std::mem::MaybeUninit;
 use std::net::{IpAddr, SocketAddr};
 
-/// Size of the longest datagram in bytes. No path carries longer datagrams.
+/// Maximum length of a datagram in bytes. No path carries longer datagrams.
 const LONGEST: usize = 9216;
-/// Maximum number of datagrams in a send queue, even if a program requests more, because they use the
-/// daemon's memory.
+/// Maximum number of datagrams in a send queue. A program cannot set a higher limit, because the queue uses
+/// the daemon's memory.
 const MOST_QUEUED: u32 = 256;
-/// Number of messages that make a socket unwritable. It is more than the small send buffer can hold.
+/// Maximum number of filler messages that make a socket unwritable. The small send buffer holds fewer
+/// messages than this.
 pub(super) const MOST_FILLER: u32 = 64;
 
 /// State of a socket.
 pub(super) enum State {
     Fresh,
     Listening,
-    /// The socket waits for the peer's answer, and a blocking connect waits with it.
+    /// The socket is waiting for the peer's answer. `asker` is the blocking connect that waits for it, if
+    /// any.
     Connecting {
         session: SessionId,
         asker: Option<u64>,
     },
     Open(SessionId),
-    /// The connection has ended, and the socket to the program is closed.
+    /// The connection has ended, and the daemon has closed its end of the pair.
     Ended,
 }
 
-/// The options that the program has set with setsockopt.
+/// The options that a program can set with setsockopt.
 #[derive(Clone)]
 pub(super) struct Options {
-    /// Service Codes in host byte order. A client uses the first.
+    /// The Service Codes in host byte order. A client uses the first one.
     pub(super) services: Vec<u32>,
-    /// CCIDs for sending and for receiving, in order of preference.
+    /// The CCIDs for sending and for receiving. The preferred one comes first.
     pub(super) tx_ccids: Vec<u8>,
     pub(super) rx_ccids: Vec<u8>,
     pub(super) send_coverage: u8,
     pub(super) receive_coverage: u8,
     pub(super) server_timewait: bool,
-    /// Whether datagrams of higher priority are sent first.
+    /// Whether datagrams with a higher priority are sent first.
     pub(super) priority: bool,
-    /// Maximum number of queued datagrams. 0 selects the largest possible queue.
+    /// Maximum number of queued datagrams. 0 means the maximum of the daemon.
     pub(super) queue: u32,
-    /// TOS byte of IP headers.
+    /// The TOS byte of the IP headers.
     pub(super) tos: u8,
-    /// The interface to which the socket is bound.
+    /// The interface to which the socket is bound, if any.
     pub(super) device: Option<String>,
-    /// Values of SO_SNDBUF and SO_RCVBUF, because programs check whether their values were accepted.
+    /// The values of SO_SNDBUF and SO_RCVBUF. They have no effect, but programs check whether their values
+    /// were stored.
     pub(super) buffers: (i32, i32),
 }
 
 pub(super) struct Socket {
-    /// The daemon's end. It exists until the program has closed its end and the data was read, or until the
-    /// connection has ended.
+    /// The daemon's end of the pair. The daemon closes it when the program has closed its end and all data
+    /// was read, or when the connection has ended.
     pub(super) fd: Option<OwnedFd>,
     pub(super) uid: u32,
     pub(super) v6: bool,
     pub(super) local: Option<SocketAddr>,
-    /// Whether the port belongs to this socket, and not to a listening socket.
+    /// Whether this socket reserves its port. An accepted socket does not, because its port belongs to the
+    /// listening socket.
     pub(super) owns_port: bool,
     pub(super) peer: Option<SocketAddr>,
     pub(super) options: Options,
     pub(super) state: State,
-    /// When the connection opened.
+    /// The time at which the connection opened.
     pub(super) opened: Time,
-    /// The errno that SO_ERROR returns.
+    /// The errno value that the next SO_ERROR returns.
     pub(super) error: i32,
-    /// Number of messages from the daemon that make the program's end unwritable.
+    /// Number of filler messages that make the program's end unwritable.
     filler: u32,
-    /// Datagrams sorted by priority, if priorities are in use.
+    /// The datagrams that wait to be sent, by priority. Empty if the socket does not use priorities.
     pub(super) waiting: Vec<(u32, Vec<u8>)>,
 }
 
 impl Socket {
     pub(super) fn new(fd: OwnedFd, uid: u32, v6: bool, ccid: u8) -> Socket {
-        // The kernel offers all CCIDs, its default first. Do the same.
+        // Like the kernel, offer all CCIDs and put the default CCID first.
         let ccids: Vec<u8> =
             std::iter::once(ccid).chain(known_ccids().filter(|other| *other != ccid)).collect();
         let options = Options {
@@ -90,11 +94,11 @@ impl Socket {
             receive_coverage: 0,
             server_timewait: false,
             priority: false,
-            // This is the kernel's default.
+            // The kernel has the same default.
             queue: 5,
             tos: 0,
             device: None,
-            // These are net.core.wmem_default and rmem_default on most hosts.
+            // Most hosts have these values in net.core.wmem_default and rmem_default.
             buffers: (212_992, 212_992),
         };
         Socket {
@@ -113,7 +117,7 @@ impl Socket {
         }
     }
 
-    /// An address in the form of the socket's address family.
+    /// Converts an address to the address family of the socket.
     pub(super) fn shown(&self, addr: SocketAddr) -> SocketAddr {
         match addr.ip() {
             IpAddr::V4(ip) if self.v6 => SocketAddr::new(ip.to_ipv6_mapped().into(), addr.port()),
@@ -121,8 +125,8 @@ impl Socket {
         }
     }
 
-    /// Makes the program's end unwritable while the connection is opening, so that poll reports the right
-    /// state.
+    /// Sends filler messages until the program's end is unwritable. So poll reports the right state while the
+    /// connection is opening.
     pub(super) fn fill(&mut self, theirs: BorrowedFd<'_>) {
         while self.filler < MOST_FILLER
             && send(theirs, &[0], SendFlags::DONTWAIT | SendFlags::NOSIGNAL).is_ok()
@@ -137,8 +141,8 @@ impl Socket {
         }
     }
 
-    /// The next datagram from the program. `Some(None)` if there is none yet, `None` at the end of the
-    /// program's data.
+    /// Returns the next datagram from the program. `Some(None)` means that there is none yet. `None` means
+    /// that the program has closed its end.
     pub(super) fn next(&self) -> Option<Option<Vec<u8>>> {
         let fd = self.fd.as_ref()?;
         let mut bytes = [0; LONGEST];
@@ -147,8 +151,8 @@ impl Socket {
         let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
         match recvmsg(fd, &mut [IoSliceMut::new(&mut bytes)], &mut control, flags) {
             Ok(read) => {
-                // Descriptors that came with the message are closed here. The loop must read all messages,
-                // because rustix cannot continue after a message whose rest was dropped.
+                // If descriptors came with the message, they are closed here. The loop must read all control
+                // messages, because rustix cannot continue after a message whose rest was dropped.
                 let mut message = false;
                 for part in control.drain() {
                     message |= matches!(part, RecvAncillaryMessage::ScmCredentials(_));
@@ -160,7 +164,7 @@ impl Socket {
         }
     }
 
-    /// Maximum number of datagrams in the send queue.
+    /// Returns the maximum number of datagrams in the send queue.
     pub(super) fn most_queued(&self) -> u32 {
         match self.options.queue {
             0 => MOST_QUEUED,
@@ -168,8 +172,8 @@ impl Socket {
         }
     }
 
-    /// Delivers a datagram to the program. If the program does not read, the datagram is lost, as with the
-    /// kernel's sockets.
+    /// Delivers a datagram to the program. If the program does not read, the datagram is dropped, as in the
+    /// kernel.
     pub(super) fn deliver(&self, data: &[u8]) {
         if let Some(fd) = &self.fd
             && let Err(e) = send(fd, data, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)
@@ -178,21 +182,22 @@ impl Socket {
         }
     }
 
-    /// Queues a datagram by priority. If the queue is full, drops the datagram with the lowest priority.
+    /// Queues a datagram by its priority. If the queue is full, drops the last datagram with the lowest
+    /// priority.
     pub(super) fn enqueue(&mut self, priority: u32, data: Vec<u8>) {
         let behind = self.waiting.iter().position(|(other, _)| *other < priority);
         self.waiting.insert(behind.unwrap_or(self.waiting.len()), (priority, data));
         self.waiting.truncate(self.most_queued() as usize);
     }
 
-    /// Implements setsockopt.
+    /// Implements setsockopt(2).
     pub(super) fn set(&mut self, level: i32, name: i32, value: &[u8]) -> Result<(), Errno> {
         match (level, name) {
             (libc::SOL_DCCP, name) => self.set_dccp(name, value),
             (libc::SOL_SOCKET, libc::SO_BINDTODEVICE) => self.set_device(value),
             (libc::SOL_SOCKET, name) => {
                 let size = value.first_chunk().map(|bytes| i32::from_ne_bytes(*bytes)).ok_or(Errno::INVAL)?;
-                // The kernel doubles the value, and has a minimum. Do the same.
+                // Like the kernel, double the value and apply a minimum.
                 let size = size.saturating_mul(2).max(4608);
                 match name {
                     libc::SO_SNDBUF | libc::SO_SNDBUFFORCE => self.options.buffers.0 = size,
@@ -202,8 +207,8 @@ impl Socket {
                 Ok(())
             }
             (libc::IPPROTO_IP, libc::IP_TOS) | (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => {
-                // The value is an integer or a byte; -1 selects the default. Congestion control sets the ECN
-                // bits.
+                // The value is an integer or a byte. -1 means the default. The ECN bits are cleared, because
+                // congestion control sets them.
                 let tos = match value.first_chunk() {
                     Some(bytes) => i32::from_ne_bytes(*bytes),
                     None => (*value.first().ok_or(Errno::INVAL)?).into(),
@@ -215,8 +220,8 @@ impl Socket {
         }
     }
 
-    /// Implements SO_BINDTODEVICE. The value is a name, with or without a null byte. An empty name removes
-    /// the binding.
+    /// Implements SO_BINDTODEVICE. The value is the name of an interface, with or without a null byte. An
+    /// empty name removes the binding.
     fn set_device(&mut self, value: &[u8]) -> Result<(), Errno> {
         let name = value.split(|byte| *byte == 0).next().unwrap_or_default();
         let name = std::str::from_utf8(name).map_err(|_| Errno::NODEV)?;
@@ -293,7 +298,7 @@ impl Socket {
     }
 }
 
-/// The available CCIDs.
+/// Returns the CCIDs that this implementation has.
 pub(super) fn known_ccids() -> impl Iterator<Item = u8> {
     mpdccp_proto::Ccid::known()
 }
