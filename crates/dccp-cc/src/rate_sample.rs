@@ -1,8 +1,8 @@
 use crate::Amount;
 use mpdccp_units::{Duration, Rate, Time};
 
-/// Delivery state recorded for a packet when it is sent (draft-cheng-iccrg-delivery-rate-estimation section
-/// 3.2).
+/// Delivery state recorded for a packet when it is sent
+/// (draft-cheng-iccrg-delivery-rate-estimation section 3.2).
 #[derive(Clone, Copy, Debug)]
 pub struct Snapshot {
     /// Amount delivered when the packet was sent.

@@ -143,8 +143,8 @@ impl Options {
         self
     }
 
-    /// Sets how much of this end's data the header checksum covers, if the peer accepts that (RFC 4340
-    /// section 9.2): 0 for all data, 1 for none, n up to 15 for the first 4 (n - 1) bytes. Only for
+    /// Sets how much of this end's data the header checksum covers, if the peer accepts that
+    /// (RFC 4340 section 9.2): 0 for all data, 1 for none, n up to 15 for the first 4 (n - 1) bytes. Only for
     /// [`Encapsulation::Raw`], because the UDP checksum covers everything.
     pub fn coverage(mut self, coverage: u8) -> Options {
         self.connection.coverage = coverage.min(15);

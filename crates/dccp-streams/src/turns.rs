@@ -1,6 +1,6 @@
 //! Scheduling of streams. Priorities are strict. Streams of one priority take turns (deficit round robin). A
-//! stream with newly written data goes first and may use the rest of its turn, similar to FQ-CoDel (RFC
-//! 8290). Short exchanges therefore do not wait for bulk transfers.
+//! stream with newly written data goes first and may use the rest of its turn, similar to FQ-CoDel
+//! (RFC 8290). Short exchanges therefore do not wait for bulk transfers.
 
 use crate::place::{Listed, PRIORITIES, Place, QUANTUM};
 use crate::stream::Stream;

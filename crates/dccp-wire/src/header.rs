@@ -104,8 +104,8 @@ impl Header {
     }
 
     /// Writes header, options and padding into `buf`, and returns the rest of `buf` for the payload. The
-    /// length of `buf` must be exactly `packet_len(options.len(), payload)`. The checksum stays zero, as RFC
-    /// 6773 section 3.3 requires. For native encapsulation, the caller fills it in with
+    /// length of `buf` must be exactly `packet_len(options.len(), payload)`. The checksum stays zero, as
+    /// RFC 6773 section 3.3 requires. For native encapsulation, the caller fills it in with
     /// [`crate::checksum::fill`].
     ///
     /// # Panics

@@ -59,8 +59,8 @@ impl PacketType {
         matches!(self, PacketType::Data | PacketType::Ack | PacketType::DataAck)
     }
 
-    /// Whether this type carries an Acknowledgement Number (RFC 4340 section 5.1). Listen does not (RFC 5596
-    /// section 2.2.1).
+    /// Whether this type carries an Acknowledgement Number (RFC 4340 section 5.1). Listen does not
+    /// (RFC 5596 section 2.2.1).
     pub const fn has_ack(self) -> bool {
         !matches!(self, PacketType::Request | PacketType::Data | PacketType::Listen | PacketType::Reserved(_))
     }

@@ -63,8 +63,9 @@ pub enum Opt<'a> {
     Unknown(u8, &'a [u8]),
 }
 
-/// An option with a malformed length byte. Receivers must ignore this option and the rest of the area (RFC
-/// 4340 section 5.8). [`Options::culprit`] also uses this type, to name the option that a Reset refers to.
+/// An option with a malformed length byte. Receivers must ignore this option and the rest of the area
+/// (RFC 4340 section 5.8). [`Options::culprit`] also uses this type, to name the option that a Reset refers
+/// to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OptionError {
     /// The option's type byte.

@@ -23,8 +23,8 @@ pub enum Expr {
     Call(String, Vec<Expr>),
 }
 
-/// Names of numbers in scripts: Reset Codes (RFC 4340 section 5.6, RFC 9897) and features (RFC 4340 section
-/// 6.4).
+/// Names of numbers in scripts: Reset Codes (RFC 4340 section 5.6, RFC 9897) and features
+/// (RFC 4340 section 6.4).
 const NAMES: &[(&str, u64)] = &[
     ("closed", 1),
     ("aborted", 2),

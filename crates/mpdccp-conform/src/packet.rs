@@ -1,6 +1,6 @@
 //! Packets of scripts. This file encodes and parses headers itself instead of using the codec of the stack,
-//! for two reasons: scripts send headers that a codec must reject, and the two implementations of RFC 4340
-//! section 5.1 check each other.
+//! for two reasons: scripts send headers that a codec must reject, and the two implementations of
+//! RFC 4340 section 5.1 check each other.
 
 use crate::option::{self, Opt};
 use crate::value::{Value, read as number};

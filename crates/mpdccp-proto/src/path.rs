@@ -17,8 +17,8 @@ pub enum PathState {
     Suspect,
     /// Closed. The path manager may connect the path again.
     Down,
-    /// The path is up and has priority 0 or 1. It carries data only while no other path can (RFC 9897 section
-    /// 3.2.10).
+    /// The path is up and has priority 0 or 1. It carries data only while no other path can
+    /// (RFC 9897 section 3.2.10).
     Standby,
 }
 

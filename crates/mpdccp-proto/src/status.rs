@@ -28,8 +28,8 @@ pub struct SessionStatus {
     pub multipath: bool,
     /// Connection identifiers of this end and of the peer.
     pub ci: (u32, u32),
-    /// Service Code. If the listener has several codes, this is the one that the client requested (RFC 4340
-    /// section 8.1.2).
+    /// Service Code. If the listener has several codes, this is the one that the client requested
+    /// (RFC 4340 section 8.1.2).
     pub service_code: u32,
     /// Error Text of the peer's last Reset (RFC 4340 section 5.6).
     pub error_text: Option<String>,

@@ -162,8 +162,8 @@ impl FlowTable {
     /// Handles a segment of a connection that is proxied here.
     fn on_segment(&mut self, flow: Flow, segment: &Segment, packet: &[u8]) -> Verdict {
         let Some(entry) = self.entries.get_mut(&segment.tuple) else { return Verdict::Packet };
-        // The sequence number of a keepalive is one less than that of the next segment (RFC 9293 section
-        // 3.8.4). The window probes of Linux look the same.
+        // The sequence number of a keepalive is one less than that of the next segment
+        // (RFC 9293 section 3.8.4). The window probes of Linux look the same.
         if matches!(entry.state, State::Open)
             && segment.may_probe
             && segment.seq == entry.next.wrapping_sub(1)

@@ -348,8 +348,8 @@ fn the_namespace_does_not_answer_a_syn_that_comes_before_it_is_known_that_the_la
         let says = |table: &mut FlowTable, packet: &[u8]| table.on_packet(NOW, packet, |_| Ok(()));
         assert_eq!(says(&mut table, &last), Verdict::Proxy(flow));
         assert_eq!(says(&mut table, &syn(1_000)), Verdict::Held(flow));
-        // The connection is still open, so the kernel must answer the SYN with a challenge ACK (RFC 5961
-        // section 4.2).
+        // The connection is still open, so the kernel must answer the SYN with a challenge ACK
+        // (RFC 5961 section 4.2).
         assert_eq!(says(&mut table, &syn(1_000)), Verdict::Proxy(flow));
         table.ended(NOW, flow);
         open(&mut table, 1_000);

@@ -112,11 +112,11 @@ pub(super) const PACED: f64 = 0.99;
 /// `expire_bandwidth`: capacity fell if the delivery rate is below this share of BtlBw. A single competitor's
 /// 5/4 probe leaves this flow a larger share.
 pub(super) const FALLEN: f64 = 1.0 / CYCLE[0];
-/// `expire_bandwidth`: minimum number of consecutive acknowledgements that show the fall (N_RTT_SAMPLE, RFC
-/// 9406 section 4.3).
+/// `expire_bandwidth`: minimum number of consecutive acknowledgements that show the fall (N_RTT_SAMPLE,
+/// RFC 9406 section 4.3).
 pub(super) const FALLEN_ACKS: u32 = 8;
-/// A difference of less than one part in this many is not significant (MIN_RTT_DIVISOR, RFC 9406 section
-/// 4.3).
+/// A difference of less than one part in this many is not significant (MIN_RTT_DIVISOR,
+/// RFC 9406 section 4.3).
 pub(super) const PARTS: u32 = 8;
 /// Two values are equal if one is at most this multiple of the other.
 pub(crate) const NEAR: f64 = 1.0 + 1.0 / PARTS as f64;

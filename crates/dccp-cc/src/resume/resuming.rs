@@ -9,8 +9,8 @@ use mpdccp_units::{Duration, Rate, Time};
 
 /// The path has changed if the round-trip time is at most the saved one divided by `SHORTER` (section 4.2.1).
 const SHORTER: u32 = 2;
-/// The path has also changed if the round-trip time is more than the saved one times `LONGER` (section
-/// 4.2.1).
+/// The path has also changed if the round-trip time is more than the saved one times `LONGER`
+/// (section 4.2.1).
 const LONGER: u32 = 10;
 /// The jump is the saved window divided by `JUMP` (section 3.3).
 const JUMP: u64 = 2;

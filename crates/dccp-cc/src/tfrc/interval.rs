@@ -4,8 +4,8 @@ use alloc::vec::Vec;
 pub const NINTERVAL: usize = 8;
 /// Minimum discount factor (RFC 5348 section 5.5).
 const THRESHOLD: f64 = 0.25;
-/// An interval is short if it lasts at most two round trips. The unit is a quarter of a round trip (RFC 5622
-/// section 5).
+/// An interval is short if it lasts at most two round trips. The unit is a quarter of a round trip
+/// (RFC 5622 section 5).
 const SHORT: u64 = 8;
 
 /// A loss interval. It begins with a lost or marked packet and ends with the packet before the first loss of

@@ -12,8 +12,8 @@ const NDUPACK: usize = 3;
 const MAX_INTERVALS: usize = 2 * NINTERVAL + 1;
 /// Number of runs of losses and marks that are kept. A late packet can fill a kept run.
 const MAX_HOLES: usize = 64;
-/// Two packets are more than a round trip apart if their window counters differ by more than this value (RFC
-/// 4342 section 10.2).
+/// Two packets are more than a round trip apart if their window counters differ by more than this value
+/// (RFC 4342 section 10.2).
 const ROUND_TRIP: u8 = 4;
 /// Number of window counter values (WCTRMAX).
 const COUNTERS: u8 = 16;

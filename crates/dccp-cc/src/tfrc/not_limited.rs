@@ -1,8 +1,8 @@
 use mpdccp_units::{Duration, Time};
 
-/// Determines whether the sender was data-limited during the whole interval of a report (RFC 5348 section
-/// 8.2.1). It stores two times at which the sender was not data-limited. The first is within the interval of
-/// the next report, and the second is later.
+/// Determines whether the sender was data-limited during the whole interval of a report
+/// (RFC 5348 section 8.2.1). It stores two times at which the sender was not data-limited. The first is
+/// within the interval of the next report, and the second is later.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct NotLimited {
     first: Option<Time>,

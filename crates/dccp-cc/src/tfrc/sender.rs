@@ -207,8 +207,8 @@ impl TfrcSender {
         }
     }
 
-    /// The receiver reports that it is slow, or that it dropped `buffer_drops` packets in its buffer (RFC
-    /// 4342 section 5.2). Call this before [`on_report`](Self::on_report) for the same packet.
+    /// The receiver reports that it is slow, or that it dropped `buffer_drops` packets in its buffer
+    /// (RFC 4342 section 5.2). Call this before [`on_report`](Self::on_report) for the same packet.
     pub fn on_slow_receiver(&mut self, buffer_drops: u64) {
         let drops = self.slow_receiver.unwrap_or(0).saturating_add(buffer_drops);
         self.slow_receiver = Some(drops);

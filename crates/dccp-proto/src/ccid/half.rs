@@ -95,8 +95,8 @@ pub enum SenderRequest {
     /// Negotiate at least this Sequence Window (RFC 4340 section 7.5.1). A later request with a smaller value
     /// permits a smaller window again.
     SequenceWindow(u64),
-    /// Acknowledge the peer's acknowledgements soon, so that it can drop reported state (RFC 4341 section
-    /// 6.2).
+    /// Acknowledge the peer's acknowledgements soon, so that it can drop reported state
+    /// (RFC 4341 section 6.2).
     AckPeer,
     /// Send a Sync. The peer answers it at once with its newest feedback (RFC 4340 section 8.2).
     Probe,

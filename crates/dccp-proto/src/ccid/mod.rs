@@ -42,8 +42,8 @@ pub(crate) fn is_tfrc(ccid: u8) -> bool {
     find(ccid).is_some_and(|ccid| matches!(ccid.engine, Engine::Tfrc { .. }))
 }
 
-/// Whether the sending half of `ccid` understands options of type `kind`, 128 to 255 (RFC 4342 section 8, RFC
-/// 5622 section 8).
+/// Whether the sending half of `ccid` understands options of type `kind`, 128 to 255 (RFC 4342 section 8,
+/// RFC 5622 section 8).
 pub(crate) fn has_option(ccid: u8, kind: u8) -> bool {
     is_tfrc(ccid) && matches!(kind, 192..=194) || ccid == 4 && kind == 195
 }

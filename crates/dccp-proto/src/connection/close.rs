@@ -68,8 +68,8 @@ impl Connection {
         self.finish(self.closing.unwrap_or(CloseReason::Peer));
     }
 
-    /// Step 9: a valid Reset arrived. This end enters TIMEWAIT, unless the peer is in REQUEST. RFC 4340
-    /// section 7.5.6 lets such a peer start again on the same ports at once.
+    /// Step 9: a valid Reset arrived. This end enters TIMEWAIT, unless the peer is in REQUEST.
+    /// RFC 4340 section 7.5.6 lets such a peer start again on the same ports at once.
     pub(super) fn on_reset(&mut self, now: Time, reset: Reset) {
         let reason = match (reset.code, self.closing) {
             // Reset Code "No Connection" means that the peer has already dropped its state, and that its

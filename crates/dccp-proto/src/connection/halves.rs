@@ -9,8 +9,8 @@ pub(super) struct Negotiated {
     /// Whether data may be sent. It may when the peer has agreed to send the acknowledgements that our CCID
     /// needs (RFC 4341 section 4).
     pub(super) may_send: bool,
-    /// Whether data may be accepted. It may when the peer knows whether this end can read ECN bits (RFC 4340
-    /// section 12.1).
+    /// Whether data may be accepted. It may when the peer knows whether this end can read ECN bits
+    /// (RFC 4340 section 12.1).
     pub(super) may_accept: bool,
     /// Whether we send NDP Count.
     pub(super) ndp: bool,

@@ -417,8 +417,8 @@ impl Connection {
                 SenderRequest::Probe => {
                     self.outbox.sync.get_or_insert(self.numbers.gsr);
                 }
-                // An acknowledgement of the peer's data also acknowledges the peer's Acks (RFC 4340 section
-                // 11.1, RFC 4341 section 6.2).
+                // An acknowledgement of the peer's data also acknowledges the peer's Acks
+                // (RFC 4340 section 11.1, RFC 4341 section 6.2).
                 SenderRequest::AckPeer => self.outbox.ack |= !core::mem::take(&mut self.outbox.acked_data),
             }
         }

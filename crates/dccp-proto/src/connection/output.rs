@@ -90,8 +90,8 @@ impl Connection {
             })
     }
 
-    /// Whether there is feedback that data can carry, even if the feedback could wait (RFC 4340 section
-    /// 11.2).
+    /// Whether there is feedback that data can carry, even if the feedback could wait
+    /// (RFC 4340 section 11.2).
     pub(super) fn feedback_pending(&self, now: Time) -> bool {
         self.feedback_due(now) || self.halves.as_ref().is_some_and(|h| h.rx.ack_due(now) != AckDue::No)
     }

@@ -12,9 +12,9 @@ const SEARCH_TRIES: u8 = 3;
 /// Number of tries after which the path counts as a black hole for packets of the current size. It exceeds
 /// `SEARCH_TRIES`, so that random loss does not look like a black hole.
 const CONFIRM_TRIES: u8 = 5;
-/// Time after a search until a data packet triggers a probe for a larger size (PMTU_RAISE_TIMER, RFC 8899
-/// section 5.1.1). The RFC recommends 600 s. A shorter time does no harm, because the probe costs only one
-/// packet, and an idle path sends none.
+/// Time after a search until a data packet triggers a probe for a larger size (PMTU_RAISE_TIMER,
+/// RFC 8899 section 5.1.1). The RFC recommends 600 s. A shorter time does no harm, because the probe costs
+/// only one packet, and an idle path sends none.
 const RAISE: Duration = Duration::from_secs(10);
 /// A path with at least this many data packets since the last search counts as used.
 const TRAFFIC: u32 = 8;

@@ -12,8 +12,8 @@ pub(super) fn reset_numbers(packet: &Packet<'_>) -> (Seq, Seq) {
 }
 
 /// Sends a Reset that answers a packet without a connection, or a Request that is not accepted. The Reset
-/// carries the encoded `options`. A Reset is never answered. The caller must limit the rate (RFC 4340 section
-/// 8.1.3 suggests 1024 per second).
+/// carries the encoded `options`. A Reset is never answered. The caller must limit the rate
+/// (RFC 4340 section 8.1.3 suggests 1024 per second).
 pub fn refuse(packet: &Packet<'_>, reset: Reset, options: &[u8], route: &Route, sink: &mut dyn Sink) {
     if packet.header.ptype == PacketType::Reset || options.len() > dccp_wire::MAX_OPTIONS {
         return;

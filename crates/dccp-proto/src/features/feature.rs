@@ -36,8 +36,8 @@ pub(crate) struct Spec {
 }
 
 impl Spec {
-    /// Returns the definition of a feature of RFC 4340 section 6.4, RFC 4342 section 8.4 or RFC 9897 section
-    /// 3.1, or of Send Timestamps. Returns `None` for any other number.
+    /// Returns the definition of a feature of RFC 4340 section 6.4, RFC 4342 section 8.4 or
+    /// RFC 9897 section 3.1, or of Send Timestamps. Returns `None` for any other number.
     pub(crate) fn of(number: u8) -> Option<Spec> {
         const fn sp(initial: u64, required: bool) -> Option<Spec> {
             Some(Spec { rule: Rule::ServerPriority, len: 1, valid: (0, 255), initial, required })
@@ -148,8 +148,8 @@ impl Feature {
         Spec::of(self.number).unwrap_or(NONE)
     }
 
-    /// The part of a value that is compared. For Multipath Capable, this is only the version nibble (RFC 9897
-    /// section 3.1).
+    /// The part of a value that is compared. For Multipath Capable, this is only the version nibble
+    /// (RFC 9897 section 3.1).
     fn key(&self, value: u64) -> u64 {
         if self.number == feature::MULTIPATH_CAPABLE { value & 0xf0 } else { value }
     }

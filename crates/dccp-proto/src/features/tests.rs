@@ -166,8 +166,8 @@ fn unknown_features_are_refused_or_fatal() {
 fn mandatory_without_a_shared_value_is_fatal() {
     let mut n = one(SERVER, CCID, Side::Remote, &[2]);
     assert_eq!(read(&mut n, 1, None, &[1, 32, 4, 1, 5]), Err(Error::Mandatory));
-    // If the packet is reordered, its feature options are not processed, so there is no error (RFC 4340
-    // section 6.6.9).
+    // If the packet is reordered, its feature options are not processed, so there is no error
+    // (RFC 4340 section 6.6.9).
     read(&mut n, 9, None, &[32, 4, 1, 2]).unwrap();
     assert_eq!(read(&mut n, 8, None, &[1, 32, 4, 1, 5]), Ok(()));
 }
@@ -308,8 +308,8 @@ fn the_handshake_repeats_its_answers_until_it_is_over() {
 #[test]
 fn multipath_compares_versions_only() {
     let mut s = one(SERVER, MULTIPATH_CAPABLE, Side::Local, &[0]);
-    // The Change offers version 1, and then version 0 with random bits in the low nibble (RFC 9897 section
-    // 3.1).
+    // The Change offers version 1, and then version 0 with random bits in the low nibble
+    // (RFC 9897 section 3.1).
     read(&mut s, 1, None, &[34, 5, 10, 0x10, 0x05]).unwrap();
     assert!(s.is_negotiated(MULTIPATH_CAPABLE, Side::Local));
     assert_eq!(written(&mut s, Moment::Handshake, 1), [33, 5, 10, 0, 0]);

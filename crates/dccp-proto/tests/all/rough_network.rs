@@ -134,9 +134,9 @@ fn a_request_overtaken_by_its_repetition_does_no_harm() {
 }
 
 /// The network loses no packet, but delays each by a random time of up to 200 ms. The ends must not lose
-/// packets either, and two rules ensure this. The Sequence Window must be wide enough for late packets (RFC
-/// 4340 section 7.5.1). A late packet must be recorded even if the peer knows that it is missing (section
-/// 11.4.2).
+/// packets either, and two rules ensure this. The Sequence Window must be wide enough for late packets
+/// (RFC 4340 section 7.5.1). A late packet must be recorded even if the peer knows that it is missing
+/// (section 11.4.2).
 #[test]
 fn packets_that_overtake_each_other_are_neither_lost_nor_taken_for_lost() {
     // `least` is below the worst result of eight networks. Without the second rule, CCID 2 would deliver only

@@ -6,8 +6,8 @@ use super::arrivals::Delivery;
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Reordering {
     /// The 95th percentile and the maximum of the reordering extent; zero without reordering. The extent of a
-    /// reordered packet is the number of arrivals since the first arrival with a larger sequence number (RFC
-    /// 4737 section 4.2.2).
+    /// reordered packet is the number of arrivals since the first arrival with a larger sequence number
+    /// (RFC 4737 section 4.2.2).
     pub(super) extent_p95: f64,
     pub(super) extent_max: f64,
     /// Percentage of displaced arrivals (1 minus the density at 0, RFC 5236).

@@ -50,8 +50,8 @@ impl DualPi2Config {
 
 /// With at most this many queued L4S packets, the step does not mark (Th_len, RFC 9332 appendix A.1).
 const MIN_MARKED: u64 = 1;
-/// L4S packets go first. If classic packets are queued, one packet in this many is a classic packet (RFC 9332
-/// section 4.2.2).
+/// L4S packets go first. If classic packets are queued, one packet in this many is a classic packet
+/// (RFC 9332 section 4.2.2).
 const CLASSIC_TURN: u32 = 10;
 /// An L4S packet goes first only if it arrived less than this after the oldest classic packet (the
 /// time-shifted FIFO of RFC 9332 appendix A).

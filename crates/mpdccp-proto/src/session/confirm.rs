@@ -22,9 +22,9 @@ impl Session {
         self.pending.push(Pending { signal, sent: None, due: now, gap: Duration::ZERO });
     }
 
-    /// Drops unconfirmed removals once their retransmission interval has reached [`MAX_GAP`]. RFC 9897
-    /// section 3.2.9: a peer that never learned of the address silently ignores its removal, so it never
-    /// confirms it.
+    /// Drops unconfirmed removals once their retransmission interval has reached [`MAX_GAP`].
+    /// RFC 9897 section 3.2.9: a peer that never learned of the address silently ignores its removal, so it
+    /// never confirms it.
     fn give_up_removals(&mut self, now: Time) {
         let unheard = |p: &mut Pending| {
             matches!(p.signal, Signal::RemoveAddr { .. }) && p.due <= now && p.gap >= MAX_GAP

@@ -137,8 +137,8 @@ impl Session {
                 Opt::Mp(MpOption::Confirm(list)) => self.on_confirm(list),
                 Opt::Mp(MpOption::Rtt { kind, rtt_ms, age_ms }) => {
                     // The minimum and maximum of all time say little about the present, and an old value says
-                    // nothing. An age of 0 may mean that the peer has measured nothing (RFC 9897 section
-                    // 3.2.7), so an RTT of 0 does not count.
+                    // nothing. An age of 0 may mean that the peer has measured nothing
+                    // (RFC 9897 section 3.2.7), so an RTT of 0 does not count.
                     let current = matches!(kind, RttType::Raw | RttType::Smooth) && age_ms <= MAX_RTT_AGE;
                     let rtt = Duration::from_millis(u64::from(rtt_ms));
                     let known = Some(rtt).filter(|_| current && rtt_ms > 0);

@@ -271,8 +271,8 @@ impl Session {
         }
     }
 
-    /// Takes the next packet. A repair keeps its MP_SEQ, and the head of a queue gets the next one (RFC 9897
-    /// section 3.2.5: one circular number per datagram, over all paths).
+    /// Takes the next packet. A repair keeps its MP_SEQ, and the head of a queue gets the next one
+    /// (RFC 9897 section 3.2.5: one circular number per datagram, over all paths).
     fn take_head(&mut self, now: Time, source: Source) -> Option<Copy> {
         if source == Source::Repair {
             return self.repair.pop();

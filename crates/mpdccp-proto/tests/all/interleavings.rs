@@ -1,8 +1,8 @@
 //! Everything that a network may do to the packets of a handshake, a join, MP_PRIO, an address removal and a
 //! close. Each of the first [`DEPTH`] packets is delivered, lost, duplicated, or overtaken by later packets.
-//! The tests try all combinations. Afterwards the network is perfect, and both ends must agree (RFC 9897
-//! sections 3.2 to 3.5): no session stays half open, each address has one subflow, and no session is left
-//! after a close.
+//! The tests try all combinations. Afterwards the network is perfect, and both ends must agree
+//! (RFC 9897 sections 3.2 to 3.5): no session stays half open, each address has one subflow, and no session
+//! is left after a close.
 
 use crate::common::End::{Client, Server};
 use crate::common::{End, Net, config, path};

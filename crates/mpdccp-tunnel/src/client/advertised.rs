@@ -1,5 +1,5 @@
-//! Addresses that a server advertises in addition to the addresses in its clients' files (RFC 9897 section
-//! 3.2.8), and the client's paths to them.
+//! Addresses that a server advertises in addition to the addresses in its clients' files
+//! (RFC 9897 section 3.2.8), and the client's paths to them.
 
 use crate::Cx;
 use crate::action::Action;

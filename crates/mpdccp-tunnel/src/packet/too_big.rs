@@ -20,8 +20,8 @@ pub(crate) enum TooBig {
 
 /// Hop limit of ICMP packets that the tunnel creates.
 const TTL: u8 = 64;
-/// Size limits of ICMP errors: 1280 bytes for ICMPv6 (RFC 4443 section 2.4c), 576 bytes for ICMPv4 (RFC 1812
-/// section 4.3.2.3).
+/// Size limits of ICMP errors: 1280 bytes for ICMPv6 (RFC 4443 section 2.4c), 576 bytes for ICMPv4
+/// (RFC 1812 section 4.3.2.3).
 const ICMP_V6: usize = 1280;
 const ICMP_V4: usize = 576;
 
@@ -49,8 +49,8 @@ pub(crate) fn too_big(packet: &[u8], mtu: u16) -> TooBig {
     }
 }
 
-/// Whether an ICMP packet is an error. No error is sent about an error (RFC 1122 section 3.2.2, RFC 4443
-/// section 2.4e).
+/// Whether an ICMP packet is an error. No error is sent about an error (RFC 1122 section 3.2.2,
+/// RFC 4443 section 2.4e).
 fn is_icmp_error(protocol: IpNumber, payload: &[u8]) -> bool {
     match (protocol, payload.first()) {
         (IpNumber::ICMP, Some(kind)) => matches!(kind, 3 | 4 | 5 | 11 | 12),

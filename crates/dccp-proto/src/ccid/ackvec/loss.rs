@@ -12,8 +12,8 @@ const MARGIN_QUARTERS: u32 = 5;
 /// Decay of the remembered lateness. At the end of a round it loses this fraction, unless the last decay was
 /// more recent than the lateness is long.
 const FORGET_PART: u32 = 32;
-/// Number of rounds with genuine losses and without late packets after which reordering counts as over (RFC
-/// 8985 section 6.2.4 uses 16).
+/// Number of rounds with genuine losses and without late packets after which reordering counts as over
+/// (RFC 8985 section 6.2.4 uses 16).
 const TRUE_LOSS_ROUNDS: u32 = 16;
 
 /// Rule that decides whether a missing packet is lost.

@@ -13,8 +13,8 @@ const MAX_DELAY: Duration = Duration::from_millis(200);
 const MIN_DELAY: Duration = Duration::from_millis(2);
 /// Delay while the round-trip time is unknown.
 const DEFAULT_DELAY: Duration = Duration::from_millis(5);
-/// Receiving half that acknowledges with Ack Vectors. It sends one Ack for every Ack Ratio data packets (RFC
-/// 4341 section 6).
+/// Receiving half that acknowledges with Ack Vectors. It sends one Ack for every Ack Ratio data packets
+/// (RFC 4341 section 6).
 #[derive(Debug)]
 pub struct AckVecReceiver {
     report: AckVectorReport,

@@ -92,9 +92,9 @@ impl TfrcReceiver {
         }
     }
 
-    /// Packets and bytes per second, measured since the newest report that is at least a round trip old. RFC
-    /// 4342 section 8.3 specifies the last round trip, or the time since the last report if that is longer.
-    /// RFC 5348 section 6.2 permits a somewhat longer time.
+    /// Packets and bytes per second, measured since the newest report that is at least a round trip old.
+    /// RFC 4342 section 8.3 specifies the last round trip, or the time since the last report if that is
+    /// longer. RFC 5348 section 6.2 permits a somewhat longer time.
     fn receive_rate(&self, now: Time) -> (f64, f64) {
         let rtt = self.rtt();
         let long_ago = self.marks.iter().rev().find(|(at, _)| now.since(*at) >= rtt);

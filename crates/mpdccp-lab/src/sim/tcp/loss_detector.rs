@@ -5,8 +5,8 @@ use core::time::Duration;
 use dccp_cc::RttEstimator;
 use mpdccp_units::Time;
 
-/// Number of later segments that must have arrived before a segment counts as lost (RFC 5681 section 3.2, RFC
-/// 9002 section 6.1.1).
+/// Number of later segments that must have arrived before a segment counts as lost (RFC 5681 section 3.2,
+/// RFC 9002 section 6.1.1).
 const THRESHOLD: u64 = 3;
 /// Number of recoveries after which the reordering window shrinks again (RFC 8985 section 6.2).
 const PERSIST: u32 = 16;

@@ -1,7 +1,7 @@
-//! A model of the handshakes of MP-DCCP between one client and one server, based on RFC 9897 and RFC 4340
-//! section 8.5. It contains the first subflow, an advertised address and the join to it, MP_PRIO, the removal
-//! of the address, and every kind of close. `check` visits all states of the model, and `replay` compares it
-//! with the code.
+//! A model of the handshakes of MP-DCCP between one client and one server, based on RFC 9897 and
+//! RFC 4340 section 8.5. It contains the first subflow, an advertised address and the join to it, MP_PRIO,
+//! the removal of the address, and every kind of close. `check` visits all states of the model, and `replay`
+//! compares it with the code.
 //!
 //! Subflow 0 is the first one. Subflows 1 and 2 go to the address that the server advertises, the first time
 //! and after another advertisement. Sequence numbers are only compared, so [`State::normal`] keeps only their
