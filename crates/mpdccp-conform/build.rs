@@ -1,4 +1,4 @@
-//! Rebuilds the crate when scripts are added or removed.
+//! Makes cargo build the crate again when scripts are added or removed.
 
 fn main() {
     println!("cargo::rerun-if-changed=scripts");

@@ -1,9 +1,10 @@
-//! Measures the code coverage of a run with the compiler's counters, which stable toolchains support.
+//! Measures the code coverage of a run with the counters of the compiler. They also exist in stable
+//! toolchains.
 
 use std::panic::{self, AssertUnwindSafe};
 
-/// Class of a counter's value. With classes, a loop that runs ten times is new coverage if it ran only once
-/// before.
+/// Returns the class of a counter's value. Because of the classes, a loop that runs ten times is new coverage
+/// if it has run only once before.
 fn class(count: u64) -> u8 {
     match count {
         0 => 0,
@@ -14,7 +15,7 @@ fn class(count: u64) -> u8 {
     }
 }
 
-/// The coverage of all runs so far: for each counter, the classes that were reached.
+/// The coverage of all runs so far. For each counter, it contains the classes that were reached.
 #[derive(Default)]
 pub(crate) struct Coverage(Vec<u8>);
 
@@ -35,13 +36,14 @@ impl Coverage {
         (ended, new)
     }
 
-    /// Number of pairs of a counter and a class that were reached.
+    /// Returns how many pairs of a counter and a class were reached.
     pub(crate) fn reached(&self) -> usize {
         self.0.iter().map(|classes| classes.count_ones() as usize).sum()
     }
 }
 
-/// Without `fuzz/run` there are no counters, so the search gets no feedback about inputs.
+/// If `fuzz/run` has not built this program, there are no counters. Then the search does not know which
+/// inputs reach new code.
 #[cfg(not(fuzz_coverage))]
 fn counters() -> &'static mut [u64] {
     &mut []

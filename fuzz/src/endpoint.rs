@@ -9,8 +9,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 /// Maximum number of steps in a run. No input is long enough for more steps.
 const STEPS: usize = 200;
 
-/// Fuzzes a listener that gets packets from unknown senders: Requests from many addresses with and without
-/// cookies, joins, and modified answers. Real clients connect and leave meanwhile.
+/// Fuzzes a listener with packets from unknown senders. They are Requests from many addresses with and
+/// without cookies, joins, and modified replies. Meanwhile, real clients connect and leave.
 pub fn endpoint(bytes: &[u8]) {
     let input = &mut Unstructured::new(bytes);
     let client = session::config(input);
@@ -24,7 +24,7 @@ pub fn endpoint(bytes: &[u8]) {
             0..=2 => net.run(Duration::from_millis(input.pick(&[1, 10, 90, 700, 5000, 300_000]))),
             3 => drop(net.client.connect(net.now, client.clone(), path(0))),
             4 => {
-                // So many Requests that the listener stores no state for them.
+                // Send so many Requests that the listener does not store state for them.
                 let base = input.number();
                 for n in 0..=input.below(100) as u32 {
                     strike(&mut net, &mut answers, stranger(base.wrapping_add(n)), &request(n, input.byte()));
@@ -37,7 +37,7 @@ pub fn endpoint(bytes: &[u8]) {
                 strike(&mut net, &mut answers, route, &bytes);
             }
             9..=11 => {
-                // Replies to an answer of the listener, from the address that the answer went to.
+                // Send a reply to an answer of the listener, from the address to which the answer went.
                 if answers.is_empty() {
                     continue;
                 }
@@ -64,7 +64,7 @@ pub fn endpoint(bytes: &[u8]) {
 }
 
 fn stranger(n: u32) -> Route {
-    // A few addresses occur often, and any address occurs sometimes.
+    // Use a few addresses often, and other addresses sometimes.
     let ip = Ipv4Addr::new(10, 7, 0, if n < 256 { n % 4 } else { n } as u8);
     Route { socket: 0, local: None, remote: SocketAddr::new(ip.into(), 1024 + (n >> 8) as u16 % 1000) }
 }
@@ -91,7 +91,8 @@ fn request(n: u32, byte: u8) -> Vec<u8> {
     bytes
 }
 
-/// A reply to an answer: an Ack or similar packet with the options of the answer, including the cookies.
+/// Returns a reply to an answer of the listener. The reply has the options of the answer, including the
+/// cookies.
 fn reply(input: &mut Unstructured<'_>, answer: &[u8]) -> Option<Vec<u8>> {
     let packet = Packet::parse(answer).ok()?;
     let seq = packet.header.ack?.next();

@@ -1,4 +1,4 @@
-//! A hostile peer with valid keys. It follows the handshakes, then sends any packets with valid HMACs.
+//! A hostile peer with valid keys, the insider. It completes handshakes, then sends packets with valid HMACs.
 
 mod frames;
 
@@ -21,23 +21,23 @@ const STEPS: usize = 200;
 /// Maximum number of subflows that the insider has at a time.
 const SUBFLOWS: usize = 12;
 
-/// The insider's state for one connection.
+/// The state of the insider for one connection.
 #[derive(Clone, Debug)]
 struct Subflow {
     /// Index of the insider's address.
     place: usize,
-    /// Ports of the insider and of the victim.
+    /// The port of the insider and the port of the victim.
     ports: (u16, u16),
-    /// Next sequence number to send, and the newest one received.
+    /// The next sequence number to send, and the greatest one received.
     seq: Seq,
     gsr: Seq,
-    /// Nonces of a join: the insider's, then the victim's.
+    /// The nonces of a join. The nonce of the insider comes first.
     nonces: (u32, u32),
 }
 
 struct Insider {
     victim: End,
-    /// Both keys, which have the same type, and both connection identifiers.
+    /// Both keys, their common type, and both connection identifiers.
     key: Vec<u8>,
     its_key: Vec<u8>,
     kind: u8,
@@ -45,12 +45,12 @@ struct Insider {
     its_ci: u32,
     mp_seq: Seq,
     subflows: Vec<Subflow>,
-    /// Number of ports used so far.
+    /// Number of ports that the insider has used so far.
     opened: u16,
 }
 
 /// Fuzzes a listener with a hostile client, or a client with a hostile server. Sequence numbers and MP_SEQ
-/// start at any value, often just below their limits.
+/// start at any value, often just below a limit.
 pub fn insider(bytes: &[u8]) {
     let input = &mut Unstructured::new(bytes);
     let cfg = SessionConfig { streams: input.one_in(2), joinable: input.one_in(2), ..session::config(input) };
@@ -145,9 +145,9 @@ impl Insider {
         net.inject(self.victim, self.route(place), ecn, bytes);
     }
 
-    /// Receives the victim's packets, and answers handshakes.
+    /// Receives the packets of the victim and answers handshakes.
     fn fetch(&mut self, input: &mut Unstructured<'_>, net: &mut Net) {
-        // An answer rarely causes another answer.
+        // Four rounds are enough, because an answer rarely causes another answer.
         for _ in 0..4 {
             let sent = net.intercept(self.victim);
             while net.end(self.victim).poll_deliver().is_some() {}
@@ -196,7 +196,7 @@ impl Insider {
         self.send(input, net, at, PacketType::Ack, options.as_bytes(), &[]);
     }
 
-    /// Sends a hostile server's Response.
+    /// Sends a Response, as a hostile server.
     fn respond(&mut self, input: &mut Unstructured<'_>, net: &mut Net, packet: &Packet<'_>) {
         let mut options = OptionBuf::new();
         options.push(&Opt::ConfirmL(feature::MULTIPATH_CAPABLE, &[0, 0]));
@@ -231,8 +231,8 @@ impl Insider {
         self.subflows.retain(|flow| flow.ports != ports);
         self.subflows.push(Subflow { place: 0, ports, seq: first_number(input), gsr: header.seq, nonces });
         let at = self.subflows.len() - 1;
-        // The path of the Request is unknown, so both paths get a Response. The wrong path has no such
-        // connection; it ignores the Response and sets no timer.
+        // The insider does not know the path of the Request, so it tries both paths. On the wrong path, the
+        // victim has no such connection. It then ignores the Response and sets no timer.
         for place in 0..2 {
             self.subflows[at].place = place;
             let seq = self.subflows[at].seq;
@@ -245,7 +245,7 @@ impl Insider {
         }
     }
 
-    /// Sends a Request, either of the first subflow or of a join with this nonce.
+    /// Sends the Request of the first subflow, or the Request of a join with this nonce.
     fn open(&mut self, input: &mut Unstructured<'_>, net: &mut Net, join: Option<u32>) {
         let place = self.subflows.len();
         let flow = Subflow {
@@ -296,7 +296,7 @@ impl Insider {
         net.now = end;
     }
 
-    /// Sends many data packets at once, in order or not, to exercise reordering, repair and FEC.
+    /// Sends many data packets at once. They exercise reordering, repair and FEC.
     fn burst(&mut self, input: &mut Unstructured<'_>, net: &mut Net) {
         let (step, payload) = (input.below(3) as u64 + input.below(2) as u64 * 1_000, input.below(1400));
         let payload = vec![input.byte(); payload];
@@ -328,7 +328,7 @@ impl Insider {
         let ptype = PacketType::from_number(types[input.below(known)]);
         let mut options = Vec::new();
         if !input.one_in(4) {
-            // Acknowledges the victim's packets.
+            // The Ack Vector acknowledges packets of the victim.
             push(&mut options, Opt::AckVector(false, &vec![63; input.below(4) + 1]));
         }
         let keys = [self.its_key.clone(), self.key.clone()];
@@ -383,7 +383,7 @@ impl Insider {
                     push(&mut options, Opt::Mp(MpOption::FastClose(&keys[usize::from(small) % 2])))
                 }
                 12 => {
-                    // One of the private options of this stack, or the mark of stream packets.
+                    // Either a private option of this stack, or the option that marks stream packets.
                     let mut private = [&frames::MAGIC[..], &[small % 6]].concat();
                     let len = [2, 2, 2, 4, 7, 0][usize::from(small % 6)];
                     private.extend((0..len).map(|_| input.byte()));
@@ -451,7 +451,7 @@ impl Insider {
         self.inject(input, net, place, &bytes);
     }
 
-    /// HMAC of RFC 9897 section 3.2.6. The sender's own key comes first.
+    /// Returns the HMAC of RFC 9897 section 3.2.6. The key of the sender comes first.
     fn tag(&self, parts: &[&[u8]]) -> [u8; 20] {
         let both = [&self.key[..], &self.its_key[..]].concat();
         let mut key = [0; 64];
@@ -475,7 +475,7 @@ fn push(options: &mut Vec<u8>, option: Opt<'_>) {
     options.extend(buf.as_bytes());
 }
 
-/// Confirm options for all Change options except that of multipath. Each confirms the first value.
+/// Returns Confirm options with the first value of all Change options except the one for multipath.
 fn agree(packet: &Packet<'_>) -> Vec<u8> {
     let mut out = Vec::new();
     for option in packet.options().map_while(Result::ok) {
@@ -484,7 +484,7 @@ fn agree(packet: &Packet<'_>) -> Vec<u8> {
             Opt::ChangeR(number, list) => (false, number, list),
             _ => continue,
         };
-        // A number is confirmed unchanged. For a list, the option has the first value, followed by the list.
+        // The Confirm of a number contains the number. For a list, it has the first value, then the list.
         let value = if [3, 5].contains(&number) {
             list.to_vec()
         } else {

@@ -1,5 +1,6 @@
-//! Fuzz targets. From its input, each target derives the two ends, their actions, the behaviour of the
-//! network, and the packets of a forger. No input may cause a panic, an endless loop or unbounded memory.
+//! Fuzz targets. Each target derives from its input the two ends, their actions, the behaviour of the
+//! network, and the packets of a forger. No input may cause a panic, an endless loop or unlimited use of
+//! memory.
 
 mod connection;
 mod endpoint;

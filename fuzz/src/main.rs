@@ -1,5 +1,5 @@
-//! Searches for inputs that make a target fail, with a stable toolchain. `fuzz/run` builds and starts this
-//! program; see CONTRIBUTING.md.
+//! Searches for inputs for which a target fails. This program works with a stable toolchain. `fuzz/run`
+//! builds and starts it; see CONTRIBUTING.md.
 
 mod coverage;
 mod mutate;
@@ -14,7 +14,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// An allocation beyond the limit fails and ends the process. The file `current` then contains the input.
+/// Limits the memory of a run. An allocation beyond the limit ends the process. The file `NAME-current` in
+/// `crashes` then contains the input.
 #[global_allocator]
 static MEMORY: Cap<std::alloc::System> = Cap::new(std::alloc::System, usize::MAX);
 
@@ -60,8 +61,8 @@ fn read(corpus: &Path) -> std::io::Result<Vec<(PathBuf, Vec<u8>)>> {
     files.into_iter().map(|file| fs::read(&file).map(|bytes| (file, bytes))).collect()
 }
 
-/// CPU time of this program. Real time would be misleading, because on a busy machine hours may pass without
-/// a run.
+/// Returns the CPU time of this process. Wall time is not useful, because a busy machine may do few runs in
+/// hours.
 fn worked() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
@@ -118,7 +119,7 @@ fn search(name: &str, target: mpdccp_fuzz::Target, corpus: &Path, time: Duration
     fs::remove_file(path)
 }
 
-/// Keeps the smallest inputs that together reach the whole coverage, but at most `most` inputs.
+/// Keeps the smallest inputs that together reach the whole coverage. Keeps at most `most` inputs.
 fn minimise(target: mpdccp_fuzz::Target, corpus: &Path, most: usize) -> std::io::Result<()> {
     let mut files = read(corpus)?;
     files.sort_by_key(|(_, bytes)| bytes.len());

@@ -1,4 +1,4 @@
-//! Makes new inputs from other inputs.
+//! Makes new inputs by changing other inputs.
 
 use mpdccp_fuzz::MAX_LEN;
 use rand_chacha::ChaCha8Rng;
@@ -25,8 +25,8 @@ impl Dice {
         bytes
     }
 
-    /// A changed copy of one of the inputs. This is often one of the newest inputs, because they reached new
-    /// coverage.
+    /// Returns a changed copy of one of the inputs. It prefers the newest inputs, because they have reached
+    /// new coverage.
     pub(crate) fn mutate(&mut self, stories: &[Vec<u8>]) -> Vec<u8> {
         let at = if self.below(3) == 0 {
             stories.len() - 1 - self.below(stories.len().min(20))

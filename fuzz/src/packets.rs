@@ -1,9 +1,9 @@
-//! Makes packets and options that are nearly valid.
+//! Makes packets and options that are almost valid.
 
 use crate::unstructured::Unstructured;
 use dccp_wire::{Header, MpOption, Opt, OptionBuf, PacketType, Reset, ResetCode, Seq};
 
-/// Makes plausible options and invalid bytes.
+/// Makes plausible options, and some invalid bytes.
 pub(crate) fn options(input: &mut Unstructured<'_>) -> Vec<u8> {
     let mut buf = OptionBuf::new();
     for _ in 0..input.below(5) {
@@ -35,7 +35,7 @@ pub(crate) fn options(input: &mut Unstructured<'_>) -> Vec<u8> {
             21 => Opt::Mp(MpOption::Exp(&data)),
             22 => Opt::Mp(MpOption::Confirm(&data)),
             _ => {
-                // An option of any type, with a correct or incorrect length.
+                // An option of any type. Its length may be wrong.
                 let length = if number.is_multiple_of(4) { number as u8 } else { data.len() as u8 + 2 };
                 let bytes = [&[small, length], &data[..]].concat();
                 buf.extend(&bytes);
@@ -48,9 +48,9 @@ pub(crate) fn options(input: &mut Unstructured<'_>) -> Vec<u8> {
     bytes
 }
 
-/// Makes a packet that the sender of `last` could send next.
+/// Makes a packet that the sender of `last` might send next.
 pub(crate) fn packet(input: &mut Unstructured<'_>, last: &Header) -> Vec<u8> {
-    // Packets that end a connection must be rare, because other packets have no effect after them.
+    // A packet that ends the connection must be rare, because later packets then have no effect.
     let seldom = if input.one_in(8) { 16 } else { 5 };
     let types = [4, 3, 2, 8, 9, 0, 1, 4, 2, 3, 5, 6, 7, 10, 11, 15];
     let ptype = PacketType::from_number(types[input.below(types.len()) % seldom.max(types.len() - 6)]);

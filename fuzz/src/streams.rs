@@ -6,8 +6,8 @@ use mpdccp_units::{Duration, Time};
 const STEPS: usize = 400;
 const MTU: usize = 1_200;
 
-/// Fuzzes two ends of the stream layer. The input decides what the applications do, and which packets a
-/// forger changes, repeats and invents.
+/// Fuzzes two ends of the stream layer. The input decides the actions of the applications, and which packets
+/// a forger changes, repeats and invents.
 pub fn streams(bytes: &[u8]) {
     let input = &mut Unstructured::new(bytes);
     let config = Config { receive_memory: 1 << 20, send_memory: 1 << 20, half_open: 20, ..Config::default() };
@@ -39,7 +39,7 @@ pub fn streams(bytes: &[u8]) {
                 forged = true;
             }
             10 => {
-                // The forger sends an earlier packet again, sometimes with one byte changed.
+                // The forger repeats an earlier packet. Sometimes it changes one byte.
                 let at = input.below(sent.len());
                 let Some((to, packet)) = sent.get_mut(at) else { continue };
                 if input.one_in(2) {
@@ -56,7 +56,8 @@ pub fn streams(bytes: &[u8]) {
             _ => {
                 for _ in 0..=input.below(20) {
                     let (class, path) = (input.below(3) as u8, input.below(3) as u32);
-                    // Paths other than 0 have more delay, so only long bursts may use them.
+                    // The other paths have a longer delay than path 0. So only streams with a long current
+                    // burst may use them.
                     let head_start = u64::from(path) * 20_000;
                     let Some(len) = ends[end].poll_transmit(now, class, path, None, head_start, &mut buf)
                     else {
@@ -78,8 +79,8 @@ pub fn streams(bytes: &[u8]) {
             }
         }
     }
-    // Without further input, two honest ends become idle. After a forgery, they may go on to retransmit at
-    // growing intervals.
+    // Without further input, two honest ends become idle. After a forged packet, an end may retransmit
+    // forever, but at growing intervals.
     for _ in 0..if forged { 100 } else { 10_000 } {
         let timers = ends.iter().filter_map(Streams::poll_timeout).min();
         if timers.is_none() && !ends.iter().any(|end| (0..3).any(|class| end.has_packet(now, class))) {

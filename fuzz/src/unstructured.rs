@@ -1,4 +1,5 @@
-//! Derives decisions from the input. After the end of the input, every decision is the first choice.
+//! Derives decisions from the bytes of the input. After the end of the input, every decision is the first
+//! choice.
 
 use dccp_wire::Seq;
 
@@ -9,8 +10,8 @@ impl<'a> Unstructured<'a> {
         Unstructured(bytes)
     }
 
-    /// Takes the last bytes of the input. This is for new decisions, which must not change what the first
-    /// bytes of stored inputs decide.
+    /// Splits off the last bytes of the input for additional decisions. With this, a new decision does not
+    /// change the decisions that the first bytes of stored inputs cause.
     pub(crate) fn end(&mut self, len: usize) -> Unstructured<'a> {
         let (story, end) = self.0.split_at(self.0.len().saturating_sub(len));
         self.0 = story;
@@ -38,7 +39,7 @@ impl<'a> Unstructured<'a> {
         value % n.max(1)
     }
 
-    /// True once in `n` times; false after the end of the input.
+    /// Returns true with a probability of one in `n`. Returns false after the end of the input.
     pub(crate) fn one_in(&mut self, n: usize) -> bool {
         self.below(n) == n - 1
     }
@@ -51,7 +52,7 @@ impl<'a> Unstructured<'a> {
         (0..self.below(most + 1)).map(|_| self.byte()).collect()
     }
 
-    /// A number near `seq`, or sometimes any number.
+    /// Returns a number near `seq`, or sometimes an arbitrary number.
     pub(crate) fn near(&mut self, seq: Seq) -> Seq {
         match self.below(8) {
             0..=4 => seq.add(self.below(8) as u64),

@@ -1,5 +1,5 @@
-//! The service for `mpdccp conform` (docs/conformance.md). It echoes datagrams, except for three command
-//! words, which it executes.
+//! The service that `mpdccp conform` needs at the target (docs/conformance.md). It echoes datagrams. It
+//! executes the datagrams `close`, `abort` and `standby` as commands.
 //!
 //!     cargo run -p mpdccp-conform --example responder -- 127.0.0.1:6511 [raw] [CCID]
 
@@ -8,9 +8,10 @@ use std::time::Duration;
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
-/// Options of the service's listener. All implementations support CCID 2.
+/// Returns the options of the service's listener. The tests need CCID 2, because all implementations support
+/// it.
 pub(crate) fn options(ccid: u8) -> Options {
-    // After all subflows were reset, the session waits this long for another subflow.
+    // If all subflows were reset, the session waits this long for a new subflow.
     Options::ccid(ccid).service("SC:echo").multipath(true).survive(Duration::from_secs(2))
 }
 

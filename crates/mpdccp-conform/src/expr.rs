@@ -1,5 +1,5 @@
-//! Parses and evaluates expressions: `$name.field`, numbers, `0x` bytes, `"text"`, `+`, `-`, `++`, and
-//! functions.
+//! Parses and evaluates expressions. An expression contains variables such as `$name.field`, numbers, bytes
+//! such as `0x00`, texts such as `"text"`, the operators `+`, `-` and `++`, and function calls.
 
 use crate::value::Value;
 use dccp_wire::checksum::crc32c;
@@ -11,7 +11,7 @@ use sha2::Sha256;
 pub enum Expr {
     /// A number, bytes or text.
     Literal(Value),
-    /// A variable: `$name`, or `$packet.field`, `$packet.option.field`.
+    /// A variable, written as `$name`, `$packet.field` or `$packet.option.field`.
     Variable(String),
     /// Addition modulo 2^64.
     Add(Box<Expr>, Box<Expr>),
@@ -19,11 +19,11 @@ pub enum Expr {
     Sub(Box<Expr>, Box<Expr>),
     /// Concatenation of bytes.
     Join(Box<Expr>, Box<Expr>),
-    /// A function call: `name(arguments)`.
+    /// A function call, written as `name(arguments)`.
     Call(String, Vec<Expr>),
 }
 
-/// Names of numbers in scripts: Reset Codes (RFC 4340 section 5.6, RFC 9897) and features
+/// Numbers that have a name in scripts: Reset Codes (RFC 4340 section 5.6, RFC 9897) and features
 /// (RFC 4340 section 6.4).
 const NAMES: &[(&str, u64)] = &[
     ("closed", 1),
@@ -62,9 +62,9 @@ const FUNCTIONS: &[(&str, usize)] = &[
     ("len", 1),
 ];
 
-/// Provides the values of variables, and random bytes.
+/// Provides the values of variables and random bytes to an expression.
 pub trait Scope {
-    /// The value of a variable.
+    /// Returns the value of a variable.
     fn variable(&self, name: &str) -> Result<Value, String>;
     /// Returns random bytes.
     fn random(&self, bytes: usize) -> Vec<u8>;
@@ -119,13 +119,13 @@ fn call(name: &str, values: &[Value], scope: &dyn Scope) -> Result<Value, String
     let fixed =
         |width: usize| values[0].number().map(|n| Value::Bytes(n.to_be_bytes()[8 - width..].to_vec()));
     match name {
-        // RFC 9897 section 3.2.6: the leftmost 160 bits of HMAC-SHA256.
+        // The leftmost 160 bits of HMAC-SHA256 (RFC 9897 section 3.2.6).
         "hmac" => {
             let mut mac = Hmac::<Sha256>::new_from_slice(&values[0].bytes(0)?).map_err(|e| e.to_string())?;
             mac.update(&values[1].bytes(0)?);
             Ok(Value::Bytes(mac.finalize().into_bytes()[..20].to_vec()))
         }
-        // RFC 4340 section 9.3: the least significant byte comes first.
+        // The least significant byte comes first (RFC 4340 section 9.3).
         "crc32c" => Ok(Value::Bytes(crc32c(&values[0].bytes(0)?).to_le_bytes().to_vec())),
         "u8" => fixed(1),
         "u16" => fixed(2),

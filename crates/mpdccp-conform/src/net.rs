@@ -1,4 +1,4 @@
-//! Implements [`Net`] with sockets, in UDP (RFC 6773) or as IP protocol 33.
+//! Implements [`Net`] with sockets. DCCP packets travel in UDP (RFC 6773) or as IP protocol 33.
 
 use crate::run::{Net, Place};
 use dccp_wire::{IPPROTO_DCCP, checksum};
@@ -9,17 +9,17 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
-/// Size of the receive buffer; no packet is larger.
+/// Size of the receive buffer. No packet is larger.
 const BUFFER: usize = 65_536;
 
-/// Route of the flows to the target.
+/// How the flows reach the target.
 #[derive(Clone, Debug)]
 pub struct Route {
-    /// Address of the target. With UDP it includes the UDP port.
+    /// The address of the target. With UDP, its port is the UDP port.
     pub remote: SocketAddr,
-    /// Whether to use IP protocol 33 instead of UDP.
+    /// Whether packets travel as IP protocol 33. Otherwise they travel in UDP.
     pub raw: bool,
-    /// Local addresses. The flows use them in turn. If empty, the system chooses an address.
+    /// The local addresses. The flows use them in turn. If the list is empty, the system selects an address.
     pub from: Vec<IpAddr>,
 }
 
@@ -32,17 +32,17 @@ pub struct Sockets {
 }
 
 impl Sockets {
-    /// Creates the value without opening sockets.
+    /// Creates the value. Does not open sockets yet.
     pub fn new(route: Route) -> Sockets {
         Sockets { route, begun: Instant::now(), flows: Vec::new(), buffer: vec![0; BUFFER] }
     }
 
-    /// Receives one packet of a flow if one is available. Skips packets of other flows.
+    /// Receives one packet of a flow, if one is available. Ignores packets of other flows.
     fn read(&mut self, flow: usize) -> io::Result<Option<Vec<u8>>> {
         let (socket, place) = &self.flows[flow];
         let length = match (&*socket).read(&mut self.buffer) {
             Ok(length) => length,
-            // An ICMP error is not an answer, so ignore it.
+            // An ICMP error is not an answer of the target, so ignore it.
             Err(e)
                 if matches!(
                     e.kind(),
@@ -111,7 +111,8 @@ impl Net for Sockets {
             packet[7] = packet[7].wrapping_add(damage);
         }
         match (&*socket).write(&packet) {
-            // The error is an ICMP error about an earlier packet. This packet was not sent yet.
+            // An ICMP error about an earlier packet causes this error, and this packet was not sent. So send
+            // it again.
             Err(e) if e.kind() == ErrorKind::ConnectionRefused => (&*socket).write(&packet).map(drop),
             other => other.map(drop),
         }

@@ -1,9 +1,9 @@
-//! Reads and writes the options of a packet as named fields, whether they are well-formed or not.
+//! Encodes and parses the options of a packet as named fields. The options may be invalid.
 
 use crate::value::Value;
 
-/// The form of an option: name, type, subtype of Multipath options, and fields with their widths in bytes.
-/// Width 0 means the rest.
+/// The form of an option: its name, its type, its subtype if it is a Multipath option, and its fields. Each
+/// field has a width in bytes. The width 0 means the rest of the option.
 struct Form {
     name: &'static str,
     kind: u8,
@@ -20,7 +20,7 @@ const fn mp(name: &'static str, sub: u8, fields: &'static [(&'static str, usize)
 }
 
 const MULTIPATH: u8 = 46;
-/// Options with a number below this consist of one byte (RFC 4340 section 5.8).
+/// An option with a type below this number consists of one byte (RFC 4340 section 5.8).
 const FIRST_LONG: u8 = 32;
 
 /// The options of RFC 4340 table 3, RFC 4342 section 8 and RFC 9897 section 3.2.
@@ -56,18 +56,19 @@ const FORMS: &[Form] = &[
     form("loss_event_rate", 192, &[("rate", 4)]),
     form("loss_intervals", 193, &[("intervals", 0)]),
     form("receive_rate", 194, &[("rate", 4)]),
-    // This covers any other option, and any option with a wrong length. The fields are type and data.
+    // This form applies to all other options and to options with a wrong length. Its fields are the type and
+    // the data.
     form("opt", 0, &[("kind", 1), ("data", 0)]),
 ];
 
 /// A parsed option.
 #[derive(Clone, Debug)]
 pub struct Opt {
-    /// Name of the option in scripts.
+    /// The name of the option in scripts.
     pub name: &'static str,
-    /// Name, width in bytes (0: the rest) and value of each field.
+    /// The name, the width in bytes and the value of each field. The width 0 means the rest of the option.
     pub fields: Vec<(&'static str, usize, Value)>,
-    /// The option as bytes on the wire.
+    /// The bytes of the option on the wire.
     pub bytes: Vec<u8>,
 }
 
@@ -78,13 +79,13 @@ fn find(name: &str) -> Result<&'static Form, String> {
     })
 }
 
-/// Checks the name of an option and the number of arguments while a script is parsed.
+/// Checks the name of an option and its number of arguments. The parser of scripts calls this.
 pub fn check(name: &str, arguments: usize) -> Result<(), String> {
     let most = if name == "raw" { 1 } else { find(name)?.fields.len() };
     if arguments > most { Err(format!("option `{name}` has {most} fields, not {arguments}")) } else { Ok(()) }
 }
 
-/// Encodes an option. `raw` writes its argument unchanged.
+/// Encodes an option. The option `raw` consists of its argument.
 pub fn write(name: &str, arguments: &[Value]) -> Result<Vec<u8>, String> {
     if name == "raw" {
         return arguments.first().map_or(Ok(Vec::new()), |a| a.bytes(0));
@@ -102,8 +103,8 @@ pub fn write(name: &str, arguments: &[Value]) -> Result<Vec<u8>, String> {
     Ok([vec![kind, length], data].concat())
 }
 
-/// Creates the Confirm that accepts a Change (RFC 4340 section 6.3). It contains the first value of a list;
-/// for CCIDs only 2 is accepted.
+/// Returns the Confirm that accepts a Change (RFC 4340 section 6.3). For a list of values, it confirms the
+/// first value. For CCIDs, it confirms only the value 2.
 pub fn agree(change: &Opt) -> Option<Vec<u8>> {
     let kind = match change.name {
         "change_l" => 35,
@@ -112,7 +113,7 @@ pub fn agree(change: &Opt) -> Option<Vec<u8>> {
     };
     let (&feature, values) = change.bytes.get(2..)?.split_first()?;
     let answer = match feature {
-        // For a non-negotiable feature, the Confirm contains the value itself.
+        // The Confirm of a non-negotiable feature contains the value of the Change.
         3 | 5 => values.to_vec(),
         1 => values.iter().find(|v| **v == 2).map_or(Vec::new(), |v| vec![*v, *v]),
         2..=9 | 192 => values.first().map_or(Vec::new(), |v| vec![*v, *v]),
@@ -121,7 +122,7 @@ pub fn agree(change: &Opt) -> Option<Vec<u8>> {
     Some([vec![kind, answer.len() as u8 + 3, feature], answer].concat())
 }
 
-/// Parses the options of a packet (RFC 4340 section 5.8). An error means that no implementation may send such
+/// Parses the options of a packet (RFC 4340 section 5.8). Returns an error if no implementation may send such
 /// options.
 pub fn read(mut area: &[u8]) -> Result<Vec<Opt>, String> {
     let mut found = Vec::new();

@@ -1,12 +1,12 @@
-//! Packets of scripts. This file encodes and parses headers itself instead of using the codec of the stack,
-//! for two reasons: scripts send headers that a codec must reject, and the two implementations of
-//! RFC 4340 section 5.1 check each other.
+//! The packets that scripts send and receive. This file encodes and parses headers itself and does not use
+//! the codec of the stack. There are two reasons. Scripts send headers that a codec must reject. And the two
+//! implementations of RFC 4340 section 5.1 check each other.
 
 use crate::option::{self, Opt};
 use crate::value::{Value, read as number};
 use dccp_wire::PacketType;
 
-/// The packet types, named as in RFC 4340 section 5.1 and RFC 5596.
+/// The packet types. Their names come from RFC 4340 section 5.1 and RFC 5596.
 const TYPES: &[(&str, PacketType)] = &[
     ("Request", PacketType::Request),
     ("Response", PacketType::Response),
@@ -31,28 +31,28 @@ pub fn name(ptype: PacketType) -> &'static str {
     TYPES.iter().find(|(_, t)| *t == ptype).map_or("reserved", |(n, _)| n)
 }
 
-/// A packet to send. Numbers are truncated to the size of their fields.
+/// A packet to send. Numbers that are too large for their field are truncated.
 #[derive(Clone, Debug)]
 pub struct Outgoing {
-    /// Packet type, which determines the fields.
+    /// The packet type. It determines which fields the packet has.
     pub ptype: PacketType,
     /// Source and destination port.
     pub ports: (u16, u16),
     /// Sequence Number.
     pub seq: u64,
-    /// Acknowledgement Number; unused if the type has none.
+    /// Acknowledgement Number. Not used if the type has none.
     pub ack: u64,
-    /// Service Code; unused if the type has none.
+    /// Service Code. Not used if the type has none.
     pub service: u32,
-    /// Reset Code and Data 1 to 3.
+    /// Reset Code, Data 1, Data 2 and Data 3.
     pub reset: [u8; 4],
     /// CCVal and CsCov.
     pub cc: (u8, u8),
     /// Whether Sequence Numbers are extended.
     pub extended: bool,
-    /// Data Offset to write instead of the correct one.
+    /// If set, this Data Offset is written instead of the correct one.
     pub offset: Option<u8>,
-    /// Number to write instead of the type's number.
+    /// If set, this number is written instead of the number of the type.
     pub kind: Option<u8>,
     /// The options, without padding.
     pub options: Vec<u8>,
@@ -61,7 +61,7 @@ pub struct Outgoing {
 }
 
 impl Outgoing {
-    /// Encodes the packet, with a checksum of zero.
+    /// Encodes the packet. The checksum is zero.
     pub fn bytes(&self) -> Vec<u8> {
         let mut out = Vec::new();
         out.extend(self.ports.0.to_be_bytes());
@@ -105,20 +105,20 @@ impl Outgoing {
 pub struct Packet {
     /// Packet type.
     pub ptype: PacketType,
-    /// Header fields as name, width in bytes, and value.
+    /// The name, the width in bytes and the value of each header field.
     pub fields: Vec<(&'static str, usize, Value)>,
-    /// Options in order, without padding.
+    /// The options in the order of the packet, without padding.
     pub options: Vec<Opt>,
 }
 
-/// Names of the header fields in scripts.
+/// The names of the header fields in scripts.
 pub const FIELDS: &[&str] = &[
     "sport", "dport", "ccval", "cscov", "x", "seq", "ack", "service", "code", "data1", "data2", "data3",
     "data", "len", "time",
 ];
 
 impl Packet {
-    /// Parses a packet that was received at `time` ms. An error means that no implementation may send such a
+    /// Parses a packet that arrived at `time` ms. Returns an error if no implementation may send such a
     /// packet.
     pub fn read(bytes: &[u8], time: u64) -> Result<Packet, String> {
         Packet::with_options(bytes, time, option::read)
@@ -177,8 +177,9 @@ impl Packet {
         Ok(Packet { ptype, fields, options: options(area)? })
     }
 
-    /// Returns a header field, or `option.field` of the first option with that name. `option` alone returns
-    /// the bytes of the option.
+    /// Returns a value of the packet. A path is the name of a header field, or `option.field`. The path
+    /// `option` alone means the bytes of the option. If several options have the same name, the first one is
+    /// used.
     pub fn field(&self, path: &str) -> Option<Value> {
         let of = |fields: &[(&str, usize, Value)], name: &str| {
             fields.iter().find(|f| f.0 == name).map(|f| f.2.clone())

@@ -1,4 +1,5 @@
-//! Patterns for a value: `*`, `3`, `1..4`, `..4`, `1|2`, `!3`, `0x00*` (bytes with this prefix).
+//! Patterns for values. Examples are `*`, `3`, `1..4`, `..4`, `1|2`, `!3` and `0x00*`. The last one matches
+//! bytes with this prefix.
 
 use crate::expr::{Expr, Scope};
 use crate::value::Value;
@@ -6,17 +7,17 @@ use crate::value::Value;
 /// A parsed pattern.
 #[derive(Clone, Debug)]
 pub enum Pattern {
-    /// Any value.
+    /// Matches any value.
     Any,
-    /// Exactly this value.
+    /// Matches exactly this value.
     Is(Expr),
-    /// Bytes with this prefix.
+    /// Matches bytes with this prefix.
     Begins(Expr),
-    /// A range from the first to the second value, both included. Values wrap at the width of the field.
+    /// Matches a range, including both ends. Values wrap at the width of the field.
     Range(Option<Expr>, Option<Expr>),
-    /// A value that matches any of these patterns.
+    /// Matches a value that matches any of these patterns.
     OneOf(Vec<Pattern>),
-    /// A value that does not match this pattern.
+    /// Matches a value that does not match this pattern.
     Not(Box<Pattern>),
 }
 
@@ -43,7 +44,7 @@ impl Pattern {
         })
     }
 
-    /// Whether `value` matches. The value is a field of `width` bytes; 0 means any length.
+    /// Returns whether a value matches. The value is a field of `width` bytes. The width 0 means any length.
     pub fn fits(&self, value: &Value, width: usize, scope: &dyn Scope) -> Result<bool, String> {
         let mask = if width == 0 || width >= 8 { u64::MAX } else { (1 << (8 * width)) - 1 };
         Ok(match self {
@@ -71,7 +72,7 @@ impl Pattern {
     }
 }
 
-/// Splits a pattern into its alternatives. A `|` inside quotes does not separate.
+/// Splits a pattern at each `|` that is not inside quotes.
 fn split(text: &str) -> Vec<&str> {
     let mut quoted = false;
     text.split(move |c: char| {

@@ -5,13 +5,13 @@ use crate::suite::{Outcome, Verdict};
 use serde::Serialize;
 use std::fmt::Write;
 
-/// The rules that a script checks, such as `RFC 4340 8.1.3, RFC 9897 3.2.4`.
+/// Returns the rules that a script checks, such as `RFC 4340 8.1.3, RFC 9897 3.2.4`.
 pub fn rules(script: &Script) -> String {
     let rules: Vec<_> = script.rules.iter().map(|(rfc, section)| format!("RFC {rfc} {section}")).collect();
     rules.join(", ")
 }
 
-/// The result of one test as text. A failure includes the packets.
+/// Returns the result of a test as text. If the test has failed, the text includes the packets.
 pub fn text(outcome: &Outcome) -> String {
     let Outcome { script, verdict, took } = outcome;
     let (word, more) = match verdict {
@@ -24,7 +24,7 @@ pub fn text(outcome: &Outcome) -> String {
     format!("{word} {}: {} [{}] {:.1} s{more}", script.name, script.title, rules(script), took.as_secs_f64())
 }
 
-/// Number of passed, failed and skipped tests.
+/// Returns the number of passed, failed and skipped tests.
 pub fn counts(outcomes: &[Outcome]) -> (usize, usize, usize) {
     let count = |fits: fn(&Verdict) -> bool| outcomes.iter().filter(|o| fits(&o.verdict)).count();
     (
@@ -45,7 +45,7 @@ struct Test<'a> {
     trace: &'a [String],
 }
 
-/// All tests as JSON, with the number of tests by result.
+/// Returns all tests as JSON, with the number of tests of each result.
 pub fn json(outcomes: &[Outcome]) -> String {
     let tests: Vec<_> = outcomes
         .iter()
@@ -73,7 +73,7 @@ pub fn json(outcomes: &[Outcome]) -> String {
     )
 }
 
-/// All tests as JUnit XML, one test case per test.
+/// Returns all tests as JUnit XML. Each test is a test case.
 pub fn junit(outcomes: &[Outcome]) -> String {
     let (_, failed, skipped) = counts(outcomes);
     let total = outcomes.len();

@@ -1,4 +1,5 @@
-//! Runs one script over a [`Net`]. The only connection state it keeps is the numbers that a script may omit.
+//! Runs a script over a [`Net`]. The only connection state that it keeps is the numbers that a script may
+//! omit.
 
 use crate::expr::{Expr, Scope};
 use crate::option;
@@ -11,44 +12,45 @@ use std::io;
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// The network. Each flow has its own address and port.
+/// The network between the suite and the target. Each flow has its own address and port.
 pub trait Net {
-    /// Time since the start of the script.
+    /// Returns the time since the start of the script.
     fn now(&self) -> Duration;
-    /// Opens the next flow. Flows are numbered from 0.
+    /// Opens the next flow. The first flow has the number 0.
     fn open(&mut self) -> io::Result<Place>;
-    /// Sends a packet. `damage` is added to the checksum, if the encapsulation has one.
+    /// Sends a packet. `damage` is added to the checksum, if the packet has one.
     fn send(&mut self, flow: usize, packet: Vec<u8>, damage: u8) -> io::Result<()>;
-    /// Receives the next packet, and returns it with its flow. Returns `None` if none arrives by `until`.
+    /// Waits for the next packet. Returns the packet with its flow, or `None` if no packet arrives before
+    /// `until`.
     fn receive(&mut self, until: Duration) -> io::Result<Option<(usize, Vec<u8>)>>;
 }
 
 /// The local end of a flow.
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
-    /// The address of the flow as the target sees it.
+    /// The local address of the flow, as the target sees it.
     pub address: IpAddr,
-    /// The DCCP port.
+    /// The local DCCP port of the flow.
     pub port: u16,
 }
 
-/// Parameters of the target.
+/// The parameters of the target.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
     /// DCCP port of the target.
     pub port: u16,
     /// Service Code of the target.
     pub service: u32,
-    /// How long to wait for an expected packet.
+    /// How long a script waits for an expected packet.
     pub wait: Duration,
 }
 
-/// Why a script failed, and the packets of the test.
+/// The reason why a script has failed, and the packets of the test.
 #[derive(Clone, Debug)]
 pub struct Failure {
     /// The line of the script, and the error.
     pub message: String,
-    /// The packets, one per line.
+    /// The packets of the test, one per line.
     pub trace: Vec<String>,
 }
 
@@ -59,10 +61,9 @@ struct Flow {
     iss: u64,
     /// Greatest sequence number received (GSR).
     gsr: Option<Seq>,
-    /// Whether a Reset was sent or received.
+    /// Whether a Reset was sent or received on this flow.
     ended: bool,
-    /// Answers to Changes, for the next packet that may contain them. `None` if the script answers them
-    /// itself.
+    /// Confirms for the next packet that may contain them. `None` if the script itself answers Changes.
     confirms: Option<Vec<u8>>,
 }
 
@@ -77,14 +78,14 @@ struct Runner<'a> {
     flows: Vec<Flow>,
     current: usize,
     names: BTreeMap<String, Bound>,
-    /// Received packets that no step has expected yet.
+    /// Received packets that no step has expected so far.
     inbox: Vec<(usize, Packet)>,
-    /// Rules for all received packets, each with its flow.
+    /// Steps that apply to all received packets, with the flow in which the script has set them.
     rules: Vec<(usize, &'a Step)>,
     trace: Vec<String>,
 }
 
-/// Runs a script. Returns the reason if it fails.
+/// Runs a script. The error contains the reason if the script fails.
 pub fn play(script: &Script, net: &mut dyn Net, target: Target) -> Result<(), Failure> {
     let mut runner = Runner {
         net,
@@ -133,7 +134,7 @@ impl Scope for Runner<'_> {
 
     fn random(&self, bytes: usize) -> Vec<u8> {
         let mut found = vec![0; bytes.min(1024)];
-        // Ignore the error. It cannot occur on supported systems, and zeros would only make scripts less
+        // Ignore an error. It cannot occur on supported systems. With zeros, the scripts would only be less
         // varied.
         let _ = rustix::rand::getrandom(&mut found[..], rustix::rand::GetRandomFlags::empty());
         found
@@ -194,7 +195,8 @@ impl<'a> Runner<'a> {
             }
             Action::Check(expr, pattern) => {
                 let value = expr.value(self)?;
-                // The values are 48 bits wide like sequence numbers, so that differences wrap.
+                // The value has the width of a sequence number, 48 bits, so that differences of sequence
+                // numbers wrap correctly.
                 if !pattern.fits(&value, 6, self)? {
                     return Err(format!("the value is {value}"));
                 }
@@ -261,7 +263,7 @@ impl<'a> Runner<'a> {
                 let values = arguments.iter().map(|a| a.value(self)).collect::<Result<Vec<_>, _>>()?;
                 out.options.extend(option::write(name, &values)?);
             }
-            // RFC 4340 section 6.2: Confirms are sent on packets with an Acknowledgement Number.
+            // Confirms are sent only on packets with an Acknowledgement Number (RFC 4340 section 6.2).
             if out.ptype.has_ack() && !matches!(out.ptype, PacketType::Reset | PacketType::Sync) {
                 let confirms = self.flows[self.current].confirms.as_mut().map(std::mem::take);
                 out.options.splice(..0, confirms.unwrap_or_default());
@@ -339,7 +341,7 @@ impl<'a> Runner<'a> {
         Ok(true)
     }
 
-    /// Receives one packet. Returns false if none arrived in time.
+    /// Receives one packet. Returns false if no packet arrives before `until`.
     fn receive(&mut self, until: Duration) -> Result<bool, String> {
         let received = self.net.receive(until).map_err(|e| format!("cannot receive: {e}"))?;
         let Some((flow, bytes)) = received else { return Ok(false) };
@@ -363,8 +365,8 @@ impl<'a> Runner<'a> {
         outcome.map(|()| true)
     }
 
-    /// Accepts the Changes in a packet. During the handshake the next packet contains the answer; later the
-    /// answer is sent at once.
+    /// Accepts the Changes in a packet. During the handshake, the Confirms are sent with the next packet of
+    /// the script. Later they are sent immediately in an Ack.
     fn negotiate(&mut self, packet: &Packet) -> Result<(), String> {
         let Some(confirms) = &mut self.flows[self.current].confirms else { return Ok(()) };
         confirms.extend(packet.options.iter().filter_map(option::agree).flatten());
@@ -382,7 +384,7 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// Updates the greatest sequence number received.
+    /// Updates the greatest sequence number received on a flow.
     fn see(&mut self, flow: usize, packet: &Packet) {
         let flow = &mut self.flows[flow];
         flow.ended |= packet.ptype == PacketType::Reset;
@@ -396,7 +398,7 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// Applies the rules to a received packet.
+    /// Applies the steps `never`, `every` and `whenever` to a received packet.
     fn obey(&mut self, flow: usize, packet: &Packet) -> Result<(), String> {
         for (owner, step) in self.rules.clone() {
             let meant = |wanted: &Match| wanted.anywhere || owner == flow;
@@ -418,7 +420,7 @@ impl<'a> Runner<'a> {
         Ok(())
     }
 
-    /// Resets connections that are still open, so that the target keeps no state.
+    /// Resets the connections that are still open, so that the target does not keep their state.
     fn leave(&mut self) {
         for at in 0..self.flows.len() {
             let flow = &self.flows[at];
@@ -437,7 +439,7 @@ impl<'a> Runner<'a> {
                 options: Vec::new(),
                 data: Vec::new(),
             };
-            // Ignore the error: the result of the test is already known.
+            // Ignore an error, because the result of the test is already known.
             let _ = self.net.send(at, reset.bytes(), 0);
             self.trace.push(format!(
                 "{:7.3} {} > {} (end of the test)",

@@ -1,4 +1,4 @@
-//! Parses scripts. Each file is one test, and each line one step.
+//! Parses scripts. Each file is one test. Each line is one step.
 
 use crate::expr::Expr;
 use crate::option;
@@ -13,13 +13,13 @@ static FILES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/scripts");
 /// A test.
 #[derive(Clone, Debug)]
 pub struct Script {
-    /// Name of the file below `scripts/`, without the extension.
+    /// The name of the file below `scripts/`, without the extension.
     pub name: String,
-    /// The rule that the test checks, from the first comment of the file.
+    /// The rule that the test checks. This is the first comment of the file.
     pub title: String,
-    /// RFC and section of the rule.
+    /// The RFC and the section of each rule that the test checks.
     pub rules: Vec<(u32, String)>,
-    /// Features that the target must have for this test.
+    /// The features that the target must have for this test.
     pub needs: Vec<String>,
     /// The steps, in order.
     pub steps: Vec<Step>,
@@ -28,42 +28,42 @@ pub struct Script {
 /// A line of a script with its action.
 #[derive(Clone, Debug)]
 pub struct Step {
-    /// File and line, for errors.
+    /// The file and the line, for errors.
     pub place: String,
-    /// The line itself.
+    /// The text of the line.
     pub text: String,
     /// The action.
     pub action: Action,
 }
 
-/// The action of a step. Patterns apply to the current flow or to all flows.
+/// The action of a step. A pattern applies to the current flow or to all flows.
 #[derive(Clone, Debug)]
 pub enum Action {
-    /// Creates a flow (a separate connection), or returns to it.
+    /// Creates a flow, which is a separate connection, or returns to it.
     Flow(String),
-    /// Names a value.
+    /// Gives a value a name.
     Let(String, Expr),
     /// Sends packets.
     Send(Send),
-    /// Waits for a packet, and removes it from the received packets.
+    /// Waits for a packet that matches, and removes it from the received packets.
     Expect(Match, Option<Duration>, Option<String>),
-    /// Fails if such a packet arrives within that time.
+    /// Fails if a packet that matches arrives within this time.
     Quiet(Match, Duration),
-    /// Fails if such a packet arrives from now on.
+    /// Fails if a packet that matches arrives at any later time.
     Never(Match),
-    /// From now on, packets that match the first pattern must match the second too.
+    /// From now on, fails if a packet matches the first pattern but not the second.
     Every(Match, Match),
-    /// From now on, answers each matching packet at once.
+    /// From now on, answers each packet that matches immediately.
     Whenever(Match, Send),
     /// Waits.
     Wait(Duration),
     /// Fails unless a value matches.
     Check(Expr, Pattern),
-    /// Skips sequence numbers, as if these packets were lost.
+    /// Skips sequence numbers, as if the packets with these numbers were lost.
     Skip(Expr),
     /// Sets the next sequence number.
     Start(Expr),
-    /// Discards the received packets that no step has expected.
+    /// Discards all received packets that no step has expected.
     Forget,
     /// From now on, accepts the feature values that the target requests.
     Negotiate,
@@ -78,26 +78,28 @@ pub struct Send {
     pub fields: Vec<(String, Expr)>,
     /// Options in order.
     pub options: Vec<(String, Vec<Expr>)>,
-    /// Name for the last packet.
+    /// The name that the script gives to the last packet.
     pub name: Option<String>,
-    /// How many packets to send.
+    /// The number of packets to send.
     pub times: u64,
 }
 
 /// A pattern for packets.
 #[derive(Clone, Debug, Default)]
 pub struct Match {
-    /// Allowed packet types; any type if empty.
+    /// The packet types that match. If empty, any type matches.
     pub types: Vec<PacketType>,
     /// Patterns for header fields.
     pub fields: Vec<(String, Pattern)>,
-    /// Patterns for options: whether the option must be present, its name, and its fields.
+    /// Patterns for options. Each has three parts: whether the option must be present, its name, and its
+    /// fields.
     pub options: Vec<(bool, String, Vec<Pattern>)>,
     /// Whether the pattern applies to all flows.
     pub anywhere: bool,
 }
 
-/// All scripts of the suite by name. Library scripts in `lib/` are only included by other scripts.
+/// Returns all scripts of the suite, sorted by name. It leaves out the scripts in `lib/`, because other
+/// scripts include them.
 pub fn embedded() -> Result<Vec<Script>, String> {
     let mut found = Vec::new();
     for dir in FILES.dirs().filter(|d| d.path().to_string_lossy() != "lib") {
@@ -111,7 +113,7 @@ pub fn embedded() -> Result<Vec<Script>, String> {
 }
 
 impl Script {
-    /// Parses a script. Errors contain the line number.
+    /// Parses a script. An error contains the line number.
     pub fn parse(name: &str, text: &str) -> Result<Script, String> {
         let comment = |line: &str| line.strip_prefix('#').map(|t| t.trim().to_string());
         let title: Vec<String> = text.lines().map_while(comment).collect();
@@ -205,7 +207,7 @@ impl Script {
     }
 }
 
-/// Splits a line into words. `<...>` and quoted texts are not split.
+/// Splits a line into words. Text in `<...>` or in quotes is one word.
 fn words(line: &str) -> Result<Vec<&str>, String> {
     let (mut found, mut from, mut quoted, mut depth) = (Vec::new(), None, false, 0);
     for (at, c) in line.char_indices() {
@@ -240,7 +242,7 @@ fn duration(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Removes `as NAME` from the end of the words.
+/// Splits off `as NAME` from the end of the words.
 fn named<'a, 'b>(words: &'a [&'b str]) -> (&'a [&'b str], Option<String>) {
     match words {
         [rest @ .., "as", name] => (rest, Some(name.to_string())),
@@ -248,7 +250,7 @@ fn named<'a, 'b>(words: &'a [&'b str]) -> (&'a [&'b str], Option<String>) {
     }
 }
 
-/// Removes `WORD TIME` from the end of the words.
+/// Splits off `WORD TIME` from the end of the words.
 fn timed<'a, 'b>(words: &'a [&'b str], word: &str) -> Result<(&'a [&'b str], Option<Duration>), String> {
     match words {
         [rest @ .., w, time] if *w == word => Ok((rest, Some(duration(time)?))),

@@ -8,14 +8,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Result of a test.
+/// The result of a test.
 #[derive(Clone, Debug)]
 pub enum Verdict {
     /// All expectations of the script were met.
     Passed,
     /// An expectation of the script was not met.
     Failed(Failure),
-    /// The script was not run, because the target lacks this feature.
+    /// The script was not run, because the target does not have this feature.
     Skipped(String),
 }
 
@@ -30,8 +30,8 @@ pub struct Outcome {
     pub took: Duration,
 }
 
-/// Runs all scripts, `jobs` at a time, and reports each when it ends. `lacks` contains the features that the
-/// target does not have.
+/// Runs all scripts, up to `jobs` at a time. Reports the result of each script when it ends. `lacks` contains
+/// the features that the target does not have.
 pub fn play(
     scripts: &[Script],
     route: &Route,

@@ -15,7 +15,7 @@ use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
-/// A size that no datagram exceeds.
+/// No datagram is larger than this.
 const MOST: usize = 1 << 16;
 
 fn pair(addr: SocketAddr) -> (String, u16) {
@@ -95,8 +95,8 @@ impl Connection {
         if given.readonly() || !given.is_c_contiguous() {
             return Err(PyValueError::new_err("the buffer must be writable and contiguous"));
         }
-        // Other Python code may write to the buffer during the wait. So the datagram is first received into
-        // separate memory.
+        // Other Python code may use the buffer during the wait. So receive the datagram into separate memory
+        // first.
         let mut room = vec![0; given.item_count().min(MOST)];
         let received = wait_or_fail(py, timeout, |slice| match self.0.recv_into_timeout(&mut room, slice) {
             Err(RecvError::TimedOut) => None,

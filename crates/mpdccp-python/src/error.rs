@@ -1,17 +1,17 @@
-//! Errors are `OSError` with an errno. So Python raises `ConnectionRefusedError`, `TimeoutError` and so on,
-//! as for its own sockets.
+//! Converts errors to `OSError` with an errno value. So Python raises `ConnectionRefusedError`,
+//! `TimeoutError` and so on, as for its own sockets.
 
 use dccp_sockets::{ConnectError, RecvError, SendError, StreamError};
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use std::fmt::Display;
 
-/// An `OSError`; Python chooses the subclass by errno.
+/// Returns an `OSError`. Python selects the subclass by the errno value.
 pub(crate) fn os(errno: i32, text: impl Display) -> PyErr {
     PyOSError::new_err((errno, text.to_string()))
 }
 
-/// The error after a timeout.
+/// Returns the error for a call that has timed out.
 pub(crate) fn expired(timeout: Option<f64>) -> PyErr {
     match timeout {
         Some(0.0) => os(SendError::Full.errno(), "the call would block"),

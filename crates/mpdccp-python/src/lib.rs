@@ -1,5 +1,5 @@
-//! DCCP sockets for Python: the native part of the package `mpdccp`. The part for asyncio is in
-//! `python/mpdccp`. docs/python.md is the guide.
+//! DCCP sockets for Python. This crate is the native part of the package `mpdccp`. The Python part, with
+//! support for asyncio, is in `python/mpdccp`. docs/python.md is the guide.
 
 mod connection;
 mod data;

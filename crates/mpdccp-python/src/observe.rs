@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 
-/// The type and the attributes of an object, in the form that `repr` shows.
+/// Returns the type and the attributes of an object in the form that `repr` shows.
 pub(crate) fn described(object: &Bound<'_, PyAny>) -> PyResult<String> {
     let mut attributes = Vec::new();
     for name in object.dir()? {

@@ -51,7 +51,7 @@ impl Path {
     }
 }
 
-/// A path, as any type that Python code may pass.
+/// A path in one of the types that Python code may pass.
 #[derive(FromPyObject)]
 pub(crate) enum PathLike {
     Path(Path),
@@ -88,7 +88,7 @@ fn parse<T: FromStr<Err: Display>>(text: &str, what: &str) -> PyResult<T> {
     text.parse().map_err(|e| PyValueError::new_err(format!("{what} {text:?}: {e}")))
 }
 
-/// Parses a secret. The error does not contain the secret.
+/// Parses a secret. The error does not contain the text.
 fn secret<T: FromStr<Err: Display>>(text: &str, what: &str) -> PyResult<T> {
     text.parse().map_err(|e| PyValueError::new_err(format!("{what}: {e}")))
 }
@@ -98,19 +98,19 @@ pub(crate) fn public_key(text: &str) -> PyResult<PublicKey> {
     parse(text, "public key")
 }
 
-/// Parses a preshared key, if there is one.
+/// Parses a preshared key. Without a text, returns the key that means no preshared key.
 pub(crate) fn preshared_key(text: Option<&str>) -> PyResult<PresharedKey> {
     text.map_or_else(|| Ok(PresharedKey::default()), |text| secret(text, "preshared key"))
 }
 
-/// A peer: its public key, or a pair of public key and preshared key.
+/// A peer. Python code passes its public key, or a pair of public key and preshared key.
 #[derive(FromPyObject)]
 enum Peer {
     Key(String),
     Both(String, Option<String>),
 }
 
-/// An address: "host:port", or a pair as for Python's sockets.
+/// An address. Python code passes "host:port", or a pair as for Python's own sockets.
 #[derive(FromPyObject)]
 pub(crate) enum Address {
     Text(String),
@@ -118,7 +118,7 @@ pub(crate) enum Address {
 }
 
 impl Address {
-    /// Resolves the name, which may take a while.
+    /// Resolves the name. Other Python threads run meanwhile, because this may take a while.
     pub(crate) fn resolve(self, py: Python<'_>) -> PyResult<Vec<SocketAddr>> {
         let (shown, found) = py.detach(|| match self {
             Address::Text(text) => (text.clone(), text.to_socket_addrs().map(|a| a.collect())),
@@ -127,7 +127,7 @@ impl Address {
             }
         });
         found.map_err(|e| {
-            // The text is not an address.
+            // The text does not have the form of an address.
             if e.kind() == ErrorKind::InvalidInput {
                 return PyValueError::new_err(format!(
                     "address {shown:?}: expected HOST:PORT, such as example.org:6511 or [::1]:6511"
@@ -159,8 +159,8 @@ pub(crate) fn options(given: Option<&Bound<'_, PyDict>>) -> PyResult<Options> {
     Ok(options)
 }
 
-/// Adds the name of the option to an error about its value. A number outside the range of the type becomes an
-/// invalid value.
+/// Adds the name of the option to an error about its value. If the value is outside the range of its type,
+/// the error becomes a `ValueError`.
 fn of_option(value: &Bound<'_, PyAny>, name: &str, error: PyErr) -> PyErr {
     let py = value.py();
     let text = format!("option {name}: {}", error.value(py));
@@ -176,7 +176,7 @@ fn of_option(value: &Bound<'_, PyAny>, name: &str, error: PyErr) -> PyErr {
     }
 }
 
-/// The members of a list. A string is refused, because Python would iterate over its letters.
+/// Iterates over a list. A string is an error, because Python would iterate over its characters.
 fn members<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyIterator>> {
     match value.is_instance_of::<PyString>() {
         true => Err(PyTypeError::new_err("expected a list of strings, not a string")),

@@ -12,7 +12,7 @@ use std::os::fd::AsRawFd;
 #[pyclass(module = "mpdccp", frozen)]
 pub(crate) struct Stream(pub(crate) ByteStream);
 
-/// Waits until the operation is done, or until a Python signal handler raises an exception.
+/// Repeats the call until it is done. Stops if a Python signal handler raises an exception.
 pub(crate) fn waited<T: Send>(
     py: Python<'_>,
     timeout: Option<f64>,

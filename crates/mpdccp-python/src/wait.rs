@@ -1,15 +1,15 @@
-//! Calls that block. Other Python threads run meanwhile, and Ctrl-C interrupts the calls.
+//! Calls that wait. Meanwhile other Python threads run, and Ctrl-C interrupts the call.
 
 use crate::error;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::time::{Duration, Instant};
 
-/// Longest delay until Ctrl-C takes effect.
+/// Maximum delay before Ctrl-C takes effect.
 const SLICE: Duration = Duration::from_millis(100);
 
-/// Tries until there is a result. Returns `None` after the timeout. Without a timeout it waits forever; with
-/// 0 it tries once.
+/// Repeats the attempt until it has a result. Returns `None` after the timeout. With the timeout 0, makes one
+/// attempt. Without a timeout, waits forever.
 pub(crate) fn wait<T: Send>(
     py: Python<'_>,
     timeout: Option<f64>,
@@ -38,7 +38,8 @@ pub(crate) fn wait<T: Send>(
     }
 }
 
-/// Like [`wait`]. After the timeout, raises `BlockingIOError` if the timeout was 0, otherwise `TimeoutError`.
+/// Does the same as [`wait`], but raises an error after the timeout. The error is `BlockingIOError` if the
+/// timeout was 0. Otherwise it is `TimeoutError`.
 pub(crate) fn wait_or_fail<T: Send>(
     py: Python<'_>,
     timeout: Option<f64>,

@@ -1,12 +1,12 @@
-//! Fuzzes the stream layer: the victim uses streams, and the insider sends packets for these streams.
+//! Fuzzes the stream layer. The victim uses streams, and the insider sends packets of these streams.
 
 use crate::unstructured::Unstructured;
 use dccp_streams::{Reason, StreamId, Streams};
 
-/// First bytes of this stack's MP_EXP options (docs/rfc9897.md).
+/// The first bytes of the MP_EXP options of this stack (docs/rfc9897.md).
 pub(super) const MAGIC: [u8; 4] = *b"mpd1";
 
-/// Makes the victim's application use streams.
+/// Performs an action of the victim's application on its streams.
 pub(super) fn use_streams(input: &mut Unstructured<'_>, streams: &mut Streams) {
     let id = StreamId(input.below(8) as u64);
     match input.below(8) {
@@ -32,14 +32,15 @@ pub(super) fn stream_packet(input: &mut Unstructured<'_>) -> Vec<u8> {
         let kind = input.pick(&[0, 0, 0x10, 0x12, 0x13, 0x12, 1, 2, 3, 4, 5, 6, 0x40, 0x41]);
         out.push(kind);
         let numbers = match kind {
-            // The fields are the path, the largest number, the delay, and ranges with their lengths.
+            // The numbers are the path, the largest packet number, the delay, the number of further ranges,
+            // and the ranges.
             0 => 5 + 2 * (input.byte() % 4),
             3 | 6 | 0x10..=0x13 => 2,
             _ => 1,
         };
         for n in 0..numbers {
             let value = match (kind, n) {
-                // Numbers of streams that may exist, and of paths.
+                // The numbers of streams and paths. They are small, so that the stream or path often exists.
                 (1..=3 | 6 | 0x10..=0x13, 0) | (0, 0) => input.below(8) as u64,
                 (0, 3) => u64::from((numbers - 5) / 2),
                 (0x40 | 0x41, _) => input.below(4) as u64,
@@ -67,7 +68,7 @@ pub(super) fn stream_packet(input: &mut Unstructured<'_>) -> Vec<u8> {
     out
 }
 
-/// A number that is mostly small, and sometimes near the limits of the encoding or of windows.
+/// Returns a number that is mostly small. Sometimes it is near a limit of the encoding or of a window.
 fn any_size(input: &mut Unstructured<'_>) -> u64 {
     match input.below(8) {
         0..=3 => input.below(16) as u64,
@@ -89,7 +90,7 @@ fn varint(out: &mut Vec<u8>, n: u64) {
     out.extend(&bytes[8 - (1 << class)..]);
 }
 
-/// Random capabilities of this end.
+/// Returns the data of an MP_EXP option with random capabilities of the insider.
 pub(super) fn hello(input: &mut Unstructured<'_>) -> Vec<u8> {
     [&MAGIC[..], &[0, input.byte() | 27, 0]].concat()
 }
