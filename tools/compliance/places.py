@@ -52,7 +52,8 @@ def places():
                 if end is not None:
                     found.append(place(crate, path, lines, at, end, cited[1], cited[2].rstrip(".")))
             found += [place(crate, path, lines, *where) for where in named(path, lines)]
-    # An entry of instead.toml for an inner place also applies to the outer place, so drop the inner place.
+    # If instead.toml has an entry for a place inside another place, the entry also applies to the outer
+    # place. So leave out the inner place.
     return [one for one in found if not (entries(one) and any(is_within(one, other) for other in found))]
 
 
@@ -155,7 +156,7 @@ def stale():
     for one in REDUNDANT:
         if not any(redundant(place) == one["why"] for place in everything):
             yield f"instead.toml: {one['file']}: `{one['from']}` matches no place"
-    # If two places overlap, one would never be switched off.
+    # If two places overlap, one of them would never be switched off.
     ends = {}
     for place in sorted(everything, key=lambda place: (place["file"], place["line"])):
         before = ends.get(place["file"])

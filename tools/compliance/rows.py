@@ -11,8 +11,9 @@ SPAN = re.compile(r"`([^`]+)`")
 class Row:
     def __init__(self, table, line, rfc, section, rule, code, test):
         self.table, self.line, self.section, self.rule, self.test = table, line, section, rule, test
-        # (RFC, section) of the row. The RFC is that of the heading or table, unless the section says otherwise:
-        # `5596: 2.2.1` or `8.1.3 (RFC 5595, 3.3.1)`. The rule may name more sections: `(RFC 2104, 2)`.
+        # The pairs of RFC and section of the row. The RFC is that of the heading or of the table, unless the
+        # section names another one, such as `5596: 2.2.1` or `8.1.3 (RFC 5595, 3.3.1)`. The rule may name
+        # further sections, such as `(RFC 2104, 2)`.
         self.places = set(re.findall(r"\(RFC (\d{4}), ([0-9.]+)\)", rule))
         for number in re.findall(r"\d+(?:\.\d+)*", section):
             if re.fullmatch(r"\d{4}", number):
@@ -20,8 +21,8 @@ class Row:
             else:
                 self.places.add((rfc, number))
         self.code, self.tests = SPAN.findall(code), SPAN.findall(test)
-        # A row without a test has `left out` if the rule is not implemented, or `no test` if a test could not observe
-        # it.
+        # If a row has no test, it says `left out` if the rule is not implemented, or `no test` if no test can
+        # observe the rule.
         self.reason = re.match(r"(left out|no test): \w", test) is not None
         self.same = not self.reason and "same" in test
 

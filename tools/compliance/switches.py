@@ -34,7 +34,8 @@ def variants(text, numbers, replacements):
     found = []
     if replacements:
         part = text
-        # Apply outer replacements first, because an inner replacement changes the text that the outer one looks for.
+        # Apply the outer replacements first. An inner replacement changes the text for which the outer one
+        # looks.
         for number, (old, new) in sorted(zip(numbers, replacements), key=lambda pair: -len(pair[1][0])):
             part = part.replace(old, f"({choose([(number, new)], old)})", 1) if new and old in part else None
             if part is None:
@@ -42,7 +43,8 @@ def variants(text, numbers, replacements):
         found += [part] if part else []
     others = [text.replace(old, new, 1) for old, new in replacements]
     shapes = [
-        # `let PATTERN = VALUE else { ... };`, `let NAME = VALUE;`, `name: value,`, `pattern => value,`
+        # The shapes are `let PATTERN = VALUE else { ... };`, `let NAME = VALUE;`, `name: value,` and `pattern
+        # => value,`.
         r"(\s*let .*? =\s+)((?!if ).*)( else \{.*\};\s*)\Z",
         r"(\s*let (?:mut )?\w+(?:: [^=]+?)? =\s+)(.*)(;\s*)\Z",
         r"(\s*\w+: )(.*)(,\s*)\Z",
@@ -57,7 +59,7 @@ def variants(text, numbers, replacements):
             cut = [re.match(shape, other, re.S) for other in others]
             if all(cut) and all(other[1] == before and other[3] == after for other in cut):
                 chosen = choose([(n, c[2]) for n, c in zip(numbers, cut)], value)
-                # The expression before `else` must not end in a brace.
+                # In Rust, the expression before `else` must not end with a brace, so put it into parentheses.
                 found.append(f"{before}({chosen}){after}" if after.startswith(" else") else f"{before}{chosen}{after}")
         elif "=>" in before:
             pattern = before[: before.rindex("=>")].rstrip()

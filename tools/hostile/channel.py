@@ -94,7 +94,8 @@ class Channel:
         return message + (blake(message, self.cookie, 16) if self.cookie else bytes(16))
 
     def on_response(self, message):
-        # A message that does not belong to this handshake must not change the state of the handshake.
+        # If a message does not belong to this handshake, it must not change the state of the handshake. So
+        # work on a copy.
         noise = copy.copy(self.noise)
         second, body = message[16:48], message[48:72]
         noise.mix_hash(second)
@@ -143,7 +144,7 @@ class Channel:
                         self.on_response(message)
                         return time.monotonic() - begun
                 except InvalidTag:
-                    # This is the answer to an earlier initiation.
+                    # The message answers an earlier initiation.
                     continue
         return None
 
@@ -180,7 +181,7 @@ def hmac_of(key, message):
 
 
 REQUEST, RESPONSE_TYPE, DATA, ACK, DATAACK, RESET, SYNC, SYNCACK = 0, 1, 2, 3, 4, 7, 8, 9
-# RFC 4340 section 5.6.
+# Reset Codes (RFC 4340 section 5.6).
 NO_CONNECTION, AGGRESSION_PENALTY = 3, 11
 
 

@@ -10,7 +10,7 @@ import pathlib
 import sys
 
 HOST = "\treturn getrandom(buf, len, flags);\n"
-# splitmix64, one byte per step.
+# Returns the bytes of the random number generator splitmix64, one byte per step.
 SEEDED = """\
 	static unsigned long long state;
 	const char *seed = getenv("UML_SEED");
@@ -28,9 +28,10 @@ SEEDED = """\
 	}
 	return len;
 """
-# The kernel writes the time to the end of the page of the vDSO whenever it lets a program run. The time stands still
-# while a program runs. Writing a new time advances the time as much as a system call for the clock does, so a program
-# that has slept until a time sees a later time.
+# Programs read the clock without a system call. Whenever the kernel lets a program run, it writes the time to
+# the end of the vDSO's page. The time does not advance while the program runs. Writing a new time advances
+# the time as much as a system call for the clock does. So a program that has slept until some time then sees
+# a later time.
 READ_CLOCK = "__vdso_clock_gettime(clockid_t clock, struct __kernel_old_timespec *ts)\n{\n"
 CLOCK_READ = """\
 	struct __kernel_old_timespec *now;
@@ -84,9 +85,10 @@ LOOP_WITH_TIME = "\twhile (1) {\n\t\twhile (vdso_new_time())\n\t\t\tinterrupt_en
 INTERRUPT = "\tstruct pt_regs *regs = get_irq_regs();\n\tunsigned int new_count;\n"
 CHANGES = [
     ("arch/um/os-Linux/util.c", HOST, SEEDED),
-    # No entropy from interrupts, because the host decides where a signal interrupts the kernel.
+    # Use no entropy from interrupts, because the kernel of the host decides when a signal interrupts this
+    # kernel.
     ("drivers/char/random.c", INTERRUPT, INTERRUPT + "\n\treturn;\n"),
-    # No entropy from the command line, because it contains the directory of the run.
+    # Use no entropy from the command line, because it contains the directory of the run.
     ("drivers/char/random.c", "\t_mix_pool_bytes(command_line, strlen(command_line));\n", ""),
     ("arch/x86/um/vdso/um_vdso.c", READ_CLOCK, READ_CLOCK + CLOCK_READ),
     ("arch/x86/um/vdso/vma.c", PAGE, PAGE + PAGE_WRITTEN),

@@ -1,5 +1,5 @@
-//! Compares the library with quinn's datagrams and plain UDP over loopback, each between two processes.
-//! Prints a Markdown table.
+//! Compares three ways to send datagrams over loopback between two processes: this project's library, the
+//! datagrams of quinn, and plain UDP. Prints a Markdown table.
 //!
 //!     cargo run --release --manifest-path tools/bench/library/Cargo.toml -- [--seconds 3] [--only 'CCID 5']
 
@@ -17,7 +17,7 @@ use system::{cpu, resident};
 use variant::{BULK, Client, Connects, Failure, PING, QUESTION};
 
 const CONNECTIONS: usize = 1000;
-/// Echo messages per second on each connection.
+/// Number of echo messages per second on each connection.
 const PER_SECOND: u32 = 20;
 
 #[derive(Parser)]
@@ -65,7 +65,8 @@ fn percentile(sorted: &[Duration], part: f64) -> f64 {
     sorted.get(at).map_or(f64::NAN, |d| d.as_secs_f64() * 1e6)
 }
 
-/// Measures the rate received (Mbit/s), the loss in per cent, and the CPU seconds of both ends per gigabyte.
+/// Measures a transfer. Returns the received rate in Mbit/s, the loss in per cent, and the CPU seconds of
+/// both ends per gigabyte.
 async fn throughput(client: &impl Client, server: u32, seconds: f64) -> Result<(f64, f64, f64), Failure> {
     let before = cpu(server)? + cpu(std::process::id())?;
     let (data, until, mut sent) = (vec![7; BULK], Instant::now() + Duration::from_secs_f64(seconds), 0u64);
@@ -92,7 +93,7 @@ async fn ping(client: &impl Client, seconds: f64) -> Result<(f64, f64), Failure>
     while Instant::now() < until {
         let begun = Instant::now();
         client.send(&[1; PING]).await?;
-        // The timeout ends the wait for a lost answer.
+        // Without the timeout, a lost answer would stop the measurement.
         if tokio::time::timeout(Duration::from_secs(1), client.recv()).await.is_ok_and(|got| got.is_ok()) {
             times.push(begun.elapsed());
         }
@@ -120,7 +121,7 @@ async fn open<C: Connects>(connects: &C) -> Result<(f64, Vec<C::Client>), Failur
     Ok((CONNECTIONS as f64 / begun.elapsed().as_secs_f64(), open))
 }
 
-/// Measures the server's CPU time per echo, in microseconds, with messages on all connections.
+/// Measures echoes on all connections. Returns the CPU time of the server per echo in microseconds.
 async fn echoes<C: Client>(clients: Vec<C>, server: u32, seconds: f64) -> Result<f64, Failure> {
     let before = cpu(server)?;
     let mut tasks = tokio::task::JoinSet::new();

@@ -1,4 +1,4 @@
-//! The variant that uses quinn's datagrams, with quinn's default CUBIC.
+//! The variant that uses the datagrams of quinn, with its default congestion control, CUBIC.
 
 use crate::variant::{BULK, Client, Connects, Failure, QUESTION, Swallowed};
 use quinn::{ClientConfig, Connection, Endpoint, ServerConfig, TransportConfig};
@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 fn transport() -> Arc<TransportConfig> {
     let mut transport = TransportConfig::default();
-    // By default quinn detects the MTU only after some packets, and mistakes losses of a full buffer for a
-    // smaller MTU. Then datagrams would not fit.
+    // By default, quinn finds the MTU only after some packets. If a full buffer drops packets, quinn
+    // concludes that the MTU is smaller. The datagrams would then not fit.
     transport.initial_mtu(1452).min_mtu(1452);
     Arc::new(transport)
 }

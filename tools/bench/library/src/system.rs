@@ -1,9 +1,9 @@
-//! Kernel statistics of a process.
+//! Statistics of the kernel about a process.
 
 use crate::variant::Failure;
 use std::fs;
 
-/// CPU seconds that all threads of a process have used.
+/// Returns the CPU seconds that all threads of a process have used.
 pub(crate) fn cpu(process: u32) -> Result<f64, Failure> {
     let mut nanos = 0.0;
     for thread in fs::read_dir(format!("/proc/{process}/task"))? {
@@ -14,7 +14,7 @@ pub(crate) fn cpu(process: u32) -> Result<f64, Failure> {
     Ok(nanos / 1e9)
 }
 
-/// Bytes of memory that a process uses.
+/// Returns how many bytes of memory a process uses.
 pub(crate) fn resident(process: u32) -> Result<u64, Failure> {
     let text = fs::read_to_string(format!("/proc/{process}/status"))?;
     let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:")).ok_or("no VmRSS")?;

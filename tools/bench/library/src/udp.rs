@@ -1,4 +1,4 @@
-//! The variant that uses plain UDP, without congestion control and connections.
+//! The variant that uses plain UDP. It has neither congestion control nor connections.
 
 use crate::variant::{BULK, Client, Connects, Failure, QUESTION, Swallowed};
 use std::net::SocketAddr;

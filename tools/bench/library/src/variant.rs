@@ -1,17 +1,17 @@
-//! Interface of a compared variant.
+//! The interface of the variants.
 
 use std::time::{Duration, Instant};
 
 pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// Size of bulk datagrams: the server counts them, echoes shorter ones, and answers [`QUESTION`] with its
-/// count.
+/// The size of bulk datagrams. The server counts these, and echoes shorter datagrams. It answers [`QUESTION`]
+/// with the count.
 pub(crate) const BULK: usize = 1200;
-/// Size of datagrams to be echoed.
+/// The size of datagrams that the server echoes.
 pub(crate) const PING: usize = 64;
-/// Datagram that asks the server how many bulk datagrams arrived, and in what time.
+/// The datagram that asks the server how many bulk datagrams arrived, and in what time.
 pub(crate) const QUESTION: &[u8] = b"how many?";
-/// The counts of bulk datagrams that a server received.
+/// What a server has counted of the bulk datagrams.
 #[derive(Default)]
 pub(crate) struct Swallowed {
     datagrams: u64,
@@ -30,12 +30,12 @@ impl Swallowed {
     }
 }
 
-/// The client's end of a connection.
+/// The client's end of a connection to the server.
 pub(crate) trait Client: Send + Sync + 'static {
     fn send(&self, data: &[u8]) -> impl Future<Output = Result<(), Failure>> + Send;
     fn recv(&self) -> impl Future<Output = Result<Vec<u8>, Failure>> + Send;
 
-    /// Sends a datagram `n` times, in a single call if the library has such a call.
+    /// Sends a datagram `n` times. If the library can do this in a single call, it uses that call.
     fn send_many(&self, data: &[u8], n: usize) -> impl Future<Output = Result<(), Failure>> + Send {
         async move {
             for _ in 0..n {
