@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::Command;
 
-/// Inputs of results in addition to the sources of the crates.
+/// Files that influence results in addition to the sources of the crates.
 const SOURCES: [&str; 3] = ["scenarios", "Cargo.toml", "Cargo.lock"];
 
 fn git(args: &[&str]) -> Option<String> {
@@ -12,7 +12,7 @@ fn git(args: &[&str]) -> Option<String> {
     out.status.success().then(|| String::from_utf8_lossy(&out.stdout).trim().to_owned())
 }
 
-/// Inputs of the runs of the judge's references.
+/// Files that influence the runs of the judge's references.
 const REFERENCES: [&str; 5] = [
     "crates/mpdccp-units/src",
     "crates/mpdccp-linkem/src",
@@ -24,8 +24,8 @@ const REFERENCES: [&str; 5] = [
 /// Because variants use `bbr1` too, the judge tests its behaviour instead of its sources.
 const NOT_REFERENCES: [&str; 6] = ["bbr1", "bbr3", "jitter.rs", "losses.rs", "prague.rs", "tfrc"];
 
-/// FNV-1a over the names and contents of all files at or below `path`, except files whose name is in
-/// `without`. Comments on lines of their own do not count: they change no result.
+/// Adds the names and contents of all files at or below `path` to an FNV-1a hash. It skips files whose name
+/// is in `without`, and comments on lines of their own, because these change no result.
 fn hash_of(path: &Path, without: &[&str], hash: &mut u64) {
     let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
     if without.contains(&name.as_str()) {
@@ -74,7 +74,7 @@ fn main() {
     }
     let mut status = vec!["--no-optional-locks", "status", "--porcelain", "--"];
     status.extend(places.iter().filter_map(|p| p.to_str()));
-    // If the state is unknown, assume changes.
+    // If git cannot tell whether the sources changed, assume that they did.
     let dirty = git(&status).is_none_or(|changed| !changed.is_empty());
     println!("cargo::rustc-env=MPDCCP_COMMIT={commit}");
     println!("cargo::rustc-env=MPDCCP_DIRTY={dirty}");

@@ -14,7 +14,7 @@ use crate::estimate::{Estimate, agreement};
 
 const FILE: &str = include_str!("../../../scenarios/agreement.toml");
 
-/// Allowed differences between metrics.
+/// The differences between the backends that are allowed, by metric.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Allowed {
@@ -27,18 +27,19 @@ fn allowed() -> Allowed {
     toml::from_str(FILE).unwrap_or_else(|e| unreachable!("scenarios/agreement.toml: {e}"))
 }
 
-/// Values of one metric in the first and in the second directory, paired by the seeds of the runs.
+/// The values of one metric in the first and in the second directory. A pair holds the values of two runs
+/// with the same seed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Both(pub Vec<(f64, f64)>);
 
 impl Both {
-    /// Estimate over all runs of each directory.
+    /// Returns one estimate for each directory, over all of its runs.
     fn estimates(&self) -> Option<(Estimate, Estimate)> {
         let (first, second): (Vec<f64>, Vec<f64>) = self.0.iter().copied().unzip();
         Estimate::of(&first).zip(Estimate::of(&second))
     }
 
-    /// By how many per cent the first median exceeds the second.
+    /// Returns by how many per cent the first median exceeds the second.
     fn percent(&self) -> f64 {
         self.estimates().map_or(f64::NAN, |(a, b)| (a.median / b.median - 1.0) * 100.0)
     }
@@ -55,21 +56,21 @@ pub struct Pair {
     pub label: String,
     /// Rates received, Mbit/s.
     pub rx_mbps: Both,
-    /// Median latencies; `None` if one directory has none.
+    /// Median latencies, or `None` if one directory has none.
     pub p50_ms: Option<Both>,
-    /// 95th percentiles; `None` if one directory has none.
+    /// 95th percentiles of the latency, or `None` if one directory has none.
     pub p95_ms: Option<Both>,
     /// Whether a measured flow uses TCP outside the tunnel (the kernel's TCP or the simulator's model).
     pub tcp: bool,
 }
 
 impl Pair {
-    /// By how many per cent the first rate exceeds the second.
+    /// Returns by how many per cent the first rate exceeds the second.
     pub fn rate_pct(&self) -> f64 {
         self.rx_mbps.percent()
     }
 
-    /// Whether all figures are within the limits of `scenarios/agreement.toml`.
+    /// Returns whether all figures are within the limits of `scenarios/agreement.toml`.
     pub fn agreement(&self) -> Agreement {
         let allowed = allowed();
         let judged = if self.tcp { allowed.tcp } else { allowed.tunnel };
@@ -86,11 +87,11 @@ impl Pair {
     }
 }
 
-/// All pairs of runs in both directories. The runs come from each directory's own `summary.json` and from its
-/// subdirectories; subdirectories are paired by name.
+/// Returns all pairs of runs in both directories. The runs come from each directory's own `summary.json` and
+/// from its subdirectories. Subdirectories with the same name belong together.
 ///
 /// # Errors
-/// A summary cannot be read, or the directories have nothing in common.
+/// Fails if a summary cannot be read, or if the directories have nothing in common.
 pub fn pairs(a: &Path, b: &Path) -> Result<Vec<Pair>, LabError> {
     let mut out = Vec::new();
     for below in below(a)? {
@@ -109,7 +110,7 @@ pub fn pairs(a: &Path, b: &Path) -> Result<Vec<Pair>, LabError> {
     Ok(out)
 }
 
-/// Relative paths of the directory itself (an empty path) and of its subdirectories.
+/// Returns the relative paths of the directory itself (an empty path) and of its subdirectories.
 fn below(dir: &Path) -> Result<Vec<PathBuf>, LabError> {
     let failed = |e| {
         let what = "expected an output directory of `lab run` or `lab reproduce`";

@@ -1,4 +1,4 @@
-//! The verdicts on the aims of a scenario.
+//! Judges whether results meet the aims of a scenario.
 
 use crate::Scenario;
 use crate::bounds::Bounds;
@@ -6,7 +6,7 @@ use crate::estimate::{Estimate, Verdict, paired};
 use crate::scenario::Aim;
 use crate::summary::{Run, values};
 
-/// Whether `aim` applies to this variant in this cell.
+/// Returns whether `aim` applies to this variant in this cell.
 pub(crate) fn applies(aim: &Aim, scenario: &Scenario, label: &str, cell: &str) -> bool {
     let here = match &aim.cell {
         Some(named) => named.as_ref() == cell || named.as_ref() == "all",
@@ -15,8 +15,8 @@ pub(crate) fn applies(aim: &Aim, scenario: &Scenario, label: &str, cell: &str) -
     aim.label.as_ref() == label && here
 }
 
-/// The verdict on `aim`; `None` if the variant to compare with has not run. `ours` contains seed and value of
-/// each run.
+/// Returns the verdict on `aim`, or `None` if the aim compares with a variant that has not run. `ours`
+/// contains seed and value of each run.
 pub(crate) fn judge(
     aim: &Aim,
     value: Estimate,
@@ -32,7 +32,7 @@ pub(crate) fn judge(
     Some(alone.max(beside))
 }
 
-/// Estimate of the difference between runs with the same seed.
+/// Estimates the difference between runs with the same seed.
 fn differences(ours: &[(u64, f64)], theirs: &[(u64, f64)]) -> Option<Estimate> {
     let other = |seed| theirs.iter().find(|(s, _)| *s == seed).map(|(_, v)| *v);
     let pairs: Vec<(f64, f64)> = ours.iter().filter_map(|(seed, v)| Some((*v, other(*seed)?))).collect();

@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use crate::scenario::{Cell, FlowSpec, Mode, PathSpec, Scenario, Variant};
 use crate::{Random, RunRecord};
 
-/// Time from the end of the traffic to the end of a run, on every backend. Queued packets arrive in this
-/// time.
+/// Time from the end of the traffic to the end of a run, on every backend. Packets that are still queued when
+/// the traffic ends arrive in this time.
 pub(crate) const DRAIN: Duration = Duration::from_millis(1_500);
 
 /// A run to be made.
@@ -56,7 +56,7 @@ impl Spent {
         }
     }
 
-    /// Simulated seconds per second of real time.
+    /// Returns the simulated seconds per second of real time.
     pub(crate) fn speed(&self) -> Option<f64> {
         let (simulated, real) = *self.0.lock().ok()?;
         (!real.is_zero()).then(|| simulated.as_secs_f64() / real.as_secs_f64())
@@ -68,18 +68,20 @@ pub trait Backend: Sync {
     /// `sim`, `netns` or `uml`.
     fn name(&self) -> &'static str;
 
-    /// A message to the user that names the missing prerequisites of a run, if any.
+    /// Returns a message to the user that names the missing prerequisites of a run, if any.
     fn lacks(&self, _plan: &Plan<'_>) -> Option<String> {
         None
     }
 
-    /// A message to the user that names the flows that the backend skips, if any; the other flows run.
+    /// Returns a message to the user that names the flows that the backend cannot run, if any. The other
+    /// flows run.
     fn leaves_out(&self, _plan: &Plan<'_>) -> Option<String> {
         None
     }
 
-    /// Properties of the machine that influence results, such as its kernel and external programs. They are
-    /// part of a run's key in the store, so that a run of a different machine is not reused.
+    /// Returns the properties of the machine that influence results, such as its kernel and external
+    /// programs. They are part of a run's key in the store, so that a run of a different machine is not
+    /// reused.
     fn made_by(&self, _plan: &Plan<'_>) -> BTreeMap<String, String> {
         BTreeMap::new()
     }
@@ -87,15 +89,16 @@ pub trait Backend: Sync {
     /// Makes one run, and removes everything that it created on the machine.
     ///
     /// # Errors
-    /// The reason for the failure, as a message to the user.
+    /// The error is the reason for the failure, as a message to the user.
     fn run(&self, plan: &Plan<'_>, watch: &mut dyn FnMut(&Sample)) -> Result<RunRecord, LabError>;
 
-    /// Whether runs may be made in parallel.
+    /// Returns whether runs may be made in parallel.
     fn parallel(&self) -> bool {
         false
     }
 
-    /// Simulated seconds per second of real time, over all runs so far; `None` in real time.
+    /// Returns the simulated seconds per second of real time over all runs so far, or `None` if the backend
+    /// runs in real time.
     fn speed(&self) -> Option<f64> {
         None
     }
@@ -104,20 +107,20 @@ pub trait Backend: Sync {
 /// Error of an experiment.
 #[derive(Debug)]
 pub enum LabError {
-    /// A prerequisite is missing; the text names it and says how to get it.
+    /// A prerequisite is missing. The text names it and says how to get it.
     Missing(String),
-    /// The request is invalid; the text says what is wrong, where, and which values are allowed.
+    /// The request is invalid. The text says what is wrong, where, and which values are allowed.
     Wrong(String),
     /// The user asked to stop.
     Interrupted,
-    /// A command of the scenario failed, which would also fail in further runs.
+    /// A command of the scenario failed. It would also fail in further runs.
     Command(String),
     /// Anything else.
     Failed(String),
 }
 
 impl LabError {
-    /// A failure, such as `cannot write FILE`, and its cause.
+    /// Returns the error for a failure, such as `cannot write FILE`, and its cause.
     pub fn failed(doing: impl fmt::Display, why: impl fmt::Display) -> LabError {
         LabError::Failed(format!("{doing}: {why}"))
     }
@@ -138,42 +141,44 @@ impl fmt::Display for LabError {
 impl std::error::Error for LabError {}
 
 impl Plan<'_> {
-    /// All paths, with this run's seeds.
+    /// Returns all paths, with this run's seeds.
     pub fn paths(&self) -> Vec<PathSpec> {
         let seeded = |(i, path)| PathSpec { seed: self.seed_of(Random::Model(i)), ..path };
         self.scenario.paths_of(self.variant, self.cell).into_iter().enumerate().map(seeded).collect()
     }
 
-    /// The flows of this run.
+    /// Returns the flows of this run.
     pub fn flows(&self) -> Vec<FlowSpec> {
         self.scenario.flows_of(self.variant, self.cell)
     }
 
-    /// The seed of one random stream of this run.
+    /// Returns the seed of one random stream of this run.
     pub(crate) fn seed_of(&self, random: Random) -> u64 {
         random.seed(self.seed)
     }
 
-    /// Seed of a host's sequence numbers, ports and keys (0 client, 1 server).
+    /// Returns the seed of a host's sequence numbers, ports and keys. Side 0 is the client, side 1 the
+    /// server.
     pub(crate) fn host_seed(&self, side: usize) -> [u8; 32] {
         let mut bytes = [side as u8; 32];
         bytes[..8].copy_from_slice(&self.seed_of(Random::Host(side)).to_le_bytes());
         bytes
     }
 
-    /// The seed of a flow's traffic.
+    /// Returns the seed of a flow's traffic.
     pub(crate) fn flow_seed(&self, flow: &FlowSpec) -> u64 {
         self.seed_of(Random::Flow(self.place_of(flow)))
     }
 
-    /// Index of a flow among all flows of the scenario; flows that the variant does not carry count too.
+    /// Returns the index of a flow among all flows of the scenario. Flows that the variant does not carry
+    /// count too.
     fn place_of(&self, flow: &FlowSpec) -> usize {
         let flows = &self.scenario.flows;
         flows.iter().position(|other| other.name.as_ref() == flow.name.as_ref()).unwrap_or(flows.len())
     }
 
-    /// Times after t = 0 at which `flow` starts and stops sending. The random offset from `start_within`
-    /// shifts both.
+    /// Returns the times after t = 0 at which `flow` starts and stops sending. The random offset from
+    /// `start_within` shifts both.
     pub(crate) fn span_of(&self, flow: &FlowSpec) -> (Duration, Duration) {
         let mut random = ChaCha8Rng::seed_from_u64(self.seed_of(Random::Start(self.place_of(flow))));
         let share = (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
@@ -183,7 +188,7 @@ impl Plan<'_> {
         (Duration::from_secs_f64(flow.start_s) + late, stop.map_or(end, |stop| end.min(stop)))
     }
 
-    /// The settings of this run by name, for `summary.json`.
+    /// Returns the settings of this run by name, for `summary.json`.
     pub fn params(&self) -> BTreeMap<String, Value> {
         let tunnel = self.scenario.settings_of(self.variant);
         let ms = |d: Duration| json!(d.as_secs_f64() * 1e3);

@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use crate::estimate::{Estimate, Verdict};
 
-/// Bounds for a metric's value. A value without bounds is shown but not judged.
+/// Bounds for a metric's value. Reports show a value without bounds but do not judge it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Bounds {
     /// Smallest acceptable value.
@@ -14,7 +14,7 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// The verdict on the runs that `value` was estimated from.
+    /// Returns the verdict on the runs from which `value` was estimated.
     pub fn judge(self, value: Estimate) -> Verdict {
         let (low, high) = value.range();
         let inside = |v: f64| self.min.is_none_or(|min| v >= min) && self.max.is_none_or(|max| v <= max);
@@ -25,12 +25,12 @@ impl Bounds {
         }
     }
 
-    /// Whether there is a bound.
+    /// Returns whether there is a bound.
     pub fn any(self) -> bool {
         self.min.or(self.max).is_some()
     }
 
-    /// The bounds in words.
+    /// Returns the bounds in words.
     pub fn text(self) -> String {
         match (self.min, self.max) {
             (Some(min), Some(max)) => format!("{min} to {max}"),
@@ -53,12 +53,12 @@ pub(crate) struct Tolerance {
 }
 
 impl Tolerance {
-    /// The allowed difference from the second value, `theirs`.
+    /// Returns the allowed difference from the second value, `theirs`.
     pub(crate) fn of(self, theirs: f64) -> f64 {
         self.least.max(theirs.abs() * self.percent / 100.0)
     }
 
-    /// The tolerance in words.
+    /// Returns the tolerance in words.
     pub(crate) fn text(self) -> String {
         let least = if self.least > 0.0 { format!(" or {}", self.least) } else { String::new() };
         format!("{} %{least}", self.percent)

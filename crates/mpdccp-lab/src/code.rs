@@ -7,16 +7,16 @@ use std::sync::OnceLock;
 
 use sha2::{Digest, Sha256};
 
-/// The commit of the build; none if it was built outside a git checkout.
+/// The commit of the build, or none if the program was built outside a git checkout.
 pub const COMMIT: Option<&str> = option_env!("MPDCCP_COMMIT");
 
-/// Whether the sources differed from [`COMMIT`]; none outside a git checkout.
+/// Returns whether the sources differed from [`COMMIT`], or none outside a git checkout.
 pub fn dirty() -> Option<bool> {
     COMMIT.map(|_| option_env!("MPDCCP_DIRTY") != Some("false"))
 }
 
-/// Identifies this build by its commit. If the sources had changes, a hash of the program's file is appended,
-/// because two builds of one commit can have different changes.
+/// Returns text that identifies this build: its commit and, if the sources had changes, a hash of the
+/// program's file. The hash is needed because two builds of one commit can have different changes.
 pub fn id() -> &'static str {
     static ID: OnceLock<String> = OnceLock::new();
     ID.get_or_init(|| match (COMMIT, dirty()) {
@@ -26,7 +26,7 @@ pub fn id() -> &'static str {
     })
 }
 
-/// The commit, as reports show it.
+/// Returns the commit as reports show it.
 pub(crate) fn words() -> String {
     match (COMMIT, dirty()) {
         (None, _) => "commit unknown".to_owned(),
@@ -35,7 +35,7 @@ pub(crate) fn words() -> String {
     }
 }
 
-/// The hash of a file.
+/// Returns the hash of a file.
 pub(crate) fn hash_of_file(path: &Path) -> io::Result<String> {
     let mut file = BufReader::new(File::open(path)?);
     let (mut hash, mut part) = (Sha256::new(), vec![0; 1 << 20]);
@@ -47,7 +47,8 @@ pub(crate) fn hash_of_file(path: &Path) -> io::Result<String> {
     }
 }
 
-/// Hash of the running program's file; if the file cannot be read, a value that no other run has.
+/// Returns the hash of the running program's file. If the file cannot be read, it returns a value that no
+/// other run has.
 fn program() -> String {
     std::env::current_exe().and_then(|path| hash_of_file(&path)).unwrap_or_else(|_| {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
@@ -55,12 +56,12 @@ fn program() -> String {
     })
 }
 
-/// The first 16 hexadecimal digits of a hash, which are enough to avoid collisions.
+/// Returns the first 16 hexadecimal digits of a hash, which are enough to avoid collisions.
 fn hex(hash: &[u8]) -> String {
     hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The hash of a text.
+/// Returns the hash of a text.
 pub(crate) fn hash(text: &str) -> String {
     hex(&Sha256::digest(text))
 }

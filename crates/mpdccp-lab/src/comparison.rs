@@ -9,7 +9,7 @@ use crate::record::with_model;
 use crate::scenario::Reference;
 use crate::summary::{Flow, Run, values};
 
-/// Metrics that are shown only if the scenario has an aim for them.
+/// Metrics that tables show only if the scenario has an aim for them.
 const IF_AIMED: &[&str] = &[
     "path_imbalance_pct",
     "min_1s_mbps",
@@ -37,7 +37,7 @@ pub struct Row {
     pub runs: Vec<(u64, f64)>,
     /// Estimate over these runs.
     pub ours: Option<Estimate>,
-    /// The text of the aim, and the verdict.
+    /// The text of the aim and, if there is one, the verdict.
     pub aim: Option<(String, Option<Verdict>)>,
 }
 
@@ -58,7 +58,7 @@ pub struct Comparison {
     pub measured: String,
     /// Metrics with at least one value, measured or from a reference.
     pub rows: Vec<Row>,
-    /// All flows; empty if there is only one.
+    /// All flows, or no rows if there is only one flow.
     pub flows: Vec<FlowRow>,
 }
 
@@ -81,7 +81,7 @@ const OF_FLOWS: [OfFlow; 5] = [
     ("lost, %", |flow| flow.lost_pct),
 ];
 
-/// The flows of these runs, one row for each name; empty if there is only one flow.
+/// Returns the flows of these runs, one row for each name. There are no rows if there is only one flow.
 fn flows(runs: &[&Run]) -> Vec<FlowRow> {
     let mut names: Vec<(&str, &str)> = Vec::new();
     for flow in runs.iter().flat_map(|run| &run.flows) {
@@ -101,12 +101,12 @@ fn flows(runs: &[&Run]) -> Vec<FlowRow> {
 }
 
 impl Comparison {
-    /// The variant's label, with a note about models.
+    /// Returns the variant's label, with a note about models.
     pub fn shown(&self) -> String {
         with_model(&self.label, self.model.as_deref())
     }
 
-    /// The estimate of a metric over the runs.
+    /// Returns the estimate of a metric over the runs.
     pub fn estimate(&self, metric: &str) -> Option<Estimate> {
         self.row(metric)?.ours
     }
@@ -117,7 +117,7 @@ impl Comparison {
 }
 
 impl Reference {
-    /// The source, with the conditions of the measurement.
+    /// Returns the source, with the conditions of the measurement.
     pub fn name(&self) -> String {
         match &self.conditions {
             Some(conditions) => format!("{} ({conditions})", self.source),
@@ -126,7 +126,7 @@ impl Reference {
     }
 }
 
-/// One comparison for each variant in each cell, in order of first appearance.
+/// Returns one comparison for each variant in each cell, in order of first appearance.
 pub fn compare(scenario: &Scenario, runs: &[Run]) -> Vec<Comparison> {
     let mut groups: Vec<Vec<&Run>> = Vec::new();
     for run in runs {
@@ -200,8 +200,8 @@ pub fn as_text(all: &[Comparison]) -> String {
     out
 }
 
-/// Head and rows of a table: a row for each variant, followed by its reference figures, and a column for each
-/// of `metrics` (all metrics if empty).
+/// Returns head and rows of a table. It has a row for each variant, followed by its reference figures, and a
+/// column for each of `metrics`. If `metrics` is empty, it has a column for each metric.
 pub(crate) fn variants(here: &[&Comparison], metrics: &[&str]) -> Vec<Vec<String>> {
     let told = |metric: &str| here.iter().any(|c| c.row(metric).is_some());
     let wanted = |metric: &str| metrics.is_empty() || metrics.contains(&metric);
@@ -231,7 +231,8 @@ pub(crate) fn variants(here: &[&Comparison], metrics: &[&str]) -> Vec<Vec<String
     rows
 }
 
-/// Head and rows of a table with every flow of every variant; empty if each variant has only one flow.
+/// Returns head and rows of a table with every flow of every variant. The table is empty if each variant has
+/// only one flow.
 pub(crate) fn of_flows(here: &[&Comparison]) -> Vec<Vec<String>> {
     let text = |e: &Option<Estimate>| e.map_or("–".to_owned(), |e| e.text());
     let row = |c: &Comparison, f: &FlowRow| {
@@ -243,7 +244,7 @@ pub(crate) fn of_flows(here: &[&Comparison]) -> Vec<Vec<String>> {
     if rows.is_empty() { rows } else { [vec![head.collect()], rows].concat() }
 }
 
-/// The measured flow of a table.
+/// Returns text that names the measured flow of a table.
 pub(crate) fn measured(here: &[&Comparison]) -> String {
     let first = here.first().map_or("", |c| c.measured.as_str());
     let same = here.iter().all(|c| c.measured == first);
@@ -264,7 +265,7 @@ pub(crate) fn upright(lines: Vec<Vec<String>>) -> Vec<Vec<String>> {
         .collect()
 }
 
-/// Head and rows of a table of aims and their verdicts.
+/// Returns head and rows of a table of aims and their verdicts.
 pub(crate) fn aims(here: &[&Comparison]) -> Vec<Vec<String>> {
     let mut rows = vec![["variant", "metric", "aim", "ours", ""].map(str::to_owned).to_vec()];
     for c in here {

@@ -20,7 +20,7 @@ pub(crate) struct Document {
     pub(crate) about: String,
     pub(crate) warnings: Vec<String>,
     pub(crate) sections: Vec<Section>,
-    /// The command and the build.
+    /// The command and the build that made the report.
     pub(crate) made_by: String,
 }
 
@@ -51,7 +51,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// A table whose head is the first of `lines`; `None` if there is no second line.
+    /// Returns a table whose head is the first of `lines`, or `None` if there is no second line.
     pub(crate) fn of(caption: impl Into<String>, mut lines: Vec<Vec<String>>) -> Option<Table> {
         (lines.len() > 1).then(|| {
             let head = lines.remove(0);
@@ -61,7 +61,7 @@ impl Table {
 }
 
 impl Document {
-    /// An empty report of a command.
+    /// Returns an empty report of a command.
     pub(crate) fn new(title: &str, command: &str) -> Document {
         let made_by = format!("{command}, version {}, {}.", env!("CARGO_PKG_VERSION"), code::words());
         Document { title: title.to_owned(), made_by, ..Document::default() }
@@ -106,7 +106,7 @@ pub(crate) fn render(name: &str, with: Value) -> Result<String, LabError> {
     filled.map_err(|e| LabError::failed(format!("cannot fill {name}"), format!("{e:#}")))
 }
 
-/// The `class` attribute of a table cell that contains a verdict or a value that misses its aim.
+/// Returns the `class` attribute of a table cell that contains a verdict or a value that misses its aim.
 fn verdict(cell: &str) -> Value {
     let class = match cell {
         "met" | "missed" | "open" => cell,

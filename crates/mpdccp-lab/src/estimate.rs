@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Coverage of a confidence interval, if there are enough runs.
+/// Coverage that a confidence interval has if there are enough runs.
 const WANTED: f64 = 0.95;
 /// Minimum number of runs for an interval.
 const LEAST: usize = 3;
@@ -14,7 +14,7 @@ pub struct Estimate {
     pub n: usize,
     /// Median over these runs.
     pub median: f64,
-    /// Confidence interval of the median; `None` for fewer than three runs.
+    /// Confidence interval of the median, or `None` for fewer than three runs.
     pub interval: Option<Interval>,
 }
 
@@ -31,10 +31,10 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// The narrowest interval with at least 95 % coverage; if there are too few values for that, the range of
-    /// all `sorted` values. The interval goes from the k-th smallest to the k-th largest of n values. It
-    /// misses the true median if fewer than k values lie on one side of the median, which has probability 2
-    /// P(B < k). B is binomial with n trials of probability 1/2.
+    /// Returns the narrowest interval with at least 95 % coverage. If there are too few values for that, it
+    /// returns the range of all `sorted` values. The interval goes from the k-th smallest to the k-th largest
+    /// of n values. It misses the true median if fewer than k values lie on one side of the median. The
+    /// probability of this is 2 P(B < k), where B is binomial with n trials of probability 1/2.
     fn of(sorted: &[f64]) -> Option<Interval> {
         let n = sorted.len();
         if n < LEAST {
@@ -46,20 +46,20 @@ impl Interval {
     }
 }
 
-/// Probability of `heads` heads in `n` tosses of a fair coin.
+/// Returns the probability of `heads` heads in `n` tosses of a fair coin.
 fn binomial(n: usize, heads: usize) -> f64 {
     let ways = (0..heads).map(|i| libm::log2((n - i) as f64 / (i + 1) as f64)).sum::<f64>();
     libm::exp2(ways - n as f64)
 }
 
-/// The median of sorted values.
+/// Returns the median of sorted values.
 fn middle(sorted: &[f64]) -> f64 {
     let n = sorted.len();
     (sorted[(n - 1) / 2] + sorted[n / 2]) / 2.0
 }
 
 impl Estimate {
-    /// Estimate from these values; `None` without values.
+    /// Returns the estimate from these values, or `None` without values.
     pub fn of(values: &[f64]) -> Option<Estimate> {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -67,23 +67,23 @@ impl Estimate {
         (n > 0).then(|| Estimate { n, median: middle(&sorted), interval: Interval::of(&sorted) })
     }
 
-    /// Estimate from a single run.
+    /// Returns the estimate from a single run.
     pub fn single(value: f64) -> Estimate {
         Estimate { n: 1, median: value, interval: None }
     }
 
-    /// The limits of the interval; without an interval, the median for both.
+    /// Returns the limits of the interval. Without an interval, both are the median.
     pub fn range(&self) -> (f64, f64) {
         self.interval.map_or((self.median, self.median), |i| (i.low, i.high))
     }
 
-    /// Text of the median and its interval for a table.
+    /// Returns the median and its interval as text for a table.
     pub fn text(&self) -> String {
         let number = |v| number(Some(v));
         match self.interval {
             None => number(self.median),
             Some(Interval { low, high, coverage }) => {
-                // The coverage is only shown if it is below 95 %.
+                // Show the coverage only if it is below 95 %.
                 let less =
                     if coverage < WANTED { format!(", {:.0} %", coverage * 100.0) } else { String::new() };
                 format!("{} ({} to {}{less})", number(self.median), number(low), number(high))
@@ -115,7 +115,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// The name of the result in reports.
+    /// Returns the name of the verdict in reports.
     pub fn word(self) -> &'static str {
         match self {
             Verdict::Met => "met",
@@ -125,8 +125,8 @@ impl Verdict {
     }
 }
 
-/// Median, with its interval, of the pairwise differences between `first` and `second`; each pair comes from
-/// runs with the same seed. The two measurements differ only if zero lies outside the interval.
+/// Returns the median, with its interval, of the pairwise differences between `first` and `second`. Each pair
+/// comes from runs with the same seed. The two measurements differ only if zero lies outside the interval.
 pub fn paired(first: &[f64], second: &[f64]) -> Option<Estimate> {
     let differences: Vec<f64> = first.iter().zip(second).map(|(a, b)| a - b).collect();
     Estimate::of(&differences)
@@ -137,14 +137,14 @@ pub fn paired(first: &[f64], second: &[f64]) -> Option<Estimate> {
 pub enum Agreement {
     /// With 95 % confidence, the measurements differ by at most the allowed difference.
     Within,
-    /// The runs are inconclusive.
+    /// The runs are too few or differ too much for a conclusion.
     Open,
     /// With 95 % confidence, the measurements differ by more than the allowed difference.
     Apart,
 }
 
 impl Agreement {
-    /// The name of the result in reports.
+    /// Returns the name of the result in reports.
     pub fn word(self) -> &'static str {
         match self {
             Agreement::Within => "within",
@@ -154,9 +154,9 @@ impl Agreement {
     }
 }
 
-/// Equivalence test over pairs of runs with the same seed. It checks whether the median difference is at most
-/// what `allowed` returns for the second median. The result is open if there are too few runs for a 95 %
-/// interval.
+/// Tests over pairs of runs with the same seed whether two measurements are equivalent. They are if the
+/// median difference is at most what `allowed` returns for the second median. The result is open if there are
+/// too few runs for a 95 % interval.
 pub fn agreement(pairs: &[(f64, f64)], allowed: impl Fn(f64) -> f64) -> Agreement {
     let (first, second): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
     let Some((difference, theirs)) = paired(&first, &second).zip(Estimate::of(&second)) else {
@@ -189,8 +189,8 @@ mod tests {
         let values = |n: i32| (1..=n).rev().map(f64::from).collect::<Vec<_>>();
         assert_eq!(Estimate::of(&[2.0, 4.0]).unwrap(), Estimate { n: 2, median: 3.0, interval: None });
         assert_eq!(Estimate::of(&[]), None);
-        // Ends of the interval according to tables of the sign test: the smallest and largest value for up to
-        // 8 runs, the second smallest and largest for 9, the fourth for 15, the sixth for 20.
+        // Tables of the sign test give the ends of the interval: the smallest and largest value for up to 8
+        // runs, the second smallest and largest for 9, the fourth for 15, the sixth for 20.
         let ends = [3, 5, 6, 8, 9, 15, 20].map(|n| interval(&values(n)).unwrap());
         let want = [(1, 3), (1, 5), (1, 6), (1, 8), (2, 8), (4, 12), (6, 15)]
             .map(|(l, h)| (f64::from(l), f64::from(h)));
@@ -205,7 +205,7 @@ mod tests {
         );
     }
 
-    /// The stated coverage is correct for a symmetric and for a skewed distribution. The documentation has
+    /// The stated coverage is correct for a symmetric and for a skewed distribution. The documentation shows
     /// the results as a table.
     #[test]
     fn intervals_cover_the_median_as_often_as_they_say() {
@@ -227,7 +227,8 @@ mod tests {
                     covered += usize::from(e.low <= median && median <= e.high);
                 }
                 let seen = covered as f64 / TRIALS as f64;
-                // Five standard deviations of a proportion of the trials.
+                // The measured coverage may deviate by five standard deviations of a proportion of the
+                // trials.
                 let chance = 5.0 * libm::sqrt(coverage * (1.0 - coverage) / TRIALS as f64);
                 assert!((seen - coverage).abs() < chance, "{n} runs, skewed {skewed}: {seen} of {coverage}");
                 table += &format!(" | {:.1}", seen * 100.0);

@@ -19,18 +19,18 @@ use crate::{Backend, LabError, Plan, RunRecord, code, export, series};
 /// The parts of a scenario to run, and the output directory.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Labels of the variants to run; all variants if empty.
+    /// Labels of the variants to run, or nothing to run all variants.
     pub only: Vec<String>,
     /// Names of the cells to run. If empty, only the headline cell runs; if one name is `all`, every cell
     /// runs.
     pub cells: Vec<String>,
-    /// Runs of each variant in each cell; the scenario's number if absent.
+    /// Runs of each variant in each cell. If absent, the scenario's number applies.
     pub runs: Option<u32>,
     /// Seed of the first run. Each further run adds one.
     pub seed: u64,
-    /// Maximum number of parallel runs; only backends in virtual time use it.
+    /// Maximum number of parallel runs. Only backends in virtual time use it.
     pub threads: usize,
-    /// Output directory; created if needed. Runs that it already contains are not repeated.
+    /// Output directory, created if needed. Runs that it already contains are not repeated.
     pub out: PathBuf,
     /// Export formats to write next to the series.
     pub exports: Exports,
@@ -82,7 +82,7 @@ pub struct Outcome {
     pub report: PathBuf,
 }
 
-/// The variants with these labels; all variants if `only` is empty.
+/// Returns the variants with these labels, or all variants if `only` is empty.
 pub(crate) fn choose_variants<'a>(
     scenario: &'a Scenario,
     only: &[String],
@@ -104,8 +104,8 @@ pub(crate) fn choose_variants<'a>(
     only.iter().map(find).collect()
 }
 
-/// The cells with these names. If there are no names, this is the headline cell; if one name is `all`, every
-/// cell.
+/// Returns the cells with these names. Without names, it returns the headline cell. If one name is `all`, it
+/// returns every cell.
 pub(crate) fn choose_cells<'a>(scenario: &'a Scenario, cells: &[String]) -> Result<Vec<&'a Cell>, LabError> {
     if cells.is_empty() {
         return Ok(vec![scenario.headline()]);
@@ -135,7 +135,8 @@ fn write(path: &Path, what: &str) -> Result<(), LabError> {
 /// finished before an error or interruption are included.
 ///
 /// # Errors
-/// The first failed run, an output error, or the missing prerequisite if the backend supports no variant.
+/// Returns the error of the first failed run, an output error, or the missing prerequisite if the backend
+/// supports no variant.
 pub fn run(
     scenario: &Scenario,
     backend: &dyn Backend,
@@ -226,7 +227,7 @@ fn leave_out(
     lacking
 }
 
-/// Index of the run to show in figures: the run with the median latency.
+/// Returns the index of the run to show in figures, which is the run with the median latency.
 fn typical(runs: &[&&Kept]) -> Option<usize> {
     let latency = |i: &usize| runs[*i].run.metrics.get("app_p95_ms").copied().unwrap_or(0.0);
     let mut order: Vec<usize> = (0..runs.len()).collect();

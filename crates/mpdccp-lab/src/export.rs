@@ -17,8 +17,8 @@ const RECORD: char = '\u{1e}';
 /// Bytes per delivery opportunity in Mahimahi's link traces.
 const OPPORTUNITY: f64 = 1_500.0;
 
-/// The packets of a path at the client's interface. For each packet: its time, and whether the client sent
-/// it.
+/// Returns the packets of a path at the client's interface. For each packet, it returns the time and whether
+/// the client sent it.
 fn at_client(path: &PathRecord) -> Vec<(mpdccp_units::Time, bool, &LinkPacket)> {
     let leaves = path.forward.packets.iter().map(|p| (p.entered, true, p));
     let comes = path.reverse.packets.iter().filter_map(|p| match p.fate {
@@ -30,9 +30,9 @@ fn at_client(path: &PathRecord) -> Vec<(mpdccp_units::Time, bool, &LinkPacket)> 
     all
 }
 
-/// The packets of path `index` at the client's interface as pcap, from the tunnel's first packet on. Times
-/// and lengths are those of the run. The IPv4 and UDP headers are made up (the client is 10.0.PATH.1), and
-/// contents are missing, because runs do not store them. The capture's time 0 is an hour before t = 0, so
+/// Returns the packets of path `index` at the client's interface as pcap, from the tunnel's first packet on.
+/// Times and lengths are those of the run. The IPv4 and UDP headers are made up (the client is 10.0.PATH.1),
+/// and contents are missing, because runs do not store them. The capture's time 0 is an hour before t = 0, so
 /// that no time is negative.
 pub fn pcap(run: &RunRecord, index: usize) -> Vec<u8> {
     let mut out: Vec<u8> = PCAP.iter().flat_map(|word| word.to_le_bytes()).collect();
@@ -50,7 +50,8 @@ fn headers(path: u8, leaves: bool, packet: &LinkPacket) -> [u8; HEADERS] {
     let mut h = [0; HEADERS];
     let length = (packet.bytes as u16).to_be_bytes();
     (h[0], h[8], h[9]) = (0x45, 64, 17);
-    // This shows only whether the link set a congestion mark, not the ECN field that the sender set.
+    // The capture shows only whether the link set a congestion mark. The ECN field that the sender set is not
+    // stored.
     h[1] = if packet.ce { 3 } else { 0 };
     h[2..4].copy_from_slice(&length);
     let (client, server) = ([10, 0, path, 1], [10, 0, path, 2]);
@@ -66,7 +67,7 @@ fn headers(path: u8, leaves: bool, packet: &LinkPacket) -> [u8; HEADERS] {
     h
 }
 
-/// The run as qlog 0.3 in the JSON-SEQ format. Each path is a group. Its events are the packets sent,
+/// Returns the run as qlog 0.3 in the JSON-SEQ format. Each path is a group. Its events are the packets sent,
 /// received and lost on the path's link, and the state of the sender's congestion control. Times are
 /// milliseconds after t = 0.
 pub fn qlog(run: &RunRecord) -> String {
@@ -119,9 +120,10 @@ pub fn qlog(run: &RunRecord) -> String {
     lines.map(|line| format!("{RECORD}{line}\n")).collect()
 }
 
-/// Both directions of a path's link as Mahimahi traces (forward, reverse), with all rate changes until
-/// `duration`. Each line is the time, in milliseconds, of an opportunity to send 1,500 bytes. Delay, loss and
-/// queue are not part of the trace: `mm-delay`, `mm-loss` and `mm-link --uplink-queue` set them.
+/// Returns both directions of a path's link as Mahimahi traces (forward, reverse), with all rate changes
+/// until `duration`. Each line is the time, in milliseconds, of an opportunity to send 1,500 bytes. The
+/// traces do not contain delay, loss and queue. The user sets these with `mm-delay`, `mm-loss` and `mm-link
+/// --uplink-queue`.
 pub fn mahimahi(path: &PathSpec, duration: Duration) -> [String; 2] {
     let end = duration.as_secs_f64();
     let course = path.course_with_models(end);
@@ -176,7 +178,7 @@ mod tests {
     fn a_capture_has_what_the_client_saw() {
         let pcap = pcap(&run(), 0);
         assert_eq!(&pcap[..4], &[0x4d, 0x3c, 0xb2, 0xa1]);
-        // The capture has the client's three packets, and the only return packet that arrives.
+        // The capture contains the client's three packets and the only return packet that arrives.
         let packets: Vec<&[u8]> = pcap[24..].chunks(16 + HEADERS).collect();
         assert_eq!(packets.len(), 4);
         let last = packets[3];

@@ -1,14 +1,14 @@
 //! Metrics of the DCP paper (2002, section 4.2), computed only from the packets on the link.
 //!
-//! The sender's own measurements are not used: its loss event rate would make every flow friendly by
-//! construction.
+//! The sender's own measurements are not used. Its loss event rate sets its sending rate, so it would make
+//! every flow look friendly.
 
 use crate::Plan;
 use crate::record::seconds;
 use crate::record::{Fate, RunRecord};
 use crate::scenario::FlowSpec;
 
-/// Start of the time that rates cover, seconds.
+/// Start, in seconds, of the period over which rates are measured.
 const FROM_S: f64 = 10.0;
 /// Length in seconds of the windows for friendliness (section 4.2).
 const WINDOW_S: f64 = 6.0;
@@ -22,11 +22,11 @@ const C: f64 = 1.22;
 /// A packet of the flow on the link.
 struct Step {
     at: f64,
-    /// One-way delay; `None` if the packet was lost.
+    /// One-way delay, or `None` if the packet was lost.
     delay: Option<f64>,
 }
 
-/// The packets of a flow that the link saw.
+/// The packets of a flow that passed the link.
 pub(crate) struct Seen {
     steps: Vec<Step>,
     /// Mean one-way delay in the reverse direction.
@@ -35,8 +35,8 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    /// Flow `index` between t = 0 and `end`; `None` if the link saw no packet of it, or none in the reverse
-    /// direction.
+    /// Returns flow `index` between t = 0 and `end`. Returns `None` if the link saw no packet of it, or none
+    /// in the reverse direction.
     pub(crate) fn new(run: &RunRecord, index: usize, end: f64) -> Option<Seen> {
         let delay = |p: &crate::LinkPacket| match p.fate {
             Fate::Delivered(at) => Some(at.since(p.entered).as_secs_f64()),
@@ -60,14 +60,14 @@ impl Seen {
         &self.steps[index(from)..index(to)]
     }
 
-    /// Loss events per packet after the first ten seconds. Losses within a round-trip time of an event's
-    /// first loss belong to the same event (RFC 5348 section 5.2).
+    /// Returns the loss events per packet after the first ten seconds. Losses within a round-trip time of an
+    /// event's first loss belong to the same event (RFC 5348 section 5.2).
     pub(crate) fn loss_event_rate(&self) -> Option<f64> {
         let sent = self.between(FROM_S, self.end).len();
         self.loss_events().map(|events| f64::from(events) / sent as f64)
     }
 
-    /// Number of loss events.
+    /// Returns the number of loss events.
     fn loss_events(&self) -> Option<u32> {
         let steps = self.between(FROM_S, self.end);
         let mut round = steps.iter().find_map(|step| step.delay)? + self.back;
@@ -85,8 +85,8 @@ impl Seen {
         Some(events)
     }
 
-    /// Rate of the throughput equation divided by the sending rate, in windows of six seconds from t = 0 on.
-    /// A point is (middle of the window, ratio).
+    /// Returns the rate of the throughput equation divided by the sending rate, in windows of six seconds
+    /// from t = 0 on. A point is (middle of the window, ratio).
     pub(crate) fn friendliness(&self) -> Vec<(f64, f64)> {
         let Some(p) = self.loss_event_rate().filter(|p| *p > 0.0) else { return Vec::new() };
         let window = |from: f64| {
@@ -98,19 +98,20 @@ impl Seen {
         windows(0.0, self.end, WINDOW_S).filter_map(window).collect()
     }
 
-    /// Mean friendliness over the windows that begin after the first ten seconds.
+    /// Returns the mean friendliness over the windows that begin after the first ten seconds.
     pub(crate) fn mean_friendliness(&self) -> Option<f64> {
         let late = |(middle, _): &(f64, f64)| *middle - WINDOW_S / 2.0 >= FROM_S;
         mean(self.friendliness().into_iter().filter(late).map(|(_, ratio)| ratio))
     }
 
-    /// Mean friendliness over all windows.
+    /// Returns the mean friendliness over all windows.
     fn friendliness_of_run(&self) -> Option<f64> {
         mean(self.friendliness().into_iter().map(|(_, ratio)| ratio))
     }
 
-    /// Percentage of steady ten-second windows: their rate is within a tenth of the last window's rate. The
-    /// windows begin at the tenth second; the last window does not count.
+    /// Returns the percentage of ten-second windows that are steady. A window is steady if its rate is within
+    /// a tenth of the last window's rate. The windows begin at the tenth second. The last window does not
+    /// count.
     pub(crate) fn steady_pct(&self) -> Option<f64> {
         let count = |from: f64| self.between(from, from + STEADY_S).len() as f64;
         let counts: Vec<f64> = windows(FROM_S, self.end, STEADY_S).map(count).collect();
@@ -120,7 +121,7 @@ impl Seen {
     }
 }
 
-/// Start times of consecutive windows that end by `to`.
+/// Returns the start times of consecutive windows that end by `to`.
 fn windows(from: f64, to: f64, len: f64) -> impl Iterator<Item = f64> {
     let count = ((to - from) / len + 1e-9).floor().max(0.0) as usize;
     (0..count).map(move |i| from + i as f64 * len)
@@ -135,7 +136,8 @@ fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
     (n > 0).then(|| sum / f64::from(n))
 }
 
-/// Mean packet rate of the measured flows divided by the mean packet rate of the other flows (equation 5).
+/// Returns the mean packet rate of the measured flows divided by the mean packet rate of the other flows
+/// (equation 5).
 fn packet_share(run: &RunRecord, measured: &[usize], end: f64) -> Option<f64> {
     let count = |i: usize| {
         let received = run.flows[i].received.iter();
@@ -146,8 +148,8 @@ fn packet_share(run: &RunRecord, measured: &[usize], end: f64) -> Option<f64> {
     Some(mean(measured.iter().copied().map(count))? / others)
 }
 
-/// Bytes and packets that the first path delivered in the reverse direction, in per cent of those offered to
-/// it in the forward direction.
+/// Returns the bytes and packets that the first path delivered in the reverse direction, in per cent of those
+/// offered to it in the forward direction.
 pub(crate) fn back_pct(run: &RunRecord) -> Option<(f64, f64)> {
     let path = run.paths.first()?;
     let bytes = |link: &crate::LinkRecord| link.packets.iter().map(|p| f64::from(p.bytes)).sum::<f64>();
@@ -160,8 +162,8 @@ pub(crate) fn back_pct(run: &RunRecord) -> Option<(f64, f64)> {
     })
 }
 
-/// The metrics of this module that apply to a run, with their names from [`crate::metrics::NAMES`]. `spec`
-/// describes the measured flow if it is a single flow.
+/// Returns the metrics of this module that apply to a run, with their names from [`crate::metrics::NAMES`].
+/// `spec` describes the measured flow if it is a single flow.
 pub(crate) fn metrics(
     plan: &Plan<'_>,
     run: &RunRecord,
@@ -190,8 +192,8 @@ pub(crate) fn metrics(
     all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
 }
 
-/// Bytes that the first path delivered, in per cent of the bytes that it could deliver; only for scenarios
-/// without events.
+/// Returns the bytes that the first path delivered, in per cent of the bytes that it could deliver. It
+/// returns a value only for scenarios without events.
 fn utilisation_pct(plan: &Plan<'_>, run: &RunRecord, end: f64) -> Option<f64> {
     let could = plan.scenario.path_in(0, plan.cell).ways[0].mean_rate().bps() as f64 / 8.0 * end;
     let arrived = |p: &&crate::LinkPacket| match p.fate {
@@ -218,8 +220,8 @@ mod tests {
         LinkPacket { entered, fate, bytes, data, queue_bytes: 0, ce: false }
     }
 
-    /// A flow with a packet every 10 ms for 70 s and a one-way delay of 60 ms. One packet in ten is
-    /// acknowledged, with a one-way delay of 40 ms. Packets of another flow are in between.
+    /// Returns a run with a flow that sends a packet every 10 ms for 70 s with a one-way delay of 60 ms. One
+    /// packet in ten is acknowledged, with a one-way delay of 40 ms. Packets of another flow are in between.
     fn run() -> RunRecord {
         let mut path = PathRecord::default();
         for i in 0..7_000 {
@@ -247,8 +249,8 @@ mod tests {
         // tenth second, 6,000 packets are sent.
         let seen = Seen::new(&record, 0, 70.0).unwrap();
         assert_eq!(seen.loss_event_rate(), Some(3.0 / 6_000.0));
-        // The equation's rate, 1.22 / (0.1 s * sqrt(p)), divided by the sending rate of 100 packets per
-        // second.
+        // The expected friendliness is the equation's rate, 1.22 / (0.1 s * sqrt(p)), divided by the sending
+        // rate of 100 packets per second.
         let expected = 1.22 / (0.1 * (3.0f64 / 6_000.0).sqrt()) / 100.0;
         let windows = seen.friendliness();
         assert_eq!(windows.len(), 11);
@@ -272,8 +274,8 @@ mod tests {
         });
         let seen = Seen::new(&record, 0, 70.0).unwrap();
         let windows = seen.friendliness();
-        // The affected windows are 30 to 36 s (the last two of its six seconds) and 36 to 42 s (the first
-        // four).
+        // The gap affects the last two seconds of the window from 30 to 36 s and the first four of the window
+        // from 36 to 42 s.
         let ratio = |i: usize| windows[i].1 / windows[0].1;
         assert!((ratio(5) - 600.0 / 500.0).abs() < 1e-9 && (ratio(6) - 600.0 / 400.0).abs() < 1e-9);
         assert_eq!(ratio(7), 1.0);
@@ -304,8 +306,8 @@ mod tests {
         assert_eq!(packet_share(&record, &[0], 70.0), Some(3_500.0 / 4_375.0));
         assert_eq!(packet_share(&record, &[1], 70.0), Some(7_000.0 / 2_625.0));
         assert_eq!(packet_share(&record, &[1, 2], 70.0), Some(4_375.0 / 3_500.0));
-        // 14,000 packets of 1,000 bytes in the forward direction, and 700 packets of 50 bytes in the reverse
-        // direction.
+        // The link carried 14,000 packets of 1,000 bytes in the forward direction, and 700 packets of 50
+        // bytes in the reverse direction.
         let (bytes, packets) = back_pct(&record).unwrap();
         assert!((bytes - 0.25).abs() < 1e-9 && (packets - 5.0).abs() < 1e-9, "{bytes} {packets}");
         record.flows.truncate(1);

@@ -1,4 +1,4 @@
-//! Changes a link during a scenario, on both backends.
+//! Changes a link during a scenario, in the same way on both backends.
 
 use mpdccp_linkem::Link;
 use mpdccp_units::Time;

@@ -1,4 +1,4 @@
-//! Names of the metrics.
+//! Names and labels of the metrics.
 
 /// Metrics for aims and references, with their labels in tables. Unless the label says otherwise, a metric
 /// covers the last phase of the measured flows: from the last event to the end.

@@ -22,8 +22,8 @@ use crate::scenario::Mode;
 use crate::summary::{Flow, FlowPhase, Latency, PathPhase, PathStats, Run, Tcp};
 use crate::{Plan, code, friendliness, windows};
 
-/// The phases of a run. Their boundaries are the start, the end of the warm-up, the events and the end of the
-/// traffic.
+/// Returns the phases of a run. Their boundaries are the start, the end of the warm-up, the events and the
+/// end of the traffic.
 fn phases(plan: &Plan<'_>) -> Vec<(f64, f64)> {
     let mut edges = vec![0.0, plan.scenario.warm_up.as_secs_f64()];
     edges.extend(plan.scenario.events_s());
@@ -49,8 +49,8 @@ struct Deliveries {
     duplicates: u64,
 }
 
-/// RFC 4737 section 3.3: a packet is reordered if a packet sent later was delivered before it. Duplicates are
-/// counted separately, as the RFC requires.
+/// Counts packets that arrived first, reordered or again. A packet is reordered if a packet sent later was
+/// delivered before it (RFC 4737 section 3.3). Duplicates are counted separately, as the RFC requires.
 fn deliveries(flow: &FlowRecord) -> Deliveries {
     let mut d = Deliveries { first: HashMap::new(), reordered: 0, duplicates: 0 };
     let mut next_expected = 0;
@@ -69,7 +69,7 @@ fn deliveries(flow: &FlowRecord) -> Deliveries {
     d
 }
 
-/// A flow's packets on the links towards the server, with the path of each packet.
+/// Returns a flow's packets on the links towards the server, with the path of each packet.
 pub(crate) fn on_links<'a>(
     run: &'a RunRecord,
     index: usize,
@@ -83,15 +83,15 @@ pub(crate) fn on_links<'a>(
     packets.filter(move |(_, p)| segments || p.data.is_some_and(|(flow, _)| usize::from(flow) == index))
 }
 
-/// Number of a flow's packets that never reached a link; `None` if the links could not identify the flow's
-/// packets.
+/// Returns the number of a flow's packets that never reached a link, or `None` if the links could not
+/// identify the flow's packets.
 fn never_left(run: &RunRecord, index: usize, flow: &FlowRecord) -> Option<u64> {
     let tagged = on_links(run, index, flow).filter_map(|(_, p)| p.data.map(|(_, seq)| seq));
     let left: std::collections::HashSet<u64> = tagged.collect();
     (!left.is_empty()).then(|| (flow.sent.len() as u64).saturating_sub(left.len() as u64))
 }
 
-/// Data of one or several flows.
+/// Counts and times of the data of one or several flows.
 #[derive(Default)]
 struct Counted {
     received: u64,
@@ -137,7 +137,7 @@ impl Counted {
     }
 }
 
-/// Combined statistics of the flows with these indices; `None` without a flow.
+/// Returns the combined statistics of the flows with these indices, or `None` without a flow.
 fn flow_stats(run: &RunRecord, indices: &[usize], phases: &[(f64, f64)]) -> Option<Flow> {
     let flows: Vec<(usize, &FlowRecord)> =
         indices.iter().filter_map(|i| Some((*i, run.flows.get(*i)?))).collect();
@@ -207,18 +207,19 @@ fn path_stats(run: &RunRecord, path: &PathRecord, phases: &[(f64, f64)]) -> Path
     PathStats { name: path.name.clone(), phases: phases.iter().map(phase).collect() }
 }
 
-/// The 99th percentile of how late the links delivered packets, in microseconds; `None` in virtual time.
+/// Returns the 99th percentile of how late the links delivered packets, in microseconds, or `None` in virtual
+/// time.
 pub(crate) fn lateness_us_p99<'a>(paths: impl Iterator<Item = &'a PathRecord>) -> Option<f64> {
     let late = paths.flat_map(|p| p.forward.lateness_ns.iter().chain(&p.reverse.lateness_ns));
     us_p99(late)
 }
 
-/// The 99th percentile in microseconds, from values in nanoseconds.
+/// Returns the 99th percentile in microseconds of values in nanoseconds.
 fn us_p99<'a>(ns: impl Iterator<Item = &'a u32>) -> Option<f64> {
     Latency::of(ns.map(|ns| f64::from(*ns) / 1e3).collect()).map(|l| l.p99)
 }
 
-/// All entries of `summary.json` for one run.
+/// Returns all entries of `summary.json` for one run.
 pub fn run_stats(plan: &Plan<'_>, run: &RunRecord) -> Run {
     let phases = phases(plan);
     let measured = measured(plan, run);
@@ -273,7 +274,7 @@ fn metrics(
     put("wire_p50_ms", last.wire_latency_ms.map(|l| l.p50));
     put("wire_p95_ms", last.wire_latency_ms.map(|l| l.p95));
     put("wire_p99_ms", last.wire_latency_ms.map(|l| l.p99));
-    // Metrics of order and time are defined only for a single flow.
+    // Compute metrics of order and time only for a single flow, because they are not defined for several.
     let single = match measured {
         [only] => run.flows.get(*only),
         _ => None,
@@ -342,12 +343,12 @@ fn metrics(
     out
 }
 
-/// Indices of the measured flows.
+/// Returns the indices of the measured flows.
 pub(crate) fn measured(plan: &Plan<'_>, run: &RunRecord) -> Vec<usize> {
     (0..run.flows.len()).filter(|i| plan.scenario.is_measured(&run.label, &run.flows[*i].name)).collect()
 }
 
-/// Packets of these flows that links lost or dropped, in per cent of those offered to links.
+/// Returns the packets of these flows that links lost or dropped, in per cent of those offered to links.
 fn link_lost_pct(run: &RunRecord, flows: &[usize]) -> Option<f64> {
     let (mut all, mut lost) = (0u64, 0u64);
     for (_, packet) in flows.iter().flat_map(|i| on_links(run, *i, &run.flows[*i])) {
@@ -357,7 +358,7 @@ fn link_lost_pct(run: &RunRecord, flows: &[usize]) -> Option<f64> {
     (all > 0).then(|| lost as f64 * 100.0 / all as f64)
 }
 
-/// Time from sending a packet until it is back at the client, for packets sent in `span`.
+/// Returns the time from sending a packet until it is back at the client, for packets sent in `span`.
 fn mirrored(run: &RunRecord, flow: &FlowRecord, span: (f64, f64)) -> Option<Latency> {
     let journey = |back: &crate::ReceivedPacket| {
         let sent = flow.sent.get(usize::try_from(back.seq).ok()?)?.at;

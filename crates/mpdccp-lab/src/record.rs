@@ -25,23 +25,23 @@ pub struct RunRecord {
     pub paths: Vec<PathRecord>,
     /// Congestion control of the data sender over time.
     pub trace: Vec<TraceRow>,
-    /// CPU time of both ends of the tunnel, seconds; only namespaces measure it.
+    /// CPU time of both ends of the tunnel, seconds. Only namespaces measure it.
     pub cpu_s: Option<f64>,
 }
 
 impl RunRecord {
-    /// The variant's label, with a note about models.
+    /// Returns the variant's label, with a note about models.
     pub fn shown(&self) -> String {
         with_model(&self.label, self.flows.iter().find_map(|f| f.model.as_deref()))
     }
 }
 
-/// A label as tables and figures show it, with a note about models.
+/// Returns a label as tables and figures show it, with a note about models.
 pub(crate) fn with_model(label: &str, model: Option<&str>) -> String {
     model.map_or_else(|| label.to_owned(), |model| format!("{label} ({model})"))
 }
 
-/// Seconds since the run's t = 0.
+/// Returns the seconds since the run's t = 0.
 pub(crate) fn seconds(run: &RunRecord, at: Time) -> f64 {
     (at.as_nanos() as f64 - run.start.as_nanos() as f64) / 1e9
 }
@@ -52,31 +52,31 @@ pub struct FlowRecord {
     /// Name in the scenario.
     pub name: String,
     /// `udp`, `tcp`, `command`, `dccp` (a plain connection without a tunnel), or `short` (short TCP
-    /// connections; each counts as one packet).
+    /// connections, each of which counts as one packet).
     pub kind: String,
     /// The simulator's model that replaces the kernel's TCP, such as `model of TCP CUBIC`.
     pub model: Option<String>,
-    /// Rate offered by the application, counted like `bytes` below; `None` for a bulk flow.
+    /// Rate offered by the application, counted like `bytes` below, or `None` for a bulk flow.
     #[serde(with = "bits")]
     pub offered: Option<Rate>,
-    /// Packets sent by the application, in order; the index is the sequence number. Empty for TCP, unless a
+    /// Packets sent by the application, in order. The index is the sequence number. Empty for TCP, unless a
     /// tap between TCP and the tunnel saw the packets.
     pub sent: Vec<SentPacket>,
     /// Packets received, in the order of delivery, including duplicates.
     pub received: Vec<ReceivedPacket>,
     /// Packets returned to the client, for a flow that the server mirrors.
     pub mirrored: Vec<ReceivedPacket>,
-    /// Bytes that the receiving application had read from a TCP connection at the end of the flow; `None` for
-    /// other flows.
+    /// Bytes that the receiving application had read from a TCP connection at the end of the flow, or `None`
+    /// for other flows.
     pub stream_bytes: Option<u64>,
     /// Packets that the sender's own queues dropped, if known.
     pub dropped_at_sender: Option<u64>,
-    /// How late each packet was sent relative to its schedule, in nanoseconds; empty in virtual time and for
+    /// How late each packet was sent relative to its schedule, in nanoseconds. Empty in virtual time and for
     /// flows without a schedule.
     pub lateness_ns: Vec<u32>,
     /// Counters of the kernel's or the model's TCP.
     pub tcp: Option<TcpCounters>,
-    /// Number of connections that the tunnel carried as streams, if known; `None` for flows without TCP.
+    /// Number of connections that the tunnel carried as streams, if known. `None` for flows without TCP.
     pub streams: Option<u64>,
     /// For a command flow: each end's name, and the output of the command there.
     #[serde(default)]
@@ -86,11 +86,11 @@ pub struct FlowRecord {
 /// A packet handed to the network by the application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SentPacket {
-    /// When.
+    /// Time of sending.
     #[serde(with = "nanos")]
     pub at: Time,
-    /// Size: inner IP bytes for a tunnel, payload bytes for a plain DCCP connection, which has no inner IP
-    /// packets.
+    /// Size of the packet. For a tunnel, these are inner IP bytes. For a plain DCCP connection, which has no
+    /// inner IP packets, these are payload bytes.
     pub bytes: u32,
 }
 
@@ -99,7 +99,7 @@ pub struct SentPacket {
 pub struct ReceivedPacket {
     /// Sequence number, which is the index into `sent`.
     pub seq: u64,
-    /// When.
+    /// Time of delivery.
     #[serde(with = "nanos")]
     pub at: Time,
     /// Size, counted like [`SentPacket::bytes`].
@@ -115,7 +115,7 @@ pub struct TcpCounters {
     pub dsack: u64,
 }
 
-/// One path of the scenario, both directions.
+/// One path of the scenario, with both directions.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct PathRecord {
     /// Name in the scenario.
@@ -131,20 +131,20 @@ pub struct PathRecord {
 pub struct LinkRecord {
     /// Packets in the order in which they entered the link.
     pub packets: Vec<LinkPacket>,
-    /// How late each packet was delivered relative to emulated time, nanoseconds; empty in virtual time.
+    /// How late each packet was delivered relative to emulated time, in nanoseconds. Empty in virtual time.
     pub lateness_ns: Vec<u32>,
-    /// How long the link's thread had waited for a CPU before it read each packet from the device,
+    /// How long the link's thread had waited for a CPU before it read each packet from the device, in
     /// nanoseconds. Empty in virtual time, and if the kernel does not report this wait.
     pub read_late_ns: Vec<u32>,
     /// Packets dropped by the devices at the two ends. The sending end drops packets that the link does not
-    /// read in time, the receiving end drops packets when it is full.
+    /// read in time. The receiving end drops packets when it is full.
     pub device_drops: u64,
 }
 
 /// A packet on a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkPacket {
-    /// When the packet left the sender's interface.
+    /// Time at which the packet left the sender's interface.
     #[serde(with = "nanos")]
     pub entered: Time,
     /// Whether and when the packet arrived.
@@ -159,7 +159,7 @@ pub struct LinkPacket {
     pub ce: bool,
 }
 
-/// Fate of a packet on a link.
+/// What happened to a packet on a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Fate {
     /// The packet reached the receiver's interface at this time.
@@ -173,7 +173,7 @@ pub enum Fate {
 /// A row of the data sender's trace, with the columns of `mpdccp tunnel up --trace`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TraceRow {
-    /// When.
+    /// Time of the row.
     #[serde(with = "nanos")]
     pub at: Time,
     /// Index of the path in the scenario.

@@ -1,4 +1,4 @@
-//! `report.html` of an experiment.
+//! Makes `report.html` of an experiment.
 
 use crate::comparison::{Comparison, aims, measured, number, of_flows, upright, variants};
 use crate::document::{Document, Section, Shown, Table};
@@ -11,13 +11,13 @@ use crate::summary::{Run, Summary};
 pub struct CellFigures {
     /// Name of the cell.
     pub cell: String,
-    /// (caption, HTML).
+    /// Caption and HTML of each figure.
     pub figures: Vec<(String, String)>,
-    /// 99th percentile of how late links delivered packets in the runs shown, µs; none in virtual time.
+    /// 99th percentile of how late links delivered packets in the runs shown, in µs, or none in virtual time.
     pub lateness_us_p99: Option<f64>,
 }
 
-/// The whole report.
+/// Returns the whole report.
 pub(crate) fn document(
     scenario: &Scenario,
     summary: &Summary,
@@ -40,7 +40,7 @@ pub(crate) fn document(
 /// Maximum lateness in a valid run, µs. Larger values would distort latencies of a few milliseconds.
 const TOO_LATE_US: f64 = 1_000.0;
 
-/// A warning if the machine influenced the results of a run too much.
+/// Returns a warning if the machine influenced the results of a run too much.
 pub fn warning(run: &Run) -> Option<String> {
     let late = |what: &str, us: Option<f64>| {
         let us = us.filter(|us| *us > TOO_LATE_US)?;
@@ -59,7 +59,7 @@ pub fn warning(run: &Run) -> Option<String> {
     (!said.is_empty()).then(|| format!("The machine was too busy ({which}): {}.", said.join("; ")))
 }
 
-/// The section for one cell.
+/// Returns the section for one cell.
 pub(crate) fn section(scenario: &Scenario, all: &[Comparison], cell: &CellFigures) -> Section {
     let lateness = match cell.lateness_us_p99 {
         Some(us) => {
@@ -89,7 +89,7 @@ pub(crate) fn section(scenario: &Scenario, all: &[Comparison], cell: &CellFigure
     }
 }
 
-/// Text that says what the intervals mean for this number of runs.
+/// Returns text that says what the intervals mean for this number of runs.
 pub(crate) fn spread(n: u64) -> &'static str {
     match n {
         0..=2 => "",

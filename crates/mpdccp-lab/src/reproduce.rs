@@ -1,6 +1,6 @@
-//! Sets of experiments, such as those of a paper. One command makes all runs and writes one report. It stores
-//! each run as soon as the run finishes, and does not repeat stored runs. A set is a file in `scenarios/sets`
-//! (module `spec`), except the set of the DCP paper, which is a module (`dcp`).
+//! Runs sets of experiments, such as those of a paper. One command makes all runs and writes one report. It
+//! stores each run as soon as the run finishes, and does not repeat stored runs. A set is a file in
+//! `scenarios/sets` (module `spec`), except the set of the DCP paper, which is a module (`dcp`).
 
 mod dcp;
 mod options;
@@ -19,7 +19,7 @@ use crate::{Backend, LabError};
 pub use options::{Options, Progress};
 use spec::Spec;
 
-/// The names of all built-in sets.
+/// Returns the names of all built-in sets.
 pub fn names() -> Vec<&'static str> {
     spec::LIBRARY.iter().map(|(name, _)| *name).chain([dcp::NAME]).collect()
 }
@@ -29,8 +29,8 @@ pub fn names() -> Vec<&'static str> {
 /// `name_or_file` is one of [`names`], or a file in the format of `scenarios/sets`.
 ///
 /// # Errors
-/// An unknown or invalid set, an interruption, a missing prerequisite, or an output error. The report lists
-/// failed experiments.
+/// Fails for an unknown or invalid set, an interruption, a missing prerequisite, or an output error. The
+/// report lists failed experiments.
 pub fn run(
     name_or_file: &str,
     backend: &dyn Backend,

@@ -29,7 +29,7 @@ pub struct Event<'a> {
 pub enum What<'a> {
     /// The run begins.
     Begin,
-    /// Progress of the run; reported only if runs are not made in parallel.
+    /// Progress of the run. Reported only if runs are not made in parallel.
     Sample(&'a Sample),
     /// The run has finished.
     Done {
@@ -38,7 +38,7 @@ pub enum What<'a> {
         /// Whether the run was found in the store.
         found: bool,
     },
-    /// The run failed; the others continue.
+    /// The run failed. The others continue.
     Failed(&'a LabError),
     /// The following runs skip these flows, which the backend does not support.
     LeavesOut(&'a str),
@@ -46,22 +46,22 @@ pub enum What<'a> {
     Skipped(&'a str),
 }
 
-/// Data that the store keeps in addition to the results of a run.
+/// Selects the data that the store keeps in addition to the results of a run.
 #[derive(Clone, Copy)]
 pub enum Keep<'a> {
-    /// No other data.
+    /// The store keeps no other data.
     Figures,
-    /// All packets.
+    /// The store keeps all packets.
     Packets,
-    /// These series.
+    /// The store keeps these series.
     Series(&'a (dyn Fn(&Plan<'_>, &RunRecord) -> AllSeries + Sync)),
 }
 
-/// Makes and stores runs.
+/// Makes and stores runs with one backend.
 pub struct Runs<'a> {
-    /// Backend.
+    /// The backend that makes the runs.
     pub backend: &'a dyn Backend,
-    /// Store.
+    /// The store of the runs.
     pub store: Store,
     /// Maximum number of parallel runs, if the backend allows parallel runs.
     pub threads: usize,
@@ -92,7 +92,7 @@ impl Runs<'_> {
                 };
                 let key = Key::of(plan, self.backend);
                 let result = match self.find(&key) {
-                    // The stored run may have another repeat index for the same seed.
+                    // The repeat index of a stored run may differ for the same seed, so replace it.
                     Some(kept) => {
                         Ok(Kept { run: Run { repeat: plan.repeat, ..kept.run }, found: true, ..kept })
                     }

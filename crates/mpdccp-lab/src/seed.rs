@@ -1,6 +1,6 @@
-//! Seeds of all random streams in a run. Each stream depends only on the run's seed and on the stream's
-//! purpose. Repeats are therefore independent of each other, while variants and backends get the same random
-//! numbers.
+//! Computes the seeds of all random streams in a run. Each seed depends only on the run's seed and on the
+//! stream's purpose. Repeats are therefore independent of each other, while variants and backends get the
+//! same random numbers.
 
 use sha2::{Digest, Sha256};
 
@@ -22,7 +22,7 @@ pub(crate) enum Random {
 }
 
 impl Random {
-    /// Seed of the stream in a run with this `seed`.
+    /// Returns the seed of the stream in a run with this `seed`.
     pub(crate) fn seed(self, seed: u64) -> u64 {
         let (kind, index, part) = match self {
             Random::Link(path, direction) => ("link", path, direction),

@@ -12,7 +12,7 @@ use crate::estimate::{Estimate, Verdict, paired};
 /// A path is in use if it carries more than this rate, Mbit/s.
 const IN_USE: u32 = 3;
 
-/// Sentences about the variants in a cell. Each line that the template yields is a sentence.
+/// Returns sentences about the variants in a cell. Each line that the template yields is a sentence.
 pub fn sentences(scenario: &Scenario, all: &[Comparison], cell: &str) -> Vec<String> {
     let here: Vec<&Comparison> = all.iter().filter(|c| c.cell == cell).collect();
     let mut paths = scenario.paths.iter().filter(|p| !p.outside);
@@ -60,7 +60,7 @@ fn variant(c: &Comparison) -> Value {
     }
 }
 
-/// Beginning of a sentence that says which time span most metrics cover.
+/// Returns the beginning of a sentence. It says which time span most metrics cover.
 fn since(scenario: &Scenario) -> String {
     let (from, last) = (scenario.measured_from_s(), scenario.events_s().last().copied());
     match last.filter(|t| *t >= from) {
@@ -70,7 +70,7 @@ fn since(scenario: &Scenario) -> String {
     }
 }
 
-/// A sentence that compares CCID 5 with CCID 2 in runs with the same seeds.
+/// Returns a sentence that compares CCID 5 with CCID 2 in runs with the same seeds.
 fn compared(here: &[&Comparison]) -> Option<String> {
     let of =
         |label: &str| here.iter().find(|c| c.label == label)?.rows.iter().find(|r| r.metric == "app_p95_ms");

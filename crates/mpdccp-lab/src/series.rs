@@ -1,4 +1,4 @@
-//! Time series for the CSV files (documented in `docs/summary.md`) and the figures.
+//! Computes time series for the CSV files (documented in `docs/summary.md`) and the figures.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -13,7 +13,8 @@ use crate::record::{Fate, FlowRecord, LinkPacket, PathRecord, RunRecord, seconds
 /// Length of the bins over which rates are averaged, seconds.
 pub(crate) const BIN_S: f64 = 0.1;
 
-/// Rate of `packets` in Mbit/s, in bins of [`BIN_S`] from 0 to `to`. A point is (middle of the bin, rate).
+/// Returns the rate of `packets` in Mbit/s, in bins of [`BIN_S`] from 0 to `to`. A point is (middle of the
+/// bin, rate).
 pub(crate) fn rate(to: f64, packets: impl Iterator<Item = (f64, u32)>) -> Vec<(f64, f64)> {
     let count = (to / BIN_S).round() as usize;
     let mut bytes = vec![0u64; count];
@@ -28,17 +29,17 @@ pub(crate) fn rate(to: f64, packets: impl Iterator<Item = (f64, u32)>) -> Vec<(f
     bytes.into_iter().enumerate().map(point).collect()
 }
 
-/// Rate received by a flow.
+/// Returns the rate received by a flow.
 pub(crate) fn received(run: &RunRecord, flow: &FlowRecord, to: f64) -> Vec<(f64, f64)> {
     rate(to, flow.received.iter().map(|p| (seconds(run, p.at), p.bytes)))
 }
 
-/// Rate offered to a path.
+/// Returns the rate offered to a path.
 pub(crate) fn offered(run: &RunRecord, path: &PathRecord, to: f64) -> Vec<(f64, f64)> {
     rate(to, path.forward.packets.iter().map(|p| (seconds(run, p.entered), p.bytes)))
 }
 
-/// Rate delivered by a path.
+/// Returns the rate delivered by a path.
 pub(crate) fn delivered(run: &RunRecord, path: &PathRecord, to: f64) -> Vec<(f64, f64)> {
     rate(
         to,
@@ -49,7 +50,7 @@ pub(crate) fn delivered(run: &RunRecord, path: &PathRecord, to: f64) -> Vec<(f64
     )
 }
 
-/// Largest length of the bottleneck's queue in each bin, kB.
+/// Returns the largest length of the bottleneck's queue in each bin, kB.
 pub(crate) fn queue_kb(run: &RunRecord, path: &PathRecord, to: f64) -> Vec<(f64, f64)> {
     let mut longest = vec![0u32; (to / BIN_S).round() as usize];
     for packet in &path.forward.packets {
@@ -67,21 +68,21 @@ pub(crate) fn queue_kb(run: &RunRecord, path: &PathRecord, to: f64) -> Vec<(f64,
 pub(crate) struct Journey {
     pub(crate) seq: u64,
     pub(crate) sent: f64,
-    /// First delivery to the application.
+    /// Time of the first delivery to the application.
     pub(crate) received: Option<f64>,
-    /// Index of the path of the delivered copy, or else of the last copy sent.
+    /// Index of the path of the delivered copy. If no copy was delivered, the path of the last copy sent.
     pub(crate) path: Option<usize>,
     pub(crate) wire_ms: Option<f64>,
 }
 
 impl Journey {
-    /// Latency from application to application.
+    /// Returns the latency from application to application.
     pub(crate) fn app_ms(&self) -> Option<f64> {
         self.received.map(|at| (at - self.sent) * 1e3)
     }
 }
 
-/// The journeys of the packets of flow `index`, in the order of sending.
+/// Returns the journeys of the packets of flow `index`, in the order of sending.
 pub(crate) fn journeys(run: &RunRecord, index: usize) -> Vec<Journey> {
     let Some(flow) = run.flows.get(index) else { return Vec::new() };
     let mut received: HashMap<u64, Time> = HashMap::new();
@@ -89,7 +90,8 @@ pub(crate) fn journeys(run: &RunRecord, index: usize) -> Vec<Journey> {
         received.entry(packet.seq).or_insert(packet.at);
     }
     let mut on: HashMap<u64, (usize, Option<f64>)> = HashMap::new();
-    // TCP cuts records into segments, and the numbers of segments differ from those of records.
+    // TCP cuts records into segments. The numbers of segments differ from those of records, so the links
+    // cannot identify records.
     let numbered = flow.kind != "tcp" || flow.offered.is_none();
     for (path, record) in run.paths.iter().enumerate().filter(|_| numbered) {
         for p in &record.forward.packets {
@@ -114,7 +116,8 @@ pub(crate) fn journeys(run: &RunRecord, index: usize) -> Vec<Journey> {
     flow.sent.iter().enumerate().map(journey).collect()
 }
 
-/// For each packet of flow `index`: the time at which it entered a link, its delay there (ms), and its path.
+/// Returns, for each packet of flow `index`, the time at which it entered a link, its delay there (ms), and
+/// its path.
 pub(crate) fn on_wire(run: &RunRecord, index: usize) -> Vec<(f64, f64, usize)> {
     let Some(flow) = run.flows.get(index) else { return Vec::new() };
     let packets = crate::metrics::on_links(run, index, flow);
@@ -132,7 +135,7 @@ fn cell(value: Option<f64>) -> String {
 /// Writes the series of a run as CSV into `dir`, which is created if needed.
 ///
 /// # Errors
-/// A file cannot be written.
+/// Fails if a file cannot be written.
 pub fn write_csv(run: &RunRecord, duration_s: f64, dir: &Path) -> io::Result<()> {
     fs::create_dir_all(dir)?;
     let path_name = |i: usize| run.paths.get(i).map_or("", |p| p.name.as_str());

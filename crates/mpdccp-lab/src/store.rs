@@ -13,27 +13,27 @@ use crate::{Backend, LabError, Plan, RunRecord, code};
 /// Points of each series, by name.
 pub type AllSeries = BTreeMap<String, Vec<(f64, f64)>>;
 
-/// The key of a run: all its inputs.
+/// The key of a run, which contains all its inputs.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Key {
     /// Label of the variant.
     pub label: String,
     /// Name of the cell.
     pub cell: String,
-    /// Seed.
+    /// Seed of the run.
     pub seed: u64,
-    /// `sim`, `netns` or `uml`.
+    /// Name of the backend: `sim`, `netns` or `uml`.
     pub backend: String,
-    /// The build; see [`code::id`].
+    /// The build that made the run, see [`code::id`].
     pub code: String,
-    /// Properties of the machine; see `Backend::made_by`.
+    /// Properties of the machine, see `Backend::made_by`.
     pub made_by: BTreeMap<String, String>,
     /// Hash of the text that [`crate::Scenario::resolved`] writes for the variant and the cell.
     pub scenario: String,
 }
 
 impl Key {
-    /// The key of a run that this program would make on `backend`.
+    /// Returns the key of a run that this program would make on `backend`.
     pub fn of(plan: &Plan<'_>, backend: &dyn Backend) -> Key {
         Key {
             label: plan.variant.label.as_ref().clone(),
@@ -46,8 +46,8 @@ impl Key {
         }
     }
 
-    /// Name of the run's files without extension. The label and the cell in it only help readers; the hash
-    /// makes names unique.
+    /// Returns the name of the run's files without extension. The label and the cell in it only help readers.
+    /// The hash makes names unique.
     pub fn file_stem(&self) -> String {
         let plain = |text: &str| text.replace(|c: char| !c.is_ascii_alphanumeric() && c != '-', "-");
         let all = format!("{self:?}");
@@ -72,7 +72,7 @@ pub struct Kept {
 /// Writes runs into one file, one per line, for use on another machine.
 ///
 /// # Errors
-/// The file cannot be written.
+/// Fails if the file cannot be written.
 pub fn pack<'a>(file: &Path, runs: impl Iterator<Item = &'a Kept>) -> Result<(), LabError> {
     let lines: Result<Vec<String>, _> = runs.map(serde_json::to_string).collect();
     let text = lines.map(|lines| lines.join("\n")).map_err(|e| LabError::failed("cannot store runs", e))?;
@@ -89,7 +89,7 @@ impl Store {
     /// Opens a store in `dir`, which is created if needed.
     ///
     /// # Errors
-    /// The directory cannot be created.
+    /// Fails if the directory cannot be created.
     pub fn open(dir: &Path) -> Result<Store, LabError> {
         fs::create_dir_all(dir).map_err(|e| {
             LabError::Wrong(format!("cannot create {}: {e}; name another directory", dir.display()))
@@ -101,21 +101,21 @@ impl Store {
         self.dir.join(format!("{}.{ending}", key.file_stem()))
     }
 
-    /// The run with this `key`, if stored.
+    /// Returns the run with this `key`, if stored.
     pub fn find(&self, key: &Key) -> Option<Kept> {
         let kept: Kept = serde_json::from_str(&fs::read_to_string(self.file(key, "json")).ok()?).ok()?;
         (kept.key == *key).then_some(kept)
     }
 
-    /// The packets of the run with this `key`, if stored.
+    /// Returns the packets of the run with this `key`, if stored.
     pub fn packets(&self, key: &Key) -> Option<RunRecord> {
         postcard::from_bytes(&fs::read(self.file(key, "packets")).ok()?).ok()
     }
 
-    /// Stores a run, and its packets if given.
+    /// Stores a run, and its packets if they are given.
     ///
     /// # Errors
-    /// The run cannot be written.
+    /// Fails if the run cannot be written.
     pub fn keep(&self, kept: &Kept, packets: Option<&RunRecord>) -> Result<(), LabError> {
         let failed = |e: &dyn core::fmt::Display| LabError::failed("cannot store a run", e);
         if let Some(record) = packets {
@@ -129,7 +129,7 @@ impl Store {
     /// Imports the runs that [`pack`] wrote into `from`.
     ///
     /// # Errors
-    /// The file cannot be read, or the runs cannot be written.
+    /// Fails if the file cannot be read, or if the runs cannot be written.
     pub fn gather(&self, from: &Path) -> Result<(), LabError> {
         let failed = |e: &dyn core::fmt::Display| {
             let what = "expected the `.runs` file that `lab sweep` writes next to its CSV file";

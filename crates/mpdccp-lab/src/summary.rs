@@ -1,4 +1,5 @@
-//! `summary.json`, the machine-readable result. Its format is stable and documented in `docs/summary.md`.
+//! Writes `summary.json`, the machine-readable result. Its format is stable and documented in
+//! `docs/summary.md`.
 
 use std::collections::BTreeMap;
 
@@ -33,8 +34,8 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// A CSV table with a row for each flow of each run. Its columns are those of Pantheon's reports: rate,
-    /// 95th percentile of delay, loss.
+    /// Returns a CSV table with a row for each flow of each run. Its columns are those of Pantheon's reports:
+    /// rate, 95th percentile of delay, loss.
     pub(crate) fn csv(&self) -> String {
         let mut out = "scheme,cell,run,seed,flow,throughput_mbps,delay_p95_ms,loss_pct\n".to_owned();
         let known = |value: Option<f64>| value.map_or(String::new(), |v| format!("{v:.3}"));
@@ -56,7 +57,7 @@ impl Summary {
 #[derive(Clone, Debug, Serialize)]
 #[allow(missing_docs)]
 pub struct Environment {
-    /// Properties of the machine that influence results, such as its kernel and external programs; empty in
+    /// Properties of the machine that influence results, such as its kernel and external programs. Empty in
     /// virtual time.
     pub made_by: BTreeMap<String, String>,
     pub cpus: Option<usize>,
@@ -64,7 +65,7 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// Text for the head of a report.
+    /// Returns text for the head of a report.
     pub(crate) fn words(&self) -> String {
         let made_by: String = self.made_by.iter().map(|(what, which)| format!(", {what} {which}")).collect();
         made_by + &self.cpus.map_or(String::new(), |cpus| format!(", {cpus} CPUs"))
@@ -79,7 +80,7 @@ pub struct Run {
     pub cell: String,
     pub repeat: u32,
     pub seed: u64,
-    /// Hash of the inputs of the run; see [`crate::Scenario::resolved`].
+    /// Hash of the inputs of the run, see [`crate::Scenario::resolved`].
     pub resolved_hash: String,
     pub params: BTreeMap<String, Value>,
     pub flows: Vec<Flow>,
@@ -89,14 +90,14 @@ pub struct Run {
     pub metrics: BTreeMap<String, f64>,
     pub link_lateness_us_p99: Option<f64>,
     /// 99th percentiles of how late the links read packets from their devices, and of how late packets were
-    /// sent; null in virtual time.
+    /// sent. Both are null in virtual time.
     pub link_read_lateness_us_p99: Option<f64>,
     pub send_lateness_us_p99: Option<f64>,
     /// Packets dropped by the devices at the ends of the links, and not by the links themselves.
     pub device_drops: u64,
 }
 
-/// Seed and value of each run that has this metric.
+/// Returns seed and value of each run that has this metric.
 pub(crate) fn values<'a>(runs: impl Iterator<Item = &'a Run>, metric: &str) -> Vec<(u64, f64)> {
     runs.filter_map(|run| Some((run.seed, *run.metrics.get(metric)?))).collect()
 }
@@ -144,7 +145,7 @@ pub struct FlowPhase {
     pub wire_latency_ms: Option<Latency>,
 }
 
-/// One path of a run, client to server.
+/// One path of a run, in the direction from client to server.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub struct PathStats {
@@ -179,7 +180,7 @@ pub struct Latency {
 }
 
 impl Latency {
-    /// The distribution of `ms`, with percentiles by nearest rank; `None` without values.
+    /// Returns the distribution of `ms`, with percentiles by nearest rank, or `None` without values.
     pub(crate) fn of(mut ms: Vec<f64>) -> Option<Latency> {
         ms.sort_by(f64::total_cmp);
         let rank = |p: f64| ms[((ms.len() as f64 * p).ceil() as usize).clamp(1, ms.len()) - 1];
@@ -187,7 +188,7 @@ impl Latency {
     }
 }
 
-/// Medians of `runs` for each variant in each cell, in order of first appearance.
+/// Returns the medians of `runs` for each variant in each cell, in order of first appearance.
 pub fn medians(runs: &[Run]) -> Vec<Value> {
     let mut groups: Vec<((&str, &str), Vec<Value>)> = Vec::new();
     for run in runs {
@@ -211,8 +212,8 @@ pub fn medians(runs: &[Run]) -> Vec<Value> {
     groups.into_iter().map(summarise).collect()
 }
 
-/// For each metric, the confidence interval of the median and the interval's coverage, if there are enough
-/// runs.
+/// Returns, for each metric, the confidence interval of the median and the interval's coverage, if there are
+/// enough runs.
 fn intervals(values: &[Value]) -> Value {
     let mut of: BTreeMap<&String, Vec<f64>> = BTreeMap::new();
     for (metric, value) in values.iter().filter_map(|v| v["metrics"].as_object()).flatten() {
@@ -225,8 +226,8 @@ fn intervals(values: &[Value]) -> Value {
     of.into_iter().filter_map(interval).collect::<serde_json::Map<_, _>>().into()
 }
 
-/// The median of values with the same structure. Each number is replaced by its median, where nulls do not
-/// count. Other types keep the first value.
+/// Returns the median of values with the same structure. Each number is replaced by its median, where nulls
+/// do not count. Other types keep the first value.
 fn median(values: &[&Value]) -> Value {
     let Some(first) = values.iter().find(|v| !v.is_null()) else { return Value::Null };
     match first {

@@ -22,14 +22,14 @@ pub struct Options {
     pub out: PathBuf,
     /// The first seed.
     pub seed: u64,
-    /// Maximum number of parallel runs; only backends in virtual time use it.
+    /// Maximum number of parallel runs. Only backends in virtual time use it.
     pub threads: usize,
-    /// Labels of the variants to run; all variants if empty.
+    /// Labels of the variants to run, or nothing to run all variants.
     pub only: Vec<String>,
     /// Names of the cells to run. If empty, only the headline cell runs; if one name is `all`, every cell
     /// runs.
     pub cells: Vec<String>,
-    /// Number of seeds for each point; the scenario's number if absent.
+    /// Number of seeds for each point. If absent, the scenario's number applies.
     pub seeds: Option<u32>,
     /// The part of the runs to make.
     pub shard: Shard,
@@ -140,8 +140,8 @@ fn line(fields: &[String]) -> String {
 /// Makes the missing runs, and writes the CSV file in the order of the sweep.
 ///
 /// # Errors
-/// The scenario has no sweep or an invalid point, a prerequisite is missing, the user interrupts, or a file
-/// cannot be read or written. A failed run is not an error of this function.
+/// Fails if the scenario has no sweep or an invalid point, if a prerequisite is missing, if the user
+/// interrupts, or if a file cannot be read or written. A failed run is not an error of this function.
 pub fn run(
     scenario: &Scenario,
     backend: &dyn Backend,
@@ -168,7 +168,7 @@ pub fn run(
     });
     let mut outcome = Outcome::default();
     let mut made: Vec<(&Job<'_>, Kept)> = Vec::new();
-    // The finished runs are kept, whatever stopped the sweep.
+    // Keep the finished runs, whatever stopped the sweep.
     let mut stopped = None;
     for (job, result) in jobs.iter().zip(results) {
         match result {
@@ -193,8 +193,8 @@ pub fn run(
 /// writes the complete CSV file.
 ///
 /// # Errors
-/// The same errors as [`run`], or the runs of a shard cannot be read. Runs that no shard made are listed in
-/// [`Outcome::failed`].
+/// Fails in the same cases as [`run`], and if the runs of a shard cannot be read. [`Outcome::failed`] lists
+/// runs that no shard made.
 pub fn merge(
     scenario: &Scenario,
     backend: &dyn Backend,
@@ -209,17 +209,17 @@ pub fn merge(
     run(scenario, &Nowhere(backend), options, watch)
 }
 
-/// Path of the `.runs` file that belongs to a CSV file.
+/// Returns the path of the `.runs` file that belongs to a CSV file.
 fn packed(csv: &Path) -> PathBuf {
     csv.with_extension("runs")
 }
 
-/// Directory of the store that belongs to a CSV file.
+/// Returns the directory of the store that belongs to a CSV file.
 fn beside(csv: &Path) -> PathBuf {
     csv.parent().unwrap_or(Path::new("")).join("runs")
 }
 
-/// A substitute for the shards' backend. It makes no runs.
+/// Replaces the shards' backend when shards are merged. It makes no runs.
 struct Nowhere<'a>(&'a dyn Backend);
 
 impl Backend for Nowhere<'_> {
@@ -272,8 +272,8 @@ const OF_FLOWS: [Column; 4] = [
     ("lost_pct", |flow| flow.lost_pct),
 ];
 
-/// The content of the CSV file. Each row has the parameters, all metrics, those of each flow if there are
-/// several, and the inputs of a run.
+/// Returns the content of the CSV file. Each row has the parameters, all metrics, those of each flow if there
+/// are several flows, and the inputs of a run.
 fn csv(parameters: &[String], made: &[(&Job<'_>, Kept)]) -> String {
     let mut flows: Vec<&str> = Vec::new();
     for flow in made.iter().filter(|(_, kept)| kept.run.flows.len() > 1).flat_map(|(_, kept)| &kept.run.flows)
@@ -301,7 +301,7 @@ fn csv(parameters: &[String], made: &[(&Job<'_>, Kept)]) -> String {
     line(&header) + "\n" + &made.iter().map(row).collect::<String>()
 }
 
-/// Medians over the seeds for each variant at each point, for the metrics in `show`.
+/// Returns the medians over the seeds for each variant at each point, for the metrics in `show`.
 fn medians(made: &[(&Job<'_>, Kept)], show: &[String]) -> Vec<Median> {
     let mut groups: Vec<(&Job<'_>, Vec<&Kept>)> = Vec::new();
     let mut place = BTreeMap::new();

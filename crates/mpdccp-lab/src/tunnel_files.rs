@@ -17,23 +17,23 @@ use crate::{LabError, Plan};
 pub(crate) const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 1);
 pub(crate) const SERVER: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 2);
 
-/// The outer address of a host on a path. The host number is 1 for the client and 2 for the server.
+/// Returns the outer address of a host on a path. The host number is 1 for the client and 2 for the server.
 pub(crate) fn path_address(index: usize, host: u8) -> Ipv4Addr {
     Ipv4Addr::new(10, 77, u8::try_from(index).unwrap_or(u8::MAX), host)
 }
 
-/// The client's outer address on a path after this number of address changes.
+/// Returns the client's outer address on a path after this number of address changes.
 pub(crate) fn client_address(index: usize, changes: usize) -> Ipv4Addr {
     path_address(index, if changes == 0 { 1 } else { u8::try_from(100 + changes).unwrap_or(u8::MAX) })
 }
 
-/// Name of a path's interface, which is the same at both hosts. Paths that share a link use the interface of
-/// the first of them.
+/// Returns the name of a path's interface, which is the same at both hosts. Paths that share a link use the
+/// interface of the first of these paths.
 pub(crate) fn path_device(index: usize) -> String {
     format!("path{index}")
 }
 
-/// Content of the two files.
+/// The content of the two files.
 pub(crate) struct TunnelFiles<'a> {
     plan: Plan<'a>,
     /// Private keys of client and server, if the tunnel is encrypted.
@@ -47,10 +47,10 @@ pub(crate) struct TunnelFiles<'a> {
 }
 
 impl<'a> TunnelFiles<'a> {
-    /// The files for a run. `random` returns the private keys of client and server.
+    /// Returns the files for a run. `random` returns the private keys of client and server.
     ///
     /// # Errors
-    /// No randomness is available.
+    /// Fails if no randomness is available.
     pub(crate) fn new(
         plan: &Plan<'a>,
         dir: PathBuf,
@@ -68,7 +68,7 @@ impl<'a> TunnelFiles<'a> {
         })
     }
 
-    /// The paths that the tunnel uses, with their indices among all paths.
+    /// Returns the paths that the tunnel uses, with their indices among all paths.
     pub(crate) fn used(&self) -> impl Iterator<Item = (usize, PathSpec)> + use<> {
         self.plan.paths().into_iter().enumerate().filter(|(_, path)| !path.outside)
     }
@@ -82,22 +82,22 @@ impl<'a> TunnelFiles<'a> {
         self.priority.extend(reload.priority.iter().map(|(name, prio)| (name.as_ref().clone(), *prio)));
     }
 
-    /// Number of address changes of the client on a path.
+    /// Returns the number of address changes of the client on a path.
     fn roams(&self, path: &PathSpec) -> usize {
         let names = self.plan.scenario.events.iter().filter_map(|event| event.roam.as_ref());
         names.filter(|name| name.as_ref() == path.name.as_ref()).count()
     }
 
-    /// Text of the file for one end.
+    /// Returns the text of the file for one end.
     pub(crate) fn text(&self, side: Side) -> String {
         let settings = self.plan.scenario.tunnel_after(self.plan.variant, &self.changed).unwrap_or_default();
-        // Without encryption unless the scenario sets it, because the reference figures were measured
-        // without.
+        // Disable encryption unless the scenario sets it, because the reference figures were measured without
+        // encryption.
         let security = if settings.contains_key(SECURITY) { "" } else { "security = \"none\"\n" };
         let [own, other] = if side == Side::Client { [CLIENT, SERVER] } else { [SERVER, CLIENT] };
         let [role, peer] = [side, side.other()].map(Side::name);
-        // Only tunnels with streams need offload. The others do without, so that taps on the interface see
-        // each packet.
+        // Enable offload only for tunnels with streams, which need it. Without offload, taps on the interface
+        // see each packet.
         let offload = self.plan.scenario.has_streams(self.plan.variant);
         let mut out = format!(
             "role = \"{role}\"\n{security}offload = {offload}\naddresses = [\"{own}/24\"]\ncontrol = {:?}\nstate = {:?}\n{}",
@@ -125,7 +125,7 @@ impl<'a> TunnelFiles<'a> {
         for (i, path) in self.used().filter(|(_, path)| side == Side::Client && listed(path)) {
             let remote = SocketAddr::from((path_address(i, 2), dccp_wire::DCCP_UDP_PORT));
             let name = path.name.as_ref();
-            // If the client's address changes, the path is bound to the interface, so that the path uses the
+            // If the client's address changes, bind the path to the interface, so that the path uses the
             // interface's current address.
             let local = match self.roams(&path) {
                 0 => format!("local = \"{}\"", path_address(i, 1)),

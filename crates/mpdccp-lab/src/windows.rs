@@ -1,4 +1,4 @@
-//! Rates in sliding windows.
+//! Computes rates in sliding windows.
 
 use crate::record::seconds;
 use crate::record::{FlowRecord, PathRecord, RunRecord};
@@ -26,7 +26,7 @@ impl Cumulated {
         Cumulated { at: packets.into_iter().map(|(at, _)| at).collect(), before }
     }
 
-    /// Rate in Mbit/s in the window [from, from + len).
+    /// Returns the rate in Mbit/s in the window [from, from + len).
     fn mbps(&self, from: f64, len: f64) -> f64 {
         let index = |t| self.at.partition_point(|at| *at < t);
         (self.before[index(from + len)] - self.before[index(from)]) as f64 * 8.0 / 1e6 / len
@@ -38,8 +38,8 @@ fn starts((from, to): (f64, f64), len: f64) -> impl Iterator<Item = f64> {
     (0..=count as i64).map(move |i| from + i as f64 * STEP_S).take_while(move |_| count >= 0.0)
 }
 
-/// The lowest rate of `flow` in any window of `len` seconds within `span`. Windows that overlap a span in
-/// `except` do not count.
+/// Returns the lowest rate of `flow` in any window of `len` seconds within `span`. Windows that overlap a
+/// span in `except` do not count.
 pub(crate) fn lowest(
     run: &RunRecord,
     flow: &FlowRecord,
@@ -52,8 +52,8 @@ pub(crate) fn lowest(
     starts(span, len).filter(|from| !excepted(*from)).map(|from| bytes.mbps(from, len)).min_by(f64::total_cmp)
 }
 
-/// The start of the first window of `len` seconds within `span` in which more than `mbps` was offered to
-/// `path`.
+/// Returns the start of the first window of `len` seconds within `span` in which more than `mbps` was offered
+/// to `path`.
 pub(crate) fn first_above(
     run: &RunRecord,
     path: &PathRecord,
@@ -66,15 +66,15 @@ pub(crate) fn first_above(
     starts(span, len).find(|from| bytes.mbps(*from, len) > mbps)
 }
 
-/// When the first data packet at or after `from` was offered to `path`. `None` if a packet was offered to the
-/// path in the second before `from`.
+/// Returns when the first data packet at or after `from` was offered to `path`. Returns `None` if a packet
+/// was offered to the path in the second before `from`.
 pub(crate) fn first_packet(run: &RunRecord, path: &PathRecord, from: f64) -> Option<f64> {
     let data = path.forward.packets.iter().filter(|p| p.data.is_some()).map(|p| seconds(run, p.entered));
     data.filter(|at| *at >= from - 1.0).min_by(f64::total_cmp).filter(|at| *at >= from)
 }
 
-/// Time spans in which any path was in ProbeRTT, each extended by half a second in which the window grows
-/// back.
+/// Returns the time spans in which any path was in ProbeRTT. Each is extended by half a second, in which the
+/// window grows back.
 pub(crate) fn probe_rtt(run: &RunRecord) -> Vec<(f64, f64)> {
     let probing =
         |row: &&crate::TraceRow| row.phase.to_ascii_lowercase().replace(['-', '_'], "") == "probertt";

@@ -1,5 +1,5 @@
-//! Tests of the namespace backend with a substitute for the program: a script that routes the inner addresses
-//! over the first path. Thus the tests of namespaces, links, traffic and clean-up need no tunnel.
+//! Tests of the namespace backend. A script that routes the inner addresses over the first path replaces the
+//! program, so the tests of namespaces, links, traffic and clean-up need no tunnel.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -32,8 +32,8 @@ payload = 1000
 rate = "4 Mbit/s"
 "#;
 
-/// Only one test runs at a time, because the tests change state of the whole process. `None`, after printing
-/// the reason, if the tests cannot run on this machine.
+/// Makes only one test run at a time, because the tests change state of the whole process. If the tests
+/// cannot run on this machine, it prints the reason and returns `None`.
 fn alone() -> Option<MutexGuard<'static, ()>> {
     static ALONE: Mutex<()> = Mutex::new(());
     let alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
@@ -58,7 +58,7 @@ ip route add 10.9.0.$peer/32 via 10.77.0.$peer dev path0 src 10.9.0.$me
 exec sleep 60
 "#;
 
-/// Namespaces and child processes that this process left behind.
+/// Returns the namespaces and child processes that this process left behind.
 fn leftovers() -> Vec<String> {
     let prefix = format!("mpdccp-lab-{}-", std::process::id());
     let names = fs::read_dir("/run/netns").into_iter().flatten().flatten();
@@ -76,7 +76,7 @@ fn leftovers() -> Vec<String> {
     left
 }
 
-/// [`SCENARIO`] with a flow of the kernel's TCP.
+/// Returns [`SCENARIO`] with a flow of the kernel's TCP.
 fn bulk() -> String {
     let udp = "kind = \"udp\"\npayload = 1000\nrate = \"4 Mbit/s\"";
     SCENARIO.replace(udp, "kind = \"tcp\"\ncc = \"cubic\"")
@@ -136,7 +136,7 @@ fn kernel_tcp_runs_inside_and_in_place_of_a_tunnel() {
     let stats = run(&bulk(), &script(dir.path(), FORWARD), &mut |_| {}).unwrap();
     let flow = &stats.flows[0];
     assert!(flow.received > 20 && flow.tcp.is_some(), "{flow:?}");
-    // The tap is where packets enter the path, so the latency is that of the link.
+    // The tap is at the place where packets enter the path, so the latency is that of the link.
     assert!(flow.phases[0].app_latency_ms.unwrap().p50 >= 5.0, "{flow:?}");
 
     let direct = SCENARIO
@@ -185,7 +185,7 @@ fn a_plain_dccp_connection_runs_in_place_of_a_tunnel() {
     assert_eq!(leftovers(), Vec::<String>::new());
 }
 
-/// Runs a variant that does not need the program: `label` of the scenario `text`.
+/// Runs the variant `label` of the scenario `text`, which does not need the program.
 fn run_baseline(text: &str, label: &str) -> Run {
     let scenario = Scenario::parse("baselines", text).unwrap();
     let variant = scenario.variant(label).unwrap();
@@ -264,7 +264,7 @@ fn short_flows_run_over_kernel_tcp() {
     let stats = run_baseline(&BASELINES.replace(shell, web), "plain-b");
     let web = &stats.flows[0];
     assert!(web.sent.unwrap() > 5 && stats.metrics["fct_missing_pct"] < 20.0, "{web:?}");
-    // A connection takes a handshake and the time of 10 kB at 10 Mbit/s.
+    // A connection takes the time of a handshake and the time to send 10 kB at 10 Mbit/s.
     assert!(stats.metrics["fct_p50_ms"] > 3.0 * 5.0 + 8.0, "{:?}", stats.metrics);
 }
 

@@ -20,7 +20,7 @@ pub(crate) struct Curve {
     pub(crate) runs: Points,
 }
 
-/// Lines over time, one per panel, `abreast` panels per row.
+/// Draws lines over time, with one panel for each of `panels` and `abreast` panels per row.
 pub(crate) fn over_time(
     panels: Vec<Lines>,
     y_label: &str,
@@ -42,7 +42,7 @@ pub(crate) fn over_time(
         }
     };
     let panels: Vec<Panel> = panels.into_iter().map(panel).collect();
-    // Empty panels fill the last row.
+    // Fill the last row with empty panels.
     let rows = panels.chunks(abreast).map(|row| {
         let mut row = row.to_vec();
         row.resize(abreast.min(panels.len()), Panel::default());
@@ -51,7 +51,8 @@ pub(crate) fn over_time(
     Figure { rows: rows.collect(), span: (0.0, end), ..Figure::default() }
 }
 
-/// Friendliness against the number of TCP flows: a line through the medians, a dot for each run, and the aim.
+/// Draws friendliness against the number of TCP flows: a line through the medians, a dot for each run, and
+/// the aim.
 pub(crate) fn against_flows(lines: Vec<Curve>, aim: Option<Bounds>) -> Figure {
     let most = lines.iter().flat_map(|line| &line.medians).map(|(n, _)| *n).fold(1.0, f64::max) + 1.0;
     let level = |y: f64| Series { pale: true, ..line("", GREY, vec![(0.0, y), (most, y)]) };

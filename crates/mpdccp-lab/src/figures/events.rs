@@ -6,7 +6,7 @@ use super::Mark;
 use super::range::label;
 use crate::scenario::{LinkKeys, PathSpec, Scenario, TunnelEvent};
 
-/// A mark for each time in [`Scenario::events_s`].
+/// Returns a mark for each time in [`Scenario::events_s`].
 pub(super) fn marks(scenario: &Scenario) -> Vec<Mark> {
     let at = |at: f64| {
         let here = |path: &PathSpec| -> Option<(String, String)> {
@@ -31,7 +31,7 @@ pub(super) fn marks(scenario: &Scenario) -> Vec<Mark> {
     scenario.events_s().into_iter().map(at).collect()
 }
 
-/// Texts for the changes that the `nth` event of a path makes, in both directions or in one.
+/// Returns texts for the changes that the `nth` event of a path makes, in both directions or in one.
 fn words(path: &PathSpec, nth: usize) -> Vec<String> {
     let course = path.course();
     let before = nth.checked_sub(1).map_or(&path.ways, |last| &course[last].1);
@@ -43,7 +43,7 @@ fn words(path: &PathSpec, nth: usize) -> Vec<String> {
     forward.into_iter().chain(reverse).collect()
 }
 
-/// Texts for the differences between two states of a link.
+/// Returns texts for the differences between two states of a link.
 fn changes(before: &LinkKeys, after: &LinkKeys) -> Vec<String> {
     let mut out = Vec::new();
     if after.is_up() != before.is_up() {

@@ -11,7 +11,7 @@ pub struct Figure {
     pub span: (f64, f64),
     /// Times marked in every panel.
     pub marks: Vec<Mark>,
-    /// Quantity and unit of the horizontal axis; time in seconds if absent.
+    /// Quantity and unit of the horizontal axis. If absent, the axis shows time in seconds.
     pub x_label: Option<String>,
     /// Whether the horizontal axis is logarithmic.
     pub x_log: bool,
@@ -37,9 +37,9 @@ pub struct Panel {
     pub y_label: String,
     /// The series drawn in the panel.
     pub series: Vec<Series>,
-    /// Upper limit of the vertical range; points above the limit are drawn at the edge.
+    /// Upper limit of the vertical range. Points above the limit are drawn at the edge.
     pub y_cap: Option<f64>,
-    /// End of the vertical range; if absent, a round number above all points.
+    /// End of the vertical range. If absent, the range ends at a round number above all points.
     pub y_top: Option<f64>,
     /// Whether the vertical axis is logarithmic. Zero and negative values are drawn at its lower end.
     pub y_log: bool,
@@ -48,7 +48,7 @@ pub struct Panel {
 /// Points of one colour.
 #[derive(Clone, Debug, Default)]
 pub struct Series {
-    /// Name in the legend; empty for no entry.
+    /// Name in the legend. The legend omits a series with an empty name.
     pub name: String,
     /// The variant, if a panel shows several.
     pub variant: Option<String>,
@@ -107,7 +107,7 @@ const OTHERS: [usize; 7] = [5, 6, 7, 0, 1, 2, 3];
 /// A palette index and a line style.
 pub(super) type Look = (usize, usize);
 
-/// The look of a variant in all figures of a scenario with the variants `labels`.
+/// Returns the look of a variant in all figures of a scenario with the variants `labels`.
 pub(super) fn look(label: &str, labels: &[&str]) -> Look {
     let known = |label: &str| FAMILIES.iter().find(|(known, _)| *known == label).map(|(_, look)| *look);
     let taken: Vec<Look> = labels.iter().filter_map(|label| known(label)).collect();
@@ -117,20 +117,21 @@ pub(super) fn look(label: &str, labels: &[&str]) -> Look {
     known(label).unwrap_or_else(|| free[nth.unwrap_or(0) % free.len()])
 }
 
-/// The look of a variant's `nth` path or flow: the variant's colour or the text's, then the same with other
-/// line styles. Dots are pale instead of dashed.
+/// Returns the look of a variant's `nth` path or flow. The first has the variant's colour, the second the
+/// colour of the text, and the following have the same two colours with other line styles. Dots are pale
+/// instead of dashed.
 pub(super) fn part(variant: Look, nth: usize) -> Series {
     let (color, dash) = (if nth.is_multiple_of(2) { variant.0 } else { INK }, nth / 2 % DASHES);
     Series { color, dash, ..Series::default() }
 }
 
-/// A series drawn as a line.
+/// Returns a series drawn as a line.
 pub(super) fn line(name: &str, color: usize, points: Vec<(f64, f64)>) -> Series {
     Series { name: name.to_owned(), color, points, ..Series::default() }
 }
 
 impl Figure {
-    /// Label of the horizontal axis.
+    /// Returns the label of the horizontal axis.
     pub(super) fn x_label(&self) -> &str {
         self.x_label.as_deref().unwrap_or("time, s")
     }
@@ -139,7 +140,7 @@ impl Figure {
         Range { from: self.span.0, to: self.span.1, log: self.x_log }
     }
 
-    /// Vertical range of a row of panels.
+    /// Returns the vertical range of a row of panels.
     pub(super) fn y_range(row: &[Panel]) -> Range {
         let to = row.iter().map(Panel::top).fold(0.0, f64::max);
         if !row.iter().any(|panel| panel.y_log) {
@@ -157,7 +158,7 @@ impl Panel {
         points.map(|(_, y)| *y).chain(intervals.flat_map(|(low, high)| [*low, *high]))
     }
 
-    /// End of the vertical range: `y_top`, or a round number above all points or the cap.
+    /// Returns the end of the vertical range: `y_top`, or a round number above all points or the cap.
     pub(super) fn top(&self) -> f64 {
         if let Some(top) = self.y_top {
             return top;
@@ -167,7 +168,7 @@ impl Panel {
         super::range::round_up(wanted)
     }
 
-    /// Whether the panel has no points.
+    /// Returns whether the panel has no points.
     pub(super) fn is_empty(&self) -> bool {
         self.series.iter().all(|s| s.points.is_empty())
     }

@@ -1,4 +1,4 @@
-//! Figures, drawn only from records.
+//! Figures that are drawn only from records.
 //!
 //! A [`Figure`] is data: panels, series and ranges. The module `svg` draws it, for a file or for a report.
 

@@ -17,7 +17,7 @@ pub struct Column<'a> {
     pub run: &'a RunRecord,
 }
 
-/// Maximum number of columns per row; with more, columns would be too narrow.
+/// Maximum number of columns per row. With more columns, each would be too narrow.
 const ABREAST: usize = 3;
 /// If the levels of a row's panels differ by more than this factor, the row's vertical axis is logarithmic. A
 /// linear axis would show the lowest panel as a flat line.
@@ -43,8 +43,8 @@ fn figure(scenario: &Scenario, columns: &[Column<'_>], groups: &[Group<'_>]) -> 
     }
 }
 
-/// For each kind of panel, rows with one panel per column. All panels of these kinds have the same vertical
-/// range, so that they can be compared. Kinds without data are omitted.
+/// Returns rows with one panel per column, for each kind of panel. All panels of these kinds have the same
+/// vertical range, so that they can be compared. Kinds without data are omitted.
 fn rows(scenario: &Scenario, columns: &[Column<'_>], (kinds, may_log): Group<'_>) -> Vec<Vec<Panel>> {
     let row = |draw: &Draw| -> Vec<Panel> { columns.iter().map(|column| draw(scenario, *column)).collect() };
     let mut rows: Vec<Vec<Panel>> = kinds.iter().map(row).collect();
@@ -61,7 +61,7 @@ fn rows(scenario: &Scenario, columns: &[Column<'_>], (kinds, may_log): Group<'_>
     rows
 }
 
-/// The 95th percentile of a panel's values.
+/// Returns the 95th percentile of a panel's values.
 fn level(panel: &Panel) -> Option<f64> {
     let series = panel.series.iter().filter(|s| s.color != GREY && (!s.pale || s.shape == Shape::Dots));
     let mut values: Vec<f64> = series.flat_map(|s| &s.points).map(|(_, y)| *y).collect();
@@ -69,12 +69,12 @@ fn level(panel: &Panel) -> Option<f64> {
     values.get(values.len() * 95 / 100).copied().filter(|level| *level > 0.0)
 }
 
-/// Latency of each packet by path, throughput received, and throughput of each path.
+/// Draws the latency of each packet by path, the throughput received, and the throughput of each path.
 pub fn delivery(scenario: &Scenario, columns: &[Column<'_>]) -> Figure {
     figure(scenario, columns, &[(&[latency, wire], true), (&[received], false), (&[paths], false)])
 }
 
-/// Windows, rates, queues and round-trip times.
+/// Draws windows, rates, queues and round-trip times.
 pub fn inner_workings(scenario: &Scenario, columns: &[Column<'_>]) -> Figure {
     let groups: [Group<'_>; 4] = [(&[window], false), (&[pacing], false), (&[queue], false), (&[rtt], true)];
     figure(scenario, columns, &groups)
@@ -94,12 +94,12 @@ fn wire(scenario: &Scenario, column: Column<'_>) -> Panel {
     of_packets(scenario, column, "wire", points, &metrics)
 }
 
-/// Indices of the measured flows.
+/// Returns the indices of the measured flows.
 pub(super) fn measured(scenario: &Scenario, run: &RunRecord) -> impl Iterator<Item = usize> {
     (0..run.flows.len()).filter(move |i| scenario.is_measured(&run.label, &run.flows[*i].name))
 }
 
-/// A panel with the latency of each packet, one tone per path. A point is (time, ms, path).
+/// Draws a panel with the latency of each packet, one tone per path. A point is (time, ms, path).
 fn of_packets(
     scenario: &Scenario,
     column: Column<'_>,
@@ -115,7 +115,7 @@ fn of_packets(
         let part = part(own, nth);
         Series { name: name.to_owned(), shape: Shape::Dots, pale: part.dash > 0, points, ..part }
     };
-    // TCP segments inside the tunnel cannot be identified on a link.
+    // TCP segments inside the tunnel cannot be identified on a link, so their path is unknown.
     let elsewhere = points(None);
     let mut series: Vec<Series> = if elsewhere.is_empty() {
         let paths = column.run.paths.iter().enumerate();
@@ -130,12 +130,12 @@ fn of_packets(
     Panel { title, series, ..panel(column, "latency, ms") }
 }
 
-/// The look of the column's variant.
+/// Returns the look of the column's variant.
 fn own(scenario: &Scenario, column: Column<'_>) -> Look {
     look(&column.run.label, &scenario.labels())
 }
 
-/// The points of a path or flow.
+/// Returns the series of a path or flow.
 fn named(name: &str, part: Series, points: Vec<(f64, f64)>) -> Series {
     Series { name: name.to_owned(), points, ..part }
 }
@@ -145,8 +145,8 @@ fn panel(column: Column<'_>, y_label: &str) -> Panel {
     Panel { variant, y_label: y_label.to_owned(), ..Panel::default() }
 }
 
-/// Reference figures for a variant. Each is a line from the last event to the end, because it holds for this
-/// time.
+/// Returns the reference figures for a variant. Each is a line from the last event to the end, because it
+/// holds for this time.
 fn references(scenario: &Scenario, column: Column<'_>, metrics: &[(&str, &str)]) -> Vec<Series> {
     let (from, to) = (scenario.measured_from_s(), *scenario.duration_s.as_ref());
     let mut out = Vec::new();
@@ -190,7 +190,7 @@ fn paths(scenario: &Scenario, column: Column<'_>) -> Panel {
     Panel { title, series, ..panel(column, "rate, Mbit/s") }
 }
 
-/// For each path, a line of one trace value and a pale line of a second value.
+/// Draws, for each path, a line of one trace value and a pale line of a second value.
 fn traced(
     scenario: &Scenario,
     column: Column<'_>,
@@ -214,15 +214,15 @@ fn traced(
     Panel { title: format!("{}: {title}", column.label), series, y_cap, ..panel(column, y_label) }
 }
 
-/// The maximum of the points in each twentieth of a second.
+/// Returns the maximum of the points in each twentieth of a second.
 fn highest_of_bins(points: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
     let bin = |t: f64| (t * 20.0) as i64;
     let same = points.chunk_by(|a, b| bin(a.0) == bin(b.0));
     same.filter_map(|chunk| chunk.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1))).collect()
 }
 
-/// Upper limit of the vertical axis. It is computed from values after the last event, because a link may be a
-/// hundred times faster before that.
+/// Returns the upper limit of the vertical axis. It is computed from values after the last event, because a
+/// link may be a hundred times faster before that.
 fn cap(scenario: &Scenario, series: &[Series]) -> Option<f64> {
     let event = scenario.events_s().last().copied()? + 1.0;
     let after = series.iter().flat_map(|s| &s.points).filter(|(t, _)| *t >= event).map(|(_, y)| *y);

@@ -11,27 +11,27 @@ pub(super) struct Range {
 /// Largest ratio between the ends of a logarithmic axis. Smaller values are drawn at its lower end.
 const DECADES: f64 = 1e4;
 
-/// A round number at or above `wanted`.
+/// Returns a round number at or above `wanted`.
 pub(super) fn round_up(wanted: f64) -> f64 {
     let magnitude = 10f64.powf(wanted.max(1e-9).log10().floor());
     let steps = [1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0];
     steps.iter().map(|s| s * magnitude).find(|top| *top >= wanted).unwrap_or(wanted)
 }
 
-/// The largest number at or below `wanted` that is 1, 2 or 5 times a power of ten.
+/// Returns the largest number at or below `wanted` that is 1, 2 or 5 times a power of ten.
 fn round_down(wanted: f64) -> f64 {
     let magnitude = 10f64.powf(wanted.log10().floor());
     [5.0, 2.0].iter().map(|s| s * magnitude).find(|low| *low <= wanted).unwrap_or(magnitude)
 }
 
 impl Range {
-    /// From a round number at or below `lowest` to `to`.
+    /// Returns a logarithmic range from a round number at or below `lowest` to `to`.
     pub(super) fn logarithmic(lowest: f64, to: f64) -> Range {
         let to = to.max(1e-6);
         Range { from: round_down(lowest.clamp(to / DECADES, to / 2.0)), to, log: true }
     }
 
-    /// Position of a value on the axis, from 0 to 1; values beyond the ends are clamped.
+    /// Returns the position of a value on the axis, from 0 to 1. Values beyond the ends are clamped.
     pub(super) fn place(&self, value: f64) -> f64 {
         let value = value.clamp(self.from, self.to);
         let share = if self.log {
@@ -42,7 +42,7 @@ impl Range {
         if share.is_finite() { share } else { 0.0 }
     }
 
-    /// Values that get a label; on a linear axis, about `count` of them.
+    /// Returns the values that get a label. On a linear axis there are about `count` of them.
     pub(super) fn ticks(&self, count: usize) -> Vec<f64> {
         if self.log {
             let decades = self.from.log10().floor() as i32..=self.to.log10().ceil() as i32;
@@ -65,7 +65,7 @@ impl Range {
     }
 }
 
-/// Label of a tick, with as many decimals as the value needs.
+/// Returns the label of a tick, with as many decimals as the value needs.
 pub(super) fn label(value: f64) -> String {
     let text = format!("{value:.4}");
     let text = text.trim_end_matches('0').trim_end_matches('.');

@@ -38,7 +38,7 @@ impl Figure {
         self.rows.iter().map(Vec::len).max().unwrap_or(1)
     }
 
-    /// The content of an SVG file: all panels in their rows.
+    /// Returns the content of an SVG file: all panels in their rows.
     pub fn svg(&self) -> String {
         let (mut panels, mut down) = (String::new(), 4.0);
         for row in &self.rows {
@@ -55,7 +55,7 @@ impl Figure {
         )
     }
 
-    /// HTML for a report: each panel in a cell of a grid.
+    /// Returns HTML for a report, with each panel in a cell of a grid.
     pub fn html(&self) -> String {
         let Range { from, to, log } = self.x_range();
         let x = escape(self.x_label());
@@ -79,7 +79,7 @@ impl Figure {
     /// Writes `stem`.svg and returns the HTML for a report.
     ///
     /// # Errors
-    /// The file cannot be written.
+    /// Fails if the file cannot be written.
     pub fn save(&self, stem: &Path) -> Result<String, LabError> {
         let path = stem.with_extension("svg");
         std::fs::write(&path, self.svg())
@@ -159,8 +159,8 @@ impl Figure {
         let place = |(at, value): (f64, f64)| (PLOT.0 * x.place(at), PLOT.1 * (1.0 - y.place(value)));
         let all = || panel.series.iter().enumerate();
         let drawn = |series: &Series| -> Vec<(f64, f64)> {
-            // Series with intervals are not thinned: they are short, and their intervals are matched by
-            // index.
+            // Keep all points of a series with intervals. The series is short, and each interval belongs to
+            // the point with the same index.
             let points = if series.intervals.is_empty() {
                 thin(series.points.clone(), self.span)
             } else {
@@ -183,7 +183,7 @@ impl Figure {
             });
             path(out, (nth, series), "error", &bars.collect::<String>());
         }
-        // Only the first dot of a series at a position is drawn.
+        // Draw only the first dot of a series at a position.
         let mut seen = HashSet::new();
         let mut clouds = Vec::new();
         for (nth, series) in all().filter(|(_, s)| s.shape.is_dots()) {
@@ -211,7 +211,7 @@ impl Shape {
     }
 }
 
-/// A path of the `nth` series in its panel.
+/// Draws a path of the `nth` series in its panel.
 fn path(out: &mut String, (nth, series): (usize, &Series), class: &str, d: &str) {
     if d.is_empty() {
         return;
@@ -220,7 +220,7 @@ fn path(out: &mut String, (nth, series): (usize, &Series), class: &str, d: &str)
     let _ = write!(out, "<path class=\"{class}{}\" data-s=\"{nth}\"{variant} d=\"{d}\"/>", look(series));
 }
 
-/// CSS classes of a series' colour and line style.
+/// Returns the CSS classes of a series' colour and line style.
 fn look(series: &Series) -> String {
     let dash = if series.dash > 0 { format!(" d{}", series.dash) } else { String::new() };
     let pale = if series.pale { " pale" } else { "" };
@@ -232,13 +232,13 @@ fn joined(points: &[(f64, f64)]) -> String {
     if words.is_empty() { String::new() } else { format!("M{}", words.join(" ")) }
 }
 
-/// Dots as zero-length strokes, whose round ends stay round when the plot is stretched.
+/// Returns dots as zero-length strokes, whose round ends stay round when the plot is stretched.
 fn dots(points: &[(f64, f64)]) -> String {
     points.iter().map(|(x, y)| format!("M{} {}h0", px(*x), px(*y))).collect()
 }
 
-/// Lines of the legend, which fit next to the title or below it. Each entry has the series' index, the series
-/// and the width.
+/// Returns the lines of the legend, which fit next to the title or below it. Each entry has the series'
+/// index, the series and the width.
 fn legend(panel: &Panel) -> Vec<Vec<(usize, &Series, f64)>> {
     let mut rows = vec![Vec::new()];
     let mut room = PLOT.0 - wide(&panel.title, 13.0);
@@ -256,7 +256,7 @@ fn legend(panel: &Panel) -> Vec<Vec<(usize, &Series, f64)>> {
     rows
 }
 
-/// Space above the plots of a row. It is the same for all of them, so that they align.
+/// Returns the space above the plots of a row. It is the same for all of them, so that they align.
 fn head(row: &[Panel]) -> f64 {
     10.0 + LINE * row.iter().map(|panel| legend(panel).len()).max().unwrap_or(1) as f64
 }

@@ -13,8 +13,9 @@ const WIDE: f64 = 40.0;
 /// would show the lower latency as a flat line.
 const FLATTENED: f64 = 8.0;
 
-/// One row of panels per metric of `show`, one panel per cell, one line per variant; `None` if the values of
-/// the only `parameter` are not numbers with a common unit. `labels` names all variants of the scenario.
+/// Draws one row of panels per metric of `show`, with one panel per cell and one line per variant. Returns
+/// `None` if the values of the only `parameter` are not numbers with a common unit. `labels` names all
+/// variants of the scenario.
 pub fn over_parameter(
     parameter: &str,
     show: &[String],
@@ -68,7 +69,8 @@ pub fn over_parameter(
     })
 }
 
-/// Whether the medians of the lines are so far apart that a linear range would show only the highest line.
+/// Returns whether the medians of the lines are so far apart that a linear range would show only the highest
+/// line.
 fn flattened(series: &[Series]) -> bool {
     let middle = |s: &Series| {
         let mut ys: Vec<f64> = s.points.iter().map(|(_, y)| *y).collect();
@@ -80,7 +82,7 @@ fn flattened(series: &[Series]) -> bool {
     low > 0.0 && levels.iter().any(|level| *level > FLATTENED * low)
 }
 
-/// A parameter and its unit, for the axis label.
+/// Returns a parameter and its unit, for the axis label.
 fn axis(parameter: &str, unit: &str) -> String {
     let words = match parameter.rsplit('.').next() {
         Some("owd") => "one-way delay",

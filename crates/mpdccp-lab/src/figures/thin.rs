@@ -1,4 +1,4 @@
-//! Reduces the number of points in a series so that its drawing looks the same.
+//! Reduces the number of points in a series without changing how its drawing looks.
 
 /// Maximum number of points per series in a figure.
 pub(super) const MOST: usize = 1600;

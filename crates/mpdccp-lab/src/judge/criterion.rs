@@ -25,13 +25,13 @@ pub(super) struct Criterion {
 }
 
 impl Criterion {
-    /// Largest acceptable queueing delay, ms: a multiple of BBR's plus a margin.
+    /// Returns the largest acceptable queueing delay in ms, which is a multiple of BBR's delay plus a margin.
     pub(super) fn bound(&self, mbps: f64, bbr_ms: f64) -> f64 {
         self.delay * bbr_ms + self.delay_ms + self.packets_ms(mbps)
     }
 
-    /// Time that a link needs to transmit `delay_packets` full packets, ms; zero if the link's rate is
-    /// unknown.
+    /// Returns the time in ms that a link needs to transmit `delay_packets` full packets, or zero if the
+    /// link's rate is unknown.
     pub(super) fn packets_ms(&self, mbps: f64) -> f64 {
         if mbps > 0.0 { self.delay_packets * PACKET * 8.0 / mbps / 1e3 } else { 0.0 }
     }

@@ -1,4 +1,4 @@
-//! Random choices.
+//! Random choices for the points that the judge draws.
 
 use core::ops::Range;
 
@@ -9,7 +9,7 @@ use rand_core::{RngCore, SeedableRng};
 pub(super) struct Dice(ChaCha8Rng);
 
 impl Dice {
-    /// The choices for point `index` of a seed.
+    /// Returns the choices for point `index` of a seed.
     pub(super) fn new(seed: u64, index: u64) -> Dice {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         random.set_stream(index + 1);
@@ -32,7 +32,7 @@ impl Dice {
         range.start + self.unit() * (range.end - range.start)
     }
 
-    /// A log-uniformly distributed number.
+    /// Returns a log-uniformly distributed number.
     pub(super) fn log(&mut self, range: Range<f64>) -> f64 {
         range.start * (range.end / range.start).powf(self.unit())
     }

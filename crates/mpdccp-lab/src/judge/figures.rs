@@ -23,12 +23,12 @@ pub(super) struct Figures {
     pub(super) p95_ms: f64,
     /// Fraction of the first flow's packets that did not arrive.
     pub(super) lost: f64,
-    /// Fraction of the first flow's offered data that was delivered, and 95th percentile of the time from the
-    /// start of a transfer (a frame, a burst, or a single packet) to the arrival of its last delivered
-    /// packet, ms.
+    /// Fraction of the first flow's offered data that was delivered, and the 95th percentile in ms of the
+    /// time that its transfers took. A transfer is a frame, a burst or a single packet. Its time lasts from
+    /// its start to the arrival of its last delivered packet.
     pub(super) delivered: f64,
     pub(super) app_p95_ms: f64,
-    /// 95th percentile of the completion time of competing short flows, ms; 0 without any.
+    /// 95th percentile of the completion time of competing short flows in ms, or 0 without short flows.
     pub(super) short_p95_ms: f64,
     /// Rate received by the first flow before the judged time, Mbit/s.
     pub(super) start_mbps: f64,
@@ -36,11 +36,11 @@ pub(super) struct Figures {
     pub(super) capacity_mbps: f64,
 }
 
-/// The results of a run at `point`.
+/// Returns the results of a run at `point`.
 pub(super) fn figures(point: &Point, plan: &Plan<'_>, run: &RunRecord) -> Figures {
     let (from, to) = (point.settle_s, point.end_s);
     let judged = |t: f64| (from..to).contains(&t);
-    // `abs`, because an empty sum is -0.
+    // The sum of no values is -0. `abs` makes it 0.
     let rate = |bytes: f64, s: f64| bytes.abs() * 8.0 / 1e6 / s;
     let received = |flow: &FlowRecord, when: &dyn Fn(f64) -> bool| -> f64 {
         flow.received
@@ -98,8 +98,8 @@ pub(super) fn figures(point: &Point, plan: &Plan<'_>, run: &RunRecord) -> Figure
     }
 }
 
-/// Start of each transfer of a flow, and when its last packet arrived; `None` if no packet arrived. A
-/// transfer ends with a pause of at least `pause_s`. If `pause_s` is 0, each packet is a transfer.
+/// Returns, for each transfer of a flow, its start and when its last packet arrived, or `None` if no packet
+/// arrived. A transfer ends with a pause of at least `pause_s`. If `pause_s` is 0, each packet is a transfer.
 fn transfers(flow: &FlowRecord, pause_s: f64) -> Vec<(Time, Option<Time>)> {
     let mut arrived = vec![None; flow.sent.len()];
     for p in &flow.received {
@@ -119,7 +119,7 @@ fn transfers(flow: &FlowRecord, pause_s: f64) -> Vec<(Time, Option<Time>)> {
     all
 }
 
-/// Mean rate at which the link can carry full packets during the judged time, Mbit/s.
+/// Returns the mean rate in Mbit/s at which the link can carry full packets during the judged time.
 fn capacity(point: &Point, plan: &Plan<'_>) -> f64 {
     let path = plan.paths().swap_remove(0);
     let course = path.course_with_models(point.end_s);
@@ -142,7 +142,7 @@ fn capacity(point: &Point, plan: &Plan<'_>) -> f64 {
     bits / 1e6 / (point.end_s - point.settle_s)
 }
 
-/// The median of each value of several runs.
+/// Returns the median of each value of several runs.
 pub(super) fn median<'a>(runs: impl Iterator<Item = &'a Figures>) -> Figures {
     let runs: Vec<&Figures> = runs.collect();
     let of = |value: &dyn Fn(&Figures) -> f64| {
@@ -161,7 +161,7 @@ pub(super) fn median<'a>(runs: impl Iterator<Item = &'a Figures>) -> Figures {
     }
 }
 
-/// The quantile `q` of the values; `None` without values.
+/// Returns the quantile `q` of the values, or `None` without values.
 pub(super) fn quantile(mut values: Vec<f64>, q: f64) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     values.get(((values.len() as f64 * q) as usize).min(values.len().saturating_sub(1))).copied()

@@ -1,4 +1,4 @@
-//! Stored results of the references. They do not depend on the variants.
+//! Stores results of the references, which do not depend on the variants.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::LabError;
 /// Hash of the sources that influence a reference's run, except BBR's sources.
 const SOURCES: &str = env!("MPDCCP_REFERENCES");
 /// Limits of the rate (Mbit/s) and of the round-trip time (ms) of the points at which BBR's behaviour is
-/// checked. Such points run fast; there is one for each class.
+/// checked. Runs at such points are fast. There is one such point for each class.
 const THIN: (f64, f64) = (3.0, 100.0);
 
 /// A directory of results.
@@ -23,8 +23,8 @@ pub(super) struct Kept<'a> {
 
 impl<'a> Kept<'a> {
     /// Opens the directory. A stored result is valid if the references were compiled from [`SOURCES`] and BBR
-    /// behaves the same in `run`. BBR's sources are not hashed: the variants share them, so every change of a
-    /// variant would invalidate all results.
+    /// behaves the same in `run`. The hash does not cover BBR's sources. The variants share them, so every
+    /// change of a variant would otherwise invalidate all results.
     pub(super) fn new(
         dir: &'a Path,
         distribution: &Distribution,
@@ -42,8 +42,8 @@ impl<'a> Kept<'a> {
         Ok(Kept { dir, code: format!("{SOURCES} {}", hash(&behaviour)) })
     }
 
-    /// The result of `label` at `point` with the scenario `text`. If there is no stored result, calls `run`
-    /// and stores its result.
+    /// Returns the result of `label` at `point` with the scenario `text`. If there is no stored result, it
+    /// calls `run` and stores its result.
     pub(super) fn get(
         &self,
         point: &Point,
@@ -54,14 +54,14 @@ impl<'a> Kept<'a> {
         let Point { seed, settle_s, own_loss, .. } = point;
         let hash = hash(format!("{} {label} {seed} {settle_s} {own_loss}\n{text}", self.code).as_bytes());
         let path = self.dir.join(format!("{hash}.json"));
-        // A result that cannot be read is computed again.
+        // Compute a result again if its file cannot be read.
         let known = fs::read(&path).ok().and_then(|text| serde_json::from_slice(&text).ok());
         if let Some(figures) = known {
             return Ok(figures);
         }
         let figures = run()?;
         let json = json(&figures)?;
-        // The file is written under another name first, so that other processes never read a partial file.
+        // Write the file under another name first, so that other processes never read a partial file.
         let begun = self.dir.join(format!("{hash}.{}", std::process::id()));
         fs::create_dir_all(self.dir)
             .and_then(|()| fs::write(&begun, json))

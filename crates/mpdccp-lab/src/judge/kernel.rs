@@ -1,5 +1,5 @@
-//! Runs the same points on network namespaces, where the references and the competing flows use the kernel's
-//! TCP.
+//! Runs the judge's points on network namespaces too. There, the references and the competing flows use the
+//! kernel's TCP.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,8 +17,8 @@ pub(super) const FASTEST: f64 = 200.0;
 const RUNS: u64 = 5;
 /// Allowed difference between the backends, as a fraction of the larger value.
 const SAME: f64 = 0.15;
-/// Allowed differences in addition: of latency (ms, plus the transmission time of one packet), and of the
-/// lost fraction.
+/// Differences that are allowed in addition: of the latency (ms, plus the transmission time of one packet),
+/// and of the lost fraction.
 const SAME_MS: f64 = 1.0;
 const SAME_LOST: f64 = 0.005;
 
@@ -30,10 +30,11 @@ pub(super) struct Pair {
     pub(super) words: String,
     pub(super) label: String,
     pub(super) sim: Figures,
-    /// `None` if namespaces cannot run the point, or a run failed; `why` is the reason.
+    /// Results on namespaces. `None` if namespaces cannot run the point, or if a run failed. Then `why` is
+    /// the reason.
     pub(super) kernel: Option<Figures>,
     pub(super) why: String,
-    /// Whether the variant meets the point on each backend; `None` for references.
+    /// Whether the variant meets the point on each backend, or `None` for references.
     pub(super) met: Option<(bool, bool)>,
     /// Names of the values that differ, from [`VALUES`].
     pub(super) differs: Vec<String>,
@@ -52,7 +53,8 @@ pub(super) fn pairs(
     let netns = Source { backend: netns, references: None };
     let (kernel, why) = match several(&netns, point, variants) {
         Ok(kernel) => (kernel, String::new()),
-        // Only the simulator supports the point's source, or a run failed. Other points still count.
+        // Only the simulator supports the point's source, or a run failed. Report the point without kernel
+        // results, and continue with the other points.
         Err(LabError::Missing(why) | LabError::Failed(why)) => (Runs::new(), why),
         Err(e) => return Err(e),
     };
@@ -77,7 +79,7 @@ pub(super) fn pairs(
     Ok(sim.iter().filter(|(label, _)| *label != PATH).map(pair).collect())
 }
 
-/// The medians of [`RUNS`] runs. Each run has another seed, which is the same on both backends.
+/// Returns the medians of [`RUNS`] runs. Each run has another seed, which is the same on both backends.
 fn several(source: &Source<'_>, point: &Point, variants: &[&str]) -> Result<Runs, LabError> {
     let one = |run: u64| {
         let seed = point.seed.wrapping_add(run.wrapping_mul(0x9e37_79b9_7f4a_7c15));
@@ -88,15 +90,16 @@ fn several(source: &Source<'_>, point: &Point, variants: &[&str]) -> Result<Runs
     Ok(labels.map(|label| (label.clone(), median(all.iter().filter_map(|runs| runs.get(label))))).collect())
 }
 
-/// Whether two values differ by more than `floor` plus the fraction [`SAME`] of the larger one.
+/// Returns whether two values differ by more than `floor` plus the fraction [`SAME`] of the larger one.
 fn far(a: f64, b: f64, floor: f64) -> bool {
     (a - b).abs() > floor + SAME * a.max(b)
 }
 
-/// Names of the values that differ between the backends.
+/// Returns the names of the values that differ between the backends.
 fn differs(point: &Point, sim: &Figures, kernel: &Figures) -> Vec<String> {
     let sum = |f: &Figures| f.mbps.iter().sum::<f64>();
-    // How competing flows share the link varies from run to run, but the sum of their rates does not.
+    // Compare the sum of the rates, because the shares of competing flows vary from run to run but their sum
+    // does not.
     let (a, b) = match point.company {
         Company::Alone | Company::Short => {
             (sim.mbps.first().copied().unwrap_or(0.0), kernel.mbps.first().copied().unwrap_or(0.0))

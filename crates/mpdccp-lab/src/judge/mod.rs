@@ -31,7 +31,7 @@ use crate::{LabError, code};
 
 /// Default variants.
 pub const VARIANTS: [&str; 6] = ["ccid2", "ccid5", "ccid5-draft", "ccid7", "ccid250", "ccid252"];
-/// The seed of published results. It changes whenever the sources of the congestion controls change.
+/// Returns the seed of published results. It changes whenever the sources of the congestion controls change.
 pub fn release_seed() -> u64 {
     env!("MPDCCP_CC_SOURCES").parse().unwrap_or(1)
 }
@@ -39,7 +39,7 @@ pub fn release_seed() -> u64 {
 /// Judges the variants, writes `judge.json` and `judge.md` to `out`, and returns the text of the latter.
 ///
 /// # Errors
-/// An unknown variant or point, or a failed run.
+/// Fails for an unknown variant or point, or if a run fails.
 pub fn run(options: &Options, watch: &(dyn Fn(u64, u64) + Sync)) -> Result<String, LabError> {
     let only: Vec<&str> = options.only.iter().map(String::as_str).collect();
     if let Some(unknown) = only.iter().find(|label| !VARIANTS.contains(label)) {
@@ -77,7 +77,7 @@ pub fn run(options: &Options, watch: &(dyn Fn(u64, u64) + Sync)) -> Result<Strin
         let (point, runs) = (distribution.point(options.seed, index), result?);
         let of_point = judge_rows(&distribution.criterion, &point, &variants, &runs);
         if let Some(netns) = &options.kernel {
-            // Namespaces run one point at a time, because parallel runs would disturb each other.
+            // Run one point at a time on namespaces, because parallel runs would disturb each other.
             pairs.extend(kernel::pairs(&distribution.criterion, (&source, netns), &point, &variants)?);
             watch(done.fetch_add(1, Ordering::Relaxed) + 1, of);
         }
@@ -94,7 +94,7 @@ pub fn run(options: &Options, watch: &(dyn Fn(u64, u64) + Sync)) -> Result<Strin
     report::write(out, &judged, before.as_ref())
 }
 
-/// Indices of the points that the options select.
+/// Returns the indices of the points that the options select.
 fn indices(distribution: &random_links::Distribution, options: &Options) -> Result<Vec<u64>, LabError> {
     let names: Vec<&str> = distribution.classes.iter().map(|class| class.name.as_str()).collect();
     if let Some(class) = options.class.as_deref().filter(|class| !names.contains(class)) {
@@ -106,12 +106,12 @@ fn indices(distribution: &random_links::Distribution, options: &Options) -> Resu
     let all = options.point.map_or(0..options.draws, |point| point..point + 1);
     let slow = |index: &u64| distribution.point(options.seed, *index).mbps <= kernel::FASTEST;
     let all = all.filter(|index| options.kernel.is_none() || slow(index));
-    // The points' classes alternate.
+    // The classes of the points alternate, so the index determines the class.
     let name = |index: u64| names.get(index as usize % names.len()).copied();
     Ok(all.filter(|index| options.class.is_none() || options.class.as_deref() == name(*index)).collect())
 }
 
-/// The verdicts on all variants at one point.
+/// Returns the verdicts on all variants at one point.
 fn judge_rows(criterion: &Criterion, point: &Point, variants: &[&str], runs: &Runs) -> Vec<Row> {
     let row = |label: &&str| {
         let verdict = verdict(criterion, point, label, runs)?;
@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn a_point_is_judged_the_same_each_time() {
         let distribution = random_links::read().unwrap();
-        // A point with an application-limited source, at a low rate so that its runs are fast.
+        // The point has an application-limited source. A low rate makes its runs fast.
         let mut point = distribution.point(3, 8);
         (point.mbps, point.settle_s, point.end_s) = (1.0, 2.0, 6.0);
         let once = || {

@@ -13,7 +13,7 @@ pub struct Options {
     pub point: Option<u64>,
     /// The only class whose points are judged.
     pub class: Option<String>,
-    /// Labels of the variants; all variants if empty.
+    /// Labels of the variants, or nothing to judge all variants.
     pub only: Vec<String>,
     /// Number of points that run in parallel.
     pub jobs: usize,
@@ -21,9 +21,9 @@ pub struct Options {
     pub out: PathBuf,
     /// Directory of the references' stored results.
     pub references: PathBuf,
-    /// Output directory of another build, whose results are compared.
+    /// Output directory of another build, with whose results this build is compared.
     pub against: Option<PathBuf>,
-    /// Also runs each point several times on network namespaces, with the kernel's TCP, and compares the
-    /// medians with the simulator's.
+    /// Namespaces on which each point also runs several times, with the kernel's TCP. The judge compares the
+    /// medians with those of the simulator. Absent if only the simulator runs the points.
     pub kernel: Option<Netns>,
 }

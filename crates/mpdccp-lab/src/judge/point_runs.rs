@@ -1,4 +1,4 @@
-//! The runs at a point.
+//! Makes all runs at a point.
 
 use super::figures::{Figures, figures};
 use super::kept::Kept;
@@ -19,7 +19,7 @@ pub(super) fn bbr(point: &Point) -> Result<Figures, LabError> {
     one(&Sim::default(), point, &scenario(point, false, false)?, "bbr")
 }
 
-/// The backend, and stored results.
+/// The backend that makes runs, and stored results.
 pub(super) struct Source<'a> {
     pub(super) backend: &'a dyn Backend,
     /// Stored results of the simulator's references.
@@ -57,7 +57,7 @@ pub(super) fn runs(source: &Source<'_>, point: &Point, variants: &[&str]) -> Res
     Ok(runs)
 }
 
-/// The point's class. Points with competing flows and a queue per flow form separate classes.
+/// Returns the point's class. Points with competing flows and a queue per flow form separate classes.
 pub(super) fn class(point: &Point) -> String {
     let apart = point.fair_queue && matches!(point.company, Company::Tcp(_));
     if apart { format!("{}, fair queue", point.class) } else { point.class.clone() }

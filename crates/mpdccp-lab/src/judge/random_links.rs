@@ -1,4 +1,4 @@
-//! Draws points: random links from the distribution in `scenarios/judge.toml`.
+//! Draws points, which are random links from the distribution in `scenarios/judge.toml`.
 
 use serde::Deserialize;
 
@@ -62,15 +62,15 @@ enum Factor {
 }
 
 impl Factor {
-    /// Whether a run needs the distribution's minimum seconds on fast links, too. The rates of walks, sources
-    /// and short flows change with time, and competing flows reach their shares only after seconds.
+    /// Returns whether a run needs the distribution's minimum seconds on fast links, too. The rates of walks,
+    /// sources and short flows change with time, and competing flows reach their shares only after seconds.
     fn needs_seconds(self) -> bool {
         use Factor::{Bbr, Both, Cubic, Own, Short, Source, Walk};
         matches!(self, Walk | Source | Own | Cubic | Bbr | Both | Short)
     }
 }
 
-/// Factors that points of other classes may also have.
+/// Factors that a point may have in addition to the factor of its class.
 const OTHERS: [Factor; 5] = [Factor::Aqm, Factor::Loss, Factor::Jitter, Factor::Lumps, Factor::Return];
 
 /// Competing traffic.
@@ -104,9 +104,9 @@ pub(super) struct Point {
     pub(super) reverse: Vec<String>,
     /// Random loss on the wire, independent of load.
     pub(super) own_loss: f64,
-    /// Keys of an application-limited source.
+    /// Keys of an application-limited source, if the point has one.
     pub(super) source: Option<String>,
-    /// Shortest pause that separates the source's transfers; 0 if each packet is a transfer.
+    /// Shortest pause that separates the source's transfers, or 0 if each packet is a transfer.
     pub(super) pause_s: f64,
     pub(super) company: Company,
     /// Whether a TCP flow sends in the other direction.
@@ -122,13 +122,13 @@ pub(super) struct Point {
     pub(super) seed: u64,
 }
 
-/// Reads the distribution.
+/// Reads the distribution from its file.
 pub(super) fn read() -> Result<Distribution, LabError> {
     toml::from_str(TEXT).map_err(|e| LabError::Failed(format!("{FILE}: {e}")))
 }
 
 impl Distribution {
-    /// Point number `index` of a seed; classes alternate.
+    /// Returns point number `index` of a seed. The classes alternate with the index.
     pub(super) fn point(&self, seed: u64, index: u64) -> Point {
         let class = &self.classes[index as usize % self.classes.len()];
         let mut dice = Dice::new(seed, index);
@@ -164,7 +164,7 @@ impl Distribution {
             point.add(class.factor, &mut dice);
             let mut others = 0;
             for other in OTHERS {
-                // A link that follows a model has rate 0 here and gets no other factors.
+                // A link that follows a model has rate 0 here. It gets no other factors.
                 if other != class.factor && others < 2 && point.mbps > 0.0 && dice.chance(self.others) {
                     point.add(other, &mut dice);
                     others += 1;
@@ -221,7 +221,7 @@ impl Point {
 
     fn policed(&mut self, dice: &mut Dice) {
         let share = dice.uniform(0.1..0.9);
-        // The bucket fills in at most half the time to settle.
+        // Limit the burst so that the bucket fills in at most half the time to settle.
         let burst_s = dice.log(0.002..1.0_f64).min(self.settle_s / 2.0);
         let burst = (self.bytes_per_second() * share * burst_s).max(5.0 * PACKET).round();
         if dice.chance(0.7) {
@@ -295,7 +295,7 @@ impl Point {
                 self.says(format!("return path loses {share:.1} %"));
             }
             2 => {
-                // Burst lengths count packets, and a sender whose packets are lost sends only one per
+                // Burst lengths count packets, and a sender whose packets are lost sends only one packet per
                 // timeout. Long bursts would therefore stop every sender until the end of the run.
                 let length = dice.log(2.0..6.0);
                 let (begin, end) = (25.0 / length, 100.0 / length);
@@ -395,8 +395,8 @@ impl Point {
                 self.pause_s = off / 2.0;
                 (rated(rate, &on_off(on, off)), "on and off")
             }
-            // Tens to hundreds of packets, sent faster than the link's rate, and then a pause longer than a
-            // round trip.
+            // The source sends tens to hundreds of packets faster than the link's rate. Then it pauses longer
+            // than a round trip.
             3 => {
                 let (fast, packets) = (self.mbps * MEGA * dice.uniform(1.5..4.0), dice.log(10.0..300.0));
                 let on = packets * PACKET * 8.0 / fast;
@@ -420,7 +420,7 @@ impl Point {
     /// Adds short flows that together use a share of the link.
     fn short(&mut self, dice: &mut Dice) {
         let (share, size) = (dice.uniform(0.1..0.5), dice.log(5_000.0..500_000.0).round());
-        // This limits the number of flows per run to 2,000.
+        // The lower limit on the interval limits the number of flows per run to 2,000.
         let every = (size / (self.bytes_per_second() * share)).max(self.end_s / 2_000.0);
         self.cross_traffic = format!(
             "kind = \"short\"\ncc = \"cubic\"\nsizes = [\"{size} B\"]\nevery = \"{:.0} us\"",
@@ -464,17 +464,17 @@ impl Point {
         self.end_s = self.settle_s + judged * 2.0;
     }
 
-    /// Whether the point's source is application-limited.
+    /// Returns whether the point's source is application-limited.
     pub(super) fn app_limited(&self) -> bool {
         self.source.is_some()
     }
 
-    /// Whether the point's source adapts its rate to the path.
+    /// Returns whether the point's source adapts its rate to the path.
     pub(super) fn adapts(&self) -> bool {
         self.source.as_ref().is_some_and(|keys| keys.contains("video"))
     }
 
-    /// Whether flows of the same kind have different round trips.
+    /// Returns whether flows of the same kind have different round trips.
     pub(super) fn unequal(&self) -> bool {
         matches!(&self.company, Company::Own(all) if all.iter().any(|(longer, _)| *longer > 0.0))
     }

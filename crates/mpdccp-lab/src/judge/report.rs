@@ -1,4 +1,4 @@
-//! The judge's tables.
+//! Makes the judge's tables.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -31,7 +31,7 @@ pub(super) struct Row {
 /// All results of a run of the judge, from which the tables are made.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Judged {
-    /// The command and the build.
+    /// The command and the build that made the results.
     pub(super) made_by: String,
     pub(super) seed: u64,
     /// The variants in the order of the tables.
@@ -55,7 +55,7 @@ pub(super) fn read(path: &Path) -> Result<Judged, LabError> {
     serde_json::from_str(&text).map_err(|e| wrong(&e))
 }
 
-/// Wilson's 95 % interval of a proportion, per cent.
+/// Returns Wilson's 95 % interval of a proportion, in per cent.
 fn wilson(met: usize, of: usize) -> (f64, f64) {
     let (n, p) = (of as f64, met as f64 / of.max(1) as f64);
     let middle = (p + Z * Z / (2.0 * n)) / (1.0 + Z * Z / n);
@@ -71,7 +71,7 @@ fn by_class<'a>(rows: &'a [Row], label: &str) -> BTreeMap<&'a str, Vec<&'a Row>>
     classes
 }
 
-/// Writes both files, and returns the text.
+/// Writes `judge.json` and `judge.md`, and returns the text of the latter.
 pub(super) fn write(out: &Path, judged: &Judged, before: Option<&Judged>) -> Result<String, LabError> {
     let text = text(judged, before.map(|before| &before.rows[..]));
     fs::create_dir_all(out).map_err(|e| LabError::failed(format!("cannot create {}", out.display()), e))?;
@@ -84,7 +84,7 @@ pub(super) fn write(out: &Path, judged: &Judged, before: Option<&Judged>) -> Res
     Ok(text)
 }
 
-/// The text of `judge.md`: for each variant a table and its worst points.
+/// Returns the text of `judge.md`. It contains a table for each variant and its worst points.
 fn text(judged: &Judged, before: Option<&[Row]>) -> String {
     let Judged { made_by, seed, variants, rows, kernel } = judged;
     let met = |rows: &[&Row]| rows.iter().filter(|row| row.verdict.met).count();
@@ -151,7 +151,7 @@ fn text(judged: &Judged, before: Option<&[Row]>) -> String {
     text
 }
 
-/// A table with the results of both backends, in the form `simulator / namespaces`.
+/// Returns a table with the results of both backends, in the form `simulator / namespaces`.
 fn on_namespaces(pairs: &[Pair]) -> String {
     let agree = pairs.iter().filter(|pair| pair.kernel.is_some() && pair.differs.is_empty()).count();
     let ran = pairs.iter().filter(|pair| pair.kernel.is_some()).count();
@@ -200,7 +200,7 @@ fn on_namespaces(pairs: &[Pair]) -> String {
     text
 }
 
-/// Text that lists the points met by this build but not by the earlier one, and vice versa.
+/// Returns text that lists the points met by this build but not by the earlier one, and vice versa.
 fn compared(before: &[Row], now: &[&Row], label: &str) -> String {
     let then =
         |row: &&Row| before.iter().find(|b| b.label == label && b.index == row.index && b.words == row.words);
@@ -235,7 +235,8 @@ mod tests {
 
     #[test]
     fn intervals_are_wilsons() {
-        // A published example: for 81 of 263, Wilson's interval (1927) is 25.5 to 36.6 %.
+        // The expected values are a published example: for 81 of 263, Wilson's interval (1927) is 25.5 to
+        // 36.6 %.
         let (low, high) = wilson(81, 263);
         assert!((low - 25.5).abs() < 0.1 && (high - 36.6).abs() < 0.1, "{low} {high}");
         assert!(wilson(10, 10).0 > 70.0 && wilson(0, 10).1 < 30.0);

@@ -1,4 +1,4 @@
-//! Verdict on a congestion control at a point, relative to the references at the same point.
+//! Judges a congestion control at a point, relative to the references at the same point.
 
 use std::collections::BTreeMap;
 
@@ -17,8 +17,8 @@ pub(super) struct Verdict {
     pub(super) met: bool,
     /// Text for each limit that the variant misses.
     pub(super) why: Vec<String>,
-    /// Rate divided by the required rate (at least 1 if the point is met), and start-up rate divided by the
-    /// best reference's start-up rate.
+    /// Rate divided by the required rate (at least 1 if the variant meets the point), and start-up rate
+    /// divided by the best reference's start-up rate.
     pub(super) ratio: f64,
     pub(super) start: f64,
 }
@@ -31,7 +31,7 @@ impl Verdict {
         }
     }
 
-    /// Requires `mbps` to be at least `least`.
+    /// Checks that `mbps` is at least `least`, and notes a miss.
     fn rate(&mut self, what: &str, mbps: f64, least: f64) {
         let ratio = if least > 0.0 { mbps / least } else { 1.0 };
         self.ratio = self.ratio.min(ratio);
@@ -43,7 +43,7 @@ fn first(f: &Figures) -> f64 {
     f.mbps.first().copied().unwrap_or(0.0)
 }
 
-/// The verdict on `label`; `None` if runs are missing.
+/// Returns the verdict on `label`, or `None` if runs are missing.
 pub(super) fn verdict(c: &Criterion, point: &Point, label: &str, runs: &Runs) -> Option<Verdict> {
     let (own, cubic, bbr) = (runs.get(label)?, runs.get("cubic")?, runs.get("bbr")?);
     let best_start = cubic.start_mbps.max(bbr.start_mbps);
@@ -84,7 +84,8 @@ pub(super) fn verdict(c: &Criterion, point: &Point, label: &str, runs: &Runs) ->
                 let lost = own.lost - point.own_loss;
                 v.want(lost <= most, || format!("{:.2} % lost, limit {:.2}", lost * 100.0, most * 100.0));
             } else {
-                // Short flows overflow short queues regardless of the flow under test.
+                // Short flows overflow short queues regardless of the flow under test, so their presence
+                // raises the limit.
                 let least = cubic.lost.min(bbr.lost) - point.own_loss;
                 let limit = if point.company == Company::Short { c.lost.max(least) } else { c.lost };
                 let fits = |f: &&Figures| f.lost - point.own_loss <= limit && queueing(f) <= bound;
@@ -128,7 +129,8 @@ pub(super) fn verdict(c: &Criterion, point: &Point, label: &str, runs: &Runs) ->
     Some(v)
 }
 
-/// The only TCP that a variant is compared with; empty if it is compared with the best reference.
+/// Returns the only TCP with which a variant is compared. The name is empty if the variant is compared with
+/// the best reference.
 fn twin(label: &str) -> &'static str {
     match label {
         "ccid2" => "reno",
@@ -182,7 +184,7 @@ mod tests {
     fn a_video_has_the_rate_of_a_reference_in_time() {
         let p = Point { source: Some("kind = \"video\"".to_owned()), ..point(Company::Alone) };
         let with = |mbps, app_p95_ms| Figures { app_p95_ms, delivered: 1.0, ..figures(&[mbps], 24.0, 0.0) };
-        // CUBIC has a higher rate, but its latency is too high.
+        // CUBIC has a higher rate, but its latency is too high, so BBR is the reference.
         let all = |own| runs(own, with(9.0, 900.0), with(4.0, 50.0));
         assert!(met(&p, &all(with(3.7, 55.0))));
         assert!(!met(&p, &all(with(3.5, 55.0))), "rate");

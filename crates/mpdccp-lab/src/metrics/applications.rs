@@ -1,4 +1,4 @@
-//! Metrics of applications.
+//! Computes metrics of applications.
 
 use crate::Plan;
 use crate::record::{FlowRecord, RunRecord};
@@ -14,7 +14,7 @@ use super::reordering::reordering;
 use super::video::viewing;
 use super::voip::voip_mos;
 
-/// Metrics of the first flow, from its start to its end.
+/// Returns the metrics of the first flow, from its start to its end.
 pub(super) fn metrics(
     plan: &Plan<'_>,
     run: &RunRecord,
@@ -26,7 +26,7 @@ pub(super) fn metrics(
     let span = (spec.start_s, end);
     let event = plan.scenario.events_s().last().copied().filter(|t| span.0 < *t && *t < span.1);
     if flow.kind == "short" {
-        // The entries of this flow are connections instead of packets, so the other metrics have no meaning.
+        // This flow's entries are connections instead of packets, so only these two metrics have a meaning.
         let all = [("goodput_mbps", goodput_mbps(flow, &first, span)), ("cpu_s_per_gb", cpu_s_per_gb(run))];
         return all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
     }

@@ -1,4 +1,5 @@
-//! Input of the application metrics: one flow's packets in seconds and milliseconds, without duplicates.
+//! Prepares the input of the application metrics: one flow's packets in seconds and milliseconds, without
+//! duplicates.
 
 use std::collections::HashSet;
 
@@ -13,13 +14,13 @@ pub(super) struct Delivery {
     pub(super) seq: u64,
     /// Seconds since t = 0.
     pub(super) at: f64,
-    /// Time from sending to delivery, milliseconds; `None` if the send time is unknown.
+    /// Time from sending to delivery in milliseconds, or `None` if the send time is unknown.
     pub(super) latency_ms: Option<f64>,
     /// Size, counted like the flow's `bytes`.
     pub(super) bytes: u32,
 }
 
-/// The first delivery of each packet, in order of time.
+/// Returns the first delivery of each packet, in order of time.
 pub(super) fn arrivals(run: &RunRecord, flow: &FlowRecord) -> Vec<Delivery> {
     let mut seen = HashSet::new();
     let first = flow.received.iter().filter(|p| seen.insert(p.seq));
@@ -36,7 +37,7 @@ pub(super) fn arrivals(run: &RunRecord, flow: &FlowRecord) -> Vec<Delivery> {
         .collect()
 }
 
-/// Test data: deliveries with these latencies in milliseconds, one per second.
+/// Returns test deliveries with these latencies in milliseconds, one per second.
 #[cfg(test)]
 pub(super) fn with_latencies(ms: &[f64]) -> Vec<Delivery> {
     let one = |(i, ms): (usize, &f64)| Delivery {
@@ -48,7 +49,7 @@ pub(super) fn with_latencies(ms: &[f64]) -> Vec<Delivery> {
     ms.iter().enumerate().map(one).collect()
 }
 
-/// Test data: deliveries at these seconds with these sizes.
+/// Returns test deliveries at these seconds with these sizes.
 #[cfg(test)]
 pub(super) fn at_times(all: &[(f64, u32)]) -> Vec<Delivery> {
     let one = |(i, (at, bytes)): (usize, &(f64, u32))| Delivery {

@@ -1,4 +1,4 @@
-//! Time until a flow reaches its final rate.
+//! Measures the time until a flow reaches its final rate.
 
 use super::arrivals::Delivery;
 
@@ -13,9 +13,9 @@ const HOLD: f64 = 3.0;
 /// The final rate is the mean rate over this last fraction of the time.
 const FINAL: f64 = 0.25;
 
-/// Seconds from `from` (the flow's start or the last event) until the rate is within a tenth of the final
-/// rate and stays there for three seconds. The final rate is the mean over the last quarter of the time to
-/// `to`. `None` if the rate does not stay there.
+/// Returns the seconds from `from` (the flow's start or the last event) until the rate is within a tenth of
+/// the final rate and stays there for three seconds. The final rate is the mean over the last quarter of the
+/// time to `to`. Returns `None` if the rate does not stay there.
 pub(super) fn convergence_s(first: &[Delivery], (from, to): (f64, f64)) -> Option<f64> {
     let rate = |a: f64, b: f64| {
         let begin = first.partition_point(|d| d.at < a);
@@ -40,7 +40,7 @@ mod tests {
     use super::super::arrivals::at_times;
     use super::*;
 
-    /// A flow with a packet every 10 ms, whose size depends on the time.
+    /// Returns a flow with a packet every 10 ms. The packet size depends on the time.
     fn flow(secs: f64, bytes: impl Fn(f64) -> u32) -> Vec<Delivery> {
         let times = (0..(secs * 100.0) as usize).map(|i| i as f64 / 100.0 + 0.005);
         at_times(&times.map(|t| (t, bytes(t))).collect::<Vec<_>>())

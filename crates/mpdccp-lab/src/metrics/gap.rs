@@ -1,9 +1,9 @@
-//! The longest time without a delivery.
+//! Measures the longest time without a delivery.
 
 use super::arrivals::Delivery;
 
-/// Longest time without a delivery, in milliseconds, between the first delivery and the end of the flow at
-/// `to` seconds.
+/// Returns the longest time without a delivery, in milliseconds, between the first delivery and the end of
+/// the flow at `to` seconds.
 pub(super) fn longest_gap_ms(first: &[Delivery], to: f64) -> Option<f64> {
     let times = || first.iter().map(|d| d.at).take_while(|t| *t < to).chain([to]);
     let gap = times().zip(times().skip(1)).map(|(a, b)| b - a).max_by(f64::total_cmp);

@@ -1,12 +1,12 @@
-//! Goodput: bytes received by the application, without duplicates (RFC 2647 section 3.17).
+//! Measures goodput: bytes received by the application, without duplicates (RFC 2647 section 3.17).
 
 use crate::record::FlowRecord;
 
 use super::arrivals::Delivery;
 
-/// Goodput in Mbit/s between `from` and `to` seconds. For TCP the bytes read in order count, otherwise the
-/// first copy of each packet. Packets in flight at `to` do not count, because they would make a long queue
-/// look like a fast link.
+/// Returns the goodput in Mbit/s between `from` and `to` seconds. For TCP, the bytes that the application
+/// read in order count. Otherwise the first copy of each packet counts. Packets in flight at `to` do not
+/// count, because they would make a long queue look like a fast link.
 pub(super) fn goodput_mbps(flow: &FlowRecord, first: &[Delivery], (from, to): (f64, f64)) -> Option<f64> {
     let bytes = match flow.stream_bytes {
         Some(bytes) => bytes,
@@ -25,9 +25,9 @@ mod tests {
     fn bytes_read_of_tcp_and_first_copies_of_others() {
         let first = at_times(&[(0.0, 1000), (1.0, 1500)]);
         let udp = FlowRecord { kind: "udp".into(), ..FlowRecord::default() };
-        // 2,500 bytes in 4 s.
+        // The receiver got 2,500 bytes in 4 s.
         assert_eq!(goodput_mbps(&udp, &first, (1.0, 5.0)), Some(0.005));
-        // The second packet arrived after 0.5 s.
+        // The second packet arrived after 0.5 s, so it does not count.
         assert_eq!(goodput_mbps(&udp, &first, (0.0, 0.5)), Some(0.016));
         let tcp = FlowRecord { kind: "tcp".into(), stream_bytes: Some(1_000_000), ..FlowRecord::default() };
         assert_eq!(goodput_mbps(&tcp, &first, (0.0, 4.0)), Some(2.0));

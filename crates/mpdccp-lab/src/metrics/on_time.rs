@@ -1,13 +1,13 @@
-//! On-time delivery: packets that arrived within their deadline.
+//! Measures on-time delivery: the share of packets that arrive within their deadline.
 
 use core::time::Duration;
 
 use super::arrivals::Delivery;
 
-/// Default deadline: most applications tolerate this one-way delay (ITU-T G.114).
+/// Default deadline. It is the one-way delay that most applications tolerate (ITU-T G.114).
 pub(super) const DEADLINE: Duration = Duration::from_millis(150);
 
-/// Percentage of `sent` packets whose first copy arrived within `deadline` of sending.
+/// Returns the percentage of `sent` packets whose first copy arrived within `deadline` of sending.
 pub(super) fn on_time_pct(first: &[Delivery], sent: usize, deadline: Duration) -> Option<f64> {
     let limit = deadline.as_secs_f64() * 1e3;
     let in_time = first.iter().filter(|d| d.latency_ms.is_some_and(|ms| ms <= limit)).count();

@@ -1,22 +1,23 @@
-//! Reordering: extent (RFC 4737 section 4.2) and density (RFC 5236).
+//! Measures the extent (RFC 4737 section 4.2) and the density (RFC 5236) of reordering.
 
 use super::arrivals::Delivery;
 
 /// Reordering of a flow's arrivals, without duplicates.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Reordering {
-    /// The 95th percentile and the maximum of the reordering extent; zero without reordering. The extent of a
-    /// reordered packet is the number of arrivals since the first arrival with a larger sequence number
-    /// (RFC 4737 section 4.2.2).
+    /// The 95th percentile and the maximum of the reordering extent. They are zero without reordering. The
+    /// extent of a reordered packet is the number of arrivals since the first arrival with a larger sequence
+    /// number (RFC 4737 section 4.2.2).
     pub(super) extent_p95: f64,
     pub(super) extent_max: f64,
-    /// Percentage of displaced arrivals (1 minus the density at 0, RFC 5236).
+    /// Percentage of arrivals that are not at their position in sequence (1 minus the density at 0,
+    /// RFC 5236).
     pub(super) displaced_pct: f64,
     /// Mean absolute displacement over all arrivals.
     pub(super) displacement: f64,
 }
 
-/// Measures the reordering; `None` without arrivals.
+/// Measures the reordering. Returns `None` without arrivals.
 pub(super) fn reordering(first: &[Delivery]) -> Option<Reordering> {
     if first.is_empty() {
         return None;
@@ -35,10 +36,11 @@ pub(super) fn reordering(first: &[Delivery]) -> Option<Reordering> {
     })
 }
 
-/// The extent of each reordered packet: the number of arrivals since the first arrival with a larger number.
+/// Returns the extent of each reordered packet: the number of arrivals since the first arrival with a larger
+/// number.
 fn extents(seqs: &[u64]) -> Vec<usize> {
-    // Arrivals with a larger number than all arrivals before them, in ascending order. For any number, the
-    // first arrival with a larger number is one of these.
+    // Each entry is an arrival with a larger number than all arrivals before it, in ascending order. For any
+    // number, the first arrival with a larger number is one of these.
     let mut records: Vec<(u64, usize)> = Vec::new();
     let mut out = Vec::new();
     for (i, seq) in seqs.iter().enumerate() {
@@ -50,8 +52,8 @@ fn extents(seqs: &[u64]) -> Vec<usize> {
     out
 }
 
-/// Distance of each arrival from its position in the sorted list of received packets. Lost packets have no
-/// position (RFC 5236).
+/// Returns the distance of each arrival from its position in the sorted list of received packets. Lost
+/// packets have no position (RFC 5236).
 fn displacements(seqs: &[u64]) -> Vec<u64> {
     let mut in_order = seqs.to_vec();
     in_order.sort_unstable();

@@ -1,9 +1,9 @@
-//! Video quality for a viewer: a simple player of segmented video (like DASH) that downloads at the flow's
-//! delivery rate.
+//! Measures video quality for a viewer. It models a simple player of segmented video (like DASH) that
+//! downloads at the flow's delivery rate.
 
 use super::arrivals::Delivery;
 
-/// Available bit rates, Mbit/s.
+/// Bit rates in which the video is available, Mbit/s.
 const LADDER: [f64; 7] = [0.4, 1.0, 2.0, 3.5, 6.0, 10.0, 16.0];
 /// Seconds of video per segment.
 const SEGMENT: f64 = 2.0;
@@ -26,11 +26,11 @@ pub(super) struct Viewing {
     pub(super) mbps: f64,
 }
 
-/// Plays the video; `None` if not even the first segment arrived between `from` and `to` seconds.
+/// Plays the video. Returns `None` if not even the first segment arrived between `from` and `to` seconds.
 pub(super) fn viewing(first: &[Delivery], (from, to): (f64, f64)) -> Option<Viewing> {
     let mut v = Viewing::default();
     let mut rates: Vec<f64> = Vec::new();
-    // Seconds of video downloaded, and seconds of video played by `played_at`.
+    // `media` is the seconds of video downloaded, and `played` the seconds of video played by `played_at`.
     let (mut media, mut played, mut played_at) = (0.0, 0.0, from);
     let (mut now, mut next, mut bits) = (from, 0, 0.0);
     let mut started = false;
@@ -41,8 +41,8 @@ pub(super) fn viewing(first: &[Delivery], (from, to): (f64, f64)) -> Option<View
         let mut got = 0.0;
         while got < need {
             let Some(d) = first.get(next).filter(|d| d.at < to) else {
-                // The measurement ends. The player continues from its buffer until `to`. If the buffer is too
-                // short, this counts as a stall.
+                // The measurement ends. The player plays the rest of its buffer until `to`. If the buffer is
+                // too short, this counts as a stall.
                 if started {
                     stall(&mut v, media - played, to - played_at);
                     v.mbps = bits / (media / SEGMENT);
@@ -80,7 +80,7 @@ fn stall(v: &mut Viewing, buffered: f64, passed: f64) {
     }
 }
 
-/// Index of the highest bit rate that is at most [`CAUTION`] times the estimated rate.
+/// Returns the index of the highest bit rate that is at most [`CAUTION`] times the estimated rate.
 fn level(rates: &[f64]) -> usize {
     let recent = &rates[rates.len().saturating_sub(LOOKS_AT)..];
     let harmonic = recent.len() as f64 / recent.iter().map(|r| 1.0 / r).sum::<f64>();
@@ -93,7 +93,7 @@ mod tests {
     use super::super::arrivals::at_times;
     use super::*;
 
-    /// Packets of 1,250 bytes (0.01 Mbit) at the rate `mbps`.
+    /// Returns packets of 1,250 bytes (0.01 Mbit) at the rate `mbps`.
     fn flow(secs: f64, mbps: impl Fn(f64) -> f64) -> Vec<Delivery> {
         let (mut t, mut all) = (0.0, Vec::new());
         while t < secs {
@@ -106,7 +106,7 @@ mod tests {
     #[test]
     fn a_steady_flow_plays_without_a_stall_at_the_rung_below_it() {
         let v = viewing(&flow(60.0, |_| 4.0), (0.0, 60.0)).unwrap();
-        // The first segment has the lowest bit rate: it is 0.8 Mbit long and takes 0.2 s at 4 Mbit/s. The bit
+        // The first segment has the lowest bit rate. It is 0.8 Mbit long and takes 0.2 s at 4 Mbit/s. The bit
         // rates of all other segments are at most 3.2 Mbit/s.
         assert!((v.startup_s - 0.2).abs() < 1e-6, "{v:?}");
         assert_eq!((v.stalls, v.stalled_s), (0, 0.0));

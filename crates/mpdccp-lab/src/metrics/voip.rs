@@ -1,19 +1,20 @@
-//! Mean opinion score of a telephone call with a flow's delays and losses: the E-model of ITU-T G.107, with
-//! defaults except for delay and loss.
+//! Computes the mean opinion score of a telephone call with a flow's delays and losses. It uses the E-model
+//! of ITU-T G.107, with defaults except for delay and loss.
 
 use super::arrivals::Delivery;
 
-/// Length of the jitter buffer in milliseconds. A packet whose delay exceeds the fastest packet's by more
-/// than this counts as lost.
+/// Length of the jitter buffer in milliseconds. A packet counts as lost if its delay exceeds that of the
+/// fastest packet by more than this length.
 const BUFFER_MS: f64 = 60.0;
 /// Milliseconds of speech per packet.
 const FRAME_MS: f64 = 20.0;
 /// Rating factor R of a call without delay and loss (G.107 defaults).
 const R0: f64 = 93.2;
-/// Packet-loss robustness factor (Bpl) of G.711 with concealment (G.113 appendix I), per cent; Ie is 0.
+/// Packet-loss robustness factor (Bpl) of G.711 with concealment (G.113 appendix I), per cent. The equipment
+/// impairment factor Ie of this codec is 0.
 const BPL: f64 = 25.1;
 
-/// Mean opinion score of a call with `sent` packets.
+/// Returns the mean opinion score of a call with `sent` packets.
 pub(super) fn voip_mos(first: &[Delivery], sent: usize) -> Option<f64> {
     let latencies = || first.iter().filter_map(|d| d.latency_ms);
     let fastest = latencies().min_by(f64::total_cmp)?;
@@ -22,11 +23,11 @@ pub(super) fn voip_mos(first: &[Delivery], sent: usize) -> Option<f64> {
     (sent > 0).then(|| mos(rating(play_out + FRAME_MS, 100.0 * (1.0 - played as f64 / sent as f64))))
 }
 
-/// The rating factor R for a mouth-to-ear delay in milliseconds and a loss in per cent.
+/// Returns the rating factor R for a mouth-to-ear delay in milliseconds and a loss in per cent.
 fn rating(delay: f64, loss: f64) -> f64 {
-    // Cole and Rosenbluth's fit of G.107's delay impairment.
+    // This is Cole and Rosenbluth's fit of G.107's delay impairment.
     let delayed = 0.024 * delay + 0.11 * (delay - 177.3).max(0.0);
-    // G.107 section 7.4, for random loss.
+    // This is the loss impairment of G.107 section 7.4 for random loss.
     let lost = 95.0 * loss / (loss + BPL);
     R0 - delayed - lost
 }
@@ -53,7 +54,7 @@ mod tests {
 
     #[test]
     fn scores_of_ratings_as_g_107_has_them() {
-        // Table B.1 of G.107.
+        // The expected scores are from table B.1 of G.107.
         for (r, score) in
             [(93.2, 4.409), (80.0, 4.024), (70.0, 3.597), (50.0, 2.575), (-1.0, 1.0), (101.0, 4.5)]
         {
@@ -63,7 +64,7 @@ mod tests {
 
     #[test]
     fn delay_and_loss_by_hand() {
-        // With a delay of 100 ms, R is 93.2 - 2.4; with 277.3 ms, R is 93.2 - 6.655 - 11.
+        // With a delay of 100 ms, R is 93.2 - 2.4. With 277.3 ms, R is 93.2 - 6.655 - 11.
         near(rating(100.0, 0.0), 90.8);
         near(rating(277.3, 0.0), 75.545);
         // With 5 % of loss, R is lower by 95 * 5 / 30.1 = 15.78.
@@ -72,8 +73,9 @@ mod tests {
 
     #[test]
     fn late_packets_are_lost() {
-        // The fastest packet takes 20 ms, so packets that take more than 80 ms are too late: 1 of the 4 that
-        // arrived. With 1 of 5 lost on the way, the loss is 40 %. The delay is 100 ms.
+        // The fastest packet takes 20 ms, so packets that take more than 80 ms are too late. This is 1 of the
+        // 4 packets that arrived. A fifth packet was lost on the way, so the loss is 40 %. The delay is 100
+        // ms.
         let first = with_latencies(&[20.0, 80.0, 81.0, 40.0]);
         near(voip_mos(&first, 5).unwrap(), mos(90.8 - 95.0 * 40.0 / 65.1));
         assert_eq!(voip_mos(&[], 5), None);

@@ -1,5 +1,5 @@
-//! Transports to compare the tunnel with: the plain path, the kernel's Multipath TCP, WireGuard, or any VPN
-//! that shell commands start.
+//! Runs the transports with which the tunnel is compared: the plain path, the kernel's Multipath TCP,
+//! WireGuard, or any VPN that shell commands start.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -14,13 +14,13 @@ use crate::scenario::Baseline;
 use crate::tunnel_files::{CLIENT, SERVER, path_address};
 use crate::{LabError, Plan};
 
-/// Switch that exists only if the kernel supports Multipath TCP.
+/// Setting that exists only if the kernel supports Multipath TCP.
 const MPTCP_SWITCH: &str = "/proc/sys/net/mptcp/enabled";
 const WIREGUARD_PORT: u16 = 51_820;
 /// Time limit for a program to create its control socket.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A message to the user that names a missing prerequisite of `baseline`, if any.
+/// Returns a message to the user that names a missing prerequisite of `baseline`, if any.
 pub(super) fn lacks(baseline: &Baseline) -> Option<String> {
     match baseline {
         Baseline::Mptcp {} if !Path::new(MPTCP_SWITCH).exists() => {
@@ -40,7 +40,7 @@ pub(super) const WIREGUARD: &str = "wireguard-go";
 /// A running baseline. Dropping it stops its programs.
 pub(super) struct Running {
     processes: Vec<Process>,
-    /// Destination address of the flows that it carries.
+    /// Destination address of the flows that the transport carries.
     pub(super) to: Ipv4Addr,
 }
 
@@ -105,7 +105,7 @@ impl Running {
         }
     }
 
-    /// Whether the transport needs time to come up.
+    /// Returns whether the transport needs time to come up.
     pub(super) fn must_come_up(&self) -> bool {
         !self.processes.is_empty()
     }
@@ -115,7 +115,7 @@ impl Running {
         self.processes.iter_mut().try_for_each(Process::check)
     }
 
-    /// The last lines of output of the transport's programs.
+    /// Returns the last lines of output of the transport's programs.
     pub(super) fn tails(&self) -> String {
         self.processes.iter().map(Process::tail).collect()
     }
@@ -135,8 +135,7 @@ fn mptcp(client: &Namespace, server: &Namespace, used: &[usize]) -> Result<(), L
     })
 }
 
-/// The two published key pairs of RFC 7748 section 6.1 (private, public). They need not be secret in an
-/// experiment.
+/// The two published key pairs of RFC 7748 section 6.1 (private, public). An experiment needs no secret keys.
 const ALICE: (&str, &str) = (
     "77076d0a7318a57d3c16c17251b26645df4c2f87ebc0992ab177fba51db92c2a",
     "8520f0098930a754748b7ddcb43ef75a0dbf3a0d26381af4eba4a98eaa9b4e6a",
@@ -151,9 +150,9 @@ struct End<'a> {
     namespace: &'a Namespace,
     address: Ipv4Addr,
     peer: Ipv4Addr,
-    /// Address of the peer on the path.
+    /// Address of the peer on the path that carries the WireGuard packets.
     far: Ipv4Addr,
-    /// Own private key, and the peer's public key.
+    /// The own private key, and the peer's public key.
     keys: [&'static str; 2],
 }
 

@@ -1,5 +1,5 @@
-//! Traffic of external programs: a shell command runs at each end, and taps record the packets that enter and
-//! leave the transport.
+//! Runs traffic of external programs. A shell command runs at each end, and taps record the packets that
+//! enter and leave the transport.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};

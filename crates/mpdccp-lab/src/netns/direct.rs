@@ -1,5 +1,5 @@
-//! A plain DCCP connection instead of a tunnel. Both ends are threads of this process, and each record of the
-//! application is a datagram.
+//! Runs a plain DCCP connection instead of a tunnel. Both ends are threads of this process, and each record
+//! of the application is a datagram.
 
 use core::time::Duration;
 use std::net::{IpAddr, SocketAddr};
@@ -45,7 +45,7 @@ pub(super) struct Dccp {
     session: SessionConfig,
     counters: Arc<Counters>,
     receiver: Handle<Receiver>,
-    /// The thread; `None` after it was joined.
+    /// The thread, or `None` after it was joined.
     thread: Option<JoinHandle<Result<Receiver, LabError>>>,
 }
 
@@ -73,7 +73,7 @@ impl Dccp {
                     listen(core, to, config)?;
                     Ok(receiver)
                 })?;
-                // Sending fails if `start` has already failed; then no thread waits for the handle.
+                // Sending fails if `start` has already failed. Then no thread waits for the handle.
                 let _ = ready.send(driver.handle());
                 driver.run().map_err(|e| LabError::failed("the DCCP receiver failed", e))
             })
@@ -239,7 +239,7 @@ struct Sender<'a> {
     over: &'a AtomicBool,
     session: SessionId,
     source: Box<dyn Source>,
-    /// Sizes of the packets that are due.
+    /// Sizes of the packets that are due now.
     sizes: Vec<usize>,
     to: Time,
     open: bool,
@@ -250,13 +250,13 @@ struct Sender<'a> {
 }
 
 impl Sender<'_> {
-    /// Time at which the sender closes the connection. If the receiver echoes packets, the sender waits for
-    /// the echoes and never closes it.
+    /// Returns the time at which the sender closes the connection. If the receiver echoes packets, the sender
+    /// waits for the echoes and never closes the connection.
     fn end(&self) -> Time {
         if self.flow.spec.echo { Time::MAX } else { self.to + LINGER }
     }
 
-    /// Time at which the next packet is due, if this is before the end of sending.
+    /// Returns the time at which the next packet is due, if this is before the end of sending.
     fn due(&self) -> Option<Time> {
         self.source.next().filter(|due| *due < self.to)
     }

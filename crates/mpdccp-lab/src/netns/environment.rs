@@ -1,4 +1,4 @@
-//! Prerequisites of the namespace backend.
+//! Checks the prerequisites of the namespace backend.
 
 use std::fs;
 use std::io;
@@ -9,7 +9,7 @@ use crate::LabError;
 /// Checks all prerequisites of the backend.
 ///
 /// # Errors
-/// The error lists every missing prerequisite, and says how to get each.
+/// Fails if a prerequisite is missing. The error lists every missing prerequisite, and says how to get each.
 pub fn check() -> Result<(), LabError> {
     let mut missing = Vec::new();
     if !rustix::process::geteuid().is_root() {
@@ -41,7 +41,7 @@ pub fn check() -> Result<(), LabError> {
     }
 }
 
-/// The kernel's release.
+/// Returns the kernel's release.
 pub(super) fn kernel() -> Option<String> {
     fs::read_to_string("/proc/sys/kernel/osrelease").ok().map(|text| text.trim().to_owned())
 }

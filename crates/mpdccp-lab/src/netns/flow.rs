@@ -1,4 +1,4 @@
-//! Common interface of running flows: sender, receiver, and their records.
+//! The common interface of running flows: sender, receiver, and their records.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -20,8 +20,8 @@ pub(super) struct Counters {
     pub(super) bytes: AtomicU64,
     /// Latency of the last packet received.
     pub(super) latency_ns: AtomicU64,
-    /// Packets dropped by the sender's queue so far, which adaptive sources need. Updated about once per
-    /// second.
+    /// Packets dropped by the sender's queue so far, which adaptive sources need. The lab updates the number
+    /// about once per second.
     pub(super) dropped: AtomicU64,
 }
 
@@ -29,7 +29,7 @@ pub(super) struct Counters {
 pub(super) struct Receiver<T = ReceivedPacket> {
     pub(super) counters: Arc<Counters>,
     name: &'static str,
-    /// The thread; `None` after it was joined.
+    /// The thread, or `None` after it was joined.
     thread: Option<JoinHandle<Vec<T>>>,
 }
 
@@ -87,13 +87,13 @@ pub(super) struct Sent {
     pub(super) tcp: Option<TcpCounters>,
     /// See [`FlowRecord::streams`].
     pub(super) streams: Option<u64>,
-    /// See [`crate::RunRecord::trace`]; empty unless the sender is a plain DCCP connection.
+    /// See [`crate::RunRecord::trace`]. Empty unless the sender is a plain DCCP connection.
     pub(super) trace: Vec<TraceRow>,
 }
 
 /// A flow with a running receiver.
 pub(super) trait Flow: Send + Sync {
-    /// Counters for the live view.
+    /// Returns the counters for the live view.
     fn counters(&self) -> &Counters;
 
     /// Sends from inside `client` between `from` and `to`, on the calling thread, and stops early when `over`

@@ -1,4 +1,4 @@
-//! A path: a thread that emulates a link between two TUN devices and records every packet.
+//! Runs a path as a thread that emulates a link between two TUN devices and records every packet.
 
 use core::time::Duration;
 use std::collections::HashMap;
@@ -24,7 +24,7 @@ pub(super) const MTU: u16 = 1500;
 /// State shared with a link thread.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
-    /// t = 0 in nanoseconds; 0 while unknown.
+    /// t = 0 in nanoseconds, or 0 while t = 0 is unknown.
     start: AtomicU64,
     stop: AtomicBool,
     /// Outer bytes offered from client to server so far.
@@ -34,9 +34,9 @@ pub(super) struct Shared {
 /// A running path.
 pub(super) struct RunningLink {
     pub(super) shared: Arc<Shared>,
-    /// Indices of the paths that it carries.
+    /// Indices of the paths that the link carries.
     pub(super) places: Vec<usize>,
-    /// The thread; `None` after it was joined.
+    /// The thread, or `None` after it was joined.
     thread: Option<JoinHandle<Result<Vec<PathRecord>, LabError>>>,
 }
 
@@ -109,7 +109,7 @@ impl Recorder for LinkRecord {
         self.packets.push(LinkPacket {
             entered: now,
             // The packet counts as lost until it arrives at the other end. If the kernel refuses it there, it
-            // stays lost.
+            // remains lost.
             fate: Fate::Lost,
             bytes: packet.len() as u32,
             data: Tag::read(packet).map(|tag| (tag.flow, tag.seq)),
@@ -233,7 +233,7 @@ impl Path {
             .collect())
     }
 
-    /// Time of event `index`; `None` while t = 0 is unknown, or without such an event.
+    /// Returns the time of event `index`. Returns `None` while t = 0 is unknown, and without such an event.
     fn event_at(&self, index: usize) -> Option<Time> {
         let start = Some(self.shared.start.load(Ordering::Relaxed)).filter(|start| *start > 0)?;
         let (at_s, _) = self.events.get(index)?;

@@ -1,5 +1,6 @@
-//! Runs the simulator's TCP model over UDP datagrams, for loss detection that the kernel's TCP lacks. An
-//! example is a sender that, like QUIC, declares a packet lost after three later packets despite reordering.
+//! Runs the simulator's TCP model over UDP datagrams. The model has methods of loss detection that the
+//! kernel's TCP lacks. For example, it can act as a sender that, like QUIC, declares a packet lost after
+//! three later packets despite reordering.
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,8 +20,8 @@ use crate::sim::tcp::segment::{self, Segment};
 use crate::sim::tcp::{self, Rule, Tcp};
 use linkem_net::{Urgency, hurry};
 
-/// Bytes of the IP header at the start of the model's packets. The model writes whole IP packets. Here the
-/// kernel writes the IP header, and a UDP header replaces the TCP header.
+/// Bytes of the IP header at the start of the model's packets. The model writes whole IP packets, but here
+/// the kernel writes the IP header, and a UDP header replaces the TCP header.
 const IP_HEADER: usize = 20;
 const UDP_HEADER: u16 = 8;
 const BUFFER: usize = 4 << 20;
@@ -51,8 +52,8 @@ impl Modelled {
         self.spec.cc.as_deref().unwrap_or_default()
     }
 
-    /// Receives a packet of the model, if there is one. `peer` becomes its sender: the server learns the
-    /// client's address from it.
+    /// Receives a packet of the model, if there is one, and stores its sender in `peer`. The server learns
+    /// the client's address in this way.
     fn receive(
         &self,
         socket: &UdpSocket,
@@ -151,7 +152,7 @@ fn socket(port: u16) -> Result<UdpSocket, LabError> {
     open().map_err(|e: std::io::Error| LabError::failed("cannot open a modelled flow's socket", e))
 }
 
-/// MTU of the interface through which `client` reaches `to`.
+/// Returns the MTU of the interface through which `client` reaches `to`.
 fn mtu(client: &Namespace, to: SocketAddr) -> Result<u16, LabError> {
     let told = |args: &[&str], key: &str| {
         let text = ip(&[&["-n", client.name.as_str(), "-j"], args].concat())?;

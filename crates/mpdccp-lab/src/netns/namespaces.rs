@@ -1,4 +1,4 @@
-//! The two namespaces of an experiment. They are removed in all cases.
+//! The two namespaces of an experiment. The lab removes them in all cases.
 
 use std::fs;
 use std::net::Ipv4Addr;
@@ -38,14 +38,14 @@ impl Namespace {
         let namespace = Namespace { name };
         ip(&["-n", &namespace.name, "link", "set", "lo", "up"])?;
         namespace.inside(|| {
-            // No reverse-path filter, because packets of one host arrive through several interfaces. No IPv6,
-            // because only the experiment's packets may use the links.
+            // Disable reverse-path filters, because packets of one host arrive through several interfaces.
+            // Disable IPv6, because only the experiment's packets may use the links.
             for (key, value) in [
                 ("ipv4/conf/all/rp_filter", "0"),
                 ("ipv4/conf/default/rp_filter", "0"),
                 ("ipv6/conf/default/disable_ipv6", "1"),
             ] {
-                // A kernel without IPv6 has no IPv6 key, and does not need it.
+                // A kernel without IPv6 has no IPv6 key and does not need it, so ignore errors.
                 let _ = fs::write(format!("/proc/sys/net/{key}"), value);
             }
             Ok(())
@@ -53,7 +53,7 @@ impl Namespace {
         Ok(namespace)
     }
 
-    /// A handle to enter the namespace, for threads that outlive the borrow.
+    /// Returns a handle to enter the namespace, for threads that outlive the borrow.
     pub(super) fn handle(&self) -> Result<Entrance, LabError> {
         Entrance::open(&self.name)
             .map_err(|e| LabError::failed(format!("cannot open namespace {}", self.name), e))
@@ -81,7 +81,7 @@ impl Namespace {
             name: path_device(paths.first().copied().unwrap_or_default()),
             addresses: paths.iter().map(|i| (path_address(*i, host).into(), 24)).collect(),
             mtu: MTU,
-            // Without offload, so that each packet crosses the link separately.
+            // Disable offload, so that each packet crosses the link separately.
             offload: false,
         };
         self.inside(|| {
@@ -100,8 +100,8 @@ impl Namespace {
         after: Ipv4Addr,
     ) -> Result<(), LabError> {
         let device = path_device(path);
-        // The old address is deleted first. If the new one were added before, it would be a secondary address
-        // of the same network, and the kernel would delete it with the old one.
+        // Delete the old address first. A new address that is added before would be a secondary address of
+        // the same network, and the kernel would delete it with the old one.
         for (what, address) in [("del", before), ("add", after)] {
             ip(&["-n", &self.name, "address", what, &format!("{address}/24"), "dev", &device])?;
         }
@@ -114,13 +114,13 @@ pub(super) fn enter(namespace: &Entrance) -> Result<(), LabError> {
     namespace.enter().map_err(|e| LabError::failed("cannot enter a namespace", e))
 }
 
-/// Name of this process's namespace for a role (client or server).
+/// Returns the name of this process's namespace for a role (client or server).
 pub(super) fn name(role: &str) -> String {
     format!("{}{role}", prefix())
 }
 
-/// Packets of path `index`, from client to server and in reverse, that the kernel dropped at the device
-/// because the link's thread did not read them in time.
+/// Returns the packets of path `index`, from client to server and in reverse, that the kernel dropped at the
+/// device because the link's thread did not read them in time.
 pub(super) fn device_drops(client: &Namespace, server: &Namespace, index: usize) -> [u64; 2] {
     [client, server].map(|at| {
         let device = path_device(index);
@@ -129,8 +129,8 @@ pub(super) fn device_drops(client: &Namespace, server: &Namespace, index: usize)
     })
 }
 
-/// The number of packets that a TUN device's reader did not read. The kernel counts them as dropped in
-/// transmission.
+/// Returns the number of packets that a TUN device's reader did not read. The kernel counts them as dropped
+/// in transmission.
 fn transmit_drops(json: &str) -> Option<u64> {
     let links: serde_json::Value = serde_json::from_str(json).ok()?;
     links[0]["stats64"]["tx"]["dropped"].as_u64()
@@ -142,7 +142,7 @@ fn remove(name: &str) {
     for pid in
         pids.lines().filter_map(|line| line.trim().parse().ok()).filter_map(rustix::process::Pid::from_raw)
     {
-        // This process has threads in the namespace, which end without help.
+        // Do not kill this process, whose threads leave the namespace without help.
         if pid != rustix::process::getpid() {
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
         }
@@ -156,13 +156,13 @@ impl Drop for Namespace {
     }
 }
 
-/// Prefix of the names of this process's namespaces and directories.
+/// Returns the prefix of the names of this process's namespaces and directories.
 pub(super) fn prefix() -> String {
     format!("{PREFIX}{}-", std::process::id())
 }
 
-/// Directory for files of a run. It is in memory if possible, because the tunnel writes its trace there, and
-/// a busy disk would delay the tunnel.
+/// Returns the directory for files of a run. It is in memory if possible, because the tunnel writes its trace
+/// there, and a busy disk would delay the tunnel.
 pub(crate) fn scratch() -> PathBuf {
     let memory = Path::new("/dev/shm");
     if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() }
@@ -177,8 +177,8 @@ pub(super) fn sweep() {
     });
 }
 
-/// Names of the entries of `dir` that belong to labs that no longer run. A name consists of `prefix`, the
-/// lab's process ID, a hyphen and any other text.
+/// Returns the names of the entries of `dir` that belong to labs that no longer run. A name consists of
+/// `prefix`, the lab's process ID, a hyphen and any other text.
 pub(crate) fn orphans(dir: &Path, prefix: &str) -> impl Iterator<Item = String> {
     let names = fs::read_dir(dir)
         .into_iter()

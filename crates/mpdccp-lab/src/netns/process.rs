@@ -1,4 +1,4 @@
-//! Processes inside a namespace.
+//! Starts and ends processes inside a namespace.
 
 use core::time::Duration;
 use std::fs::File;
@@ -14,7 +14,7 @@ use super::namespaces::Namespace;
 use crate::LabError;
 use linkem_net::{Urgency, hurry};
 
-/// Ticks per second in the kernel's process statistics.
+/// Ticks per second in which the kernel's process statistics count CPU time.
 const USER_HZ: f64 = 100.0;
 
 /// A process. Dropping it ends the process.
@@ -23,12 +23,12 @@ pub(super) struct Process {
     what: String,
     child: Child,
     log: PathBuf,
-    /// The thread that started the child ends when this sender is dropped.
+    /// A sender to the thread that started the child. The thread ends when this sender is dropped.
     _keeper: mpsc::Sender<()>,
 }
 
-/// The command `ip`, run so that the kernel kills the process when the thread that started it ends for any
-/// reason. If the program `setpriv` is missing, only the reaper cleans up.
+/// Returns the command `ip`. It runs so that the kernel kills the process when the thread that started it
+/// ends for any reason. If the program `setpriv` is missing, only the reaper cleans up.
 fn ip_that_dies_with_us() -> Command {
     let Some(setpriv) = find("setpriv") else { return Command::new("ip") };
     let mut command = Command::new(setpriv);
@@ -58,7 +58,8 @@ impl Process {
             .stdin(Stdio::null())
             .stdout(out)
             .stderr(err)
-            // A separate process group, so that Ctrl-C reaches only the lab, which then ends this process.
+            // Use a separate process group, so that Ctrl-C reaches only the lab, which then ends this
+            // process.
             .process_group(0);
         let (keeper, over) = mpsc::channel::<()>();
         let (told, child) = mpsc::channel();
@@ -85,24 +86,24 @@ impl Process {
         }
     }
 
-    /// Whether the process ended successfully; `None` while it runs.
+    /// Returns whether the process ended successfully, or `None` while it runs.
     pub(super) fn ended(&mut self) -> Option<bool> {
         self.child.try_wait().ok().flatten().map(|status| status.success())
     }
 
-    /// The whole output of the process.
+    /// Returns the whole output of the process.
     pub(super) fn output(&self) -> String {
         String::from_utf8_lossy(&std::fs::read(&self.log).unwrap_or_default()).into_owned()
     }
 
-    /// The last lines of the process's output.
+    /// Returns the last lines of the process's output.
     pub(super) fn tail(&self) -> String {
         let text = std::fs::read_to_string(&self.log).unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();
         lines[lines.len().saturating_sub(10)..].iter().map(|line| format!("    {line}\n")).collect()
     }
 
-    /// CPU time in seconds that the process has used so far; `None` after its end.
+    /// Returns the CPU time in seconds that the process has used so far, or `None` after its end.
     pub(super) fn cpu_s(&self) -> Option<f64> {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).ok()?;
         Some(cpu_ticks(&stat)? as f64 / USER_HZ)
@@ -128,8 +129,8 @@ impl Process {
     }
 }
 
-/// User and system time, which are fields 14 and 15 of a line of `/proc/PID/stat`. The second field is a name
-/// in parentheses, which may contain any characters.
+/// Returns user and system time, which are fields 14 and 15 of a line of `/proc/PID/stat`. The second field
+/// is a name in parentheses, which may contain any characters.
 fn cpu_ticks(stat: &str) -> Option<u64> {
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_whitespace().skip(11);

@@ -17,7 +17,7 @@ use crate::{Plan, code};
 /// Time limit for a program to print its version.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Release of the kernel, and version and file hash of every program named in commands of `plan`.
+/// Returns the release of the kernel, and version and file hash of every program named in commands of `plan`.
 pub(super) fn made_by(plan: &Plan<'_>) -> BTreeMap<String, String> {
     let mut all = BTreeMap::from([("kernel".to_owned(), kernel().unwrap_or_else(|| "unknown".to_owned()))]);
     let mut commands: Vec<String> = match &plan.variant.baseline {
@@ -38,13 +38,13 @@ pub(super) fn made_by(plan: &Plan<'_>) -> BTreeMap<String, String> {
     all
 }
 
-/// Words of a shell command that may be programs.
+/// Returns the words of a shell command that may be programs.
 fn words(command: &str) -> impl Iterator<Item = &str> {
     let separates = |c: char| c.is_whitespace() || ";|&()<>`\"'$=".contains(c);
     command.split(separates).filter(|word| !word.is_empty() && !word.starts_with('-'))
 }
 
-/// Version and file hash of a program. The result is cached.
+/// Returns version and file hash of a program. It caches the result.
 fn identity(program: &Path) -> String {
     static KNOWN: LazyLock<Mutex<HashMap<PathBuf, String>>> = LazyLock::new(Mutex::default);
     let look = || {
@@ -57,7 +57,7 @@ fn identity(program: &Path) -> String {
     }
 }
 
-/// The first line that the program prints as its version; `None` if it does not print any.
+/// Returns the first line that the program prints as its version, or `None` if it does not print any.
 fn version(program: &Path) -> Option<String> {
     let mut command = Command::new(program);
     let mut child = command

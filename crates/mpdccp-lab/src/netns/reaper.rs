@@ -7,9 +7,9 @@ use std::process::{Child, Command, Stdio};
 
 use crate::LabError;
 
-/// A script that waits for the end of its standard input, which comes when the lab ends for any reason. It
-/// then kills the processes in the namespaces that the second and later arguments name, and removes these
-/// namespaces with all their devices. Finally it removes the directory that the first argument names.
+/// A script that waits for the end of its standard input, which ends when the lab ends for any reason. The
+/// script then kills the processes in the namespaces that the second and later arguments name, and removes
+/// these namespaces with all their devices. Finally it removes the directory that the first argument names.
 const SCRIPT: &str = r#"
 while read -r _; do :; done
 dir=$1
@@ -21,8 +21,8 @@ done
 rm -rf "$dir"
 "#;
 
-/// A shell that cleans up after the lab. Drop it last, so that after a normal end there is nothing left to
-/// clean up.
+/// A shell that cleans up after the lab. Drop it last, so that nothing is left to clean up after a normal
+/// end.
 #[derive(Debug)]
 pub(crate) struct Reaper(Child);
 
@@ -41,8 +41,8 @@ impl Reaper {
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
-            // A separate process group, because signals to the terminal's or the lab's process group must not
-            // reach the reaper.
+            // Use a separate process group, because signals to the terminal's or the lab's process group must
+            // not reach the reaper.
             .process_group(0);
         command.spawn().map(Reaper).map_err(|e| LabError::failed("cannot start the reaper", e))
     }

@@ -1,4 +1,4 @@
-//! Makes one run, from creating the namespaces to removing them.
+//! Makes one run. This includes the creation and removal of the namespaces.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -40,7 +40,7 @@ pub struct Netns {
 }
 
 impl Netns {
-    /// A backend that runs `program` at both ends.
+    /// Returns a backend that runs `program` at both ends.
     pub fn new(program: PathBuf) -> Netns {
         Netns { program }
     }
@@ -73,7 +73,7 @@ impl Backend for Netns {
         namespaces::sweep();
         let dir = TempDir::with_prefix_in(namespaces::prefix(), namespaces::scratch())
             .map_err(|e| LabError::failed("cannot create a temporary directory", e))?;
-        // Variables are dropped in reverse order, even on an error or a panic: traffic, tunnel, links,
+        // The variables are dropped in reverse order, even on an error or a panic: traffic, tunnel, links,
         // namespaces, reaper.
         let _reaper =
             Reaper::of_namespaces(&[namespaces::name("client"), namespaces::name("server")], dir.path())?;
@@ -99,8 +99,8 @@ impl Backend for Netns {
             sent.first_mut().map(|sent| std::mem::take(&mut sent.trace)).unwrap_or_default();
         let cpu_s = transport.tunnel().and_then(Tunnel::cpu_s);
         if let Transport::Tunnel(tunnel) = transport {
-            // The session's queue does not count drops by flow. With a single flow, all drops belong to that
-            // flow.
+            // The session's queue does not count drops by flow. If there is only one flow, all drops belong
+            // to it.
             if let [only] = &mut sent[..] {
                 only.dropped = tunnel.dropped();
             }
@@ -159,7 +159,7 @@ fn links(plan: &Plan<'_>, client: &Namespace, server: &Namespace) -> Result<Vec<
     all.iter().enumerate().filter(|(_, spec)| spec.shares.is_none()).map(link).collect()
 }
 
-/// Transport of the flows.
+/// The transport that carries the flows.
 enum Transport<'a> {
     Tunnel(Box<Tunnel<'a>>),
     Baseline(baseline::Running),
@@ -189,7 +189,7 @@ impl<'a> Transport<'a> {
         if let Transport::Tunnel(tunnel) = self { Some(tunnel) } else { None }
     }
 
-    /// Destination address of flows over this transport.
+    /// Returns the destination address of flows over this transport.
     fn to(&self) -> Ipv4Addr {
         match self {
             Transport::Tunnel(_) => SERVER,
@@ -206,7 +206,7 @@ impl<'a> Transport<'a> {
         }
     }
 
-    /// Whether all paths of the transport are up; true if the transport does not report this.
+    /// Returns whether all paths of the transport are up. Returns true if the transport does not report this.
     fn all_paths_up(&self) -> bool {
         match self {
             Transport::Tunnel(tunnel) => tunnel.all_paths_up(),
@@ -232,7 +232,7 @@ impl<'a> Transport<'a> {
     }
 }
 
-/// Destination address of a flow, which is outside the transport if the scenario says so.
+/// Returns the destination address of a flow, which is outside the transport if the scenario says so.
 fn destination(plan: &Plan<'_>, spec: &FlowSpec, transport: &Transport<'_>) -> Ipv4Addr {
     let path = spec
         .via

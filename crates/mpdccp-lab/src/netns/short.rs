@@ -1,4 +1,4 @@
-//! Short flows: connections of the kernel's TCP, each with a fixed amount of data.
+//! Runs short flows. They are connections of the kernel's TCP, each with a fixed amount of data.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -33,7 +33,7 @@ pub(super) struct Short {
 }
 
 impl Short {
-    /// Starts the server; `multipath` selects Multipath TCP.
+    /// Starts the server. `multipath` selects Multipath TCP.
     pub(super) fn start(
         (plan, spec, seed): (&Plan<'_>, &FlowSpec, u64),
         server: &Namespace,
@@ -79,7 +79,7 @@ fn serve(listener: &TcpListener, counters: &Counters) -> Vec<ReceivedPacket> {
     complete
 }
 
-/// Reads one connection to its end; `None` if the connection is incomplete.
+/// Reads one connection to its end. Returns `None` if the connection is incomplete.
 fn receive(mut stream: TcpStream, counters: &Counters) -> Option<ReceivedPacket> {
     stream.set_nonblocking(false).and_then(|()| stream.set_read_timeout(Some(NAP))).ok()?;
     let mut header = [0; HEADER];
@@ -121,7 +121,7 @@ impl Flow for Short {
                 }
                 packets.push(SentPacket { at: Clock.now(), bytes: *bytes });
                 late_ns.push(u32::try_from(Clock.now().since(due).as_nanos()).unwrap_or(u32::MAX));
-                // A failure needs no handling here: the server has no record of an incomplete connection.
+                // Ignore a failure, because the server keeps no record of an incomplete connection.
                 scope.spawn(move || {
                     hurry(Urgency::Traffic);
                     self.carry(number, *bytes, over)

@@ -1,4 +1,4 @@
-//! Interruption of an experiment: a signal sets a flag that every loop checks, so that all loops end cleanly.
+//! Interrupts an experiment. A signal sets a flag that every loop checks, so that all loops end cleanly.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -9,7 +9,7 @@ static STOP: AtomicBool = AtomicBool::new(false);
 /// Makes Ctrl-C, SIGTERM and SIGHUP end the experiment cleanly instead of killing the process.
 ///
 /// # Errors
-/// A handler is already installed, or the system refuses to install one.
+/// Fails if a handler is already installed, or if the system refuses to install one.
 pub fn install_handler() -> Result<(), LabError> {
     ctrlc::set_handler(interrupt).map_err(|e| LabError::failed("cannot catch Ctrl-C", e))
 }
@@ -19,7 +19,7 @@ pub fn interrupt() {
     STOP.store(true, Ordering::Relaxed);
 }
 
-/// `Err(Interrupted)` after an interruption.
+/// Returns `Err(Interrupted)` after an interruption.
 pub(crate) fn check() -> Result<(), LabError> {
     if STOP.load(Ordering::Relaxed) { Err(LabError::Interrupted) } else { Ok(()) }
 }

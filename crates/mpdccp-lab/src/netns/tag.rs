@@ -1,5 +1,5 @@
-//! The tag in each generated packet. It is at the end of the payload, so that a link finds it without parsing
-//! the tunnel's headers.
+//! The tag in each generated packet. It is at the end of the payload, so that a link finds the tag without
+//! parsing the tunnel's headers.
 
 use mpdccp_units::Time;
 

@@ -1,5 +1,5 @@
 //! A tap between the kernel's TCP and the tunnel. It is a packet socket that records each data segment of one
-//! flow. Its records separate the tunnel's latency from the latency inside TCP.
+//! flow. The records show how much of the latency arises in the tunnel and how much inside TCP.
 
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -24,7 +24,7 @@ use crate::record::{ReceivedPacket, SentPacket};
 const EVERYTHING: u16 = 3;
 const BUFFER: usize = 8 << 20;
 
-/// Identifies a packet: a hash of everything that routers do not change.
+/// Identifies a packet. It is a hash of everything that routers do not change.
 type Key = u64;
 
 /// A recorded segment.
@@ -54,14 +54,14 @@ struct Piece {
 /// Length of the longest packet on a link. Devices may pass several segments as one longer packet.
 const LONGEST: u32 = MTU as u32;
 
-/// The packets that a tap counts.
+/// Selects the packets that a tap counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Count {
-    /// IP packets with TCP data to one port.
+    /// Counts IP packets with TCP data to one port.
     Packets,
-    /// Only the TCP payload of packets to one port.
+    /// Counts only the TCP payload of packets to one port.
     Payload,
-    /// IP packets of any protocol, with or without data.
+    /// Counts IP packets of any protocol, with or without data.
     Of(Whose),
 }
 
@@ -78,7 +78,7 @@ pub(super) struct Whose {
 }
 
 impl Whose {
-    /// Whether a packet with these `ports`, if any, belongs to the flow.
+    /// Returns whether a packet with these `ports`, if any, belongs to the flow.
     fn is_own(&self, ports: Option<[u16; 2]>) -> bool {
         let has = |port: &u16| ports.is_some_and(|ports| ports.contains(port));
         has(&self.own) || !self.only_own && !self.others.iter().any(has)
@@ -101,7 +101,7 @@ pub(super) fn start(
 }
 
 fn socket() -> std::io::Result<Socket> {
-    // Type::DGRAM: packets begin with the IP header on any interface.
+    // With Type::DGRAM, packets begin with the IP header on any interface.
     let socket =
         Socket::new(Domain::PACKET, Type::DGRAM, Some(Protocol::from(i32::from(EVERYTHING.to_be()))))?;
     socket.set_recv_buffer_size(BUFFER)?;
@@ -116,10 +116,10 @@ fn watch(
     counters: Option<&Counters>,
 ) -> Vec<Seen> {
     let mut seen = Vec::new();
-    // The buffer holds whole packets, because the length of a truncated packet would be unknown.
+    // The buffer can hold whole packets, because the length of a truncated packet would be unknown.
     let mut buf = vec![0; 65_536];
     while !stop.load(Ordering::Relaxed) {
-        // The only expected error is the timeout.
+        // The only expected error is the timeout of the read.
         let Ok(n) = socket.read(&mut buf) else { continue };
         let at = Clock.now();
         let Some((key, bytes, piece)) = packet(&buf[..n], to, &count) else { continue };
@@ -131,7 +131,8 @@ fn watch(
     seen
 }
 
-/// Key, counted bytes and data range of an IPv4 packet to `to`; `None` if the packet does not count.
+/// Returns key, counted bytes and data range of an IPv4 packet to `to`, or `None` if the packet does not
+/// count.
 fn packet(packet: &[u8], to: SocketAddr, count: &Count) -> Option<(Key, u32, Option<Piece>)> {
     let word = |at: usize| Some(u16::from_be_bytes([*packet.get(at)?, *packet.get(at + 1)?]));
     let header = usize::from(packet.first()? & 15) * 4;
@@ -158,7 +159,7 @@ fn packet(packet: &[u8], to: SocketAddr, count: &Count) -> Option<(Key, u32, Opt
     Some((key(packet)?, payload.unwrap_or(u32::from(total)), piece))
 }
 
-/// The data range of a TCP segment, if it has data; `header` is the length of the IP header.
+/// Returns the data range of a TCP segment, if it has data. `header` is the length of the IP header.
 fn piece(packet: &[u8], header: usize, total: u32, count: &Count) -> Option<Piece> {
     let word = |at: usize| packet.get(at..at + 4)?.try_into().ok().map(u32::from_be_bytes);
     let data = usize::from(*packet.get(header + 12)? >> 4) * 4 + header;
@@ -178,7 +179,7 @@ fn cut(seen: &[Seen], edges: &BTreeSet<(u32, u32)>) -> Vec<Seen> {
             cut.push(*s);
             continue;
         };
-        // A segment whose sequence numbers wrap is not split.
+        // Do not split a segment whose sequence numbers wrap.
         let end = whole.seq.wrapping_add(whole.len);
         let inside = (whole.flow, whole.seq.min(end).saturating_add(1))..(whole.flow, end);
         let mut from = whole.seq;
@@ -194,8 +195,8 @@ fn cut(seen: &[Seen], edges: &BTreeSet<(u32, u32)>) -> Vec<Seen> {
     cut
 }
 
-/// Hash of an IPv4 packet, without the fields that routers change: type of service, time to live and
-/// checksum.
+/// Returns the hash of an IPv4 packet, without the fields that routers change: type of service, time to live
+/// and checksum.
 fn key(packet: &[u8]) -> Option<Key> {
     let mut hasher = DefaultHasher::new();
     packet.get(2..8)?.hash(&mut hasher);
@@ -221,7 +222,7 @@ fn pair_equal(client: &[Seen], server: &[Seen]) -> (Vec<SentPacket>, Vec<Receive
     }
     let mut received = |s: &Seen| {
         let numbers = numbers.get_mut(&s.key)?;
-        // Additional copies get the number of the last transmission.
+        // Give additional copies the number of the last transmission.
         let seq = if numbers.len() > 1 { numbers.pop_front() } else { numbers.front().copied() };
         Some(ReceivedPacket { seq: seq?, at: s.at, bytes: s.bytes })
     };
@@ -276,8 +277,8 @@ mod tests {
     #[test]
     fn programs_are_counted_by_their_own_packets() {
         let own = Whose { own: 5001, others: vec![5000, 5002], only_own: false };
-        // Packets of both directions and packets without ports belong to the flow, but not packets with
-        // another flow's port.
+        // Packets of both directions and packets without ports belong to the flow. Packets with another
+        // flow's port do not.
         let of = |whose: &Whose| {
             [
                 Some([40_000, 5001]),

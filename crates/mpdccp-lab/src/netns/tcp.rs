@@ -1,4 +1,4 @@
-//! Flows over the kernel's TCP: bulk flows, and paced records in place of a plain DCCP connection.
+//! Runs flows over the kernel's TCP: bulk flows, and paced records in place of a plain DCCP connection.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -26,8 +26,8 @@ const CHUNK: usize = 64 << 10;
 const UNSENT_RECORDS: u32 = 5;
 
 /// Listens inside `server` and reads all data of one connection. If `record` is given, the data are tagged
-/// records of this many bytes, which the receiver returns if `echo` is set. Otherwise it counts the bytes if
-/// `count` is set.
+/// records of this many bytes, which the receiver returns if `echo` is set. Without `record`, the receiver
+/// counts the bytes if `count` is set.
 fn start_receiver(
     server: &Namespace,
     (port, protocol): (u16, Protocol),
@@ -130,7 +130,7 @@ pub(super) fn listen(port: u16, protocol: Protocol) -> std::io::Result<TcpListen
 pub(super) fn connect(to: SocketAddr, cc: &str, protocol: Protocol) -> Result<Socket, LabError> {
     let failed = |e| LabError::failed(format!("cannot connect TCP {cc} to {to}"), e);
     let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(protocol)).map_err(failed)?;
-    // The congestion control is always set, because the system's default may be another one.
+    // Always set the congestion control, because the system's default may be another one.
     socket.set_tcp_congestion(cc.as_bytes()).map_err(|e| {
         LabError::Missing(format!(
             "this kernel has no TCP congestion control `{cc}` ({e}): load its module (modprobe tcp_{cc})"
@@ -140,7 +140,7 @@ pub(super) fn connect(to: SocketAddr, cc: &str, protocol: Protocol) -> Result<So
     Ok(socket)
 }
 
-/// Counters of the connection from `client` to `to`, read from the output of `ss`.
+/// Returns the counters of the connection from `client` to `to`, read from the output of `ss`.
 fn counters(client: &Namespace, to: SocketAddr) -> Option<TcpCounters> {
     let text = ip(&["netns", "exec", &client.name, "ss", "-tinH", "dst", &to.to_string()]).ok()?;
     Some(parse_ss(&text))
@@ -162,8 +162,8 @@ pub(super) struct Bulk {
     to: SocketAddr,
     receiver: Receiver,
     protocol: Protocol,
-    /// Taps at the client and at the server. `None` if the two hosts see different segments; only the data
-    /// that the application reads counts then. The segments differ with Multipath TCP, which uses several
+    /// Taps at the client and at the server. `None` if the two hosts see different segments. Then only the
+    /// data that the application reads counts. The segments differ with Multipath TCP, which uses several
     /// addresses and duplicates data, and with streams, where TCP ends at both ends of the tunnel.
     taps: Option<[Tap; 2]>,
 }
@@ -304,7 +304,7 @@ impl Flow for Paced {
                     packets.push(SentPacket { at, bytes: self.record });
                     let mut fd = [PollFd::new(&stream, PollFlags::OUT)];
                     let ready = poll(&mut fd, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).unwrap_or(0);
-                    // If the server echoes, the sender waits for room in the send buffer instead.
+                    // If the server echoes, wait for room in the send buffer instead of dropping the record.
                     if ready == 0 && !self.spec.echo {
                         dropped += 1;
                         return Ok(());

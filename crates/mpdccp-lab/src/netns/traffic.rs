@@ -17,7 +17,7 @@ use crate::scenario::{Baseline, FlowKind, FlowSpec, LossDetection, Mode, SourceS
 use crate::tunnel_files::CLIENT;
 use crate::{LabError, Plan};
 
-/// Makes TCP in `namespace` request ECN. By default, Linux only accepts requests for it.
+/// Makes TCP in `namespace` request ECN. By default, Linux uses ECN only if the peer requests it.
 fn use_ecn(namespace: &Namespace) -> Result<(), LabError> {
     let switch = "/proc/sys/net/ipv4/tcp_ecn";
     namespace.inside(|| {
@@ -25,7 +25,7 @@ fn use_ecn(namespace: &Namespace) -> Result<(), LabError> {
     })
 }
 
-/// Whether the tunnel carries the kernel's TCP connections of a flow.
+/// Returns whether the tunnel carries the kernel's TCP connections of a flow.
 pub(super) fn is_tcp(spec: &FlowSpec) -> bool {
     let kernel = spec.kind == FlowKind::Tcp && spec.loss_detection == LossDetection::Rack;
     (kernel || spec.kind == FlowKind::Short) && spec.via.is_none()

@@ -17,7 +17,8 @@ use crate::{LabError, Plan};
 
 /// A running tunnel.
 pub(super) struct Tunnel<'a> {
-    // The client must be dropped before the server, so that it can tell the server that it is leaving.
+    // The client must be dropped before the server, so that the client can tell the server that it is
+    // leaving.
     client: Process,
     server: Process,
     program: PathBuf,
@@ -70,13 +71,13 @@ impl<'a> Tunnel<'a> {
         self.client.check()
     }
 
-    /// Sends a command to one end, and returns the output.
+    /// Sends a command to one end, and returns its output.
     fn ask(&self, side: Side, command: &[&str]) -> std::io::Result<Output> {
         let socket = self.dir.join(format!("{}.sock", side.name()));
         Command::new(&self.program).arg("tunnel").args(command).arg("--config").arg(socket).output()
     }
 
-    /// The status that the client reports, if it answers.
+    /// Returns the status that the client reports, if it answers.
     fn status(&self) -> Option<Value> {
         let out = self.ask(Side::Client, &["status", "--json"]).ok()?;
         serde_json::from_slice(&out.stdout).ok()
@@ -98,7 +99,7 @@ impl<'a> Tunnel<'a> {
         for (side, command) in commands {
             let what = || format!("the tunnel's {}: {}", side.name(), command[0]);
             let out = self.ask(side, command).map_err(|e| LabError::failed(what(), e))?;
-            // Draining ends with an error, because the client knows no other server and stays.
+            // Draining ends with an error, because the client knows no other server and stays connected.
             if !out.status.success() && !event.drain {
                 return Err(LabError::failed(what(), String::from_utf8_lossy(&out.stderr).trim()));
             }
@@ -114,7 +115,7 @@ impl<'a> Tunnel<'a> {
         Ok(())
     }
 
-    /// Whether every path of the client is up.
+    /// Returns whether every path of the client is up.
     pub(super) fn all_paths_up(&self) -> bool {
         let Some(status) = self.status() else { return false };
         let paths: Vec<&Value> = status["peers"]
@@ -127,7 +128,7 @@ impl<'a> Tunnel<'a> {
         paths.len() == self.files.used().count() && paths.iter().all(|path| path["state"] == "up")
     }
 
-    /// Packets dropped by the client's session queue.
+    /// Returns the number of packets dropped by the client's session queue.
     pub(super) fn dropped(&self) -> Option<u64> {
         let status = self.status()?;
         let queue = status["peers"][0]["queue"].as_object()?;
@@ -136,10 +137,10 @@ impl<'a> Tunnel<'a> {
         )
     }
 
-    /// Number of TCP connections that the client carried as streams.
+    /// Returns the number of TCP connections that the client carried as streams.
     ///
     /// # Errors
-    /// There is no such connection; the error says why.
+    /// Fails if there is no such connection. The error says why.
     pub(super) fn streams(&self) -> Result<u64, LabError> {
         let tcp = self.status().map_or(Value::Null, |mut status| status["tcp"].take());
         match tcp["opened"].as_u64() {
@@ -151,12 +152,12 @@ impl<'a> Tunnel<'a> {
         }
     }
 
-    /// CPU time in seconds that both ends have used so far.
+    /// Returns the CPU time in seconds that both ends have used so far.
     pub(super) fn cpu_s(&self) -> Option<f64> {
         Some(self.client.cpu_s()? + self.server.cpu_s()?)
     }
 
-    /// The last lines of output of both ends, for error messages.
+    /// Returns the last lines of output of both ends, for error messages.
     pub(super) fn tails(&self) -> String {
         format!("  client:\n{}  server:\n{}", self.client.tail(), self.server.tail())
     }

@@ -10,7 +10,7 @@ pub(super) enum Failed {
     False { assertion: String, values: String },
 }
 
-/// Checks every assertion in `code`; `value` returns the value of a name.
+/// Checks every assertion in `code`. `value` returns the value of a name.
 pub(super) fn check(code: &str, value: &dyn Fn(&str) -> Option<i64>) -> Result<(), Failed> {
     for statement in code
         .split(['\n', ';'])
@@ -75,7 +75,7 @@ fn words(text: &str) -> Vec<&str> {
     words
 }
 
-/// Parses an expression and evaluates it at the same time; the result is `None` for an invalid expression.
+/// Parses an expression and evaluates it at the same time. The result is `None` for an invalid expression.
 struct Parser<'a> {
     words: &'a [&'a str],
     value: &'a dyn Fn(&str) -> Option<i64>,
@@ -104,7 +104,7 @@ impl<'a> Parser<'a> {
         Some(result)
     }
 
-    /// Comparisons may be chained as in Python: `1 < x <= 3`.
+    /// Evaluates comparisons, which may be chained as in Python: `1 < x <= 3`.
     fn comparison(&mut self) -> Option<i64> {
         let mut left = self.sum()?;
         let mut holds = None;

@@ -3,9 +3,9 @@
 /// A TCP segment. Numbers are relative to the initial sequence numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Packet {
-    /// Whether the script sends the segment; otherwise the model is expected to send it.
+    /// Whether the script sends the segment. If not, the script expects the model to send it.
     pub(super) injected: bool,
-    /// Whether the ECN field of the IP header is ECN-capable; `None` if the script does not say.
+    /// Whether the ECN field of the IP header is ECN-capable, or `None` if the script does not say.
     pub(super) capable: Option<bool>,
     /// TCP flags, as letters like in tcpdump.
     pub(super) flags: String,

@@ -16,10 +16,10 @@ use crate::sim::tcp::{Rule, Tcp};
 const DEFAULT_MSS: u64 = 536;
 /// Bytes of the timestamp option with its padding.
 const TIMESTAMPS: u64 = 12;
-/// Echo on a connection without timestamps. It is later than every retransmission.
+/// Echo number for a connection without timestamps. It is later than every retransmission.
 const NO_ECHO: u64 = u64::MAX;
 
-/// Why a script failed.
+/// The reason why a script failed.
 #[derive(Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Failure {
@@ -29,7 +29,7 @@ pub enum Failure {
     Differs { line: usize, expected: String, got: String },
 }
 
-/// Why an event failed.
+/// The reason why an event failed.
 enum Stop {
     Script(String),
     Differs { expected: String, got: String },
@@ -42,8 +42,8 @@ impl From<&str> for Stop {
 }
 
 impl Script {
-    /// Plays the script against the model. `congestion` replaces the script's congestion control; CUBIC is
-    /// the default.
+    /// Plays the script against the model. `congestion` replaces the script's congestion control. The default
+    /// is CUBIC.
     pub fn play(&self, congestion: Option<&str>) -> Result<(), Failure> {
         let mut player = Player::new(congestion, self.tolerance);
         for event in &self.events {
@@ -88,7 +88,7 @@ struct Handshake {
     /// The peer's options, from its SYN or SYN-ACK.
     peer: Options,
     ecn: bool,
-    /// The model sent the SYN, and the script still expects the model's last packet of the handshake.
+    /// Whether the model sent the SYN and the script still expects the model's last packet of the handshake.
     active: bool,
 }
 
@@ -211,7 +211,8 @@ impl Player<'_> {
     fn inject(&mut self, packet: &Packet) -> Result<(), Stop> {
         let upto = packet.ack.filter(|_| packet.len == 0 && !packet.flags.contains(['S', 'F', 'R']));
         let upto = upto.ok_or("the model accepts only acknowledgements, without data")?.saturating_sub(1);
-        // Linux ignores acknowledgements of data that it has not sent, so such a script is a mismatch.
+        // Linux ignores acknowledgements of data that it has not sent, so a script with such an
+        // acknowledgement differs from the model.
         let sent = self.tcp.as_ref().map_or(0, |tcp| self.written - tcp.sender().unsent());
         if let Some(end) =
             packet.options.blocks.iter().map(|(_, end)| end - 1).chain([upto]).find(|end| *end > sent)
@@ -228,8 +229,8 @@ impl Player<'_> {
             .iter()
             .map(|(start, end)| (start.saturating_sub(1), end.saturating_sub(1)))
             .collect();
-        // RFC 2883 section 4: the first block is a DSACK if it is below the cumulative acknowledgement or
-        // inside the second block.
+        // The first block is a DSACK if it is below the cumulative acknowledgement or inside the second block
+        // (RFC 2883 section 4).
         let dsack = match blocks[..] {
             [(_, end), ..] if end <= upto => true,
             [(start, end), (begin, stop), ..] => begin <= start && end <= stop,
@@ -287,8 +288,8 @@ impl Player<'_> {
             }
         }
         let Some((at, first)) = self.sent.pop_front() else { return Ok(()) };
-        // A script expects a single packet where the kernel passes a super-packet to the device, so
-        // consecutive segments are joined.
+        // A script expects a single packet where the kernel passes a super-packet to the device. Join
+        // consecutive segments to match it.
         let (mut last, end) = (first, packet.start + packet.len - 1);
         let reaches = |data: &Data| data.start + u64::from(data.len);
         while let Some((_, next)) =

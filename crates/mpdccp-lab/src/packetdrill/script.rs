@@ -6,7 +6,7 @@ use super::packet::Packet;
 
 /// Default tolerance of times, as in packetdrill.
 const TOLERANCE: Duration = Duration::from_millis(4);
-/// Calls that have no effect here. They set up the socket, or read from it, which the model's application
+/// Calls that have no effect here. Some set up the socket. Others read from it, which the model's application
 /// always does at once.
 const IGNORED: [&str; 11] = [
     "socket",
@@ -41,12 +41,12 @@ pub(super) struct Event {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum When {
     Any,
-    /// Times since the start of the script.
+    /// Earliest and latest time since the start of the script.
     At {
         first: Duration,
         last: Duration,
     },
-    /// Times since the previous event.
+    /// Earliest and latest time since the previous event.
     After {
         first: Duration,
         last: Duration,
@@ -108,8 +108,8 @@ impl Script {
         Ok(())
     }
 
-    /// Parses a line with an option of packetdrill. Only the tolerance has an effect; other options concern
-    /// the test machine.
+    /// Parses a line with an option of packetdrill. Only the tolerance has an effect, because the other
+    /// options concern the test machine.
     fn option(&mut self, line: &str) -> Result<(), String> {
         let Some(value) = line.strip_prefix("--tolerance_usecs=") else { return Ok(()) };
         let us = value
@@ -149,7 +149,7 @@ fn when(word: &str) -> Option<When> {
     let (relative, word) = word.strip_prefix('+').map_or((false, word), |rest| (true, rest));
     let (first, last) = match word.split_once('~') {
         Some((first, last)) => (time(first)?, time(last.strip_prefix('+').unwrap_or(last))?),
-        // For a blocking call (`START...END`), the start counts.
+        // A blocking call (`START...END`) happens at its start.
         None => time(word.split_once("...").map_or(word, |(start, _)| start)).map(|at| (at, at))?,
     };
     Some(if relative { When::After { first, last } } else { When::At { first, last } })
@@ -168,7 +168,7 @@ impl<'a> Scanner<'a> {
         taken
     }
 
-    /// Takes the rest of the line.
+    /// Takes the rest of the line and returns it.
     fn line(&mut self) -> &'a str {
         self.take(self.rest.find('\n').unwrap_or(self.rest.len()))
     }
@@ -195,7 +195,8 @@ impl<'a> Scanner<'a> {
         Ok(inside)
     }
 
-    /// Takes a line and its continuation lines, which are indented and do not begin with a time.
+    /// Takes a line and its continuation lines, which are indented and do not begin with a time. Returns
+    /// their text.
     fn lines(&mut self) -> String {
         let code = |line: &str| {
             let line = line.split("//").next().unwrap_or_default();

@@ -81,7 +81,7 @@ pub(super) fn run(
     Ok(report)
 }
 
-/// The runs to be made, in the order of the report.
+/// Returns the runs to be made, in the order of the report.
 fn jobs(sim: bool, options: &Options) -> Result<Vec<Job>, LabError> {
     let seeds = if sim && !options.quick { SEEDS } else { 1 };
     let mut jobs = Jobs { all: Vec::new(), seeds, options };
@@ -101,7 +101,7 @@ fn jobs(sim: bool, options: &Options) -> Result<Vec<Job>, LabError> {
                 values.push(("path.link.queue", Value::from("125 packets")));
             }
             if cross.key != "reno" {
-                // The scenario's aim applies only to the paper's own experiments.
+                // Remove the scenario's aim, because it applies only to the paper's own experiments.
                 values.push(("aim", Value::Array(Vec::new())));
             }
             jobs.add("with-tcp", &with_tcp(cross, *n), "ccid3", &values)?;
@@ -133,11 +133,11 @@ fn jobs(sim: bool, options: &Options) -> Result<Vec<Job>, LabError> {
     Ok(jobs.all)
 }
 
-/// The series of a run that the figures show, by name.
+/// Returns the series of a run that the figures show, by name.
 fn series(plan: &Plan<'_>, run: &RunRecord) -> AllSeries {
     let end = *plan.scenario.duration_s.as_ref();
     let mut all = AllSeries::new();
-    // The estimate in kB/s, as in the paper, from every tenth row of the trace.
+    // This is the estimate in kB/s, as in the paper, from every tenth row of the trace.
     let estimate = run.trace.iter().step_by(10).filter_map(|row| {
         let t = seconds(run, row.at);
         Some((t, row.pacing_mbps? * 125.0)).filter(|_| (0.0..end).contains(&t))
@@ -168,7 +168,7 @@ struct Jobs<'a> {
 }
 
 impl Jobs<'_> {
-    /// Adds runs of a scenario in which some values are changed. There is a run for each seed.
+    /// Adds runs of a scenario in which some values are changed. It adds one run for each seed.
     fn add(
         &mut self,
         scenario: &str,

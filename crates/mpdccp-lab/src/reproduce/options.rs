@@ -10,29 +10,29 @@ use crate::{runs, sweep};
 pub struct Options {
     /// Whether to make a quick test: only headline cells, with fewer and shorter runs.
     pub quick: bool,
-    /// Duration of each run in seconds; the set's duration if absent.
+    /// Duration of each run in seconds. If absent, the set's duration applies.
     pub duration_s: Option<f64>,
-    /// Whether the runs that a set marks as `around` use the simulator, even if the other runs use
-    /// another backend.
+    /// Whether the runs that a set marks as `around` use the simulator, even if the other runs use another
+    /// backend.
     pub around_in_sim: bool,
-    /// Sections to make, by name or by scenario; all sections if empty.
+    /// Sections to make, by name or by scenario, or nothing to make all sections.
     pub only: Vec<String>,
     /// The first seed.
     pub seed: u64,
-    /// Maximum number of parallel runs; only backends in virtual time use it.
+    /// Maximum number of parallel runs. Only backends in virtual time use it.
     pub threads: usize,
-    /// Output directory; created if needed. Results that it already contains are reused.
+    /// Output directory, created if needed. Results that it already contains are reused.
     pub out: PathBuf,
 }
 
 /// Progress for the live view.
 #[derive(Debug)]
 pub enum Progress<'a> {
-    /// An experiment begins: number `index` (from 1) of `total`.
+    /// An experiment begins.
     Experiment {
         /// Scenario of the experiment.
         scenario: &'a Scenario,
-        /// Counted from 1.
+        /// Number of the experiment, counted from 1.
         index: usize,
         /// Number of experiments.
         total: usize,
@@ -41,11 +41,11 @@ pub enum Progress<'a> {
     Run(runs::Event<'a>),
     /// Progress of the experiment's sweep.
     Sweep(&'a sweep::Progress<'a>),
-    /// An experiment failed; the others continue.
+    /// An experiment failed. The others continue.
     Failed(&'a str),
 }
 
-/// The command line, as reports show it.
+/// Returns the command line, as reports show it.
 pub(super) fn command(set: &str, backend: &str, options: &Options) -> String {
     let quick = if options.quick { " --quick" } else { "" };
     let duration = options.duration_s.map_or(String::new(), |s| format!(" --duration {s}"));

@@ -18,7 +18,7 @@ use crate::{Backend, LabError, Plan, sweep};
 /// for a test.
 const QUICK_RUNS: u32 = 3;
 
-/// The missing prerequisite, if `backend` supports no variant of a section.
+/// Returns the missing prerequisite if `backend` supports no variant of a section.
 pub(super) fn lacking(
     spec: &SectionSpec,
     scenario: &Scenario,
@@ -56,14 +56,14 @@ pub(super) fn make(
 }
 
 impl SectionSpec {
-    /// Name of the section's directory.
+    /// Returns the name of the section's directory.
     pub(super) fn name_for_files(&self) -> String {
         let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '-' };
         format!("{}_{}", self.scenario, self.name).chars().map(plain).collect()
     }
 }
 
-/// A section of runs, with the paper's figure, sentences and a table.
+/// Makes a section of runs, with the paper's figure, sentences and a table.
 fn runs(
     spec: &SectionSpec,
     scenario: &Scenario,
@@ -99,8 +99,8 @@ fn runs(
         section.sentences = sentences;
         section.tables.push(table);
     }
-    // This report shows only the headline cell. The experiment's own report also has the other cells and the
-    // figures of the inner workings.
+    // Show only the headline cell in this report. The experiment's own report also has the other cells and
+    // the figures of the inner workings.
     let headline = &scenario.headline().name;
     for cell in outcome.figures.iter().filter(|cell| cell.cell == *headline) {
         let own = report::section(scenario, &outcome.comparisons, cell);
@@ -119,7 +119,7 @@ fn about(scenario: &Scenario, backend: &dyn Backend, n: u64, seed: u64) -> Strin
         .to_owned()
 }
 
-/// A section of a sweep.
+/// Makes a section of a sweep.
 fn swept(
     spec: &SectionSpec,
     scenario: &Scenario,

@@ -1,5 +1,5 @@
-//! A set as data: its scenarios in order, with changes, cells, variants and metrics. Each set is a TOML file
-//! in `scenarios/sets`. Aims and references are in the scenarios.
+//! Describes a set as data: its scenarios in order, with changes, cells, variants and metrics. Each set is a
+//! TOML file in `scenarios/sets`. Aims and references are in the scenarios.
 
 use std::collections::BTreeMap;
 
@@ -116,7 +116,7 @@ impl SectionSpec {
         Ok(())
     }
 
-    /// The scenario with all changes, and with another duration if given.
+    /// Returns the scenario with all changes, and with another duration if one is given.
     pub(super) fn scenario(&self, quick: bool, duration_s: Option<f64>) -> Result<Scenario, LabError> {
         let wrong = |e: crate::scenario::ScenarioError| LabError::Wrong(e.to_string());
         let scenario = Scenario::find(&self.scenario).map_err(wrong)?;

@@ -1,4 +1,4 @@
-//! Sentences and a table for a sweep.
+//! Writes sentences and a table for a sweep.
 
 use crate::document::Table;
 use crate::estimate::{Estimate, Verdict};
@@ -19,19 +19,19 @@ fn words(metric: &str) -> &str {
 }
 
 fn reaches(aim: &Aim, value: Estimate) -> Option<Verdict> {
-    // An aim with `not_above` is not judged, because the other variant's value is in another row.
+    // Do not judge an aim with `not_above`, because the other variant's value is in another row.
     aim.not_above.is_none().then(|| aim.bounds().judge(value))
 }
 
-/// Verdict on the aim for the median's variant; `None` without an aim.
+/// Returns the verdict on the aim for the median's variant, or `None` without an aim.
 fn judged(scenario: &Scenario, median: &Median) -> Option<Verdict> {
     let aim = scenario.aims.iter().find(|a| *a.label.as_ref() == median.label)?;
     let at = shown(scenario).iter().position(|metric| metric == aim.metric.as_ref())?;
     reaches(aim, median.shown.get(at).copied().flatten()?)
 }
 
-/// A table of metrics. Its columns are the points of the sweep, or the cells if the sweep has several cells
-/// and several parameters.
+/// Returns a table of metrics. Its columns are the points of the sweep, or the cells if the sweep has several
+/// cells and several parameters.
 pub(super) fn table(scenario: &Scenario, outcome: &Outcome) -> Table {
     let cells = outcome.medians.iter().any(|m| m.cell != outcome.medians[0].cell);
     if cells && parameters(scenario).len() > 1 {
@@ -41,7 +41,7 @@ pub(super) fn table(scenario: &Scenario, outcome: &Outcome) -> Table {
     }
 }
 
-/// A table with a row for each variant, point and metric, and a column for each cell.
+/// Returns a table with a row for each variant, point and metric, and a column for each cell.
 fn by_cell(scenario: &Scenario, outcome: &Outcome) -> Table {
     let mut cells: Vec<&str> = Vec::new();
     let mut points: Vec<(&str, &Vec<String>)> = Vec::new();
@@ -112,7 +112,7 @@ fn by_point(scenario: &Scenario, outcome: &Outcome) -> Table {
     Table { head, rows, ..Table::default() }
 }
 
-/// The worst verdict over all points.
+/// Returns the worst verdict over all points.
 fn worst(verdicts: impl Iterator<Item = Verdict>) -> Option<Verdict> {
     verdicts.max()
 }
@@ -127,7 +127,7 @@ fn labels(outcome: &Outcome) -> Vec<&str> {
     labels
 }
 
-/// Sentences with the range of the first metric for each variant, and with the verdicts on aims.
+/// Returns sentences with the range of the first metric for each variant, and with the verdicts on aims.
 pub(super) fn sentences(scenario: &Scenario, outcome: &Outcome) -> Vec<String> {
     let mut out = Vec::new();
     for label in labels(outcome) {

@@ -48,12 +48,12 @@ pub struct Aim {
 }
 
 impl Aim {
-    /// The bounds of the aim.
+    /// Returns the bounds of the aim.
     pub fn bounds(&self) -> Bounds {
         Bounds { min: self.min, max: self.max }
     }
 
-    /// The aim in words.
+    /// Returns the aim in words.
     pub fn text(&self) -> String {
         let bounds = [
             self.bounds().any().then(|| self.bounds().text()),

@@ -1,4 +1,4 @@
-//! Transports to compare the tunnel with.
+//! Describes the transports with which the tunnel is compared.
 
 use serde::Deserialize;
 
@@ -26,7 +26,7 @@ pub enum Baseline {
 }
 
 impl Baseline {
-    /// Name of the kind in scenarios.
+    /// Returns the name of the kind in scenarios.
     pub fn name(&self) -> &'static str {
         match self {
             Baseline::Plain {} => "plain",

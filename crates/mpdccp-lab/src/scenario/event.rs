@@ -52,7 +52,7 @@ pub struct Reload {
 }
 
 impl TunnelEvent {
-    /// Number of actions in this event, which must be one.
+    /// Returns the number of actions in this event, which must be one.
     pub(super) fn things(&self) -> usize {
         let given = [
             self.reload.is_some(),
@@ -64,7 +64,7 @@ impl TunnelEvent {
         given.into_iter().filter(|given| *given).count()
     }
 
-    /// A short phrase for the action in sentences.
+    /// Returns a short phrase for the action in sentences.
     pub(super) fn phrase(&self) -> &'static str {
         match self {
             TunnelEvent { reload: Some(_), .. } => "the reload",
@@ -75,7 +75,7 @@ impl TunnelEvent {
         }
     }
 
-    /// Label for a figure.
+    /// Returns the event's label for a figure.
     pub fn label(&self) -> String {
         match self {
             TunnelEvent { reload: Some(_), .. } => "reload".to_owned(),

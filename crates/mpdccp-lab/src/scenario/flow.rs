@@ -84,12 +84,12 @@ pub struct FlowSpec {
 }
 
 impl FlowSpec {
-    /// The flow's source of datagrams, if given.
+    /// Returns the flow's source of datagrams, if given.
     pub fn source(&self) -> Option<&SourceSpec> {
         self.source.as_ref().map(Spanned::as_ref)
     }
 
-    /// Whether `name` is the name of this flow, or of the entry of equal flows that contains it.
+    /// Returns whether `name` is the name of this flow, or of the entry of equal flows that contains it.
     pub fn is(&self, name: &str) -> bool {
         let number = self.name.as_ref().strip_prefix(name);
         number.is_some_and(|rest| rest.is_empty() || (self.count.is_some() && rest.starts_with('-')))
@@ -131,7 +131,7 @@ pub enum FlowKind {
 }
 
 impl FlowKind {
-    /// Name of the kind in scenarios.
+    /// Returns the name of the kind in scenarios.
     pub fn name(self) -> &'static str {
         match self {
             FlowKind::Udp => "udp",

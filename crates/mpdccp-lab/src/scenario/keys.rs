@@ -1,8 +1,8 @@
-//! Link keys: which direction they apply to, and how events change them.
+//! Determines to which direction link keys apply, and how events change them.
 
 use super::LinkKeys;
 
-/// A phrase for each difference between a link's state and the state `before`.
+/// Returns a phrase for each difference between a link's state and the state `before`.
 pub(super) fn words_after(now: &LinkKeys, before: &LinkKeys) -> Vec<&'static str> {
     let (old, new) = (before.mean_rate(), now.mean_rate());
     let phrases = [
@@ -16,8 +16,8 @@ pub(super) fn words_after(now: &LinkKeys, before: &LinkKeys) -> Vec<&'static str
     phrases.into_iter().filter(|(so, _)| *so).map(|(_, phrase)| phrase).collect()
 }
 
-/// The keys of both directions after changes. `both` applies to both directions, `forward` from client to
-/// server, `reverse` from server to client.
+/// Returns the keys of both directions after changes. `both` applies to both directions, `forward` from
+/// client to server, and `reverse` from server to client.
 pub(super) fn ways(
     base: &[LinkKeys; 2],
     both: &LinkKeys,

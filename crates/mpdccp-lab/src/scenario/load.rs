@@ -13,7 +13,7 @@ use crate::code;
 /// Maximum number of flows in one `[[flow]]` entry.
 const MAX_FLOWS: u32 = 100;
 
-/// An error in a scenario, with its place.
+/// An error in a scenario, with the place of the error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScenarioError {
     /// The file, or the name of a built-in scenario.
@@ -22,7 +22,7 @@ pub struct ScenarioError {
     pub line: Option<usize>,
     /// The key on that line.
     pub key: Option<String>,
-    /// The error, and the allowed values.
+    /// The description of the error, and the allowed values.
     pub message: String,
 }
 
@@ -53,12 +53,12 @@ impl ScenarioError {
     }
 }
 
-/// The key of the value at `span`. The text has the form `k = value` or `{ .., k = value`, or the span is the
-/// key itself.
+/// Returns the key of the value at `span`. The text has the form `k = value` or `{ .., k = value`, or the
+/// span is the key itself.
 fn key_before(text: &str, span: Range<usize>) -> Option<String> {
     let start = text[..span.start.min(text.len())].rfind('\n').map_or(0, |i| i + 1);
     let before = text.get(start..span.start)?.trim_end();
-    // For a value in a list, the key is before the list's bracket.
+    // The key of a value in a list is before the list's bracket.
     let list = before.rsplit_once('[').filter(|(head, items)| {
         head.trim_end().ends_with('=') && !items.contains(']') && !items.ends_with('=')
     });
@@ -75,7 +75,7 @@ impl Scenario {
     /// Parses a scenario. `file` is the scenario's name in errors.
     ///
     /// # Errors
-    /// The scenario is invalid; the error is the first one found.
+    /// Fails if the scenario is invalid. The error is the first one found.
     pub fn parse(file: &str, text: &str) -> Result<Scenario, ScenarioError> {
         let mut document: Table = text
             .parse()
@@ -102,19 +102,20 @@ impl Scenario {
         Ok(scenario)
     }
 
-    /// Finds a scenario by its name in [`LIBRARY`], or else reads the file of that name.
+    /// Finds a scenario by its name in [`LIBRARY`]. If there is none, it reads the file of that name.
     ///
     /// # Errors
-    /// Neither exists, or the scenario is invalid.
+    /// Fails if neither exists, or if the scenario is invalid.
     pub fn find(name_or_file: &str) -> Result<Scenario, ScenarioError> {
         let (file, text) = Scenario::text(name_or_file)?;
         Scenario::parse(&file, &text)
     }
 
-    /// Like [`find`](Self::find), but does not parse: returns the scenario's name in errors, and its text.
+    /// Finds a scenario like [`find`](Self::find), but does not parse it. Returns the scenario's name in
+    /// errors, and its text.
     ///
     /// # Errors
-    /// Neither exists.
+    /// Fails if neither a built-in scenario nor a file of that name exists.
     pub fn text(name_or_file: &str) -> Result<(String, String), ScenarioError> {
         if let Some(named) = LIBRARY.iter().find(|named| named.name == name_or_file) {
             return Ok((format!("scenarios/{}.toml", named.name), named.text.to_owned()));

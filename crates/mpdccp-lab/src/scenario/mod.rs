@@ -151,27 +151,27 @@ pub struct Host {
 }
 
 impl Scenario {
-    /// Duration of the traffic.
+    /// Returns the duration of the traffic.
     pub fn duration(&self) -> Duration {
         Duration::from_secs_f64(*self.duration_s.as_ref())
     }
 
-    /// The headline cell.
+    /// Returns the headline cell.
     pub fn headline(&self) -> &Cell {
         self.headline.as_ref().and_then(|name| self.cell(name.as_ref())).unwrap_or(&self.cells[0])
     }
 
-    /// A cell by name.
+    /// Returns the cell with this name.
     pub fn cell(&self, name: &str) -> Option<&Cell> {
         self.cells.iter().find(|cell| cell.name == name)
     }
 
-    /// A variant by label.
+    /// Returns the variant with this label.
     pub fn variant(&self, label: &str) -> Option<&Variant> {
         self.variants.iter().find(|c| c.label.as_ref() == label)
     }
 
-    /// The path with index `path`, with the changes of a cell.
+    /// Returns the path with index `path`, with the changes of a cell.
     pub fn path_in(&self, path: usize, cell: &Cell) -> PathSpec {
         let mut spec = self.paths[path].clone();
         let named = |(name, _): &(&Spanned<String>, &PathChange)| name.as_ref() == spec.name.as_ref();
@@ -182,7 +182,7 @@ impl Scenario {
         spec
     }
 
-    /// All paths of a cell for `variant`. Paths that the variant does not use are marked `outside`.
+    /// Returns all paths of a cell for `variant`. Paths that the variant does not use are marked `outside`.
     pub fn paths_of(&self, variant: &Variant, cell: &Cell) -> Vec<PathSpec> {
         let path = |i| {
             let spec = self.path_in(i, cell);
@@ -193,7 +193,7 @@ impl Scenario {
         (0..self.paths.len()).map(path).collect()
     }
 
-    /// The flows of `variant` in a cell.
+    /// Returns the flows of `variant` in a cell.
     pub fn flows_of(&self, variant: &Variant, cell: &Cell) -> Vec<FlowSpec> {
         let carried = |flow: &&FlowSpec| {
             variant.flows.as_ref().is_none_or(|all| all.iter().any(|n| flow.is(n.as_ref())))
@@ -205,13 +205,13 @@ impl Scenario {
         self.flows.iter().filter(carried).map(flow).collect()
     }
 
-    /// Labels of all variants.
+    /// Returns the labels of all variants.
     pub fn labels(&self) -> Vec<&str> {
         self.variants.iter().map(|variant| variant.label.as_ref().as_str()).collect()
     }
 
-    /// Name of the measured flow (or entry of equal flows) of a variant. This is the flow that the scenario
-    /// names, or else the first flow that the variant carries.
+    /// Returns the name of the measured flow (or entry of equal flows) of a variant. This is the flow that
+    /// the scenario names. If it names none, this is the first flow that the variant carries.
     fn measured_of(&self, label: &str) -> &str {
         let first = || {
             let carried = self.variant(label).and_then(|variant| variant.flows.as_ref());
@@ -222,26 +222,26 @@ impl Scenario {
         self.measured.as_ref().map(Spanned::as_ref).or_else(first).map_or("", String::as_str)
     }
 
-    /// Whether a flow is measured for a variant.
+    /// Returns whether a flow is measured for a variant.
     pub fn is_measured(&self, label: &str, name: &str) -> bool {
         let measured = self.measured_of(label);
         self.flows.iter().any(|flow| flow.name.as_ref() == name && flow.is(measured))
     }
 
-    /// Text that names the measured flow of a variant.
+    /// Returns text that names the measured flow of a variant.
     pub fn measured_words(&self, label: &str) -> String {
         let name = self.measured_of(label);
         let several = self.flows.iter().filter(|flow| flow.is(name)).count() > 1;
         if several { format!("`{name}`, all together") } else { format!("`{name}`") }
     }
 
-    /// Start of the time that most metrics cover, in seconds after t = 0: the last event or the end of the
-    /// warm-up, whichever is later.
+    /// Returns the start of the time that most metrics cover, in seconds after t = 0. This is the last event
+    /// or the end of the warm-up, whichever is later.
     pub fn measured_from_s(&self) -> f64 {
         self.events_s().last().copied().unwrap_or(0.0).max(self.warm_up.as_secs_f64())
     }
 
-    /// Times of all path changes and tunnel events, in order, without duplicates.
+    /// Returns the times of all path changes and tunnel events, in order, without duplicates.
     pub fn events_s(&self) -> Vec<f64> {
         let paths = self.paths.iter().flat_map(|p| &p.events).map(|e| *e.at_s.as_ref());
         let mut at: Vec<f64> = paths.chain(self.events.iter().map(|e| *e.at_s.as_ref())).collect();
@@ -251,7 +251,8 @@ impl Scenario {
         at
     }
 
-    /// A short phrase for the event at `at_s`; "the change" if different events happen at that time.
+    /// Returns a short phrase for the event at `at_s`. It is "the change" if different events happen at that
+    /// time.
     pub fn event_words(&self, at_s: f64) -> &'static str {
         let mut words = None;
         let mut say = |said: &'static str| {
@@ -269,7 +270,7 @@ impl Scenario {
         words.unwrap_or("the change")
     }
 
-    /// Text for a feature of `variant` that only the simulator supports, if there is one.
+    /// Returns text for a feature of `variant` that only the simulator supports, if there is one.
     pub fn simulator_only_of(&self, variant: &Variant) -> Option<&'static str> {
         // On namespaces, a TCP connection can carry only records of one size.
         let simple = |f: &FlowSpec| match f.source() {
@@ -294,7 +295,7 @@ impl Scenario {
         (!flows.iter().all(simple)).then_some(what)
     }
 
-    /// Text for a feature of `variant` that only namespaces support, if there is one.
+    /// Returns text for a feature of `variant` that only namespaces support, if there is one.
     pub fn namespaces_only_of(&self, variant: &Variant) -> Option<&'static str> {
         let flows = self.flows_of(variant, self.headline());
         match variant.baseline {
@@ -306,7 +307,8 @@ impl Scenario {
         flows.iter().all(|f| f.kind == FlowKind::Command).then_some("commands as traffic")
     }
 
-    /// Name of a bulk flow without any congestion control (over plain UDP) in a variant, if there is one.
+    /// Returns the name of a bulk flow that has no congestion control in a variant because it uses plain UDP,
+    /// if there is one.
     pub fn unslowed_of(&self, variant: &Variant) -> Option<String> {
         let plain = variant.udp || variant.baseline == Some(Baseline::Plain {});
         let bulk = |f: &&FlowSpec| matches!(f.source(), Some(SourceSpec::Bulk {}));
@@ -314,7 +316,7 @@ impl Scenario {
         flows.iter().filter(bulk).find(|f| plain || f.via.is_some()).map(|f| f.name.as_ref().clone())
     }
 
-    /// Reference figures for a variant in a cell.
+    /// Returns the reference figures for a variant in a cell.
     pub fn references_of<'a>(&'a self, label: &'a str, cell: &'a str) -> impl Iterator<Item = &'a Reference> {
         let here = move |r: &&Reference| {
             *r.label.as_ref() == label && r.cell.as_ref().is_none_or(|c| *c.as_ref() == cell)
@@ -322,23 +324,23 @@ impl Scenario {
         self.references.iter().filter(here)
     }
 
-    /// Names of the paths, in order.
+    /// Returns the names of the paths, in order.
     pub fn path_names(&self) -> Vec<String> {
         self.paths.iter().map(|p| p.name.as_ref().clone()).collect()
     }
 
-    /// Settings of the tunnel or connection for `variant`, as keys of the tunnel's file.
+    /// Returns the settings of the tunnel or connection for `variant`, as keys of the tunnel's file.
     ///
     /// # Errors
-    /// The settings are invalid; the error has its place. A checked scenario has no such error.
+    /// Fails if the settings are invalid. The error has its place. A checked scenario has no such error.
     pub fn tunnel_of(&self, variant: &Variant) -> Result<Table, (Option<Range<usize>>, String)> {
         self.tunnel_after(variant, &TunnelSettings::default())
     }
 
-    /// Like [`tunnel_of`](Self::tunnel_of), but after reloads with these changes.
+    /// Returns the same as [`tunnel_of`](Self::tunnel_of), but after reloads with these changes.
     ///
     /// # Errors
-    /// Like [`tunnel_of`](Self::tunnel_of).
+    /// Fails like [`tunnel_of`](Self::tunnel_of).
     pub(crate) fn tunnel_after(
         &self,
         variant: &Variant,
@@ -352,20 +354,20 @@ impl Scenario {
         Ok(table)
     }
 
-    /// Whether `variant`'s tunnel is encrypted.
+    /// Returns whether `variant`'s tunnel is encrypted.
     pub fn is_sealed(&self, variant: &Variant) -> bool {
         let table = self.tunnel_of(variant).unwrap_or_default();
         table.get(tunnel::SECURITY).is_some_and(|value| value.as_str() == Some(tunnel::SEALED))
     }
 
-    /// Whether `variant`'s tunnel carries TCP as streams.
+    /// Returns whether `variant`'s tunnel carries TCP as streams.
     pub fn has_streams(&self, variant: &Variant) -> bool {
         let table = self.tunnel_of(variant).unwrap_or_default();
         let asked = table.get(tunnel::TCP).is_some_and(|value| value.as_str() == Some(tunnel::STREAMS));
         asked && variant.baseline.is_none()
     }
 
-    /// The session settings for `variant`.
+    /// Returns the session settings for `variant`.
     pub fn settings_of(&self, variant: &Variant) -> Settings {
         let mut settings = Settings::default();
         for (key, value) in self.tunnel_of(variant).unwrap_or_default() {

@@ -92,14 +92,15 @@ with_link_keys! {
 }
 
 impl PathEvent {
-    /// The keys of both directions after the change.
+    /// Returns the keys of both directions after the change.
     pub fn apply(&self, ways: &[LinkKeys; 2]) -> [LinkKeys; 2] {
         keys::ways(ways, &self.link_keys(), self.forward.as_ref(), self.reverse.as_ref())
     }
 }
 
 impl PathSpec {
-    /// The keys of both directions after each event of the path, in order of time (seconds after t = 0).
+    /// Returns the keys of both directions after each event of the path, in order of time (seconds after t =
+    /// 0).
     pub fn course(&self) -> Vec<(f64, [LinkKeys; 2])> {
         let mut ways = self.ways.clone();
         let mut after = |event: &PathEvent| {
@@ -109,8 +110,8 @@ impl PathSpec {
         self.events.iter().map(&mut after).collect()
     }
 
-    /// The keys of both directions at each change from t = 0 to `end_s`, including the changes that a model
-    /// makes.
+    /// Returns the keys of both directions at each change from t = 0 to `end_s`, including the changes that a
+    /// model makes.
     pub fn course_with_models(&self, end_s: f64) -> Vec<(f64, [LinkKeys; 2])> {
         let stages: Vec<_> = std::iter::once((0.0, self.ways.clone())).chain(self.course()).collect();
         let mut course = Vec::new();

@@ -16,12 +16,12 @@ impl<'a> Places<'a> {
         Places(DeTable::parse(text).map(toml::Spanned::into_inner).unwrap_or_default())
     }
 
-    /// The innermost table that contains the value at `place`, or that is this value.
+    /// Returns the innermost table that contains the value at `place`, or that is this value.
     pub(super) fn table(&self, place: &Range<usize>) -> Option<&DeTable<'a>> {
         table_with(&self.0, place)
     }
 
-    /// Table number `index` in the array of tables `name`.
+    /// Returns table number `index` in the array of tables `name`.
     pub(super) fn nth(&self, name: &str, index: usize) -> Option<&DeTable<'a>> {
         match self.0.get(name)?.get_ref() {
             DeValue::Array(items) => items.get(index)?.get_ref().as_table(),
@@ -44,13 +44,13 @@ fn table_with<'t, 'a>(table: &'t DeTable<'a>, place: &Range<usize>) -> Option<&'
     })
 }
 
-/// The position of the value of `key` in a table.
+/// Returns the position of the value of `key` in a table.
 pub(super) fn value(table: &DeTable<'_>, key: &str) -> Option<Range<usize>> {
     table.get(key).map(toml::Spanned::span)
 }
 
-/// The position of a link key for one direction (0 forward, 1 reverse) in a table of a path, a cell or an
-/// event.
+/// Returns the position of a link key for one direction (0 forward, 1 reverse) in a table of a path, a cell
+/// or an event.
 pub(super) fn of_link(table: &DeTable<'_>, way: usize, key: &str) -> Option<Range<usize>> {
     let name = ["forward", "reverse"][way];
     let single = table.get(name).and_then(|t| value(t.get_ref().as_table()?, key));

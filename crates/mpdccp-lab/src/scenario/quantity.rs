@@ -6,7 +6,7 @@ use linkem_net::quantity::parse_bytes;
 pub(super) use linkem_net::quantity::{opt_rate, opt_time, rate, time};
 use serde::{Deserialize, Deserializer, de};
 
-/// A number of seconds, at most a day.
+/// Parses a number of seconds, which is at most a day.
 pub(super) fn seconds<'de, D: Deserializer<'de>>(d: D) -> Result<Duration, D::Error> {
     let s = f64::deserialize(d)?;
     if (0.0..=86_400.0).contains(&s) {
@@ -15,7 +15,7 @@ pub(super) fn seconds<'de, D: Deserializer<'de>>(d: D) -> Result<Duration, D::Er
     Err(de::Error::custom(format!("`{s}` is not a number of seconds from 0 to 86400")))
 }
 
-/// Sizes of short flows in bytes, equally likely.
+/// Sizes of short flows in bytes. All are equally likely.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sizes(pub Vec<u32>);
 

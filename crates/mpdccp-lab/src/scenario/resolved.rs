@@ -3,33 +3,35 @@ use toml::{Table, Value};
 use super::{Cell, Scenario, Variant};
 use crate::code;
 
-/// Keys without influence on a single run.
+/// Keys that do not influence a single run.
 const ABOUT: [&str; 8] = ["title", "about", "runs", "headline", "reference", "aim", "sweep", "variant"];
 
 impl Scenario {
-    /// Name of the file in errors. The paths of other files are relative to this file's directory.
+    /// Returns the name of the file in errors. The paths of other files are relative to this file's
+    /// directory.
     pub(crate) fn file(&self) -> &str {
         &self.file
     }
 
-    /// A text that [`Scenario::parse`] parses to this scenario again, if the files that it names exist.
+    /// Returns a text that [`Scenario::parse`] parses to this scenario again, if the files that it names
+    /// exist.
     pub(crate) fn source_text(&self) -> String {
         self.document.to_string()
     }
 
-    /// The parsed file with sorted keys, and hashes of the files that it names.
+    /// Returns the parsed file with sorted keys, and hashes of the files that it names.
     pub fn document_text(&self) -> String {
         self.written(self.document.clone())
     }
 
-    /// Hash of [`document_text`](Self::document_text).
+    /// Returns the hash of [`document_text`](Self::document_text).
     pub fn document_hash(&self) -> String {
         code::hash(&self.document_text())
     }
 
-    /// A text with the inputs of `variant` in `cell`. This is the file without other variants and cells, and
-    /// without keys that do not influence the run. Two runs with equal text, seed and program are the same
-    /// run.
+    /// Returns a text with the inputs of `variant` in `cell`. This is the file without other variants and
+    /// cells, and without keys that do not influence the run. Two runs with equal text, seed and program are
+    /// the same run.
     pub fn resolved(&self, variant: &Variant, cell: &Cell) -> String {
         let mut table = self.document.clone();
         for key in ABOUT {

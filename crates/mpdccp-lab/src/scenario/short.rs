@@ -1,4 +1,4 @@
-//! Start and size of each connection of short flows.
+//! Draws start and size of each connection of short flows.
 
 use core::time::Duration;
 
@@ -12,14 +12,14 @@ use super::quantity::Sizes;
 pub(super) const MAX_SHORT: u64 = 10_000;
 
 impl FlowSpec {
-    /// For each connection, its start relative to the flow's start, and its size. The starts are a Poisson
-    /// process, identical on all backends.
+    /// Returns, for each connection, its start relative to the flow's start, and its size. The starts are a
+    /// Poisson process, which is identical on all backends.
     pub fn connections(&self, seed: u64, end_s: f64) -> Vec<(Duration, u32)> {
         let (Some(every), Some(Sizes(sizes))) = (self.every, &self.sizes) else { return Vec::new() };
         let stop = self.stop_s.as_ref().map_or(end_s, |stop| *stop.as_ref());
         let span = Duration::try_from_secs_f64(stop - self.start_s).unwrap_or_default();
         let mut random = ChaCha8Rng::seed_from_u64(seed ^ 0x0053_686f_7274);
-        // A random number in (0, 1].
+        // Returns a random number in (0, 1].
         let mut unit = || ((random.next_u64() >> 11) + 1) as f64 / (1u64 << 53) as f64;
         let mut at = Duration::ZERO;
         let mut next = || {
@@ -42,7 +42,7 @@ mod tests {
         let all = spec.connections(1, 410.0);
         assert_eq!(all, spec.connections(1, 410.0));
         assert_ne!(all, spec.connections(2, 410.0));
-        // 4,000 connections are expected. The limits are five standard deviations away.
+        // The test expects 4,000 connections. The limits are five standard deviations away.
         assert!((3_684..4_316).contains(&all.len()), "{}", all.len());
         let small = all.iter().filter(|(_, size)| *size == 10_000).count() as f64 / all.len() as f64;
         assert!((0.46..0.54).contains(&small), "{small}");

@@ -52,12 +52,12 @@ impl Default for SourceSpec {
 }
 
 impl SourceSpec {
-    /// Whether the source uses the flow's `rate`.
+    /// Returns whether the source uses the flow's `rate`.
     pub(super) fn has_rate(&self) -> bool {
         matches!(self, SourceSpec::Constant {} | SourceSpec::OnOff { .. } | SourceSpec::Poisson {})
     }
 
-    /// The error in the source, if any.
+    /// Returns the error in the source, if any.
     pub(super) fn problem(&self) -> Option<&'static str> {
         match self {
             SourceSpec::OnOff { on, .. } if on.is_zero() => Some("`on` must be above 0"),
@@ -84,7 +84,7 @@ impl<'de> Deserialize<'de> for Ladder {
     }
 }
 
-/// Parses a trace of datagrams; empty lines and lines that begin with `#` are skipped.
+/// Parses a trace of datagrams. It skips empty lines and lines that begin with `#`.
 pub(super) fn parse_trace(text: &str) -> Result<Vec<(Duration, u32)>, String> {
     let mut packets: Vec<(Duration, u32)> = Vec::new();
     for (i, line) in text.lines().enumerate() {

@@ -40,10 +40,10 @@ pub struct Point {
 }
 
 impl Scenario {
-    /// All points of the scenario's sweep, to be run in `cells`. The last parameter changes fastest.
+    /// Returns all points of the scenario's sweep, to be run in `cells`. The last parameter changes fastest.
     ///
     /// # Errors
-    /// The scenario has no sweep, or a point is invalid.
+    /// Fails if the scenario has no sweep, or if a point is invalid.
     pub fn points(&self, cells: &[&str]) -> Result<Vec<Point>, ScenarioError> {
         let wrong = |message: String| self.wrong(message);
         let Some(sweep) = &self.sweep else {
@@ -82,7 +82,7 @@ impl Scenario {
         let point = |(values, table): (Vec<String>, Table)| {
             let at: Vec<String> = names.iter().zip(&values).map(|(n, v)| format!("{n} = {v}")).collect();
             let scenario = Scenario::parse(&self.file, &table.to_string()).map_err(|e| {
-                // Without a line number, which would refer to the modified text.
+                // Omit the line number, because it would refer to the modified text.
                 wrong(format!("sweep: with {}: {}", at.join(", "), e.message))
             })?;
             Ok(Point { values, scenario })
@@ -90,19 +90,19 @@ impl Scenario {
         points.into_iter().map(point).collect()
     }
 
-    /// The scenario with other values at some places. Places are named as in a sweep.
+    /// Returns the scenario with other values at some places. Places are named as in a sweep.
     ///
     /// # Errors
-    /// A place does not exist, or the scenario is invalid.
+    /// Fails if a place does not exist, or if the scenario is invalid.
     pub fn with(&self, values: &[(&str, Value)]) -> Result<Scenario, ScenarioError> {
         let mut table = Value::Table(self.document.clone());
         for (name, value) in values {
             let places: Vec<&str> = name.split('.').collect();
             set(&mut table, &places, value).map_err(|e| self.wrong(format!("`{name}`: {e}")))?;
         }
-        // The table is written as a document; a `Value` would be written as an inline table.
+        // Write the table as a document, because a `Value` would be written as an inline table.
         let text = table.as_table().map(Table::to_string).unwrap_or_default();
-        // Without a line number, which would refer to the modified text.
+        // Omit the line number, because it would refer to the modified text.
         Scenario::parse(&self.file, &text).map_err(|e| self.wrong(e.message))
     }
 
@@ -115,7 +115,7 @@ fn text_of(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// Sets `value` at a place. The parts of a place are keys of tables; for arrays of tables, they are a `name`
+/// Sets `value` at a place. The parts of a place are keys of tables. For arrays of tables, a part is a `name`
 /// or `label`, an index, or `*` for all elements.
 fn set(at: &mut Value, places: &[&str], value: &Value) -> Result<(), String> {
     let Some((first, rest)) = places.split_first() else {
@@ -124,7 +124,7 @@ fn set(at: &mut Value, places: &[&str], value: &Value) -> Result<(), String> {
     };
     match at {
         Value::Table(table) => {
-            // A missing table or key is created. Parsing checks whether the key is known.
+            // Create a missing table or key. Parsing checks later whether the key is known.
             let empty = if rest.is_empty() { value.clone() } else { Value::Table(Table::new()) };
             set(table.entry(*first).or_insert(empty), rest, value)
         }

@@ -25,12 +25,12 @@ pub(super) const SEALED: &str = "noise";
 pub(crate) const TCP: &str = "tcp";
 /// Value of [`TCP`] for a tunnel that ends TCP connections and carries their data as streams.
 pub(super) const STREAMS: &str = "streams";
-/// Short forms of scenarios: the longest wait for a missing packet (with any kind of reordering), and the
-/// queue limit in packets.
+/// Short forms that only scenarios have: the longest wait for a missing packet (with any kind of reordering),
+/// and the queue limit in packets.
 const SHORT: [&str; 2] = ["reorder_timeout", "queue_packets"];
 
 impl TunnelSettings {
-    /// These settings, with those of `other` for keys that these lack.
+    /// Returns these settings, with those of `other` for keys that these lack.
     pub fn or(&self, other: &TunnelSettings) -> TunnelSettings {
         let mut all = other.0.clone();
         for (key, value) in &self.0 {
@@ -40,7 +40,7 @@ impl TunnelSettings {
         TunnelSettings(all)
     }
 
-    /// Whether a key is set.
+    /// Returns whether a key is set.
     pub(super) fn has(&self, key: &str) -> bool {
         self.get(key).is_some()
     }
@@ -52,7 +52,7 @@ impl TunnelSettings {
     /// Converts the settings to keys of the tunnel's file.
     ///
     /// # Errors
-    /// A setting is invalid; the error has its place.
+    /// Fails if a setting is invalid. The error has its place.
     pub fn table(&self) -> Result<Table, (Option<Range<usize>>, String)> {
         let mut table = Table::new();
         for (key, value) in &self.0 {

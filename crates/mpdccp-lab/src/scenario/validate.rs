@@ -26,7 +26,7 @@ fn general(message: impl Into<String>) -> Problem {
     (None, message.into())
 }
 
-/// Refuses an invalid scenario. The error has the place in the file, if it is known.
+/// Returns an error if a scenario is invalid. The error has the place in the file, if it is known.
 pub(super) fn validate(s: &Scenario, text: &str) -> Result<(), Problem> {
     let duration = *s.duration_s.as_ref();
     if !(duration > 0.0 && duration <= 86_400.0) {
@@ -259,7 +259,7 @@ fn variant(s: &Scenario, c: &Variant) -> Result<(), Problem> {
             format!("unknown congestion control `{}`; expected one of: {}", tcp.as_ref(), TCP_CCS.join(", ")),
         )),
         (Some(_), None) | (None, Some(_)) => Ok(()),
-        // Without either key, the program's default CCID applies.
+        // If neither key is present, the program's default CCID applies.
         (None, None) if s.mode == Mode::Tunnel => Ok(()),
         _ => Err(problem(&c.label, "a variant needs exactly one of `ccid`, `tcp` and `udp = true`")),
     }?;
@@ -297,7 +297,7 @@ fn baseline(s: &Scenario, c: &Variant) -> Result<(), Problem> {
 }
 
 fn flow(s: &Scenario, f: &FlowSpec, places: &Places<'_>, duration: f64) -> Result<(), Problem> {
-    // Reports the error at the value of `key`, if the key is present.
+    // Returns the error with the place of the value of `key`, if the key is present.
     let at = |key: &str, message: String| -> Problem {
         let place = places.table(&f.name.span()).and_then(|table| value(table, key));
         (Some(place.unwrap_or(f.name.span())), message)

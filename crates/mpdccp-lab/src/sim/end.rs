@@ -1,5 +1,5 @@
-//! One end of a tunnel in virtual time. The tunnel's code, keys, channels and handshakes are those of the
-//! program; a simulated host executes the tunnel's actions.
+//! Runs one end of a tunnel in virtual time. The tunnel's code, keys, channels and handshakes are those of
+//! the program. A simulated host executes the tunnel's actions.
 
 mod actions;
 
@@ -33,7 +33,7 @@ const LISTEN: u32 = 0;
 #[derive(Debug)]
 struct Socket {
     local: SocketAddr,
-    /// Path of the interface that the socket is bound to; `None` if the socket is bound to an address.
+    /// Path of the interface to which the socket is bound, or `None` if the socket is bound to an address.
     path: Option<usize>,
     /// IP bytes sent and received.
     bytes: u64,
@@ -80,7 +80,7 @@ impl End {
     /// Starts the program with this configuration file.
     ///
     /// # Errors
-    /// The file is invalid.
+    /// Fails if the file is invalid.
     pub(super) fn start(
         now: Time,
         side: Side,
@@ -113,7 +113,7 @@ impl End {
         Ok((end, endpoint))
     }
 
-    /// Performs the start of the program.
+    /// Does the work of the program's start.
     fn begin(&mut self, now: Time, endpoint: &mut Endpoint) {
         self.act(now, endpoint);
         if self.side == Side::Server {
@@ -122,7 +122,7 @@ impl End {
             self.tunnel.listen(endpoint, MTU, self.overhead());
         }
         let carried = self.tunnel.carried().unwrap_or_else(|| mpdccp_tunnel::inner_mtu(MTU, self.overhead()));
-        // A larger MTU than this is possible only if the file sets it.
+        // A larger MTU is possible only if the file sets it.
         self.mtu = mpdccp_tunnel::interface_mtu(&self.program.0, carried).unwrap_or(carried);
         if self.program.0.wants_streams() {
             self.tunnel.set_proxy(endpoint, Ok(usize::MAX));
@@ -159,10 +159,10 @@ impl End {
         }
     }
 
-    /// Executes an event of the scenario; `files` already contain its changes.
+    /// Executes an event of the scenario. `files` already contain the changes of the event.
     ///
     /// # Errors
-    /// The tunnel refuses the event.
+    /// Fails if the tunnel refuses the event.
     pub(super) fn on_scenario(
         &mut self,
         now: Time,
@@ -194,8 +194,8 @@ impl End {
         self.refused.take().map_or(Ok(()), |why| Err(self.error(why)))
     }
 
-    /// Sends a command to the program. If the program is not running, the command is not needed, because the
-    /// program reads its file at the start.
+    /// Sends a command to the program. A program that is not running needs no command, because it reads its
+    /// file at the start.
     fn command(&mut self, now: Time, endpoint: &mut Endpoint, command: Command) {
         if self.down.is_none() {
             self.tunnel.handle_command(endpoint, now, 0, command);
@@ -203,7 +203,7 @@ impl End {
         }
     }
 
-    /// The client's current address on a path.
+    /// Returns the client's current address on a path.
     fn here(&self, path: usize) -> IpAddr {
         client_address(path, self.roamed.get(&path).copied().unwrap_or(0)).into()
     }
@@ -212,12 +212,12 @@ impl End {
         LabError::failed(format!("the tunnel's {}", self.side.name()), why)
     }
 
-    /// Bytes of all headers around each DCCP packet.
+    /// Returns the bytes of all headers around each DCCP packet.
     fn overhead(&self) -> u16 {
         HEADERS + if self.channels.is_some() { OVERHEAD as u16 } else { 0 }
     }
 
-    /// When to call [`on_timeout`](Self::on_timeout).
+    /// Returns when to call [`on_timeout`](Self::on_timeout).
     pub(super) fn next_timeout(&self) -> Option<Time> {
         if self.down.is_some() {
             return self.down;
@@ -245,13 +245,13 @@ impl End {
         }
     }
 
-    /// The session with the peer.
+    /// Returns the session with the peer.
     pub(super) fn session(&self) -> Option<SessionId> {
         let mut sessions = self.tunnel.sessions().filter(|_| self.down.is_none());
         sessions.next().map(|(session, _)| session)
     }
 
-    /// Packets that the queues of all sessions have dropped so far.
+    /// Returns the packets that the queues of all sessions have dropped so far.
     pub(super) fn dropped(&self, now: Time, endpoint: &Endpoint) -> u64 {
         self.lost + self.session().map_or(0, |session| dropped(now, endpoint, session))
     }
@@ -262,7 +262,7 @@ impl End {
         self.packet(now, endpoint, Packet::Interface(packet))
     }
 
-    /// Takes the commands for the namespace's sockets since the last call.
+    /// Takes the commands for the namespace's sockets that arose since the last call.
     pub(super) fn take_commands(&mut self) -> Vec<SocketCommand> {
         std::mem::take(&mut self.commands)
     }
@@ -275,7 +275,7 @@ impl End {
         }
     }
 
-    /// Handles a datagram that a session delivered. Returns the packet that leaves the tunnel.
+    /// Handles a datagram that a session delivered. Returns the packet that leaves the tunnel, if any.
     pub(super) fn deliver(
         &mut self,
         now: Time,
@@ -298,7 +298,7 @@ impl End {
                 Some(Inner::Host(packet))
             }
             Outcome::Proxy(packet) => Some(Inner::Namespace(packet)),
-            // There is only one shard, so packets are never handed over.
+            // A packet is never handed over, because there is only one shard.
             Outcome::Done | Outcome::HandOver(..) => None,
         }
     }
@@ -317,7 +317,7 @@ impl End {
         self.act(now, endpoint);
     }
 
-    /// Encrypts a packet of the endpoint for sending; `None` if the packet must wait for a key.
+    /// Encrypts a packet of the endpoint for sending. Returns `None` if the packet must wait for a key.
     pub(super) fn leave(
         &mut self,
         now: Time,
@@ -337,7 +337,8 @@ impl End {
         Some((self.outer(&to, bytes.len())?, ecn, bytes))
     }
 
-    /// Takes the next message of the channels, such as a handshake message.
+    /// Takes the next message of the channels, such as a handshake message, and returns it with its
+    /// addresses.
     pub(super) fn poll_message(&mut self) -> Option<(Outer, Vec<u8>)> {
         loop {
             let (to, message) = self.channels.as_mut()?.channels.poll_transmit()?;
@@ -359,7 +360,7 @@ impl End {
         Some(Outer { from, to: route.remote })
     }
 
-    /// Handles a datagram that arrived. It is dropped if no socket has its destination address.
+    /// Handles a datagram that arrived. Drops it if no socket has its destination address.
     pub(super) fn arrive(
         &mut self,
         now: Time,
@@ -407,7 +408,7 @@ impl End {
     }
 }
 
-/// Packets that the queue of a session has dropped.
+/// Returns the packets that the queue of a session has dropped.
 pub(super) fn dropped(now: Time, endpoint: &Endpoint, session: SessionId) -> u64 {
     let stats = endpoint.status(now, session).map(|status| status.queue_stats);
     stats.map_or(0, |q| q.dropped_full + q.dropped_old + q.dropped_early + q.dropped_too_big)

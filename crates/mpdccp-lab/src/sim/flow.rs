@@ -1,4 +1,4 @@
-//! The scenario's flows: the applications at both ends, and their transport.
+//! Runs the scenario's flows. A flow has applications at both ends and a transport.
 
 use core::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::scenario::{Baseline, FlowKind, FlowSpec, LossDetection, Mode, SourceS
 use crate::{FlowRecord, LabError, Plan, ReceivedPacket, SentPacket};
 
 /// Number of datagrams that a backlogged source keeps in the sender's queue, if the queue's limit permits.
-/// The queue drops datagrams that wait too long.
+/// The number is small because the queue drops datagrams that wait too long.
 const BACKLOG: u32 = 4;
 /// Transport of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ enum App {
 pub(super) struct Flow {
     index: u16,
     pub(super) over: Over,
-    /// The sending side.
+    /// The side that sends.
     from: Side,
     /// Whether the receiver returns every datagram.
     echo: bool,
@@ -51,7 +51,7 @@ pub(super) struct Flow {
     app: App,
     /// Congestion control of short flows.
     cc: String,
-    /// Path on which the server returns all datagrams, and the datagrams that it has not yet returned.
+    /// Path on which the server returns all datagrams, and the datagrams that it has not returned yet.
     mirror: Option<(usize, Vec<Vec<u8>>)>,
     pub(super) record: FlowRecord,
     sizes: Vec<usize>,
@@ -60,8 +60,8 @@ pub(super) struct Flow {
 }
 
 impl Flow {
-    /// Flow number `index` of the plan, with t = 0 at `start`. `session` is the flow's session, if it uses
-    /// one.
+    /// Returns flow number `index` of the plan, with t = 0 at `start`. `session` is the flow's session, if it
+    /// uses one.
     pub(super) fn new(
         plan: &Plan<'_>,
         (index, spec): (usize, &FlowSpec),
@@ -147,7 +147,7 @@ impl Flow {
         })
     }
 
-    /// When the flow's next event is due, if no packet arrives before.
+    /// Returns when the flow's next event is due, if no packet arrives before.
     pub(super) fn next_event(&self) -> Option<Time> {
         match &self.app {
             App::Datagrams(source) => source.next(),
@@ -156,7 +156,7 @@ impl Flow {
         }
     }
 
-    /// The TCP model, if the flow uses one that has started.
+    /// Returns the TCP model, if the flow uses one that has started.
     pub(super) fn tcp(&self) -> Option<&Tcp> {
         match &self.app {
             App::Stream(stream) => stream.tcp(),
@@ -169,7 +169,7 @@ impl Flow {
         if let App::Short(short) = &mut self.app { short.number(first) } else { 0 }
     }
 
-    /// Whether packets with this number belong to the flow.
+    /// Returns whether packets with this number belong to the flow.
     pub(super) fn has(&self, number: u16) -> bool {
         self.index == number || matches!(&self.app, App::Short(short) if short.has(number))
     }
@@ -190,7 +190,8 @@ impl Flow {
                     self.mirror.iter_mut().for_each(|(_, back)| back.push(packet.to_vec()));
                 }
             }
-            // A connection always sends its data from the client. The client of a reverse flow is the server.
+            // A connection always sends its data from its client. The client of a reverse flow is the server
+            // of the scenario.
             App::Stream(stream) => {
                 let side = if reverse { side.other() } else { side };
                 stream.handle(now, side, packet, &mut self.record);
@@ -221,7 +222,7 @@ impl Flow {
         }
     }
 
-    /// Takes the next event of the flow's connections, with the side whose tunnel it is for.
+    /// Takes the next event of the flow's connections. Returns it with the side whose tunnel must handle it.
     fn poll_event(&mut self) -> Option<(Side, Event)> {
         match &mut self.app {
             App::Stream(stream) => stream.poll_event(),
@@ -298,7 +299,7 @@ impl Flow {
         Ok(())
     }
 
-    /// Completes and returns the flow's record. `alone` means that no other flow uses the session.
+    /// Completes and returns the flow's record. `alone` says that no other flow uses the session.
     pub(super) fn finish(mut self, world: &World, alone: bool) -> FlowRecord {
         if let App::Short(short) = &self.app {
             self.record.streams = Some(short.streams());
@@ -315,7 +316,7 @@ impl Flow {
     }
 }
 
-/// When a source of records opens its connection: as early as with the namespace backend.
+/// Returns when a source of records opens its connection, which is as early as with the namespace backend.
 fn early(start: Time) -> Time {
     Time::from_nanos(start.as_nanos().saturating_sub(500_000_000))
 }
@@ -325,20 +326,20 @@ fn path_named(plan: &Plan<'_>, name: &str) -> Result<usize, LabError> {
     place.ok_or_else(|| LabError::Failed(format!("unknown path `{name}`")))
 }
 
-/// Rate that a flow offers, counting `headers` bytes of headers per packet.
+/// Returns the rate that a flow offers, counting `headers` bytes of headers per packet.
 fn offered(spec: &FlowSpec, headers: usize) -> Option<Rate> {
     let (rate, payload) = (spec.rate?, spec.payload.as_ref().map(|p| f64::from(*p.as_ref()))?);
     Some(rate.scale((payload + headers as f64) / payload))
 }
 
-/// Maximum number of datagrams that a backlogged source may keep in the queue without drops.
+/// Returns the maximum number of datagrams that a backlogged source may keep in the queue without drops.
 fn room(plan: &Plan<'_>) -> u32 {
     let queue = plan.scenario.settings_of(plan.variant).queue;
     let most = queue.max_packets.min(queue.max_bytes / usize::from(MTU));
     BACKLOG.min(most.try_into().unwrap_or(BACKLOG))
 }
 
-/// Number of packets dropped by the sender's queue.
+/// Returns the number of packets dropped by the sender's queue.
 fn dropped(world: &World, over: Over) -> u64 {
     match over {
         Over::Session(session) => world.dropped(session),
@@ -346,7 +347,7 @@ fn dropped(world: &World, over: Over) -> u64 {
     }
 }
 
-/// Largest IP packet of a flow.
+/// Returns the size of the largest IP packet of a flow.
 fn mtu(world: &World, over: Over) -> Result<u16, LabError> {
     let Over::Session(session) = over else { return Ok(MTU) };
     if let Some(mtu) = world.tunnel_mtu() {

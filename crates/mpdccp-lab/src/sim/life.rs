@@ -1,4 +1,4 @@
-//! The delay between a packet's arrival at a host and its arrival at the program.
+//! Simulates the delay between a packet's arrival at a host and its arrival at the program.
 
 use core::time::Duration;
 
@@ -6,7 +6,7 @@ use mpdccp_units::Time;
 use rand_chacha::ChaCha8Rng;
 use rand_core::{RngCore, SeedableRng};
 
-/// A uniform random number in [0, 1).
+/// Returns a uniform random number in [0, 1).
 fn share(rng: &mut ChaCha8Rng) -> f64 {
     (rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64
 }

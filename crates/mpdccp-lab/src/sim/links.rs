@@ -14,7 +14,7 @@ use crate::{Fate, LinkPacket, LinkRecord, RunRecord, Sample};
 pub(super) struct Links {
     /// Records by path and direction.
     pub(super) records: Vec<[LinkRecord; 2]>,
-    /// For the identifier of each packet in flight, its index in the record.
+    /// Index in the record for each packet in flight, by the packet's identifier.
     under_way: HashMap<u64, usize>,
 }
 

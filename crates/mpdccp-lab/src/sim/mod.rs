@@ -1,7 +1,7 @@
-//! In virtual time, the simulator runs the same endpoints and links as the other backends, and a model of
-//! TCP.
+//! Simulates a run in virtual time. The simulator runs the same endpoints and links as the other backends,
+//! and a model of TCP.
 //!
-//! The module `world` is the network. `flow` has the applications, with their sources (`source`) and TCP
+//! The module `world` is the network. `flow` contains the applications, with their sources (`source`) and TCP
 //! connections (`tcp`). `run` combines these.
 
 mod end;
@@ -28,7 +28,7 @@ use crate::backend::Spent;
 use crate::scenario::FlowKind;
 use crate::{Backend, LabError, Plan, RunRecord, Sample};
 
-/// Runs scenarios in virtual time. The same scenario and seed give the same bytes.
+/// Runs scenarios in virtual time. Runs of the same scenario and seed produce the same bytes.
 #[derive(Debug, Default)]
 pub struct Sim {
     spent: Spent,

@@ -1,4 +1,4 @@
-//! Outer addresses of the tunnel.
+//! Outer addresses of the tunnel, which are the addresses of its UDP datagrams.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -10,18 +10,18 @@ pub(super) struct Outer {
 }
 
 impl Outer {
-    /// Index of the path to the destination.
+    /// Returns the index of the path to the destination.
     pub(super) fn path(&self) -> usize {
         path_to(self.to.ip())
     }
 
-    /// Identifier by which queues distinguish flows.
+    /// Returns the identifier by which queues distinguish flows.
     pub(super) fn flow(&self) -> u32 {
         u32::from(self.from.port()) << 16 | u32::from(self.to.port())
     }
 }
 
-/// Index of the path that an outer address belongs to.
+/// Returns the index of the path to which an outer address belongs.
 pub(super) fn path_to(ip: IpAddr) -> usize {
     match ip {
         IpAddr::V4(ip) => ip.octets()[2].into(),

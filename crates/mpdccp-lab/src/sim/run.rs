@@ -18,9 +18,9 @@ use crate::scenario::{FlowKind, FlowSpec, LinkKeys, Mode, PathSpec, TunnelEvent,
 use crate::tunnel_files::TunnelFiles;
 use crate::{LabError, LinkRecord, PathRecord, Plan, RunRecord, Sample, TraceRow};
 
-/// Time in which paths join and settle. It comes before t = 0, or before the scenario's idle time.
+/// Time in which paths join and settle. It ends at t = 0, or where the scenario's idle time begins.
 const SETTLE: Duration = Duration::from_millis(1_000);
-/// Packets that are in flight when the traffic ends may arrive within this time.
+/// Time after the end of the traffic in which packets in flight may still arrive.
 const TAIL: Duration = crate::DRAIN;
 const TRACE_EVERY: Duration = Duration::from_millis(10);
 const SAMPLE_EVERY: Duration = Duration::from_millis(500);
@@ -45,7 +45,7 @@ impl<'a> Run<'a> {
         let scenario = plan.scenario;
         let start = Time::ZERO + SETTLE + scenario.idle;
         let end = start + scenario.duration();
-        // Through a tunnel all flows share a session; otherwise each flow that is not TCP has its own
+        // Through a tunnel, all flows share a session. Without one, each flow that is not TCP has its own
         // connection.
         let mut flows = Vec::new();
         let mut configs: Vec<(SessionConfig, Duration)> = Vec::new();
@@ -74,7 +74,7 @@ impl<'a> Run<'a> {
             .flat_map(|(i, p)| p.course_with_models(until).into_iter().map(move |(s, ways)| (at(s), i, ways)))
             .chain(paths.iter().enumerate().map(|(i, p)| (Time::ZERO, i, p.ways.clone())))
             .collect();
-        // A stable sort: events at the same time keep their order.
+        // Use a stable sort, so that events at the same time keep their order.
         events.sort_by_key(|e| e.0);
         events.reverse();
         let paths: Vec<WorldPath> = paths.iter().enumerate().map(|(i, p)| world_path(&paths, i, p)).collect();
@@ -236,13 +236,13 @@ impl<'a> Run<'a> {
     }
 }
 
-/// The flow number in a packet.
+/// Returns the flow number in a packet.
 fn number(packet: &[u8]) -> Option<u16> {
     let segment = segment::read(packet).map(|segment| segment.flow());
     segment.or_else(|| probe::read(packet).map(|(flow, _)| flow))
 }
 
-/// The flow that owns packets with this number.
+/// Returns the flow that owns packets with this number.
 fn owner(flows: &mut [Flow], number: u16) -> Option<&mut Flow> {
     flows.iter_mut().find(|flow| flow.has(number & !RETURN))
 }
@@ -294,7 +294,7 @@ impl World {
     }
 }
 
-/// Settings of a plain connection.
+/// Returns the settings of a plain connection.
 fn session_config(plan: &Plan<'_>) -> SessionConfig {
     let mut session = plan.scenario.settings_of(plan.variant).session();
     let config = &mut session.connection;

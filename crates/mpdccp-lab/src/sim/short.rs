@@ -1,4 +1,4 @@
-//! Short flows: connections of the TCP model, each with a fixed amount of data.
+//! Runs short flows. They are connections of the TCP model, each with a fixed amount of data.
 
 use std::collections::VecDeque;
 
@@ -13,8 +13,7 @@ use crate::{FlowRecord, ReceivedPacket, SentPacket};
 /// All connections of a flow.
 #[derive(Debug)]
 pub(super) struct Short {
-    /// Number that the packets of the first connection carry. Later connections have the following
-    /// numbers.
+    /// Number that the packets of the first connection carry. Later connections have the following numbers.
     first: u16,
     count: u16,
     waiting: VecDeque<(Time, u32)>,
@@ -43,29 +42,29 @@ impl Short {
         Short { first: 0, count, waiting: connections.into(), open, events, streams: 0, seed }
     }
 
-    /// Numbers the connections from `first` on. Returns the number of connections.
+    /// Numbers the connections from `first` on, and returns how many there are.
     pub(super) fn number(&mut self, first: u16) -> u16 {
         self.first = first;
         self.count
     }
 
-    /// Whether a connection of the flow has this number.
+    /// Returns whether a connection of the flow has this number.
     pub(super) fn has(&self, number: u16) -> bool {
         number.wrapping_sub(self.first) < self.count
     }
 
-    /// When the next event of any connection is due, if no packet arrives before.
+    /// Returns when the next event of any connection is due, if no packet arrives before.
     pub(super) fn next_event(&self) -> Option<Time> {
         let open = self.open.iter().filter_map(|connection| connection.tcp.next_timeout());
         open.chain(self.waiting.front().map(|(at, _)| *at)).min()
     }
 
-    /// Number of connections that the tunnel carried as streams.
+    /// Returns the number of connections that the tunnel carried as streams.
     pub(super) fn streams(&self) -> u64 {
         self.streams + self.open.iter().map(|connection| u64::from(connection.tcp.is_stream())).sum::<u64>()
     }
 
-    /// Whether a connection is due to start.
+    /// Returns whether a connection is due to start.
     pub(super) fn is_due(&self, now: Time) -> bool {
         self.waiting.front().is_some_and(|(at, _)| *at <= now)
     }
@@ -100,7 +99,7 @@ impl Short {
     pub(super) fn on_command(&mut self, now: Time, side: Side, flow: u16, command: &Command) {
         match (self.touch(flow), command) {
             (Some(connection), _) => connection.tcp.on_command(now, command),
-            // The connection is complete, so the host has finished, too.
+            // The connection is complete. The host has finished too, so report the end.
             (None, Command::Finish(flow)) => self.events.push_back((side, Event::Ended(*flow))),
             (None, _) => {}
         }

@@ -6,7 +6,7 @@ use serde::Deserialize;
 pub enum Side {
     /// The host that connects.
     Client,
-    /// The host that the client connects to.
+    /// The host to which the client connects.
     Server,
 }
 

@@ -12,7 +12,8 @@ use super::tcp::segment::flow_of;
 pub(super) struct Sockets([BTreeMap<Flow, u16>; 2]);
 
 impl Sockets {
-    /// The connections that a command of the tunnel at `side` concerns: the number of each, and its command.
+    /// Returns the connections that a command of the tunnel at `side` concerns: the number of each, and its
+    /// command.
     pub(super) fn addressees(&mut self, side: Side, command: Command) -> Vec<(u16, Command)> {
         let numbers = &mut self.0[side.index()];
         let flow = match &command {

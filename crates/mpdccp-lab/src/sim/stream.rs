@@ -1,5 +1,5 @@
-//! A flow over TCP: the model's connection, the connection for echoes, and the application that writes the
-//! data.
+//! Runs a flow over TCP. It has the model's connection, the connection for echoes, and the application that
+//! writes the data.
 
 use std::collections::VecDeque;
 
@@ -30,9 +30,9 @@ pub(super) struct Settings {
     pub(super) seed: u64,
     /// Whether the receiver returns all data.
     pub(super) echo: bool,
-    /// When the flow opens its connection.
+    /// Time at which the flow opens its connection.
     pub(super) opens: Time,
-    /// When the application stops.
+    /// Time at which the application stops.
     pub(super) stop: Time,
     /// Header bytes per segment that the run's record does not count. For plain connections the record counts
     /// payload, for others whole IP packets.
@@ -42,7 +42,7 @@ pub(super) struct Settings {
 #[derive(Debug)]
 pub(super) struct Stream {
     settings: Settings,
-    /// The connection; `None` before it starts.
+    /// The connection, or `None` before it starts.
     tcp: Option<Box<Tcp>>,
     back: Option<Box<Tcp>>,
     writer: Writer,
@@ -54,7 +54,7 @@ pub(super) struct Stream {
     sizes: Vec<usize>,
 }
 
-/// The writing application.
+/// The application that writes data.
 #[derive(Debug)]
 pub(super) enum Writer {
     Bulk,
@@ -79,12 +79,12 @@ impl Stream {
         Stream { settings, tcp: None, back: None, writer, open, touched: false, sizes: Vec::new() }
     }
 
-    /// The connection, if started.
+    /// Returns the connection, if it has started.
     pub(super) fn tcp(&self) -> Option<&Tcp> {
         self.tcp.as_deref()
     }
 
-    /// When the next event is due, if no packet arrives before.
+    /// Returns when the next event is due, if no packet arrives before.
     pub(super) fn next_event(&self) -> Option<Time> {
         let Some(tcp) = &self.tcp else { return Some(self.settings.opens) };
         let source = match &self.writer {
@@ -95,7 +95,7 @@ impl Stream {
         tcp.next_timeout().into_iter().chain(back).chain(source).min()
     }
 
-    /// Whether the connection must start now.
+    /// Returns whether the connection must start now.
     pub(super) fn is_to_begin(&self, now: Time) -> bool {
         self.tcp.is_none() && now >= self.settings.opens
     }
@@ -134,7 +134,7 @@ impl Stream {
             Writer::Records { echoed, .. } => {
                 let mut arrived = tcp.delivered();
                 if let Some(back) = &mut self.back {
-                    // Only whole records count.
+                    // Count only whole records.
                     let ends = self.open.iter().map(|(end, _)| *end);
                     let whole = ends.take_while(|end| *end <= arrived).last();
                     back.write(whole.map_or(0, |end| end.saturating_sub(*echoed)));
@@ -161,7 +161,7 @@ impl Stream {
         self.tcp.as_mut()?.poll_event()
     }
 
-    /// Writes and sends the data that is due. `send` gets the sending side and the packet.
+    /// Writes and sends the data that is due. `send` receives the sending side and the packet.
     pub(super) fn step(&mut self, now: Time, record: &mut FlowRecord, send: &mut dyn FnMut(Side, Vec<u8>)) {
         self.write(now, record);
         let Some(tcp) = &mut self.tcp else { return };
@@ -190,7 +190,7 @@ impl Stream {
         }
     }
 
-    /// The application writes its data.
+    /// Makes the application write its data.
     fn write(&mut self, now: Time, record: &mut FlowRecord) {
         let Some(tcp) = &mut self.tcp else { return };
         match &mut self.writer {

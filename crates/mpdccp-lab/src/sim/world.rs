@@ -1,5 +1,5 @@
-//! Two hosts connected by emulated links, in virtual time. They have the two ends of a tunnel, or two
-//! endpoints with any number of plain connections. Other packets may use the same links.
+//! Simulates two hosts connected by emulated links, in virtual time. The hosts have the two ends of a tunnel,
+//! or two endpoints with any number of plain connections. Other packets may use the same links.
 
 mod drain;
 
@@ -24,7 +24,7 @@ use crate::scenario::TunnelEvent;
 use crate::tunnel_files::TunnelFiles;
 use crate::{LabError, Plan, Random};
 
-/// Port on which the server accepts session 0; session `i` uses this port plus `i`.
+/// Port on which the server accepts session 0. Session `i` uses this port plus `i`.
 const SERVER_PORT: u16 = 5001;
 const CLIENT_PORT: u16 = 40_000;
 
@@ -53,7 +53,7 @@ pub(crate) enum LinkEvent {
     },
 }
 
-/// Gets every event on every link: time, path, sending side, event.
+/// Receives every event on every link, with its time, path and sending side.
 pub(crate) type Watch<'a> = dyn FnMut(Time, usize, Side, LinkEvent) + 'a;
 
 /// A packet on a link.
@@ -82,27 +82,28 @@ struct Host {
     end: Option<Box<End>>,
     /// Packets that arrived and wait until the program wakes up.
     woken: WakeUp<(Wire, Ecn, u32)>,
-    /// Plain connections in the order of their configurations; `None` while a connection is not open.
+    /// Plain connections in the order of their configurations. An entry is `None` while its connection is not
+    /// open.
     sessions: Vec<Option<SessionId>>,
 }
 
 /// Output of the network.
 #[derive(Debug)]
 pub(crate) enum Arrived {
-    /// A datagram of a session for the application at this side.
+    /// A session delivered a datagram for the application at this side.
     Session(Side, Vec<u8>),
-    /// An IP packet outside the sessions that arrived at this side.
+    /// An IP packet outside the sessions arrived at this side.
     Outside(Side, Vec<u8>),
-    /// A packet from a host to the private namespace of the tunnel on that host.
+    /// A host sent a packet to the private namespace of the tunnel on that host.
     Proxied(Side, Vec<u8>),
-    /// A command of the tunnel at this side for the sockets in its private namespace.
+    /// The tunnel at this side sent a command for the sockets in its private namespace.
     Tcp(Side, Command),
 }
 
 /// Both directions of a path.
 #[derive(Clone, Debug)]
 pub(crate) struct WorldPath {
-    /// Configurations from client to server and from server to client.
+    /// Configurations of the link, from client to server and from server to client.
     pub(crate) links: [LinkConfig; 2],
     /// Index of the path whose link this path uses: its own index, or that of an earlier path.
     pub(crate) owner: usize,
@@ -140,11 +141,11 @@ fn route(path: usize, from: Side) -> Route {
 }
 
 impl World {
-    /// Creates the hosts and links of `plan`, with plain connections over the first path. Each connection's
-    /// packets have the connection's additional delay. The first Requests leave at once.
+    /// Creates the hosts and links of `plan`, with plain connections over the first path. A connection's
+    /// additional delay applies to all of its packets. The first Requests leave at once.
     ///
     /// # Errors
-    /// A link's configuration is invalid.
+    /// Fails if a link's configuration is invalid.
     pub(crate) fn new(
         plan: &Plan<'_>,
         paths: &[WorldPath],
@@ -166,7 +167,7 @@ impl World {
         let mut hosts = [host(0), host(1)];
         for (s, (session, _)) in sessions.iter().enumerate() {
             let port = SERVER_PORT + s as u16;
-            // The CCIDs are swapped, because the client's sending CCID is the server's receiving CCID.
+            // Swap the CCIDs, because the client's sending CCID is the server's receiving CCID.
             let mut server = session.clone();
             core::mem::swap(&mut server.connection.tx_ccids, &mut server.connection.rx_ccids);
             hosts[1].endpoint.listen(ListenConfig {
@@ -205,7 +206,7 @@ impl World {
     /// Starts the tunnel at both ends, and returns its configuration files.
     ///
     /// # Errors
-    /// The configuration files are invalid.
+    /// Fails if the configuration files are invalid.
     pub(crate) fn start_tunnel<'a>(&mut self, plan: &Plan<'a>) -> Result<TunnelFiles<'a>, LabError> {
         let mut key = 0;
         let random = || {
@@ -228,7 +229,7 @@ impl World {
     /// Executes an event of the tunnel at once.
     ///
     /// # Errors
-    /// The tunnel refuses the event.
+    /// Fails if the tunnel refuses the event.
     pub(crate) fn on_scenario(
         &mut self,
         now: Time,
@@ -245,7 +246,7 @@ impl World {
         Ok(())
     }
 
-    /// When the next event is due, if no input comes before. Never in the past.
+    /// Returns when the next event is due, if no input comes before. This time is never in the past.
     pub(crate) fn next_event(&self) -> Option<Time> {
         let timers = self.hosts.iter().filter_map(|h| h.endpoint.poll_timeout().map(|(t, _)| t));
         let links = self.links.iter().flatten().filter_map(Link::next_event);
@@ -342,29 +343,29 @@ impl World {
         self.enter((path, detour), from, meta, data, What::Outside, packet, watch);
     }
 
-    /// Takes the output since the last call, in order.
+    /// Takes the output that arose since the last call, in order.
     pub(crate) fn take_arrived(&mut self) -> Vec<Arrived> {
         std::mem::take(&mut self.arrived)
     }
 
-    /// Takes the events of the plain connections since the last call.
+    /// Takes the events of the plain connections that arose since the last call.
     pub(crate) fn take_events(&mut self) -> Vec<(Time, Side, SessionEvent)> {
         std::mem::take(&mut self.events)
     }
 
-    /// Status of the client's end of a plain connection or of the tunnel's session.
+    /// Returns the status of the client's end of a plain connection or of the tunnel's session.
     pub(crate) fn status(&self, session: usize) -> Option<SessionStatus> {
         let host = &self.hosts[0];
         host.endpoint.status(self.now, host.session(session)?)
     }
 
-    /// Backlog of the client's send queue; `None` without a session.
+    /// Returns the backlog of the client's send queue, or `None` without a session.
     pub(crate) fn backlog(&self, session: usize) -> Option<QueueView> {
         let host = &self.hosts[0];
         Some(host.endpoint.backlog(self.now, host.session(session)?))
     }
 
-    /// Number of packets that the client's send queue has dropped so far, for any reason.
+    /// Returns the number of packets that the client's send queue has dropped so far, for any reason.
     pub(crate) fn dropped(&self, session: usize) -> u64 {
         let host = &self.hosts[0];
         match &host.end {
@@ -373,19 +374,19 @@ impl World {
         }
     }
 
-    /// MTU of the tunnel's interface at the client; `None` without a tunnel.
+    /// Returns the MTU of the tunnel's interface at the client, or `None` without a tunnel.
     pub(crate) fn tunnel_mtu(&self) -> Option<u16> {
         self.hosts[0].end.as_ref().map(|end| end.mtu)
     }
 
-    /// Both directions of a path's link, for changes at run time.
+    /// Returns both directions of a path's link, for changes at run time.
     pub(crate) fn links_mut(&mut self, path: usize) -> &mut [Link<Wire>; 2] {
         &mut self.links[path]
     }
 }
 
 impl Host {
-    /// The session of a plain connection, or the tunnel's session.
+    /// Returns the session of a plain connection, or the tunnel's session.
     fn session(&self, number: usize) -> Option<SessionId> {
         match &self.end {
             Some(end) => end.session(),

@@ -13,7 +13,8 @@ use crate::{Backend, LabError, Plan, RunRecord, Sample, Scenario};
 /// Makes the run of the job in `dir`, and turns the kernel off.
 ///
 /// # Errors
-/// This process is not the first process of a kernel. Without this check, it would turn off the machine.
+/// Fails if this process is not the first process of a kernel. Without this check, it would turn off the
+/// machine.
 pub fn guest(dir: &Path) -> Result<(), LabError> {
     if std::process::id() != 1 {
         let what = "`lab guest` is only for the first process of the kernel of --backend uml";

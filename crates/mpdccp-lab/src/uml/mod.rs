@@ -1,10 +1,10 @@
-//! The third backend runs Linux itself in virtual time.
+//! The third backend. It runs Linux itself in virtual time.
 //!
 //! A User Mode Linux kernel, built by `tools/uml/build`, runs as a process of this machine. Its root is the
 //! host's file system, and the namespace backend runs inside it. Its clock advances only while all its
-//! processes sleep (time travel, `inf-cpu`), so results depend neither on the machine nor on its load: kernel
-//! TCP, MPTCP, the tunnel and any program give the same result for the same seed. Code that busy-waits for a
-//! time never ends there, because the clock does not advance meanwhile.
+//! processes sleep (time travel, `inf-cpu`), so results depend neither on the machine nor on its load. Kernel
+//! TCP, MPTCP, the tunnel and any program give the same result for the same seed. A program that busy-waits
+//! for a time never ends there, because the clock does not advance meanwhile.
 
 mod guest;
 
@@ -31,9 +31,9 @@ use crate::{Backend, LabError, Plan, RunRecord, Sample, code};
 const KERNEL: &str = "MPDCCP_UML";
 /// Directory of the jobs. The guest must not mount a file system over it.
 const JOBS: &str = "/var/tmp";
-/// Prefix of the names of the jobs' directories; the lab's process ID follows.
+/// Prefix of the names of the jobs' directories. The lab's process ID follows the prefix.
 const PREFIX: &str = "mpdccp-uml-";
-/// Interval between checks whether a kernel still runs.
+/// Interval at which the lab checks whether a kernel still runs.
 const NAP: Duration = Duration::from_millis(20);
 /// Memory of a kernel, which must hold both tunnel ends, the links and the packets of a run. The host
 /// provides only what the kernel uses.
@@ -62,7 +62,7 @@ mod left {
     pub(super) const CONSOLE: &str = "console";
 }
 
-/// The backend.
+/// The backend that runs User Mode Linux.
 #[derive(Debug)]
 pub struct Uml {
     kernel: PathBuf,
@@ -76,7 +76,7 @@ impl Uml {
     /// Creates a backend that runs `program` at both ends of the tunnel, and as the kernel's first process.
     ///
     /// # Errors
-    /// There is no kernel. The error says how to build one.
+    /// Fails if there is no kernel. The error says how to build one.
     pub fn new(program: PathBuf) -> Result<Uml, LabError> {
         let named = std::env::var_os(KERNEL).map(PathBuf::from);
         let home = || std::env::var_os("HOME").map(|home| Path::new(&home).join(".cache"));
@@ -98,9 +98,9 @@ impl Uml {
             .map_err(|e| LabError::failed("cannot create a file for the kernel's output", e))?;
         let child = Command::new(&self.kernel)
             .args([MEMORY, "root=/dev/root", "rootfstype=hostfs", "rw", "time-travel=inf-cpu", "quiet"])
-            // The clock starts at the same time in each run, so that results do not depend on the date.
+            // Start the clock at the same time in each run, so that results do not depend on the date.
             .args(["time-travel-start=1000000000000000000", "panic=-1"])
-            // With a console named here, User Mode Linux does not append one to the arguments of the first
+            // If a console is named here, User Mode Linux does not append one to the arguments of the first
             // process.
             .args(["con=null", "con0=null,fd:1", "console=tty0"])
             .arg(format!("uml_dir={}/", dir.display()))
@@ -109,8 +109,8 @@ impl Uml {
             .arg(dir)
             .env("UML_SEED", seed.to_string())
             .env("TMPDIR", netns::scratch())
-            // All processes of the kernel are in a separate group. Signals of a terminal must not reach them,
-            // because a stop signal would break the kernel.
+            // Put all processes of the kernel into a separate group, so that signals of a terminal do not
+            // reach them. A stop signal would break the kernel.
             .process_group(0)
             .stdin(Stdio::null())
             .stdout(
@@ -129,9 +129,9 @@ impl Uml {
     }
 }
 
-/// A script that waits for the end of its standard input, which comes when the lab ends for any reason. It
-/// then kills the kernel's process group, which the first argument names, and removes the directory that the
-/// second argument names. `kill` of dash accepts no `--` after `-9`.
+/// A script that waits for the end of its standard input, which ends when the lab ends for any reason. The
+/// script then kills the kernel's process group, which the first argument names, and removes the directory
+/// that the second argument names. `kill` of dash accepts no `--` after `-9`.
 const SCRIPT: &str = r#"
 while read -r _; do :; done
 kill -9 "-$1"
@@ -219,7 +219,7 @@ impl Backend for Uml {
     }
 }
 
-/// Removes job directories of labs that were killed before they could do this.
+/// Removes job directories of labs that were killed before they could remove them.
 fn sweep() {
     netns::orphans(Path::new(JOBS), PREFIX).for_each(|name| {
         let _ = fs::remove_dir_all(Path::new(JOBS).join(name));

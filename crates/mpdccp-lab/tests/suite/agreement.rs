@@ -1,4 +1,4 @@
-//! Comparison of summaries of two backends.
+//! Tests of the comparison of two backends' summaries.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! References, aims, sentences and the report of runs with made-up results.
+//! Tests of references, aims, sentences and the report of runs with made-up results.
 
 use mpdccp_lab::Scenario;
 use mpdccp_lab::comparison::{Comparison, as_text, compare};
@@ -7,7 +7,7 @@ use mpdccp_lab::sentences::sentences;
 use mpdccp_lab::summary::Run;
 use serde_json::json;
 
-/// Three runs of two variants. The given values are the 95th percentiles of the second variant.
+/// Returns three runs of two variants. The given values are the 95th percentiles of the second variant.
 fn runs(p95: [f64; 3], second: serde_json::Value) -> Vec<Run> {
     let run = |label: &str, seed: u64, p95: f64| {
         let mut metrics = json!({"rx_mbps": 9.9, "app_p50_ms": 12.0, "app_p95_ms": p95, "lost_pct": 0.5});
@@ -79,8 +79,8 @@ fn an_aim_can_be_another_variant() {
     assert_eq!(judged("ccid2", [20.0; 3]), ("≤ ccid2".to_owned(), Some(Verdict::Met)));
     assert_eq!(judged("ccid5", [20.0; 3]).1, Some(Verdict::Met));
     assert_eq!(judged("ccid2", [79.0, 80.0, 83.0]).1, Some(Verdict::Open));
-    // In each pair the second run has a slightly higher value, although runs with different seeds differ by
-    // more.
+    // In each pair, the second run has a slightly higher value. Runs with different seeds differ by more than
+    // that.
     assert_eq!(judged("ccid2", [80.1, 81.1, 82.1]).1, Some(Verdict::Missed));
 }
 

@@ -1,5 +1,5 @@
-//! Connections that share one congestion state together get the share of one connection. The tests run in
-//! virtual time over one bottleneck.
+//! Tests that connections with one shared congestion state together get the share of one connection. The
+//! tests run in virtual time over one bottleneck.
 
 use crate::sim_common::{parse, seeded};
 use mpdccp_lab::scenario::Scenario;
@@ -8,7 +8,8 @@ use mpdccp_lab::{FlowRecord, ReceivedPacket, RunRecord};
 /// Cells whose queues hold two, one and half a bandwidth-delay product.
 const CELLS: [&str; 3] = ["10ms", "20ms", "40ms"];
 
-/// A scenario with a drop-tail queue, the given flows, and one more bulk flow with its own congestion state.
+/// Returns a scenario with a drop-tail queue, the given flows, and one more bulk flow with its own congestion
+/// state.
 fn scenario(flows: &str) -> Scenario {
     let text = format!(
         r#"
@@ -50,7 +51,7 @@ source = {{ kind = "bulk" }}
     parse(&text)
 }
 
-/// A bulk flow with these additional keys.
+/// Returns a bulk flow with these additional keys.
 fn bulk(name: &str, more: &str) -> String {
     format!(
         r#"
@@ -64,7 +65,7 @@ source = {{ kind = "bulk" }}
     )
 }
 
-/// Bytes that each flow received between these seconds.
+/// Returns the bytes that each flow received between these seconds.
 fn received(record: &RunRecord, from: f64, to: f64) -> Vec<f64> {
     let bytes = |flow: &FlowRecord| {
         let t = |p: &&ReceivedPacket| p.at.as_secs_f64() - record.start.as_secs_f64();
@@ -78,8 +79,8 @@ fn jain(parts: &[f64]) -> f64 {
     sum * sum / (parts.len() as f64 * parts.iter().map(|p| p * p).sum::<f64>())
 }
 
-/// Fraction of the link that four flows get next to a single flow, as the mean over the cells. Checks that
-/// the four flows have equal rates if they `share` the congestion state.
+/// Returns the fraction of the link that four flows get next to a single flow, as the mean over the cells.
+/// Checks that the four flows have equal rates if they `share` the congestion state.
 fn part_of_four(label: &str, share: bool) -> f64 {
     let scenario = scenario(&bulk("of-four", &format!("count = 4\nshare_congestion = {share}")));
     let parts = CELLS.map(|cell| {
@@ -94,8 +95,8 @@ fn part_of_four(label: &str, share: bool) -> f64 {
 }
 
 /// If four flows count as one, they get one half next to a single flow. Two flows would get two thirds, and
-/// half a flow one third, so the result must be between these. With separate states, four flows get about
-/// four fifths. They must then get more than two flows would, which shows that the test can fail.
+/// half a flow one third, so the result must be between these limits. With separate states, four flows get
+/// about four fifths. They must then get more than two flows would, which shows that the test can fail.
 fn four_that_share_are_one(label: &str) {
     let (shared, own) = (part_of_four(label, true), part_of_four(label, false));
     assert!((1.0 / 3.0..2.0 / 3.0).contains(&shared), "{label}: {shared}");

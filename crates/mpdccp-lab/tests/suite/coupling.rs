@@ -5,7 +5,7 @@ use crate::sim_common::{parse, run, seeded};
 use mpdccp_lab::scenario::Scenario;
 use mpdccp_lab::{FlowRecord, RunRecord};
 
-/// A scenario with a tunnel over two paths; the second path and further keys are given.
+/// Returns a scenario with a tunnel over two paths. The second path and further keys are given.
 fn scenario(second: &str, coupling: bool, more: &str) -> Scenario {
     let text = format!(
         r#"
@@ -41,7 +41,7 @@ source = {{ kind = "bulk" }}
     parse(&text)
 }
 
-/// Bytes that each flow received from 15 s on.
+/// Returns the bytes that each flow received from 15 s on.
 fn received(record: &RunRecord) -> Vec<f64> {
     let bytes = |flow: &FlowRecord| {
         let late = flow.received.iter().filter(|p| p.at.as_secs_f64() - record.start.as_secs_f64() > 15.0);

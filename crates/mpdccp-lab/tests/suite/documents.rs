@@ -1,6 +1,6 @@
-//! Tables in documents that are made from stored runs (`docs/runs`, see `tools/tables`). A test fails if a
-//! table differs from its runs, or if the scenario of the runs has changed. `MPDCCP_BLESS=1` writes the
-//! tables.
+//! Checks the tables in documents that are made from stored runs (`docs/runs`, see `tools/tables`). A test
+//! fails if a table differs from its runs, or if the scenario of the runs has changed. `MPDCCP_BLESS=1`
+//! writes the tables.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -25,7 +25,7 @@ struct Stored {
     commit: String,
     date: String,
     made_by: MadeBy,
-    /// The seeds of all runs without seeds of their own.
+    /// The seeds of all runs that have no seeds of their own.
     seeds: Vec<u64>,
     scenario: String,
     change: Changes,
@@ -36,7 +36,7 @@ struct Stored {
 #[derive(Clone, Debug, Deserialize)]
 struct MadeBy {
     backend: String,
-    /// The builds' commits; with a hash of the program if its sources had changes.
+    /// The builds' commits. If the sources had changes, a hash of the program follows.
     code: String,
     kernel: Option<String>,
 }
@@ -53,7 +53,7 @@ struct Runs {
     #[serde(default)]
     point: Changes,
     seeds: Option<Vec<u64>>,
-    /// A value of each run, by metric.
+    /// A value of each run, by the name of the metric.
     #[serde(flatten)]
     metrics: BTreeMap<String, Vec<f64>>,
 }
@@ -69,7 +69,7 @@ fn stored(name: &str) -> Stored {
 }
 
 impl Runs {
-    /// Whether the runs are in the cell or at the point `word`.
+    /// Returns whether the runs are in the cell or at the point `word`.
     fn are_of(&self, word: &str) -> bool {
         self.cell == word || self.point.values().any(|value| text_of(value) == word)
     }
@@ -90,13 +90,13 @@ impl Stored {
         cells
     }
 
-    /// The current scenario, with the changes of the runs.
+    /// Returns the current scenario, with the changes of the runs.
     fn scenario(&self, point: &Changes) -> Scenario {
         let change: Vec<_> = self.change.iter().chain(point).map(|(k, v)| (k.as_str(), v.clone())).collect();
         Scenario::find(&self.scenario).unwrap().with(&change).unwrap()
     }
 
-    /// The value that `words` select (see `tools/tables`).
+    /// Returns the value that `words` select (see `tools/tables`).
     fn value(&self, words: &[&str]) -> Option<f64> {
         let (mut label, mut metric, mut statistic, mut places) = (None, None, "", Vec::new());
         for &word in words {
@@ -149,12 +149,12 @@ impl Stored {
         Some(of(label)? / other)
     }
 
-    /// The value in each of `cells`.
+    /// Returns the value in each of `cells`.
     fn in_cells(&self, words: &[&str], cells: &[&str]) -> Vec<f64> {
         cells.iter().filter_map(|cell| self.value(&[words, &[*cell]].concat())).collect()
     }
 
-    /// The text of the value that `words` select.
+    /// Returns the text of the value that `words` select.
     fn text(&self, words: &[&str]) -> String {
         let metric = |word: &&&str| self.runs.iter().any(|runs| runs.metrics.contains_key(**word));
         let metric = words.iter().rev().find(metric);
@@ -167,7 +167,8 @@ impl Stored {
         }
     }
 
-    /// The runs whose scenario has changed since they were made. Runs of other tools have no scenario.
+    /// Returns the runs whose scenario has changed since they were made. Runs of other tools have no
+    /// scenario.
     fn stale(&self) -> Vec<String> {
         if self.scenario.is_empty() {
             return Vec::new();
@@ -197,13 +198,13 @@ fn three_digits(value: f64) -> String {
     format!("{value:.digits$}")
 }
 
-/// A column or row of a directive: its words, and its title.
+/// Parses a column or row of a directive. Returns its words and its title.
 fn selection(text: &str) -> (Vec<&str>, &str) {
     let (words, title) = text.split_once(": ").unwrap_or((text, text));
     (words.split(", ").collect(), title)
 }
 
-/// The table for a directive `NAME METRIC; COLUMN; ...; rows: ROW; ...`.
+/// Returns the table for a directive `NAME METRIC; COLUMN; ...; rows: ROW; ...`.
 fn generated(directive: &str) -> String {
     let (spread, directive) = match directive.strip_prefix("spread ").and_then(|rest| rest.split_once(' ')) {
         Some((minimum, rest)) => (Some(minimum.parse::<f64>().unwrap()), rest),
@@ -246,9 +247,9 @@ fn generated(directive: &str) -> String {
     text
 }
 
-/// The table for a directive `count NAME METRIC; TITLE, ...; WORDS: MINIMUM: COLUMN ...: AIM; ...`: the
-/// number of cells where each column has at least the minimum. If `: CELL ...` follows the aim, only these
-/// cells count.
+/// Returns the table for a directive `count NAME METRIC; TITLE, ...; WORDS: MINIMUM: COLUMN ...: AIM; ...`.
+/// It shows the number of cells where each column has at least the minimum. If `: CELL ...` follows the aim,
+/// only these cells count.
 fn counted(directive: &str) -> String {
     let (name, metric, rows) = parts(directive);
     let stored = stored(name);
@@ -271,8 +272,8 @@ fn counted(directive: &str) -> String {
     text
 }
 
-/// The text for a directive `value NAME METRIC; WORD, ...`, or `value NAME METRIC; WORD, ...; MINIMUM` for
-/// the number of cells with at least the minimum.
+/// Returns the text for a directive `value NAME METRIC; WORD, ...`. For a directive `value NAME METRIC; WORD,
+/// ...; MINIMUM`, it returns the number of cells with at least the minimum.
 fn inline(directive: &str) -> String {
     let (name, metric, parts) = parts(directive);
     let stored = stored(name);
@@ -281,12 +282,12 @@ fn inline(directive: &str) -> String {
     reach(&stored.in_cells(&words, &stored.cells()), minimum.parse().unwrap()).to_string()
 }
 
-/// The number of values that reach the minimum.
+/// Returns the number of values that reach the minimum.
 fn reach(values: &[f64], minimum: f64) -> usize {
     values.iter().filter(|value| **value >= minimum).count()
 }
 
-/// Name, metric and the other parts of a directive.
+/// Returns name, metric and the other parts of a directive.
 fn parts(directive: &str) -> (&str, &str, Vec<&str>) {
     let mut parts = directive.split(';').map(str::trim);
     let (name, metric) = parts.next().and_then(|first| first.split_once(' ')).expect("a name and a metric");
@@ -296,7 +297,7 @@ fn parts(directive: &str) -> (&str, &str, Vec<&str>) {
 const BEGIN: &str = "<!-- runs: ";
 const END: &str = "<!-- end of runs -->";
 
-/// The document with newly generated tables.
+/// Returns the document with newly generated tables.
 fn made_again(text: &str) -> String {
     let (mut out, mut rest) = (String::new(), text);
     while let Some((before, after)) = rest.split_once(BEGIN) {
@@ -330,7 +331,7 @@ struct Section {
 }
 
 impl Section {
-    /// All sections whose runs are in `docs/runs/NAME.json`, by `NAME`.
+    /// Returns all sections whose runs are in `docs/runs/NAME.json`, by `NAME`.
     fn by_file() -> BTreeMap<String, Vec<Section>> {
         #[derive(Deserialize)]
         struct Set {
@@ -348,7 +349,7 @@ impl Section {
         files
     }
 
-    /// The section's runs as `LABEL, CELL, POINT, NUMBER OF SEEDS`.
+    /// Returns the section's runs as `LABEL, CELL, POINT, NUMBER OF SEEDS`.
     fn declared(&self) -> Vec<String> {
         let scenario = Scenario::find(&self.scenario).unwrap();
         let own = scenario.sweep.as_ref().filter(|_| self.sweep.is_empty());
@@ -376,7 +377,7 @@ impl Section {
     }
 }
 
-/// Whether the stored runs are those that the sections declare.
+/// Checks that the stored runs are those that the sections declare.
 fn complete(sections: &[Section], stored: &Stored) -> Result<(), String> {
     let mut declared: Vec<_> = sections.iter().flat_map(Section::declared).collect();
     let text = |runs: &Runs| {
@@ -430,7 +431,7 @@ fn tables_say_what_the_stored_runs_say() {
     }
 }
 
-/// All names of stored runs.
+/// Returns all names of stored runs.
 fn names() -> Vec<String> {
     let files = std::fs::read_dir(docs().join("runs")).unwrap().map(|entry| entry.unwrap().path());
     files.map(|file| file.file_stem().unwrap().to_str().unwrap().to_owned()).collect()
@@ -481,7 +482,7 @@ fn columns_are_medians_and_ratios_and_counts_have_a_minimum() {
     let value = |words: &str| {
         stored.value(&[&["rx_mbps", "bw_4to1"], &words.split(' ').collect::<Vec<_>>()[..]].concat())
     };
-    // The links have 50 and 12 Mbit/s.
+    // The two links have rates of 50 and 12 Mbit/s.
     let values = ["", " lowest", " highest"].map(|statistic| value(&format!("cubic-streams{statistic}")));
     assert_eq!(values, [31.0, 1.0, 40.0].map(Some));
     let others =

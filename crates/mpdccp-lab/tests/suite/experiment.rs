@@ -1,4 +1,4 @@
-//! Tests of an experiment's output, with a substitute for the backend.
+//! Tests of an experiment's output. A backend with synthetic runs replaces the real ones.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,7 +11,7 @@ use mpdccp_lab::{Backend, LabError, Plan, RunRecord, Sample, Scenario};
 #[derive(Default)]
 struct Pretend {
     fails_at: Option<&'static str>,
-    /// Whether the failure is that of a command.
+    /// Whether the failure is reported as that of a command.
     command: bool,
 }
 
@@ -160,7 +160,7 @@ fn runs_finished_before_a_failure_are_kept() {
         serde_json::from_str(&fs::read_to_string(dir.path().join("summary.json")).unwrap()).unwrap();
     assert_eq!(json["runs"].as_array().unwrap().len(), 2);
     assert!(dir.path().join("report.html").is_file());
-    // In this experiment, no run finishes.
+    // No run finishes in this experiment.
     let mut again = options(dir.path());
     again.only.push("ccid5".to_owned());
     let summary = fs::read(dir.path().join("summary.json")).unwrap();

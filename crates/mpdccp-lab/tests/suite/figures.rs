@@ -1,4 +1,4 @@
-//! Figures are valid SVG.
+//! Tests that figures are valid SVG.
 
 use mpdccp_lab::Scenario;
 use mpdccp_lab::figures::{Column, delivery, distribution, inner_workings};

@@ -8,7 +8,7 @@ use mpdccp_lab::scenario::{LinkKeys, PathSpec};
 use mpdccp_lab::sim::Sim;
 use mpdccp_lab::{Backend, Fate, Plan, RunRecord, Scenario};
 
-/// A scenario with one UDP flow over one path with these keys.
+/// Returns a scenario with one UDP flow over one path with these keys.
 fn one_path(keys: &str, rest: &str) -> Scenario {
     parse(&format!(
         r#"
@@ -98,8 +98,8 @@ fn a_model_brings_all_keys_and_what_is_named_stays() {
     assert!((280.0..330.0).contains(&wire.p50), "{wire:?}");
 }
 
-/// Number of the flow's packets that the first path delivered between two times, and whether it delivered any
-/// packet in the reverse direction.
+/// Returns the number of the flow's packets that the first path delivered between two times, and whether it
+/// delivered any packet in the reverse direction.
 fn delivered(record: &RunRecord, from: f64, to: f64) -> (usize, usize) {
     let within = |at: mpdccp_units::Time| {
         let t = at.as_secs_f64() - record.start.as_secs_f64();

@@ -1,4 +1,4 @@
-//! Metrics of synthetic runs, compared with values calculated by hand.
+//! Tests of the metrics of synthetic runs. The expected values are calculated by hand.
 
 use core::time::Duration;
 
@@ -33,7 +33,7 @@ fn phases_split_at_the_event_and_rates_count_what_arrived_inside() {
     assert!(near(before.app_latency_ms.unwrap().p50, 10.1));
     assert!(near(before.wire_latency_ms.unwrap().max, 10.0));
     // Latencies are 10.1 ms plus 0 to 5 ms, in steps of a microsecond per packet. By nearest rank, the 95th
-    // percentile of 5,000 packets is number 4,750.
+    // percentile of 5,000 packets is the latency of packet number 4,750.
     assert!(near(after.app_latency_ms.unwrap().p95, 10.1 + 4.749));
     assert!(near(after.app_latency_ms.unwrap().max, 10.1 + 4.999));
 }
@@ -58,8 +58,8 @@ fn paths_count_outer_bytes_drops_and_losses() {
 fn reordering_after_rfc_4737_and_duplicates_apart() {
     let mut record = crate::common::run("ccid5");
     let received = &mut record.flows[0].received;
-    // The order of arrival is 0 1 3 2 2 4 and so on. Packet 2 is reordered once, its second copy is a
-    // duplicate, and packet 7 never arrives.
+    // The order of arrival is 0 1 3 2 2 4 and so on. Packet 2 is reordered once, and its second copy is a
+    // duplicate. Packet 7 never arrives.
     received.swap(2, 3);
     let copy = received[3];
     received.insert(4, copy);
@@ -75,8 +75,8 @@ fn reordering_after_rfc_4737_and_duplicates_apart() {
 #[test]
 fn windows_find_the_gap_and_the_moment_the_second_path_starts() {
     let mut record = crate::common::run("ccid5");
-    // One packet arrives per millisecond, but none for 50 ms, so at most 150 packets arrive in the worst
-    // window of 200 ms.
+    // One packet arrives per millisecond, but none for 50 ms. At most 150 packets arrive in the worst window
+    // of 200 ms.
     let start = record.start;
     let hole = |p: &ReceivedPacket| {
         let at = p.at.since(start);
@@ -148,7 +148,8 @@ fn packets_that_never_left_are_known_with_two_flows() {
     assert_eq!((flows[0].dropped_at_sender, flows[1].dropped_at_sender), (Some(1), Some(10)));
 }
 
-/// A run with a second flow like the first. Its packets arrive 5 ms later, and half of them are lost.
+/// Returns a run with a second flow like the first. The second flow's packets arrive 5 ms later, and half of
+/// them are lost.
 fn two_flows() -> RunRecord {
     let mut record = crate::common::run("ccid5");
     let mut second = record.flows[0].clone();
@@ -195,7 +196,7 @@ fn flows_of_one_entry_are_taken_together() {
     let alone = stats_of(&text, &record).metrics;
     let all =
         stats_of(&text.replace("duration_s = 10", "duration_s = 10\nmeasured = \"udp\""), &record).metrics;
-    // Each flow has 10,000 packets; half of the second flow's packets are lost.
+    // Each flow has 10,000 packets. Half of the second flow's packets are lost.
     assert!(near(alone["lost_pct"], 0.0) && near(all["lost_pct"], 25.0));
     assert!(near(all["rx_mbps"], all["total_mbps"]) && !all.contains_key("share_pct"));
     assert!(near(alone["share_pct"], alone["rx_mbps"] * 100.0 / (alone["total_mbps"] - alone["rx_mbps"])));

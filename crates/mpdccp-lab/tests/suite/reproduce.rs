@@ -59,11 +59,11 @@ fn finished_runs_are_not_repeated() {
         (backend.made.into_inner(), found.into_inner(), result.is_ok())
     };
     assert_eq!(attempt(3, &options), (3, 0, false));
-    // The runs are one flow alone, three numbers of TCP flows in three variants, and six echo variants with
-    // and without loss.
+    // The set has 22 runs: one flow alone, three numbers of TCP flows in three variants, and six echo
+    // variants with and without loss.
     assert_eq!(attempt(99, &options), (19, 3, true));
     assert_eq!(attempt(0, &options), (0, 22, true));
-    // A run whose stored file is truncated is made again, and another seed needs all runs again.
+    // A run whose stored file is truncated is made again. Another seed needs all runs again.
     let mut files: Vec<_> =
         std::fs::read_dir(dir.path().join("runs")).unwrap().map(|f| f.unwrap().path()).collect();
     files.sort();

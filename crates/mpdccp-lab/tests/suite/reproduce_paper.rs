@@ -1,4 +1,4 @@
-//! One command makes the report of a paper.
+//! Tests that one command makes the report of a paper.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,5 @@
-//! An invalid scenario causes a single error that names the file, the line, the key and the allowed values.
+//! Tests that an invalid scenario causes a single error, which names the file, the line, the key and the
+//! allowed values.
 
 use mpdccp_lab::Scenario;
 use mpdccp_lab::scenario::LIBRARY;
@@ -31,8 +32,8 @@ metric = "rx_mbps"
 min = 1
 "#;
 
-/// For each case: the replaced text, its replacement, the beginning of the error, and a text that
-/// it must contain.
+/// Checks each case. A case has the replaced text, its replacement, the beginning of the error, and a text
+/// that the error must contain.
 fn refused(good: &str, cases: &[(&str, &str, &str, &str)]) {
     Scenario::parse("t.toml", good).unwrap();
     for (from, to, begins, mentions) in cases {

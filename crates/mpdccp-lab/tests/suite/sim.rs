@@ -65,7 +65,7 @@ fn flows_get_what_their_paths_have() {
     assert!(total > 8.0 && total < 15.0, "{total}");
 }
 
-/// Phases of the first path's congestion controller after `t` seconds.
+/// Returns the phases of the first path's congestion controller after `t` seconds.
 fn phases(record: &RunRecord, t: f64) -> Vec<&str> {
     let rows = record.trace.iter().filter(|row| row.path == 0);
     let after = rows.filter(|row| row.at.as_secs_f64() - record.start.as_secs_f64() > t);
@@ -83,7 +83,8 @@ fn ccid5_leaves_startup_within_a_second_of_the_drop() {
     }
 }
 
-/// Sorted gaps in milliseconds between consecutive data packets that enter the first path in a time span.
+/// Returns the sorted gaps in milliseconds between consecutive data packets that enter the first path in a
+/// time span.
 fn gaps(record: &RunRecord, from: f64, to: f64) -> Vec<f64> {
     let t = |p: &mpdccp_lab::LinkPacket| p.entered.as_secs_f64() - record.start.as_secs_f64();
     let data = record.paths[0].forward.packets.iter().filter(|p| p.data.is_some());
@@ -187,7 +188,7 @@ flow = [{{ name = "tcp", kind = "tcp", cc = "cubic", loss_detection = "{detectio
     let of = |detection| run(&parse(&text(detection)), "ccid5", "base").1;
     let (rack, three) = (of("rack"), of("three"));
     assert!(rack.metrics["rx_mbps"] > 1.5 * three.metrics["rx_mbps"], "{rack:?} {three:?}");
-    // Spurious retransmissions relative to the delivered rate.
+    // Compare spurious retransmissions relative to the delivered rate.
     let spurious = |dsack: f64, mbps: f64| dsack / mbps;
     let [of_rack, of_three] =
         [&rack, &three].map(|run| spurious(run.metrics["dsack"], run.metrics["rx_mbps"]));
@@ -238,8 +239,8 @@ flow = [{ name = "web", kind = "short", cc = "cubic", sizes = ["10 kB", "100 kB"
     for label in ["tunnel", "plain"] {
         let (record, stats) = crate::sim_common::run(&scenario, label, "base");
         let web = &record.flows[0];
-        // 100 connections are expected; the limits are five standard deviations away. Both variants have the
-        // same connections.
+        // The test expects 100 connections, and the limits are five standard deviations away. Both variants
+        // have the same connections.
         let sizes: Vec<u32> = web.sent.iter().map(|sent| sent.bytes).collect();
         assert!(
             (50..150).contains(&sizes.len()) && sizes.iter().all(|size| [10_000, 100_000].contains(size))

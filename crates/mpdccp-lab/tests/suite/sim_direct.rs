@@ -90,7 +90,7 @@ fn a_higher_ack_ratio_sends_less_back() {
     let (two, eight) = (back("ccid = 2"), back("ccid = 2\ntunnel = { ack_ratio = 8 }"));
     assert!((45.0..55.0).contains(&two), "{two}");
     assert!((12.0..16.0).contains(&eight), "{eight}");
-    // CCID 3 acknowledges once per round-trip time (RFC 4342 section 6).
+    // CCID 3 sends acknowledgements once per round-trip time (RFC 4342 section 6).
     let rounds = back("ccid = 3");
     assert!(rounds < 2.0, "{rounds}");
 }
@@ -99,8 +99,8 @@ fn a_higher_ack_ratio_sends_less_back() {
 fn packets_that_overtake_each_other_leave_no_path_empty() {
     const BULK: &str =
         "[[flow]]\nname = \"bulk\"\nkind = \"udp\"\npayload = 1300\nsource = { kind = \"bulk\" }\n";
-    // Some packets are late by more than the round-trip time of the fast packets, from which the RTT samples
-    // come.
+    // Some packets are late by more than the round-trip time of the fast packets. The RTT samples come from
+    // these fast packets.
     let path = "forward = { jitter = { by = \"20 ms\", reorder = true } }";
     for ccid in [2, 7] {
         let text = scenario(path, &format!("ccid = {ccid}"), BULK);
@@ -119,7 +119,8 @@ fn short_flows_go_beside_a_plain_connection() {
     const WEB: &str = "[[flow]]\nname = \"web\"\nkind = \"short\"\ncc = \"cubic\"\nsizes = [\"10 kB\"]\nevery = \"500 ms\"\n";
     const BULK: &str = "[[flow]]\nname = \"bulk\"\nkind = \"udp\"\npayload = 1000\nrate = \"20 Mbit/s\"\n";
     let alone = run(&parse(&scenario("", "udp = true", WEB)), "c", "base").1.metrics["fct_p50_ms"];
-    // A short connection takes a handshake, half a round trip, and the time of 10 kB at 10 Mbit/s.
+    // A short connection takes the time of a handshake, half a round trip, and the time to send 10 kB at 10
+    // Mbit/s.
     assert!((158.0..175.0).contains(&alone), "{alone}");
     let (_, stats) = run(&parse(&scenario("", "ccid = 2", &format!("{WEB}{BULK}"))), "c", "base");
     let [web, bulk] = &stats.flows[..] else { panic!("two flows") };
@@ -141,7 +142,7 @@ fn unbounded_sources_are_left_out() {
     assert_eq!(lacks("ccid = 5"), None);
 }
 
-/// The queue may be shorter than the number of packets that a backlogged source usually keeps there.
+/// The queue may be shorter than the number of packets that a backlogged source usually keeps in it.
 #[test]
 fn a_short_queue_does_not_keep_a_bulk_source_busy_for_ever() {
     const BULK: &str =
@@ -151,7 +152,7 @@ fn a_short_queue_does_not_keep_a_bulk_source_busy_for_ever() {
     assert!(stats.metrics["rx_mbps"] > 8.0 && stats.metrics["lost_pct"] < 5.0, "{stats:?}");
 }
 
-/// TCP cuts records into segments, and the numbers of segments differ from those of records.
+/// TCP cuts records into segments. The numbers of segments differ from those of records.
 #[test]
 fn no_record_of_tcp_has_the_latency_of_another_ones_segment() {
     const PACED: &str = "[[flow]]\nname = \"f\"\nkind = \"udp\"\npayload = 700\nrate = \"8 Mbit/s\"\n";
@@ -190,7 +191,7 @@ fn a_loaded_return_path_does_not_slow_bbr() {
     }
 }
 
-/// Links whose rate varies, or whose return path thins out, loses or delays acknowledgements.
+/// The tested links have varying rates, or a return path that thins out, loses or delays acknowledgements.
 #[test]
 fn access_links_are_used_about_as_tcp_uses_them() {
     const FAST: &str = "rate = \"50 Mbit/s\"\nowd = \"20 ms\"\nqueue = \"1 BDP\"\n";

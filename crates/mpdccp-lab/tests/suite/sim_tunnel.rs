@@ -4,8 +4,8 @@ use crate::sim_common::{parse, run};
 use mpdccp_lab::scenario::Scenario;
 use mpdccp_lab::{Fate, RunRecord};
 
-/// A scenario with two equal paths, `a` and `b`, with sufficient capacity, with an event, and with a plain
-/// and an encrypted variant.
+/// Returns a scenario with two equal paths, `a` and `b`, with sufficient capacity. It has the given events,
+/// and a plain and an encrypted variant.
 fn scenario(events: &str) -> Scenario {
     parse(&text(events, ""))
 }
@@ -20,7 +20,7 @@ fn text(events: &str, more: &str) -> String {
     )
 }
 
-/// Whether all, some or none of the application packets that were sent in this time span arrived.
+/// Returns whether all, some or none of the application packets that were sent in this time span arrived.
 fn came(record: &RunRecord, from: f64, to: f64) -> &'static str {
     let flow = &record.flows[0];
     let at = |s: f64| record.start + core::time::Duration::from_secs_f64(s);
@@ -34,7 +34,7 @@ fn came(record: &RunRecord, from: f64, to: f64) -> &'static str {
     }
 }
 
-/// Number of application packets from the client that crossed a path in this time span.
+/// Returns the number of application packets from the client that crossed a path in this time span.
 fn crossed(record: &RunRecord, path: usize, from: f64, to: f64) -> usize {
     let at = |s: f64| record.start + core::time::Duration::from_secs_f64(s);
     let packets = record.paths[path].forward.packets.iter().filter(|p| p.data.is_some());
@@ -148,8 +148,8 @@ fn an_event_that_cannot_be_is_refused_with_its_line() {
     assert!(error.contains("[[event]] needs mode = \"tunnel\""), "{error}");
 }
 
-/// The tunnel paces the bursts of a TCP sender in slow start, which spreads its acknowledgements over half
-/// a round trip. This must not make HyStart leave slow start too early.
+/// The tunnel paces the bursts of a TCP sender in slow start, which spreads the acknowledgements over half a
+/// round trip. This must not make HyStart leave slow start too early.
 #[test]
 fn slow_start_on_a_long_path_is_as_fast_as_without_a_tunnel() {
     let scenario = parse(

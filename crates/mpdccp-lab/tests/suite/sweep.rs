@@ -1,4 +1,4 @@
-//! Tests of sweeps: every point is run once, sweeps can be resumed, and failures are reported separately.
+//! Tests of sweeps. Every point is run once, sweeps can be resumed, and failures are reported separately.
 
 use std::fs;
 use std::path::Path;
@@ -66,7 +66,8 @@ fn every_point_is_run_once_and_what_is_there_is_kept() {
     assert!(lines[0].starts_with("variant,cell,seed,flow.f.rate,path.*.owd,rx_mbps,"));
     assert!(lines[1].starts_with("ccid2,base,1,2 Mbit/s,0 ms,"));
     assert_eq!(lines.len(), 17);
-    // Packets that are still on the path at the end are missing, so the rate is only near the offered rate.
+    // The packets that are still on the path at the end are missing, so the rate is only near the offered
+    // rate.
     let rx: f64 = lines[9].split(',').nth(5).unwrap().parse().unwrap();
     assert!((3.5..4.1).contains(&rx), "{}", lines[9]);
     assert!(outcome.table.lines().count() == 9, "{}", outcome.table);
@@ -99,7 +100,7 @@ fn a_changed_scenario_is_run_again_and_its_table_is_its_own() {
     assert_eq!((outcome.made, outcome.found, seen.len()), (16, 0, 16));
     let rates = outcome.medians.iter().map(|m| m.shown[0].unwrap().median);
     assert!(rates.clone().all(|rate| rate < 1.0), "{}", outcome.table);
-    // Another title or text about the scenario, and other settings of another variant, do not make new runs.
+    // A new title or text about the scenario, and new settings of another variant, do not cause new runs.
     let words = slow.replace("title = \"t\"", "title = \"other\"");
     assert_eq!(sweep(dir.path(), &words).0.map(|o| o.found), Ok(16));
     let other = slow.replace("tcp = \"cubic\"", "tcp = \"reno\"");

@@ -1,4 +1,4 @@
-//! The parameters of the experiments, and finished runs.
+//! The parameters of the experiments, and their finished runs.
 
 use crate::bounds::Bounds;
 use crate::scenario::Aim;
@@ -14,7 +14,7 @@ pub(super) const ECHO_SEEDS: u64 = 20;
 /// Duration of a quick run, seconds.
 pub(super) const QUICK_S: f64 = 60.0;
 /// Duration of a run with enough loss events for statistics, seconds. In the paper's 200 s, a single flow has
-/// only about ten.
+/// only about ten loss events.
 pub(super) const LONG_S: f64 = 1_000.0;
 /// Length in seconds of the bins over which figures average rates.
 pub(super) const BIN_S: f64 = 2.0;
@@ -48,7 +48,7 @@ pub(super) struct CrossTraffic {
     pub(super) counts: &'static [u32],
 }
 
-/// Variants for the asymmetric link. A label has the CCID in the forward direction and the CCID in the
+/// Variants for the asymmetric link. A label names the CCID in the forward direction and the CCID in the
 /// reverse direction.
 pub(super) const ASYMMETRIC: [&str; 4] = ["ccid3-2", "ccid2-3", "ccid2-2", "ccid3-3"];
 /// Variants for the experiment on the cost of acknowledgements.
@@ -74,7 +74,7 @@ pub(super) struct Made {
 }
 
 impl Made {
-    /// The bounds of the scenario's aim for a metric.
+    /// Returns the bounds of the scenario's aim for a metric.
     pub(super) fn aim(&self, metric: &str) -> Option<Bounds> {
         let own = |aim: &&Aim| *aim.label.as_ref() == self.kept.key.label && *aim.metric.as_ref() == metric;
         self.aims.iter().find(own).map(Aim::bounds)

@@ -11,12 +11,12 @@ pub(super) struct Row {
     pub(super) paper: Option<&'static str>,
     /// The value of each run.
     pub(super) ours: Vec<f64>,
-    /// The aim.
+    /// The aim for the value, if there is one.
     pub(super) aim: Option<Bounds>,
 }
 
 impl Row {
-    /// The estimate over the runs.
+    /// Returns the estimate over the runs.
     pub(super) fn estimate(&self) -> Option<Estimate> {
         Estimate::of(&self.ours)
     }
@@ -25,7 +25,7 @@ impl Row {
         self.estimate().map(|e| e.median)
     }
 
-    /// The verdict on the aim.
+    /// Returns the verdict on the aim.
     pub(super) fn met(&self) -> Option<Verdict> {
         Some(self.aim?.judge(self.estimate()?))
     }
@@ -49,7 +49,7 @@ impl Row {
     }
 }
 
-/// A section of the report with figures (caption, HTML), a table of `rows`, and a sentence.
+/// Returns a section of the report with figures (caption, HTML), a table of `rows`, and a sentence.
 pub(super) fn section(
     title: &str,
     sentence: String,

@@ -12,7 +12,7 @@ use crate::estimate::Verdict;
 use crate::figures::dcp::{self as figures, Lines, against_flows, over_time};
 use crate::metrics::NAMES;
 
-/// The sections for all runs. The figures are written to the directory `figures`.
+/// Returns the sections for all runs, and writes their figures to the directory `figures`.
 pub(super) fn sections(runs: &[Made], figures: &Path) -> Result<Vec<Section>, LabError> {
     let mut sections = vec![one_flow(runs, figures)?, among_tcp(runs, figures)?];
     sections.extend(long(runs));
@@ -24,7 +24,7 @@ pub(super) fn sections(runs: &[Made], figures: &Path) -> Result<Vec<Section>, La
     Ok(sections)
 }
 
-/// The runs with this name, one for each seed.
+/// Returns the runs with this name, one for each seed.
 fn called<'a>(runs: &'a [Made], name: &str) -> Vec<&'a Made> {
     runs.iter().filter(|made| made.name == name).collect()
 }
@@ -57,7 +57,7 @@ fn value(row: &Row) -> String {
     crate::comparison::number(row.median())
 }
 
-/// A sentence that summarises the verdicts of a section.
+/// Returns a sentence that summarises the verdicts of a section.
 fn verdict(rows: &[Row]) -> String {
     let judged: Vec<Verdict> = rows.iter().filter_map(Row::met).collect();
     let count = |of| judged.iter().filter(|v| **v == of).count();
@@ -179,7 +179,7 @@ fn many(runs: &[Made]) -> Option<Section> {
     })
 }
 
-/// The section about one flow that runs for a longer time.
+/// Returns the section about one flow that runs for a longer time.
 fn long(runs: &[Made]) -> Option<Section> {
     let runs = called(runs, "one-flow-long");
     let rows = alone_rows(&runs, false);

@@ -43,7 +43,7 @@ impl End {
         }
     }
 
-    /// Executes an action without an answer.
+    /// Executes an action that needs no answer.
     fn act_silently(&mut self, action: Action) {
         match (action, &mut self.channels) {
             (Action::CloseSocket(socket), _) => self.close(socket),

@@ -4,7 +4,7 @@ use mpdccp_units::Time;
 
 use super::interface::Source;
 
-/// Datagrams of constant size at a constant rate.
+/// A source of datagrams of constant size at a constant rate.
 #[derive(Debug)]
 pub(crate) struct Constant {
     pub(super) size: usize,

@@ -15,7 +15,7 @@ use rand_core::SeedableRng;
 
 use crate::scenario::{FlowSpec, SourceSpec};
 
-/// The source of `flow`, from `start` to `stop`.
+/// Returns the source of `flow`, which sends from `start` to `stop`.
 pub(crate) fn source(flow: &FlowSpec, start: Time, stop: Time, seed: u64) -> Box<dyn Source> {
     let size = flow.payload.as_ref().map_or(1300, |p| *p.as_ref()) as usize;
     let gap = flow.rate.unwrap_or(Rate::from_mbps(1.0)).time_for(size as u64);

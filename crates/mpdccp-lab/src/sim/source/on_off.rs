@@ -5,13 +5,13 @@ use mpdccp_units::Time;
 use super::constant::Constant;
 use super::interface::Source;
 
-/// Datagrams at a constant rate, with pauses.
+/// A source of datagrams at a constant rate, with pauses.
 #[derive(Debug)]
 pub(crate) struct OnOff {
     inner: Constant,
     on: Duration,
     off: Duration,
-    /// When the current burst ends.
+    /// Time at which the current burst ends.
     pause: Time,
 }
 

@@ -5,7 +5,7 @@ use rand_core::RngCore;
 use super::constant::Constant;
 use super::interface::Source;
 
-/// Datagrams of constant size with independent, exponentially distributed intervals.
+/// A source of datagrams of constant size with independent, exponentially distributed intervals.
 #[derive(Debug)]
 pub(crate) struct Poisson {
     /// A constant source whose interval is the mean interval.
@@ -27,7 +27,7 @@ impl Source for Poisson {
     fn emit(&mut self, now: Time, _dropped: u64, sizes: &mut Vec<usize>) {
         while self.next().is_some_and(|t| t <= now) {
             sizes.push(self.inner.size);
-            // A random number in (0, 1].
+            // Returns a random number in (0, 1].
             let unit = ((self.random.next_u64() >> 11) + 1) as f64 / (1u64 << 53) as f64;
             self.inner.next += self.inner.gap.mul_f64(-libm::log(unit));
         }

@@ -42,7 +42,7 @@ impl Video {
         self.dropped = dropped;
     }
 
-    /// Bytes of the next frame. The mean over a group of frames matches the current rate.
+    /// Returns the size of the next frame in bytes. The mean over a group of frames matches the current rate.
     fn frame_bytes(&self) -> usize {
         let rate = self.ladder.get(self.rung).copied().unwrap_or(Rate::ZERO);
         let group = KEY_SIZE + (KEY_EVERY - 1) as f64;

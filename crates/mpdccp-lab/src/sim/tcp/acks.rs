@@ -50,7 +50,7 @@ impl Sender {
             self.timers.on_progress(now, self.board.len() > 0);
         }
         self.judge_recovery(now, ack, acked_before);
-        // RFC 3168 section 6.1.2: reduce the window as for a loss, once per round trip. The reduction lasts
+        // Reduce the window as for a loss, once per round trip (RFC 3168 section 6.1.2). The reduction lasts
         // until data sent after the reduction is acknowledged. This data carries CWR to the receiver, which
         // repeats ECE until CWR arrives.
         if self.ecn && ack.ece && self.recover.is_none() {
@@ -76,13 +76,13 @@ impl Sender {
         self.frto = None;
     }
 
-    /// Judges whether the recovery is over, or was spurious.
+    /// Judges whether the recovery is over, and whether it was spurious.
     fn judge_recovery(&mut self, now: Time, ack: &Ack, acked_before: u64) {
         let advanced = self.acked > acked_before;
         let over = self.recover.is_some_and(|end| self.acked >= end);
         if let Some(undo) = self.undo {
             if self.recover.is_some() && advanced && undo.delayed(ack.echo) {
-                // The segment that filled the hole was only late. Retransmissions that are in flight may
+                // The segment that filled the hole was only late. The retransmissions that are in flight may
                 // still be needed.
                 if !over && self.board.arrived() > 0 {
                     self.detector.on_reordered(self.distance_from(acked_before));
@@ -102,7 +102,7 @@ impl Sender {
         }
     }
 
-    /// Number of segments from `start` to the last segment that arrived.
+    /// Returns the number of segments from `start` to the last segment that arrived.
     fn distance_from(&self, start: u64) -> u64 {
         self.board.arrived_to(self.acked).saturating_sub(start).div_ceil(u64::from(self.mss))
     }
@@ -168,7 +168,7 @@ impl Sender {
         self.reduce(&digest, window_before);
     }
 
-    /// Proportional rate reduction, for algorithms that do not pace.
+    /// Applies proportional rate reduction, for algorithms that do not pace.
     fn reduce(&mut self, digest: &Digest, window_before: u64) {
         let limits = self.cc.limits();
         if digest.congestion && limits.pacing.is_none() {
@@ -209,7 +209,7 @@ impl Sender {
         self.detector.on_recovery();
         self.undo = self.detector.undoes().then(|| Undo::new(self.acked, self.board.repairing() as u64));
         (self.recover, self.cause) = (Some(self.next), Cause::Hole);
-        // RFC 5681 section 3.2: retransmit the first lost segment at once.
+        // Retransmit the first lost segment at once (RFC 5681 section 3.2).
         self.forced = 1;
     }
 }

@@ -1,10 +1,10 @@
-//! F-RTO (RFC 5682, SACK version): distinguishes spurious timeouts from real ones before more than the first
-//! segment is retransmitted.
+//! Implements F-RTO (RFC 5682, SACK version). F-RTO distinguishes spurious timeouts from real ones before
+//! more than the first segment is retransmitted.
 
-/// State since a timeout.
+/// State of F-RTO since a timeout.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Frto {
-    /// In step 2b: the first acknowledgement advanced, and new data is sent.
+    /// Whether step 2b of RFC 5682 is in progress: the first acknowledgement advanced, and new data is sent.
     probing: bool,
 }
 
@@ -18,7 +18,7 @@ pub(super) enum Judged {
 }
 
 impl Frto {
-    /// Whether to send new data before data that is assumed lost.
+    /// Returns whether to send new data before data that is assumed lost.
     pub(super) fn probing(self) -> bool {
         self.probing
     }

@@ -1,4 +1,4 @@
-//! The three-way handshake (RFC 9293 section 3.5).
+//! Models the three-way handshake (RFC 9293 section 3.5).
 
 use core::time::Duration;
 
@@ -15,10 +15,10 @@ pub(crate) enum Step {
     Ack,
 }
 
-/// State of both ends.
+/// State of the handshake at both ends.
 #[derive(Debug, Default)]
 pub(super) struct Handshake {
-    /// When the last SYN was sent, and the number of SYNs.
+    /// Time at which the last SYN was sent, and the number of SYNs.
     syn: Option<(Time, u32)>,
     open: bool,
     /// Packet that each end must send.
@@ -27,7 +27,7 @@ pub(super) struct Handshake {
 }
 
 impl Handshake {
-    /// Whether the client may send data.
+    /// Returns whether the client may send data.
     pub(super) fn open(&self) -> bool {
         self.open
     }
@@ -47,7 +47,7 @@ impl Handshake {
         None
     }
 
-    /// When the client retransmits a SYN.
+    /// Returns when the client retransmits a SYN.
     pub(super) fn next_timeout(&self) -> Option<Time> {
         match self.syn {
             _ if self.open => None,
@@ -56,7 +56,7 @@ impl Handshake {
         }
     }
 
-    /// The packet that leaves now, if any.
+    /// Returns the packet that leaves now, if any.
     pub(super) fn poll(&mut self, now: Time) -> Option<Step> {
         if self.next_timeout().is_some_and(|t| t <= now) {
             self.syn = Some((now, self.syn.map_or(1, |(_, n)| n + 1)));
@@ -87,7 +87,8 @@ mod tests {
         assert_eq!(h.poll(ms(999)), None);
         assert_eq!(h.poll(ms(1_000)), Some(Step::Syn));
         assert_eq!(h.next_timeout(), Some(ms(3_000)));
-        // After a retransmission, it is unknown which SYN the answer is for (Karn's algorithm).
+        // After a retransmission, it is unknown to which SYN the answer belongs, so it gives no round-trip
+        // time (Karn's algorithm).
         assert_eq!(h.on_step(ms(1_030), Step::SynAck), None);
         assert!(h.open());
     }

@@ -1,4 +1,4 @@
-//! The sending half's state in the form of Linux's `tcp_info`.
+//! Reports the sending half's state in the form of Linux's `tcp_info`.
 
 use super::loss_detector::Cause;
 use super::sender::Sender;
@@ -8,7 +8,7 @@ use super::timers::timeout;
 const INFINITE: u64 = 0x7fff_ffff;
 
 impl Sender {
-    /// A field of `tcp_info` by its name; `None` if the model does not have it.
+    /// Returns a field of `tcp_info` by its name, or `None` if the model does not have the field.
     pub(crate) fn info(&self, field: &str) -> Option<i64> {
         let repairing = self.board.repairing() as u64;
         let value = match field {
@@ -29,7 +29,7 @@ impl Sender {
         Some(value as i64)
     }
 
-    /// The state of congestion avoidance, from `TCP_CA_Open` to `TCP_CA_Loss`.
+    /// Returns the state of congestion avoidance, from `TCP_CA_Open` to `TCP_CA_Loss`.
     fn ca_state(&self) -> u64 {
         match (self.recover, self.cause) {
             (Some(_), Cause::Timeout) => 4,

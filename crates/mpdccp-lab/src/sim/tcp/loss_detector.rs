@@ -1,4 +1,4 @@
-//! Detects losses.
+//! Detects losses, by one of two rules.
 
 use core::time::Duration;
 
@@ -14,21 +14,22 @@ const PERSIST: u32 = 16;
 /// Rule by which losses are detected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Rule {
-    /// RACK (RFC 8985): by time, with a reordering window that adapts to the path.
+    /// RACK (RFC 8985) detects losses by time, with a reordering window that adapts to the path.
     #[default]
     Rack,
-    /// QUIC's default (RFC 9002 section 6.1): three later packets, or 9/8 of a round-trip time, regardless of
-    /// reordering. If the packet arrives later, the reduction stays, because RFC 9002 has no undo.
+    /// QUIC's default (RFC 9002 section 6.1). A packet is lost after three later packets or 9/8 of a
+    /// round-trip time, regardless of reordering. If the packet arrives later, the reduction stays, because
+    /// RFC 9002 has no undo.
     Three,
 }
 
 /// Cause of a reduction of the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
-    /// A lost segment before data that arrived.
+    /// A segment was lost before data that arrived.
     Hole,
     Timeout,
-    /// A congestion mark.
+    /// A congestion mark arrived.
     Mark,
 }
 
@@ -52,7 +53,7 @@ pub(crate) struct Detector {
     /// Reordering window in quarters of the minimum round-trip time.
     quarters: u32,
     persist: u32,
-    /// The reordering window grows again only for duplicates that come after this transmission.
+    /// Number of a transmission. The reordering window grows again only for duplicates that come after it.
     grown: u64,
 }
 
@@ -61,12 +62,12 @@ impl Detector {
         Detector { rule, quarters: 1, ..Detector::default() }
     }
 
-    /// Whether the rule undoes a reduction if the losses were spurious.
+    /// Returns whether the rule undoes a reduction if the losses were spurious.
     pub(crate) fn undoes(&self) -> bool {
         self.rule == Rule::Rack
     }
 
-    /// Number of the newest transmission that arrived.
+    /// Returns the number of the newest transmission that arrived.
     pub(crate) fn newest(&self) -> Option<u64> {
         self.newest.map(|n| n.0)
     }
@@ -74,7 +75,7 @@ impl Detector {
     /// Handles the arrival of transmission `no`. `again` means that it was a retransmission.
     pub(crate) fn on_arrived(&mut self, now: Time, no: u64, sent_at: Time, again: bool, rtt: &RttEstimator) {
         let took = now.since(sent_at);
-        // RFC 8985 section 6.2 step 2: the acknowledgement is probably for an earlier transmission.
+        // The acknowledgement is probably for an earlier transmission (RFC 8985 section 6.2 step 2).
         if again && rtt.min().is_some_and(|(min, _)| took < min) {
             return;
         }
@@ -83,15 +84,15 @@ impl Detector {
         }
     }
 
-    /// Handles reordering: a segment that was never retransmitted arrived after a segment that was `distance`
+    /// Handles reordering. A segment that was never retransmitted arrived after a segment that was `distance`
     /// segments ahead of it.
     pub(crate) fn on_reordered(&mut self, distance: u64) {
         self.reordered = true;
         self.far |= distance > THRESHOLD;
     }
 
-    /// Whether the congestion window grows when segments arrive after a hole. QUIC's always does. Linux's
-    /// does only after reordering exceeded the threshold (`tcp_may_raise_cwnd`).
+    /// Returns whether the congestion window grows when segments arrive after a hole. QUIC's window always
+    /// does. Linux's window does only after reordering exceeded the threshold (`tcp_may_raise_cwnd`).
     pub(crate) fn grows_after_holes(&self) -> bool {
         self.rule == Rule::Three || self.far
     }
@@ -130,7 +131,7 @@ impl Detector {
         let due = match self.rule {
             Rule::Three if no + THRESHOLD <= newest => return Verdict::Lost,
             Rule::Three => sent_at + srtt.max(rtt.latest().unwrap_or(took)) * 9 / 8,
-            // RFC 8985 section 6.2 step 4: there is no reordering window until reordering is seen.
+            // There is no reordering window until reordering is seen (RFC 8985 section 6.2 step 4).
             Rule::Rack if !self.reordered && certain => sent_at + took,
             Rule::Rack => {
                 let min = rtt.min().map_or(took, |m| m.0);
@@ -140,7 +141,7 @@ impl Detector {
         if due <= now { Verdict::Lost } else { Verdict::Wait(due) }
     }
 
-    /// Number of segments that must arrive after a hole before the hole counts as a loss.
+    /// Returns the number of segments that must arrive after a hole before the hole counts as a loss.
     pub(crate) fn threshold() -> u64 {
         THRESHOLD
     }

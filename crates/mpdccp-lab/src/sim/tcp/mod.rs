@@ -1,4 +1,4 @@
-//! A model of Linux TCP: a connection with both ends, which competes with DCCP or is traffic inside tunnels.
+//! Models Linux TCP. A connection has both ends, and competes with DCCP or is traffic inside tunnels.
 //! docs/calibration.md compares the model with the kernel's TCP.
 
 mod acks;
@@ -33,7 +33,7 @@ pub(crate) use sender::Sender;
 use super::side::Side;
 use crate::TcpCounters;
 
-/// Display name of a congestion control, from the kernel's name.
+/// Returns the display name of a congestion control, from the kernel's name.
 pub(crate) fn name(cc: &str) -> &str {
     match cc {
         "reno" => "Reno",
@@ -58,7 +58,7 @@ pub(crate) struct Tcp {
 
 impl Tcp {
     /// Creates a connection with packets of at most `mtu` bytes. `cc` is the kernel's name of the congestion
-    /// control; `bbr` is version 1.
+    /// control. The name `bbr` is BBR version 1.
     pub(crate) fn new(flow: u16, mtu: u16, cc: &str, rule: Rule, seed: u64) -> Tcp {
         Tcp { flow, mtu, rule, near: Leg::new(flow, mtu, cc, rule, seed), proxied: None, reset: false }
     }
@@ -68,22 +68,22 @@ impl Tcp {
         self.near.sender.use_ecn();
     }
 
-    /// The sending half.
+    /// Returns the sending half.
     pub(crate) fn sender(&self) -> &Sender {
         &self.near.sender
     }
 
-    /// The application writes `bytes`.
+    /// Makes the application write `bytes`.
     pub(crate) fn write(&mut self, bytes: u64) {
         self.near.sender.write(bytes);
     }
 
-    /// The application has no more data.
+    /// Ends the data of the application.
     pub(crate) fn finish(&mut self) {
         self.near.sender.finish();
     }
 
-    /// Number of bytes that the receiving application has received in order.
+    /// Returns the number of bytes that the receiving application has received in order.
     pub(crate) fn delivered(&self) -> u64 {
         match &self.proxied {
             Some(proxied) if proxied.accepts() => proxied.delivered(),
@@ -100,7 +100,7 @@ impl Tcp {
         self.near.handle(now, to, segment);
     }
 
-    /// Whether the tunnel carries the connection as a stream.
+    /// Returns whether the tunnel carries the connection as a stream.
     pub(crate) fn is_stream(&self) -> bool {
         self.proxied.as_ref().is_some_and(|proxied| proxied.accepts())
     }
@@ -118,7 +118,8 @@ impl Tcp {
             (Command::Connect { flow, .. }, _) => {
                 self.proxied = Some(Box::new(Proxied::new(*flow, self.flow, self.mtu)));
             }
-            // The hosts send no more packets, and the model's applications do not connect again.
+            // After a reset the hosts send no more packets, and the model's applications do not connect
+            // again.
             (Command::Reset(_), _) => self.reset = true,
             (command, Some(proxied)) => proxied.on_command(now, &mut self.near, command),
             (_, None) => {}
@@ -136,12 +137,12 @@ impl Tcp {
             .unwrap_or_default()
     }
 
-    /// Takes the next event, with the host whose tunnel it is for.
+    /// Takes the next event, and returns it with the host whose tunnel must handle it.
     pub(crate) fn poll_event(&mut self) -> Option<(Side, Event)> {
         self.proxied.as_mut()?.events.pop_front()
     }
 
-    /// When to call [`poll`](Self::poll) without input.
+    /// Returns when to call [`poll`](Self::poll) without input.
     pub(crate) fn next_timeout(&self) -> Option<Time> {
         if self.reset {
             return None;

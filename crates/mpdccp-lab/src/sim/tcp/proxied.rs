@@ -1,6 +1,6 @@
-//! Models of the kernel sockets of `mpdccp_proxy::Sockets` at both ends of a tunnel, for a connection that
-//! the tunnel carries as a stream. The client's connection ends in the private namespace at the client.
-//! Another connection leads from the private namespace at the server to the server's program.
+//! Models the kernel sockets of `mpdccp_proxy::Sockets` at both ends of a tunnel, for a connection that the
+//! tunnel carries as a stream. The client's connection ends in the private namespace at the client. Another
+//! connection leads from the private namespace at the server to the server's program.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -14,8 +14,8 @@ use super::leg::{Leg, Outgoing};
 use super::loss_detector::Rule;
 use super::segment::{self, Segment};
 
-/// Time that a packet takes between a host's kernel and the private namespace on this host, which is a
-/// wake-up of the program.
+/// Time that a packet takes between a host's kernel and the private namespace on this host. It is the time
+/// that the program takes to wake up.
 const LOCAL: Duration = Duration::from_micros(20);
 /// Congestion control in the namespace, which is the kernel's default.
 const CC: &str = "cubic";
@@ -35,8 +35,8 @@ pub(super) struct Proxied {
     connected: bool,
     /// Number of bytes for the server that the kernel has not accepted yet.
     unwritten: u64,
-    /// Packets on the way inside a host: arrival time, whether the packet belongs to the server's connection,
-    /// and the receiving side of the connection.
+    /// Packets on the way inside a host. An entry has the arrival time, whether the packet belongs to the
+    /// server's connection, the receiving side of the connection, and the packet.
     local: VecDeque<(Time, bool, Side, Segment)>,
     pub(super) events: VecDeque<(Side, Event)>,
 }
@@ -55,12 +55,12 @@ impl Proxied {
         }
     }
 
-    /// Number of bytes that the server has received in order.
+    /// Returns the number of bytes that the server has received in order.
     pub(super) fn delivered(&self) -> u64 {
         self.far.receiver.next()
     }
 
-    /// Whether the client's end of the tunnel has accepted the connection.
+    /// Returns whether the client's end of the tunnel has accepted the connection.
     pub(super) fn accepts(&self) -> bool {
         self.flows[0].is_some()
     }
@@ -74,7 +74,8 @@ impl Proxied {
             }
             Command::Data(_, data) => self.unwritten += data.len() as u64,
             Command::Credit(flow, bytes) if self.flows[0] == Some(*flow) => self.credit += bytes,
-            // The model has no FIN (`finish` reports the end), and its hosts always answer keepalives.
+            // Ignore other commands. The model has no FIN (`finish` reports the end), and its hosts always
+            // answer keepalives.
             _ => {}
         }
         self.copy(near);
@@ -82,8 +83,8 @@ impl Proxied {
 
     /// Handles a packet from a host to the private namespace at `side`.
     pub(super) fn on_packet(&mut self, now: Time, side: Side, packet: &[u8]) {
-        // For the client's connection the namespace is the server side, and for the server's connection it is
-        // the client side.
+        // The namespace is the server side of the client's connection, and the client side of the server's
+        // connection.
         self.enter(now, side == Side::Server, side.other(), packet);
     }
 

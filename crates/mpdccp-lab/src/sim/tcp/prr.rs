@@ -1,4 +1,4 @@
-//! Proportional rate reduction during recovery (RFC 6937, updated by RFC 9937 and Linux).
+//! Implements proportional rate reduction during recovery (RFC 6937, updated by RFC 9937 and Linux).
 
 /// State of one recovery, in packets.
 #[derive(Clone, Copy, Debug)]
@@ -17,7 +17,7 @@ impl Prr {
         Prr { prior: prior.max(1), target, delivered: 0, out: 0, window: 0 }
     }
 
-    /// Number of packets allowed in flight now.
+    /// Returns the number of packets allowed in flight now.
     pub(super) fn window(&self) -> u64 {
         self.window
     }
@@ -27,7 +27,7 @@ impl Prr {
         self.out += 1;
     }
 
-    /// Handles an acknowledgement: `delivered` packets arrived, and `inflight` are outstanding. `progress`
+    /// Handles an acknowledgement. `delivered` packets arrived, and `inflight` are outstanding. `progress`
     /// means that the cumulative acknowledgement advanced and no more losses were found.
     pub(super) fn on_ack(&mut self, delivered: u64, inflight: u64, progress: bool) {
         if delivered == 0 && self.window > 0 {
@@ -37,12 +37,12 @@ impl Prr {
         let send = if inflight > self.target {
             (self.target * self.delivered).div_ceil(self.prior).saturating_sub(self.out)
         } else {
-            // Slow-start reduction bound: allow as many packets as arrived, and one more if there are no new
-            // losses.
+            // The slow-start reduction bound allows as many packets as arrived, and one more if there are no
+            // new losses.
             let bound = self.delivered.saturating_sub(self.out).max(delivered) + u64::from(progress);
             bound.min(self.target - inflight)
         };
-        // The first retransmission may leave at once.
+        // Let the first retransmission leave at once.
         self.window = inflight + send.max(u64::from(self.out == 0));
     }
 }
@@ -53,8 +53,8 @@ mod tests {
 
     #[test]
     fn halves_the_rate_while_much_is_out() {
-        // The example of RFC 6937 section 4: from 20 packets in flight to a target of 10, one packet leaves
-        // for every two that arrive.
+        // This is the example of RFC 6937 section 4. From 20 packets in flight to a target of 10, one packet
+        // leaves for every two that arrive.
         let mut prr = Prr::new(20, 10);
         let mut inflight = 19;
         let mut sent = Vec::new();

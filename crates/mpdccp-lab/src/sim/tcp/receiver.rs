@@ -1,4 +1,4 @@
-//! The receiving half: received data, delayed acknowledgements, SACK and DSACK blocks.
+//! Models the receiving half of a connection: received data, delayed acknowledgements, SACK and DSACK blocks.
 
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
@@ -12,9 +12,9 @@ use super::window::Window;
 const DELAY: Duration = Duration::from_millis(40);
 /// Number of segments at the start that are acknowledged at once, as in Linux, to speed up slow start.
 const QUICK: u32 = 16;
-/// When data arrives out of order, `DUPLICATES` duplicate acknowledgements leave at once. As in Linux,
-/// further acknowledgements are combined for `GATHER` or a twentieth of the round-trip time, whichever is
-/// shorter.
+/// When data arrives out of order, the first `DUPLICATES` duplicate acknowledgements leave at once. As in
+/// Linux, further acknowledgements are combined for `GATHER` or a twentieth of the round-trip time, whichever
+/// is shorter.
 const DUPLICATES: u32 = 3;
 const GATHER: Duration = Duration::from_millis(1);
 /// Number of SACK blocks that fit into a TCP header with timestamps (RFC 2018 section 3).
@@ -23,7 +23,7 @@ const MAX_BLOCKS: usize = 3;
 #[derive(Debug, Default)]
 pub(crate) struct Receiver {
     flow: u16,
-    /// All data before this has arrived.
+    /// End of the data that has arrived without a hole.
     next: u64,
     /// Ranges of data received after a hole: the end of each range by its start. Adjacent ranges are merged.
     ahead: BTreeMap<u64, u64>,
@@ -40,11 +40,11 @@ pub(crate) struct Receiver {
     last_ack: u64,
     seen: u32,
     window: Window,
-    /// End of the data that the application has read; `None` if it reads all data at once.
+    /// End of the data that the application has read, or `None` if it reads all data at once.
     read: Option<u64>,
     /// Right edge of the window in the last acknowledgement.
     allowed: u64,
-    /// Whether a congestion mark arrived that the sender has not yet confirmed.
+    /// Whether a congestion mark arrived that the sender has not confirmed yet.
     ece: bool,
     /// Number of acknowledgements sent, and number of duplicate acknowledgements since the cumulative
     /// acknowledgement advanced.
@@ -57,7 +57,7 @@ impl Receiver {
         Receiver { flow, ..Receiver::default() }
     }
 
-    /// The application can read all bytes before this.
+    /// Returns the end of the data that the application can read.
     pub(crate) fn next(&self) -> u64 {
         self.next
     }
@@ -67,7 +67,7 @@ impl Receiver {
         self.read = Some(self.next);
     }
 
-    /// Number of bytes that the application can read now.
+    /// Returns the number of bytes that the application can read now.
     pub(crate) fn readable(&self) -> u64 {
         self.next - self.read.unwrap_or(self.next)
     }
@@ -80,15 +80,15 @@ impl Receiver {
         self.now_due |= bytes > 0 && self.free() >= 2 * self.allowed.saturating_sub(self.next);
     }
 
-    /// Number of bytes that the sender may send beyond the cumulative acknowledgement.
+    /// Returns the number of bytes that the sender may send beyond the cumulative acknowledgement.
     fn free(&self) -> u64 {
         self.window.size().saturating_sub(self.readable())
     }
 
     pub(crate) fn on_data(&mut self, now: Time, data: &Data) {
         let (start, end) = (data.start, data.start + u64::from(data.len));
-        // RFC 7323 section 4.3: only the timestamp of a segment at the left edge of the window is echoed, so
-        // that the measured round-trip time includes delayed acknowledgements.
+        // Echo only the timestamp of a segment at the left edge of the window, so that the measured
+        // round-trip time includes delayed acknowledgements (RFC 7323 section 4.3).
         if start <= self.last_ack {
             self.echo = self.echo.max(data.no);
         }
@@ -118,8 +118,8 @@ impl Receiver {
         let wait =
             if gathers { self.window.rtt().map_or(GATHER, |rtt| (rtt / 20).min(GATHER)) } else { DELAY };
         self.due = Some(self.due.map_or(now + wait, |due| due.min(now + wait)));
-        // RFC 5681 section 4.2: acknowledge at once every second segment, data out of order, and data that
-        // fills a hole.
+        // Acknowledge at once every second segment, data out of order, and data that fills a hole
+        // (RFC 5681 section 4.2).
         self.now_due |= !gathers
             && (self.waiting >= 2
                 || hole
@@ -128,7 +128,7 @@ impl Receiver {
                 || self.seen <= QUICK);
     }
 
-    /// When an acknowledgement is due.
+    /// Returns when an acknowledgement is due.
     pub(crate) fn next_timeout(&self) -> Option<Time> {
         if self.now_due { Some(Time::ZERO) } else { self.due }
     }
@@ -167,7 +167,7 @@ impl Receiver {
         })
     }
 
-    /// The received range that contains `at`.
+    /// Returns the received range that contains `at`.
     fn block_at(&self, at: u64) -> Option<(u64, u64)> {
         self.ahead.range(..=at).next_back().map(|(s, e)| (*s, *e)).filter(|(_, e)| *e > at)
     }
@@ -194,7 +194,7 @@ mod tests {
         Data { flow: 0, start: n * 1000, len: 1000, no: n, echo: 0, ecn: 0, cwr: false }
     }
 
-    /// A receiver that has received the segments at the start, which are acknowledged at once.
+    /// Returns a receiver that has already received the segments at the start, which it acknowledges at once.
     fn receiver() -> Receiver {
         let mut r = Receiver::new(0);
         for n in 0..u64::from(QUICK) {
@@ -244,7 +244,7 @@ mod tests {
         r.on_data(ms(10), &data(24));
         assert_eq!((r.poll(ms(10)), r.next_timeout()), (None, Some(ms(11))));
         assert_eq!(r.poll(ms(11)).unwrap().blocks, [(20_000, 25_000)]);
-        // A filled hole is acknowledged at once, and the count of duplicates restarts.
+        // The receiver acknowledges a filled hole at once, and its count of duplicates restarts.
         r.on_data(ms(12), &data(16));
         assert_eq!(r.poll(ms(12)).unwrap().upto, 17_000);
         r.on_data(ms(12), &data(25));

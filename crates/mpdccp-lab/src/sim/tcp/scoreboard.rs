@@ -1,4 +1,4 @@
-//! The scoreboard: segments in flight, received out of order, or lost.
+//! The scoreboard. It stores which segments are in flight, received out of order, or lost.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -10,11 +10,11 @@ use super::segment::HEADERS;
 pub(super) enum State {
     Flying,
     Arrived,
-    /// Declared lost, and not yet retransmitted.
+    /// The segment was declared lost and is not retransmitted yet.
     Lost,
 }
 
-/// A segment that is not yet acknowledged cumulatively.
+/// A segment that is not acknowledged cumulatively yet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Outstanding {
     pub(super) start: u64,
@@ -31,7 +31,7 @@ impl Outstanding {
         self.start + u64::from(self.len)
     }
 
-    /// Size of the segment's packet in IP bytes.
+    /// Returns the size of the segment's packet in IP bytes.
     pub(super) fn bytes(&self) -> u32 {
         self.len + HEADERS as u32
     }
@@ -55,43 +55,43 @@ impl Board {
         self.inflight
     }
 
-    /// Number of segments that arrived after a hole.
+    /// Returns the number of segments that arrived after a hole.
     pub(super) fn arrived(&self) -> u64 {
         self.arrived
     }
 
-    /// End of the last segment that arrived after a hole; `acked` if there is no hole.
+    /// Returns the end of the last segment that arrived after a hole, or `acked` if there is no hole.
     pub(super) fn arrived_to(&self, acked: u64) -> u64 {
         if self.arrived > 0 { self.arrived_to } else { acked }
     }
 
-    /// Number of segments that are not yet acknowledged cumulatively.
+    /// Returns the number of segments that are not acknowledged cumulatively yet.
     pub(super) fn len(&self) -> usize {
         self.segments.len()
     }
 
-    /// Number of segments to be retransmitted.
+    /// Returns the number of segments to be retransmitted.
     pub(super) fn lost(&self) -> usize {
         self.lost.len()
     }
 
-    /// Start of the first segment to be retransmitted.
+    /// Returns the start of the first segment to be retransmitted.
     pub(super) fn first_lost(&self) -> Option<u64> {
         self.lost.first().copied()
     }
 
-    /// The segment in flight with the lowest transmission number from `no` on.
+    /// Returns the segment in flight with the lowest transmission number from `no` on.
     pub(super) fn flying_from(&self, no: u64) -> Option<&Outstanding> {
         let (_, start) = self.flying.range(no..).next()?;
         self.segments.get(self.place(*start))
     }
 
-    /// The first segment that is not acknowledged cumulatively.
+    /// Returns the first segment that is not acknowledged cumulatively.
     pub(super) fn first(&self) -> Option<&Outstanding> {
         self.segments.front()
     }
 
-    /// The last segment in order.
+    /// Returns the last segment in order.
     pub(super) fn last(&self) -> Option<&Outstanding> {
         self.segments.back()
     }
@@ -139,12 +139,12 @@ impl Board {
         }
     }
 
-    /// Number of retransmitted segments in flight.
+    /// Returns the number of retransmitted segments in flight.
     pub(super) fn repairing(&self) -> usize {
         self.segments.iter().filter(|s| s.state == State::Flying && s.transmissions > 1).count()
     }
 
-    /// Handles a spurious timeout. Segments that were declared lost and not yet retransmitted count as in
+    /// Handles a spurious timeout. Segments that were declared lost and not retransmitted yet count as in
     /// flight again.
     pub(super) fn revive(&mut self) {
         for start in std::mem::take(&mut self.lost) {

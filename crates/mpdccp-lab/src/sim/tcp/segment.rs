@@ -1,5 +1,5 @@
-//! The model's TCP segments as IP packets. They have real sizes, and valid contents in those fields of the
-//! TCP header that a flow table reads. Other fields carry data of the model: the upper parts of 48-bit
+//! Writes the model's TCP segments as IP packets. They have real sizes, and valid contents in those fields of
+//! the TCP header that a flow table reads. Other fields carry data of the model: the upper parts of 48-bit
 //! sequence numbers, and transmission numbers in place of timestamps.
 
 pub(crate) use super::handshake::Step;
@@ -25,14 +25,14 @@ const FIRST: u32 = 1;
 /// Client port of the first flow. The server's port is the same for all flows.
 const FIRST_PORT: u16 = 20_000;
 const SERVER_PORT: u16 = 9;
-/// TCP flags; ECE and CWR are congestion marks on acknowledgements and on data (RFC 3168 section 6.1).
+/// TCP flags. On acknowledgements and on data, ECE and CWR report congestion marks (RFC 3168 section 6.1).
 const SYN: u8 = 2;
 const ACK: u8 = 16;
 const ECE: u8 = 64;
 const CWR: u8 = 128;
 /// A reserved bit of the TCP header that marks a DSACK.
 const IS_DSACK: u8 = 2;
-/// The ECN field of IP: ECT and CE.
+/// Values of the ECN field of IP: ECT and CE.
 const ECT: u8 = 2;
 const CE: u8 = 3;
 
@@ -60,7 +60,7 @@ pub(crate) struct Data {
 pub(crate) struct Ack {
     /// Flow of the scenario.
     pub(crate) flow: u16,
-    /// All data before this has arrived.
+    /// End of the data that has arrived without a hole.
     pub(crate) upto: u64,
     /// Number of this acknowledgement, in place of the timestamp.
     pub(crate) no: u32,
@@ -72,7 +72,7 @@ pub(crate) struct Ack {
     pub(crate) ece: bool,
     /// Whether the first block reports a duplicate (RFC 2883).
     pub(crate) dsack: bool,
-    /// At most three received blocks, each from start to end, the most recent first.
+    /// Received blocks, each from start to end, at most three, the most recent first.
     pub(crate) blocks: Vec<(u64, u64)>,
 }
 
@@ -86,7 +86,7 @@ pub(crate) enum Segment {
 }
 
 impl Segment {
-    /// The scenario's flow that the segment belongs to.
+    /// Returns the scenario's flow to which the segment belongs.
     pub(crate) fn flow(&self) -> u16 {
         match self {
             Segment::Data(Data { flow, .. }) | Segment::Ack(Ack { flow, .. }) | Segment::Open(flow, _) => {
@@ -97,18 +97,18 @@ impl Segment {
 }
 
 impl Data {
-    /// The ECN field that a sender writes.
+    /// Returns the ECN field that a sender writes.
     pub(super) fn capable(ecn: bool) -> u8 {
         if ecn { ECT } else { 0 }
     }
 
-    /// Whether a queue has set a congestion mark on the segment.
+    /// Returns whether a queue has set a congestion mark on the segment.
     pub(super) fn marked(&self) -> bool {
         self.ecn == CE
     }
 }
 
-/// A packet of the handshake.
+/// Returns a packet of the handshake.
 pub(super) fn open(flow: u16, step: Step) -> Vec<u8> {
     let options = if step == Step::Ack { 0 } else { SYN_OPTIONS };
     let mut p = frame(flow, HEADERS + options, options, step == Step::SynAck);
@@ -122,7 +122,7 @@ pub(super) fn open(flow: u16, step: Step) -> Vec<u8> {
     p
 }
 
-/// The flow that a connection's client port belongs to.
+/// Returns the flow to which a connection's client port belongs.
 pub(crate) fn flow_of(port: u16) -> u16 {
     port.wrapping_sub(FIRST_PORT)
 }
@@ -137,7 +137,7 @@ pub(crate) fn write_ip_header(packet: &mut [u8]) {
     (packet[0], packet[9]) = (0x45, 6);
 }
 
-/// A packet with a total size of `bytes`, including `options` bytes of TCP options beyond timestamps.
+/// Returns a packet with a total size of `bytes`, including `options` bytes of TCP options beyond timestamps.
 fn frame(flow: u16, bytes: usize, options: usize, from_server: bool) -> Vec<u8> {
     let mut p = vec![0; bytes];
     let hosts = [CLIENT.octets(), SERVER.octets()];
@@ -156,7 +156,7 @@ fn frame(flow: u16, bytes: usize, options: usize, from_server: bool) -> Vec<u8> 
     p
 }
 
-/// Writes a 48-bit number: the lower 32 bits at `at`, and the upper part into the options.
+/// Writes a 48-bit number. The lower 32 bits go to `at`, and the upper part into the options.
 fn write_number(packet: &mut [u8], at: usize, number: u64) {
     packet[at..at + 4].copy_from_slice(&(number as u32).wrapping_add(FIRST).to_be_bytes());
     packet[40..42].copy_from_slice(&((number >> 32) as u16).to_be_bytes());
@@ -168,7 +168,7 @@ fn read_number(packet: &[u8], at: usize) -> u64 {
 }
 
 impl Data {
-    /// As an IP packet.
+    /// Returns the segment as an IP packet.
     pub(crate) fn packet(&self) -> Vec<u8> {
         let mut p = frame(self.flow, HEADERS + self.len as usize, 0, false);
         write_number(&mut p, 24, self.start);
@@ -182,7 +182,7 @@ impl Data {
 }
 
 impl Ack {
-    /// As an IP packet.
+    /// Returns the acknowledgement as an IP packet.
     pub(crate) fn packet(&self) -> Vec<u8> {
         let sack = if self.blocks.is_empty() { 0 } else { SACK_HEAD + 8 * self.blocks.len() };
         let mut p = frame(self.flow, HEADERS + sack, sack, true);

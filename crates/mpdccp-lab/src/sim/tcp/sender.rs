@@ -1,5 +1,5 @@
-//! The sending half of a connection. `acks.rs` processes the acknowledgements. The congestion control is a
-//! [`Controller`].
+//! Models the sending half of a connection. `acks.rs` processes the acknowledgements. The congestion control
+//! is a [`Controller`].
 
 use core::time::Duration;
 
@@ -18,10 +18,10 @@ use crate::TcpCounters;
 
 /// Size of the send buffer in bytes.
 const SEND_BUFFER: u64 = 4 << 20;
-/// Receive window before the first acknowledgement, which has no scaling.
+/// Receive window before the first acknowledgement. It is not scaled.
 const FIRST_WINDOW: u64 = 65_535;
-/// Limits of a burst, as in `tcp_tso_autosize` and `tcp_tso_should_defer`: its number of segments, and its
-/// fraction of the window.
+/// Limits of a burst, as in `tcp_tso_autosize` and `tcp_tso_should_defer`. The first is a number of segments.
+/// The second is the divisor that makes the window's fraction.
 const MAX_BURST: u64 = 44;
 const BURST_SHARE: u64 = 3;
 /// A burst waits for more room in the window only within this time after the last packet
@@ -54,15 +54,16 @@ pub(crate) struct Sender {
     pub(super) board: Board,
     pub(super) detector: Detector,
     pub(super) timers: Timers,
-    /// All data before `acked` is acknowledged. `next` is the end of the data sent, and `written` the end of
-    /// the data that the application wrote.
+    /// `acked` is the end of the data that is acknowledged, `next` the end of the data sent, and `written`
+    /// the end of the data that the application wrote.
     pub(super) acked: u64,
     pub(super) next: u64,
     pub(super) written: u64,
     pub(super) next_no: u64,
-    /// A round ends when this transmission or a later one arrives.
+    /// Number of a transmission. The round ends when this transmission or a later one arrives.
     pub(super) round_end: u64,
-    /// A reduction lasts until all data before this is acknowledged (RFC 6582's recover).
+    /// End of the reduction in progress: it lasts until all data before this is acknowledged (`recover` of
+    /// RFC 6582).
     pub(super) recover: Option<u64>,
     /// Cause of the latest reduction.
     pub(super) cause: Cause,
@@ -143,12 +144,12 @@ impl Sender {
         self.written = self.next;
     }
 
-    /// Number of bytes written but not sent.
+    /// Returns the number of bytes written but not sent.
     pub(crate) fn unsent(&self) -> u64 {
         self.written - self.next
     }
 
-    /// Number of bytes written but not acknowledged.
+    /// Returns the number of bytes written but not acknowledged.
     pub(crate) fn unacknowledged(&self) -> u64 {
         self.written - self.acked
     }
@@ -169,17 +170,17 @@ impl Sender {
         self.board.inflight()
     }
 
-    /// Number of segments declared lost so far.
+    /// Returns the number of segments declared lost so far.
     pub(crate) fn lost(&self) -> u64 {
         self.lost
     }
 
-    /// The latest delivery-rate sample.
+    /// Returns the latest delivery-rate sample.
     pub(crate) fn last_rate(&self) -> Option<RateSample> {
         self.last_rate
     }
 
-    /// Whether the application limits the sender, rather than the path.
+    /// Returns whether the application limits the sender, rather than the path.
     pub(crate) fn app_limited(&self, now: Time) -> bool {
         let round = self.rtt.srtt().unwrap_or(RttEstimator::MIN_RTO);
         self.limited_at.is_none_or(|at| now.since(at) > round)
@@ -190,30 +191,30 @@ impl Sender {
         self.timers.due(&self.rtt, !missing, self.board.inflight().packets == 1)
     }
 
-    /// When to call [`handle_timeout`](Self::handle_timeout) and [`poll`](Self::poll).
+    /// Returns when to call [`handle_timeout`](Self::handle_timeout) and [`poll`](Self::poll).
     pub(crate) fn next_timeout(&self) -> Option<Time> {
         let timer = self.timer().map(|(at, _)| at);
         timer.into_iter().chain(self.judge_at).chain(self.paced_until()).min()
     }
 
-    /// When the pacer allows the next segment, if the window has room for it.
+    /// Returns when the pacer allows the next segment, if the window has room for it.
     fn paced_until(&self) -> Option<Time> {
         let limits = self.cc.limits();
         let wants = self.next_start().is_some() && self.window(&limits).has_room(self.board.inflight());
         limits.pacing.filter(|_| wants).map(|_| self.pacer.next_send(Time::ZERO))
     }
 
-    /// The window that limits data in flight.
+    /// Returns the window that limits data in flight.
     pub(super) fn window(&self, limits: &Limits) -> Window {
         self.prr.map(|prr| prr.window()).or(self.restart).map_or(limits.cwnd, Window::Packets)
     }
 
-    /// Size of a full packet in IP bytes.
+    /// Returns the size of a full packet in IP bytes.
     pub(super) fn mtu(&self) -> u16 {
         (self.mss as usize + HEADERS) as u16
     }
 
-    /// Uses ECN (RFC 3168), which both ends support.
+    /// Enables ECN (RFC 3168), which both ends support.
     pub(crate) fn use_ecn(&mut self) {
         self.ecn = true;
     }
@@ -234,7 +235,7 @@ impl Sender {
                 if self.next_start().is_none()
                     && let Some(last) = self.board.last().copied()
                 {
-                    // RFC 8985 section 7.3: without new data, retransmit the last segment.
+                    // Without new data, retransmit the last segment (RFC 8985 section 7.3).
                     self.resend_later(&last);
                 }
             }
@@ -260,9 +261,10 @@ impl Sender {
         self.timers.on_timeout();
         self.forced = 1;
         (self.judge_at, self.prr) = (None, None);
-        // RFC 5682 section 2: no F-RTO during a recovery. An undo then concerns the recovery's reduction.
+        // Do not use F-RTO during a recovery (RFC 5682 section 2). An undo then concerns the recovery's
+        // reduction.
         self.frto = self.recover.is_none().then(Frto::default);
-        // Linux reduces the threshold once per window of data (`tcp_enter_loss`); BBR has none.
+        // Linux reduces the threshold once per window of data (`tcp_enter_loss`). BBR has no threshold.
         let reduced =
             self.recover.is_some() && self.cause != Cause::Timeout && self.cc.limits().pacing.is_none();
         if self.recover.is_none() {
@@ -285,7 +287,7 @@ impl Sender {
         self.cc.on_packet_lost(&Lost { now, snapshot, bytes: segment.bytes(), lost, delivered });
     }
 
-    /// Start of the next segment to send, if any.
+    /// Returns the start of the next segment to send, if any.
     fn next_start(&self) -> Option<u64> {
         let ahead = self.next - self.acked + u64::from(self.mss);
         let fresh = self.next < self.written && ahead <= SEND_BUFFER.min(self.peer_window);
@@ -342,21 +344,21 @@ impl Sender {
         true
     }
 
-    /// Whether a burst may wait for more room in the window. It may if a packet was sent just now and the
-    /// next acknowledgement is less than half a round-trip time away.
+    /// Returns whether a burst may wait for more room in the window. It may if a packet was sent just now and
+    /// the next acknowledgement is less than half a round-trip time away.
     fn may_defer(&self, now: Time) -> bool {
         let recent = self.last_sent.is_some_and(|at| now.since(at) <= RECENT);
         let half = self.rtt.srtt().unwrap_or_default() / 2;
         recent && self.board.first().is_some_and(|first| now.since(first.snapshot.sent_at) >= half)
     }
 
-    /// Number of segments per burst: as many as the rate allows in a millisecond, but at most a third of the
-    /// window.
+    /// Returns the number of segments per burst. It is as many as the rate allows in a millisecond, but at
+    /// most a third of the window.
     fn burst_goal(&self, window: Window) -> u64 {
         let Some(srtt) = self.rtt.srtt().filter(|rtt| !rtt.is_zero()) else { return 1 };
         let packets = window.packets(self.mtu());
-        // As in Linux's `sk_pacing_rate`: twice the window per round trip in slow start, and 1.2 times the
-        // window afterwards.
+        // As in Linux's `sk_pacing_rate`, the rate is twice the window per round trip in slow start, and 1.2
+        // times the window afterwards.
         let gain = if self.cc.phase() == "slow_start" { 2.0 } else { 1.2 };
         let a_millisecond = gain * packets as f64 / srtt.as_secs_f64() / 1024.0;
         (a_millisecond as u64).clamp(2, MAX_BURST).min(packets / BURST_SHARE).max(1)
@@ -389,15 +391,15 @@ impl Sender {
         }
         self.timers.on_sent(now, inflight.packets == 0);
         self.last_sent = Some(now);
-        // RFC 3168 section 6.1.5: retransmissions are not ECN-capable.
+        // Retransmissions are not ECN-capable (RFC 3168 section 6.1.5).
         let (ecn, cwr) = (Data::capable(self.ecn && !again), !again && std::mem::take(&mut self.cwr));
         Data { flow: self.flow, start, len, no, echo: self.echo, ecn, cwr }
     }
 
     fn check_idle(&mut self, now: Time, inflight: Amount) {
         let Some(last) = self.last_sent.filter(|_| inflight.packets == 0) else { return };
-        // Window-based algorithms restart after idle time by RFC 5681 section 4.1. BBR restarts if nothing is
-        // in flight for lack of data.
+        // Window-based algorithms restart after idle time (RFC 5681 section 4.1). BBR restarts if nothing is
+        // in flight because data is missing.
         let paces = self.cc.limits().pacing.is_some();
         if if paces { self.sampler.app_limited() } else { now.since(last) > timeout(&self.rtt) } {
             self.cc.on_idle_restart(now);

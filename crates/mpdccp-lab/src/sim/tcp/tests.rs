@@ -54,7 +54,7 @@ fn drive(mut tcp: Tcp, config: LinkConfig, secs: u64) -> (f64, Tcp) {
     (mbps, tcp)
 }
 
-/// Rate of data on a fully used link of 10 Mbit/s.
+/// Rate of data on a fully used link of 10 Mbit/s, in Mbit/s.
 const FULL: f64 = 10.0 * 1448.0 / 1500.0;
 
 #[test]
@@ -76,7 +76,8 @@ fn bbr_keeps_its_rate_under_loss_that_stops_reno() {
     let (bbr, _) = run("bbr", Rule::Rack, lossy, 30);
     assert!(bbr > 0.8 * FULL, "{bbr}");
     assert!(reno < 0.6 * FULL, "{reno}");
-    // 1.22 / (R sqrt p) packets per second are 2.5 Mbit/s. The queue makes R longer, so the rate is lower.
+    // The rate of 1.22 / (R sqrt p) packets per second is 2.5 Mbit/s. The queue makes R longer, so the
+    // measured rate is lower.
     assert!(reno > 1.0, "{reno}");
 }
 
@@ -146,7 +147,7 @@ fn a_spurious_timeout_is_undone_before_anything_is_repeated() {
         tcp.write(u64::MAX);
         let begun = open(&mut tcp);
         let window = sent(&mut tcp, begun);
-        // All segments are delayed until after the probe and the timeout, and then arrive.
+        // All segments are delayed. They arrive only after the probe and the timeout.
         let mut late = 0;
         while tcp.counters().retransmits < 1 {
             late = tcp.next_timeout().unwrap().as_nanos() / 1_000_000;
@@ -203,16 +204,16 @@ fn marks_halve_the_window_once_a_round_trip_and_nothing_is_lost_after_slow_start
     };
     let (mbps, tcp) = run_marked(20);
     assert!(mbps > 0.9 * FULL, "{mbps}");
-    // Slow start overflows the queue in the round trip in which the first mark arrives. Afterwards nothing is
-    // lost.
+    // Slow start overflows the queue in the round trip in which the first mark arrives. Nothing is lost
+    // afterwards.
     assert_eq!(tcp.counters().retransmits, run_marked(2).1.counters().retransmits);
     // Without ECN the same queue fills up and drops repeatedly.
     let dropping = |secs| run("reno", Rule::Rack, marking.clone(), secs).1.counters().retransmits;
     assert!(dropping(20) > dropping(2));
 }
 
-/// A sender in slow start on a path with a round-trip time of 50 ms. Returns the sender, the send time of the
-/// first window of at least eight segments, and these segments.
+/// Returns a sender in slow start on a path with a round-trip time of 50 ms, the send time of the first
+/// window of at least eight segments, and these segments.
 fn slow_start(cc: &str) -> (Tcp, u64, Vec<Data>) {
     let mut tcp = Tcp::new(0, 1500, cc, Rule::Rack, 1);
     tcp.write(u64::MAX);
@@ -251,8 +252,8 @@ fn a_hole_is_sent_again_at_once_after_three_later_segments() {
     assert!(restored > reduced + reduced / 2, "{reduced} {restored}");
 }
 
-/// Number of packets by which the window grows for a segment after a hole. Before that, the first segment of
-/// a window arrived after `ahead` later segments.
+/// Returns the number of packets by which the window grows for a segment after a hole. Before that, the first
+/// segment of a window arrived after `ahead` later segments.
 fn growth_after_reordering(rule: Rule, ahead: usize) -> u64 {
     let mut tcp = Tcp::new(0, 1500, "reno", rule, 1);
     tcp.write(u64::MAX);
@@ -288,8 +289,8 @@ fn the_tail_is_probed_after_two_round_trips_and_then_times_out() {
     assert_eq!(tcp.sender().controller().limits().cwnd.packets(1500), 1);
 }
 
-/// A sender in recovery: segments 1 and 2 are delayed, and `arrived` later segments arrived. Returns the
-/// sender, the start of the recovery, the segments of the window, and the controller's earlier window.
+/// Returns a sender in recovery, the start of the recovery, the segments of the window, and the controller's
+/// earlier window. Segments 1 and 2 are delayed, and `arrived` later segments arrived.
 fn recovering(arrived: usize) -> (Tcp, u64, Vec<Data>, u64) {
     let (mut tcp, begun, window) = slow_start("reno");
     let at = |i: usize| window[i].start;
@@ -335,7 +336,7 @@ fn an_answer_to_what_left_before_any_repetition_undoes_the_whole_reduction() {
     let (mut tcp, now, window, before) = recovering(3);
     let at = |i: usize| window[i].start;
     assert_eq!(sent(&mut tcp, now)[0].start, at(1));
-    // The first original arrives; the second is still missing.
+    // The first original arrives. The second is still missing.
     ack(&mut tcp, now + 5, at(2), window[1].no, &[(at(3), at(6))]);
     assert!(tcp.sender().controller().limits().cwnd.bytes(1500) >= before);
 }

@@ -1,16 +1,16 @@
-//! The retransmission timeout (RFC 6298) and the tail loss probe before it (RFC 8985 section 7).
+//! Implements the retransmission timeout (RFC 6298) and the tail loss probe before it (RFC 8985 section 7).
 
 use core::time::Duration;
 
 use dccp_cc::RttEstimator;
 use mpdccp_units::Time;
 
-/// Slack of the probe timer: two ticks of the clock, as in Linux.
+/// Slack of the probe timer, which is two ticks of the clock, as in Linux.
 const SLACK: Duration = Duration::from_millis(2);
 /// Lower bound of the deviation in the timeout (`tcp_rto_min`).
 const MIN_DEVIATION: Duration = Duration::from_millis(200);
-/// Slack of the probe timer if a single segment is in flight, as in Linux. The receiver may delay the
-/// acknowledgement.
+/// Slack of the probe timer if a single segment is in flight, as in Linux. It is longer because the receiver
+/// may delay the acknowledgement.
 const WORST_DELAY: Duration = Duration::from_millis(200);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub(super) enum Fired {
 #[derive(Debug, Default)]
 pub(super) struct Timers {
     since: Option<Time>,
-    /// When a segment was last sent or acknowledged. The probe timer starts at this time.
+    /// Time at which a segment was last sent or acknowledged. The probe timer starts at this time.
     latest: Time,
     backoff: u32,
     /// Whether a probe was sent and no acknowledgement has arrived since.
@@ -44,8 +44,8 @@ impl Timers {
         *self = Timers { since: outstanding.then_some(now), latest: now, ..Timers::default() };
     }
 
-    /// When a timer fires, and which. `may_probe` means that no segment is known to be missing. `single`
-    /// means that a single segment is in flight.
+    /// Returns when a timer fires, and which one. `may_probe` means that no segment is known to be missing.
+    /// `single` means that a single segment is in flight.
     pub(super) fn due(&self, rtt: &RttEstimator, may_probe: bool, single: bool) -> Option<(Time, Fired)> {
         let since = self.since?;
         let timeout = timeout(rtt).saturating_mul(1 << self.backoff.min(10)).min(RttEstimator::MAX_RTO);
@@ -58,7 +58,7 @@ impl Timers {
         })
     }
 
-    /// Number of timeouts since the last progress.
+    /// Returns the number of timeouts since the last progress.
     pub(super) fn backoff(&self) -> u32 {
         self.backoff
     }
@@ -73,8 +73,8 @@ impl Timers {
     }
 }
 
-/// Retransmission timeout without back-off. As in Linux, the minimum applies to the deviation that is added
-/// to the smoothed round-trip time; in other stacks it applies to the sum.
+/// Returns the retransmission timeout without back-off. As in Linux, the minimum applies to the deviation
+/// that is added to the smoothed round-trip time. In other stacks it applies to the sum.
 pub(super) fn timeout(rtt: &RttEstimator) -> Duration {
     rtt.srtt().map_or(RttEstimator::INITIAL_RTO, |srtt| srtt + (rtt.rttvar() * 4).max(MIN_DEVIATION))
 }
@@ -91,8 +91,8 @@ mod tests {
         assert_eq!(t.due(&rtt, true, false), None);
         t.on_sent(Time::ZERO, true);
         assert_eq!(t.due(&rtt, true, false), Some((Time::from_millis(102), Fired::Probe)));
-        // The timeout is 50 ms plus four times the deviation of 25 ms, where the second part is at least 200
-        // ms.
+        // The timeout is 50 ms plus four times the deviation of 25 ms. The second part is raised to its
+        // minimum of 200 ms.
         assert_eq!(t.due(&rtt, false, false), Some((Time::from_millis(250), Fired::Timeout)));
         t.on_probe(Time::from_millis(100));
         assert_eq!(t.due(&rtt, true, false), Some((Time::from_millis(350), Fired::Timeout)));

@@ -1,20 +1,21 @@
-//! Detects reductions that can be undone, as in Linux: by duplicates (RFC 3708) and by timestamps (RFC 3522).
+//! Detects reductions that can be undone. As in Linux, it uses duplicates (RFC 3708) and timestamps
+//! (RFC 3522).
 
 /// Data about one reduction that an undo needs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Undo {
     /// End of the data that was acknowledged at the reduction.
     marker: u64,
-    /// Number of retransmissions since the reduction for which no duplicate was reported; `None`
-    /// before the first retransmission.
+    /// Number of retransmissions since the reduction for which no duplicate was reported, or `None` before
+    /// the first retransmission.
     again: Option<u64>,
     /// Number of the first retransmission after the reduction.
     first_again: Option<u64>,
 }
 
 impl Undo {
-    /// Starts at a reduction. All data before `acked` is acknowledged, and `repairing` retransmitted segments
-    /// are in flight.
+    /// Starts the state at a reduction. All data before `acked` is acknowledged, and `repairing`
+    /// retransmitted segments are in flight.
     pub(super) fn new(acked: u64, repairing: u64) -> Undo {
         Undo { marker: acked, again: (repairing > 0).then_some(repairing), first_again: None }
     }
@@ -32,13 +33,13 @@ impl Undo {
         }
     }
 
-    /// Whether the receiver reported every retransmission as a duplicate.
+    /// Returns whether the receiver reported every retransmission as a duplicate.
     pub(super) fn all_duplicate(&self) -> bool {
         self.again == Some(0)
     }
 
-    /// Whether the transmission `echo`, which advanced the cumulative acknowledgement, was sent before all
-    /// retransmissions.
+    /// Returns whether the transmission `echo`, which advanced the cumulative acknowledgement, was sent
+    /// before all retransmissions.
     pub(super) fn delayed(&self, echo: u64) -> bool {
         self.first_again.is_none_or(|first| echo < first)
     }

@@ -1,28 +1,28 @@
 //! Tracks how much of the window is in use, as in Linux (`tcp_cwnd_validate`).
 
-/// How much of the congestion window was used during the latest window of data.
+/// Records how much of the congestion window was used during the latest window of data.
 #[derive(Debug, Default)]
 pub(super) struct Usage {
     /// Whether the window prevented sending.
     limited: bool,
-    /// Largest number of unacknowledged segments; not updated after `limited` is set.
+    /// Largest number of unacknowledged segments. It is not updated after `limited` is set.
     most: u64,
-    /// The next window of data begins when all data before this is acknowledged.
+    /// End of the current window of data. The next window begins when all data before this is acknowledged.
     end: u64,
 }
 
 impl Usage {
-    /// Call after a segment was sent, or with `limited` when the window prevents sending. All data before
-    /// `acked` is acknowledged, `next` is the end of the data sent, and `outstanding` segments are not
-    /// acknowledged.
+    /// Updates the state. Call it after a segment was sent, or with `limited` when the window prevents
+    /// sending. All data before `acked` is acknowledged, `next` is the end of the data sent, and
+    /// `outstanding` segments are not acknowledged.
     pub(super) fn update(&mut self, limited: bool, acked: u64, next: u64, outstanding: u64) {
         if acked >= self.end || limited || (!self.limited && outstanding > self.most) {
             *self = Usage { limited, most: outstanding, end: next };
         }
     }
 
-    /// Whether a window of `cwnd` segments is in use. In slow start, more than half of it is enough, so
-    /// that the window can grow to twice the acknowledged data.
+    /// Returns whether a window of `cwnd` segments is in use. In slow start, more than half of it is enough,
+    /// so that the window can grow to twice the acknowledged data.
     pub(super) fn fills(&self, cwnd: u64, slow_start: bool) -> bool {
         self.limited || (slow_start && cwnd < 2 * self.most)
     }

@@ -1,5 +1,5 @@
-//! The receive window and its autotuning, as in Linux. The window is at least twice the most data that the
-//! application read in a round-trip time, and never shrinks.
+//! Models the receive window and its autotuning, as in Linux. The window is at least twice the most data that
+//! the application read in a round-trip time, and never shrinks.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -8,9 +8,9 @@ use mpdccp_units::Time;
 
 use super::segment::MSS;
 
-/// Initial window in bytes: half of the default receive buffer (`tcp_rmem`).
+/// Initial window in bytes, which is half of the default receive buffer (`tcp_rmem`).
 const INITIAL: u64 = 65_535;
-/// Limit of the window in bytes: the part of the largest receive buffer that is not overhead.
+/// Limit of the window in bytes. It is the part of the largest receive buffer that is not overhead.
 const MOST: u64 = 16 << 20;
 /// Number of acknowledgements whose send time is stored, because their echo may still arrive.
 const REMEMBERED: usize = 4096;
@@ -28,19 +28,19 @@ pub(super) struct Window {
 
 impl Default for Window {
     fn default() -> Window {
-        // Data of an initial window does not make the window grow.
+        // Start from the data of an initial window, so that this data does not make the window grow.
         let best = 10 * MSS;
         Window { size: INITIAL, best, round: (Time::ZERO, 0), rtt: None, sent: VecDeque::new() }
     }
 }
 
 impl Window {
-    /// Number of bytes that the sender may send beyond the cumulative acknowledgement.
+    /// Returns the number of bytes that the sender may send beyond the cumulative acknowledgement.
     pub(super) fn size(&self) -> u64 {
         self.size
     }
 
-    /// The receiver's smoothed round-trip time.
+    /// Returns the receiver's smoothed round-trip time.
     pub(super) fn rtt(&self) -> Option<Duration> {
         self.rtt
     }
@@ -69,7 +69,7 @@ impl Window {
         let copied = read - self.round.1;
         if copied > self.best {
             let twice = 2 * copied + 16 * MSS;
-            // The sender may double its rate before it learns the new window.
+            // Add room ahead, because the sender may double its rate before it learns the new window.
             let ahead = twice * (copied - self.best) / self.best;
             self.size = self.size.max((twice + 2 * ahead).min(MOST));
             self.best = copied;
@@ -94,8 +94,8 @@ mod tests {
             w.on_data(ms(begun + 100), i as u32 + 1, read);
             assert!(w.size() >= 2 * segments * MSS || segments == 80, "{segments}: {}", w.size());
         }
-        // A step from 40 to 80 segments in a round. The base window is 2 * 80 + 16 = 176 segments. The data
-        // read has doubled, so twice the base is added.
+        // The data per round steps from 40 to 80 segments. The base window is 2 * 80 + 16 = 176 segments. The
+        // data read has doubled, so twice the base is added.
         assert_eq!(w.size(), 3 * 176 * MSS);
         assert_eq!(w.rtt(), Some(Duration::from_millis(100)));
     }
