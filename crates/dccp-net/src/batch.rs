@@ -24,12 +24,12 @@ pub struct Run {
 }
 
 impl Run {
-    /// The run's route.
+    /// Returns the route of the run.
     pub fn route(&self) -> &Route {
         &self.route
     }
 
-    /// ECN field of all packets.
+    /// Returns the ECN field of all packets of the run.
     pub(crate) fn ecn(&self) -> Ecn {
         self.ecn
     }
@@ -114,7 +114,7 @@ impl Batch {
         self.spare.push(run.bytes);
     }
 
-    /// The runs, oldest first.
+    /// Returns the runs. The oldest run comes first.
     pub fn runs(&self) -> &[Run] {
         &self.runs
     }

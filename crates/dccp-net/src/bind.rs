@@ -24,7 +24,7 @@ impl Bind {
         Bind { addr, interface: None }
     }
 
-    /// Whether the system chooses both the address and the interface.
+    /// Returns whether the system chooses both the address and the interface.
     pub(crate) fn is_wildcard(&self) -> bool {
         self.addr.ip().is_unspecified() && self.interface.is_none()
     }

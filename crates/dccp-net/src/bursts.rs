@@ -46,7 +46,7 @@ impl Bursts {
         }
     }
 
-    /// The device.
+    /// Returns the device.
     pub fn tun(&self) -> &Tun {
         &self.tun
     }

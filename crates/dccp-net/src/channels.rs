@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 /// The first of the socket numbers that identify channels.
 pub(crate) const FIRST: u32 = 1 << 31;
 
-/// Whether a socket number identifies a channel.
+/// Returns whether a socket number identifies a channel.
 pub fn is_channel(socket: u32) -> bool {
     socket >= FIRST
 }

@@ -88,10 +88,10 @@ pub struct SocketStats {
 
 /// A socket that carries DCCP packets in IP.
 pub trait Encapsulation: Send {
-    /// Name of the encapsulation: `udp`, `raw` or `tls`.
+    /// Returns the name of the encapsulation: `udp`, `raw` or `tls`.
     fn name(&self) -> &'static str;
 
-    /// Size of the IP and UDP headers per packet, in bytes.
+    /// Returns the size of the IP and UDP headers of a packet, in bytes.
     fn overhead(&self) -> u16;
 
     /// Sends a burst. After an error, the rest of the burst is dropped.
@@ -169,7 +169,7 @@ pub trait Encapsulation: Send {
         Vec::new()
     }
 
-    /// Whether [`ask`](Self::ask) should send an echo request now.
+    /// Returns whether [`ask`](Self::ask) should send an echo request now.
     fn asks(&mut self, _now: Time) -> bool {
         false
     }

@@ -14,8 +14,8 @@ type Granter = dyn Fn(BorrowedFd<'_>) -> io::Result<()> + Send + Sync;
 
 static ELSEWHERE: OnceLock<Box<Granter>> = OnceLock::new();
 
-/// From now on, passes each new socket of this process to `granter`, which makes another process call
-/// [`grant_socket`]. Only the first call has an effect.
+/// Makes this process pass each new socket to `granter` from now on. `granter` lets another process call
+/// [`grant_socket`] for the socket. Only the first call has an effect.
 pub fn grant_sockets_by(granter: impl Fn(BorrowedFd<'_>) -> io::Result<()> + Send + Sync + 'static) {
     let _ = ELSEWHERE.set(Box::new(granter));
 }

@@ -71,7 +71,7 @@ impl Links {
         self.changes.push(LinkChange { socket, remote, up: true, why: String::new() });
     }
 
-    /// When to call [`retry`](Self::retry) next.
+    /// Returns when to call [`retry`](Self::retry) next.
     pub(crate) fn next_retry(&self) -> Option<Time> {
         self.broken.iter().filter_map(|b| b.retry_at).min()
     }

@@ -69,12 +69,12 @@ impl Net {
         }
     }
 
-    /// From now on, sends all packets through channels.
+    /// Sends all packets through channels from now on.
     pub fn secure(&mut self, channels: secure::Channels) {
         self.routes = Some(ChannelRoutes::new(channels));
     }
 
-    /// The channels, if encryption is on.
+    /// Returns the channels, if encryption is on.
     pub fn channels(&self) -> Option<&secure::Channels> {
         self.routes.as_ref().map(|routes| &routes.channels)
     }
@@ -168,8 +168,9 @@ impl Net {
         self.socket(to.socket).ok_or(io::ErrorKind::NotFound)?.device(to.remote)
     }
 
-    /// If the source address of a route's packets belongs to another interface than the one through which the
-    /// packets leave, returns the latter. Returns `None` for packets to this host.
+    /// Checks that the packets of a route leave through the interface that has their source address. If they
+    /// leave through another interface, returns the name of that interface. Returns `None` for packets to
+    /// this host.
     pub fn strays(&self, route: &Route) -> Option<String> {
         let to = self.resolve(route);
         let socket = self.socket(to.socket)?;
@@ -237,7 +238,7 @@ impl Net {
         (self.neighbours.handed_over, self.neighbours.dropped)
     }
 
-    /// When to call [`handle_timeout`](Self::handle_timeout) next.
+    /// Returns when to call [`handle_timeout`](Self::handle_timeout) next.
     pub(crate) fn next_timeout(&self) -> Option<Time> {
         self.routes.as_ref()?.channels.poll_timeout()
     }
@@ -250,7 +251,7 @@ impl Net {
         self.channel_events.extend(routes.events());
     }
 
-    /// When to call [`retry`](Self::retry) next.
+    /// Returns when to call [`retry`](Self::retry) next.
     pub(crate) fn next_retry(&self) -> Option<Time> {
         self.links.next_retry()
     }

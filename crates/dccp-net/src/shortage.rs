@@ -10,7 +10,7 @@ pub(crate) struct Shortage {
 }
 
 impl Shortage {
-    /// Whether a system call failed because descriptors or memory were short.
+    /// Returns whether a system call failed because descriptors or memory were short.
     pub(crate) fn is_behind<T>(&mut self, answer: &io::Result<T>) -> bool {
         let error = answer.as_ref().err();
         let short = |e: &&io::Error| {

@@ -124,7 +124,7 @@ fn open_whole(
     Ok((inner, state))
 }
 
-/// Whether the kernel can split a send into segments.
+/// Returns whether the kernel can split a send into segments.
 fn segments(raw: bool, state: &UdpSocketState) -> bool {
     !raw && state.max_gso_segments() > 1
 }

@@ -92,7 +92,7 @@ impl Tun {
         Ok(Tun { device: Arc::new(device), selection: selection.map(Arc::new) })
     }
 
-    /// Whether the device has a queue for each thread.
+    /// Returns whether the device has a queue for each thread.
     pub fn has_queues(&self) -> bool {
         self.selection.is_some()
     }
@@ -129,7 +129,8 @@ impl Tun {
         self.selection.as_ref().map_or(Ok(()), |selection| selection.add(ip, length, queue))
     }
 
-    /// Whether the device exchanges super-packets with a virtio header, as [`Bursts`](crate::Bursts) does.
+    /// Returns whether the device exchanges super-packets with a virtio header, as [`Bursts`](crate::Bursts)
+    /// does.
     pub fn offloads(&self) -> bool {
         self.device.tcp_gso()
     }
@@ -158,8 +159,8 @@ impl Tun {
         self.device.send(packet).map(|_| ())
     }
 
-    /// Whether an error of [`read`](Self::read) or [`write`](Self::write) only means that the interface is
-    /// down.
+    /// Returns whether an error of [`read`](Self::read) or [`write`](Self::write) only means that the
+    /// interface is down.
     pub fn is_down(e: &io::Error) -> bool {
         Errno::from_io_error(e) == Some(Errno::IO)
     }

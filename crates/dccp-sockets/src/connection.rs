@@ -299,12 +299,12 @@ impl Connection {
         self.runtime.run(move |core, _| core.endpoint.abort_with(core.clock.now(), id, &why));
     }
 
-    /// The text with which the peer ended the connection, if the peer sent one.
+    /// Returns the text with which the peer ended the connection, if the peer sent one.
     pub fn peer_said(&self) -> Option<String> {
         lock(&self.stream.state).peer_said()
     }
 
-    /// The Service Code. If a listener accepts several, this is the one that the client has requested.
+    /// Returns the Service Code. If a listener accepts several Service Codes, the client selects one of them.
     pub fn service(&self) -> Option<ServiceCode> {
         self.ends().map(|ends| ends.service)
     }
@@ -320,17 +320,18 @@ impl Connection {
         self.runtime.run(move |core, _| core.endpoint.change_path(core.clock.now(), id, path));
     }
 
-    /// Largest datagram that all paths carry now, in bytes; 0 until the connection is open.
+    /// Returns the size of the largest datagram that all paths carry now, in bytes. Returns 0 until the
+    /// connection is open.
     pub fn max_datagram_size(&self) -> usize {
         lock(&self.stream.state).max_datagram()
     }
 
-    /// Whether the connection is a multipath session (RFC 9897).
+    /// Returns whether the connection is a multipath session (RFC 9897).
     pub fn is_multipath(&self) -> bool {
         lock(&self.stream.state).is_multipath()
     }
 
-    /// The reason why the connection ended, if it has ended.
+    /// Returns the reason why the connection ended, if it has ended.
     pub fn end(&self) -> Option<Reason> {
         lock(&self.stream.state).end()
     }
@@ -347,14 +348,14 @@ impl Connection {
         lock(&self.stream.state).stats()
     }
 
-    /// The address that the peer had when the connection opened, on the path that opened it.
+    /// Returns the address that the peer had when the connection opened, on the path that opened it.
     /// [`PathStats::peer`](crate::PathStats::peer) has the peer's current address on each path. With
-    /// [`Encapsulation::Raw`](crate::Encapsulation::Raw) the address has no port.
+    /// [`Encapsulation::Raw`](crate::Encapsulation::Raw), the address has no port.
     pub fn peer_addr(&self) -> Option<SocketAddr> {
         self.ends().map(|ends| ends.peer)
     }
 
-    /// The address of this host from which the connection was opened, or on which it was accepted.
+    /// Returns the address of this host from which the connection was opened, or on which it was accepted.
     pub fn local_addr(&self) -> Option<SocketAddr> {
         self.ends()?.local
     }
@@ -421,7 +422,7 @@ impl Connection {
         self.stream.happened.wait(&self.stream.state, until, State::opening)
     }
 
-    /// The public key of the peer, if the connection uses keys.
+    /// Returns the public key of the peer, if the connection uses keys.
     pub fn peer_key(&self) -> Option<PublicKey> {
         self.ends()?.key
     }

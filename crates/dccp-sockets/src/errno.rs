@@ -30,7 +30,7 @@ fn of_io(error: &io::Error) -> Errno {
 }
 
 impl ConnectError {
-    /// The errno value that is closest to this error.
+    /// Returns the errno value that is closest to this error.
     pub fn errno(&self) -> i32 {
         let errno = match self {
             ConnectError::NoAddress => Errno::HOSTUNREACH,
@@ -47,7 +47,7 @@ impl ConnectError {
 }
 
 impl SendError {
-    /// The errno value that is closest to this error; EPIPE after an orderly end.
+    /// Returns the errno value that is closest to this error. After an orderly end, this is EPIPE.
     pub fn errno(&self) -> i32 {
         let errno = match self {
             SendError::Full => Errno::AGAIN,
@@ -62,8 +62,8 @@ impl SendError {
 }
 
 impl RecvError {
-    /// The errno value that is closest to this error. Calls that return 0 at an orderly end do not use it for
-    /// such an end.
+    /// Returns the errno value that is closest to this error. Some calls return 0 at an orderly end, so they
+    /// do not use the value for such an end.
     pub fn errno(&self) -> i32 {
         let errno = match self {
             RecvError::TimedOut => Errno::TIMEDOUT,
@@ -77,7 +77,7 @@ impl RecvError {
 }
 
 impl AcceptError {
-    /// The errno value that is closest to this error.
+    /// Returns the errno value that is closest to this error.
     pub fn errno(&self) -> i32 {
         let errno = match self {
             AcceptError::TimedOut => Errno::TIMEDOUT,
@@ -90,7 +90,7 @@ impl AcceptError {
 }
 
 impl StreamError {
-    /// The errno value that is closest to this error.
+    /// Returns the errno value that is closest to this error.
     pub fn errno(&self) -> i32 {
         let errno = match self {
             StreamError::TimedOut => Errno::TIMEDOUT,
@@ -106,14 +106,14 @@ impl StreamError {
 }
 
 impl FinishError {
-    /// The errno value that is closest to this error.
+    /// Returns the errno value that is closest to this error.
     pub fn errno(&self) -> i32 {
         of_reason(self.0).raw_os_error()
     }
 }
 
 impl CcidError {
-    /// The errno value that is closest to this error.
+    /// Returns the errno value that is closest to this error.
     pub fn errno(&self) -> i32 {
         let errno = match self {
             CcidError::NotOpen => Errno::NOTCONN,

@@ -190,7 +190,7 @@ pub use readiness::Ready;
 pub use send_queue::{Delivery, SendPolicy};
 pub use stats::{Event, PathStats, Stats};
 
-/// The numbers of the known congestion controls.
+/// Returns the numbers of the known congestion controls.
 pub fn known_ccids() -> impl Iterator<Item = u8> {
     mpdccp_proto::Ccid::known()
 }

@@ -168,7 +168,7 @@ impl Listener {
         removed.unwrap_or(Err(ConnectError::Options("the listener has ended")))
     }
 
-    /// The address on which the listener accepts connections.
+    /// Returns the address on which the listener accepts connections.
     pub fn local_addr(&self) -> SocketAddr {
         self.addr
     }

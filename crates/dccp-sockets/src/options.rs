@@ -106,15 +106,15 @@ impl Options {
         options
     }
 
-    /// Service Code (RFC 4340 section 8.1.2), such as `SC:chat`, `SC=7` or `SC=x1f`. Both ends must use the
-    /// same code; the default is 0. An invalid code is reported as an error when the options are used.
+    /// Sets the Service Code (RFC 4340 section 8.1.2), such as `SC:chat`, `SC=7` or `SC=x1f`. Both ends must
+    /// use the same code. The default is 0. An invalid code causes an error when the options are used.
     pub fn service(mut self, code: &str) -> Options {
         self.service = service_code(code);
         self
     }
 
-    /// A further Service Code that a listener accepts. [`Connection::service`](crate::Connection::service)
-    /// returns the one that the client requested.
+    /// Adds a Service Code that a listener accepts. [`Connection::service`](crate::Connection::service)
+    /// returns the code that the client has requested.
     pub fn also_service(mut self, code: &str) -> Options {
         self.also_services.push(service_code(code));
         self
@@ -415,22 +415,22 @@ impl Options {
         self.check().map(|()| self.session(multipath))
     }
 
-    /// The DCCP port of the listener.
+    /// Returns the DCCP port of the listener.
     pub fn listening_port(&self) -> u16 {
         self.dccp_port
     }
 
-    /// The largest IP packet in bytes.
+    /// Returns the size of the largest IP packet in bytes.
     pub fn largest_packet(&self) -> u16 {
         self.mtu
     }
 
-    /// Maximum number of connections of a listener, and maximum number of connections from one source.
+    /// Returns the maximum number of connections of a listener, and the maximum number from one source.
     pub fn most_connections(&self) -> (usize, usize) {
         (self.max_connections, self.per_source())
     }
 
-    /// Whether a client requests a multipath session.
+    /// Returns whether a client requests a multipath session.
     pub fn wants_multipath(&self) -> bool {
         self.multipath || self.streams || self.paths.len() > 1
     }

@@ -51,9 +51,9 @@ impl Path {
         Path { remote: Some(remote), ..self }
     }
 
-    /// Priority of the path (RFC 9897 section 3.2.10): 0 never, 1 standby, 2 overflow, 3 to 15 primary; 3 by
-    /// default. Among primary paths, only the schedulers `cpf`, `acpf`, `weighted-rr` and `handover` prefer
-    /// higher values.
+    /// Sets the priority of the path (RFC 9897 section 3.2.10). 0 means never, 1 standby, 2 overflow, and 3
+    /// to 15 primary. The default is 3. Among primary paths, only the schedulers `cpf`, `acpf`, `weighted-rr`
+    /// and `handover` prefer higher values.
     pub fn priority(self, priority: u8) -> Path {
         Path { priority: priority.min(15), ..self }
     }

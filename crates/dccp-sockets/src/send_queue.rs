@@ -60,14 +60,14 @@ impl Outgoing {
         Outgoing { policy, most, longest, below: 0, waiting: VecDeque::new(), displaced: 0, expired: 0 }
     }
 
-    /// Whether another datagram would have to wait, or would displace one.
+    /// Returns whether another datagram would have to wait, or would displace one.
     pub(crate) fn is_full(&self) -> bool {
         // A policy that drops datagrams must have at least one in `waiting` to choose from.
         let chosen = self.policy == SendPolicy::Wait || !self.waiting.is_empty();
         chosen && self.waiting.len() + self.below >= self.most
     }
 
-    /// Whether another datagram would have to wait.
+    /// Returns whether another datagram would have to wait.
     pub(crate) fn would_wait(&self) -> bool {
         self.policy == SendPolicy::Wait && self.is_full()
     }

@@ -90,7 +90,7 @@ impl Options {
         (0..count).map(|id| PeerFilter { id, remotes: Vec::new() }).collect()
     }
 
-    /// Whether a listener accepts every peer with a key.
+    /// Returns whether a listener accepts every peer with a key.
     pub fn admits_any_peer(&self) -> bool {
         self.any_peer
     }

@@ -150,7 +150,7 @@ impl State {
         self.descriptor.tell();
     }
 
-    /// Whether the data thread must be notified now.
+    /// Returns whether the data thread must be notified now.
     pub(crate) fn tell(&mut self) -> bool {
         !std::mem::replace(&mut self.told, true)
     }
@@ -402,12 +402,12 @@ impl Stream {
         self.streamed.notify();
     }
 
-    /// Whether the application has ended sending.
+    /// Returns whether the application has ended sending.
     pub(crate) fn is_finishing(&self) -> bool {
         lock(&self.state).finishing
     }
 
-    /// Whether a datagram waits to be sent.
+    /// Returns whether a datagram waits to be sent.
     pub(crate) fn waits(&self) -> bool {
         lock(&self.state).outgoing.len() > 0
     }

@@ -184,14 +184,16 @@ impl FlowTable {
         if std::mem::take(&mut entry.asked) { Verdict::Alive(flow) } else { Verdict::Proxy(flow) }
     }
 
-    /// The far host wants to know whether this host is alive. Returns false if the flow is not open.
+    /// Stores that the far host wants to know whether this host is alive. Returns false if the flow is not
+    /// open.
     pub fn ask(&mut self, flow: Flow) -> bool {
         let entry = self.tuples.get(&flow).and_then(|tuple| self.entries.get_mut(tuple));
         let open = entry.filter(|entry| matches!(entry.state, State::Open));
         open.map(|entry| entry.asked = true).is_some()
     }
 
-    /// The far host is alive. Returns the held keepalive, which the private namespace then answers.
+    /// Handles the news that the far host is alive. Returns the held keepalive, which the private namespace
+    /// answers.
     pub fn alive(&mut self, flow: Flow) -> Option<Vec<u8>> {
         self.entries.get_mut(self.tuples.get(&flow)?)?.keepalive.take()
     }
@@ -342,8 +344,8 @@ impl FlowTable {
         }
     }
 
-    /// The far end has connected. Returns the SYN for the private namespace. Returns `None` if the host has
-    /// given up.
+    /// Handles the news that the far end has connected. Returns the SYN for the private namespace. Returns
+    /// `None` if the host has given up.
     pub fn accepted(&mut self, flow: Flow) -> Option<(Tuple, Vec<u8>)> {
         let tuple = *self.tuples.get(&flow)?;
         let entry =
@@ -357,8 +359,8 @@ impl FlowTable {
         }
     }
 
-    /// The far end could not connect. Returns the answer for the host, if there is one. After
-    /// [`Refusal::Silence`], the flow travels as packets. The reason is that the remote host may have
+    /// Handles the news that the far end could not connect. Returns the answer for the host, if there is one.
+    /// After [`Refusal::Silence`], the flow travels as packets. The reason is that the remote host may have
     /// answered over a route that does not lead through the far end, and then only packets work.
     pub fn refused(&mut self, now: Time, flow: Flow, why: Refusal) -> Option<Vec<u8>> {
         let tuple = *self.tuples.get(&flow)?;
@@ -372,7 +374,7 @@ impl FlowTable {
         answer
     }
 
-    /// The connection to this end's host is established.
+    /// Stores that the connection to this end's host is established.
     pub fn connected(&mut self, flow: Flow) {
         let Some(tuple) = self.tuples.get(&flow).copied() else { return };
         if matches!(
@@ -403,7 +405,8 @@ impl FlowTable {
         why
     }
 
-    /// The flow has ended at this end. Either both directions have ended, or the connection was reset.
+    /// Stores that the flow has ended at this end. Either both directions have ended, or the connection was
+    /// reset.
     pub fn ended(&mut self, now: Time, flow: Flow) {
         self.end(now, flow, State::Ended);
     }

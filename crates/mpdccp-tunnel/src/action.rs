@@ -202,7 +202,7 @@ pub enum HookEvent {
 }
 
 impl HookEvent {
-    /// The name of the event that hooks receive.
+    /// Returns the name of the event that hooks receive.
     pub fn name(self) -> &'static str {
         match self {
             HookEvent::SessionUp => "session-up",
@@ -230,7 +230,7 @@ pub enum StateFile {
 }
 
 impl StateFile {
-    /// Suffix of the file name after the interface's name.
+    /// Returns the part of the file name that follows the name of the interface.
     pub fn suffix(self) -> &'static str {
         match self {
             StateFile::Volumes => "volumes.json",

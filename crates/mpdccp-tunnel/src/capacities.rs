@@ -102,7 +102,7 @@ impl Capacities {
         }
     }
 
-    /// Whether it is time to write the file. If so, schedules the next write.
+    /// Returns whether it is time to write the file. If so, schedules the next write.
     pub(crate) fn is_due(&mut self, now: Time) -> bool {
         let due = self.due <= now;
         if due {

@@ -11,7 +11,7 @@ macro_rules! reasons {
         impl DropReason {
             const ALL: &[DropReason] = &[$(DropReason::$name),*];
 
-            /// Name of the reason in status and metrics.
+            /// Returns the name of the reason in status and metrics.
             pub fn name(self) -> &'static str {
                 match self {
                     $(DropReason::$name => $word,)*

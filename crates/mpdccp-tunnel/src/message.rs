@@ -150,7 +150,7 @@ impl Message {
     }
 }
 
-/// Whether a peer's name for a path may appear in logs and on terminals.
+/// Returns whether a peer's name for a path may appear in logs and on terminals.
 fn is_name(name: &str) -> bool {
     !name.is_empty()
         && name.len() <= LONGEST_NAME

@@ -87,7 +87,7 @@ impl OpenPath {
         if self.exhausted { prio.min(Prio::STANDBY) } else { prio }
     }
 
-    /// Whether this path can still switch to TLS if UDP does not answer.
+    /// Returns whether this path can still switch to TLS if UDP does not answer.
     pub(crate) fn may_move(&self) -> bool {
         self.knows.is_some() && !self.over_tls
     }

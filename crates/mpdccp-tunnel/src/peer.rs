@@ -251,7 +251,7 @@ impl Peer {
         Some(self.brief).filter(|brief| *brief >= 4 && brief.is_power_of_two())
     }
 
-    /// Whether the peer had a session recently, and that session was not brief.
+    /// Returns whether the peer had a session recently, and that session was not brief.
     fn is_missed(&self, now: Time) -> bool {
         self.brief == 0 && self.away_since.is_some_and(|at| now.since(at) < MISSED)
     }

@@ -114,7 +114,7 @@ pub(crate) fn change(cx: &mut Cx<'_>, before: &[IpNet], after: &[IpNet], renew: 
     }
 }
 
-/// Whether a route into the interface would capture the tunnel's own packets. If so, logs a warning.
+/// Returns whether a route into the interface would capture the tunnel's own packets. If so, logs a warning.
 pub(crate) fn swallows(cx: &mut Cx<'_>, net: IpNet) -> bool {
     // With `default_route`, policy routing keeps the tunnel's own packets out of the interface. Sockets that
     // are bound to an interface ignore the routes.

@@ -153,7 +153,7 @@ impl Tunnel {
         }
     }
 
-    /// The size of the largest inner packet that the open paths carry; `None` if this client has none.
+    /// Returns the size of the largest inner packet that the open paths carry, if this end has any.
     pub fn carried(&self) -> Option<u16> {
         let carried = |peer: &Peer| peer.paths.iter().map(|path| mtu::inner(path.mtu, path.overhead)).max();
         self.peers.iter().filter_map(carried).max()

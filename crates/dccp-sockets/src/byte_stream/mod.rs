@@ -34,7 +34,7 @@ impl ByteStream {
         ByteStream { runtime: runtime.clone(), pipe }
     }
 
-    /// The number of the stream in its connection. Streams that the client opened have even numbers.
+    /// Returns the number of the stream in its connection. Streams that the client opened have even numbers.
     pub fn id(&self) -> u64 {
         self.pipe.id.0
     }

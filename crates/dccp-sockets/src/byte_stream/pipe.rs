@@ -71,12 +71,12 @@ impl State {
         Some(Ok(read))
     }
 
-    /// Whether the data thread must fetch more bytes.
+    /// Returns whether the data thread must fetch more bytes.
     pub(super) fn wants_more(&mut self) -> bool {
         self.paused && self.incoming.len() <= MOST / 2 && self.tell()
     }
 
-    /// Whether the data thread must be notified now. From then on it counts as notified.
+    /// Returns whether the data thread must be notified now. From then on it counts as notified.
     pub(super) fn tell(&mut self) -> bool {
         !std::mem::replace(&mut self.told, true)
     }
@@ -219,14 +219,14 @@ impl Pipe {
         self.notify();
     }
 
-    /// Whether the connection must not close yet, because the peer has not received everything that was
-    /// written here.
+    /// Returns whether the connection must not close yet, because the peer has not received everything that
+    /// was written here.
     pub(crate) fn holds(&self) -> bool {
         let state = lock(&self.state);
         (state.ended || !state.outgoing.is_empty()) && !state.delivered && state.no_writing.is_none()
     }
 
-    /// Whether the data thread can drop the pipe.
+    /// Returns whether the data thread can drop the pipe.
     pub(crate) fn is_over(&self) -> bool {
         let state = lock(&self.state);
         state.closed && (state.delivered || state.no_writing.is_some())

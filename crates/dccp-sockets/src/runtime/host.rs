@@ -37,7 +37,7 @@ impl Drop for Runtime {
 }
 
 impl Runtime {
-    /// Whether this process is a fork. The thread then runs only in the parent process.
+    /// Returns whether this process is a fork. The thread then runs only in the parent process.
     pub(crate) fn is_forked(&self) -> bool {
         self.process != getpid()
     }

@@ -103,7 +103,7 @@ impl Listener {
         self.0.remove_peer(key)
     }
 
-    /// The address on which the listener listens.
+    /// See [`crate::Listener::local_addr`].
     pub fn local_addr(&self) -> SocketAddr {
         self.0.local_addr()
     }

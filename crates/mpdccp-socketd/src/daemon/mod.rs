@@ -118,8 +118,8 @@ impl Daemon {
         }
     }
 
-    /// The program has sent data or closed its end. If the connection is open, `pump` reads the socket from
-    /// now on. The socket is not watched again until it is empty.
+    /// Handles data from a program, or the end of a program's socket. If the connection is open, `pump` reads
+    /// the socket from now on. The socket is not watched again until it is empty.
     fn on_program(&mut self, core: &mut Core, now: Time, inode: u64) {
         let Some(socket) = self.sockets.get_mut(&inode) else { return };
         if let Some(fd) = &socket.fd {

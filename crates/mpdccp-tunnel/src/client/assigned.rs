@@ -134,8 +134,8 @@ impl Assigned {
     }
 }
 
-/// Whether the server may route this network into the interface. A prefix of length 0 in `allowed_ips` does
-/// not permit this, because only `default_route` may route all traffic.
+/// Returns whether the server may route this network into the interface. A prefix of length 0 in
+/// `allowed_ips` does not permit this, because only `default_route` may route all traffic.
 fn may_route(allowed: &[IpNet], net: &IpNet) -> bool {
     allowed.iter().any(|a| a.prefix_len() > 0 && a.contains(net))
 }

@@ -34,7 +34,7 @@ impl Peer {
         left.map(|leaving| leaving.session).or(self.session)
     }
 
-    /// Whether this is a session with a former server.
+    /// Returns whether this is a session with a former server.
     pub(crate) fn has_left(&self, session: SessionId) -> bool {
         self.leaving.iter().any(|leaving| leaving.session == session)
     }
@@ -44,7 +44,7 @@ impl Peer {
         self.paths.iter().chain(self.leaving.iter().flat_map(|leaving| &leaving.paths))
     }
 
-    /// Like [`open_paths`](Self::open_paths).
+    /// Returns the same paths as [`open_paths`](Self::open_paths), for changes.
     pub(crate) fn open_paths_mut(&mut self) -> impl Iterator<Item = &mut OpenPath> {
         self.paths.iter_mut().chain(self.leaving.iter_mut().flat_map(|leaving| &mut leaving.paths))
     }

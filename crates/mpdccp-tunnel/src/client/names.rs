@@ -47,7 +47,7 @@ impl Names {
         }
     }
 
-    /// Whether a lookup is in progress.
+    /// Returns whether a lookup is in progress.
     pub(crate) fn is_pending(&self, name: &str) -> bool {
         self.0.get(name).is_some_and(|known| known.pending)
     }

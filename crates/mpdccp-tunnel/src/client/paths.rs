@@ -216,7 +216,7 @@ impl Paths {
         self.open(cx, peers);
     }
 
-    /// Whether any path chooses its interface by a pattern.
+    /// Returns whether any path chooses its interface by a pattern.
     pub(crate) fn has_patterns(peers: &Peers) -> bool {
         peers.iter().flat_map(Peer::specs).any(|spec| spec.pattern().is_some())
     }

@@ -469,7 +469,7 @@ fn check_port(key: &str, at: Option<HostPort>) -> Result<(), String> {
 const NO_KEYS: &str = "no keys: give this end private_key_file = \"FILE\" and each peer its public_key (`mpdccp genkey > FILE` \
 creates a key, `mpdccp pubkey < FILE` prints its public key for the other end), or set security = \"none\" for no encryption";
 
-/// Whether this is a valid host name for TLS.
+/// Returns whether this is a valid host name for TLS.
 fn is_host(name: &str) -> bool {
     let label = |label: &str| {
         (1..=63).contains(&label.len())

@@ -310,7 +310,8 @@ impl Reading {
     }
 }
 
-/// Whether an error was already reported for a key, for its section, or for the key with the suffix `_file`.
+/// Returns whether an error was already reported for a key, for its section, or for the key with the suffix
+/// `_file`.
 fn is_known(known: &BTreeSet<String>, at: &str) -> bool {
     let outer = at.match_indices('.').map(|(end, _)| &at[..end]);
     outer.chain([at]).any(|at| known.contains(at)) || known.contains(&format!("{at}_file"))

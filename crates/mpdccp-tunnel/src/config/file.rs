@@ -208,7 +208,7 @@ pub enum Security {
 }
 
 impl Security {
-    /// Name of the value in the file.
+    /// Returns the name of the value in the file.
     pub fn name(self) -> &'static str {
         match self {
             Security::Noise => "noise",
@@ -276,7 +276,7 @@ impl Peer {
         }
     }
 
-    /// Whether the peer may connect from any address.
+    /// Returns whether the peer may connect from any address.
     pub(super) fn is_anywhere(&self) -> bool {
         matches!(self.from, Some(AllOr::Any))
     }
@@ -369,12 +369,12 @@ fn yes() -> bool {
 }
 
 impl Config {
-    /// Whether this end is the client.
+    /// Returns whether this end is the client.
     pub fn is_client(&self) -> bool {
         self.role == Role::Client
     }
 
-    /// Whether TCP connections are carried as streams.
+    /// Returns whether TCP connections are carried as streams.
     pub fn wants_streams(&self) -> bool {
         self.tcp == Tcp::Streams
     }

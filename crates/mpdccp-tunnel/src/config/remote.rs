@@ -86,7 +86,7 @@ pub enum Host {
 }
 
 impl Remote {
-    /// The address, unless the host is a name.
+    /// Returns the address, unless the host is a name.
     pub fn ip(&self) -> Option<IpAddr> {
         match self.host {
             Host::Ip(ip) => Some(ip),
@@ -94,7 +94,7 @@ impl Remote {
         }
     }
 
-    /// The name, unless the host is an address.
+    /// Returns the name, unless the host is an address.
     pub fn name(&self) -> Option<&str> {
         match &self.host {
             Host::Ip(_) => None,
@@ -149,7 +149,7 @@ impl Remotes {
         Remotes { all: vec![Remote { host: Host::Ip(ip), port }], chosen: 0 }
     }
 
-    /// Number of servers.
+    /// Returns the number of servers.
     pub fn count(&self) -> usize {
         self.all.len()
     }
@@ -159,7 +159,7 @@ impl Remotes {
         self.chosen = server % self.all.len().max(1);
     }
 
-    /// The remotes on all servers.
+    /// Returns the remotes on all servers.
     pub fn all(&self) -> &[Remote] {
         &self.all
     }

@@ -68,7 +68,7 @@ impl TryFrom<String> for Proxy {
     }
 }
 
-/// The default TCP port of TLS is the port of HTTPS.
+/// Returns the default TCP port of TLS, which is the port of HTTPS.
 pub(crate) fn tls_port() -> u16 {
     443
 }

@@ -18,7 +18,7 @@ pub(crate) fn word<'de, D: Deserializer<'de>, T: DeserializeOwned>(d: D) -> Resu
     T::deserialize(d)
 }
 
-/// Like [`word`], for an optional key.
+/// Does the same as [`word`] for an optional key.
 pub(crate) fn some_word<'de, D: Deserializer<'de>, T: DeserializeOwned>(d: D) -> Result<Option<T>, D::Error> {
     word(d).map(Some)
 }
@@ -50,7 +50,7 @@ pub enum Encapsulation {
 }
 
 impl Encapsulation {
-    /// Whether packets may be sent in TLS.
+    /// Returns whether packets may be sent in TLS.
     pub fn has_tls(self) -> bool {
         matches!(self, Encapsulation::Tls | Encapsulation::Auto)
     }
@@ -107,7 +107,7 @@ pub struct Addresses {
 }
 
 impl Addresses {
-    /// Whether both values mean the same. Assigned addresses may differ.
+    /// Returns whether both values mean the same. Assigned addresses may differ.
     pub(crate) fn is_as(&self, other: &Addresses) -> bool {
         self.auto == other.auto && (self.auto || self.nets == other.nets)
     }
@@ -248,7 +248,7 @@ impl TryFrom<toml::Value> for Routes {
     }
 }
 
-/// The largest IP packet of a path, bytes.
+/// Parses the size of the largest IP packet of a path, in bytes.
 pub(crate) fn path_mtu<'de, D: Deserializer<'de>>(d: D) -> Result<Option<u16>, D::Error> {
     let Some(wanted) = Option::<i64>::deserialize(d)? else { return Ok(None) };
     match u16::try_from(wanted) {

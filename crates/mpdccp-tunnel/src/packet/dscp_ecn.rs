@@ -26,8 +26,8 @@ impl Marker {
         Marker { ecn: cfg.ecn, dscp: cfg.dscp }
     }
 
-    /// The mark of an outer header. `data` is the inner packet, if any. `ecn` is the choice of the path's
-    /// congestion control.
+    /// Returns the mark of an outer header. `data` is the inner packet, if any. `ecn` is the ECN field that
+    /// the congestion control of the path has chosen.
     pub fn outer(&self, data: Option<&[u8]>, ecn: Ecn) -> Mark {
         let inner = data.and_then(tos);
         Mark {

@@ -62,7 +62,7 @@ impl Carried {
         Some(Carried { least, segments: wide.min().unwrap_or(least), most })
     }
 
-    /// The same size for all fields, while the paths are unknown.
+    /// Returns a value whose fields all have the same size. It is used while the paths are not known.
     pub(crate) fn all(mtu: u16) -> Carried {
         Carried { least: mtu, segments: mtu, most: mtu }
     }

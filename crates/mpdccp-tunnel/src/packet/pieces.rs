@@ -43,7 +43,7 @@ pub(crate) fn cut(number: u16, packet: &[u8], room: usize) -> Option<Vec<Vec<u8>
 }
 
 impl Pieces {
-    /// Whether a message is a piece.
+    /// Returns whether a message is a piece.
     pub(crate) fn is_piece(message: &[u8]) -> bool {
         message.starts_with(&PIECE)
     }

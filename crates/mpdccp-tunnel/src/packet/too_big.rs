@@ -49,7 +49,7 @@ pub(crate) fn too_big(packet: &[u8], mtu: u16) -> TooBig {
     }
 }
 
-/// Whether an ICMP packet is an error. No error is sent about an error (RFC 1122 section 3.2.2,
+/// Returns whether an ICMP packet is an error. No error is sent about an error (RFC 1122 section 3.2.2,
 /// RFC 4443 section 2.4e).
 fn is_icmp_error(protocol: IpNumber, payload: &[u8]) -> bool {
     match (protocol, payload.first()) {

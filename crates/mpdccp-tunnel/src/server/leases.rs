@@ -220,8 +220,8 @@ fn pool_of(assign: &Assign, ip: IpAddr) -> Option<&IpNet> {
     assign.pool.iter().find(|net| net.contains(&ip))
 }
 
-/// Whether an address of the pool can be assigned to a peer. The address must not belong to either end. No
-/// other peer may have the address, or a network that contains it and is not larger than the pool.
+/// Returns whether an address of the pool can be assigned to a peer. The address must not belong to either
+/// end. No other peer may have the address, or a network that contains it and is not larger than the pool.
 fn is_free(cfg: &Config, allowed: &Allowed, ip: IpAddr, pool: IpNet, peer: usize) -> bool {
     let special = |net: &IpNet| {
         let whole = net.prefix_len() + 1 < net.max_prefix_len();

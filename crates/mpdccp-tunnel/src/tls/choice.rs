@@ -98,12 +98,12 @@ impl Choice {
         }
     }
 
-    /// Whether packets have switched to TLS.
+    /// Returns whether packets have switched to TLS.
     pub fn has_moved(&self) -> bool {
         matches!(self.state, State::Tls { .. })
     }
 
-    /// Whether the owner should connect by TLS, and stay connected.
+    /// Returns whether the owner should connect by TLS, and stay connected.
     pub fn wants_tls(&self) -> bool {
         self.state != State::Udp
     }

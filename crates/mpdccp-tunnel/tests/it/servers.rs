@@ -5,7 +5,7 @@ use mpdccp_tunnel::Command;
 use mpdccp_units::Duration;
 use std::net::IpAddr;
 
-/// The server of client 0 asks its clients to leave (`orderly`), or falls silent.
+/// Makes the server of client 0 ask its clients to leave. If not `orderly`, the server falls silent instead.
 fn leave(world: &mut World, orderly: bool) {
     match orderly {
         true => drop(world.hosts[SERVERS[0]].command(world.now, Command::Drain)),
@@ -52,7 +52,7 @@ fn a_socket_that_opens_after_the_change_of_server_is_closed() {
     }
 }
 
-/// Client 0 sends a packet every 100 ms.
+/// Sends a packet from client 0 every 100 ms.
 fn talk(world: &mut World, packets: usize) {
     for _ in 0..packets {
         world.send(0, inner(SERVERS[0]), 500);

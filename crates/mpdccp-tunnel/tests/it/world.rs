@@ -428,7 +428,7 @@ impl World {
         assert_eq!(self.delivered.insert(number, at), None, "delivered twice");
     }
 
-    /// Whether a packet from one host arrives at the other.
+    /// Returns whether a packet from one host arrives at the other.
     pub(crate) fn reaches(&mut self, from: usize, to: usize) -> bool {
         let number = self.send(from, self.address(to), 100);
         self.run(Duration::from_millis(500));
@@ -488,7 +488,7 @@ pub(crate) fn talk(world: &mut World, time: Duration, len: usize) {
     }
 }
 
-/// Whether a path is able to carry data.
+/// Returns whether a path is able to carry data.
 pub(crate) fn is_up(path: &PathReport) -> bool {
     matches!(&*path.state, "up" | "standby")
 }

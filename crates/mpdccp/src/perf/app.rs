@@ -118,8 +118,8 @@ impl PerfApp {
         Ok(())
     }
 
-    /// Silently ends the sessions to an address that did not answer, so that the next address can use their
-    /// ports.
+    /// Ends the sessions to an address that did not answer, without a report. The next address can then use
+    /// their ports.
     fn abandon(&mut self, core: &mut Core, now: Time) {
         for (session, sockets) in std::mem::take(&mut self.begun) {
             core.endpoint.abort(now, session);
@@ -151,7 +151,7 @@ impl PerfApp {
         }
     }
 
-    /// Whether the program ends with the session that has just ended.
+    /// Returns whether the program ends with the session that has just ended.
     fn is_last(&self) -> bool {
         match self.plan.role {
             Role::Server { once, .. } => (once || self.ending) && self.transfers.is_empty(),

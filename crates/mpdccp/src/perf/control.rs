@@ -60,7 +60,8 @@ impl Test {
         Duration::from_millis(self.omit_ms)
     }
 
-    /// Whether this end supports the test. The request comes from the peer, so it may contain anything.
+    /// Returns whether this end supports the test. The request comes from the peer, so it may contain
+    /// anything.
     fn is_possible(&self) -> bool {
         (message::MIN_LEN..=message::MAX_LEN).contains(&self.size)
             && self.rate_bps != Some(0)

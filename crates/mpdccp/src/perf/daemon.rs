@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 /// Environment variable that marks the background process.
 const MARK: &str = "MPDCCP_PERF_IN_BACKGROUND";
 
-/// Whether this is the background process.
+/// Returns whether this is the background process.
 pub(crate) fn is_one() -> bool {
     std::env::var_os(MARK).is_some()
 }

@@ -187,7 +187,7 @@ impl Document {
         self.start["connecting_to"].is_object()
     }
 
-    /// Whether any session has reported or ended.
+    /// Returns whether any session has reported or ended.
     pub(crate) fn has_any(&self) -> bool {
         !self.ends.is_empty() || !self.intervals.is_empty()
     }

@@ -56,7 +56,7 @@ impl Keys {
         self.own.public()
     }
 
-    /// Whether the server admits every client that has a key.
+    /// Returns whether the server admits every client that has a key.
     pub(crate) fn admit_all(&self) -> bool {
         self.peers.is_empty()
     }

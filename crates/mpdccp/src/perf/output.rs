@@ -98,7 +98,7 @@ impl Output {
         self.line(&record.to_string());
     }
 
-    /// Whether lines go to a file.
+    /// Returns whether lines go to a file.
     pub(crate) fn is_file(&self) -> bool {
         self.log.is_some()
     }

@@ -48,7 +48,7 @@ impl Sender {
         (self.started, self.due) = (now, now);
     }
 
-    /// Whether all messages have been created.
+    /// Returns whether all messages have been created.
     pub(crate) fn is_done(&self, now: Time) -> bool {
         let all = self.load.messages.is_some_and(|n| self.made >= n) || self.made == u32::MAX;
         let all = all || self.source.as_ref().is_some_and(|source| source.ended);

@@ -45,8 +45,8 @@ fn session_config(plan: &Plan, multipath: bool) -> SessionConfig {
     session
 }
 
-/// Whether a client with `of_client` sessions has too many while `open` sessions are open. The limit is a
-/// quarter of the free sessions, but at least one. So a few clients cannot occupy all sessions.
+/// Returns whether a client with `of_client` sessions has too many while `open` sessions are open. The limit
+/// is a quarter of the free sessions, but at least one. So a few clients cannot occupy all sessions.
 pub(crate) fn crowded(of_client: usize, open: usize) -> bool {
     of_client > (MAX_SESSIONS.saturating_sub(open) / 4).max(1)
 }

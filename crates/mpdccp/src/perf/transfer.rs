@@ -177,17 +177,17 @@ impl Transfer {
         Use { opened: self.opened, bytes: self.carried, ended: self.refused.is_some() }
     }
 
-    /// Whether the test has begun.
+    /// Returns whether the test has begun.
     pub(crate) fn has_begun(&self) -> bool {
         self.test.is_some()
     }
 
-    /// Whether the client will request this server's output.
+    /// Returns whether the client will request this server's output.
     pub(crate) fn gives_output(&self) -> bool {
         matches!(self.mode, Mode::Obey) && self.test.as_ref().is_some_and(|test| test.server_output)
     }
 
-    /// Whether this client will request the server's output.
+    /// Returns whether this client will request the server's output.
     pub(crate) fn wants_output(&self) -> bool {
         matches!(&self.mode, Mode::Ask(test) if test.server_output)
     }
@@ -223,7 +223,7 @@ impl Transfer {
         self.test.as_ref().map_or(Duration::ZERO, Test::omit)
     }
 
-    /// Whether this end receives echoes.
+    /// Returns whether this end receives echoes.
     pub(crate) fn echo(&self) -> bool {
         matches!(self.mode, Mode::Ask(_)) && self.test.as_ref().is_some_and(|test| test.echo)
     }

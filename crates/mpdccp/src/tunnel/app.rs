@@ -349,8 +349,8 @@ impl TunnelApp {
         }
     }
 
-    /// Whether this shard reads packets from the interface. If the interface has a single queue, only the
-    /// first shard reads, so that the packets of each flow stay in order.
+    /// Returns whether this shard reads packets from the interface. If the interface has a single queue, only
+    /// the first shard reads, so that the packets of each flow stay in order.
     fn reads(&self) -> bool {
         self.links.is_first() || self.tun.tun().has_queues()
     }

@@ -327,7 +327,7 @@ fn a_metered_line_is_loaded_only_with_permission() {
     assert_eq!((asked(&shown), loads), ([0, 0], [false, false]), "no terminal: {text}");
 }
 
-/// Whether the text has the rates of the line, which only a load test measures.
+/// Returns whether the text has the rates of the line, which only a load test measures.
 fn loaded(text: &str, line: &str) -> bool {
     text.lines().any(|l| l.starts_with(&format!("{line}: reaches")) && l.contains("Mbit/s"))
 }

@@ -443,7 +443,8 @@ fn records_without_udp_are_shown_and_opened_too() {
     opened_with_their_keys("ccid = 2\nencapsulation = \"raw\"", "dccp", 32);
 }
 
-/// `empty` is the size of an empty record with the UDP header, in bytes.
+/// Checks that captured records can be decrypted with the key log, and cannot be read without it. `empty` is
+/// the size of an empty record with the UDP header, in bytes.
 fn opened_with_their_keys(common: &str, protocol: &str, empty: usize) {
     let Some(mut bed) = bed() else { return };
     let keylog = bed.path("keys");

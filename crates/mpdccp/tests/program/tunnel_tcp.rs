@@ -201,7 +201,7 @@ fn private_namespace(bed: &Bed, end: &str) -> PathBuf {
     namespaces(&pid).into_iter().find(|namespace| *namespace != host).unwrap()
 }
 
-/// Whether any process is in a network namespace.
+/// Returns whether any process is in a network namespace.
 fn is_used(namespace: &PathBuf) -> bool {
     let mut processes = std::fs::read_dir("/proc").unwrap().flatten();
     processes.any(|process| namespaces(&process.file_name().to_string_lossy()).contains(namespace))

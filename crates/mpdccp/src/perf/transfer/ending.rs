@@ -53,7 +53,7 @@ impl Transfer {
         core.endpoint.close(now, session);
     }
 
-    /// Whether the transfer ended as it should if the session ended with this reason.
+    /// Returns whether the transfer ended as it should if the session ended with this reason.
     pub(crate) fn ended_well(&self, why: Reason) -> bool {
         match self.stage {
             Stage::Closing => true,

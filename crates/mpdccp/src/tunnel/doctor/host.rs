@@ -128,7 +128,7 @@ pub(crate) fn of_forwarding(plan: &Plan<'_>, lines: &[Line], here: &[Interface])
     found
 }
 
-/// Whether hosts that use the tunnel may be connected through this interface.
+/// Returns whether hosts that use the tunnel may be connected through this interface.
 fn is_lan(interface: &Interface, cfg: &Config, lines: &[Line], v4: bool) -> bool {
     let is_line = lines.iter().any(|line| line.interface.as_ref() == Some(&interface.name));
     let others = interface.name == "lo" || interface.name == cfg.interface || interface.point_to_point;

@@ -392,7 +392,7 @@ impl Line {
     }
 }
 
-/// Whether this interface reaches an address without a gateway.
+/// Returns whether this interface reaches an address without a gateway.
 fn reaches(interface: &Interface, ip: IpAddr) -> bool {
     interface.point_to_point
         || system::on_link(&interface.name, ip.is_ipv4()).iter().any(|net| net.contains(&ip))

@@ -402,8 +402,8 @@ impl Run {
         Rate::from_bps(self.bins.values().copied().max().unwrap_or(0) * u64::from(self.size) * 8 * 4)
     }
 
-    /// Whether the test can end: the queue is very long, the queue overflows, or the line carries all that
-    /// the test can send.
+    /// Returns whether the test can end: the queue is very long, the queue overflows, or the line carries all
+    /// that the test can send.
     fn is_over(&self) -> bool {
         let overflows = self.lost > 50 && self.lost * 50 > self.arrived;
         self.queue > LONGEST_QUEUE || overflows || self.faster

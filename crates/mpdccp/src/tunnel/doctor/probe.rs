@@ -120,12 +120,12 @@ impl Prober {
         Ok(self.sockets.len() - 1)
     }
 
-    /// Whether the transport allows several sockets with different ports.
+    /// Returns whether the transport allows several sockets with different ports.
     pub(crate) fn has_ports(&self) -> bool {
         matches!(self.over, Over::Udp)
     }
 
-    /// Whether TLS carries the probes.
+    /// Returns whether TLS carries the probes.
     pub(crate) fn is_tls(&self) -> bool {
         matches!(self.over, Over::Tls(_))
     }
@@ -199,7 +199,7 @@ impl Prober {
         }
     }
 
-    /// Whether a handshake with the server was ever completed.
+    /// Returns whether a handshake with the server was ever completed.
     pub(crate) fn has_key(&self) -> bool {
         self.channels.stats(self.channel).is_some_and(|stats| stats.handshakes > 0)
     }

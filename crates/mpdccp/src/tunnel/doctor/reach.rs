@@ -58,7 +58,7 @@ fn datagram(bind: &Bind, mark: Option<u32>, to: SocketAddr) -> Option<ErrorKind>
     send().err().map(|e| e.kind())
 }
 
-/// Whether the host accepts or refuses a TCP connection. Both show that the host is up.
+/// Returns whether the host accepts or refuses a TCP connection. Both show that the host is up.
 fn connects(bind: &Bind, mark: Option<u32>, to: SocketAddr) -> bool {
     let connect = || -> io::Result<()> {
         let socket = socket(bind, mark, Type::STREAM, Protocol::TCP)?;
@@ -67,7 +67,7 @@ fn connects(bind: &Bind, mark: Option<u32>, to: SocketAddr) -> bool {
     connect().map_or_else(|e| e.kind() == ErrorKind::ConnectionRefused, |()| true)
 }
 
-/// Whether the host answers a ping. Uses the program `ping`, because any user may run it.
+/// Returns whether the host answers a ping. Uses the program `ping`, because any user may run it.
 fn pings(bind: &Bind, to: IpAddr) -> bool {
     let mut command = Command::new("ping");
     command.args(["-n", "-c", "2", "-i", "0.3", "-W", "1"]);

@@ -115,7 +115,7 @@ pub(crate) fn routes_of(net: IpNet, but: &str) -> Vec<Route> {
     shown.iter().map(route).filter(|route| route.device != but && !route.device.is_empty()).collect()
 }
 
-/// Whether the system has found that the neighbour with this address does not answer.
+/// Returns whether the system has found that the neighbour with this address does not answer.
 pub(crate) fn is_silent(gateway: IpAddr, device: &str) -> bool {
     let shown = list(&["-j", "neigh", "show", &gateway.to_string(), "dev", device]).unwrap_or_default();
     let dead = |state: &Value| state == "FAILED" || state == "INCOMPLETE";
@@ -127,14 +127,14 @@ pub(crate) fn sysctl(name: &str) -> Option<String> {
     Some(read_to_string(format!("/proc/sys/{name}")).ok()?.trim().to_owned())
 }
 
-/// Whether the interface has a strict reverse path filter. Such a filter drops a packet if the route to the
-/// packet's source goes through another interface.
+/// Returns whether the interface has a strict reverse path filter. Such a filter drops a packet if the route
+/// to the packet's source goes through another interface.
 pub(crate) fn is_strict(device: &str) -> bool {
     let of = |name: &str| sysctl(&format!("net/ipv4/conf/{name}/rp_filter"))?.parse::<u8>().ok();
     of("all").unwrap_or(0).max(of(device).unwrap_or(0)) == 1
 }
 
-/// Whether this host forwards packets between interfaces.
+/// Returns whether this host forwards packets between interfaces.
 pub(crate) fn forwards(v4: bool) -> bool {
     let name = if v4 { "net/ipv4/ip_forward" } else { "net/ipv6/conf/all/forwarding" };
     sysctl(name).is_some_and(|value| value != "0")

@@ -184,7 +184,7 @@ pub(crate) fn parse(text: &str) -> Review {
     Config::review(text, cores)
 }
 
-/// Whether `path` names a control socket instead of a configuration file.
+/// Returns whether `path` names a control socket instead of a configuration file.
 pub(crate) fn is_socket(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "sock")
         || std::fs::metadata(path).is_ok_and(|meta| meta.file_type().is_socket())
@@ -406,7 +406,7 @@ pub(crate) fn only_one() -> Result<PathBuf, Error> {
     }
 }
 
-/// Whether a killed tunnel left this socket, so that no process listens on it.
+/// Returns whether a killed tunnel left this socket, so that no process listens on it.
 fn is_leftover(path: &Path) -> bool {
     UnixStream::connect(path).is_err_and(|e| e.kind() == ErrorKind::ConnectionRefused)
 }

@@ -94,8 +94,8 @@ impl Visit for Message {
     }
 }
 
-/// Whether standard error is connected to systemd's journal. JOURNAL_STREAM names the file that was standard
-/// error when the service started.
+/// Returns whether standard error is connected to systemd's journal. JOURNAL_STREAM names the file that was
+/// standard error when the service started.
 fn is_journal() -> bool {
     let (Ok(named), Ok(meta)) = (std::env::var("JOURNAL_STREAM"), rustix::fs::fstat(std::io::stderr()))
     else {

@@ -83,9 +83,9 @@ pub(crate) fn serve(
     Ok(())
 }
 
-/// Whether the Host header is an address, `localhost` or missing. Other names are refused: a malicious page
-/// could make a name of its own resolve to this host (DNS rebinding), and then read data that only this host
-/// may see.
+/// Returns whether the Host header is an address, `localhost` or missing. Other names are refused: a
+/// malicious page could make a name of its own resolve to this host (DNS rebinding), and then read data that
+/// only this host may see.
 fn is_address(request: &str) -> bool {
     let mut lines = request.lines().skip(1).filter_map(|line| line.split_once(':'));
     let host = lines.find(|(name, _)| name.eq_ignore_ascii_case("host")).map_or("", |(_, host)| host.trim());

@@ -64,8 +64,8 @@ struct Converted {
     lost: Vec<String>,
 }
 
-/// Whether this end is a client. A client opens sessions, so its wg-quick file has the address of a peer
-/// (`Endpoint`).
+/// Returns whether this end is a client. A client opens sessions, so its wg-quick file has the address of a
+/// peer (`Endpoint`).
 fn is_client(file: &WgFile) -> bool {
     file.peers.iter().any(|peer| peer.get("endpoint").is_some())
 }

@@ -74,7 +74,7 @@ pub(crate) fn confine() -> Vec<String> {
     kinds.into_iter().filter_map(|(name, begin)| Some(format!("no {name}: {}", begin().err()?))).collect()
 }
 
-/// From now on, the thread cannot open for writing, create, remove or execute any file. Files that are
+/// Forbids the thread to open files for writing, and to create, remove or execute files. Files that are
 /// already open are not affected.
 fn files() -> Result<(), Box<dyn Error>> {
     let changes = AccessFs::from_write(ABI::V3) | AccessFs::Execute;

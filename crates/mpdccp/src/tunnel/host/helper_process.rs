@@ -157,8 +157,8 @@ impl Server {
         done.map(|()| None)
     }
 
-    /// Whether the configuration routes this network into the interface. A prefix of length 0 is refused,
-    /// because only `default_route` may set that route.
+    /// Returns whether the configuration routes this network into the interface. A prefix of length 0 is
+    /// refused, because only `default_route` may set that route.
     fn may_route(&self, net: &IpNet) -> bool {
         let pool = self.cfg.assign.iter().flat_map(|assign| &assign.pool);
         let nets = self.cfg.peers.iter().flat_map(|peer| &peer.get_ref().allowed_ips).chain(pool);
@@ -166,7 +166,8 @@ impl Server {
             && nets.into_iter().any(|within| within.prefix_len() > 0 && within.contains(net))
     }
 
-    /// Whether the configuration allows this address on the interface, with a route to the address's network.
+    /// Returns whether the configuration allows this address on the interface, with a route to the address's
+    /// network.
     fn may_have(&self, net: &IpNet) -> bool {
         let mut allowed = self.cfg.peers.iter().flat_map(|peer| &peer.get_ref().allowed_ips);
         let within = |within: &IpNet| {

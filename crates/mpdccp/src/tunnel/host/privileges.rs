@@ -145,8 +145,8 @@ pub(crate) fn guard_memory() {
     }
 }
 
-/// Whether this process may bind sockets to interfaces without CAP_NET_RAW. Linux before 5.7 requires the
-/// capability.
+/// Returns whether this process may bind sockets to interfaces without CAP_NET_RAW. Linux before 5.7 requires
+/// the capability.
 fn may_bind_to_interfaces() -> bool {
     let lo = Bind { addr: ([0; 4], 0).into(), interface: Some("lo".into()) };
     !UdpEncapsulation::new(lo).is_err_and(|e| e.kind() == ErrorKind::PermissionDenied)
@@ -161,8 +161,8 @@ fn files(cfg: &Config, file: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Whether this user owns the file, and so needs no CAP_DAC_OVERRIDE to read and write it now and later. A
-/// missing file counts as owned, because this user will create it.
+/// Returns whether this user owns the file, and so needs no CAP_DAC_OVERRIDE to read and write it now and
+/// later. A missing file counts as owned, because this user will create it.
 fn is_own(path: &Path) -> bool {
     match std::fs::File::open(path).and_then(|file| file.metadata()) {
         Ok(meta) => meta.uid() == geteuid().as_raw(),

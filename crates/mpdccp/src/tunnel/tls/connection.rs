@@ -73,12 +73,12 @@ impl Connection {
         Ok(Connection { stream, tls: tls.into(), frames: Frames::default(), frame: Vec::new() })
     }
 
-    /// Whether the handshake is complete.
+    /// Returns whether the handshake is complete.
     pub(super) fn is_ready(&self) -> bool {
         !self.tls.is_handshaking()
     }
 
-    /// Whether data is waiting for room in the kernel's buffer.
+    /// Returns whether data is waiting for room in the kernel's buffer.
     pub(super) fn is_full(&self) -> bool {
         self.tls.wants_write()
     }

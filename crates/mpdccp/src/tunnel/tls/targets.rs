@@ -58,8 +58,8 @@ impl Targets {
         }
     }
 
-    /// Whether to replace the established connection: the path over it is down, and it does not lead to an
-    /// advertised address. Returns true only once, because the advertised addresses may be unreachable.
+    /// Returns whether to replace the established connection: the path over it is down, and it does not lead
+    /// to an advertised address. Returns true only once, because the advertised addresses may be unreachable.
     pub(super) fn redirects(&mut self) -> bool {
         std::mem::take(&mut self.redirect)
             && !self.advertised.is_empty()

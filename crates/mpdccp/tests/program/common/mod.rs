@@ -70,7 +70,7 @@ pub(crate) fn inside<T: Send + 'static>(space: &str, make: impl FnOnce() -> T + 
     std::thread::spawn(there).join().unwrap()
 }
 
-/// A UDP socket inside a namespace.
+/// Opens a UDP socket inside a namespace.
 pub(crate) fn socket(space: &str, bind: &str) -> UdpSocket {
     let bind = bind.to_owned();
     inside(space, move || UdpSocket::bind(bind).unwrap())
@@ -111,7 +111,8 @@ pub(crate) fn skipped(why: impl std::fmt::Display) {
     let _ = writeln!(std::io::stderr(), "SKIPPED {}: {why}", thread.name().unwrap_or("a test"));
 }
 
-/// Whether a test that needs network namespaces and these programs can run here. If not, prints the reason.
+/// Returns whether a test that needs network namespaces and these programs can run here. If not, prints the
+/// reason.
 pub(crate) fn able(programs: &[&str]) -> bool {
     let lacks = |name: &&&str| Command::new(name).arg("--version").output().is_err();
     let no_program = || programs.iter().find(lacks).map(|name| format!("no program `{name}`"));

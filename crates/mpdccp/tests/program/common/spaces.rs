@@ -86,7 +86,7 @@ impl Spaces {
         self.start(name);
     }
 
-    /// Whether all paths of a tunnel end are up.
+    /// Returns whether all paths of a tunnel end are up.
     pub(crate) fn is_healthy(&self, name: &str) -> bool {
         let mut command = Command::new(env!("CARGO_BIN_EXE_mpdccp"));
         command.args(["tunnel", "health", "--all-paths", "--config"]).arg(self.path(&format!("{name}.sock")));
