@@ -141,7 +141,10 @@ impl Capture {
             Err(e) => {
                 // Ignore the error: only a regular file can be truncated.
                 let _ = file.set_len(self.written);
-                tracing::warn!("the capture stops after {} bytes: {e}", self.written);
+                tracing::warn!(
+                    "the capture ends after {} bytes, because its file cannot be written: {e}",
+                    self.written
+                );
                 self.file = None;
             }
         }

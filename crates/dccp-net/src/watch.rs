@@ -82,7 +82,7 @@ fn judge(bound: &Bind, interfaces: impl Iterator<Item = InterfaceAddress>) -> io
             }
             // Require both flags: the kernel may set IFF_RUNNING up to a second after IFF_LOWER_UP.
             flags if !flags.contains(InterfaceFlags::IFF_RUNNING | InterfaceFlags::IFF_LOWER_UP) => {
-                Err(io::Error::other(format!("{name} has no carrier")))
+                Err(io::Error::other(format!("{name} has no link")))
             }
             _ => Ok(()),
         };
@@ -208,9 +208,9 @@ mod tests {
         let any = [0; 4];
         assert_eq!(say(Some("good"), any), Ok(()));
         assert_eq!(say(None, [192, 0, 2, 1]), Ok(()));
-        assert_eq!(say(Some("pulled"), any), Err("pulled has no carrier".into()));
-        assert_eq!(say(Some("now"), any), Err("now has no carrier".into()));
-        assert_eq!(say(None, [192, 0, 2, 2]), Err("pulled has no carrier".into()));
+        assert_eq!(say(Some("pulled"), any), Err("pulled has no link".into()));
+        assert_eq!(say(Some("now"), any), Err("now has no link".into()));
+        assert_eq!(say(None, [192, 0, 2, 2]), Err("pulled has no link".into()));
         assert_eq!(say(Some("off"), any), Err("off is switched off".into()));
         assert!(say(Some("none"), any).unwrap_err().contains("No such device"));
         assert!(say(Some("good"), [192, 0, 2, 9]).unwrap_err().contains("Cannot assign"));

@@ -167,7 +167,8 @@ fn warn_of_strays(core: &Core, streams: &Streams, id: SessionId) {
         let shares = |other: &&PathStatus| core.net.device(&other.route).is_ok_and(|other| other == device);
         if let Some(other) = paths.iter().filter(|other| other.id != path.id).find(shares) {
             tracing::warn!(
-                "path {} uses {device}, the interface of path {}, although its address belongs to another interface",
+                "path {} leaves through {device}, the interface of path {}, although its local address belongs to another \
+                 interface; set the interface of this path",
                 path.id.0,
                 other.id.0
             );

@@ -448,7 +448,7 @@ impl Options {
             return Err(ConnectError::Options(&UNKNOWN_CCID));
         }
         if self.dscp > 63 {
-            return Err(ConnectError::Options("invalid DSCP; expected 0 to 63 (a quarter of the TOS byte)"));
+            return Err(ConnectError::Options("invalid DSCP; expected 0 to 63 (the TOS byte / 4)"));
         }
         let names = self.paths.iter().filter_map(|path| path.interface.as_ref());
         if names.chain(&self.interface).any(|name| name.parse::<IpAddr>().is_ok()) {

@@ -247,7 +247,9 @@ impl Streams {
         let Some(backlog) = &self.backlog else { return };
         let mut state = lock(&backlog.state);
         if state.waiting.len() >= self.options.backlog {
-            tracing::warn!("the backlog is full; aborted a new connection");
+            tracing::warn!(
+                "the backlog is full, so a new connection is aborted; accept faster, or raise the option `backlog`"
+            );
             drop(state);
             return core.endpoint.abort(now, id);
         }

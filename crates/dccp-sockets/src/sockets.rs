@@ -170,7 +170,7 @@ pub(crate) fn open_path(
 ) -> Result<PathConfig, ConnectError> {
     if !is_unicast(to.ip()) || to.port() == 0 {
         return Err(ConnectError::Options(
-            "not the address of a host; expected a unicast address and a port from 1 to 65535",
+            "invalid remote address; expected a unicast address and a port from 1 to 65535",
         ));
     }
     let (remote, port) = places(options, to);

@@ -362,7 +362,9 @@ pub unsafe extern "C" fn dccp_add_path(conn: *mut dccp_conn, path_to_add: *const
 /// Returns the number of a path, if the connection has a path with this number.
 fn path_of(connection: &Connection, number: c_uint) -> Outcome<PathId> {
     let known = connection.stats().paths.iter().any(|path| path.id == PathId(number));
-    known.then_some(PathId(number)).ok_or_else(|| failure(Errno::NOENT, format!("there is no path {number}")))
+    known
+        .then_some(PathId(number))
+        .ok_or_else(|| failure(Errno::NOENT, format!("the connection has no path {number}")))
 }
 
 /// Closes a path gracefully. -ENOENT if there is no such path.
@@ -381,7 +383,7 @@ pub extern "C" fn dccp_remove_path(conn: *mut dccp_conn, number: c_uint) -> c_in
 pub extern "C" fn dccp_set_priority(conn: *mut dccp_conn, number: c_uint, priority: c_uint) -> c_int {
     answer(|| {
         let priority = u8::try_from(priority).ok().filter(|p| *p <= 15);
-        let priority = priority.ok_or_else(|| invalid("a priority is 0 to 15"))?;
+        let priority = priority.ok_or_else(|| invalid("invalid priority; expected 0 to 15"))?;
         let connection = connection(conn)?;
         connection.set_priority(path_of(&connection, number)?, priority);
         Ok(0)
@@ -414,7 +416,7 @@ pub extern "C" fn dccp_probe(conn: *mut dccp_conn, rate: u64, duration_ms: c_uin
 pub extern "C" fn dccp_finish(conn: *mut dccp_conn, timeout_ms: c_int) -> c_int {
     answer(|| match connection(conn)?.finish_timeout(limit(timeout_ms)) {
         Some(finished) => Ok(finished.map(|_| 0)?),
-        None => Err(failure(expired(timeout_ms), "not everything was acknowledged in time")),
+        None => Err(failure(expired(timeout_ms), "the peer did not acknowledge all data in time")),
     })
 }
 

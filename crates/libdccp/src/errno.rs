@@ -30,9 +30,8 @@ thread_local! {
 /// Runs a call and returns its result, or its error as a negative errno value. Also stores the text of the
 /// error. A panic becomes the error EIO.
 pub(crate) fn answer_size(call: impl FnOnce() -> Outcome<usize>) -> isize {
-    let outcome = catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|_| {
-        Err(failure(Errno::IO, "the library failed: a panic, reported on standard error"))
-    });
+    let outcome = catch_unwind(AssertUnwindSafe(call))
+        .unwrap_or_else(|_| Err(failure(Errno::IO, "the library panicked; standard error has the message")));
     match outcome {
         Ok(number) => number.try_into().unwrap_or(isize::MAX),
         Err(Failure { errno, text }) => {

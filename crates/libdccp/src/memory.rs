@@ -35,7 +35,10 @@ pub(crate) unsafe fn take<T: Structure>(from: *const T) -> Outcome<T> {
     if rest.iter().any(|byte| *byte != 0) {
         return Err(failure(
             Errno::TOOBIG,
-            format!("{} sets a member that this version of the library does not have", T::NAME),
+            format!(
+                "{} sets a member that this version of the library does not have; update the library",
+                T::NAME
+            ),
         ));
     }
     // SAFETY: `T` is valid with all bytes zero. It is also valid with the bytes of members written by C,
@@ -166,7 +169,10 @@ pub(crate) unsafe fn give_text(into: *mut c_char, size: usize, text: &str) -> Ou
     // SAFETY: the caller guarantees this.
     let into = unsafe { room(into.cast(), size) }?;
     if into.len() <= text.len() {
-        return Err(failure(Errno::RANGE, format!("{} bytes are needed", text.len() + 1)));
+        return Err(failure(
+            Errno::RANGE,
+            format!("the buffer is too small; expected at least {} bytes", text.len() + 1),
+        ));
     }
     into[..text.len()].copy_from_slice(text.as_bytes());
     into[text.len()] = 0;

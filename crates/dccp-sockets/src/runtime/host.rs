@@ -117,7 +117,7 @@ pub(crate) fn on_a_thread(driver: Driver<Streams>) -> io::Result<Option<Hosted>>
     thread.spawn(move || {
         // When this returns, the driver has dropped its streams, and their handles have been notified.
         if let Err(e) = driver.run() {
-            tracing::error!("the data thread failed: {e}");
+            tracing::error!("the connections ended, because their data thread failed: {e}");
         }
     })?;
     Ok(None)

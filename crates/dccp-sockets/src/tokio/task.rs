@@ -37,7 +37,7 @@ async fn turns(driver: Arc<Mutex<Driver<Streams>>>, descriptor: AsyncFd<OwnedFd>
                 Ok(Turn::Busy) => later().await,
                 Ok(Turn::Idle) => break,
                 Ok(Turn::Over) => return,
-                Err(e) => return tracing::error!("the task of the connections failed: {e}"),
+                Err(e) => return tracing::error!("the connections ended, because their task failed: {e}"),
             }
         }
         ready.clear_ready();

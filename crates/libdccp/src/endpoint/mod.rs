@@ -311,7 +311,7 @@ pub unsafe extern "C" fn dccp_endpoint_recv(
             let next = inner.delivered.take().or_else(|| inner.endpoint.poll_deliver());
             let (id, data) = next.ok_or_else(|| failure(Errno::AGAIN, "no datagram is available"))?;
             if data.len() > into.len() {
-                let text = format!("the next datagram has {} bytes", data.len());
+                let text = format!("the next datagram has {} bytes; the buffer is smaller", data.len());
                 inner.delivered = Some((id, data));
                 return Err(failure(Errno::MSGSIZE, text));
             }

@@ -37,7 +37,7 @@ fn act<T>(
     with(endpoint, |inner| {
         let now = inner.at(now_ns);
         let done = inner.endpoint.streams(now, SessionId(session), act);
-        let none = "the session is not open, or an end has no streams (DCCP_STREAMS)";
+        let none = "the session is not open, or one of its ends did not set DCCP_STREAMS";
         done.ok_or_else(|| failure(Errno::OPNOTSUPP, none))?.map_err(failed)
     })
 }
