@@ -24,14 +24,14 @@ struct Entry {
 static REORDERERS: &[Entry] = &[
     Entry {
         name: "adaptive",
-        about: "hold packets behind a gap until the missing packet is proven lost, or for the difference between the paths' delays",
+        about: "hold packets behind a hole until the missing packets are proven lost, or for the difference between the paths' delays",
         // The default is enough for a satellite link next to DSL, and for a deep queue.
         wait: Some(("max_ms", 250)),
         new: |cfg| Box::new(Active::new(Adaptive { max: cfg.wait })),
     },
     Entry {
         name: "active-fixed",
-        about: "hold packets behind a gap for a fixed time",
+        about: "hold packets behind a hole for a fixed time",
         wait: Some(("timeout_ms", 100)),
         new: |cfg| Box::new(Active::new(ActiveFixed { timeout: cfg.wait, proven: cfg.proven })),
     },
