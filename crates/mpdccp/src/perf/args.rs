@@ -131,7 +131,7 @@ pub(super) struct Common {
     #[arg(long, alias = "variant", default_value = "tuned", value_parser = choice::<Variant>())]
     pub(super) cc_variant: Variant,
     /// Checksum coverage (RFC 4340 section 9.2): 0 covers all data, 1 none, 2 to 15 the first 4 to 56 bytes.
-    /// This end sends with it if the other end accepts it, and accepts it from the other end. Needs
+    /// This end accepts such packets. It also sends them, if the other end accepts them. Needs
     /// --encapsulation raw.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(..=15))]
     pub(super) coverage: u8,
@@ -194,7 +194,7 @@ pub(super) struct Common {
     /// Print events as JSON objects, one per line, as they happen.
     #[arg(long)]
     json_stream: bool,
-    /// Print rates in k, m, g or tbit/s, or in K, M, G or TiB/s.
+    /// Unit of rates: `k`, `m`, `g` or `t` for kbit/s to Tbit/s; `K`, `M`, `G` or `T` for KiB/s to TiB/s.
     #[arg(short = 'f', long, value_enum, default_value = "m", hide_possible_values = true)]
     pub(super) format: Unit,
     /// Print the settings first.

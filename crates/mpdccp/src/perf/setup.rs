@@ -222,7 +222,7 @@ fn open_path(
     if plan.keys.is_some() {
         let to = Route { socket, local: None, remote };
         let channel = core.net.open_channel(core.clock.now(), 0, &to);
-        socket = channel.ok_or_else(|| Error::runtime("too many channels"))?;
+        socket = channel.ok_or_else(|| Error::runtime("too many encrypted channels are open"))?;
         sockets.push(socket);
     }
     Ok(PathConfig {
