@@ -43,7 +43,7 @@ impl Capacities {
         let entries: BTreeMap<String, Entry> = saved.map_or_else(BTreeMap::new, |text| {
             serde_json::from_str(text).unwrap_or_else(|e| {
                 out.warn(format!(
-                    "cannot read the file of path capacities; paths start without stored capacities: {e}"
+                    "cannot read the state file capacities.json; paths start without stored capacities: {e}"
                 ));
                 BTreeMap::new()
             })

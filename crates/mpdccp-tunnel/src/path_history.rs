@@ -87,7 +87,7 @@ impl Histories {
             true => {
                 let ms = unanswered.as_millis();
                 format!(
-                    "works in one direction only: packets arrive, but the peer acknowledged nothing for {ms} ms"
+                    "packets arrive, but the peer acknowledged nothing for {ms} ms; this path works in one direction only"
                 )
             }
             false => format!("no answer for {} ms", silent.as_millis()),
@@ -139,7 +139,7 @@ mod tests {
         assert_eq!((histories.recover(back, "one"), histories.recover(back, "three")), (None, None));
         assert_eq!((histories.since("one", true), histories.since("one", false)), (Some(back), None));
         (0..1_000).for_each(|n| assert!(histories.fail(now, &n.to_string())));
-        (0..1_000).for_each(|n| histories.note(n, Some("no carrier".into())));
+        (0..1_000).for_each(|n| histories.note(n, Some("no link".into())));
         assert!(histories.paths.len() <= MOST && histories.errors.len() <= MOST, "bounded");
     }
 

@@ -117,7 +117,7 @@ impl Peers {
         let mut present = self.present();
         match (name, present.next(), present.next()) {
             (Some(name), ..) => {
-                self.number(name).ok_or_else(|| format!("no such peer, expected one of: {}", names()))
+                self.number(name).ok_or_else(|| format!("no peer `{name}`; expected one of: {}", names()))
             }
             (None, Some(only), None) => Ok(only),
             _ => Err(format!("several peers; choose one with --peer: {}", names())),

@@ -44,7 +44,7 @@ pub(crate) fn on_event(
                 cx.endpoint.advertise(cx.now, session, *ip, None);
             }
             cx.endpoint.cap(cx.now, session, peer.cfg.rate.map(|rate| rate.0));
-            let plain = if multipath { "" } else { " without multipath" };
+            let plain = if multipath { "" } else { ", without multipath" };
             let away =
                 away.map_or_else(String::new, |time| format!(" again after {}", path_history::length(time)));
             cx.out.info(format!("peer {name}: session open{away}{plain}"));
@@ -73,7 +73,7 @@ pub(crate) fn on_event(
             let inner = status.iter().flat_map(|s| &s.paths).find(|p| p.id == id).map(|p| p.max_payload);
             match inner.filter(|inner| now < before && *inner < interface_mtu.into()) {
                 Some(inner) => cx.out.warn(format!(
-                    "{line}; larger packets of {} (over {inner} bytes) take other paths, or get an ICMP error",
+                    "{line}; packets of {} over {inner} bytes take other paths, or get an ICMP error",
                     cx.cfg.interface
                 )),
                 None => cx.out.info(line),

@@ -176,7 +176,7 @@ impl Tunnel {
 
     fn connect(&mut self, endpoint: &mut Endpoint, now: Time) {
         for number in self.peers.on_timeout(cx!(self, endpoint, now)) {
-            self.next_server(endpoint, now, number, "no session");
+            self.next_server(endpoint, now, number, "no session opened");
         }
         servers::watch(cx!(self, endpoint, now), &mut self.peers, &mut self.paths);
     }

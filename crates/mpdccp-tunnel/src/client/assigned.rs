@@ -76,7 +76,8 @@ impl Assigned {
         let allowed = &peer.cfg.allowed_ips;
         if let Some(net) = gift.addresses.iter().find(|net| !allowed.iter().any(|a| a.contains(&net.addr())))
         {
-            let why = format!("the server assigned {}, which is not within allowed_ips", net.addr());
+            let why =
+                format!("the server assigned {}, which is not within allowed_ips; add it there", net.addr());
             return self.not_taken(cx, peer, why);
         }
         for net in &mut gift.addresses {
@@ -91,7 +92,10 @@ impl Assigned {
         }
         let least = mtu::LEAST_V6;
         if gift.mtu > 0 && gift.mtu < least && gift.addresses.iter().any(|net| net.addr().is_ipv6()) {
-            let why = format!("the server limits packets to {} bytes, but IPv6 needs {least}", gift.mtu);
+            let why = format!(
+                "the server's mtu = {} is too small for IPv6, which needs {least}; raise it there",
+                gift.mtu
+            );
             return self.not_taken(cx, peer, why);
         }
         let routes = usable_routes(cx, &peer.cfg.allowed_ips, &gift.routes);
@@ -122,13 +126,13 @@ impl Assigned {
             [] => String::new(),
             nets => format!("; routes to {}", list(nets)),
         };
-        cx.out.info(format!("peer {}: assigned {}{told}", peer.name(), list(&self.nets)));
+        cx.out.info(format!("peer {}: the server assigned {}{told}", peer.name(), list(&self.nets)));
     }
 
     /// Logs why the client does not use the new addresses. Logs the same reason only once.
     fn not_taken(&mut self, cx: &mut Cx<'_>, peer: &Peer, why: String) {
         if self.why.as_ref() != Some(&why) {
-            cx.out.error(format!("peer {}: no addresses assigned: {why}", peer.name()));
+            cx.out.error(format!("peer {}: no address: {why}", peer.name()));
             self.why = Some(why);
         }
     }
@@ -147,7 +151,8 @@ fn usable_routes(cx: &mut Cx<'_>, allowed: &[IpNet], told: &[IpNet]) -> Vec<IpNe
     for net in told {
         if !may_route(allowed, net) {
             cx.out.warn(format!(
-                "ignoring the server's route to {net}: no allowed_ips prefix longer than /0 contains it"
+                "ignoring the server's route to {net}: no allowed_ips prefix longer than /0 contains it; \
+                 add one to use the route"
             ));
         } else if !routes::swallows(cx, *net) {
             usable.push(*net);

@@ -68,7 +68,7 @@ impl Names {
             (Some(ip), _) => Ok(**ip),
             (None, Some(e)) => Err(format!("cannot look up {name}: {e}")),
             (None, None) if known.pending => Err(format!("looking up {name}")),
-            (None, None) => Err(format!("{name} has no address of the right IP version")),
+            (None, None) => Err(format!("{name} has no address of the path's IP version")),
         }
     }
 }

@@ -110,8 +110,8 @@ impl Paths {
         usable.find(|name| !taken.iter().any(|t| t == name)).map(str::to_owned).ok_or_else(|| {
             let version = if ip.is_ipv4() { "IPv4" } else { "IPv6" };
             format!(
-                "this host has no interface `{pattern}*` with a carrier and an {version} address that no other path uses; \
-                 `ip address` shows its addresses"
+                "this host has no interface `{pattern}*` with a link and an {version} address, or other paths use it; \
+                 `ip address` shows the interfaces"
             )
         })
     }

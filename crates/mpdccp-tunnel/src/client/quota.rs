@@ -73,7 +73,9 @@ impl Quotas {
     pub(crate) fn new(saved: Option<&str>, out: &mut Actions) -> Quotas {
         let used = saved.map_or_else(BTreeMap::new, |text| {
             serde_json::from_str(text).unwrap_or_else(|e| {
-                out.warn(format!("cannot read the file of volumes; counting restarts at 0: {e}"));
+                out.warn(format!(
+                    "cannot read the state file volumes.json; volumes are counted from 0 again: {e}"
+                ));
                 BTreeMap::new()
             })
         });

@@ -40,7 +40,7 @@ pub(crate) fn next(
         peer.waiting.extend(peer.paths.iter().map(WaitingPath::again));
         if connections > 0 {
             cx.out.info(format!(
-                "peer {}: {connections} connections stay with the previous server until they end, for at most one hour",
+                "peer {}: {connections} connection(s) stay with the previous server until they end, for at most one hour",
                 peer.name()
             ));
         }

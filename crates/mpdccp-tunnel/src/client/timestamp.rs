@@ -29,7 +29,8 @@ impl Timestamp {
         // The stored time is rounded up, so it can be up to one second ahead of a correct clock.
         if behind > 1 {
             out.warn(format!(
-                "the clock is {behind} s behind the last handshake; new handshakes continue from the time of the last one"
+                "the clock is {behind} s behind the last handshake, so new handshakes use the time of that one; \
+                 check the clock"
             ));
         }
         wall.max(newest)

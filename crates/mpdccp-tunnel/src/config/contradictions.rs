@@ -52,7 +52,10 @@ impl Config {
                     say(&format!("{at}.name"), Err(format!("two peers are named `{name}`")));
                 }
                 if earlier.public_key.is_some() && earlier.public_key == peer.public_key {
-                    let message = format!("peer `{name}`: peer `{}` has the same public_key", earlier.name);
+                    let message = format!(
+                        "peer `{name}`: peer `{}` has the same public_key; each peer needs its own",
+                        earlier.name
+                    );
                     say(&format!("{at}.public_key"), Err(message));
                 }
                 self.check_apart((earlier, peer), &at, &mut say);
@@ -238,7 +241,9 @@ impl Config {
         let (first, second) = (&earlier.name, &later.name);
         let taken = |net: &&IpNet| earlier.allowed_ips.iter().any(|other| other.trunc() == net.trunc());
         if let Some(net) = later.allowed_ips.iter().find(taken) {
-            let message = format!("peers `{first}` and `{second}` both have {net} in allowed_ips");
+            let message = format!(
+                "peers `{first}` and `{second}` both have {net} in allowed_ips; remove it from one of them"
+            );
             say(&format!("{at}.allowed_ips"), Err(message));
         }
         if self.role == Role::Client || self.security == Security::Noise {
@@ -384,7 +389,11 @@ impl Config {
             }
         };
         let odd = path.name.is_empty() || path.name.chars().any(char::is_control);
-        say("name", odd, format!("name {:?}: expected one or two words", path.name));
+        say(
+            "name",
+            odd,
+            format!("name {:?}: expected one or more characters, and no control characters", path.name),
+        );
         let nowhere = |r: &&Remote| {
             r.port == Some(0) || r.ip().is_some_and(|ip| ip.is_unspecified() || ip.is_multicast())
         };

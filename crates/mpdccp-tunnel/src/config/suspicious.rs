@@ -61,7 +61,7 @@ impl Config {
         // are.
         let bound = path.interface.is_some();
         (self.routes == Routes::All && !bound && self.role == Role::Client).then(|| {
-            format!("remote {ip} is within {net} of allowed_ips: the tunnel's own packets would be routed into the tunnel")
+            format!("remote {ip} is within {net} of allowed_ips: the tunnel's own packets would be routed into the tunnel; set the path's `interface`")
         })
     }
 }

@@ -42,7 +42,9 @@ impl Leases {
     pub(crate) fn new(saved: Option<&str>, out: &mut Actions) -> Leases {
         let by_key = saved.map_or_else(BTreeMap::new, |text| {
             serde_json::from_str(text).unwrap_or_else(|e| {
-                out.warn(format!("cannot read the file of leases; clients may get other addresses: {e}"));
+                out.warn(format!(
+                    "cannot read the state file leases.json; clients may get other addresses: {e}"
+                ));
                 BTreeMap::new()
             })
         });
@@ -115,7 +117,7 @@ impl Leases {
         if let Err(why) = &leased {
             let why = match why {
                 Refusal::NoPool => "requests an address, but this server has no [assign]",
-                Refusal::Exhausted => "no free address left in the pool of [assign]",
+                Refusal::Exhausted => "no free address left in the pool of [assign]; enlarge `pool`",
             };
             cx.out.warn(format!("peer {}: {why}", peers[number].name()));
         }

@@ -29,7 +29,7 @@ fn an_outage_is_two_lines_with_cause_and_length() {
         .unwrap();
     let link =
         |error: Option<&str>| HostEvent::Link { socket, peer: None, remote, error: error.map(Into::into) };
-    let error = Some("p0 has no carrier");
+    let error = Some("p0 has no link");
     world.hosts[0].tell(world.now, link(error));
     world.change(0, "p0", |access| access.up = false);
     for n in 0..10 {
@@ -48,7 +48,7 @@ fn an_outage_is_two_lines_with_cause_and_length() {
     talk(&mut world, SECOND * 10, 500);
     let lines = about(&world, 0, "a");
     let [fails, back] = lines[..] else { panic!("{lines:#?}") };
-    assert!(fails.contains("fails: p0 has no carrier; traffic moves to b"), "{fails}");
+    assert!(fails.contains("fails: p0 has no link; traffic moves to b"), "{fails}");
     assert!(back.contains("is up again after 1"), "{back}");
     let alive = world.path(0, "a").unwrap();
     assert!(alive.since_s.is_some() && alive.srtt_ms.is_some());
@@ -75,7 +75,7 @@ fn a_path_that_carries_one_way_only_is_told_from_a_dead_one() {
     world.change(0, "p0", |access| access.mute = true);
     talk(&mut world, SECOND * 3, 500);
     let lines = about(&world, 0, "a");
-    assert!(lines[0].contains("fails: works in one direction only"), "{lines:?}");
+    assert!(lines[0].contains("fails: packets arrive, but the peer acknowledged nothing"), "{lines:?}");
 }
 
 /// An outage of a server is one outage in the log, however often the clients retry.

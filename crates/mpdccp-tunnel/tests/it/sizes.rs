@@ -91,7 +91,7 @@ fn a_narrow_path_carries_small_packets_and_large_ones_take_the_wide_one() {
     let mut world = up("scheduler = \"rr\"");
     narrow(&mut world, "p0", 1200);
     assert_eq!(world.path(0, "a").map(|path| path.mtu), Some(1200));
-    let warned = "path a (198.51.100.1:6511) changed its MTU from 1500 to 1200 bytes; larger packets of mpdccp0 (over 1108 bytes) take other paths";
+    let warned = "path a (198.51.100.1:6511) changed its MTU from 1500 to 1200 bytes; packets of mpdccp0 over 1108 bytes take other paths";
     assert!(world.hosts[0].warned.iter().any(|line| line.contains(warned)), "{:?}", world.hosts[0].warned);
     assert_eq!(world.hosts[0].mtu, FULL as u16);
     for (from, to) in [(0, SERVER), (SERVER, 0)] {

@@ -42,7 +42,7 @@ pub(crate) fn netns() -> Result<Netns, LabError> {
 }
 
 fn this_program() -> Result<PathBuf, LabError> {
-    std::env::current_exe().map_err(|e| LabError::failed("cannot find this program", e))
+    std::env::current_exe().map_err(|e| LabError::failed("cannot find the file of this program", e))
 }
 
 /// Returns the default number of parallel runs.

@@ -66,7 +66,7 @@ impl Proxy {
                     privileges::keep_net_admin(&cfg);
                     let _ = started.send(Ok(handle));
                     if let Err(e) = sockets.run() {
-                        tracing::error!("the TCP proxy ends: {e}");
+                        tracing::error!("the TCP proxy failed and ends: {e}");
                     }
                 }
                 Err(e) => drop(started.send(Err(why(&e)))),

@@ -107,7 +107,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
             })
         };
         if let Err(e) = app.names.serve(tell) {
-            tracing::error!("cannot look up names: {e}");
+            tracing::error!("cannot look up host names, so paths to them do not connect: {e}");
         }
     });
     obey_signals(shards.clone(), helper)?;

@@ -170,10 +170,10 @@ fn paths_wait_for_what_is_missing() {
         let path = bed.client_path("two");
         path["state"] == "up" && path["remote"] == "[fd71::9]:6511"
     });
-    // The cable is unplugged at the other end. The interface loses its carrier, and the log says this.
+    // The cable is unplugged at the other end. The interface loses its link, and the log says this.
     run("ip", &format!("-n {s} link set p0 down"));
     wait_for("path one leaves", || bed.client_path("one")["state"] != "up");
-    wait_for("the log line with the reason", || bed.log("c").contains("p0 has no carrier"));
+    wait_for("the log line with the reason", || bed.log("c").contains("p0 has no link"));
     bed.down();
 }
 

@@ -8,7 +8,7 @@ use crate::common::{bed, run, wait_for};
 fn a_pulled_cable_is_two_lines_of_the_log() {
     let Some(mut bed) = bed() else { return };
     bed.up("");
-    // The cable is unplugged at the other end, so the local interface loses its carrier.
+    // The cable is unplugged at the other end, so the local interface loses its link.
     run("ip", &format!("-n {} link set p0 down", bed.space[1]));
     let about = |log: &str| -> Vec<String> {
         log.lines()
@@ -28,7 +28,7 @@ fn a_pulled_cable_is_two_lines_of_the_log() {
     bed.down();
     let lines = about(&bed.log("c"));
     let [_up, fails, back] = &lines[..] else { panic!("{lines:#?}") };
-    assert!(fails.contains("carrier; traffic moves to two"), "{fails}");
+    assert!(fails.contains("link; traffic moves to two"), "{fails}");
     assert!(back.contains("is up again after "), "{back}");
     let at_server = about(&bed.log("s"));
     assert!(

@@ -150,7 +150,7 @@ impl Line {
             return vec![match (&spec.interface, spec.local) {
                 (Some(pattern), _) if spec.pattern().is_some() => Finding::fault(
                     "interface",
-                    format!("no interface {pattern} has a carrier and an address"),
+                    format!("no interface {pattern} has a link and an address"),
                     "Connect the modem; `ip address` shows the interfaces",
                 ),
                 (Some(name), _) => Finding::fault(
@@ -180,7 +180,7 @@ impl Line {
         if !interface.carrier {
             return vec![Finding::fault(
                 "carrier",
-                format!("{name} has no carrier"),
+                format!("{name} has no link"),
                 "Plug the cable in, or switch the modem or access point on",
             )];
         }

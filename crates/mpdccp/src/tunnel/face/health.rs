@@ -15,7 +15,7 @@ pub(crate) fn wrong(status: &Status, only: Option<&str>, all_paths: bool) -> Vec
     for peer in asked.into_iter().filter(|peer| !away_is_well(peer)) {
         let name = &peer.name;
         if peer.state != "open" {
-            wrong.push(format!("peer {name}: no session ({})", peer.state));
+            wrong.push(format!("peer {name}: no session (state: {})", peer.state));
             continue;
         }
         let down: Vec<String> = peer
@@ -64,9 +64,12 @@ mod tests {
         let none = peer("open", vec![path("dsl", "suspect")]);
         assert_eq!(wrong(&status("client", none), None, false), ["peer hub: path dsl is suspect"]);
         let away = || peer("none", vec![]);
-        assert_eq!(wrong(&status("client", away()), None, false), ["peer hub: no session (none)"]);
+        assert_eq!(wrong(&status("client", away()), None, false), ["peer hub: no session (state: none)"]);
         assert_eq!(wrong(&status("server", away()), None, false), [""; 0]);
-        assert_eq!(wrong(&status("server", away()), Some("hub"), false), ["peer hub: no session (none)"]);
+        assert_eq!(
+            wrong(&status("server", away()), Some("hub"), false),
+            ["peer hub: no session (state: none)"]
+        );
         let mut bare = status("client", half());
         bare.no_address = Some("exhausted".into());
         assert_eq!(wrong(&bare, None, false), ["no address: exhausted"]);

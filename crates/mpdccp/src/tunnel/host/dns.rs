@@ -93,7 +93,7 @@ impl Changes {
         let kept = cfg.state.join(format!("{}.resolv.conf", cfg.interface));
         let dns = Changes { interface: cfg.interface.clone(), file: FILE.into(), kept, way: None };
         if cfg.is_client() && dns.kept.exists() {
-            tracing::info!("restored {FILE}: the last run ended without restoring the file");
+            tracing::info!("restoring {FILE}, because the last run ended without restoring it");
             dns.restore_file();
         }
         if !cfg.dns.is_empty() && Way::here() == Way::Resolvconf {
@@ -132,7 +132,9 @@ impl Changes {
             Some(Way::Resolved) => drop(run("resolvectl", &["revert", &self.interface], "")),
             Some(Way::Resolvconf) => {
                 if let Err(e) = self.resolvconf(&["-d", &interface_name(&self.interface)], "") {
-                    tracing::warn!("dns: the name servers of the tunnel remain set: {e}");
+                    tracing::warn!(
+                        "dns: cannot remove the name servers of the tunnel, so they stay in use: {e}"
+                    );
                 }
             }
             Some(Way::File) => self.restore_file(),

@@ -233,7 +233,7 @@ impl Server {
 /// Refuses a request that the configuration does not permit.
 fn refuse(what: impl std::fmt::Display) -> Done {
     complain(format!("the tunnel process requests {what}, which is not in the configuration"));
-    Err("refused by the helper process".into())
+    Err("the helper process refused it: not in the configuration".into())
 }
 
 /// Logs to standard error directly, because an attacker could suppress the tunnel's own log.
@@ -343,7 +343,10 @@ mod tests {
             assert_eq!(answers(&[message, r#"{"Save":["Leases","{}"]}"#]), [None, None], "{message}");
         }
         // The helper refuses requests before the start, and socket requests without a socket.
-        assert_eq!(answers(&["\"Start\""]), [Some("{\"Err\":\"refused by the helper process\"}".into())]);
+        assert_eq!(
+            answers(&["\"Start\""]),
+            [Some("{\"Err\":\"the helper process refused it: not in the configuration\"}".into())]
+        );
         assert!(answers(&["\"Socket\""])[0].as_ref().unwrap().contains("the request has no socket"));
     }
 }

@@ -41,7 +41,7 @@ impl Hooks {
         let Some((queue, _)) = &self.thread else { return };
         if let Err(TrySendError::Full(hook)) = queue.try_send(hook) {
             tracing::warn!(
-                "hook: skipping {} of {}, because {WAITING} others are waiting",
+                "hook: skipping the event {} of peer {}, because {WAITING} events are waiting",
                 hook.event.name(),
                 hook.peer
             );
@@ -69,7 +69,7 @@ impl Hooks {
         match std::thread::Builder::new().name("hooks".into()).spawn(serve) {
             Ok(thread) => Some((queue, thread)),
             Err(e) => {
-                tracing::error!("hook: {e}");
+                tracing::error!("hook: cannot start a thread: {e}");
                 None
             }
         }

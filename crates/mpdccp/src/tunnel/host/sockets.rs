@@ -139,7 +139,7 @@ pub(crate) fn open_path(core: &mut Core, cfg: &Config, path: &OpenPath) -> HostE
     };
     match socket {
         Some(socket) => HostEvent::PathOpened { request: path.request, socket, sizes, overhead },
-        None => failed(Unopened { absent: false, why: "too many channels".into() }),
+        None => failed(Unopened { absent: false, why: "too many encrypted channels are open".into() }),
     }
 }
 

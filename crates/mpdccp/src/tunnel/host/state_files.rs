@@ -58,7 +58,7 @@ impl StateFiles {
             // matters only if the clock is set back.
             StateFile::Timestamp => return tracing::debug!("{}: {e}", path.display()),
         };
-        tracing::warn!("{what}: {}: {e}", path.display());
+        tracing::warn!("{what}: cannot write {}: {e}", path.display());
     }
 
     /// Creates the file for [`save_line`](Self::save_line). Call this while the process may still create

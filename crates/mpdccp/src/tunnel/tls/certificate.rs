@@ -64,7 +64,10 @@ fn made(cfg: &Config) -> Result<Own, String> {
             .concat(),
     );
     if let Err(e) = state_files::write_secret(&file, &text) {
-        tracing::warn!("the TLS certificate will change at the next start: {}: {e}", file.display());
+        tracing::warn!(
+            "the TLS certificate will change at the next start: cannot write {}: {e}",
+            file.display()
+        );
     }
     Ok((vec![certificate.der().clone()], PrivatePkcs8KeyDer::from(key.serialize_der()).into()))
 }
