@@ -35,7 +35,7 @@ impl Resolver {
     }
 
     pub(crate) fn ask(&self, name: String) {
-        // Ignore the error: if there is no thread, the tunnel is about to end.
+        // Ignore the error: if the thread could not be started, the log already says this.
         let _ = self.ask.send(name);
     }
 }
