@@ -14,7 +14,7 @@ pub struct CoDelConfig {
 }
 
 impl Default for CoDelConfig {
-    /// Target 5 ms and interval 100 ms (RFC 8289 section 4.4), without ECN.
+    /// Returns a target of 5 ms and an interval of 100 ms (RFC 8289 section 4.4), without ECN.
     fn default() -> CoDelConfig {
         CoDelConfig { target: Duration::from_millis(5), interval: Duration::from_millis(100), ecn: false }
     }

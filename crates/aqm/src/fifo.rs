@@ -16,13 +16,13 @@ impl<P> Default for Fifo<P> {
 }
 
 impl<P> Fifo<P> {
-    /// Fill level of the queue.
+    /// Returns the fill level of the queue.
     #[allow(clippy::len_without_is_empty)] // a measure of two quantities, not a count
     pub fn len(&self) -> QueueLen {
         QueueLen { packets: self.items.len() as u64, bytes: self.bytes }
     }
 
-    /// When the packet at the head arrived.
+    /// Returns when the packet at the head arrived.
     pub fn oldest(&self) -> Option<mpdccp_units::Time> {
         self.items.front().map(|item| item.arrived)
     }

@@ -16,7 +16,7 @@ pub struct FqCoDelConfig {
 }
 
 impl Default for FqCoDelConfig {
-    /// 1,024 queues, a quantum of 1,514 bytes, and CoDel's defaults with ECN (RFC 8290 section 5.2).
+    /// Returns 1,024 queues, a quantum of 1,514 bytes, and CoDel's defaults with ECN (RFC 8290 section 5.2).
     fn default() -> FqCoDelConfig {
         let codel = CoDelConfig { ecn: true, ..CoDelConfig::default() };
         FqCoDelConfig { flows: 1_024, quantum: 1_514, codel }
@@ -61,13 +61,13 @@ impl<P> FqCoDel<P> {
         }
     }
 
-    /// Fill level of the queue.
+    /// Returns the fill level of the queue.
     #[allow(clippy::len_without_is_empty)] // a measure of two quantities, not a count
     pub fn len(&self) -> QueueLen {
         self.len
     }
 
-    /// Fill level of one flow.
+    /// Returns the fill level of one flow.
     pub fn flow_len(&self, flow: u32) -> QueueLen {
         self.flows.get(&self.index(flow)).map_or_else(QueueLen::default, |flow| flow.fifo.len())
     }

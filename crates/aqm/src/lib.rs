@@ -98,7 +98,7 @@ pub trait Ledger {
 }
 
 impl Limit {
-    /// Whether `len` is within the limit.
+    /// Returns whether `len` is within the limit.
     pub fn holds(self, len: QueueLen) -> bool {
         match self {
             Limit::Bytes(n) => len.bytes <= n,

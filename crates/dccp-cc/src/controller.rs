@@ -10,8 +10,8 @@ pub enum Window {
 }
 
 impl Window {
-    /// Whether one more packet may be sent with `inflight` outstanding. A byte window may be exceeded by less
-    /// than a packet.
+    /// Returns whether one more packet may be sent with `inflight` outstanding. A byte window may be exceeded
+    /// by less than a packet.
     pub fn has_room(self, inflight: Amount) -> bool {
         match self {
             Window::Packets(w) => inflight.packets < w,
@@ -19,7 +19,7 @@ impl Window {
         }
     }
 
-    /// The window in bytes, for packets of `mtu` bytes.
+    /// Returns the window in bytes, for packets of `mtu` bytes.
     pub fn bytes(self, mtu: u16) -> u64 {
         match self {
             Window::Packets(w) => w.saturating_mul(u64::from(mtu)),
@@ -27,7 +27,7 @@ impl Window {
         }
     }
 
-    /// The window in packets of `mtu` bytes, at least one.
+    /// Returns the window in packets of `mtu` bytes, at least one.
     pub fn packets(self, mtu: u16) -> u64 {
         match self {
             Window::Packets(w) => w,
@@ -148,18 +148,18 @@ pub trait Controller: Send + core::fmt::Debug {
     /// Current sending limits. Only the methods that take `&mut self` change them, so a caller may cache them
     /// until it calls one of these methods.
     fn limits(&self) -> Limits;
-    /// Name of the state (`startup`, `probe_bw`, `slow_start`, ...).
+    /// Returns the name of the state (`startup`, `probe_bw`, `slow_start`, ...).
     fn phase(&self) -> &'static str;
-    /// Slow-start threshold in packets; `None` is infinite.
+    /// Returns the slow-start threshold in packets. `None` means infinite.
     fn threshold(&self) -> Option<u64> {
         None
     }
-    /// Bottleneck bandwidth estimate, if the algorithm has one.
+    /// Returns the bottleneck bandwidth estimate, if the algorithm has one.
     fn bottleneck(&self) -> Option<Rate> {
         None
     }
-    /// Whether the controller is in BBR's ProbeRTT. While it is, no other path of the session should drain;
-    /// see [`Controller::hold_probe_rtt`].
+    /// Returns whether the controller is in BBR's ProbeRTT. While it is, no other path of the session should
+    /// drain, see [`Controller::hold_probe_rtt`].
     fn probing_rtt(&self) -> bool {
         false
     }
@@ -168,14 +168,14 @@ pub trait Controller: Send + core::fmt::Debug {
     /// Sets the controller's share of a bottleneck that it shares with other paths of the session. Initially
     /// the share is [`Part::ALONE`].
     fn couple(&mut self, _part: &Part) {}
-    /// Whether the initial search for the path's capacity is over.
+    /// Returns whether the initial search for the path's capacity is over.
     fn settled(&self) -> bool {
         true
     }
     /// Takes over from another congestion control on the same path. The caller must call this before any
     /// other input. The default implementation ignores the inherited state.
     fn inherit(&mut self, _from: &Inherited) {}
-    /// Phase of Careful Resume, if the controller started from a remembered capacity (RFC 9959).
+    /// Returns the phase of Careful Resume, if the controller started from a remembered capacity (RFC 9959).
     fn resumption(&self) -> Option<ResumePhase> {
         None
     }
@@ -198,12 +198,12 @@ pub struct Inherited {
 }
 
 impl Inherited {
-    /// The window in packets of `mtu` bytes, at least one.
+    /// Returns the window in packets of `mtu` bytes, at least one.
     pub fn packets(&self, mtu: u16) -> u64 {
         Window::Bytes(self.window).packets(mtu)
     }
 
-    /// The rate in bytes per second, if a round-trip time is known.
+    /// Returns the rate in bytes per second, if a round-trip time is known.
     pub fn rate(&self) -> Option<f64> {
         self.srtt.filter(|srtt| !srtt.is_zero()).map(|srtt| self.window as f64 / srtt.as_secs_f64())
     }

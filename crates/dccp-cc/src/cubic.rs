@@ -84,7 +84,7 @@ impl Epoch {
         Epoch { start: now, plateau, k: libm::cbrt((plateau - cwnd) / c), c, w_est: cwnd }
     }
 
-    /// W_cubic at time `t` after the start of the epoch.
+    /// Returns W_cubic at time `t` after the start of the epoch.
     fn window(&self, t: Duration) -> f64 {
         let x = t.as_secs_f64() - self.k;
         self.c * x * x * x + self.plateau

@@ -14,7 +14,7 @@ impl<T: Copy + PartialOrd + Default> WindowedMax<T> {
         WindowedMax { samples: [(0, T::default()); 3] }
     }
 
-    /// The maximum.
+    /// Returns the maximum.
     pub fn get(&self) -> T {
         self.samples[0].1
     }

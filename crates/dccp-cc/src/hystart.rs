@@ -34,12 +34,12 @@ impl HyStart {
         HyStart { last_round: None, this_round: None, samples: 0, group: NO_GROUP, conservative: None }
     }
 
-    /// Increase of the RTT beyond `rtt` that indicates a growing queue (section 4.2).
+    /// Returns the increase of the RTT beyond `rtt` that indicates a growing queue (section 4.2).
     pub(crate) fn threshold(rtt: Duration) -> Duration {
         (rtt / MIN_RTT_DIVISOR).clamp(MIN_RTT_THRESH, MAX_RTT_THRESH)
     }
 
-    /// Growth of the window when `segments` are acknowledged (section 4.2).
+    /// Returns the growth of the window when `segments` are acknowledged (section 4.2).
     pub(crate) fn growth(&self, segments: f64) -> f64 {
         let divisor = if self.conservative.is_some() { GROWTH_DIVISOR } else { 1 };
         segments.min(MOST_PER_ACK) / f64::from(divisor)

@@ -54,12 +54,12 @@ impl Default for Jitter {
 }
 
 impl Jitter {
-    /// The typical variation, smoothed.
+    /// Returns the typical variation, smoothed.
     pub(crate) fn get(&self) -> Duration {
         self.smoothed.unwrap_or_default()
     }
 
-    /// Mean age of the acknowledged packets in the last round that had enough samples.
+    /// Returns the mean age of the acknowledged packets in the last round that had enough samples.
     pub(crate) fn mean_age(&self) -> Duration {
         self.mean_age
     }
@@ -126,10 +126,10 @@ impl Jitter {
         Some(least)
     }
 
-    /// Mean time that a received packet waits for its acknowledgement, because an acknowledgement reports a
-    /// group of packets. The path does not cause this wait. The estimate assumes that packets arrive evenly.
-    /// A group counts as at most `GROUP` packets: a larger group arrived together because the path delayed
-    /// it.
+    /// Returns the mean time that a received packet waits for its acknowledgement, because an acknowledgement
+    /// reports a group of packets. The path does not cause this wait. The estimate assumes that packets
+    /// arrive evenly. A group counts as at most `GROUP` packets: a larger group arrived together because the
+    /// path delayed it.
     fn held(&self, acks: u32, packets: u32) -> Duration {
         let apart = self.sampled.1.since(self.sampled.0).checked_div(packets.max(1)).unwrap_or_default();
         let group = (f64::from(packets) / f64::from(acks.max(1))).clamp(1.0, GROUP);

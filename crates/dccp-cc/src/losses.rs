@@ -91,8 +91,8 @@ impl Bursts {
         true
     }
 
-    /// Variance of the number of losses, relative to independent losses. Burst lengths are assumed to be
-    /// geometric.
+    /// Returns the variance of the number of losses, relative to independent losses. Burst lengths are
+    /// assumed to be geometric.
     fn spread(&self) -> f64 {
         let mean = if self.times > 0.0 { self.lost / self.times } else { 1.0 };
         2.0 * mean - 1.0
@@ -163,8 +163,8 @@ impl Losses {
         }
     }
 
-    /// Number of losses in the last stretch in which more packets were lost than the path's own losses
-    /// explain.
+    /// Returns the number of losses in the last stretch in which more packets were lost than the path's own
+    /// losses explain.
     pub(crate) fn lost(&self) -> f64 {
         self.lost
     }
@@ -192,13 +192,13 @@ impl Losses {
         None
     }
 
-    /// Share of packets that the path loses regardless of the sending rate.
+    /// Returns the share of packets that the path loses regardless of the sending rate.
     pub(crate) fn own_share(&self) -> f64 {
         if self.own.all > 0.0 { self.own.lost / self.own.all } else { 0.0 }
     }
 
-    /// Largest number of losses among `n` packets that is not congestion: the path's expected own losses, the
-    /// tolerated share, and three standard deviations.
+    /// Returns the largest number of losses among `n` packets that is not congestion: the path's expected own
+    /// losses, the tolerated share, and three standard deviations.
     pub(crate) fn bound(&self, n: f64) -> f64 {
         let expected = self.own_share() * n;
         LOSS_THRESH * n + expected + CHANCE * libm::sqrt((expected + 1.0) * self.bursts.spread())

@@ -19,13 +19,13 @@ pub struct Pacer {
 }
 
 impl Pacer {
-    /// When the next packet may be sent. A result of `now` or earlier means at once.
+    /// Returns when the next packet may be sent. A result of `now` or earlier means at once.
     pub fn next_send(&self, now: Time) -> Time {
         self.next.max(now)
     }
 
-    /// Number of bytes that may be sent in one burst now. The limit is `quantum`, but at least one packet may
-    /// be sent once `next_send` has passed.
+    /// Returns the number of bytes that may be sent in one burst now. The limit is `quantum`, but at least
+    /// one packet may be sent once `next_send` has passed.
     pub fn burst(&self, now: Time, rate: Rate, quantum: u32) -> u32 {
         if self.next > now {
             return 0;

@@ -110,17 +110,17 @@ impl RateSampler {
         self.app_limited_until = self.delivered.packets.saturating_add(inflight.packets).max(1);
     }
 
-    /// Total delivered so far.
+    /// Returns the total delivered so far.
     pub fn delivered(&self) -> Amount {
         self.delivered
     }
 
-    /// Total declared lost so far.
+    /// Returns the total declared lost so far.
     pub fn lost(&self) -> Amount {
         self.lost
     }
 
-    /// Whether packets sent now are marked application-limited.
+    /// Returns whether packets sent now are marked application-limited.
     pub fn app_limited(&self) -> bool {
         self.app_limited_until != 0
     }

@@ -109,8 +109,8 @@ impl Reno {
     }
 }
 
-/// The initial window of RFC 3390: min(4 segments, max(2 segments, 4380 bytes)), in segments. As in TCP, a
-/// segment is a packet without 40 bytes of headers.
+/// Returns the initial window of RFC 3390: min(4 segments, max(2 segments, 4380 bytes)), in segments. As in
+/// TCP, a segment is a packet without 40 bytes of headers.
 pub(crate) fn initial_window(mtu: u16) -> u64 {
     (4380 / u64::from(mtu.saturating_sub(40).max(1))).clamp(2, 4)
 }

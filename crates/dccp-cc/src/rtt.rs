@@ -49,37 +49,37 @@ impl RttEstimator {
         }
     }
 
-    /// The newest sample.
+    /// Returns the newest sample.
     pub fn latest(&self) -> Option<Duration> {
         self.latest
     }
 
-    /// Smoothed RTT.
+    /// Returns the smoothed RTT.
     pub fn srtt(&self) -> Option<Duration> {
         self.latest.map(|_| self.srtt)
     }
 
-    /// Mean deviation.
+    /// Returns the mean deviation.
     pub fn rttvar(&self) -> Duration {
         self.rttvar
     }
 
-    /// Smallest sample of the connection and its time.
+    /// Returns the smallest sample of the connection and its time.
     pub fn min(&self) -> Option<(Duration, Time)> {
         self.min
     }
 
-    /// Largest sample of the connection and its time.
+    /// Returns the largest sample of the connection and its time.
     pub fn max(&self) -> Option<(Duration, Time)> {
         self.max
     }
 
-    /// When the newest sample was taken.
+    /// Returns when the newest sample was taken.
     pub fn updated(&self) -> Time {
         self.updated
     }
 
-    /// Retransmission timeout without back-off (RFC 6298 section 2).
+    /// Returns the retransmission timeout without back-off (RFC 6298 section 2).
     pub fn rto(&self) -> Duration {
         match self.latest {
             None => Self::INITIAL_RTO,

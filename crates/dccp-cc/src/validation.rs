@@ -63,7 +63,7 @@ impl Validation {
         }
     }
 
-    /// pipeACK, in packets.
+    /// Returns pipeACK, in packets.
     pub(crate) fn pipe_ack(&self) -> Option<u64> {
         self.most.map(|most| most.into_iter().chain(self.round).max().unwrap_or(0))
     }

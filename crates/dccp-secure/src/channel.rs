@@ -205,8 +205,8 @@ impl Channel {
         (self.heard, self.unanswered, self.paused) = (now, None, false);
     }
 
-    /// Whether this end should start a handshake. Call this when this end has data to send or has received
-    /// something.
+    /// Returns whether this end should start a handshake. Call this when this end has data to send or has
+    /// received something.
     pub(crate) fn wants_handshake(&self, now: Time) -> bool {
         let silent = self.unanswered.is_some_and(|at| now.since(at) >= SILENCE);
         let fresh = self.current.as_ref().is_some_and(|key| key.is_usable(now) && !key.is_old(now));
@@ -297,12 +297,12 @@ impl Channel {
         old.map(|key| key.index).collect()
     }
 
-    /// Whether a responder may drop the channel.
+    /// Returns whether a responder may drop the channel.
     pub(crate) fn is_over(&self, now: Time) -> bool {
         !self.initiates && now.since(self.heard) >= if self.confirmed { FORGET } else { UNCONFIRMED }
     }
 
-    /// When the channel's next timer expires.
+    /// Returns when the channel's next timer expires.
     pub(crate) fn next_timeout(&self) -> Option<Time> {
         let keys = [&self.current, &self.next, &self.previous];
         let keys = keys.into_iter().flatten().map(|key| key.made + REJECT_AFTER);
@@ -311,7 +311,7 @@ impl Channel {
         keys.chain(over).chain(self.pending.as_ref().map(|p| p.again)).min()
     }
 
-    /// All indices of the channel.
+    /// Returns all indices of the channel.
     pub(crate) fn indices(&self) -> impl Iterator<Item = u32> {
         let keys = [&self.current, &self.next, &self.previous];
         keys.into_iter().flatten().map(|key| key.index).chain(self.pending.as_ref().map(|p| p.index))

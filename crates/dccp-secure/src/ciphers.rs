@@ -44,7 +44,7 @@ impl Aead {
         if has_aes() { Aead::ALL.to_vec() } else { vec![Aead::ChaCha20Poly1305] }
     }
 
-    /// Name of the cipher in configurations and status.
+    /// Returns the name of the cipher in configurations and status.
     pub fn name(self) -> &'static str {
         match self {
             Aead::ChaCha20Poly1305 => "chacha20-poly1305",
@@ -53,7 +53,7 @@ impl Aead {
         }
     }
 
-    /// Number of the cipher in handshakes.
+    /// Returns the number of the cipher in handshakes.
     pub(crate) fn number(self) -> u8 {
         match self {
             Aead::ChaCha20Poly1305 => 0,
@@ -66,7 +66,7 @@ impl Aead {
         Aead::ALL.into_iter().find(|aead| aead.number() == number)
     }
 
-    /// Length of a key in bytes.
+    /// Returns the length of a key in bytes.
     pub(crate) fn key_len(self) -> usize {
         match self {
             Aead::Aes128Gcm => 16,
@@ -79,12 +79,12 @@ impl Aead {
         list.iter().fold(0, |set, aead| set | 1 << aead.number())
     }
 
-    /// The responder's choice: the first cipher of its own list that the initiator offered.
+    /// Returns the responder's choice: the first cipher of its own list that the initiator offered.
     pub(crate) fn pick(list: &[Aead], offered: u8) -> Option<Aead> {
         list.iter().copied().find(|aead| offered >> aead.number() & 1 == 1)
     }
 
-    /// Maximum number of records under one key. For AES-GCM, this is 2^23 (RFC 9001 section 6.6).
+    /// Returns the maximum number of records under one key. For AES-GCM, this is 2^23 (RFC 9001 section 6.6).
     /// ChaCha20-Poly1305 has no such limit, so its value is 2^60, as in WireGuard.
     pub(crate) fn most_records(self) -> u64 {
         match self {

@@ -22,7 +22,7 @@ pub(crate) const REPLY: usize = HEADER + NONCE + MAC + TAG;
 /// How long a cookie secret is in use. A cookie of the current secret or of the previous one is valid.
 const LIFE: Duration = Duration::from_secs(120);
 
-/// Keyed BLAKE2s with an output of 16 bytes.
+/// Returns keyed BLAKE2s with an output of 16 bytes.
 fn code(key: &[u8], parts: &[&[u8]]) -> Code {
     // Keys of BLAKE2s have at most 32 bytes, and no key here is longer.
     let Ok(mut mac) = <Blake2sMac<U16> as KeyInit>::new_from_slice(key) else { return [0; MAC] };
@@ -30,7 +30,7 @@ fn code(key: &[u8], parts: &[&[u8]]) -> Code {
     mac.finalize().into_bytes().into()
 }
 
-/// Keyed BLAKE2s with an output of 32 bytes, for deriving keys.
+/// Returns keyed BLAKE2s with an output of 32 bytes, for deriving keys.
 pub(crate) fn derive(key: &[u8; 32], parts: &[&[u8]]) -> Zeroizing<[u8; 32]> {
     let Ok(mut mac) = <Blake2sMac<U32> as KeyInit>::new_from_slice(key) else { return Zeroizing::default() };
     parts.iter().for_each(|part| mac.update(part));
@@ -63,7 +63,7 @@ impl Codes {
         first
     }
 
-    /// Whether the first code is valid.
+    /// Returns whether the first code is valid.
     pub(crate) fn first_is_right(&self, message: &[u8]) -> bool {
         let Some(body) = message.len().checked_sub(2 * MAC) else { return false };
         code(&self.first, &[&message[..body]]).ct_eq(&message[body..body + MAC]).into()
@@ -129,7 +129,7 @@ impl CookieJar {
         code(secret, &[&ip.octets(), &from.port().to_be_bytes()])
     }
 
-    /// Whether the second code was computed with a cookie for this address.
+    /// Returns whether the second code was computed with a cookie for this address.
     pub(crate) fn second_is_right(
         &mut self,
         now: Time,

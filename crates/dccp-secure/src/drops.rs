@@ -40,7 +40,7 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// Stable name of the counter.
+    /// Returns the stable name of the counter.
     pub fn name(self) -> &'static str {
         match self {
             Reason::NoMessage => "no_message",

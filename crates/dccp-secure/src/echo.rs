@@ -128,7 +128,7 @@ impl EchoAnswer {
     }
 }
 
-/// Whether a packet is a request.
+/// Returns whether a packet is a request.
 pub(crate) fn is_question(packet: &[u8]) -> bool {
     packet.starts_with(&[0, 0, 0, 0, 1]) && packet.len() >= QUESTION
 }

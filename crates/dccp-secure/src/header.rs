@@ -49,7 +49,7 @@ pub fn shard_of(datagram: &[u8]) -> Option<u8> {
     (datagram.len() >= HEADER && datagram[0] == TYPE).then(|| datagram[4])
 }
 
-/// Whether a datagram is a cookie reply. A sender that has not proved its key gets no other answer.
+/// Returns whether a datagram is a cookie reply. A sender that has not proved its key gets no other answer.
 pub fn is_cookie(datagram: &[u8]) -> bool {
     read(datagram).is_some_and(|(_, kind)| kind == Kind::Cookie)
 }

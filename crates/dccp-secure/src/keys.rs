@@ -71,12 +71,12 @@ impl PrivateKey {
         PrivateKey(key)
     }
 
-    /// The public key that belongs to this private key.
+    /// Returns the public key that belongs to this private key.
     pub fn public(&self) -> PublicKey {
         PublicKey(Key::new(&self.0).public())
     }
 
-    /// Whether the text that was given as a public key is in fact this private key.
+    /// Returns whether the text that was given as a public key is in fact this private key.
     pub fn is_written_as(&self, key: &PublicKey) -> bool {
         self.0.ct_eq(&key.0).into()
     }

@@ -28,8 +28,8 @@ impl Replay {
         ((at / 64) as usize, 1 << (at % 64))
     }
 
-    /// Whether a record with this counter may still be accepted. Call this before opening the record. Call
-    /// [`take`](Self::take) only after the record has proved authentic.
+    /// Returns whether a record with this counter may still be accepted. Call this before opening the record.
+    /// Call [`take`](Self::take) only after the record has proved authentic.
     pub(crate) fn is_new(&self, counter: u64) -> bool {
         if counter >= self.next {
             return true;

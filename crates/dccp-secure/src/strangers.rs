@@ -5,7 +5,7 @@ use mpdccp_units::Time;
 /// The first number that a stranger can have.
 pub(crate) const FIRST: u32 = 1 << 31;
 
-/// Whether this is the number of a stranger.
+/// Returns whether this is the number of a stranger.
 pub(crate) fn is_stranger(number: u32) -> bool {
     number >= FIRST
 }

@@ -48,12 +48,12 @@ impl Arrivals {
         self.due = Some((now + wait).min(self.due.unwrap_or(Time::MAX)));
     }
 
-    /// The ranges in descending order.
+    /// Returns the ranges in descending order.
     pub(crate) fn ranges(&self) -> impl Iterator<Item = core::ops::Range<u64>> + Clone {
         self.numbers.descending()
     }
 
-    /// How long ago the packet with the highest number arrived, microseconds.
+    /// Returns how long ago the packet with the highest number arrived, microseconds.
     pub(crate) fn delay(&self, now: Time) -> u64 {
         now.since(self.highest_at).as_micros().try_into().unwrap_or(u64::MAX).min(1 << 40)
     }

@@ -44,7 +44,7 @@ impl Chunks {
         (offset / CHUNK as u64, (offset % CHUNK as u64) as usize)
     }
 
-    /// Offset of the first stored byte.
+    /// Returns the offset of the first stored byte.
     pub(crate) fn start(&self) -> u64 {
         self.start
     }

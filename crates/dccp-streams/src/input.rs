@@ -258,7 +258,7 @@ impl Streams {
     }
 }
 
-/// Whether a packet is entirely well-formed. If it is not, none of its frames is processed.
+/// Returns whether a packet is entirely well-formed. If it is not, none of its frames is processed.
 fn are_frames(mut bytes: &[u8]) -> bool {
     while !bytes.is_empty() {
         if wire::frame(&mut bytes).is_none() {

@@ -12,13 +12,14 @@ use mpdccp_units::{Duration, Time};
 const MIN_PACKET: usize = MAX_PACKET_HEADER + MAX_CONTROL + 8;
 
 impl Streams {
-    /// Whether to call [`poll_transmit`](Self::poll_transmit) for this class now. The call may find nothing
-    /// to send, if data that was to be retransmitted has arrived meanwhile.
+    /// Returns whether to call [`poll_transmit`](Self::poll_transmit) for this class now. The call may find
+    /// nothing to send, if data that was to be retransmitted has arrived meanwhile.
     pub fn has_packet(&self, now: Time, class: u8) -> bool {
         self.has_data(class.into()) || class == 0 && self.has_due_ack(now)
     }
 
-    /// Whether frames of this class wait to be sent. Frames that belong to no stream count as class 0.
+    /// Returns whether frames of this class wait to be sent. Frames that belong to no stream count as class
+    /// 0.
     fn has_data(&self, class: usize) -> bool {
         self.classes.get(class).is_some_and(|class| !class.turns.is_empty() || !class.control.is_empty())
             || class == 0 && (self.tell_window || self.tell_streams)
@@ -28,12 +29,12 @@ impl Streams {
         self.arrivals.iter().any(|a| a.due.is_some_and(|at| at <= now))
     }
 
-    /// Number of bytes of all classes that wait for their first transmission.
+    /// Returns the number of bytes of all classes that wait for their first transmission.
     pub fn backlog(&self) -> u64 {
         self.classes.iter().map(|class| class.unsent).sum()
     }
 
-    /// Number of bytes of one class that wait for their first transmission.
+    /// Returns the number of bytes of one class that wait for their first transmission.
     pub fn backlog_of(&self, class: u8) -> u64 {
         self.classes.get(usize::from(class)).map_or(0, |class| class.unsent)
     }

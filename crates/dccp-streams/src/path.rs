@@ -110,7 +110,7 @@ impl Path {
         }
     }
 
-    /// Number of the next packet.
+    /// Returns the number of the next packet.
     pub(crate) fn next_number(&self) -> u64 {
         self.base + self.packets.len() as u64
     }
@@ -119,9 +119,9 @@ impl Path {
         self.packets.len() >= MAX_PACKETS
     }
 
-    /// Whether the packet that is being sent requests an acknowledgement. There are four requests per round
-    /// trip. If a packet is the last one of the waiting data, it carries a request if half of the interval
-    /// between requests has passed.
+    /// Returns whether the packet that is being sent requests an acknowledgement. There are four requests per
+    /// round trip. If a packet is the last one of the waiting data, it carries a request if half of the
+    /// interval between requests has passed.
     pub(crate) fn asks(&mut self, now: Time, last: bool) -> bool {
         let wait = self.rtt.srtt().unwrap_or_default() / if last { 8 } else { 4 };
         let asks = self.asked.is_none_or(|at| now.since(at) >= wait);
@@ -208,8 +208,8 @@ impl Path {
         true
     }
 
-    /// Time after which an overtaken packet counts as lost. It counts from sending, so it includes the round
-    /// trip.
+    /// Returns the time after which an overtaken packet counts as lost. It counts from sending, so it
+    /// includes the round trip.
     fn reordering_time(&self) -> Duration {
         let rtt = self.rtt.srtt().unwrap_or_default().max(self.rtt.latest().unwrap_or_default());
         rtt + (rtt * (1 + 2 * self.patience) / 8).max(GRANULARITY)
@@ -277,7 +277,7 @@ impl Path {
         Some(oldest.at.max(self.progress) + wait * (1 << self.backoff))
     }
 
-    /// When to call [`on_timeout`](Self::on_timeout).
+    /// Returns when to call [`on_timeout`](Self::on_timeout).
     pub(crate) fn next_timeout(&self) -> Option<Time> {
         if self.in_flight == 0 {
             return None;

@@ -23,12 +23,12 @@ impl RangeSet {
         self.0.back().map(|&(start, end)| start..end)
     }
 
-    /// The ranges in descending order.
+    /// Returns the ranges in descending order.
     pub(crate) fn descending(&self) -> impl Iterator<Item = Range<u64>> + Clone {
         self.0.iter().rev().map(|&(start, end)| start..end)
     }
 
-    /// The first part of `range` that is in the set.
+    /// Returns the first part of `range` that is in the set.
     pub(crate) fn first_within(&self, range: Range<u64>) -> Option<Range<u64>> {
         let at = self.0.partition_point(|r| r.1 <= range.start);
         let &(start, end) = self.0.get(at)?;

@@ -69,7 +69,7 @@ impl RecvHalf {
         }
     }
 
-    /// End of the data that was read or discarded so far.
+    /// Returns the end of the data that was read or discarded so far.
     pub(crate) fn read(&self) -> u64 {
         self.chunks.start()
     }
@@ -85,7 +85,7 @@ impl RecvHalf {
         matches!(self.header, Header::Invalid)
     }
 
-    /// Bytes that can be read.
+    /// Returns the number of bytes that can be read.
     pub(crate) fn available(&self) -> u64 {
         match self.header {
             Header::Here(_) if !self.is_discarded() => self.contiguous - self.read(),
@@ -93,22 +93,22 @@ impl RecvHalf {
         }
     }
 
-    /// Whether the application has read everything up to the end.
+    /// Returns whether the application has read everything up to the end.
     pub(crate) fn is_finished(&self) -> bool {
         self.reset.is_none() && self.header().is_some() && self.size == Some(self.read())
     }
 
-    /// Whether more data is expected, and this end has not stopped reading.
+    /// Returns whether more data is expected, and this end has not stopped reading.
     pub(crate) fn wants_more(&self) -> bool {
         self.size.is_none() && !self.is_discarded()
     }
 
-    /// Whether arriving data is discarded.
+    /// Returns whether arriving data is discarded.
     fn is_discarded(&self) -> bool {
         self.reset.is_some() || self.stopped.is_some()
     }
 
-    /// Whether nothing more is expected from the peer.
+    /// Returns whether nothing more is expected from the peer.
     pub(crate) fn is_done(&self) -> bool {
         match self.stopped {
             _ if self.reset.is_some() => true,

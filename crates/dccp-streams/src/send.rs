@@ -69,17 +69,17 @@ impl SendHalf {
         self.fin == Fin::Open && self.reset.is_none()
     }
 
-    /// Whether the peer has received everything written so far.
+    /// Returns whether the peer has received everything written so far.
     pub(crate) fn is_all_acked(&self) -> bool {
         self.chunks.start() == self.written
     }
 
-    /// Whether the peer has received everything, including the end of the stream.
+    /// Returns whether the peer has received everything, including the end of the stream.
     pub(crate) fn is_delivered(&self) -> bool {
         self.fin == Fin::Acked && self.is_all_acked()
     }
 
-    /// Whether everything is acknowledged or abandoned. Then nothing is retransmitted.
+    /// Returns whether everything is acknowledged or abandoned. Then nothing is retransmitted.
     pub(crate) fn is_done(&self) -> bool {
         self.reset.map_or(self.is_delivered(), |(_, known)| known)
     }
@@ -127,13 +127,13 @@ impl SendHalf {
         (!range.is_empty() || (fin && self.fin == Fin::Waiting)).then_some(Piece { range, fin, repair })
     }
 
-    /// Whether the stream has data that only the session's window blocks.
+    /// Returns whether the stream has data that only the session's window blocks.
     pub(crate) fn wants_credit(&self) -> bool {
         self.reset.is_none() && self.sent < self.written.min(self.limit)
     }
 
-    /// Whether to send a BLOCKED frame because the peer's window blocks this stream. True at most once per
-    /// limit.
+    /// Returns whether to send a BLOCKED frame because the peer's window blocks this stream. True at most
+    /// once per limit.
     pub(crate) fn tell_blocked(&mut self) -> bool {
         let blocked = self.reset.is_none() && self.sent == self.limit && self.unsent() > 0;
         let tell = blocked && self.told_blocked != Some(self.limit);

@@ -55,7 +55,7 @@ impl Stream {
         }
     }
 
-    /// Whether both halves are done and all events have been reported.
+    /// Returns whether both halves are done and all events have been reported.
     pub(crate) fn is_over(&self) -> bool {
         self.send.is_done() && self.recv.is_done() && self.events.is_empty()
     }

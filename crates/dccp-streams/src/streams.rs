@@ -164,7 +164,8 @@ impl Streams {
         Ok(())
     }
 
-    /// The header that the peer gave a stream, or its answer to our header. `None` until it has arrived.
+    /// Returns the header that the peer gave a stream, or its answer to our header. Returns `None` until it
+    /// has arrived.
     pub fn header(&self, id: StreamId) -> Option<&[u8]> {
         self.streams.get(&id.0)?.recv.header()
     }
@@ -183,8 +184,8 @@ impl Streams {
         Ok(stream)
     }
 
-    /// Maximum number of unsent bytes of a stream. It is half of the free send memory, so that blocked
-    /// streams leave room for others.
+    /// Returns the maximum number of unsent bytes of a stream. It is half of the free send memory, so that
+    /// blocked streams leave room for others.
     fn share(&self) -> u64 {
         (self.config.send_memory.saturating_sub(self.backlog()) / 2).clamp(MIN_UNSENT, MAX_UNSENT)
     }
@@ -440,24 +441,24 @@ impl Streams {
         id.is_multiple_of(2) == (self.role == Role::Server)
     }
 
-    /// When to call [`handle_timeout`](Self::handle_timeout). The time is in the past if a packet is due but
-    /// no path could send it yet.
+    /// Returns when to call [`handle_timeout`](Self::handle_timeout). The time is in the past if a packet is
+    /// due but no path could send it yet.
     pub fn poll_timeout(&self) -> Option<Time> {
         let acks = self.arrivals.iter().filter_map(|a| a.due);
         acks.chain(self.paths.iter().filter_map(Path::next_timeout)).min()
     }
 
-    /// Whether an acknowledgement is due or will become due.
+    /// Returns whether an acknowledgement is due or will become due.
     pub fn owes_ack(&self) -> bool {
         self.arrivals.iter().any(|arrivals| arrivals.due.is_some())
     }
 
-    /// Number of streams that have not ended.
+    /// Returns the number of streams that have not ended.
     pub fn len(&self) -> usize {
         self.streams.len()
     }
 
-    /// Whether there is no stream.
+    /// Returns whether there is no stream.
     pub fn is_empty(&self) -> bool {
         self.streams.is_empty()
     }

@@ -34,7 +34,7 @@ impl Level {
         Some(id)
     }
 
-    /// Position of the first old stream for which `fits` returns true.
+    /// Returns the position of the first old stream for which `fits` returns true.
     fn ahead(&self, streams: &BTreeMap<u64, Box<Stream>>, fits: impl Fn(&Place) -> bool) -> Option<usize> {
         let mut ahead = self.old.iter().take(LOOK_AHEAD);
         ahead.position(|id| streams.get(id).is_some_and(|stream| fits(&stream.place)))

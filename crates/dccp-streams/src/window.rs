@@ -65,7 +65,7 @@ impl Window {
         }
     }
 
-    /// Whether a new limit is worth announcing. It is if it is higher by a sixteenth of the window.
+    /// Returns whether a new limit is worth announcing. It is if it is higher by a sixteenth of the window.
     pub(crate) fn is_due(&self, read: u64) -> bool {
         (read + self.size).saturating_sub(self.limit) >= self.size / 16
     }

@@ -31,7 +31,7 @@ pub(crate) const MAX_PACKET_HEADER: usize = 1 + 8 + 8;
 const MAX_NAMED: u64 = 512;
 const MAX_VARINT: u64 = (1 << 62) - 1;
 
-/// Whether a datagram's payload is a packet of the stream layer. Its first four bits show this.
+/// Returns whether a datagram's payload is a packet of the stream layer. Its first four bits show this.
 pub fn is_stream_packet(payload: &[u8]) -> bool {
     payload.first().is_some_and(|first| first & 0xf0 == MARKER)
 }
@@ -102,7 +102,7 @@ pub(crate) struct Ack<'a> {
 }
 
 impl Ack<'_> {
-    /// The ranges in descending order. They end at the first invalid byte.
+    /// Returns the ranges in descending order. They end at the first invalid byte.
     pub(crate) fn ranges(&self) -> impl Iterator<Item = Range<u64>> {
         let mut bytes = self.bytes;
         let mut end = Some(self.largest + 1);
@@ -129,7 +129,7 @@ fn varint(bytes: &mut &[u8]) -> Option<u64> {
     Some(head[1..].iter().fold(u64::from(first & 0x3f), |n, byte| n << 8 | u64::from(*byte)))
 }
 
-/// Length of an encoded number, bytes.
+/// Returns the length of an encoded number, bytes.
 pub(crate) fn varint_len(n: u64) -> usize {
     match n {
         0..=0x3f => 1,
@@ -348,7 +348,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Length of the header of a packet with this number.
+/// Returns the length of the header of a packet with this number.
 pub(crate) fn header_len(path: u64, number: u64) -> usize {
     1 + varint_len(path) + varint_len(number)
 }

@@ -20,7 +20,8 @@ pub fn fill(packet: &mut [u8], src: IpAddr, dst: IpAddr) {
     packet[FIELD].copy_from_slice(&sum.to_be_bytes());
 }
 
-/// Whether the checksum of a native packet is valid. A coverage that exceeds the packet makes it invalid.
+/// Returns whether the checksum of a native packet is valid. A coverage that exceeds the packet makes it
+/// invalid.
 pub fn verify(packet: &[u8], src: IpAddr, dst: IpAddr) -> bool {
     // If the checksum is valid, the sum over everything, including the checksum field, is all ones.
     covered(packet).is_some_and(|bytes| fold(pseudo_header(packet.len(), src, dst) + words(bytes)) == 0xffff)
@@ -64,7 +65,7 @@ fn fold(mut sum: u64) -> u16 {
     sum as u16
 }
 
-/// CRC-32C of application data, as in the Data Checksum option (RFC 4340 section 9.3).
+/// Returns the CRC-32C of application data, as in the Data Checksum option (RFC 4340 section 9.3).
 pub fn crc32c(data: &[u8]) -> u32 {
     const CRC: crc::Crc<u32, crc::Table<16>> = crc::Crc::<u32, crc::Table<16>>::new(&crc::CRC_32_ISCSI);
     CRC.checksum(data)

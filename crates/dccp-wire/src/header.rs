@@ -65,7 +65,7 @@ pub enum ParseError {
 }
 
 impl ParseError {
-    /// Name for counters.
+    /// Returns the name for counters.
     pub const fn name(self) -> &'static str {
         match self {
             ParseError::Truncated => "truncated",
@@ -77,7 +77,7 @@ impl ParseError {
     }
 }
 
-/// Length of the fixed fields of a type, bytes.
+/// Returns the length of the fixed fields of a type, bytes.
 fn fixed_len(ptype: PacketType, short: bool) -> usize {
     // RFC 4340 section 5.1: lengths of the generic header and the acknowledgement subheader.
     let (generic, ack) = if short { (12, 4) } else { (16, 8) };
@@ -91,14 +91,14 @@ impl Header {
         self.short && self.ptype.allows_short()
     }
 
-    /// Bytes of this header without options.
+    /// Returns the number of bytes of this header without options.
     #[allow(clippy::len_without_is_empty)]
     pub fn len(&self) -> usize {
         fixed_len(self.ptype, self.is_short())
     }
 
-    /// Total length of a packet with `options` bytes of options (padded to a multiple of four) and `payload`
-    /// bytes of data.
+    /// Returns the total length of a packet with `options` bytes of options (padded to a multiple of four)
+    /// and `payload` bytes of data.
     pub fn packet_len(&self, options: usize, payload: usize) -> usize {
         self.len() + options.next_multiple_of(4) + payload
     }

@@ -36,7 +36,7 @@ impl PacketType {
         }
     }
 
-    /// The number on the wire, 0 to 15.
+    /// Returns the number on the wire, 0 to 15.
     pub const fn number(self) -> u8 {
         match self {
             PacketType::Request => 0,
@@ -54,23 +54,24 @@ impl PacketType {
         }
     }
 
-    /// Whether this type may have `X = 0` (RFC 4340 section 5.1: only Data, Ack and DataAck).
+    /// Returns whether this type may have `X = 0` (RFC 4340 section 5.1: only Data, Ack and DataAck).
     pub const fn allows_short(self) -> bool {
         matches!(self, PacketType::Data | PacketType::Ack | PacketType::DataAck)
     }
 
-    /// Whether this type carries an Acknowledgement Number (RFC 4340 section 5.1). Listen does not
+    /// Returns whether this type carries an Acknowledgement Number (RFC 4340 section 5.1). Listen does not
     /// (RFC 5596 section 2.2.1).
     pub const fn has_ack(self) -> bool {
         !matches!(self, PacketType::Request | PacketType::Data | PacketType::Listen | PacketType::Reserved(_))
     }
 
-    /// Whether this type carries a Service Code (RFC 4340 sections 5.2 and 5.3, RFC 5596 section 2.2.1).
+    /// Returns whether this type carries a Service Code (RFC 4340 sections 5.2 and 5.3,
+    /// RFC 5596 section 2.2.1).
     pub const fn has_service_code(self) -> bool {
         matches!(self, PacketType::Request | PacketType::Response | PacketType::Listen)
     }
 
-    /// Whether this type counts as a data packet, even without data (RFC 4340 section 7.7).
+    /// Returns whether this type counts as a data packet, even without data (RFC 4340 section 7.7).
     pub const fn is_data(self) -> bool {
         matches!(self, PacketType::Request | PacketType::Response | PacketType::Data | PacketType::DataAck)
     }
@@ -120,7 +121,7 @@ impl ResetCode {
         }
     }
 
-    /// The byte on the wire.
+    /// Returns the byte on the wire.
     pub const fn number(self) -> u8 {
         match self {
             ResetCode::Unspecified => 0,

@@ -122,7 +122,7 @@ impl KeyType {
         }
     }
 
-    /// The byte on the wire.
+    /// Returns the byte on the wire.
     pub const fn number(self) -> u8 {
         match self {
             KeyType::Plain => 0,
@@ -131,7 +131,7 @@ impl KeyType {
         }
     }
 
-    /// Length of the key data, if known.
+    /// Returns the length of the key data, if known.
     pub const fn key_len(self) -> Option<usize> {
         match self {
             KeyType::Plain => Some(8),

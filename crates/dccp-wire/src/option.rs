@@ -89,7 +89,7 @@ impl<'a> Options<'a> {
         Options { rest: bytes, last: &[] }
     }
 
-    /// The last returned option, for a Reset with the code Option Error or Mandatory Error.
+    /// Returns the last returned option, for a Reset with the code Option Error or Mandatory Error.
     pub fn culprit(&self) -> OptionError {
         let byte = |i| self.last.get(i).copied().unwrap_or(0);
         OptionError { option: byte(0), data: [byte(2), byte(3)] }

@@ -12,7 +12,7 @@ pub const MAX_OPTIONS: usize = MAX_HEADER - 28;
 pub struct OptionBuf(Vec<u8>);
 
 impl OptionBuf {
-    /// An empty buffer.
+    /// Returns an empty buffer.
     pub fn new() -> OptionBuf {
         OptionBuf::default()
     }
@@ -57,7 +57,7 @@ impl OptionBuf {
         self.0.resize(len, 0);
     }
 
-    /// Bytes that can still be written.
+    /// Returns the number of bytes that can still be written.
     pub fn room(&self) -> usize {
         MAX_OPTIONS - self.0.len()
     }
@@ -67,17 +67,17 @@ impl OptionBuf {
         self.0.clear();
     }
 
-    /// The options so far, without final padding.
+    /// Returns the options so far, without final padding.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// Bytes written so far.
+    /// Returns the number of bytes written so far.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether nothing was written.
+    /// Returns whether nothing was written.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -19,47 +19,47 @@ impl Seq {
         if cfg!(feature = "near-wrap") { Seq::new(random | !0x3f) } else { Seq::new(random) }
     }
 
-    /// The number, below 2^48.
+    /// Returns the number, below 2^48.
     pub const fn value(self) -> u64 {
         self.0
     }
 
-    /// The number after this one.
+    /// Returns the number after this one.
     #[must_use]
     pub const fn next(self) -> Seq {
         self.add(1)
     }
 
-    /// This number plus `n`, circular.
+    /// Returns this number plus `n`, circular.
     #[must_use]
     #[allow(clippy::should_implement_trait)]
     pub const fn add(self, n: u64) -> Seq {
         Seq::new(self.0.wrapping_add(n))
     }
 
-    /// This number minus `n`, circular.
+    /// Returns this number minus `n`, circular.
     #[must_use]
     #[allow(clippy::should_implement_trait)]
     pub const fn sub(self, n: u64) -> Seq {
         Seq::new(self.0.wrapping_sub(n))
     }
 
-    /// Signed circular distance `self - other`, in -2^47 .. 2^47.
+    /// Returns the signed circular distance `self - other`, in -2^47 .. 2^47.
     pub const fn diff(self, other: Seq) -> i64 {
         ((self.0.wrapping_sub(other.0) << 16) as i64) >> 16
     }
 
-    /// Whether this number is circularly later than `other`.
+    /// Returns whether this number is circularly later than `other`.
     pub const fn after(self, other: Seq) -> bool {
         self.diff(other) > 0
     }
 
-    /// Whether this number is circularly earlier than `other`.
+    /// Returns whether this number is circularly earlier than `other`.
     pub const fn before(self, other: Seq) -> bool {
         self.diff(other) < 0
     }
 
-    /// Whether this number is circularly within `low..=high`.
+    /// Returns whether this number is circularly within `low..=high`.
     pub const fn within(self, low: Seq, high: Seq) -> bool {
         self.diff(low) >= 0 && self.diff(high) <= 0
     }

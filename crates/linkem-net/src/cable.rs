@@ -25,7 +25,7 @@ pub trait Recorder {
     type Mark: Clone;
     /// A packet is about to enter the link. Returns data that comes back with the packet.
     fn on_packet(&mut self, now: Time, packet: &[u8]) -> Self::Mark;
-    /// Delay of the packet in addition to the link's delay.
+    /// Returns the delay of the packet in addition to the link's delay.
     fn detour(&self, _packet: &[u8]) -> Duration {
         Duration::ZERO
     }
@@ -182,12 +182,12 @@ impl<R: Recorder> Cable<R> {
         }
     }
 
-    /// The links of the forward and the reverse direction, for statistics and changes.
+    /// Returns the links of the forward and the reverse direction, for statistics and changes.
     pub fn links(&mut self) -> [&mut Link<(R::Mark, Vec<u8>)>; 2] {
         self.directions.each_mut().map(|d| &mut d.link)
     }
 
-    /// The recorders, in the same order as the links.
+    /// Returns the recorders, in the same order as the links.
     pub fn recorders(&mut self) -> [&mut R; 2] {
         self.directions.each_mut().map(|d| &mut d.recorder)
     }

@@ -79,7 +79,7 @@ macro_rules! with_link_keys {
         }
 
         impl $name {
-            /// The link keys of the struct.
+            /// Returns the link keys of the struct.
             pub fn link_keys(&self) -> $crate::keys::LinkKeys {
                 $crate::keys::LinkKeys {
                     model: self.model.clone(),
@@ -162,24 +162,24 @@ impl LinkKeys {
         }
     }
 
-    /// Whether no key is given.
+    /// Returns whether no key is given.
     pub fn is_empty(&self) -> bool {
         *self == LinkKeys::default()
     }
 
-    /// Whether the link is up.
+    /// Returns whether the link is up.
     pub fn is_up(&self) -> bool {
         self.up.unwrap_or(true)
     }
 
-    /// Rate of the link. For a trace, this is its mean rate, and for a model its current rate. Zero if not
-    /// given.
+    /// Returns the rate of the link. For a trace, this is its mean rate, and for a model its current rate. It
+    /// is zero if not given.
     pub fn mean_rate(&self) -> Rate {
         let own = self.trace.as_ref().map(Trace::mean_rate).or(self.rate);
         own.or(self.modelled.as_ref().map(|m| m.state.rate)).unwrap_or_default()
     }
 
-    /// Delay of the link. Zero if not given.
+    /// Returns the delay of the link. It is zero if not given.
     pub fn delay(&self) -> Duration {
         self.owd.or(self.modelled.as_ref().map(|m| m.state.delay)).unwrap_or_default()
     }

@@ -152,7 +152,7 @@ pub struct AggregationSpec {
     pub packets: u32,
 }
 
-/// The emulator's discipline for this setting.
+/// Returns the emulator's discipline for this setting.
 pub(crate) fn queue_kind(discipline: Option<Discipline>) -> QueueKind {
     let codel = |target: Option<Duration>, interval: Option<Duration>, ecn| {
         let usual = CoDelConfig::default();

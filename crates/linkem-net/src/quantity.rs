@@ -16,7 +16,7 @@ pub enum QueueLimit {
 }
 
 impl Default for QueueLimit {
-    /// A queue without room. Validation then reports that the limit is missing.
+    /// Returns a queue without room. Validation then reports that the limit is missing.
     fn default() -> QueueLimit {
         QueueLimit::Packets(0)
     }
@@ -31,7 +31,7 @@ impl QueueLimit {
         }
     }
 
-    /// The number without its unit.
+    /// Returns the number without its unit.
     pub fn number(self) -> u64 {
         let (QueueLimit::Bytes(n) | QueueLimit::Packets(n)) = self;
         n

@@ -65,7 +65,7 @@ impl Spent {
 
 /// A way to make runs.
 pub trait Backend: Sync {
-    /// `sim`, `netns` or `uml`.
+    /// Returns `sim`, `netns` or `uml`.
     fn name(&self) -> &'static str;
 
     /// Returns a message to the user that names the missing prerequisites of a run, if any.

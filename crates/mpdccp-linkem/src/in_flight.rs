@@ -33,17 +33,17 @@ impl<P> InFlight<P> {
         Some((at, packet))
     }
 
-    /// Arrival time of the next packet.
+    /// Returns the arrival time of the next packet.
     pub fn next_arrival(&self) -> Option<Time> {
         self.packets.first_key_value().map(|((at, _), _)| *at)
     }
 
-    /// Number of packets in flight.
+    /// Returns the number of packets in flight.
     pub fn len(&self) -> usize {
         self.packets.len()
     }
 
-    /// Whether no packet is in flight.
+    /// Returns whether no packet is in flight.
     pub fn is_empty(&self) -> bool {
         self.packets.is_empty()
     }

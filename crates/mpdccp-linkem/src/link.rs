@@ -98,8 +98,9 @@ impl<P: Clone> Link<P> {
         self.push_farther(now, meta, Duration::ZERO, packet)
     }
 
-    /// Like [`push`](Self::push), for a packet whose delay is longer than that of the link by `detour`, for
-    /// example because its flow has a more distant end. Packets with different detours may be reordered.
+    /// Does the same as [`push`](Self::push), for a packet whose delay is longer than that of the link by
+    /// `detour`, for example because its flow has a more distant end. Packets with different detours may be
+    /// reordered.
     pub fn push_farther(&mut self, now: Time, meta: Meta, detour: Duration, packet: P) -> Verdict {
         self.advance(now);
         self.stats.offered.add(meta.bytes);
@@ -132,9 +133,9 @@ impl<P: Clone> Link<P> {
         Some(Delivered { at, pushed: arrived, meta, packet })
     }
 
-    /// The earliest time at which a packet may arrive, unless the link changes or gets another packet. `None`
-    /// if no packet is in the link. At this time, [`Link::pop`] may still return `None`, because the packet
-    /// may be lost.
+    /// Returns the earliest time at which a packet may arrive, unless the link changes or gets another
+    /// packet. Returns `None` if no packet is in the link. At this time, [`Link::pop`] may still return
+    /// `None`, because the packet may be lost.
     pub fn next_event(&self) -> Option<Time> {
         let arrival = self.propagating.next_arrival();
         let busy = self.server.end().into_iter().chain(self.access).min();
@@ -190,7 +191,7 @@ impl<P: Clone> Link<P> {
         Ok(())
     }
 
-    /// The current configuration.
+    /// Returns the current configuration.
     pub fn config(&self) -> &LinkConfig {
         &self.config
     }
@@ -226,22 +227,22 @@ impl<P: Clone> Link<P> {
         self.up = true;
     }
 
-    /// Whether the link is up.
+    /// Returns whether the link is up.
     pub fn is_up(&self) -> bool {
         self.up
     }
 
-    /// The counters at the latest time seen.
+    /// Returns the counters at the latest time seen.
     pub fn stats(&self) -> &Stats {
         &self.stats
     }
 
-    /// Fill level of the queue at the latest time seen. It includes the packet in transmission.
+    /// Returns the fill level of the queue at the latest time seen. It includes the packet in transmission.
     pub fn queue_len(&self) -> QueueLen {
         self.transmitting.iter().fold(self.queue.len(), |len, item| len.plus(item.meta.bytes))
     }
 
-    /// Number of packets that were sent but not taken out with [`Link::pop`] yet.
+    /// Returns the number of packets that were sent but not taken out with [`Link::pop`] yet.
     pub fn propagating(&self) -> usize {
         self.propagating.len()
     }
@@ -287,7 +288,7 @@ impl<P: Clone> Link<P> {
         }
     }
 
-    /// Whether a packet is an acknowledgement and a later one of its flow is queued.
+    /// Returns whether a packet is an acknowledgement and a later one of its flow is queued.
     fn outdated(&mut self, item: &Item<Waiting<P>>) -> bool {
         if item.meta.bytes >= self.config.thin_below {
             return false;

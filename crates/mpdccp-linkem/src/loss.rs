@@ -55,7 +55,7 @@ impl Loss {
         self.bad = false;
     }
 
-    /// Whether the next packet is lost.
+    /// Returns whether the next packet is lost.
     pub(crate) fn next(&mut self) -> bool {
         match self.model {
             LossModel::None => false,

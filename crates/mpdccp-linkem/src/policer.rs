@@ -34,7 +34,7 @@ impl Bucket {
         Bucket { config, tokens: work(config.burst), at: now }
     }
 
-    /// Whether a packet of this size may pass now. If so, takes its tokens.
+    /// Returns whether a packet of this size may pass now. If so, takes its tokens.
     pub(crate) fn admit(&mut self, now: Time, bytes: u32) -> bool {
         let earned = Work::from(self.config.rate.bps()) * now.since(self.at).as_nanos();
         self.tokens = (self.tokens + earned).min(work(self.config.burst));

@@ -69,8 +69,8 @@ impl Server {
         self.schedule(now, work(bytes));
     }
 
-    /// When the packet in transmission will be done. `None` if there is no packet, or if it is never done at
-    /// this rate.
+    /// Returns when the packet in transmission will be done. Returns `None` if there is no packet, or if it
+    /// is never done at this rate.
     pub(crate) fn end(&self) -> Option<Time> {
         self.job.as_ref().and_then(|job| job.end)
     }

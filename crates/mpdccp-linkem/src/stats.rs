@@ -80,7 +80,7 @@ pub struct Stats {
 }
 
 impl Stats {
-    /// The counter of a reason.
+    /// Returns the counter of a reason.
     pub fn drops(&self, reason: DropReason) -> Count {
         match reason {
             DropReason::Overflow => self.overflow,
@@ -92,13 +92,13 @@ impl Stats {
         }
     }
 
-    /// Number of packets dropped by the queue, because it was full or early. A qdisc counts drops in the same
-    /// way.
+    /// Returns the number of packets dropped by the queue, because it was full or early. A qdisc counts drops
+    /// in the same way.
     pub fn queue_drops(&self) -> u64 {
         self.overflow.packets + self.early.packets
     }
 
-    /// Packets dropped for any reason.
+    /// Returns the number of packets dropped for any reason.
     pub fn dropped(&self) -> u64 {
         DropReason::ALL.iter().map(|reason| self.drops(*reason).packets).sum()
     }

@@ -68,7 +68,7 @@ impl Trace {
         }
     }
 
-    /// Duration after which the trace repeats.
+    /// Returns the duration after which the trace repeats.
     pub fn period(&self) -> Duration {
         self.period
     }
@@ -84,7 +84,7 @@ impl Trace {
         Trace { at, period: self.period }
     }
 
-    /// Mean rate of the trace.
+    /// Returns the mean rate of the trace.
     pub fn mean_rate(&self) -> Rate {
         Rate::from_bytes_per(self.at.len() as u64 * u64::from(OPPORTUNITY), self.period())
     }

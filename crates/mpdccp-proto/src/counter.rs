@@ -16,7 +16,7 @@ macro_rules! counters {
         }
 
         impl Counter {
-            /// The stable name for programs.
+            /// Returns the stable name for programs.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Counter::$variant => $name,)*

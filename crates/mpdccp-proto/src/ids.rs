@@ -19,7 +19,7 @@ impl PathName {
         PathName(hash.max(1))
     }
 
-    /// Whether the path has a name.
+    /// Returns whether the path has a name.
     pub fn is_known(self) -> bool {
         self != PathName::default()
     }

@@ -53,12 +53,12 @@ impl Keys {
         Keys { local_ci, remote_ci: 0, kind: KeyType::Plain, offered, remote: Vec::new() }
     }
 
-    /// Key data for MP_KEY with all types that this end offers.
+    /// Returns the key data for MP_KEY with all types that this end offers.
     pub(crate) fn all(&self) -> Vec<u8> {
         self.offered.iter().flat_map(|(kind, data)| [&[kind.number()], &data[..]].concat()).collect()
     }
 
-    /// Key data for MP_KEY with the negotiated type only.
+    /// Returns the key data for MP_KEY with the negotiated type only.
     pub(crate) fn negotiated(&self) -> Vec<u8> {
         [&[self.kind.number()], self.local()].concat()
     }
@@ -76,12 +76,12 @@ impl Keys {
         common.is_some()
     }
 
-    /// This end's key of the negotiated type.
+    /// Returns this end's key of the negotiated type.
     fn local(&self) -> &[u8] {
         self.offered.iter().find(|(kind, _)| *kind == self.kind).map_or(&[], |(_, data)| data)
     }
 
-    /// The peer's key, which MP_CLOSE and MP_FAST_CLOSE carry.
+    /// Returns the peer's key, which MP_CLOSE and MP_FAST_CLOSE carry.
     pub(crate) fn remote(&self) -> &[u8] {
         &self.remote
     }
@@ -134,7 +134,7 @@ impl Keys {
         self.tag(by, &[&[addr_id], &nonce.to_be_bytes()])
     }
 
-    /// Whether MP_CLOSE or MP_FAST_CLOSE carries this end's key.
+    /// Returns whether MP_CLOSE or MP_FAST_CLOSE carries this end's key.
     pub(crate) fn is_ours(&self, key: &[u8]) -> bool {
         same(self.local(), key)
     }

@@ -8,11 +8,11 @@ use core::fmt::Display;
 pub trait Named: Copy + 'static {
     /// Noun for the choice in error messages, such as "scheduler".
     const WHAT: &'static str;
-    /// All choices.
+    /// Returns all choices.
     fn all() -> impl Iterator<Item = Self>;
-    /// Name of the choice.
+    /// Returns the name of the choice.
     fn name(self) -> &'static str;
-    /// Description in one line.
+    /// Returns the description in one line.
     fn about(self) -> &'static str;
 
     /// Returns the choice with this name.
@@ -26,7 +26,7 @@ pub trait Named: Copy + 'static {
     }
 }
 
-/// Error text for an unknown name, with the known names.
+/// Returns the error text for an unknown name, with the known names.
 pub(crate) fn unknown<T: Display>(what: &str, name: impl Display, all: impl Iterator<Item = T>) -> String {
     let all: Vec<String> = all.map(|one| one.to_string()).collect();
     alloc::format!("unknown {what} `{name}`, expected one of: {}", all.join(", "))

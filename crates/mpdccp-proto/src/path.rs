@@ -23,7 +23,7 @@ pub enum PathState {
 }
 
 impl PathState {
-    /// The state's name for people and programs.
+    /// Returns the state's name for people and programs.
     pub const fn name(self) -> &'static str {
         match self {
             PathState::Connecting => "connecting",
@@ -34,7 +34,7 @@ impl PathState {
         }
     }
 
-    /// Whether the path answers, so that data may be sent on it.
+    /// Returns whether the path answers, so that data may be sent on it.
     pub const fn is_up(self) -> bool {
         matches!(self, PathState::Up | PathState::Standby)
     }
@@ -90,19 +90,20 @@ pub struct PathRow {
 }
 
 impl PathRow {
-    /// Whether one more packet may be sent on the path now.
+    /// Returns whether one more packet may be sent on the path now.
     pub fn is_open(&self) -> bool {
         matches!(self.gate, Gate::Open { .. })
     }
 
-    /// Estimated one-way delay: half a round trip, plus the mean extra delay compared with the packets that
-    /// give round-trip times. For an idle path, the minimum RTT is used, because its queue has drained.
+    /// Returns the estimated one-way delay: half a round trip, plus the mean extra delay compared with the
+    /// packets that give round-trip times. For an idle path, the minimum RTT is used, because its queue has
+    /// drained.
     pub fn one_way(&self) -> Duration {
         let rtt = if self.idle { self.min_rtt.or(self.srtt) } else { self.srtt };
         rtt.map_or(UNKNOWN, |rtt| rtt / 2 + self.late.mean)
     }
 
-    /// Expected time until the path's gate opens. A full window opens when packets are delivered.
+    /// Returns the expected time until the path's gate opens. A full window opens when packets are delivered.
     pub fn wait(&self, now: Time) -> Duration {
         match self.gate {
             Gate::Open { .. } => Duration::ZERO,
@@ -111,7 +112,7 @@ impl PathRow {
         }
     }
 
-    /// Expected time until the path has sent `bytes` more.
+    /// Returns the expected time until the path has sent `bytes` more.
     pub fn drained(&self, now: Time, bytes: u64) -> Duration {
         self.wait(now).saturating_add(self.rate.time_for(bytes))
     }

@@ -81,7 +81,7 @@ fn some<'de, D: serde::Deserializer<'de>>(d: D) -> Result<usize, D::Error> {
 }
 
 impl QueueConfig {
-    /// The default for payloads that are IP packets.
+    /// Returns the default for payloads that are IP packets.
     pub fn of_ip_packets() -> QueueConfig {
         QueueConfig { discipline: Discipline::FqCoDel, ..QueueConfig::default() }
     }
@@ -254,7 +254,7 @@ impl SendQueue {
         }
     }
 
-    /// Packets and bytes outside `waiting`.
+    /// Returns the packets and bytes outside `waiting`.
     fn shown(&self) -> QueueLen {
         let head = self.head.as_ref().map(|head| QueueLen::default().plus(size(&head.data)));
         let head = head.unwrap_or_default();
@@ -374,7 +374,7 @@ impl SendQueue {
         room
     }
 
-    /// Whether a packet of the flow is set aside. Always false for flow 0, which means unknown.
+    /// Returns whether a packet of the flow is set aside. Always false for flow 0, which means unknown.
     fn is_aside(&self, flow: u32) -> bool {
         flow != 0 && !self.aside.is_empty() && self.aside.iter().any(|packet| packet.info.flow == flow)
     }
@@ -414,8 +414,8 @@ impl SendQueue {
         }
     }
 
-    /// When the head or the first packet set aside becomes too old. At that time it is dropped and counted,
-    /// even if no path ever opens.
+    /// Returns when the head or the first packet set aside becomes too old. At that time it is dropped and
+    /// counted, even if no path ever opens.
     pub(crate) fn next_expiry(&self) -> Option<Time> {
         let shown = self.aside.front().into_iter().chain(&self.head);
         shown.map(|p| p.at + self.max_sojourn + Duration::from_nanos(1)).min()

@@ -202,7 +202,7 @@ impl Settings {
 pub struct Ccid(pub u8);
 
 impl Ccid {
-    /// Numbers of all CCIDs.
+    /// Returns the numbers of all CCIDs.
     pub fn known() -> impl Iterator<Item = u8> {
         (0..=u8::MAX).filter(|n| dccp_proto::ccid::is_known(*n))
     }

@@ -43,7 +43,7 @@ pub enum Wake {
 }
 
 impl Wake {
-    /// Its name, for traces.
+    /// Returns its name, for traces.
     pub const fn name(self) -> &'static str {
         match self {
             Wake::NotDrained => "not_drained",

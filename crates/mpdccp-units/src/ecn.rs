@@ -31,7 +31,7 @@ impl Ecn {
         self as u8
     }
 
-    /// Whether a queue may mark the packet instead of dropping it.
+    /// Returns whether a queue may mark the packet instead of dropping it.
     #[inline]
     pub const fn is_capable(self) -> bool {
         !matches!(self, Ecn::NotEct)

@@ -58,7 +58,8 @@ impl Rate {
         self.0 as f64 / 8.0
     }
 
-    /// Time that `bytes` take at this rate, rounded up to a nanosecond. [`Duration::MAX`] at rate zero.
+    /// Returns the time that `bytes` take at this rate, rounded up to a nanosecond. At rate zero, it is
+    /// [`Duration::MAX`].
     #[inline]
     pub fn time_for(self, bytes: u64) -> Duration {
         if self.0 == 0 {
@@ -71,7 +72,7 @@ impl Rate {
         Duration::from_nanos(ns)
     }
 
-    /// Number of whole bytes that are transferred in `d`.
+    /// Returns the number of whole bytes that are transferred in `d`.
     #[inline]
     pub fn bytes_in(self, d: Duration) -> u64 {
         let ns = d.as_nanos();

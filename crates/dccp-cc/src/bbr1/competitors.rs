@@ -47,7 +47,7 @@ struct Counts {
 }
 
 impl Counts {
-    /// Whether losses coincide with long round trips more often than chance explains.
+    /// Returns whether losses coincide with long round trips more often than chance explains.
     fn prefer_long(&self) -> bool {
         let all = self.packets[0] + self.packets[1];
         let share = if all > 0.0 { self.packets[1] / all } else { 1.0 };
@@ -105,9 +105,9 @@ impl Ranks {
         }
     }
 
-    /// Whether the packet sent at `sent_at` met a queue. A lost packet has no round trip, so this is the
-    /// value of the next packet for which one is known. Packets sent closely together meet the same queue.
-    /// Returns `None` if the value is no longer stored.
+    /// Returns whether the packet sent at `sent_at` met a queue. A lost packet has no round trip, so this is
+    /// the value of the next packet for which one is known. Packets sent closely together meet the same
+    /// queue. Returns `None` if the value is no longer stored.
     fn of(&self, sent_at: Time) -> Option<bool> {
         let at = self.0.partition_point(|(newest, _)| *newest < sent_at).min(self.0.len().checked_sub(1)?);
         let known = at > 0 || self.0.len() < Self::MOST;
@@ -176,8 +176,8 @@ impl Competitors {
         }
     }
 
-    /// Whether the loss or delivery of a packet sent at `sent_at` is evidence about other flows. It is not
-    /// while this flow's own probes fill the queue.
+    /// Returns whether the loss or delivery of a packet sent at `sent_at` is evidence about other flows. It
+    /// is not while this flow's own probes fill the queue.
     fn tells(&self, sent_at: Time) -> bool {
         self.stood || self.rules() || self.cruise.is_some_and(|c| (c.begin..c.end).contains(&sent_at))
     }
@@ -287,23 +287,23 @@ impl Competitors {
         }
     }
 
-    /// Whether losses indicate other flows.
+    /// Returns whether losses indicate other flows.
     fn others(&self) -> bool {
         self.heeded() && self.counts.prefer_long()
     }
 
-    /// Whether losses are low enough that all competitors respond to them. Higher losses mean that some flow
-    /// ignores losses. Yielding to such a flow would never end.
+    /// Returns whether losses are low enough that all competitors respond to them. Higher losses mean that
+    /// some flow ignores losses. Yielding to such a flow would never end.
     fn heeded(&self) -> bool {
         self.told.get() <= LOSS_THRESH
     }
 
-    /// Whether the CUBIC window limits sending. If so, the model neither probes nor drains.
+    /// Returns whether the CUBIC window limits sending. If so, the model neither probes nor drains.
     pub(super) fn rules(&self) -> bool {
         self.rules
     }
 
-    /// Maximum number of bytes in flight, if the CUBIC window runs.
+    /// Returns the maximum number of bytes in flight, if the CUBIC window runs.
     pub(super) fn bound(&self, mtu: u16) -> Option<u64> {
         self.window.as_ref().map(|cubic| cubic.limits().cwnd.bytes(mtu))
     }

@@ -56,7 +56,7 @@ pub(super) struct LongTerm {
 }
 
 impl LongTerm {
-    /// The policer's rate in bytes per second, if there is one.
+    /// Returns the policer's rate in bytes per second, if there is one.
     pub(super) fn rate(&self) -> Option<f64> {
         self.used.then_some(self.rate)
     }

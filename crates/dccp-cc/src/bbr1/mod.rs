@@ -24,7 +24,7 @@ pub use tuning::Tuning;
 pub(crate) use tuning::{NEAR, UNDRAINED};
 
 impl Bbr1 {
-    /// BBRUpdateModelAndState (section 3.5.2).
+    /// Implements BBRUpdateModelAndState (section 3.5.2).
     fn update_model_and_state(&mut self, ev: &AckEvent<'_>) {
         let now = ev.now;
         if let Some(rtt) = ev.rtt {
@@ -72,7 +72,7 @@ impl Bbr1 {
         }
     }
 
-    /// The bandwidth from which pacing rate and window are computed: BtlBw, or the rate of a detected
+    /// Returns the bandwidth from which pacing rate and window are computed: BtlBw, or the rate of a detected
     /// policer.
     pub(super) fn bw(&self) -> f64 {
         self.long_term.rate().map_or_else(|| self.path.bw(), |rate| rate / self.units.bytes())

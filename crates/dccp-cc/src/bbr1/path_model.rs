@@ -56,22 +56,22 @@ impl PathModel {
         }
     }
 
-    /// BtlBw, units per second; zero before the first sample.
+    /// Returns BtlBw in units per second, or zero before the first sample.
     pub(super) fn bw(&self) -> f64 {
         self.btl_bw.get()
     }
 
-    /// BtlBw times RTprop; `None` before both are known.
+    /// Returns BtlBw times RTprop, or `None` before both are known.
     pub(super) fn bdp(&self) -> Option<f64> {
         self.bdp_at(self.bw())
     }
 
-    /// Like [`Self::bdp`], at a bandwidth of `bw` units per second.
+    /// Does the same as [`Self::bdp`], at a bandwidth of `bw` units per second.
     pub(super) fn bdp_at(&self, bw: f64) -> Option<f64> {
         self.rtprop.filter(|_| bw > 0.0).map(|r| bw * r.as_secs_f64())
     }
 
-    /// Largest RTT at which this flow has no queue. It includes the typical variation of delay.
+    /// Returns the largest RTT at which this flow has no queue. It includes the typical variation of delay.
     pub(super) fn drained_rtt(&self) -> Duration {
         self.near_rtprop().saturating_add(self.jitter.get())
     }
@@ -82,7 +82,7 @@ impl PathModel {
         self.jitter.allowance(self.bw())
     }
 
-    /// BBRUpdateBtlBw (section 4.1.1.5). The caller has already updated the round count.
+    /// Implements BBRUpdateBtlBw (section 4.1.1.5). The caller has already updated the round count.
     pub(super) fn on_bandwidth(&mut self, rate: f64, app_limited: bool, sent_at: Time) {
         if sent_at >= self.fresh_from && (rate >= self.bw() || !app_limited) {
             self.btl_bw.update(BTL_BW_ROUNDS, self.rounds, rate);
@@ -94,7 +94,7 @@ impl PathModel {
         self.btl_bw.reset(self.rounds, bw);
     }
 
-    /// Whether RTpropFilterLen has passed (section 4.1.2.3).
+    /// Returns whether RTpropFilterLen has passed (section 4.1.2.3).
     pub(super) fn rtprop_expired(&self, now: Time) -> bool {
         self.rtprop.is_some() && now > self.rtprop_stamp + RTPROP_FILTER
     }
@@ -105,26 +105,27 @@ impl PathModel {
         self.rtprop_stamp = now;
     }
 
-    /// Largest RTT that confirms RTprop. The RTT must also be near the lowest RTT of the last minute.
-    /// Otherwise an RTprop that includes the queue of other flows would be confirmed by the same queue.
+    /// Returns the largest RTT that confirms RTprop. The RTT must also be near the lowest RTT of the last
+    /// minute. Otherwise an RTprop that includes the queue of other flows would be confirmed by the same
+    /// queue.
     pub(super) fn confirming_rtt(&self) -> Duration {
         let lowest = self.lowest.into_iter().min().unwrap_or(Duration::MAX);
         self.near_rtprop().min(scale(lowest, tuning::NEAR))
     }
 
-    /// RTT above which there is a queue of this flow or of others. The reference is the lowest RTT of the
-    /// last minute.
+    /// Returns the RTT above which there is a queue of this flow or of others. The reference is the lowest
+    /// RTT of the last minute.
     pub(super) fn empty_rtt(&self) -> Duration {
         let lowest = self.lowest.into_iter().min().unwrap_or(Duration::MAX);
         scale(lowest, tuning::NEAR).max(lowest.saturating_add(tuning::BURST))
     }
 
-    /// Largest RTT that counts as equal to RTprop.
+    /// Returns the largest RTT that counts as equal to RTprop.
     pub(super) fn near_rtprop(&self) -> Duration {
         scale(self.rtprop.unwrap_or(Duration::MAX), tuning::NEAR)
     }
 
-    /// RTT above which there is a queue at a bottleneck of `bw` units per second.
+    /// Returns the RTT above which there is a queue at a bottleneck of `bw` units per second.
     pub(super) fn queue_rtt(&self, bw: f64, packet: u64) -> Duration {
         let Some(rtprop) = self.rtprop else { return Duration::MAX };
         let packets = seconds((MIN_PIPE_CWND * packet) as f64 / bw.max(1e-9));
@@ -227,7 +228,7 @@ impl Units {
         if self.packets { a.packets } else { a.bytes }
     }
 
-    /// One full packet.
+    /// Returns one full packet.
     pub(super) fn packet(&self) -> u64 {
         if self.packets { 1 } else { u64::from(self.mtu.max(1)) }
     }
@@ -236,7 +237,7 @@ impl Units {
         if self.packets { rs.packets_per_sec } else { rs.rate.bytes_per_sec() }
     }
 
-    /// Bytes in one unit.
+    /// Returns the number of bytes in one unit.
     pub(super) fn bytes(&self) -> f64 {
         if self.packets { f64::from(self.mtu.max(1)) } else { 1.0 }
     }

@@ -34,7 +34,7 @@ fn a_probe_that_lost_halves_the_next_one_down_to_a_packet() {
     assert_eq!(sizes, [125_000.0, 62_500.0, 31_250.0, 15_625.0, 10_000.0, 20_000.0, 40_000.0]);
 }
 
-/// A sample of 48 Mbit/s.
+/// Returns a sample of 48 Mbit/s.
 fn sample() -> RateSample {
     RateSample {
         rate: Rate::from_mbps(48.0),

@@ -59,7 +59,7 @@ pub(super) struct Drained {
 }
 
 impl ProbeRtt {
-    /// Whether a sample counts as application-limited.
+    /// Returns whether a sample counts as application-limited.
     pub(super) fn marks(&self, rs: &RateSample) -> bool {
         (self.low_rate.0..self.low_rate.1).contains(&rs.prior_delivered.packets)
     }

@@ -15,14 +15,14 @@ const FULL_BW_ROUNDS: u8 = 3;
 const PROBE_RTT_DURATION: Duration = Duration::from_millis(200);
 
 impl Bbr1 {
-    /// BBREnterStartup (section 4.3.2.1).
+    /// Implements BBREnterStartup (section 4.3.2.1).
     fn enter_startup(&mut self) {
         self.state = State::Startup;
         self.pacing_gain = HIGH_GAIN;
         self.cwnd_gain = HIGH_GAIN;
     }
 
-    /// BBREnterProbeBW (section 4.3.4.3).
+    /// Implements BBREnterProbeBW (section 4.3.4.3).
     pub(super) fn enter_probe_bw(&mut self, now: Time) {
         // Never start in the 3/4 phase, as in the draft. After a capacity drain, do not start in the 5/4
         // phase either.
@@ -63,7 +63,7 @@ impl Bbr1 {
         }
     }
 
-    /// BBRCheckCyclePhase, BBRIsNextCyclePhase (section 4.3.4.3).
+    /// Implements BBRCheckCyclePhase and BBRIsNextCyclePhase (section 4.3.4.3).
     pub(super) fn check_cycle_phase(&mut self, ev: &AckEvent<'_>) {
         if self.state != State::ProbeBw {
             return;
@@ -95,9 +95,9 @@ impl Bbr1 {
         }
     }
 
-    /// Whether the last probe found more bandwidth and left no queue. If so, the path may have even more. In
-    /// the ten seconds after losses delayed a probe, the answer is no, because a policer lets the first burst
-    /// through.
+    /// Returns whether the last probe found more bandwidth and left no queue. If so, the path may have even
+    /// more. In the ten seconds after losses delayed a probe, the answer is no, because a policer lets the
+    /// first burst through.
     fn probe_paid(&self, ev: &AckEvent<'_>) -> bool {
         let bw = self.path.bw();
         let queue = self.path.queue_rtt(bw, self.units.packet());
@@ -106,15 +106,15 @@ impl Bbr1 {
             && self.no_probe_until.is_none_or(|until| ev.now >= until + RTPROP_FILTER)
     }
 
-    /// Whether the flow has drained enough. The draft drains for an RTprop. The tuned variant drains until
-    /// the RTT shows no queue, but no longer than a whole BDP takes to drain.
+    /// Returns whether the flow has drained enough. The draft drains for an RTprop. The tuned variant drains
+    /// until the RTT shows no queue, but no longer than a whole BDP takes to drain.
     fn drained_enough(&self, ev: &AckEvent<'_>, elapsed: Duration) -> bool {
         !self.tuning.full_drain
             || ev.rtt.is_some_and(|rtt| rtt <= self.path.drained_rtt())
             || elapsed > self.path.rtprop.unwrap_or_default().mul_f64(tuning::DRAIN_RTPROPS)
     }
 
-    /// BBRCheckFullPipe (section 4.3.2.2).
+    /// Implements BBRCheckFullPipe (section 4.3.2.2).
     ///
     /// `least` is the minimum RTT of the round that ends with this acknowledgement.
     pub(super) fn check_full_pipe(&mut self, ev: &AckEvent<'_>, least: Option<Duration>) {
@@ -167,7 +167,7 @@ impl Bbr1 {
         self.overfull |= inflight as f64 > HIGH_GAIN * bdp && inflight + self.units.packet() > self.cwnd;
     }
 
-    /// BBRCheckDrain (section 4.3.3).
+    /// Implements BBRCheckDrain (section 4.3.3).
     pub(super) fn check_drain(&mut self, now: Time, inflight: u64) {
         if self.state == State::Startup && self.filled_pipe {
             self.state = State::Drain;
@@ -187,7 +187,7 @@ impl Bbr1 {
         }
     }
 
-    /// BBRUpdateRTprop and BBRCheckProbeRTT (sections 4.1.2.3 and 4.3.5).
+    /// Implements BBRUpdateRTprop and BBRCheckProbeRTT (sections 4.1.2.3 and 4.3.5).
     pub(super) fn update_rtprop_and_probe_rtt(&mut self, ev: &AckEvent<'_>) {
         let mut expired = self.path.rtprop_expired(ev.now);
         if let Some(rtt) = ev.rtt {
@@ -228,7 +228,7 @@ impl Bbr1 {
         }
     }
 
-    /// BBRHandleProbeRTT (section 4.3.5).
+    /// Implements BBRHandleProbeRTT (section 4.3.5).
     fn handle_probe_rtt(&mut self, ev: &AckEvent<'_>) {
         let inflight = self.units.of(ev.inflight);
         let low = inflight <= self.probe_rtt_cwnd();

@@ -11,7 +11,7 @@ use mpdccp_units::{Duration, Rate};
 const MAX_QUANTUM: u64 = 64 * 1024;
 
 impl Bbr1 {
-    /// BBRUpdateControlParameters (section 3.5.2).
+    /// Implements BBRUpdateControlParameters (section 3.5.2).
     pub(super) fn update_control_parameters(&mut self, ev: &AckEvent<'_>) {
         if !self.pacing_from_rtt
             && let Some(srtt) = ev.estimator.srtt()
@@ -30,13 +30,13 @@ impl Bbr1 {
         }
     }
 
-    /// BBRInitPacingRate (section 4.2.1).
+    /// Implements BBRInitPacingRate (section 4.2.1).
     pub(super) fn init_pacing_rate(&mut self, rtt: Duration) {
         let bytes = INITIAL_CWND * u64::from(self.units.mtu.max(1));
         self.pacing_rate = Rate::from_bytes_per(bytes, rtt.max(Duration::from_micros(1))).scale(HIGH_GAIN);
     }
 
-    /// BBRSetPacingRateWithGain (section 4.2.1).
+    /// Implements BBRSetPacingRateWithGain (section 4.2.1).
     pub(super) fn set_pacing_rate(&mut self, gain: f64) {
         let margin = if self.tuning.linux { tuning::PACED } else { 1.0 };
         let bps = margin * gain * self.bw() * self.units.bytes() * 8.0;
@@ -47,7 +47,7 @@ impl Bbr1 {
         }
     }
 
-    /// BBRSetSendQuantum (section 4.2.2), bytes.
+    /// Implements BBRSetSendQuantum (section 4.2.2). Returns bytes.
     pub(super) fn send_quantum(&self) -> u32 {
         let mtu = u64::from(self.units.mtu.max(1));
         let millisecond = self.pacing_rate.bytes_in(tuning::BURST).min(MAX_QUANTUM);
@@ -73,7 +73,7 @@ impl Bbr1 {
         (self.cwnd as f64 * self.units.bytes()) as u64
     }
 
-    /// BBRInflight (section 4.2.3.2).
+    /// Implements BBRInflight (section 4.2.3.2).
     pub(super) fn inflight(&self, gain: f64) -> u64 {
         self.inflight_at(self.path.bw(), gain)
     }
@@ -119,7 +119,7 @@ impl Bbr1 {
         MIN_PIPE_CWND * self.units.packet()
     }
 
-    /// Limit of data in flight in ProbeRTT (section 4.2.3.5).
+    /// Returns the limit of data in flight in ProbeRTT (section 4.2.3.5).
     pub(super) fn probe_rtt_cwnd(&self) -> u64 {
         match self.path.bdp() {
             Some(bdp) if self.tuning.gentle_probe_rtt => {
@@ -129,7 +129,7 @@ impl Bbr1 {
         }
     }
 
-    /// BBRSetCwnd (section 4.2.3.6).
+    /// Implements BBRSetCwnd (section 4.2.3.6).
     fn set_cwnd(&mut self, ev: &AckEvent<'_>) {
         let acked = self.units.of(ev.acked);
         self.modulate_for_recovery(ev);
@@ -165,7 +165,7 @@ impl Bbr1 {
         }
     }
 
-    /// BBRModulateCwndForRecovery, entry and exit (section 4.2.3.4).
+    /// Implements BBRModulateCwndForRecovery, entry and exit (section 4.2.3.4).
     fn modulate_for_recovery(&mut self, ev: &AckEvent<'_>) {
         let (acked, lost) = (self.units.of(ev.acked), self.units.of(ev.lost));
         let inflight = self.units.of(ev.inflight);
@@ -197,7 +197,7 @@ impl Bbr1 {
         }
     }
 
-    /// BBRSaveCwnd (section 4.2.3.4).
+    /// Implements BBRSaveCwnd (section 4.2.3.4).
     pub(super) fn saved_cwnd(&self) -> u64 {
         if self.recovery.is_none() && self.state != State::ProbeRtt {
             self.cwnd
@@ -206,7 +206,7 @@ impl Bbr1 {
         }
     }
 
-    /// BBRRestoreCwnd (section 4.2.3.4).
+    /// Implements BBRRestoreCwnd (section 4.2.3.4).
     pub(super) fn restore_cwnd(&mut self) {
         self.cwnd = self.cwnd.max(self.prior_cwnd);
     }

@@ -175,7 +175,7 @@ fn deep() -> Case {
     Case::on(link(50.0, ms(40.0), 4.0))
 }
 
-/// A link whose queue overflows during bandwidth probes.
+/// Returns a link whose queue overflows during bandwidth probes.
 fn shallow() -> Case {
     Case::on(link(50.0, ms(40.0), 0.5))
 }

@@ -20,7 +20,7 @@ use path_model::MaxBw;
 use states::State;
 
 impl Bbr3 {
-    /// UpdateModelAndState (section 5.2.3).
+    /// Implements UpdateModelAndState (section 5.2.3).
     fn update_model_and_state(&mut self, ev: &AckEvent<'_>, rs: &RateSample) {
         let app_limited = rs.app_limited || self.probe_rtt.marks(rs);
         if self.tuned {
@@ -76,7 +76,7 @@ impl Bbr3 {
         }
     }
 
-    /// C.is_cwnd_limited: the window was full in the running or the last round.
+    /// Returns whether the window was full in the running or the last round (C.is_cwnd_limited).
     fn cwnd_limited(&self) -> bool {
         self.limited[0] || self.limited[1]
     }
@@ -97,7 +97,7 @@ impl Controller for Bbr3 {
         self.limited[0] |= !self.limits().cwnd.has_room(after);
     }
 
-    /// HandleLostPacket (section 5.5.10.2).
+    /// Implements HandleLostPacket (section 5.5.10.2).
     fn on_packet_lost(&mut self, pkt: &Lost<'_>) {
         self.delivered = pkt.delivered.packets;
         let packets = self.pacing_rate.bytes_per_sec() / self.mtu() as f64;

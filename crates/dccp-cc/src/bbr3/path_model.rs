@@ -29,7 +29,7 @@ impl MaxBw {
         self.cycles[1] = self.cycles[1].max(bw);
     }
 
-    /// AdvanceMaxBwFilter. If the running cycle has no sample, the previous cycle's value stays.
+    /// Implements AdvanceMaxBwFilter. If the running cycle has no sample, the previous cycle's value stays.
     pub(super) fn advance(&mut self) {
         if self.cycles[1] > 0.0 {
             self.cycles = [self.cycles[1], 0.0];
@@ -57,7 +57,7 @@ impl Rounds {
         }
     }
 
-    /// StartRound.
+    /// Implements StartRound.
     pub(super) fn restart(&mut self, delivered: u64) {
         self.next_delivered = delivered;
     }
@@ -80,7 +80,7 @@ pub(super) struct Signals {
 }
 
 impl Signals {
-    /// ResetCongestionSignals.
+    /// Implements ResetCongestionSignals.
     pub(super) fn reset(&mut self) {
         self.congestion = false;
         self.bw_latest = 0.0;
@@ -99,7 +99,7 @@ pub(super) struct MinRtt {
 }
 
 impl MinRtt {
-    /// UpdateMinRTT. ProbeRTT waits while another path of the session is in ProbeRTT.
+    /// Implements UpdateMinRTT. ProbeRTT waits while another path of the session is in ProbeRTT.
     pub(super) fn update(&mut self, now: Time, rtt: Option<Duration>, hold: bool) {
         self.probe_expired =
             self.probe_delay.is_some() && !hold && now > self.probe_stamp + PROBE_RTT_INTERVAL;

@@ -16,7 +16,7 @@ const DEVIATIONS: f64 = 2.5;
 const EXTRA_ACKED_ROUNDS: u64 = 10;
 
 impl Bbr3 {
-    /// UpdateLatestDeliverySignals, UpdateCongestionSignals, UpdateACKAggregation.
+    /// Implements UpdateLatestDeliverySignals, UpdateCongestionSignals and UpdateACKAggregation.
     pub(super) fn update_signals(&mut self, ev: &AckEvent<'_>, rs: &RateSample, app_limited: bool) {
         let bw = rs.rate.bytes_per_sec();
         let prior = rs.prior_delivered.packets;
@@ -39,7 +39,7 @@ impl Bbr3 {
         self.extra_acked.update(ev.now, self.bw, ev.acked.bytes, self.cwnd, self.rounds.count, window);
     }
 
-    /// AdaptLowerBoundsFromCongestion, LossLowerBounds.
+    /// Implements AdaptLowerBoundsFromCongestion and LossLowerBounds.
     fn adapt_lower_bounds(&mut self) {
         let congestion = self.signals.congestion;
         if congestion && !self.state.probing_bw() {
@@ -75,7 +75,7 @@ impl Bbr3 {
         self.excused = earned.min(self.own_losses_at_most(window));
     }
 
-    /// Whether a lost packet counts as one of the path's own losses. If so, one fewer is allowed.
+    /// Returns whether a lost packet counts as one of the path's own losses. If so, one fewer is allowed.
     pub(super) fn excuse(&mut self) -> bool {
         let excused = self.excused >= 1.0;
         if excused {
@@ -84,7 +84,7 @@ impl Bbr3 {
         excused
     }
 
-    /// AdvanceLatestDeliverySignals and BoundBWForModel. Also resets the counts of the round.
+    /// Implements AdvanceLatestDeliverySignals and BoundBWForModel. Also resets the counts of the round.
     pub(super) fn advance_signals(&mut self, rs: &RateSample) {
         let s = &mut self.signals;
         if s.round_start {
@@ -100,13 +100,13 @@ impl Bbr3 {
         self.bw = self.max_bw.get().min(self.bw_shortterm);
     }
 
-    /// ResetShortTermModel.
+    /// Implements ResetShortTermModel.
     pub(super) fn reset_short_term(&mut self) {
         self.bw_shortterm = f64::INFINITY;
         self.inflight_shortterm = u64::MAX;
     }
 
-    /// NoteLoss, also for marks.
+    /// Implements NoteLoss, also for marks.
     pub(super) fn note_congestion(&mut self, delivered: u64) {
         if !self.signals.congestion {
             self.signals.round_delivered = delivered;
@@ -119,7 +119,7 @@ impl Bbr3 {
         self.signals.congestion = true;
     }
 
-    /// SaveStateUponLoss.
+    /// Implements SaveStateUponLoss.
     pub(super) fn save_state_upon_loss(&mut self) {
         self.save_cwnd();
         self.undo = Undo {
@@ -131,7 +131,7 @@ impl Bbr3 {
         };
     }
 
-    /// HandleInflightTooHigh (section 5.5.10.2).
+    /// Implements HandleInflightTooHigh (section 5.5.10.2).
     pub(super) fn inflight_too_high(&mut self, now: Time, inflight: u64, app_limited: bool) {
         self.probe.too_high = true;
         self.probe.sampling = false;
@@ -144,7 +144,7 @@ impl Bbr3 {
         }
     }
 
-    /// TargetInflight: the BDP, or the window if congestion has reduced it below the BDP.
+    /// Implements TargetInflight: the BDP, or the window if congestion has reduced it below the BDP.
     pub(super) fn target_inflight(&self) -> u64 {
         self.bdp(1.0).min(self.cwnd)
     }

@@ -27,7 +27,7 @@ impl State {
         }
     }
 
-    /// Pacing gain and window gain (section 5.6.1).
+    /// Returns the pacing gain and window gain (section 5.6.1).
     pub(super) fn gains(self) -> (f64, f64) {
         match self {
             State::Startup => (2.77, 2.0),
@@ -43,7 +43,7 @@ impl State {
         matches!(self, State::Down | State::Cruise | State::Refill | State::Up)
     }
 
-    /// IsProbingBW.
+    /// Implements IsProbingBW.
     pub(super) fn probing_bw(self) -> bool {
         matches!(self, State::Startup | State::Refill | State::Up)
     }
@@ -72,7 +72,7 @@ pub(super) struct FullBw {
 }
 
 impl FullBw {
-    /// ResetFullBW. `bw` is the new baseline.
+    /// Implements ResetFullBW. `bw` is the new baseline.
     pub(super) fn reset(&mut self, bw: f64) {
         *self = FullBw { reached: self.reached, now: false, bw, count: 0 };
     }

@@ -22,7 +22,7 @@ const RENO_ROUNDS: u64 = 63;
 const PROBE_RTT_DURATION: Duration = Duration::from_millis(200);
 
 impl Bbr3 {
-    /// CheckFullBWReached.
+    /// Implements CheckFullBWReached.
     pub(super) fn check_full_bw(&mut self, bw: f64, app_limited: bool) {
         let f = &mut self.full_bw;
         if f.now || !self.rounds.start || app_limited {
@@ -38,7 +38,7 @@ impl Bbr3 {
         f.reached |= f.now;
     }
 
-    /// CheckStartupDone.
+    /// Implements CheckStartupDone.
     pub(super) fn check_startup_done(&mut self, rs: &RateSample) {
         if self.state != State::Startup {
             return;
@@ -57,7 +57,7 @@ impl Bbr3 {
         }
     }
 
-    /// IsInflightTooHigh. Marks count as losses (section 3.6).
+    /// Implements IsInflightTooHigh. Marks count as losses (section 3.6).
     pub(super) fn too_high(&self, lost: u64, inflight: u64) -> bool {
         let mtu = self.mtu() as f64;
         let inflight = inflight as f64;
@@ -65,7 +65,7 @@ impl Bbr3 {
         lost.saturating_add(self.signals.marked) as f64 > bound
     }
 
-    /// CheckDrainDone.
+    /// Implements CheckDrainDone.
     pub(super) fn check_drain_done(&mut self, now: Time, inflight: u64) {
         if self.state == State::Drain
             && (inflight <= self.inflight(1.0) || self.rounds.count > self.drain_start_round + DRAIN_ROUNDS)
@@ -104,7 +104,7 @@ impl Bbr3 {
         self.raise_slope();
     }
 
-    /// UpdateProbeBWCyclePhase.
+    /// Implements UpdateProbeBWCyclePhase.
     pub(super) fn update_probe_bw(&mut self, ev: &AckEvent<'_>, rs: &RateSample, app_limited: bool) {
         if !self.full_bw.reached || self.adapt_long_term(ev, rs, app_limited) || !self.state.in_probe_bw() {
             return;
@@ -133,14 +133,14 @@ impl Bbr3 {
         }
     }
 
-    /// IsTimeToProbeBW.
+    /// Implements IsTimeToProbeBW.
     fn time_to_probe(&self, now: Time) -> bool {
         let reno = (self.target_inflight() / self.mtu()).min(RENO_ROUNDS);
         let paid = !self.tuned || self.probe.unpaid <= 0.0;
         now > self.probe.stamp + self.probe.wait || self.rounds.since_probe_up >= reno && paid
     }
 
-    /// IsTimeToGoDown.
+    /// Implements IsTimeToGoDown.
     fn time_to_go_down(&mut self, inflight: u64, bw: f64) -> bool {
         if self.probe.too_high && inflight >= self.inflight_longterm {
             self.probe.precautionary = true;
@@ -153,14 +153,14 @@ impl Bbr3 {
         self.full_bw.now
     }
 
-    /// RaiseInflightLongtermSlope.
+    /// Implements RaiseInflightLongtermSlope.
     fn raise_slope(&mut self) {
         let growth = 1u64 << self.probe.up_rounds;
         self.probe.up_rounds = (self.probe.up_rounds + 1).min(30);
         self.probe.acked_per_inc = (self.cwnd / growth).max(self.mtu());
     }
 
-    /// ProbeInflightLongtermUpward.
+    /// Implements ProbeInflightLongtermUpward.
     fn probe_upward(&mut self, acked: u64) {
         if !self.cwnd_limited() || self.cwnd < self.inflight_longterm {
             return;
@@ -176,7 +176,7 @@ impl Bbr3 {
         }
     }
 
-    /// AdaptLongTermModel. Returns true if it changed the state.
+    /// Implements AdaptLongTermModel. Returns true if it changed the state.
     fn adapt_long_term(&mut self, ev: &AckEvent<'_>, rs: &RateSample, app_limited: bool) -> bool {
         if self.rounds.start && self.probe.acks == AckPhase::Starting {
             self.probe.acks = AckPhase::Feedback;
@@ -203,7 +203,7 @@ impl Bbr3 {
         false
     }
 
-    /// CheckProbeRTT. The caller has already run `UpdateMinRTT`.
+    /// Implements CheckProbeRTT. The caller has already run `UpdateMinRTT`.
     pub(super) fn check_probe_rtt(&mut self, ev: &AckEvent<'_>) {
         if self.state != State::ProbeRtt && self.min_rtt.probe_expired && !self.idle_restart {
             self.save_cwnd();
@@ -239,7 +239,7 @@ impl Bbr3 {
         }
     }
 
-    /// CheckProbeRTTDone, ExitProbeRTT.
+    /// Implements CheckProbeRTTDone and ExitProbeRTT.
     pub(super) fn check_probe_rtt_done(&mut self, now: Time) {
         if self.probe_rtt.done.is_none_or(|done| now <= done) {
             return;

@@ -27,15 +27,15 @@ impl Bbr3 {
         u64::from(self.mtu.max(1))
     }
 
-    /// InitPacingRate (section 5.6.2).
+    /// Implements InitPacingRate (section 5.6.2).
     pub(super) fn init_pacing_rate(&mut self, rtt: Duration) {
         let gain = State::Startup.gains().0;
         let rtt = rtt.max(Duration::from_micros(1));
         self.pacing_rate = Rate::from_bytes_per(INITIAL_CWND * self.mtu(), rtt).scale(gain);
     }
 
-    /// SetPacingRateWithGain. The rate is at least a packet per second, because an estimate near zero must
-    /// not stop a path forever.
+    /// Implements SetPacingRateWithGain. The rate is at least a packet per second, because an estimate near
+    /// zero must not stop a path forever.
     pub(super) fn set_pacing_rate(&mut self, gain: f64) {
         let bps = gain * self.bw * (1.0 - PACING_MARGIN) * 8.0;
         let rate = Rate::from_bps((bps as u64).max(8 * self.mtu()));
@@ -44,7 +44,7 @@ impl Bbr3 {
         }
     }
 
-    /// SetSendQuantum.
+    /// Implements SetSendQuantum.
     pub(super) fn send_quantum(&self) -> u64 {
         let millisecond = self.millisecond();
         if self.tuned {
@@ -63,12 +63,12 @@ impl Bbr3 {
         self.min_rtt.value.is_some_and(|rtt| rtt < LAN)
     }
 
-    /// BDPMultiple, for the bounded bandwidth.
+    /// Implements BDPMultiple, for the bounded bandwidth.
     pub(super) fn bdp(&self, gain: f64) -> u64 {
         self.bdp_of(self.bw, gain)
     }
 
-    /// BDPMultiple, for max_bw.
+    /// Implements BDPMultiple, for max_bw.
     pub(super) fn max_bdp(&self, gain: f64) -> u64 {
         self.bdp_of(self.max_bw.get(), gain)
     }
@@ -80,9 +80,9 @@ impl Bbr3 {
         }
     }
 
-    /// QuantizationBudget. The offload budget is one quantum, as for QUIC (section 5.5.8.2), because lower
-    /// layers do not segment. Tuned: on a LAN the offload budget is TCP's, because hosts forward packets in
-    /// bursts that take longer than the round trip.
+    /// Implements QuantizationBudget. The offload budget is one quantum, as for QUIC (section 5.5.8.2),
+    /// because lower layers do not segment. Tuned: on a LAN the offload budget is TCP's, because hosts
+    /// forward packets in bursts that take longer than the round trip.
     pub(super) fn quantized(&self, inflight: u64) -> u64 {
         let extra = if self.state == State::Up { 2 * self.mtu() } else { 0 };
         let budget = if self.tuned && self.is_lan() {
@@ -93,7 +93,7 @@ impl Bbr3 {
         inflight.max(budget).max(self.min_pipe_cwnd()).saturating_add(extra)
     }
 
-    /// Inflight.
+    /// Implements Inflight.
     pub(super) fn inflight(&self, gain: f64) -> u64 {
         self.quantized(self.bdp(gain)).saturating_add(self.jitter_allowance())
     }
@@ -103,8 +103,8 @@ impl Bbr3 {
         if self.tuned { self.jitter.allowance(self.bw) as u64 } else { 0 }
     }
 
-    /// Maximum number of bytes in flight at `gain`, with room for aggregated acknowledgements and the
-    /// variation of delay.
+    /// Returns the maximum number of bytes in flight at `gain`, with room for aggregated acknowledgements and
+    /// the variation of delay.
     fn max_inflight(&self, gain: f64) -> u64 {
         let extra = self.extra_acked.get();
         if !self.tuned {
@@ -116,7 +116,7 @@ impl Bbr3 {
         self.quantized((gain * bdp + room).max(gain.min(PROBE_ROOM) * (bdp + room)) as u64)
     }
 
-    /// InflightWithHeadroom.
+    /// Implements InflightWithHeadroom.
     pub(super) fn inflight_with_headroom(&self) -> u64 {
         if self.inflight_longterm == u64::MAX {
             return u64::MAX;
@@ -129,12 +129,12 @@ impl Bbr3 {
         MIN_PIPE_CWND * self.mtu()
     }
 
-    /// ProbeRTTCwnd.
+    /// Implements ProbeRTTCwnd.
     pub(super) fn probe_rtt_cwnd(&self) -> u64 {
         self.bdp(State::ProbeRtt.gains().1).max(self.min_pipe_cwnd())
     }
 
-    /// SetCwnd.
+    /// Implements SetCwnd.
     pub(super) fn set_cwnd(&mut self, ev: &AckEvent<'_>) {
         let gain = self.state.gains().1;
         let max_inflight = self.max_inflight(gain);
@@ -157,13 +157,13 @@ impl Bbr3 {
         self.cwnd = self.cwnd.min(cap.min(self.inflight_shortterm).max(self.min_pipe_cwnd()));
     }
 
-    /// SaveCwnd.
+    /// Implements SaveCwnd.
     pub(super) fn save_cwnd(&mut self) {
         let recovering = self.recovering || self.signals.congestion || self.state == State::ProbeRtt;
         self.prior_cwnd = if recovering { self.prior_cwnd.max(self.cwnd) } else { self.cwnd };
     }
 
-    /// RestoreCwnd.
+    /// Implements RestoreCwnd.
     pub(super) fn restore_cwnd(&mut self) {
         self.cwnd = self.cwnd.max(self.prior_cwnd);
     }

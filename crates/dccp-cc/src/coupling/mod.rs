@@ -81,12 +81,12 @@ impl Coupling {
         self.set_parts()
     }
 
-    /// The [`Part`] of subflow `id`.
+    /// Returns the [`Part`] of subflow `id`.
     pub fn part(&self, id: u32) -> Part {
         self.subflows.iter().find(|s| s.id == id).map_or(Part::ALONE, |s| s.part)
     }
 
-    /// Whether these two subflows share a bottleneck.
+    /// Returns whether these two subflows share a bottleneck.
     pub fn share(&self, a: u32, b: u32) -> bool {
         a == b || self.detector.set(a) == self.detector.set(b)
     }

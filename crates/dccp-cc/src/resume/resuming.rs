@@ -68,7 +68,7 @@ impl Resuming {
         }
     }
 
-    /// The inner congestion control.
+    /// Returns the inner congestion control.
     pub fn cc(&self) -> &dyn Controller {
         &*self.cc
     }

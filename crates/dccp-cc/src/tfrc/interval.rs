@@ -31,7 +31,7 @@ impl LossInterval {
         self.lossy.saturating_add(self.lossless)
     }
 
-    /// Whether the interval is known to last at most two round trips.
+    /// Returns whether the interval is known to last at most two round trips.
     pub fn is_short(&self) -> bool {
         self.quarters.is_some_and(|quarters| quarters <= SHORT)
     }
@@ -49,7 +49,7 @@ impl LossInterval {
     }
 }
 
-/// The weights of RFC 5348 section 5.4: 1, 1, 1, 1, 0.8, 0.6, 0.4, 0.2.
+/// Returns the weights of RFC 5348 section 5.4: 1, 1, 1, 1, 0.8, 0.6, 0.4, 0.2.
 fn weight(i: usize) -> f64 {
     let (i, n) = (i as f64, NINTERVAL as f64);
     if i < n / 2.0 { 1.0 } else { 2.0 * (n - i) / (n + 2.0) }
@@ -61,12 +61,12 @@ fn weighted<'a>(lengths: &'a [f64], factors: &'a [f64]) -> impl Iterator<Item = 
     pairs.map(|(i, (length, factor))| (*length, weight(i) * factor))
 }
 
-/// Weighted sum and sum of weights.
+/// Returns the weighted sum and sum of weights.
 fn sums(terms: impl Iterator<Item = (f64, f64)>) -> (f64, f64) {
     terms.fold((0.0, 0.0), |(total, weights), (length, w)| (total + length * w, weights + w))
 }
 
-/// The general discount factor while the open interval is `open` long (RFC 5348 section 5.5).
+/// Returns the general discount factor while the open interval is `open` long (RFC 5348 section 5.5).
 fn general_factor(open: f64, closed: &[f64], factors: &[f64]) -> f64 {
     let (total, weights) = sums(weighted(closed, factors));
     if weights > 0.0 && open > 2.0 * total / weights {

@@ -124,7 +124,7 @@ impl LossHistory {
         change.began = self.judge(packet);
     }
 
-    /// Whether the packets missing before `next`, the first pending packet, can be judged.
+    /// Returns whether the packets missing before `next`, the first pending packet, can be judged.
     fn is_ripe(&self, next: &Arrived) -> bool {
         let missing = next.seq.wrapping_sub(self.next_seq());
         // RFC 4342 section 6.1: a hole counts as a loss after three later packets.
@@ -134,7 +134,7 @@ impl LossHistory {
         missing <= next.no_data_before || is_lost || is_marked
     }
 
-    /// The first packet that is not judged yet.
+    /// Returns the first packet that is not judged yet.
     fn next_seq(&self) -> u64 {
         self.judged.map_or(0, |judged| judged.wrapping_add(1))
     }
@@ -281,12 +281,12 @@ impl LossHistory {
         self.synthetic = packets;
     }
 
-    /// Whether no loss event has occurred yet.
+    /// Returns whether no loss event has occurred yet.
     pub fn is_lossless(&self) -> bool {
         self.intervals.front().is_none_or(|newest| newest.initial)
     }
 
-    /// The packet up to which all packets are judged. Later packets may be missing or late.
+    /// Returns the packet up to which all packets are judged. Later packets may be missing or late.
     pub fn judged(&self) -> Option<u64> {
         self.judged
     }

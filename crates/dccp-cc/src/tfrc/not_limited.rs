@@ -39,7 +39,7 @@ impl NotLimited {
         limited
     }
 
-    /// Whether the sender was not data-limited at some time since `since`.
+    /// Returns whether the sender was not data-limited at some time since `since`.
     pub(super) fn since(&self, since: Time) -> bool {
         self.first.max(self.second).is_some_and(|at| at >= since)
     }

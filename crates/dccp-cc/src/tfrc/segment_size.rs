@@ -30,7 +30,7 @@ impl SegmentSize {
         newest[2] += f64::from(wire);
     }
 
-    /// Whether nothing has been sent yet.
+    /// Returns whether nothing has been sent yet.
     pub(super) fn is_empty(&self) -> bool {
         self.total(0) == 0.0
     }
@@ -46,7 +46,7 @@ impl SegmentSize {
         self.sums.iter().map(|sums| sums[what]).sum()
     }
 
-    /// Mean application bytes per packet, at least one.
+    /// Returns the mean application bytes per packet, at least one.
     pub(super) fn payload(&self) -> f64 {
         match self.total(0) {
             0.0 => self.full.0,
@@ -54,7 +54,7 @@ impl SegmentSize {
         }
     }
 
-    /// Mean wire bytes per packet, at least one.
+    /// Returns the mean wire bytes per packet, at least one.
     pub(super) fn wire(&self) -> f64 {
         match self.total(0) {
             0.0 => self.full.1,

@@ -126,12 +126,12 @@ impl TfrcSender {
         self.doubled_at = from.now;
     }
 
-    /// Whether the initial search is over.
+    /// Returns whether the initial search is over.
     pub fn settled(&self) -> bool {
         self.p > 0.0 || self.inherited == Some(true)
     }
 
-    /// The rate at which data may be sent now (X_inst).
+    /// Returns the rate at which data may be sent now (X_inst).
     pub fn rate(&self) -> f64 {
         // RFC 4342 section 5: the rate is at least one packet per 64 seconds.
         let least = self.segment() / MAX_BACKOFF;
@@ -145,32 +145,32 @@ impl TfrcSender {
         }
     }
 
-    /// The rate in bytes on the wire, for the recent mean packet size.
+    /// Returns the rate in bytes on the wire, for the recent mean packet size.
     pub fn wire_rate(&self) -> Rate {
         Rate::from_bps((self.rate() * self.size.wire() / self.size.payload() * 8.0).max(1.0) as u64)
     }
 
-    /// The smoothed round-trip time R.
+    /// Returns the smoothed round-trip time R.
     pub fn rtt(&self) -> Option<Duration> {
         self.rtt.map(Duration::from_secs_f64)
     }
 
-    /// The current loss event rate p.
+    /// Returns the current loss event rate p.
     pub fn loss_event_rate(&self) -> f64 {
         self.p
     }
 
-    /// Number of times that the nofeedback timer expired with data in flight.
+    /// Returns the number of times that the nofeedback timer expired with data in flight.
     pub fn timeouts(&self) -> u64 {
         self.timeouts
     }
 
-    /// Whether only the application limited sending since `since`.
+    /// Returns whether only the application limited sending since `since`.
     pub fn data_limited_since(&self, since: Time) -> bool {
         !self.not_limited.since(since)
     }
 
-    /// Name of the state that determines the rate.
+    /// Returns the name of the state that determines the rate.
     pub fn phase(&self) -> &'static str {
         match self.x {
             None => "initial",
@@ -180,7 +180,7 @@ impl TfrcSender {
         }
     }
 
-    /// When to call [`on_timeout`](Self::on_timeout).
+    /// Returns when to call [`on_timeout`](Self::on_timeout).
     pub fn next_timeout(&self) -> Option<Time> {
         self.timer
     }
@@ -371,12 +371,12 @@ impl TfrcSender {
         Duration::from_secs_f64((4.0 * self.rtt.unwrap_or(0.0)).max(2.0 * self.segment() / x)).max(MIN_TIMER)
     }
 
-    /// The segment size s.
+    /// Returns the segment size s.
     fn segment(&self) -> f64 {
         self.size.payload()
     }
 
-    /// The initial rate, also called recover_rate.
+    /// Returns the initial rate, also called recover_rate.
     fn initial_rate(&self) -> f64 {
         let mss = self.segment();
         // RFC 4342 section 5: as in RFC 3390, two to four packets per round trip.

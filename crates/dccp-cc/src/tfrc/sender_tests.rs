@@ -24,7 +24,8 @@ fn started() -> TfrcSender {
     sender
 }
 
-/// Like `started`, with a loss event rate of 1 % at 200 ms. The receive rate does not limit this sender.
+/// Does the same as `started`, with a loss event rate of 1 % at 200 ms. The receive rate does not limit this
+/// sender.
 fn avoiding() -> TfrcSender {
     let mut sender = started();
     sender.on_report(ms(100), &report(ms(0), 0.0, 0.0, false));

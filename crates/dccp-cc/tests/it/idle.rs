@@ -7,7 +7,7 @@ use crate::model::{Source, World};
 use dccp_cc::{Controller, Cubic};
 use mpdccp_units::Rate;
 
-/// A bulk flow, which is 10 s old.
+/// Returns a bulk flow that is 10 s old.
 fn flow(cc: Box<dyn Controller>) -> World {
     let mut w = bulk(link(20.0, ms(40.0), 1.0), vec![(0.0, cc)]);
     w.run(at(10.0));

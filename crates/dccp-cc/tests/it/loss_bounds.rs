@@ -28,7 +28,7 @@ fn lossy(make: Make, mbps: f64, rtt: f64, loss: f64) -> f64 {
     left(make, mbps, rtt, LossModel::Bernoulli(loss), loss)
 }
 
-/// Like `lossy`, with a `model` that loses a share of `loss` on average.
+/// Does the same as `lossy`, with a `model` that loses a share of `loss` on average.
 fn left(make: Make, mbps: f64, rtt: f64, model: LossModel, loss: f64) -> f64 {
     let mut w = bulk(LinkConfig { loss: model, ..link(mbps, ms(rtt), 1.0) }, vec![(0.0, make(3))]);
     w.run(at(20.0));

@@ -191,13 +191,13 @@ impl From<&TxView> for TxLoad {
 
 /// The sending half of one direction.
 pub trait SenderHalf: Any + Send + core::fmt::Debug {
-    /// Whether and when one more data packet may leave.
+    /// Returns whether and when one more data packet may leave.
     fn gate(&self, now: Time) -> Gate;
-    /// CCVal of a data packet that is sent now.
+    /// Returns the CCVal of a data packet that is sent now.
     fn ccval(&self, _now: Time) -> u8 {
         0
     }
-    /// ECN field of data packets.
+    /// Returns the ECN field of data packets.
     fn ecn(&self) -> Ecn {
         Ecn::Ect0
     }
@@ -222,7 +222,7 @@ pub trait SenderHalf: Any + Send + core::fmt::Debug {
     fn on_app_limited(&mut self, now: Time);
     /// A timer of [`next_timeout`](Self::next_timeout) expired.
     fn on_timeout(&mut self, now: Time);
-    /// When to call [`on_timeout`](Self::on_timeout).
+    /// Returns when to call [`on_timeout`](Self::on_timeout).
     fn next_timeout(&self) -> Option<Time>;
     /// Enables [`poll_fate`](Self::poll_fate), if the half can report the fate of each packet.
     fn track_fates(&mut self) {}
@@ -243,20 +243,20 @@ pub trait SenderHalf: Any + Send + core::fmt::Debug {
     /// Starts from a remembered capacity of the path (RFC 9959), with at most `max_jump` bytes at once.
     /// Effective only at the beginning of a connection.
     fn resume(&mut self, _saved: &Remembered, _max_jump: u64) {}
-    /// The complete state, for status and traces.
+    /// Returns the complete state, for status and traces.
     fn view(&self) -> TxView;
-    /// The part of the state that changes with every packet. This method and the next two are cheap enough to
-    /// call for every packet.
+    /// Returns the part of the state that changes with every packet. This method and the next two are cheap
+    /// enough to call for every packet.
     fn load(&self) -> TxLoad {
         TxLoad::from(&self.view())
     }
-    /// The round-trip times of the state.
+    /// Returns the round-trip times of the state.
     fn rtt(&self) -> &RttEstimator;
-    /// Extra delay of packets beyond the round-trip times.
+    /// Returns the extra delay of packets beyond the round-trip times.
     fn late(&self, _now: Time) -> Late {
         Late::default()
     }
-    /// Whether the controller is in ProbeRTT.
+    /// Returns whether the controller is in ProbeRTT.
     fn probing_rtt(&self) -> bool {
         false
     }
@@ -330,7 +330,7 @@ impl Handover {
 pub trait ReceiverHalf: Send + core::fmt::Debug {
     /// A valid packet arrived.
     fn on_packet(&mut self, now: Time, arrival: &Arrival);
-    /// Whether an acknowledgement is due.
+    /// Returns whether an acknowledgement is due.
     fn ack_due(&self, now: Time) -> AckDue;
     /// Appends the feedback options of an acknowledgement to `out`. The acknowledgement will be sent as
     /// packet `seq` with Acknowledgement Number `ack`. `room` is the limit for option bytes.
@@ -364,7 +364,7 @@ pub struct HalfConfig {
 }
 
 impl HalfConfig {
-    /// Settings of this half's controller.
+    /// Returns the settings of this half's controller.
     pub(crate) fn controller(&self) -> CcConfig {
         CcConfig { mtu: self.mtu, packets: self.cc.packets, draft: self.cc.draft, seed: self.seed }
     }

@@ -24,7 +24,7 @@ pub use tfrc::{TfrcReceiver, TfrcSenderHalf};
 /// CCIDs for experiments (RFC 4340 section 19.5).
 const EXPERIMENTAL: RangeInclusive<u8> = 248..=254;
 
-/// Whether `ccid` requires Ack Vectors from its receiver (RFC 4341 section 4).
+/// Returns whether `ccid` requires Ack Vectors from its receiver (RFC 4341 section 4).
 pub(crate) fn needs_ack_vector(ccid: u8) -> bool {
     match find(ccid) {
         Some(ccid) => matches!(ccid.engine, Engine::AckVectors(_)),
@@ -32,23 +32,23 @@ pub(crate) fn needs_ack_vector(ccid: u8) -> bool {
     }
 }
 
-/// Whether the sending half of `ccid` uses Timestamps on acknowledgements.
+/// Returns whether the sending half of `ccid` uses Timestamps on acknowledgements.
 pub(crate) fn uses_timestamps(ccid: u8) -> bool {
     find(ccid).is_some_and(|ccid| matches!(ccid.engine, Engine::AckVectors(by) if !by.strict))
 }
 
-/// Whether `ccid` is 3, or one that uses the options and features of CCID 3 (RFC 5622 section 8).
+/// Returns whether `ccid` is 3, or one that uses the options and features of CCID 3 (RFC 5622 section 8).
 pub(crate) fn is_tfrc(ccid: u8) -> bool {
     find(ccid).is_some_and(|ccid| matches!(ccid.engine, Engine::Tfrc { .. }))
 }
 
-/// Whether the sending half of `ccid` understands options of type `kind`, 128 to 255 (RFC 4342 section 8,
-/// RFC 5622 section 8).
+/// Returns whether the sending half of `ccid` understands options of type `kind`, 128 to 255
+/// (RFC 4342 section 8, RFC 5622 section 8).
 pub(crate) fn has_option(ccid: u8, kind: u8) -> bool {
     is_tfrc(ccid) && matches!(kind, 192..=194) || ccid == 4 && kind == 195
 }
 
-/// Whether this stack implements `ccid`.
+/// Returns whether this stack implements `ccid`.
 pub fn is_known(ccid: u8) -> bool {
     find(ccid).is_some()
 }
@@ -66,7 +66,7 @@ fn engine(ccid: u8, cc: &CcOptions) -> Option<Engine> {
     find(ccid).map(|ccid| ccid.engine)
 }
 
-/// Whether a connection with these settings can use `ccid`.
+/// Returns whether a connection with these settings can use `ccid`.
 pub(crate) fn is_usable(ccid: u8, cc: &CcOptions) -> bool {
     engine(ccid, cc).is_some()
 }
@@ -101,7 +101,7 @@ pub(crate) fn succeed(
     Some(new)
 }
 
-/// Whether both CCIDs can use the same receiving half.
+/// Returns whether both CCIDs can use the same receiving half.
 pub(crate) fn same_receiver(one: u8, other: u8, cc: &CcOptions) -> bool {
     let by_vectors = |ccid| matches!(engine(ccid, cc), Some(Engine::AckVectors(_)));
     one == other || by_vectors(one) && by_vectors(other)

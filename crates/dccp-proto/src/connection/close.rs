@@ -29,7 +29,7 @@ impl Connection {
         }
     }
 
-    /// Like [`abort`](Self::abort), with a reason text for the peer, at most 255 bytes in UTF-8
+    /// Does the same as [`abort`](Self::abort), with a reason text for the peer, at most 255 bytes in UTF-8
     /// (RFC 4340 section 5.6, Error Text).
     pub fn abort_with(&mut self, code: ResetCode, text: &str) {
         self.error_text = text.into();

@@ -19,7 +19,7 @@ const CHECKSUM_LEN: usize = 6;
 const MIN_FEEDBACK_ROOM: usize = 132;
 
 impl Connection {
-    /// Whether a data packet may leave now.
+    /// Returns whether a data packet may leave now.
     pub fn gate(&self, now: Time) -> Gate {
         if self.peer_drops.not_listening {
             return Gate::Closed(Why::NotListening);
@@ -35,8 +35,9 @@ impl Connection {
         }
     }
 
-    /// Largest payload that may be sent now, together with `options` bytes of the owner's options. In
-    /// PARTOPEN only DataAck may be sent (RFC 4340 section 8.1.5). It needs room for its required options.
+    /// Returns the largest payload that may be sent now, together with `options` bytes of the owner's
+    /// options. In PARTOPEN only DataAck may be sent (RFC 4340 section 8.1.5). It needs room for its required
+    /// options.
     pub fn max_payload(&self, options: usize) -> usize {
         self.payload_now(self.known_mtu(), options)
     }
@@ -55,13 +56,13 @@ impl Connection {
         self.room_for_payload(self.cfg.mtu, DATA_HEADER, options)
     }
 
-    /// Like [`max_payload`](Self::max_payload). While packets of the current size seem to get lost, the
-    /// result is limited to a size that nearly every path carries.
+    /// Does the same as [`max_payload`](Self::max_payload). While packets of the current size seem to get
+    /// lost, the result is limited to a size that nearly every path carries.
     pub fn sure_payload(&self, options: usize) -> usize {
         self.payload_now(self.pmtu.as_ref().map_or_else(|| self.known_mtu(), |pmtu| pmtu.sure()), options)
     }
 
-    /// The MTU known so far. It may be too large until a probe confirms it.
+    /// Returns the MTU known so far. It may be too large until a probe confirms it.
     fn known_mtu(&self) -> u16 {
         match &self.pmtu {
             Some(pmtu) => pmtu.known(),

@@ -40,13 +40,13 @@ impl EcnPath {
         self.failed |= view.delivered.packets == 0 && view.timeouts >= TIMEOUTS;
     }
 
-    /// Whether to send Acks as ECN-capable. They are if the peer's newest data was ECN-capable, because the
-    /// path to the peer then probably supports ECN too. They also are if the peer sent no data.
+    /// Returns whether to send Acks as ECN-capable. They are if the peer's newest data was ECN-capable,
+    /// because the path to the peer then probably supports ECN too. They also are if the peer sent no data.
     pub(super) fn acks(&self) -> bool {
         self.cleared == 0
     }
 
-    /// Whether our packets must leave without ECN.
+    /// Returns whether our packets must leave without ECN.
     pub(super) fn failed(&self) -> bool {
         self.failed
     }

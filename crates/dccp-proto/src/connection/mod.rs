@@ -149,14 +149,14 @@ impl Connection {
         }
     }
 
-    /// When a valid packet last arrived, or when the connection was created.
+    /// Returns when a valid packet last arrived, or when the connection was created.
     pub fn last_received(&self) -> Time {
         self.last_valid
     }
 
-    /// When the peer last acknowledged a newer packet of ours. Initially, when the connection was created.
-    /// Such an acknowledgement shows that the path works in both directions. Other packets only show that the
-    /// direction from the peer works.
+    /// Returns when the peer last acknowledged a newer packet of ours. Initially, this is when the connection
+    /// was created. Such an acknowledgement shows that the path works in both directions. Other packets only
+    /// show that the direction from the peer works.
     pub fn last_answered(&self) -> Time {
         self.last_answered
     }
@@ -239,7 +239,7 @@ impl Connection {
         }
     }
 
-    /// Size of the largest IP packet that the path is known to carry, in bytes.
+    /// Returns the size of the largest IP packet that the path is known to carry, in bytes.
     pub fn mtu(&self) -> u16 {
         self.cfg.mtu
     }
@@ -272,73 +272,74 @@ impl Connection {
         self.early_received.take()
     }
 
-    /// Error Text of the peer's Reset.
+    /// Returns the Error Text of the peer's Reset.
     pub fn error_text(&self) -> Option<&str> {
         self.peer_error_text.as_deref()
     }
 
-    /// The Service Code in use.
+    /// Returns the Service Code in use.
     pub fn service_code(&self) -> u32 {
         self.cfg.service_code
     }
 
-    /// The connection's state.
+    /// Returns the connection's state.
     pub fn state(&self) -> State {
         self.state
     }
 
-    /// The route of the connection's packets.
+    /// Returns the route of the connection's packets.
     pub fn route(&self) -> Route {
         self.route
     }
 
-    /// DCCP ports.
+    /// Returns the DCCP ports.
     pub fn ports(&self) -> Ports {
         self.ports
     }
 
-    /// The CCIDs of our sending half and of the peer's, once negotiated.
+    /// Returns the CCIDs of our sending half and of the peer's, once negotiated.
     pub fn ccids(&self) -> Option<(u8, u8)> {
         self.halves.as_ref().map(|h| (h.tx_ccid, h.rx_ccid))
     }
 
-    /// Whether the peer agreed to Multipath Capable.
+    /// Returns whether the peer agreed to Multipath Capable.
     pub fn is_multipath(&self) -> bool {
         self.features.is_negotiated(feature::MULTIPATH_CAPABLE, preferences::multipath_side(self.is_server))
     }
 
-    /// The value of a feature that is in force at one end (RFC 4340 section 6.4), for status and traces.
+    /// Returns the value of a feature that is in force at one end (RFC 4340 section 6.4), for status and
+    /// traces.
     pub fn feature(&self, number: u8, side: Side) -> u64 {
         self.features.value(number, side)
     }
 
-    /// State of the sending half, once the half exists.
+    /// Returns the state of the sending half, once the half exists.
     pub fn tx_view(&self) -> Option<TxView> {
         self.halves.as_ref().map(|h| h.tx.view())
     }
 
-    /// The part of [`tx_view`](Self::tx_view) that changes with each packet that is sent.
+    /// Returns the part of [`tx_view`](Self::tx_view) that changes with each packet that is sent.
     pub fn tx_load(&self) -> Option<TxLoad> {
         self.halves.as_ref().map(|h| h.tx.load())
     }
 
-    /// The round-trip time estimates of [`tx_view`](Self::tx_view).
+    /// Returns the round-trip time estimates of [`tx_view`](Self::tx_view).
     pub fn tx_rtt(&self) -> Option<&RttEstimator> {
         self.halves.as_ref().map(|h| h.tx.rtt())
     }
 
-    /// Extra delay of packets compared with the packets that give round-trip times.
+    /// Returns the extra delay of packets compared with the packets that give round-trip times.
     pub fn tx_late(&self, now: Time) -> Late {
         self.halves.as_ref().map_or(Late::default(), |h| h.tx.late(now))
     }
 
-    /// Whether the controller is in ProbeRTT; `None` before it exists.
+    /// Returns whether the controller is in ProbeRTT, or `None` before it exists.
     pub fn is_probing_rtt(&self) -> Option<bool> {
         self.halves.as_ref().map(|h| h.tx.probing_rtt())
     }
 
-    /// The sending half, if its CCID supports sharing congestion state with other connections. The caller
-    /// must ensure that the connection is in OPEN and its CCID is settled.
+    /// Returns the sending half, if its CCID supports sharing congestion state with other connections. The
+    /// caller must ensure that the connection is in OPEN and its CCID is settled.
     pub fn shareable(&mut self) -> Option<&mut AckVecSender> {
         ccid::shareable(&mut *self.halves.as_mut()?.tx)
     }
@@ -356,7 +357,7 @@ impl Connection {
         *self.stats.dropped.entry(reason).or_default() += 1;
     }
 
-    /// The best known round-trip time. Without any measurement, 0.2 s (RFC 4340 section 3.4).
+    /// Returns the best known round-trip time. Without any measurement, this is 0.2 s (RFC 4340 section 3.4).
     fn rtt(&self) -> Duration {
         let measured = self.tx_rtt().and_then(RttEstimator::srtt);
         measured.or(self.handshake_rtt).unwrap_or(Duration::from_millis(200))

@@ -33,7 +33,7 @@ pub(super) struct Seen<'a> {
     pub(super) features: bool,
 }
 
-/// A duration of `n` units of 10 microseconds (RFC 4340 section 13.2).
+/// Returns a duration of `n` units of 10 microseconds (RFC 4340 section 13.2).
 fn ticks(n: u32) -> Duration {
     Duration::from_micros(u64::from(n) * 10)
 }

@@ -19,7 +19,7 @@ const SHORT_WINDOW: u64 = 1 << 16;
 /// Longest Error Text of a Reset, bytes.
 const MAX_ERROR_TEXT: usize = 255;
 
-/// Number of data bytes that a Checksum Coverage needs (RFC 4340 section 9.2).
+/// Returns the number of data bytes that a Checksum Coverage needs (RFC 4340 section 9.2).
 fn least_covered(coverage: u8) -> usize {
     usize::from(coverage.saturating_sub(1)) * 4
 }
@@ -27,7 +27,7 @@ fn least_covered(coverage: u8) -> usize {
 /// Minimum time that an answer to a path MTU probe may take.
 const LEAST_ANSWER: Duration = Duration::from_millis(100);
 
-/// The value of a Timestamp at `now`: units of 10 microseconds, wrapping (RFC 4340 section 13.1).
+/// Returns the value of a Timestamp at `now`: units of 10 microseconds, wrapping (RFC 4340 section 13.1).
 pub(super) fn ticks(now: Time) -> u32 {
     (now.as_nanos() / 10_000) as u32
 }
@@ -79,7 +79,7 @@ impl Connection {
         sent
     }
 
-    /// Whether feedback or another option requires an Ack now.
+    /// Returns whether feedback or another option requires an Ack now.
     pub(super) fn feedback_due(&self, now: Time) -> bool {
         self.outbox.ack
             || self.features.wants_to_write()
@@ -90,7 +90,7 @@ impl Connection {
             })
     }
 
-    /// Whether there is feedback that data can carry, even if the feedback could wait
+    /// Returns whether there is feedback that data can carry, even if the feedback could wait
     /// (RFC 4340 section 11.2).
     pub(super) fn feedback_pending(&self, now: Time) -> bool {
         self.feedback_due(now) || self.halves.as_ref().is_some_and(|h| h.rx.ack_due(now) != AckDue::No)
@@ -105,8 +105,8 @@ impl Connection {
         }
     }
 
-    /// Room for options on an Ack, bytes. There is always enough for the shortest feedback. Otherwise the
-    /// feedback would stay due forever.
+    /// Returns the room for options on an Ack, bytes. There is always enough for the shortest feedback.
+    /// Otherwise the feedback would stay due forever.
     pub(super) fn ack_room(&self) -> usize {
         let packet = usize::from(self.cfg.mtu).saturating_sub(usize::from(self.cfg.overhead));
         (packet.saturating_sub(ACK_HEADER) & !3).clamp(64, dccp_wire::MAX_OPTIONS)

@@ -108,14 +108,14 @@ impl Pmtu {
         self.mtu
     }
 
-    /// Size of the largest packet known to arrive. Until the first probe is answered or given up, the result
-    /// is limited to a size that nearly every path carries.
+    /// Returns the size of the largest packet known to arrive. Until the first probe is answered or given up,
+    /// the result is limited to a size that nearly every path carries.
     pub(super) fn known(&self) -> u16 {
         if self.fresh { self.mtu.min(BASE) } else { self.mtu }
     }
 
-    /// Like [`known`](Self::known). If packets of the current size are probably lost, or if a probe of it was
-    /// not answered, the result is also limited to a size that nearly every path carries.
+    /// Does the same as [`known`](Self::known). If packets of the current size are probably lost, or if a
+    /// probe of it was not answered, the result is also limited to a size that nearly every path carries.
     pub(super) fn sure(&self) -> u16 {
         let doubtful = self.probe.is_some_and(|probe| match probe.why {
             Why::Alive(size) => size <= self.mtu,
@@ -134,7 +134,7 @@ impl Pmtu {
         self.probe = Some(Probe { size, sent: 0, seqs: Default::default(), why, likely, due: now });
     }
 
-    /// When to call [`on_timeout`](Self::on_timeout) or [`poll_probe`](Self::poll_probe).
+    /// Returns when to call [`on_timeout`](Self::on_timeout) or [`poll_probe`](Self::poll_probe).
     pub(super) fn next_timeout(&self) -> Option<Time> {
         self.probe.map(|probe| probe.due)
     }
@@ -269,7 +269,7 @@ impl Pmtu {
         }
     }
 
-    /// Whether enough data is in flight that the next small packet is a useful test.
+    /// Returns whether enough data is in flight that the next small packet is a useful test.
     pub(super) fn looks(&self, inflight: Amount) -> bool {
         self.small.is_none() && inflight.packets >= DOUBTFUL
     }

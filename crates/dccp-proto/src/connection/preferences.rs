@@ -128,7 +128,7 @@ pub(super) fn negotiator(cfg: &Config, is_server: bool) -> Negotiator {
     n
 }
 
-/// The end at which Multipath Capable is located, which is the server.
+/// Returns the end at which Multipath Capable is located, which is the server.
 pub(super) fn multipath_side(is_server: bool) -> Side {
     if is_server { Side::Local } else { Side::Remote }
 }

@@ -30,7 +30,7 @@ impl Skipped {
         Skipped { left: distance(FIRST_MEAN, rng), mean: FIRST_MEAN, numbers: VecDeque::new() }
     }
 
-    /// Whether to skip the number of the data packet that is sent now.
+    /// Returns whether to skip the number of the data packet that is sent now.
     pub(super) fn is_due(&mut self, rng: &mut impl RngCore) -> bool {
         self.left -= 1;
         if self.left > 0 {
@@ -49,9 +49,9 @@ impl Skipped {
         self.numbers.push_back(seq);
     }
 
-    /// Whether the peer reports a skipped number as received and has never reported it as missing. An honest
-    /// peer reports it as missing first. Later reports are not reliable: when many packets in a row are lost,
-    /// Linux moves older packets in its Ack Vectors.
+    /// Returns whether the peer reports a skipped number as received and has never reported it as missing. An
+    /// honest peer reports it as missing first. Later reports are not reliable: when many packets in a row
+    /// are lost, Linux moves older packets in its Ack Vectors.
     pub(super) fn is_acknowledged(&mut self, feedback: &Feedback<'_>) -> bool {
         let (mut lie, mut missing) = (false, 0u32);
         for (at, received) in feedback.reports(self.numbers.iter().copied()) {

@@ -8,7 +8,7 @@ use crate::ccid::AckDue;
 use dccp_wire::ResetCode;
 
 impl Connection {
-    /// When to call [`handle_timeout`](Self::handle_timeout), and which timer expires then.
+    /// Returns when to call [`handle_timeout`](Self::handle_timeout), and which timer expires then.
     pub fn poll_timeout(&self) -> Option<(Time, Timer)> {
         let (retransmit, give_up) = match self.state {
             State::Request => (Timer::RequestRetransmit, Timer::RequestRetransmit),

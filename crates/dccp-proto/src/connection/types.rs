@@ -114,7 +114,7 @@ pub enum DropReason {
 }
 
 impl DropReason {
-    /// A stable name for machines.
+    /// Returns a stable name for machines.
     pub const fn name(self) -> &'static str {
         match self {
             DropReason::UnexpectedType => "unexpected_type",
@@ -194,7 +194,7 @@ pub enum Timer {
 }
 
 impl Timer {
-    /// Name for traces.
+    /// Returns the name for traces.
     pub const fn name(self) -> &'static str {
         match self {
             Timer::RequestRetransmit => "request_retransmit",

@@ -148,7 +148,7 @@ impl Feature {
         Spec::of(self.number).unwrap_or(NONE)
     }
 
-    /// The part of a value that is compared. For Multipath Capable, this is only the version nibble
+    /// Returns the part of a value that is compared. For Multipath Capable, this is only the version nibble
     /// (RFC 9897 section 3.1).
     fn key(&self, value: u64) -> u64 {
         if self.number == feature::MULTIPATH_CAPABLE { value & 0xf0 } else { value }
@@ -166,7 +166,7 @@ impl Feature {
         values.iter().all(|v| (low..=high).contains(v)).then_some(values)
     }
 
-    /// The agreed value by server priority (RFC 4340 section 6.3.1), if there is one.
+    /// Returns the agreed value by server priority (RFC 4340 section 6.3.1), if there is one.
     fn reconcile(&self, theirs: &[u64], is_server: bool) -> Option<u64> {
         let has = |list: &[u64], v: u64| list.iter().any(|o| self.key(*o) == self.key(v));
         let (server, client) = if is_server { (&self.prefs[..], theirs) } else { (theirs, &self.prefs[..]) };

@@ -77,12 +77,12 @@ impl Negotiator {
         self.features.iter_mut().find(|f| f.number == number && f.side == side)
     }
 
-    /// Whether this end understands the feature.
+    /// Returns whether this end understands the feature.
     pub(crate) fn is_known(&self, number: u8, side: Side) -> bool {
         self.find(number, side).is_some()
     }
 
-    /// The value in force. If this end does not know the feature, its initial value.
+    /// Returns the value in force. If this end does not know the feature, this is its initial value.
     pub(crate) fn value(&self, number: u8, side: Side) -> u64 {
         match self.find(number, side) {
             Some(feature) => feature.value,
@@ -90,18 +90,18 @@ impl Negotiator {
         }
     }
 
-    /// The value that we request, if our negotiation is open.
+    /// Returns the value that we request, if our negotiation is open.
     pub(crate) fn wanted(&self, number: u8, side: Side) -> Option<u64> {
         let open = self.find(number, side).filter(|f| f.progress != Progress::Stable);
         open.and_then(|f| f.prefs.first().copied())
     }
 
-    /// Whether a boolean feature is on.
+    /// Returns whether a boolean feature is on.
     pub(crate) fn is_on(&self, number: u8, side: Side) -> bool {
         self.value(number, side) == 1
     }
 
-    /// Whether a negotiation of this feature has ended with a value.
+    /// Returns whether a negotiation of this feature has ended with a value.
     pub(crate) fn is_negotiated(&self, number: u8, side: Side) -> bool {
         self.find(number, side).is_some_and(|f| f.negotiated)
     }
@@ -214,13 +214,13 @@ impl Negotiator {
         }
     }
 
-    /// Whether something new must be written (see [`Moment::Established`]).
+    /// Returns whether something new must be written (see [`Moment::Established`]).
     pub(crate) fn wants_to_write(&self) -> bool {
         self.wants_to_write
     }
 
-    /// Whether a Change is unanswered. While it is, run a timer, and call [`resend`](Self::resend) when it
-    /// expires.
+    /// Returns whether a Change is unanswered. While it is, run a timer, and call [`resend`](Self::resend)
+    /// when it expires.
     pub(crate) fn is_changing(&self) -> bool {
         self.changing
     }

@@ -14,8 +14,8 @@ fn view(net: &mut Net) -> TxView {
     net.end(CLIENT).tx_view().unwrap()
 }
 
-/// Number of bytes that the sender keeps in flight: the window, or the rate times the round trip if that is
-/// less.
+/// Returns the number of bytes that the sender keeps in flight: the window, or the rate times the round trip
+/// if that is less.
 fn pipe(view: &TxView) -> u64 {
     let cwnd = view.cwnd.bytes(1500);
     match (view.bottleneck, view.rtt.srtt()) {
@@ -41,7 +41,7 @@ fn send_for(net: &mut Net, next: &mut u32, ms: u64) {
     }
 }
 
-/// Numbers of datagrams in order of arrival.
+/// Returns the numbers of datagrams in order of arrival.
 fn arrived(net: &Net) -> Vec<u32> {
     net.delivered[SERVER].iter().map(|data| u32::from_be_bytes(data[..4].try_into().unwrap())).collect()
 }

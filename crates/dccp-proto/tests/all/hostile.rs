@@ -67,7 +67,7 @@ fn types() -> impl Strategy<Value = PacketType> {
     (0u8..10).prop_map(PacketType::from_number)
 }
 
-/// Known options with arbitrary values.
+/// Returns the known options with arbitrary values.
 fn options() -> impl Strategy<Value = Vec<u8>> {
     let kind = prop_oneof![0u8..48, 128u8..=255];
     let one = (kind, 1u8..12, prop::collection::vec(any::<u8>(), 0..12)).prop_map(|(kind, first, rest)| {

@@ -157,7 +157,7 @@ fn reduced_coverage_is_sent_where_the_receiver_accepts_it() {
     }
 }
 
-/// The Drop Codes that the server sent.
+/// Returns the Drop Codes that the server sent.
 fn drop_codes(net: &Net) -> Vec<u8> {
     let packets = net.log.iter().filter(|sent| sent.from == SERVER).map(Sent::packet);
     let blocks = packets.flat_map(|packet| packet.options()).flatten().filter_map(|option| match option {

@@ -12,7 +12,7 @@ fn config(ccid: u8, skip_numbers: bool, ndp_count: bool) -> Config {
     Config { tx_ccids: vec![ccid], rx_ccids: vec![ccid], ndp_count, skip_numbers, ..Config::default() }
 }
 
-/// The numbers that `from` sent, in order.
+/// Returns the numbers that `from` sent, in order.
 fn sent(net: &Net, from: usize) -> Vec<Seq> {
     net.log.iter().filter(|s| s.from == from).map(|s| s.packet().header.seq).collect()
 }

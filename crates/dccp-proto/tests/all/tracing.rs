@@ -7,7 +7,7 @@ use crate::common::*;
 use dccp_proto::Config;
 use mpdccp_units::Duration;
 
-/// The state changes of both ends since the last call, in order.
+/// Returns the state changes of both ends since the last call, in order.
 fn told() -> Vec<String> {
     let text = log::take();
     let lines = text.lines().filter(|line| line.contains("connection state"));

@@ -20,7 +20,7 @@ pub struct Handover {
 }
 
 impl Handover {
-    /// The address from which the message came.
+    /// Returns the address from which the message came.
     pub fn from(&self) -> &Address {
         &self.from
     }

@@ -163,12 +163,12 @@ impl Channels {
         );
     }
 
-    /// Whether the peer with this number has these keys.
+    /// Returns whether the peer with this number has these keys.
     pub fn has_peer(&self, number: u32, key: &PublicKey, psk: &PresharedKey) -> bool {
         self.peers.get(&number).is_some_and(|peer| peer.key == *key && peer.psk == *psk)
     }
 
-    /// Whether this is the private key of this host.
+    /// Returns whether this is the private key of this host.
     pub fn is_own(&self, key: &PrivateKey) -> bool {
         self.settings.private_key == *key
     }
@@ -208,22 +208,22 @@ impl Channels {
         }
     }
 
-    /// The current address of a channel.
+    /// Returns the current address of a channel.
     pub fn address(&self, channel: ChannelId) -> Option<Address> {
         self.channel(channel).map(|channel| channel.address)
     }
 
-    /// The peer of a channel.
+    /// Returns the peer of a channel.
     pub fn peer(&self, channel: ChannelId) -> Option<u32> {
         self.channel(channel).map(|channel| channel.peer)
     }
 
-    /// The key of the peer with this number.
+    /// Returns the key of the peer with this number.
     pub fn peer_key(&self, peer: u32) -> Option<PublicKey> {
         self.peers.get(&peer).map(|peer| peer.key)
     }
 
-    /// The number of the peer with this key.
+    /// Returns the number of the peer with this key.
     pub fn number(&self, key: &PublicKey) -> Option<u32> {
         self.by_key.get(key).copied()
     }
@@ -233,7 +233,7 @@ impl Channels {
         self.channel(channel).map(|channel| channel.stats)
     }
 
-    /// State of a peer.
+    /// Returns the state of a peer.
     pub fn peer_stats(&self, peer: u32) -> Option<PeerStats> {
         let channels = &self.peers.get(&peer)?.channels;
         let heard = channels.values().filter_map(|at| self.channels.get(*at));
@@ -241,19 +241,19 @@ impl Channels {
         Some(PeerStats { channels: channels.len(), heard })
     }
 
-    /// Number of dropped datagrams by reason.
+    /// Returns the number of dropped datagrams by reason.
     pub fn drops(&self) -> &BTreeMap<Reason, u64> {
         &self.drops
     }
 
-    /// The key of the last handshake that came from an unknown peer ([`Reason::UnknownPeer`]).
+    /// Returns the key of the last handshake that came from an unknown peer ([`Reason::UnknownPeer`]).
     pub fn stranger(&self) -> Option<&PublicKey> {
         self.stranger.as_ref()
     }
 
-    /// Timestamp of the newest handshake that this end started, as time since 1970. After a restart,
-    /// [`Settings::unix`] must not give an earlier time. Peers remember the newest handshake and refuse older
-    /// ones.
+    /// Returns the timestamp of the newest handshake that this end started, as time since 1970. After a
+    /// restart, [`Settings::unix`] must not give an earlier time. Peers remember the newest handshake and
+    /// refuse older ones.
     pub fn initiated(&self) -> Option<Duration> {
         self.initiated
     }
@@ -325,7 +325,7 @@ impl Channels {
         self.events.pop_front()
     }
 
-    /// When to call [`handle_timeout`](Self::handle_timeout) next.
+    /// Returns when to call [`handle_timeout`](Self::handle_timeout) next.
     pub fn poll_timeout(&self) -> Option<Time> {
         self.timers.first().map(|(at, _)| *at).into_iter().chain(self.echoes.next()).min()
     }

@@ -5,8 +5,8 @@ use crate::channel::Channel;
 use crate::header::{NO_SLOT, Receiver};
 
 impl Channels {
-    /// Whether this server may handle a message. It may if the message names this server or no server, or if
-    /// this server has no number.
+    /// Returns whether this server may handle a message. It may if the message names this server or no
+    /// server, or if this server has no number.
     pub(super) fn is_here(&self, to: Receiver) -> bool {
         [0, self.settings.server].contains(&to.server) || self.settings.server == 0
     }

@@ -17,7 +17,7 @@ fn path(name: &str) -> PathBuf {
     root().join("tests/pcaps").join(name)
 }
 
-/// The type bytes of an option area in order, read without the parser.
+/// Returns the type bytes of an option area in order, read without the parser.
 fn kinds(area: &[u8]) -> Vec<u64> {
     let mut kinds = Vec::new();
     let mut at = 0;

@@ -25,7 +25,7 @@ fn data_packet(cscov: u8, payload: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// Complement of the one's complement sum of 16-bit words, in the simplest form.
+/// Returns the complement of the one's complement sum of 16-bit words, in the simplest form.
 fn plain(words: &[u16]) -> u16 {
     let sum = words.iter().map(|&word| u32::from(word)).sum::<u32>();
     let sum = (sum & 0xffff) + (sum >> 16);

@@ -4,7 +4,7 @@ use dccp_wire::Seq;
 
 const M: i128 = Seq::MODULUS as i128;
 
-/// Numbers at every edge of the arithmetic.
+/// Returns the numbers at every edge of the arithmetic.
 fn corners() -> Vec<u64> {
     let places =
         (0..=48).map(|bit| (1u64 << bit) % Seq::MODULUS).chain([0, 3 << 46, 0xff_ffff, 0x5555_5555_5555]);
@@ -58,7 +58,7 @@ fn windows_of_all_corners() {
     }
 }
 
-/// Extend_Sequence_Number of RFC 4340 section 7.6.
+/// Returns the extend_Sequence_Number of RFC 4340 section 7.6.
 fn pseudocode(s: u64, reference: u64) -> u64 {
     let (low, high) = (reference & 0xff_ffff, reference >> 24);
     let circular_less = |x: u64, y: u64| (1..=1 << 23).contains(&(y.wrapping_sub(x) & 0xff_ffff));

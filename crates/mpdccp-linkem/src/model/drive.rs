@@ -47,7 +47,7 @@ fn usual() -> [LinkConfig; 2] {
     [link(4.0), link(10.0)]
 }
 
-/// Path loss in a town at 2 GHz, dB.
+/// Returns the path loss in a town at 2 GHz, dB.
 fn path_loss(metres: f64) -> f64 {
     128.1 + 37.6 * libm::log10(metres / 1e3)
 }
@@ -56,8 +56,8 @@ fn milliwatts(dbm: f64) -> f64 {
     libm::pow(10.0, dbm / 10.0)
 }
 
-/// Spectral efficiency in bit/s/Hz. It is Shannon's limit for the ratio of signal to interference and noise,
-/// reduced by the losses of a real radio.
+/// Returns the spectral efficiency in bit/s/Hz. It is Shannon's limit for the ratio of signal to interference
+/// and noise, reduced by the losses of a real radio.
 fn efficiency(ratio: f64, implementation: f64, most: f64) -> f64 {
     (implementation * libm::log2(1.0 + ratio)).min(most)
 }

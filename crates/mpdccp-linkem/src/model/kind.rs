@@ -47,7 +47,7 @@ pub struct Step {
 }
 
 impl Model {
-    /// Both directions with their usual rates and delays: client to network, then network to client.
+    /// Returns both directions with their usual rates and delays: client to network, then network to client.
     pub fn usual(&self) -> [LinkConfig; 2] {
         (self.usual)()
     }

@@ -24,7 +24,7 @@ pub const MODELS: [&Model; 8] = [
 ];
 
 impl Model {
-    /// The model with this name.
+    /// Returns the model with this name.
     pub fn named(name: &str) -> Option<&'static Model> {
         MODELS.into_iter().find(|model| model.name == name)
     }

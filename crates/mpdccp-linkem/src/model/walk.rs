@@ -25,7 +25,7 @@ impl Walk {
         now
     }
 
-    /// The value as a factor around 1.
+    /// Returns the value as a factor around 1.
     pub(super) fn factor(&mut self, random: &mut Random) -> f64 {
         libm::exp(self.step(random))
     }

@@ -26,8 +26,8 @@ pub struct DualPi2Config {
 }
 
 impl Default for DualPi2Config {
-    /// The values of RFC 9332 appendix A.1: target 15 ms, updates every 16 ms, alpha 0.16 and beta 3.2 per
-    /// second, step 1 ms, k = 2.
+    /// Returns the values of RFC 9332 appendix A.1: target 15 ms, updates every 16 ms, alpha 0.16 and beta
+    /// 3.2 per second, step 1 ms, k = 2.
     fn default() -> DualPi2Config {
         DualPi2Config {
             target: Duration::from_millis(15),

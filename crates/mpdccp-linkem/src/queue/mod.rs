@@ -34,7 +34,7 @@ pub struct QueueConfig {
 }
 
 impl Default for QueueConfig {
-    /// Drop-tail with 1,000 packets.
+    /// Returns a drop-tail queue of 1,000 packets.
     fn default() -> QueueConfig {
         QueueConfig { kind: QueueKind::DropTail, limit: Limit::Packets(1_000) }
     }
@@ -144,7 +144,7 @@ impl<P> Queue<P> {
         Queue { limit, random, shape: Shape::Single(Fifo::default(), control) }
     }
 
-    /// Fill level, without the packet in transmission.
+    /// Returns the fill level, without the packet in transmission.
     pub(crate) fn len(&self) -> QueueLen {
         match &self.shape {
             Shape::Single(fifo, _) => fifo.len(),

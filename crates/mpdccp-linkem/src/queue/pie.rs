@@ -25,8 +25,8 @@ pub struct PieConfig {
 }
 
 impl Default for PieConfig {
-    /// The values of RFC 8033 section 4: target 15 ms, updates every 15 ms, alpha 1/8 and beta 1 1/4, bursts
-    /// of 150 ms, no ECN.
+    /// Returns the values of RFC 8033 section 4: target 15 ms, updates every 15 ms, alpha 1/8 and beta 1 1/4,
+    /// bursts of 150 ms, no ECN.
     fn default() -> PieConfig {
         let ms = Duration::from_millis;
         PieConfig { target: ms(15), update: ms(15), alpha: 0.125, beta: 1.25, max_burst: ms(150), ecn: false }

@@ -29,7 +29,7 @@ pub struct RedConfig {
 }
 
 impl RedConfig {
-    /// The usual settings: probability 0.1, weight 0.002, packets of 1,000 bytes, no ECN.
+    /// Returns the usual settings: probability 0.1, weight 0.002, packets of 1,000 bytes, no ECN.
     pub fn new(min: u64, max: u64) -> RedConfig {
         RedConfig { min, max, max_p: 0.1, weight: 0.002, mean_packet: 1_000, ecn: false }
     }

@@ -67,7 +67,7 @@ impl Endpoint {
         }
     }
 
-    /// Whether a repeated Request of a half-open session may get another Response.
+    /// Returns whether a repeated Request of a half-open session may get another Response.
     pub(super) fn may_repeat(&mut self, now: Time, id: SessionId, question: Question) -> bool {
         let entry = self.sessions.get(&id).filter(|entry| !entry.opened);
         entry.is_none_or(|entry| self.strangers.may_answer(now, question, entry.answer))

@@ -146,8 +146,9 @@ impl Endpoint {
         self.sessions.get(&session)?.session.room(now, info, data)
     }
 
-    /// Whether every path that is up is known to carry packets of its MTU. This is so if the peer answered a
-    /// probe, and no later losses suggest a smaller size. Returns false if there is no such session.
+    /// Returns whether every path that is up is known to carry packets of its MTU. This is so if the peer
+    /// answered a probe, and no later losses suggest a smaller size. Returns false if there is no such
+    /// session.
     pub fn sizes_are_known(&self, session: SessionId) -> bool {
         self.sessions.get(&session).is_some_and(|s| s.session.sizes_are_known())
     }
@@ -186,8 +187,8 @@ impl Endpoint {
         self.with(now, session, |s| s.abort(""));
     }
 
-    /// Like [`abort`](Self::abort), with a reason in words for the peer (Error Text, RFC 4340 section 5.6),
-    /// at most 255 bytes.
+    /// Does the same as [`abort`](Self::abort), with a reason in words for the peer (Error Text,
+    /// RFC 4340 section 5.6), at most 255 bytes.
     pub fn abort_with(&mut self, now: Time, session: SessionId, text: &str) {
         self.with(now, session, |s| s.abort(text));
     }
@@ -240,8 +241,8 @@ impl Endpoint {
         self.sessions.get(&session).map(|entry| entry.session.status(now))
     }
 
-    /// Whether a session that is not open yet has received an answer. The session opens only a round trip
-    /// after the answer, which takes long on a long path.
+    /// Returns whether a session that is not open yet has received an answer. The session opens only a round
+    /// trip after the answer, which takes long on a long path.
     pub fn is_answered(&self, session: SessionId) -> bool {
         self.sessions.get(&session).is_some_and(|entry| entry.session.is_answered())
     }
@@ -252,17 +253,17 @@ impl Endpoint {
         self.with(now, session, |s| s.connect_over(now, path));
     }
 
-    /// The backlog of a session's send queue. It is empty if there is no such session.
+    /// Returns the backlog of a session's send queue. It is empty if there is no such session.
     pub fn backlog(&self, now: Time, session: SessionId) -> QueueView {
         self.sessions.get(&session).map_or_else(QueueView::default, |entry| entry.session.backlog(now))
     }
 
-    /// The paths as the scheduler sees them.
+    /// Returns the paths as the scheduler sees them.
     pub fn rows(&self, now: Time, session: SessionId) -> Vec<PathRow> {
         self.sessions.get(&session).map_or_else(Vec::new, |entry| entry.session.rows(now))
     }
 
-    /// All sessions that have not ended.
+    /// Returns all sessions that have not ended.
     pub fn sessions(&self) -> Vec<SessionId> {
         self.sessions.keys().copied().collect()
     }
@@ -277,7 +278,7 @@ impl Endpoint {
         }
     }
 
-    /// The paths that use a socket and lead to `remote`.
+    /// Returns the paths that use a socket and lead to `remote`.
     pub fn paths_over(&self, socket: u32, remote: SocketAddr) -> Vec<(SessionId, PathId)> {
         self.demux.over(socket).filter(|(route, _)| route.remote == remote).map(|(_, owner)| owner).collect()
     }

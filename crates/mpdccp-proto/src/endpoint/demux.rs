@@ -42,7 +42,7 @@ impl Demux {
         self.wait_ends.push_back((end, key));
     }
 
-    /// Whether this connection is in TIMEWAIT.
+    /// Returns whether this connection is in TIMEWAIT.
     pub(super) fn waits(&self, now: Time, route: &Route, ports: Ports) -> bool {
         self.waiting.get(&(*route, ports)).is_some_and(|&end| now < end)
     }
@@ -76,7 +76,7 @@ impl Demux {
         ports
     }
 
-    /// The connections over a socket.
+    /// Returns the connections over a socket.
     pub(super) fn over(&self, socket: u32) -> impl Iterator<Item = (&Route, (SessionId, PathId))> {
         let first = Route {
             socket,
@@ -88,7 +88,7 @@ impl Demux {
             .map(|((route, _), owner)| (route, *owner))
     }
 
-    /// The connections that this end opened from a socket to a destination. The routes of incoming
+    /// Returns the connections that this end opened from a socket to a destination. The routes of incoming
     /// connections have a local address, so such connections are not included.
     pub(super) fn toward(
         &self,

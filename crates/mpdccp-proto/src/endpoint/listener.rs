@@ -58,13 +58,14 @@ impl Listener {
         by_address.into_iter().chain(self.anywhere).min().map(|(_, id)| id)
     }
 
-    /// Whether the peer is unauthenticated, or authenticated but not listed.
+    /// Returns whether the peer is unauthenticated, or authenticated but not listed.
     pub(super) fn is_stranger(&self, vouched: Option<u32>) -> bool {
         vouched.is_none_or(|peer| !self.numbers.contains(&peer))
     }
 
-    /// How many sessions one source may have now. The limit is a fixed share of the free sessions, rounded
-    /// up, so it falls as fewer sessions are free. A few sources together therefore cannot take all sessions.
+    /// Returns how many sessions one source may have now. The limit is a fixed share of the free sessions,
+    /// rounded up, so it falls as fewer sessions are free. A few sources together therefore cannot take all
+    /// sessions.
     pub(super) fn share_of_source(&self) -> usize {
         let (all, each) = (self.cfg.max_sessions, self.cfg.max_sessions_per_source);
         if each >= all {
@@ -74,7 +75,7 @@ impl Listener {
         (free as u128 * each as u128).div_ceil(all as u128) as usize
     }
 
-    /// Length of the IP and UDP headers on a route, bytes.
+    /// Returns the length of the IP and UDP headers on a route, bytes.
     pub(super) fn overhead(&self, route: &Route) -> u16 {
         match route.remote.ip().to_canonical() {
             IpAddr::V4(_) => self.cfg.overhead,

@@ -24,7 +24,7 @@ impl Memory {
         self.most = most;
     }
 
-    /// Whether one of `sessions` sessions, which holds `own` bytes, may hold `more`.
+    /// Returns whether one of `sessions` sessions, which holds `own` bytes, may hold `more`.
     pub(super) fn allows(&self, own: u64, more: u64, sessions: usize) -> bool {
         self.held + more <= self.most || own + more <= self.most / (sessions as u64).max(1)
     }

@@ -180,7 +180,7 @@ impl Endpoint {
         self.listeners.remove(&port);
     }
 
-    /// Key for [`crate::PktInfo::of_ip`], which describes packets to be sent.
+    /// Returns the key for [`crate::PktInfo::of_ip`], which describes packets to be sent.
     pub fn flow_key(&self) -> FlowKey {
         self.flow_key
     }
@@ -202,9 +202,9 @@ impl Endpoint {
         self.handle_from(now, route, None, ecn, len, bytes);
     }
 
-    /// Like [`handle_datagram`](Self::handle_datagram), for a route whose encapsulation authenticates the
-    /// peer. `peer` is its `id` in [`ListenConfig::peers`]. Over this route, only that peer can open and join
-    /// sessions. It may do so from any address.
+    /// Does the same as [`handle_datagram`](Self::handle_datagram), for a route whose encapsulation
+    /// authenticates the peer. `peer` is its `id` in [`ListenConfig::peers`]. Over this route, only that peer
+    /// can open and join sessions. It may do so from any address.
     pub fn handle_peer(&mut self, now: Time, route: &Route, peer: u32, ecn: Ecn, len: u32, bytes: &[u8]) {
         self.handle_from(now, route, Some(peer), ecn, len, bytes);
     }
@@ -244,8 +244,8 @@ impl Endpoint {
         }
     }
 
-    /// When to call [`handle_timeout`](Self::handle_timeout) and then [`poll_transmit`](Self::poll_transmit)
-    /// again, and why.
+    /// Returns when to call [`handle_timeout`](Self::handle_timeout) and then
+    /// [`poll_transmit`](Self::poll_transmit) again, and why.
     pub fn poll_timeout(&self) -> Option<(Time, Wake)> {
         if !self.dirty.is_empty() || !self.events.is_empty() || self.strangers.is_waiting() {
             return Some((Time::ZERO, Wake::NotDrained));
@@ -374,7 +374,7 @@ impl Endpoint {
         }
     }
 
-    /// The span of the next session.
+    /// Returns the span of the next session.
     fn next_span(&self, server: bool) -> Span {
         tracing::debug_span!("session", id = self.next_session, server)
     }

@@ -105,7 +105,7 @@ impl Default for Strangers {
 }
 
 impl Strangers {
-    /// Whether a DCCP packet of `answer` bytes may be sent as an answer.
+    /// Returns whether a DCCP packet of `answer` bytes may be sent as an answer.
     pub(super) fn may_answer(&mut self, now: Time, question: Question, answer: usize) -> bool {
         if question.proven {
             return true;

@@ -42,7 +42,7 @@ impl TotalCap {
         self.cap.on_sent(now, u64::try_from(bytes).unwrap_or(0));
     }
 
-    /// Time of the next turn.
+    /// Returns the time of the next turn.
     pub(super) fn next(&self) -> Option<Time> {
         self.waiting.front().map(|_| self.cap.shut(Time::ZERO).unwrap_or(Time::ZERO))
     }

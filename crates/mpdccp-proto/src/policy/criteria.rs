@@ -29,7 +29,7 @@ pub struct Network {
 }
 
 impl Network {
-    /// Whether the network contains an address.
+    /// Returns whether the network contains an address.
     pub fn contains(&self, address: IpAddr) -> bool {
         let bits = |ip: IpAddr| match ip {
             IpAddr::V4(ip) => (u128::from(u32::from(ip)) << 96, 32),
@@ -42,7 +42,7 @@ impl Network {
 }
 
 impl Criteria {
-    /// Whether a packet matches. A payload that is not an IP packet (flow 0) can match only by DSCP.
+    /// Returns whether a packet matches. A payload that is not an IP packet (flow 0) can match only by DSCP.
     pub fn fit(&self, info: &PktInfo, data: &[u8]) -> bool {
         if !self.dscp.is_empty() && !self.dscp.contains(&info.dscp) {
             return false;

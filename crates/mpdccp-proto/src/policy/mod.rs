@@ -77,14 +77,14 @@ pub struct RuleStats {
 }
 
 impl Policy {
-    /// The first rule that matches a packet.
+    /// Returns the first rule that matches a packet.
     pub fn rule_for(&self, info: &PktInfo, data: &[u8]) -> Option<usize> {
         self.0.iter().position(|rule| rule.criteria.fit(info, data))
     }
 }
 
 impl Rule {
-    /// The paths that the rule names.
+    /// Returns the paths that the rule names.
     pub fn names(&self) -> impl Iterator<Item = PathName> {
         self.paths.iter().copied().chain(self.priorities.iter().map(|(name, _)| *name))
     }

@@ -21,7 +21,7 @@ impl Adaptive {
         if lag <= self.max { lag } else { Duration::ZERO }
     }
 
-    /// How long a packet of this path may lag behind other paths.
+    /// Returns how long a packet of this path may lag behind other paths.
     fn wait_on(&self, tracks: &Tracks, track: &Track) -> Duration {
         let fastest = tracks.values().filter(|t| t.up).filter_map(|t| t.rtt).min();
         let by_rtt = || Some(track.rtt?.saturating_sub(fastest?) / 2);

@@ -165,13 +165,14 @@ impl Buffer {
         self.holes.get(&self.next).copied()
     }
 
-    /// Whether `position` is the only position between `above` and `below` that is missing or was given up.
+    /// Returns whether `position` is the only position between `above` and `below` that is missing or was
+    /// given up.
     pub(super) fn only_missing(&self, position: u64, above: u64, below: u64) -> bool {
         let mut holes = self.holes.range(..below).rev().map(|(_, h)| h).take_while(|h| h.end > above + 1);
         holes.next().is_some_and(|h| (h.first, h.end) == (position, position + 1)) && holes.next().is_none()
     }
 
-    /// Whether a position in `first..end` is missing or was given up.
+    /// Returns whether a position in `first..end` is missing or was given up.
     pub(super) fn has_hole(&self, first: u64, end: u64) -> bool {
         self.holes.range(..end).next_back().is_some_and(|(_, hole)| hole.end > first)
     }
@@ -211,22 +212,22 @@ impl Buffer {
         self.ready.push_back(data);
     }
 
-    /// Whether a packet at this position would have to be held.
+    /// Returns whether a packet at this position would have to be held.
     pub(super) fn is_behind_a_hole(&self, position: u64) -> bool {
         position > self.next
     }
 
-    /// Number of packets ready for delivery.
+    /// Returns the number of packets ready for delivery.
     pub(super) fn ready(&self) -> usize {
         self.ready.len()
     }
 
-    /// Whether the buffer exceeds its limits.
+    /// Returns whether the buffer exceeds its limits.
     pub(super) fn is_full(&self) -> bool {
         self.held.len() > MAX_PACKETS || self.held_bytes > MAX_BYTES
     }
 
-    /// Number of packets and of bytes held.
+    /// Returns the number of packets and of bytes held.
     pub(super) fn occupancy(&self) -> (u64, u64) {
         (self.held.len() as u64, self.held_bytes as u64)
     }

@@ -75,7 +75,7 @@ impl Named for ReorderKind {
 }
 
 impl ReorderKind {
-    /// Key in files for the longest wait of the reorderer, if it has one.
+    /// Returns the key in files for the longest wait of the reorderer, if it has one.
     pub fn wait_key(self) -> Option<&'static str> {
         self.0.wait.map(|(key, _)| key)
     }
@@ -124,7 +124,7 @@ impl ReorderConfig {
 }
 
 impl From<ReorderKind> for ReorderConfig {
-    /// The default settings of this kind.
+    /// Returns the default settings of this kind.
     fn from(kind: ReorderKind) -> ReorderConfig {
         let wait = Duration::from_millis(kind.0.wait.map_or(0, |(_, ms)| ms));
         ReorderConfig { kind, wait, proven: false }

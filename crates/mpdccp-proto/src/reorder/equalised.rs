@@ -49,7 +49,7 @@ impl Equalised {
         }
     }
 
-    /// One-way delays of the paths in use, estimated as half of their round trips.
+    /// Returns the one-way delays of the paths in use, estimated as half of their round trips.
     fn delays(&self, now: Time) -> impl Iterator<Item = Duration> {
         let in_use = move |p: &&Path| p.data.is_some_and(|at| now.since(at) <= IDLE);
         self.paths.values().filter(in_use).filter_map(|p| p.rtt).map(|rtt| rtt / 2)

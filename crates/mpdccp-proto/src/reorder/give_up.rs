@@ -26,22 +26,23 @@ pub(super) type Tracks = BTreeMap<PathId, Track>;
 
 /// A rule for how long a hole may last. Each rule has its own file.
 pub(super) trait Rule: Send + core::fmt::Debug {
-    /// Whether a hole that is proven lost is given up at once.
+    /// Returns whether a hole that is proven lost is given up at once.
     fn trusts_proofs(&self) -> bool;
-    /// Whether the rule waits for repairs, that is, gives up no packet that a repair may still deliver.
+    /// Returns whether the rule waits for repairs, that is, gives up no packet that a repair may still
+    /// deliver.
     fn waits_for_repairs(&self) -> bool;
-    /// The lag that the rule learns from a packet that arrived `late` after its hole was detected. `None` if
-    /// the rule does not learn.
+    /// Returns the lag that the rule learns from a packet that arrived `late` after its hole was detected.
+    /// Returns `None` if the rule does not learn.
     fn worth(&self, _late: Duration) -> Option<Duration> {
         None
     }
-    /// How long `hole` may last while it is not proven lost.
+    /// Returns how long `hole` may last while it is not proven lost.
     fn wait_for(&self, tracks: &Tracks, hole: Hole) -> Duration;
-    /// How long any hole may last now.
+    /// Returns how long any hole may last now.
     fn longest(&self, tracks: &Tracks) -> Duration;
 }
 
-/// The paths that may still deliver packets of `hole`.
+/// Returns the paths that may still deliver packets of `hole`.
 pub(super) fn candidates(tracks: &Tracks, hole: Hole) -> impl Iterator<Item = &Track> {
     let past = move |t: &Track| t.floor(hole.first).is_some_and(|floor| floor >= hole.end);
     tracks.values().filter(move |t| t.up && !past(t))

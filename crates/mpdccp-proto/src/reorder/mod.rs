@@ -117,8 +117,8 @@ pub struct ReorderStats {
 }
 
 impl ReorderStats {
-    /// Upper bound of the 95th percentile of hold times, as a power of two. `None` if it is in the last
-    /// bucket, which has no upper bound.
+    /// Returns the upper bound of the 95th percentile of hold times, as a power of two. Returns `None` if it
+    /// is in the last bucket, which has no upper bound.
     pub fn held_p95(&self) -> Option<Duration> {
         let total: u64 = self.held_for.iter().sum();
         let mut sum = 0;
@@ -142,7 +142,7 @@ pub trait Reorderer: Send + core::fmt::Debug {
     fn on_other(&mut self, now: Time, path: PathId, path_seq: Seq, ndp: Option<u64>) {
         let _ = (now, path, path_seq, ndp);
     }
-    /// Whether this reorderer supports repairs. If so, it drops duplicates, and after
+    /// Returns whether this reorderer supports repairs. If so, it drops duplicates, and after
     /// [`on_repair`](Self::on_repair) it waits for packets that a repair may still deliver.
     fn waits_for_repairs(&self) -> bool {
         false
@@ -158,11 +158,11 @@ pub trait Reorderer: Send + core::fmt::Debug {
     fn on_path(&mut self, path: PathId, rtt: Option<Duration>, up: bool) {
         let _ = (path, rtt, up);
     }
-    /// When [`on_timeout`](Self::on_timeout) is due.
+    /// Returns when [`on_timeout`](Self::on_timeout) is due.
     fn next_timeout(&self) -> Option<Time>;
     /// Handles an expired timer.
     fn on_timeout(&mut self, now: Time);
-    /// Bytes held now.
+    /// Returns the number of bytes held now.
     fn occupancy_bytes(&self) -> u64 {
         self.stats().occupancy_bytes
     }

@@ -22,7 +22,7 @@ impl<T: Copy + Ord> RecentMax<T> {
         self.new = self.new.max(Some(value));
     }
 
-    /// The largest recent value, if any.
+    /// Returns the largest recent value, if any.
     pub(super) fn get(&self) -> Option<T> {
         self.old.max(self.new)
     }

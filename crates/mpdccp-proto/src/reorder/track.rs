@@ -120,8 +120,8 @@ impl Track {
         }
     }
 
-    /// Whether the newest data on the path arrived at most `age` before `now`. It may also have arrived after
-    /// `now`.
+    /// Returns whether the newest data on the path arrived at most `age` before `now`. It may also have
+    /// arrived after `now`.
     pub(super) fn brought_data_within(&self, age: Duration, now: Time) -> bool {
         self.newest.is_some() && now.since(self.newest_at) <= age
     }
@@ -180,7 +180,7 @@ impl Track {
         self.settled += self.gaps.iter().skip(self.settled).take_while(lost).count();
     }
 
-    /// When the first unsettled gap becomes settled, if no more packets arrive.
+    /// Returns when the first unsettled gap becomes settled, if no more packets arrive.
     pub(super) fn settles_at(&self) -> Option<Time> {
         self.gaps.get(self.settled).map(|g| g.seen + self.tolerance_time())
     }
@@ -195,7 +195,7 @@ impl Track {
         delay.max(self.rtt.map_or(TOLERANCE_TIME, |rtt| rtt / 4))
     }
 
-    /// The last position, from `next` on, up to which this path can deliver nothing any more.
+    /// Returns the last position, from `next` on, up to which this path can deliver nothing any more.
     pub(super) fn floor(&self, next: u64) -> Option<u64> {
         let open = self.gaps.iter().skip(self.settled).find(|g| g.below.is_none_or(|b| b > next));
         open.map_or(self.newest, |g| g.above)

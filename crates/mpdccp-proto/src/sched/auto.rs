@@ -183,7 +183,7 @@ mod tests {
     use super::*;
     use dccp_proto::ccid::Late;
 
-    /// A path of 10 Mbit/s with a round trip of 10 ms whose window is full. It sends 1,250 bytes per
+    /// Returns a path of 10 Mbit/s with a round trip of 10 ms whose window is full. It sends 1,250 bytes per
     /// millisecond.
     fn full() -> PathRow {
         closed(0, 3)

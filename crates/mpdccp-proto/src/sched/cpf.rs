@@ -8,7 +8,7 @@ use mpdccp_units::{Duration, Time};
 #[derive(Debug, Default)]
 pub(super) struct Cpf;
 
-/// Sort key: more expensive paths come later.
+/// Returns the sort key: more expensive paths come later.
 fn cost(path: &PathRow) -> impl Ord + use<> {
     (Reverse(path.prio), path.srtt.unwrap_or(Duration::MAX), path.id)
 }

@@ -90,7 +90,7 @@ impl Distant {
         self.needed = self.standing.is_some_and(|since| now.since(since) > (rtt * STAYS.0).max(STAYS.1));
     }
 
-    /// Whether the path is left out.
+    /// Returns whether the path is left out.
     pub(super) fn leaves_out(&self, path: &PathRow) -> bool {
         !self.needed && self.paths.iter().any(|known| known.path == path.id && known.distant)
     }

@@ -69,7 +69,7 @@ const JITTER: u32 = 2;
 const PAUSE: (Duration, Duration) = (Duration::from_secs(4), Duration::from_secs(64));
 
 impl Extra {
-    /// Whether the path may be used as if it cost little more than the cheapest path.
+    /// Returns whether the path may be used as if it cost little more than the cheapest path.
     pub(super) fn counts(&self, id: PathId) -> bool {
         matches!(self.state, State::Trying(path, ..) | State::Helping(path, _) if path == id)
     }
@@ -97,7 +97,7 @@ impl Extra {
         }
     }
 
-    /// Whether a check is due. The interval depends on the round-trip time of the cheapest path.
+    /// Returns whether a check is due. The interval depends on the round-trip time of the cheapest path.
     pub(super) fn is_time(&self, now: Time, rtt: Duration) -> bool {
         now.since(self.since) >= (rtt * ROUNDS).clamp(LOOK.0, LOOK.1)
     }
@@ -155,16 +155,16 @@ impl Extra {
     }
 }
 
-/// Whether the path is full. An application-limited path may be faster than observed. If it has a standing
-/// queue, it is not: a flow in the tunnel then sends at the path's full rate without filling the session's
-/// queue.
+/// Returns whether the path is full. An application-limited path may be faster than observed. If it has a
+/// standing queue, it is not: a flow in the tunnel then sends at the path's full rate without filling the
+/// session's queue.
 fn is_full(path: &PathRow) -> bool {
     let longer = path.srtt.zip(path.min_rtt).map(|(srtt, min)| srtt.saturating_sub(min + min / STANDS));
     longer.is_some_and(|longer| longer > path.late.deviation * JITTER)
 }
 
-/// Whether the path at index `at` has few losses and costs little more than the first path. The queue of the
-/// first path does not count, because it does not bring other paths closer.
+/// Returns whether the path at index `at` has few losses and costs little more than the first path. The queue
+/// of the first path does not count, because it does not bring other paths closer.
 fn is_worth_a_trial(paths: &[(Duration, &PathRow)], at: usize) -> bool {
     let ((_, first), (cost, path)) = (paths[0], paths[at]);
     let near = first.min_rtt.map(|rtt| rtt / 2 + rtt.mul_f64(MAX_EXCESS));

@@ -12,7 +12,8 @@ use mpdccp_units::Time;
 const SECONDARY: u8 = 2;
 pub(crate) const STANDBY: u8 = 1;
 
-/// Whether [`offer`] would offer all rows for this packet. This is so if all are wide enough and primary.
+/// Returns whether [`offer`] would offer all rows for this packet. This is so if all are wide enough and
+/// primary.
 pub(crate) fn offers_all(pkt: &PktInfo, rows: &[PathRow]) -> bool {
     rows.iter().all(|row| fits(pkt, row) && row.prio > SECONDARY)
 }
@@ -47,7 +48,7 @@ pub(crate) fn offer(
     }
 }
 
-/// Size of the largest packet that may take the same path as small packets.
+/// Returns the size of the largest packet that may take the same path as small packets.
 pub(crate) fn room(rows: &[PathRow]) -> Option<usize> {
     let all_zero = !rows.iter().any(|row| row.prio > 0 && row.state != PathState::Down);
     let rank = |row: &&PathRow| if all_zero { 0 } else { row.prio.min(SECONDARY + 1) };

@@ -30,7 +30,7 @@ pub trait Scheduler: Send + core::fmt::Debug {
     fn head_start(&self) -> u64 {
         0
     }
-    /// The standing queue that the scheduler needs to use all paths.
+    /// Returns the standing queue that the scheduler needs to use all paths.
     fn standing_queue(&self) -> Duration {
         Duration::ZERO
     }
@@ -42,7 +42,8 @@ const COST_OF_LOSS: f64 = 2.0;
 /// plus this many mean deviations.
 const SPREAD: u32 = 3;
 
-/// Cost of a packet on a path: the time until in-order delivery, plus the expected cost of its loss.
+/// Returns the cost of a packet on a path: the time until in-order delivery, plus the expected cost of its
+/// loss.
 pub(super) fn cost(path: &PathRow) -> Duration {
     let lost = if path.loss > 0.0 {
         Duration::from_secs_f64(f64::from(path.loss) * COST_OF_LOSS)
@@ -52,7 +53,7 @@ pub(super) fn cost(path: &PathRow) -> Duration {
     path.one_way() + path.late.deviation * SPREAD + lost
 }
 
-/// The paths that can take a packet now.
+/// Returns the paths that can take a packet now.
 pub(super) fn open(paths: &[PathRow]) -> impl Iterator<Item = &PathRow> {
     paths.iter().filter(|path| path.is_open())
 }
@@ -62,9 +63,9 @@ pub(super) fn first_open<K: Ord>(paths: &[PathRow], key: impl Fn(&PathRow) -> K)
     open(paths).min_by_key(|path| (key(path), path.id)).map_or(Pick::Wait(None), |path| Pick::One(path.id))
 }
 
-/// Whether `path` would serve the backlog later than `other`. A wait that is shorter than the extra delay of
-/// `other` does not count as congestion. A wait on a path that was idle does not count either, because its
-/// rate is out of date.
+/// Returns whether `path` would serve the backlog later than `other`. A wait that is shorter than the extra
+/// delay of `other` does not count as congestion. A wait on a path that was idle does not count either,
+/// because its rate is out of date.
 pub(super) fn congested(now: Time, path: &PathRow, queue: &QueueView, other: &PathRow) -> bool {
     if path.is_open() {
         return false;

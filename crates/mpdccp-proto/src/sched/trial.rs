@@ -51,7 +51,7 @@ impl Trials {
         }
     }
 
-    /// Whether the path may be used.
+    /// Returns whether the path may be used.
     pub(super) fn permit(&self, now: Time, path: &PathRow) -> bool {
         self.0.iter().all(|trial| trial.path != path.id || trial.until <= now)
     }

@@ -71,8 +71,8 @@ impl RemoteAddrs {
     }
 }
 
-/// Whether a host may have this address, so that connecting to it makes sense (RFC 9897 section 3.2.8).
-/// Multicast and broadcast addresses, 0.0.0.0 and :: do not qualify.
+/// Returns whether a host may have this address, so that connecting to it makes sense
+/// (RFC 9897 section 3.2.8). Multicast and broadcast addresses, 0.0.0.0 and :: do not qualify.
 pub fn is_unicast(addr: IpAddr) -> bool {
     match addr {
         IpAddr::V4(ip) => !ip.is_multicast() && !ip.is_broadcast() && !ip.is_unspecified(),

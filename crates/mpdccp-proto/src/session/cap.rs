@@ -21,7 +21,7 @@ impl Cap {
         self.rate.is_some()
     }
 
-    /// Time until which no packet may be sent. `None` if one may be sent now.
+    /// Returns the time until which no packet may be sent. Returns `None` if one may be sent now.
     pub(crate) fn shut(&self, now: Time) -> Option<Time> {
         self.rate.map(|_| self.paid).filter(|paid| *paid > now)
     }

@@ -132,7 +132,7 @@ impl ClassQueues {
         self.all.iter().filter_map(|class| class.queue.next_expiry()).min()
     }
 
-    /// Total backlog.
+    /// Returns the total backlog.
     pub(super) fn view(&self, now: Time) -> QueueView {
         let views = self.all.iter().map(|class| class.queue.view(now));
         views.fold(QueueView::default(), |sum, view| QueueView {

@@ -140,14 +140,14 @@ impl Session {
         self.finish(Reason::AbortedByPeer);
     }
 
-    /// How long the session survives while no path is up. Its streams may carry TCP connections, and Linux
-    /// gives up a TCP connection only after 15 minutes.
+    /// Returns how long the session survives while no path is up. Its streams may carry TCP connections, and
+    /// Linux gives up a TCP connection only after 15 minutes.
     pub(super) fn survive(&self) -> Duration {
         let open = self.streams.as_ref().is_some_and(|carried| !carried.streams.is_empty());
         if open { self.cfg.survive.max(STREAMS_SURVIVE) } else { self.cfg.survive }
     }
 
-    /// When to call [`Self::check_end`], because the session may have ended.
+    /// Returns when to call [`Self::check_end`], because the session may have ended.
     pub(super) fn end_timeout(&self) -> Option<(Time, Wake)> {
         match self.state {
             SessionState::Closing => Some((self.close_at, Wake::CloseWait)),

@@ -41,7 +41,7 @@ impl Session {
         self.pending.retain(|p| p.signal.dataset() != Dataset::Path(path));
     }
 
-    /// When the next retransmission is due.
+    /// Returns when the next retransmission is due.
     pub(super) fn signal_timeout(&self) -> Option<Time> {
         // An option that was already due at the last transmission waits for a gate, not for a timer.
         self.pending.iter().map(|p| p.due).filter(|due| *due > self.polled).min()

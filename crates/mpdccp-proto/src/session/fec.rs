@@ -128,7 +128,7 @@ impl Fec {
         (check(lost, *back, data) == [*a, *b, *c, *d]).then(|| (lost, *back, data.to_vec()))
     }
 
-    /// Number of protected packets that are missing.
+    /// Returns the number of protected packets that are missing.
     pub(super) fn lacks(&self, packet: &Pending) -> usize {
         packet.members.iter().filter(|seq| !self.kept.contains_key(seq)).count()
     }

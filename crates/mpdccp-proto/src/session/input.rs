@@ -116,7 +116,7 @@ impl Session {
         }
     }
 
-    /// Whether a data packet's MP_SEQ is plausible.
+    /// Returns whether a data packet's MP_SEQ is plausible.
     fn believes(&mut self, now: Time, mp_seq: Seq) -> bool {
         match self.plausible.judge(mp_seq) {
             Judgement::Fits => true,

@@ -33,7 +33,7 @@ pub(crate) enum Refusal {
     Reset(Reset, Counter),
 }
 
-/// The connection identifier that a Request wants to join.
+/// Returns the connection identifier that a Request wants to join.
 pub(crate) fn wanted_ci(request: &Packet<'_>) -> Option<u32> {
     Hello::read(request).join.map(|(_, ci, _)| ci)
 }
@@ -117,9 +117,9 @@ impl Session {
         Ok((self.paths[i].id, ports))
     }
 
-    /// Whether the session has too many subflows (RFC 9897 section 3.10). The limit is `max_paths` without
-    /// the silent subflows, and twice `max_paths` with them, because the peer may have lost the silent ones.
-    /// Unproven joins do not count.
+    /// Returns whether the session has too many subflows (RFC 9897 section 3.10). The limit is `max_paths`
+    /// without the silent subflows, and twice `max_paths` with them, because the peer may have lost the
+    /// silent ones. Unproven joins do not count.
     fn is_crowded(&self) -> bool {
         let proven = self.paths.iter().filter(|p| !p.is_half_open());
         let (silent, loud): (Vec<&Subflow>, Vec<_>) = proven.partition(|p| p.state == PathState::Suspect);

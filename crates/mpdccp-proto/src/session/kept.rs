@@ -31,7 +31,7 @@ impl Session {
         self.streams = (streams && self.cfg.streams).then(|| Carried::new(role));
     }
 
-    /// The capabilities that this end announces in the handshake.
+    /// Returns the capabilities that this end announces in the handshake.
     pub(super) fn hello(&self) -> Private {
         let repairs = self.reorderer.waits_for_repairs();
         let flows = repairs && self.cfg.flow_order;

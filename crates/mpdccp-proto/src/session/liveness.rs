@@ -77,13 +77,14 @@ pub(super) struct Evidence {
 impl Liveness {
     pub(super) const NEW: Liveness = Liveness::Answering { asked: None, again: None, checked: Time::ZERO };
 
-    /// State after the link was reported down.
+    /// Returns the state after the link was reported down.
     pub(super) fn link_down(now: Time) -> Liveness {
         let probe_at = now + PROBE_GAP.0;
         Liveness::Suspect { since: now, asked: now, trust_after: probe_at, probed: now, probe_at }
     }
 
-    /// State of a path that must answer a probe before it is used. The caller must send the first probe.
+    /// Returns the state of a path that must answer a probe before it is used. The caller must send the first
+    /// probe.
     pub(super) fn suspect(now: Time) -> Liveness {
         Liveness::suspect_since(now, now)
     }
@@ -92,7 +93,7 @@ impl Liveness {
         Liveness::Suspect { since: now, asked, trust_after: now, probed: now, probe_at: now + PROBE_GAP.0 }
     }
 
-    /// When the first unanswered packet was sent. `None` unless its answer is overdue.
+    /// Returns when the first unanswered packet was sent. Returns `None` unless its answer is overdue.
     pub(super) fn unanswered_since(&self, answered: Time) -> Option<Time> {
         match *self {
             Liveness::Suspect { asked, .. } => Some(asked),
@@ -100,7 +101,7 @@ impl Liveness {
         }
     }
 
-    /// How long the path has been silent. Zero if the path answers.
+    /// Returns how long the path has been silent. Returns zero if the path answers.
     pub(super) fn silent_for(&self, now: Time) -> Duration {
         match *self {
             Liveness::Suspect { since, .. } => now.since(since),
@@ -108,8 +109,8 @@ impl Liveness {
         }
     }
 
-    /// Approximately when a packet that the peer must answer was last sent. Probes do not count, because each
-    /// probe would otherwise cause the next one.
+    /// Returns approximately when a packet that the peer must answer was last sent. Probes do not count,
+    /// because each probe would otherwise cause the next one.
     pub(super) fn asked(&self) -> Time {
         match *self {
             Liveness::Answering { asked, checked, .. } => {
@@ -128,13 +129,13 @@ impl Liveness {
         }
     }
 
-    /// Whether a packet has just arrived and no answer is outstanding. In this case [`check`](Self::check)
-    /// would have nothing to do.
+    /// Returns whether a packet has just arrived and no answer is outstanding. In this case
+    /// [`check`](Self::check) would have nothing to do.
     pub(super) fn is_answered(&self, now: Time, heard: Time, answered: Time) -> bool {
         matches!(*self, Liveness::Answering { asked, .. } if heard == now && asked.is_none_or(|asked| asked < answered))
     }
 
-    /// When to [`check`](Self::check) again.
+    /// Returns when to [`check`](Self::check) again.
     pub(super) fn next(&self, e: &Evidence) -> Time {
         match *self {
             Liveness::Answering { asked, again, checked } => {

@@ -33,7 +33,7 @@ const FORGET: Duration = Duration::from_secs(1);
 const MOST_RELAPSES: u32 = 4;
 
 impl LossRate {
-    /// Share of lost packets, 0 to 1.
+    /// Returns the share of lost packets, 0 to 1.
     pub(super) fn get(&self) -> f32 {
         // Until all samples exist, at least one of them is 0, so the loss rate is 0.
         self.samples.iter().copied().fold(1.0, f32::min)

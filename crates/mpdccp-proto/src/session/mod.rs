@@ -283,7 +283,7 @@ impl Session {
         seed
     }
 
-    /// Length of the multipath options on each data packet, bytes.
+    /// Returns the length of the multipath options on each data packet, bytes.
     fn options_len(&self) -> usize {
         match (self.multipath, self.order_flows) {
             (true, true) => MP_SEQ_LEN + BACK_LEN,
@@ -328,7 +328,7 @@ impl Session {
         }
     }
 
-    /// Number of bytes that wait to be sent or to be put in order.
+    /// Returns the number of bytes that wait to be sent or to be put in order.
     pub(crate) fn queued(&self) -> u64 {
         self.classes.view(Time::ZERO).bytes + self.reorderer.occupancy_bytes()
     }
@@ -374,7 +374,7 @@ impl Session {
         self.forget_paths();
     }
 
-    /// When to call [`Self::handle_timeout`] and [`Self::poll_transmit`] again, and why.
+    /// Returns when to call [`Self::handle_timeout`] and [`Self::poll_transmit`] again, and why.
     pub(crate) fn poll_timeout(&self) -> Option<(Time, Wake)> {
         if self.state == SessionState::Closed {
             return None;
@@ -391,17 +391,17 @@ impl Session {
             .min_by_key(|(t, _)| *t)
     }
 
-    /// Whether the session has finished all work and sent all packets.
+    /// Returns whether the session has finished all work and sent all packets.
     pub(crate) fn is_finished(&self) -> bool {
         self.state == SessionState::Closed && self.dying.is_empty()
     }
 
-    /// Path and ports of a server's first connection.
+    /// Returns the path and ports of a server's first connection.
     pub(crate) fn first_connection(&self) -> Option<(PathId, Ports)> {
         self.paths.first().map(|p| (p.id, p.cfg.ports))
     }
 
-    /// How long connections of this session stay in TIMEWAIT.
+    /// Returns how long connections of this session stay in TIMEWAIT.
     pub(crate) fn time_wait(&self) -> Duration {
         self.cfg.time_wait
     }
@@ -419,17 +419,17 @@ impl Session {
         self.keys.local_ci
     }
 
-    /// The paths as the scheduler sees them.
+    /// Returns the paths as the scheduler sees them.
     pub(crate) fn rows(&self, now: Time) -> Vec<PathRow> {
         self.paths.iter().map(|p| p.row(now, self.options_len())).collect()
     }
 
-    /// The backlog of the send queue.
+    /// Returns the backlog of the send queue.
     pub(crate) fn backlog(&self, now: Time) -> QueueView {
         self.classes.view(now)
     }
 
-    /// The whole status of the session.
+    /// Returns the whole status of the session.
     pub(crate) fn status(&self, now: Time) -> SessionStatus {
         SessionStatus {
             service_code: self.service_code,
@@ -456,12 +456,12 @@ impl Session {
         }
     }
 
-    /// Whether the session's connections may share congestion state with other sessions.
+    /// Returns whether the session's connections may share congestion state with other sessions.
     pub(crate) fn shares_congestion(&self) -> bool {
         self.cfg.share_congestion
     }
 
-    /// Congestion control options of the session's sending halves.
+    /// Returns the congestion control options of the session's sending halves.
     pub(crate) fn cc_options(&self) -> CcOptions {
         self.cfg.connection.cc
     }
@@ -479,7 +479,7 @@ impl Session {
         closing.chain(&mut self.dying)
     }
 
-    /// All sending halves that support sharing congestion state.
+    /// Returns all sending halves that support sharing congestion state.
     pub(crate) fn senders(&mut self) -> impl Iterator<Item = &mut AckVecSender> {
         let connections = self.paths.iter_mut().filter_map(|p| p.conn.as_mut());
         connections.chain(&mut self.dying).filter_map(Connection::shareable)

@@ -31,7 +31,8 @@ impl Session {
 }
 
 impl Subflow {
-    /// The priority in force (RFC 9897 section 3.2.10). If both ends set a priority, this is the smaller one.
+    /// Returns the priority in force (RFC 9897 section 3.2.10). If both ends set a priority, this is the
+    /// smaller one.
     pub(super) fn prio(&self) -> u8 {
         match self.peer_prio {
             Some((prio, _)) if self.yields => prio,

@@ -250,7 +250,7 @@ impl Session {
         }
     }
 
-    /// When to stop waiting for a connection that opens or closes.
+    /// Returns when to stop waiting for a connection that opens or closes.
     fn patience(&self, path: &Subflow) -> Option<Time> {
         let limited = self.role == Role::Server || self.state != SessionState::Connecting;
         match path.state {
@@ -260,14 +260,15 @@ impl Session {
         }
     }
 
-    /// Whether the server has answered the first subflow. The subflow opens a round trip after the answer.
+    /// Returns whether the server has answered the first subflow. The subflow opens a round trip after the
+    /// answer.
     pub(crate) fn is_answered(&self) -> bool {
         let first = self.paths.iter().find(|p| p.id == self.first.path).and_then(|p| p.conn.as_ref());
         self.state == SessionState::Connecting
             && first.is_some_and(|conn| matches!(conn.state(), State::PartOpen | State::Open))
     }
 
-    /// When the client gives up the current first path and tries the next one.
+    /// Returns when the client gives up the current first path and tries the next one.
     fn rotation_timeout(&self) -> Option<Time> {
         let choice = self.paths.iter().filter(|p| !p.removed).count() > 1;
         let trying = self.paths.iter().any(|p| p.id == self.first.path && p.conn.is_some());

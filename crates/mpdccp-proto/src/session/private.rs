@@ -58,7 +58,7 @@ impl Private {
         })
     }
 
-    /// Whether an option begins like the private options. Its kind may still be unknown.
+    /// Returns whether an option begins like the private options. Its kind may still be unknown.
     pub(super) fn is_ours(bytes: &[u8]) -> bool {
         bytes.starts_with(&MAGIC)
     }

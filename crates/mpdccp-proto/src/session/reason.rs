@@ -47,7 +47,7 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// The stable name for programs.
+    /// Returns the stable name for programs.
     pub fn name(self) -> &'static str {
         match self {
             Reason::Closed => "closed",
@@ -72,7 +72,7 @@ impl Reason {
         }
     }
 
-    /// Whether one of the ends closed cleanly.
+    /// Returns whether one of the ends closed cleanly.
     pub fn is_orderly(self) -> bool {
         matches!(self, Reason::Closed | Reason::ClosedByPeer | Reason::ClosedBeforeOpen)
     }
@@ -108,7 +108,7 @@ impl fmt::Display for Reason {
     }
 }
 
-/// The likely meaning of a Reset, for the user who set up the connection.
+/// Returns the likely meaning of a Reset, for the user who set up the connection.
 fn hint(code: ResetCode) -> Option<&'static str> {
     Some(match code {
         ResetCode::NoConnection => {

@@ -9,7 +9,7 @@ use crate::sched::SchedulerKind;
 use mpdccp_units::Time;
 
 impl Session {
-    /// The class of a packet that waits to be sent.
+    /// Returns the class of a packet that waits to be sent.
     pub(super) fn class_of(&self, info: &PktInfo) -> usize {
         // The packet may be a repair whose rule no longer exists.
         Some(usize::from(info.class)).filter(|class| *class < self.classes.all.len()).unwrap_or(0)

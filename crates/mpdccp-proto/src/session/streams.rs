@@ -61,8 +61,8 @@ impl Session {
         }
     }
 
-    /// When [`on_stream_timeout`](Self::on_stream_timeout) is due. Packets that were already due at the last
-    /// transmission wait for a path instead of a timer.
+    /// Returns when [`on_stream_timeout`](Self::on_stream_timeout) is due. Packets that were already due at
+    /// the last transmission wait for a path instead of a timer.
     pub(super) fn stream_timeout(&self) -> Option<Time> {
         self.streams.as_ref()?.streams.poll_timeout().filter(|at| *at > self.polled)
     }

@@ -188,23 +188,24 @@ impl Subflow {
         self.connect_gap = (self.connect_gap * 2).min(CONNECT_GAP.1);
     }
 
-    /// Whether the path was up for a while recently. Such a path is worth a Request per second.
+    /// Returns whether the path was up for a while recently. Such a path is worth a Request per second.
     pub(super) fn is_missed(&self, now: Time) -> bool {
         let worked = !self.was_up || now.since(self.opened) >= CONNECT_GAP.0;
         worked && self.last_up.is_some_and(|at| now.since(at) < MISSED)
     }
 
-    /// When to connect, if the path has no connection.
+    /// Returns when to connect, if the path has no connection.
     pub(super) fn connect_time(&self) -> Option<Time> {
         self.connect_at.filter(|_| self.conn.is_none())
     }
 
-    /// When a valid packet last arrived. If none did, when the path opened.
+    /// Returns when a valid packet last arrived. If none did, this is when the path opened.
     pub(super) fn heard(&self) -> Time {
         self.conn.as_ref().map_or(self.opened, |conn| conn.last_received().max(self.opened))
     }
 
-    /// When the peer's acknowledgements last covered a new packet. If none did, when the path opened.
+    /// Returns when the peer's acknowledgements last covered a new packet. If none did, this is when the path
+    /// opened.
     pub(super) fn answered(&self) -> Time {
         self.conn.as_ref().map_or(self.opened, |conn| conn.last_answered().max(self.opened))
     }
@@ -214,7 +215,7 @@ impl Subflow {
         rtt.and_then(RttEstimator::min).map(|(least, _)| least)
     }
 
-    /// Whether the path sent data within this time.
+    /// Returns whether the path sent data within this time.
     pub(super) fn has_sent(&self, now: Time, within: Duration) -> bool {
         let last_sent = self.conn.as_ref().and_then(Connection::tx_load).and_then(|load| load.last_sent);
         last_sent.is_some_and(|at| now.since(at) <= within)
@@ -224,17 +225,18 @@ impl Subflow {
         self.state == PathState::Up
     }
 
-    /// The state that others see. It is [`state`](Self::state), except that it distinguishes standby from up.
+    /// Returns the state that others see. It is [`state`](Self::state), except that it distinguishes standby
+    /// from up.
     fn shown(&self) -> PathState {
         if self.is_up() && self.prio() <= STANDBY { PathState::Standby } else { self.state }
     }
 
-    /// Whether the subflow is a join that has not yet proved that the peer knows the keys.
+    /// Returns whether the subflow is a join that has not yet proved that the peer knows the keys.
     pub(super) fn is_half_open(&self) -> bool {
         matches!(self.stage, Stage::JoinAnswered { .. })
     }
 
-    /// Whether the path is up or suspect.
+    /// Returns whether the path is up or suspect.
     pub(super) fn is_live(&self) -> bool {
         matches!(self.state, PathState::Up | PathState::Suspect)
     }
@@ -259,7 +261,7 @@ impl Subflow {
         Some(seq)
     }
 
-    /// Whether a data packet may be sent now.
+    /// Returns whether a data packet may be sent now.
     pub(super) fn gate(&self, now: Time) -> Gate {
         match &self.conn {
             Some(conn) if self.is_up() => match (conn.gate(now), self.cap.shut(now)) {
@@ -278,7 +280,8 @@ impl Subflow {
         }
     }
 
-    /// The path as a scheduler sees it. `options` is the length of the multipath options on each packet.
+    /// Returns the path as a scheduler sees it. `options` is the length of the multipath options on each
+    /// packet.
     pub(super) fn row(&self, now: Time, options: usize) -> PathRow {
         let rtt = self.conn.as_ref().and_then(Connection::tx_rtt);
         let mut row = PathRow {

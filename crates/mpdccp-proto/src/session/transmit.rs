@@ -18,8 +18,8 @@ const BUDGET: usize = 256;
 const CONTROL_BUDGET: usize = 16;
 
 impl Session {
-    /// Like [`poll_transmit`](Self::poll_transmit). If `allowance` is set, sends at most this many bytes of
-    /// data. Returns the unused allowance, and whether it held data back.
+    /// Does the same as [`poll_transmit`](Self::poll_transmit). If `allowance` is set, sends at most this
+    /// many bytes of data. Returns the unused allowance, and whether it held data back.
     pub(crate) fn poll_transmit_within(
         &mut self,
         now: Time,
@@ -50,7 +50,7 @@ impl Session {
         }
     }
 
-    /// Whether other sessions must send before this one.
+    /// Returns whether other sessions must send before this one.
     fn wait_for_turn(&mut self, now: Time) -> bool {
         let waits = self.allowance.is_some_and(|bytes| bytes <= 0);
         if waits {
@@ -284,7 +284,7 @@ impl Session {
         Some(Copy { packet, mp_seq, back, first: now })
     }
 
-    /// The earliest time at which the gate of an offered path is known to open.
+    /// Returns the earliest time at which the gate of an offered path is known to open.
     fn next_gate(&self) -> Option<Time> {
         let gates = self.offered().iter().filter_map(|row| match row.gate {
             Gate::At(at, _) => Some(at),

@@ -10,13 +10,13 @@ use mpdccp_proto::*;
 use mpdccp_units::Duration;
 use std::net::SocketAddr;
 
-/// Settings with padded Requests, as mpdccp programs send them to an unknown listener.
+/// Returns settings with padded Requests, as mpdccp programs send them to an unknown listener.
 fn plain() -> SessionConfig {
     let connection = Config { least_request: PADDED_REQUEST, ..config().connection };
     SessionConfig { fallback: Fallback::Plain, connection, ..config() }
 }
 
-/// Settings with Requests without padding, as Linux sends them.
+/// Returns settings with Requests without padding, as Linux sends them.
 fn unpadded() -> SessionConfig {
     SessionConfig { connection: config().connection, ..plain() }
 }

@@ -73,7 +73,7 @@ fn run(cfg: ReorderConfig, events: &[Event], first: u64, ndp: bool) -> (Vec<(Tim
     run_with(cfg, events, first, ndp, [None; PATHS])
 }
 
-/// Like [`run`], with the round-trip times of the paths.
+/// Does the same as [`run`], with the round-trip times of the paths.
 fn run_with(
     cfg: ReorderConfig,
     events: &[Event],

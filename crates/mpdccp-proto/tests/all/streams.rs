@@ -80,7 +80,7 @@ fn pattern(len: usize) -> Vec<u8> {
     (0..len as u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect()
 }
 
-/// Whether the packet has an empty MP_EXP and no MP_SEQ.
+/// Returns whether the packet has an empty MP_EXP and no MP_SEQ.
 fn is_stream_packet(l: &Logged) -> bool {
     let options = l.mp();
     !l.packet().payload.is_empty()

@@ -137,7 +137,7 @@ fn reorderers() -> Vec<ReorderConfig> {
     all.chain([ReorderConfig { proven: true, ..fixed }]).collect()
 }
 
-/// Whether the reorderer holds packets behind holes. If so, only late packets are out of order.
+/// Returns whether the reorderer holds packets behind holes. If so, only late packets are out of order.
 fn keeps_order(cfg: &ReorderConfig) -> bool {
     ["adaptive", "active-fixed"].contains(&cfg.kind.name())
 }

@@ -81,15 +81,15 @@ pub fn two_paths_drop(make: Make, owd_ms: f64, queue: u64) -> World {
     World::new(vec![dropping(owd_ms, queue), dropping(owd_ms, queue)], 1, vec![session])
 }
 
-/// Bulk flows on one link, with their start times in seconds.
+/// Returns a world with bulk flows on one link, with their start times in seconds.
 pub fn bulk(link: LinkConfig, flows: Vec<(f64, Box<dyn Controller>)>) -> World {
     let reverse = link.delay;
     let session = |(start, cc)| Session::new(Source::Bulk, at(start), vec![(0, reverse, cc)]);
     World::new(vec![link], 1, flows.into_iter().map(session).collect())
 }
 
-/// A bulk flow over a path with jitter in the forward direction and a delay of `reverse` ms in the reverse
-/// direction.
+/// Returns a bulk flow over a path with jitter in the forward direction and a delay of `reverse` ms in the
+/// reverse direction.
 pub fn jittery(mbps: f64, delay: f64, jitter: Jitter, reverse: f64, cc: Box<dyn Controller>) -> World {
     let link = LinkConfig { jitter, ..link(mbps, ms(2.0 * delay), 4.0) };
     World::new(vec![link], 1, vec![Session::new(Source::Bulk, Time::ZERO, vec![(0, ms(reverse), cc)])])

@@ -75,7 +75,7 @@ impl AckRatio {
         }
     }
 
-    /// The Ack Ratio that should be in force.
+    /// Returns the Ack Ratio that should be in force.
     pub(crate) fn wanted(&self) -> u16 {
         self.ratio
     }

@@ -51,7 +51,7 @@ pub(crate) struct AckVectorState {
 }
 
 impl AckVectorState {
-    /// The newest packet.
+    /// Returns the newest packet.
     pub(crate) fn newest(&self) -> Option<Seq> {
         (!self.runs.is_empty()).then_some(self.newest)
     }
@@ -234,7 +234,7 @@ impl AckVectorState {
     }
 }
 
-/// Number of cells that fit into `room` option bytes. Every 253 cells need a header of 2 bytes.
+/// Returns the number of cells that fit into `room` option bytes. Every 253 cells need a header of 2 bytes.
 pub(crate) fn cells_in(room: usize) -> usize {
     let (full, rest) = (room / 255, room % 255);
     full * 253 + rest.saturating_sub(2)

@@ -119,8 +119,8 @@ impl Control {
         self.cc = Governor::from(Box::new(Resuming::new(cc, *saved, max_jump, mtu)) as Box<dyn Controller>);
     }
 
-    /// Whether acknowledgements may measure the path's capacity. They may not while Careful Resume uses an
-    /// unvalidated window.
+    /// Returns whether acknowledgements may measure the path's capacity. They may not while Careful Resume
+    /// uses an unvalidated window.
     pub(super) fn observes(&self) -> bool {
         self.cc.resumption().is_none_or(|phase| matches!(phase, ResumePhase::Normal(_)))
     }
@@ -130,7 +130,7 @@ impl Control {
         self.sent
     }
 
-    /// Outstanding packets of all connections that share the control.
+    /// Returns the outstanding packets of all connections that share the control.
     pub fn inflight(&self) -> Amount {
         self.inflight
     }
@@ -145,7 +145,7 @@ impl Control {
         self.cc.limits().cwnd.has_room(self.inflight)
     }
 
-    /// Whether the window or pacing limited sending within the last round. `sample` is the newest
+    /// Returns whether the window or pacing limited sending within the last round. `sample` is the newest
     /// delivery-rate sample.
     pub(super) fn recently_limited(&mut self, now: Time, sample: Option<&RateSample>) -> bool {
         let round = self.rtt.srtt().unwrap_or(DEFAULT_RTT);
@@ -158,7 +158,7 @@ impl Control {
             || (self.usage.blocked_within(now, round) && (waited || sample.is_none_or(paces)))
     }
 
-    /// Whether a packet took another path within the last round because this path's gate was closed.
+    /// Returns whether a packet took another path within the last round because this path's gate was closed.
     pub(super) fn recently_passed_over(&self, now: Time) -> bool {
         self.usage.passed_over_within(now, self.rtt.srtt().unwrap_or(DEFAULT_RTT))
     }

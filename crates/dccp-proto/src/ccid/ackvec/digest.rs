@@ -124,9 +124,9 @@ impl AckVecSender {
         self.reported = reported;
     }
 
-    /// RTT sample of the packet named by the Acknowledgement Number, if newly acknowledged. The peer may hold
-    /// the acknowledgement of a packet without data for any length of time. Such a packet therefore gives a
-    /// sample only with an Elapsed Time.
+    /// Returns the RTT sample of the packet named by the Acknowledgement Number, if newly acknowledged. The
+    /// peer may hold the acknowledgement of a packet without data for any length of time. Such a packet
+    /// therefore gives a sample only with an Elapsed Time.
     fn rtt_sample(&self, now: Time, ack: u64, elapsed: Duration) -> Option<Duration> {
         let packet = self.history.get(ack)?;
         if packet.snapshot.is_none() && elapsed.is_zero() {
@@ -136,8 +136,8 @@ impl AckVecSender {
         now.since(packet.sent_at).checked_sub(elapsed).filter(|rtt| !rtt.is_zero())
     }
 
-    /// Time since packet `ack` was sent, minus the time at the peer and the minimum round trip. The return
-    /// path cannot have delayed the acknowledgement by more, whatever the peer's clock says.
+    /// Returns the time since packet `ack` was sent, minus the time at the peer and the minimum round trip.
+    /// The return path cannot have delayed the acknowledgement by more, whatever the peer's clock says.
     fn excess(&self, now: Time, ack: u64, elapsed: Duration) -> Duration {
         let Some(((least, _), packet)) = self.control.rtt.min().zip(self.history.get(ack)) else {
             return Duration::ZERO;
@@ -321,8 +321,8 @@ impl AckVecSender {
         self.trim_history(now);
     }
 
-    /// The part of the congestion window that this connection uses, in packets. The peer has at most this
-    /// many packets to acknowledge.
+    /// Returns the part of the congestion window that this connection uses, in packets. The peer has at most
+    /// this many packets to acknowledge.
     fn own_window(&self, digest: &Digest) -> u64 {
         let cwnd = self.control.cc.limits().cwnd.packets(self.mtu);
         let (own, all) = (digest.own_before.packets, digest.before.packets);

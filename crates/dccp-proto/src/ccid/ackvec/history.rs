@@ -56,22 +56,22 @@ impl History {
         History { origin, base: 0, packets: VecDeque::new(), open: BTreeMap::new() }
     }
 
-    /// Index of the oldest packet kept.
+    /// Returns the index of the oldest packet kept.
     pub(crate) fn base(&self) -> u64 {
         self.base
     }
 
-    /// Index of the next packet to send.
+    /// Returns the index of the next packet to send.
     pub(crate) fn next(&self) -> u64 {
         self.base + self.packets.len() as u64
     }
 
-    /// Sequence number of `index`.
+    /// Returns the sequence number of `index`.
     pub(crate) fn seq(&self, index: u64) -> Seq {
         self.origin.add(index)
     }
 
-    /// Index of `seq`; `None` if `seq` is before the first or was not sent yet.
+    /// Returns the index of `seq`; `None` if `seq` is before the first or was not sent yet.
     pub(crate) fn index(&self, seq: Seq) -> Option<u64> {
         let next = self.next();
         let back = self.origin.add(next).diff(seq);
@@ -141,7 +141,7 @@ impl History {
         }
     }
 
-    /// The first open index in `range`.
+    /// Returns the first open index in `range`.
     pub(crate) fn first_open(&self, range: Range<u64>) -> Option<u64> {
         let within = self.open.range(..=range.start).next_back().is_some_and(|(_, &end)| end > range.start);
         let found = if within {

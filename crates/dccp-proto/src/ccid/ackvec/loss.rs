@@ -72,7 +72,7 @@ impl LossDetector {
         }
     }
 
-    /// The index at which judging continues.
+    /// Returns the index at which judging continues.
     pub(crate) fn judged(&self) -> u64 {
         self.judged
     }
@@ -83,12 +83,12 @@ impl LossDetector {
         self.due = due;
     }
 
-    /// When to judge again if no acknowledgement arrives.
+    /// Returns when to judge again if no acknowledgement arrives.
     pub(crate) fn due(&self) -> Option<Time> {
         self.due
     }
 
-    /// The first index that cannot be lost yet. The same holds for later ones.
+    /// Returns the first index that cannot be lost yet. The same holds for later ones.
     pub(crate) fn limit(&self) -> u64 {
         match self.rule {
             Rule::ThreeLater => self.newest[NUM_DUP_ACK - 1].saturating_sub(1),
@@ -146,13 +146,13 @@ impl LossDetector {
         }
     }
 
-    /// The reordering window: a packet that is late by at most this time is not lost. The window does not
-    /// exceed the retransmission timeout, which would otherwise expire first.
+    /// Returns the reordering window: a packet that is late by at most this time is not lost. The window does
+    /// not exceed the retransmission timeout, which would otherwise expire first.
     pub(crate) fn window(&self, min_rtt: Duration, timeout: Duration) -> Duration {
         (self.lateness * MARGIN_QUARTERS / 4).max(min_rtt / WINDOW_PART).min(timeout)
     }
 
-    /// Whether a reduction stays in force even if its losses prove spurious.
+    /// Returns whether a reduction stays in force even if its losses prove spurious.
     pub(crate) fn is_final(&self) -> bool {
         self.rule == Rule::ThreeLater
     }

@@ -44,7 +44,7 @@ pub(crate) struct AckVectorReport {
 }
 
 impl AckVectorReport {
-    /// The newest packet.
+    /// Returns the newest packet.
     pub(crate) fn newest(&self) -> Option<Seq> {
         self.state.newest()
     }

@@ -123,7 +123,7 @@ impl Requests {
     }
 }
 
-/// The Sequence Window to request for `packets` packets per round trip.
+/// Returns the Sequence Window to request for `packets` packets per round trip.
 fn width(packets: u64) -> u64 {
     packets.saturating_mul(WINDOW_FACTOR).clamp(MIN_WINDOW, MAX_WINDOW).next_power_of_two()
 }

@@ -41,7 +41,7 @@ impl ReturnPath {
     }
 }
 
-/// Time in ticks, wrapping.
+/// Returns the time in ticks, wrapping.
 fn ticks(at: Time) -> u32 {
     (at.as_nanos() / 10_000) as u32
 }

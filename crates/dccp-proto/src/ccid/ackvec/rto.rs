@@ -50,14 +50,14 @@ impl RtoTimer {
         self.held -= self.held / 16;
     }
 
-    /// Time that an acknowledgement may take in addition to the round-trip time.
+    /// Returns the time that an acknowledgement may take in addition to the round-trip time.
     fn allowance(&self, rtt: &RttEstimator) -> Duration {
         rtt.srtt().map_or(Duration::ZERO, |srtt| {
             self.held.max((srtt / 4).clamp(LEAST_HELD, MOST_HELD)) + GRANULARITY
         })
     }
 
-    /// When the timer was started, if it runs.
+    /// Returns when the timer was started, if it runs.
     pub(crate) fn since(&self) -> Option<Time> {
         self.since
     }
@@ -79,9 +79,9 @@ impl RtoTimer {
         self.probes += 1;
     }
 
-    /// When to ask the peer for an acknowledgement: two round-trip times after the timer started, as in TCP's
-    /// tail loss probe (RFC 8985 section 7.2). Each further probe waits twice as long. `None` if the timer
-    /// itself would fire before the answer arrives.
+    /// Returns when to ask the peer for an acknowledgement: two round-trip times after the timer started, as
+    /// in TCP's tail loss probe (RFC 8985 section 7.2). Each further probe waits twice as long. Returns
+    /// `None` if the timer itself would fire before the answer arrives.
     pub(crate) fn probe_due(&self, rtt: &RttEstimator) -> Option<Time> {
         let srtt = rtt.srtt()?;
         let wait = (srtt * 2 + self.allowance(rtt)).saturating_mul(1 << self.backoff.min(10));
@@ -90,12 +90,12 @@ impl RtoTimer {
         self.due(rtt).filter(|&timeout| due + srtt < timeout).map(|_| due)
     }
 
-    /// When the timer fires, if it runs.
+    /// Returns when the timer fires, if it runs.
     pub(crate) fn due(&self, rtt: &RttEstimator) -> Option<Time> {
         self.since.map(|since| since + self.timeout(rtt))
     }
 
-    /// The timeout in force.
+    /// Returns the timeout in force.
     pub(crate) fn timeout(&self, rtt: &RttEstimator) -> Duration {
         // 2^10 times the minimum timeout already exceeds the maximum timeout, so more doublings are not
         // needed.

@@ -165,9 +165,9 @@ impl AckVecSender {
         }
     }
 
-    /// When to ask the peer for an acknowledgement because none has arrived for long. Until something was
-    /// delivered, do not ask: the path may drop ECN-capable packets but not Syncs, and only timeouts reveal
-    /// this.
+    /// Returns when to ask the peer for an acknowledgement because none has arrived for long. Until something
+    /// was delivered, do not ask: the path may drop ECN-capable packets but not Syncs, and only timeouts
+    /// reveal this.
     fn probe_due(&self) -> Option<Time> {
         self.rto.probe_due(&self.control.rtt).filter(|_| !self.draft && self.delivered.packets > 0)
     }

@@ -180,7 +180,7 @@ fn is_send() {
     check::<super::AckVecReceiver>();
 }
 
-/// An Ack Vector that reports `packets` consecutive packets as received.
+/// Returns an Ack Vector that reports `packets` consecutive packets as received.
 fn all(packets: u64) -> Vec<u8> {
     (0..packets).map(|_| cell(State::Received, 1)).collect()
 }

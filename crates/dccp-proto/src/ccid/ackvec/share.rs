@@ -7,7 +7,7 @@ use alloc::boxed::Box;
 use dccp_cc::{CcConfig, Reno, RttEstimator};
 
 impl AckVecSender {
-    /// The group to which this half belongs. The owner assigns the number.
+    /// Returns the group to which this half belongs. The owner assigns the number.
     pub fn group(&self) -> Option<u64> {
         self.group
     }

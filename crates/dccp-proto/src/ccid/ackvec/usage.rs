@@ -59,17 +59,18 @@ impl Usage {
         self.held_back_since.take().map_or(Duration::ZERO, |since| now.since(since))
     }
 
-    /// Whether the window was full within the last `round`.
+    /// Returns whether the window was full within the last `round`.
     pub(crate) fn full_within(&self, now: Time, round: Duration) -> bool {
         self.full_at.is_some_and(|at| now.since(at) <= round)
     }
 
-    /// Whether a packet was blocked within the last `round`.
+    /// Returns whether a packet was blocked within the last `round`.
     pub(crate) fn blocked_within(&self, now: Time, round: Duration) -> bool {
         self.blocked_at.is_some_and(|at| now.since(at) <= round)
     }
 
-    /// Whether packets waited for at least half of the time in a period that includes the last `round`.
+    /// Returns whether packets waited for at least half of the time in a period that includes the last
+    /// `round`.
     pub(crate) fn waited_within(&mut self, now: Time, round: Duration) -> bool {
         if self.waiting_since.is_some() {
             self.on_empty_queue(now);
@@ -82,7 +83,8 @@ impl Usage {
         2 * self.waited.saturating_sub(waited) >= now.since(since)
     }
 
-    /// Whether a packet was sent on another path within the last `round` because this path's gate was closed.
+    /// Returns whether a packet was sent on another path within the last `round` because this path's gate was
+    /// closed.
     pub(crate) fn passed_over_within(&self, now: Time, round: Duration) -> bool {
         self.passed_over_at.is_some_and(|at| now.since(at) <= round)
     }

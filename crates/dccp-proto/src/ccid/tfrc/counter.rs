@@ -19,7 +19,7 @@ pub(super) struct Counter {
 }
 
 impl Counter {
-    /// The unwrapped counter of a packet that is sent now.
+    /// Returns the unwrapped counter of a packet that is sent now.
     pub(super) fn at(&self, now: Time, rtt: Option<Duration>) -> u64 {
         let (Some(since), Some(rtt)) = (self.since, rtt) else { return self.value };
         let quarters = now.since(since).as_nanos() * 4 / rtt.as_nanos().max(1);
@@ -45,7 +45,7 @@ impl Counter {
     }
 }
 
-/// The counter as CCVal.
+/// Returns the counter as CCVal.
 pub(super) fn wrapped(value: u64) -> u8 {
     (value % u64::from(MODULUS)) as u8
 }
@@ -86,13 +86,13 @@ impl CounterClock {
         }
     }
 
-    /// The smoothed estimate.
+    /// Returns the smoothed estimate.
     pub(super) fn rtt(&self) -> Option<Duration> {
         self.rtt
     }
 }
 
-/// Whether `counter` is at least a round trip after `last`, modulo 16.
+/// Returns whether `counter` is at least a round trip after `last`, modulo 16.
 pub(super) fn is_round_trip_later(counter: u8, last: u8) -> bool {
     u64::from(counter.wrapping_sub(last) % MODULUS) >= ROUND_TRIP
 }

@@ -87,7 +87,7 @@ impl Told {
         }
     }
 
-    /// The loss event rate p that the Loss Event Rate option gives, if present.
+    /// Returns the loss event rate p that the Loss Event Rate option gives, if present.
     pub(super) fn p(&self) -> Option<f64> {
         self.loss_event_rate.map(|packets| match packets {
             NO_LOSS => 0.0,
@@ -132,7 +132,7 @@ impl Told {
     }
 }
 
-/// The value of Loss Event Rate for `p`: the inverse of `p`, rounded up (RFC 4342 section 8.5).
+/// Returns the value of Loss Event Rate for `p`: the inverse of `p`, rounded up (RFC 4342 section 8.5).
 pub(super) fn loss_event_rate(p: f64) -> u32 {
     if p > 0.0 { libm::ceil(1.0 / p).min(f64::from(NO_LOSS - 1)) as u32 } else { NO_LOSS }
 }

@@ -80,7 +80,8 @@ impl TfrcReceiver {
         }
     }
 
-    /// The round-trip time estimated from data packets. Without such an estimate, the one of the other half.
+    /// Returns the round-trip time estimated from data packets. Without such an estimate, returns that of the
+    /// other half.
     fn rtt(&self) -> Duration {
         self.clock.rtt().or(self.rtt).unwrap_or(DEFAULT_RTT).max(Duration::from_micros(1))
     }
@@ -92,8 +93,8 @@ impl TfrcReceiver {
         }
     }
 
-    /// Packets and bytes per second, measured since the newest report that is at least a round trip old.
-    /// RFC 4342 section 8.3 specifies the last round trip, or the time since the last report if that is
+    /// Returns packets and bytes per second, measured since the newest report that is at least a round trip
+    /// old. RFC 4342 section 8.3 specifies the last round trip, or the time since the last report if that is
     /// longer. RFC 5348 section 6.2 permits a somewhat longer time.
     fn receive_rate(&self, now: Time) -> (f64, f64) {
         let rtt = self.rtt();
@@ -125,8 +126,8 @@ impl TfrcReceiver {
         libm::round(1.0 / p) as u64
     }
 
-    /// When feedback is due if no more data arrives. While data arrives, the window counter triggers feedback
-    /// earlier. RFC 4342 section 10.3 leaves this timer to the implementation.
+    /// Returns when feedback is due if no more data arrives. While data arrives, the window counter triggers
+    /// feedback earlier. RFC 4342 section 10.3 leaves this timer to the implementation.
     fn timer(&self, since: Time) -> Time {
         let last = self.marks.back().map_or(since, |(at, _)| *at);
         (last + self.rtt() * 5 / 4).max(since)

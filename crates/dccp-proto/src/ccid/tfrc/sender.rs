@@ -105,7 +105,7 @@ impl TfrcSenderHalf {
         }
     }
 
-    /// When the next data packet may leave.
+    /// Returns when the next data packet may leave.
     fn release(&self, now: Time) -> Time {
         let paced = self.pacer.next_send(now);
         match self.last_sent.filter(|_| self.small_packets) {
@@ -114,8 +114,8 @@ impl TfrcSenderHalf {
         }
     }
 
-    /// Maximum number of bytes that may be sent at once. RFC 5348 section 4.6 permits the bytes of a round
-    /// trip, but a slow link cannot buffer that many.
+    /// Returns the maximum number of bytes that may be sent at once. RFC 5348 section 4.6 permits the bytes
+    /// of a round trip, but a slow link cannot buffer that many.
     fn quantum(&self, rate: Rate) -> u32 {
         let round = self.tfrc.rtt().unwrap_or(DEFAULT_RTT);
         let bytes =

@@ -23,7 +23,7 @@ fn config() -> HalfConfig {
     }
 }
 
-/// Feedback as Linux sends it: receive rate and loss event rate, but no intervals.
+/// Returns the feedback as Linux sends it: receive rate and loss event rate, but no intervals.
 fn rates(receive_rate: u32, loss_event_rate: u32) -> OptionBuf {
     let mut out = OptionBuf::new();
     let told =

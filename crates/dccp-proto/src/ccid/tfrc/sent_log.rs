@@ -64,7 +64,7 @@ impl SentLog {
         }
     }
 
-    /// The packet `seq`, if it is still in the log.
+    /// Returns the packet `seq`, if it is still in the log.
     pub(super) fn get(&self, seq: Seq) -> Option<&Sent> {
         self.packets.get(usize::try_from(seq.diff(self.first)).ok()?)
     }
@@ -87,7 +87,7 @@ impl SentLog {
         left
     }
 
-    /// Data in flight that was sent after `acked`.
+    /// Returns the data in flight that was sent after `acked`.
     pub(super) fn outstanding(&self, acked: Seq) -> Vec<Outstanding> {
         let numbered = self.packets.iter().enumerate().skip(self.acked);
         let data = numbered.filter(|(_, sent)| sent.bytes > 0);
@@ -96,7 +96,7 @@ impl SentLog {
             .collect()
     }
 
-    /// Like [`acknowledge`](Self::acknowledge), for all sent packets.
+    /// Does the same as [`acknowledge`](Self::acknowledge), for all sent packets.
     pub(super) fn acknowledge_all(&mut self) -> (u64, u64) {
         self.acknowledge(self.next().sub(1))
     }

@@ -214,7 +214,7 @@ impl Net {
         self.last(from).packet().header.seq
     }
 
-    /// A header of the next packet of `from`, with valid numbers.
+    /// Returns a header of the next packet of `from`, with valid numbers.
     pub fn next_from(&self, from: usize, ptype: PacketType) -> Header {
         self.forge(from, ptype, self.gss(from).next(), Some(self.gss(1 - from)))
     }

@@ -166,12 +166,12 @@ impl Pipe {
         }
     }
 
-    /// The sending half of end 0.
+    /// Returns the sending half of end 0.
     pub(crate) fn view(&self) -> TxView {
         self.ends[0].tx.view()
     }
 
-    /// The path from end `from`.
+    /// Returns the path from end `from`.
     pub(crate) fn path(&mut self, from: usize) -> &mut Path {
         &mut self.ends[from].path
     }
@@ -247,7 +247,7 @@ impl Pipe {
         }
     }
 
-    /// Time of the next event.
+    /// Returns the time of the next event.
     fn next_event(&self) -> Option<Time> {
         let timers = self.ends.iter().filter_map(|end| end.next_timeout(self.now)).min();
         self.flying.next_arrival().into_iter().chain(timers).min().map(|at| at.max(self.now))

@@ -184,7 +184,7 @@ impl Line {
         self.now = end;
     }
 
-    /// Payload delivered to `side` between two times, in bytes per second.
+    /// Returns the payload delivered to `side` between two times, in bytes per second.
     pub(crate) fn goodput(&self, side: usize, from: Time, to: Time) -> f64 {
         let bytes: usize = self.seen[side].data.iter().filter(|d| d.0 >= from && d.0 < to).map(|d| d.1).sum();
         bytes as f64 / to.since(from).as_secs_f64()

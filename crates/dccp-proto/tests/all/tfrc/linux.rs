@@ -8,7 +8,7 @@ use dccp_proto::{CcOptions, Connection, Ecn, Outbox};
 use dccp_wire::{Opt, OptionBuf, Options, Packet, PacketType, feature};
 use mpdccp_units::{Duration, Time};
 
-/// Time and DCCP packet of each frame. The frames are Ethernet and IPv4 without options.
+/// Returns the time and DCCP packet of each frame. The frames are Ethernet and IPv4 without options.
 fn capture() -> Vec<(Time, Vec<u8>)> {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/pcaps/plain_ccid3.pcap");
     let file = std::fs::read(path).unwrap();

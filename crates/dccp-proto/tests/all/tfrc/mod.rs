@@ -12,7 +12,7 @@ use mpdccp_units::{Duration, Rate, Time};
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 
-/// One CCID for each direction.
+/// Returns one CCID for each direction.
 fn ccids(tx: u8, rx: u8) -> Config {
     Config { tx_ccids: vec![tx], rx_ccids: vec![rx], ..Config::default() }
 }

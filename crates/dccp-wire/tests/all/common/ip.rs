@@ -13,7 +13,7 @@ pub(crate) enum Encapsulation {
     Udp(u16),
 }
 
-/// Complement of the one's complement sum of the 16-bit words.
+/// Returns the complement of the one's complement sum of the 16-bit words.
 fn internet_checksum(bytes: &[u8]) -> u16 {
     let mut sum: u32 =
         bytes.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0))).sum();

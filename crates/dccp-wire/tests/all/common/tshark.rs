@@ -4,12 +4,12 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Root of the repository.
+/// Returns the root of the repository.
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Path of a temporary file for this test, in the target directory.
+/// Returns the path of a temporary file for this test, in the target directory.
 pub(crate) fn scratch(name: &str) -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
 }
@@ -23,7 +23,8 @@ fn missing() -> Option<String> {
     }
 }
 
-/// Whether tshark is available. If it is not, prints the reason to the terminal, past the test harness.
+/// Returns whether tshark is available. If it is not, prints the reason to the terminal, past the test
+/// harness.
 pub(crate) fn available(test: &str) -> bool {
     let why = missing();
     if let Some(why) = &why {
@@ -38,12 +39,12 @@ pub(crate) fn available(test: &str) -> bool {
 pub(crate) struct Frame(HashMap<String, Vec<String>>);
 
 impl Frame {
-    /// The values of a field, with numbers converted to decimal.
+    /// Returns the values of a field, with numbers converted to decimal.
     pub(crate) fn get(&self, field: &str) -> Vec<String> {
         self.0.get(field).unwrap_or_else(|| panic!("{field} was not requested from tshark")).clone()
     }
 
-    /// The values of a field as numbers.
+    /// Returns the values of a field as numbers.
     pub(crate) fn numbers(&self, field: &str) -> Vec<u64> {
         self.get(field)
             .iter()

@@ -129,7 +129,7 @@ pub fn path(k: usize) -> PathConfig {
     }
 }
 
-/// Like [`path`], over IPv6.
+/// Does the same as [`path`], over IPv6.
 pub fn path_v6(k: usize) -> PathConfig {
     let route = Route { remote: SocketAddr::new(v6(9, k), 6511), ..client_route(k) };
     PathConfig { route, overhead: 48, ..path(k) }

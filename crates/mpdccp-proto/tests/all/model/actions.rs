@@ -33,8 +33,8 @@ impl State {
         next
     }
 
-    /// Whether an action is a fault. Faults are a loss, a duplication, a probe, a timer that gives up, and a
-    /// timer that fires while packets are in flight.
+    /// Returns whether an action is a fault. Faults are a loss, a duplication, a probe, a timer that gives
+    /// up, and a timer that fires while packets are in flight.
     fn is_fault(&self, action: &Action) -> bool {
         match action {
             Action::Deliver(_) | Action::Command(_) => false,
@@ -76,8 +76,8 @@ impl State {
         (soon, late)
     }
 
-    /// Whether both ends have the subflow, but the server accepted it again for an old Request. What follows
-    /// depends on the initial sequence numbers, which the model does not contain.
+    /// Returns whether both ends have the subflow, but the server accepted it again for an old Request. What
+    /// follows depends on the initial sequence numbers, which the model does not contain.
     pub(super) fn is_mixed(&self) -> bool {
         let mixed = |[client, server]: &[Half; 2]| {
             let alive = |half: &Half| !matches!(half.state, Conn::Closed | Conn::TimeWait | Conn::Request);

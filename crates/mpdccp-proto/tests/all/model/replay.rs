@@ -58,8 +58,8 @@ fn route(to: usize, conn: usize) -> Route {
     }
 }
 
-/// Whether the model's packet and the sent one are of the same kind. For an Ack, only the confirmation is
-/// compared.
+/// Returns whether the model's packet and the sent one are of the same kind. For an Ack, only the
+/// confirmation is compared.
 fn same(a: &Kind, b: &Kind) -> bool {
     match (a, b) {
         (Ack { confirms: a, .. }, Ack { confirms: b, .. }) => a == b,
@@ -216,7 +216,7 @@ impl Replay {
         }
     }
 
-    /// Whether the option waits for its first transmission or for a retransmission.
+    /// Returns whether the option waits for its first transmission or for a retransmission.
     fn waits(&self, end: usize, kind: &Kind) -> bool {
         let waits = |told: &Told| self.model.pending[end].iter().flatten().any(|p| p.told == *told);
         matches!(kind, Data(told, _) if waits(told))

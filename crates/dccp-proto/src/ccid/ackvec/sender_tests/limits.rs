@@ -25,7 +25,7 @@ fn offered(rig: &mut Rig, count: u64, gap: Duration) -> bool {
     offered_in_bursts(rig, count, gap, 1)
 }
 
-/// Like [`offered`], with bursts of `burst` packets.
+/// Does the same as [`offered`], with bursts of `burst` packets.
 fn offered_in_bursts(rig: &mut Rig, count: u64, gap: Duration, burst: u64) -> bool {
     let mut sent = Vec::new();
     let mut now = ms(1000);
