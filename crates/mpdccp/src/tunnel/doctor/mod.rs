@@ -113,7 +113,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Error> {
     }
     for peer in status.iter().filter(|_| cfg.is_client()).flat_map(|status| &status.peers) {
         if peer.state != "open" {
-            let message = format!("the running tunnel has no session with {} ({})", peer.name, peer.state);
+            let message =
+                format!("the running tunnel has no session with {} (state: {})", peer.name, peer.state);
             found.push(Finding::warning("session", message, "`mpdccp tunnel events` shows the reason"));
         }
     }
@@ -170,7 +171,7 @@ fn permit_load(args: &Args, lines: &mut [Line]) {
 
 fn ask(line: &str, why: &str) -> bool {
     let mut answer = String::new();
-    eprint!("{line} has a {why}. Load it for a few seconds to find long queues (up to 150 MB)? [y/N] ");
+    eprint!("{line} has a {why}. Load it for a few seconds, with up to 150 MB, to find long queues? [y/N] ");
     let _ = std::io::stderr().flush();
     std::io::stdin().read_line(&mut answer).is_ok() && matches!(answer.trim(), "y" | "Y" | "yes")
 }
