@@ -38,8 +38,8 @@ impl Connector {
     /// Connects to a listener. With keys, the listener is the first peer of the options. If a name has
     /// several addresses, the connector tries them in turn.
     ///
+    /// # Errors
     /// As for [`Connection::connect`]. If all addresses fail, the error of the last one.
-    /// As for [`Connection::connect`]; if all addresses fail, the error of the last one.
     pub fn connect(&self, addr: impl ToSocketAddrs) -> Result<Connection, ConnectError> {
         self.connect_with(addr, None)
     }
@@ -111,6 +111,7 @@ impl Connection {
 
     /// Adds a path to a client's multipath session. An event reports when the path is up.
     ///
+    /// # Errors
     /// An error of the system, [`ConnectError::Refused`] if the connection has ended, or
     /// [`ConnectError::Options`] if the connection is open but has no multipath session.
     pub fn add_path(&self, path: Path) -> Result<PathId, ConnectError> {
