@@ -19,7 +19,7 @@ pub struct Capture {
     sources: BTreeMap<(u32, IpAddr), IpAddr>,
 }
 
-/// What a captured packet contains.
+/// The content of a captured packet.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     Dccp,

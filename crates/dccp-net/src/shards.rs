@@ -4,7 +4,7 @@ use crate::secure::Handover;
 use dccp_proto::{Ecn, Route};
 use std::any::Any;
 
-/// What a shard hands over to another one.
+/// An item that one shard hands over to another shard.
 pub(crate) enum Mail {
     /// A datagram whose header has the number of the receiving shard.
     Datagram { from: Route, ecn: Ecn, ip_len: u32, bytes: Vec<u8> },

@@ -1,5 +1,5 @@
-//! What both encapsulations have in common: a bound, non-blocking socket with the ECN field in both
-//! directions, receive times, and batched receiving.
+//! The common part of both encapsulations. It is a bound, non-blocking socket. It sends and receives the ECN
+//! field, reports receive times, and receives packets in batches.
 
 use crate::SocketStats;
 use crate::bind::Bind;

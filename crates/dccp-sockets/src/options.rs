@@ -24,7 +24,7 @@ const MAX_EARLY: usize = 512;
 pub struct Options {
     pub(crate) settings: Settings,
     pub(crate) service: Result<ServiceCode, &'static str>,
-    /// Of these fields, only those are used that the methods below set.
+    /// Only the fields that the methods below set are used.
     pub(crate) connection: dccp_proto::Config,
     pub(crate) also_services: Vec<Result<ServiceCode, &'static str>>,
     pub(crate) early_data: Vec<u8>,

@@ -34,7 +34,7 @@ const BURST: usize = 16;
 /// Time to wait for acknowledgements of the last packets, in addition to the retransmission timeout.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What the data thread knows about a session.
+/// The state of a session on the data thread.
 struct Entry {
     stream: Arc<Stream>,
     /// Sockets that this session uses and must release at its end.

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// What a full send queue ([`Options::queue`](crate::Options::queue)) does. Dropped datagrams are counted
-/// ([`Stats::displaced`](crate::Stats::displaced)).
+/// The behaviour of a full send queue ([`Options::queue`](crate::Options::queue)). The counter
+/// [`Stats::displaced`](crate::Stats::displaced) includes the datagrams that it drops.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SendPolicy {

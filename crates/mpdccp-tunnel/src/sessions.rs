@@ -9,7 +9,7 @@ use crate::path_history;
 use crate::peers::Peers;
 use mpdccp_proto::{Reason, SessionEvent, SessionId};
 
-/// What the caller must do after an event.
+/// The next action of the caller after an event.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     Nothing,

@@ -28,7 +28,7 @@ pub enum Packet {
     Session(SessionId, Vec<u8>),
 }
 
-/// What the caller must do after a packet was handled.
+/// The next action of the caller after a packet was handled.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Nothing. The packet is queued in a session, was a message for the tunnel itself, or was dropped and

@@ -103,8 +103,8 @@ impl PerfApp {
             }
         }
         let give_up_at = *self.give_up_at.get_or_insert(now + self.plan.patience);
-        // Divide the remaining time among this address and the next ones, so that time one address leaves
-        // unused is available to the next.
+        // Divide the remaining time equally among this address and the next ones. If this address does not
+        // use its whole part, the next ones get more time.
         let part = give_up_at.since(now) / (1 + self.plan.addresses_left());
         (self.left, self.answer_by) = (parallel, Some(now + part));
         Ok(())

@@ -44,7 +44,7 @@ fn limit(text: &str) -> Result<Duration, String> {
     seconds(text).ok().filter(|time| !time.is_zero()).ok_or_else(|| "expected more than 0 seconds".into())
 }
 
-/// What a connection has used so far, for comparison with the limits.
+/// The values of a connection that are compared with the limits.
 #[derive(Clone, Copy)]
 pub(crate) struct Use {
     /// When the test began. If no test has begun, when the connection opened.

@@ -32,7 +32,7 @@ pub(crate) struct Sender {
     due: Time,
     /// Number of messages created so far.
     pub(crate) made: u32,
-    /// Where the data of the messages comes from; without a source, the data is zeros.
+    /// The source of the data in the messages. Without a source, the data is zeros.
     source: Option<Source>,
     /// Number of bytes by which the last message of a file is shorter than the others.
     pub(crate) short: usize,

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_millis(1_500);
 
-/// What is known about the host of a silent server.
+/// The facts that are known about the host of a silent server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Evidence {
     /// Whether an answer to the handshake arrived that could not be decrypted.

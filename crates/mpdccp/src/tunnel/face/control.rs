@@ -126,7 +126,7 @@ pub(crate) fn load(file: &Path) -> Result<Config, Error> {
 /// Reads and checks a configuration file and its keys before a tunnel starts.
 ///
 /// # Errors
-/// Like [`load`].
+/// The same as for [`load`].
 pub(crate) fn load_with_keys(file: &Path) -> Result<Config, Error> {
     let review = check(file)?;
     for warning in &review.warnings {
