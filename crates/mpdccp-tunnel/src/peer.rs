@@ -442,7 +442,7 @@ impl Peer {
         let names: Vec<&str> = self.specs().map(|spec| spec.name.as_str()).collect();
         match names.is_empty() {
             true => "only the client can change paths".into(),
-            false => format!("no such path, expected one of: {}", names.join(", ")),
+            false => format!("this peer has no such path; expected one of: {}", names.join(", ")),
         }
     }
 

@@ -36,7 +36,7 @@ impl Watch {
             return;
         }
         if let What::LeavesOut(flows) = event.what {
-            eprintln!("left out: {flows}");
+            eprintln!("flows left out: {flows}");
             return;
         }
         self.title();

@@ -95,7 +95,7 @@ impl fmt::Display for Reason {
             Reason::Removed => "removed",
             Reason::Replaced => "replaced by a new subflow",
             Reason::Displaced => "displaced by other joins",
-            Reason::Plain => "plain DCCP has one path",
+            Reason::Plain => "the session is plain DCCP, which has only one path",
             Reason::Silent => "no packet from the peer for too long",
             Reason::NoAnswer => "no answer from the peer",
             Reason::NobodyListens => "the peer's host reports that nothing listens there",

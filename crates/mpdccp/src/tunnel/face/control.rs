@@ -215,7 +215,7 @@ fn own_directory(path: &Path) -> std::io::Result<()> {
     let mine = meta.is_dir() && meta.uid() == geteuid().as_raw();
     if !mine || meta.mode() & 0o022 != 0 {
         return Err(std::io::Error::other(format!(
-            "{} belongs to another user, or other users can write to it; remove it",
+            "{} is not a directory of this user, or other users can write to it; remove it",
             path.display()
         )));
     }
