@@ -145,8 +145,8 @@ pub trait Controller: Send + core::fmt::Debug {
     /// The receiver reported Slow Receiver or Data Dropped. `buffer_drops` is the number of packets newly
     /// reported as dropped in the receive buffer (RFC 4341 section 5.2).
     fn on_slow_receiver(&mut self, _buffer_drops: u64) {}
-    /// Current sending limits. Only the methods that take `&mut self` change them, so a caller may cache them
-    /// until it calls one of these methods.
+    /// Returns the current sending limits. Only the methods that take `&mut self` change them, so a caller
+    /// may cache them until it calls one of these methods.
     fn limits(&self) -> Limits;
     /// Returns the name of the state (`startup`, `probe_bw`, `slow_start`, ...).
     fn phase(&self) -> &'static str;

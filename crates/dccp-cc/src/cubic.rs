@@ -52,7 +52,7 @@ struct Linux {
 #[derive(Clone, Copy, Debug)]
 struct State {
     cwnd: f64,
-    /// Slow-start threshold; `None` is infinite.
+    /// Slow-start threshold. `None` means infinite.
     ssthresh: Option<f64>,
     /// Window before the last reduction.
     prior: f64,
@@ -139,7 +139,8 @@ impl Cubic {
         INITIAL_WINDOW as f64
     }
 
-    /// The rate is twice the window per round trip in slow start, and six fifths of the window afterwards.
+    /// Returns the pacing rate. It is twice the window per round trip in slow start, and six fifths of the
+    /// window afterwards.
     fn pacing_rate(&self) -> Option<Rate> {
         let srtt = self.srtt.filter(|srtt| self.linux.is_none() && !srtt.is_zero())?;
         let gain = if self.state.ssthresh.is_none_or(|t| self.state.cwnd < t / 2.0) { 2.0 } else { 1.2 };
@@ -245,7 +246,8 @@ impl Cubic {
         }
     }
 
-    /// Section 5.8: time in which a lack of data kept the window from growing is not part of the epoch.
+    /// Moves the start of the epoch. Time in which a lack of data kept the window from growing is not part of
+    /// the epoch (section 5.8).
     fn shift_epoch(&mut self, now: Time) {
         let idle = now.since(self.last_ack);
         if let Some(e) = &mut self.state.epoch {

@@ -40,7 +40,7 @@ struct Counts {
 struct Stretch {
     since: Time,
     counts: Counts,
-    /// Number of separate losses; a burst counts once.
+    /// Number of separate losses. A burst counts once.
     times: u32,
     marked: f64,
     delivered: u64,

@@ -15,7 +15,7 @@ pub struct RttEstimator {
 }
 
 impl RttEstimator {
-    /// Timeout before the first sample. RFC 6298 section 2.1 allows 1 s; Linux DCCP uses 3 s.
+    /// Timeout before the first sample. RFC 6298 section 2.1 allows 1 s. Linux DCCP uses 3 s.
     pub const INITIAL_RTO: Duration = Duration::from_secs(1);
     /// Lower bound of the timeout.
     pub const MIN_RTO: Duration = Duration::from_millis(200);

@@ -68,7 +68,8 @@ impl Validation {
         self.most.map(|most| most.into_iter().chain(self.round).max().unwrap_or(0))
     }
 
-    /// Section 4.3: a window without any sample counts as validated.
+    /// Returns whether the window is validated. A window without any sample counts as validated
+    /// (section 4.3).
     pub(crate) fn is_valid(&self, cwnd: u64) -> bool {
         self.pipe_ack().is_none_or(|pipe| pipe >= cwnd / 2)
     }

@@ -6,9 +6,9 @@ use core::str::FromStr;
 /// The AEAD cipher of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Aead {
-    /// ChaCha20-Poly1305 (RFC 8439); fast on all processors.
+    /// ChaCha20-Poly1305 (RFC 8439), which is fast on all processors.
     ChaCha20Poly1305,
-    /// AES-128-GCM (NIST SP 800-38D); fastest on processors with AES instructions.
+    /// AES-128-GCM (NIST SP 800-38D), which is fastest on processors with AES instructions.
     Aes128Gcm,
     /// AES-256-GCM: like [`Aes128Gcm`](Self::Aes128Gcm), with a longer key.
     Aes256Gcm,

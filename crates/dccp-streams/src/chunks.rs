@@ -38,8 +38,8 @@ pub(crate) struct Chunks {
 }
 
 impl Chunks {
-    /// Where an offset is: the chunk's index counted from the start of the stream, and the offset in the
-    /// chunk.
+    /// Returns where an offset is: the chunk's index counted from the start of the stream, and the offset in
+    /// the chunk.
     fn place(offset: u64) -> (u64, usize) {
         (offset / CHUNK as u64, (offset % CHUNK as u64) as usize)
     }

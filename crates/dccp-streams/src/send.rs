@@ -60,7 +60,7 @@ impl SendHalf {
         }
     }
 
-    /// Number of bytes not sent yet.
+    /// Returns the number of bytes not sent yet.
     pub(crate) fn unsent(&self) -> u64 {
         self.written - self.sent
     }

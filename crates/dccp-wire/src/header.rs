@@ -24,8 +24,8 @@ pub struct Header {
     pub cscov: u8,
     /// Packet type.
     pub ptype: PacketType,
-    /// `X = 0`: `seq` and `ack` have only 24 bits; extend them with [`Seq::extend`]. Types that must use long
-    /// numbers ignore this field.
+    /// Whether `X` is 0. In this case `seq` and `ack` have only 24 bits. Extend them with [`Seq::extend`].
+    /// Types that must use long numbers ignore this field.
     pub short: bool,
     /// Sequence Number.
     pub seq: Seq,
@@ -168,7 +168,7 @@ fn take_number(bytes: &[u8], n: usize) -> Result<(u64, &[u8]), ParseError> {
 }
 
 impl<'a> Packet<'a> {
-    /// Parses one packet. It does not verify the checksum; see [`crate::checksum::verify`].
+    /// Parses one packet. It does not verify the checksum, see [`crate::checksum::verify`].
     pub fn parse(bytes: &'a [u8]) -> Result<Packet<'a>, ParseError> {
         let &[s1, s0, d1, d0, offset, cc, _, _, kind, ref rest @ ..] = bytes else {
             return Err(ParseError::Truncated);
@@ -182,8 +182,8 @@ impl<'a> Packet<'a> {
         if short && !ptype.allows_short() {
             return Err(ParseError::ShortNotAllowed);
         }
-        // With X = 1, a reserved byte precedes the Sequence Number; `Seq` keeps only the low 48 bits. The
-        // same applies to the Acknowledgement Number.
+        // With X = 1, a reserved byte precedes the Sequence Number, so keep only the low 48 bits. The same
+        // applies to the Acknowledgement Number.
         let (seq, rest) = match (short, rest) {
             (false, &[_, a, b, c, d, e, f, ref rest @ ..]) => ([0, 0, a, b, c, d, e, f], rest),
             (true, &[d, e, f, ref rest @ ..]) => ([0, 0, 0, 0, 0, d, e, f], rest),

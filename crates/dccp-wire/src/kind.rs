@@ -1,4 +1,4 @@
-/// DCCP packet types (RFC 4340 section 5.1; Listen: RFC 5596 section 2.2.1).
+/// DCCP packet types (RFC 4340 section 5.1, for Listen RFC 5596 section 2.2.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum PacketType {
@@ -77,7 +77,7 @@ impl PacketType {
     }
 }
 
-/// Reset codes (RFC 4340 section 5.6; 12: RFC 6773 section 3.8; 13: RFC 9897).
+/// Reset codes (RFC 4340 section 5.6, for 12 RFC 6773 section 3.8, for 13 RFC 9897).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum ResetCode {

@@ -17,7 +17,7 @@ pub enum MpOption<'a> {
         /// Fresh random number.
         nonce: u32,
     },
-    /// Key data of the peer; ends the session at once (2).
+    /// Key data of the peer. The option ends the session at once (2).
     FastClose(&'a [u8]),
     /// Own connection identifier, then a list of key types and key data (3). Read the list with
     /// [`MpOption::keys`], and write it with [`KeyType::number`].
@@ -60,7 +60,7 @@ pub enum MpOption<'a> {
     },
     /// Priority of the subflow that carries the option, 0 to 15 (9).
     Prio(u8),
-    /// Key data of the peer; closes the session (10).
+    /// Key data of the peer. The option closes the session (10).
     Close(&'a [u8]),
     /// Private use (11).
     Exp(&'a [u8]),

@@ -184,7 +184,7 @@ impl LinkKeys {
         self.owd.or(self.modelled.as_ref().map(|m| m.state.delay)).unwrap_or_default()
     }
 
-    /// The limit of the link's queue. If it is not given, the queue has no room.
+    /// Returns the limit of the link's queue. If it is not given, the queue has no room.
     pub fn queue_limit(&self) -> QueueLimit {
         let own = self.queue.map(|size| size.limit(self.mean_rate(), self.delay()));
         own.or(self.modelled.as_ref().map(|m| m.config().queue.limit.into())).unwrap_or_default()

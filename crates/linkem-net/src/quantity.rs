@@ -37,7 +37,7 @@ impl QueueLimit {
         n
     }
 
-    /// The limit as text with its unit.
+    /// Returns the limit as text with its unit.
     pub fn text(self) -> String {
         match self {
             QueueLimit::Bytes(n) => format!("{n} B"),

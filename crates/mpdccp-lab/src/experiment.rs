@@ -21,7 +21,7 @@ use crate::{Backend, LabError, Plan, RunRecord, code, export, series};
 pub struct Options {
     /// Labels of the variants to run, or nothing to run all variants.
     pub only: Vec<String>,
-    /// Names of the cells to run. If empty, only the headline cell runs; if one name is `all`, every cell
+    /// Names of the cells to run. If empty, only the headline cell runs. If one name is `all`, every cell
     /// runs.
     pub cells: Vec<String>,
     /// Runs of each variant in each cell. If absent, the scenario's number applies.

@@ -70,7 +70,8 @@ pub(crate) struct Journey {
     pub(crate) sent: f64,
     /// Time of the first delivery to the application.
     pub(crate) received: Option<f64>,
-    /// Index of the path of the delivered copy. If no copy was delivered, the path of the last copy sent.
+    /// Index of the path of the delivered copy. If no copy was delivered, it is the path of the last copy
+    /// sent.
     pub(crate) path: Option<usize>,
     pub(crate) wire_ms: Option<f64>,
 }

@@ -26,7 +26,7 @@ pub struct Options {
     pub threads: usize,
     /// Labels of the variants to run, or nothing to run all variants.
     pub only: Vec<String>,
-    /// Names of the cells to run. If empty, only the headline cell runs; if one name is `all`, every cell
+    /// Names of the cells to run. If empty, only the headline cell runs. If one name is `all`, every cell
     /// runs.
     pub cells: Vec<String>,
     /// Number of seeds for each point. If absent, the scenario's number applies.

@@ -90,7 +90,7 @@ pub struct SessionConfig {
     /// Pass MP_EXP options of the peer's application to this application ([`crate::SessionEvent::Private`]).
     /// If off, they are ignored.
     pub private_options: bool,
-    /// Maximum number of paths at a time; further joins are refused with Reset code 9.
+    /// Maximum number of paths at a time. Further joins are refused with Reset code 9.
     pub max_paths: usize,
     /// Probe a path after this time without a packet from the peer. Probes keep NAT bindings alive and detect
     /// dead paths. The server waits twice as long.
@@ -183,7 +183,8 @@ pub struct ListenConfig {
     pub max_sessions: usize,
     /// Maximum number of sessions of one source at a time. A source is an IPv4 address, or the first 64 bits
     /// of an IPv6 address. Further Requests are refused with Reset code 9. The limit applies in full while
-    /// all sessions are free; the fewer are free, the lower it is. Half-open sessions do not count, because
-    /// their source may be forged. The limit does not apply to `peers` that the encapsulation authenticates.
+    /// all sessions are free. The fewer sessions are free, the lower it is. Half-open sessions do not count,
+    /// because their source may be forged. The limit does not apply to `peers` that the encapsulation
+    /// authenticates.
     pub max_sessions_per_source: usize,
 }

@@ -128,7 +128,7 @@ impl Keys {
         }
     }
 
-    /// Computes the HMAC for MP_REMOVEADDR. It covers the nonce, as in the RFC's formula; the RFC's prose
+    /// Computes the HMAC for MP_REMOVEADDR. It covers the nonce, as in the RFC's formula. The RFC's prose
     /// names only the Address ID.
     pub(crate) fn remove_addr(&self, by: By, addr_id: u8, nonce: u32) -> Tag {
         self.tag(by, &[&[addr_id], &nonce.to_be_bytes()])

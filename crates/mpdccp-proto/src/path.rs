@@ -45,7 +45,7 @@ impl PathState {
 pub struct PathRow {
     /// Identifier.
     pub id: PathId,
-    /// State; schedulers use only paths that [are up](PathState::is_up).
+    /// State of the path. Schedulers use only paths that [are up](PathState::is_up).
     pub state: PathState,
     /// Name.
     pub name: PathName,

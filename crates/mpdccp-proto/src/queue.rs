@@ -86,7 +86,8 @@ impl QueueConfig {
         QueueConfig { discipline: Discipline::FqCoDel, ..QueueConfig::default() }
     }
 
-    /// No limits. The owner limits the queue, and packets never expire.
+    /// Returns a configuration without limits, for an owner that limits the queue itself. Packets never
+    /// expire.
     pub fn unbounded() -> QueueConfig {
         QueueConfig {
             max_bytes: usize::MAX,

@@ -13,7 +13,7 @@ use mpdccp_units::{Duration, Rate, Time};
 
 /// BBRHighGain, 2/ln 2: the least gain that doubles the rate each round (section 2).
 pub(super) const HIGH_GAIN: f64 = 2.885_39;
-/// InitialCwnd, packets (RFC 6928; the transport chooses it, section 4.2.3.1).
+/// InitialCwnd in packets (RFC 6928). The transport chooses it (section 4.2.3.1).
 pub(super) const INITIAL_CWND: u64 = 10;
 /// At the lowest pacing rate, the flow sends one full packet in this many seconds. Without this limit, a
 /// bandwidth estimate near zero would stop the path forever.

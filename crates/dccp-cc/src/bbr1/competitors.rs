@@ -2,7 +2,7 @@
 //!
 //! BBR keeps its bandwidth estimate when packets are lost. A competing TCP therefore starves if the queue
 //! holds a bandwidth-delay product or less. Losses and marks reveal competitors if they occur while there is
-//! a queue that this flow did not build. Such losses are more frequent in long round trips; the path's own
+//! a queue that this flow did not build. Such losses are more frequent in long round trips. The path's own
 //! losses are not. After a detection, a CUBIC window runs next to BBR's model and responds to these losses.
 //! The smaller of the two windows limits sending. Flows that respond to losses cause only moderate losses. If
 //! losses are higher, yielding does not help, and only the model's window applies.
@@ -25,7 +25,7 @@ struct Usual {
 }
 
 impl Usual {
-    /// Round-trip times above this value count as long.
+    /// Returns the round-trip time above which a round trip counts as long.
     fn long(&self) -> f64 {
         self.mean + self.deviation
     }
@@ -162,7 +162,7 @@ pub(super) struct Competitors {
 }
 
 impl Competitors {
-    /// Records whether the model `cruises` from `now` on; `empty` is the largest round-trip time without a
+    /// Records whether the model `cruises` from `now` on. `empty` is the largest round-trip time without a
     /// queue.
     pub(super) fn on_phase(&mut self, now: Time, cruises: bool, empty: Duration) {
         match (&mut self.cruise, cruises) {

@@ -66,12 +66,12 @@ impl LongTerm {
         *self = LongTerm { counted: self.counted, ..LongTerm::default() };
     }
 
-    /// Counts lost packets; `total` is the number since the start of the connection.
+    /// Counts lost packets. `total` is the number since the start of the connection.
     pub(super) fn on_lost(&mut self, total: u64) {
         self.counted.lost = total;
     }
 
-    /// Counts deliveries; `total` is the amount since the start of the connection.
+    /// Counts deliveries. `total` is the amount since the start of the connection.
     pub(super) fn on_delivered(&mut self, now: Time, total: Amount) {
         (self.counted.at, self.counted.delivered) = (now, total);
     }

@@ -7,7 +7,7 @@ use crate::jitter::Jitter;
 use crate::losses::Losses;
 use mpdccp_units::{Duration, Rate};
 
-/// C.InitialCwnd, packets (RFC 6928; the transport chooses it, section 5.6.4.1).
+/// C.InitialCwnd in packets (RFC 6928). The transport chooses it (section 5.6.4.1).
 pub(super) const INITIAL_CWND: u64 = 10;
 
 /// BBR version 3 (draft-ietf-ccwg-bbr-06).

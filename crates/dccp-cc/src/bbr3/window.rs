@@ -98,7 +98,7 @@ impl Bbr3 {
         self.quantized(self.bdp(gain)).saturating_add(self.jitter_allowance())
     }
 
-    /// Tuned: number of bytes that arrive during the variation of delay.
+    /// Tuned: returns the number of bytes that arrive during the variation of delay.
     pub(super) fn jitter_allowance(&self) -> u64 {
         if self.tuned { self.jitter.allowance(self.bw) as u64 } else { 0 }
     }

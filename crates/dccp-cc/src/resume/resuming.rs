@@ -77,7 +77,7 @@ impl Resuming {
         self.initial * u64::from(self.mtu)
     }
 
-    /// Section 4.2.1: whether the round-trip time indicates that this is another path.
+    /// Returns whether the round-trip time indicates that this is another path (section 4.2.1).
     fn other_path(&self) -> bool {
         let saved = self.saved.min_rtt;
         self.min_rtt.is_none_or(|rtt| rtt * SHORTER <= saved || rtt > saved.saturating_mul(LONGER))

@@ -5,7 +5,7 @@
 /// is 1, one loss event per packet.
 const LEAST: f64 = 1e-12;
 
-/// The number of segments per round trip is `1 / f(p)` (RFC 5348 section 8.1).
+/// Returns f(p). The number of segments per round trip is `1 / f(p)` (RFC 5348 section 8.1).
 pub fn f(p: f64) -> f64 {
     let p = p.clamp(LEAST, 1.0);
     libm::sqrt(2.0 * p / 3.0) + 12.0 * libm::sqrt(3.0 * p / 8.0) * p * (1.0 + 32.0 * p * p)

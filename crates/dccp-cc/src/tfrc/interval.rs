@@ -21,7 +21,7 @@ pub struct LossInterval {
     pub data: u64,
     /// Number of lost and marked packets.
     pub drops: u64,
-    /// Duration in quarters of a round-trip time; `None` if unknown.
+    /// Duration in quarters of a round-trip time, or `None` if unknown.
     pub quarters: Option<u64>,
 }
 

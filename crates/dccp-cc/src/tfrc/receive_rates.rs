@@ -41,7 +41,7 @@ impl ReceiveRates {
         }
     }
 
-    /// "Update X_recv_set".
+    /// Implements "Update X_recv_set" of the RFC.
     pub(super) fn update(&mut self, now: Time, rate: f64, rtt: Duration) {
         self.values.push((now, rate));
         // RFC 5348 section 4.3: keep the last two round trips.
@@ -55,7 +55,7 @@ impl ReceiveRates {
         }
     }
 
-    /// "Maximize X_recv_set".
+    /// Implements "Maximize X_recv_set" of the RFC.
     pub(super) fn maximize(&mut self, now: Time, rate: f64) {
         let largest = self.values.iter().map(|(_, rate)| *rate).fold(rate, f64::max);
         self.replace(now, largest);

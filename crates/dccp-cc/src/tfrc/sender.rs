@@ -42,7 +42,7 @@ pub struct TfrcConfig {
 /// Content of a feedback packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Report {
-    /// Round-trip time sample, without the receiver's delay; `None` if there is none.
+    /// Round-trip time sample without the receiver's delay, or `None` if there is none.
     pub rtt: Option<Duration>,
     /// When the newest packet that the report covers was sent.
     pub sent: Time,
@@ -59,7 +59,7 @@ pub struct Report {
 #[derive(Clone, Debug)]
 pub struct TfrcSender {
     cfg: TfrcConfig,
-    /// X. `None` while no round-trip time is known; the rate is then one segment per second.
+    /// X. `None` while no round-trip time is known. The rate is then one segment per second.
     x: Option<f64>,
     /// Rate from the equation. It is infinite without losses.
     x_bps: f64,
@@ -82,7 +82,7 @@ pub struct TfrcSender {
     /// receiver reported that it is slow.
     slow_receiver: Option<u64>,
     timeouts: u64,
-    /// Whether the previous congestion control was settled; `None` if there was none.
+    /// Whether the previous congestion control was settled, or `None` if there was none.
     inherited: Option<bool>,
 }
 
@@ -297,7 +297,7 @@ impl TfrcSender {
         self.newest_rtt = sample;
     }
 
-    /// Step 4, first part: recv_limit.
+    /// Adds the report to the receive rates, and returns recv_limit (step 4, first part).
     fn receive_limit(&mut self, now: Time, report: &Report, round: Duration, worse: bool) -> f64 {
         let per_round = self.segment() / round.as_secs_f64();
         let reported = report.receive_rate.clamp(0.0, MAX_RATE);
@@ -325,7 +325,7 @@ impl TfrcSender {
         2.0 * self.received.max()
     }
 
-    /// Step 4, congestion avoidance.
+    /// Sets the rate in congestion avoidance (step 4).
     fn apply_equation(&mut self, limit: f64) {
         let Some(rtt) = self.rtt else { return };
         self.x_bps = if self.cfg.small_packets {
@@ -340,7 +340,7 @@ impl TfrcSender {
         self.x = Some(self.x_bps.min(limit).max(least).min(MAX_RATE));
     }
 
-    /// Step 4, without losses.
+    /// Sets the rate as long as there are no losses (step 4).
     fn slow_start(&mut self, now: Time, limit: f64, round: Duration) {
         self.x_bps = f64::INFINITY;
         // RFC 5348 section 4.3: slow start doubles the rate once per round trip.
@@ -363,7 +363,7 @@ impl TfrcSender {
         self.active = false;
     }
 
-    /// Step 3: the duration of the nofeedback timer.
+    /// Returns the duration of the nofeedback timer (step 3).
     fn timeout(&self) -> Duration {
         // Without a round-trip time, the rate is one segment per second, so the timer starts at two seconds
         // (RFC 5348 section 4.2). The timer becomes longer when the rate falls.

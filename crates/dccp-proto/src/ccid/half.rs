@@ -109,7 +109,7 @@ pub struct Fated {
     pub first: Seq,
     /// Number of consecutive packets.
     pub packets: u64,
-    /// Whether the packets were declared lost; otherwise they were received.
+    /// Whether the packets were declared lost. If not, they were received.
     pub lost: bool,
 }
 
@@ -236,7 +236,7 @@ pub trait SenderHalf: Any + Send + core::fmt::Debug {
     fn on_ack_ratio(&mut self, ratio: u16);
     /// The largest packet now has `mtu` IP bytes.
     fn on_mtu(&mut self, mtu: u16);
-    /// Whether another path of the session is in ProbeRTT.
+    /// Says whether another path of the session is in ProbeRTT.
     fn hold_probe_rtt(&mut self, hold: bool);
     /// Sets this half's share of a bottleneck that several paths of the session use.
     fn couple(&mut self, _part: &Part) {}
@@ -288,7 +288,7 @@ pub struct Outstanding {
     pub bytes: u32,
 }
 
-/// Counters of a sending half; see [`TxView`].
+/// Counters of a sending half, see [`TxView`].
 #[derive(Clone, Copy, Debug, Default)]
 #[allow(missing_docs)]
 pub struct Counts {

@@ -50,8 +50,8 @@ impl Connection {
         self.room_for_payload(mtu, DATA_HEADER, options)
     }
 
-    /// Largest payload in OPEN, together with `options` bytes of the owner's options, once the peer has
-    /// answered a path MTU probe of that size.
+    /// Returns the largest payload in OPEN, together with `options` bytes of the owner's options, once the
+    /// peer has answered a path MTU probe of that size.
     pub fn max_payload_open(&self, options: usize) -> usize {
         self.room_for_payload(self.cfg.mtu, DATA_HEADER, options)
     }
@@ -91,8 +91,8 @@ impl Connection {
 
     /// Sends one data packet. The owner's encoded `options` come first. Call it only while
     /// [`gate`](Self::gate) is open, with `payload` within [`max_payload`](Self::max_payload). A packet
-    /// without payload is padded; it only measures the path. Feedback is not piggybacked if the packet would
-    /// then exceed the path MTU.
+    /// without payload only measures the path, and it is padded. Feedback is not piggybacked if the packet
+    /// would then exceed the path MTU.
     pub fn transmit(&mut self, now: Time, options: &[u8], payload: &[u8], sink: &mut dyn Sink) -> Seq {
         self.skip_number();
         self.pmtu.iter_mut().for_each(|pmtu| pmtu.on_data(now));

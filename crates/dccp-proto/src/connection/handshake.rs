@@ -25,7 +25,7 @@ impl Connection {
 
     /// Creates a server that answers `request`. Its Response leaves with the next `poll_transmit`. On error,
     /// returns the Reset to send instead, for example because of a bad Service Code or a failed mandatory
-    /// feature; see [`refuse`].
+    /// feature (see [`refuse`]).
     pub fn server(
         cfg: Config,
         now: Time,

@@ -356,8 +356,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Step 16, and the reasons not to deliver data. The second value is true if the data is corrupt and the
-    /// owner accepts corrupt data.
+    /// Executes step 16, and checks the reasons not to deliver data. The second value is true if the data is
+    /// corrupt and the owner accepts corrupt data.
     fn accept_data<'a>(
         &mut self,
         packet: &Packet<'a>,

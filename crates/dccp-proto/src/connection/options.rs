@@ -70,8 +70,8 @@ pub(super) fn read<'a>(
         let is_mandatory = mandatory.take().is_some();
         let mut understood = true;
         match option {
-            // RFC 4340 section 5.8.2: Mandatory twice in a row is an error. Mandatory at the end of the
-            // options is one too; see below.
+            // Mandatory twice in a row is an error (RFC 4340 section 5.8.2). Mandatory at the end of the
+            // options is one too, and is checked below.
             Opt::Mandatory if is_mandatory => return Err(reset(ResetCode::OptionError, culprit)),
             Opt::Mandatory => mandatory = Some(culprit),
             Opt::ChangeL(..) | Opt::ChangeR(..) | Opt::ConfirmL(..) | Opt::ConfirmR(..) => {
@@ -125,8 +125,8 @@ pub(super) fn read<'a>(
     Ok(seen)
 }
 
-/// RFC 4340 table 3, column "DCCP-Data?". All other options are ignored on Data, so that blindly injected
-/// Data does no harm.
+/// Returns whether Data may have this option (RFC 4340 table 3, column "DCCP-Data?"). All other options are
+/// ignored on Data, so that blindly injected Data does no harm.
 fn allowed_on_data(option: &Opt<'_>) -> bool {
     matches!(
         option,

@@ -150,7 +150,7 @@ impl Connection {
         }
     }
 
-    /// Options of every packet in PARTOPEN (RFC 4340 section 8.1.5).
+    /// Writes the options that every packet in PARTOPEN needs (RFC 4340 section 8.1.5).
     pub(super) fn write_part_open_options(&mut self, out: &mut OptionBuf) {
         out.extend(&self.cookies);
         out.extend(self.extra(Extra::HandshakeAck));
@@ -175,7 +175,7 @@ impl Connection {
         }
     }
 
-    /// RFC 4340 section 13.1: the packet after a Timestamp echoes it.
+    /// Echoes a Timestamp in the packet that follows it (RFC 4340 section 13.1).
     fn write_timestamp_echo(&mut self, now: Time, out: &mut OptionBuf) {
         if let Some((value, at)) = self.timestamp.take() {
             self.echo_after = now + self.rtt();
@@ -305,7 +305,7 @@ impl Connection {
         self.emit(now, fixed, out, &text, sink);
     }
 
-    /// Takes the empty option buffer; [`emit`](Self::emit) returns it.
+    /// Takes the empty option buffer. [`emit`](Self::emit) returns it.
     pub(super) fn start_options(&mut self) -> OptionBuf {
         let mut out = core::mem::take(&mut self.scratch);
         out.clear();

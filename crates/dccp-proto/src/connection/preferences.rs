@@ -133,7 +133,7 @@ pub(super) fn multipath_side(is_server: bool) -> Side {
     if is_server { Side::Local } else { Side::Remote }
 }
 
-/// Once the CCIDs are known, requests the features that they need.
+/// Requests the features that the CCIDs need, once the CCIDs are known.
 ///
 /// - RFC 4341 section 4: a sender that needs Ack Vectors requests them from its receiver.
 ///

@@ -173,7 +173,7 @@ pub enum Event {
     Responded,
     /// The connection is OPEN.
     Opened,
-    /// The connection has ended; TIMEWAIT may still last.
+    /// The connection has ended. TIMEWAIT may still last.
     Closed(CloseReason),
 }
 

@@ -130,7 +130,8 @@ mod tests {
     use super::*;
     use PacketType::*;
 
-    /// Both Sequence Windows W are 100, and all numbers are far from the initial ones.
+    /// Returns numbers for a Sequence Window W of 100 at both ends. All numbers are far from the initial
+    /// ones.
     fn numbers(gss: u64, gsr: u64) -> Numbers {
         let mut n = Numbers::new(Seq::new(gss).sub(1000));
         n.set_isr(Seq::new(gsr).sub(1000));

@@ -32,9 +32,9 @@ pub(crate) struct Negotiator {
     features: Vec<Feature>,
     /// Unknown features to refuse.
     unknown: Vec<(Side, u8)>,
-    /// Greatest sequence number received with a feature option; `None` before the first.
+    /// Greatest sequence number received with a feature option, or `None` before the first.
     fgsr: Option<Seq>,
-    /// Greatest sequence number sent with a new Change; `None` before the first.
+    /// Greatest sequence number sent with a new Change, or `None` before the first.
     fgss: Option<Seq>,
     /// Cached results of [`wants_to_write`](Self::wants_to_write) and [`is_changing`](Self::is_changing),
     /// which are read with every packet.
@@ -43,7 +43,8 @@ pub(crate) struct Negotiator {
 }
 
 impl Negotiator {
-    /// Creates a negotiator without features; [`add`](Self::add) those that this end understands.
+    /// Creates a negotiator without features. The caller must [`add`](Self::add) those that this end
+    /// understands.
     pub(crate) fn new(is_server: bool) -> Negotiator {
         Negotiator {
             is_server,
@@ -106,7 +107,7 @@ impl Negotiator {
         self.find(number, side).is_some_and(|f| f.negotiated)
     }
 
-    /// Opens a negotiation with the next packet. `prefs` are our preferences; a non-negotiable feature has
+    /// Opens a negotiation with the next packet. `prefs` are our preferences. A non-negotiable feature has
     /// one value. This has no effect if the feature is unknown, or if it is non-negotiable and located at the
     /// peer. It also has no effect if a value is out of range, or if a non-negotiable feature already has the
     /// value.
@@ -142,8 +143,8 @@ impl Negotiator {
         }
     }
 
-    /// From now on, this end accepts only the value in force, so the peer cannot change the feature. No
-    /// effect while our negotiation is open.
+    /// Makes this end accept only the value in force from now on, so that the peer cannot change the feature.
+    /// This has no effect while our negotiation is open.
     pub(crate) fn freeze(&mut self, number: u8, side: Side) {
         if let Some(feature) = self.find_mut(number, side).filter(|f| f.progress == Progress::Stable) {
             feature.prefs.clear();
@@ -151,7 +152,7 @@ impl Negotiator {
         }
     }
 
-    /// From now on, this end accepts no new value. The value in force stays.
+    /// Makes this end accept no new value from now on. The value in force stays.
     pub(crate) fn retire(&mut self, number: u8) {
         for feature in self.features.iter_mut().filter(|f| f.number == number) {
             feature.prefs.clear();
@@ -170,7 +171,7 @@ impl Negotiator {
     /// Processes one option of a packet (RFC 4340 section 6.6.2). Returns true if it was a feature option. In
     /// this case, call [`note`](Self::note) after the packet's last option.
     pub(crate) fn handle(&mut self, order: Order, option: &Opt<'_>, mandatory: bool) -> Result<bool, Error> {
-        // The peer's L options concern a feature at the peer; its R options concern a feature at this end.
+        // The peer's L options concern a feature at the peer. Its R options concern a feature at this end.
         let (side, number, data, is_change) = match *option {
             Opt::ChangeL(number, data) => (Side::Remote, number, data, true),
             Opt::ChangeR(number, data) => (Side::Local, number, data, true),
@@ -243,7 +244,7 @@ impl Negotiator {
         self.refresh();
     }
 
-    /// The handshake is complete. From now on, answers that were sent are not repeated.
+    /// Notes that the handshake is complete. From now on, answers that were sent are not repeated.
     pub(crate) fn establish(&mut self) {
         for feature in &mut self.features {
             if feature.reply.is_some_and(|r| r.sent) {

@@ -19,8 +19,8 @@ fn config() -> Config {
     }
 }
 
-/// Creates a pair in stage `n`: REQUEST; REQUEST and RESPOND; PARTOPEN; OPEN with data; CLOSING; CLOSEREQ;
-/// TIMEWAIT.
+/// Creates a pair in stage `n`. The stages are REQUEST, REQUEST and RESPOND, PARTOPEN, OPEN with data,
+/// CLOSING, CLOSEREQ, and TIMEWAIT.
 fn stage(n: usize) -> Net {
     let mut net = Net::new(config(), config());
     let run = [1, 21, 41, 500, 500, 500, 500][n];

@@ -171,7 +171,8 @@ impl Channels {
         Ok(Input::Handled)
     }
 
-    /// If a peer has the maximum number of channels, drops the one that has been silent for the longest time.
+    /// Drops a channel that the peer opened, if the peer has the maximum number of channels. It prefers
+    /// unconfirmed channels, and of these the one that has been silent for the longest time.
     fn make_room(&mut self, peer: u32) {
         let most = if is_stranger(peer) { PER_STRANGER } else { PER_PEER };
         let Some(peer) = self.peers.get(&peer).filter(|peer| peer.channels.len() >= most) else { return };

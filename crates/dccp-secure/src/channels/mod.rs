@@ -44,7 +44,7 @@ pub struct Settings {
     pub server: u32,
     /// Number of this shard of the server.
     pub shard: u8,
-    /// Ciphers for records in order of preference; see [`Aead::preferred`].
+    /// Ciphers for records in order of preference, see [`Aead::preferred`].
     pub aeads: Vec<Aead>,
     /// Time since 1970 at [`Time::ZERO`].
     pub unix: Duration,

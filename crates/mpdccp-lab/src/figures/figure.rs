@@ -54,7 +54,7 @@ pub struct Series {
     pub variant: Option<String>,
     /// Index into the palette.
     pub color: usize,
-    /// Index of the line style; 0 is a solid line.
+    /// Index of the line style. Style 0 is a solid line.
     pub dash: usize,
     /// Whether the series is drawn in a paler tone, behind the other series.
     pub pale: bool,

@@ -5,7 +5,7 @@ use serde::Deserialize;
 /// Size of a full packet in bytes.
 pub(super) const PACKET: f64 = 1_500.0;
 
-/// The requirements; `scenarios/judge.toml` explains them.
+/// The requirements, which `scenarios/judge.toml` explains.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Criterion {

@@ -75,7 +75,7 @@ impl Process {
         Ok(Process { what: what.to_owned(), child, log: log.to_owned(), _keeper: keeper })
     }
 
-    /// If the process has ended, returns an error with its last lines of output.
+    /// Returns an error with the last lines of output if the process has ended.
     pub(super) fn check(&mut self) -> Result<(), LabError> {
         match self.child.try_wait() {
             Ok(None) => Ok(()),

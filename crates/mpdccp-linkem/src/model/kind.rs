@@ -39,7 +39,7 @@ pub struct State {
 /// A state of the link. It lasts until the next step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Step {
-    /// Time from the link's start to this step; zero for the first step.
+    /// Time from the link's start to this step. It is zero for the first step.
     pub at: Duration,
     /// States of the direction from the client to the network, and of the direction from the network to the
     /// client.

@@ -114,7 +114,7 @@ mod tests {
     use alloc::vec::Vec;
     use mpdccp_units::Duration;
 
-    /// With weight 1, the average equals the current queue.
+    /// Returns settings with weight 1, for which the average equals the current queue.
     fn instant(ecn: bool) -> RedConfig {
         RedConfig { max_p: 0.02, weight: 1.0, ecn, ..RedConfig::new(20, 60) }
     }

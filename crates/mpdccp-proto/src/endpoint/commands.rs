@@ -75,7 +75,7 @@ impl Endpoint {
     }
 
     /// Makes a path resume carefully (RFC 9959) with the capacity that an earlier path measured
-    /// ([`TxView::capacity`](dccp_proto::ccid::TxView)). The jump is at most `max_jump` bytes; see
+    /// ([`TxView::capacity`](dccp_proto::ccid::TxView)). The jump is at most `max_jump` bytes, see
     /// [`Connection::resume`](dccp_proto::Connection::resume). Call this at
     /// [`PathUp`](crate::SessionEvent::PathUp).
     pub fn resume(&mut self, now: Time, session: SessionId, path: PathId, saved: &Remembered, max_jump: u64) {
@@ -116,8 +116,8 @@ impl Endpoint {
         self.with(now, session, |s| s.name_path(path, name));
     }
 
-    /// Changes the CCID of this end's half-connections on all paths, once the peer agrees; see
-    /// [`dccp_proto::Connection::set_ccid`]. Returns false if no path can change, or if there is no such
+    /// Changes the CCID of this end's half-connections on all paths, once the peer agrees (see
+    /// [`dccp_proto::Connection::set_ccid`]). Returns false if no path can change, or if there is no such
     /// session.
     pub fn set_ccid(&mut self, now: Time, session: SessionId, ccid: u8) -> bool {
         self.with(now, session, |s| s.set_ccid(ccid)).unwrap_or(false)
@@ -153,8 +153,8 @@ impl Endpoint {
         self.sessions.get(&session).is_some_and(|s| s.session.sizes_are_known())
     }
 
-    /// Reports that this host can send IP packets of `most` bytes on a path; see
-    /// [`dccp_proto::Connection::try_mtu`].
+    /// Reports that this host can send IP packets of `most` bytes on a path (see
+    /// [`dccp_proto::Connection::try_mtu`]).
     pub fn try_mtu(&mut self, now: Time, session: SessionId, path: PathId, most: u16) {
         self.with(now, session, |s| s.try_mtu(now, path, most));
     }

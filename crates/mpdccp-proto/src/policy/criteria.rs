@@ -11,7 +11,7 @@ use core::ops::RangeInclusive;
 pub struct Criteria {
     /// DSCP.
     pub dscp: Vec<u8>,
-    /// IP protocol number; for IPv6, the first Next Header.
+    /// IP protocol number. For IPv6, this is the first Next Header.
     pub protocols: Vec<u8>,
     /// Port at either end. Only the first fragment of a packet has ports.
     pub ports: Vec<RangeInclusive<u16>>,

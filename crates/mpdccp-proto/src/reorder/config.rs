@@ -96,18 +96,18 @@ pub struct ReorderConfig {
 }
 
 impl ReorderConfig {
-    /// Deliver packets as they arrive.
+    /// Returns settings that deliver packets as they arrive.
     pub fn passive() -> ReorderConfig {
         ReorderConfig::of("passive")
     }
 
-    /// Hold packets behind a hole, for at most `wait` per hole.
+    /// Returns settings that hold packets behind a hole, for at most `wait` per hole.
     pub fn active_fixed(wait: Duration) -> ReorderConfig {
         ReorderConfig { wait, ..ReorderConfig::of("active-fixed") }
     }
 
-    /// Hold packets behind a hole until the hole is proven lost, or for the measured lag between the paths.
-    /// The wait is at most `wait`.
+    /// Returns settings that hold packets behind a hole until the hole is proven lost, or for the measured
+    /// lag between the paths. The wait is at most `wait`.
     pub fn adaptive(wait: Duration) -> ReorderConfig {
         ReorderConfig { wait, ..ReorderConfig::of("adaptive") }
     }

@@ -55,7 +55,7 @@ impl Equalised {
         self.paths.values().filter(in_use).filter_map(|p| p.rtt).map(|rtt| rtt / 2)
     }
 
-    /// By how much this path is faster than the slowest path that counts.
+    /// Returns by how much this path is faster than the slowest path that counts.
     fn lead(&self, now: Time, path: PathId) -> Duration {
         let own = self.paths.get(&path).and_then(|p| p.rtt).map(|rtt| rtt / 2);
         let (Some(own), Some(fastest)) = (own, self.delays(now).min()) else { return Duration::ZERO };

@@ -95,7 +95,7 @@ impl Active {
         self.tracks.entry(path).or_insert_with(Track::new)
     }
 
-    /// A packet of `path` arrived that had been missing since `missed`. Learns the lag of the path from it.
+    /// Learns the lag of `path` from a packet that arrived on it after it had been missing since `missed`.
     fn learn(&mut self, now: Time, path: PathId, missed: Time) {
         if let Some(worth) = self.rule.worth(now.since(missed)) {
             self.track(path).late.add(now, worth);

@@ -24,9 +24,9 @@ pub trait Scheduler: Send + core::fmt::Debug {
     fn on_sent(&mut self, now: Time, path: PathId, bytes: usize) {
         let _ = (now, path, bytes);
     }
-    /// For streams, after [`pick`](Self::pick) chose a distant path: the number of bytes that nearer paths
-    /// deliver during the difference in delay. The distant path would only delay a stream with a shorter
-    /// burst.
+    /// Returns, for streams, the number of bytes that nearer paths deliver during the difference in delay,
+    /// after [`pick`](Self::pick) chose a distant path. The distant path would only delay a stream with a
+    /// shorter burst.
     fn head_start(&self) -> u64 {
         0
     }

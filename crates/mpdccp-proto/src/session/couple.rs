@@ -40,9 +40,10 @@ impl Session {
         }
     }
 
-    /// If all paths were in ProbeRTT at once, the session would starve. Paths at other bottlenecks therefore
-    /// postpone their ProbeRTT. Paths at the same bottleneck enter ProbeRTT together, because the
-    /// bottleneck's queue drains only if all of them reduce their packets in flight.
+    /// Records whether path `i` is in ProbeRTT, and tells the other paths. If all paths were in ProbeRTT at
+    /// once, the session would starve. Paths at other bottlenecks therefore postpone their ProbeRTT. Paths at
+    /// the same bottleneck enter ProbeRTT together, because the bottleneck's queue drains only if all of them
+    /// reduce their packets in flight.
     pub(super) fn coordinate_probe_rtt(&mut self, i: usize, probing: bool) {
         if core::mem::replace(&mut self.paths[i].probing_rtt, probing) == probing {
             return;

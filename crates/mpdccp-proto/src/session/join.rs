@@ -126,9 +126,9 @@ impl Session {
         loud.len() >= self.cfg.max_paths || loud.len() + silent.len() >= self.cfg.max_paths * 2
     }
 
-    /// If there are many unproven joins, closes the oldest join from the address with the most of them. A
-    /// flood from few addresses therefore displaces its own joins. A flood from many addresses leaves each
-    /// join enough time to complete.
+    /// Closes the oldest join from the address with the most unproven joins, if there are many unproven
+    /// joins. A flood from few addresses therefore displaces its own joins. A flood from many addresses
+    /// leaves each join enough time to complete.
     fn make_room_for_join(&mut self, now: Time) {
         let mut sources: BTreeMap<IpAddr, (usize, usize)> = BTreeMap::new();
         let half_open = self.paths.iter().enumerate().filter(|(_, p)| p.is_half_open());
@@ -177,8 +177,8 @@ impl Session {
         }
     }
 
-    /// Server: the first packet after the Response must prove that the peer knows the keys. Before that, no
-    /// data is accepted from the peer or sent to it. Returns false if the subflow was closed.
+    /// Server: checks the first packet after the Response, which must prove that the peer knows the keys.
+    /// Before that, no data is accepted from the peer or sent to it. Returns false if the subflow was closed.
     pub(super) fn prove_join(&mut self, now: Time, i: usize, tag: &Tag, packet: &Packet<'_>) -> bool {
         let found = packet.options().map_while(Result::ok).find_map(|option| match option {
             Opt::Mp(MpOption::Hmac(tag)) => Some(tag),

@@ -406,7 +406,7 @@ impl Session {
         self.cfg.time_wait
     }
 
-    /// Server: id of the peer filter that matched.
+    /// Server: returns the id of the peer filter that matched.
     pub(crate) fn peer(&self) -> u32 {
         self.peer
     }

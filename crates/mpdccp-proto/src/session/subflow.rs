@@ -172,7 +172,7 @@ impl Subflow {
         self.connect_gap = CONNECT_GAP.0;
     }
 
-    /// A packet arrived: updates the timeouts from the round-trip time.
+    /// Updates the timeouts from the round-trip time, because a packet arrived.
     pub(super) fn learn_timeouts(&mut self) {
         let Some(rtt) = self.conn.as_ref().and_then(Connection::tx_rtt) else { return };
         self.rto = rtt.rto();

@@ -165,8 +165,8 @@ impl Session {
         self.wake = Some((now, Wake::Backlog));
     }
 
-    /// If a path seems to lose large packets, allows only small packets on it. This requires another path
-    /// that is known to carry the large ones.
+    /// Allows only small packets on a path that seems to lose large packets. This requires another path that
+    /// is known to carry the large ones.
     fn avoid_doubtful_sizes(&mut self, options: usize) {
         let sure = |path: &Subflow| path.conn.as_ref().map_or(0, |conn| conn.sure_payload(options));
         let most = self.paths.iter().filter(|path| path.is_up()).map(sure).max().unwrap_or(0);
@@ -346,8 +346,9 @@ impl Session {
         true
     }
 
-    /// The queue is empty, so the application limits the paths that could send more. It does not limit a path
-    /// with a closed gate. The queue may then be empty only because other paths took the packets.
+    /// Tells the paths with an open gate that the application limits them, because the queue is empty. A path
+    /// with a closed gate is not told, because the queue may be empty only because other paths took its
+    /// packets.
     fn tell_app_limited(&mut self, now: Time) {
         for path in &mut self.paths {
             if let (Gate::Open { .. }, Some(conn)) = (path.gate(now), &mut path.conn) {

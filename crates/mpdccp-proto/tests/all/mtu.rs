@@ -9,7 +9,7 @@ use mpdccp_units::Duration;
 /// Bytes of IP and UDP headers on each packet of the test network.
 const OVERHEAD: usize = 28;
 
-/// From now on, packets larger than `carries` are dropped silently.
+/// Drops packets larger than `carries` silently from now on.
 fn black_hole(net: &mut Net, carries: usize) {
     net.meddler = Some(Box::new(move |_, _, bytes| bytes.len() + OVERHEAD <= carries));
 }

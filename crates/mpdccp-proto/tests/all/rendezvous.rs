@@ -16,7 +16,8 @@ fn guest() -> (Route, Ports) {
     (Route { socket: 0, local: None, remote }, Ports { local: PORT, remote: CLIENT_PORT })
 }
 
-/// Both ends are behind firewalls. A firewall lets packets in only after a packet has passed outwards.
+/// Returns a network in which both ends are behind firewalls. A firewall lets packets in only after a packet
+/// has passed outwards.
 fn walled() -> Net {
     let mut net = Net::new(1, 1, config());
     let mut out = [false; 2];

@@ -125,7 +125,7 @@ impl Control {
         self.cc.resumption().is_none_or(|phase| matches!(phase, ResumePhase::Normal(_)))
     }
 
-    /// Data packets sent so far by all sharers.
+    /// Returns the number of data packets sent so far by all sharers.
     pub fn sent(&self) -> u64 {
         self.sent
     }
@@ -135,7 +135,7 @@ impl Control {
         self.inflight
     }
 
-    /// The sending limits of the controller, reduced if the peer has requested that.
+    /// Returns the sending limits of the controller, reduced if the peer has requested that.
     pub(super) fn limits(&self, now: Time) -> Limits {
         let limits = self.cc.limits();
         self.restraint.map_or(limits, |restraint| restraint.apply(now, limits))

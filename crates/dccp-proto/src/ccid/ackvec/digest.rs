@@ -343,7 +343,7 @@ impl AckVecSender {
         }
     }
 
-    /// RFC 4340 section 11.4.1 permits undoing the reaction to a loss that proves spurious.
+    /// Undoes the reaction to a loss that proved spurious, which RFC 4340 section 11.4.1 permits.
     fn undo_if_spurious(&mut self, now: Time) {
         let spurious =
             self.control.reduction.as_ref().is_some_and(|r| r.doubted && r.losses == 0 && !r.marked);

@@ -71,7 +71,7 @@ impl History {
         self.origin.add(index)
     }
 
-    /// Returns the index of `seq`; `None` if `seq` is before the first or was not sent yet.
+    /// Returns the index of `seq`. Returns `None` if `seq` is before the first packet or was not sent yet.
     pub(crate) fn index(&self, seq: Seq) -> Option<u64> {
         let next = self.next();
         let back = self.origin.add(next).diff(seq);

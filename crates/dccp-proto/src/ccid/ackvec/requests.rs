@@ -57,8 +57,8 @@ impl Requests {
         self.ratio.on_packet(arrival);
     }
 
-    /// A round ended with a congestion window of `cwnd` packets; `inflight` packets were outstanding just
-    /// before its end. `paced` means that acknowledgements do not clock out packets. At most one change is
+    /// A round ended with a congestion window of `cwnd` packets. Just before its end, `inflight` packets were
+    /// outstanding. `paced` means that acknowledgements do not clock out packets. At most one change is
     /// requested per round (RFC 4341 section 6.1.2). The peer's Ack Vector state is trimmed once per window
     /// (section 6.2).
     pub(crate) fn on_round(&mut self, cwnd: u64, inflight: u64, paced: bool) {

@@ -32,7 +32,7 @@ const HELD_BACK: u32 = 4;
 /// Sending half of the CCIDs that use Ack Vectors. It keeps the history of packets in flight, detects losses,
 /// measures RTT and delivery rate, and paces. The congestion control algorithm is a [`dccp_cc::Controller`].
 ///
-/// This file handles sending; `digest` handles acknowledgements.
+/// This file handles sending, and `digest` handles acknowledgements.
 #[derive(Debug)]
 pub struct AckVecSender {
     pub(super) control: Control,

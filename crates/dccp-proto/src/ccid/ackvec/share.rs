@@ -13,7 +13,7 @@ impl AckVecSender {
     }
 
     /// Makes this half the first member of a group, and returns its state as the group's control. From now
-    /// on, the owner must lend the control to this half; see [`exchange`](Self::exchange).
+    /// on, the owner must lend the control to this half (see [`exchange`](Self::exchange)).
     pub fn found_group(&mut self, group: u64) -> Control {
         self.group = Some(group);
         // This placeholder replaces the state while it is lent out. Its values do not matter.

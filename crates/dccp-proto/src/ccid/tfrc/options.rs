@@ -158,7 +158,7 @@ mod tests {
         LossInterval { lossy, lossless, data, drops, quarters: None }
     }
 
-    /// RFC 4342 section 8.6.2 and RFC 5622 section 8.7.1, without the nonce echoes.
+    /// Returns the example of RFC 4342 section 8.6.2 and RFC 5622 section 8.7.1, without the nonce echoes.
     fn example() -> (Vec<u8>, Told) {
         let mut bytes = alloc::vec![194, 6, 0, 1, 0, 0, 192, 6, 0, 0, 0, 100];
         bytes.extend([193, 39, 2, 0, 0, 10, 0, 0, 1, 0, 0, 10, 0, 0, 8, 0, 0, 5, 0, 0, 10]);

@@ -112,8 +112,8 @@ impl TfrcReceiver {
         bytes
     }
 
-    /// RFC 5348 section 6.3.1: the length of the initial interval that corresponds to the best receive rate
-    /// so far.
+    /// Returns the length of the initial interval that corresponds to the best receive rate so far
+    /// (RFC 5348 section 6.3.1).
     fn initial_length(&self) -> u64 {
         let rtt = self.rtt().as_secs_f64();
         let packets = self.best.0.max(LEAST_TARGET / rtt);

@@ -226,7 +226,7 @@ impl TfrcSenderHalf {
         self.window = self.window.max(window.clamp(MIN_WINDOW, MAX_WINDOW).next_power_of_two());
     }
 
-    /// If the rate has risen a lot since the last packet, lets the next packet leave earlier.
+    /// Lets the next packet leave earlier if the rate has risen a lot since the last packet.
     fn hurry(&mut self) {
         let rate = self.tfrc.wire_rate();
         if let Some((at, bytes)) = self.last_sent
@@ -342,8 +342,8 @@ impl SenderHalf for TfrcSenderHalf {
         &self.rtt
     }
 
-    /// TFRC has no window, so `cwnd` is the rate times the round-trip time. Of the lost packets, only the
-    /// number of loss events is known.
+    /// Returns the complete state. TFRC has no window, so `cwnd` is the rate times the round-trip time. Of
+    /// the lost packets, only the number of loss events is known.
     fn view(&self) -> TxView {
         let rate = self.tfrc.wire_rate();
         let round = self.tfrc.rtt().unwrap_or(DEFAULT_RTT);

@@ -17,7 +17,7 @@ pub(super) struct Sent {
     pub(super) at: Time,
     /// The unwrapped window counter at that time.
     pub(super) counter: u64,
-    /// Bytes on the wire that the packet adds to the data in flight; 0 without data.
+    /// Bytes on the wire that the packet adds to the data in flight, or 0 without data.
     pub(super) bytes: u32,
 }
 

@@ -147,7 +147,7 @@ impl Net {
         [self.state(CLIENT), self.state(SERVER)]
     }
 
-    /// Packet types sent by `side` so far.
+    /// Returns the packet types sent by `side` so far.
     pub fn types(&self, side: usize) -> Vec<PacketType> {
         self.log.iter().filter(|s| s.from == side).map(Sent::ptype).collect()
     }
@@ -209,7 +209,7 @@ impl Net {
         }
     }
 
-    /// The newest sequence number `from` has used.
+    /// Returns the newest sequence number that `from` has used.
     pub fn gss(&self, from: usize) -> Seq {
         self.last(from).packet().header.seq
     }

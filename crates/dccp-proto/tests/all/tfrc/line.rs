@@ -11,9 +11,9 @@ use mpdccp_units::{Duration, Time};
 /// Traffic of one end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Load {
-    /// Payload of each packet; 0 means that nothing is sent.
+    /// Payload of each packet. With 0, nothing is sent.
     pub(crate) payload: usize,
-    /// Interval of the packets; zero means as fast as allowed.
+    /// Interval of the packets. With zero, packets leave as fast as allowed.
     pub(crate) every: Duration,
 }
 

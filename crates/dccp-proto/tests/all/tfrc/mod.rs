@@ -26,7 +26,7 @@ fn link(mbps: f64, delay: Duration, kind: QueueKind, packets: u64) -> LinkConfig
     }
 }
 
-/// Derivative random drop, the queue of the published experiments.
+/// Returns derivative random drop, the queue of the published experiments.
 fn drd() -> QueueKind {
     QueueKind::Drd(DrdConfig { min: 60, max: 125 })
 }

@@ -20,8 +20,8 @@ use crate::TcpCounters;
 const SEND_BUFFER: u64 = 4 << 20;
 /// Receive window before the first acknowledgement. It is not scaled.
 const FIRST_WINDOW: u64 = 65_535;
-/// Limits of a burst, as in `tcp_tso_autosize` and `tcp_tso_should_defer`. The first is a number of segments.
-/// The second is the divisor that makes the window's fraction.
+/// Limits of a burst, as in `tcp_tso_autosize` and `tcp_tso_should_defer`. A burst has at most `MAX_BURST`
+/// segments, and at most the window divided by `BURST_SHARE`.
 const MAX_BURST: u64 = 44;
 const BURST_SHARE: u64 = 3;
 /// A burst waits for more room in the window only within this time after the last packet

@@ -390,8 +390,8 @@ impl Net {
         }
     }
 
-    /// From now on, path 0 loses three of the client's next large packets and all its large probes. The size
-    /// of the path is then in doubt.
+    /// Makes path 0 lose three of the client's next large packets and all its large probes from now on. The
+    /// size of the path is then in doubt.
     pub fn make_size_doubtful(&mut self) {
         let mut large_packets = 0;
         self.meddler = Some(Box::new(move |from, path, bytes| {

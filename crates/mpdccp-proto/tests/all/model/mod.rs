@@ -129,7 +129,7 @@ struct Pending {
 /// An action that a host takes of its own accord or by command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Command {
-    /// The server advertises its second address (MP_ADDADDR); `Withdraw` removes it.
+    /// The server advertises its second address (MP_ADDADDR). `Withdraw` removes it.
     Advertise,
     Withdraw,
     /// The client sends MP_PRIO for its subflow to the server's second address.
@@ -243,7 +243,8 @@ impl State {
         self.send(from, c, kind, Some(ack));
     }
 
-    /// RFC 4340 section 8.3.1: a Reset without a connection derives its numbers from the packet.
+    /// Answers a packet with a Reset without a connection, whose numbers come from the packet
+    /// (RFC 4340 section 8.3.1).
     fn refuse(&mut self, packet: &Packet, code: Code) {
         let seq = packet.ack.map_or(0, |ack| if ack == 0 { 0 } else { ack + 1 });
         let (from, ack) = (1 - packet.from, Some(packet.seq));
@@ -422,7 +423,7 @@ impl State {
         }
     }
 
-    /// A subflow ended.
+    /// Handles the end of a subflow.
     fn gone(&mut self, end: usize, c: usize, state: Conn) {
         let half = self.half(end, c);
         half.state = state;
@@ -445,7 +446,7 @@ impl State {
         (1..CONNS).find(|c| uses(self.conns[*c][CLIENT].state))
     }
 
-    /// The client joins a known address to which it has no subflow.
+    /// Makes the client join a known address to which it has no subflow.
     fn join(&mut self) {
         let busy = self.user().is_some();
         let ids = (0..IDS).filter(|id| matches!(self.known[*id], Some((true, _))) && !self.shunned[*id]);
@@ -557,7 +558,7 @@ impl State {
         }
     }
 
-    /// RFC 9897 section 3.2.9: the ID is free once the removal is confirmed.
+    /// Releases an ID, which is free once the removal is confirmed (RFC 9897 section 3.2.9).
     fn release(&mut self, told: Told) {
         if let Told::Remove(id) = told {
             self.given[usize::from(id) - 1] = false;
