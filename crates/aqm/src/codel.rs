@@ -24,7 +24,7 @@ impl Default for CoDelConfig {
 #[derive(Clone, Debug)]
 pub struct CoDel {
     config: CoDelConfig,
-    /// When the delay will have exceeded the target for an interval (first_above_time_).
+    /// Time at which the delay will have exceeded the target for an interval (first_above_time_).
     above_until: Option<Time>,
     dropping: bool,
     drop_next: Time,

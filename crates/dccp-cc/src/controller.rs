@@ -76,7 +76,7 @@ pub struct Lost<'a> {
 /// One processed acknowledgement, with everything that a controller may use.
 #[derive(Clone, Copy, Debug)]
 pub struct AckEvent<'a> {
-    /// When the acknowledgement arrived.
+    /// Time at which the acknowledgement arrived.
     pub now: Time,
     /// Amount newly reported as received, including ECN-marked packets.
     pub acked: Amount,

@@ -11,9 +11,9 @@ use mpdccp_units::{Rate, Time};
 /// irregular sources therefore do not reduce the rate. Longer idle time earns no credit.
 #[derive(Clone, Debug, Default)]
 pub struct Pacer {
-    /// When the bytes sent so far have taken their time at the rate.
+    /// Time at which the bytes sent so far would all have left at exactly the rate.
     paid: Time,
-    /// When the next packet may be sent.
+    /// Time at which the next packet may be sent.
     next: Time,
     last_bytes: u32,
 }

@@ -7,11 +7,11 @@ use mpdccp_units::{Duration, Rate, Time};
 pub struct Snapshot {
     /// Amount delivered when the packet was sent.
     pub delivered: Amount,
-    /// When the delivered amount last increased.
+    /// Time at which the delivered amount last increased.
     pub delivered_at: Time,
     /// Send time of the packet that began the current send interval.
     pub first_sent_at: Time,
-    /// When this packet was sent.
+    /// Time at which this packet was sent.
     pub sent_at: Time,
     /// Whether the sender was application-limited when this packet was sent.
     pub app_limited: bool,
@@ -42,7 +42,7 @@ pub struct RateSample {
     pub prior_delivered: Amount,
     /// Amount outstanding when the newest acknowledged packet was sent.
     pub prior_inflight: Amount,
-    /// When the newest acknowledged packet was sent.
+    /// Time at which the newest acknowledged packet was sent.
     pub sent_at: Time,
     /// Whether the sender was application-limited when it sent the newest acknowledged packet.
     pub app_limited: bool,

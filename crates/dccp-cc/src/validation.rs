@@ -23,7 +23,7 @@ pub(crate) struct Validation {
     most: Option<[u64; PARTS]>,
     part_since: Time,
     part: Duration,
-    /// When the window was last validated.
+    /// Time at which the window was last validated.
     at: Time,
 }
 

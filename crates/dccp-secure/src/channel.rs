@@ -148,11 +148,11 @@ pub(crate) struct Channel {
     pub(crate) took: Option<Duration>,
     pub(crate) cookie: Option<(Code, Time)>,
     pub(crate) staged: VecDeque<Vec<u8>>,
-    /// When the last authentic message from the peer arrived.
+    /// Time at which the last authentic message from the peer arrived.
     pub(crate) heard: Time,
-    /// When the current period of sending without an answer began, and when this end last sent. The first
-    /// pause in sending ends the period, because the last packet of an exchange expects no answer. A second
-    /// pause does not end it, because a sender that gets no answers also pauses.
+    /// Time at which the current period of sending without an answer began, and time at which this end last
+    /// sent. The first pause in sending ends the period, because the last packet of an exchange expects no
+    /// answer. A second pause does not end it, because a sender that gets no answers also pauses.
     pub(crate) unanswered: Option<Time>,
     pub(crate) sent: Time,
     paused: bool,

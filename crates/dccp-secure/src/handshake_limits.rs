@@ -72,7 +72,7 @@ impl Bucket {
 #[derive(Debug, Default)]
 pub(crate) struct Sources {
     buckets: BTreeMap<u128, Bucket>,
-    /// When full buckets were last removed.
+    /// Time at which full buckets were last removed.
     swept: Time,
 }
 

@@ -17,7 +17,7 @@ pub(crate) struct Strangers {
     pub(crate) count: usize,
     /// The next number to assign, counted from 0.
     pub(crate) next: u32,
-    /// When silent strangers were last removed.
+    /// Time at which silent strangers were last removed.
     pub(crate) swept: Option<Time>,
 }
 

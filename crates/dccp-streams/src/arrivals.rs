@@ -18,7 +18,7 @@ pub(crate) struct Arrivals {
     /// The peer's identifier of the path.
     pub(crate) path: u64,
     numbers: RangeSet,
-    /// When the packet with the highest number arrived.
+    /// Time at which the packet with the highest number arrived.
     highest_at: Time,
     /// Deadline of the next acknowledgement.
     pub(crate) due: Option<Time>,

@@ -90,6 +90,6 @@ pub struct StreamStats {
     pub in_flight: u64,
     /// Bytes received but not read. They include bytes after gaps.
     pub unread: u64,
-    /// How many bytes beyond the read offset the peer may send.
+    /// Number of bytes beyond the read offset that the peer may send.
     pub window: u64,
 }

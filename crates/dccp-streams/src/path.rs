@@ -76,13 +76,13 @@ pub(crate) struct Path {
     in_flight: usize,
     largest_acked: Option<u64>,
     rtt: RttEstimator,
-    /// When the probe timer was started: the last time at which a packet in flight was acknowledged, the
-    /// timer expired, or sending began with nothing in flight. If the oldest packet was sent later than this,
-    /// its send time counts instead.
+    /// Time at which the probe timer was started. This is the last time at which a packet in flight was
+    /// acknowledged, the timer expired, or sending began with nothing in flight. If the oldest packet was
+    /// sent later than this, its send time counts instead.
     progress: Time,
     backoff: u32,
     patience: u32,
-    /// When a packet last requested an immediate acknowledgement.
+    /// Time at which a packet last requested an immediate acknowledgement.
     asked: Option<Time>,
 }
 

@@ -106,7 +106,8 @@ impl Streams {
     /// below [`PRIORITIES`](crate::PRIORITIES), and 0 is the most urgent.
     ///
     /// # Errors
-    /// [`StreamError::Blocked`] while the peer allows no more streams, [`StreamError::HeaderTooLong`].
+    /// [`StreamError::Blocked`] while the peer allows no more streams, and [`StreamError::HeaderTooLong`] if
+    /// the header is too long.
     pub fn open(&mut self, header: &[u8], priority: u8) -> Result<StreamId, StreamError> {
         if self.opened >= self.may_open {
             return Err(StreamError::Blocked);
@@ -146,8 +147,8 @@ impl Streams {
     /// Accepts a stream of the peer, with an answer. To refuse a stream, [`reset`](Self::reset) it.
     ///
     /// # Errors
-    /// [`StreamError::NotAccepted`] if it was accepted before, [`StreamError::Reset`],
-    /// [`StreamError::HeaderTooLong`].
+    /// [`StreamError::NotAccepted`] if the stream was accepted before, [`StreamError::Reset`] if it was
+    /// reset, and [`StreamError::HeaderTooLong`] if the answer is too long.
     pub fn accept(&mut self, id: StreamId, answer: &[u8]) -> Result<(), StreamError> {
         let stream = self.streams.get_mut(&id.0).ok_or(StreamError::Unknown)?;
         if answer.len() > MAX_HEADER {
@@ -262,8 +263,8 @@ impl Streams {
     /// end of the stream.
     ///
     /// # Errors
-    /// The same as for [`read`](Self::read). If `peek` returned nothing and this call returns no error, the
-    /// stream has ended.
+    /// The errors are those of [`read`](Self::read). If `peek` returned nothing and this call returns no
+    /// error, the stream has ended.
     pub fn consume(&mut self, id: StreamId, len: usize) -> Result<(), StreamError> {
         let len = len.min(self.peek(id)?.len());
         if let Some(stream) = self.streams.get_mut(&id.0) {
@@ -293,7 +294,7 @@ impl Streams {
     /// not affected.
     ///
     /// # Errors
-    /// [`StreamError::Unknown`].
+    /// [`StreamError::Unknown`] if there is no such stream.
     pub fn reset(&mut self, id: StreamId, reason: Reason) -> Result<(), StreamError> {
         self.stop(id, reason)?;
         self.reset_send(id.0, reason);
@@ -305,7 +306,7 @@ impl Streams {
     /// the stream and this end has not accepted it, this refuses the stream.
     ///
     /// # Errors
-    /// [`StreamError::Unknown`].
+    /// [`StreamError::Unknown`] if there is no such stream.
     pub fn stop(&mut self, id: StreamId, reason: Reason) -> Result<(), StreamError> {
         let stream = self.streams.get_mut(&id.0).ok_or(StreamError::Unknown)?;
         if !stream.recv.is_done() && stream.recv.stopped.is_none() {
@@ -345,7 +346,7 @@ impl Streams {
     /// Changes the priority of a stream. It must be below [`PRIORITIES`](crate::PRIORITIES).
     ///
     /// # Errors
-    /// [`StreamError::Unknown`].
+    /// [`StreamError::Unknown`] if there is no such stream.
     pub fn set_priority(&mut self, id: StreamId, priority: u8) -> Result<(), StreamError> {
         let stream = self.streams.get_mut(&id.0).ok_or(StreamError::Unknown)?;
         self.classes[stream.class].turns.set_priority(id.0, &mut stream.place, priority);
@@ -356,7 +357,7 @@ impl Streams {
     /// marked with `dscp`, which the function [`dscp`](crate::dscp) reads from a packet.
     ///
     /// # Errors
-    /// [`StreamError::Unknown`].
+    /// [`StreamError::Unknown`] if there is no such stream.
     pub fn classify(&mut self, id: StreamId, class: u8, dscp: u8) -> Result<(), StreamError> {
         let stream = self.streams.get_mut(&id.0).ok_or(StreamError::Unknown)?;
         stream.dscp = dscp & 63;

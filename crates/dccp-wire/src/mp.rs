@@ -33,7 +33,7 @@ pub enum MpOption<'a> {
     Hmac(&'a [u8; 20]),
     /// Round-trip time and its age, milliseconds (6).
     Rtt {
-        /// How it was measured.
+        /// How the round-trip time was measured.
         kind: RttType,
         /// Milliseconds.
         rtt_ms: u32,

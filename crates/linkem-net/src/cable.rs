@@ -45,9 +45,9 @@ pub trait Recorder {
 pub struct Delivered<M> {
     /// The mark that the recorder gave the packet when it entered.
     pub mark: M,
-    /// When the packet should have come out of the link.
+    /// Time at which the packet should have come out of the link.
     pub due: Time,
-    /// When the packet came out of the link.
+    /// Time at which the packet came out of the link.
     pub now: Time,
     /// Whether the link marked the packet.
     pub ce: bool,
@@ -140,7 +140,7 @@ impl<R: Recorder> Cable<R> {
     /// Connects the devices of the two strands.
     ///
     /// # Errors
-    /// An invalid configuration.
+    /// Fails if the configuration is invalid.
     pub fn new(strands: [Strand<R>; 2]) -> Result<Cable<R>, ConfigError> {
         let now = Clock.now();
         let make = |s: Strand<R>| {
@@ -155,7 +155,7 @@ impl<R: Recorder> Cable<R> {
     /// moves packets.
     ///
     /// # Errors
-    /// A device is gone.
+    /// Fails if a device is gone.
     pub fn turn(&mut self, until: Option<Time>) -> io::Result<()> {
         let ready = self.wait(until)?;
         let waited = self.waiting.since_last();

@@ -106,7 +106,7 @@ macro_rules! with_link_keys {
             /// direction from the server.
             ///
             /// # Errors
-            /// Describes the error and its position.
+            /// The error describes the problem and its position.
             pub fn load(
                 &mut self,
                 reverse: bool,

@@ -17,7 +17,7 @@ impl Modelled {
     /// Returns the model with this name, in its usual state.
     ///
     /// # Errors
-    /// The name is unknown. The error lists the known models.
+    /// Fails if the name is unknown. The error lists the known models.
     pub fn named(name: &str, reverse: bool) -> Result<Modelled, String> {
         let model = Model::named(name).ok_or_else(|| {
             let known: Vec<&str> = MODELS.iter().map(|model| model.name).collect();

@@ -14,7 +14,7 @@ impl Entrance {
     /// Opens the namespace that has this name in `ip netns`.
     ///
     /// # Errors
-    /// `NotFound` if there is no such namespace.
+    /// Fails with `NotFound` if there is no such namespace.
     pub fn open(name: &str) -> io::Result<Entrance> {
         fs::File::open(format!("/run/netns/{name}")).map(Entrance)
     }
@@ -22,7 +22,7 @@ impl Entrance {
     /// Runs `what` on a thread inside the namespace.
     ///
     /// # Errors
-    /// The system does not allow a thread to enter the namespace.
+    /// Fails if the system does not allow a thread to enter the namespace.
     pub fn inside<T: Send>(&self, what: impl FnOnce() -> T + Send) -> io::Result<T> {
         std::thread::scope(|scope| {
             let thread = scope.spawn(|| self.enter().map(|()| what()));
@@ -33,7 +33,7 @@ impl Entrance {
     /// Moves the calling thread into the namespace.
     ///
     /// # Errors
-    /// The system does not allow the thread to enter the namespace.
+    /// Fails if the system does not allow the thread to enter the namespace.
     pub fn enter(&self) -> io::Result<()> {
         Ok(move_into_link_name_space(self.0.as_fd(), Some(LinkNameSpaceType::Network))?)
     }

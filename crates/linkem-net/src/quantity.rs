@@ -102,7 +102,7 @@ fn scaled(text: &str, what: &str, scales: &[(&str, f64)]) -> Result<f64, String>
 /// Parses a rate with its unit: `10 Mbit/s`, or `10M` for short.
 ///
 /// # Errors
-/// Describes the expected form.
+/// The error describes the expected form.
 pub fn parse_rate(text: &str) -> Result<Rate, String> {
     let has_unit = text.trim_end().ends_with(char::is_alphabetic);
     let rate = text.parse().ok().filter(|_| has_unit);
@@ -112,7 +112,7 @@ pub fn parse_rate(text: &str) -> Result<Rate, String> {
 /// Parses a time with its unit.
 ///
 /// # Errors
-/// Describes the expected form.
+/// The error describes the expected form.
 pub fn parse_time(text: &str) -> Result<Duration, String> {
     scaled(text, "time", &[("ms", 1e-3), ("us", 1e-6), ("s", 1.0)])
         .and_then(|s| Duration::try_from_secs_f64(s).map_err(|e| format!("`{text}`: {e}")))
@@ -121,7 +121,7 @@ pub fn parse_time(text: &str) -> Result<Duration, String> {
 /// Parses the limit of a queue.
 ///
 /// # Errors
-/// Describes the expected form.
+/// The error describes the expected form.
 pub fn parse_queue(text: &str) -> Result<QueueLimit, String> {
     match split(text) {
         Some((n, "packets")) => Ok(QueueLimit::Packets(n as u64)),
@@ -133,7 +133,7 @@ pub fn parse_queue(text: &str) -> Result<QueueLimit, String> {
 /// Parses the limit of a link's queue.
 ///
 /// # Errors
-/// Describes the expected form.
+/// The error describes the expected form.
 pub fn parse_queue_size(text: &str) -> Result<QueueSize, String> {
     match split(text) {
         Some((n, "BDP")) => Ok(QueueSize::Bdp(n)),
@@ -144,7 +144,7 @@ pub fn parse_queue_size(text: &str) -> Result<QueueSize, String> {
 /// Parses a percentage, and returns it as a fraction.
 ///
 /// # Errors
-/// Describes the expected form.
+/// The error describes the expected form.
 pub fn parse_share(text: &str) -> Result<f64, String> {
     let share = scaled(text, "share", &[("%", 0.01)])?;
     if share > 1.0 { Err(format!("`{text}` is more than 100 %")) } else { Ok(share) }
@@ -153,7 +153,7 @@ pub fn parse_share(text: &str) -> Result<f64, String> {
 /// Parses a number of bytes.
 ///
 /// # Errors
-/// Describes the expected form.
+/// The error describes the expected form.
 pub fn parse_bytes(text: &str) -> Result<u32, String> {
     let bytes = scaled(text, "size", &[("B", 1.0), ("kB", 1e3), ("MB", 1e6)])?;
     if bytes <= f64::from(u32::MAX) {
@@ -177,14 +177,14 @@ macro_rules! quantity {
         /// Deserializes a quantity.
         ///
         /// # Errors
-        /// Describes the expected form.
+        /// The error describes the expected form.
         pub fn $name<'de, D: Deserializer<'de>>(d: D) -> Result<$type, D::Error> {
             $parse(&written(d)?).map_err(de::Error::custom)
         }
         /// Deserializes an optional quantity.
         ///
         /// # Errors
-        /// Describes the expected form.
+        /// The error describes the expected form.
         pub fn $opt<'de, D: Deserializer<'de>>(d: D) -> Result<Option<$type>, D::Error> {
             $name(d).map(Some)
         }

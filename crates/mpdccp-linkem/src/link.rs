@@ -19,7 +19,7 @@ use crate::{DropReason, LinkConfig, RateModel, Stats, Verdict};
 pub struct Delivered<P> {
     /// Exact arrival time. It is not later than the time passed to [`Link::pop`].
     pub at: Time,
-    /// When the packet was pushed.
+    /// Time at which the packet was pushed.
     pub pushed: Time,
     /// The metadata as pushed, except that the ECN field may have become CE.
     pub meta: Meta,
@@ -69,7 +69,7 @@ impl<P: Clone> Link<P> {
     /// for different links.
     ///
     /// # Errors
-    /// An invalid configuration.
+    /// Fails if the configuration is invalid.
     pub fn new(config: LinkConfig, seed: u64, start: Time) -> Result<Link<P>, ConfigError> {
         config.validate()?;
         Ok(Link {
@@ -166,7 +166,7 @@ impl<P: Clone> Link<P> {
     /// the queue becomes smaller, packets that no longer fit are dropped.
     ///
     /// # Errors
-    /// The configuration is invalid. In this case, nothing changes.
+    /// Fails if the configuration is invalid. In this case, nothing changes.
     pub fn reconfigure(&mut self, now: Time, config: LinkConfig) -> Result<(), ConfigError> {
         config.validate()?;
         self.advance(now);

@@ -39,8 +39,8 @@ impl Trace {
     /// Parses a trace file. Blank lines are skipped.
     ///
     /// # Errors
-    /// Names the first line that is not a whole number of milliseconds or that is earlier than the previous
-    /// line. If the trace has no duration, names the last line.
+    /// The error names the first line that is not a whole number of milliseconds or that is earlier than the
+    /// previous line. If the trace has no duration, the error names the last line.
     pub fn parse(text: &str) -> Result<Trace, TraceError> {
         let mut at: Vec<Duration> = Vec::new();
         let mut lines = 0;

@@ -18,7 +18,7 @@ pub trait Named: Copy + 'static {
     /// Returns the choice with this name.
     ///
     /// # Errors
-    /// The name is unknown. The error lists the known names.
+    /// Fails if the name is unknown. The error lists the known names.
     fn named(name: &str) -> Result<Self, String> {
         Self::all()
             .find(|one| one.name() == name)

@@ -81,9 +81,9 @@ pub struct PathRow {
     pub loss: f32,
     /// Largest payload of a packet on the path.
     pub max_payload: usize,
-    /// When the path last came up.
+    /// Time at which the path last came up.
     pub up_since: Time,
-    /// When data was last sent on the path.
+    /// Time at which data was last sent on the path.
     pub last_sent: Option<Time>,
     /// Whether nothing was sent for so long that the estimates of the queue are out of date.
     pub idle: bool,

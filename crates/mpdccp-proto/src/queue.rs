@@ -198,7 +198,7 @@ pub(crate) struct SendQueue {
     stats: QueueStats,
     /// Longest sojourn time in force: the user's setting, or more if the paths need it.
     max_sojourn: Duration,
-    /// When a packet was last added. `None` after the memory of the empty queue was freed.
+    /// Time at which a packet was last added. `None` after the memory of the empty queue was freed.
     quiet_since: Option<Time>,
 }
 

@@ -130,10 +130,11 @@ pub struct PathStatus {
     pub stats: ConnectionStats,
     /// Name of the path for policy rules, at both ends.
     pub name: PathName,
-    /// When a packet last arrived. If none did, when the path opened.
+    /// Time at which a packet last arrived. If none did, this is the time at which the path opened.
     pub heard: Time,
-    /// When the peer's acknowledgements last covered a new packet. If none did, when the path opened.
+    /// Time at which the peer's acknowledgements last covered a new packet. If none did, this is the time at
+    /// which the path opened.
     pub answered: Time,
-    /// When the first unanswered packet was sent. `None` unless its answer is overdue.
+    /// Time at which the first unanswered packet was sent. `None` unless its answer is overdue.
     pub unanswered_since: Option<Time>,
 }

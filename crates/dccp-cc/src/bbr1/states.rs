@@ -40,7 +40,7 @@ pub(super) struct ProbeRtt {
     pub(super) round_done: bool,
     /// Minimum RTT since the amount in flight became low enough.
     pub(super) least: Option<Duration>,
-    /// When the last ProbeRTT ended.
+    /// Time at which the last ProbeRTT ended.
     pub(super) ended: Option<Time>,
     /// Packets sent while the delivered count was in this range give low rate samples, because ProbeRTT
     /// limited the sender.

@@ -36,7 +36,7 @@ pub struct Bbr3 {
     pub(super) extra_acked: ExtraAcked,
     pub(super) jitter: Jitter,
     pub(super) losses: Losses,
-    /// How many more lost packets count as the path's own losses.
+    /// Number of further lost packets that count as the path's own losses.
     pub(super) excused: f64,
     /// Minimum round-trip time of the last round.
     pub(super) least: Option<Duration>,

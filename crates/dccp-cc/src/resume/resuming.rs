@@ -33,7 +33,7 @@ pub struct Resuming {
     window: u64,
     /// PipeSize, bytes: the amount in flight when the jump began, plus the amount acknowledged since then.
     pipe: u64,
-    /// When the jump began.
+    /// Time at which the jump began.
     since: Time,
     srtt: Duration,
     min_rtt: Option<Duration>,

@@ -7,9 +7,9 @@ use mpdccp_units::{Duration, Time};
 pub(super) struct NotLimited {
     first: Option<Time>,
     second: Option<Time>,
-    /// When the newest reported packet was sent.
+    /// Time at which the newest reported packet was sent.
     reported: Time,
-    /// When that report arrived.
+    /// Time at which that report arrived.
     report_at: Time,
 }
 

@@ -44,7 +44,7 @@ pub struct TfrcConfig {
 pub struct Report {
     /// Round-trip time sample without the receiver's delay, or `None` if there is none.
     pub rtt: Option<Duration>,
-    /// When the newest packet that the report covers was sent.
+    /// Time at which the newest packet that the report covers was sent.
     pub sent: Time,
     /// X_recv, application bytes per second.
     pub receive_rate: f64,

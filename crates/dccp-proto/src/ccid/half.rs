@@ -78,7 +78,7 @@ pub struct Arrival {
     pub payload: u32,
 }
 
-/// When a receiving half wants to acknowledge.
+/// Says when a receiving half wants to acknowledge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum AckDue {
@@ -154,7 +154,7 @@ pub struct TxView {
     pub ce: u64,
     /// Number of retransmission timeouts so far.
     pub timeouts: u64,
-    /// When the newest data packet was sent.
+    /// Time at which the newest data packet was sent.
     pub last_sent: Option<Time>,
     /// The controller is in ProbeRTT.
     pub probing_rtt: bool,
@@ -240,8 +240,8 @@ pub trait SenderHalf: Any + Send + core::fmt::Debug {
     fn hold_probe_rtt(&mut self, hold: bool);
     /// Sets this half's share of a bottleneck that several paths of the session use.
     fn couple(&mut self, _part: &Part) {}
-    /// Starts from a remembered capacity of the path (RFC 9959), with at most `max_jump` bytes at once.
-    /// Effective only at the beginning of a connection.
+    /// Starts from a remembered capacity of the path (RFC 9959), with at most `max_jump` bytes at once. This
+    /// has an effect only at the beginning of a connection.
     fn resume(&mut self, _saved: &Remembered, _max_jump: u64) {}
     /// Returns the complete state, for status and traces.
     fn view(&self) -> TxView;
@@ -282,7 +282,7 @@ pub struct Handover {
 pub struct Outstanding {
     /// The packet's sequence number.
     pub seq: Seq,
-    /// When the packet was sent.
+    /// Time at which the packet was sent.
     pub at: Time,
     /// Size of the IP packet, bytes.
     pub bytes: u32,
@@ -359,7 +359,7 @@ pub struct HalfConfig {
     pub seed: u64,
     /// Round-trip time of the handshake, if measured.
     pub handshake_rtt: Option<Duration>,
-    /// When the half is created, by the owner's clock.
+    /// Time at which the half is created, by the owner's clock.
     pub now: Time,
 }
 

@@ -98,10 +98,10 @@ pub struct Connection {
     peer_error_text: Option<String>,
     /// Exists in OPEN if path MTU discovery is enabled.
     pmtu: Option<pmtu::Pmtu>,
-    /// When the newest valid packet arrived. It determines whether the connection is "active"
+    /// Time at which the newest valid packet arrived. It determines whether the connection is "active"
     /// (RFC 4340 section 7.5.3).
     last_valid: Time,
-    /// When the Greatest Acknowledgement Number Received last grew.
+    /// Time at which the Greatest Acknowledgement Number Received last grew.
     last_answered: Time,
     /// Time at which the token bucket for answers is full. It limits Syncs and Resets that answer invalid
     /// packets.

@@ -53,9 +53,9 @@ struct Probe {
     why: Why,
     /// Whether packets of this size are probably lost.
     likely: bool,
-    /// When to send the next probe, or to give up (PROBE_TIMER). The interval follows from the round-trip
-    /// time. It is shorter than the 1 s of RFC 8899 section 5.1.1, because a black hole drops data until five
-    /// probes have failed.
+    /// Time at which to send the next probe, or to give up (PROBE_TIMER). The interval follows from the
+    /// round-trip time. It is shorter than the 1 s of RFC 8899 section 5.1.1, because a black hole drops data
+    /// until five probes have failed.
     due: Time,
 }
 
@@ -68,7 +68,7 @@ pub(super) struct Pmtu {
     max: u16,
     /// The newest hint.
     hint: u16,
-    /// The smallest size that failed. If none failed, the maximum plus one.
+    /// The smallest size that failed. If none failed, it is the maximum plus one.
     too_big: u16,
     probe: Option<Probe>,
     /// From this time on, a data packet triggers a probe for a larger size.

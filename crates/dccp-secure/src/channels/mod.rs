@@ -273,7 +273,7 @@ impl Channels {
     /// Returns the address to send the records to.
     ///
     /// # Errors
-    /// If there is no key yet, or the channel does not exist.
+    /// Fails if there is no key yet, or if the channel does not exist.
     pub fn seal(
         &mut self,
         now: Time,

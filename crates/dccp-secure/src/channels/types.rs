@@ -38,6 +38,6 @@ pub enum Event {
 pub struct PeerStats {
     /// Number of channels of the peer.
     pub channels: usize,
-    /// When the last message arrived on any of these channels.
+    /// Time at which the last message arrived on any of these channels.
     pub heard: Option<Time>,
 }

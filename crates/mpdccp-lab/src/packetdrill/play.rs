@@ -83,7 +83,7 @@ struct Player<'a> {
 /// The handshake so far.
 #[derive(Default)]
 struct Handshake {
-    /// When the model sent its SYN or SYN-ACK.
+    /// Time at which the model sent its SYN or SYN-ACK.
     sent_at: Option<Time>,
     /// The peer's options, from its SYN or SYN-ACK.
     peer: Options,

@@ -18,7 +18,7 @@ pub(super) struct Expected {
     pub(super) route: Route,
     pub(super) ports: Ports,
     pub(super) service_code: u32,
-    /// When the next Listen is sent.
+    /// Time at which the next Listen is sent.
     pub(super) at: Time,
     pub(super) left: u8,
 }

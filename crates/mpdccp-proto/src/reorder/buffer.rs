@@ -19,7 +19,7 @@ pub(super) const ORIGIN: u64 = 1 << 50;
 pub(super) struct Hole {
     pub(super) first: u64,
     pub(super) end: u64,
-    /// When a packet behind the hole first arrived.
+    /// Time at which a packet behind the hole first arrived.
     pub(super) seen: Time,
 }
 

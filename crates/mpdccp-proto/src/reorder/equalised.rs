@@ -22,7 +22,7 @@ pub(super) struct Equalised {
 #[derive(Debug, Default)]
 struct Path {
     rtt: Option<Duration>,
-    /// When data last arrived on the path.
+    /// Time at which data last arrived on the path.
     data: Option<Time>,
 }
 

@@ -59,9 +59,9 @@ pub(super) struct Active {
     tracks: Tracks,
     last_duplicate: Option<Time>,
     newest: NewestOfFlow,
-    /// How many ready packets may be delivered now, and when that number was last updated. Each arrival
-    /// adds one. Packets that arrive in order therefore never wait, however many arrive between two
-    /// calls of [`pop`](Reorderer::pop).
+    /// Number of ready packets that may be delivered now, and time at which that number was last updated.
+    /// Each arrival adds one. Packets that arrive in order therefore never wait, however many arrive between
+    /// two calls of [`pop`](Reorderer::pop).
     allowed: usize,
     counted: Time,
     stats: ReorderStats,

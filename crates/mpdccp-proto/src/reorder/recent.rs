@@ -8,7 +8,7 @@ const HALF: Duration = Duration::from_secs(5);
 pub(super) struct RecentMax<T> {
     old: Option<T>,
     new: Option<T>,
-    /// When the period of `new` began.
+    /// Time at which the period of `new` began.
     since: Time,
 }
 

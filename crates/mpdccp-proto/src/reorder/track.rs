@@ -44,7 +44,7 @@ pub(super) struct Track {
     count: u64,
     /// Position of the newest data.
     newest: Option<u64>,
-    /// When the newest data arrived.
+    /// Time at which the newest data arrived.
     newest_at: Time,
     /// The gaps in order of path numbers.
     gaps: VecDeque<Gap>,

@@ -15,7 +15,7 @@ use mpdccp_units::{Duration, Rate, Time};
 #[derive(Debug, Default)]
 pub(super) struct Extra {
     state: State,
-    /// When the last check was, and how many bytes each path got since then.
+    /// Time of the last check, and number of bytes that each path got since then.
     since: Time,
     sent: Vec<(PathId, u64)>,
     /// Throughput in the period that ended with the last check.

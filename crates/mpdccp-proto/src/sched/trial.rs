@@ -11,7 +11,7 @@ pub(super) struct Trials(Vec<Trial>);
 #[derive(Debug)]
 struct Trial {
     path: PathId,
-    /// When the path last came up.
+    /// Time at which the path last came up.
     up_since: Time,
     /// The path is left out until this time.
     until: Time,

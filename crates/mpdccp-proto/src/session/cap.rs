@@ -8,7 +8,7 @@ const CREDIT: Duration = Duration::from_millis(2);
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Cap {
     rate: Option<Rate>,
-    /// When the packets sent so far have taken their time at the rate.
+    /// Time at which the packets sent so far would all have left at exactly the rate.
     paid: Time,
 }
 

@@ -22,21 +22,21 @@ const QUIET: Duration = Duration::from_millis(100);
 pub(super) enum Liveness {
     /// The path answers, as far as is known.
     Answering {
-        /// When the first unanswered packet was sent.
+        /// Time at which the first unanswered packet was sent.
         asked: Option<Time>,
-        /// When the Sync that asks again was sent, if it was.
+        /// Time at which the Sync that asks again was sent, if it was.
         again: Option<Time>,
-        /// When the path was last probed because data stopped arriving.
+        /// Time at which the path was last probed because data stopped arriving.
         checked: Time,
     },
     /// The path does not answer.
     Suspect {
         since: Time,
-        /// When the first unanswered packet was sent.
+        /// Time at which the first unanswered packet was sent.
         asked: Time,
         /// Acknowledgements that arrive before this time cannot be answers to a probe, so they prove nothing.
         trust_after: Time,
-        /// When the path was last probed.
+        /// Time at which the path was last probed.
         probed: Time,
         probe_at: Time,
     },
@@ -60,11 +60,12 @@ pub(super) enum Step {
 /// What a check of the path needs to know.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Evidence {
-    /// When a valid packet last arrived. If none did, when the path opened.
+    /// Time at which a valid packet last arrived. If none did, this is the time at which the path opened.
     pub(super) heard: Time,
-    /// When the peer's acknowledgements last covered a new packet. If none did, when the path opened.
+    /// Time at which the peer's acknowledgements last covered a new packet. If none did, this is the time at
+    /// which the path opened.
     pub(super) answered: Time,
-    /// When data last arrived.
+    /// Time at which data last arrived.
     pub(super) data: Time,
     /// Time within which an answer must arrive.
     pub(super) answer: Duration,

@@ -11,8 +11,8 @@ pub(super) struct LossRate {
     taken: usize,
     /// The value when the decay began, and the number of samples at that time.
     forgotten: Option<(f32, usize)>,
-    /// How many times in a row the losses returned after a decay, to at least half of the value before the
-    /// decay.
+    /// Number of times in a row that the losses returned after a decay, to at least half of the value before
+    /// the decay.
     relapses: u32,
     /// Numbers of packets delivered and lost until the last update.
     seen: (u64, u64),

@@ -128,8 +128,8 @@ pub(crate) struct Session {
     unread: Option<Box<Carried>>,
     /// Limits the total rate of the queues.
     cap: Cap,
-    /// How many bytes of data this session may send while all sessions share a rate limit, and whether this
-    /// limit held data back.
+    /// Number of bytes of data that this session may send while all sessions share a rate limit, and whether
+    /// this limit held data back.
     allowance: Option<i64>,
     held: bool,
     /// The endpoint's buffers, lent during calls.
@@ -159,16 +159,16 @@ pub(crate) struct Session {
     remote_addrs: RemoteAddrs,
     events: VecDeque<SessionEvent>,
     counters: Counters,
-    /// When sending may continue, as determined by the last [`Self::poll_transmit`].
+    /// Time at which sending may continue, as determined by the last [`Self::poll_transmit`].
     wake: Option<(Time, Wake)>,
     /// Time of the last [`Self::poll_transmit`].
     polled: Time,
     /// Options of the packet that is being sent. It is kept to reuse its memory.
     options: OptionBuf,
-    /// When a path was last up, or when the session began.
+    /// Time at which a path was last up, or at which the session began.
     alive: Time,
     first: FirstAttempt,
-    /// While closing: when this end stops waiting for the peer.
+    /// Time at which this end, while it closes, stops waiting for the peer.
     close_at: Time,
     close_reason: Reason,
     /// Service Code of the first connection.

@@ -10,12 +10,12 @@ use dccp_proto::{CloseReason, Connection, Event, State};
 use dccp_wire::{MpOption, ResetCode, RttType};
 use mpdccp_units::{Duration, Time};
 
-/// How long a client probes a silent path before it opens a new connection there. A NAT may have lost the old
-/// binding.
+/// Time for which a client probes a silent path before it opens a new connection there. A NAT may have lost
+/// the old binding.
 const RECONNECT_AFTER: Duration = Duration::from_secs(20);
 /// A session that has carried no data for this long is idle.
 const BUSY: Duration = Duration::from_secs(10);
-/// How often the RTT of a path in use is sent to the peer.
+/// Interval at which the RTT of a path in use is sent to the peer.
 const RTT_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Session {

@@ -38,7 +38,7 @@ pub(super) struct Repair {
     pub(super) due: VecDeque<Copy>,
     /// If all recent data was sent on one path, that path, and since when.
     pub(super) alone: Option<(PathId, Time)>,
-    /// How long a repair is useful. After that time, the peer no longer waits for it.
+    /// Time for which a repair is useful. After that time, the peer no longer waits for it.
     pub(super) worth: Duration,
     pub(super) told: Option<(Time, Duration)>,
     pub(super) stats: RepairStats,

@@ -35,12 +35,12 @@ pub(super) struct Subflow {
     pub(super) state: PathState,
     /// Whether the path has been up since its connection was created.
     pub(super) was_up: bool,
-    /// When the path's connection began to open or to close.
+    /// Time at which the path's connection began to open or to close.
     pub(super) since: Time,
     pub(super) opened: Time,
-    /// When the path last became usable: it opened, or answered after a silence.
+    /// Time at which the path last became usable: it opened, or answered after a silence.
     pub(super) up_since: Time,
-    /// When a packet last arrived on a connection that was up.
+    /// Time at which a packet last arrived on a connection that was up.
     pub(super) last_up: Option<Time>,
     /// Whether the round trip takes at most half of the Request's retransmission interval.
     pub(super) is_quick: bool,
@@ -48,7 +48,7 @@ pub(super) struct Subflow {
     pub(super) rto: Duration,
     /// Estimated time until an answer arrives: the round trip, its jitter, and the peer's Ack delay.
     pub(super) answer: Duration,
-    /// When data last arrived.
+    /// Time at which data last arrived.
     pub(super) data_at: Time,
     pub(super) liveness: Liveness,
     pub(super) loss: LossRate,
@@ -73,7 +73,7 @@ pub(super) struct Subflow {
     /// Client: time of the next attempt to connect, and the interval from that attempt to the one after it.
     pub(super) connect_at: Option<Time>,
     pub(super) connect_gap: Duration,
-    /// When the RTT was last sent to the peer.
+    /// Time at which the RTT was last sent to the peer.
     pub(super) rtt_told: Time,
     /// Whether the path is in ProbeRTT, and whether it was told to postpone ProbeRTT.
     pub(super) probing_rtt: bool,

@@ -38,7 +38,7 @@ pub struct Control {
     /// The round ends when an acknowledgement arrives for a packet that was sent after this amount had been
     /// delivered.
     pub(super) round_end: u64,
-    /// When data was last acknowledged, or when a timeout last counted as congestion.
+    /// Time at which data was last acknowledged, or at which a timeout last counted as congestion.
     pub(super) heard: Time,
 }
 

@@ -51,7 +51,7 @@ pub(crate) struct LossDetector {
     reordered: bool,
     /// Largest extra delay of a packet that arrived after a later one. The value decays.
     lateness: Duration,
-    /// When `lateness` last decayed.
+    /// Time at which `lateness` last decayed.
     faded: Time,
     true_rounds: u32,
     due: Option<Time>,

@@ -18,14 +18,14 @@ const DEFAULT_DELAY: Duration = Duration::from_millis(5);
 #[derive(Debug)]
 pub struct AckVecReceiver {
     report: AckVectorReport,
-    /// When the newest packet arrived.
+    /// Time at which the newest packet arrived.
     newest_at: Time,
     ratio: u16,
     /// Number of data packets since the last acknowledgement, and the arrival time of the first of them.
     waiting: u32,
     waiting_since: Time,
     at_once: bool,
-    /// When a mark last triggered an immediate Ack.
+    /// Time at which a mark last triggered an immediate Ack.
     marked_at: Option<Time>,
     rtt: Option<Duration>,
     vectors: bool,

@@ -16,8 +16,8 @@ pub(crate) struct Usage {
     passed_over_at: Option<Time>,
     held_back_since: Option<Time>,
     waiting_since: Option<Time>,
-    /// How long packets waited for the gate in total. The wait that began at `waiting_since` is not included
-    /// yet.
+    /// Total time for which packets waited for the gate. The wait that began at `waiting_since` is not
+    /// included yet.
     waited: Duration,
     /// Starts of the previous and of the current measurement of `waited`, each with the value of `waited` at
     /// that time.

@@ -55,7 +55,7 @@ pub(super) fn wrapped(value: u64) -> u8 {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct CounterClock {
     newest: Option<u8>,
-    /// When the first packet of each recent counter value arrived.
+    /// Time at which the first packet of each recent counter value arrived.
     first_at: [Option<Time>; MODULUS as usize],
     rtt: Option<Duration>,
 }

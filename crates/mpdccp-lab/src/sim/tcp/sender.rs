@@ -83,7 +83,7 @@ pub(crate) struct Sender {
     /// Data to undo the latest reduction. `None` after an undo, or if the cause of the reduction cannot be
     /// spurious.
     pub(super) undo: Option<Undo>,
-    /// When to check again whether missing segments are lost.
+    /// Time at which to check again whether missing segments are lost.
     pub(super) judge_at: Option<Time>,
     /// Number of segments to send regardless of the window: the first of a recovery, and probes.
     pub(super) forced: u32,
