@@ -84,8 +84,8 @@ pub struct AckEvent<'a> {
     pub lost: Amount,
     /// Number of packets newly reported as ECN-marked. They are included in `acked`.
     pub ce: u64,
-    /// A packet that was sent after the last reduction is lost or marked. This is true at most once per
-    /// window of data (RFC 4341 section 5).
+    /// Whether a packet that was sent after the last reduction is lost or marked. This is true at most once
+    /// per window of data (RFC 4341 section 5).
     pub congestion: bool,
     /// Newest RTT sample, without the acknowledgement delay.
     pub rtt: Option<Duration>,
@@ -101,10 +101,11 @@ pub struct AckEvent<'a> {
     pub inflight: Amount,
     /// Total delivered on this connection so far, including this acknowledgement.
     pub delivered: Amount,
-    /// This acknowledgement ended a packet round: it covers a packet sent after the end of the previous
-    /// round.
+    /// Whether this acknowledgement ended a packet round. It does if it covers a packet sent after the end of
+    /// the previous round.
     pub round_end: bool,
-    /// Only the application limited sending. Neither the window nor pacing limited it within the last round.
+    /// Whether only the application limited sending. If so, neither the window nor pacing limited it within
+    /// the last round.
     pub app_limited: bool,
 }
 

@@ -31,7 +31,7 @@ pub struct Cubic {
     undo: Option<State>,
     /// Validation of unused windows (RFC 7661). Linux's variant does not use it.
     validation: Validation,
-    /// A timeout occurred, and nothing has been acknowledged since.
+    /// Whether a timeout occurred and nothing has been acknowledged since.
     timed_out: bool,
     last_ack: Time,
     last_sent: Time,

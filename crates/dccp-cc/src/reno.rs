@@ -31,7 +31,7 @@ pub struct Reno {
     last_sent: Time,
     rto: Duration,
     srtt: Option<Duration>,
-    /// A timeout occurred, and nothing has been acknowledged since.
+    /// Whether a timeout occurred and nothing has been acknowledged since.
     timed_out: bool,
     /// Window and threshold before the last reduction.
     before: Option<(u64, u64)>,

@@ -101,8 +101,8 @@ impl QueueConfig {
 impl Default for QueueConfig {
     fn default() -> QueueConfig {
         QueueConfig {
-            // This is enough for the standing queue that `fq-codel` allows, and for the data that TCP sends
-            // at 3 Gbit/s before it reacts to the signal.
+            // This limit is enough for the standing queue that `fq-codel` allows, and for the data that TCP
+            // sends at 3 Gbit/s before it reacts to the signal.
             max_bytes: 4 << 20,
             max_packets: 4096,
             max_sojourn: Duration::from_millis(100),

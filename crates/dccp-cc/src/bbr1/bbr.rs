@@ -35,7 +35,7 @@ pub struct Bbr1 {
     pub(super) long_term: LongTerm,
     /// No probe for bandwidth starts before this time.
     pub(super) no_probe_until: Option<Time>,
-    /// Since the last probe began, losses have reduced BtlBw.
+    /// Whether losses have reduced BtlBw since the last probe began.
     pub(super) probe_lost: bool,
     /// Size of the last probe, as a share of the largest probe.
     pub(super) probe_share: f64,
@@ -50,11 +50,13 @@ pub struct Bbr1 {
     pub(super) full_bw: f64,
     pub(super) full_bw_count: u8,
     pub(super) lost_in_round: bool,
-    /// In the running round, the window was full and larger than the window of Startup without jitter.
+    /// Whether the window was full in the running round, and larger than the window of Startup without
+    /// jitter.
     pub(super) overfull: bool,
     /// Start of the running round of Startup.
     pub(super) startup_round_start: Time,
-    /// In the round that ends now, more packets were lost or marked than the path's own losses explain.
+    /// Whether more packets were lost or marked, in the round that ends now, than the path's own losses
+    /// explain.
     pub(super) congested: bool,
 
     // ProbeBW (section 4.3.4).
@@ -73,7 +75,7 @@ pub struct Bbr1 {
 
     // Control parameters (section 4.2).
     pub(super) cwnd: u64,
-    /// The window was full in the running round.
+    /// Whether the window was full in the running round.
     pub(super) window_limited: bool,
     pub(super) prior_cwnd: u64,
     pub(super) recovery: Option<Recovery>,

@@ -121,8 +121,8 @@ struct Lossy {
     begin: Time,
     /// Packets lost in short round trips and in long ones.
     lost: [u32; 2],
-    /// At least one of the lost packets arrived late. Others may also arrive late, so the round does not
-    /// count.
+    /// Whether at least one of the lost packets arrived late. If so, others may also arrive late, so the
+    /// round does not count.
     late: bool,
 }
 
@@ -146,7 +146,7 @@ pub(super) struct Competitors {
     fresh: Vec<Time>,
     /// The newest cruise phase.
     cruise: Option<Cruise>,
-    /// A queue was present throughout the last completed cruise phase, so other flows built it.
+    /// Whether a queue was present throughout the last completed cruise phase. If so, other flows built it.
     stood: bool,
     counts: Counts,
     window: Option<Cubic>,
@@ -155,7 +155,7 @@ pub(super) struct Competitors {
     /// Whether the CUBIC window is below the model's window and limits sending.
     rules: bool,
     until: Time,
-    /// A loss occurred since the last reduction.
+    /// Whether a loss occurred since the last reduction.
     hit: bool,
     /// Time of the last reduction.
     reduced_at: Time,

@@ -14,7 +14,7 @@ const LOST: f64 = 50.0 / 256.0;
 const SHORTEST: Duration = Duration::from_millis(1);
 /// The rates of two intervals agree if they differ at most by this share of the first rate.
 const NEAR: f64 = 1.0 / 8.0;
-/// They also agree if they differ at most by this many bytes per second.
+/// Two rates also agree if they differ at most by this many bytes per second.
 const NEAR_BYTES: f64 = 4_000.0 / 8.0;
 /// Number of rounds of ProbeBW for which a detected rate is used.
 const USED: u32 = 48;
@@ -32,11 +32,11 @@ struct Counted {
 /// Input of the detection, from an acknowledgement with a rate sample or from a timeout.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Look {
-    /// Packets were lost.
+    /// Whether packets were lost.
     pub(super) lost: bool,
     pub(super) round_end: bool,
     pub(super) app_limited: bool,
-    /// The controller is in ProbeBW.
+    /// Whether the controller is in ProbeBW.
     pub(super) probe_bw: bool,
 }
 

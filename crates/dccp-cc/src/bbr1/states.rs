@@ -30,7 +30,7 @@ impl State {
 /// Variables of ProbeRTT (section 4.3.5).
 #[derive(Debug, Default)]
 pub(super) struct ProbeRtt {
-    /// Another path of the session is in ProbeRTT.
+    /// Whether another path of the session is in ProbeRTT.
     pub(super) hold: bool,
     /// Earliest end of the phase. It is set once the amount in flight is low enough.
     pub(super) done: Option<Time>,
@@ -69,9 +69,9 @@ impl ProbeRtt {
 /// a loss.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Recovery {
-    /// In the first round, the sender sends at most the amount delivered.
+    /// Whether the sender sends at most the amount delivered, which it does in the first round.
     pub(super) conservation: bool,
-    /// A loss occurred in the running round.
+    /// Whether a loss occurred in the running round.
     pub(super) lost: bool,
 }
 

@@ -16,7 +16,8 @@ pub(super) const INITIAL_CWND: u64 = 10;
 /// controller, every rule about losses counts a marked packet as a lost one.
 #[derive(Debug)]
 pub struct Bbr3 {
-    /// Deviates from the draft for jitter, random losses and short queues (docs/ccid250.md).
+    /// Whether the controller deviates from the draft for jitter, random losses and short queues
+    /// (docs/ccid250.md).
     pub(super) tuned: bool,
     pub(super) packets: bool,
     pub(super) mtu: u16,
@@ -40,8 +41,8 @@ pub struct Bbr3 {
     pub(super) excused: f64,
     /// Minimum round-trip time of the last round.
     pub(super) least: Option<Duration>,
-    /// In the last round, the minimum round-trip time exceeded the path's minimum by at least the threshold
-    /// with which RFC 9406 detects a queue.
+    /// Whether the minimum round-trip time of the last round exceeded the path's minimum by at least the
+    /// threshold with which RFC 9406 detects a queue.
     pub(super) queue_grew: bool,
     pub(super) signals: Signals,
     pub(super) full_bw: FullBw,

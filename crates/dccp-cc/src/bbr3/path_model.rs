@@ -41,7 +41,7 @@ impl MaxBw {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Rounds {
     pub(super) next_delivered: u64,
-    /// The current acknowledgement ends a round.
+    /// Whether the current acknowledgement ends a round.
     pub(super) start: bool,
     pub(super) count: u64,
     pub(super) since_probe_up: u64,
@@ -67,9 +67,9 @@ impl Rounds {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Signals {
     pub(super) round_delivered: u64,
-    /// The current acknowledgement ends the round of [`Self::congestion`].
+    /// Whether the current acknowledgement ends the round of [`Self::congestion`].
     pub(super) round_start: bool,
-    /// The round had a loss or a mark.
+    /// Whether the round had a loss or a mark.
     pub(super) congestion: bool,
     /// Number of acknowledgements that reported a loss or a mark in the round.
     pub(super) events: u32,
@@ -152,7 +152,7 @@ impl ExtraAcked {
 /// State restored after spurious losses (section 5.5.11).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Undo {
-    /// The state was saved in the running round.
+    /// Whether the state was saved in the running round.
     pub(super) open: bool,
     pub(super) state: Option<State>,
     pub(super) bw_shortterm: f64,

@@ -63,9 +63,9 @@ pub(super) enum AckPhase {
 /// The full-pipe estimator (section 5.3.1.2).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct FullBw {
-    /// The pipe has been full before.
+    /// Whether the pipe has been full before.
     pub(super) reached: bool,
-    /// The pipe is full in the current acceleration.
+    /// Whether the pipe is full in the current acceleration.
     pub(super) now: bool,
     pub(super) bw: f64,
     pub(super) count: u8,
@@ -81,7 +81,7 @@ impl FullBw {
 /// Variables of ProbeRTT (section 5.3.4.3).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ProbeRtt {
-    /// Another path of the session is in ProbeRTT, so this one delays its own.
+    /// Whether another path of the session is in ProbeRTT. If so, this one delays its own.
     pub(super) hold: bool,
     /// Tuned: lowest RTT of the last round before ProbeRTT.
     pub(super) before: Option<Duration>,
@@ -102,7 +102,7 @@ impl ProbeRtt {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Probe {
     pub(super) acks: AckPhase,
-    /// The acknowledgements are for packets sent while probing, and the probe has no result yet.
+    /// Whether the acknowledgements are for packets sent while probing, and the probe has no result yet.
     pub(super) sampling: bool,
     pub(super) up_acked: u64,
     pub(super) acked_per_inc: u64,

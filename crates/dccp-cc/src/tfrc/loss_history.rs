@@ -25,9 +25,9 @@ pub struct Arrived {
     pub seq: u64,
     /// Window counter of a data packet.
     pub counter: u8,
-    /// The packet carries data.
+    /// Whether the packet carries data.
     pub data: bool,
-    /// The packet is ECN-marked.
+    /// Whether the packet is ECN-marked.
     pub marked: bool,
     /// Number of packets without data directly before this packet (NDP Count).
     pub no_data_before: u64,
@@ -36,9 +36,9 @@ pub struct Arrived {
 /// Effect of an arrival on the loss events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Change {
-    /// A new event began.
+    /// Whether a new event began.
     pub began: bool,
-    /// A late packet removed an event.
+    /// Whether a late packet removed an event.
     pub ended: bool,
 }
 
@@ -46,7 +46,7 @@ pub struct Change {
 #[derive(Clone, Debug)]
 struct Hole {
     seqs: Range<u64>,
-    /// The packets arrived and were marked, so no later arrival changes this entry.
+    /// Whether the packets arrived and were marked. If so, no later arrival changes this entry.
     marked: bool,
 }
 
@@ -60,11 +60,11 @@ struct Interval {
     drops: u64,
     /// Window counter before the first loss.
     counter: u8,
-    /// A packet has arrived that was sent more than a round trip after the first loss. A further loss is
-    /// therefore a new event.
+    /// Whether a packet has arrived that was sent more than a round trip after the first loss. If so, a
+    /// further loss is a new event.
     complete: bool,
     quarters: u64,
-    /// This is the interval before the first loss event.
+    /// Whether this is the interval before the first loss event.
     initial: bool,
 }
 

@@ -50,7 +50,7 @@ pub struct Report {
     pub receive_rate: f64,
     /// The loss event rate p.
     pub loss_event_rate: f64,
-    /// The report contains a loss event that was not reported before.
+    /// Whether the report contains a loss event that was not reported before.
     pub new_loss_event: bool,
 }
 
@@ -76,7 +76,7 @@ pub struct TfrcSender {
     size: SegmentSize,
     not_limited: NotLimited,
     timer: Option<Time>,
-    /// Data was sent since the timer was set.
+    /// Whether data was sent since the timer was set.
     active: bool,
     /// Number of packets dropped in the receive buffer, applied with the next report. `None` unless the
     /// receiver reported that it is slow.

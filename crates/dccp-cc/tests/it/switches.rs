@@ -16,11 +16,11 @@ struct Figures {
     asleep: f64,
     /// Like `drop`, but with a delay of 0 ms, and in the 5 s after the drop.
     drop_0ms: f64,
-    /// The same experiment, from 1 s to 25 s after the drop: latency p50.
+    /// Latency p50 in the same experiment, from 1 s to 25 s after the drop.
     steady: f64,
-    /// In the same period: rate, Mbit/s.
+    /// Rate in the same period, Mbit/s.
     mbps: f64,
-    /// In the same period: rate in the worst 200 ms, Mbit/s.
+    /// Rate in the worst 200 ms of the same period, Mbit/s.
     worst: f64,
     /// Experiment B, queue of 125,000 B, delay of 10 ms, in the 15 s after the drop: latency p95.
     two: f64,

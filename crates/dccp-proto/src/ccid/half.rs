@@ -66,7 +66,7 @@ pub struct Arrival {
     pub seq: Seq,
     /// ECN field with which the packet arrived.
     pub ecn: Ecn,
-    /// Data or DataAck.
+    /// Whether the packet is Data or DataAck.
     pub data: bool,
     /// CCVal.
     pub ccval: u8,
@@ -156,7 +156,7 @@ pub struct TxView {
     pub timeouts: u64,
     /// Time at which the newest data packet was sent.
     pub last_sent: Option<Time>,
-    /// The controller is in ProbeRTT.
+    /// Whether the controller is in ProbeRTT.
     pub probing_rtt: bool,
     /// Phase of Careful Resume, if it started from a remembered capacity (RFC 9959).
     pub resumption: Option<ResumePhase>,

@@ -9,7 +9,7 @@ use dccp_cc::{Bbr1, Bbr3, CcConfig, Controller, Cubic, Prague, Reno};
 /// One congestion control.
 #[derive(Clone, Copy, Debug)]
 pub struct Ccid {
-    /// Its number in negotiations (RFC 4340 section 10).
+    /// Number of the CCID in negotiations (RFC 4340 section 10).
     pub number: u8,
     /// Display name.
     pub name: &'static str,

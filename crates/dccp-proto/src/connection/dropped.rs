@@ -115,8 +115,8 @@ fn runs(blocks: &[u8]) -> impl Iterator<Item = (Option<u8>, u8)> {
 /// Drops reported by the peer.
 #[derive(Debug, Default)]
 pub(super) struct PeerDrops {
-    /// The peer's application no longer receives, so no data will reach it (RFC 4340 section 11.7.2, Drop
-    /// Code 1).
+    /// Whether the peer's application no longer receives. If so, no data will reach it
+    /// (RFC 4340 section 11.7.2, Drop Code 1).
     pub(super) not_listening: bool,
     /// Newest packet known to have been dropped in the peer's receive buffer.
     newest: Option<Seq>,

@@ -67,7 +67,7 @@ pub struct Connection {
     handshake_sent: VecDeque<(Seq, Time)>,
     handshake_rtt: Option<Duration>,
     requests_sent: u32,
-    /// A Listen has triggered a retransmission of the Request.
+    /// Whether a Listen has triggered a retransmission of the Request.
     listen_received: bool,
     /// Our newest Response.
     last_response: Seq,

@@ -36,7 +36,7 @@ pub(super) struct Outbox {
     pub(super) sync_ack: Option<Seq>,
     /// Whether to send an Ack, even if the receiving half does not require one.
     pub(super) ack: bool,
-    /// Data from the peer has caused an acknowledgement since the sending half last requested
+    /// Whether data from the peer has caused an acknowledgement since the sending half last requested
     /// [`AckPeer`](crate::ccid::SenderRequest::AckPeer).
     pub(super) acked_data: bool,
     /// Whether to send a Sync after the Ack of PARTOPEN, because the peer must answer a Sync.

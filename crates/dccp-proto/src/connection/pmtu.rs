@@ -76,7 +76,7 @@ pub(super) struct Pmtu {
     /// Number of data packets since the last search.
     data: u32,
     confirmed: Time,
-    /// True until the first probe is answered or given up.
+    /// Whether the first probe is neither answered nor given up yet.
     fresh: bool,
     /// Number of losses at the last confirmation. `None` until the first report after it.
     lost: Option<u64>,

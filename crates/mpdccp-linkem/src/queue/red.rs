@@ -85,8 +85,8 @@ impl Red {
             return Action::Drop;
         };
         let base = if self.in_bytes { base * f64::from(bytes) / f64::from(c.mean_packet) } else { base };
-        // This spreads drops and marks evenly. With a constant base probability p, the gaps are uniformly
-        // distributed up to 1/p.
+        // Divide by the share that is left, to spread drops and marks evenly. With a constant base
+        // probability p, the gaps are uniformly distributed up to 1/p.
         let left = 1.0 - f64::from(self.passed) * base;
         if left > 0.0 && !random.chance(base / left) {
             self.passed = self.passed.saturating_add(1);

@@ -14,14 +14,14 @@ const LONGEST: usize = 12;
 pub(super) enum Private {
     /// On Request and Response: the capabilities of the end that sends it.
     Hello {
-        /// This end drops duplicates. It waits for repairs if it knows how long they take.
+        /// Whether the sender drops duplicates. If so, it waits for repairs once it knows how long they take.
         repairs: bool,
-        /// This end sends the distance from each data packet to its flow's previous packet, and uses received
-        /// distances.
+        /// Whether the sender sends the distance from each data packet to its flow's previous packet, and
+        /// uses received distances.
         flows: bool,
-        /// This end restores lost packets from FEC packets.
+        /// Whether the sender restores lost packets from FEC packets.
         fec: bool,
-        /// This end supports byte streams (docs/streams.md).
+        /// Whether the sender supports byte streams (docs/streams.md).
         streams: bool,
     },
     /// Lost packets are retransmitted within this time after the peer notices the loss, or not at all.

@@ -6,29 +6,29 @@ use dccp_wire::ResetCode;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reason {
-    /// This end closed it.
+    /// This end closed the path or session.
     Closed,
-    /// The peer closed it.
+    /// The peer closed the path or session.
     ClosedByPeer,
-    /// This end closed it before it was open.
+    /// This end closed the path or session before it was open.
     ClosedBeforeOpen,
-    /// This end aborted it.
+    /// This end aborted the path or session.
     Aborted,
-    /// The peer aborted it.
+    /// The peer aborted the path or session.
     AbortedByPeer,
-    /// The peer reset it with this code.
+    /// The peer reset the path or session with this code.
     ResetByPeer(ResetCode),
-    /// This end reset it with this code, because the peer made an error.
+    /// This end reset the path or session with this code, because the peer made an error.
     ResetByUs(ResetCode),
     /// The application removed the path.
     Removed,
     /// The peer joined again from the same address.
     Replaced,
-    /// It was an unproven join, and gave way to others.
+    /// The path was an unproven join, and gave way to others.
     Displaced,
     /// The session is plain DCCP, which has only one path.
     Plain,
-    /// No packet for longer than the path timeout.
+    /// No packet arrived for longer than the path timeout.
     Silent,
     /// The peer did not answer.
     NoAnswer,

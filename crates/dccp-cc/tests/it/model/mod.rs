@@ -164,9 +164,9 @@ pub struct World {
     /// Duration and interval of the host's periodic sleep. The host handles packets that arrive during a
     /// sleep when it wakes.
     pub stall: Option<(Duration, Duration)>,
-    /// Packets are ECN-capable.
+    /// Whether packets are ECN-capable.
     pub ecn: bool,
-    /// Packets carry ECT(1), for L4S.
+    /// Whether packets carry ECT(1), for L4S.
     pub l4s: bool,
 }
 

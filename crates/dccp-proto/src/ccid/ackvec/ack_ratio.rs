@@ -54,7 +54,7 @@ pub(crate) struct AckRatio {
     patience: usize,
     /// Packets at least this far behind the newest are judged as received or lost.
     judged: u32,
-    /// An acknowledgement that arrived in this window of data was marked, or one was lost.
+    /// Whether an acknowledgement that arrived in this window of data was marked, or one was lost.
     congested: bool,
     /// Number of windows since the last congested one, or since the last change of the ratio.
     clean: u64,

@@ -46,7 +46,7 @@ pub(crate) struct AckVectorState {
     newest: Seq,
     packets: u64,
     cells: u32,
-    /// Old packets were removed, so no packet older than the oldest may be added.
+    /// Whether old packets were removed. If so, no packet older than the oldest may be added.
     trimmed: bool,
 }
 

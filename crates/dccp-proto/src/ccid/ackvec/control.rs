@@ -48,9 +48,9 @@ pub(super) struct Reduction {
     pub(super) since: Time,
     /// Number of losses of this reduction that have not proved spurious.
     pub(super) losses: u64,
-    /// At least one loss proved spurious.
+    /// Whether at least one loss proved spurious.
     pub(super) doubted: bool,
-    /// An ECN mark contributed to the reduction, so it is not undone.
+    /// Whether an ECN mark contributed to the reduction. If so, the reduction is not undone.
     pub(super) marked: bool,
 }
 
