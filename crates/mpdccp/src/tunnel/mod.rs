@@ -17,7 +17,7 @@ use clap::{Args, Subcommand};
 use face::control::{self, Answer, NewPath, Request};
 use face::{check, events, health, live, table};
 use files::{import, init};
-use host::helper_process;
+use host::{default_route, helper_process};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -134,7 +134,7 @@ pub(crate) enum Command {
         /// Output file: the same packets with the DCCP packets decrypted.
         output: PathBuf,
     },
-    /// Stop a running tunnel cleanly.
+    /// Stop a running tunnel cleanly. If the tunnel was killed, lift the block that its kill switch left.
     Down {
         #[command(flatten)]
         which: Which,
@@ -319,7 +319,13 @@ fn run(command: Command) -> Result<(), Error> {
         }
         Command::Down { which } => {
             let socket = which.socket()?;
-            control::ask(&socket, &Request::Down)?;
+            if let Err(e) = control::ask(&socket, &Request::Down) {
+                if !default_route::lift_block() {
+                    return Err(e);
+                }
+                eprintln!("no tunnel was running; lifted the block that its kill switch left");
+                return Ok(());
+            }
             let since = Instant::now();
             while socket.exists() {
                 if since.elapsed() > DOWN_PATIENCE {

@@ -232,6 +232,19 @@ fn a_default_route_and_a_kill_switch() {
     assert!(way().contains("unreachable") || way().contains("No route"), "{}", way());
     assert!(!far(&bed), "no packet bypasses the tunnel");
     assert!(!way6().contains("dev p0"), "{}", way6());
+    // `down` lifts the block of a killed tunnel, and a new start and a second kill bring it back.
+    let down = format!(
+        "netns exec {c} {} tunnel down --config {}",
+        env!("CARGO_BIN_EXE_mpdccp"),
+        bed.path("c.sock").display()
+    );
+    assert_eq!(run("ip", &down).status.code(), Some(0));
+    assert!(way().contains("dev p0") && way6().contains("dev p0"), "{} {}", way(), way6());
+    assert_eq!(run("ip", &down).status.code(), Some(2), "there is nothing to lift");
+    bed.again("c");
+    wait_for("the tunnel is back", || way().contains("dev tunC"));
+    bed.signal("c", rustix::process::Signal::KILL);
+    wait_for("the block is back", || !way().contains("dev"));
     // Watch that nothing bypasses the tunnel while it restarts.
     let stop = Arc::new(AtomicBool::new(false));
     let leaks = {

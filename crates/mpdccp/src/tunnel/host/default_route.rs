@@ -80,43 +80,52 @@ impl DefaultRoute {
     pub(crate) fn leave(self) {
         std::mem::forget(self);
     }
-
-    /// Removes the rules and routes.
-    fn remove(&mut self) {
-        self.bypass = None;
-        let (table, nearby) = (MARK.to_string(), NEARBY.to_string());
-        for Family { option: family, .. } in &self.families {
-            for pref in [&table, &nearby] {
-                // Ignore the error: the rule may not exist.
-                let _ = ip(&[family, "rule", "del", "pref", pref]);
-            }
-            let _ = ip(&[family, "route", "flush", "table", &table]);
-        }
-    }
 }
 
 impl Drop for DefaultRoute {
     fn drop(&mut self) {
-        self.remove();
+        self.bypass = None;
+        self.families.iter().for_each(|family| remove(family.option));
     }
+}
+
+/// Removes the rules and routes of an IP version.
+fn remove(family: &str) {
+    let (table, nearby) = (MARK.to_string(), NEARBY.to_string());
+    for pref in [&table, &nearby] {
+        // Ignore the error: the rule may not exist.
+        let _ = ip(&[family, "rule", "del", "pref", pref]);
+    }
+    let _ = ip(&[family, "route", "flush", "table", &table]);
 }
 
 /// Removes the rules of a tunnel that was killed together with its helper process, but only if their table is
 /// empty. A table with routes still has a purpose: it contains the block of a kill switch, or the route into
 /// another tunnel's interface.
 pub(crate) fn clear_leftovers() {
-    let (table, nearby) = (MARK.to_string(), NEARBY.to_string());
-    for family in ["-4", "-6"] {
-        let any = |words: [&str; 4]| {
-            ip(&[&[family][..], &words].concat()).is_ok_and(|text| !text.trim().is_empty())
-        };
-        if any(["rule", "show", "pref", &table]) && !any(["route", "show", "table", &table]) {
-            for pref in [&table, &nearby] {
-                let _ = ip(&[family, "rule", "del", "pref", pref]);
-            }
-            bypass::remove();
-        }
+    clear_if(|routes| routes.is_empty());
+}
+
+/// Removes the block that the kill switch of a killed tunnel left. Returns whether there was one. A route
+/// into an interface belongs to another tunnel, whose rules stay.
+pub(crate) fn lift_block() -> bool {
+    clear_if(|routes| !routes.is_empty() && routes.lines().all(|route| route.starts_with("unreachable")))
+}
+
+/// Removes the rules and routes of each IP version whose rules exist and whose routes meet the condition.
+/// Returns whether there was one.
+fn clear_if(condition: impl Fn(&str) -> bool) -> bool {
+    let table = MARK.to_string();
+    let mut families = vec!["-4", "-6"];
+    families.retain(|family| {
+        let shown = |what, name| ip(&[family, what, "show", name, &table]).unwrap_or_default();
+        !shown("rule", "pref").trim().is_empty() && condition(shown("route", "table").trim())
+    });
+    families.iter().for_each(|family| remove(family));
+    if !families.is_empty() {
+        bypass::remove();
     }
+    !families.is_empty()
 }
 
 /// Adds a rule. Does nothing if the rule already exists.
