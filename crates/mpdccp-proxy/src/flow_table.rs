@@ -153,9 +153,9 @@ impl FlowTable {
             }
             Some(Entry { state: State::Dead, .. }) if !segment.opens => Verdict::Answer(reset_of(&segment)),
             Some(Entry { flow, state: State::Ended, .. }) if !segment.opens => Verdict::Proxy(*flow),
-            Some(Entry { state: State::Packets, .. }) => self.as_packet(AsPacket::Unanswered, false),
+            Some(Entry { state: State::Packets, .. }) => Verdict::Packet,
             Some(_) | None if segment.opens => self.on_syn(packet, &segment, wanted(&segment)),
-            Some(_) | None => self.as_packet(AsPacket::Midstream, false),
+            Some(_) | None => self.as_packet(AsPacket::Midstream),
         }
     }
 
@@ -203,7 +203,7 @@ impl FlowTable {
         if let Err(reason) = may_proxy(segment, wanted, self.has_room(source)) {
             // Remove the ended flow that had the same ports.
             self.remove(segment.tuple);
-            return self.as_packet(reason, true);
+            return self.as_packet(reason);
         }
         let held = Held { syn: with_checksum(packet), seq: segment.seq, length: segment.length };
         let flow = self.insert(segment.tuple, State::Held(held));
@@ -420,6 +420,7 @@ impl FlowTable {
             self.not_half_open(tuple, flow);
         }
         self.tuples.remove(&flow);
+        self.counts[AsPacket::Unanswered as usize] += u64::from(matches!(state, State::Packets));
         if matches!(state, State::Free) {
             self.remove(tuple);
         } else if let Some(entry) = self.entries.get_mut(&tuple) {
@@ -456,8 +457,8 @@ impl FlowTable {
         }
     }
 
-    fn as_packet(&mut self, why: AsPacket, count: bool) -> Verdict {
-        self.counts[why as usize] += u64::from(count);
+    fn as_packet(&mut self, why: AsPacket) -> Verdict {
+        self.counts[why as usize] += 1;
         Verdict::Packet
     }
 
@@ -476,7 +477,8 @@ impl FlowTable {
         self.tuples.get(&flow).copied()
     }
 
-    /// Returns how many SYNs were not proxied, by reason.
+    /// Returns how many connections were not proxied, by reason; for [`AsPacket::Midstream`], how many
+    /// segments.
     pub fn as_packets(&self) -> impl Iterator<Item = (AsPacket, u64)> {
         AsPacket::ALL.into_iter().zip(self.counts)
     }

@@ -107,6 +107,7 @@ fn a_refused_host_hears_the_same_as_without_the_proxy() {
         Verdict::Packet,
         "the next SYN must travel as a packet"
     );
+    assert_eq!(count(&table, AsPacket::Unanswered), 1);
     let later = NOW + REMEMBERED;
     assert!(
         matches!(table.on_packet(later, &syn(1_000), |_| Ok(())), Verdict::Open(..)),
@@ -149,7 +150,7 @@ fn flows_that_cannot_be_proxied_travel_as_packets_and_are_counted() {
     assert_eq!(table.on_packet(NOW, &syn(2), |_| Ok(())), Verdict::Packet, "the handshake is not complete");
     table.connected(flow);
     assert!(matches!(table.on_packet(NOW, &syn(2), |_| Ok(())), Verdict::Open(..)));
-    for why in [AsPacket::NotWanted, AsPacket::EndToEndOption, AsPacket::AccurateEcn] {
+    for why in [AsPacket::Midstream, AsPacket::NotWanted, AsPacket::EndToEndOption, AsPacket::AccurateEcn] {
         assert_eq!(count(&table, why), 1, "{}", why.name());
     }
     assert_eq!(count(&table, AsPacket::Limit), 2);

@@ -11,7 +11,8 @@ pub struct Flow(pub u64);
 /// The reason why a TCP flow travels as packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum AsPacket {
-    /// The proxy did not see the flow's SYN.
+    /// The proxy did not see the flow's SYN. Each segment counts, because the proxy does not store such
+    /// flows.
     Midstream,
     /// The SYN has an option for MD5, TCP-AO or Multipath TCP.
     EndToEndOption,
