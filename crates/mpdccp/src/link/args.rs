@@ -33,12 +33,12 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME", value_parser = |name: &str| Modelled::named(name, false))]
     model: Option<Modelled>,
     /// Rate from a to b, such as 10M or "10 Mbit/s", counted in IP bytes. It also applies from b to a unless
-    /// --up-rate is given. Unlimited by default.
+    /// --reverse-rate is given. Unlimited by default.
     #[arg(long, value_parser = rate)]
     rate: Option<Rate>,
     /// Rate from b to a.
-    #[arg(long, value_name = "RATE", value_parser = rate)]
-    up_rate: Option<Rate>,
+    #[arg(long, alias = "up-rate", value_name = "RATE", value_parser = rate)]
+    reverse_rate: Option<Rate>,
     /// One-way delay in each direction, such as 10ms. None by default.
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     delay: Option<Duration>,
@@ -52,8 +52,8 @@ pub(crate) struct Args {
     /// counts as at least 20 ms). 1000packets by default.
     #[arg(long, value_name = "LIMIT", value_parser = parse_queue_size)]
     queue: Option<QueueSize>,
-    /// Queue discipline. RED starts dropping at a sixth of the queue limit, and reaches its highest drop
-    /// probability at half of the limit.
+    /// Queue discipline. RED drops by the average queue length: no packet below a sixth of the queue limit,
+    /// 10 % at half of the limit, and all packets at the limit.
     #[arg(long, value_enum, default_value = "drop-tail")]
     qdisc: Qdisc,
     /// Mark ECN-capable packets instead of dropping them early.
@@ -64,8 +64,8 @@ pub(crate) struct Args {
     #[arg(long = "key", value_name = "KEY=VALUE")]
     keys: Vec<String>,
     /// Set a link key for the direction from b to a, such as 'owd = "30 ms"'; repeatable.
-    #[arg(long = "up-key", value_name = "KEY=VALUE")]
-    up_keys: Vec<String>,
+    #[arg(long = "reverse-key", alias = "up-key", value_name = "KEY=VALUE")]
+    reverse_keys: Vec<String>,
     /// Largest IP packet in bytes.
     #[arg(long, default_value_t = 1500, value_parser = clap::value_parser!(u16).range(576..))]
     pub(super) mtu: u16,
@@ -145,12 +145,12 @@ impl Args {
             ..LinkKeys::default()
         };
         let both = keys(&self.keys)?.over(&named);
-        let up_rate = LinkKeys { rate: self.up_rate, ..LinkKeys::default() };
-        let mut up = keys(&self.up_keys)?.over(&up_rate).over(&both);
-        up.modelled = up.modelled.as_ref().map(Modelled::behind);
+        let reverse_rate = LinkKeys { rate: self.reverse_rate, ..LinkKeys::default() };
+        let mut reverse = keys(&self.reverse_keys)?.over(&reverse_rate).over(&both);
+        reverse.modelled = reverse.modelled.as_ref().map(Modelled::behind);
         let course =
             both.modelled.as_ref().map(|modelled| Box::new(modelled.model.course(self.seed)) as Box<_>);
-        let mut ways = [both, up];
+        let mut ways = [both, reverse];
         for way in &mut ways {
             let named = self.discipline(way.queue_limit())?;
             way.discipline.get_or_insert(named);
@@ -234,13 +234,13 @@ mod tests {
         args: Args,
     }
 
-    /// Parses a test's command line: options, then keys after semicolons. A key that begins with `up ` is for
-    /// the direction from b to a.
+    /// Parses a test's command line: options, then keys after semicolons. A key that begins with `reverse `
+    /// is for the direction from b to a.
     fn all(more: &str) -> Result<Links, String> {
         let mut parts = more.split(';').map(str::trim);
         let options = parts.next().unwrap_or_default().split_whitespace();
-        let keys = parts.flat_map(|key| match key.strip_prefix("up ") {
-            Some(key) => ["--up-key", key],
+        let keys = parts.flat_map(|key| match key.strip_prefix("reverse ") {
+            Some(key) => ["--reverse-key", key],
             None => ["--key", key],
         });
         let words = ["link", "--a", "x0@here", "--b", "x0@there"].into_iter().chain(options).chain(keys);
@@ -253,56 +253,57 @@ mod tests {
 
     #[test]
     fn directions_and_all_that_a_link_can_do() {
-        let [down, up] = links(
+        let [forward, reverse] = links(
             "--rate 10M --delay 10ms --loss 1%; burst = '15 kB'; policer = { rate = '8M', burst = '60 kB' }; \
              jitter = { spread = 'uniform', by = '2 ms', memory = '50 ms' }; thin_acks = '100 B'; \
-             aggregation = { access = '1 ms', packets = 32 }; up owd = '30 ms'; up queue = '20 packets'; \
-             up loss = '2 %'",
+             aggregation = { access = '1 ms', packets = 32 }; reverse owd = '30 ms'; \
+             reverse queue = '20 packets'; reverse loss = '2 %'",
         )
         .unwrap();
-        assert_eq!(down.rate, RateModel::TokenBucket { rate: Rate::from_mbps(10.0), burst: 15_000 });
-        assert_eq!(down.policer, Some(Policer { rate: Rate::from_mbps(8.0), burst: 60_000 }));
-        assert_eq!([down.delay, up.delay].map(|d| d.as_millis()), [10, 30]);
-        assert_eq!([down.queue.limit, up.queue.limit], [Limit::Packets(1_000), Limit::Packets(20)]);
-        assert_eq!([down.loss, up.loss], [0.01, 0.02].map(LossModel::Bernoulli));
-        assert_eq!((down.jitter.memory.as_millis(), down.thin_below), (50, 100));
-        assert_eq!(up.aggregation.unwrap().packets, 32);
+        assert_eq!(forward.rate, RateModel::TokenBucket { rate: Rate::from_mbps(10.0), burst: 15_000 });
+        assert_eq!(forward.policer, Some(Policer { rate: Rate::from_mbps(8.0), burst: 60_000 }));
+        assert_eq!([forward.delay, reverse.delay].map(|d| d.as_millis()), [10, 30]);
+        assert_eq!([forward.queue.limit, reverse.queue.limit], [Limit::Packets(1_000), Limit::Packets(20)]);
+        assert_eq!([forward.loss, reverse.loss], [0.01, 0.02].map(LossModel::Bernoulli));
+        assert_eq!((forward.jitter.memory.as_millis(), forward.thin_below), (50, 100));
+        assert_eq!(reverse.aggregation.unwrap().packets, 32);
         let bursts = links("--loss 1%; burst_loss = { begin = '1 %', end = '25 %' }").unwrap()[1].loss;
         assert!(matches!(bursts, LossModel::GilbertElliott { to_bad: 0.01, to_good: 0.25, .. }));
     }
 
     #[test]
     fn a_model_goes_on_but_for_what_is_named() {
-        let mut links = all("--model starlink --up-rate 50M --delay 5ms").unwrap();
+        let mut links = all("--model starlink --reverse-rate 50M --delay 5ms").unwrap();
         assert_eq!(links.begin()[1].rate, RateModel::Constant(Rate::from_mbps(50.0)));
         let steps: Vec<Step> = links.course.take().unwrap().take(100).collect();
         let course: Vec<[LinkConfig; 2]> = steps.iter().map(|step| links.at(step)).collect();
-        assert!(course.iter().all(|[_, up]| up.rate == RateModel::Constant(Rate::from_mbps(50.0))));
-        assert!(course.iter().any(|[down, _]| down.rate != course[0][0].rate));
+        assert!(course.iter().all(|[_, reverse]| reverse.rate == RateModel::Constant(Rate::from_mbps(50.0))));
+        assert!(course.iter().any(|[forward, _]| forward.rate != course[0][0].rate));
         assert!(course.iter().flatten().all(|link| link.delay.as_millis() == 5));
         assert!(all("--rate 1M").unwrap().course.is_none());
     }
 
     #[test]
     fn options_become_links() {
-        let [down, up] =
-            links("--rate 10M --up-rate 500k --delay 10ms --jitter 2ms --loss 1% --queue 125000B").unwrap();
-        assert_eq!(down.rate, RateModel::Constant(Rate::from_bps(10_000_000)));
-        assert_eq!(up.rate, RateModel::Constant(Rate::from_bps(500_000)));
-        assert_eq!(down.delay, Duration::from_millis(10));
+        let [forward, reverse] =
+            links("--rate 10M --reverse-rate 500k --delay 10ms --jitter 2ms --loss 1% --queue 125000B")
+                .unwrap();
+        assert_eq!(forward.rate, RateModel::Constant(Rate::from_bps(10_000_000)));
+        assert_eq!(reverse.rate, RateModel::Constant(Rate::from_bps(500_000)));
+        assert_eq!(forward.delay, Duration::from_millis(10));
         assert_eq!(
-            down.jitter,
+            forward.jitter,
             Jitter { spread: Spread::Uniform(Duration::from_millis(2)), ..Jitter::default() }
         );
-        assert_eq!(down.loss, LossModel::Bernoulli(0.01));
-        assert_eq!(up.queue.limit, Limit::Bytes(125_000));
-        let [down, up] = links("--rate 1M --qdisc red --ecn --queue 60packets").unwrap();
-        assert_eq!(down, up);
-        let QueueKind::Red(red) = down.queue.kind else { panic!("{down:?}") };
+        assert_eq!(forward.loss, LossModel::Bernoulli(0.01));
+        assert_eq!(reverse.queue.limit, Limit::Bytes(125_000));
+        let [forward, reverse] = links("--rate 1M --qdisc red --ecn --queue 60packets").unwrap();
+        assert_eq!(forward, reverse);
+        let QueueKind::Red(red) = forward.queue.kind else { panic!("{forward:?}") };
         assert_eq!((red.min, red.max, red.ecn), (10, 30, true));
-        let [down, _] = links("--rate 1M --qdisc pie --ecn; duplicate = '0.1 %'").unwrap();
-        assert!(matches!(down.queue.kind, QueueKind::Pie(PieConfig { ecn: true, .. })), "{down:?}");
-        assert_eq!(down.duplicate, 0.001);
+        let [forward, _] = links("--rate 1M --qdisc pie --ecn; duplicate = '0.1 %'").unwrap();
+        assert!(matches!(forward.queue.kind, QueueKind::Pie(PieConfig { ecn: true, .. })), "{forward:?}");
+        assert_eq!(forward.duplicate, 0.001);
         assert_eq!(links("").unwrap()[0].rate, RateModel::Unlimited);
     }
 
@@ -318,7 +319,7 @@ mod tests {
             ("--model 3g", "starlink"),
             ("; rate_trace = '/nonexistent'", "/nonexistent"),
             ("; speed = 1", "aggregation"),
-            ("; up aggregation = { access = '1 ms', packets = 0 }", "packets"),
+            ("; reverse aggregation = { access = '1 ms', packets = 0 }", "packets"),
         ] {
             let message = links(options).unwrap_err();
             assert!(message.contains(word), "{options}: {message}");

@@ -11,7 +11,7 @@ fn packets_take_their_time_and_nothing_is_left() {
     let [a, b] = ["a", "b"].map(|name| spaces.space(name));
     let has_interface = |space: &str| run("ip", &format!("-n {space} link show wire")).status.success();
     let ends = format!("--a wire@{a} --b wire@{b} --a-addr 10.81.0.1/24 --b-addr 10.81.0.2/24");
-    let options = "--rate 10M --up-rate 1M --delay 20ms --queue 60000B --qdisc codel --ecn --json";
+    let options = "--rate 10M --reverse-rate 1M --delay 20ms --queue 60000B --qdisc codel --ecn --json";
     let mut command = Command::new(env!("CARGO_BIN_EXE_mpdccp"));
     command.arg("link").args(ends.split(' ')).args(options.split(' '));
     spaces.ends.push(command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap());
