@@ -25,7 +25,7 @@ pub enum Reason {
     NoCommonCipher,
     /// No free index is left.
     TooMany,
-    /// An answer from a server other than the one that first answered a channel of this peer.
+    /// A datagram for another server, or an answer from a server other than the one that answered first.
     OtherServer,
     /// A record for an index that is not in use.
     UnknownIndex,

@@ -14,7 +14,8 @@ pub(crate) fn keepalive() -> TcpKeepalive {
     params.with_interval(Duration::from_secs(75)).with_retries(127)
 }
 
-/// Returns a socket that can use any local address.
+/// Returns a TCP socket that can bind to any address, including addresses that this host does not have
+/// (IP_TRANSPARENT).
 pub(crate) fn transparent(like: SocketAddr) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(like), Type::STREAM.nonblocking(), Some(Protocol::TCP))?;
     // This call also works for IPv6 sockets, because IP_TRANSPARENT and IPV6_TRANSPARENT set the same flag in

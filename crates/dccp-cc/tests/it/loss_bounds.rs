@@ -23,7 +23,7 @@ fn policed(make: Make, rtt: f64, burst: u32) -> (f64, f64) {
     (100.0 * summary(&w.sessions[0].got, at(5.0), at(30.0)).mbps / full(10.0), 100.0 * lost / (lost + got))
 }
 
-/// Returns the flow's share of the rate on a link with random losses, in per cent.
+/// Returns the flow's goodput on a link with random losses, in per cent of the link's rate minus the losses.
 fn lossy(make: Make, mbps: f64, rtt: f64, loss: f64) -> f64 {
     left(make, mbps, rtt, LossModel::Bernoulli(loss), loss)
 }

@@ -63,7 +63,8 @@ impl SectionSpec {
     }
 }
 
-/// Makes a section of runs, with the paper's figure, sentences and a table.
+/// Runs the experiment and returns its section of the report: the first figure and the sentences of the
+/// headline cell, and the tables of all cells.
 fn runs(
     spec: &SectionSpec,
     scenario: &Scenario,

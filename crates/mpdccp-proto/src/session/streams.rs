@@ -35,7 +35,8 @@ impl Session {
         }
     }
 
-    /// Handles a packet of the streams. Such a packet has a number on its path, but no MP_SEQ.
+    /// Handles a stream packet. It has no MP_SEQ, so this tells the reorderer that its DCCP sequence number
+    /// on this path carried no datagram of the session.
     pub(super) fn on_stream_packet(&mut self, now: Time, i: usize, data: &[u8], received: &Received<'_>) {
         self.reorderer.on_other(now, self.paths[i].id, received.seq, received.ndp);
         self.paths[i].data_at = now;

@@ -429,7 +429,8 @@ impl App for TunnelApp {
     fn on_event(&mut self, core: &mut Core, now: Time, session: SessionId, event: SessionEvent) {
         self.tunnel.handle_event(&mut core.endpoint, now, session, event);
         self.execute(core, now);
-        // Write the answers to connections that were refused.
+        // The event may have refused TCP connections of hosts at this end. Write their RSTs and ICMP errors
+        // to the interface.
         self.flush(core);
     }
 
