@@ -91,8 +91,8 @@ pub(crate) fn journeys(run: &RunRecord, index: usize) -> Vec<Journey> {
         received.entry(packet.seq).or_insert(packet.at);
     }
     let mut on: HashMap<u64, (usize, Option<f64>)> = HashMap::new();
-    // TCP cuts records into segments. The numbers of segments differ from those of records, so the links
-    // cannot identify records.
+    // TCP cuts records into segments and numbers the segments separately. So segment n on the link is not
+    // record n.
     let numbered = flow.kind != "tcp" || flow.offered.is_none();
     for (path, record) in run.paths.iter().enumerate().filter(|_| numbered) {
         for p in &record.forward.packets {

@@ -35,7 +35,7 @@ enum State {
     Packets,
     /// The connection died when an end of the tunnel restarted. Segments of the host are answered with RST.
     Dead,
-    /// No entry is in this state. `end` removes an entry that gets this state.
+    /// Only an argument of `end`, which then removes the entry. No stored entry has this state.
     Free,
 }
 

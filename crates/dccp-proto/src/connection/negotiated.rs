@@ -114,8 +114,8 @@ impl Connection {
             halves.tx = tx;
         }
         cfg.first_seq = self.numbers.gsr;
-        // Ack Vectors report arrivals on any path, so their receiver can stay. Loss intervals belong to the
-        // old path.
+        // Keep a receiving half that sends Ack Vectors, because they report arrivals on any path. Replace a
+        // TFRC receiving half, because its loss intervals belong to the old path.
         if ccid::is_tfrc(halves.rx_ccid)
             && let Some(rx) = ccid::receiver(halves.rx_ccid, &cfg)
         {

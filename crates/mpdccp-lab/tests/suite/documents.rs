@@ -248,8 +248,8 @@ fn generated(directive: &str) -> String {
 }
 
 /// Returns the table for a directive `count NAME METRIC; TITLE, ...; WORDS: MINIMUM: COLUMN ...: AIM; ...`.
-/// It shows the number of cells where each column has at least the minimum. If `: CELL ...` follows the aim,
-/// only these cells count.
+/// For each column, it shows the number of cells whose value is at least the minimum. If `: CELL ...` follows
+/// the aim, only these cells count.
 fn counted(directive: &str) -> String {
     let (name, metric, rows) = parts(directive);
     let stored = stored(name);

@@ -152,7 +152,7 @@ fn a_short_queue_does_not_keep_a_bulk_source_busy_for_ever() {
     assert!(stats.metrics["rx_mbps"] > 8.0 && stats.metrics["lost_pct"] < 5.0, "{stats:?}");
 }
 
-/// TCP cuts records into segments. The numbers of segments differ from those of records.
+/// TCP cuts records into segments and numbers the segments separately, so segment n is not record n.
 #[test]
 fn no_record_of_tcp_has_the_latency_of_another_ones_segment() {
     const PACED: &str = "[[flow]]\nname = \"f\"\nkind = \"udp\"\npayload = 700\nrate = \"8 Mbit/s\"\n";

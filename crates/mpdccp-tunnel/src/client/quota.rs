@@ -112,7 +112,7 @@ impl Quotas {
                     .out
                     .warn(format!("peer {name}: path {path} has used its monthly volume and is standby")),
                 false => cx.out.info(format!(
-                    "peer {name}: path {path} is in use again: its monthly volume was renewed"
+                    "peer {name}: path {path} is below its quota again (new month or new quota); its configured priority applies"
                 )),
             }
             peer.tell_prio(cx, &path);

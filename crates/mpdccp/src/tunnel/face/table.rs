@@ -30,7 +30,7 @@ pub(crate) fn render(s: &Status) -> String {
     // Ignore the result: writing to a string cannot fail.
     let _ = writeln!(
         out,
-        "{} ({}, MTU {}, up {:.0} s): {} packets in, {} out{}",
+        "{} ({}, MTU {}, up {:.0} s): {} packets from hosts, {} to hosts{}",
         s.interface,
         s.role,
         s.mtu,
