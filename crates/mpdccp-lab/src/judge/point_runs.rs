@@ -3,7 +3,7 @@
 use super::figures::{Figures, figures};
 use super::kept::Kept;
 use super::random_links::{Company, Point};
-use super::verdict::Runs;
+use super::verdict::{Runs, twin};
 use crate::scenario::Scenario;
 use crate::sim::Sim;
 use crate::{Backend, LabError, Plan};
@@ -29,7 +29,9 @@ pub(super) struct Source<'a> {
 /// Runs all variants and the references at one point.
 pub(super) fn runs(source: &Source<'_>, point: &Point, variants: &[&str]) -> Result<Runs, LabError> {
     let mut labels = REFERENCES.to_vec();
-    if variants.contains(&"ccid2") && matches!(point.company, Company::Alone | Company::Short) {
+    if variants.iter().any(|label| twin(label) == "reno")
+        && matches!(point.company, Company::Alone | Company::Short)
+    {
         labels.push("reno");
     }
     let company = scenario(point, false, false)?;

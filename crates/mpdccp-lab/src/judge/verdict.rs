@@ -131,9 +131,9 @@ pub(super) fn verdict(c: &Criterion, point: &Point, label: &str, runs: &Runs) ->
 
 /// Returns the only TCP with which a variant is compared. The name is empty if the variant is compared with
 /// the best reference.
-fn twin(label: &str) -> &'static str {
+pub(super) fn twin(label: &str) -> &'static str {
     match label {
-        "ccid2" => "reno",
+        "ccid2" | "ccid3" | "ccid4" => "reno",
         "ccid7" => "cubic",
         _ => "",
     }
