@@ -92,6 +92,7 @@ impl Connection {
             listen_received: false,
             last_response: iss,
             last_sync: None,
+            followed: None,
             cookies: Vec::new(),
             timers: Timers::default(),
             outbox: Outbox::default(),

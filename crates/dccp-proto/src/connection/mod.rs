@@ -73,6 +73,8 @@ pub struct Connection {
     last_response: Seq,
     /// Our newest Sync. A client may still be in PARTOPEN if it acknowledges only this Sync or our Response.
     last_sync: Option<Seq>,
+    /// GSR when an Ack last followed a SyncAck.
+    followed: Option<Seq>,
     /// Init Cookie options to echo.
     cookies: Vec<u8>,
     timers: Timers,

@@ -278,13 +278,15 @@ impl Connection {
     }
 
     /// Writes feedback to the SyncAck `seq`. The sender of the Sync `ack` may have received no
-    /// acknowledgement of its packets. If later packets have arrived, an Ack follows instead. A SyncAck does
-    /// not replace an Ack that is due for another reason.
+    /// acknowledgement of its packets. If later packets have arrived, an Ack follows instead, once per newest
+    /// packet: if the other end finds Acks invalid, it answers each with a Sync. A SyncAck does not replace
+    /// an Ack that is due for another reason.
     fn answer_probe(&mut self, now: Time, seq: Seq, ack: Seq, out: &mut OptionBuf) {
         let room = self.ack_room();
         let Some(halves) = self.halves.as_mut().filter(|h| ccid::needs_ack_vector(h.rx_ccid)) else { return };
         if ack != self.numbers.gsr {
-            self.outbox.ack |= self.state == State::Open;
+            let before = self.followed.replace(self.numbers.gsr);
+            self.outbox.ack |= self.state == State::Open && before != self.followed;
             return;
         }
         if self.slow_receiver {

@@ -82,6 +82,26 @@ fn an_answer_leaves_the_report_of_ccid_3_to_an_ack() {
     assert_eq!(reports.collect::<Vec<_>>(), [(PacketType::SyncAck, false), (PacketType::Ack, true)]);
 }
 
+/// A forged packet can make each Ack of an end invalid. If each SyncAck caused an Ack, the ends would
+/// exchange Syncs and Acks without end.
+#[test]
+fn answers_cause_one_ack_for_the_newest_packet() {
+    let cfg = Config { tx_ccids: vec![5], rx_ccids: vec![5], ..Config::default() };
+    let mut net = Net::open(cfg.clone(), cfg);
+    (0..8).for_each(|_| net.send(CLIENT, b"data"));
+    net.run(Duration::from_secs(1));
+    let next = net.next_from(CLIENT, PacketType::Sync);
+    let from = net.log.len();
+    assert!(net.strike(CLIENT, &Header { seq: next.seq.add(10), ..next.clone() }, &[], &[]));
+    for i in 0..3 {
+        assert!(net.strike(CLIENT, &Header { seq: next.seq.add(i), ..next.clone() }, &[], &[]));
+    }
+    let answers: Vec<PacketType> =
+        net.log[from..].iter().filter(|s| s.from == SERVER).map(Sent::ptype).collect();
+    let acks = answers.iter().filter(|ptype| **ptype == PacketType::Ack).count();
+    assert_eq!((answers.len() - acks, acks), (4, 1), "{answers:?}");
+}
+
 /// RFC 4340 section 7.5.4: a Sync for an invalid packet acknowledges this packet, even if a probe is due.
 #[test]
 fn a_probe_does_not_replace_a_sync_that_resynchronises() {
