@@ -92,9 +92,9 @@ fn answers_cause_one_ack_for_the_newest_packet() {
     net.run(Duration::from_secs(1));
     let next = net.next_from(CLIENT, PacketType::Sync);
     let from = net.log.len();
-    assert!(net.strike(CLIENT, &Header { seq: next.seq.add(10), ..next.clone() }, &[], &[]));
+    assert!(net.strike(CLIENT, &Header { seq: next.seq.add(10), ..next }, &[], &[]));
     for i in 0..3 {
-        assert!(net.strike(CLIENT, &Header { seq: next.seq.add(i), ..next.clone() }, &[], &[]));
+        assert!(net.strike(CLIENT, &Header { seq: next.seq.add(i), ..next }, &[], &[]));
     }
     let answers: Vec<PacketType> =
         net.log[from..].iter().filter(|s| s.from == SERVER).map(Sent::ptype).collect();
