@@ -159,7 +159,7 @@ pub struct LinkPacket {
     pub ce: bool,
 }
 
-/// What happened to a packet on a link.
+/// The fate of a packet on a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Fate {
     /// The packet reached the receiver's interface at this time.

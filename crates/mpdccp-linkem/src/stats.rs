@@ -1,4 +1,4 @@
-/// What happened to a packet that was pushed into a link.
+/// The fate of a packet that was pushed into a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Accepted. The packet may still be lost on the wire or dropped by the queue later, see [`Stats`].

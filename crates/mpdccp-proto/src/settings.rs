@@ -17,7 +17,7 @@ use mpdccp_units::Duration;
 pub struct Setting {
     /// Name of the setting in the tunnel's file and in scenarios.
     pub name: &'static str,
-    /// What the setting does.
+    /// The setting's effect.
     pub help: &'static str,
     /// Allowed values as files write them, each in backquotes.
     pub values: &'static str,

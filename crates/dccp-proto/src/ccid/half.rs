@@ -269,7 +269,7 @@ pub trait SenderHalf: Any + Send + core::fmt::Debug {
 /// State that a sending half passes to its successor in a running connection.
 #[derive(Clone, Debug)]
 pub struct Handover {
-    /// What the congestion control has measured of the path. `None` if this is out of date.
+    /// The path as congestion control has measured it. `None` if this is out of date.
     pub found: Option<Inherited>,
     /// Data packets in flight, oldest first.
     pub outstanding: Vec<Outstanding>,

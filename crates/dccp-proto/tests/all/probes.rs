@@ -146,7 +146,7 @@ impl Sink for Lengths {
 /// A device may accept a segmented send although it would drop its packets, so a probe within such a send
 /// proves no MTU.
 #[test]
-fn a_path_mtu_probe_leaves_alone() {
+fn a_path_mtu_probe_is_sent_by_itself() {
     let cfg = Config { probe_mtu: true, ..Config::default() };
     let mut net = Net::open(cfg.clone(), cfg);
     net.run(Duration::from_secs(1));

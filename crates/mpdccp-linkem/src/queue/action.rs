@@ -1,4 +1,4 @@
-/// What a discipline does with an arriving packet.
+/// The decision of a queue discipline about an arriving packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     Pass,

@@ -23,7 +23,7 @@ pub(super) struct Hole {
     pub(super) seen: Time,
 }
 
-/// What the position of an arriving packet means.
+/// The meaning of an arriving packet's position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     /// The newest position so far.

@@ -67,7 +67,7 @@ pub(super) struct Active {
     stats: ReorderStats,
 }
 
-/// What to do about the hole at the head.
+/// The next step for the hole at the head.
 enum Verdict {
     Lost,
     Until(Time),

@@ -33,7 +33,7 @@ struct Gap {
     count: u64,
 }
 
-/// What one path has delivered, and what it may still deliver.
+/// The packets that one path has delivered, and those that it may still deliver.
 #[derive(Debug)]
 pub(super) struct Track {
     pub(super) up: bool,

@@ -57,7 +57,7 @@ pub(super) enum Step {
     Down,
 }
 
-/// What a check of the path needs to know.
+/// The input of a check of the path.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Evidence {
     /// Time at which a valid packet last arrived. If none did, this is the time at which the path opened.

@@ -13,7 +13,7 @@ pub(super) enum Signal {
     RemoveAddr { addr_id: u8, nonce: u32 },
 }
 
-/// What an option is about. A newer option about the same subject replaces an older one.
+/// The subject of an option. A newer option about the same subject replaces an older one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dataset {
     Path(PathId),

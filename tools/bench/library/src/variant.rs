@@ -11,7 +11,7 @@ pub(crate) const BULK: usize = 1200;
 pub(crate) const PING: usize = 64;
 /// The datagram that asks the server how many bulk datagrams arrived, and in what time.
 pub(crate) const QUESTION: &[u8] = b"how many?";
-/// What a server has counted of the bulk datagrams.
+/// A server's counts of the bulk datagrams.
 #[derive(Default)]
 pub(crate) struct Swallowed {
     datagrams: u64,

@@ -38,7 +38,8 @@ pub struct AckVecSender {
     pub(super) control: Control,
     /// Number of the group that shares the control.
     pub(super) group: Option<u64>,
-    /// What the owner sees while another half has the group's control: the state when this half last had it.
+    /// The state that the owner sees while another half has the group's control: that of the last time when
+    /// this half had it.
     /// `None` while this half has the control, or if it is in no group.
     pub(super) resting: Option<Box<TxView>>,
     /// Whether to follow RFC 4341 outside the controller (CCID 2): see [`AckVectors`].
