@@ -1,5 +1,5 @@
 //! Aggregation of acknowledgements: the amount by which acknowledgements exceed the amount that BtlBw
-//! delivers in the same time. Linux's BBR measures it. The draft does not.
+//! delivers in the same time. Linux's BBR and the tuned variant measure it. The draft does not.
 
 use mpdccp_units::{Duration, Time};
 

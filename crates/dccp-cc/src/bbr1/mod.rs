@@ -222,7 +222,7 @@ impl Controller for Bbr1 {
         // Only queues of the forward path matter for the model.
         let ev = &AckEvent { rtt: ev.forward_rtt(), ..*ev };
         self.update_model_and_state(ev);
-        if self.tuning.linux && ev.rate.is_some() {
+        if (self.tuning.linux || self.tuning.allow_for_jitter) && ev.rate.is_some() {
             let (acked, cwnd) = (self.units.of(ev.acked) as f64, self.cwnd as f64);
             self.aggregation.on_ack(ev.now, acked, self.bw(), cwnd, ev.round_end);
         }

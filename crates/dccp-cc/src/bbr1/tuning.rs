@@ -22,7 +22,8 @@ pub struct Tuning {
     /// queue.
     pub small_quantum: bool,
     /// Window and drain targets include the amount that arrives during the variation of delay. This variation
-    /// is the time that packets take beyond RTprop. A round of Startup lasts at least as long as packets take
+    /// is the time that packets take beyond RTprop. The window also has room for aggregated acknowledgements
+    /// (`aggregation.rs`). A round of Startup lasts at least as long as packets take
     /// on average. Otherwise a path with jitter is under-used, because RTprop is the least delay instead of
     /// the typical delay.
     pub allow_for_jitter: bool,

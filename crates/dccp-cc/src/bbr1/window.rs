@@ -2,7 +2,7 @@
 
 use super::bbr::{Bbr1, HIGH_GAIN, INITIAL_CWND, MIN_PACING_SECS};
 use super::path_model::MIN_PIPE_CWND;
-use super::states::{Recovery, State};
+use super::states::{CYCLE, Recovery, State};
 use super::tuning;
 use crate::AckEvent;
 use mpdccp_units::{Duration, Rate};
@@ -80,9 +80,8 @@ impl Bbr1 {
 
     fn inflight_at(&self, bw: f64, gain: f64) -> u64 {
         let Some(bdp) = self.path.bdp_at(bw) else { return self.initial_cwnd() };
-        let quanta = 3.0 * f64::from(self.send_quantum()) / self.units.bytes();
         // A packet takes RTprop plus the jitter, so this amount is in flight when there is no queue.
-        let inflight = ceil(gain * (bdp + self.jitter_allowance()) + quanta);
+        let inflight = ceil(gain * (bdp + self.jitter_allowance()) + self.quanta());
         if !self.tuning.linux {
             return inflight;
         }
@@ -92,6 +91,11 @@ impl Bbr1 {
         let packets = inflight.div_ceil(packet).next_multiple_of(2);
         let probing = self.state == State::ProbeBw && self.pacing_gain > 1.0;
         (packets + if probing { 2 } else { 0 }) * packet
+    }
+
+    /// Returns the three quanta of BBRInflight.
+    fn quanta(&self) -> f64 {
+        3.0 * f64::from(self.send_quantum()) / self.units.bytes()
     }
 
     /// Returns the amount in flight at `gain` without a queue. The draft uses [`Self::inflight`] instead, but
@@ -156,12 +160,16 @@ impl Bbr1 {
         if self.state == State::CapacityDrain {
             self.inflight_no_queue(1.0)
         } else {
-            let lumps = if self.tuning.linux && self.filled_pipe {
-                ceil(self.aggregation.allowance(self.bw()))
-            } else {
-                0
-            };
-            self.inflight_at(self.bw(), self.cwnd_gain) + lumps
+            let aggregated = if self.filled_pipe { self.aggregation.allowance(self.bw()) } else { 0.0 };
+            match self.path.bdp() {
+                Some(bdp) if self.tuning.allow_for_jitter && self.filled_pipe => {
+                    // Aggregated acknowledgements also vary the delay, so only the larger of the two counts.
+                    let room = self.jitter_allowance().max(aggregated);
+                    let gain = self.cwnd_gain;
+                    ceil((gain * bdp + room).max(gain.min(CYCLE[0]) * (bdp + room)) + self.quanta())
+                }
+                _ => self.inflight_at(self.bw(), self.cwnd_gain) + ceil(aggregated),
+            }
         }
     }
 

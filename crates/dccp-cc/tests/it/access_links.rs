@@ -69,20 +69,24 @@ fn lumps_form_a_short_queue() {
     // The station gets the medium every 10 ms on average.
     let lumps = |_| {
         let aggregation = Some(Aggregation { access: ms(10.0), packets: 64 });
-        LinkConfig { aggregation, ..link(50.0, ms(40.0), 4.0) }
+        LinkConfig { aggregation, ..link(50.0, ms(2.0), 4.0) }
     };
     let room = |seed| {
         let steps = wifi.course(seed).take(40).map(|step| (step.at, step.ways[1].rate)).collect();
         LinkConfig { rate: RateModel::Steps(steps), ..wifi.usual()[1].clone() }
     };
-    for (name, link) in [("10 ms", &lumps as &dyn Fn(u64) -> LinkConfig), ("Wi-Fi", &room)] {
+    // The link sends a lump every 10 ms, but its round trip is 2 ms.
+    let short = |_| {
+        let aggregation = Some(Aggregation { access: ms(10.0), packets: 64 });
+        LinkConfig { aggregation, queue: drop_tail(400_000), ..link(50.0, ms(2.0), 4.0) }
+    };
+    for (name, link) in [("10 ms", &lumps as &dyn Fn(u64) -> LinkConfig), ("short", &short), ("Wi-Fi", &room)]
+    {
         let [ours, cubic, third] = [5, 7, 250].map(|n| alone(&|seed| ccid(n, seed), link));
         let linux = alone(&|seed| Box::new(Bbr1::tcp(1500, seed)), link);
         println!("{name}: CCID 5 {ours:.1?}, CCID 7 {cubic:.1?}, CCID 250 {third:.1?}, BBR {linux:.1?}");
         assert!(ours[0].min(third[0]) > 0.9 * linux[0], "{name}: {ours:?} {third:?} {linux:?}");
-        // On Wi-Fi, CCID 5 keeps a longer queue than Linux's BBR, so its limit there is the latency of CUBIC.
-        let most = if name == "Wi-Fi" { cubic[1] } else { 1.5 * linux[1] };
-        assert!(ours[1] < most && third[1] < 1.5 * linux[1], "{name}: {ours:?} {third:?} {linux:?}");
+        assert!(ours[1].max(third[1]) < 1.5 * linux[1] + 3.0, "{name}: {ours:?} {third:?} {linux:?}");
     }
 }
 
