@@ -1,5 +1,5 @@
-//! Runs the judge's points on network namespaces too. There, the references and the competing flows use the
-//! kernel's TCP.
+//! Runs the judge's points on a backend with the kernel as well, where the references and the competing flows
+//! use the kernel's TCP.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,17 +8,16 @@ use super::figures::{Figures, median};
 use super::point_runs::{PATH, Source, class, runs};
 use super::random_links::{Company, Point};
 use super::verdict::{Runs, verdict};
-use crate::LabError;
-use crate::netns::Netns;
+use crate::{Backend, LabError};
 
-/// Rate of the fastest link that namespaces can emulate without delay, Mbit/s.
+/// Rate of the fastest link that namespaces can emulate without falling behind, in Mbit/s.
 pub(super) const FASTEST: f64 = 200.0;
 /// Number of runs of each point on each backend.
 const RUNS: u64 = 5;
 /// Allowed difference between the backends, as a fraction of the larger value.
 const SAME: f64 = 0.15;
-/// Differences that are allowed in addition: of the latency (ms, plus the transmission time of one packet),
-/// and of the lost fraction.
+/// Differences allowed on top of that: in the latency (ms, plus the transmission time of one packet) and in
+/// the lost fraction.
 const SAME_MS: f64 = 1.0;
 const SAME_LOST: f64 = 0.005;
 
@@ -30,8 +29,8 @@ pub(super) struct Pair {
     pub(super) words: String,
     pub(super) label: String,
     pub(super) sim: Figures,
-    /// Results on namespaces. `None` if namespaces cannot run the point, or if a run failed. Then `why` is
-    /// the reason.
+    /// Results with the kernel, or `None` if its backend cannot run the point or a run failed; `why` then
+    /// gives the reason.
     pub(super) kernel: Option<Figures>,
     pub(super) why: String,
     /// Whether the variant meets the point on each backend, or `None` for references.
@@ -43,18 +42,18 @@ pub(super) struct Pair {
 /// Values that are compared.
 pub(super) const VALUES: [&str; 3] = ["rate", "latency", "loss"];
 
-/// Runs a point several times on namespaces and in the simulator, and compares the medians.
+/// Runs a point several times on both backends, and compares the medians.
 pub(super) fn pairs(
     criterion: &Criterion,
-    (sim, netns): (&Source<'_>, &Netns),
+    (sim, kernel): (&Source<'_>, &dyn Backend),
     point: &Point,
     variants: &[&str],
 ) -> Result<Vec<Pair>, LabError> {
-    let netns = Source { backend: netns, references: None };
-    let (kernel, why) = match several(&netns, point, variants) {
+    let kernel = Source { backend: kernel, references: None };
+    let (kernel, why) = match several(&kernel, point, variants) {
         Ok(kernel) => (kernel, String::new()),
-        // Only the simulator supports the point's source, or a run failed. Report the point without kernel
-        // results, and continue with the other points.
+        // Only the simulator supports the point's source, or a run failed: report the point without kernel
+        // results, and continue with the next point.
         Err(LabError::Missing(why) | LabError::Failed(why)) => (Runs::new(), why),
         Err(e) => return Err(e),
     };
@@ -79,7 +78,8 @@ pub(super) fn pairs(
     Ok(sim.iter().filter(|(label, _)| *label != PATH).map(pair).collect())
 }
 
-/// Returns the medians of [`RUNS`] runs. Each run has another seed, which is the same on both backends.
+/// Returns the medians of [`RUNS`] runs. Each run has a different seed; the seeds are the same on both
+/// backends.
 fn several(source: &Source<'_>, point: &Point, variants: &[&str]) -> Result<Runs, LabError> {
     let one = |run: u64| {
         let seed = point.seed.wrapping_add(run.wrapping_mul(0x9e37_79b9_7f4a_7c15));
@@ -98,8 +98,8 @@ fn far(a: f64, b: f64, floor: f64) -> bool {
 /// Returns the names of the values that differ between the backends.
 fn differs(point: &Point, sim: &Figures, kernel: &Figures) -> Vec<String> {
     let sum = |f: &Figures| f.mbps.iter().sum::<f64>();
-    // Compare the sum of the rates, because the shares of competing flows vary from run to run but their sum
-    // does not.
+    // Compare the sums of the rates, because the shares of competing flows vary from run to run, but their
+    // sum does not.
     let (a, b) = match point.company {
         Company::Alone | Company::Short => {
             (sim.mbps.first().copied().unwrap_or(0.0), kernel.mbps.first().copied().unwrap_or(0.0))

@@ -1,6 +1,6 @@
 //! `mpdccp lab judge` compares congestion controls on random links. Points are drawn from a documented
-//! distribution. Every variant and the references run at each point, and one criterion judges all variants
-//! (docs/judge.md).
+//! distribution; all variants and the references run at each point, and a single criterion judges every
+//! variant (docs/judge.md).
 
 mod criterion;
 mod dice;
@@ -32,7 +32,8 @@ use crate::{LabError, code};
 /// Default variants.
 pub const VARIANTS: [&str; 9] =
     ["ccid2", "ccid3", "ccid4", "ccid5", "ccid5-draft", "ccid7", "ccid250", "ccid250-draft", "ccid252"];
-/// Returns the seed of published results. It changes whenever the sources of the congestion controls change.
+/// Returns the seed for published results, which changes whenever the sources of the congestion controls
+/// change.
 pub fn release_seed() -> u64 {
     env!("MPDCCP_CC_SOURCES").parse().unwrap_or(1)
 }
@@ -40,7 +41,7 @@ pub fn release_seed() -> u64 {
 /// Judges the variants, writes `judge.json` and `judge.md` to `out`, and returns the text of the latter.
 ///
 /// # Errors
-/// Fails for an unknown variant or point, or if a run fails.
+/// Fails if a variant or point is unknown, or if a run fails.
 pub fn run(options: &Options, watch: &(dyn Fn(u64, u64) + Sync)) -> Result<String, LabError> {
     let only: Vec<&str> = options.only.iter().map(String::as_str).collect();
     if let Some(unknown) = only.iter().find(|label| !VARIANTS.contains(label)) {
@@ -77,9 +78,14 @@ pub fn run(options: &Options, watch: &(dyn Fn(u64, u64) + Sync)) -> Result<Strin
     for (index, result) in results.into_inner().unwrap_or_default() {
         let (point, runs) = (distribution.point(options.seed, index), result?);
         let of_point = judge_rows(&distribution.criterion, &point, &variants, &runs);
-        if let Some(netns) = &options.kernel {
-            // Run one point at a time on namespaces, because parallel runs would disturb each other.
-            pairs.extend(kernel::pairs(&distribution.criterion, (&source, netns), &point, &variants)?);
+        if let Some(kernel) = &options.kernel {
+            // Run one point at a time: parallel runs in namespaces would disturb each other.
+            pairs.extend(kernel::pairs(
+                &distribution.criterion,
+                (&source, kernel.as_ref()),
+                &point,
+                &variants,
+            )?);
             watch(done.fetch_add(1, Ordering::Relaxed) + 1, of);
         }
         rows.extend(of_point);
@@ -158,7 +164,7 @@ mod tests {
     #[test]
     fn a_point_is_judged_the_same_each_time() {
         let distribution = random_links::read().unwrap();
-        // The point has an application-limited source. A low rate makes its runs fast.
+        // This point has an application-limited source, and a low rate that makes its runs fast.
         let mut point = distribution.point(3, 8);
         (point.mbps, point.settle_s, point.end_s) = (1.0, 2.0, 6.0);
         let once = || {

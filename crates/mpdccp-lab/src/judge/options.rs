@@ -1,9 +1,8 @@
 use std::path::PathBuf;
 
-use crate::netns::Netns;
+use crate::Backend;
 
 /// Options of the judge.
-#[derive(Debug)]
 pub struct Options {
     /// Number of points.
     pub draws: u64,
@@ -13,7 +12,7 @@ pub struct Options {
     pub point: Option<u64>,
     /// The only class whose points are judged.
     pub class: Option<String>,
-    /// Labels of the variants, or nothing to judge all variants.
+    /// Labels of the variants to judge; if empty, all are judged.
     pub only: Vec<String>,
     /// Number of points that run in parallel.
     pub jobs: usize,
@@ -21,9 +20,9 @@ pub struct Options {
     pub out: PathBuf,
     /// Directory of the references' stored results.
     pub references: PathBuf,
-    /// Output directory of another build, with whose results this build is compared.
+    /// Output directory of another build, whose results are compared with those of this build.
     pub against: Option<PathBuf>,
-    /// Namespaces on which each point also runs several times, with the kernel's TCP. The judge compares the
-    /// medians with those of the simulator. Absent if only the simulator runs the points.
-    pub kernel: Option<Netns>,
+    /// Backend with the kernel's TCP, on which each point also runs several times so that the medians can be
+    /// compared with the simulator's. If absent, only the simulator runs the points.
+    pub kernel: Option<Box<dyn Backend>>,
 }

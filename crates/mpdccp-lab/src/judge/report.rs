@@ -12,7 +12,7 @@ use super::kernel::{Pair, VALUES};
 use super::verdict::Verdict;
 use crate::LabError;
 
-/// The report lists this many points with the lowest ratios.
+/// Number of points with the lowest ratios that the report lists.
 const WORST: usize = 10;
 /// A 95 % interval reaches this many standard deviations to each side.
 const Z: f64 = 1.96;
@@ -31,13 +31,13 @@ pub(super) struct Row {
 /// All results of a run of the judge, from which the tables are made.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Judged {
-    /// The command and the build that made the results.
+    /// The command and the build that produced the results.
     pub(super) made_by: String,
     pub(super) seed: u64,
-    /// The variants in the order of the tables.
+    /// The variants in table order.
     pub(super) variants: Vec<String>,
     pub(super) rows: Vec<Row>,
-    /// The comparison of the same points on namespaces, if requested.
+    /// The comparison with the kernel at the same points, if requested.
     #[serde(default)]
     pub(super) kernel: Vec<Pair>,
 }
@@ -84,7 +84,7 @@ pub(super) fn write(out: &Path, judged: &Judged, before: Option<&Judged>) -> Res
     Ok(text)
 }
 
-/// Returns the text of `judge.md`. It contains a table for each variant and its worst points.
+/// Returns the text of `judge.md`, which contains a table for each variant and its worst points.
 fn text(judged: &Judged, before: Option<&[Row]>) -> String {
     let Judged { made_by, seed, variants, rows, kernel } = judged;
     let met = |rows: &[&Row]| rows.iter().filter(|row| row.verdict.met).count();
@@ -146,17 +146,17 @@ fn text(judged: &Judged, before: Option<&[Row]>) -> String {
         }
     }
     if !kernel.is_empty() {
-        text += &on_namespaces(kernel);
+        text += &with_kernel(kernel);
     }
     text
 }
 
-/// Returns a table with the results of both backends, in the form `simulator / namespaces`.
-fn on_namespaces(pairs: &[Pair]) -> String {
+/// Returns a table with the results of both backends, in the form `simulator / kernel`.
+fn with_kernel(pairs: &[Pair]) -> String {
     let agree = pairs.iter().filter(|pair| pair.kernel.is_some() && pair.differs.is_empty()).count();
     let ran = pairs.iter().filter(|pair| pair.kernel.is_some()).count();
     let mut text = format!(
-        "\n## Simulator and namespaces\n\n{agree} of {ran} rows agree. A class counts if at least half of its rows agree in each value.\n\n| rows that agree | {} | counts |\n|---|--:|--:|--:|---|\n",
+        "\n## Simulator and kernel\n\n{agree} of {ran} rows agree. A class counts if at least half of its rows agree in each value.\n\n| rows that agree | {} | counts |\n|---|--:|--:|--:|---|\n",
         VALUES.join(" | ")
     );
     let mut classes: BTreeMap<&str, Vec<&Pair>> = BTreeMap::new();
@@ -287,7 +287,7 @@ mod tests {
             pair("walks", &[]),
             Pair { kernel: None, ..pair("walks", &[]) },
         ];
-        let text = on_namespaces(&all);
+        let text = with_kernel(&all);
         assert!(text.contains("| loss | 1 of 2 | 1 of 2 | 2 of 2 | yes |"), "{text}");
         assert!(text.contains("| walks | 3 of 3 | 3 of 3 | 1 of 3 | no |"), "{text}");
     }

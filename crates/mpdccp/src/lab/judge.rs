@@ -6,13 +6,15 @@ use clap::Args as ClapArgs;
 use mpdccp_lab::LabError;
 use mpdccp_lab::judge::{self, Options};
 
+use super::machine::Where;
+
 #[derive(ClapArgs)]
 pub(crate) struct Args {
     /// Number of points to draw.
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
     draws: u64,
-    /// Seed of the random points. Use a number for development, and `release` for published results.
-    /// `release` is a hash of the congestion controls' sources.
+    /// Seed of the random points. Use a number during development, and `release`, which is a hash of the
+    /// congestion controls' sources, for published results.
     #[arg(long, default_value = "1", value_parser = seed)]
     seed: u64,
     /// Judge this point only.
@@ -21,7 +23,7 @@ pub(crate) struct Args {
     /// Judge points of this class only, such as `policed`; `--draws` counts the points of all classes.
     #[arg(long, value_name = "NAME")]
     class: Option<String>,
-    /// Judge this variant only; repeatable.
+    /// Judge only this variant (repeatable).
     #[arg(long, value_name = "LABEL")]
     only: Vec<String>,
     /// Number of points to run in parallel.
@@ -36,10 +38,11 @@ pub(crate) struct Args {
     /// Compare with this output directory, which another build wrote for the same seed.
     #[arg(long, value_name = "DIR")]
     against: Option<PathBuf>,
-    /// Also run each point of up to 200 Mbit/s five times in network namespaces, where the references and the
-    /// competing flows use the kernel's TCP. Compare the medians with the simulator's. Needs root.
-    #[arg(long)]
-    kernel: bool,
+    /// Also run each point of up to 200 Mbit/s five times with the kernel, so that the references and the
+    /// competing flows use the kernel's TCP, and compare the medians with the simulator's. Needs root. `uml`
+    /// runs Linux in virtual time, so the machine need not be idle.
+    #[arg(long, value_name = "BACKEND", num_args = 0..=1, require_equals = true, default_missing_value = "netns")]
+    kernel: Option<Where>,
 }
 
 fn seed(text: &str) -> Result<u64, String> {
@@ -50,6 +53,12 @@ fn seed(text: &str) -> Result<u64, String> {
 }
 
 pub(super) fn judge(args: &Args) -> Result<(), LabError> {
+    let kernel = match args.kernel {
+        Some(Where::Sim) => {
+            return Err(LabError::Wrong("`--kernel=sim` has no kernel; use netns or uml".to_owned()));
+        }
+        backend => backend.map(Where::backend).transpose()?,
+    };
     let options = Options {
         draws: args.draws,
         seed: args.seed,
@@ -60,7 +69,7 @@ pub(super) fn judge(args: &Args) -> Result<(), LabError> {
         out: args.out.clone(),
         references: args.references.clone(),
         against: args.against.clone(),
-        kernel: args.kernel.then(super::machine::netns).transpose()?,
+        kernel,
     };
     let text = judge::run(&options, &|done, of| eprintln!("{done}/{of}"))?;
     println!("{text}");
