@@ -1,4 +1,4 @@
-//! A subscriber of `tracing` that stores log lines, so that a test can check them. A process has only one.
+//! A `tracing` subscriber that stores log lines so that a test can check them. A process has only one.
 
 use std::io::Write;
 use std::sync::Mutex;
@@ -20,10 +20,10 @@ impl Write for Log {
     }
 }
 
-/// Starts to store what `thread` logs, or what all threads log, until the process ends.
+/// Starts storing what `thread` logs, or what all threads log, until the process ends.
 ///
-/// This is the subscriber of the process, not of the thread. Otherwise a log call that another thread makes
-/// first would be disabled for all threads, because that thread has no subscriber.
+/// The subscriber is installed for the process, not for the thread. Otherwise, a log call first made by
+/// another thread would be disabled for all threads, because that thread has no subscriber.
 pub(crate) fn install(thread: Option<ThreadId>) {
     let subscriber = tracing_subscriber::fmt().with_max_level(tracing::Level::DEBUG).with_ansi(false);
     let wanted = move || thread.is_none_or(|thread| thread == std::thread::current().id());

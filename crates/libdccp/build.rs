@@ -1,5 +1,5 @@
-//! Sets the ABI number of the library in its soname. The dynamic linker does not start a program with a
-//! library whose ABI number differs from the number with which the program was linked.
+//! Sets the library's ABI number in its soname. The dynamic linker refuses to start a program with a library
+//! whose ABI number differs from the one that the program was linked with.
 
 fn main() {
     // If cargo-c builds the library, cargo-c sets the soname.

@@ -43,7 +43,7 @@
 #define DCCP_EVENT 4
 
 /**
- * In dccp_events(): the connection has ended. Datagrams that arrived before may still be available.
+ * In dccp_events(): the connection has ended. Datagrams that arrived earlier may still be available.
  */
 #define DCCP_CLOSED 8
 
@@ -68,7 +68,7 @@
 #define DCCP_REASON_SIZE 32
 
 /**
- * A path is up, or is up again.
+ * A path is up, or up again.
  */
 #define DCCP_EVENT_PATH_UP 1
 
@@ -93,13 +93,13 @@
 #define DCCP_EVENT_CLOSED 5
 
 /**
- * The rate that congestion control allows has changed by the percentage of dccp_options.tell_rate.
+ * The rate that congestion control allows has changed by the percentage set in dccp_options.tell_rate.
  */
 #define DCCP_EVENT_RATE 6
 
 /**
- * The path uses the interface of another path, instead of the interface that has its address. So both paths
- * use the same line.
+ * The path uses another path's interface instead of the interface that has its address, so both paths use
+ * the same Internet connection.
  */
 #define DCCP_EVENT_PATH_STRAYS 7
 
@@ -109,7 +109,7 @@
 #define DCCP_EVENT_OPENED 8
 
 /**
- * In dccp_event.kind: the peer opened a stream of a dccp_endpoint's session. The stream can be read and
+ * In dccp_event.kind: the peer opened a stream in a session of a dccp_endpoint. The stream can be read and
  * written.
  */
 #define DCCP_EVENT_STREAM_OPENED 9
@@ -120,7 +120,7 @@
 #define DCCP_EVENT_STREAM_READABLE 10
 
 /**
- * In dccp_event.kind: a full stream of a dccp_endpoint has room again.
+ * In dccp_event.kind: a stream of a dccp_endpoint that was full has room again.
  */
 #define DCCP_EVENT_STREAM_WRITABLE 11
 
@@ -160,8 +160,8 @@
 #define DCCP_PATH_STANDBY 5
 
 /**
- * In dccp_options.flags: request a multipath session, to which paths can be added. Two paths imply this
- * flag.
+ * In dccp_options.flags: request a multipath session, to which paths can be added. Setting two paths implies
+ * this flag.
  */
 #define DCCP_MULTIPATH 1
 
@@ -181,7 +181,7 @@
 #define DCCP_TAKE_EARLY_DATA 8
 
 /**
- * In dccp_options.flags: short sequence numbers (RFC 4340 section 7.6.2).
+ * In dccp_options.flags: use short sequence numbers (RFC 4340 section 7.6.2).
  */
 #define DCCP_SHORT_NUMBERS 16
 
@@ -196,19 +196,19 @@
 #define DCCP_ANY_PEER 64
 
 /**
- * In dccp_options.flags: support reliable streams next to datagrams, in a multipath session; see
+ * In dccp_options.flags: support reliable streams alongside datagrams, in a multipath session; see
  * dccp_open_stream().
  */
 #define DCCP_STREAMS 128
 
 /**
- * In dccp_options.flags: do not probe the MTU of each path (RFC 8899). Use the MTU that the system knows, up
- * to dccp_options.mtu.
+ * In dccp_options.flags: do not probe the MTU of each path (RFC 8899), but use the MTU known to the system,
+ * up to dccp_options.mtu.
  */
 #define DCCP_NO_MTU_PROBING 256
 
 /**
- * In dccp_options.send_policy: a sender waits while the queue is full. The default.
+ * In dccp_options.send_policy: make the sender wait while the queue is full. The default.
  */
 #define DCCP_SEND_WAIT 0
 
@@ -244,8 +244,8 @@ struct dccp_conn;
 struct dccp_connector;
 
 /**
- * All connections of an event loop, without socket, clock or thread. The program sends and receives the
- * packets in UDP datagrams, and passes the time.
+ * All connections of an event loop, without sockets, clock or threads. The program sends and receives the
+ * packets in UDP datagrams, and passes in the time.
  */
 struct dccp_endpoint;
 
@@ -272,11 +272,11 @@ struct dccp_path {
    */
   const char *local;
   /**
-   * Network interface through which packets are sent. An address alone does not select the interface.
+   * Network interface that packets are sent through. An address alone does not select the interface.
    */
   const char *interface;
   /**
-   * Numeric address and port of the peer. NULL means the address of the connection.
+   * Numeric address and port of the peer. NULL means the address that the connection is made to.
    */
   const char *remote;
   /**
@@ -318,7 +318,7 @@ struct dccp_options {
   uint32_t flags;
   /**
    * Congestion control for data that this end sends: 2 is like TCP, 3 and 4 are TFRC, 5 is BBR (the
-   * default), 7 is CUBIC.
+   * default), and 7 is CUBIC.
    */
   uint32_t ccid;
   /**
@@ -345,8 +345,8 @@ struct dccp_options {
    */
   const char *scheduler;
   /**
-   * Reordering of datagrams from several paths. "adaptive" (the default) delivers them in order, "passive"
-   * in the order of arrival. For "active-fixed" and "equalised" see docs/reordering.md.
+   * Reordering of datagrams from several paths: "adaptive" (the default) delivers them in order, "passive"
+   * in the order of arrival. For "active-fixed" and "equalised", see docs/reordering.md.
    */
   const char *reordering;
   /**
@@ -354,28 +354,28 @@ struct dccp_options {
    */
   uint32_t mark;
   /**
-   * Maximum number of datagrams that wait for the congestion window. Default: 16.
+   * Maximum number of datagrams waiting for the congestion window. Default: 16.
    */
   uint32_t queue;
   /**
-   * Longest time that a datagram waits, milliseconds. After it, the datagram is dropped. Default: no
-   * limit.
+   * Longest time that a datagram may wait before it is dropped, in milliseconds. Default: no limit.
    */
   uint32_t queue_time_ms;
   /**
-   * Behaviour of a full send queue: DCCP_SEND_WAIT and similar.
+   * What to do when the send queue is full: DCCP_SEND_WAIT and similar.
    */
   uint32_t send_policy;
   /**
-   * Maximum number of received datagrams that wait for the application. Default: 4096.
+   * Maximum number of received datagrams waiting for the application. Default: 4096.
    */
   uint32_t receive_queue;
   /**
-   * Maximum number of connections that wait to be accepted. Default: 128.
+   * Maximum number of connections waiting to be accepted. Default: 128.
    */
   uint32_t backlog;
   /**
-   * Memory for received datagrams of all connections of a listener or connector, bytes. Default: 256 MiB.
+   * Memory for received datagrams, in bytes, over all connections of a listener or connector. Default: 256
+   * MiB.
    */
   size_t receive_memory;
   /**
@@ -395,7 +395,7 @@ struct dccp_options {
    */
   uint32_t connect_timeout_ms;
   /**
-   * How long a path may be idle before this end probes the peer, milliseconds. Default: 12000, and 24000
+   * How long a path may be idle before this end probes the peer, in milliseconds. Default: 12000, or 24000
    * at a listener. DCCP_NEVER turns probes off.
    */
   uint32_t keepalive_ms;
@@ -404,7 +404,7 @@ struct dccp_options {
    */
   uint32_t survive_ms;
   /**
-   * Private key of this end, in base64; enables encryption. Default: no encryption.
+   * This end's private key, in base64; enables encryption. Default: no encryption.
    */
   const char *private_key;
   /**
@@ -428,11 +428,11 @@ struct dccp_options {
    */
   const char *qlog;
   /**
-   * UDP port from which a client sends. Default: any.
+   * UDP port that a client sends from. Default: any.
    */
   uint16_t source_udp_port;
   /**
-   * DCCP port from which a client sends. Default: any.
+   * DCCP port that a client sends from. Default: any.
    */
   uint16_t source_dccp_port;
   /**
@@ -448,11 +448,11 @@ struct dccp_options {
    */
   uint8_t min_coverage;
   /**
-   * DSCP of IP headers, 0 to 63. Default: 0.
+   * DSCP in IP headers, 0 to 63. Default: 0.
    */
   uint32_t dscp;
   /**
-   * Change of the allowed rate, in percent up to 255, that causes a DCCP_EVENT_RATE. Default: no such
+   * Change in the allowed rate, in percent up to 255, that triggers a DCCP_EVENT_RATE. Default: no such
    * events.
    */
   uint32_t tell_rate;
@@ -545,7 +545,7 @@ struct dccp_event {
    */
   uint64_t max_datagram;
   /**
-   * Negative errno value if the end was an error; 0 if the end was orderly.
+   * Negative errno value if the connection ended with an error; 0 if the end was orderly.
    */
   int32_t error;
   /**
@@ -591,7 +591,7 @@ struct dccp_stats {
    */
   uint64_t sent_bytes;
   /**
-   * Accepted datagrams that wait in the queue.
+   * Accepted datagrams waiting in the queue.
    */
   uint64_t queued;
   /**
@@ -608,8 +608,8 @@ struct dccp_stats {
   uint64_t expired;
   /**
    * Data packets that congestion control considers lost. With several paths, some may have been
-   * retransmitted. CCID 3 and 4 count loss events instead of packets: all losses within a round-trip time
-   * are one event.
+   * retransmitted. CCIDs 3 and 4 count loss events instead of packets: all losses within one round-trip
+   * time are one event.
    */
   uint64_t lost;
   /**
@@ -621,20 +621,20 @@ struct dccp_stats {
    */
   uint64_t received_bytes;
   /**
-   * Arrived datagrams that were dropped because the application did not fetch them.
+   * Datagrams that arrived but were dropped because the application did not fetch them.
    */
   uint64_t unread;
   /**
-   * Measured rate of all paths together, bits per second; 0 while app_limited is 1, because the rate is
+   * Measured rate of all paths together, in bits per second; 0 while app_limited is 1, because the rate is
    * then unknown.
    */
   uint64_t rate;
   /**
-   * Rate that congestion control allows now, bits per second.
+   * Rate that congestion control currently allows, in bits per second.
    */
   uint64_t allowed;
   /**
-   * Age of the oldest datagram in the queue, microseconds; 0 if the queue is empty.
+   * Age of the oldest datagram in the queue, in microseconds; 0 if the queue is empty.
    */
   uint64_t oldest_us;
   /**
@@ -672,7 +672,7 @@ struct dccp_path_stats {
    */
   uint32_t peer_ccid;
   /**
-   * Smoothed round-trip time, microseconds; 0 until it is known.
+   * Smoothed round-trip time, in microseconds; 0 until it is known.
    */
   uint64_t rtt_us;
   /**
@@ -680,11 +680,11 @@ struct dccp_path_stats {
    */
   uint64_t window;
   /**
-   * Measured rate, bits per second; 0 while the application limits the rate.
+   * Measured rate, in bits per second; 0 while the application limits the rate.
    */
   uint64_t rate;
   /**
-   * Rate that congestion control allows now, bits per second.
+   * Rate that congestion control currently allows, in bits per second.
    */
   uint64_t allowed;
   /**
@@ -692,7 +692,7 @@ struct dccp_path_stats {
    */
   uint64_t sent;
   /**
-   * Data packets that congestion control considers lost. For CCID 3 and 4 see dccp_stats.lost.
+   * Data packets that congestion control considers lost. For CCIDs 3 and 4, see dccp_stats.lost.
    */
   uint64_t lost;
   /**
@@ -700,7 +700,7 @@ struct dccp_path_stats {
    */
   char peer[DCCP_ADDRESS_SIZE];
   /**
-   * Largest IP packet that the path carries as far as known, bytes.
+   * Largest IP packet that the path is known to carry, in bytes.
    */
   uint32_t path_mtu;
 };
@@ -716,29 +716,29 @@ const char *dccp_version(void);
 
 /**
  * Connects to a listener at an address such as "example.org:6511", "192.0.2.1:6511" or "[2001:db8::1]:6511";
- * options may be NULL. If a name has several addresses, they are tried until one answers; with DCCP_NONBLOCK
- * only the first is tried. The name lookup blocks, even with DCCP_NONBLOCK.
+ * options may be NULL. If a name has several addresses, they are tried until one answers; with
+ * DCCP_NONBLOCK, only the first is tried. The name lookup blocks, even with DCCP_NONBLOCK.
  */
 int dccp_connect(const char *address,
                  const struct dccp_options *options,
                  struct dccp_conn **conn);
 
 /**
- * State of a connection that was opened with DCCP_NONBLOCK: 0 once it is open, -EINPROGRESS before, or the
- * error. The descriptor becomes readable when the state changes.
+ * State of a connection opened with DCCP_NONBLOCK: 0 once it is open, -EINPROGRESS until then, or the error.
+ * The descriptor becomes readable when the state changes.
  */
 int dccp_connected(const struct dccp_conn *conn);
 
 /**
- * Creates a connector, for programs with many connections. Each dccp_connect() starts a thread, but all
+ * Creates a connector, for programs with many connections: each dccp_connect() starts a thread, whereas all
  * connections of a connector share one. options may be NULL.
  */
 int dccp_connector_new(const struct dccp_options *options,
                        struct dccp_connector **connector);
 
 /**
- * Like dccp_connect(), with the options of the connector. With keys, peer is the peer's public key in
- * base64, or NULL for the first peer of the options.
+ * Like dccp_connect(), but with the connector's options. With keys, peer is the peer's public key in base64,
+ * or NULL for the first peer in the options.
  */
 int dccp_connector_connect(struct dccp_connector *connector,
                            const char *address,
@@ -752,7 +752,7 @@ int dccp_connector_close(struct dccp_connector *connector);
 
 /**
  * Queues a datagram. Waits while the queue is full or the connection is not open yet. Returns the length of
- * the datagram. -EMSGSIZE if it is larger than dccp_max_datagram(), -EINVAL if it is empty, -EPIPE after the
+ * the datagram; -EMSGSIZE if it is larger than dccp_max_datagram(), -EINVAL if it is empty, -EPIPE after the
  * end.
  */
 ptrdiff_t dccp_send(struct dccp_conn *conn,
@@ -772,10 +772,10 @@ ptrdiff_t dccp_send_with(struct dccp_conn *conn,
                          unsigned int expires_ms);
 
 /**
- * Waits for a datagram and copies it into the buffer. Returns its length; 0 after an orderly end,
- * -ECONNRESET or -ETIMEDOUT after any other end. -EMSGSIZE if the datagram is larger than the buffer; it
- * stays for the next call. -ECONNABORTED if another thread closes the connection. -ETIMEDOUT can also mean
- * that no datagram arrived in time; after the end, dccp_events() includes DCCP_CLOSED.
+ * Waits for a datagram and copies it into the buffer. Returns its length; 0 after an orderly end;
+ * -ECONNRESET or -ETIMEDOUT after any other end; -EMSGSIZE if the datagram is larger than the buffer, in
+ * which case it stays for the next call; -ECONNABORTED if another thread closes the connection. -ETIMEDOUT
+ * can also mean that no datagram arrived in time; after the end, dccp_events() includes DCCP_CLOSED.
  */
 ptrdiff_t dccp_recv(struct dccp_conn *conn,
                     void *buffer,
@@ -783,8 +783,8 @@ ptrdiff_t dccp_recv(struct dccp_conn *conn,
                     int timeout_ms);
 
 /**
- * Queues several datagrams, and returns how many were queued. Waits only for the first. A later datagram
- * that does not fit into the queue ends the call.
+ * Queues several datagrams, and returns the number queued. Waits only for the first: if a later datagram
+ * does not fit into the queue, the call ends there.
  */
 int dccp_sendmmsg(struct dccp_conn *conn,
                   const struct dccp_msg *datagrams,
@@ -792,7 +792,7 @@ int dccp_sendmmsg(struct dccp_conn *conn,
                   int timeout_ms);
 
 /**
- * Waits for a datagram, then receives up to count available datagrams. Returns how many were received, 0
+ * Waits for a datagram, then receives up to count available datagrams. Returns the number received, or 0
  * after an orderly end.
  */
 int dccp_recvmmsg(struct dccp_conn *conn,
@@ -803,7 +803,7 @@ int dccp_recvmmsg(struct dccp_conn *conn,
 /**
  * A descriptor for poll() and epoll, for reading only. It is readable while datagrams are available, and
  * after the end. Two changes also make it readable until dccp_events() is called: a new event, and room in
- * the queue after a sender found none. It can be used edge-triggered or level-triggered. It belongs to the
+ * the queue after a sender found none. It works edge-triggered or level-triggered. It belongs to the
  * connection: do not read, write or close it.
  */
 int dccp_fd(struct dccp_conn *conn);
@@ -839,44 +839,43 @@ int dccp_set_priority(struct dccp_conn *conn,
 int dccp_set_ccid(struct dccp_conn *conn, unsigned int ccid);
 
 /**
- * Sends at this rate for a while, in bits per second, with padding when there is no other data. So
- * dccp_stats.allowed shows the capacity of the path before the program sends more. Congestion control limits
- * the padding. A new probe replaces a running one.
+ * Sends at this rate, in bits per second, for a while, using padding when there is no other data, so that
+ * dccp_stats.allowed shows the capacity of the path before the program sends more. The padding is subject to
+ * congestion control. A new probe replaces a running one.
  */
 int dccp_probe(struct dccp_conn *conn,
                uint64_t rate,
                unsigned int duration_ms);
 
 /**
- * Sends the queue, waits until everything is acknowledged or given up as lost, and closes the connection.
- * Received data can still be read. The handle stays valid until dccp_close().
+ * Sends the queue, waits until everything has been acknowledged or given up as lost, and closes the
+ * connection. Received data can still be read. The handle stays valid until dccp_close().
  */
-int dccp_finish(struct dccp_conn *conn,
-                int timeout_ms);
+int dccp_finish(struct dccp_conn *conn, int timeout_ms);
 
 /**
  * Closes the handle, and finishes the connection in the background like dccp_finish(), as long as the
- * process lives. Calls that wait in other threads return -ECONNABORTED.
+ * process lives. Calls waiting in other threads return -ECONNABORTED.
  */
 int dccp_close(struct dccp_conn *conn);
 
 /**
- * Closes the handle, ends the connection immediately and drops the queue. The text is sent to the peer,
- * unless it is NULL.
+ * Closes the handle, ends the connection immediately and drops the queue. Unless the text is NULL, it is
+ * sent to the peer.
  */
 int dccp_abort(struct dccp_conn *conn,
                const char *why);
 
 /**
- * The reason of the end: 0 if the end was orderly, -EINPROGRESS before the end, or a negative errno value.
+ * The reason for the end: 0 if the end was orderly, -EINPROGRESS before the end, or a negative errno value.
  */
 int dccp_end(const struct dccp_conn *conn);
 
 /**
  * Creates an endpoint. The seed is 32 random bytes from the system, from which keys are derived. Options
- * about sockets, paths and queues have no effect here. With a private key everything is encrypted. Each
- * connection then goes to the first of the peers. Times must then count from 1970: otherwise peers would
- * reject the handshakes of a restarted endpoint as old.
+ * about sockets, paths and queues have no effect here. With a private key, everything is encrypted, and each
+ * connection goes to the first of the peers. Times must then count from 1970; otherwise, peers would reject
+ * the handshakes of a restarted endpoint as old.
  */
 int dccp_endpoint_new(const uint8_t *seed,
                       const struct dccp_options *options,
@@ -888,8 +887,9 @@ int dccp_endpoint_new(const uint8_t *seed,
 int dccp_endpoint_listen(struct dccp_endpoint *endpoint);
 
 /**
- * Starts a session over the program's socket with this number. dccp_endpoint_transmit() returns its first
- * packet. local_port is a DCCP port that no other session with this peer uses.
+ * Starts a session over one of the program's sockets, which the program identifies by the number socket.
+ * dccp_endpoint_transmit() returns the session's first packet. No other session with this peer may use
+ * local_port as its DCCP port.
  */
 int dccp_endpoint_connect(struct dccp_endpoint *endpoint,
                           uint64_t now_ns,
@@ -909,7 +909,8 @@ int dccp_endpoint_add_path(struct dccp_endpoint *endpoint,
                            uint16_t local_port);
 
 /**
- * Handles the payload of a UDP datagram that arrived on the program's socket with this ECN field.
+ * Handles the payload of a UDP datagram that arrived with this ECN field on the program's socket of this
+ * number.
  */
 int dccp_endpoint_receive(struct dccp_endpoint *endpoint,
                           uint64_t now_ns,
@@ -920,8 +921,8 @@ int dccp_endpoint_receive(struct dccp_endpoint *endpoint,
                           size_t len);
 
 /**
- * Writes the next packet for the network. Returns 1, or 0 if no packet may be sent now. -EMSGSIZE if the
- * packet is larger than the buffer; it stays for the next call.
+ * Writes the next packet for the network. Returns 1, or 0 if no packet may be sent now; -EMSGSIZE if the
+ * packet is larger than the buffer, in which case it stays for the next call.
  */
 int dccp_endpoint_transmit(struct dccp_endpoint *endpoint,
                            uint64_t now_ns,
@@ -934,7 +935,7 @@ int dccp_endpoint_transmit(struct dccp_endpoint *endpoint,
 int64_t dccp_endpoint_timeout(const struct dccp_endpoint *endpoint);
 
 /**
- * Handles the timers that have expired. Then call dccp_endpoint_transmit() for packets.
+ * Handles the timers that have expired. Call dccp_endpoint_transmit() afterwards for any packets.
  */
 int dccp_endpoint_handle_timeout(struct dccp_endpoint *endpoint, uint64_t now_ns);
 
@@ -949,13 +950,13 @@ int dccp_endpoint_send(struct dccp_endpoint *endpoint,
                        size_t len);
 
 /**
- * Number of a session's datagrams that wait for the congestion window.
+ * Number of a session's datagrams waiting for the congestion window.
  */
 int dccp_endpoint_queued(const struct dccp_endpoint *endpoint, uint64_t session);
 
 /**
- * Copies the next received datagram, and writes the number of its session. Returns its length, or -EAGAIN if
- * there is none. -EMSGSIZE if it is larger than the buffer; it stays for the next call.
+ * Copies the next received datagram, and writes the number of its session. Returns its length; -EAGAIN if
+ * there is none; -EMSGSIZE if it is larger than the buffer, in which case it stays for the next call.
  */
 ptrdiff_t dccp_endpoint_recv(struct dccp_endpoint *endpoint,
                              uint64_t *session,
@@ -963,7 +964,8 @@ ptrdiff_t dccp_endpoint_recv(struct dccp_endpoint *endpoint,
                              size_t len);
 
 /**
- * Writes the next event. Returns 1, or 0 if there is none. dccp_event.session is the session of the event.
+ * Writes the next event. Returns 1, or 0 if there is none. dccp_event.session is the session that the event
+ * belongs to.
  */
 int dccp_endpoint_next_event(struct dccp_endpoint *endpoint,
                              struct dccp_event *event);
@@ -974,7 +976,7 @@ int dccp_endpoint_next_event(struct dccp_endpoint *endpoint,
 int dccp_endpoint_close(struct dccp_endpoint *endpoint, uint64_t now_ns, uint64_t session);
 
 /**
- * Frees the endpoint and all its sessions. Their peers are not told.
+ * Frees the endpoint and all its sessions without telling their peers.
  */
 int dccp_endpoint_free(struct dccp_endpoint *endpoint);
 
@@ -988,8 +990,9 @@ int dccp_endpoint_peer_key(const struct dccp_endpoint *endpoint,
                            size_t size);
 
 /**
- * Opens a stream of a session, and writes its number. The peer accepts the stream. -EOPNOTSUPP unless both
- * ends have set DCCP_STREAMS and the session is open. -EAGAIN while the peer allows no more streams.
+ * Opens a stream in a session, and writes the stream's number. The peer accepts the stream. Returns
+ * -EOPNOTSUPP unless both ends have set DCCP_STREAMS and the session is open, and -EAGAIN while the peer
+ * allows no more streams.
  */
 int dccp_endpoint_open_stream(struct dccp_endpoint *endpoint,
                               uint64_t now_ns,
@@ -997,8 +1000,8 @@ int dccp_endpoint_open_stream(struct dccp_endpoint *endpoint,
                               uint64_t *stream);
 
 /**
- * Reads bytes of a stream. Returns the number of bytes read, 0 after the last. -EAGAIN if no bytes are
- * available; DCCP_EVENT_STREAM_READABLE reports when there are. -ECONNRESET if either end reset the stream.
+ * Reads bytes from a stream. Returns the number of bytes read, or 0 after the last; -EAGAIN if no bytes are
+ * available, until DCCP_EVENT_STREAM_READABLE reports some; -ECONNRESET if either end has reset the stream.
  */
 ptrdiff_t dccp_endpoint_stream_read(struct dccp_endpoint *endpoint,
                                     uint64_t now_ns,
@@ -1008,9 +1011,9 @@ ptrdiff_t dccp_endpoint_stream_read(struct dccp_endpoint *endpoint,
                                     size_t len);
 
 /**
- * Writes bytes to a stream. Returns the number of bytes accepted. -EAGAIN if there is no room;
- * DCCP_EVENT_STREAM_WRITABLE reports when there is. -EPIPE if this end ended the stream. -ECONNRESET if
- * either end reset it.
+ * Writes bytes to a stream. Returns the number of bytes accepted; -EAGAIN if there is no room, until
+ * DCCP_EVENT_STREAM_WRITABLE reports some; -EPIPE if this end has ended the stream; -ECONNRESET if either
+ * end has reset it.
  */
 ptrdiff_t dccp_endpoint_stream_write(struct dccp_endpoint *endpoint,
                                      uint64_t now_ns,
@@ -1020,7 +1023,7 @@ ptrdiff_t dccp_endpoint_stream_write(struct dccp_endpoint *endpoint,
                                      size_t len);
 
 /**
- * Ends writing on a stream. The peer can read all bytes before the end. Reading at this end continues.
+ * Ends writing on a stream. The peer can read all bytes before the end, and this end can still read.
  * DCCP_EVENT_STREAM_DELIVERED reports when the peer has received everything.
  */
 int dccp_endpoint_stream_end(struct dccp_endpoint *endpoint,
@@ -1038,7 +1041,7 @@ int dccp_endpoint_stream_reset(struct dccp_endpoint *endpoint,
                                uint16_t code);
 
 /**
- * Text of the last error in this thread. The text is valid until the thread's next error.
+ * Text of the last error in this thread, valid until the thread's next error.
  */
 const char *dccp_last_error(void);
 
@@ -1056,14 +1059,14 @@ int dccp_listen(const char *address,
 int dccp_accept(struct dccp_listener *listener, int timeout_ms, struct dccp_conn **conn);
 
 /**
- * A descriptor for poll() and epoll. It is readable while a connection waits to be accepted. Do not read,
+ * A descriptor for poll() and epoll, readable while a connection is waiting to be accepted. Do not read,
  * write or close it.
  */
 int dccp_listener_fd(struct dccp_listener *listener);
 
 /**
- * Writes the listening address, such as "192.0.2.1:6511", with a null byte; DCCP_ADDRESS_SIZE bytes are
- * enough. Returns the length of the address, or -ERANGE.
+ * Writes the listening address, such as "192.0.2.1:6511", and a terminating null byte; DCCP_ADDRESS_SIZE
+ * bytes are enough. Returns the length of the address, or -ERANGE.
  */
 int dccp_listener_address(const struct dccp_listener *listener,
                           char *into,
@@ -1077,14 +1080,14 @@ int dccp_add_peer(struct dccp_listener *listener,
                   const char *preshared_key);
 
 /**
- * Stops accepting a peer and ends its connections. -EINVAL if the listener has no key and accepts every
- * client.
+ * Stops accepting a peer and ends its connections. Returns -EINVAL if the listener has no key and therefore
+ * accepts every client.
  */
 int dccp_remove_peer(struct dccp_listener *listener,
                      const char *public_key);
 
 /**
- * Closes the listener. Accepted connections continue. A call of dccp_accept() in another thread returns
+ * Closes the listener. Accepted connections continue. A dccp_accept() call in another thread returns
  * -ECONNABORTED.
  */
 int dccp_listener_close(struct dccp_listener *listener);
@@ -1102,15 +1105,15 @@ int dccp_get_path_stats(const struct dccp_conn *conn,
                         struct dccp_path_stats *stats);
 
 /**
- * Waits for the next event and stores it. Returns 0. Only the newest 256 unread events are kept. -EPIPE
- * after DCCP_EVENT_CLOSED.
+ * Waits for the next event, stores it and returns 0; returns -EPIPE after DCCP_EVENT_CLOSED. Only the newest
+ * 256 unread events are kept.
  */
 int dccp_next_event(struct dccp_conn *conn,
                     int timeout_ms,
                     struct dccp_event *event);
 
 /**
- * Largest datagram that all paths carry now, bytes.
+ * Largest datagram that all paths can currently carry, in bytes.
  */
 ptrdiff_t dccp_max_datagram(const struct dccp_conn *conn);
 
@@ -1120,8 +1123,8 @@ ptrdiff_t dccp_max_datagram(const struct dccp_conn *conn);
 int dccp_is_multipath(const struct dccp_conn *conn);
 
 /**
- * Writes the address that the peer had when the connection opened; DCCP_ADDRESS_SIZE bytes are enough.
- * Returns the length of the address, or -ERANGE.
+ * Writes the peer's address at the time the connection opened; DCCP_ADDRESS_SIZE bytes are enough. Returns
+ * the length of the address, or -ERANGE.
  */
 int dccp_peer_address(const struct dccp_conn *conn,
                       char *into,
@@ -1136,41 +1139,39 @@ int dccp_local_address(const struct dccp_conn *conn,
                        size_t size);
 
 /**
- * Writes the public key of the peer in base64; DCCP_KEY_SIZE bytes are enough. -ENODATA without encryption.
+ * Writes the peer's public key in base64; DCCP_KEY_SIZE bytes are enough. Returns -ENODATA without
+ * encryption.
  */
-int dccp_peer_key(const struct dccp_conn *conn,
-                  char *into,
-                  size_t size);
+int dccp_peer_key(const struct dccp_conn *conn, char *into, size_t size);
 
 /**
- * Writes the Service Code of the connection.
+ * Writes the connection's Service Code.
  */
 int dccp_service(const struct dccp_conn *conn, char *into, size_t size);
 
 /**
- * Writes the reason that the peer sent as text when it ended the connection. -ENODATA if there is none.
+ * Writes the text with which the peer gave its reason for ending the connection. Returns -ENODATA if there
+ * is none.
  */
 int dccp_peer_said(const struct dccp_conn *conn,
                    char *into,
                    size_t size);
 
 /**
- * Opens a stream, which the peer accepts. -EOPNOTSUPP unless both ends have set DCCP_STREAMS. -EAGAIN while
- * the peer allows no more streams.
+ * Opens a stream, which the peer accepts. Returns -EOPNOTSUPP unless both ends have set DCCP_STREAMS, and
+ * -EAGAIN while the peer allows no more streams.
  */
 int dccp_open_stream(struct dccp_conn *conn,
                      struct dccp_stream **stream);
 
 /**
- * Waits for a stream that the peer opens. dccp_events() includes DCCP_STREAM while one is available.
+ * Waits for the peer to open a stream. dccp_events() includes DCCP_STREAM while one is available.
  */
-int dccp_accept_stream(struct dccp_conn *conn,
-                       int timeout_ms,
-                       struct dccp_stream **stream);
+int dccp_accept_stream(struct dccp_conn *conn, int timeout_ms, struct dccp_stream **stream);
 
 /**
- * Waits for bytes. Returns the number of bytes read, 0 after the last. -ECONNRESET if the peer reset the
- * stream.
+ * Waits for bytes. Returns the number of bytes read, or 0 after the last; -ECONNRESET if the peer has reset
+ * the stream.
  */
 ptrdiff_t dccp_stream_read(struct dccp_stream *stream,
                            void *buffer,
@@ -1178,8 +1179,8 @@ ptrdiff_t dccp_stream_read(struct dccp_stream *stream,
                            int timeout_ms);
 
 /**
- * Waits for room. Returns the number of bytes accepted, at least one. -EPIPE if the peer stopped reading, or
- * if this end ended the stream.
+ * Waits for room. Returns the number of bytes accepted, at least one; -EPIPE if the peer has stopped reading
+ * or this end has ended the stream.
  */
 ptrdiff_t dccp_stream_write(struct dccp_stream *stream,
                             const void *data,
@@ -1187,19 +1188,19 @@ ptrdiff_t dccp_stream_write(struct dccp_stream *stream,
                             int timeout_ms);
 
 /**
- * Ends writing. The peer can read all bytes before the end. Reading at this end continues.
+ * Ends writing. The peer can read all bytes before the end, and this end can still read.
  */
 int dccp_stream_end(struct dccp_stream *stream);
 
 /**
- * Ends writing, and waits until the peer has received everything. -EPIPE if the peer stopped reading
- * earlier.
+ * Ends writing, and waits until the peer has received everything. Returns -EPIPE if the peer stopped reading
+ * before that.
  */
 int dccp_stream_finish(struct dccp_stream *stream,
                        int timeout_ms);
 
 /**
- * Closes the handle and resets both directions immediately. The peer receives this application error code.
+ * Closes the handle and immediately resets both directions. The peer receives this application error code.
  */
 int dccp_stream_reset(struct dccp_stream *stream,
                       uint16_t code);

@@ -1,10 +1,10 @@
-//! Tells the program its commit, and whether the sources differ from that commit. Both are unknown
-//! outside a git checkout.
+//! Tells the program its commit, and whether the sources differ from it; both are unknown outside a git
+//! checkout.
 
 use std::path::Path;
 use std::process::Command;
 
-/// Files that influence results in addition to the sources of the crates.
+/// Files, other than the crates' sources, that influence results.
 const SOURCES: [&str; 3] = ["scenarios", "Cargo.toml", "Cargo.lock"];
 
 fn git(args: &[&str]) -> Option<String> {
@@ -20,12 +20,12 @@ const REFERENCES: [&str; 5] = [
     "crates/mpdccp-lab/src/judge/figures.rs",
     "crates/dccp-cc/src",
 ];
-/// Names of files and directories in `REFERENCES` that do not count. No reference uses them, except `bbr1`.
-/// Because variants use `bbr1` too, the judge tests its behaviour instead of its sources.
+/// Names of files and directories in `REFERENCES` to leave out, because no reference uses them. The exception
+/// is `bbr1`: variants use it too, so the judge tests its behaviour instead of its sources.
 const NOT_REFERENCES: [&str; 6] = ["bbr1", "bbr3", "jitter.rs", "losses.rs", "prague.rs", "tfrc"];
 
-/// Adds the names and contents of all files at or below `path` to an FNV-1a hash. It skips files whose name
-/// is in `without`, and comments on lines of their own, because these change no result.
+/// Adds the names and contents of all files at or below `path` to an FNV-1a hash, skipping files named in
+/// `without` and comments on lines of their own, which do not affect results.
 fn hash_of(path: &Path, without: &[&str], hash: &mut u64) {
     let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
     if without.contains(&name.as_str()) {

@@ -8,8 +8,8 @@ use mpdccp_units::Duration;
 /// Maximum number of steps in a run. No input is long enough for more steps.
 const STEPS: usize = 200;
 
-/// Fuzzes two ends of a connection with any CCID. The input decides the actions of the applications, the
-/// network and a forger.
+/// Fuzzes two ends of a connection with any CCID. The input decides what the applications, the network and a
+/// forger do.
 pub fn connection(bytes: &[u8]) {
     let input = &mut Unstructured::new(bytes);
     let mut net = Net::new(config(input), config(input));
@@ -49,16 +49,16 @@ pub fn connection(bytes: &[u8]) {
             _ => command(input, &mut net),
         }
         net.pump();
-        // Keep only the newest packets, because no older ones are used. A full log would count as memory of
-        // the connections.
+        // Keep only the newest packets, because older ones are not used, and a growing log would count as
+        // memory of the connections.
         net.log.drain(..net.log.len().saturating_sub(100));
         for end in net.ends.iter().flatten() {
             end.poll_timeout();
             end.max_payload(0);
         }
     }
-    // An idle connection sends few packets in every state. If a forger has desynchronised the ends, they send
-    // useless MTU probes, a few per second.
+    // In every state, an idle connection sends few packets. If a forger has desynchronised the ends, they
+    // send a few useless MTU probes per second.
     let waiting: usize = net.to_send.iter().map(|queue| queue.len()).sum();
     let mut after = 0;
     for _ in 0..70 {

@@ -1,10 +1,10 @@
-//! Measures the code coverage of a run with the counters of the compiler. They also exist in stable
-//! toolchains.
+//! Measures the code coverage of a run with the compiler's counters, which are available in stable toolchains
+//! too.
 
 use std::panic::{self, AssertUnwindSafe};
 
-/// Returns the class of a counter's value. Because of the classes, a loop that runs ten times is new coverage
-/// if it has run only once before.
+/// Returns the class of a counter value. Because of the classes, a loop that runs ten times counts as new
+/// coverage if it had only run once before.
 fn class(count: u64) -> u8 {
     match count {
         0 => 0,
@@ -15,7 +15,7 @@ fn class(count: u64) -> u8 {
     }
 }
 
-/// The coverage of all runs so far. For each counter, it contains the classes that were reached.
+/// The coverage of all runs so far: for each counter, the classes that were reached.
 #[derive(Default)]
 pub(crate) struct Coverage(Vec<u8>);
 
@@ -42,7 +42,7 @@ impl Coverage {
     }
 }
 
-/// If `fuzz/run` has not built this program, there are no counters. Then the search does not know which
+/// If this program was not built by `fuzz/run`, there are no counters, and the search does not know which
 /// inputs reach new code.
 #[cfg(not(fuzz_coverage))]
 fn counters() -> &'static mut [u64] {

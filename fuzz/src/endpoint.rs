@@ -9,8 +9,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 /// Maximum number of steps in a run. No input is long enough for more steps.
 const STEPS: usize = 200;
 
-/// Fuzzes a listener with packets from unknown senders. They are Requests from many addresses with and
-/// without cookies, joins, and modified replies. Meanwhile, real clients connect and leave.
+/// Fuzzes a listener with packets from unknown senders: Requests from many addresses with and without
+/// cookies, joins, and modified replies. Meanwhile, real clients connect and leave.
 pub fn endpoint(bytes: &[u8]) {
     let input = &mut Unstructured::new(bytes);
     let client = session::config(input);
@@ -37,7 +37,8 @@ pub fn endpoint(bytes: &[u8]) {
                 strike(&mut net, &mut answers, route, &bytes);
             }
             9..=11 => {
-                // Send a reply to an answer of the listener, from the address to which the answer went.
+                // Send a reply to one of the listener's answers, from the address that the answer was sent
+                // to.
                 if answers.is_empty() {
                     continue;
                 }
@@ -64,7 +65,7 @@ pub fn endpoint(bytes: &[u8]) {
 }
 
 fn stranger(n: u32) -> Route {
-    // Use a few addresses often, and other addresses sometimes.
+    // Use a few addresses often, and others occasionally.
     let ip = Ipv4Addr::new(10, 7, 0, if n < 256 { n % 4 } else { n } as u8);
     Route { socket: 0, local: None, remote: SocketAddr::new(ip.into(), 1024 + (n >> 8) as u16 % 1000) }
 }
@@ -91,7 +92,7 @@ fn request(n: u32, byte: u8) -> Vec<u8> {
     bytes
 }
 
-/// Returns a reply to an answer of the listener. The reply has the options of the answer, including the
+/// Returns a reply to one of the listener's answers. The reply contains the answer's options, including the
 /// cookies.
 fn reply(input: &mut Unstructured<'_>, answer: &[u8]) -> Option<Vec<u8>> {
     let packet = Packet::parse(answer).ok()?;

@@ -21,17 +21,17 @@ const STEPS: usize = 200;
 /// Maximum number of subflows that the insider has at a time.
 const SUBFLOWS: usize = 12;
 
-/// The state of the insider for one connection.
+/// The insider's state for one connection.
 #[derive(Clone, Debug)]
 struct Subflow {
     /// Index of the insider's address.
     place: usize,
-    /// The port of the insider and the port of the victim.
+    /// The insider's port and the victim's port.
     ports: (u16, u16),
     /// The next sequence number to send, and the greatest one received.
     seq: Seq,
     gsr: Seq,
-    /// The nonces of a join. The nonce of the insider comes first.
+    /// The nonces of a join, the insider's first.
     nonces: (u32, u32),
 }
 
@@ -117,7 +117,7 @@ pub fn insider(bytes: &[u8]) {
         let now = net.now;
         net.end(victim).abort(now, id);
     }
-    // The insider does not answer from now on.
+    // From now on, the insider does not answer.
     insider.subflows.clear();
     insider.wait(&mut Unstructured::new(&[]), &mut net, Duration::from_secs(1_400));
     assert!(net.end(victim).sessions().is_empty(), "a session did not end");
@@ -145,7 +145,7 @@ impl Insider {
         net.inject(self.victim, self.route(place), ecn, bytes);
     }
 
-    /// Receives the packets of the victim and answers handshakes.
+    /// Receives the victim's packets and answers handshakes.
     fn fetch(&mut self, input: &mut Unstructured<'_>, net: &mut Net) {
         // Four rounds are enough, because an answer rarely causes another answer.
         for _ in 0..4 {
@@ -231,8 +231,8 @@ impl Insider {
         self.subflows.retain(|flow| flow.ports != ports);
         self.subflows.push(Subflow { place: 0, ports, seq: first_number(input), gsr: header.seq, nonces });
         let at = self.subflows.len() - 1;
-        // The insider does not know the path of the Request, so it tries both paths. On the wrong path, the
-        // victim has no such connection. It then ignores the Response and sets no timer.
+        // The insider does not know the path of the Request, so it tries both. On the wrong path, the victim
+        // has no such connection, so it ignores the Response and sets no timer.
         for place in 0..2 {
             self.subflows[at].place = place;
             let seq = self.subflows[at].seq;
@@ -245,7 +245,7 @@ impl Insider {
         }
     }
 
-    /// Sends the Request of the first subflow, or the Request of a join with this nonce.
+    /// Sends the Request of the first subflow, or that of a join with this nonce.
     fn open(&mut self, input: &mut Unstructured<'_>, net: &mut Net, join: Option<u32>) {
         let place = self.subflows.len();
         let flow = Subflow {
@@ -296,7 +296,7 @@ impl Insider {
         net.now = end;
     }
 
-    /// Sends many data packets at once. They exercise reordering, repair and FEC.
+    /// Sends many data packets at once, to exercise reordering, repair and FEC.
     fn burst(&mut self, input: &mut Unstructured<'_>, net: &mut Net) {
         let (step, payload) = (input.below(3) as u64 + input.below(2) as u64 * 1_000, input.below(1400));
         let payload = vec![input.byte(); payload];
@@ -328,7 +328,7 @@ impl Insider {
         let ptype = PacketType::from_number(types[input.below(known)]);
         let mut options = Vec::new();
         if !input.one_in(4) {
-            // The Ack Vector acknowledges packets of the victim.
+            // The Ack Vector acknowledges packets sent by the victim.
             push(&mut options, Opt::AckVector(false, &vec![63; input.below(4) + 1]));
         }
         let keys = [self.its_key.clone(), self.key.clone()];
@@ -383,7 +383,7 @@ impl Insider {
                     push(&mut options, Opt::Mp(MpOption::FastClose(&keys[usize::from(small) % 2])))
                 }
                 12 => {
-                    // Either a private option of this stack, or the option that marks stream packets.
+                    // Either one of this stack's private options, or the option that marks stream packets.
                     let mut private = [&frames::MAGIC[..], &[small % 6]].concat();
                     let len = [2, 2, 2, 4, 7, 0][usize::from(small % 6)];
                     private.extend((0..len).map(|_| input.byte()));
@@ -451,7 +451,7 @@ impl Insider {
         self.inject(input, net, place, &bytes);
     }
 
-    /// Returns the HMAC of RFC 9897 section 3.2.6. The key of the sender comes first.
+    /// Returns the HMAC of RFC 9897 section 3.2.6. The sender's key comes first.
     fn tag(&self, parts: &[&[u8]]) -> [u8; 20] {
         let both = [&self.key[..], &self.its_key[..]].concat();
         let mut key = [0; 64];
@@ -475,7 +475,7 @@ fn push(options: &mut Vec<u8>, option: Opt<'_>) {
     options.extend(buf.as_bytes());
 }
 
-/// Returns Confirm options with the first value of all Change options except the one for multipath.
+/// Returns Confirm options that accept the first value of every Change option except the one for multipath.
 fn agree(packet: &Packet<'_>) -> Vec<u8> {
     let mut out = Vec::new();
     for option in packet.options().map_while(Result::ok) {

@@ -1,6 +1,5 @@
 //! Fuzz targets. Each target derives from its input the two ends, their actions, the behaviour of the
-//! network, and the packets of a forger. No input may cause a panic, an endless loop or unlimited use of
-//! memory.
+//! network, and the packets of a forger. No input may cause a panic, an endless loop or unbounded memory use.
 
 mod connection;
 mod endpoint;

@@ -1,5 +1,5 @@
-//! Searches for inputs for which a target fails. This program works with a stable toolchain. `fuzz/run`
-//! builds and starts it; see CONTRIBUTING.md.
+//! Searches for inputs that make a target fail. This program works with a stable toolchain. It is built and
+//! started by `fuzz/run`; see CONTRIBUTING.md.
 
 mod coverage;
 mod mutate;
@@ -61,8 +61,8 @@ fn read(corpus: &Path) -> std::io::Result<Vec<(PathBuf, Vec<u8>)>> {
     files.into_iter().map(|file| fs::read(&file).map(|bytes| (file, bytes))).collect()
 }
 
-/// Returns the CPU time of this process. Wall time is not useful, because a busy machine may do few runs in
-/// hours.
+/// Returns the CPU time of this process. Wall-clock time would be useless, because a busy machine may do few
+/// runs in hours.
 fn worked() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
@@ -119,7 +119,7 @@ fn search(name: &str, target: mpdccp_fuzz::Target, corpus: &Path, time: Duration
     fs::remove_file(path)
 }
 
-/// Keeps the smallest inputs that together reach the whole coverage. Keeps at most `most` inputs.
+/// Keeps the smallest inputs that together reach the entire coverage, but at most `most` inputs.
 fn minimise(target: mpdccp_fuzz::Target, corpus: &Path, most: usize) -> std::io::Result<()> {
     let mut files = read(corpus)?;
     files.sort_by_key(|(_, bytes)| bytes.len());

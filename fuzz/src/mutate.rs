@@ -1,4 +1,4 @@
-//! Makes new inputs by changing other inputs.
+//! Creates new inputs by mutating existing ones.
 
 use mpdccp_fuzz::MAX_LEN;
 use rand_chacha::ChaCha8Rng;
@@ -25,8 +25,8 @@ impl Dice {
         bytes
     }
 
-    /// Returns a changed copy of one of the inputs. It prefers the newest inputs, because they have reached
-    /// new coverage.
+    /// Returns a mutated copy of one of the inputs. Prefers the newest inputs, because they have reached new
+    /// coverage.
     pub(crate) fn mutate(&mut self, stories: &[Vec<u8>]) -> Vec<u8> {
         let at = if self.below(3) == 0 {
             stories.len() - 1 - self.below(stories.len().min(20))

@@ -50,7 +50,7 @@ pub(crate) fn options(input: &mut Unstructured<'_>) -> Vec<u8> {
 
 /// Makes a packet that the sender of `last` might send next.
 pub(crate) fn packet(input: &mut Unstructured<'_>, last: &Header) -> Vec<u8> {
-    // A packet that ends the connection must be rare, because later packets then have no effect.
+    // Packets that end the connection must be rare, because packets after them have no effect.
     let seldom = if input.one_in(8) { 16 } else { 5 };
     let types = [4, 3, 2, 8, 9, 0, 1, 4, 2, 3, 5, 6, 7, 10, 11, 15];
     let ptype = PacketType::from_number(types[input.below(types.len()) % seldom.max(types.len() - 6)]);

@@ -13,8 +13,8 @@ use std::net::SocketAddr;
 /// Maximum number of steps in a run. No input is long enough for more steps.
 const STEPS: usize = 200;
 
-/// Fuzzes an open multipath session over two paths. The input decides the actions of the applications, the
-/// network and a forger who sees all packets.
+/// Fuzzes an open multipath session over two paths. The input decides what the applications, the network, and
+/// a forger who sees all packets do.
 pub fn session(bytes: &[u8]) {
     let input = &mut Unstructured::new(bytes);
     let (client, server) = (config(input), config(input));
@@ -69,7 +69,8 @@ pub fn session(bytes: &[u8]) {
     assert!(net.log.len() < 4000, "{} packets of ended sessions", net.log.len());
 }
 
-/// Returns the settings of one end of the session. The last bytes of the input decide some of them.
+/// Returns the settings of one end of the session. Some of them are determined by the last bytes of the
+/// input.
 pub(crate) fn config(input: &mut Unstructured<'_>) -> SessionConfig {
     let more = &mut input.end(8);
     let known: Vec<u8> = Ccid::known().collect();
@@ -118,7 +119,7 @@ pub(crate) fn config(input: &mut Unstructured<'_>) -> SessionConfig {
     }
 }
 
-/// Sends a packet that resembles a recent packet of either end. It uses the same route or another one.
+/// Sends a packet that resembles a recent packet from either end, on the same route or another one.
 pub(crate) fn forge(input: &mut Unstructured<'_>, net: &mut Net) {
     let Some(newest) = net.log.len().checked_sub(1) else { return };
     let old = net.log[newest - input.below(40).min(newest)].clone();

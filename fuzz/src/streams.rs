@@ -6,8 +6,8 @@ use mpdccp_units::{Duration, Time};
 const STEPS: usize = 400;
 const MTU: usize = 1_200;
 
-/// Fuzzes two ends of the stream layer. The input decides the actions of the applications, and which packets
-/// a forger changes, repeats and invents.
+/// Fuzzes two ends of the stream layer. The input decides what the applications do, and which packets a
+/// forger changes, repeats and invents.
 pub fn streams(bytes: &[u8]) {
     let input = &mut Unstructured::new(bytes);
     let config = Config { receive_memory: 1 << 20, send_memory: 1 << 20, half_open: 20, ..Config::default() };
@@ -39,7 +39,7 @@ pub fn streams(bytes: &[u8]) {
                 forged = true;
             }
             10 => {
-                // The forger repeats an earlier packet. Sometimes it changes one byte.
+                // The forger repeats an earlier packet, sometimes with one byte changed.
                 let at = input.below(sent.len());
                 let Some((to, packet)) = sent.get_mut(at) else { continue };
                 if input.one_in(2) {
@@ -56,7 +56,7 @@ pub fn streams(bytes: &[u8]) {
             _ => {
                 for _ in 0..=input.below(20) {
                     let (class, path) = (input.below(3) as u8, input.below(3) as u32);
-                    // The other paths have a longer delay than path 0. So only streams with a long current
+                    // The other paths have a longer delay than path 0, so only streams with a long current
                     // burst may use them.
                     let head_start = u64::from(path) * 20_000;
                     let Some(len) = ends[end].poll_transmit(now, class, path, None, head_start, &mut buf)

@@ -1,4 +1,4 @@
-//! Derives decisions from the bytes of the input. After the end of the input, every decision is the first
+//! Derives decisions from the bytes of the input. Once the input is used up, every decision takes the first
 //! choice.
 
 use dccp_wire::Seq;
@@ -10,8 +10,8 @@ impl<'a> Unstructured<'a> {
         Unstructured(bytes)
     }
 
-    /// Splits off the last bytes of the input for additional decisions. With this, a new decision does not
-    /// change the decisions that the first bytes of stored inputs cause.
+    /// Splits off the last bytes of the input for additional decisions, so that a new decision does not
+    /// change those derived from the first bytes of stored inputs.
     pub(crate) fn end(&mut self, len: usize) -> Unstructured<'a> {
         let (story, end) = self.0.split_at(self.0.len().saturating_sub(len));
         self.0 = story;
@@ -39,7 +39,7 @@ impl<'a> Unstructured<'a> {
         value % n.max(1)
     }
 
-    /// Returns true with a probability of one in `n`. Returns false after the end of the input.
+    /// Returns true with a probability of one in `n`, or false once the input is used up.
     pub(crate) fn one_in(&mut self, n: usize) -> bool {
         self.below(n) == n - 1
     }

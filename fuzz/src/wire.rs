@@ -1,14 +1,14 @@
 use dccp_wire::{MpOption, Opt, OptionBuf, Options, Packet, checksum};
 
-/// Fuzzes the parsers of packets and options. Any bytes must give a result or an error. If a parsed packet is
-/// written and parsed again, it must have the same meaning.
+/// Fuzzes the parsers of packets and options. Any bytes must yield either a result or an error. A parsed
+/// packet must keep its meaning when it is written and parsed again.
 pub fn wire(bytes: &[u8]) {
     let ip = [127, 0, 0, 1].into();
     checksum::verify(bytes, ip, ip);
     options(bytes);
     let Ok(packet) = Packet::parse(bytes) else { return };
     options(packet.option_bytes);
-    // This stack never writes so many option bytes. Only the parser must handle them.
+    // This stack never writes this many option bytes; only the parser must handle them.
     if packet.option_bytes.len() > dccp_wire::MAX_OPTIONS {
         return;
     }

@@ -1,4 +1,4 @@
-//! Runs all targets with the stored inputs and with some new random inputs.
+//! Runs all targets with the stored inputs and with a few new random inputs.
 
 use cap::Cap;
 use rand_chacha::ChaCha8Rng;

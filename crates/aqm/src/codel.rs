@@ -7,7 +7,7 @@ use mpdccp_units::{Duration, Time};
 pub struct CoDelConfig {
     /// Acceptable standing delay.
     pub target: Duration,
-    /// About the longest round-trip time of the flows.
+    /// Roughly the longest round-trip time among the flows.
     pub interval: Duration,
     /// Mark ECN-capable packets instead of dropping them.
     pub ecn: bool,
@@ -20,11 +20,12 @@ impl Default for CoDelConfig {
     }
 }
 
-/// State of one controlled queue. The names in parentheses are those of RFC 8289 section 5.3.
+/// State of one controlled queue. The names in parentheses are the corresponding ones in
+/// RFC 8289 section 5.3.
 #[derive(Clone, Debug)]
 pub struct CoDel {
     config: CoDelConfig,
-    /// Time at which the delay will have exceeded the target for an interval (first_above_time_).
+    /// Time at which the delay will have been above the target for a full interval (first_above_time_).
     above_until: Option<Time>,
     dropping: bool,
     drop_next: Time,
@@ -86,14 +87,15 @@ impl CoDel {
         Some(item)
     }
 
-    /// Removes a packet. Also returns whether the delay has exceeded the target for an interval.
+    /// Removes a packet. Also returns whether the delay has been above the target for a full interval.
     fn take<P>(&mut self, now: Time, fifo: &mut Fifo<P>) -> Option<(Item<P>, bool)> {
         let Some(item) = fifo.pop() else {
             self.above_until = None;
             return None;
         };
         self.max_packet = self.max_packet.max(item.meta.bytes);
-        // If at most one packet is left, the link and not the queue causes the delay (RFC 8289 section 5.4).
+        // If at most one packet is left, the delay comes from the link and not from the queue
+        // (RFC 8289 section 5.4).
         let fine = now.since(item.arrived) < self.config.target || fifo.len().bytes <= self.max_packet.into();
         let too_late = match self.above_until {
             _ if fine => {
@@ -109,7 +111,7 @@ impl CoDel {
         Some((item, too_late))
     }
 
-    /// If dropping ended recently, dropping resumes near its previous frequency (RFC 8289 section 5.5).
+    /// If dropping ended only recently, it resumes near its previous frequency (RFC 8289 section 5.5).
     fn begin_dropping(&mut self, now: Time) {
         let gained = self.count - self.last_count;
         let lately = now.since(self.drop_next) < self.config.interval.saturating_mul(16);
@@ -119,7 +121,7 @@ impl CoDel {
         self.dropping = true;
     }
 
-    /// Returns when the next drop follows a drop at `time` (control_law).
+    /// Returns when the next drop is due after a drop at `time` (control_law).
     fn after(&self, time: Time) -> Time {
         let ns = self.config.interval.as_nanos() as f64 / libm::sqrt(self.count.into());
         time + Duration::from_nanos(ns as u64)
@@ -154,12 +156,12 @@ mod tests {
             Rig { codel: CoDel::new(config), fifo: Fifo::default(), stats: Counts::default(), ecn }
         }
 
-        /// Sends one packet per millisecond, from `from` to `to`. Each has a sojourn time of `waited`.
+        /// Sends one packet per millisecond from `from` to `to`, each with a sojourn time of `waited`.
         /// Returns the times of drops or marks, in ms.
         fn run(&mut self, from: u64, to: u64, waited: Duration) -> Vec<u64> {
             let mut signals = Vec::new();
             for now in from..to {
-                // Refill the queue each time. It is then long, and every packet has the same delay.
+                // Refill the queue each time, so that it stays long and every packet has the same delay.
                 self.fifo = Fifo::default();
                 for _ in 0..20 {
                     let meta = Meta { bytes: 1_000, ecn: self.ecn, flow: 0 };
@@ -179,8 +181,8 @@ mod tests {
     #[test]
     fn drops_follow_the_control_law() {
         let mut rig = Rig::new(CoDelConfig::default(), Ecn::NotEct);
-        // The first drop comes after an interval. The n-th distance between drops is interval / sqrt(n): 100,
-        // 70.7, 57.7, 50, 44.7, 40.8 ms.
+        // The first drop comes after one interval. After that, the n-th gap between drops is interval /
+        // sqrt(n): 100, 70.7, 57.7, 50, 44.7, 40.8 ms.
         assert_eq!(rig.run(1_000, 1_480, LATE), [1_100, 1_200, 1_271, 1_329, 1_379, 1_424, 1_464]);
     }
 
@@ -226,7 +228,7 @@ mod tests {
     fn stops_at_the_first_good_packet_however_many_drops_are_due() {
         let mut rig = Rig::new(CoDelConfig::default(), Ecn::NotEct);
         assert_eq!(rig.run(1_000, 1_150, LATE), [1_100]);
-        // At 1,400 ms, the drops of 1,200, 1,271, 1,329 and 1,379 ms are overdue.
+        // At 1,400 ms, the drops that were due at 1,200, 1,271, 1,329 and 1,379 ms are overdue.
         rig.fifo = Fifo::default();
         for arrived in [1_300, 1_310, 1_399, 1_399, 1_399, 1_399] {
             let meta = Meta { bytes: 1_000, ..Meta::default() };

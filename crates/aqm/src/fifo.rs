@@ -2,7 +2,7 @@ use alloc::collections::VecDeque;
 
 use crate::{Item, QueueLen};
 
-/// A first-in, first-out queue that counts bytes. All disciplines use it.
+/// A first-in, first-out queue that keeps count of its bytes. All disciplines are built on it.
 #[derive(Clone, Debug)]
 pub struct Fifo<P> {
     items: VecDeque<Item<P>>,

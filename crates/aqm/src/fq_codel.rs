@@ -2,12 +2,12 @@ use crate::{CoDel, CoDelConfig, Fifo, Item, Ledger, Limit, QueueLen, Reason};
 use alloc::collections::{BTreeMap, VecDeque};
 use mpdccp_units::{Duration, Time};
 
-/// Flow queueing with CoDel (RFC 8290). Flows share the link evenly, and each has its own CoDel. A flow that
-/// sends less than its share is served at once. [`Meta::flow`](crate::Meta::flow) identifies the flow of a
-/// packet.
+/// Flow queueing with CoDel (RFC 8290). Flows share the link evenly, and each has its own instance of CoDel.
+/// A flow that sends less than its share is served at once. [`Meta::flow`](crate::Meta::flow) identifies the
+/// flow of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FqCoDelConfig {
-    /// Number of queues, 1 to 65,536. Flows share a queue if their hashes are equal modulo this number.
+    /// Number of queues, 1 to 65,536. Flows whose hashes are equal modulo this number share a queue.
     pub flows: u32,
     /// Number of bytes that a flow may send per turn.
     pub quantum: u32,
@@ -40,8 +40,8 @@ struct Flow<P> {
 pub struct FqCoDel<P> {
     config: FqCoDelConfig,
     quantum: i64,
-    /// Queues that have had a packet since the last [`rest`](Self::rest). Memory for all `flows` queues would
-    /// be large, and most links use only a few of them.
+    /// Queues that have held a packet since the last [`rest`](Self::rest). Memory is not allocated for all
+    /// `flows` queues, because it would be large and most links use only a few of them.
     flows: BTreeMap<u32, Flow<P>>,
     new: VecDeque<u32>,
     old: VecDeque<u32>,
@@ -49,7 +49,7 @@ pub struct FqCoDel<P> {
 }
 
 impl<P> FqCoDel<P> {
-    /// Creates an empty queue. If `flows` or `quantum` is zero, one is used instead.
+    /// Creates an empty queue. If `flows` or `quantum` is zero, it is replaced by one.
     pub fn new(config: FqCoDelConfig) -> FqCoDel<P> {
         FqCoDel {
             config,
@@ -76,7 +76,7 @@ impl<P> FqCoDel<P> {
         flow % self.config.flows.max(1)
     }
 
-    /// Frees all memory if the queue is empty. This resets the state of CoDel, so call it only after a long
+    /// Frees all memory if the queue is empty. This also resets CoDel's state, so call it only after a long
     /// idle time.
     pub fn rest(&mut self) {
         if self.len.packets == 0 {
@@ -84,13 +84,13 @@ impl<P> FqCoDel<P> {
         }
     }
 
-    /// Changes target and interval of all queues.
+    /// Changes the target and interval of all queues.
     pub fn tune(&mut self, target: Duration, interval: Duration) {
         self.config.codel = CoDelConfig { target, interval, ..self.config.codel };
     }
 
-    /// Queues a packet. While `limit` is exceeded, packets are dropped at the head of the longest flow. The
-    /// packet in transmission has `transmitting` bytes and counts towards the limit. Returns false if the new
+    /// Queues a packet. While `limit` is exceeded, drops packets at the head of the longest flow. The packet
+    /// being transmitted has `transmitting` bytes, which count towards the limit. Returns false if the new
     /// packet itself was dropped.
     pub fn enqueue(
         &mut self,
@@ -114,13 +114,13 @@ impl<P> FqCoDel<P> {
             return true;
         }
         self.shrink(transmitting, limit, ledger);
-        // Packets are dropped at the head. The new packet is therefore still in the queue, unless its flow is
+        // Packets are dropped at the head, so the new packet is still in the queue unless its flow is now
         // empty.
         self.flows.get(&index).is_some_and(|flow| flow.fifo.len().packets > 0)
     }
 
-    /// Drops packets at the head of the longest flow while `limit` is exceeded. The packet in transmission
-    /// has `transmitting` bytes and counts towards the limit.
+    /// Drops packets at the head of the longest flow while `limit` is exceeded. The packet being transmitted
+    /// has `transmitting` bytes, which count towards the limit.
     pub fn shrink(&mut self, transmitting: Option<u32>, limit: Limit, ledger: &mut impl Ledger) {
         while !self.is_within(transmitting, limit) && self.len.packets > 0 {
             self.drop_from_fattest(ledger);
@@ -170,8 +170,8 @@ impl<P> FqCoDel<P> {
                     list.push_front(index);
                     return Some(item);
                 }
-                // A new flow that becomes empty spends a round among the old flows. Otherwise it could keep
-                // the priority of a new flow forever.
+                // A new flow that becomes empty spends one round among the old flows. Otherwise it could keep
+                // its priority as a new flow forever.
                 None if from_new => self.old.push_back(index),
                 None => flow.listed = false,
             }
@@ -236,7 +236,7 @@ mod tests {
             }
         }
 
-        /// Returns flow and number of the next `n` packets.
+        /// Returns the flow and number of each of the next `n` packets.
         fn pop(&mut self, n: usize) -> Vec<(u32, u32)> {
             let next =
                 |_| self.queue.dequeue(Time::ZERO, &mut self.stats).map(|item| (item.meta.flow, item.packet));
@@ -279,7 +279,7 @@ mod tests {
         let mut rig = Rig::new(Limit::Packets(10_240));
         rig.fill(0..100, BULK, 1_500);
         rig.pop(3);
-        // There are two sparse flows. Each queues a packet as soon as the packet of the other was sent.
+        // There are two sparse flows. Each queues a packet as soon as the other flow's packet has been sent.
         let mut bulk = 0;
         let mut last = 0;
         for i in 0..90 {
@@ -302,7 +302,7 @@ mod tests {
             assert!(rig.push(BULK, 1_000, i));
         }
         assert!(rig.push(SPARSE, 1_500, 1));
-        // The queue drops half of the 99,000 bytes of the flow, rounded up to whole packets.
+        // The queue drops half of the flow's 99,000 bytes, rounded up to whole packets.
         assert_eq!(rig.stats.overflow, 50);
         assert_eq!(rig.queue.len(), QueueLen { packets: 51, bytes: 2 * 1_500 + 49 * 1_000 });
         assert_eq!(rig.pop(2), [(SPARSE, 0), (SPARSE, 1)]);

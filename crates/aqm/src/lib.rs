@@ -1,5 +1,5 @@
-//! Queues that signal congestion early: CoDel (RFC 8289) and FQ-CoDel (RFC 8290). The link emulator's
-//! bottlenecks and the send queue of a multipath session use them.
+//! Queues that signal congestion early: CoDel (RFC 8289) and FQ-CoDel (RFC 8290). They are used by the link
+//! emulator's bottlenecks and by the send queue of a multipath session.
 //!
 //! A queue holds packets of any type. Its owner supplies the time, the limit and the counters.
 //!
@@ -43,10 +43,10 @@ pub use codel::{CoDel, CoDelConfig};
 pub use fifo::Fifo;
 pub use fq_codel::{FqCoDel, FqCoDelConfig};
 
-/// Properties of a packet that a queue uses.
+/// The properties of a packet that matter to a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Meta {
-    /// Size as the queue counts it. On a link, this is the size of the outer IP packet with its header.
+    /// Size that the queue counts. On a link, this is the size of the outer IP packet with its header.
     pub bytes: u32,
     /// The packet's ECN field.
     pub ecn: Ecn,
@@ -135,7 +135,7 @@ pub fn mark(meta: &mut Meta, ledger: &mut impl Ledger) -> bool {
 mod tests {
     use super::*;
 
-    /// Counters that the tests of all queues use.
+    /// Counters shared by the tests of all queues.
     #[derive(Debug, Default)]
     pub(super) struct Counts {
         pub(super) overflow: u64,

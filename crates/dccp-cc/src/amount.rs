@@ -1,4 +1,4 @@
-/// Packets and the bytes in them. Bytes are IP bytes on the wire, as the bottleneck counts them.
+/// A number of packets and the bytes in them. Bytes are IP bytes on the wire, as the bottleneck counts them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Amount {

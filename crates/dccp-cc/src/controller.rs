@@ -10,8 +10,8 @@ pub enum Window {
 }
 
 impl Window {
-    /// Returns whether one more packet may be sent with `inflight` outstanding. A byte window may be exceeded
-    /// by less than a packet.
+    /// Returns whether one more packet may be sent with `inflight` outstanding. The amount in flight may
+    /// exceed a byte window by less than a packet.
     pub fn has_room(self, inflight: Amount) -> bool {
         match self {
             Window::Packets(w) => inflight.packets < w,
@@ -82,14 +82,14 @@ pub struct AckEvent<'a> {
     pub acked: Amount,
     /// Amount newly declared lost.
     pub lost: Amount,
-    /// Number of packets newly reported as ECN-marked. They are included in `acked`.
+    /// Number of packets newly reported as ECN-marked, which are included in `acked`.
     pub ce: u64,
-    /// Whether a packet that was sent after the last reduction is lost or marked. This is true at most once
-    /// per window of data (RFC 4341 section 5).
+    /// Whether a packet sent after the last reduction was lost or marked. True at most once per window of
+    /// data (RFC 4341 section 5).
     pub congestion: bool,
     /// Newest RTT sample, without the acknowledgement delay.
     pub rtt: Option<Duration>,
-    /// Part of the RTT by which the return path's delay exceeds its minimum. Zero if unknown.
+    /// The part of the RTT by which the return path's delay exceeds its minimum, or zero if unknown.
     pub returning: Duration,
     /// Smoothed values, including this sample.
     pub estimator: &'a RttEstimator,
@@ -101,16 +101,16 @@ pub struct AckEvent<'a> {
     pub inflight: Amount,
     /// Total delivered on this connection so far, including this acknowledgement.
     pub delivered: Amount,
-    /// Whether this acknowledgement ended a packet round. It does if it covers a packet sent after the end of
+    /// Whether this acknowledgement ended a packet round, because it covers a packet sent after the end of
     /// the previous round.
     pub round_end: bool,
-    /// Whether only the application limited sending. If so, neither the window nor pacing limited it within
-    /// the last round.
+    /// Whether only the application limited sending: neither the window nor pacing did so within the last
+    /// round.
     pub app_limited: bool,
 }
 
 impl AckEvent<'_> {
-    /// Returns the RTT sample without [`returning`](Self::returning). Only queues of the forward path raise
+    /// Returns the RTT sample without [`returning`](Self::returning). Only queues on the forward path raise
     /// this value.
     pub fn forward_rtt(&self) -> Option<Duration> {
         self.rtt.map(|rtt| rtt.saturating_sub(self.returning))
@@ -121,25 +121,25 @@ impl AckEvent<'_> {
 pub trait Controller: Send + core::fmt::Debug {
     /// A data packet was sent.
     fn on_sent(&mut self, pkt: &Sent);
-    /// A packet was declared lost. The caller reports it before the [`Controller::on_ack`] that counts the
-    /// packet, for algorithms that need to know which packet was lost.
+    /// A packet was declared lost. For algorithms that need to know which packet was lost, the caller reports
+    /// it before the [`Controller::on_ack`] that counts the packet.
     fn on_packet_lost(&mut self, _pkt: &Lost<'_>) {}
     /// An acknowledgement was processed.
     fn on_ack(&mut self, ev: &AckEvent<'_>);
     /// The retransmission timeout expired: everything in flight is presumed lost.
     fn on_rto(&mut self, now: Time);
-    /// A packet that was declared lost at `declared` arrived after all. The caller reports it before the
+    /// A packet that was declared lost at `declared` arrived after all. The caller reports this before the
     /// [`Controller::on_ack`] that counts the packet.
     fn on_late_packet(&mut self, _declared: Time) {}
-    /// Every loss that caused the last reduction proved to be reordering. The controller may undo the
+    /// Every loss that caused the last reduction turned out to be reordering, so the controller may undo the
     /// reduction.
     fn on_spurious_loss(&mut self, _now: Time) {}
-    /// All lost data of a recovery was retransmitted and arrived. Only a protocol that retransmits calls
-    /// this.
+    /// All lost data of a recovery has been retransmitted and has arrived. Only a protocol that retransmits
+    /// calls this.
     fn on_repaired(&mut self, _now: Time) {}
     /// From now on the peer acknowledges once per this many data packets.
     fn on_ack_ratio(&mut self, _ratio: u16) {}
-    /// A packet is about to be sent after an idle period (nothing in flight).
+    /// A packet is about to be sent after an idle period (nothing was in flight).
     fn on_idle_restart(&mut self, now: Time);
     /// The maximum packet size changed to `mtu` IP bytes.
     fn on_mtu(&mut self, mtu: u16);
@@ -160,11 +160,11 @@ pub trait Controller: Send + core::fmt::Debug {
         None
     }
     /// Returns whether the controller is in BBR's ProbeRTT. While it is, no other path of the session should
-    /// drain, see [`Controller::hold_probe_rtt`].
+    /// drain; see [`Controller::hold_probe_rtt`].
     fn probing_rtt(&self) -> bool {
         false
     }
-    /// Another path of the session is in ProbeRTT, so this one should delay its own.
+    /// Another path of the session is in ProbeRTT, so this path should delay its own.
     fn hold_probe_rtt(&mut self, _hold: bool) {}
     /// Sets the controller's share of a bottleneck that it shares with other paths of the session. Initially
     /// the share is [`Part::ALONE`].
@@ -173,8 +173,8 @@ pub trait Controller: Send + core::fmt::Debug {
     fn settled(&self) -> bool {
         true
     }
-    /// Takes over from another congestion control on the same path. The caller must call this before any
-    /// other input. The default implementation ignores the inherited state.
+    /// Takes over from another congestion control on the same path. This must be called before any other
+    /// input. The default implementation ignores the inherited state.
     fn inherit(&mut self, _from: &Inherited) {}
     /// Returns the phase of Careful Resume, if the controller started from a remembered capacity (RFC 9959).
     fn resumption(&self) -> Option<ResumePhase> {
@@ -187,14 +187,14 @@ pub trait Controller: Send + core::fmt::Debug {
 pub struct Inherited {
     /// Time of the change.
     pub now: Time,
-    /// The amount that the controller keeps in flight, IP bytes.
+    /// The amount that the controller keeps in flight, in IP bytes.
     pub window: u64,
     /// Smoothed round-trip time.
     pub srtt: Option<Duration>,
     /// Minimum round-trip time, if known.
     pub min_rtt: Option<Duration>,
-    /// See [`Controller::settled`]. If this is set, the successor must not start a new search. Otherwise a
-    /// change of the congestion control would bypass congestion control (RFC 4340 section 10.5).
+    /// See [`Controller::settled`]. If this is set, the successor must not start a new search. Otherwise one
+    /// could evade congestion control by switching to another algorithm (RFC 4340 section 10.5).
     pub settled: bool,
 }
 

@@ -13,12 +13,12 @@ pub(crate) const BETA: f64 = 0.7;
 const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 /// Largest burst, bytes.
 const MAX_BURST: u64 = 64 * 1024;
-/// Upper limit for windows, far above what any path needs. It keeps windows finite.
+/// Upper limit for windows, far above what any path needs, to keep windows finite.
 const MAX_CWND: f64 = 1e9;
 
-/// CUBIC (RFC 9438) with HyStart++ (RFC 9406), for CCID 7. It paces as Linux does with the `fq` qdisc, and
-/// its initial window is ten segments (RFC 6928). With pacing, an acknowledgement of many packets does not
-/// cause a burst, and a return path that carries few acknowledgements does not limit the sender.
+/// CUBIC (RFC 9438) with HyStart++ (RFC 9406), for CCID 7. It paces as Linux does with the `fq` qdisc, so
+/// that an acknowledgement of many packets causes no burst, and a return path that carries few
+/// acknowledgements does not limit the sender. The initial window is ten segments (RFC 6928).
 #[derive(Debug)]
 pub struct Cubic {
     packets: bool,
@@ -40,9 +40,9 @@ pub struct Cubic {
     part: Part,
 }
 
-/// Deviations of Linux's TCP from RFC 9438. HyStart has no second, slower stage. The target is the value of
-/// the cubic function one minimum round-trip time ahead. Before the first loss, the window grows by at least
-/// a twentieth per round trip.
+/// How Linux's TCP deviates from RFC 9438: HyStart has no second, slower stage; the target is the value of
+/// the cubic function one minimum round-trip time ahead; and before the first loss, the window grows by at
+/// least a twentieth per round trip.
 #[derive(Debug)]
 struct Linux {
     hystart: Option<hystart_linux::HyStart>,
@@ -56,8 +56,8 @@ struct State {
     ssthresh: Option<f64>,
     /// Window before the last reduction.
     prior: f64,
-    /// Window at the last congestion event. With `None`, the plateau of the next epoch is the window at its
-    /// start.
+    /// Window at the last congestion event. If `None`, the plateau of the next epoch is the window at the
+    /// start of that epoch.
     w_max: Option<f64>,
     epoch: Option<Epoch>,
 }
@@ -139,13 +139,13 @@ impl Cubic {
         INITIAL_WINDOW as f64
     }
 
-    /// Returns the pacing rate. It is twice the window per round trip in slow start, and six fifths of the
-    /// window afterwards.
+    /// Returns the pacing rate: two windows per round trip in slow start, and six fifths of a window per
+    /// round trip afterwards.
     fn pacing_rate(&self) -> Option<Rate> {
         let srtt = self.srtt.filter(|srtt| self.linux.is_none() && !srtt.is_zero())?;
         let gain = if self.state.ssthresh.is_none_or(|t| self.state.cwnd < t / 2.0) { 2.0 } else { 1.2 };
         let rate = Rate::from_bytes_per((self.state.cwnd * f64::from(self.mtu)) as u64, srtt).scale(gain);
-        // The rate is at least a segment per second. Otherwise a wrong round-trip time could silence a path.
+        // The rate is at least a segment per second. Otherwise a wrong round-trip time could stall a path.
         Some(rate.max(Rate::from_bytes_per(self.mtu.max(1).into(), Duration::from_secs(1))))
     }
 
@@ -246,8 +246,8 @@ impl Cubic {
         }
     }
 
-    /// Moves the start of the epoch. Time in which a lack of data kept the window from growing is not part of
-    /// the epoch (section 5.8).
+    /// Moves the start of the epoch so that time in which a lack of data kept the window from growing is not
+    /// part of the epoch (section 5.8).
     fn shift_epoch(&mut self, now: Time) {
         let idle = now.since(self.last_ack);
         if let Some(e) = &mut self.state.epoch {
@@ -268,8 +268,8 @@ impl Controller for Cubic {
         self.srtt = ev.estimator.srtt();
         self.timed_out &= ev.acked.packets == 0;
         if ev.congestion {
-            // RFC 7661 section 4.4.1: if the window is not validated, the reduction starts from its used
-            // part.
+            // RFC 7661 section 4.4.1: if the window is not validated, the reduction starts from the part in
+            // use.
             if let Some(used) = self.validation.pipe_ack().filter(|_| self.linux.is_none())
                 && !self.validation.is_valid(self.state.cwnd as u64)
             {
@@ -292,8 +292,8 @@ impl Controller for Cubic {
     }
 
     fn on_rto(&mut self, now: Time) {
-        // Section 4.8: a timeout. RFC 5681 section 3.1: ssthresh stays if another timeout follows without an
-        // acknowledgement between them, because such a timeout gives no new information.
+        // Section 4.8: a timeout. RFC 5681 section 3.1: ssthresh stays the same if another timeout follows
+        // with no acknowledgement in between, because such a timeout gives no new information.
         if !core::mem::replace(&mut self.timed_out, true) {
             self.reduce(2.0);
         }
@@ -325,7 +325,7 @@ impl Controller for Cubic {
         if self.linux.is_none() {
             return self.expire_unused(now);
         }
-        // Linux reduces the window of an idle connection by RFC 2861.
+        // Linux reduces the window of an idle connection as described in RFC 2861.
         let initial = self.initial();
         let mut idle = now.since(self.last_sent);
         let s = &mut self.state;
@@ -377,8 +377,8 @@ impl Controller for Cubic {
             Window::Bytes(((self.state.cwnd * f64::from(self.mtu)) as u64).max(mtu))
         };
         let pacing = self.pacing_rate();
-        // As in Linux, the quantum is a millisecond of the rate and at least two segments. It is also at most
-        // a sixteenth of the window, for short queues.
+        // As in Linux, the quantum is a millisecond of the rate and at least two segments. In addition, it is
+        // at most a sixteenth of the window, for the sake of short queues.
         let most = (self.state.cwnd / 16.0 * f64::from(self.mtu)) as u64;
         let burst = pacing.map_or(0, |rate| rate.bytes_in(Duration::from_millis(1)).min(MAX_BURST).min(most));
         Limits { cwnd, pacing, quantum: (burst as u32).max(2 * u32::from(self.mtu)) }

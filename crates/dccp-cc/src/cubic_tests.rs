@@ -22,7 +22,7 @@ fn a_window_is_spread_over_a_round_trip() {
 #[test]
 fn the_cubic_passes_through_its_corners() {
     // RFC 9438 section 4.2: the epoch starts at the initial window and reaches the plateau after K. After 2
-    // K, the window is as far above the plateau as it was below it at the start.
+    // K, the window is as far above the plateau as it was below the plateau at the start.
     let start = Time::from_millis(7);
     let e = Epoch::new(start, 70.0, Some(100.0), C);
     let k = Duration::from_secs_f64(e.k);
@@ -161,7 +161,7 @@ fn idle_time_is_no_part_of_the_epoch() {
     assert!(c.state.cwnd < 72.0, "{}", c.state.cwnd);
 }
 
-/// RFC 7661 section 4.4.1: if a window was not validated, a loss reduces its used part.
+/// RFC 7661 section 4.4.1: if a window was not validated, a loss starts its reduction from the part in use.
 #[test]
 fn a_loss_reduces_what_was_used() {
     for (used, left) in [(20, 14.0), (60, 70.0)] {

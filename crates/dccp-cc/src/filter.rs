@@ -41,8 +41,8 @@ impl<T: Copy + PartialOrd + Default> WindowedMax<T> {
         }
         let age = pos.saturating_sub(best.0);
         if age > window {
-            // The best sample has expired. The runners-up move up by one place, or by two if the next sample
-            // has also expired.
+            // The best sample has expired, so the runners-up move up by one place, or by two if the next
+            // sample has expired as well.
             self.samples = [*second, *third, newest];
             if pos.saturating_sub(self.samples[0].0) > window {
                 self.samples = [self.samples[1], self.samples[2], newest];

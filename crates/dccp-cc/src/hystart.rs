@@ -12,7 +12,7 @@ const SAMPLES: u32 = 8;
 const GROWTH_DIVISOR: u32 = 4;
 /// CSS_ROUNDS (section 4.3).
 const CSS_ROUNDS: u32 = 5;
-/// Maximum number of segments that one acknowledgement counts for without pacing (L, section 4.3).
+/// Without pacing, the maximum number of segments that one acknowledgement counts for (L, section 4.3).
 const MOST_PER_ACK: f64 = 8.0;
 
 const NO_GROUP: (Duration, u32) = (Duration::MAX, 0);
@@ -23,7 +23,7 @@ pub(crate) struct HyStart {
     last_round: Option<Duration>,
     this_round: Option<Duration>,
     samples: u32,
-    /// Minimum and number of the latest samples. A group has at most eight samples.
+    /// Minimum of the latest samples, and their number. A group has at most eight samples.
     group: (Duration, u32),
     /// RTT at the start of conservative slow start, and number of rounds since then.
     conservative: Option<(Duration, u32)>,
@@ -53,8 +53,8 @@ impl HyStart {
             self.group = (self.group.0.min(rtt), self.group.1 + 1);
         }
         match (self.conservative, self.this_round) {
-            // Any eight consecutive samples can show the increase, not only those of one round. If a round
-            // begins before the queue does, its first samples are low and hide the increase.
+            // Any eight consecutive samples can show the increase, not only those of one round. Otherwise, if
+            // a round begins before the queue does, its low first samples would hide the increase.
             (None, _) if self.group.1 >= SAMPLES => {
                 let least = core::mem::replace(&mut self.group, NO_GROUP).0;
                 if self.last_round.is_some_and(|last| least >= last.saturating_add(HyStart::threshold(last)))
@@ -67,8 +67,8 @@ impl HyStart {
             (Some((baseline, _)), Some(this)) if self.samples >= SAMPLES && this < baseline => {
                 self.conservative = None;
             }
-            // The RTT still rises, so there is a queue. Further rounds of conservative slow start would fill
-            // it.
+            // The RTT is still rising, so there is a queue, which further rounds of conservative slow start
+            // would fill.
             (Some((baseline, _)), Some(this))
                 if self.samples >= SAMPLES
                     && this >= baseline.saturating_add(HyStart::threshold(baseline)) =>

@@ -6,15 +6,15 @@ const LOW_WINDOW: f64 = 16.0;
 const TRAIN_GAP: Duration = Duration::from_millis(2);
 /// Number of samples that a round needs for its delay to count.
 const SAMPLES: u32 = 8;
-/// Minimum rise in delay that ends slow start. The threshold is an eighth of the minimum delay, within these
-/// two limits.
+/// Lower limit of the rise in delay that ends slow start. The threshold is an eighth of the minimum delay,
+/// within these two limits.
 const MIN_RISE: Duration = Duration::from_millis(4);
-/// Maximum rise in delay that ends slow start.
+/// Upper limit of the rise in delay that ends slow start.
 const MAX_RISE: Duration = Duration::from_millis(16);
 
-/// HyStart (Ha and Rhee, 2011) with the constants of Linux's `tcp_cubic`. It ends slow start at once in two
-/// cases. In the first, a train of closely spaced acknowledgements lasts half of the minimum round-trip time.
-/// In the second, the minimum delay of a round has risen.
+/// HyStart (Ha and Rhee, 2011) with the constants of Linux's `tcp_cubic`. It ends slow start as soon as a
+/// train of closely spaced acknowledgements has lasted half of the minimum round-trip time, or the minimum
+/// delay of a round has risen.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HyStart {
     /// Start of the round, and the latest acknowledgement in the train.

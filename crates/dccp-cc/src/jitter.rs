@@ -1,8 +1,8 @@
 //! Variation of a path's delay: how much longer packets take than the minimum round-trip time.
 //!
 //! If most packets take much longer than the minimum delay, a window of a few BDPs computed from this minimum
-//! is too small. RTT samples do not show this, because with reordering only the fastest packets give samples.
-//! The ages of all packets show it ([`RateSample::ages`](crate::RateSample)).
+//! is too small. RTT samples do not show this, because with reordering only the fastest packets give samples,
+//! but the ages of all packets do ([`RateSample::ages`](crate::RateSample)).
 
 use mpdccp_units::{Duration, Time};
 
@@ -14,7 +14,7 @@ const SAMPLES: u32 = 4;
 /// Upper limit for the excess of the mean age over the minimum RTT, as a multiple of the variation within a
 /// round.
 const BEYOND: f64 = 1.2;
-/// Maximum number of packets that the receiver holds for a common acknowledgement.
+/// Maximum number of packets that the receiver collects before it acknowledges them together.
 const GROUP: f64 = 4.0;
 /// Upper limit for the variation.
 const MOST: Duration = Duration::from_millis(100);
@@ -96,8 +96,9 @@ impl Jitter {
     }
 
     /// Ends a round and returns its minimum RTT, if the round had enough samples. `least_rtt` is the path's
-    /// estimated minimum. If the window was full in the round, it may be too small, so variation between
-    /// rounds counts too. Otherwise this variation comes from this flow's own queue, which drains reduce.
+    /// estimated minimum RTT. If the window was full in the round, the window may be too small, so variation
+    /// between rounds counts too. Otherwise such variation comes from this flow's own queue, which drains
+    /// reduce.
     pub(crate) fn on_round_end(
         &mut self,
         least_rtt: Option<Duration>,
@@ -110,9 +111,9 @@ impl Jitter {
         }
         self.round_rtt = (Duration::MAX, 0);
         let ages = core::mem::take(&mut self.ages);
-        // RTT samples come from the packets that overtook others, so the ages of all packets show more
-        // variation. The mean age minus the minimum RTT also contains the queues of other flows, so the
-        // variation within a round limits it.
+        // RTT samples come from the packets that overtook others, so the ages of all packets show more of the
+        // variation. However, the mean age minus the minimum RTT also contains the queues of other flows, so
+        // the variation within a round limits it.
         let mean = ages.0.checked_div(ages.1).unwrap_or_default().saturating_sub(self.held(n, ages.1));
         self.mean_age = mean;
         let beyond = mean.saturating_sub(least_rtt.unwrap_or(mean));
@@ -126,10 +127,10 @@ impl Jitter {
         Some(least)
     }
 
-    /// Returns the mean time that a received packet waits for its acknowledgement, because an acknowledgement
-    /// reports a group of packets. The path does not cause this wait. The estimate assumes that packets
-    /// arrive evenly. A group counts as at most `GROUP` packets: a larger group arrived together because the
-    /// path delayed it.
+    /// Returns the mean time that a received packet waits to be acknowledged together with others. The path
+    /// does not cause this wait. The estimate assumes that packets arrive evenly. A group counts as at most
+    /// `GROUP` packets, because the packets of a larger group arrived together after the path had delayed
+    /// them.
     fn held(&self, acks: u32, packets: u32) -> Duration {
         let apart = self.sampled.1.since(self.sampled.0).checked_div(packets.max(1)).unwrap_or_default();
         let group = (f64::from(packets) / f64::from(acks.max(1))).clamp(1.0, GROUP);
@@ -141,8 +142,8 @@ impl Jitter {
 mod tests {
     use super::*;
 
-    /// Returns the jitter after rounds of eight acknowledgements. Each acknowledgement reports packets with
-    /// these `ages` in milliseconds.
+    /// Returns the jitter after rounds of eight acknowledgements, each of which reports packets with these
+    /// `ages` in milliseconds.
     fn jitter(ages: &[u64]) -> Duration {
         let ms = Duration::from_millis;
         let mut jitter = Jitter::default();

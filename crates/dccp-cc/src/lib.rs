@@ -1,8 +1,8 @@
 //! Congestion control algorithms, independent of any protocol. DCCP senders and the simulator's model TCP use
 //! the same [`Controller`]s.
 //!
-//! The interface suits BBR: a controller outputs a rate, every packet carries delivery state ([`Snapshot`]),
-//! and each acknowledgement causes one call with one [`AckEvent`].
+//! The interface is designed for BBR: a controller outputs a rate, every packet carries delivery state
+//! ([`Snapshot`]), and each acknowledgement causes one call with one [`AckEvent`].
 //!
 //! ```
 //! use dccp_cc::{Algorithm, Amount, CcConfig, Sent, Window};
@@ -29,7 +29,7 @@
 #![forbid(unsafe_code)]
 
 extern crate alloc;
-/// The model of the tests uses this crate name both inside the crate and outside.
+/// The tests' model uses this crate name both inside the crate and outside.
 #[cfg(test)]
 extern crate self as dccp_cc;
 

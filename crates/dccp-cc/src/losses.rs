@@ -1,31 +1,30 @@
 //! Distinguishes the path's own losses from losses due to sending too much.
 //!
-//! A path with random losses loses the same share at any rate. A full queue or a policer drops only what
-//! exceeds its rate. If packets are lost that were sent at less than the estimated rate, these losses are
-//! therefore the path's own. As in BBRv3, losses count as congestion if they exceed this share by more than 2
-//! % of the packets.
+//! A path with random losses loses the same share at any rate, whereas a full queue or a policer drops only
+//! what exceeds its rate. Losses of packets sent at less than the estimated rate are therefore the path's
+//! own. As in BBRv3, losses count as congestion if they exceed this share by more than 2 % of the packets.
 
 use mpdccp_units::Time;
 
 /// BBR.LossThresh (draft-ietf-ccwg-bbr-06 section 2.6): the tolerated share of losses in addition to the
 /// path's own.
 pub(crate) const LOSS_THRESH: f64 = 0.02;
-/// Upper limit of the path's own losses. If losses were higher, a probe at 5/4 of the rate would deliver less
-/// than the rate before, so BBR could not hold any rate. If a low phase loses more than this limit, even its
-/// low rate exceeds the path's rate.
+/// Upper limit of the path's own losses. If a path lost more, a probe at 5/4 of the rate would deliver less
+/// than the rate before the probe, so BBR could not hold any rate. If a low phase loses more than this limit,
+/// even its low rate exceeds the path's rate.
 const MOST_OWN: f64 = 1.0 - 1.0 / 1.25;
-/// Minimum number of packets in a stretch of rounds: 50. The tolerated share of 50 packets is a single
-/// packet. Consecutive low phases are judged together until they have this many packets.
+/// Minimum number of packets in a stretch of rounds: 50, of which the tolerated share is a single packet.
+/// Consecutive low phases are judged together until they have this many packets.
 const FEW: f64 = 1.0 / LOSS_THRESH;
 /// Number of standard deviations by which a count exceeds its mean by chance in 0.1 % of cases.
 pub(crate) const CHANCE: f64 = 3.0;
 /// Number of separate losses in a stretch that indicates congestion. A rate that is too high causes losses
-/// repeatedly, not once.
+/// repeatedly, not just once.
 const TIMES: u32 = 2;
 /// Number of losses after which counts are halved, so that recent losses weigh more.
 pub(crate) const MANY_LOST: f64 = FEW;
-/// Number of packets after which counts are halved. At the tolerated share, they include [`MANY_LOST`]
-/// losses.
+/// Number of packets after which counts are halved. At the tolerated share of losses, this many packets
+/// include [`MANY_LOST`] losses.
 pub(crate) const MANY: f64 = MANY_LOST / LOSS_THRESH;
 
 /// Counts of packets delivered and lost.
@@ -49,11 +48,11 @@ struct Stretch {
 /// Losses of one path.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Losses {
-    /// Start and end of the last low phase, a time in which the rate is below the estimate.
+    /// Start and end of the last low phase, which is the time in which the rate is below the estimate.
     low: Option<(Time, Time)>,
     /// Counts of the packets that left in low phases.
     own: Counts,
-    /// Counts of the newest low phases, which are not judged yet.
+    /// Counts of the newest low phases, which have not been judged yet.
     recent: Counts,
     stretch: Option<Stretch>,
     bursts: Bursts,
@@ -235,7 +234,8 @@ mod tests {
         let mut l = Losses::default();
         l.restart(ms(0));
         assert_eq!(round(&mut l, 0, 3, 0), None);
-        // The path's own losses are not known yet, so 10 % is too much. 90 packets arrived in 100 ms.
+        // The path's own losses are not known yet, so 10 % is too much. The other 90 packets arrived in 100
+        // ms.
         assert_eq!(round(&mut l, 100, 10, 0), Some(900.0));
         // A phase at a low rate has the same losses.
         l.on_gain(ms(200), true);

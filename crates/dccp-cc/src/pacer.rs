@@ -1,17 +1,17 @@
 use core::time::Duration;
 use mpdccp_units::{Rate, Time};
 
-/// Spaces packets at a rate: a token bucket of one quantum.
+/// Spaces packets according to a rate: a token bucket of one quantum.
 ///
-/// A quantum may be sent at once. When the rest of the quantum has no room for another packet, the next
-/// packet waits until the time that the sent bytes take at the rate has passed. This is the rule
+/// A quantum may be sent at once. When what is left of the quantum has no room for another packet, the next
+/// packet waits for as long as the bytes sent so far take at the rate. This is the rule
 /// `next_send_time = now + size / rate` of draft-cardwell-iccrg-bbr-congestion-control-00 section 4.2.1,
-/// applied to an aggregate. A driver therefore wakes once per quantum instead of once per packet. If a packet
-/// is sent late by less than the time of a quantum, the following one may be sent earlier. Late timers and
-/// irregular sources therefore do not reduce the rate. Longer idle time earns no credit.
+/// applied to an aggregate, so a driver wakes once per quantum instead of once per packet. If a packet is
+/// sent late by less than the time of a quantum, the following one may be sent earlier, so late timers and
+/// irregular sources do not reduce the rate. Longer idle time earns no credit.
 #[derive(Clone, Debug, Default)]
 pub struct Pacer {
-    /// Time at which the bytes sent so far would all have left at exactly the rate.
+    /// Time at which all bytes sent so far would have left if sent at exactly the rate.
     paid: Time,
     /// Time at which the next packet may be sent.
     next: Time,
@@ -89,13 +89,13 @@ mod tests {
             p.on_sent(t, 1250, rate, 12_500);
         }
         assert_eq!(p.next_send(t), t + MS);
-        // A second of idle time earns one quantum, and not more.
+        // A second of idle time earns one quantum and no more.
         assert_eq!(p.burst(Time::from_millis(1_001), rate, 12_500), 12_500);
     }
 
     #[test]
     fn lateness_below_a_quantum_is_caught_up() {
-        // The sender wakes every 0.7 ms on a path that carries one packet per 1 ms. It still uses the full
+        // The sender wakes every 0.7 ms on a path that carries one packet per 1 ms, and still uses the full
         // rate.
         let rate = Rate::from_mbps(10.0);
         let mut p = Pacer::default();
@@ -130,7 +130,7 @@ mod tests {
     }
 
     /// A driver wakes 60 us late each time, at 10 Gbit/s with a quantum of a millisecond. It reaches the rate
-    /// with about a thousand wake-ups per second. Each wake-up sends at most a quantum and the rest of the
+    /// with about a thousand wake-ups per second, each of which sends at most a quantum and the rest of the
     /// previous one.
     #[test]
     fn ten_gigabits_a_second_hold_with_late_wake_ups() {
@@ -143,7 +143,7 @@ mod tests {
                 p.on_sent(now, 1250, rate, quantum);
                 burst += 1250;
             }
-            // In the 60 us that each wake-up is late, the rate earns further bytes.
+            // Each wake-up is 60 us late, and the pacing rate allows more bytes to be sent for that time.
             assert!(burst <= u64::from(quantum) + rate.bytes_in(Duration::from_micros(60)), "{burst}");
             sent += burst;
             wakeups += 1;

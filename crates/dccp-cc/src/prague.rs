@@ -4,7 +4,7 @@ use mpdccp_units::{Duration, Rate, Time};
 
 /// Weight of a new round in the average share of marks (RFC 8257 section 3.3, g).
 const GAIN: f64 = 1.0 / 16.0;
-/// When the window grows, a shorter round-trip time counts as this one, so that growth depends less on the
+/// For window growth, shorter round-trip times count as this one, so that growth depends less on the
 /// round-trip time (RFC 9331 section 4.3).
 const REFERENCE_RTT: f64 = 0.025;
 /// Maximum burst, as time at the pacing rate. A burst must fit into the shallow queue of an L4S link.
@@ -13,15 +13,15 @@ const QUANTUM: Duration = Duration::from_micros(250);
 const FAST: f64 = 2.0;
 /// Pacing rate after slow start, in windows per round trip.
 const STEADY: f64 = 1.0;
-/// Upper limit for windows, far above what any path needs. It keeps windows finite.
+/// Upper limit for windows, far above what any path needs, to keep windows finite.
 const MAX_CWND: f64 = 1e9;
 
 /// A scalable congestion control for L4S (RFC 9331), following the Prague requirements and DCTCP (RFC 8257).
-/// The window shrinks in proportion to the share of marked packets. As a result, a flow receives about two
-/// marks per round trip, whatever its window. A loss halves the window, as in Reno. The controller paces.
+/// The window shrinks in proportion to the share of marked packets, so that a flow receives about two marks
+/// per round trip, whatever its window. A loss halves the window, as in Reno. The controller uses pacing.
 ///
-/// This controller is experimental. It does not distinguish a classic ECN queue from an L4S queue, although
-/// RFC 9331 section 4.3 recommends that. At a classic queue that marks, it takes more than its share.
+/// This controller is experimental. RFC 9331 section 4.3 recommends telling a classic ECN queue from an L4S
+/// queue, which this controller does not do, so at a classic queue that marks it takes more than its share.
 #[derive(Debug)]
 pub struct Prague {
     packets: bool,
@@ -38,7 +38,7 @@ pub struct Prague {
     marked: u64,
     /// Window before the last reduction.
     top: f64,
-    /// Number of rounds since the last reduction in which the window was larger than `top`.
+    /// Number of rounds, since the last reduction, whose window was larger than `top`.
     beyond: f64,
     /// Window and threshold before the last loss.
     before: Option<(f64, Option<f64>)>,
@@ -82,9 +82,9 @@ impl Prague {
         } else {
             let short = self.srtt.map_or(1.0, |srtt| (srtt.as_secs_f64() / REFERENCE_RTT).min(1.0));
             let mut step = self.part.increase * short * short;
-            // The window exceeds the size that it had before the last reduction, and the queue does not mark.
-            // Growth therefore accelerates: the growth per round increases by half a packet each round.
-            // Growth by W packets takes 2 sqrt(W) rounds instead of W.
+            // The window exceeds its size before the last reduction, and the queue is not marking, so growth
+            // accelerates: the growth per round increases by half a packet each round. Growing by W packets
+            // then takes 2 sqrt(W) rounds instead of W.
             if self.cwnd > self.top {
                 self.beyond += acked / self.cwnd;
                 step *= (self.beyond / 2.0).max(1.0);
@@ -231,7 +231,7 @@ mod tests {
     fn shrinks_by_half_the_share_of_marks() {
         let mut prague = fresh();
         prague.cwnd = 100.0;
-        // After many rounds in which all packets are marked, the controller responds as to a loss.
+        // After many rounds in which all packets are marked, the controller responds as it does to a loss.
         round(&mut prague, 100, 100, 0);
         assert_eq!(prague.cwnd, 50.0);
         for _ in 0..200 {
@@ -239,7 +239,7 @@ mod tests {
             round(&mut prague, 100, 2, 0);
         }
         assert!((prague.alpha - 0.02).abs() < 1e-3, "{}", prague.alpha);
-        // The window shrinks by one per cent and grows by about one packet for the round.
+        // The window shrinks by one per cent and grows by about one packet in the round.
         assert!((prague.cwnd - 99.99).abs() < 0.1, "{}", prague.cwnd);
     }
 

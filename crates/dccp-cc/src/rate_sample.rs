@@ -60,8 +60,8 @@ pub struct RateSampler {
     delivered_at: Time,
     first_sent_at: Time,
     lost: Amount,
-    /// Packets sent until this many packets have been delivered are marked application-limited. 0 means that
-    /// packets are not marked.
+    /// Packets sent until this many packets have been delivered are marked application-limited. 0 means no
+    /// marking.
     app_limited_until: u64,
     /// Snapshot of the newest packet in the current acknowledgement.
     newest: Option<Snapshot>,
@@ -105,7 +105,8 @@ impl RateSampler {
         self.lost = self.lost.plus(bytes);
     }
 
-    /// The sender has nothing more to send, and neither window nor pacing limited it within the last round.
+    /// The sender has nothing more to send, and neither window nor pacing has limited it within the last
+    /// round.
     pub fn set_app_limited(&mut self, inflight: Amount) {
         self.app_limited_until = self.delivered.packets.saturating_add(inflight.packets).max(1);
     }
@@ -135,8 +136,8 @@ impl RateSampler {
         }
         let newest = self.newest.take()?;
         let ages = core::mem::take(&mut self.ages);
-        // The next send interval starts where this one ends. An older packet that arrives late does not move
-        // this start back.
+        // The next send interval starts where this one ends. If an older packet arrives late, it does not
+        // move this start back.
         self.first_sent_at = self.first_sent_at.max(newest.sent_at);
         let send_interval = newest.sent_at.since(newest.first_sent_at);
         let ack_interval = self.delivered_at.since(newest.delivered_at);
@@ -194,8 +195,8 @@ mod tests {
             assert_eq!(got.interval, got.ack_interval);
             assert_eq!(got.rate, Rate::from_bytes_per(got.delivered.bytes, got.interval));
         }
-        // In the steady state, one packet arrives every 2 ms. A packet sent when 5 packets were delivered is
-        // acknowledged after the delivery of 10 more.
+        // In the steady state, one packet arrives every 2 ms. A packet sent when 5 packets had been delivered
+        // is acknowledged after 10 more have been delivered.
         assert_eq!(s.delivered(), packets(10));
     }
 

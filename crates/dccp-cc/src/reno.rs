@@ -4,7 +4,7 @@ use mpdccp_units::{Duration, Rate, Time};
 
 /// Infinite threshold: an arbitrarily high value (RFC 4341 section 5).
 const INFINITE: u64 = u32::MAX as u64;
-/// Upper limit for windows, far above what any path needs. It keeps sums in range.
+/// Upper limit for windows, far above what any path needs, to keep sums in range.
 const MAX_CWND: u64 = INFINITE;
 
 /// TCP's initial window, packets (RFC 6928).
@@ -13,8 +13,8 @@ pub(crate) const TCP_INITIAL_WINDOW: u64 = 10;
 /// TCP's AIMD congestion control (RFC 5681), counted in packets as RFC 4341 section 5 requires.
 ///
 /// RFC 4341 section 5.1 leaves open how to treat an application that does not fill the window. Reno applies
-/// RFC 7661: the window is kept for five minutes and paced, and a loss reduces it to half of its used part.
-/// While the window is validated, there is no pacing.
+/// RFC 7661: an unused window is kept for five minutes but paced, and a loss reduces it to half of the part
+/// in use. A validated window is not paced.
 #[derive(Debug)]
 pub struct Reno {
     cwnd: u64,
@@ -88,16 +88,16 @@ impl Reno {
             acked -= growth;
         }
         if self.cwnd < self.ssthresh {
-            // RFC 4341 section 5: grow by one packet for every two acknowledged, and by at most Ack Ratio / 2
-            // per acknowledgement.
+            // RFC 4341 section 5: grow by one packet for every two acknowledged packets, but by at most Ack
+            // Ratio / 2 per acknowledgement.
             let most = self.ack_ratio.div_ceil(2);
             self.credit = self.credit.saturating_add(acked);
             let growth = (self.credit / 2).min(most);
             self.credit = if growth == most { 0 } else { self.credit % 2 };
             self.cwnd = (self.cwnd + growth).min(self.ssthresh);
         } else {
-            // RFC 4341 section 5: grow by one packet for every window of data acknowledged. For a coupled
-            // subflow, more data must be acknowledged.
+            // RFC 4341 section 5: grow by one packet for every window of data acknowledged. A coupled subflow
+            // needs more acknowledged data.
             self.credit = self.credit.saturating_add(acked);
             let price = |cwnd: u64| (cwnd as f64 / self.part.increase) as u64;
             while self.credit >= price(self.cwnd) {
@@ -127,12 +127,12 @@ impl Controller for Reno {
         self.timed_out &= ev.acked.packets == 0;
         if ev.congestion {
             self.before = Some((self.cwnd, self.ssthresh));
-            // RFC 7661 section 4.4.1: if the window is not validated, the reduction starts from its used
-            // part.
+            // RFC 7661 section 4.4.1: if the window is not validated, the reduction starts from the part in
+            // use.
             let used = self.validation.pipe_ack().filter(|_| !self.validated());
             let window = used.map_or(self.cwnd, |pipe| pipe.max(ev.inflight_before.packets).min(self.cwnd));
-            // RFC 4341 section 5: halve the window and round down. cwnd is at least one, and ssthresh is at
-            // least two. Coupled subflows reduce more.
+            // RFC 4341 section 5: halve the window, rounding down. cwnd is at least one, and ssthresh is at
+            // least two. Coupled subflows reduce their windows more.
             self.cwnd = (window as f64 * (1.0 - self.part.decrease / 2.0)).max(1.0) as u64;
             // RFC 4341 section 5: slow start ends here.
             self.ssthresh = self.cwnd.max(2);
@@ -154,8 +154,8 @@ impl Controller for Reno {
     }
 
     fn on_rto(&mut self, now: Time) {
-        // RFC 4341 section 5: a timeout. RFC 5681 section 3.1: ssthresh stays if another timeout follows
-        // without an acknowledgement between them, because such a timeout gives no new information.
+        // RFC 4341 section 5: a timeout. RFC 5681 section 3.1: ssthresh stays the same if another timeout
+        // follows with no acknowledgement in between, because such a timeout gives no new information.
         if !core::mem::replace(&mut self.timed_out, true) {
             self.before = Some((self.cwnd, self.ssthresh));
             self.ssthresh = (self.cwnd / 2).max(2);
@@ -178,8 +178,9 @@ impl Controller for Reno {
         if !self.tcp {
             return self.look(now);
         }
-        // Linux reduces the window of an idle connection by RFC 2861: it halves the window for every timeout
-        // spent idle, down to the initial window. ssthresh becomes three quarters of the validated window.
+        // Linux reduces the window of an idle connection as described in RFC 2861: it halves the window for
+        // every timeout spent idle, down to the initial window. ssthresh becomes three quarters of the
+        // validated window.
         let mut idle = now.since(self.last_sent);
         if idle < self.rto || self.cwnd <= self.initial {
             return;

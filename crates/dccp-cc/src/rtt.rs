@@ -1,6 +1,6 @@
 use mpdccp_units::{Duration, Time};
 
-/// Number of samples per round above which the weight of each sample does not decrease further.
+/// Number of samples per round beyond which the weight of each sample is not reduced further.
 const MAX_SAMPLES: u32 = 1000;
 
 /// Round-trip time estimator (RFC 6298; bounds of RFC 4341 section 5.1 for DCCP).
@@ -27,8 +27,8 @@ impl RttEstimator {
         self.update_one_of(now, rtt, 1);
     }
 
-    /// Adds one of `samples` samples of the same round. All of them together have the weight that RFC 6298
-    /// gives to one (RFC 7323 appendix G).
+    /// Adds one of `samples` samples of the same round, which together have the weight that RFC 6298 gives to
+    /// one sample (RFC 7323 appendix G).
     pub fn update_one_of(&mut self, now: Time, rtt: Duration, samples: u32) {
         let samples = samples.clamp(1, MAX_SAMPLES);
         if self.latest.is_none() {

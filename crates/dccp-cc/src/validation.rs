@@ -1,15 +1,15 @@
-//! Validation of windows that an application does not fill (RFC 7661). It determines which part of the window
+//! Validation of windows that an application does not fill (RFC 7661): determines which part of the window
 //! the path has recently carried.
 
 use crate::AckEvent;
 use mpdccp_units::{Duration, Time};
 
-/// Sampling period of the maximum, as a time and as a number of round trips. The longer of the two applies
+/// Sampling period of the maximum, as a time and as a number of round trips; the longer of the two applies
 /// (section 4.2).
 const SAMPLING: (Duration, u32) = (Duration::from_secs(1), 3);
 /// Number of parts of the sampling period (section 4.5.1).
 const PARTS: usize = 5;
-/// A window that is not validated for this long is reduced (section 4.4).
+/// A window that has not been validated for this long is reduced (section 4.4).
 pub(crate) const NON_VALIDATED_PERIOD: Duration = Duration::from_secs(300);
 
 /// Validation state of a window. A window is validated if at least half of it was acknowledged in one round
@@ -80,8 +80,8 @@ impl Validation {
         self.round = None;
     }
 
-    /// Section 4.4.3: returns true when the window has not been validated for [`NON_VALIDATED_PERIOD`], and
-    /// again each time that this period passes.
+    /// Section 4.4.3: returns true once the window has not been validated for [`NON_VALIDATED_PERIOD`], and
+    /// again each time that another such period passes.
     pub(crate) fn ran_out(&mut self, now: Time, cwnd: u64) -> bool {
         self.age(now);
         let out = !self.is_valid(cwnd) && now.since(self.at) > NON_VALIDATED_PERIOD;

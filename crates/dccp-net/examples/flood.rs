@@ -1,8 +1,8 @@
-//! Sends a flood of handshakes from spoofed addresses to a tunnel's server. The server must process each
-//! handshake before it can reject it. Usage: `flood SERVER:PORT PUBLIC_KEY RATE SECONDS FIRST_SOURCE
-//! SOURCES`. With `requests` in place of the key, it sends the DCCP-Requests of `mpdccp perf`. With
-//! `refused`, it sends Requests for an unknown Service Code. tools/bench/flood creates the namespaces and
-//! runs this program. The kernel must accept the sources as local addresses.
+//! Sends a flood of handshakes from spoofed addresses to a tunnel server, which must process each handshake
+//! before it can reject it. Usage: `flood SERVER:PORT PUBLIC_KEY RATE SECONDS FIRST_SOURCE SOURCES`. With
+//! `requests` in place of the key, it sends the DCCP-Requests of `mpdccp perf`. With `refused`, it sends
+//! Requests for an unknown Service Code. tools/bench/flood creates the namespaces and runs this program. The
+//! kernel must accept the sources as local addresses.
 
 use dccp_net::{Bind, Burst, Clock, Encapsulation as _, UdpEncapsulation};
 use dccp_proto::Ecn;
@@ -11,7 +11,7 @@ use dccp_wire::{Header, PacketType, Seq};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
-/// Number of different handshakes that are created in advance, because creating a handshake costs as much as
+/// Number of different handshakes to create in advance, because creating a handshake costs as much as
 /// answering it.
 const DIFFERENT: usize = 512;
 
@@ -52,7 +52,7 @@ fn main() -> Result<(), Error> {
                 segment: bytes.len(),
                 bytes,
             };
-            // Ignore the error: if the buffer is full, the datagram is dropped, and the result shows this.
+            // Ignore the error: if the buffer is full, the datagram is dropped, as the result shows.
             let _ = socket.send(&burst);
             sent += 1;
         }

@@ -1,5 +1,6 @@
 //! Does the minimum work of a user-space tunnel: carries the IP packets of a TUN device in UDP datagrams,
-//! with the kernel's offloads in both directions. tools/bench/all uses it as the baseline without encryption.
+//! using the kernel's offloads in both directions. tools/bench/all uses it as the baseline without
+//! encryption.
 //!
 //!   forwarder INTERFACE ADDRESS/PREFIX LOCAL:PORT REMOTE:PORT
 

@@ -1,12 +1,12 @@
-//! Uses the Linux kernel's DCCP for the interoperability checks of `tools/linux-peer`. It runs in a virtual
-//! machine whose kernel still supports DCCP.
+//! Uses the Linux kernel's DCCP for the interoperability checks of `tools/linux-peer`. This program runs in a
+//! virtual machine whose kernel still supports DCCP.
 //!
 //! ```text
 //! kernel_dccp (send|receive) (listen|connect) ADDRESS [ccid=2] [count=1000] [size=1000] [seconds=0]
 //!     [service=perf] [send_coverage=0] [receive_coverage=0] [abort=0]
 //! ```
 //!
-//! The program opens one connection. It sends `count` datagrams of `size` bytes, or sends for `seconds`
+//! The program opens one connection and sends `count` datagrams of `size` bytes, or sends for `seconds`
 //! seconds. With `abort=1`, it ends the connection with a Reset. It prints one line about the result.
 //! `kernel_dccp echo listen ADDRESS service=echo` runs the service of docs/conformance.md until it is killed.
 
@@ -92,7 +92,7 @@ impl Task {
         socket.bind(&SockAddr::from(self.address))?;
         socket.listen(128)?;
         loop {
-            // Ignore errors: a connection that is reset before it is accepted is no error of the listener.
+            // Ignore errors: if a connection is reset before it is accepted, the listener has not failed.
             if let Ok((connection, _)) = socket.accept() {
                 thread::spawn(move || echo(connection));
             }

@@ -282,8 +282,7 @@ fn idle(sessions: u32) {
     let since = Instant::now();
     let mut now = Time::from_millis(1_000);
     let (mut out, mut up, mut opened, mut packets) = (Outgoing::default(), 0, 0, 0u64);
-    // Open a few sessions at a time: without cookies, a listener accepts only a few sessions that are not
-    // complete.
+    // Open a few sessions at a time: without cookies, a listener accepts only a few incomplete sessions.
     for tick in 0u32.. {
         now += TICK;
         while opened < sessions && opened < (tick + 1) * 40 {

@@ -1,4 +1,5 @@
-//! The application that the loop runs, the resources that it uses, and a handle for other threads.
+//! The application that the loop runs, the resources that this application uses, and a handle for other
+//! threads.
 
 use crate::channels::ChannelEvent;
 use crate::net::{LinuxSocket, Net};
@@ -13,14 +14,14 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::{fmt, io};
 
-/// The resources that an application of the loop uses: the endpoint, its sockets and the clock. An
-/// application is for example a tunnel or a traffic generator.
+/// The resources used by an application of the loop, such as a tunnel or a traffic generator: the endpoint,
+/// its sockets and the clock.
 pub struct Core {
     /// All sessions.
     pub endpoint: Endpoint,
     /// The sockets.
     pub net: Net,
-    /// The clock on which all time arguments are based.
+    /// The clock to which all time arguments refer.
     pub clock: Clock,
     pub(crate) poller: Poller,
     pub(crate) running: bool,
@@ -46,7 +47,7 @@ impl Core {
         49_152 | u16::from_be_bytes([seed[0], seed[1]])
     }
 
-    /// Makes this driver one of several shards of a server. Each shard has sessions of its own. `all` has the
+    /// Makes this driver one of several shards of a server, each of which has its own sessions. `all` has the
     /// handles of all shards by number, including this one. A shard hands over packets that belong to another
     /// shard; see `Channels::share`.
     pub fn share<A: App + 'static>(&mut self, all: &[Handle<A>]) {
@@ -72,7 +73,7 @@ impl Core {
 /// The application that the loop runs. The loop calls all methods on the thread of
 /// [`Driver::run`](crate::Driver::run).
 pub trait App {
-    /// Returns the descriptors on which the loop waits. The loop calls this once at the start. The
+    /// Returns the descriptors on which the loop waits. The loop calls this once, at the start, and the
     /// descriptors must stay open until the loop ends.
     fn fds(&self) -> Vec<BorrowedFd<'_>> {
         Vec::new()
@@ -108,8 +109,8 @@ pub trait App {
         let _ = (core, event);
     }
 
-    /// Called to refill the queues of sessions. Returns whether it has queued data. If so, the loop sends the
-    /// data and calls again.
+    /// Called to refill the queues of sessions. Returns whether the application has queued data. If so, the
+    /// loop sends the data and calls again.
     fn fill(&mut self, core: &mut Core, now: Time) -> bool {
         let _ = (core, now);
         false
@@ -129,7 +130,7 @@ pub trait App {
 /// A closure to run on the data thread.
 pub(crate) type Job<A> = Box<dyn FnOnce(&mut Core, &mut A) + Send>;
 
-/// Maximum number of jobs from [`Handle::offer`] that wait at the same time.
+/// Maximum number of jobs from [`Handle::offer`] that may be waiting at the same time.
 const MOST_WAITING: usize = 64;
 
 /// Gives other threads access to a running [`crate::Driver`]. Their closures run between two turns of the
@@ -137,7 +138,7 @@ const MOST_WAITING: usize = 64;
 pub struct Handle<A> {
     jobs: Sender<Job<A>>,
     wake: Arc<OwnedFd>,
-    /// Whether the loop has been woken and has not read the jobs yet. If so, another job need not wake it.
+    /// Whether the loop has been woken but has not read the jobs yet. If so, another job need not wake it.
     pub(crate) woken: Arc<AtomicBool>,
     /// Number of jobs from [`offer`](Self::offer) that have not run yet.
     waiting: Arc<AtomicUsize>,
@@ -190,7 +191,7 @@ impl<A> Handle<A> {
         })
     }
 
-    /// Runs `job` on the data thread and waits for its result; `None` if the driver has ended.
+    /// Runs `job` on the data thread and waits for its result. Returns `None` if the driver has ended.
     pub fn call<R: Send + 'static>(
         &self,
         job: impl FnOnce(&mut Core, &mut A) -> R + Send + 'static,

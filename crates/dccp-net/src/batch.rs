@@ -15,7 +15,7 @@ pub struct Run {
     route: Route,
     ecn: Ecn,
     segment: usize,
-    /// Whether the run is complete, because of a shorter packet or [`Sink::separate`].
+    /// Whether the run is complete, either because of a shorter packet or because of [`Sink::separate`].
     closed: bool,
     /// Only the first `used` bytes are in use. The buffer keeps its length between turns, so that bytes need
     /// not be cleared before they are overwritten.
@@ -89,12 +89,12 @@ impl Run {
     }
 }
 
-/// The packets that one turn of the loop sends, collected in runs. One system call sends a run. The packets
-/// of a route stay in order.
+/// The packets that one turn of the loop sends, collected in runs. Each run takes one system call. The
+/// packets of a route stay in order.
 #[derive(Debug, Default)]
 pub struct Batch {
     runs: Vec<Run>,
-    /// Empty buffers that will be used again.
+    /// Empty buffers kept for reuse.
     spare: Vec<Vec<u8>>,
 }
 
@@ -104,17 +104,17 @@ impl Batch {
         std::mem::take(&mut self.runs)
     }
 
-    /// Takes back the emptied list of runs, so that its memory is used again.
+    /// Takes back the emptied list of runs to reuse its memory.
     pub(crate) fn put_list(&mut self, runs: Vec<Run>) {
         self.runs = runs;
     }
 
-    /// Takes back a run from [`take`](Self::take), so that its memory is used again.
+    /// Takes back a run from [`take`](Self::take) to reuse its memory.
     pub(crate) fn put(&mut self, run: Run) {
         self.spare.push(run.bytes);
     }
 
-    /// Returns the runs. The oldest run comes first.
+    /// Returns the runs, oldest first.
     pub fn runs(&self) -> &[Run] {
         &self.runs
     }
@@ -135,7 +135,7 @@ impl Sink for Batch {
         let (head, tail) = margins(route);
         let packet = head..head + len;
         let len = len + head + tail;
-        // Only the newest run of a route may grow. Otherwise the packets of a path would change their order.
+        // Only the newest run of a route may grow. Otherwise the packets of a path would be reordered.
         let newest = self.runs.iter().rposition(|run| run.route == *route);
         let at = match newest.filter(|&i| self.runs[i].takes(ecn, len)) {
             Some(i) => i,

@@ -4,15 +4,15 @@ use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 /// The local address and interface of a socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bind {
-    /// Address and, for UDP, port. If the address is unspecified, the system chooses one. If the port is 0,
-    /// the system chooses one.
+    /// Address and, for UDP, port. The system chooses the address if it is unspecified, and the port if it is
+    /// 0.
     pub addr: SocketAddr,
     /// The only interface to use (SO_BINDTODEVICE).
     pub interface: Option<String>,
 }
 
 impl Bind {
-    /// Returns the binding for packets from a local address to `remote`. A link-local address gets the scope
+    /// Returns the binding for packets from a local address to `remote`. A link-local address takes the scope
     /// of `remote`.
     pub fn toward(remote: SocketAddr, local: IpAddr, port: u16) -> Bind {
         let addr = match (local, remote) {

@@ -9,10 +9,10 @@ use tun_rs::{
     IDEAL_BATCH_SIZE, VIRTIO_NET_HDR_GSO_UDP_L4, VIRTIO_NET_HDR_LEN, VirtioNetHdr, checksum, gso_split,
 };
 
-/// Size of the largest IP packet. It is also the size of the largest super-packet.
+/// Size of the largest IP packet, and therefore of the largest super-packet.
 const LARGEST: usize = 65_535;
-/// Size of each packet's buffer, if the MTU is at most this. With a larger MTU, each buffer has room for the
-/// largest packet.
+/// Size of each packet's buffer, if the MTU does not exceed this size. With a larger MTU, each buffer has
+/// room for the largest packet.
 const USUAL: usize = 2_048;
 /// Smaller packets are copied instead of moved.
 const LEAST: usize = 1_024;
@@ -51,12 +51,12 @@ impl Bursts {
         &self.tun
     }
 
-    /// Reads a burst. Returns how many packets it has; [`packet`](Self::packet) returns them. Returns 0 if
-    /// there is nothing to read.
+    /// Reads a burst and returns the number of packets in it, or 0 if there is nothing to read.
+    /// [`packet`](Self::packet) returns the packets.
     ///
     /// # Errors
-    /// The error of the system, for example if the device is gone. `InvalidData` if the super-packet cannot
-    /// be split; it is then lost.
+    /// The error of the system, for example if the device is gone. `InvalidData` if a super-packet cannot be
+    /// split, in which case it is lost.
     pub fn read(&mut self) -> io::Result<usize> {
         self.read_unless(|_| false).map(Option::unwrap_or_default)
     }
@@ -93,8 +93,8 @@ impl Bursts {
         &self.packets[i][..self.sizes[i]]
     }
 
-    /// Moves packet `i` out of the burst. Returns the memory into which the packet was read, and replaces it
-    /// by a block from `block`. If a copy costs less, returns a copy instead.
+    /// Moves packet `i` out of the burst: returns the memory into which the packet was read, and puts a block
+    /// from `block` in its place. If a copy costs less, returns a copy instead.
     pub fn take(&mut self, i: usize, block: impl FnOnce() -> Vec<u8>) -> Vec<u8> {
         let size = self.sizes[i];
         if size < LEAST || self.packets[i].len() > USUAL {
@@ -107,8 +107,8 @@ impl Bursts {
         packet
     }
 
-    /// Adds a packet to the burst that will be written. Does not copy it. If the burst is full, first writes
-    /// it and passes the memory of its packets to `used`.
+    /// Adds a packet to the burst to be written, without copying it. If the burst is full, first writes it
+    /// and passes the memory of its packets to `used`.
     pub fn write(&mut self, packet: Vec<u8>, used: impl FnMut(Vec<u8>)) -> Option<Written> {
         let written = (self.out.len() == IDEAL_BATCH_SIZE).then(|| self.flush(used));
         self.out.push(packet);

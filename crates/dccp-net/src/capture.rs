@@ -7,12 +7,12 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
-/// Writes sent and received packets to a pcap file (link type raw IP). The IP and UDP headers are
-/// reconstructed. UDP checksums are zero over IPv4. Over IPv6, which does not allow zero, they are wrong.
+/// Writes sent and received packets to a pcap file (link type raw IP), with reconstructed IP and UDP headers.
+/// UDP checksums are zero over IPv4. Over IPv6, which does not allow zero, they are wrong.
 pub struct Capture {
     /// The file; `None` after a write has failed.
     file: Option<File>,
-    /// Complete records that are not in the file yet, and the number of bytes in the file.
+    /// Complete records that have not been written to the file yet, and the number of bytes in the file.
     waiting: Vec<u8>,
     written: u64,
     clock: Clock,
@@ -29,7 +29,7 @@ pub(crate) enum Form {
 
 /// Maximum number of source addresses that are remembered.
 const MAX_SOURCES: usize = 256;
-/// The records are written to the file once they have this many bytes.
+/// The records are written to the file once they add up to this many bytes.
 const PIECE: usize = 8192;
 /// Header of a pcap file: nanoseconds, version 2.4, snapshot length 65,535, LINKTYPE_RAW.
 const HEADER: [u32; 6] = [0xa1b2_3c4d, 4 << 16 | 2, 0, 0, 65_535, 101];
@@ -43,7 +43,7 @@ impl Capture {
     pub fn create(path: &Path) -> io::Result<Capture> {
         // Only the owner of the file may read the captured traffic.
         let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
-        // If the file existed, it kept its mode, so set the mode here.
+        // If the file already existed, it has kept its mode, so set the mode here.
         if file.metadata()?.is_file() {
             file.set_permissions(Permissions::from_mode(0o600))?;
         }
@@ -80,7 +80,7 @@ impl Capture {
         self.write(packet.remote, local, packet.ecn.bits(), packet.bytes, form);
     }
 
-    /// Returns the local address of packets to `remote`. Asks the system only once per socket and
+    /// Returns the local address of packets to `remote`. The system is asked only once per socket and
     /// destination.
     fn source(
         &mut self,
@@ -108,8 +108,8 @@ impl Capture {
         // Sockets for native DCCP have port 0.
         let udp = from.port() != 0 || to.port() != 0;
         let mut bytes = bytes.to_vec();
-        // The encapsulation computes the checksum in a copy of its own, so compute it here too. Messages of
-        // channels have none.
+        // The encapsulation computes the checksum in its own copy of the packet, so compute it here too.
+        // Messages of channels have none.
         if form == Form::Dccp && !udp && bytes.len() >= 12 && from.is_ipv4() == to.is_ipv4() {
             checksum::fill(&mut bytes, from.ip(), to.ip());
         }
@@ -133,7 +133,7 @@ impl Capture {
     }
 
     /// Writes the pending records. If the write fails, for example because the disk is full, the traffic
-    /// continues. The capture then ends after the last complete write, so that it can be read.
+    /// continues, and the capture ends after the last complete write, so that it stays readable.
     fn flush(&mut self) {
         let Some(file) = &mut self.file else { return };
         match file.write_all(&self.waiting) {
@@ -211,7 +211,7 @@ mod tests {
         assert!(capture.waiting.is_empty(), "later packets are not stored");
     }
 
-    /// This test runs again in a process whose files may have only some KiB.
+    /// This test runs itself again in a process whose files may have only some KiB.
     #[test]
     fn a_capture_that_stops_early_can_be_read() {
         let path = std::env::temp_dir().join(format!("mpdccp-short-{}.pcap", std::process::id()));
@@ -221,7 +221,7 @@ mod tests {
             assert!(capture.file.is_none(), "the file size limit had no effect");
             return;
         }
-        // The trap ignores the signal SIGXFSZ, which would end the process.
+        // The trap makes the process ignore SIGXFSZ, which would otherwise end it.
         let run = std::process::Command::new("sh")
             .args(["-c", "trap '' XFSZ; ulimit -f 40; exec \"$0\" --exact capture::tests::a_capture_that_stops_early_can_be_read"])
             .arg(std::env::current_exe().unwrap())

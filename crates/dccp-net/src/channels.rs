@@ -1,5 +1,5 @@
-//! Encrypted channels over the sockets. Each channel looks like a separate socket to the endpoint. Its socket
-//! number and its address stay the same when the peer moves.
+//! Encrypted channels over the sockets. To the endpoint, each channel looks like a separate socket, whose
+//! number and address stay the same when the peer moves.
 
 use crate::refusals::Refusals;
 use crate::secure::{Address, ChannelId, Channels, EchoQuestion, Event, HEADER, Input, OVERHEAD, QUESTION};
@@ -22,7 +22,7 @@ pub struct ChannelRoutes {
     pub channels: Channels,
     /// The first destination of each channel. It stays in the channel's route.
     routes: BTreeMap<ChannelId, SocketAddr>,
-    /// The channels that this end opened, by underlying socket and first destination.
+    /// The channels that this end opened, keyed by underlying socket and first destination.
     begun: BTreeSet<(u32, SocketAddr, ChannelId)>,
     refusals: Refusals,
 }
@@ -42,7 +42,7 @@ pub enum Arrived {
 pub enum ChannelEvent {
     /// Both ends have their keys.
     Ready(u32),
-    /// The other end has a new address.
+    /// The other end has moved to a new address.
     Moved(u32, SocketAddr),
 }
 
@@ -65,7 +65,7 @@ fn id(socket: u32) -> Option<ChannelId> {
 }
 
 impl ChannelRoutes {
-    /// Wraps `channels`. They may contain channels already, and more can be added later.
+    /// Wraps `channels`, which may already contain channels. More can be added later.
     pub fn new(channels: Channels) -> ChannelRoutes {
         let (routes, begun) = (BTreeMap::new(), BTreeSet::new());
         ChannelRoutes { channels, routes, begun, refusals: Refusals::default() }
@@ -101,7 +101,8 @@ impl ChannelRoutes {
         sockets
     }
 
-    /// Returns a sealed echo request and its destination for each channel that this end opened over a socket.
+    /// Returns, for each channel that this end opened over a socket, a sealed echo request and its
+    /// destination.
     pub(crate) fn questions(&mut self, now: Time, socket: u32) -> Vec<(Address, Vec<u8>)> {
         let question = EchoQuestion { number: 0, answer: 0, answers: 1, wait: Duration::ZERO };
         let packet = question.write(QUESTION);
@@ -125,7 +126,7 @@ impl ChannelRoutes {
         self.channels.address(id(socket)?)
     }
 
-    /// Seals the records of a run. Returns their destination, or `None` if the channel has no key yet.
+    /// Seals the records of a run and returns their destination, or `None` if the channel has no key yet.
     pub fn seal(
         &mut self,
         now: Time,
@@ -157,7 +158,7 @@ impl ChannelRoutes {
         Arrived::Packet(Opened { route, peer, packet: HEADER..HEADER + len })
     }
 
-    /// Removes the routes of closed channels. Returns all other events.
+    /// Removes the routes of closed channels, and returns all other events.
     pub fn events(&mut self) -> Vec<ChannelEvent> {
         let mut events = Vec::new();
         while let Some(event) = self.channels.poll_event() {

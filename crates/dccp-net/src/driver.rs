@@ -17,7 +17,7 @@ pub struct Driver<A> {
     jobs: Receiver<Job<A>>,
     handle: Handle<A>,
     ready: Vec<Source>,
-    /// The latest time that the endpoint was given.
+    /// The latest time that the endpoint has been given.
     last: Time,
     /// Whether [`App::fill`] may have more data to queue.
     filling: bool,
@@ -72,7 +72,7 @@ impl<A: App> Driver<A> {
         job(&mut self.core, &mut self.app)
     }
 
-    /// Does what is due, without waiting. For use in another event loop.
+    /// Does whatever is due, without waiting. For use in another event loop.
     ///
     /// # Errors
     /// Only fatal errors: epoll or the timer fails.
@@ -90,7 +90,7 @@ impl<A: App> Driver<A> {
         self.handle.woken.store(true, Ordering::SeqCst);
         busy |= self.run_jobs();
         if !busy {
-            // From now on, a job wakes the loop. One may have arrived just before, so check again.
+            // From now on, a job wakes the loop. A job may have arrived just before, so check again.
             self.handle.woken.store(false, Ordering::SeqCst);
             busy = self.run_jobs();
         }
@@ -179,8 +179,9 @@ impl<A: App> Driver<A> {
         }
         core.net.handle_timeout(now);
         core.net.retry(now, &core.poller);
-        // Deliver before sending, so that no datagram waits for the acknowledgements of other packets. If the
-        // application queues an answer in `on_delivered`, the answer also carries the acknowledgement.
+        // Deliver before sending, so that no datagram has to wait until the acknowledgements of other packets
+        // are sent. If the application queues an answer in `on_delivered`, the answer also carries the
+        // acknowledgement.
         let mut delivered = false;
         while let Some((session, data)) = core.endpoint.poll_deliver() {
             self.app.on_deliver(core, now, session, data);
@@ -212,8 +213,8 @@ impl<A: App> Driver<A> {
             self.app.on_event(core, now, session, event);
             happened = true;
         }
-        // Event handlers can cause packets, above all when a session closes. These packets must not wait for
-        // the next turn.
+        // Event handlers can cause packets, above all when a session closes, and these packets must not wait
+        // for the next turn.
         if happened {
             self.transmit(now);
         }

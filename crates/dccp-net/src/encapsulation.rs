@@ -97,10 +97,10 @@ pub trait Encapsulation: Send {
     /// Sends a burst. After an error, the rest of the burst is dropped.
     fn send(&mut self, burst: &Burst<'_>) -> Result<(), SendError>;
 
-    /// Receives a limited number of waiting packets and passes each to `each`. Returns how many.
+    /// Receives a limited number of waiting packets, passes each to `each`, and returns their number.
     ///
     /// # Errors
-    /// The error of the system. Packets that already arrived are not lost.
+    /// The error of the system. Packets that have already arrived are not lost.
     fn receive(&mut self, each: &mut dyn FnMut(Received<'_>)) -> io::Result<usize>;
 
     /// Checks that the socket's interface or address exists, is up, and has link (carrier).
@@ -122,14 +122,14 @@ pub trait Encapsulation: Send {
     /// As for [`check`](Self::check).
     fn path_mtu(&self, remote: SocketAddr) -> io::Result<u16>;
 
-    /// Returns the MTU of the interface through which packets to `remote` leave, in bytes. ICMP messages
+    /// Returns the MTU, in bytes, of the interface through which packets to `remote` leave. ICMP messages
     /// cannot change it.
     ///
     /// # Errors
     /// As for [`check`](Self::check).
     fn device_mtu(&self, remote: SocketAddr) -> io::Result<u16>;
 
-    /// Returns the source address of packets to `remote`.
+    /// Returns the source address used for packets to `remote`.
     ///
     /// # Errors
     /// As for [`check`](Self::check).
@@ -174,16 +174,17 @@ pub trait Encapsulation: Send {
         false
     }
 
-    /// Sends an echo request over an encapsulation that carries no packets now, to find out whether it works.
+    /// Sends an echo request over an encapsulation that is currently carrying no packets, to find out whether
+    /// it works.
     fn ask(&mut self, _question: &Burst<'_>) {}
 
     /// Handles the peer's answer to an echo request over this socket.
     fn on_answer(&mut self, _now: Time) {}
 
-    /// Handles the report that the path over this socket fails, even if packets still arrive.
+    /// Handles a report that the path over this socket is failing, even if packets still arrive.
     fn on_suspect(&mut self, _now: Time) {}
 
-    /// Sets the addresses that the peer's host advertises. If the path over this socket is down (`_up` is
+    /// Sets the addresses that the peer's host advertises. While the path over this socket is down (`_up` is
     /// false), the socket may connect to one of them.
     fn on_advertised(&mut self, _now: Time, _addresses: &[IpAddr], _up: bool) {}
 

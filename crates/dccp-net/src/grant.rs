@@ -1,5 +1,5 @@
-//! Socket settings that need CAP_NET_ADMIN. A process without this capability can let another process make
-//! them.
+//! Socket settings that need CAP_NET_ADMIN. A process without this capability can have another process make
+//! these settings.
 
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::net::sockopt;
@@ -7,15 +7,16 @@ use socket2::SockRef;
 use std::io;
 use std::sync::OnceLock;
 
-/// Buffer size that each socket requests for each direction. The kernel grants an unprivileged process less.
+/// Buffer size that each socket requests for each direction. An unprivileged process gets less from the
+/// kernel.
 const BUFFER: usize = 4 << 20;
 
 type Granter = dyn Fn(BorrowedFd<'_>) -> io::Result<()> + Send + Sync;
 
 static ELSEWHERE: OnceLock<Box<Granter>> = OnceLock::new();
 
-/// Makes this process pass each new socket to `granter` from now on. `granter` lets another process call
-/// [`grant_socket`] for the socket. Only the first call has an effect.
+/// From now on, makes this process pass each new socket to `granter`. With `granter`, another process can
+/// call [`grant_socket`] for the socket. Only the first call has an effect.
 pub fn grant_sockets_by(granter: impl Fn(BorrowedFd<'_>) -> io::Result<()> + Send + Sync + 'static) {
     let _ = ELSEWHERE.set(Box::new(granter));
 }
@@ -38,7 +39,8 @@ pub fn grant_socket(socket: BorrowedFd<'_>, mark: Option<u32>) -> io::Result<()>
     Ok(())
 }
 
-/// Calls the granter if there is one; the granter knows the mark. Otherwise calls [`grant_socket`].
+/// Calls the granter if there is one. It does not need `mark`, because it knows the mark already. Otherwise
+/// calls [`grant_socket`].
 ///
 /// # Errors
 /// As for [`grant_socket`].

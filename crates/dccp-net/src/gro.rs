@@ -1,5 +1,5 @@
-//! Generic receive offload in user space. Groups consecutive packets of a flow, so that the kernel accepts
-//! each group as one packet. Builds the header of each group.
+//! Generic receive offload in user space: groups consecutive packets of a flow, so that the kernel accepts
+//! each group as one packet, and builds the header of each group.
 //!
 //! The library that splits packets can also coalesce them, but copies each packet twice. This code does not
 //! move the packets; one `writev` collects them.
@@ -42,8 +42,8 @@ struct Shape {
 }
 
 impl Shape {
-    /// Analyses a packet. Returns `None` unless it is a complete TCP or UDP packet without IP options and
-    /// IPv6 extension headers.
+    /// Analyses a packet. Returns `None` unless it is a complete TCP or UDP packet without IP options or IPv6
+    /// extension headers.
     fn of(packet: &[u8]) -> Option<Shape> {
         let word = |at: usize| Some(u16::from_be_bytes(packet.get(at..at + 2)?.try_into().ok()?));
         let (ip, protocol, whole, addresses) = match packet.first()? {
@@ -107,7 +107,7 @@ impl Shape {
         (now, now.wrapping_add(size as u32))
     }
 
-    /// Returns whether the packet may be in a group, and whether it has the flag PSH. A packet with PSH is
+    /// Returns whether the packet may be in a group, and whether it has the PSH flag. A packet with PSH is
     /// the last of its group.
     fn can_coalesce(&self, packet: &[u8]) -> (bool, bool) {
         let full = packet.len() > self.headers;
@@ -116,7 +116,7 @@ impl Shape {
                 let flags = packet[self.ip + 13];
                 (full && flags & !PSH == ACK, flags & PSH != 0)
             }
-            // Exclude datagrams without a checksum: coalescing would give them one over IPv4.
+            // Exclude datagrams without a checksum, because coalescing would give them one over IPv4.
             _ => (full && packet[self.ip + 6..self.ip + 8] != [0, 0], false),
         }
     }
@@ -125,7 +125,7 @@ impl Shape {
 /// Consecutive packets of a flow that are written as one packet, or a single packet.
 #[derive(Debug, Default)]
 pub(crate) struct Group {
-    /// Structure of the packets; `None` if the packet cannot be in a group with others.
+    /// Structure of the packets; `None` if the packet cannot be grouped with others.
     shape: Option<Shape>,
     first: usize,
     last: usize,
@@ -137,7 +137,7 @@ pub(crate) struct Group {
     open: bool,
     /// TCP sequence number that the next packet of the group must have.
     next: u32,
-    /// Whether the last packet has the flag PSH.
+    /// Whether the last packet has the PSH flag.
     push: bool,
 }
 
@@ -158,12 +158,12 @@ impl Group {
         self.packets
     }
 
-    /// Returns how many bytes at the start of each packet [`header`](Self::header) replaces.
+    /// Returns how many bytes at the start of each packet are replaced by [`header`](Self::header).
     pub(crate) fn headers(&self) -> usize {
         self.shape.map_or(0, |shape| shape.headers)
     }
 
-    /// Returns the header of the first packet, changed so that it describes the whole group.
+    /// Returns the header of the first packet, changed to describe the whole group.
     pub(crate) fn header(&self, burst: &[Vec<u8>]) -> Header {
         let mut header = Header { bytes: [0; _], len: VIRTIO_NET_HDR_LEN + self.headers() };
         let Some(shape) = self.shape else { return header };
@@ -235,8 +235,8 @@ impl Coalescer {
         let bytes = packet.len();
         let mut alone = Group { first: i, last: i, packets: 1, bytes, ..Group::default() };
         let Some(shape) = Shape::of(packet) else {
-            // The packet may be a fragment. Later packets of its flow must not overtake it, so no earlier
-            // group may grow.
+            // The packet may be a fragment. Later packets of its flow must not overtake it, so from here on
+            // no earlier group may grow.
             self.groups.push(alone);
             self.barrier = self.groups.len();
             return;
@@ -253,7 +253,7 @@ impl Coalescer {
             && group.packets < MOST_PARTS
             && group.bytes + size <= MOST_BYTES
             && shape.common().all(|field| burst[group.first][field.clone()] == packet[field])
-            // The packets must have right checksums. A packet that was damaged earlier must not get a valid
+            // The packets must have correct checksums: a packet that was damaged earlier must not get a valid
             // checksum here.
             && (group.packets > 1 || shape.is_intact(&burst[group.first]))
             && shape.is_intact(packet)

@@ -1,4 +1,4 @@
-//! Reads ICMP errors about sent packets. The kernel queues them for a socket with IP_RECVERR.
+//! Reads ICMP errors about sent packets, which the kernel queues for a socket with IP_RECVERR.
 
 use nix::libc;
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg};
@@ -6,7 +6,7 @@ use std::io::IoSliceMut;
 use std::net::{SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::AsRawFd;
 
-/// Reads the next error. Returns `None` if there is none. The inner value is the destination if its host
+/// Reads the next error, or returns `None` if there is none. The inner value is the destination, if its host
 /// reported that the port or the protocol is unreachable.
 pub(crate) fn next(socket: &impl AsRawFd) -> Option<Option<SocketAddr>> {
     let mut byte = [0];

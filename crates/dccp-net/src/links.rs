@@ -14,22 +14,23 @@ pub struct LinkChange {
     pub why: String,
 }
 
-/// Interval between checks of a destination to which sending fails.
+/// Interval between checks of a destination to which sending is failing.
 const RETRY: Duration = Duration::from_millis(250);
-/// Longest interval between checks if sending to a destination fails again and again, although the system
-/// reports that it can be reached.
+/// Longest interval between checks when sending to a destination keeps failing although the system reports
+/// that the destination can be reached.
 const MAX_WAIT: Duration = Duration::from_secs(8);
-/// A destination that has worked again for this long is no longer listed.
+/// A destination that has been working again for this long is no longer listed.
 const PROBATION: Duration = Duration::from_secs(10);
-/// Maximum number of listed destinations. Peers can invent addresses, which must not fill the memory.
+/// Maximum number of listed destinations, because peers can invent addresses and these must not fill the
+/// memory.
 const MAX_BROKEN: usize = 64;
 
-/// A destination to which sending fails, or failed recently.
+/// A destination to which sending is failing, or failed recently.
 #[derive(Debug)]
 struct Broken {
     socket: u32,
     remote: SocketAddr,
-    /// Time of the next check; `None` while the destination works.
+    /// Time of the next check; `None` while the destination is working.
     retry_at: Option<Time>,
     wait: Duration,
     mended: Time,
@@ -43,7 +44,7 @@ pub(crate) struct Links {
 }
 
 impl Links {
-    /// Stores that sending to a destination fails, and why.
+    /// Records that sending to a destination is failing, and why.
     pub(crate) fn mark(&mut self, now: Time, socket: u32, remote: SocketAddr, why: String) {
         let known = self.broken.iter().position(|b| b.socket == socket && b.remote == remote);
         match known {

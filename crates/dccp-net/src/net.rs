@@ -21,7 +21,7 @@ use std::net::SocketAddr;
 pub(crate) trait LinuxSocket: Encapsulation + AsFd {}
 impl<T: Encapsulation + AsFd> LinuxSocket for T {}
 
-/// The sockets of a driver and the packets that wait to be sent.
+/// The sockets of a driver, and the packets that are waiting to be sent.
 pub struct Net {
     sockets: Vec<Option<Box<dyn LinuxSocket>>>,
     links: Links,
@@ -29,17 +29,17 @@ pub struct Net {
     routes: Option<ChannelRoutes>,
     /// The other shards of the same server.
     pub(crate) neighbours: Neighbours,
-    /// The packets that the endpoint has written and that are not sent yet.
+    /// Packets that the endpoint has written but that have not been sent yet.
     pub batch: Batch,
     /// Records all sent and received packets.
     pub capture: Option<Capture>,
     /// The file for the keys of channels.
     pub keylog: Option<std::fs::File>,
-    /// Chooses outer headers by the data in a packet. Without it, congestion control alone sets the ECN
-    /// field.
+    /// Chooses outer headers according to the data in a packet. Without it, congestion control alone sets the
+    /// ECN field.
     pub marking: Option<Box<dyn Marking>>,
     parts: Vec<Part>,
-    /// If set, every socket that is added later reports refusals, and the endpoint gets them through
+    /// If set, every socket that is added later reports refusals, which are passed to the endpoint through
     /// [`Endpoint::on_refused`].
     pub heed_refusals: bool,
     refused: Vec<(u32, SocketAddr)>,
@@ -79,7 +79,7 @@ impl Net {
         self.routes.as_ref().map(|routes| &routes.channels)
     }
 
-    /// Returns the channels for changes, for example to add and remove peers.
+    /// Returns the channels for modification, for example to add and remove peers.
     pub fn channels_mut(&mut self) -> Option<&mut secure::Channels> {
         self.routes.as_mut().map(|routes| &mut routes.channels)
     }
@@ -89,7 +89,8 @@ impl Net {
         self.routes.as_mut()?.open(now, peer, to)
     }
 
-    /// Returns the current route of a packet: if the route is a channel's, the peer may have moved.
+    /// Returns the current route of a packet. If the packet's route belongs to a channel, the peer may have
+    /// moved.
     pub fn resolve(&self, route: &Route) -> Route {
         let to = is_channel(route.socket).then(|| self.routes.as_ref()?.resolve(route.socket)).flatten();
         to.map_or(*route, |to| Route { socket: to.socket, local: to.local, remote: to.remote })
@@ -141,7 +142,7 @@ impl Net {
     }
 
     /// Returns the largest IP packet to `remote` that the system allows, in bytes. Forged ICMP messages can
-    /// change it.
+    /// change this value.
     ///
     /// # Errors
     /// If the socket does not exist, or there is no route.
@@ -150,7 +151,7 @@ impl Net {
         self.socket(to.socket).ok_or(io::ErrorKind::NotFound)?.path_mtu(to.remote)
     }
 
-    /// Returns the MTU of the interface through which packets to `remote` leave, in bytes.
+    /// Returns the MTU, in bytes, of the interface through which packets to `remote` leave.
     ///
     /// # Errors
     /// If the socket does not exist, or there is no route.
@@ -168,9 +169,9 @@ impl Net {
         self.socket(to.socket).ok_or(io::ErrorKind::NotFound)?.device(to.remote)
     }
 
-    /// Checks that the packets of a route leave through the interface that has their source address. If they
-    /// leave through another interface, returns the name of that interface. Returns `None` for packets to
-    /// this host.
+    /// Checks that the packets of a route leave through the interface that has their source address. Returns
+    /// the name of the interface if they leave through another one. Packets to this host pass the check, so
+    /// the result is `None`.
     pub fn strays(&self, route: &Route) -> Option<String> {
         let to = self.resolve(route);
         let socket = self.socket(to.socket)?;
@@ -266,8 +267,8 @@ impl Net {
                 // The check may have replaced the descriptor, so watch it again.
                 Some(Some(encapsulation)) => {
                     let answer = encapsulation.check(remote);
-                    // If descriptors or memory are short, the result says nothing about the destination. The
-                    // destination stays broken until the system can check it.
+                    // If descriptors or memory are short, the result says nothing about the destination,
+                    // which stays broken until the system can check it.
                     !shortage.is_behind(&answer)
                         && answer.is_ok()
                         && poller.add(encapsulation.as_fd(), Source::Socket(socket)).is_ok()
@@ -303,7 +304,7 @@ mod tests {
     use mpdccp_units::Duration;
     use std::fs::File;
 
-    /// This test runs again in a process with a low limit on descriptors.
+    /// This test runs itself again in a process with a low limit on descriptors.
     #[test]
     fn a_path_is_not_dead_for_want_of_descriptors() {
         if std::env::var_os("FEW_DESCRIPTORS").is_none() {

@@ -1,4 +1,4 @@
-//! Replaces the qlog support if the feature `qlog` is off.
+//! Stands in for the qlog support if the feature `qlog` is off.
 
 use dccp_proto::Ecn;
 use mpdccp_proto::{Endpoint, SessionEvent, SessionId};

@@ -1,5 +1,5 @@
-//! Replaces the crate `dccp-secure` if the feature `encryption` is off. Keys and channels have types with the
-//! same names but without values.
+//! Stands in for the crate `dccp-secure` if the feature `encryption` is off. Keys and channels have types
+//! with the same names but without values.
 #![expect(missing_docs, reason = "documented in dccp-secure")]
 
 use mpdccp_units::{Duration, Time};

@@ -1,4 +1,4 @@
-//! DSCP and ECN field of outer headers. They may depend on the data in the packet.
+//! DSCP and ECN field of outer headers, which may depend on the data in the packet.
 
 use dccp_proto::Ecn;
 use std::ops::Range;
@@ -12,20 +12,20 @@ pub struct Mark {
     pub ecn: Ecn,
 }
 
-/// Lets an application choose the marks of outer headers, for example because its datagrams have DSCP and ECN
-/// fields of their own.
+/// Lets an application choose the marks of outer headers, for example because its datagrams have their own
+/// DSCP and ECN fields.
 pub trait Marking: Send {
     /// Returns the mark of a packet. `data` is the application data in it, if any. `ecn` is the ECN field
     /// that the path's congestion control has chosen.
     fn outer(&self, data: Option<&[u8]>, ecn: Ecn) -> Mark;
 
-    /// Returns the mark of a packet. Unlike [`outer`](Self::outer), it gets the whole DCCP packet.
+    /// Returns the mark of a packet. Unlike [`outer`](Self::outer), this method gets the whole DCCP packet.
     fn outer_of(&self, packet: &[u8], ecn: Ecn) -> Mark {
         self.outer(data_of(packet).map(|data| &packet[data]), ecn)
     }
 
     /// Called when application data has arrived in a packet with this ECN field. May change the data. Returns
-    /// how many bytes of it to deliver.
+    /// how many bytes of the data to deliver.
     fn arrived(&self, data: &mut [u8], ecn: Ecn) -> usize;
 }
 

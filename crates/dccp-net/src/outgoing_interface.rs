@@ -1,4 +1,4 @@
-//! Finds the interface through which the system would send a packet, by its routes (rtnetlink(7)).
+//! Finds the interface through which the system's routes would send a packet (rtnetlink(7)).
 
 use nix::libc;
 use nix::net::if_::if_indextoname;
@@ -43,7 +43,7 @@ fn question(source: IpAddr, remote: IpAddr, mark: Option<u32>) -> Vec<u8> {
     let mut attributes = vec![(libc::RTA_DST, to), (libc::RTA_SRC, from)];
     attributes.extend(mark.map(|mark| (libc::RTA_MARK, mark.to_ne_bytes().to_vec())));
     let mut message = vec![0; HEADER];
-    // Address family, and lengths of destination and source. The remaining fields are zero in a request.
+    // Address family, then the lengths of destination and source. The remaining fields are zero in a request.
     message.extend([family, bits, bits, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
     for (kind, value) in attributes {
         message.extend((4 + value.len() as u16).to_ne_bytes());

@@ -40,7 +40,7 @@ impl Source {
     }
 }
 
-/// A deadline that is nearer than this may belong to a pacer, so the timer must be exact.
+/// A deadline nearer than this may belong to a pacer, so the timer must be exact.
 const FAR: Duration = Duration::from_millis(1);
 
 /// An epoll instance with a timer, and with an eventfd through which other threads wake the loop.
@@ -98,8 +98,8 @@ impl Poller {
 
     /// Sets the timer, which makes the epoll descriptor readable at `deadline`.
     pub(crate) fn arm(&mut self, now: Time, deadline: Option<Time>) -> io::Result<()> {
-        // If the timer is set to a distant time and the new deadline is later, keep it. One unnecessary
-        // wakeup costs less than setting the timer every time.
+        // If the timer is set to a distant time and the new deadline is even later, leave the timer alone:
+        // one unnecessary wakeup costs less than setting the timer every time.
         let far = |armed: Time| armed > now + FAR && deadline.is_some_and(|deadline| deadline >= armed);
         if deadline != self.armed && !self.armed.is_some_and(far) {
             // Zero stops the timer.

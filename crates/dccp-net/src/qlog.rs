@@ -19,8 +19,8 @@ const RECORD: u8 = 0x1e;
 
 /// Writes the packets, the congestion control, the losses and the paths of an endpoint to a qlog file. The
 /// file is a JSON text sequence (draft-ietf-quic-qlog-main-schema-02, version 0.3, which qvis reads). Each
-/// connection is a group, which its DCCP ports name. Where DCCP has the same concept as QUIC, the name is
-/// that of the QUIC qlog drafts.
+/// connection is a group named after its DCCP ports. Concepts that DCCP shares with QUIC have the names of
+/// the QUIC qlog drafts.
 pub struct Qlog {
     file: BufWriter<File>,
     begun: Option<Time>,
@@ -28,7 +28,7 @@ pub struct Qlog {
     paths: BTreeMap<(SessionId, PathId), Seen>,
 }
 
-/// The values of a path that were written last.
+/// The values of a path that were last written.
 #[derive(Default)]
 struct Seen {
     metrics: Value,

@@ -1,7 +1,7 @@
 //! Assigns packets to the queues of a TUN device by the prefix of their destination. By default, the kernel
-//! selects the queue by a hash of the flow. It then moves the flow to another queue as soon as an answer is
-//! written to that queue, although packets of the flow still wait in the first queue. With this assignment, a
-//! flow stays in one queue, because it has only one destination.
+//! selects the queue by a hash of the flow, and moves the flow to another queue as soon as an answer is
+//! written to that queue, even though packets of the flow are still waiting in the first queue. With this
+//! assignment, a flow stays in one queue, because it has only one destination.
 #![expect(unsafe_code, reason = "no crate offers a safe bpf(2)")]
 
 use nix::libc;
@@ -82,8 +82,8 @@ fn op(code: u8, to: u8, from: u8, offset: i16, value: i32) -> Instruction {
     Instruction { code, registers, offset, value }
 }
 
-/// Returns the program. It returns the queue of the longest prefix that contains the packet's destination, or
-/// 0 if no prefix does. On its stack, it has a [`Key`] at -20 and a byte at -24.
+/// Returns the program, which returns the queue of the longest prefix that contains the packet's destination,
+/// or 0 if no prefix does. On its stack, it has a [`Key`] at -20 and a byte at -24.
 fn program(map: i32) -> Vec<Instruction> {
     const V4: usize = 25;
     const LOOKUP: usize = 32;
@@ -174,7 +174,7 @@ impl QueueSelection {
         Ok(())
     }
 
-    /// Replaces all prefixes. Does not rewrite entries that stay the same.
+    /// Replaces all prefixes, without rewriting entries that stay the same.
     ///
     /// # Errors
     /// As for [`add`](Self::add).

@@ -7,11 +7,12 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-/// A socket for IP protocol 33, which carries native DCCP or the records of channels. It needs CAP_NET_RAW.
+/// A socket for IP protocol 33, which carries native DCCP or the records of channels. Opening it needs
+/// CAP_NET_RAW.
 pub struct RawEncapsulation {
     socket: Socket,
-    /// The source address that the system uses for each destination. It is needed because the checksum covers
-    /// it.
+    /// The source address that the system uses for each destination, which is needed because the checksum
+    /// covers it.
     sources: BTreeMap<IpAddr, IpAddr>,
     packet: Vec<u8>,
     /// Whether the socket carries records. Records are authenticated, so they have no DCCP checksum.
@@ -25,13 +26,13 @@ impl RawEncapsulation {
     /// Opens and binds a socket. The port of `bind` is ignored.
     ///
     /// # Errors
-    /// The error of the system, for example if the permission is missing, or if the address or the interface
-    /// does not exist.
+    /// The error of the system, for example if permission is missing, or if the address or the interface does
+    /// not exist.
     pub fn new(bind: Bind) -> io::Result<RawEncapsulation> {
         RawEncapsulation::marked(bind, None)
     }
 
-    /// Opens a socket like [`new`](Self::new). Its packets have a mark (SO_MARK) for policy routing.
+    /// Opens a socket like [`new`](Self::new), but with a mark on its packets (SO_MARK) for policy routing.
     ///
     /// # Errors
     /// As for [`new`](Self::new); a mark needs CAP_NET_ADMIN.
@@ -45,7 +46,7 @@ impl RawEncapsulation {
         })
     }
 
-    /// Makes the socket carry the records of channels. It then neither writes nor verifies checksums.
+    /// Makes the socket carry the records of channels, and therefore neither write nor verify checksums.
     #[must_use]
     pub fn sealed(self) -> RawEncapsulation {
         RawEncapsulation { sealed: true, ..self }
@@ -71,8 +72,8 @@ impl AsFd for RawEncapsulation {
     }
 }
 
-/// Removes the IP header from a received message; only IPv4 sockets deliver it. Returns the destination and
-/// the packet.
+/// Removes the IP header from a received message, which only IPv4 sockets deliver. Returns the destination
+/// and the packet.
 fn strip(message: Message<'_>) -> Option<(IpAddr, &mut [u8])> {
     if message.remote.is_ipv6() {
         return Some((message.local?, message.bytes));
@@ -101,7 +102,7 @@ impl Encapsulation for RawEncapsulation {
         packet.clear();
         packet.extend_from_slice(burst.bytes);
         for bytes in packet.chunks_mut(burst.segment) {
-            // The shortest DCCP header has 12 bytes. No packet is shorter.
+            // The shortest DCCP header has 12 bytes, so no packet is shorter.
             if bytes.len() >= 12 {
                 checksum::fill(bytes, source, burst.remote.ip());
             }

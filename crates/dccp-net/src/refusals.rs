@@ -1,4 +1,4 @@
-//! Logs datagrams that were refused, with a limited rate.
+//! Logs refused datagrams, at a limited rate.
 
 use crate::secure::{PublicKey, Reason};
 use mpdccp_units::{Duration, Time};
@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 /// Shortest interval between two log lines.
 const EVERY: Duration = Duration::from_secs(5);
 
-/// When the next log line is allowed, and how many refusals were not logged since the last line.
+/// When the next log line is allowed, and how many refusals have gone unlogged since the last line.
 #[derive(Debug, Default)]
 pub(crate) struct Refusals {
     next: Time,

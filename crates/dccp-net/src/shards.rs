@@ -1,4 +1,4 @@
-//! The shards of a server. Each has a driver of its own, and hands over packets that belong to another shard.
+//! The shards of a server. Each has its own driver, and hands over packets that belong to another shard.
 
 use crate::secure::Handover;
 use dccp_proto::{Ecn, Route};
@@ -17,7 +17,7 @@ pub(crate) enum Mail {
 /// Passes mail to a shard. Returns false if that shard is overloaded.
 pub(crate) type Post = Box<dyn Fn(Vec<Mail>) -> bool + Send>;
 
-/// The mailboxes of all shards by number, and the mail that waits to be sent.
+/// The mailboxes of all shards by number, and the mail that is waiting to be sent.
 #[derive(Default)]
 pub(crate) struct Neighbours {
     posts: Vec<Post>,

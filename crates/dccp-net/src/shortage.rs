@@ -1,4 +1,5 @@
-//! Detects that descriptors or memory are short. Such an error says nothing about the path that was checked.
+//! Detects a shortage of descriptors or memory. An error due to a shortage says nothing about the path that
+//! was checked.
 
 use rustix::io::Errno;
 use std::io;

@@ -1,4 +1,4 @@
-//! The common part of both encapsulations. It is a bound, non-blocking socket. It sends and receives the ECN
+//! The common part of both encapsulations: a bound, non-blocking socket that sends and receives the ECN
 //! field, reports receive times, and receives packets in batches.
 
 use crate::SocketStats;
@@ -35,13 +35,13 @@ pub(crate) struct Socket {
     pub(crate) outlet: Outlet,
     state: UdpSocketState,
     buffer: Vec<u8>,
-    /// A UDP socket that is used again and again to ask the system about paths.
+    /// A UDP socket that is reused to ask the system about paths.
     asking: Cell<Option<socket2::Socket>>,
     /// Counters of received packets.
     received: SocketStats,
 }
 
-/// A message from the kernel. It consists of packets of `stride` bytes each; only the last may be shorter.
+/// A message from the kernel, consisting of packets of `stride` bytes each; only the last may be shorter.
 pub(crate) struct Message<'a> {
     pub(crate) at: Time,
     pub(crate) local: Option<IpAddr>,
@@ -95,9 +95,9 @@ fn shard_by_header(socket: &socket2::Socket, shards: u8) {
 
 /// Selects the control messages of received packets. There are four: receive time, addresses, segment size
 /// and ECN field. The control buffer of quinn-udp has room for only three of them; with all four, the ECN
-/// field would be lost. Raw sockets have no segment size. UDP sockets that are bound to an address do without
-/// the addresses, and all others do without the receive time. The result is ignored: emulators of Linux that
-/// lack an option do not send its message either.
+/// field would be lost. Raw sockets have no segment size. Of the UDP sockets, those bound to an address do
+/// without the addresses, and all others do without the receive time. The result is ignored, because
+/// emulators of Linux that lack an option do not send its message either.
 fn set_up(socket: &socket2::Socket, bind: &Bind, raw: bool) -> io::Result<UdpSocketState> {
     let state = UdpSocketState::new(socket.into())?;
     let _ = match bind.addr {
@@ -130,8 +130,8 @@ fn segments(raw: bool, state: &UdpSocketState) -> bool {
 }
 
 impl Socket {
-    /// Opens a socket. If several sockets share the address, `shard` is the number of this one and their
-    /// count.
+    /// Opens a socket. If several sockets share the address, `shard` has the number of this socket and the
+    /// number of sockets.
     pub(crate) fn new(
         bind: Bind,
         raw: bool,
@@ -139,8 +139,8 @@ impl Socket {
         shard: Option<(u8, u8)>,
     ) -> io::Result<Socket> {
         if matches!(shard, Some((0, _))) {
-            // First open a socket that does not share the address. This fails if another program has a socket
-            // there.
+            // First open a socket that does not share the address, which fails if another program has a
+            // socket there.
             open(&bind, raw, mark, false)?;
         }
         let (inner, state) = open_whole(&bind, raw, mark, shard.map(|(_, shards)| shards))?;
@@ -181,7 +181,7 @@ impl Socket {
         self.outlet.inner.local_addr()?.as_socket().ok_or_else(|| io::Error::other("not an IP socket"))
     }
 
-    /// Opens a temporary UDP socket with the same binding and connects it to `remote`. It shows what the
+    /// Opens a temporary UDP socket with the same binding and connects it to `remote`, to find out what the
     /// system knows about the path.
     pub(crate) fn probe(&self, remote: SocketAddr) -> io::Result<socket2::Socket> {
         let mut bind = self.bind.clone();
@@ -193,7 +193,7 @@ impl Socket {
 
     pub(crate) fn check(&mut self, remote: SocketAddr) -> io::Result<()> {
         watch::present(&self.bind)?;
-        // If the interface has disappeared and returned, it has a new index. The kernel then reports no name
+        // If the interface has disappeared and returned, it has a new index, and the kernel reports no name
         // for the old index.
         let bound = || self.outlet.inner.device().ok().flatten();
         if self.bind.interface.as_ref().is_some_and(|name| bound().as_deref() != Some(name.as_bytes())) {
@@ -204,15 +204,14 @@ impl Socket {
         Ok(())
     }
 
-    /// Replaces this socket by a new one. The old one cannot be bound to another interface without
+    /// Replaces this socket by a new one, because the old one cannot be bound to another interface without
     /// CAP_NET_RAW.
     fn open_again(&mut self) -> io::Result<()> {
         let mut bind = self.bind.clone();
         bind.addr.set_port(self.local_addr()?.port());
         self.asking.take();
         self.replace(open_whole(&self.bind, self.raw, self.mark, None)?)?;
-        // Keep the port, because NATs may have a binding for it. It is free again after the old socket is
-        // closed.
+        // Keep the port, because NATs may have a binding for it. Closing the old socket frees the port.
         if let Ok(opened) = open_whole(&bind, self.raw, self.mark, None) {
             self.replace(opened)?;
         }
@@ -232,7 +231,7 @@ impl Socket {
         question: impl Fn(&socket2::Socket) -> io::Result<T>,
     ) -> io::Result<T> {
         let asking = match self.asking.take() {
-            // Use the socket again: with many paths, opening one each time would be the largest cost.
+            // Reuse the socket: with many paths, opening one each time would be the largest cost.
             Some(socket) => disconnect(&socket).and_then(|()| connect(&socket, remote)).map(|()| socket),
             None => self.probe(remote),
         };
@@ -263,8 +262,8 @@ impl Socket {
             })
         });
         match mtu {
-            // Emulators of Linux may lack the option. Use the MTU of the interface instead; path MTU
-            // discovery corrects it.
+            // Emulators of Linux may lack the option. In that case, use the MTU of the interface, which path
+            // MTU discovery corrects.
             Err(e) if e.raw_os_error() == Some(libc::ENOPROTOOPT) => self.device_mtu(remote),
             mtu => Ok(u16::try_from(mtu?).unwrap_or(u16::MAX)),
         }
@@ -293,13 +292,13 @@ impl Socket {
         self.received.rx_calls += 1;
         // The kernel's timestamps are wall-clock times, so compute how long ago each packet arrived. Read
         // both clocks here, and in this order: receiving megabytes takes as long as a short round trip, and
-        // no packet may seem to arrive before it was sent.
+        // no packet may appear to have arrived before it was sent.
         let wall = Duration::from_nanos(Clock.wall_nanos());
         let now = Clock.now();
         let wildcard = self.bind.is_wildcard();
         for (meta, bytes) in meta.iter().zip(&mut slices).take(n) {
             let ago = meta.timestamp.map_or(Duration::ZERO, |t| wall.saturating_sub(t));
-            // If the wall clock was changed, packets must not seem to be old.
+            // Packets must not seem to be old just because the wall clock was changed.
             let ago = if ago < Duration::from_millis(100) { ago } else { Duration::ZERO };
             each(
                 &mut self.received,
@@ -325,7 +324,7 @@ fn connect(socket: &socket2::Socket, mut remote: SocketAddr) -> io::Result<()> {
     socket.connect(&SockAddr::from(remote))
 }
 
-/// Disconnects a UDP socket. This removes the source address that the system has chosen.
+/// Disconnects a UDP socket, which also removes the source address that the system has chosen.
 fn disconnect(socket: &socket2::Socket) -> io::Result<()> {
     Ok(rustix::net::connect_unspec(socket)?)
 }

@@ -1,4 +1,4 @@
-//! Sends bursts of packets through a UDP or raw socket. Each burst has a DSCP and an ECN field.
+//! Sends bursts of packets, each burst with its DSCP and ECN field, through a UDP or raw socket.
 
 use crate::icmp;
 use crate::{Burst, SendError, SocketStats};
@@ -19,7 +19,7 @@ pub(crate) struct Outlet {
     pub(crate) inner: socket2::Socket,
     raw: bool,
     ipv4: bool,
-    /// Whether to use segmentation offload. It is turned off when the kernel refuses a send with it.
+    /// Whether to use segmentation offload. It is turned off when the kernel refuses a send that uses it.
     pub(crate) segmentation: bool,
     /// Whether to read ICMP errors from the kernel.
     pub(crate) heeds_refusals: bool,
@@ -38,7 +38,7 @@ impl Outlet {
     /// Sends a burst. After an error, the rest of the burst is dropped.
     pub(crate) fn send(&mut self, burst: &Burst<'_>) -> Result<(), SendError> {
         if self.raw {
-            // Raw IPv6 sockets take the port for the protocol number, so set it to 0.
+            // Raw IPv6 sockets interpret the port as the protocol number, so set it to 0.
             return self.send_burst(&Burst { remote: SocketAddr::new(burst.remote.ip(), 0), ..*burst });
         }
         self.send_burst(burst)
@@ -50,8 +50,8 @@ impl Outlet {
         std::mem::take(&mut self.refused).into_iter().map(to).collect()
     }
 
-    /// Reads the pending errors of earlier packets. While there is one, the kernel reports it instead of
-    /// sending or receiving. Returns whether there was one.
+    /// Reads the pending errors of earlier packets. As long as an error is pending, the kernel reports it
+    /// instead of sending or receiving. Returns whether there was one.
     pub(crate) fn read_errors(&mut self) -> bool {
         if !self.heeds_refusals {
             return false;
@@ -71,7 +71,7 @@ impl Outlet {
     fn send_burst(&mut self, burst: &Burst<'_>) -> Result<(), SendError> {
         if self.segmentation && burst.bytes.len() > burst.segment {
             match self.transmit(burst, burst.bytes, Some(burst.segment)) {
-                // Some drivers cannot segment packets. From now on, send each packet with a call of its own.
+                // Some drivers cannot segment packets. From now on, send each packet with its own call.
                 Err(e) if matches!(Errno::from_io_error(&e), Some(Errno::IO | Errno::INVAL)) => {
                     tracing::info!(
                         "the kernel refused segmentation offload ({e}); packets are sent one by one"
@@ -113,8 +113,8 @@ impl Outlet {
             match sendmsg(fd, &[IoSlice::new(bytes)], &control, MsgFlags::MSG_DONTWAIT, Some(&to)) {
                 Err(nix::Error::EINTR) => {}
                 Err(e) if !matches!(e, nix::Error::EAGAIN | nix::Error::ENOBUFS) && !told => {
-                    // The error may belong to an earlier packet, perhaps to another destination. This packet
-                    // was not sent, so try once more.
+                    // The error may belong to an earlier packet, perhaps to another destination. The current
+                    // packet has not been sent, so try once more.
                     told = true;
                     if !self.heeds_refusals {
                         return Err(e.into());

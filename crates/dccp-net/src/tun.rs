@@ -17,12 +17,12 @@ pub struct TunConfig {
     pub addresses: Vec<(IpAddr, u8)>,
     /// Largest IP packet in bytes.
     pub mtu: u16,
-    /// Whether to exchange super-packets with the kernel, for [`Bursts`](crate::Bursts). Otherwise, or if the
-    /// kernel does not support it, each call passes one packet.
+    /// Whether to exchange super-packets with the kernel, for [`Bursts`](crate::Bursts). If not, or if the
+    /// kernel does not support super-packets, each call passes one packet.
     pub offload: bool,
 }
 
-/// A TUN device. It reads and writes whole IP packets. The interface exists until this value and all its
+/// A TUN device, which reads and writes whole IP packets. The interface exists until this value and all its
 /// clones are dropped.
 #[derive(Clone)]
 pub struct Tun {
@@ -41,10 +41,10 @@ impl Tun {
         Tun::with(cfg, None)
     }
 
-    /// Creates an interface like [`create`](Self::create), but with several queues, one per thread. The
-    /// result is the first queue; [`queue`](Self::queue) returns the others.
-    /// [`assign_queues`](Self::assign_queues) assigns packets to queues. This needs CAP_BPF. If the kernel
-    /// refuses it, the device has only one queue.
+    /// Creates an interface like [`create`](Self::create), but with several queues, one per thread. Returns
+    /// the first queue; [`queue`](Self::queue) returns the others. [`assign_queues`](Self::assign_queues)
+    /// assigns packets to queues, which needs CAP_BPF. If the kernel refuses this, the device has only one
+    /// queue.
     ///
     /// # Errors
     /// As for [`create`](Self::create).
@@ -66,8 +66,8 @@ impl Tun {
         if name_to_index(&socket, &cfg.name).is_ok() {
             return Err(io::ErrorKind::ResourceBusy.into());
         }
-        // The queue is twice as long as the default, to bridge some milliseconds in which another process has
-        // the CPU. It causes no lasting delay, because the device is always read.
+        // The queue is twice as long as the default, to bridge a few milliseconds in which another process
+        // has the CPU. It causes no lasting delay, because the device is always being read.
         let mut builder = DeviceBuilder::new()
             .name(&cfg.name)
             .mtu(cfg.mtu)
@@ -116,7 +116,7 @@ impl Tun {
     /// first queue. Has no effect on a device with one queue.
     ///
     /// # Errors
-    /// The error of the system. After an error, only some prefixes are in effect.
+    /// The error of the system. After an error, only some of the prefixes are in effect.
     pub fn assign_queues(&self, prefixes: impl IntoIterator<Item = (IpAddr, u8, u8)>) -> io::Result<()> {
         self.selection.as_ref().map_or(Ok(()), |selection| selection.set(prefixes))
     }

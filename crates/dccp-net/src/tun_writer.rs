@@ -1,4 +1,4 @@
-//! Writes bursts of packets to a TUN device. Coalesces the packets of a flow.
+//! Writes bursts of packets to a TUN device, coalescing the packets of each flow.
 
 use crate::Tun;
 use crate::gro::{Coalescer, MOST_PARTS};
@@ -59,7 +59,7 @@ impl Writer {
                     written.bytes += coalescer.members(group).map(|i| out[i].len() as u64).sum::<u64>();
                 }
                 Err(e) => {
-                    // Some kernels refuse some super-packets. From now on, write each packet by itself.
+                    // Some kernels refuse some super-packets. From now on, write each packet on its own.
                     if e != Errno::IO {
                         *coalesces = false;
                         tracing::warn!(

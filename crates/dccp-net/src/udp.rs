@@ -18,7 +18,7 @@ impl UdpEncapsulation {
         UdpEncapsulation::marked(bind, None)
     }
 
-    /// Opens a socket like [`new`](Self::new). Its packets have a mark (SO_MARK) for policy routing.
+    /// Opens a socket like [`new`](Self::new), but with a mark on its packets (SO_MARK) for policy routing.
     ///
     /// # Errors
     /// As for [`new`](Self::new); a mark needs CAP_NET_ADMIN.
@@ -26,8 +26,8 @@ impl UdpEncapsulation {
         Ok(UdpEncapsulation(Socket::new(bind, false, mark, None)?))
     }
 
-    /// Opens one of `shards` sockets at the same address. They must be opened in the order of their numbers.
-    /// Records arrive at the socket whose number is in their header (byte 4). The kernel distributes other
+    /// Opens one of `shards` sockets at the same address, which must be opened in the order of their numbers.
+    /// Records arrive at the socket whose number is in their header (byte 4); the kernel distributes other
     /// datagrams by a hash of their addresses. Otherwise like [`marked`](Self::marked).
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! Watches the interfaces and addresses of this host. Tells whether a path can send, and when something
+//! Watches the interfaces and addresses of this host, and tells whether a path can send and when something
 //! changes.
 
 #![expect(unsafe_code, reason = "no safe function returns the MTU of an interface")]
@@ -34,8 +34,8 @@ impl HostWatch {
         Ok(HostWatch { socket })
     }
 
-    /// Discards the messages. The caller reads the current state from the system, so it does no harm to lose
-    /// messages.
+    /// Discards the messages. It does no harm to lose messages, because the caller reads the current state
+    /// from the system.
     pub fn drain(&self) {
         let mut buffer = [0; 16_384];
         while let Ok(1..) | Err(nix::Error::ENOBUFS | nix::Error::EINTR) =
@@ -68,7 +68,7 @@ fn judge(bound: &Bind, interfaces: impl Iterator<Item = InterfaceAddress>) -> io
         if bound.interface.as_ref().is_some_and(|name| *name != entry.interface_name) {
             continue;
         }
-        // The list has one entry per address, and one entry without an address per interface.
+        // The list has one entry per address and, for each interface, one entry without an address.
         if bound.interface.is_some() && ip.is_some() {
             absent = Errno::ADDRNOTAVAIL.into();
         }

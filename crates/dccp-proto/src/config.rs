@@ -2,7 +2,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use dccp_cc::{CcConfig, Controller};
 
-/// Value for [`Config::least_request`] that is larger than any answer of this stack, including Init Cookies.
+/// Value for [`Config::least_request`] that is larger than any answer of this stack, even with Init Cookies.
 pub const PADDED_REQUEST: u16 = 256;
 
 /// Settings of a sending half's congestion controller.
@@ -47,7 +47,8 @@ pub struct Config {
     pub multipath: bool,
     /// As a server, send one Ack on entering OPEN (RFC 9897 section 3.3).
     pub ack_on_open: bool,
-    /// Initial Sequence Window, 32 ..= 2^46-1 (RFC 4340 section 7.5.1). It grows with the congestion window.
+    /// Initial Sequence Window, 32 ..= 2^46-1 (RFC 4340 section 7.5.1). The Sequence Window grows with the
+    /// congestion window.
     pub seq_window: u64,
     /// Initial Ack Ratio requested from the peer (RFC 4340 section 11.3).
     pub ack_ratio: u16,
@@ -57,8 +58,8 @@ pub struct Config {
     pub ndp_count: bool,
     /// Permit short sequence numbers (RFC 4340 section 7.6.1).
     pub allow_short_seqnos: bool,
-    /// Send short sequence numbers if the peer permits it and while the Sequence Window is small. This saves
-    /// 4 to 8 bytes per packet but weakens the protection against forged packets (RFC 4340 section 7.6.2).
+    /// Send short sequence numbers while the peer permits it and the Sequence Window is small. This saves 4
+    /// to 8 bytes per packet but weakens the protection against forged packets (RFC 4340 section 7.6.2).
     pub short_seqnos: bool,
     /// Minimum Checksum Coverage of accepted data, 1 to 15 (RFC 4340 section 9.2). With 0, the checksum must
     /// cover all data.
@@ -75,8 +76,8 @@ pub struct Config {
     pub check_data_checksum: bool,
     /// Occasionally skip a sequence number (as in RFC 9000 section 21.4). If the peer acknowledges a skipped
     /// number, end the connection with Reset code 11, Aggression Penalty. Use this with unauthenticated
-    /// peers, which could otherwise make us send faster than the path allows. It has no effect while our data
-    /// uses CCID 3 or 4, because their receivers count losses themselves.
+    /// peers, which could otherwise make us send faster than the path allows. This setting has no effect
+    /// while our data uses CCID 3 or 4, because the receivers of these CCIDs count losses themselves.
     pub skip_numbers: bool,
     /// Largest IP packet of the path, bytes.
     pub mtu: u16,
@@ -85,8 +86,8 @@ pub struct Config {
     /// IP and UDP header bytes of the encapsulation.
     pub overhead: u16,
     /// Pad Requests to a DCCP packet of at least this many bytes. A server that cannot verify the source of a
-    /// Request answers with no more bytes than it received, so it cannot amplify an attack. Such a server
-    /// need not limit the rate of its answers to padded Requests.
+    /// Request answers with no more bytes than it received, so that it cannot amplify an attack. If Requests
+    /// are padded, such a server need not limit the rate of its answers to them.
     pub least_request: u16,
     /// Settings of the congestion control of our sending half.
     pub cc: CcOptions,

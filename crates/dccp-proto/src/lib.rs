@@ -1,12 +1,12 @@
-//! One DCCP connection as a sans-IO state machine (RFC 4340). It has the handshake, feature negotiation,
-//! checks of sequence numbers, the two half-connections with their CCIDs, and close. The crate has no clock,
-//! socket or thread. Its randomness comes from a seed.
+//! One DCCP connection as a sans-IO state machine (RFC 4340): the handshake, feature negotiation, sequence
+//! number checks, the two half-connections with their CCIDs, and close. The crate has no clock, sockets or
+//! threads, and its randomness comes from a seed.
 //!
 //! Enums and structs that report something ([`Event`], [`CloseReason`], [`ConnectionStats`], ...) are
 //! `#[non_exhaustive]`. Those that owners fill in ([`Config`], [`Route`], [`Ports`]) are not, so that
 //! `..Default::default()` works. [`State`] is exhaustive, because RFC 4340 defines all states. [`Gate`] and
-//! [`Why`] are exhaustive, so that the compiler reports every place that must handle a new reason to wait. An
-//! owner that ignored such a reason would wait for the wrong event.
+//! [`Why`] are exhaustive, so that the compiler points out every place that must handle a new reason to wait;
+//! an owner that overlooked such a reason would wait for the wrong event.
 //!
 //! The crate reports each state change of a connection to `tracing`, at level `debug`.
 //!

@@ -3,26 +3,27 @@ use core::net::{IpAddr, SocketAddr};
 pub use mpdccp_units::Ecn;
 use mpdccp_units::Time;
 
-/// Where a packet comes from or goes to: a socket of the driver and the two addresses.
+/// Where a packet comes from or goes to: one of the driver's sockets and the two addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Route {
     /// The driver's number for the socket.
     pub socket: u32,
-    /// The local address, if the socket is not bound to an address. With `None`, the system chooses one.
+    /// The local address, if the socket is not bound to one. With `None`, the system chooses an address.
     pub local: Option<IpAddr>,
-    /// The peer. For UDP, this is its address and UDP port. For native DCCP, it is its address and port 0.
+    /// The peer: for UDP, its address and UDP port; for native DCCP, its address and port 0.
     pub remote: SocketAddr,
 }
 
 /// Receives outgoing packets. An implementation may batch them.
 pub trait Sink {
-    /// Reserves room for one packet of exactly `len` bytes. The caller writes all of it. The packet leaves
-    /// with the next flush.
+    /// Reserves room for one packet of exactly `len` bytes, all of which the caller must write. The packet
+    /// leaves with the next flush.
     fn reserve(&mut self, route: &Route, ecn: Ecn, len: usize) -> &mut [u8];
 
-    /// A sink that sends several packets of a route in one system call must not combine packets before and
-    /// after this call. A connection calls it before and after a path MTU probe. Virtual devices accept a
-    /// segmented send even if they would refuse one of its packets as too large.
+    /// Separates the packets before this call from those after it. A sink that sends several packets of a
+    /// route in one system call must not combine packets across this point. A connection calls this before
+    /// and after a path MTU probe, because virtual devices accept a segmented send even if they would reject
+    /// one of its packets as too large.
     fn separate(&mut self, _route: &Route) {}
 }
 
@@ -40,7 +41,7 @@ impl Sink for Outbox {
 /// Whether one more data packet may leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gate {
-    /// Yes: up to `burst` bytes of IP packets, but at least one packet.
+    /// Yes: up to `burst` bytes of IP packets, and in any case at least one packet.
     Open {
         /// Bytes.
         burst: u32,

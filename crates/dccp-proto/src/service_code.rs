@@ -2,14 +2,15 @@ use core::fmt;
 use core::str::FromStr;
 
 /// Identifies the application that a client wants to reach (RFC 4340 section 8.1.2). Its text form is `SC:`
-/// and one to four characters, `SC=` and a decimal number, or `SC=x` and a hexadecimal number.
+/// followed by one to four characters, `SC=` followed by a decimal number, or `SC=x` followed by a
+/// hexadecimal number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ServiceCode(pub u32);
 
 impl ServiceCode {
     /// The code that stands for no specific service.
     pub const NONE: ServiceCode = ServiceCode(0);
-    /// The code that is never valid. Servers refuse it.
+    /// The code that is never valid and that servers refuse.
     pub(crate) const INVALID: ServiceCode = ServiceCode(u32::MAX);
 }
 

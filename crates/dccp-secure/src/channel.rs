@@ -1,4 +1,4 @@
-//! One channel: its keys, its current handshake, and packets that wait for a key.
+//! One channel: its keys, its current handshake, and the packets waiting for a key.
 
 use crate::address::Address;
 use crate::ciphers::{Aead, RecordKey};
@@ -10,38 +10,38 @@ use crate::timestamp::Timestamp;
 use mpdccp_units::{Duration, Time};
 use std::collections::VecDeque;
 
-/// A key is replaced after the first of these times, and is no longer used after the second, as in WireGuard.
+/// As in WireGuard, a key is replaced after the first of these times and must not be used after the second.
 pub(crate) const REKEY_AFTER: Duration = Duration::from_secs(120);
 pub(crate) const REJECT_AFTER: Duration = Duration::from_secs(180);
-/// After the initiator has sent for this long without an answer, it starts a new handshake. The responder may
-/// have restarted.
+/// If the initiator has been sending for this long without an answer, it starts a new handshake, because the
+/// responder may have restarted.
 const SILENCE: Duration = Duration::from_secs(1);
-/// Interval at which handshakes are retransmitted if the responder fell silent recently. A restarted
-/// responder then gets a handshake within a second.
+/// Interval at which handshakes are retransmitted if the responder has only recently fallen silent, so that a
+/// restarted responder gets a handshake within a second.
 const DENSE: Duration = Duration::from_millis(600);
 const LATELY: Duration = Duration::from_secs(35);
-/// If the responder did not fall silent recently, the interval doubles from the first to the second value.
-/// Within these limits, it is at least twice as long as the last handshake took, because a retransmission
-/// invalidates the answer to the previous message. Finally, each interval is shortened at random by up to a
-/// quarter.
+/// If the responder has not recently fallen silent, the interval doubles from the first of these values to
+/// the second. Within these limits, it is at least twice as long as the last handshake took, because a
+/// retransmission invalidates the answer to the previous message. Each interval is then shortened at random
+/// by up to a quarter.
 const SPARSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(5));
 /// A handshake is given up after this time. The next packet starts another one.
 const GIVE_UP: Duration = Duration::from_secs(90);
-/// A responder keeps a silent channel for this long, so that a client that slept can continue to use it.
+/// How long a responder keeps a silent channel, so that a client returning from sleep can continue to use it.
 const FORGET: Duration = Duration::from_secs(1800);
-/// A responder keeps a channel for only this long if the initiator does not confirm the key.
+/// How long a responder keeps a channel if the initiator never confirms the key.
 const UNCONFIRMED: Duration = Duration::from_secs(10);
-/// Maximum number of packets that wait for a key.
+/// Maximum number of packets waiting for a key.
 const STAGED: usize = 16;
 
 /// Identifies a channel in a [`Channels`](crate::Channels). No two channels ever have the same identifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ChannelId(pub u32);
 
-/// The reason why no record can be sealed now.
+/// The reason why no record can be sealed at the moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unready {
-    /// There is no key yet. The newest packets are stored, and are sent once there is a key.
+    /// There is no key yet. The newest packets are stored and will be sent once there is a key.
     NoKey,
     /// The channel does not exist.
     NoChannel,
@@ -58,7 +58,7 @@ pub struct ChannelStats {
     pub handshakes: u64,
     /// Number of times that the peer's address changed.
     pub moves: u64,
-    /// Number of packets that waited for a key and were dropped to make room for newer ones.
+    /// Number of packets waiting for a key that were dropped to make room for newer ones.
     pub unstaged: u64,
     /// Cipher that is in use.
     pub aead: Option<Aead>,
@@ -67,7 +67,7 @@ pub struct ChannelStats {
 /// The keys that one handshake created.
 #[derive(Debug)]
 pub(crate) struct Keypair {
-    /// Index of this end. The peer writes it into records for this end.
+    /// Index of this end, which the peer writes into records for this end.
     pub(crate) index: u32,
     pub(crate) to: Receiver,
     pub(crate) send: RecordKey,
@@ -94,22 +94,22 @@ impl Keypair {
 pub(crate) struct Pending {
     pub(crate) state: Initiating,
     pub(crate) index: u32,
-    /// Whether the message was sent before the peer's server was known. In this case, any of the peer's
-    /// servers may answer.
+    /// Whether the message was sent before the peer's server was known, so that any of the peer's servers may
+    /// answer.
     pub(crate) anywhere: bool,
-    /// First code of the message. A cookie reply refers to the message by this code.
+    /// First code of the message, by which a cookie reply refers to the message.
     pub(crate) code: Code,
     pub(crate) since: Time,
     pub(crate) sent: Time,
     pub(crate) again: Time,
-    /// Current retransmission interval. It is shortened at random before use.
+    /// Current retransmission interval, before it is shortened at random.
     pub(crate) wait: Duration,
 }
 
 impl Pending {
     /// Returns the next retransmission interval of a handshake that started at `since`. `before` is the
-    /// previous interval. `heard` is when the responder last sent anything. `took` is how long the last
-    /// handshake took. If the responder has sent anything since the start, it is running, even if its answer
+    /// previous interval, `heard` is when the responder last sent anything, and `took` is how long the last
+    /// handshake took. A responder that has sent anything since the start is running, even if its answer
     /// takes long.
     pub(crate) fn wait(
         now: Time,
@@ -136,23 +136,23 @@ pub(crate) struct Channel {
     pub(crate) address: Address,
     /// Whether this end opened the channel and renews its keys.
     pub(crate) initiates: bool,
-    /// The server that this channel stays with, if set. Other channels of this end may use another server.
+    /// The server that this channel stays with, if set. This end's other channels may use a different server.
     pub(crate) stays: Option<Receiver>,
-    /// `current` is the newest key that both ends certainly have, and `previous` is the key before it. `next`
+    /// `current` is the newest key that both ends certainly have, `previous` is the key before it, and `next`
     /// is a key that the initiator has not confirmed yet.
     pub(crate) current: Option<Box<Keypair>>,
     pub(crate) previous: Option<Box<Keypair>>,
     pub(crate) next: Option<Box<Keypair>>,
     pub(crate) pending: Option<Box<Pending>>,
-    /// Time from initiation to answer in the last handshake that this end started.
+    /// Time from initiation to answer in the last handshake started by this end.
     pub(crate) took: Option<Duration>,
     pub(crate) cookie: Option<(Code, Time)>,
     pub(crate) staged: VecDeque<Vec<u8>>,
     /// Time at which the last authentic message from the peer arrived.
     pub(crate) heard: Time,
     /// Time at which the current period of sending without an answer began, and time at which this end last
-    /// sent. The first pause in sending ends the period, because the last packet of an exchange expects no
-    /// answer. A second pause does not end it, because a sender that gets no answers also pauses.
+    /// sent. The first pause in sending ends the period, because the last packet of an exchange need not be
+    /// answered. A second pause does not end it, because a sender that gets no answers also pauses.
     pub(crate) unanswered: Option<Time>,
     pub(crate) sent: Time,
     paused: bool,
@@ -213,13 +213,13 @@ impl Channel {
         self.initiates && (silent || !fresh)
     }
 
-    /// Returns the key with this index of this end.
+    /// Returns the key that has this index at this end.
     pub(crate) fn key(&mut self, index: u32) -> Option<&mut Keypair> {
         let keys = [&mut self.current, &mut self.next, &mut self.previous];
         keys.into_iter().flatten().map(|key| &mut **key).find(|key| key.index == index)
     }
 
-    /// Seals records of `segment` bytes each, in place. The last record may be shorter.
+    /// Seals records in place. Each has `segment` bytes, except that the last may be shorter.
     pub(crate) fn seal(&mut self, now: Time, records: &mut [u8], segment: usize) -> Result<Address, Unready> {
         let segment = segment.max(1);
         let count = records.len().div_ceil(segment) as u64;
@@ -233,8 +233,8 @@ impl Channel {
             if let Some(head) = record.first_chunk_mut() {
                 header::write(key.to, Kind::Record(key.counter), head);
             }
-            // A record without room for header and tag must not be sent in plain text. Fill it with zeros
-            // instead, which no receiver accepts.
+            // A record that is too short for header and tag must not be sent in plain text. Fill it with
+            // zeros instead, which no receiver accepts.
             if !key.send.seal(key.counter, record) {
                 record.fill(0);
             }
@@ -259,7 +259,7 @@ impl Channel {
         self.staged.push_back(packet.to_vec());
     }
 
-    /// Seals the stored packets. If there are none, seals an empty record, which proves to the responder that
+    /// Seals the stored packets. If there are none, seals an empty record, to prove to the responder that
     /// this end has the key.
     pub(crate) fn unstage(&mut self, now: Time, mut send: impl FnMut(Address, Vec<u8>)) {
         if self.staged.is_empty() {
@@ -275,7 +275,7 @@ impl Channel {
         }
     }
 
-    /// Makes `key` the current one. Returns the index of the key that is dropped.
+    /// Makes `key` the current key. Returns the index of the key that this drops.
     pub(crate) fn rotate(&mut self, key: Box<Keypair>) -> Option<u32> {
         self.stats.handshakes += 1;
         self.stats.aead = Some(key.aead);
@@ -283,8 +283,8 @@ impl Channel {
         gone.map(|key| key.index)
     }
 
-    /// Stops sealing records until a new handshake has completed. Returns the index of the key that is
-    /// dropped.
+    /// Stops sealing records until a new handshake has completed. Returns the index of the key that this
+    /// drops.
     pub(crate) fn start_over(&mut self) -> Option<u32> {
         let key = self.current.take_if(|_| self.initiates)?;
         self.previous.replace(key).map(|key| key.index)
@@ -372,7 +372,7 @@ mod tests {
             channel.staged.clear();
             assert!(seal(&mut channel).is_ok());
             assert_eq!(seal(&mut channel), Err(Unready::NoKey), "no record exceeds the limit");
-            // With the new key, the waiting packets and the next packet are sent.
+            // Once the new key is ready, the waiting packets and the next packet are sent.
             channel.rotate(keypair(aead, 0));
             let mut left = 0;
             channel.unstage(now, |_, _| left += 1);

@@ -44,7 +44,7 @@ impl Aead {
         if has_aes() { Aead::ALL.to_vec() } else { vec![Aead::ChaCha20Poly1305] }
     }
 
-    /// Returns the name of the cipher in configurations and status.
+    /// Returns the cipher's name in configurations and status output.
     pub fn name(self) -> &'static str {
         match self {
             Aead::ChaCha20Poly1305 => "chacha20-poly1305",
@@ -53,7 +53,7 @@ impl Aead {
         }
     }
 
-    /// Returns the number of the cipher in handshakes.
+    /// Returns the cipher's number in handshakes.
     pub(crate) fn number(self) -> u8 {
         match self {
             Aead::ChaCha20Poly1305 => 0,
@@ -66,7 +66,7 @@ impl Aead {
         Aead::ALL.into_iter().find(|aead| aead.number() == number)
     }
 
-    /// Returns the length of a key in bytes.
+    /// Returns the key length in bytes.
     pub(crate) fn key_len(self) -> usize {
         match self {
             Aead::Aes128Gcm => 16,
@@ -74,7 +74,7 @@ impl Aead {
         }
     }
 
-    /// Returns the set of ciphers that an initiator offers. Each cipher number has one bit.
+    /// Returns the set of ciphers that an initiator offers, one bit per cipher number.
     pub(crate) fn offer(list: &[Aead]) -> u8 {
         list.iter().fold(0, |set, aead| set | 1 << aead.number())
     }
@@ -84,8 +84,8 @@ impl Aead {
         list.iter().copied().find(|aead| offered >> aead.number() & 1 == 1)
     }
 
-    /// Returns the maximum number of records under one key. For AES-GCM, this is 2^23 (RFC 9001 section 6.6).
-    /// ChaCha20-Poly1305 has no such limit, so its value is 2^60, as in WireGuard.
+    /// Returns the maximum number of records per key. For AES-GCM, this is 2^23 (RFC 9001 section 6.6).
+    /// ChaCha20-Poly1305 has no such limit, so the value is 2^60, as in WireGuard.
     pub(crate) fn most_records(self) -> u64 {
         match self {
             Aead::ChaCha20Poly1305 => 1 << 60,
@@ -125,8 +125,8 @@ fn nonce(counter: u64) -> Nonce {
 }
 
 impl RecordKey {
-    /// Creates a key from the first bytes of `secret`, as many as the AEAD needs. This never returns `None`,
-    /// because all AEADs need at most 32 bytes.
+    /// Creates a key from as many leading bytes of `secret` as the AEAD needs. This never returns `None`,
+    /// because no AEAD here needs more than 32 bytes.
     pub(crate) fn new(aead: Aead, secret: &[u8; 32]) -> Option<RecordKey> {
         let algorithm = match aead {
             Aead::ChaCha20Poly1305 => &CHACHA20_POLY1305,
@@ -137,9 +137,9 @@ impl RecordKey {
         Some(RecordKey(LessSafeKey::new(key)))
     }
 
-    /// Seals a record in place. `record` consists of a complete header, the packet, and room for the tag. No
-    /// earlier call with this key may have used this counter. Returns false if the record is too short or too
-    /// long for the AEAD.
+    /// Seals a record in place. `record` consists of a complete header, the packet, and room for the tag. The
+    /// counter must not have been used in an earlier call with this key. Returns false if the record is too
+    /// short or too long for the AEAD.
     #[must_use]
     pub(crate) fn seal(&self, counter: u64, record: &mut [u8]) -> bool {
         let Some((header, rest)) = record.split_at_mut_checked(HEADER) else { return false };
@@ -154,8 +154,8 @@ impl RecordKey {
         }
     }
 
-    /// Opens a record in place. Returns the length of the packet after the header, or `None` if the record is
-    /// forged.
+    /// Opens a record in place. Returns the length of the packet that follows the header, or `None` if the
+    /// record is forged.
     pub(crate) fn open(&self, counter: u64, record: &mut [u8]) -> Option<usize> {
         let (header, rest) = record.split_at_mut_checked(HEADER)?;
         let packet = self.0.open_in_place(nonce(counter), Aad::from(&*header), rest).ok()?;

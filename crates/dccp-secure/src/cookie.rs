@@ -1,5 +1,5 @@
-//! The two codes at the end of a handshake message, as in WireGuard. The first code proves that the sender
-//! knows the receiver's public key. The second proves that the sender receives datagrams at its address.
+//! The two codes at the end of a handshake message, as in WireGuard. The first proves that the sender knows
+//! the receiver's public key, the second that the sender can receive datagrams at its address.
 
 use crate::header::{self, HEADER, Kind, Receiver, TAG};
 use crate::{Address, PublicKey};
@@ -19,10 +19,10 @@ pub(crate) type Code = [u8; MAC];
 const NONCE: usize = 24;
 /// Length of a cookie reply, bytes.
 pub(crate) const REPLY: usize = HEADER + NONCE + MAC + TAG;
-/// How long a cookie secret is in use. A cookie of the current secret or of the previous one is valid.
+/// How long a cookie secret is in use. Cookies made with the current or the previous secret are valid.
 const LIFE: Duration = Duration::from_secs(120);
 
-/// Returns keyed BLAKE2s with an output of 16 bytes.
+/// Returns keyed BLAKE2s with a 16-byte output.
 fn code(key: &[u8], parts: &[&[u8]]) -> Code {
     // Keys of BLAKE2s have at most 32 bytes, and no key here is longer.
     let Ok(mut mac) = <Blake2sMac<U16> as KeyInit>::new_from_slice(key) else { return [0; MAC] };
@@ -30,7 +30,7 @@ fn code(key: &[u8], parts: &[&[u8]]) -> Code {
     mac.finalize().into_bytes().into()
 }
 
-/// Returns keyed BLAKE2s with an output of 32 bytes, for deriving keys.
+/// Returns keyed BLAKE2s with a 32-byte output, for deriving keys.
 pub(crate) fn derive(key: &[u8; 32], parts: &[&[u8]]) -> Zeroizing<[u8; 32]> {
     let Ok(mut mac) = <Blake2sMac<U32> as KeyInit>::new_from_slice(key) else { return Zeroizing::default() };
     parts.iter().for_each(|part| mac.update(part));
@@ -69,7 +69,7 @@ impl Codes {
         code(&self.first, &[&message[..body]]).ct_eq(&message[body..body + MAC]).into()
     }
 
-    /// Decrypts the cookie in a reply. `first` is the first code of the message that was answered.
+    /// Decrypts the cookie in a reply. `first` is the first code of the message that the reply answers.
     pub(crate) fn open_reply(&self, first: &Code, reply: &[u8]) -> Option<Code> {
         let sealed: &[u8; REPLY] = reply.try_into().ok()?;
         let (nonce, rest) = sealed[HEADER..].split_at(NONCE);
@@ -145,7 +145,7 @@ impl CookieJar {
         })
     }
 
-    /// Creates the cookie reply to a message. The sender of that message must prove its address.
+    /// Creates the cookie reply to a message, which asks the message's sender to prove its address.
     pub(crate) fn reply(
         &mut self,
         now: Time,

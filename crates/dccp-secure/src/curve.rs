@@ -4,8 +4,8 @@ use zeroize::Zeroizing;
 /// The shared secret of two key pairs.
 pub(crate) type Shared = Zeroizing<[u8; 32]>;
 
-/// A private key in the form that the library needs, with its public key computed in advance. Its memory is
-/// wiped when it is dropped.
+/// A private key in the form that the library needs, with its public key precomputed. The key's memory is
+/// wiped on drop.
 pub(crate) struct Key(agreement::PrivateKey);
 
 impl Key {

@@ -2,19 +2,19 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Reason {
-    /// It is not a message of this protocol.
+    /// Not a message of this protocol.
     NoMessage,
-    /// A handshake message with the wrong size, or whose sender does not know this host's public key.
+    /// A handshake message that has the wrong size, or whose sender does not know this host's public key.
     Stranger,
     /// A handshake message at an end that accepts none.
     NotAccepting,
-    /// There are too many handshakes, and this one had no cookie. A cookie was sent.
+    /// A handshake without a cookie while there were too many handshakes. A cookie was sent.
     NoCookie,
-    /// There are too many handshakes in total, and too many from this source.
+    /// A handshake from a source that sent too many, while there were too many in total.
     SourceLimited,
-    /// There are too many handshakes from this peer.
+    /// One of too many handshakes from this peer.
     PeerLimited,
-    /// A handshake that cannot be decrypted. It was made for another key, with another preshared key or by
+    /// A handshake that cannot be decrypted: it was made for another key, with another preshared key or by
     /// another version, or it is forged.
     BadHandshake,
     /// A handshake with a public key that no peer has.
@@ -25,7 +25,7 @@ pub enum Reason {
     NoCommonCipher,
     /// No free index is left.
     TooMany,
-    /// A datagram for another server, or an answer from a server other than the one that answered first.
+    /// A datagram for a different server, or an answer from a server other than the one that answered first.
     OtherServer,
     /// A record for an index that is not in use.
     UnknownIndex,
@@ -35,12 +35,12 @@ pub enum Reason {
     Replayed,
     /// A record that fails authentication.
     Forged,
-    /// An echo request that exceeds the limit of the peer, or the limit of pending answers.
+    /// An echo request beyond the peer's limit or the limit of pending answers.
     EchoLimited,
 }
 
 impl Reason {
-    /// Returns the stable name of the counter.
+    /// Returns the counter's stable name.
     pub fn name(self) -> &'static str {
         match self {
             Reason::NoMessage => "no_message",

@@ -1,5 +1,5 @@
-//! Echo requests inside a channel. The initiator measures the path with them. They use DCCP ports 0 and 0,
-//! which no connection uses. Ends that do not support echo requests therefore drop them.
+//! Echo requests inside a channel, with which the initiator measures the path. They use DCCP ports 0 and 0,
+//! which no connection uses, so ends that do not support echo requests drop them.
 //!
 //! ```text
 //! question: 0-3 zero, 4 kind 1, 5-12 number, 13-14 size of each answer in bytes,
@@ -15,13 +15,13 @@ use core::net::{IpAddr, Ipv6Addr, SocketAddr};
 use mpdccp_units::{Duration, Time};
 use std::collections::BTreeMap;
 
-/// Length of the shortest request, and of the shortest answer, bytes.
+/// Length of the shortest request and of the shortest answer, in bytes.
 pub const QUESTION: usize = 18;
 const ANSWER: usize = 44;
 /// Limits of an answer: size in bytes, and delay in steps of 100 ms.
 const LARGEST: u16 = 9_000;
 const LONGEST: u16 = 1_200;
-/// Limits of the answers to a peer: rate in bytes per second, and burst size.
+/// Limits on the answers to one peer: rate in bytes per second, and burst size.
 const PER_SECOND: u64 = 15_000_000;
 const BURST: u64 = 4_000_000;
 /// Maximum number of answers to one request.
@@ -38,7 +38,7 @@ pub struct HostFacts {
     pub unix: Duration,
     /// Time at which `unix` was read.
     pub at: Time,
-    /// Whether the host forwards IPv4 packets, and IPv6 packets.
+    /// Whether the host forwards IPv4 packets, and whether it forwards IPv6 packets.
     pub forwards: [bool; 2],
 }
 
@@ -51,12 +51,12 @@ pub struct EchoQuestion {
     pub answer: u16,
     /// Requested number of answers. A request for 0 answers is counted too.
     pub answers: u8,
-    /// How long the other end must delay the answer. It is sent in steps of 100 ms.
+    /// How long the other end must delay the answer, encoded in steps of 100 ms.
     pub wait: Duration,
 }
 
 impl EchoQuestion {
-    /// Encodes the request as a packet of `len` bytes. The packet has at least [`QUESTION`] bytes.
+    /// Encodes the request as a packet of `len` bytes, but at least [`QUESTION`] bytes.
     pub fn write(&self, len: usize) -> Vec<u8> {
         let mut out = vec![0; len.max(QUESTION)];
         let wait = u16::try_from(self.wait.as_millis() / 100).unwrap_or(u16::MAX);
@@ -85,18 +85,18 @@ impl EchoQuestion {
 pub struct EchoAnswer {
     /// The number of the request.
     pub number: u64,
-    /// Number of requests that have arrived on the channel so far, including this one.
+    /// Number of requests that have arrived on the channel, including this one.
     pub count: u32,
-    /// Time since 1970 by the clock of the other end.
+    /// Time since 1970 according to the other end's clock.
     pub unix: Duration,
-    /// Whether the other end forwards IPv4 packets, and IPv6 packets.
+    /// Whether the other end forwards IPv4 packets, and whether it forwards IPv6 packets.
     pub forwards: [bool; 2],
     /// Source address of the request, as the other end saw it.
     pub seen: SocketAddr,
 }
 
 impl EchoAnswer {
-    /// Parses a packet. Returns `None` if it is not an answer.
+    /// Parses a packet. Returns `None` if the packet is not an answer.
     pub fn read(packet: &[u8]) -> Option<EchoAnswer> {
         let rest = packet.strip_prefix(&[0, 0, 0, 0, 2])?;
         let ip = Ipv6Addr::from(*rest.get(21..)?.first_chunk::<16>()?);
@@ -133,7 +133,7 @@ pub(crate) fn is_question(packet: &[u8]) -> bool {
     packet.starts_with(&[0, 0, 0, 0, 1]) && packet.len() >= QUESTION
 }
 
-/// Token bucket for the bytes of answers to a peer.
+/// Token bucket for the bytes of the answers to a peer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Budget {
     at: Time,
@@ -172,7 +172,7 @@ pub(crate) struct Echoes {
 }
 
 impl Echoes {
-    /// Accepts a request. Returns false if it exceeds a limit and is dropped.
+    /// Accepts a request. Returns false if the request exceeds a limit and is dropped.
     pub(crate) fn ask(
         &mut self,
         now: Time,

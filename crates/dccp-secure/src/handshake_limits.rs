@@ -1,5 +1,5 @@
-//! Limits that keep a flood of handshakes from using up the CPU. Above a rate, a cookie is required, and each
-//! source has a limit.
+//! Limits that keep a flood of handshakes from using up the CPU. Above a certain rate, a cookie is required,
+//! and each source is limited.
 
 use core::net::IpAddr;
 use mpdccp_units::{Duration, Time};
@@ -8,19 +8,19 @@ use std::collections::BTreeMap;
 /// Number of initiations per second above which each source must prove its address with a cookie. Each
 /// initiation costs a few hundred microseconds.
 const CALM: u32 = 200;
-/// Limits of initiations per source or peer: burst size, and rate per second.
+/// Limits on initiations per source or peer: burst size, and rate per second.
 const BURST: u32 = 32;
 const PER_SECOND: u64 = 20;
-/// Burst size of a peer. A peer may have as many channels as this, and renews all of them after an outage.
+/// Burst size for a peer. A peer may have this many channels, and renews all of them after an outage.
 const PEER_BURST: u32 = 128;
-/// Maximum number of sources that are stored. In the time that a bucket takes to refill, a host cannot answer
-/// more sources than this.
+/// Maximum number of sources to store. This host cannot answer more sources than this in the time that a
+/// bucket takes to refill.
 const MAX_SOURCES: usize = 16_384;
 /// Interval at which full buckets are removed.
 const SWEEP: Duration = Duration::from_millis(100);
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Number of initiations in the current and the previous second.
+/// Number of initiations in the current second and in the previous one.
 #[derive(Debug, Default)]
 pub(crate) struct Load {
     since: Time,
@@ -29,7 +29,7 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// Counts one initiation. Returns true if there are too many per second.
+    /// Counts one initiation. Returns true if there have been too many per second.
     pub(crate) fn is_high(&mut self, now: Time) -> bool {
         let passed = now.since(self.since);
         if passed >= SECOND {
@@ -50,7 +50,7 @@ pub(crate) struct Bucket {
 }
 
 impl Bucket {
-    /// Creates a bucket for the handshakes of a peer.
+    /// Creates a bucket for a peer's handshakes.
     pub(crate) fn of_peer() -> Bucket {
         Bucket { at: Time::ZERO, tokens: PEER_BURST, most: PEER_BURST }
     }
@@ -68,7 +68,7 @@ impl Bucket {
     }
 }
 
-/// A token bucket per source. A source is an IPv4 address or an IPv6 /64.
+/// A token bucket for each source, which is an IPv4 address or an IPv6 /64.
 #[derive(Debug, Default)]
 pub(crate) struct Sources {
     buckets: BTreeMap<u128, Bucket>,
@@ -84,12 +84,12 @@ fn source(ip: IpAddr) -> u128 {
 }
 
 impl Sources {
-    /// Takes a token from the bucket of a source. Returns false if none is left, or if too many sources are
+    /// Takes a token from a source's bucket. Returns false if none is left, or if too many sources are
     /// active.
     pub(crate) fn allows(&mut self, now: Time, ip: IpAddr) -> bool {
         if self.buckets.len() >= MAX_SOURCES && !self.buckets.contains_key(&source(ip)) {
             // A source that has been quiet long enough has a full bucket and can be removed. Search for such
-            // sources at intervals, not for every new source.
+            // sources periodically instead of for every new source.
             if now.since(self.swept) >= SWEEP {
                 let full = Duration::from_secs(u64::from(BURST).div_ceil(PER_SECOND));
                 self.buckets.retain(|_, bucket| now.since(bucket.at) < full);

@@ -8,8 +8,7 @@
 //! 8-15  counter, big endian; its three largest values name the handshake messages
 //! ```
 //!
-//! Type and server number are at the positions where a layer-4 load balancer with stable UDP routing expects
-//! them.
+//! The type and the server number are where a layer-4 load balancer with stable UDP routing expects them.
 
 /// Length of the header in bytes.
 pub const HEADER: usize = 16;
@@ -22,7 +21,7 @@ const TYPE: u8 = 0x52;
 const INITIATION: u64 = u64::MAX;
 const RESPONSE: u64 = u64::MAX - 1;
 const COOKIE: u64 = u64::MAX - 2;
-/// Slot number in an initiation. An initiation has no slot yet.
+/// Slot number in an initiation, which has no slot yet.
 pub(crate) const NO_SLOT: u32 = 0x00FF_FFFF;
 
 /// Type of a message.
@@ -44,12 +43,13 @@ pub(crate) struct Receiver {
     pub(crate) index: u32,
 }
 
-/// Returns the shard that a datagram is addressed to, or `None` if it is not a message of a channel.
+/// Returns the shard that a datagram is addressed to, or `None` if the datagram is not a channel message.
 pub fn shard_of(datagram: &[u8]) -> Option<u8> {
     (datagram.len() >= HEADER && datagram[0] == TYPE).then(|| datagram[4])
 }
 
-/// Returns whether a datagram is a cookie reply. A sender that has not proved its key gets no other answer.
+/// Returns whether a datagram is a cookie reply, which is the only answer given to a sender that has not
+/// proved its key.
 pub fn is_cookie(datagram: &[u8]) -> bool {
     read(datagram).is_some_and(|(_, kind)| kind == Kind::Cookie)
 }

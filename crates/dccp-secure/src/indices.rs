@@ -1,19 +1,19 @@
-//! The indices of this end. Peers write them into records for it.
+//! This end's indices, which peers write into records for this end.
 
 use crate::header::NO_SLOT;
 use rand_core::RngCore;
 use std::collections::BTreeMap;
 
-/// Maximum number of indices in use. It is half of all indices, so that a free one is found quickly.
+/// Maximum number of indices in use: half of all, so that a free one is found quickly.
 const MOST: usize = 1 << 23;
 
-/// Maps each index in use to its channel. Indices are random, so they do not reveal how many there are or in
-/// which order they were assigned.
+/// Maps each index in use to its channel. Indices are random, so that they reveal neither how many there are
+/// nor the order in which they were assigned.
 #[derive(Debug, Default)]
 pub(crate) struct Indices(BTreeMap<u32, u32>);
 
 impl Indices {
-    /// Allocates an index of 24 bits. Returns `None` if too many are in use.
+    /// Allocates a 24-bit index. Returns `None` if too many are in use.
     pub(crate) fn insert(&mut self, channel: u32, rng: &mut impl RngCore) -> Option<u32> {
         if self.0.len() >= MOST {
             return None;
@@ -49,8 +49,8 @@ mod tests {
         let all: Vec<u32> = (0..1_000).map(|channel| indices.insert(channel, &mut rng).unwrap()).collect();
         assert!(all.iter().all(|index| *index < NO_SLOT));
         assert!((0..).zip(&all).all(|(channel, index)| indices.get(*index) == Some(channel)));
-        // Increases and decreases are equally frequent, so the order is random. The indices cover the whole
-        // range.
+        // Increases and decreases are equally frequent, so the order is random, and the indices cover the
+        // whole range.
         let up = all.windows(2).filter(|pair| pair[0] < pair[1]).count();
         assert!((400..600).contains(&up), "{up}");
         assert!(all.iter().any(|index| *index > 1 << 22), "indices are not only small numbers");

@@ -1,7 +1,7 @@
-//! The keys of records as text. With them, users can decrypt their own captures.
+//! The keys of records as text, with which users can decrypt their own captures.
 //!
 //! Each line consists of the word `MPDCCP_RECORD`, the receiver, the cipher, and the key in hexadecimal. The
-//! receiver has 14 hexadecimal digits, as in the header of records: server, shard and slot.
+//! receiver is given in 14 hexadecimal digits, as in the record header: server, shard and slot.
 
 use crate::ciphers::{Aead, RecordKey};
 use crate::header::{self, HEADER, Kind, Receiver};
@@ -23,12 +23,12 @@ pub(crate) fn line(to: Receiver, aead: Aead, key: &[u8]) -> String {
 /// Keys read from a key log.
 #[derive(Debug, Default)]
 pub struct KeyLog {
-    /// Keys by receiver. A slot may have had several keys, one after another.
+    /// Keys by receiver. A slot may have had several keys in succession.
     keys: BTreeMap<(u32, u32), Vec<RecordKey>>,
 }
 
 impl KeyLog {
-    /// Parses a key log. Lines of other programs are ignored.
+    /// Parses a key log, ignoring lines from other programs.
     ///
     /// # Errors
     /// Returns the number of the first invalid line.
@@ -50,7 +50,7 @@ impl KeyLog {
         let (to, Kind::Record(counter)) = header::read(datagram)? else { return None };
         let mut keys = self.keys.get(&(to.server, to.index))?.iter();
         keys.find_map(|key| {
-            // Use a copy, because an attempt with a wrong key overwrites the bytes.
+            // Use a copy, because trying a wrong key overwrites the bytes.
             let mut copy = datagram.to_vec();
             let len = key.open(counter, &mut copy)?;
             datagram.copy_from_slice(&copy);

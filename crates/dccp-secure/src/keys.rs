@@ -12,7 +12,7 @@ use zeroize::Zeroizing;
 pub enum KeyError {
     /// The text is not base64.
     NotBase64,
-    /// The key does not have 32 bytes. The value is its length.
+    /// The key's length is not 32 bytes. The value is the actual length.
     Length(usize),
 }
 
@@ -65,7 +65,7 @@ impl PrivateKey {
     /// Creates a key from 32 random bytes.
     pub fn from_random(bytes: [u8; 32]) -> PrivateKey {
         let mut key = Zeroizing::new(bytes);
-        // RFC 7748 section 5: the key is stored in clamped form, as other programs expect it.
+        // RFC 7748 section 5: store the key in clamped form, as other programs expect.
         key[0] &= 248;
         key[31] = key[31] & 127 | 64;
         PrivateKey(key)
@@ -76,7 +76,7 @@ impl PrivateKey {
         PublicKey(Key::new(&self.0).public())
     }
 
-    /// Returns whether the text that was given as a public key is in fact this private key.
+    /// Returns whether a text given as a public key is in fact this private key.
     pub fn is_written_as(&self, key: &PublicKey) -> bool {
         self.0.ct_eq(&key.0).into()
     }
@@ -112,7 +112,7 @@ impl fmt::Debug for PrivateKey {
     }
 }
 
-/// 32 secret bytes that two peers share in addition to their keys. If they are all zero, the peers share no
+/// 32 secret bytes that two peers share in addition to their keys. If all bytes are zero, the peers share no
 /// such secret.
 #[derive(Clone, Default)]
 pub struct PresharedKey(Zeroizing<[u8; 32]>);

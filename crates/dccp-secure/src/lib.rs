@@ -1,11 +1,11 @@
 //! Encrypted channels for packets over UDP. A channel seals whole packets, including their headers.
 //!
-//! A *peer* is a static Curve25519 key. A *channel* connects two peers over one path. A handshake of
-//! `Noise_IKpsk2_25519_ChaChaPoly_BLAKE2s` opens the channel. The channel then carries *records*. Each record
-//! is one packet, sealed with an AEAD. Channels renew their keys, and follow a peer whose address changes. A
-//! sender that does not know the host's public key gets no answer.
+//! A *peer* is a static Curve25519 key. A *channel* connects two peers over one path. A
+//! `Noise_IKpsk2_25519_ChaChaPoly_BLAKE2s` handshake opens the channel, which then carries *records*, each of
+//! which is one packet sealed with an AEAD. Channels renew their keys, and follow a peer whose address
+//! changes. A sender that does not know the host's public key gets no answer.
 //!
-//! docs/channels.md is the specification. The crate has no socket, clock or source of randomness. The caller
+//! docs/channels.md is the specification. The crate has no sockets, clock or source of randomness: the caller
 //! passes datagrams, the time and a seed to [`Channels`].
 
 mod address;

@@ -1,5 +1,5 @@
-//! The handshake: the two messages of `Noise_IKpsk2_25519_ChaChaPoly_BLAKE2s`, their payloads, and the
-//! resulting keys.
+//! The handshake: the two messages of `Noise_IKpsk2_25519_ChaChaPoly_BLAKE2s`, their payloads, and the keys
+//! that result.
 
 use crate::ciphers::{Aead, RecordKey};
 use crate::cookie::derive;
@@ -26,7 +26,7 @@ const ANSWER: usize = 8;
 /// Lengths of the Noise messages in bytes.
 pub(crate) const FIRST: usize = DH + (DH + TAG) + (HELLO + TAG);
 pub(crate) const SECOND: usize = DH + (ANSWER + TAG);
-/// Lengths of the whole datagrams, bytes. Each datagram has a header, a Noise message and two codes. An
+/// Lengths of the whole datagrams, in bytes. Each datagram has a header, a Noise message and two codes; an
 /// initiation also has the initiator's index after the header.
 pub(crate) const INITIATION: usize = HEADER + 4 + FIRST + 32;
 pub(crate) const RESPONSE: usize = HEADER + SECOND + 32;
@@ -36,8 +36,8 @@ pub(crate) const RESPONSE: usize = HEADER + SECOND + 32;
 pub(crate) struct Hello {
     /// Offered AEADs, one bit per AEAD number.
     pub(crate) aeads: u8,
-    /// Random number that the initiator chose to identify the channel. It is the same in all handshakes of
-    /// the channel.
+    /// Random number by which the initiator identifies the channel. It is the same in all handshakes of the
+    /// channel.
     pub(crate) path: u64,
     pub(crate) time: Timestamp,
 }
@@ -51,7 +51,7 @@ pub(crate) struct Answer {
     pub(crate) index: u32,
 }
 
-/// Derives random numbers from `seed`. The same input therefore always gives the same bytes.
+/// Derives random numbers from `seed`, so that the same input always yields the same bytes.
 struct Resolver {
     seed: [u8; 32],
     identity: Arc<Identity>,
@@ -123,7 +123,7 @@ impl Initiating {
         (len == FIRST).then_some((Initiating(state), message))
     }
 
-    /// Reads the second message. A forged message does not change the state.
+    /// Reads the second message. A forged message leaves the state unchanged.
     pub(crate) fn finish(&mut self, message: &[u8]) -> Option<(Answer, Secrets)> {
         let mut payload = [0; ANSWER];
         let len = self.0.read_message(message, &mut payload).ok()?;
@@ -151,8 +151,8 @@ pub(crate) struct Offered {
 }
 
 impl Offered {
-    /// Reads a first message. The message proves that its sender has the private key of `remote`. It does not
-    /// prove that it is new.
+    /// Reads a first message. The message proves that its sender has the private key of `remote`, but not
+    /// that the message is new.
     pub(crate) fn read(local: &Arc<Identity>, message: &[u8], seed: [u8; 32]) -> Option<Offered> {
         let mut state = builder(local, seed)?.build_responder().ok()?;
         let mut payload = [0; HELLO];
@@ -201,8 +201,8 @@ impl Secrets {
         }
     }
 
-    /// Returns the record keys of the initiator and of the responder. They depend on the whole handshake,
-    /// including the chosen AEAD.
+    /// Returns the record keys of the initiator and of the responder, which depend on the whole handshake,
+    /// including the choice of AEAD.
     pub(crate) fn keys(&self, aead: Aead) -> Option<(RecordKey, RecordKey)> {
         let (first, second) = self.material(aead);
         Some((RecordKey::new(aead, &first)?, RecordKey::new(aead, &second)?))
@@ -264,8 +264,8 @@ mod tests {
         assert!(ours.finish(&second).is_none());
     }
 
-    /// The test vectors come from a Python script that implements docs/channels.md. The script shares no code
-    /// with this program.
+    /// The test vectors come from a Python script that implements docs/channels.md and shares no code with
+    /// this program.
     #[test]
     fn vectors_of_an_independent_implementation() {
         let vectors = include_str!("../tests/vectors.txt");

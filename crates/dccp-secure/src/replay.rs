@@ -3,8 +3,8 @@
 pub(crate) const MAX_WINDOW: u64 = 32_768;
 const MIN_WINDOW: u64 = 256;
 
-/// The received counters of a key, as a ring of bits. The ring starts small and grows with the counters, so
-/// that an idle path needs only a few bytes.
+/// The counters received under a key, as a ring of bits. The ring starts small and grows with the counters,
+/// so that an idle path needs only a few bytes.
 #[derive(Debug)]
 pub(crate) struct Replay {
     /// Highest counter that was received, plus one.
@@ -28,8 +28,8 @@ impl Replay {
         ((at / 64) as usize, 1 << (at % 64))
     }
 
-    /// Returns whether a record with this counter may still be accepted. Call this before opening the record.
-    /// Call [`take`](Self::take) only after the record has proved authentic.
+    /// Returns whether a record with this counter may still be accepted. Call this before opening the record,
+    /// and call [`take`](Self::take) only once the record has proved authentic.
     pub(crate) fn is_new(&self, counter: u64) -> bool {
         if counter >= self.next {
             return true;
@@ -69,7 +69,7 @@ impl Replay {
                 larger.ring[word] |= bit;
             }
         }
-        // Counters that the small ring no longer covers must not seem new in the larger ring.
+        // Counters that the small ring no longer covered must not look new in the larger ring.
         for forgotten in self.next.saturating_sub(wanted)..self.next.saturating_sub(self.bits()) {
             let (word, bit) = larger.bit(forgotten);
             larger.ring[word] |= bit;
@@ -108,7 +108,7 @@ mod tests {
     }
 
     proptest! {
-        /// No counter is accepted twice. All new counters within the smallest window are accepted.
+        /// No counter is accepted twice, and all new counters within the smallest window are accepted.
         #[test]
         fn takes_each_once(steps in prop::collection::vec((0u64..70_000, any::<bool>()), 1..400)) {
             let mut window = Replay::new();

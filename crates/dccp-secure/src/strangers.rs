@@ -1,4 +1,4 @@
-//! The numbers of strangers, which are peers that are not configured.
+//! The numbers of strangers, that is, of peers that are not configured.
 
 use mpdccp_units::Time;
 

@@ -1,9 +1,9 @@
-/// Wall-clock time in TAI64N format. Such timestamps can be compared bytewise. The timestamps of a peer's
+/// Wall-clock time in TAI64N format, in which timestamps can be compared bytewise. The timestamps in a peer's
 /// handshakes must increase, so that a recorded handshake cannot be replayed later.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Timestamp(pub(crate) [u8; 12]);
 
-/// TAI64 label of 1970-01-01. It includes the ten seconds that TAI was ahead of UTC at that time.
+/// TAI64 label for 1970-01-01, including the ten seconds by which TAI was ahead of UTC at that time.
 const EPOCH: u64 = 0x4000_0000_0000_000a;
 
 impl Timestamp {

@@ -1,4 +1,4 @@
-//! Curve25519 for handshakes. This host's public key and its shared secrets with peers do not change, so each
+//! Curve25519 for handshakes. This host's public key and its secrets shared with peers do not change, so each
 //! is computed only once.
 
 use crate::curve::{Key, Shared};
@@ -8,13 +8,13 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use zeroize::Zeroizing;
 
-/// The private key of this host, and its shared secrets with peers.
+/// This host's private key and its secrets shared with peers.
 pub(crate) struct Identity {
     private: PrivateKey,
     key: Key,
     public: PublicKey,
-    /// The shared secret with each peer. It is `None` until a handshake needs it. Secrets with strangers are
-    /// not stored, because strangers could fill the memory.
+    /// The secret shared with each peer, or `None` until a handshake needs it. Secrets shared with strangers
+    /// are not stored, because strangers could fill the memory.
     shared: Mutex<BTreeMap<PublicKey, Option<Shared>>>,
 }
 
@@ -59,11 +59,11 @@ impl Identity {
     }
 }
 
-/// One of the two private keys of a handshake: the key of this host, or an ephemeral key.
+/// One of the two private keys in a handshake: this host's key or an ephemeral key.
 pub(crate) struct X25519 {
     identity: Arc<Identity>,
     private: Zeroizing<[u8; 32]>,
-    /// The ephemeral key. `None` if this is the key of this host.
+    /// The ephemeral key, or `None` if this is this host's key.
     key: Option<Key>,
     public: [u8; 32],
 }
@@ -118,7 +118,7 @@ impl Dh for X25519 {
     }
 
     fn dh(&self, with: &[u8], out: &mut [u8]) -> Result<(), snow::Error> {
-        // The library passes buffers with the length of the longest curve, so take the first bytes.
+        // The library passes buffers sized for the longest curve, so use only the leading bytes.
         let with = PublicKey(*with.first_chunk().ok_or(snow::Error::Dh)?);
         let shared = match &self.key {
             Some(key) => key.agree(&with.0),

@@ -1,10 +1,10 @@
-//! A chat in lines of text, over one or several paths.
+//! A line-based text chat over one or several paths.
 //!
 //!     cargo run -p dccp-sockets --example chat -- listen 0.0.0.0:6511
 //!     cargo run -p dccp-sockets --example chat -- connect 192.0.2.1:6511 192.168.1.2 10.64.0.9
 //!
-//! The addresses after the listener's address are addresses of this host, one per path. Without arguments,
-//! both ends run in this process over two paths.
+//! The addresses after the listener's are local addresses of this host, one per path. Without arguments, both
+//! ends run in this process over two paths.
 
 use dccp_sockets::{Connection, Listener, Options, Path};
 use std::io::BufRead;
@@ -20,7 +20,7 @@ fn over(locals: &[&str]) -> Result<Options> {
     locals.iter().try_fold(options(), |options, local| Ok(options.path(Path::from(local.parse()?))))
 }
 
-/// Prints messages and events, and sends the lines of standard input. When the input ends, finishes the
+/// Prints messages and events, and sends the lines of standard input. At the end of input, finishes the
 /// connection.
 fn talk(connection: Connection) -> Result<()> {
     let connection = Arc::new(connection);

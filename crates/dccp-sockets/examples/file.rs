@@ -1,13 +1,12 @@
-//! Sends a file over one or several paths. Lost packets are retransmitted. Both ends print the SHA-256 of the
-//! file.
+//! Sends a file over one or several paths, retransmitting lost packets. Both ends print the file's SHA-256.
 //!
 //!     cargo run --release -p dccp-sockets --example file -- receive 0.0.0.0:6511 copy.bin
 //!     cargo run --release -p dccp-sockets --example file -- send 192.0.2.1:6511 original.bin
 //!     cargo run --release -p dccp-sockets --example file -- \
 //!         send 192.0.2.1:6511 original.bin 192.168.1.2 10.64.0.9
 //!
-//! The last command sends over two paths, from these addresses of this host. Without arguments, both ends run
-//! in this process and transfer 20 MB.
+//! The last command sends over two paths, from these local addresses. Without arguments, both ends run in
+//! this process and transfer 20 MB.
 
 use dccp_sockets::{Connection, Listener, Options, Path};
 use sha2::{Digest, Sha256};
@@ -55,8 +54,8 @@ fn send(addr: &str, options: Options, from: impl Read) -> Result<()> {
 fn receive(listener: &Listener, to: impl Write) -> Result<()> {
     let connection = listener.accept()?;
     copy("received", &connection.accept_stream(None)?, to)?;
-    // Wait until the sender closes the connection: a receiver that exits earlier may not have acknowledged
-    // the last bytes.
+    // Wait until the sender closes the connection, because a receiver that exits earlier may not have
+    // acknowledged the last bytes.
     while connection.recv().is_ok() {}
     Ok(())
 }

@@ -2,7 +2,7 @@
 //! ADDR:PORT` runs the server, and `game play ADDR:PORT SERVER_KEY` runs a player. Without arguments, the
 //! server and a few players run in this process.
 //!
-//! The keys identify the players: a player that returns still has its score.
+//! The keys identify the players, so a player who returns still has their score.
 
 use dccp_sockets::{Connection, Listener, Options, PrivateKey, PublicKey, SendPolicy};
 use std::collections::HashMap;
@@ -15,7 +15,7 @@ type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 const TICK: Duration = Duration::from_millis(50);
 
 fn options() -> Options {
-    // Only the newest position is useful, so drop older ones.
+    // Only the newest position is useful, so older ones are dropped.
     Options::ccid(5).service("SC:game").queue(2).send_policy(SendPolicy::DropOldest)
 }
 
@@ -42,7 +42,7 @@ fn serve(listener: &Listener, ticks: usize) -> Result<()> {
         }
         let world: Vec<String> = players.iter().map(|(key, _)| format!("{key} {}", scores[key])).collect();
         for (_, player) in &players {
-            // Ignore the error: a player with a slow line must not delay the others.
+            // Ignore the error, because a player on a slow line must not delay the others.
             let _ = player.try_send(world.join("\n").as_bytes());
         }
         std::thread::sleep(TICK);

@@ -1,4 +1,4 @@
-//! A server with many clients. Each client receives a greeting and the sum of the bytes that it sends.
+//! A server with many clients. Each client receives a greeting, and then the sum of the bytes it has sent.
 //!
 //!     cargo run -p dccp-sockets --features tokio --example tokio_server -- 0.0.0.0:6511
 //!

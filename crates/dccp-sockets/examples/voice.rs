@@ -1,5 +1,5 @@
-//! The sender of a voice call. It sends one frame every 20 ms, and adapts the size of the frames to the rate
-//! that congestion control reports. The listener counts the frames that it receives.
+//! The sender of a voice call. It sends one frame every 20 ms, and adapts the frame size to the rate that
+//! congestion control reports. The listener counts the frames it receives.
 //!
 //!     cargo run -p dccp-sockets --example voice -- listen 0.0.0.0:6511
 //!     cargo run -p dccp-sockets --example voice -- call 192.0.2.1:6511 4    (CCID: 3, 4 TFRC; 5 BBR)
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 const FRAME: Duration = Duration::from_millis(20);
-/// Lowest and highest bit rate of the codec, and its bit rate at the start, in bit/s.
+/// Lowest, highest and initial bit rate of the codec, in bit/s.
 const RATES: std::ops::RangeInclusive<u64> = 8_000..=256_000;
 const START: u64 = 32_000;
 
@@ -42,8 +42,8 @@ fn call(addr: &str, ccid: u8, frames: u32) -> Result<()> {
         if number % 50 == 49 {
             // Increase the rate in small steps, but never above the capacity of the path.
             let stats = connection.stats();
-            // The measured rate is known only while the path limits the sender. Otherwise use the rate that
-            // congestion control allows.
+            // The measured rate is known only while the path limits the sender. At other times, use the rate
+            // that congestion control allows.
             let room = stats.rate.unwrap_or(stats.allowed).bps() * 8 / 10;
             rate = (rate + rate / 4).min(room).clamp(*RATES.start(), *RATES.end());
             println!("{} kbit/s, {skipped} frames skipped, {} packets lost", rate / 1_000, stats.lost);

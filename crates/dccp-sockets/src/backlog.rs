@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Mutex, OnceLock};
 
-/// Connections that wait for the application to accept them.
+/// Connections waiting for the application to accept them.
 #[derive(Debug, Default)]
 pub(crate) struct Backlog {
     pub(crate) state: Mutex<BacklogState>,

@@ -1,7 +1,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Limits the received bytes that applications have not read yet, in all connections of a data thread
-/// together.
+/// Limits the number of received bytes that applications have not read yet, over all connections of a data
+/// thread.
 #[derive(Debug)]
 pub(crate) struct Budget {
     most: usize,
@@ -20,8 +20,8 @@ impl Budget {
         let free = self.most.saturating_sub(self.used.load(Ordering::Relaxed));
         let allowed = own + more <= free;
         if allowed {
-            // Only the data thread reserves bytes; other threads only release them. So the limit cannot be
-            // exceeded between the two accesses.
+            // Only the data thread reserves bytes, while other threads only release them, so the limit cannot
+            // be exceeded between the two accesses.
             self.used.fetch_add(more, Ordering::Relaxed);
         }
         allowed

@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 /// A connection carries datagrams in both directions, as fast as congestion control allows. All methods take
 /// `&self`, so threads can share the connection in an [`Arc`].
 ///
-/// Dropping the connection finishes it in the background, as long as the program runs.
-/// [`finish`](Self::finish) waits until this is done.
+/// Dropping the connection finishes it in the background, as long as the program keeps running.
+/// [`finish`](Self::finish) waits until that is done.
 #[derive(Debug)]
 pub struct Connection {
     pub(crate) runtime: Arc<Runtime>,
@@ -26,13 +26,13 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Returns the session's identifier. A connection has none before its session exists, but callers never
+    /// Returns the session's identifier. A connection has none until its session exists, but callers never
     /// hold such a connection.
     pub(crate) fn id(&self) -> SessionId {
         self.stream.id.get().copied().unwrap_or(SessionId(u64::MAX))
     }
 
-    /// Queues a datagram. Waits while the queue is full, or while the connection is not open yet.
+    /// Queues a datagram. Waits while the queue is full or the connection is not open yet.
     ///
     /// # Errors
     /// [`SendError::TooBig`], [`SendError::Empty`] or [`SendError::Closed`]. The caller keeps the datagram.
@@ -79,8 +79,8 @@ impl Connection {
         self.tell_of(sent.unwrap_or(Err(SendError::Full)))
     }
 
-    /// Queues a datagram like [`try_send`](Self::try_send). Does not copy the bytes if no other handle refers
-    /// to them.
+    /// Queues a datagram like [`try_send`](Self::try_send), without copying the bytes if no other handle
+    /// refers to them.
     ///
     /// # Errors
     /// As for [`try_send`](Self::try_send).
@@ -90,11 +90,11 @@ impl Connection {
         self.tell_of(sent.unwrap_or(Err(SendError::Full)))
     }
 
-    /// Queues datagrams in order until the queue is full. Returns how many were queued.
+    /// Queues datagrams in order until the queue is full. Returns the number queued.
     ///
     /// # Errors
-    /// The error of the first datagram, as for [`try_send`](Self::try_send). If only a later datagram is
-    /// refused, the call succeeds and returns the number of datagrams before that one.
+    /// The error for the first datagram, as for [`try_send`](Self::try_send). If only a later datagram is
+    /// refused, the call succeeds and returns the number of datagrams before it.
     pub fn try_send_many<'a>(
         &self,
         datagrams: impl IntoIterator<Item = &'a [u8]>,
@@ -120,7 +120,7 @@ impl Connection {
         }
     }
 
-    /// Makes the data thread read the queue, unless it is going to do so anyway.
+    /// Makes the data thread read the queue, unless it is about to do so anyway.
     pub(crate) fn tell_of(&self, sent: Result<(), SendError>) -> Result<(), SendError> {
         if sent.is_ok() && lock(&self.stream.state).tell() {
             self.wake();
@@ -185,7 +185,7 @@ impl Connection {
         self.wait_recv(Instant::now().checked_add(timeout), |state| state.recv_into(into))
     }
 
-    /// Waits for a datagram, then appends up to `most` queued datagrams to `into`. Returns how many were
+    /// Waits for a datagram, then appends up to `most` queued datagrams to `into`. Returns the number
     /// appended.
     ///
     /// # Errors
@@ -213,29 +213,29 @@ impl Connection {
         self.stream.readable.poll(&self.stream.state, cx, State::recv).map_ok(Bytes::from)
     }
 
-    /// Returns `Ready` if the queue has room for [`try_send`](Self::try_send). Otherwise registers the task
-    /// to be woken. When the task runs, another sender may have filled the queue again.
+    /// Returns `Ready` if the queue has room for [`try_send`](Self::try_send); otherwise registers the task
+    /// to be woken. By the time the task runs, another sender may have filled the queue again.
     ///
     /// # Errors
-    /// If the connection accepts no more datagrams.
+    /// If the connection no longer accepts datagrams.
     pub fn poll_send_ready(&self, cx: &mut Context<'_>) -> Poll<Result<(), SendError>> {
         self.here(SendError::Forked)?;
         self.stream.writable.poll(&self.stream.state, cx, State::send_ready)
     }
 
-    /// Returns the next event, or `None` after the last event. If there is no event yet, registers the task
-    /// to be woken.
+    /// Returns the next event, or `None` after the last event. If no event has occurred yet, registers the
+    /// task to be woken.
     pub fn poll_event(&self, cx: &mut Context<'_>) -> Poll<Option<Event>> {
         self.stream.happened.poll(&self.stream.state, cx, State::event)
     }
 
-    /// Returns a descriptor for `poll`, `epoll` and similar calls, to be watched for reading only. It is
-    /// readable while datagrams wait, and after the end. Two events also make it readable until the next call
+    /// Returns a descriptor for `poll`, `epoll` and similar calls; watch it for reading only. It is readable
+    /// while datagrams are waiting, and after the end. Two events also make it readable until the next call
     /// of [`ready`](Self::ready): an event of the connection, or room in the queue after
     /// [`try_send`](Self::try_send) found none. Only this crate may read or write the descriptor.
     ///
     /// # Errors
-    /// The error of the system, such as too many open files.
+    /// A system error, such as too many open files.
     pub fn descriptor(&self) -> io::Result<BorrowedFd<'_>> {
         self.stream.descriptor().map(AsFd::as_fd)
     }
@@ -245,17 +245,17 @@ impl Connection {
         self.stream.ready()
     }
 
-    /// Sends the queue, waits until every packet is acknowledged or given up as lost, and closes the
-    /// connection. The connection accepts no more datagrams, but received datagrams can still be read.
-    /// Returns the counters; [`Stats::lost`] shows how much did not arrive.
+    /// Sends the queue, waits until every packet has been acknowledged or given up as lost, and closes the
+    /// connection. The connection accepts no more datagrams, but datagrams already received can still be
+    /// read. Returns the counters; [`Stats::lost`] shows how much did not arrive.
     /// # Errors
     /// If the connection ended before everything was acknowledged.
     pub fn finish(&self) -> Result<Stats, FinishError> {
         self.wait_finish(None).unwrap_or(Err(FinishError(Reason::Aborted)))
     }
 
-    /// Finishes like [`finish`](Self::finish), with a time limit for the wait. Returns `None` after the time
-    /// limit. The connection then continues to finish in the background.
+    /// Finishes like [`finish`](Self::finish), with a time limit for the wait. If the time limit passes,
+    /// returns `None`, and the connection continues to finish in the background.
     pub fn finish_timeout(&self, timeout: Duration) -> Option<Result<Stats, FinishError>> {
         self.wait_finish(Instant::now().checked_add(timeout))
     }
@@ -268,8 +268,8 @@ impl Connection {
         self.stream.happened.wait(&self.stream.state, until, |s| s.finished())
     }
 
-    /// Finishes the connection in the background, for all threads that share it. The effect is the same as
-    /// dropping it. Calls that wait in other threads return, and nothing more is received.
+    /// Finishes the connection in the background for all threads that share it, with the same effect as
+    /// dropping it. Calls waiting in other threads return, and nothing more is received.
     pub fn close(&self) {
         self.begin_finish();
         lock(&self.stream.state).close();
@@ -304,7 +304,7 @@ impl Connection {
         lock(&self.stream.state).peer_said()
     }
 
-    /// Returns the Service Code. If a listener accepts several Service Codes, the client selects one of them.
+    /// Returns the Service Code. If a listener accepts several, the client selects one of them.
     pub fn service(&self) -> Option<ServiceCode> {
         self.ends().map(|ends| ends.service)
     }
@@ -320,7 +320,7 @@ impl Connection {
         self.runtime.run(move |core, _| core.endpoint.change_path(core.clock.now(), id, path));
     }
 
-    /// Returns the size of the largest datagram that all paths carry now, in bytes. Returns 0 until the
+    /// Returns the size of the largest datagram that all paths can currently carry, in bytes, or 0 until the
     /// connection is open.
     pub fn max_datagram_size(&self) -> usize {
         lock(&self.stream.state).max_datagram()
@@ -331,7 +331,7 @@ impl Connection {
         lock(&self.stream.state).is_multipath()
     }
 
-    /// Returns the reason why the connection ended, if it has ended.
+    /// Returns the reason why the connection has ended, if it has.
     pub fn end(&self) -> Option<Reason> {
         lock(&self.stream.state).end()
     }
@@ -343,19 +343,19 @@ impl Connection {
         self.last_stats()
     }
 
-    /// Returns the statistics as they were last read.
+    /// Returns the statistics as they were when last read.
     pub(crate) fn last_stats(&self) -> Stats {
         lock(&self.stream.state).stats()
     }
 
-    /// Returns the address that the peer had when the connection opened, on the path that opened it.
+    /// Returns the peer's address when the connection opened, on the path that opened it.
     /// [`PathStats::peer`](crate::PathStats::peer) has the peer's current address on each path. With
     /// [`Encapsulation::Raw`](crate::Encapsulation::Raw), the address has no port.
     pub fn peer_addr(&self) -> Option<SocketAddr> {
         self.ends().map(|ends| ends.peer)
     }
 
-    /// Returns the address of this host from which the connection was opened, or on which it was accepted.
+    /// Returns the local address from which the connection was opened or on which it was accepted.
     pub fn local_addr(&self) -> Option<SocketAddr> {
         self.ends()?.local
     }
@@ -373,8 +373,8 @@ impl Connection {
     }
 
     /// Changes the congestion control for data that this end sends, on all paths, while data flows. The new
-    /// one starts with the window and round-trip time of the old one. The peer may refuse the change. A round
-    /// trip later, [`PathStats::ccids`](crate::PathStats::ccids) shows the CCIDs in use.
+    /// congestion control starts with the old one's window and round-trip time. The peer may refuse the
+    /// change. One round trip later, [`PathStats::ccids`](crate::PathStats::ccids) shows the CCIDs in use.
     ///
     /// # Errors
     /// If this CCID does not exist, or no path is open.
@@ -387,9 +387,9 @@ impl Connection {
         if set == Some(true) { Ok(()) } else { Err(CcidError::NotOpen) }
     }
 
-    /// Sends at this rate for a while. Sends padding when the application has no data. In this way, a slow
-    /// sender learns the capacity of the path ([`Stats::allowed`], [`Stats::rate`]) before it sends more.
-    /// Congestion control also limits the padding, and application data goes first. The peer's library drops
+    /// Sends at this rate for a while, using padding when the application has no data. In this way, a slow
+    /// sender learns the path's capacity ([`Stats::allowed`], [`Stats::rate`]) before it sends more. The
+    /// padding is subject to congestion control, and application data goes first. The peer's library drops
     /// the padding; Linux's DCCP sockets would deliver it as empty datagrams. A new probe replaces a running
     /// one, and a duration of zero ends it.
     pub fn probe(&self, rate: Rate, duration: Duration) {
@@ -397,8 +397,8 @@ impl Connection {
         self.runtime.run(move |core, streams| streams.probe(core.clock.now(), id, rate, duration));
     }
 
-    /// Returns all events of the connection from its start. The iterator waits for the next event, and ends
-    /// after [`Event::Closed`]. If nobody reads the events, only the newest 256 are kept.
+    /// Returns all events of the connection from its start on. The iterator waits for the next event, and
+    /// ends after [`Event::Closed`]. Of the events that nobody has read, only the newest 256 are kept.
     pub fn events(&self) -> Events<'_> {
         Events(self)
     }
@@ -415,14 +415,14 @@ impl Connection {
         self.stream.happened.wait(&self.stream.state, until, State::event).flatten()
     }
 
-    /// Waits for the outcome of a connection that was [started](crate::Connector::start): it is open, or it
-    /// failed. Returns `None` after the timeout.
+    /// Waits for a connection that was [started](crate::Connector::start) to open or fail. Returns `None`
+    /// after the timeout.
     pub fn opened(&self, timeout: Duration) -> Option<Result<(), ConnectError>> {
         let until = Instant::now().checked_add(timeout);
         self.stream.happened.wait(&self.stream.state, until, State::opening)
     }
 
-    /// Returns the public key of the peer, if the connection uses keys.
+    /// Returns the peer's public key, if the connection uses keys.
     pub fn peer_key(&self) -> Option<PublicKey> {
         self.ends()?.key
     }

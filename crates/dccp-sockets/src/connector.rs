@@ -11,8 +11,8 @@ use mpdccp_proto::{PathId, PathStatus, Reason, SessionId, SessionState};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 
-/// Opens connections that share one data thread. Use it in programs with many connections, because
-/// [`Connection::connect`] starts a thread for each.
+/// Opens connections that share one data thread. Use this in programs with many connections, because
+/// [`Connection::connect`] starts a thread for each connection.
 #[derive(Clone, Debug)]
 pub struct Connector {
     pub(crate) runtime: Arc<Runtime>,
@@ -35,17 +35,17 @@ impl Connector {
         Ok(Connector { runtime, options })
     }
 
-    /// Connects to a listener. With keys, the listener is the first peer of the options. If a name has
+    /// Connects to a listener. With keys, the listener must be the first peer in the options. If a name has
     /// several addresses, the connector tries them in turn.
     ///
     /// # Errors
-    /// As for [`Connection::connect`]. If all addresses fail, the error of the last one.
+    /// As for [`Connection::connect`]; if all addresses fail, the error from the last one.
     pub fn connect(&self, addr: impl ToSocketAddrs) -> Result<Connection, ConnectError> {
         self.connect_with(addr, None)
     }
 
-    /// Connects like [`connect`](Self::connect), but to the peer with this key. The options need not contain
-    /// the key.
+    /// Connects like [`connect`](Self::connect), but to the peer with this key, which need not be in the
+    /// options.
     ///
     /// # Errors
     /// As for [`connect`](Self::connect), and [`ConnectError::Options`] if the options have no private key.
@@ -77,7 +77,7 @@ impl Connector {
 
     /// Sends the first Request and returns without waiting for the answer. [`Connection::descriptor`] becomes
     /// readable when the outcome is known, and [`Connection::opened`] returns the outcome. With keys, the
-    /// peer is `peer`, or else the first peer of the options.
+    /// peer is `peer` or, if that is not given, the first peer in the options.
     pub fn start(&self, to: SocketAddr, peer: Option<PublicKey>) -> Connection {
         let stream = Arc::new(Stream::new(&self.options, &self.runtime.budget));
         let connection = Connection { runtime: self.runtime.clone(), stream: stream.clone() };
@@ -99,12 +99,12 @@ impl Connector {
 
 impl Connection {
     /// Connects to a listener. If a name has several addresses, the first one that answers is used. With
-    /// keys, the listener is the first peer of the options. The port is a UDP port, or with
-    /// [`Encapsulation::Raw`](crate::Encapsulation::Raw) the DCCP port.
+    /// keys, the listener must be the first peer in the options. The port is a UDP port or, with
+    /// [`Encapsulation::Raw`](crate::Encapsulation::Raw), the DCCP port.
     ///
     /// # Errors
     /// If the options are invalid, the system reports an error, the peer refuses, or no answer arrives within
-    /// [`Options::connect_timeout`]. If all addresses fail, the error of the last one.
+    /// [`Options::connect_timeout`]. If all addresses fail, the error from the last one.
     pub fn connect(addr: impl ToSocketAddrs, options: Options) -> Result<Connection, ConnectError> {
         Connector::new(options)?.connect(addr)
     }
@@ -112,8 +112,8 @@ impl Connection {
     /// Adds a path to a client's multipath session. An event reports when the path is up.
     ///
     /// # Errors
-    /// An error of the system, [`ConnectError::Refused`] if the connection has ended, or
-    /// [`ConnectError::Options`] if the connection is open but has no multipath session.
+    /// A system error; [`ConnectError::Refused`] if the connection has ended; or [`ConnectError::Options`] if
+    /// the connection is open but has no multipath session.
     pub fn add_path(&self, path: Path) -> Result<PathId, ConnectError> {
         let id = self.id();
         let added = self.runtime.call(move |core, streams| add_path(core, streams, id, path));
@@ -121,7 +121,7 @@ impl Connection {
     }
 }
 
-/// Opens a connection. Runs on the data thread.
+/// Opens a connection. Called on the data thread.
 fn begin(
     core: &mut Core,
     streams: &mut Streams,
@@ -156,7 +156,7 @@ fn begin(
     Ok(())
 }
 
-/// Logs a warning about each path that uses the interface of another path.
+/// Logs a warning about each path that uses another path's interface.
 fn warn_of_strays(core: &Core, streams: &Streams, id: SessionId) {
     let status = core.endpoint.status(core.clock.now(), id);
     let paths = status.map_or_else(Vec::new, |status| status.paths);
@@ -178,7 +178,7 @@ fn warn_of_strays(core: &Core, streams: &Streams, id: SessionId) {
     }
 }
 
-/// Adds a path. Runs on the data thread.
+/// Adds a path. Called on the data thread.
 pub(crate) fn add_path(
     core: &mut Core,
     streams: &mut Streams,

@@ -1,5 +1,5 @@
-//! Maps each error to the closest errno value. Interfaces that use numbers need this: C, Python, and the
-//! sockets of other systems.
+//! Maps each error to the closest errno value, for interfaces that report errors as numbers: C, Python, and
+//! the sockets of other systems.
 
 use crate::{
     AcceptError, CcidError, ConnectError, FinishError, Reason, RecvError, ResetCode, SendError, StreamError,
@@ -19,12 +19,12 @@ fn of_reason(reason: Reason) -> Errno {
 }
 
 fn of_io(error: &io::Error) -> Errno {
-    // This crate wraps errors of the system to add context. The original error is the source.
+    // This crate wraps system errors to add context. The original error is the source.
     let system = || error.get_ref()?.source()?.downcast_ref::<io::Error>();
     match (Errno::from_io_error(system().unwrap_or(error)), error.kind()) {
         (Some(errno), _) => errno,
         (None, ErrorKind::InvalidInput) => Errno::INVAL,
-        // The resolver's errors have numbers of their own.
+        // The resolver's errors have their own numbers.
         (None, _) => Errno::HOSTUNREACH,
     }
 }
@@ -62,8 +62,8 @@ impl SendError {
 }
 
 impl RecvError {
-    /// Returns the errno value that is closest to this error. Some calls return 0 at an orderly end, so they
-    /// do not use the value for such an end.
+    /// Returns the errno value closest to this error. Calls that return 0 at an orderly end do not use the
+    /// value for such an end.
     pub fn errno(&self) -> i32 {
         let errno = match self {
             RecvError::TimedOut => Errno::TIMEDOUT,

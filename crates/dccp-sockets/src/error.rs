@@ -18,8 +18,8 @@ pub enum ConnectError {
     Refused(Reason),
     /// The process has forked. Only the process that opened a connection can use it.
     Forked,
-    /// An error of the system, with the operation that failed. Examples: the address is in use or does not
-    /// exist, there is no route, the permission is missing.
+    /// A system error, with the operation that failed: for example, the address is in use or does not exist,
+    /// there is no route, or permission is denied.
     Io(io::Error),
 }
 
@@ -27,7 +27,7 @@ pub enum ConnectError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SendError {
-    /// The queue is full, because congestion control does not allow more now.
+    /// The queue is full, because congestion control currently allows no more.
     Full,
     /// The datagram is larger than [`max_datagram_size`](crate::Connection::max_datagram_size).
     TooBig {
@@ -64,7 +64,7 @@ pub enum RecvError {
     Closed(Reason),
 }
 
-/// Error: the connection failed before everything was sent and acknowledged.
+/// Error: the connection failed before everything had been sent and acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FinishError(pub Reason);
 
@@ -73,7 +73,7 @@ pub struct FinishError(pub Reason);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StreamError {
-    /// The time limit has passed. If the time limit is zero, the call would have to wait.
+    /// The time limit has passed or, if it is zero, the call would have to wait.
     TimedOut,
     /// The peer has reset the stream with this application error code. The data is incomplete.
     Reset(u16),
@@ -85,7 +85,7 @@ pub enum StreamError {
     Closed(Reason),
     /// The connection does not support streams.
     Unsupported,
-    /// The peer allows no more streams until others end.
+    /// The peer allows no more streams until some of the existing ones end.
     TooMany,
     /// The process has forked. Only the process that opened a connection can use it.
     Forked,
@@ -97,11 +97,11 @@ impl From<StreamError> for io::Error {
     }
 }
 
-/// Error while changing the congestion control. The old one stays in use.
+/// Error while changing the congestion control. The old congestion control stays in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CcidError {
-    /// This crate has no CCID with this number; [`known_ccids`](crate::known_ccids) lists the known ones.
+    /// This crate has no CCID with this number; [`known_ccids`](crate::known_ccids) lists those it has.
     Unknown(u8),
     /// No path of the connection is open.
     NotOpen,
@@ -134,10 +134,10 @@ macro_rules! texts {
     )+ };
 }
 
-/// Text of the error in a forked process. Such a process has no data thread.
+/// Error text in a forked process, which has no data thread.
 const FORKED: &str = "a forked process cannot use the connection; only the process that opened it can";
 
-/// Returns the numbers of the known CCIDs as text. Callers in C and Python also see this text.
+/// Returns the known CCID numbers as text, which callers in C and Python also see.
 fn known() -> String {
     crate::known_ccids().map(|ccid| ccid.to_string()).collect::<Vec<_>>().join(", ")
 }

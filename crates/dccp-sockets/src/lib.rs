@@ -2,10 +2,10 @@
 //! for Linux.
 //!
 //! A [`Connection`] carries datagrams in both directions, at the rate that its congestion control allows. UDP
-//! has no congestion control. TCP delays new data until lost data is retransmitted. A connection has
-//! congestion control but does not retransmit; over a single path it does not reorder either. It runs over
-//! UDP, so it passes NATs, and needs neither privileges nor a kernel module. The other end may use this
-//! crate, or any DCCP implementation with the same encapsulation.
+//! has no congestion control, and TCP delays new data until lost data has been retransmitted. A connection
+//! has congestion control but does not retransmit; over a single path, it does not reorder either.
+//! Connections run over UDP, so they pass NATs, and need neither privileges nor a kernel module. The other
+//! end may use this crate, or any DCCP implementation with the same encapsulation.
 //!
 //! # One end listens, the other connects
 //!
@@ -37,18 +37,18 @@
 //! # What happens to a datagram
 //!
 //! If the queue ([`Options::queue`]) is full, [`Connection::send`] waits, and [`Connection::try_send`]
-//! returns [`SendError::Full`]. The caller keeps a refused datagram. Accepted datagrams are sent in order,
-//! and each may then be lost in the network, as with UDP. [`Stats`] counts datagrams that wait, datagrams
-//! that were lost, and datagrams that were dropped because the receiving application did not fetch them.
-//! [`Connection::finish`] returns after every datagram was acknowledged or given up as lost.
+//! returns [`SendError::Full`]. A refused datagram stays with the caller. Accepted datagrams are sent in
+//! order, and each may then be lost in the network, as with UDP. [`Stats`] counts datagrams that are waiting,
+//! that were lost, and that were dropped because the receiving application did not fetch them.
+//! [`Connection::finish`] returns once every datagram has been acknowledged or given up as lost.
 //!
 //! [`Options::send_policy`] makes a full queue drop a datagram instead of waiting: the oldest, the newest, or
 //! the least important one. [`Connection::send_with`] sets the priority and the expiry time of a datagram.
 //!
-//! A sender of live media needs a short queue, limited to the datagrams of one frame ([`Options::queue`],
-//! [`Options::queue_time`]). Send with [`Connection::try_send`], and keep the bit rate below [`Stats::rate`].
-//! This rate is known only while the path limits the sender. A slower sender must send more to measure it.
-//! The example `voice` shows this.
+//! A sender of live media needs a short queue that holds no more than the datagrams of one frame
+//! ([`Options::queue`], [`Options::queue_time`]). Send with [`Connection::try_send`], and keep the bit rate
+//! below [`Stats::rate`]. This rate is known only while the path limits the sender; a slower sender must send
+//! more to measure it. The example `voice` shows how.
 //!
 //! # Event loops
 //!
@@ -59,8 +59,8 @@
 //! # Congestion control
 //!
 //! [`Options::ccid`] chooses the congestion control for data that this end sends. The peer chooses its own.
-//! CCID 2 behaves like TCP. CCID 3 and 4 change their rate smoothly (TFRC, for media; 4 is for small
-//! packets). CCID 5 is BBR, and CCID 7 is CUBIC. [`known_ccids`] lists all.
+//! CCID 2 behaves like TCP. CCIDs 3 and 4 change their rate smoothly (TFRC, for media; 4 is for small
+//! packets). CCID 5 is BBR, and CCID 7 is CUBIC. [`known_ccids`] lists them all.
 //!
 //! # Several paths
 //!
@@ -94,14 +94,14 @@
 //! # }
 //! ```
 //!
-//! Encryption needs the crate's feature `encryption`. Without the feature, no text can be parsed as a key,
-//! and no key can be created.
+//! Encryption needs the crate's feature `encryption`. Without it, no text can be parsed as a key, and no key
+//! can be created.
 //!
 //! Packets without a valid key are dropped silently. [`Listener::add_peer`] and [`Listener::remove_peer`]
-//! change the peers while the listener runs. Without keys, traffic is neither encrypted nor authenticated.
+//! change the peers of a running listener. Without keys, traffic is neither encrypted nor authenticated.
 //!
-//! Public services accept [any peer](Options::any_peer) that has a key; [`Connection::peer_key`] returns the
-//! key.
+//! A public service can accept [any peer](Options::any_peer) that has a key; [`Connection::peer_key`] returns
+//! the key.
 //!
 //! # Reliable streams
 //!
@@ -125,24 +125,24 @@
 //! # }
 //! ```
 //!
-//! Both ends must set [`Options::streams`]. A [`ByteStream`] is bidirectional. It runs next to datagrams and
-//! other streams, and uses all paths.
+//! Both ends must set [`Options::streams`]. A [`ByteStream`] is bidirectional, shares the connection with
+//! datagrams and other streams, and uses all paths.
 //!
 //! # tokio
 //!
-#![cfg_attr(feature = "tokio", doc = "[`tokio`] has the same sockets")]
+#![cfg_attr(feature = "tokio", doc = "[`tokio`] provides these sockets")]
 #![cfg_attr(
     not(feature = "tokio"),
-    doc = "With the feature `tokio`, `dccp_sockets::tokio` has the same sockets"
+    doc = "With the `tokio` feature, `dccp_sockets::tokio` provides these sockets"
 )]
 //! with `async` methods.
 //!
 //! # Tracing
 //!
-//! A subscriber of [`tracing`](https://docs.rs/tracing) receives events in a span `session` for each session.
-//! Level `debug` includes every state change of a connection (`connection state`, with `from`, `to`, the
-//! peer's address and the DCCP ports), and every event of a session and its paths (`session`, with `event`).
-//! Levels `warn` and `error` report problems. [`Options::qlog`] writes packets and windows.
+//! A [`tracing`](https://docs.rs/tracing) subscriber receives events in one `session` span per session. Level
+//! `debug` includes every state change of a connection (`connection state`, with `from`, `to`, the peer's
+//! address and the DCCP ports), and every event of a session and its paths (`session`, with `event`). Levels
+//! `warn` and `error` report problems. [`Options::qlog`] records packets and windows.
 //!
 //! # Threads
 //!

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-/// Accepts connections. When it is dropped, connections that were already accepted continue.
+/// Accepts connections. Connections that were already accepted continue after the listener is dropped.
 #[derive(Debug)]
 pub struct Listener {
     pub(crate) runtime: Arc<Runtime>,
@@ -21,7 +21,7 @@ pub struct Listener {
     socket: u32,
 }
 
-/// Returns the next connection, or an error if no more will arrive. Returns `None` if there is neither yet.
+/// Returns the next connection, an error if no more will arrive, or `None` if there is neither yet.
 pub(crate) fn accept(
     runtime: &Arc<Runtime>,
     state: &mut BacklogState,
@@ -105,11 +105,11 @@ impl Listener {
         self.backlog.arrived.poll(&self.backlog.state, cx, |state| accept(&self.runtime, state))
     }
 
-    /// Returns a descriptor for `poll`, `epoll` and similar calls. It is readable while a connection waits to
-    /// be accepted. Only this crate may read or write the descriptor.
+    /// Returns a descriptor for `poll`, `epoll` and similar calls. It is readable while a connection is
+    /// waiting to be accepted. Only this crate may read or write the descriptor.
     ///
     /// # Errors
-    /// The error of the system, such as too many open files.
+    /// A system error, such as too many open files.
     pub fn descriptor(&self) -> io::Result<BorrowedFd<'_>> {
         self.backlog.descriptor().map(AsFd::as_fd)
     }
@@ -122,11 +122,10 @@ impl Listener {
         accepted.unwrap_or(Err(AcceptError::TimedOut))
     }
 
-    /// Sends up to three DCCP-Listen packets (RFC 5596) to a client. The client must connect from this
-    /// address (with UDP also from its UDP port) and from this DCCP port. The packets open the NATs and
-    /// firewalls in front of this end. The two ends must learn each other's addresses and ports by other
-    /// means. The client sets its ports with [`Options::source_ports`]. This is not possible with keys, which
-    /// have a handshake of their own.
+    /// Sends up to three DCCP-Listen packets (RFC 5596) to a client, to open the NATs and firewalls in front
+    /// of this end. The client must connect from this address (with UDP, also from its UDP port) and from
+    /// this DCCP port, which it sets with [`Options::source_ports`]. The two ends must learn each other's
+    /// addresses and ports by other means. This is not possible with keys, which have their own handshake.
     ///
     /// # Errors
     /// [`ConnectError::Options`] if the listener uses keys, or if the data thread has ended.
@@ -158,25 +157,25 @@ impl Listener {
     }
 
     /// Stops accepting a peer and ends its connections. The peer is not told, because packets to it can no
-    /// longer be encrypted. If the listener accepts [any peer](Options::any_peer), this one may connect
-    /// again.
+    /// longer be encrypted. If the listener accepts [any peer](Options::any_peer), the removed peer may
+    /// connect again.
     ///
     /// # Errors
-    /// If the listener has no [`Options::key`]. It then accepts every client.
+    /// If the listener has no [`Options::key`] and therefore accepts every client.
     pub fn remove_peer(&self, key: PublicKey) -> Result<(), ConnectError> {
         let removed = self.runtime.call(move |core, streams| streams.remove_peer(core, &key));
         removed.unwrap_or(Err(ConnectError::Options("the listener has ended")))
     }
 
-    /// Returns the address on which the listener accepts connections.
+    /// Returns the address at which the listener accepts connections.
     pub fn local_addr(&self) -> SocketAddr {
         self.addr
     }
 }
 
 impl Listener {
-    /// Stops the listener for all threads that share it. The effect is the same as dropping it. Calls that
-    /// wait in other threads return.
+    /// Stops the listener for all threads that share it, with the same effect as dropping it. Calls waiting
+    /// in other threads return.
     pub fn close(&self) {
         // Wait for the data thread, so that connections after this call are refused.
         self.runtime.call(|core, streams| streams.stop_listening(core));

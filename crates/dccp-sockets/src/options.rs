@@ -14,7 +14,7 @@ use std::time::Duration;
 /// Size limit of early data in bytes. It leaves room for the options of a Request.
 const MAX_EARLY: usize = 512;
 
-/// Settings of connections. All settings have defaults: `Options::default()` is CCID 5 over UDP.
+/// Settings of connections. Every setting has a default: `Options::default()` is CCID 5 over UDP.
 ///
 /// ```
 /// use dccp_sockets::Options;
@@ -24,12 +24,12 @@ const MAX_EARLY: usize = 512;
 pub struct Options {
     pub(crate) settings: Settings,
     pub(crate) service: Result<ServiceCode, &'static str>,
-    /// Only the fields that the methods below set are used.
+    /// Only the fields set by the methods below are used.
     pub(crate) connection: dccp_proto::Config,
     pub(crate) also_services: Vec<Result<ServiceCode, &'static str>>,
     pub(crate) early_data: Vec<u8>,
     pub(crate) dccp_port: u16,
-    /// UDP port and DCCP port from which to send; 0 for any port.
+    /// UDP port and DCCP port to send from; 0 for any port.
     pub(crate) source_ports: (u16, u16),
     pub(crate) encapsulation: Encapsulation,
     pub(crate) interface: Option<String>,
@@ -49,7 +49,7 @@ pub struct Options {
     pub(crate) mtu: u16,
     pub(crate) mtu_probing: bool,
     pub(crate) connect_timeout: Duration,
-    /// The capacity with which the next connection starts.
+    /// The capacity that the next connection starts with.
     pub(crate) resume: Option<Remembered>,
     pub(crate) key: Option<PrivateKey>,
     pub(crate) peers: Vec<(PublicKey, PresharedKey)>,
@@ -98,8 +98,8 @@ impl Default for Options {
 
 impl Options {
     /// Creates options with this congestion control for data that this end sends. CCID 2 is like TCP, 3 and 4
-    /// are TFRC, 5 is BBR, 7 is CUBIC; [`known_ccids`](crate::known_ccids) lists all. An unknown CCID is
-    /// reported as an error when the options are used.
+    /// are TFRC, 5 is BBR, 7 is CUBIC; [`known_ccids`](crate::known_ccids) lists them all. An unknown CCID
+    /// causes an error when the options are used.
     pub fn ccid(ccid: u8) -> Options {
         let mut options = Options::default();
         options.settings.ccid = Ccid(ccid);
@@ -114,45 +114,45 @@ impl Options {
     }
 
     /// Adds a Service Code that a listener accepts. [`Connection::service`](crate::Connection::service)
-    /// returns the code that the client has requested.
+    /// returns the code requested by the client.
     pub fn also_service(mut self, code: &str) -> Options {
         self.also_services.push(service_code(code));
         self
     }
 
-    /// Sets data for the first packet, up to some hundred bytes. A client sends it in its Request, and a
-    /// listener in its Response (RFC 4340 sections 8.1.1 and 8.1.3). If the peer accepts such data, it
-    /// receives it before all other datagrams. An attacker who sees a Request can replay it, so send only
-    /// data that does no harm if received twice. Not for multipath sessions.
+    /// Sets data for the first packet, up to a few hundred bytes. A client sends it in its Request, a
+    /// listener in its Response (RFC 4340 sections 8.1.1 and 8.1.3). A peer that accepts such data receives
+    /// it before all other datagrams. An attacker who sees a Request can replay it, so send only data that
+    /// does no harm if received twice. Not for multipath sessions.
     pub fn early_data(mut self, data: &[u8]) -> Options {
         self.early_data = data.to_vec();
         self
     }
 
-    /// Sets whether to receive data in the peer's first packet. By default, such data is dropped, and a Data
-    /// Dropped option tells the peer.
+    /// Sets whether to receive data in the peer's first packet. By default, such data is dropped, and the
+    /// peer is told with a Data Dropped option.
     pub fn take_early_data(mut self, take: bool) -> Options {
         self.connection.early_data = take;
         self
     }
 
-    /// Sets whether to use short sequence numbers. They need this setting at both ends and a small window.
-    /// They save 4 to 8 bytes per packet, but protect less against forged packets (RFC 4340 section 7.6).
+    /// Sets whether to use short sequence numbers, which need this setting at both ends and a small window.
+    /// They save 4 to 8 bytes per packet, but make forging easier (RFC 4340 section 7.6).
     pub fn short_numbers(mut self, short: bool) -> Options {
         (self.connection.allow_short_seqnos, self.connection.short_seqnos) = (short, short);
         self
     }
 
-    /// Sets how much of this end's data the header checksum covers, if the peer accepts that
-    /// (RFC 4340 section 9.2): 0 for all data, 1 for none, n up to 15 for the first 4 (n - 1) bytes. Only for
+    /// Sets how much of this end's data the header checksum covers, if the peer agrees
+    /// (RFC 4340 section 9.2): 0 covers all data, 1 none, and n from 2 to 15 the first 4 (n - 1) bytes. Needs
     /// [`Encapsulation::Raw`], because the UDP checksum covers everything.
     pub fn coverage(mut self, coverage: u8) -> Options {
         self.connection.coverage = coverage.min(15);
         self
     }
 
-    /// Sets the smallest coverage of received data, with the values of [`coverage`](Self::coverage). By
-    /// default it is 0: the checksum must cover all data.
+    /// Sets the minimum checksum coverage of received data, with the same values as
+    /// [`coverage`](Self::coverage). The default is 0: the checksum must cover all data.
     pub fn min_coverage(mut self, coverage: u8) -> Options {
         self.connection.min_coverage = coverage.min(15);
         self
@@ -165,16 +165,16 @@ impl Options {
         self
     }
 
-    /// Sets whether the Request has a Timestamp option. With this option, the first round-trip time excludes
-    /// the peer's delay. Yes by default.
+    /// Sets whether the Request has a Timestamp option, which excludes the peer's delay from the first
+    /// round-trip time. Yes by default.
     pub fn timestamps(mut self, send: bool) -> Options {
         self.connection.timestamps = send;
         self
     }
 
-    /// Sets the UDP port and the DCCP port from which a client sends; by default, any free ports. A listener
+    /// Sets the UDP port and the DCCP port that a client sends from; by default, any free ports. A listener
     /// behind a NAT must know these ports to [send Listen packets](crate::Listener::send_listen). With this
-    /// setting, only one connection at a time is possible.
+    /// setting, only one connection is possible at a time.
     pub fn source_ports(mut self, udp: u16, dccp: u16) -> Options {
         self.source_ports = (udp, dccp);
         self
@@ -192,8 +192,8 @@ impl Options {
         self
     }
 
-    /// Uses only this network interface (SO_BINDTODEVICE) for paths that set no interface themselves. By
-    /// default, any interface.
+    /// Uses only this network interface (SO_BINDTODEVICE) for paths that do not set an interface themselves.
+    /// By default, any interface.
     pub fn interface(mut self, name: &str) -> Options {
         self.interface = Some(name.to_owned());
         self
@@ -205,7 +205,7 @@ impl Options {
         self
     }
 
-    /// Sets the DSCP of IP headers (RFC 2474), 0 to 63, by which networks classify packets. 46 is expedited
+    /// Sets the DSCP in IP headers (RFC 2474), 0 to 63, by which networks classify packets. 46 is expedited
     /// forwarding, 8 the lowest class; 0 by default. Each end sets the DSCP of the packets that it sends.
     pub fn dscp(mut self, dscp: u8) -> Options {
         self.dscp = dscp;
@@ -213,22 +213,22 @@ impl Options {
     }
 
     /// Requests a multipath session (RFC 9897), to which paths can be added. If the peer does not support
-    /// multipath, the result is a plain connection. Listeners accept both kinds.
+    /// multipath, a plain connection results. Listeners accept both kinds.
     pub fn multipath(mut self, multipath: bool) -> Options {
         self.multipath = multipath;
         self
     }
 
-    /// Allows reliable byte streams next to datagrams, if the peer allows them too
-    /// ([`Connection::open_stream`](crate::Connection::open_stream)). Off by default. The session is then a
-    /// multipath session, even over a single path.
+    /// Allows reliable byte streams alongside datagrams, if the peer allows them too
+    /// ([`Connection::open_stream`](crate::Connection::open_stream)). Off by default. If set, the session is
+    /// a multipath session, even over a single path.
     pub fn streams(mut self, streams: bool) -> Options {
         self.streams = streams;
         self
     }
 
     /// Adds a path to a client's connection. The first path replaces the address that the system would
-    /// choose. Two or more paths make a multipath session.
+    /// choose; two or more paths make the connection a multipath session.
     pub fn path(mut self, path: Path) -> Options {
         self.paths.push(path);
         self
@@ -249,44 +249,44 @@ impl Options {
         self
     }
 
-    /// Sets how many datagrams may wait to be sent, at least 1; 16 by default. A short queue keeps data
-    /// fresh. The limit includes datagrams that the session has taken from the queue but not sent. With a
+    /// Sets how many datagrams may be waiting to be sent, at least 1; 16 by default. A short queue keeps data
+    /// fresh. The limit includes datagrams that the session has taken from the queue but not sent yet. With a
     /// [`SendPolicy`] that drops datagrams, the queue holds one more.
     pub fn queue(mut self, datagrams: usize) -> Options {
         self.queue = datagrams.max(1);
         self
     }
 
-    /// Sets how long a datagram may wait to be sent. After this time it is dropped and counted
-    /// ([`Stats::expired`](crate::Stats::expired)). No limit by default. Set a limit for media, which loses
-    /// its value with age.
+    /// Sets how long a datagram may wait to be sent before it is dropped and counted
+    /// ([`Stats::expired`](crate::Stats::expired)). No limit by default. Set a limit for media, whose value
+    /// declines with age.
     pub fn queue_time(mut self, longest: Duration) -> Options {
         self.queue_time = Some(longest);
         self
     }
 
-    /// Sets what a full send queue does. By default the sender waits.
+    /// Sets what happens when the send queue is full. By default, the sender waits.
     pub fn send_policy(mut self, policy: SendPolicy) -> Options {
         self.policy = policy;
         self
     }
 
-    /// Sets how many received datagrams may wait for the application; 4096 by default. Further datagrams are
-    /// dropped and counted ([`Stats::unread`](crate::Stats::unread)).
+    /// Sets how many received datagrams may be waiting for the application; 4096 by default. Further
+    /// datagrams are dropped and counted ([`Stats::unread`](crate::Stats::unread)).
     pub fn receive_queue(mut self, datagrams: usize) -> Options {
         self.receive_queue = datagrams.max(1);
         self
     }
 
-    /// Sets the memory in bytes for received datagrams of all connections of a listener or connector; 256 MiB
-    /// by default. A connection may hold at most as much as remains free, so a single one can hold half of
-    /// all. Further datagrams are dropped and counted, as with [`receive_queue`](Self::receive_queue).
+    /// Sets the memory in bytes for received datagrams over all connections of a listener or connector; 256
+    /// MiB by default. A connection may hold at most as much as remains free, so a single connection can hold
+    /// half of it. Further datagrams are dropped and counted, as with [`receive_queue`](Self::receive_queue).
     pub fn receive_memory(mut self, bytes: usize) -> Options {
         self.receive_memory = bytes;
         self
     }
 
-    /// Sets how many connections may wait to be accepted; 128 by default. Further connections are closed.
+    /// Sets how many connections may wait to be accepted; 128 by default. Further ones are closed.
     pub fn backlog(mut self, connections: usize) -> Options {
         self.backlog = connections.max(1);
         self
@@ -302,7 +302,7 @@ impl Options {
     /// Sets how many connections one source may have. A source is an IPv4 address or an IPv6 /64. The limit
     /// applies while the listener has no connections, and becomes smaller as the listener fills. By default
     /// it is a quarter of all connections, but at least 16. Further connections are refused with Reset code
-    /// 9. Peers that are configured by key have no limit.
+    /// 9. 9. Peers configured by key are not limited.
     pub fn max_connections_per_source(mut self, connections: usize) -> Options {
         self.max_per_source = Some(connections.max(1));
         self
@@ -321,34 +321,34 @@ impl Options {
 
     /// Sets whether to discover each path's MTU with padded packets (RFC 8899), up to [`mtu`](Self::mtu).
     /// [`PathStats::path_mtu`](crate::PathStats::path_mtu) has the result. Yes by default. Without probing,
-    /// the MTU is the one that the system knows, and packets are lost if a network drops them without an ICMP
-    /// error. Turn probing off if every path certainly carries [`mtu`](Self::mtu). This saves a padded packet
+    /// the MTU is the one known to the system, and packets are lost if a network drops them without an ICMP
+    /// error. If every path is certain to carry [`mtu`](Self::mtu), turning probing off saves a padded packet
     /// per connection, and a round trip before datagrams above 1,100 bytes can be sent.
     pub fn mtu_probing(mut self, probe: bool) -> Options {
         self.mtu_probing = probe;
         self
     }
 
-    /// Sets how long to wait for the peer's answer at each address of its name; 5 s by default.
+    /// Sets how long to wait for an answer from each of the peer's addresses; 5 s by default.
     pub fn connect_timeout(mut self, timeout: Duration) -> Options {
         self.connect_timeout = timeout;
         self
     }
 
-    /// Starts with the capacity that an earlier connection to the same peer has measured on the same path
-    /// ([`PathStats::capacity`](crate::PathStats::capacity)), as in Careful Resume (RFC 9959). When the
-    /// initial window is acknowledged, half of the capacity is used at once. A loss ends the resumption.
-    /// Applies to the first path of the first connection with these options. CCIDs 3 and 4 ignore this. Do
-    /// not use a capacity that is older than [`RESUME_LIFETIME`](crate::RESUME_LIFETIME), nor one of a
-    /// connection that is still open.
+    /// Starts with the capacity that an earlier connection to the same peer measured on the same path
+    /// ([`PathStats::capacity`](crate::PathStats::capacity)), as in Careful Resume (RFC 9959). As soon as the
+    /// initial window is acknowledged, half of the capacity is used at once. A loss ends the resumption. This
+    /// applies to the first path of the first connection made with these options; CCIDs 3 and 4 ignore it. Do
+    /// not use a capacity older than [`RESUME_LIFETIME`](crate::RESUME_LIFETIME) or from a connection that is
+    /// still open.
     pub fn resume(mut self, capacity: Remembered) -> Options {
         self.resume = Some(capacity);
         self
     }
 
     /// Sets how long a path may be idle before a client probes the peer; 12 s by default, 0 for never. A
-    /// listener waits twice as long. Set a lower value if NATs have short timeouts, or to detect a crashed
-    /// peer sooner. Detection takes up to this time plus [`survive`](Self::survive).
+    /// listener waits twice as long. Set a lower value if NATs time out quickly, or to detect a crashed peer
+    /// sooner. Detection takes up to this time plus [`survive`](Self::survive).
     pub fn keepalive(mut self, idle: Duration) -> Options {
         self.settings.keepalive = Seconds(idle);
         self
@@ -361,8 +361,8 @@ impl Options {
     }
 
     /// Reports [`Event::Rate`](crate::Event::Rate) when the rate that congestion control allows differs by
-    /// this many percent from the last report. The rate is checked twenty times a second. 0 by default, which
-    /// means never.
+    /// this many percent from the last one reported. The rate is checked twenty times a second. 0 by default,
+    /// which means never.
     pub fn tell_rate(mut self, percent: u8) -> Options {
         self.rate_change = percent;
         self
@@ -370,29 +370,29 @@ impl Options {
 
     /// Writes packets, congestion control, losses and paths to a qlog file (JSON-SEQ, version 0.3) for qvis
     /// and similar tools. All connections of a listener or connector write to the same file. This is for
-    /// debugging: it costs much more than the traffic itself. Without the crate's feature `qlog`, connections
-    /// and listeners with this option fail.
+    /// debugging: it costs much more than the traffic itself. Unless the crate's feature `qlog` is enabled,
+    /// connections and listeners with this option fail.
     pub fn qlog(mut self, file: impl Into<PathBuf>) -> Options {
         self.qlog = Some(file.into());
         self
     }
 
-    /// Encrypts with this private key of this host. Each peer must be configured by its public key, unless a
-    /// listener accepts [`any_peer`](Self::any_peer).
+    /// Encrypts, using this private key for this host. Each peer must be configured by its public key, unless
+    /// a listener accepts [`any_peer`](Self::any_peer).
     pub fn key(mut self, key: PrivateKey) -> Options {
         self.key = Some(key);
         self
     }
 
-    /// Adds a peer by its public key: the listener to which a client connects, or a client that a listener
-    /// accepts.
+    /// Adds a peer by its public key: for a client, the listener to connect to; for a listener, a client to
+    /// accept.
     pub fn peer(self, key: PublicKey) -> Options {
         self.peer_with(key, PresharedKey::default())
     }
 
     /// Makes a listener with a key accept every client that has a key, in addition to configured peers.
     /// [`Connection::peer_key`](crate::Connection::peer_key) returns the client's key, and `abort_with`
-    /// rejects an unwanted client. Traffic is encrypted, and no client can use another client's key. But
+    /// rejects an unwanted client. Traffic is encrypted, and no client can use another client's key. However,
     /// anyone can create keys, so the limit per source applies
     /// ([`max_connections_per_source`](Self::max_connections_per_source)).
     pub fn any_peer(mut self, any: bool) -> Options {
@@ -406,8 +406,8 @@ impl Options {
         self
     }
 
-    /// Returns the settings of a session for `mpdccp_proto`. A program with an event loop of its own needs
-    /// them. `multipath` says whether a client requests multipath.
+    /// Returns the session settings for `mpdccp_proto`, for programs that have their own event loop.
+    /// `multipath` says whether a client requests multipath.
     ///
     /// # Errors
     /// If the options are invalid.
@@ -425,7 +425,7 @@ impl Options {
         self.mtu
     }
 
-    /// Returns the maximum number of connections of a listener, and the maximum number from one source.
+    /// Returns the maximum number of connections of a listener, in total and from one source.
     pub fn most_connections(&self) -> (usize, usize) {
         (self.max_connections, self.per_source())
     }

@@ -6,14 +6,14 @@ use std::net::{IpAddr, SocketAddr};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Encapsulation {
-    /// DCCP in UDP (RFC 6773). It passes NATs and needs no privilege.
+    /// DCCP in UDP (RFC 6773), which passes NATs and needs no privileges.
     #[default]
     Udp,
     /// Native DCCP (IP protocol 33). It needs CAP_NET_RAW. The port in an address is then the DCCP port.
     Raw,
 }
 
-/// A path of a multipath connection, from a local address to an address of the peer.
+/// A path of a multipath connection, from a local address to one of the peer's addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Path {
     pub(crate) local: Option<IpAddr>,
@@ -23,7 +23,7 @@ pub struct Path {
 }
 
 impl Path {
-    /// Creates a path from this local address to the address to which the connection was made. The local
+    /// Creates a path from this local address to the address that the connection was made to. The local
     /// address alone does not select the interface; see [`Path::interface`].
     pub fn from(local: IpAddr) -> Path {
         Path { local: Some(local), ..Path::unbound() }
@@ -35,8 +35,8 @@ impl Path {
         Path::unbound().interface(interface)
     }
 
-    /// Sends only through this network interface (SO_BINDTODEVICE). Without this, the system's routes choose
-    /// the interface, even if the path has a local address. They may choose the interface of another path.
+    /// Sends only through this network interface (SO_BINDTODEVICE). Otherwise, the system's routes choose the
+    /// interface, even if the path has a local address, and may choose another path's interface.
     pub fn interface(self, name: &str) -> Path {
         Path { interface: Some(name.to_owned()), ..self }
     }
@@ -46,14 +46,14 @@ impl Path {
         Path { local: None, interface: None, remote: None, priority: 3 }
     }
 
-    /// Leads the path to another address of the peer.
+    /// Directs the path to a different address of the peer.
     pub fn to(self, remote: SocketAddr) -> Path {
         Path { remote: Some(remote), ..self }
     }
 
-    /// Sets the priority of the path (RFC 9897 section 3.2.10). 0 means never, 1 standby, 2 overflow, and 3
-    /// to 15 primary. The default is 3. Among primary paths, only the schedulers `cpf`, `acpf`, `weighted-rr`
-    /// and `handover` prefer higher values.
+    /// Sets the path's priority (RFC 9897 section 3.2.10): 0 means never, 1 standby, 2 overflow, and 3 to 15
+    /// primary. The default is 3. Among primary paths, only the schedulers `cpf`, `acpf`, `weighted-rr` and
+    /// `handover` prefer higher values.
     pub fn priority(self, priority: u8) -> Path {
         Path { priority: priority.min(15), ..self }
     }

@@ -1,4 +1,4 @@
-//! Tells whether a connection is ready, also through a descriptor for an event loop.
+//! Tells whether a connection is ready, if desired through a descriptor for an event loop.
 
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::OwnedFd;
@@ -15,7 +15,7 @@ pub struct Ready {
     pub writable: bool,
     /// Whether an event is available.
     pub event: bool,
-    /// Whether a stream of the peer waits to be accepted.
+    /// Whether a stream opened by the peer is waiting to be accepted.
     pub stream: bool,
     /// Whether the connection has ended. Datagrams that arrived earlier may still be available.
     pub closed: bool,
@@ -29,10 +29,10 @@ pub(crate) struct Descriptor {
 }
 
 impl Descriptor {
-    /// Opens the descriptor. If it is already open, returns it.
+    /// Opens the descriptor, or returns it if it is already open.
     ///
     /// # Errors
-    /// The error of the system, such as too many open files.
+    /// A system error, such as too many open files.
     pub(crate) fn open(&mut self, readable: bool) -> io::Result<Arc<OwnedFd>> {
         let fd = match &self.fd {
             Some(fd) => fd.clone(),
@@ -45,14 +45,14 @@ impl Descriptor {
         Ok(fd)
     }
 
-    /// Makes the descriptor readable. If it is already readable, creates a new edge: an edge-triggered event
-    /// loop that has left data unread is then notified again.
+    /// Makes the descriptor readable. If it is already readable, creates a new edge, so that an
+    /// edge-triggered event loop that has left data unread is notified again.
     pub(crate) fn tell(&mut self) {
         self.readable = false;
         self.show(true);
     }
 
-    /// Makes the descriptor readable or unreadable. Makes a system call only if this changes the state.
+    /// Makes the descriptor readable or unreadable, with a system call only if this changes its state.
     pub(crate) fn show(&mut self, readable: bool) {
         let Some(fd) = self.fd.as_ref().filter(|_| self.readable != readable) else { return };
         // Ignore errors: the counter is far from its limit.

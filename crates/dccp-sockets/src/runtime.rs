@@ -1,4 +1,4 @@
-//! The data thread. It runs one endpoint and its sockets, which the handles of all its connections share.
+//! The data thread, which runs one endpoint and its sockets on behalf of the handles of all its connections.
 
 mod byte_streams;
 mod clockwork;
@@ -28,25 +28,25 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Number of datagrams that a session gets at once, after it has sent the previous ones. This is enough for a
-/// burst. If the queue drops or reorders datagrams, the session gets only one at a time.
+/// Number of datagrams that a session gets at a time, once it has sent the previous ones. This is enough for
+/// a burst. If the queue drops or reorders datagrams, the session gets only one at a time.
 const BURST: usize = 16;
-/// Time to wait for acknowledgements of the last packets, in addition to the retransmission timeout.
+/// Time to wait for acknowledgements of the last packets, on top of the retransmission timeout.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The state of a session on the data thread.
 struct Entry {
     stream: Arc<Stream>,
-    /// Sockets that this session uses and must release at its end.
+    /// Sockets that this session uses and must release when it ends.
     sockets: Vec<u32>,
-    /// The deadline for acknowledgements. Set while the connection finishes and its queue is empty.
+    /// The deadline for acknowledgements. Set while the connection is finishing and its queue is empty.
     drained: Option<Time>,
     /// Number of the peer in [`Options::peer`].
     peer: Option<u32>,
-    /// Whether the peer knows that the application falls behind.
+    /// Whether the peer knows that the application has fallen behind.
     behind: bool,
     pipes: BTreeMap<StreamId, Arc<Pipe>>,
-    /// The stored capacity with which the first path will start.
+    /// The stored capacity that the first path will start with.
     resume: Option<Remembered>,
 }
 
@@ -69,16 +69,16 @@ pub(crate) struct Streams {
     pub(crate) shared: SharedSockets,
     /// The address on which this end listens, and the number of its socket.
     pub(crate) listens: Option<(SocketAddr, u32)>,
-    /// The peers that have keys. Their numbers are those in the channels.
+    /// The peers that have keys, numbered as in the channels.
     peers: BTreeMap<u32, PublicKey>,
     entries: BTreeMap<SessionId, Entry>,
-    /// Sessions that may have data to send, or that wait for acknowledgements before they close.
+    /// Sessions that may have data to send, or that are waiting for acknowledgements before they close.
     busy: BTreeSet<SessionId>,
-    /// Sessions that wait for the peer's answer, sorted by deadline.
+    /// Sessions waiting for the peer's answer, sorted by deadline.
     opening: BTreeSet<(Time, SessionId)>,
     backlog: Option<Arc<Backlog>>,
     clockwork: Clockwork,
-    /// Whether no handle is left. If so, the thread ends with the last session.
+    /// Whether no handles are left, in which case the thread ends with the last session.
     leaving: bool,
 }
 
@@ -99,7 +99,7 @@ impl Streams {
         }
     }
 
-    /// Adds a new session of a client.
+    /// Adds a client's new session.
     pub(crate) fn insert(
         &mut self,
         now: Time,
@@ -120,12 +120,12 @@ impl Streams {
         }
     }
 
-    /// Stores that a session has data to send, or must finish.
+    /// Notes that a session has data to send or must finish.
     pub(crate) fn wake(&mut self, id: SessionId) {
         self.busy.insert(id);
     }
 
-    /// Stops accepting connections. Ends the connections that wait to be accepted.
+    /// Stops accepting connections, and ends those waiting to be accepted.
     pub(crate) fn stop_listening(&mut self, core: &mut Core) {
         self.listens = None;
         core.endpoint.unlisten(self.options.dccp_port);
@@ -143,7 +143,7 @@ impl Streams {
         }
     }
 
-    /// Reads the statistics of a session, and the size of the largest datagram that it can send.
+    /// Reads a session's statistics and the size of the largest datagram that it can send.
     pub(crate) fn look(core: &Core, id: SessionId) -> Option<(Stats, usize)> {
         let now = core.clock.now();
         let status = core.endpoint.status(now, id)?;
@@ -187,20 +187,20 @@ impl Streams {
         Some((stats, status.max_payload.unwrap_or(0)))
     }
 
-    /// Passes the current statistics of a session to its handle.
+    /// Passes a session's current statistics to its handle.
     pub(crate) fn refresh(&self, core: &Core, id: SessionId) {
         let (Some(entry), Some((stats, max))) = (self.entries.get(&id), Streams::look(core, id)) else {
             return;
         };
         lock(&entry.stream.state).update(stats);
-        // While no path is up, keep the last known size: such datagrams can wait for a path.
+        // While no path is up, keep the last known size, because datagrams of that size can wait for a path.
         if max > 0 {
             entry.stream.set_max_datagram(max);
         }
     }
 
-    /// Lowers the MTU of each path to the one that the system knows. If the path is probed, this is only a
-    /// hint.
+    /// Sets each path's MTU to the one that the system knows, but at most to the MTU in the options. If the
+    /// path is probed, the value is only a hint, which the probes try first.
     fn follow_mtu(&self, core: &mut Core, now: Time, id: SessionId) {
         for path in core.endpoint.status(now, id).into_iter().flat_map(|status| status.paths) {
             if let Ok(mtu) = core.net.path_mtu(path.route.socket, path.route.remote) {
@@ -209,8 +209,8 @@ impl Streams {
         }
     }
 
-    /// Returns the entry of a listener's session. Creates the entry if necessary, because data may arrive
-    /// before the event that opens the session.
+    /// Returns the entry of a listener's session, creating it if necessary, because data may arrive before
+    /// the event that opens the session.
     fn entry(&mut self, id: SessionId) -> &mut Entry {
         let Streams { entries, options, budget, .. } = self;
         entries.entry(id).or_insert_with(|| {
@@ -220,7 +220,7 @@ impl Streams {
         })
     }
 
-    /// Returns the addresses of both ends and the key of the peer, on the path that opened the session.
+    /// Returns the addresses of both ends and the peer's key, for the path that opened the session.
     fn ends(&self, core: &Core, now: Time, id: SessionId) -> Option<Ends> {
         let status = core.endpoint.status(now, id)?;
         let path = status.paths.iter().find(|path| path.state.is_up()).or(status.paths.first())?;
@@ -277,7 +277,7 @@ impl Streams {
         }
     }
 
-    /// Passes datagrams to the session when it has sent the previous ones. Returns whether it passed any.
+    /// Passes datagrams to the session once it has sent the previous ones. Returns whether any were passed.
     fn feed(&mut self, core: &mut Core, now: Time, id: SessionId) -> bool {
         let Some(entry) = self.entries.get_mut(&id) else {
             self.busy.remove(&id);
@@ -305,8 +305,8 @@ impl Streams {
             let rto = rows.iter().map(|row| row.srtt.unwrap_or(PATIENCE) + row.rttvar * 4).max();
             let until = *entry.drained.get_or_insert(now + PATIENCE + rto.unwrap_or_default());
             let unheard = rows.iter().map(|row| row.inflight.packets).sum();
-            // Also wait until the acknowledgements of received streams are sent: the peer's streams finish
-            // only with the last one.
+            // Also wait until the acknowledgements of received streams have been sent, because the peer's
+            // streams finish only with the last of them.
             let owes = core.endpoint.streams(now, id, |streams| streams.owes_ack()).unwrap_or_default();
             if now >= until || (unheard == 0 && !owes) {
                 let stream = entry.stream.clone();
@@ -392,7 +392,7 @@ impl App for Streams {
     }
 
     fn on_timeout(&mut self, core: &mut Core, now: Time) {
-        // `fill` handles sessions that wait for acknowledgements, and sessions with probes.
+        // `fill` takes care of sessions waiting for acknowledgements, and of sessions with probes.
         self.tell_rates(core, now);
         while let Some((at, id)) = self.opening.pop_first() {
             if at > now {

@@ -3,20 +3,21 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// The behaviour of a full send queue ([`Options::queue`](crate::Options::queue)). The counter
-/// [`Stats::displaced`](crate::Stats::displaced) includes the datagrams that it drops.
+/// What to do when the send queue is full ([`Options::queue`](crate::Options::queue)). Datagrams dropped for
+/// this reason are counted in [`Stats::displaced`](crate::Stats::displaced).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SendPolicy {
-    /// The sender waits: `send` waits until there is room, and `try_send` returns `Full`. Nothing is dropped.
+    /// Make the sender wait: `send` waits until there is room, and `try_send` returns `Full`. Nothing is
+    /// dropped.
     #[default]
     Wait,
-    /// Drop the oldest datagram. For data that loses its value with age.
+    /// Drop the oldest datagram. For data whose value declines with age.
     DropOldest,
     /// Drop the new datagram. Older datagrams are still sent.
     DropNewest,
     /// Drop the oldest datagram of the lowest priority, which may be the new one. Higher priorities are sent
-    /// first, and equal priorities in order.
+    /// first; datagrams of equal priority are sent in order.
     Priority,
 }
 
@@ -25,7 +26,7 @@ pub enum SendPolicy {
 pub struct Delivery {
     /// Used with [`SendPolicy::Priority`]. A higher number is more important.
     pub priority: u8,
-    /// If the datagram has not been sent within this time, it is dropped and counted
+    /// A datagram that has not been sent within this time is dropped and counted
     /// ([`Stats::expired`](crate::Stats::expired)).
     pub expires_in: Option<Duration>,
 }
@@ -45,11 +46,11 @@ pub(crate) struct Outgoing {
     most: usize,
     /// Longest time that a datagram may wait.
     longest: Option<Duration>,
-    /// Number of datagrams that the session has taken but not sent. They count as part of the queue, but
-    /// their order can no longer change.
+    /// Number of datagrams that the session has taken but not sent yet. They count as part of the queue, but
+    /// can no longer be reordered.
     pub(crate) below: usize,
-    /// The datagrams that wait. With [`SendPolicy::Priority`], they are sorted by decreasing priority,
-    /// otherwise by arrival.
+    /// The waiting datagrams, sorted by decreasing priority with [`SendPolicy::Priority`], and otherwise by
+    /// arrival.
     waiting: VecDeque<Waiting>,
     pub(crate) displaced: u64,
     pub(crate) expired: u64,
@@ -60,7 +61,7 @@ impl Outgoing {
         Outgoing { policy, most, longest, below: 0, waiting: VecDeque::new(), displaced: 0, expired: 0 }
     }
 
-    /// Returns whether another datagram would have to wait, or would displace one.
+    /// Returns whether a further datagram would have to wait or would displace one.
     pub(crate) fn is_full(&self) -> bool {
         // A policy that drops datagrams must have at least one in `waiting` to choose from.
         let chosen = self.policy == SendPolicy::Wait || !self.waiting.is_empty();
@@ -81,7 +82,7 @@ impl Outgoing {
         self.waiting.len()
     }
 
-    /// Queues a datagram. May drop one instead. Returns false if the sender has to wait.
+    /// Queues a datagram, or drops one instead. Returns false if the sender has to wait.
     pub(crate) fn push(&mut self, now: Instant, delivery: Delivery, data: impl FnOnce() -> Vec<u8>) -> bool {
         if self.is_full() {
             self.expire(now);
@@ -126,7 +127,7 @@ impl Outgoing {
         self.expired += (before - self.waiting.len()) as u64;
     }
 
-    /// Drops all datagrams. Returns how many were dropped.
+    /// Drops all datagrams and returns their number.
     pub(crate) fn clear(&mut self) -> u64 {
         let dropped = self.waiting.len() as u64;
         self.waiting.clear();
@@ -174,8 +175,8 @@ mod tests {
         for (name, priority) in [(1, 5), (2, 1), (3, 1)] {
             assert!(put(&mut queue, now, name, priority));
         }
-        // First, the older of the two datagrams with the lowest priority is dropped. Then a new datagram is
-        // dropped, because it has the lowest priority. Then the other one of the two is dropped.
+        // First, the older of the two datagrams with the lowest priority is dropped. Next, a new datagram is
+        // dropped because its priority is the lowest. Then the remaining one of the two is dropped.
         assert!(put(&mut queue, now, 4, 5) && put(&mut queue, now, 5, 0) && put(&mut queue, now, 6, 7));
         assert_eq!((rest(&mut queue, now), queue.displaced), (vec![6, 1, 4], 3));
         // If the priorities are equal, the oldest datagram is dropped.
@@ -206,8 +207,8 @@ mod tests {
         assert!(!put(&mut queue, now, 1, 0));
         queue.below = 0;
         assert!(put(&mut queue, now, 1, 0) && !put(&mut queue, now, 2, 0));
-        // A policy that drops datagrams lets the queue accept one more, even if those in the session already
-        // fill the limit.
+        // With a policy that drops datagrams, the queue accepts one more even if those in the session already
+        // use up the limit.
         (queue.policy, queue.below) = (SendPolicy::DropOldest, 1);
         assert!(put(&mut queue, now, 3, 0));
         assert_eq!((rest(&mut queue, now), queue.displaced), (vec![3], 1));

@@ -1,16 +1,16 @@
-//! Manages sockets and their channels that several connections of a connector share.
+//! Manages sockets and their channels, which several connections of a connector can share.
 
 use crate::ConnectError;
 use dccp_net::Core;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-/// Connections with the same key share a socket. The key has the local address and interface, the peer's
-/// address, and the number of the peer's public key.
+/// Connections with the same key share a socket. The key consists of the local address and interface, the
+/// peer's address, and the number of the peer's public key.
 pub(crate) type Key = (SocketAddr, Option<String>, SocketAddr, u32);
 
-/// Number of connections that a socket serves in its lifetime. Each connection has one of 16,384 DCCP ports.
-/// This leaves enough ports that none is used again before the peer has forgotten its last connection.
+/// Number of connections that a socket serves in its lifetime. Each connection uses one of 16,384 DCCP ports.
+/// This limit leaves so many ports that none is reused before the peer has forgotten its last connection.
 const MOST: u16 = 8_192;
 /// First port of the dynamic range (RFC 6335 section 6).
 const FIRST_PORT: u16 = 49_152;
@@ -19,15 +19,15 @@ const FIRST_PORT: u16 = 49_152;
 struct Socket {
     users: usize,
     next_port: u16,
-    /// Number of further connections that the socket may serve.
+    /// Number of connections that the socket may still serve.
     left: u16,
 }
 
-/// The sockets that connections of a data thread use, by their numbers.
+/// The sockets used by a data thread's connections, by number.
 #[derive(Debug, Default)]
 pub(crate) struct SharedSockets {
     sockets: BTreeMap<u32, Socket>,
-    /// For each key, the socket that the next connection will use.
+    /// For each key, the socket for the next connection.
     current: BTreeMap<Key, u32>,
 }
 
@@ -65,7 +65,7 @@ impl SharedSockets {
         Ok((number, port))
     }
 
-    /// Releases a socket that a connection has used. Closes the socket if no other connection uses it.
+    /// Releases a socket that a connection has used, and closes the socket if no other connection uses it.
     pub(crate) fn release(&mut self, core: &mut Core, number: u32) {
         let Some(socket) = self.sockets.get_mut(&number) else { return };
         socket.users -= 1;

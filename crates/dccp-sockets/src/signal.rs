@@ -3,11 +3,11 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
-/// Wakes threads and tasks that wait for a change of a state.
+/// Wakes threads and tasks that are waiting for a state to change.
 #[derive(Debug, Default)]
 pub(crate) struct Signal {
     changed: Condvar,
-    /// Number of threads that wait. If it is 0, a notification makes no system call.
+    /// Number of waiting threads. If it is 0, a notification makes no system call.
     threads: AtomicUsize,
     tasks: Mutex<Vec<Waker>>,
 }
@@ -20,8 +20,8 @@ pub(crate) fn lock<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Signal {
     pub(crate) fn notify(&self) {
-        // Waiting threads increase the number while they hold the lock of the state. The change was made
-        // under the same lock, so the number is current.
+        // Waiting threads increase the number while they hold the state's lock. The change was made under the
+        // same lock, so the number is up to date.
         if self.threads.load(Ordering::Relaxed) > 0 {
             self.changed.notify_all();
         }
@@ -29,7 +29,7 @@ impl Signal {
         tasks.into_iter().for_each(Waker::wake);
     }
 
-    /// Waits until `attempt` returns a result. Returns `None` after the time limit.
+    /// Waits until `attempt` returns a result. Returns `None` once the time limit has passed.
     pub(crate) fn wait<S, T>(
         &self,
         state: &Mutex<S>,

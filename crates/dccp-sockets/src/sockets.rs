@@ -26,8 +26,7 @@ fn open_socket(core: &mut Core, options: &Options, bind: Bind) -> io::Result<u32
     opened.map_err(|e| about(&what, e))
 }
 
-/// An error of the system and the operation that failed. The source is the original error, which has the
-/// number.
+/// A system error and the operation that failed. The source is the original error, which has the errno value.
 #[derive(Debug)]
 struct About {
     what: String,
@@ -62,7 +61,7 @@ fn overhead(core: &Core, socket: u32, options: &Options) -> u16 {
 }
 
 impl Options {
-    /// Creates the encrypted channels if there is a key. The number of a peer is its position in the list.
+    /// Creates the encrypted channels if there is a key. Peers are numbered by their position in the list.
     /// `unix` is the time since 1970 at the driver's time zero.
     pub fn channels(&self, accepts: bool, unix: Duration, seed: [u8; 32]) -> Option<Channels> {
         let mut channels = Channels::new(dccp_net::secure::Settings {
@@ -83,20 +82,20 @@ impl Options {
         Some(channels)
     }
 
-    /// Returns the peers that a listener accepts. The number of a peer is its position in the list. Without a
-    /// key, all peers have number 0.
+    /// Returns the peers that a listener accepts, numbered by their position in the list. Without a key, all
+    /// peers have number 0.
     pub fn named_peers(&self) -> Vec<PeerFilter> {
         let count = if self.key.is_some() { self.peers.len() as u32 } else { 1 };
         (0..count).map(|id| PeerFilter { id, remotes: Vec::new() }).collect()
     }
 
-    /// Returns whether a listener accepts every peer with a key.
+    /// Returns whether a listener accepts every peer that has a key.
     pub fn admits_any_peer(&self) -> bool {
         self.any_peer
     }
 }
 
-/// Puts encrypted channels between sockets and sessions if there is a key.
+/// If there is a key, puts encrypted channels between sockets and sessions.
 pub(crate) fn secure(core: &mut Core, options: &Options, accepts: bool) -> Result<(), ConnectError> {
     let since_1970 = dccp_net::Clock.wall_nanos().saturating_sub(core.clock.now().as_nanos());
     let unix = Duration::from_nanos(since_1970);
@@ -128,7 +127,8 @@ pub(crate) fn listen_config(
         Some(_) => peers.iter().copied().map(filter).collect(),
     };
     let mut session = options.session(true);
-    // An unknown peer may acknowledge packets that it did not receive. Skipped sequence numbers reveal this.
+    // An unknown peer might acknowledge packets that it has not received. Skipped sequence numbers reveal
+    // this.
     session.connection.skip_numbers = options.key.is_none() || options.any_peer;
     ListenConfig {
         port: places(options, addr).1,
@@ -143,7 +143,7 @@ pub(crate) fn listen_config(
     }
 }
 
-/// Listens for sessions. Returns the address and the number of the socket.
+/// Listens for sessions. Returns the socket's address and number.
 pub(crate) fn listen(
     core: &mut Core,
     options: &Options,
@@ -184,7 +184,7 @@ pub(crate) fn open_path(
     }
     let interface = path.interface.as_ref().or(options.interface.as_ref()).cloned();
     let bind = Bind { interface, ..Bind::toward(remote, local, options.source_ports.0) };
-    // If the caller has chosen the ports, the socket serves only this connection.
+    // If the caller has chosen the ports, the socket serves this connection only.
     let key = (options.source_ports == (0, 0)).then(|| (bind.addr, bind.interface.clone(), remote, peer));
     let (socket, own_port) = shared.take(core, key, |core| {
         let socket = open_socket(core, options, bind)?;

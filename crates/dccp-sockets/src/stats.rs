@@ -4,19 +4,19 @@ use mpdccp_units::Rate;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Counters and state of a connection. After the connection has ended, they keep their last values, so losses
-/// after that are not included.
+/// Counters and state of a connection. They keep their last values after the connection has ended, so later
+/// losses are not included.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Stats {
     /// Number of datagrams accepted from the application.
     pub sent: u64,
-    /// Number of bytes in the datagrams that `sent` counts.
+    /// Number of bytes in the datagrams counted by `sent`.
     pub sent_bytes: u64,
-    /// How many of `sent` wait in the queue.
+    /// How many of `sent` are waiting in the queue.
     pub queued: u64,
     /// How many of `sent` were dropped because no path could carry their size any more, or because the
-    /// connection failed before it sent them.
+    /// connection failed before sending them.
     pub dropped: u64,
     /// How many of `sent` were dropped because the queue was full
     /// ([`Options::send_policy`](crate::Options::send_policy)).
@@ -25,20 +25,20 @@ pub struct Stats {
     /// ([`Delivery::expires_in`](crate::Delivery::expires_in)).
     pub expired: u64,
     /// Data packets that congestion control considers lost. With several paths, some of them may have been
-    /// retransmitted. CCID 3 and 4 count loss events instead of packets: all losses within one round-trip
+    /// retransmitted. CCIDs 3 and 4 count loss events instead of packets: all losses within one round-trip
     /// time are one event.
     pub lost: u64,
     /// Number of datagrams that arrived.
     pub received: u64,
-    /// Number of bytes in the datagrams that `received` counts.
+    /// Number of bytes in the datagrams counted by `received`.
     pub received_bytes: u64,
     /// How many of `received` were dropped because the application did not fetch them.
     pub unread: u64,
-    /// Measured rate of all paths together. `None` while [`app_limited`](Self::app_limited), because the
-    /// capacity of the paths is unknown then.
+    /// Measured rate of all paths together, or `None` while [`app_limited`](Self::app_limited), because the
+    /// capacity of the paths is then unknown.
     pub rate: Option<Rate>,
-    /// Rate that congestion control allows now. A sender that was slower than this must send more to find the
-    /// real capacity.
+    /// Rate that congestion control currently allows. A sender that has been slower than this must send more
+    /// to find the real capacity.
     pub allowed: Rate,
     /// Whether the application sends less than congestion control allows.
     pub app_limited: bool,
@@ -58,27 +58,27 @@ pub struct PathStats {
     pub peer: SocketAddr,
     /// State of the path.
     pub state: PathState,
-    /// CCIDs for data that this end sends and for data that the peer sends, once negotiated.
+    /// CCIDs for data sent by this end and for data sent by the peer, once negotiated.
     pub ccids: Option<(u8, u8)>,
     /// Smoothed round-trip time.
     pub rtt: Option<Duration>,
     /// Congestion window in bytes.
     pub window: u64,
-    /// Largest IP packet that the path carries, in bytes, as far as known. The value comes from probes
-    /// ([`Options::mtu_probing`](crate::Options::mtu_probing)) or from the system.
+    /// Largest IP packet that the path is known to carry, in bytes, according to probes
+    /// ([`Options::mtu_probing`](crate::Options::mtu_probing)) or the system.
     pub path_mtu: u16,
     /// Measured rate; `None` while the application sends less on this path than congestion control allows.
     pub rate: Option<Rate>,
-    /// Rate that congestion control allows on this path now.
+    /// Rate that congestion control currently allows on this path.
     pub allowed: Rate,
-    /// Capacity to store for the next connection ([`Options::resume`](crate::Options::resume)). It is known
-    /// when the path has carried more than a few initial windows.
+    /// Capacity to store for the next connection ([`Options::resume`](crate::Options::resume)), known once
+    /// the path has carried more than a few initial windows.
     pub capacity: Option<Remembered>,
     /// Phase of the resumption started by [`Options::resume`](crate::Options::resume), if any.
     pub resumption: Option<ResumePhase>,
     /// Number of data packets sent.
     pub sent: u64,
-    /// Data packets that congestion control considers lost; for CCID 3 and 4 see [`Stats::lost`].
+    /// Data packets that congestion control considers lost; for CCIDs 3 and 4, see [`Stats::lost`].
     pub lost: u64,
 }
 
@@ -86,7 +86,7 @@ pub struct PathStats {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
-    /// A path is up, or is up again.
+    /// A path is up, or up again.
     PathUp(PathId),
     /// A path is suspect: no packets arrive on it, or its link is down. The connection continues without it.
     PathSuspect(PathId),
@@ -98,8 +98,8 @@ pub enum Event {
     /// The rate that congestion control allows ([`Stats::allowed`]) has changed by the percentage set with
     /// [`Options::tell_rate`](crate::Options::tell_rate).
     Rate(Rate),
-    /// The first path uses the interface of the second path, instead of the interface to which the first
-    /// path's address belongs. So both paths use the same line. Set the interface of the first path
+    /// The first path uses the second path's interface instead of the interface that has the first path's
+    /// address, so both paths use the same Internet connection. Set the first path's interface
     /// ([`Path::interface`](crate::Path::interface)), or add a route for its address.
     PathStrays(PathId, PathId),
     /// The connection has ended.

@@ -17,10 +17,10 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
 
-/// Maximum number of unread events that are kept. A further event replaces the oldest.
+/// Maximum number of unread events to keep. A further event replaces the oldest.
 const MAX_EVENTS: usize = 256;
 
-/// The addresses of both ends and the key of the peer. They are known when the connection is open.
+/// The addresses of both ends and the peer's key, known once the connection is open.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ends {
     pub(crate) local: Option<SocketAddr>,
@@ -31,7 +31,7 @@ pub(crate) struct Ends {
 
 #[derive(Debug)]
 pub(crate) struct Stream {
-    /// The identifier of the session. The data thread sets it when the session exists.
+    /// The session's identifier, which the data thread sets as soon as the session exists.
     pub(crate) id: OnceLock<SessionId>,
     descriptor: OnceLock<Arc<OwnedFd>>,
     pub(crate) state: Mutex<State>,
@@ -52,16 +52,16 @@ pub(crate) struct State {
     incoming_bytes: usize,
     budget: Arc<Budget>,
     events: VecDeque<Event>,
-    /// Streams of the peer that wait to be accepted, and how many may wait.
+    /// Streams opened by the peer that are waiting to be accepted, and how many may wait.
     streams: VecDeque<Arc<Pipe>>,
     max_streams: usize,
     max_incoming: usize,
     descriptor: Descriptor,
-    /// Whether a sender has found the queue full. It must be notified when a datagram fits.
+    /// Whether a sender has found the queue full and must be notified when a datagram fits.
     wants_room: bool,
-    /// Whether the application has closed the connection and receives nothing more.
+    /// Whether the application has closed the connection and will receive nothing more.
     closed: bool,
-    /// Whether the descriptor has something to report. [`Stream::ready`] clears this.
+    /// Whether the descriptor has something to report; [`Stream::ready`] clears this.
     news: bool,
     ends: Option<Ends>,
     /// The error that prevented the connection from opening.
@@ -78,9 +78,9 @@ pub(crate) struct State {
     /// Whether the data thread knows that there is data to send.
     told: bool,
     end: Option<Reason>,
-    /// The text in the Reset that the peer sent.
+    /// The text in the peer's Reset.
     peer_said: Option<String>,
-    /// The counters of this handle, and the latest counters of the session.
+    /// This handle's counters, and the session's latest counters.
     stats: Stats,
 }
 
@@ -90,7 +90,7 @@ impl State {
         self.send_owned(data.len(), delivery, || data.to_vec())
     }
 
-    /// Queues a datagram of `len` bytes like [`send`](Self::send). Creates the datagram only if it is
+    /// Queues a datagram of `len` bytes like [`send`](Self::send), but creates the datagram only if it is
     /// accepted.
     pub(crate) fn send_owned(
         &mut self,
@@ -104,7 +104,7 @@ impl State {
             Ok(()) if (1..len).contains(&self.max_datagram) => {
                 SendError::TooBig { len, max: self.max_datagram }
             }
-            // Until a path opens, the size is 0, and the sender has to wait.
+            // The size is 0 until a path opens, so until then the sender has to wait.
             Ok(()) if self.max_datagram == 0 || !self.outgoing.push(Instant::now(), delivery, data) => {
                 self.wants_room = true;
                 return None;
@@ -118,7 +118,7 @@ impl State {
         Some(Err(refusal))
     }
 
-    /// Returns an error if the connection does not accept datagrams any more.
+    /// Returns an error if the connection no longer accepts datagrams.
     fn sending(&self) -> Result<(), SendError> {
         match self.end {
             Some(reason) => Err(SendError::Closed(reason)),
@@ -144,7 +144,7 @@ impl State {
         self.descriptor.show(readable);
     }
 
-    /// Makes the descriptor report something, even if it is already readable.
+    /// Makes the descriptor report an event, even if it is already readable.
     fn announce(&mut self) {
         self.news = true;
         self.descriptor.tell();
@@ -179,7 +179,7 @@ impl State {
         }))
     }
 
-    /// Removes up to `most` waiting datagrams. Otherwise like [`recv`](Self::recv).
+    /// Like [`recv`](Self::recv), but removes up to `most` waiting datagrams.
     pub(crate) fn recv_many(
         &mut self,
         into: &mut Vec<Vec<u8>>,
@@ -200,7 +200,7 @@ impl State {
         Some(Ok(received))
     }
 
-    /// Returns the next event. Returns `None` if there is none yet, and `Some(None)` if no more will occur.
+    /// Returns the next event, `None` if there is none yet, or `Some(None)` if no more will occur.
     pub(crate) fn event(&mut self) -> Option<Option<Event>> {
         match self.events.pop_front() {
             Some(event) => Some(Some(event)),
@@ -208,13 +208,13 @@ impl State {
         }
     }
 
-    /// Returns the next stream that the peer opened, or `None` if there is none yet.
+    /// Returns the next stream opened by the peer, or `None` if there is none yet.
     pub(crate) fn accept_stream(&mut self) -> Option<Result<Arc<Pipe>, StreamError>> {
         let next = self.streams.pop_front().map(Ok);
         next.or_else(|| self.over().map(|reason| Err(StreamError::Closed(reason))))
     }
 
-    /// Returns the reason why nothing more will arrive, if that is so.
+    /// Returns the reason why nothing more will arrive, if that is the case.
     fn over(&self) -> Option<Reason> {
         self.end.or(self.closed.then_some(Reason::Closed))
     }
@@ -227,7 +227,7 @@ impl State {
         self.show();
     }
 
-    /// Returns the result of opening the connection; `None` while the connection is opening.
+    /// Returns the result of opening the connection, or `None` while the connection is still opening.
     pub(crate) fn opening(&mut self) -> Option<Result<(), ConnectError>> {
         match (self.opened, self.failed.take(), self.end) {
             (Some(_), ..) => Some(Ok(())),
@@ -285,13 +285,13 @@ impl State {
         self.peer_said = text;
     }
 
-    /// Counts the unacknowledged packets as lost, because no acknowledgement can arrive after the close.
+    /// Counts the unacknowledged packets as lost: after the close, no acknowledgement can arrive.
     pub(crate) fn give_up(&mut self, packets: u64) {
         self.stats.lost += packets;
         self.given_up = true;
     }
 
-    /// Updates the statistics with those of the session. Keeps the counters of this handle.
+    /// Replaces the statistics with those of the session, but keeps this handle's counters.
     pub(crate) fn update(&mut self, look: Stats) {
         let own = std::mem::take(&mut self.stats);
         let Stats { sent, sent_bytes, received, received_bytes, unread, .. } = own;
@@ -348,7 +348,7 @@ impl Stream {
         self.descriptor.get().map(Arc::as_ref).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
-    /// Returns which operations would not block. Clears what the descriptor has to report.
+    /// Returns which operations would not block, and clears what the descriptor has to report.
     pub(crate) fn ready(&self) -> Ready {
         let mut state = lock(&self.state);
         state.news = false;
@@ -366,8 +366,8 @@ impl Stream {
         }
     }
 
-    /// Removes up to `most` datagrams for the session. `below` describes the datagrams that already wait in
-    /// the session. Also returns whether nothing is left to do.
+    /// Removes up to `most` datagrams for the session. `below` describes the datagrams already waiting in the
+    /// session. Also returns whether nothing is left to do.
     pub(crate) fn take(&self, most: usize, below: &QueueView) -> (Vec<Vec<u8>>, bool) {
         let mut state = lock(&self.state);
         let waited = state.outgoing.len() + state.outgoing.below;
@@ -393,7 +393,7 @@ impl Stream {
         state.streams.len() < state.max_streams
     }
 
-    /// Queues a stream that the peer opened.
+    /// Queues a stream opened by the peer.
     pub(crate) fn arrive(&self, pipe: Arc<Pipe>) {
         let mut state = lock(&self.state);
         state.streams.push_back(pipe);
@@ -407,13 +407,13 @@ impl Stream {
         lock(&self.state).finishing
     }
 
-    /// Returns whether a datagram waits to be sent.
+    /// Returns whether a datagram is waiting to be sent.
     pub(crate) fn waits(&self) -> bool {
         lock(&self.state).outgoing.len() > 0
     }
 
-    /// Queues a received datagram. Returns true if the application falls behind: the queue was full, and the
-    /// application has not read half of it since.
+    /// Queues a received datagram. Returns true if the application is falling behind: the queue has been
+    /// full, and the application has not read half of it since.
     pub(crate) fn deliver(&self, data: Vec<u8>) -> bool {
         let mut state = lock(&self.state);
         state.stats.received += 1;
@@ -469,8 +469,8 @@ impl Stream {
         self.happened.notify();
     }
 
-    /// Ends the connection. Drops the datagrams that were not sent, and counts them together with the
-    /// `dropped` ones of the session.
+    /// Ends the connection. Drops the datagrams that have not been sent, and adds them to the `dropped`
+    /// datagrams counted by the session.
     pub(crate) fn end(&self, reason: Reason, dropped: u64) {
         let mut state = lock(&self.state);
         if state.end.is_some() {

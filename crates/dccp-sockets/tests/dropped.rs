@@ -1,5 +1,5 @@
-//! Tests futures that are dropped: no datagram is half sent or lost, and nothing leaks. The test is a program
-//! of its own, because it counts the threads of the process.
+//! Tests futures that are dropped: no datagram is half sent or lost, and nothing leaks. This test is a
+//! separate program, because it counts the threads of the process.
 #![cfg(feature = "tokio")]
 
 use dccp_sockets::Options;
@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 const PATIENT: Duration = Duration::from_secs(20);
 
-/// Polls a future for a short time, then drops it.
+/// Polls a future briefly, then drops it.
 async fn briefly<T>(future: impl Future<Output = T>) -> Option<T> {
     timeout(Duration::from_micros(200), future).await.ok()
 }
@@ -44,7 +44,7 @@ async fn futures_may_be_dropped_at_any_time() {
         taken += u64::from(briefly(here.send(&vec![1; size])).await.is_some_and(|sent| sent.is_ok()));
     }
     assert_eq!(here.stats().await.sent, taken, "a datagram that was not accepted must not be sent");
-    // A `finish` that was dropped has nevertheless started to finish.
+    // Even if `finish` is dropped, the connection has started to finish.
     assert!(briefly(here.finish()).await.is_none_or(|done| done.is_ok()));
     let stats = timeout(PATIENT, here.finish()).await.unwrap().unwrap();
     let received = timeout(PATIENT, reader).await.unwrap().unwrap();
@@ -55,7 +55,7 @@ async fn futures_may_be_dropped_at_any_time() {
     );
     drop(here);
 
-    // The peer never answers. The futures of `connect` are dropped.
+    // The peer never answers, and the futures returned by `connect` are dropped.
     let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let nobody = silent.local_addr().unwrap();
     for _ in 0..10 {
@@ -65,7 +65,7 @@ async fn futures_may_be_dropped_at_any_time() {
                 .is_err()
         );
     }
-    // No thread waits for the answer to a connect.
+    // No thread is left waiting for an answer to a connect.
     let connector = Connector::new(Options::default()).unwrap();
     let before = threads();
     let connects: Vec<_> = (0..100)
@@ -78,7 +78,7 @@ async fn futures_may_be_dropped_at_any_time() {
     assert!(threads() <= before, "{} threads, {before} before", threads());
     connects.iter().for_each(tokio::task::JoinHandle::abort);
     drop(connector);
-    // The listener is dropped while a task waits in `accept`.
+    // The listener is dropped while a task is waiting in `accept`.
     let accepting = tokio::spawn(async move { listener.accept().await.map(drop) });
     tokio::time::sleep(Duration::from_millis(20)).await;
     accepting.abort();

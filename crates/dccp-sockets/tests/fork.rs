@@ -1,5 +1,5 @@
-//! Tests that calls in a forked process return errors, because it has no data thread. The test is a program
-//! of its own, because it forks.
+//! Tests that calls in a forked process return errors, because a forked process has no data thread. This test
+//! is a separate program, because it forks.
 #![expect(unsafe_code, reason = "fork(2)")]
 
 use dccp_sockets::{
@@ -17,7 +17,7 @@ fn a_fork_gets_errors_and_the_parent_goes_on() {
     // SAFETY: the child calls only functions of this crate that take no lock in a fork. Then it exits.
     match unsafe { fork() }.unwrap() {
         ForkResult::Child => {
-            // This alarm ends the child if a call waits for the missing thread.
+            // This alarm ends the child if a call waits for the thread that it does not have.
             nix::unistd::alarm::set(20);
             let right = here.send(b"lost") == Err(SendError::Forked)
                 && here.try_send(b"lost") == Err(SendError::Forked)

@@ -1,5 +1,5 @@
-//! Tests that an event reports at once that one of two paths uses the line of the other. The test is a
-//! program of its own, because it has its own network namespace.
+//! Tests that an event reports at once when one of two paths uses the other's line. This test is a separate
+//! program, because it has its own network namespace.
 
 use dccp_sockets::{Connector, Event, Options, Path};
 use std::io::Write;
@@ -57,7 +57,7 @@ fn a_path_that_leaves_by_anothers_line_is_told_of() {
     let lte = Path::from([10, 0, 2, 1].into());
     let Some(Event::PathStrays(one, other)) = strays(lte.clone()) else { panic!("no event was reported") };
     assert_eq!((one.0, other.0), (1, 0));
-    // If a path is bound to its interface, or has a route of its own, it uses its own line.
+    // A path that is bound to its interface, or has its own route, uses its own line.
     assert_eq!(strays(lte.clone().interface("lte")), None);
     assert!(ip("rule add from 10.0.2.1 table 7") && ip("route add default via 10.0.2.254 dev lte table 7"));
     assert_eq!(strays(lte), None);

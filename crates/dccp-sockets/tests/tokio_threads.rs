@@ -1,6 +1,6 @@
-//! Tests that the protocol is a task of the runtime. Sockets for tokio start no threads, and work as long as
-//! the runtime runs. Connections share descriptors. The test is a program of its own, because it counts
-//! threads and descriptors.
+//! Tests that the protocol is a task in the runtime: sockets for tokio start no threads, work as long as the
+//! runtime runs, and share descriptors between connections. This test is a separate program, because it
+//! counts threads and descriptors.
 
 #![cfg(feature = "tokio")]
 #![allow(clippy::unwrap_used, reason = "tests")]
@@ -9,8 +9,8 @@ use dccp_sockets::Options;
 use dccp_sockets::tokio::{Connection, Connector, Listener};
 use std::time::Duration;
 
-/// Returns the number of the protocol's threads. Threads of the runtime are not counted: they look up names,
-/// and may come and go.
+/// Returns the number of the protocol's threads. The runtime's own threads are not counted: they look up
+/// names, and may come and go.
 fn data_threads() -> usize {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap();
     let names =
@@ -45,7 +45,8 @@ fn tasks_of_a_runtime_need_no_threads() {
                 while let Ok(data) = connection.recv().await {
                     connection.send(&data).await.unwrap();
                 }
-                // A call that waits for the driver works, although the driver is a task of the same runtime.
+                // A call that waits for the driver works even though the driver is a task in the same
+                // runtime.
                 listener.send_listen(addr, 5).unwrap();
             });
             let connection = Connection::connect(addr, Options::default()).await.unwrap();
@@ -54,7 +55,8 @@ fn tasks_of_a_runtime_need_no_threads() {
             assert_eq!(connection.stats().await.received, 100);
             connection
         });
-        // When the runtime ends, its tasks end, including the driver. No call may wait for them forever.
+        // When the runtime ends, its tasks end, including the driver. No call may then wait for the driver
+        // forever.
         drop(runtime);
         let other = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         other.block_on(async {

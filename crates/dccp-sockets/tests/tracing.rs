@@ -1,4 +1,4 @@
-//! Tests that a subscriber that the program has installed receives the events of the data threads.
+//! Tests that a subscriber installed by the program receives the events of the data threads.
 
 #[path = "../../../tests/log.rs"]
 mod log;

@@ -1,16 +1,15 @@
-//! Packets that arrived on one path of the peer, and when to acknowledge them.
+//! Packets that have arrived on one of the peer's paths, and when to acknowledge them.
 
 use crate::ranges::RangeSet;
 use mpdccp_units::{Duration, Time};
 
 /// Longest delay of an acknowledgement (docs/streams.md).
 pub(crate) const MAX_ACK_DELAY: Duration = Duration::from_millis(25);
-/// Delay of an acknowledgement that reports a new gap. It is short but not zero, because more gaps may
-/// follow.
+/// Delay before sending an acknowledgement that reports a new gap. It is short but not zero, because more
+/// gaps may follow.
 const GAP_DELAY: Duration = Duration::from_millis(1);
-/// Maximum number of ranges of packet numbers that are kept. If there are more, the lowest range is
-/// forgotten, and its packets no longer count as received. A fast path with reordering has hundreds of
-/// ranges.
+/// Maximum number of ranges of packet numbers to keep. If there are more, the lowest range is forgotten, and
+/// its packets no longer count as received. A fast path with reordering has hundreds of ranges.
 const MAX_RANGES: usize = 1_024;
 
 #[derive(Debug)]
@@ -53,7 +52,7 @@ impl Arrivals {
         self.numbers.descending()
     }
 
-    /// Returns how long ago the packet with the highest number arrived, microseconds.
+    /// Returns the time since the packet with the highest number arrived, in microseconds.
     pub(crate) fn delay(&self, now: Time) -> u64 {
         now.since(self.highest_at).as_micros().try_into().unwrap_or(u64::MAX).min(1 << 40)
     }

@@ -1,5 +1,5 @@
-//! Bytes of one direction of a stream. They are stored in chunks that never move, so bytes are copied only
-//! once on input and once per transmission.
+//! Bytes of one direction of a stream, stored in chunks that never move, so that bytes are copied only once
+//! on input and once per transmission.
 
 use alloc::collections::VecDeque;
 use alloc::vec;
@@ -10,7 +10,7 @@ use core::ops::Range;
 pub(crate) const CHUNK: usize = 16 << 10;
 /// Maximum number of chunks kept for reuse.
 const MAX_FREE: usize = 64;
-/// Initial size of the first chunk of a stream. The chunk grows when needed, so a short stream needs little
+/// Initial size of a stream's first chunk. The chunk grows when needed, so that a short stream needs little
 /// memory.
 const SMALLEST: usize = 256;
 
@@ -30,7 +30,7 @@ impl Pool {
     }
 }
 
-/// The stored bytes of a stream, from `start` on. An empty chunk has no memory.
+/// The stored bytes of a stream, starting at offset `start`. An empty chunk takes no memory.
 #[derive(Debug, Default)]
 pub(crate) struct Chunks {
     start: u64,
@@ -38,8 +38,8 @@ pub(crate) struct Chunks {
 }
 
 impl Chunks {
-    /// Returns where an offset is: the chunk's index counted from the start of the stream, and the offset in
-    /// the chunk.
+    /// Locates an offset: returns the chunk's index counted from the start of the stream, and the offset
+    /// within the chunk.
     fn place(offset: u64) -> (u64, usize) {
         (offset / CHUNK as u64, (offset % CHUNK as u64) as usize)
     }
@@ -49,7 +49,7 @@ impl Chunks {
         self.start
     }
 
-    /// Returns the memory from `offset` to the end of its chunk, but at most `len` bytes.
+    /// Returns the memory from `offset` to the end of its chunk, limited to `len` bytes.
     pub(crate) fn space(&mut self, pool: &mut Pool, offset: u64, len: usize) -> &mut [u8] {
         let (piece, at) = Chunks::place(offset);
         let index = (piece - Chunks::place(self.start).0) as usize;
@@ -101,7 +101,7 @@ impl Chunks {
         }
     }
 
-    /// Frees bytes below `offset`. Frees all bytes if `nothing_beyond`.
+    /// Frees the bytes below `offset`, or all bytes if `nothing_beyond`.
     pub(crate) fn release(&mut self, pool: &mut Pool, offset: u64, nothing_beyond: bool) {
         let pieces = Chunks::place(offset).0 - Chunks::place(self.start).0;
         let pieces =

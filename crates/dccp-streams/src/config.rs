@@ -1,4 +1,4 @@
-/// Length of the longest header of a stream, bytes.
+/// Maximum length of a stream's header, in bytes.
 pub const MAX_HEADER: usize = 1024;
 
 /// Initial limit for the bytes that the peer sends on a stream (docs/streams.md).
@@ -17,20 +17,20 @@ pub enum Role {
     Server,
 }
 
-/// Limits of one end. Frames tell the peer how much it may send and how many streams it may open, so the two
-/// ends may have different limits.
+/// Limits of one end. The two ends may have different limits, because frames tell the peer how much it may
+/// send and how many streams it may open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
     /// Maximum number of unread bytes on all streams together, at least 1 MiB.
     pub receive_memory: u64,
-    /// Maximum number of unread bytes on one stream, at least 64 KiB. The window grows up to this value if
+    /// Maximum number of unread bytes on one stream, at least 64 KiB. The window grows up to this limit if
     /// the bandwidth-delay product requires it.
     pub stream_window: u64,
-    /// Maximum number of bytes on all streams together that were written but not sent yet.
+    /// Maximum number of bytes on all streams together that have been written but not sent.
     pub send_memory: u64,
-    /// Maximum number of open streams that the peer has opened, at least 128.
+    /// Maximum number of open streams that were opened by the peer, at least 128.
     pub max_streams: u64,
-    /// Maximum number of streams of the peer that were neither accepted nor reset yet.
+    /// Maximum number of the peer's streams that have been neither accepted nor reset.
     pub half_open: usize,
 }
 
@@ -57,8 +57,8 @@ pub struct Stats {
     pub packets_received: u64,
     /// Numbered packets declared lost.
     pub packets_lost: u64,
-    /// Packets that were declared lost because later packets of their path had arrived, but that then
-    /// arrived.
+    /// Packets that arrived after they had been declared lost because later packets of their path arrived
+    /// first.
     pub losses_taken_back: u64,
     /// Number of times that the probe timer expired.
     pub probe_timeouts: u64,
@@ -66,14 +66,14 @@ pub struct Stats {
     pub bytes_sent: u64,
     /// Stream bytes retransmitted.
     pub bytes_repaired: u64,
-    /// Stream bytes sent as copies on further paths.
+    /// Stream bytes sent as copies on additional paths.
     pub bytes_copied: u64,
     /// New stream bytes received.
     pub bytes_received: u64,
     /// Malformed packets. They were dropped.
     pub malformed: u64,
-    /// Packets that violate the protocol: an acknowledgement of a packet that was not sent, data beyond a
-    /// window or after the end of a stream, or a stream beyond the limit. They were dropped.
+    /// Packets dropped because they violate the protocol: an acknowledgement of a packet that was not sent,
+    /// data beyond a window or after the end of a stream, or a stream beyond the limit.
     pub violations: u64,
     /// Packets not acknowledged because a stream reached its limit of gaps.
     pub too_many_gaps: u64,
@@ -88,7 +88,7 @@ pub struct StreamStats {
     pub unsent: u64,
     /// Bytes sent but not acknowledged.
     pub in_flight: u64,
-    /// Bytes received but not read. They include bytes after gaps.
+    /// Bytes received but not read, including bytes after gaps.
     pub unread: u64,
     /// Number of bytes beyond the read offset that the peer may send.
     pub window: u64,

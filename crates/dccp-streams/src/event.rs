@@ -1,12 +1,12 @@
 use crate::{Reason, StreamId};
 
-/// An event for the owner. Each event is reported once. [`Event::Readable`] and [`Event::Writable`] are
-/// reported again after a call has found nothing to read or no room.
+/// An event for the owner. Each event is reported only once, except that [`Event::Readable`] and
+/// [`Event::Writable`] are reported again after a call has found nothing to read or no room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The peer opened a stream, and its header has arrived. Answer with `accept` or `reset`.
     Opened(StreamId),
-    /// The peer accepted a stream that this end opened, and its answer has arrived.
+    /// The peer has accepted a stream opened by this end, and its answer has arrived.
     Accepted(StreamId),
     /// There are bytes to read, or the end of the stream.
     Readable(StreamId),

@@ -1,7 +1,7 @@
 use core::fmt;
 
-/// Identifier of a stream in a session. Streams that the client opens have even numbers, and those of the
-/// server have odd numbers. Each end counts up by two.
+/// Identifier of a stream within a session. Streams opened by the client have even numbers, those opened by
+/// the server odd numbers. Each end counts up in steps of two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamId(pub u64);
 
@@ -12,7 +12,7 @@ pub enum StreamError {
     /// There is no such stream, or it has ended.
     Unknown,
     /// Nothing can be read, written or opened now. An event reports when reading or writing becomes possible
-    /// again. No event reports when opening becomes possible.
+    /// again, but not when opening does.
     Blocked,
     /// The header is longer than [`MAX_HEADER`](crate::MAX_HEADER).
     HeaderTooLong,

@@ -1,4 +1,4 @@
-//! Handles received packets, and whether sent packets were acknowledged or lost.
+//! Handles received packets, and the acknowledgement or loss of sent packets.
 
 use crate::arrivals::Arrivals;
 use crate::event::Pending;
@@ -11,12 +11,12 @@ use crate::{Reason, StreamId};
 use alloc::boxed::Box;
 use mpdccp_units::Time;
 
-/// Maximum number of the peer's paths whose packets are recorded. A new path replaces the one that has been
-/// silent for the longest time.
+/// Maximum number of the peer's paths for which arrived packets are recorded. A new path replaces the one
+/// that has been silent longest.
 const MAX_ARRIVALS: usize = 16;
 
 impl Streams {
-    /// Handles a packet of the peer, from any path.
+    /// Handles a packet from the peer, received on any path.
     pub fn handle_packet(&mut self, now: Time, bytes: &[u8]) {
         let Some((header, frames)) = wire::header(bytes).filter(|(_, frames)| are_frames(frames)) else {
             self.stats.malformed += 1;
@@ -37,7 +37,7 @@ impl Streams {
             Err(Refused::Violation) => self.stats.violations += 1,
             Err(Refused::TooManyGaps) => self.stats.too_many_gaps += 1,
         }
-        // If a packet was not fully processed, do not acknowledge it, so that the peer retransmits it.
+        // Do not acknowledge a packet that was not fully processed, so that the peer retransmits it.
         if let (Ok(()), Some((path, number))) = (taken, header.number) {
             self.arrivals_of(now, path).on_packet(now, number, header.ack_now);
         }
@@ -60,7 +60,7 @@ impl Streams {
         match frame {
             Frame::Ack(ack) => {
                 let Some(path) = self.paths.iter_mut().find(|p| p.name == ack.path) else {
-                    // The path has gone down since the acknowledged packet was sent.
+                    // The path has gone down since the packet now acknowledged was sent.
                     return if ack.path < self.next_path { Ok(()) } else { Err(Refused::Violation) };
                 };
                 if !path.on_ack(now, &ack, &mut self.fates) {
@@ -93,7 +93,7 @@ impl Streams {
         Ok(())
     }
 
-    /// Creates the peer's streams up to `id`, if they are new. Returns false if stream `id` has ended.
+    /// Creates the peer's streams up to `id`, as far as they are new. Returns false if stream `id` has ended.
     fn find(&mut self, id: u64) -> Result<bool, Refused> {
         if self.is_peers(id) {
             if id / 2 >= self.peer_may_open {
@@ -129,8 +129,8 @@ impl Streams {
             Frame::Reset { reason, size, .. } => {
                 self.received += stream.recv.on_reset(&mut self.pool, reason, size, credit)?;
                 if !(header || ours) {
-                    // The application does not know the stream yet. This end therefore resets its half too,
-                    // and reports no event.
+                    // The application does not know about the stream yet, so reset this end's half too, and
+                    // report no event.
                     self.reset_send(id, reason);
                 } else if stream.recv.reset.is_some() && stream.recv.stopped.is_none() {
                     stream.events.remove(Pending::READABLE);
@@ -148,7 +148,7 @@ impl Streams {
                 self.schedule(id);
             }
             Frame::Blocked { limit, .. } => {
-                // Unread data of other streams reduces the room for this stream.
+                // Unread data on other streams reduces the room for this one.
                 let left = self.config.receive_memory.saturating_sub(self.received - self.read);
                 let most = self.config.stream_window.min(left / 2);
                 stream.recv.window.on_blocked(limit, before, stream.recv.available(), most);
@@ -180,7 +180,7 @@ impl Streams {
         }
     }
 
-    /// Handles a path that went down. Data that was sent over it is retransmitted over other paths.
+    /// Handles a path that has gone down. Data sent over it is retransmitted over other paths.
     pub fn on_path_down(&mut self, path: u32) {
         if let Some(at) = self.paths.iter().position(|p| p.id == path) {
             self.paths.swap_remove(at).give_up(&mut self.fates);
@@ -188,7 +188,7 @@ impl Streams {
         }
     }
 
-    /// Handles expired timers. Call it at the time that [`poll_timeout`](Self::poll_timeout) returns.
+    /// Handles expired timers. Call this at the time returned by [`poll_timeout`](Self::poll_timeout).
     pub fn handle_timeout(&mut self, now: Time) {
         for path in &mut self.paths {
             if path.next_timeout().is_some_and(|at| at <= now) {

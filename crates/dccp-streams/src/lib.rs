@@ -2,9 +2,9 @@
 //! sans-IO: the owner passes in time and packets, and fetches packets and events. `docs/streams.md` specifies
 //! the wire format.
 //!
-//! The owner decides *when* a path may carry a packet (congestion control) and asks
-//! [`Streams::poll_transmit`] for a packet of a suitable size. The streams decide its content, detect losses,
-//! and retransmit over the path that the owner offers next.
+//! The owner decides *when* a path may carry a packet (congestion control), and then asks
+//! [`Streams::poll_transmit`] for a packet of a suitable size. The streams decide what goes into it, detect
+//! losses, and retransmit over the path that the owner offers next.
 //!
 //! ```
 //! use dccp_streams::{Config, Event, Role, Streams};

@@ -8,18 +8,18 @@ use crate::streams::Streams;
 use crate::wire::{self, Frame, Header, MAX_CONTROL, MAX_PACKET_HEADER, Writer, varint_len};
 use mpdccp_units::{Duration, Time};
 
-/// Smallest packet size, bytes. Any frame fits into a packet of this size.
+/// Smallest packet size, in bytes. Any frame fits into a packet of this size.
 const MIN_PACKET: usize = MAX_PACKET_HEADER + MAX_CONTROL + 8;
 
 impl Streams {
-    /// Returns whether to call [`poll_transmit`](Self::poll_transmit) for this class now. The call may find
-    /// nothing to send, if data that was to be retransmitted has arrived meanwhile.
+    /// Returns whether to call [`poll_transmit`](Self::poll_transmit) for this class now. That call may still
+    /// find nothing to send, if data due for retransmission has arrived in the meantime.
     pub fn has_packet(&self, now: Time, class: u8) -> bool {
         self.has_data(class.into()) || class == 0 && self.has_due_ack(now)
     }
 
-    /// Returns whether frames of this class wait to be sent. Frames that belong to no stream count as class
-    /// 0.
+    /// Returns whether frames of this class are waiting to be sent. Frames that belong to no stream count as
+    /// class 0.
     fn has_data(&self, class: usize) -> bool {
         self.classes.get(class).is_some_and(|class| !class.turns.is_empty() || !class.control.is_empty())
             || class == 0 && (self.tell_window || self.tell_streams)
@@ -29,25 +29,25 @@ impl Streams {
         self.arrivals.iter().any(|a| a.due.is_some_and(|at| at <= now))
     }
 
-    /// Returns the number of bytes of all classes that wait for their first transmission.
+    /// Returns the number of bytes in all classes waiting for their first transmission.
     pub fn backlog(&self) -> u64 {
         self.classes.iter().map(|class| class.unsent).sum()
     }
 
-    /// Returns the number of bytes of one class that wait for their first transmission.
+    /// Returns the number of bytes in one class waiting for their first transmission.
     pub fn backlog_of(&self, class: u8) -> u64 {
         self.classes.get(usize::from(class)).map_or(0, |class| class.unsent)
     }
 
-    /// Writes the next packet of a class into `out` and returns its length. The caller must send the packet
-    /// over `path` now. `path` is the caller's identifier of the path, and `out` has the size of the largest
-    /// packet of this path. `rtt` is the path's round-trip time. It is used until the streams have measured
-    /// one.
+    /// Writes the next packet of a class into `out` and returns its length. The caller must now send the
+    /// packet over `path`, which is the caller's identifier of the path. The length of `out` is that of the
+    /// largest packet that the path carries. `rtt` is the path's round-trip time, used until the streams have
+    /// measured one themselves.
     ///
-    /// `head_start` is 0 for a path with the least delay. On a path with more delay, only streams whose
-    /// current burst has at least `head_start` bytes may send, so that short exchanges do not wait for that
-    /// path. A burst ends when the peer has acknowledged everything that was written. The next data begins a
-    /// new burst.
+    /// `head_start` is 0 for a path with the smallest delay. On a path with a larger delay, only streams
+    /// whose current burst has at least `head_start` bytes may send, so that short exchanges do not wait for
+    /// that path. A burst ends when the peer has acknowledged everything that was written; the next data
+    /// begins a new burst.
     pub fn poll_transmit(
         &mut self,
         now: Time,
@@ -83,8 +83,8 @@ impl Streams {
         Some(self.leave(now, at, writer, skip, last))
     }
 
-    /// Copies stream bytes of `packet`, which was just written for another path, into a packet for this path.
-    /// Copies as many bytes as fit.
+    /// Copies stream bytes from `packet`, which has just been written for another path, into a packet for
+    /// this path, as far as they fit.
     pub fn poll_copy(
         &mut self,
         now: Time,
@@ -213,7 +213,7 @@ impl Streams {
         None
     }
 
-    /// Ends the turn of a stream that has nothing to send, or is blocked.
+    /// Ends the turn of a stream that is blocked or has nothing to send.
     fn end_turn(&mut self, id: u64) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
         self.classes[stream.class].turns.drop_next(&mut stream.place);
@@ -284,7 +284,8 @@ impl Streams {
         }
     }
 
-    /// Sends the peer a higher limit for a stream or for the session, if the increase is worth a frame.
+    /// Sends the peer a higher limit for a stream or for the session, if the increase is worth sending a
+    /// frame.
     pub(crate) fn on_consumed(&mut self, id: u64, len: u64) {
         self.read += len;
         self.check_session_window();
@@ -319,7 +320,7 @@ impl Streams {
         }
     }
 
-    /// Raises the number of streams that the peer may open, if the increase is worth a frame.
+    /// Raises the number of streams that the peer may open, if the increase is worth sending a frame.
     pub(crate) fn check_streams(&mut self) {
         let may = self.peer_opened - self.peer_open + self.config.max_streams;
         self.tell_streams |= may - self.peer_may_open >= INITIAL_STREAMS / 2;

@@ -1,5 +1,5 @@
-//! Unacknowledged packets of one path, and detection of their loss. Each path has its own packet numbers. The
-//! delay of a slower path therefore does not look like loss.
+//! Unacknowledged packets of one path, and the detection of their loss. Each path has its own packet numbers,
+//! so that the delay of a slower path does not look like loss.
 
 use crate::arrivals::MAX_ACK_DELAY;
 use crate::wire::Ack;
@@ -7,16 +7,16 @@ use alloc::collections::VecDeque;
 use dccp_cc::RttEstimator;
 use mpdccp_units::{Duration, Time};
 
-/// Maximum number of packets kept per path. At this number, no data is sent over the path until some packets
-/// are acknowledged.
+/// Maximum number of packets kept per path. Once this is reached, no data is sent over the path until some
+/// packets have been acknowledged.
 const MAX_PACKETS: usize = 1 << 16;
-/// A missing packet counts as lost after this many later packets of the path have arrived.
+/// A missing packet counts as lost once this many later packets of the path have arrived.
 const REORDERING: u64 = 3;
 /// Late arrivals increase the reordering tolerance at most this many times.
 const MAX_PATIENCE: u32 = 8;
 /// Maximum number of doublings of the probe timeout.
 const MAX_BACKOFF: u32 = 6;
-/// Timers allow for at least this much variation of the round-trip time.
+/// Minimum variation of the round-trip time that timers allow for.
 const GRANULARITY: Duration = Duration::from_millis(1);
 
 /// A sent frame. The fate of its packet decides whether the frame is retransmitted.
@@ -63,7 +63,7 @@ pub(crate) struct Fates {
 pub(crate) struct Path {
     /// The owner's identifier of the path.
     pub(crate) id: u32,
-    /// The path's identifier on the wire. It is never used for another path.
+    /// The path's identifier on the wire, which is never reused for another path.
     pub(crate) name: u64,
     /// Number of the oldest packet kept.
     base: u64,
@@ -71,14 +71,14 @@ pub(crate) struct Path {
     frames: VecDeque<Sent>,
     /// Number of frames removed from the front so far.
     frames_base: u64,
-    /// All packets with lower numbers are acknowledged or lost.
+    /// All packets with lower numbers have been acknowledged or lost.
     oldest: u64,
     in_flight: usize,
     largest_acked: Option<u64>,
     rtt: RttEstimator,
-    /// Time at which the probe timer was started. This is the last time at which a packet in flight was
-    /// acknowledged, the timer expired, or sending began with nothing in flight. If the oldest packet was
-    /// sent later than this, its send time counts instead.
+    /// Time at which the probe timer was started: when a packet in flight was last acknowledged, when the
+    /// timer last expired, or when sending began with nothing in flight, whichever was last. If the oldest
+    /// packet was sent later than this, its send time counts instead.
     progress: Time,
     backoff: u32,
     patience: u32,
@@ -119,8 +119,8 @@ impl Path {
         self.packets.len() >= MAX_PACKETS
     }
 
-    /// Returns whether the packet that is being sent requests an acknowledgement. There are four requests per
-    /// round trip. If a packet is the last one of the waiting data, it carries a request if half of the
+    /// Returns whether the packet being sent requests an acknowledgement. There are four such requests per
+    /// round trip. The last packet of the waiting data also carries a request, provided that half of the
     /// interval between requests has passed.
     pub(crate) fn asks(&mut self, now: Time, last: bool) -> bool {
         let wait = self.rtt.srtt().unwrap_or_default() / if last { 8 } else { 4 };
@@ -131,13 +131,13 @@ impl Path {
         asks
     }
 
-    /// Adds a frame to the packet that is sent next.
+    /// Adds a frame to the packet to be sent next.
     pub(crate) fn push_frame(&mut self, frame: Sent) {
         self.frames.push_back(frame);
     }
 
-    /// Records that the packet with the added frames is sent. Returns false if there were no frames. In this
-    /// case the packet has no number.
+    /// Records that the packet with the added frames has been sent. Returns false if there were no frames, in
+    /// which case the packet has no number.
     pub(crate) fn on_sent(&mut self, now: Time) -> bool {
         let frames_end = self.frames_base + self.frames.len() as u64;
         if self.packets.back().map_or(self.frames_base, |p| p.frames_end) == frames_end {
@@ -208,15 +208,15 @@ impl Path {
         true
     }
 
-    /// Returns the time after which an overtaken packet counts as lost. It counts from sending, so it
+    /// Returns the time after which an overtaken packet counts as lost, counted from when it was sent, so it
     /// includes the round trip.
     fn reordering_time(&self) -> Duration {
         let rtt = self.rtt.srtt().unwrap_or_default().max(self.rtt.latest().unwrap_or_default());
         rtt + (rtt * (1 + 2 * self.patience) / 8).max(GRANULARITY)
     }
 
-    /// Declares a packet lost if later packets of this path have overtaken it by too many numbers or by too
-    /// much time.
+    /// Declares a packet lost if later packets of this path have overtaken it by too many packet numbers or
+    /// by too much time.
     fn detect(&mut self, now: Time, fates: &mut Fates) {
         let Some(largest) = self.largest_acked else { return };
         let threshold = REORDERING << self.patience;
@@ -248,8 +248,8 @@ impl Path {
         }
     }
 
-    /// Removes acknowledged packets. Removes lost packets only after a while, because data of a lost packet
-    /// that still arrives need not be retransmitted.
+    /// Removes acknowledged packets at once, but lost packets only after a while, because their data need not
+    /// be retransmitted if it still arrives.
     fn forget(&mut self, now: Time) {
         let keep = self.rtt.srtt().unwrap_or_default() * 4;
         while let Some(front) = self.packets.front() {
@@ -294,7 +294,7 @@ impl Path {
         if self.in_flight > 0 && self.probe_at().is_some_and(|at| at <= now) {
             fates.probe_timeouts += 1;
             if self.backoff == 0 {
-                // On the first timeout, retransmit only the oldest packet. This is a probe.
+                // On the first timeout, retransmit only the oldest packet, as a probe.
                 self.lose(self.oldest, State::GivenUp, fates);
                 self.advance();
             } else {

@@ -1,10 +1,10 @@
-/// Number of priorities. Priorities are below this number, and 0 is the most urgent.
+/// Number of priorities. A priority must be below this number; 0 is the most urgent.
 pub const PRIORITIES: u8 = 8;
 
 /// Number of bytes per turn.
 pub(crate) const QUANTUM: i64 = 3_000;
 
-/// The list of its priority that a stream is in.
+/// The list that the stream is in, among those of its priority.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Listed {
     #[default]

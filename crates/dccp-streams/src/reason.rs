@@ -3,7 +3,7 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Reason {
-    /// The application dropped the stream and gave no reason.
+    /// The application dropped the stream without giving a reason.
     Cancelled,
     /// TCP: a segment with RST arrived.
     Reset,
@@ -11,17 +11,17 @@ pub enum Reason {
     Refused,
     /// TCP: the connection timed out.
     TimedOut,
-    /// There is no route to the host, and no ICMP message to copy.
+    /// There is no route to the host, and no ICMP message to pass on.
     HostUnreachable,
-    /// There is no route to the network, and no ICMP message to copy.
+    /// There is no route to the network, and no ICMP message to pass on.
     NetworkUnreachable,
     /// The peer's policy does not allow the stream.
     NotAllowed,
-    /// The peer has reached its limit of streams.
+    /// The peer has reached its stream limit.
     Limit,
     /// The peer violated the stream's protocol: the header is too long.
     Protocol,
-    /// The session that carried the stream ended, or one end lost its state.
+    /// The session that carried the stream has ended, or one end has lost its state.
     SessionLost,
     /// An ICMP message (RFC 792) of this type and code.
     Icmp4(u8, u8),

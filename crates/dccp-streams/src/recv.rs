@@ -9,9 +9,9 @@ use alloc::boxed::Box;
 use alloc::vec;
 use core::ops::Range;
 
-/// Number of gaps allowed with any window. A larger window allows one gap per KiB.
+/// Number of gaps allowed whatever the window. A larger window allows one gap per KiB.
 const MIN_GAPS: u64 = 64;
-/// Length of the length field of a header, bytes.
+/// Size of a header's length field, in bytes.
 const LENGTH: u64 = 2;
 
 /// Reason why a frame is refused.
@@ -23,7 +23,7 @@ pub(crate) enum Refused {
     TooManyGaps,
 }
 
-/// The header. It precedes the bytes of each direction.
+/// The header, which precedes the bytes in each direction.
 #[derive(Debug)]
 enum Header {
     Missing,
@@ -47,9 +47,9 @@ pub(crate) struct RecvHalf {
     pub(crate) window: Window,
     /// Whether the application has read the end of the stream.
     pub(crate) end_read: bool,
-    /// The reason, if the peer reset the stream.
+    /// The reason for the reset, if the peer has reset the stream.
     pub(crate) reset: Option<Reason>,
-    /// If this end stopped reading: the reason, and whether the peer has acknowledged that.
+    /// If this end has stopped reading: the reason, and whether the peer has acknowledged the stop.
     pub(crate) stopped: Option<(Reason, bool)>,
 }
 
@@ -69,7 +69,7 @@ impl RecvHalf {
         }
     }
 
-    /// Returns the end of the data that was read or discarded so far.
+    /// Returns the end of the data that has been read or discarded so far.
     pub(crate) fn read(&self) -> u64 {
         self.chunks.start()
     }
@@ -125,7 +125,7 @@ impl RecvHalf {
         Ok(())
     }
 
-    /// Handles received bytes. `credit` is the limit over all streams. Returns the increase of the highest
+    /// Handles received bytes. `credit` is the limit across all streams. Returns the increase in the highest
     /// offset, and the number of new bytes.
     pub(crate) fn on_data(
         &mut self,
@@ -215,7 +215,7 @@ impl RecvHalf {
         self.chunks.release(pool, end, end == self.highest);
     }
 
-    /// The peer reset the stream after `size` bytes. Returns the increase of the highest offset.
+    /// The peer reset the stream after `size` bytes. Returns the increase in the highest offset.
     pub(crate) fn on_reset(
         &mut self,
         pool: &mut Pool,
@@ -229,8 +229,8 @@ impl RecvHalf {
         }
         let ended = self.size.is_some();
         self.set_size(size)?;
-        // If the end and everything before it have arrived, a reset has no effect. The size in a reset does
-        // not count as the end of the stream.
+        // If the end of the stream and everything before it have arrived, a reset has no effect. The size in
+        // a reset does not count as the end of the stream.
         if !ended || self.contiguous < size {
             self.reset = Some(reason);
             self.highest = size;

@@ -6,7 +6,7 @@ use crate::config::INITIAL_WINDOW;
 use crate::ranges::RangeSet;
 use core::ops::Range;
 
-/// Data of a stream for one packet.
+/// Stream data for one packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Piece {
     pub(crate) range: Range<u64>,
@@ -28,20 +28,20 @@ enum Fin {
 
 #[derive(Debug)]
 pub(crate) struct SendHalf {
-    /// Written data that is not acknowledged. It starts where the contiguous acknowledged data ends.
+    /// Written data that has not been acknowledged, starting where the contiguous acknowledged data ends.
     pub(crate) chunks: Chunks,
     /// End of the written data.
     pub(crate) written: u64,
-    /// End of the data sent at least once.
+    /// End of the data that has been sent at least once.
     pub(crate) sent: u64,
     acked: RangeSet,
-    /// Data that was sent and lost, and must be retransmitted.
+    /// Data that was sent but lost, and must be retransmitted.
     lost: RangeSet,
     pub(crate) limit: u64,
     /// The limit for which the last BLOCKED frame was sent.
     told_blocked: Option<u64>,
     fin: Fin,
-    /// If the stream was reset: the reason, and whether the peer has acknowledged that.
+    /// If the stream has been reset: the reason, and whether the peer has acknowledged the reset.
     pub(crate) reset: Option<(Reason, bool)>,
 }
 
@@ -60,7 +60,7 @@ impl SendHalf {
         }
     }
 
-    /// Returns the number of bytes not sent yet.
+    /// Returns the number of bytes that have not been sent yet.
     pub(crate) fn unsent(&self) -> u64 {
         self.written - self.sent
     }
@@ -79,7 +79,7 @@ impl SendHalf {
         self.fin == Fin::Acked && self.is_all_acked()
     }
 
-    /// Returns whether everything is acknowledged or abandoned. Then nothing is retransmitted.
+    /// Returns whether everything has been acknowledged or abandoned, so that nothing is retransmitted.
     pub(crate) fn is_done(&self) -> bool {
         self.reset.map_or(self.is_delivered(), |(_, known)| known)
     }
@@ -95,7 +95,7 @@ impl SendHalf {
         }
     }
 
-    /// Resets the stream, and returns the number of bytes not sent yet.
+    /// Resets the stream, and returns the number of bytes that had not been sent yet.
     pub(crate) fn reset(&mut self, pool: &mut Pool, reason: Reason) -> u64 {
         let unsent = self.unsent();
         self.reset = Some((reason, false));
@@ -111,7 +111,7 @@ impl SendHalf {
         self.limit = self.limit.max(limit);
     }
 
-    /// Returns the next data to send. `credit` is the limit for new bytes over all streams.
+    /// Returns the next data to send. `credit` is the limit for new bytes across all streams.
     pub(crate) fn next(&self, credit: u64) -> Option<Piece> {
         if self.reset.is_some() {
             return None;
@@ -127,13 +127,13 @@ impl SendHalf {
         (!range.is_empty() || (fin && self.fin == Fin::Waiting)).then_some(Piece { range, fin, repair })
     }
 
-    /// Returns whether the stream has data that only the session's window blocks.
+    /// Returns whether the stream has data that is blocked only by the session's window.
     pub(crate) fn wants_credit(&self) -> bool {
         self.reset.is_none() && self.sent < self.written.min(self.limit)
     }
 
-    /// Returns whether to send a BLOCKED frame because the peer's window blocks this stream. True at most
-    /// once per limit.
+    /// Returns whether to send a BLOCKED frame because this stream is blocked by the peer's window. Returns
+    /// true at most once per limit.
     pub(crate) fn tell_blocked(&mut self) -> bool {
         let blocked = self.reset.is_none() && self.sent == self.limit && self.unsent() > 0;
         let tell = blocked && self.told_blocked != Some(self.limit);
@@ -148,7 +148,7 @@ impl SendHalf {
         self.told_blocked = None;
     }
 
-    /// Records that this part of the data that [`next`](Self::next) returned is sent now.
+    /// Records that this part of the data returned by [`next`](Self::next) is being sent.
     pub(crate) fn on_sent(&mut self, piece: &Piece) {
         if piece.repair {
             self.lost.remove(piece.range.clone());

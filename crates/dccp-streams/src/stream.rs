@@ -19,20 +19,20 @@ pub(crate) struct Stream {
     /// The class in which the stream waits to be sent, and the DSCP for its packets.
     pub(crate) class: usize,
     pub(crate) dscp: u8,
-    /// Whether this end opened or accepted the stream. If so, its header was written.
+    /// Whether this end has opened or accepted the stream. If so, its header has been written.
     pub(crate) accepted: bool,
     /// Bits of [`control`].
     pub(crate) control: u8,
     /// Whether the stream is in the queue of streams with control frames.
     pub(crate) in_control: bool,
-    /// Whether the stream waits for room in the session's window.
+    /// Whether the stream is waiting for room in the session's window.
     pub(crate) starved: bool,
     pub(crate) events: Pending,
     /// Whether the stream is in the queue of streams with events.
     pub(crate) in_events: bool,
-    /// Whether the application found nothing to read, and waits for an event.
+    /// Whether the application found nothing to read and is waiting for an event.
     pub(crate) wants_read: bool,
-    /// Whether the application found no room to write, and waits for an event.
+    /// Whether the application found no room to write and is waiting for an event.
     pub(crate) wants_write: bool,
 }
 

@@ -23,38 +23,38 @@ const MIN_UNSENT: u64 = 1 << 10;
 /// The inputs are [`handle_packet`](Self::handle_packet), [`on_path_down`](Self::on_path_down) and
 /// [`handle_timeout`](Self::handle_timeout). After each input, and after calls on streams, drain
 /// [`poll_event`](Self::poll_event) and [`poll_transmit`](Self::poll_transmit). Call `handle_timeout` at the
-/// time that [`poll_timeout`](Self::poll_timeout) returns.
+/// time returned by [`poll_timeout`](Self::poll_timeout).
 #[derive(Debug)]
 pub struct Streams {
     pub(crate) role: Role,
     pub(crate) config: Config,
     pub(crate) streams: BTreeMap<u64, Box<Stream>>,
     pub(crate) pool: Pool,
-    /// Classes of streams. There is at least one, and streams start in the first.
+    /// Classes of streams. There is always at least one, in which new streams start.
     pub(crate) classes: Vec<Class>,
-    /// Streams that wait for room in the session's window.
+    /// Streams waiting for room in the session's window.
     pub(crate) starved: Vec<u64>,
     events: VecDeque<u64>,
-    /// Number of streams that this end has opened, and the maximum that the peer allows.
+    /// Number of streams opened by this end, and the maximum that the peer allows.
     opened: u64,
     pub(crate) may_open: u64,
-    /// Number of streams that the peer has opened, the maximum that this end allows, and the number still
-    /// open.
+    /// Number of streams opened by the peer, the maximum that this end allows, and the number still open.
     pub(crate) peer_opened: u64,
     pub(crate) peer_may_open: u64,
     pub(crate) peer_open: u64,
     pub(crate) tell_streams: bool,
-    /// Streams of the peer that were neither accepted nor reset.
+    /// The peer's streams that have been neither accepted nor reset.
     pub(crate) half_open: usize,
-    /// Number of new bytes that this end has sent, and the peer's limit for them.
+    /// Number of new bytes sent by this end, and the peer's limit for them.
     pub(crate) sent: u64,
     pub(crate) may_send: u64,
-    /// Number of bytes received, number of bytes read or discarded, and this end's limit for the peer.
+    /// Number of bytes received, number of bytes read or discarded, and the limit that this end sets for the
+    /// peer.
     pub(crate) received: u64,
     pub(crate) read: u64,
     pub(crate) peer_may_send: u64,
     pub(crate) tell_window: bool,
-    /// Whether this end's limits were sent to the peer, or are in the next packet.
+    /// Whether this end's limits have been sent to the peer, or are in the next packet.
     told_limits: bool,
     pub(crate) paths: Vec<Path>,
     pub(crate) next_path: u64,
@@ -102,8 +102,8 @@ impl Streams {
         }
     }
 
-    /// Opens a stream with a header for the peer. The caller may write to the stream at once. `priority` is
-    /// below [`PRIORITIES`](crate::PRIORITIES), and 0 is the most urgent.
+    /// Opens a stream with a header for the peer. The caller may write to the stream at once. `priority` must
+    /// be below [`PRIORITIES`](crate::PRIORITIES); 0 is the most urgent.
     ///
     /// # Errors
     /// [`StreamError::Blocked`] while the peer allows no more streams, and [`StreamError::HeaderTooLong`] if
@@ -124,8 +124,8 @@ impl Streams {
     }
 
     /// Call this once the peer is present. The next packet then tells the peer this end's limits, if they
-    /// differ from the initial ones. Without this call, the peer starts with the small initial limits and
-    /// learns the others only when a stream opens.
+    /// differ from the initial ones. Without this call, the peer starts with the small initial limits, and
+    /// learns the actual ones only when a stream opens.
     pub fn tell_limits(&mut self) {
         if !self.told_limits {
             self.told_limits = true;
@@ -144,7 +144,7 @@ impl Streams {
         class.turns.add(id, &mut stream.place);
     }
 
-    /// Accepts a stream of the peer, with an answer. To refuse a stream, [`reset`](Self::reset) it.
+    /// Accepts a stream opened by the peer, with an answer. To refuse the stream, [`reset`](Self::reset) it.
     ///
     /// # Errors
     /// [`StreamError::NotAccepted`] if the stream was accepted before, [`StreamError::Reset`] if it was
@@ -165,8 +165,8 @@ impl Streams {
         Ok(())
     }
 
-    /// Returns the header that the peer gave a stream, or its answer to our header. Returns `None` until it
-    /// has arrived.
+    /// Returns the header that the peer gave a stream, or the peer's answer to our header. Returns `None`
+    /// until this has arrived.
     pub fn header(&self, id: StreamId) -> Option<&[u8]> {
         self.streams.get(&id.0)?.recv.header()
     }
@@ -185,13 +185,13 @@ impl Streams {
         Ok(stream)
     }
 
-    /// Returns the maximum number of unsent bytes of a stream. It is half of the free send memory, so that
-    /// blocked streams leave room for others.
+    /// Returns the maximum number of unsent bytes for a stream: half of the free send memory, so that blocked
+    /// streams leave room for others.
     fn share(&self) -> u64 {
         (self.config.send_memory.saturating_sub(self.backlog()) / 2).clamp(MIN_UNSENT, MAX_UNSENT)
     }
 
-    /// Writes as many bytes as there is room for, and returns their number.
+    /// Writes as many bytes as there is room for, and returns the number written.
     ///
     /// # Errors
     /// [`StreamError::Blocked`] if there is no room. [`Event::Writable`] reports when there is room again.
@@ -214,7 +214,7 @@ impl Streams {
         Ok(len)
     }
 
-    /// Ends writing. After the written data, the peer reads the end of the stream.
+    /// Ends writing. The peer will read the end of the stream after the written data.
     ///
     /// # Errors
     /// [`StreamError::Finished`] and [`StreamError::Reset`] if the stream was already in that state.
@@ -247,7 +247,7 @@ impl Streams {
     }
 
     /// Returns the next readable bytes, as far as they are contiguous in memory. The result is empty if
-    /// nothing has arrived or the stream has ended. [`consume`](Self::consume) removes bytes.
+    /// nothing has arrived or the stream has ended. To remove the bytes, call [`consume`](Self::consume).
     ///
     /// # Errors
     /// [`StreamError::Reset`] if the stream was reset or stopped.
@@ -281,7 +281,8 @@ impl Streams {
             return Err(StreamError::Blocked);
         }
         stream.recv.end_read |= len == 0;
-        // With `len` 0, the caller asked about the end of the stream. An event also reports the end.
+        // With `len` 0, the caller was asking about the end of the stream, which is also reported by an
+        // event.
         stream.wants_read = len > 0 && stream.recv.available() == 0;
         self.notify_readable(id.0);
         self.on_consumed(id.0, len as u64);
@@ -289,9 +290,9 @@ impl Streams {
         Ok(())
     }
 
-    /// Resets both directions. Undelivered data is lost, and the peer receives the reason. If the peer opened
-    /// the stream and this end has not accepted it, this refuses the stream. A direction that has ended is
-    /// not affected.
+    /// Resets both directions. Undelivered data is lost, and the peer receives the reason. For a stream that
+    /// the peer opened and this end has not accepted, this refuses the stream. A direction that has already
+    /// ended is not affected.
     ///
     /// # Errors
     /// [`StreamError::Unknown`] if there is no such stream.
@@ -302,8 +303,8 @@ impl Streams {
         Ok(())
     }
 
-    /// Stops reading. Arriving data is discarded, and the peer is asked to stop sending. If the peer opened
-    /// the stream and this end has not accepted it, this refuses the stream.
+    /// Stops reading. Arriving data is discarded, and the peer is asked to stop sending. For a stream that
+    /// the peer opened and this end has not accepted, this refuses the stream.
     ///
     /// # Errors
     /// [`StreamError::Unknown`] if there is no such stream.
@@ -343,7 +344,7 @@ impl Streams {
         self.send_control(id, control::RESET);
     }
 
-    /// Changes the priority of a stream. It must be below [`PRIORITIES`](crate::PRIORITIES).
+    /// Changes a stream's priority, which must be below [`PRIORITIES`](crate::PRIORITIES).
     ///
     /// # Errors
     /// [`StreamError::Unknown`] if there is no such stream.
@@ -353,8 +354,8 @@ impl Streams {
         Ok(())
     }
 
-    /// Moves a stream to another of the 256 classes. All streams start in class 0. Packets of the stream are
-    /// marked with `dscp`, which the function [`dscp`](crate::dscp) reads from a packet.
+    /// Moves a stream to another of the 256 classes. All streams start in class 0. The stream's packets are
+    /// marked with `dscp`, which can be read from a packet with [`dscp`](crate::dscp).
     ///
     /// # Errors
     /// [`StreamError::Unknown`] if there is no such stream.
@@ -443,7 +444,7 @@ impl Streams {
     }
 
     /// Returns when to call [`handle_timeout`](Self::handle_timeout). The time is in the past if a packet is
-    /// due but no path could send it yet.
+    /// due but no path has been able to send it yet.
     pub fn poll_timeout(&self) -> Option<Time> {
         let acks = self.arrivals.iter().filter_map(|a| a.due);
         acks.chain(self.paths.iter().filter_map(Path::next_timeout)).min()

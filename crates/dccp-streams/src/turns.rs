@@ -1,6 +1,6 @@
-//! Scheduling of streams. Priorities are strict. Streams of one priority take turns (deficit round robin). A
-//! stream with newly written data goes first and may use the rest of its turn, similar to FQ-CoDel
-//! (RFC 8290). Short exchanges therefore do not wait for bulk transfers.
+//! Scheduling of streams. Priorities are strict. Streams of equal priority take turns (deficit round robin).
+//! A stream with newly written data goes first and may use the rest of its turn, similar to FQ-CoDel
+//! (RFC 8290), so short exchanges do not wait for bulk transfers.
 
 use crate::place::{Listed, PRIORITIES, Place, QUANTUM};
 use crate::stream::Stream;
@@ -13,8 +13,8 @@ struct Level {
     old: VecDeque<u64>,
 }
 
-/// On a distant path, this many waiting streams are searched for a long burst. The limit bounds the work per
-/// packet when thousands of streams wait.
+/// Maximum number of waiting streams to search for a long burst on a distant path. The limit bounds the work
+/// per packet when thousands of streams are waiting.
 const LOOK_AHEAD: usize = 16;
 
 impl Level {
@@ -67,7 +67,7 @@ impl Turns {
     }
 
     /// Returns the stream that sends next. On a distant path, only streams whose bursts have at least
-    /// `head_start` bytes may send. On a path with the least delay, `head_start` is 0.
+    /// `head_start` bytes may send. `head_start` is 0 on a path with the smallest delay.
     pub(crate) fn next(&mut self, streams: &mut BTreeMap<u64, Box<Stream>>, head_start: u64) -> Option<u64> {
         if head_start > 0 {
             return self.0.iter_mut().find_map(|level| level.next_long(streams, head_start));
@@ -101,7 +101,7 @@ impl Turns {
         }
     }
 
-    /// Removes a stream from the lists. Returns whether it was in one.
+    /// Removes a stream from the lists. Returns whether it was in any of them.
     pub(crate) fn remove(&mut self, id: u64, place: &mut Place) -> bool {
         let level = &mut self.0[usize::from(place.priority)];
         match core::mem::take(&mut place.listed) {

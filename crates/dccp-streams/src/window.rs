@@ -1,25 +1,25 @@
 use crate::config::INITIAL_WINDOW;
 
-/// Number of small increases after which each further increase doubles the window. A new window doubles at
-/// once.
+/// Number of small increases after which each further increase doubles the window. A new window doubles from
+/// the start.
 const RAMP: u8 = 4;
 
-/// If the peer was not blocked for this many whole windows, increases are small again. A sender whose rate
-/// grows by at least a quarter each round trip fills a doubled window sooner than that.
+/// Once the peer has not been blocked for this many whole windows, increases are small again. A sender whose
+/// rate grows by at least a quarter each round trip fills a doubled window sooner than that.
 const SETTLED: u8 = 3;
 
-/// Flow control window of one stream. It is just large enough that the peer is not blocked while this end
-/// reads arriving data. No round-trip time is needed: if the peer is blocked, the window is smaller than the
+/// Flow control window of one stream. It is just large enough not to block the peer while this end reads data
+/// as it arrives. No round-trip time is needed: if the peer is blocked, the window must be smaller than the
 /// bandwidth-delay product of the paths in use.
 #[derive(Debug)]
 pub(crate) struct Window {
     /// Limit announced to the peer.
     limit: u64,
     size: u64,
-    /// Limits below this one were announced before the window last grew. A peer that is blocked at one of
-    /// them says nothing about the window's present size.
+    /// Limits below this one were announced before the window last grew, so a peer blocked at one of them
+    /// says nothing about the window's present size.
     grown: u64,
-    /// Number of increases since the peer was last not blocked for [`SETTLED`] windows.
+    /// Number of increases since the peer last went unblocked for [`SETTLED`] windows.
     grew: u8,
     /// Number of whole windows since the peer was last blocked, and the read offset at which the current
     /// window began.
@@ -40,8 +40,8 @@ impl Window {
         self.size
     }
 
-    /// Handles a peer that is blocked at `limit`. `read` bytes were read so far, and `waiting` bytes can be
-    /// read. The window may grow to `most` bytes. An increase adds a sixteenth. After [`RAMP`] increases,
+    /// Handles a peer blocked at `limit`. `read` bytes have been read so far, `waiting` bytes can be read,
+    /// and the window may grow to `most` bytes. An increase adds a sixteenth, but after [`RAMP`] increases
     /// each further one doubles the window. If the reader is slow, the window does not grow.
     pub(crate) fn on_blocked(&mut self, limit: u64, read: u64, waiting: u64, most: u64) {
         if limit < self.grown || waiting > self.size / 4 {
@@ -53,8 +53,8 @@ impl Window {
         (self.unblocked, self.round) = (0, read);
     }
 
-    /// The application has read `read` bytes in total. If the peer was not blocked during a whole window, the
-    /// window shrinks a little.
+    /// The application has read `read` bytes in total. If the peer has not been blocked for a whole window,
+    /// the window shrinks a little.
     pub(crate) fn on_read(&mut self, read: u64) {
         if read - self.round >= self.size {
             self.size = (self.size - self.size / 64).max(INITIAL_WINDOW);
@@ -65,7 +65,8 @@ impl Window {
         }
     }
 
-    /// Returns whether a new limit is worth announcing. It is if it is higher by a sixteenth of the window.
+    /// Returns whether a new limit is worth announcing, that is, higher by at least a sixteenth of the
+    /// window.
     pub(crate) fn is_due(&self, read: u64) -> bool {
         (read + self.size).saturating_sub(self.limit) >= self.size / 16
     }
@@ -117,7 +118,8 @@ mod tests {
                 blocked += read_rounds(&mut window, &mut read, product as u64, 1);
                 product *= growth;
             }
-            // From 64 KiB to 30 MB, the window doubles nine times. Each doubling needs a blocked peer once.
+            // From 64 KiB to 30 MB, the window doubles nine times. For each doubling, the peer has to be
+            // blocked once.
             assert!(blocked <= 9, "{growth}: {blocked}");
         }
     }

@@ -1,4 +1,4 @@
-//! Encoding of packets and frames, as docs/streams.md specifies it.
+//! Encoding of packets and frames, as specified in docs/streams.md.
 
 use crate::Reason;
 use core::ops::Range;
@@ -18,20 +18,20 @@ const BLOCKED: u8 = 6;
 const DATA: u8 = 0x10;
 const FIN: u8 = 1;
 const LENGTH: u8 = 2;
-/// A frame of a type from here to 0x7f has a length, and receivers skip it if they do not know it.
+/// Frames of types from here to 0x7f have a length, so that receivers can skip those they do not know.
 const EXTENSION: u8 = 0x40;
-/// The extension frame with a DSCP. It is always the first frame of its packet.
+/// The extension frame that carries a DSCP, always the first frame of its packet.
 const DSCP: u8 = 0x40;
 
-/// Longest frame other than ACK and DATA, bytes.
+/// Length of the longest frame other than ACK and DATA, in bytes.
 pub(crate) const MAX_CONTROL: usize = 1 + 8 + 3 + 8;
-/// Longest header of a packet with a number, bytes.
+/// Length of the longest header of a packet with a number, in bytes.
 pub(crate) const MAX_PACKET_HEADER: usize = 1 + 8 + 8;
 /// Maximum number of ranges in an acknowledgement.
 const MAX_NAMED: u64 = 512;
 const MAX_VARINT: u64 = (1 << 62) - 1;
 
-/// Returns whether a datagram's payload is a packet of the stream layer. Its first four bits show this.
+/// Returns whether a datagram's payload is a packet of the stream layer, judging by its first four bits.
 pub fn is_stream_packet(payload: &[u8]) -> bool {
     payload.first().is_some_and(|first| first & 0xf0 == MARKER)
 }
@@ -48,7 +48,7 @@ pub fn dscp(packet: &[u8]) -> Option<u8> {
 /// Header before the frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
-    /// The sender's identifier of the path, and the number of the packet on that path. Packets that have only
+    /// The sender's identifier of the path, and the packet's number on that path. Packets that contain only
     /// acknowledgements have no number.
     pub(crate) number: Option<(u64, u64)>,
     /// Whether the packet requests an immediate acknowledgement.
@@ -59,7 +59,7 @@ pub(crate) struct Header {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Frame<'a> {
     Ack(Ack<'a>),
-    /// The sender sends nothing more on this stream. It has sent `size` bytes.
+    /// The sender will send nothing more on this stream, on which it has sent `size` bytes.
     Reset {
         id: u64,
         reason: Reason,
@@ -95,14 +95,14 @@ pub(crate) enum Frame<'a> {
 pub(crate) struct Ack<'a> {
     pub(crate) path: u64,
     pub(crate) largest: u64,
-    /// Time from the arrival of `largest` to this acknowledgement, microseconds.
+    /// Time between the arrival of `largest` and this acknowledgement, in microseconds.
     pub(crate) delay: u64,
     more: u64,
     bytes: &'a [u8],
 }
 
 impl Ack<'_> {
-    /// Returns the ranges in descending order. They end at the first invalid byte.
+    /// Returns the ranges in descending order, up to the first invalid byte.
     pub(crate) fn ranges(&self) -> impl Iterator<Item = Range<u64>> {
         let mut bytes = self.bytes;
         let mut end = Some(self.largest + 1);
@@ -111,7 +111,7 @@ impl Ack<'_> {
             left = left.checked_sub(1)?;
             let start = end?.checked_sub(varint(&mut bytes)?)?.checked_sub(1)?;
             let range = start..end?;
-            // Between two ranges there is a gap of at least one number.
+            // Consecutive ranges are separated by a gap of at least one number.
             end = match left {
                 0 => None,
                 _ => start.checked_sub(varint(&mut bytes)?).and_then(|e| e.checked_sub(1)),
@@ -145,7 +145,7 @@ fn reason(bytes: &mut &[u8]) -> Option<Reason> {
     Some(Reason::from_bytes(*reason))
 }
 
-/// Reads the header, and returns it with the bytes of the frames.
+/// Reads the header, and returns it along with the bytes of the frames.
 pub(crate) fn header(mut bytes: &[u8]) -> Option<(Header, &[u8])> {
     let first = *bytes.split_off_first()?;
     if first & !(NUMBERED | ACK_NOW) != MARKER {
@@ -191,7 +191,7 @@ fn ack<'a>(bytes: &mut &'a [u8]) -> Option<Frame<'a>> {
     let (path, largest, delay, more) = (varint(bytes)?, varint(bytes)?, varint(bytes)?, varint(bytes)?);
     let all = *bytes;
     let mut end = largest + 1;
-    // Each range consumes bytes, so the loop ends when the bytes end.
+    // Each range consumes bytes, so the loop ends when there are none left.
     for n in 0..=more {
         let start = end.checked_sub(varint(bytes)? + 1)?;
         if n < more {
@@ -317,7 +317,7 @@ impl<'a> Writer<'a> {
     }
 
     /// Writes the header of a DATA frame, and returns the memory for its bytes. If not `delimited`, the frame
-    /// is the last one of the packet.
+    /// must be the last in the packet.
     pub(crate) fn data(&mut self, id: u64, offset: u64, len: usize, fin: bool, delimited: bool) -> &mut [u8] {
         self.byte(DATA | if fin { FIN } else { 0 } | if delimited { LENGTH } else { 0 });
         self.varint(id);

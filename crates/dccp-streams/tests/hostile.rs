@@ -1,5 +1,4 @@
-//! Arbitrary input causes no panic, and memory stays bounded. The tests also measure the memory of idle
-//! streams.
+//! Arbitrary input causes no panic, and memory stays bounded. Also measures the memory used by idle streams.
 
 #[path = "all/common.rs"]
 mod common;
@@ -22,7 +21,7 @@ fn held(region: &Region<'_, System>) -> usize {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// The input has real packets with a few bytes changed, truncated packets, and invented ones.
+    /// The input consists of real packets with a few bytes changed, truncated packets, and made-up ones.
     #[test]
     fn no_bytes_panic(
         changes in prop::collection::vec((0usize..200, any::<u8>()), 0..200),
@@ -68,8 +67,8 @@ fn memory_is_bounded_whatever_arrives_and_idle_streams_cost_little() {
     let now = Time::from_millis(1);
     let region = Region::new(MEMORY);
     let mut server = Streams::new(Role::Server, Config { receive_memory: 4 << 20, ..Config::default() });
-    // Each packet has one byte and arrives on a new path. The packets are for the 40 streams in turn and for
-    // every second offset, so that no data is contiguous.
+    // Each packet carries one byte and arrives on a new path. The packets cycle through the 40 streams and
+    // fill every second offset, so that no data is contiguous.
     for n in 0..300_000u32 {
         let (stream, offset) = (n % 40 * 2, n / 40 % 30_000 * 2 + 7);
         let mut packet = vec![0x21];

@@ -1,4 +1,4 @@
-//! Ack Vector cells. A cell has two bits of state and six bits of run length (RFC 4340 section 11.4).
+//! Ack Vector cells, each of which has two bits of state and six bits of run length (RFC 4340 section 11.4).
 
 /// State of a run of packets (RFC 4340 table 6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ mod tests {
 
     #[test]
     fn example_of_the_rfc() {
-        // RFC 4340 section 11.4 explains the vector 0,192,3,64,5.
+        // The vector 0,192,3,64,5 is explained in RFC 4340 section 11.4.
         let read: Vec<_> = runs(&[0, 192, 3, 64, 5]).collect();
         let meant = [
             (State::Received, 1),

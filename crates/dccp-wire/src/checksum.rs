@@ -1,7 +1,7 @@
 //! Internet checksum with partial coverage, for the pseudo-headers of IPv4 and IPv6 (RFC 4340 section 9.1).
 //!
-//! Only native encapsulation (IP protocol 33) uses it. In UDP, the checksum field is zero, and receivers
-//! ignore it (RFC 6773 section 3.3).
+//! It is used only with native encapsulation (IP protocol 33). In UDP, the checksum field is zero, and
+//! receivers ignore it (RFC 6773 section 3.3).
 
 use crate::IPPROTO_DCCP;
 use core::net::IpAddr;
@@ -9,25 +9,25 @@ use core::net::IpAddr;
 /// Position of the checksum field in the header.
 const FIELD: core::ops::Range<usize> = 6..8;
 
-/// Fills the checksum field of `packet` (a whole DCCP packet) for native IP protocol 33. Respects the
-/// packet's checksum coverage (CsCov). `src` and `dst` are both IPv4 or both IPv6.
+/// Fills in the checksum field of `packet` (a whole DCCP packet) for native IP protocol 33, respecting the
+/// packet's checksum coverage (CsCov). `src` and `dst` must both be IPv4 or both be IPv6.
 ///
 /// # Panics
-/// If `packet` is shorter than any DCCP header, 12 bytes.
+/// If `packet` is shorter than 12 bytes, the length of the shortest DCCP header.
 pub fn fill(packet: &mut [u8], src: IpAddr, dst: IpAddr) {
     packet[FIELD].fill(0);
     let sum = !fold(pseudo_header(packet.len(), src, dst) + words(covered(packet).unwrap_or(packet)));
     packet[FIELD].copy_from_slice(&sum.to_be_bytes());
 }
 
-/// Returns whether the checksum of a native packet is valid. A coverage that exceeds the packet makes it
-/// invalid.
+/// Returns whether the checksum of a native packet is valid. It is invalid if the coverage exceeds the
+/// packet.
 pub fn verify(packet: &[u8], src: IpAddr, dst: IpAddr) -> bool {
     // If the checksum is valid, the sum over everything, including the checksum field, is all ones.
     covered(packet).is_some_and(|bytes| fold(pseudo_header(packet.len(), src, dst) + words(bytes)) == 0xffff)
 }
 
-/// Returns the part of a packet that its checksum covers (RFC 4340 section 9.2), or `None` if the coverage
+/// Returns the part of a packet covered by its checksum (RFC 4340 section 9.2), or `None` if the coverage
 /// exceeds the packet.
 fn covered(packet: &[u8]) -> Option<&[u8]> {
     let header = usize::from(*packet.get(4)?) * 4;
@@ -47,8 +47,8 @@ fn pseudo_header(len: usize, src: IpAddr, dst: IpAddr) -> u64 {
     address(src) + address(dst) + len as u64 + u64::from(IPPROTO_DCCP)
 }
 
-/// Sums the big-endian 16-bit words. An odd last byte is padded with zero. The loop adds 32 bits at a time,
-/// and [`fold`] adds the carries later.
+/// Sums the big-endian 16-bit words, padding an odd last byte with zero. The loop adds 32 bits at a time;
+/// [`fold`] adds the carries later.
 fn words(bytes: &[u8]) -> u64 {
     let (quads, rest) = bytes.as_chunks::<4>();
     let mut last = [0; 4];
@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn crc32c_check_values() {
-        // The published check value of CRC-32C, and RFC 4340 section 9.3 for empty data.
+        // The published check value of CRC-32C, and the value that RFC 4340 section 9.3 gives for empty data.
         assert_eq!(crc32c(b"123456789"), 0xe306_9283);
         assert_eq!(crc32c(b""), 0);
         // RFC 3720 appendix B.4: 32 bytes of zeros, and of ones.

@@ -1,4 +1,4 @@
-//! Feature numbers (RFC 4340 section 6.4; number 10: RFC 9897 section 3.1).
+//! Feature numbers (RFC 4340 section 6.4; for number 10, RFC 9897 section 3.1).
 
 /// Congestion Control ID, server-priority.
 pub const CCID: u8 = 1;
@@ -23,5 +23,5 @@ pub const MULTIPATH_CAPABLE: u8 = 10;
 /// Send Loss Event Rate (RFC 4342 section 8.4), CCID-specific, server-priority.
 pub const SEND_LOSS_EVENT_RATE: u8 = 192;
 /// Send Timestamps, CCID-specific, server-priority: the receiver puts a Timestamp option on each Ack. This
-/// feature is not from an RFC. CCIDs with Ack Vectors use it, except CCID 2.
+/// feature is not defined in any RFC. It is used by CCIDs with Ack Vectors, except CCID 2.
 pub const SEND_TIMESTAMPS: u8 = 193;

@@ -9,31 +9,31 @@ pub struct Reset {
     pub data: [u8; 3],
 }
 
-/// The fixed fields of a packet. The packet type determines whether `ack`, `service_code` and `reset` are
-/// present. [`Header::emit`] writes zeros for a required field that is `None`, and leaves out a field that
-/// the type does not have.
+/// The fixed fields of a packet. The packet type determines which of `ack`, `service_code` and `reset` are
+/// present. [`Header::emit`] writes zeros for a required field that is `None`, and leaves out fields that the
+/// type does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// DCCP source port.
     pub src_port: u16,
     /// DCCP destination port.
     pub dst_port: u16,
-    /// CCVal: 4 bits for the sending CCID.
+    /// CCVal: 4 bits for use by the sending CCID.
     pub ccval: u8,
     /// Checksum coverage, 4 bits (RFC 4340 section 9.2): 0 covers everything.
     pub cscov: u8,
     /// Packet type.
     pub ptype: PacketType,
-    /// Whether `X` is 0. In this case `seq` and `ack` have only 24 bits. Extend them with [`Seq::extend`].
+    /// Whether `X` is 0, in which case `seq` and `ack` have only 24 bits; extend them with [`Seq::extend`].
     /// Types that must use long numbers ignore this field.
     pub short: bool,
     /// Sequence Number.
     pub seq: Seq,
-    /// Acknowledgement Number. All types have it except Request, Data and Listen.
+    /// Acknowledgement Number, present on all types except Request, Data and Listen.
     pub ack: Option<Seq>,
-    /// Service Code. Request, Response and Listen have it.
+    /// Service Code, present on Request, Response and Listen.
     pub service_code: Option<u32>,
-    /// Reset Code and data. Only Reset has it.
+    /// Reset Code and data, present only on Reset.
     pub reset: Option<Reset>,
 }
 
@@ -52,11 +52,11 @@ pub struct Packet<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum ParseError {
-    /// Shorter than the header of its type.
+    /// The packet is shorter than the header of its type.
     Truncated,
-    /// Data Offset too small for the type, or beyond the packet.
+    /// Data Offset is too small for the type, or points beyond the packet.
     BadDataOffset,
-    /// Short sequence numbers on a type that does not allow them.
+    /// Short sequence numbers are used on a type that does not allow them.
     ShortNotAllowed,
     /// A reserved packet type.
     ReservedType,
@@ -77,7 +77,7 @@ impl ParseError {
     }
 }
 
-/// Returns the length of the fixed fields of a type, bytes.
+/// Returns the length of a type's fixed fields, in bytes.
 fn fixed_len(ptype: PacketType, short: bool) -> usize {
     // RFC 4340 section 5.1: lengths of the generic header and the acknowledgement subheader.
     let (generic, ack) = if short { (12, 4) } else { (16, 8) };
@@ -91,7 +91,7 @@ impl Header {
         self.short && self.ptype.allows_short()
     }
 
-    /// Returns the number of bytes of this header without options.
+    /// Returns the length of this header without options, in bytes.
     #[allow(clippy::len_without_is_empty)]
     pub fn len(&self) -> usize {
         fixed_len(self.ptype, self.is_short())
@@ -109,8 +109,8 @@ impl Header {
     /// [`crate::checksum::fill`].
     ///
     /// # Panics
-    /// If `buf` is too short, or if `options` is longer than [`MAX_OPTIONS`]. An [`crate::OptionBuf`] is
-    /// never that long.
+    /// If `buf` is too short, or if `options` is longer than [`MAX_OPTIONS`], which an [`crate::OptionBuf`]
+    /// never is.
     pub fn emit<'b>(&self, options: &[u8], buf: &'b mut [u8]) -> &'b mut [u8] {
         assert!(options.len() <= MAX_OPTIONS);
         let header_len = self.packet_len(options.len(), 0);
@@ -168,7 +168,7 @@ fn take_number(bytes: &[u8], n: usize) -> Result<(u64, &[u8]), ParseError> {
 }
 
 impl<'a> Packet<'a> {
-    /// Parses one packet. It does not verify the checksum, see [`crate::checksum::verify`].
+    /// Parses one packet, without verifying the checksum; see [`crate::checksum::verify`].
     pub fn parse(bytes: &'a [u8]) -> Result<Packet<'a>, ParseError> {
         let &[s1, s0, d1, d0, offset, cc, _, _, kind, ref rest @ ..] = bytes else {
             return Err(ParseError::Truncated);

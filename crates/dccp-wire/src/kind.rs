@@ -1,4 +1,4 @@
-/// DCCP packet types (RFC 4340 section 5.1, for Listen RFC 5596 section 2.2.1).
+/// DCCP packet types (RFC 4340 section 5.1; for Listen, RFC 5596 section 2.2.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum PacketType {
@@ -54,7 +54,8 @@ impl PacketType {
         }
     }
 
-    /// Returns whether this type may have `X = 0` (RFC 4340 section 5.1: only Data, Ack and DataAck).
+    /// Returns whether this type may have `X = 0`, which only Data, Ack and DataAck may
+    /// (RFC 4340 section 5.1).
     pub const fn allows_short(self) -> bool {
         matches!(self, PacketType::Data | PacketType::Ack | PacketType::DataAck)
     }
@@ -71,13 +72,13 @@ impl PacketType {
         matches!(self, PacketType::Request | PacketType::Response | PacketType::Listen)
     }
 
-    /// Returns whether this type counts as a data packet, even without data (RFC 4340 section 7.7).
+    /// Returns whether this type counts as a data packet, even if it carries no data (RFC 4340 section 7.7).
     pub const fn is_data(self) -> bool {
         matches!(self, PacketType::Request | PacketType::Response | PacketType::Data | PacketType::DataAck)
     }
 }
 
-/// Reset codes (RFC 4340 section 5.6, for 12 RFC 6773 section 3.8, for 13 RFC 9897).
+/// Reset codes (RFC 4340 section 5.6; for 12, RFC 6773 section 3.8; for 13, RFC 9897).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum ResetCode {
@@ -155,7 +156,7 @@ mod tests {
         for n in 0..=255 {
             assert_eq!(ResetCode::from_number(n).number(), n);
         }
-        // RFC 6773 section 3.8 and RFC 9897 section 7 assign these two numbers.
+        // These two numbers are assigned in RFC 6773 section 3.8 and RFC 9897 section 7.
         assert_eq!(ResetCode::from_number(12), ResetCode::EncapsulatedPortReuse);
         assert_eq!(ResetCode::from_number(13), ResetCode::AbruptMpTermination);
     }

@@ -5,22 +5,22 @@ use core::net::IpAddr;
 /// Multipath options, option type 46 (RFC 9897 section 3.2). The number in parentheses is the subtype.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MpOption<'a> {
-    /// Groups of confirmed options, verbatim, newest group first (0). A group has the MP_SEQ of the confirmed
-    /// packet and then the options of that packet. Read the groups with [`crate::Options::new`].
+    /// Groups of confirmed options, verbatim, newest group first (0). A group consists of the MP_SEQ of the
+    /// confirmed packet, followed by that packet's options. Read the groups with [`crate::Options::new`].
     Confirm(&'a [u8]),
-    /// Address identifier, connection identifier of the peer, nonce (1).
+    /// Address identifier, the peer's connection identifier, nonce (1).
     Join {
         /// Address identifier.
         addr_id: u8,
-        /// Connection identifier of the receiver of this option.
+        /// Connection identifier of the end that receives this option.
         ci: u32,
         /// Fresh random number.
         nonce: u32,
     },
-    /// Key data of the peer. The option ends the session at once (2).
+    /// The peer's key data. The option ends the session at once (2).
     FastClose(&'a [u8]),
     /// Own connection identifier, then a list of key types and key data (3). Read the list with
-    /// [`MpOption::keys`], and write it with [`KeyType::number`].
+    /// [`MpOption::keys`]; to write it, use [`KeyType::number`].
     Key {
         /// Connection identifier of the sender.
         ci: u32,
@@ -48,7 +48,7 @@ pub enum MpOption<'a> {
         nonce: u32,
         /// The address.
         addr: IpAddr,
-        /// Port of the address. If absent, the port of the subflow that carried the option applies.
+        /// Port of the address. If absent, the port is that of the subflow that carried the option.
         port: Option<u16>,
     },
     /// An address that is no longer valid (8).
@@ -60,7 +60,7 @@ pub enum MpOption<'a> {
     },
     /// Priority of the subflow that carries the option, 0 to 15 (9).
     Prio(u8),
-    /// Key data of the peer. The option closes the session (10).
+    /// The peer's key data. The option closes the session (10).
     Close(&'a [u8]),
     /// Private use (11).
     Exp(&'a [u8]),
@@ -142,9 +142,9 @@ impl KeyType {
 }
 
 impl<'a> MpOption<'a> {
-    /// Reads the key list of MP_KEY as pairs of type and data. A key of unknown type gets the rest of the
-    /// list as its data. In a parsed option, each key has the length of its type. In any other list, the last
-    /// key may be truncated.
+    /// Reads the key list of MP_KEY as pairs of type and data. The data of a key of unknown type is the whole
+    /// rest of the list. In a parsed option, each key has the length that its type requires; in any other
+    /// list, the last key may be truncated.
     pub fn keys(keys: &'a [u8]) -> impl Iterator<Item = (KeyType, &'a [u8])> {
         let mut list = keys;
         core::iter::from_fn(move || {
@@ -159,7 +159,7 @@ impl<'a> MpOption<'a> {
     /// Parses the data of an option 46: subtype and value. Returns `None` if a known subtype has an invalid
     /// value.
     pub(crate) fn parse(data: &'a [u8]) -> Option<MpOption<'a>> {
-        // Fast path for MP_SEQ, which is on every data packet.
+        // Fast path for MP_SEQ, which every data packet carries.
         if let [4, a, b, c, d, e, f] = *data {
             return Some(MpOption::Seq(Seq::new(u64::from_be_bytes([0, 0, a, b, c, d, e, f]))));
         }

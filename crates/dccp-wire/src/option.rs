@@ -37,15 +37,15 @@ pub enum Opt<'a> {
     InitCookie(&'a [u8]),
     /// Number of non-data packets directly before this packet (section 7.7), up to 48 bits.
     NdpCount(u64),
-    /// The nonce echo, which is bit 0 of the option type (38 or 39), and the cells. Read the cells with
+    /// The nonce echo, which is bit 0 of the option type (38 or 39), and the cells, which can be read with
     /// [`crate::ack_vector::runs`] (section 11.4).
     AckVector(bool, &'a [u8]),
     /// Blocks of Drop Codes and run lengths (section 11.7).
     DataDropped(&'a [u8]),
     /// Time in units of 10 microseconds (section 13.1).
     Timestamp(u32),
-    /// The echoed value, and the elapsed time in units of 10 microseconds (section 13.3). An absent elapsed
-    /// time is 0.
+    /// The echoed value, and the elapsed time in units of 10 microseconds (section 13.3), which is 0 if
+    /// absent.
     TimestampEcho(u32, u32),
     /// Time in units of 10 microseconds (section 13.2).
     ElapsedTime(u32),
@@ -53,10 +53,10 @@ pub enum Opt<'a> {
     DataChecksum(u32),
     /// Option 46 (RFC 9897).
     Mp(MpOption<'a>),
-    /// Types 128 to 255: type and data, for the CCID (section 10.3).
+    /// Types 128 to 255: type and data, for use by the CCID (section 10.3).
     Ccid(u8, &'a [u8]),
-    /// A type listed above with invalid data. Receivers must ignore it, unless Mandatory precedes it or the
-    /// option has a rule of its own (section 5.8). For a malformed MP option, the type is 46, and the first
+    /// One of the types above with invalid data. Receivers must ignore it, unless Mandatory precedes it or
+    /// the option has its own rule (section 5.8). For a malformed MP option, the type is 46, and the first
     /// data byte is the subtype.
     Invalid(u8, &'a [u8]),
     /// Any other type and its data.
@@ -70,11 +70,12 @@ pub enum Opt<'a> {
 pub struct OptionError {
     /// The option's type byte.
     pub option: u8,
-    /// The first two bytes of the option's data, zero if missing, for the Reset (RFC 4340 section 5.6).
+    /// The first two bytes of the option's data, for the Reset (RFC 4340 section 5.6); missing bytes are
+    /// zero.
     pub data: [u8; 2],
 }
 
-/// Iterator over an option area. After an error it ends.
+/// Iterator over an option area, which ends after an error.
 #[derive(Clone, Debug)]
 pub struct Options<'a> {
     rest: &'a [u8],
@@ -173,8 +174,8 @@ fn elapsed_bytes(bytes: &[u8; 4]) -> &[u8] {
 }
 
 impl OptionBuf {
-    /// Appends one option. Returns false and writes nothing if the data are too long for the length byte or
-    /// the option does not fit into the area ([`crate::MAX_OPTIONS`]).
+    /// Appends one option. If the data is too long for the length byte, or the option does not fit into the
+    /// area ([`crate::MAX_OPTIONS`]), returns false and writes nothing.
     pub fn push(&mut self, option: &Opt<'_>) -> bool {
         match *option {
             Opt::Mandatory => self.push_byte(MANDATORY),

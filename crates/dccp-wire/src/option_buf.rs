@@ -6,8 +6,8 @@ pub const MAX_HEADER: usize = 1020;
 /// those of Response and Reset, have 28 bytes.
 pub const MAX_OPTIONS: usize = MAX_HEADER - 28;
 
-/// A buffer for an option area. Callers reuse it for each packet, so that a packet needs no allocation. It
-/// never exceeds [`MAX_OPTIONS`], so it fits after any header.
+/// A buffer for an option area, which callers reuse for each packet to avoid allocations. It never exceeds
+/// [`MAX_OPTIONS`], so it fits after any header.
 #[derive(Clone, Debug, Default)]
 pub struct OptionBuf(Vec<u8>);
 
@@ -17,7 +17,7 @@ impl OptionBuf {
         OptionBuf::default()
     }
 
-    /// Appends encoded options. Returns false and writes nothing if they do not fit.
+    /// Appends encoded options. If they do not fit, returns false and writes nothing.
     pub fn extend(&mut self, encoded: &[u8]) -> bool {
         let fits = encoded.len() <= self.room();
         if fits {
@@ -30,7 +30,7 @@ impl OptionBuf {
         self.push_whole([kind])
     }
 
-    /// Appends an encoded option whose length is constant. This is fast, for options on every data packet.
+    /// Appends an encoded option of constant length. This is fast, for options that go on every data packet.
     pub(crate) fn push_whole<const N: usize>(&mut self, option: [u8; N]) -> bool {
         let fits = N <= self.room();
         if fits {

@@ -64,8 +64,7 @@ impl Seq {
         self.diff(low) >= 0 && self.diff(high) <= 0
     }
 
-    /// Returns the full number whose low 24 bits are `short` and that is nearest to `reference`
-    /// (RFC 4340 section 7.6).
+    /// Returns the full number nearest to `reference` whose low 24 bits are `short` (RFC 4340 section 7.6).
     pub const fn extend(short: u32, reference: Seq) -> Seq {
         let low = reference.0 as u32 & 0xff_ffff;
         let ahead = short.wrapping_sub(low) & 0xff_ffff;

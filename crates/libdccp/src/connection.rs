@@ -41,7 +41,7 @@ pub const DCCP_READABLE: c_int = 1;
 pub const DCCP_WRITABLE: c_int = 2;
 /// In dccp_events(): dccp_next_event() would not wait.
 pub const DCCP_EVENT: c_int = 4;
-/// In dccp_events(): the connection has ended. Datagrams that arrived before may still be available.
+/// In dccp_events(): the connection has ended. Datagrams that arrived earlier may still be available.
 pub const DCCP_CLOSED: c_int = 8;
 
 /// In dccp_events(): dccp_accept_stream() would not wait.
@@ -106,8 +106,8 @@ fn connect(
 }
 
 /// Connects to a listener at an address such as "example.org:6511", "192.0.2.1:6511" or "[2001:db8::1]:6511";
-/// options may be NULL. If a name has several addresses, they are tried until one answers; with DCCP_NONBLOCK
-/// only the first is tried. The name lookup blocks, even with DCCP_NONBLOCK.
+/// options may be NULL. If a name has several addresses, they are tried until one answers; with
+/// DCCP_NONBLOCK, only the first is tried. The name lookup blocks, even with DCCP_NONBLOCK.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_connect(
     address: *const c_char,
@@ -125,8 +125,8 @@ pub unsafe extern "C" fn dccp_connect(
     })
 }
 
-/// State of a connection that was opened with DCCP_NONBLOCK: 0 once it is open, -EINPROGRESS before, or the
-/// error. The descriptor becomes readable when the state changes.
+/// State of a connection opened with DCCP_NONBLOCK: 0 once it is open, -EINPROGRESS until then, or the error.
+/// The descriptor becomes readable when the state changes.
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_connected(conn: *const dccp_conn) -> c_int {
     answer(|| match connection(conn)?.opened(Duration::ZERO) {
@@ -135,7 +135,7 @@ pub extern "C" fn dccp_connected(conn: *const dccp_conn) -> c_int {
     })
 }
 
-/// Creates a connector, for programs with many connections. Each dccp_connect() starts a thread, but all
+/// Creates a connector, for programs with many connections: each dccp_connect() starts a thread, whereas all
 /// connections of a connector share one. options may be NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_connector_new(
@@ -153,8 +153,8 @@ pub unsafe extern "C" fn dccp_connector_new(
     })
 }
 
-/// Like dccp_connect(), with the options of the connector. With keys, peer is the peer's public key in
-/// base64, or NULL for the first peer of the options.
+/// Like dccp_connect(), but with the connector's options. With keys, peer is the peer's public key in base64,
+/// or NULL for the first peer in the options.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_connector_connect(
     connector: *mut dccp_connector,
@@ -183,7 +183,7 @@ pub extern "C" fn dccp_connector_close(connector: *mut dccp_connector) -> c_int 
 }
 
 /// Queues a datagram. Waits while the queue is full or the connection is not open yet. Returns the length of
-/// the datagram. -EMSGSIZE if it is larger than dccp_max_datagram(), -EINVAL if it is empty, -EPIPE after the
+/// the datagram; -EMSGSIZE if it is larger than dccp_max_datagram(), -EINVAL if it is empty, -EPIPE after the
 /// end.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_send(
@@ -226,10 +226,10 @@ fn send(conn: *const dccp_conn, data: &[u8], delivery: Delivery, timeout_ms: c_i
     }
 }
 
-/// Waits for a datagram and copies it into the buffer. Returns its length; 0 after an orderly end,
-/// -ECONNRESET or -ETIMEDOUT after any other end. -EMSGSIZE if the datagram is larger than the buffer; it
-/// stays for the next call. -ECONNABORTED if another thread closes the connection. -ETIMEDOUT can also mean
-/// that no datagram arrived in time; after the end, dccp_events() includes DCCP_CLOSED.
+/// Waits for a datagram and copies it into the buffer. Returns its length; 0 after an orderly end;
+/// -ECONNRESET or -ETIMEDOUT after any other end; -EMSGSIZE if the datagram is larger than the buffer, in
+/// which case it stays for the next call; -ECONNABORTED if another thread closes the connection. -ETIMEDOUT
+/// can also mean that no datagram arrived in time; after the end, dccp_events() includes DCCP_CLOSED.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_recv(
     conn: *mut dccp_conn,
@@ -256,8 +256,8 @@ fn recv(conn: *const dccp_conn, into: &mut [u8], timeout_ms: c_int) -> Outcome<u
     }
 }
 
-/// Queues several datagrams, and returns how many were queued. Waits only for the first. A later datagram
-/// that does not fit into the queue ends the call.
+/// Queues several datagrams, and returns the number queued. Waits only for the first: if a later datagram
+/// does not fit into the queue, the call ends there.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_sendmmsg(
     conn: *mut dccp_conn,
@@ -280,7 +280,7 @@ pub unsafe extern "C" fn dccp_sendmmsg(
     })
 }
 
-/// Waits for a datagram, then receives up to count available datagrams. Returns how many were received, 0
+/// Waits for a datagram, then receives up to count available datagrams. Returns the number received, or 0
 /// after an orderly end.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_recvmmsg(
@@ -323,7 +323,7 @@ unsafe fn messages(datagrams: *const dccp_msg, count: c_uint) -> Outcome<Vec<dcc
 
 /// A descriptor for poll() and epoll, for reading only. It is readable while datagrams are available, and
 /// after the end. Two changes also make it readable until dccp_events() is called: a new event, and room in
-/// the queue after a sender found none. It can be used edge-triggered or level-triggered. It belongs to the
+/// the queue after a sender found none. It works edge-triggered or level-triggered. It belongs to the
 /// connection: do not read, write or close it.
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_fd(conn: *mut dccp_conn) -> c_int {
@@ -399,9 +399,9 @@ pub extern "C" fn dccp_set_ccid(conn: *mut dccp_conn, ccid: c_uint) -> c_int {
     })
 }
 
-/// Sends at this rate for a while, in bits per second, with padding when there is no other data. So
-/// dccp_stats.allowed shows the capacity of the path before the program sends more. Congestion control limits
-/// the padding. A new probe replaces a running one.
+/// Sends at this rate, in bits per second, for a while, using padding when there is no other data, so that
+/// dccp_stats.allowed shows the capacity of the path before the program sends more. The padding is subject to
+/// congestion control. A new probe replaces a running one.
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_probe(conn: *mut dccp_conn, rate: u64, duration_ms: c_uint) -> c_int {
     answer(|| {
@@ -410,8 +410,8 @@ pub extern "C" fn dccp_probe(conn: *mut dccp_conn, rate: u64, duration_ms: c_uin
     })
 }
 
-/// Sends the queue, waits until everything is acknowledged or given up as lost, and closes the connection.
-/// Received data can still be read. The handle stays valid until dccp_close().
+/// Sends the queue, waits until everything has been acknowledged or given up as lost, and closes the
+/// connection. Received data can still be read. The handle stays valid until dccp_close().
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_finish(conn: *mut dccp_conn, timeout_ms: c_int) -> c_int {
     answer(|| match connection(conn)?.finish_timeout(limit(timeout_ms)) {
@@ -421,7 +421,7 @@ pub extern "C" fn dccp_finish(conn: *mut dccp_conn, timeout_ms: c_int) -> c_int 
 }
 
 /// Closes the handle, and finishes the connection in the background like dccp_finish(), as long as the
-/// process lives. Calls that wait in other threads return -ECONNABORTED.
+/// process lives. Calls waiting in other threads return -ECONNABORTED.
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_close(conn: *mut dccp_conn) -> c_int {
     answer(|| {
@@ -430,8 +430,8 @@ pub extern "C" fn dccp_close(conn: *mut dccp_conn) -> c_int {
     })
 }
 
-/// Closes the handle, ends the connection immediately and drops the queue. The text is sent to the peer,
-/// unless it is NULL.
+/// Closes the handle, ends the connection immediately and drops the queue. Unless the text is NULL, it is
+/// sent to the peer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_abort(conn: *mut dccp_conn, why: *const c_char) -> c_int {
     answer(|| {
@@ -447,7 +447,7 @@ pub unsafe extern "C" fn dccp_abort(conn: *mut dccp_conn, why: *const c_char) ->
     })
 }
 
-/// The reason of the end: 0 if the end was orderly, -EINPROGRESS before the end, or a negative errno value.
+/// The reason for the end: 0 if the end was orderly, -EINPROGRESS before the end, or a negative errno value.
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_end(conn: *const dccp_conn) -> c_int {
     answer(|| match connection(conn)?.end() {

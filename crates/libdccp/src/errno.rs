@@ -27,16 +27,16 @@ thread_local! {
     static LAST: RefCell<CString> = RefCell::new(CString::default());
 }
 
-/// Runs a call and returns its result, or its error as a negative errno value. Also stores the text of the
-/// error. A panic becomes the error EIO.
+/// Runs a call and returns its result, or its error as a negative errno value. Also stores the error text. A
+/// panic becomes the error EIO.
 pub(crate) fn answer_size(call: impl FnOnce() -> Outcome<usize>) -> isize {
     let outcome = catch_unwind(AssertUnwindSafe(call))
         .unwrap_or_else(|_| Err(failure(Errno::IO, "the library panicked; standard error has the message")));
     match outcome {
         Ok(number) => number.try_into().unwrap_or(isize::MAX),
         Err(Failure { errno, text }) => {
-            // A thread that is ending has no storage for the text any more. The caller then gets only the
-            // errno value.
+            // A thread that is ending no longer has storage for the text, so the caller gets only the errno
+            // value.
             let text = CString::new(text.replace('\0', " ")).unwrap_or_default();
             let _ = LAST.try_with(|last| last.replace(text));
             -(errno.raw_os_error() as isize)
@@ -49,7 +49,7 @@ pub(crate) fn answer(call: impl FnOnce() -> Outcome<usize>) -> c_int {
     answer_size(call).try_into().unwrap_or(c_int::MAX)
 }
 
-/// Text of the last error in this thread. The text is valid until the thread's next error.
+/// Text of the last error in this thread, valid until the thread's next error.
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_last_error() -> *const c_char {
     LAST.try_with(|last| last.borrow().as_ptr()).unwrap_or(c"".as_ptr())

@@ -1,4 +1,4 @@
-//! Tables of handles. A handle is a number in the form of a pointer. Each kind of handle has its own pointer
+//! Tables of handles. A handle is a number in the guise of a pointer. Each kind of handle has its own pointer
 //! type, so that the C compiler can tell the kinds apart. A number is never used twice.
 
 use crate::errno::{Outcome, failure, invalid};
@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// The number of the next handle. All kinds of handles take their numbers from here. So a handle of one kind
-/// is never in the table of another kind.
+/// The number of the next handle. Handles of all kinds take their numbers from here, so a handle of one kind
+/// is never found in the table of another kind.
 static NEXT: AtomicUsize = AtomicUsize::new(1);
 
-/// The objects of one kind, by the number of their handle.
+/// The objects of one kind, by handle number.
 pub(crate) struct Table<T>(RwLock<BTreeMap<usize, Arc<T>>>);
 
 impl<T> Table<T> {

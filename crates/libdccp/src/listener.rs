@@ -57,15 +57,15 @@ pub unsafe extern "C" fn dccp_accept(
     })
 }
 
-/// A descriptor for poll() and epoll. It is readable while a connection waits to be accepted. Do not read,
+/// A descriptor for poll() and epoll, readable while a connection is waiting to be accepted. Do not read,
 /// write or close it.
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_listener_fd(listener: *mut dccp_listener) -> c_int {
     answer(|| Ok(LISTENERS.get(listener)?.descriptor().map_err(ConnectError::Io)?.as_raw_fd() as usize))
 }
 
-/// Writes the listening address, such as "192.0.2.1:6511", with a null byte; DCCP_ADDRESS_SIZE bytes are
-/// enough. Returns the length of the address, or -ERANGE.
+/// Writes the listening address, such as "192.0.2.1:6511", and a terminating null byte; DCCP_ADDRESS_SIZE
+/// bytes are enough. Returns the length of the address, or -ERANGE.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_listener_address(
     listener: *const dccp_listener,
@@ -94,8 +94,8 @@ pub unsafe extern "C" fn dccp_add_peer(
     })
 }
 
-/// Stops accepting a peer and ends its connections. -EINVAL if the listener has no key and accepts every
-/// client.
+/// Stops accepting a peer and ends its connections. Returns -EINVAL if the listener has no key and therefore
+/// accepts every client.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_remove_peer(listener: *mut dccp_listener, public_key: *const c_char) -> c_int {
     answer(|| {
@@ -106,7 +106,7 @@ pub unsafe extern "C" fn dccp_remove_peer(listener: *mut dccp_listener, public_k
     })
 }
 
-/// Closes the listener. Accepted connections continue. A call of dccp_accept() in another thread returns
+/// Closes the listener. Accepted connections continue. A dccp_accept() call in another thread returns
 /// -ECONNABORTED.
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_listener_close(listener: *mut dccp_listener) -> c_int {

@@ -1,27 +1,27 @@
-//! Reads and writes the caller's memory: texts, buffers, and structures that begin with their size.
+//! Reads and writes the caller's memory: texts, buffers, and structures that begin with their own size.
 
 use crate::errno::{Outcome, failure, invalid};
 use rustix::io::Errno;
 use std::ffi::{CStr, c_char};
 use std::slice;
 
-/// A C structure. Its first member is its size as a `size_t`, and it is valid if all its bytes are zero.
+/// A C structure whose first member is its size as a `size_t`, and which is valid if all its bytes are zero.
 ///
 /// # Safety
 /// Both properties must hold.
 pub(crate) unsafe trait Structure: Copy {
     /// The name of the structure in C.
     const NAME: &'static str;
-    /// The size of the structure in the first version of the library that has the structure. Programs that
-    /// were built for that version still work.
+    /// The size of the structure in the first library version that had it, so that programs built for that
+    /// version still work.
     const OLDEST: usize;
 }
 
-/// Reads a structure from the caller. A member is zero if the caller's version of the structure does not have
-/// it. A member that this version does not have must be zero.
+/// Reads a structure from the caller. Members missing from the caller's version of the structure read as
+/// zero. Members unknown to this version must be zero.
 ///
 /// # Safety
-/// `from` must be null, or point to as many readable bytes as its first member says.
+/// `from` must be null, or point to as many readable bytes as its first member states.
 pub(crate) unsafe fn take<T: Structure>(from: *const T) -> Outcome<T> {
     if from.is_null() {
         return Err(invalid(format!("{} is null", T::NAME)));
@@ -49,7 +49,7 @@ pub(crate) unsafe fn take<T: Structure>(from: *const T) -> Outcome<T> {
     Ok(taken)
 }
 
-/// Reads `count` consecutive structures. All have the size that the first one states.
+/// Reads `count` consecutive structures, all of the size stated by the first.
 ///
 /// # Safety
 /// `from` must be null, or point to `count` structures.
@@ -78,11 +78,11 @@ pub(crate) unsafe fn take_all<T: Structure>(from: *const T, count: usize) -> Out
     Ok(all)
 }
 
-/// Writes a structure, up to the size that the caller's structure states. Sets the first member to the number
+/// Writes a structure, up to the size stated by the caller's structure. Sets the first member to the number
 /// of bytes written.
 ///
 /// # Safety
-/// `into` must be null, or point to as many writable bytes as its first member says.
+/// `into` must be null, or point to as many writable bytes as its first member states.
 pub(crate) unsafe fn give<T: Structure>(into: *mut T, value: &T) -> Outcome<()> {
     if into.is_null() {
         return Err(invalid(format!("{} is null", T::NAME)));
@@ -99,8 +99,8 @@ pub(crate) unsafe fn give<T: Structure>(into: *mut T, value: &T) -> Outcome<()> 
 }
 
 fn check<T: Structure>(size: usize) -> Outcome<()> {
-    // No version of a structure will be larger than a page. A larger value means that the caller's memory is
-    // not initialized.
+    // No version of a structure will ever be larger than a page, so a larger value means that the caller's
+    // memory is uninitialized.
     if (T::OLDEST..=4096).contains(&size) {
         return Ok(());
     }

@@ -15,7 +15,7 @@ pub const DCCP_KEY_SIZE: usize = 45;
 /// Size of a buffer for any reason.
 pub const DCCP_REASON_SIZE: usize = 32;
 
-/// A path is up, or is up again.
+/// A path is up, or up again.
 pub const DCCP_EVENT_PATH_UP: u32 = 1;
 /// A path is suspect: no packets arrive on it, or its link is down. The connection continues without it.
 pub const DCCP_EVENT_PATH_SUSPECT: u32 = 2;
@@ -25,19 +25,19 @@ pub const DCCP_EVENT_PATH_DOWN: u32 = 3;
 pub const DCCP_EVENT_SIZE: u32 = 4;
 /// The connection has ended.
 pub const DCCP_EVENT_CLOSED: u32 = 5;
-/// The rate that congestion control allows has changed by the percentage of dccp_options.tell_rate.
+/// The rate that congestion control allows has changed by the percentage set in dccp_options.tell_rate.
 pub const DCCP_EVENT_RATE: u32 = 6;
-/// The path uses the interface of another path, instead of the interface that has its address. So both paths
-/// use the same line.
+/// The path uses another path's interface instead of the interface that has its address, so both paths use
+/// the same Internet connection.
 pub const DCCP_EVENT_PATH_STRAYS: u32 = 7;
 /// A session of a dccp_endpoint has opened. For connections see dccp_connected().
 pub const DCCP_EVENT_OPENED: u32 = 8;
-/// In dccp_event.kind: the peer opened a stream of a dccp_endpoint's session. The stream can be read and
+/// In dccp_event.kind: the peer opened a stream in a session of a dccp_endpoint. The stream can be read and
 /// written.
 pub const DCCP_EVENT_STREAM_OPENED: u32 = 9;
 /// In dccp_event.kind: a stream of a dccp_endpoint has bytes to read, or has ended.
 pub const DCCP_EVENT_STREAM_READABLE: u32 = 10;
-/// In dccp_event.kind: a full stream of a dccp_endpoint has room again.
+/// In dccp_event.kind: a stream of a dccp_endpoint that was full has room again.
 pub const DCCP_EVENT_STREAM_WRITABLE: u32 = 11;
 /// In dccp_event.kind: the peer has received all data of a dccp_endpoint's stream, including the end.
 pub const DCCP_EVENT_STREAM_DELIVERED: u32 = 12;
@@ -65,7 +65,7 @@ pub struct dccp_stats {
     pub sent: u64,
     /// Number of bytes in the accepted datagrams.
     pub sent_bytes: u64,
-    /// Accepted datagrams that wait in the queue.
+    /// Accepted datagrams waiting in the queue.
     pub queued: u64,
     /// Accepted datagrams that were dropped because no path could carry them any more.
     pub dropped: u64,
@@ -74,21 +74,21 @@ pub struct dccp_stats {
     /// Accepted datagrams that expired in the queue.
     pub expired: u64,
     /// Data packets that congestion control considers lost. With several paths, some may have been
-    /// retransmitted. CCID 3 and 4 count loss events instead of packets: all losses within a round-trip time
-    /// are one event.
+    /// retransmitted. CCIDs 3 and 4 count loss events instead of packets: all losses within one round-trip
+    /// time are one event.
     pub lost: u64,
     /// Datagrams that arrived.
     pub received: u64,
     /// Number of bytes in the datagrams that arrived.
     pub received_bytes: u64,
-    /// Arrived datagrams that were dropped because the application did not fetch them.
+    /// Datagrams that arrived but were dropped because the application did not fetch them.
     pub unread: u64,
-    /// Measured rate of all paths together, bits per second; 0 while app_limited is 1, because the rate is
+    /// Measured rate of all paths together, in bits per second; 0 while app_limited is 1, because the rate is
     /// then unknown.
     pub rate: u64,
-    /// Rate that congestion control allows now, bits per second.
+    /// Rate that congestion control currently allows, in bits per second.
     pub allowed: u64,
-    /// Age of the oldest datagram in the queue, microseconds; 0 if the queue is empty.
+    /// Age of the oldest datagram in the queue, in microseconds; 0 if the queue is empty.
     pub oldest_us: u64,
     /// 1 if the application sends less than congestion control allows.
     pub app_limited: u32,
@@ -110,21 +110,21 @@ pub struct dccp_path_stats {
     pub ccid: u32,
     /// Congestion control for data that the peer sends.
     pub peer_ccid: u32,
-    /// Smoothed round-trip time, microseconds; 0 until it is known.
+    /// Smoothed round-trip time, in microseconds; 0 until it is known.
     pub rtt_us: u64,
     /// Congestion window, bytes.
     pub window: u64,
-    /// Measured rate, bits per second; 0 while the application limits the rate.
+    /// Measured rate, in bits per second; 0 while the application limits the rate.
     pub rate: u64,
-    /// Rate that congestion control allows now, bits per second.
+    /// Rate that congestion control currently allows, in bits per second.
     pub allowed: u64,
     /// Number of data packets sent.
     pub sent: u64,
-    /// Data packets that congestion control considers lost. For CCID 3 and 4 see dccp_stats.lost.
+    /// Data packets that congestion control considers lost. For CCIDs 3 and 4, see dccp_stats.lost.
     pub lost: u64,
     /// Address of the peer.
     pub peer: [c_char; DCCP_ADDRESS_SIZE],
-    /// Largest IP packet that the path carries as far as known, bytes.
+    /// Largest IP packet that the path is known to carry, in bytes.
     pub path_mtu: u32,
 }
 
@@ -140,7 +140,7 @@ pub struct dccp_event {
     pub path: u32,
     /// Largest datagram, bytes; for DCCP_EVENT_SIZE.
     pub max_datagram: u64,
-    /// Negative errno value if the end was an error; 0 if the end was orderly.
+    /// Negative errno value if the connection ended with an error; 0 if the end was orderly.
     pub error: i32,
     /// Name of the reason for the end, such as "closed_by_peer".
     pub reason: [c_char; DCCP_REASON_SIZE],
@@ -203,7 +203,7 @@ fn bits(rate: Option<Rate>) -> u64 {
     rate.map_or(0, Rate::bps)
 }
 
-/// Converts a text to an array that ends with a null byte.
+/// Converts a text to a null-terminated array.
 fn array<const N: usize>(text: &str) -> [c_char; N] {
     let mut array = [0; N];
     array.iter_mut().zip(text.bytes().take(N - 1)).for_each(|(to, from)| *to = from as c_char);
@@ -281,8 +281,8 @@ pub unsafe extern "C" fn dccp_get_path_stats(
     })
 }
 
-/// Waits for the next event and stores it. Returns 0. Only the newest 256 unread events are kept. -EPIPE
-/// after DCCP_EVENT_CLOSED.
+/// Waits for the next event, stores it and returns 0; returns -EPIPE after DCCP_EVENT_CLOSED. Only the newest
+/// 256 unread events are kept.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_next_event(
     conn: *mut dccp_conn,
@@ -310,7 +310,7 @@ pub unsafe extern "C" fn dccp_next_event(
     })
 }
 
-/// Largest datagram that all paths carry now, bytes.
+/// Largest datagram that all paths can currently carry, in bytes.
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_max_datagram(conn: *const dccp_conn) -> isize {
     crate::errno::answer_size(|| Ok(connection(conn)?.max_datagram_size()))
@@ -322,8 +322,8 @@ pub extern "C" fn dccp_is_multipath(conn: *const dccp_conn) -> c_int {
     answer(|| Ok(connection(conn)?.is_multipath().into()))
 }
 
-/// Writes the address that the peer had when the connection opened; DCCP_ADDRESS_SIZE bytes are enough.
-/// Returns the length of the address, or -ERANGE.
+/// Writes the peer's address at the time the connection opened; DCCP_ADDRESS_SIZE bytes are enough. Returns
+/// the length of the address, or -ERANGE.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_peer_address(conn: *const dccp_conn, into: *mut c_char, size: usize) -> c_int {
     // SAFETY: dccp.h requires valid pointers from the caller.
@@ -338,21 +338,23 @@ pub unsafe extern "C" fn dccp_local_address(conn: *const dccp_conn, into: *mut c
     unsafe { tell(conn, into, size, |conn| conn.local_addr().map(|addr| addr.to_string())) }
 }
 
-/// Writes the public key of the peer in base64; DCCP_KEY_SIZE bytes are enough. -ENODATA without encryption.
+/// Writes the peer's public key in base64; DCCP_KEY_SIZE bytes are enough. Returns -ENODATA without
+/// encryption.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_peer_key(conn: *const dccp_conn, into: *mut c_char, size: usize) -> c_int {
     // SAFETY: dccp.h requires valid pointers from the caller.
     unsafe { tell(conn, into, size, |conn| conn.peer_key().map(|key| key.to_string())) }
 }
 
-/// Writes the Service Code of the connection.
+/// Writes the connection's Service Code.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_service(conn: *const dccp_conn, into: *mut c_char, size: usize) -> c_int {
     // SAFETY: dccp.h requires valid pointers from the caller.
     unsafe { tell(conn, into, size, |conn| conn.service().map(|code| code.to_string())) }
 }
 
-/// Writes the reason that the peer sent as text when it ended the connection. -ENODATA if there is none.
+/// Writes the text with which the peer gave its reason for ending the connection. Returns -ENODATA if there
+/// is none.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_peer_said(conn: *const dccp_conn, into: *mut c_char, size: usize) -> c_int {
     // SAFETY: dccp.h requires valid pointers from the caller.

@@ -9,8 +9,8 @@ use std::ffi::{c_char, c_void};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 
-/// In dccp_options.flags: request a multipath session, to which paths can be added. Two paths imply this
-/// flag.
+/// In dccp_options.flags: request a multipath session, to which paths can be added. Setting two paths implies
+/// this flag.
 pub const DCCP_MULTIPATH: u32 = 1;
 /// In dccp_options.flags: dccp_connect() does not wait for the peer's answer; see dccp_connected().
 pub const DCCP_NONBLOCK: u32 = 2;
@@ -18,20 +18,20 @@ pub const DCCP_NONBLOCK: u32 = 2;
 pub const DCCP_RAW: u32 = 4;
 /// In dccp_options.flags: receive data in the peer's first packet.
 pub const DCCP_TAKE_EARLY_DATA: u32 = 8;
-/// In dccp_options.flags: short sequence numbers (RFC 4340 section 7.6.2).
+/// In dccp_options.flags: use short sequence numbers (RFC 4340 section 7.6.2).
 pub const DCCP_SHORT_NUMBERS: u32 = 16;
 /// In dccp_options.flags: ask the peer to protect its data with a CRC-32c (RFC 4340 section 9.3).
 pub const DCCP_DATA_CHECKSUM: u32 = 32;
 /// In dccp_options.flags: a listener with a key accepts every client that has a key; see dccp_peer_key().
 pub const DCCP_ANY_PEER: u32 = 64;
-/// In dccp_options.flags: support reliable streams next to datagrams, in a multipath session; see
+/// In dccp_options.flags: support reliable streams alongside datagrams, in a multipath session; see
 /// dccp_open_stream().
 pub const DCCP_STREAMS: u32 = 128;
-/// In dccp_options.flags: do not probe the MTU of each path (RFC 8899). Use the MTU that the system knows, up
-/// to dccp_options.mtu.
+/// In dccp_options.flags: do not probe the MTU of each path (RFC 8899), but use the MTU known to the system,
+/// up to dccp_options.mtu.
 pub const DCCP_NO_MTU_PROBING: u32 = 256;
 
-/// In dccp_options.send_policy: a sender waits while the queue is full. The default.
+/// In dccp_options.send_policy: make the sender wait while the queue is full. The default.
 pub const DCCP_SEND_WAIT: u32 = 0;
 /// In dccp_options.send_policy: drop the oldest datagram.
 pub const DCCP_SEND_DROP_OLDEST: u32 = 1;
@@ -54,9 +54,9 @@ pub struct dccp_path {
     pub size: usize,
     /// Numeric address of this host.
     pub local: *const c_char,
-    /// Network interface through which packets are sent. An address alone does not select the interface.
+    /// Network interface that packets are sent through. An address alone does not select the interface.
     pub interface: *const c_char,
-    /// Numeric address and port of the peer. NULL means the address of the connection.
+    /// Numeric address and port of the peer. NULL means the address that the connection is made to.
     pub remote: *const c_char,
     /// -1 never, 1 standby, 2 overflow, 3 to 15 primary (RFC 9897 section 3.2.10); 0 means 3. Among primary
     /// paths, only the schedulers "cpf", "acpf", "weighted-rr" and "handover" prefer higher values.
@@ -84,7 +84,7 @@ pub struct dccp_options {
     /// Flags: DCCP_MULTIPATH and similar.
     pub flags: u32,
     /// Congestion control for data that this end sends: 2 is like TCP, 3 and 4 are TFRC, 5 is BBR (the
-    /// default), 7 is CUBIC.
+    /// default), and 7 is CUBIC.
     pub ccid: u32,
     /// Service Code, such as "SC:chat" or "SC=7". A listener can accept several, separated by commas.
     /// Default: 0.
@@ -99,23 +99,23 @@ pub struct dccp_options {
     /// "weighted-rr", "srtt", "otias", "ecf", "blest", "redundant" or "handover"; docs/schedulers.md compares
     /// them.
     pub scheduler: *const c_char,
-    /// Reordering of datagrams from several paths. "adaptive" (the default) delivers them in order, "passive"
-    /// in the order of arrival. For "active-fixed" and "equalised" see docs/reordering.md.
+    /// Reordering of datagrams from several paths: "adaptive" (the default) delivers them in order, "passive"
+    /// in the order of arrival. For "active-fixed" and "equalised", see docs/reordering.md.
     pub reordering: *const c_char,
     /// Mark of all packets, for policy routing (SO_MARK). Needs CAP_NET_ADMIN.
     pub mark: u32,
-    /// Maximum number of datagrams that wait for the congestion window. Default: 16.
+    /// Maximum number of datagrams waiting for the congestion window. Default: 16.
     pub queue: u32,
-    /// Longest time that a datagram waits, milliseconds. After it, the datagram is dropped. Default: no
-    /// limit.
+    /// Longest time that a datagram may wait before it is dropped, in milliseconds. Default: no limit.
     pub queue_time_ms: u32,
-    /// Behaviour of a full send queue: DCCP_SEND_WAIT and similar.
+    /// What to do when the send queue is full: DCCP_SEND_WAIT and similar.
     pub send_policy: u32,
-    /// Maximum number of received datagrams that wait for the application. Default: 4096.
+    /// Maximum number of received datagrams waiting for the application. Default: 4096.
     pub receive_queue: u32,
-    /// Maximum number of connections that wait to be accepted. Default: 128.
+    /// Maximum number of connections waiting to be accepted. Default: 128.
     pub backlog: u32,
-    /// Memory for received datagrams of all connections of a listener or connector, bytes. Default: 256 MiB.
+    /// Memory for received datagrams, in bytes, over all connections of a listener or connector. Default: 256
+    /// MiB.
     pub receive_memory: usize,
     /// Maximum number of connections of a listener. Default: 16384.
     pub max_connections: u32,
@@ -125,12 +125,12 @@ pub struct dccp_options {
     pub mtu: u32,
     /// How long to wait for the peer's answer, milliseconds. Default: 5000.
     pub connect_timeout_ms: u32,
-    /// How long a path may be idle before this end probes the peer, milliseconds. Default: 12000, and 24000
+    /// How long a path may be idle before this end probes the peer, in milliseconds. Default: 12000, or 24000
     /// at a listener. DCCP_NEVER turns probes off.
     pub keepalive_ms: u32,
     /// How long a connection survives without a working path, milliseconds. Default: 60000.
     pub survive_ms: u32,
-    /// Private key of this end, in base64; enables encryption. Default: no encryption.
+    /// This end's private key, in base64; enables encryption. Default: no encryption.
     pub private_key: *const c_char,
     /// Peers to accept. A client connects to the first.
     pub peers: *const dccp_peer,
@@ -142,9 +142,9 @@ pub struct dccp_options {
     pub early_data_len: usize,
     /// File for a trace in qlog format.
     pub qlog: *const c_char,
-    /// UDP port from which a client sends. Default: any.
+    /// UDP port that a client sends from. Default: any.
     pub source_udp_port: u16,
-    /// DCCP port from which a client sends. Default: any.
+    /// DCCP port that a client sends from. Default: any.
     pub source_dccp_port: u16,
     /// DCCP port of the listener inside UDP. Default: 5001.
     pub dccp_port: u16,
@@ -152,9 +152,9 @@ pub struct dccp_options {
     pub coverage: u8,
     /// Minimum checksum coverage of accepted data.
     pub min_coverage: u8,
-    /// DSCP of IP headers, 0 to 63. Default: 0.
+    /// DSCP in IP headers, 0 to 63. Default: 0.
     pub dscp: u32,
-    /// Change of the allowed rate, in percent up to 255, that causes a DCCP_EVENT_RATE. Default: no such
+    /// Change in the allowed rate, in percent up to 255, that triggers a DCCP_EVENT_RATE. Default: no such
     /// events.
     pub tell_rate: u32,
 }
@@ -234,12 +234,12 @@ pub(crate) unsafe fn peer(
     let (public, preshared) =
         unsafe { (needed_text(public, "the public key")?, text(preshared, "the preshared key")?) };
     let public = parse(public, "public key")?;
-    // The error must not contain the secret.
+    // The error must not reveal the secret.
     let secret = |text: &str| text.parse().map_err(|e| invalid(format!("preshared key: {e}")));
     Ok((public, preshared.map(secret).transpose()?.unwrap_or_default()))
 }
 
-/// Converts the options. Also returns whether the call waits for the peer's answer.
+/// Converts the options. Also returns whether the call is to wait for the peer's answer.
 ///
 /// # Safety
 /// `from` must be null, or follow the rules at the top of dccp.h.

@@ -1,4 +1,4 @@
-//! Reliable streams next to the datagrams of a connection.
+//! Reliable streams alongside a connection's datagrams.
 
 use crate::connection::{connection, dccp_conn, expired};
 use crate::errno::{Outcome, answer, answer_size, failure};
@@ -20,7 +20,7 @@ fn limit(timeout_ms: c_int) -> Option<Duration> {
     u64::try_from(timeout_ms).ok().map(Duration::from_millis)
 }
 
-/// Converts the error of a stream. The errno value of a timeout depends on `timeout_ms`.
+/// Converts a stream error. The errno value of a timeout depends on `timeout_ms`.
 fn after<T>(result: Result<T, StreamError>, timeout_ms: c_int) -> Outcome<T> {
     result.map_err(|e| match e {
         StreamError::TimedOut => failure(expired(timeout_ms), e.to_string()),
@@ -28,7 +28,7 @@ fn after<T>(result: Result<T, StreamError>, timeout_ms: c_int) -> Outcome<T> {
     })
 }
 
-/// Does the same as [`after`], for a stream that another thread may have closed meanwhile.
+/// Like [`after`], for a stream that another thread may have closed in the meantime.
 fn unless_closed<T>(
     stream: *const dccp_stream,
     result: Result<T, StreamError>,
@@ -37,8 +37,8 @@ fn unless_closed<T>(
     after(result, timeout_ms).map_err(|e| STREAMS.unless_closed(stream, e))
 }
 
-/// Opens a stream, which the peer accepts. -EOPNOTSUPP unless both ends have set DCCP_STREAMS. -EAGAIN while
-/// the peer allows no more streams.
+/// Opens a stream, which the peer accepts. Returns -EOPNOTSUPP unless both ends have set DCCP_STREAMS, and
+/// -EAGAIN while the peer allows no more streams.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_open_stream(conn: *mut dccp_conn, stream: *mut *mut dccp_stream) -> c_int {
     answer(|| {
@@ -50,7 +50,7 @@ pub unsafe extern "C" fn dccp_open_stream(conn: *mut dccp_conn, stream: *mut *mu
     })
 }
 
-/// Waits for a stream that the peer opens. dccp_events() includes DCCP_STREAM while one is available.
+/// Waits for the peer to open a stream. dccp_events() includes DCCP_STREAM while one is available.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_accept_stream(
     conn: *mut dccp_conn,
@@ -66,8 +66,8 @@ pub unsafe extern "C" fn dccp_accept_stream(
     })
 }
 
-/// Waits for bytes. Returns the number of bytes read, 0 after the last. -ECONNRESET if the peer reset the
-/// stream.
+/// Waits for bytes. Returns the number of bytes read, or 0 after the last; -ECONNRESET if the peer has reset
+/// the stream.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_stream_read(
     stream: *mut dccp_stream,
@@ -82,8 +82,8 @@ pub unsafe extern "C" fn dccp_stream_read(
     })
 }
 
-/// Waits for room. Returns the number of bytes accepted, at least one. -EPIPE if the peer stopped reading, or
-/// if this end ended the stream.
+/// Waits for room. Returns the number of bytes accepted, at least one; -EPIPE if the peer has stopped reading
+/// or this end has ended the stream.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_stream_write(
     stream: *mut dccp_stream,
@@ -98,7 +98,7 @@ pub unsafe extern "C" fn dccp_stream_write(
     })
 }
 
-/// Ends writing. The peer can read all bytes before the end. Reading at this end continues.
+/// Ends writing. The peer can read all bytes before the end, and this end can still read.
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_stream_end(stream: *mut dccp_stream) -> c_int {
     answer(|| {
@@ -107,8 +107,8 @@ pub extern "C" fn dccp_stream_end(stream: *mut dccp_stream) -> c_int {
     })
 }
 
-/// Ends writing, and waits until the peer has received everything. -EPIPE if the peer stopped reading
-/// earlier.
+/// Ends writing, and waits until the peer has received everything. Returns -EPIPE if the peer stopped reading
+/// before that.
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_stream_finish(stream: *mut dccp_stream, timeout_ms: c_int) -> c_int {
     answer(|| {
@@ -117,7 +117,7 @@ pub extern "C" fn dccp_stream_finish(stream: *mut dccp_stream, timeout_ms: c_int
     })
 }
 
-/// Closes the handle and resets both directions immediately. The peer receives this application error code.
+/// Closes the handle and immediately resets both directions. The peer receives this application error code.
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_stream_reset(stream: *mut dccp_stream, code: u16) -> c_int {
     answer(|| {

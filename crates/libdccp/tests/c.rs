@@ -40,7 +40,7 @@ fn output(command: &mut Command) -> String {
     stdout.into_owned()
 }
 
-/// Compiles a program against the installed files. Uses the flags from pkg-config if pkg-config is available.
+/// Compiles a program against the installed files, using the flags from pkg-config if it is available.
 fn compile(source: &str, name: &str, flags: &[&str]) -> PathBuf {
     let prefix = installed();
     let program = prefix.join(name);
@@ -68,7 +68,7 @@ fn compile(source: &str, name: &str, flags: &[&str]) -> PathBuf {
 #[test]
 fn the_examples_of_the_page_compile() {
     let page = fs::read_to_string(format!("{HERE}/../../docs/c.md")).unwrap();
-    // After the language, a code block may have a mark for scripts/guides.
+    // In a code block's header, the language may be followed by a mark for scripts/guides.
     let blocks = page.split("\n```c").filter_map(|rest| rest.split("```").next()?.split_once('\n'));
     let mut blocks =
         blocks.filter(|(mark, _)| mark.is_empty() || mark.starts_with(' ')).map(|(_, code)| code);
@@ -86,7 +86,7 @@ fn the_examples_of_the_page_compile() {
     }
 }
 
-/// A server in the background. It is killed at the end of its test.
+/// A server running in the background, killed when its test ends.
 struct Server(Child, String);
 
 impl Server {
@@ -106,7 +106,7 @@ impl Drop for Server {
     }
 }
 
-/// Compares a generated file with the file in the repository. If UPDATE is set, writes the file instead.
+/// Compares a generated file with the one in the repository or, if UPDATE is set, writes it instead.
 fn current(name: &str, text: &str) {
     let file = Path::new(HERE).join(name);
     if std::env::var_os("UPDATE").is_some() {
@@ -153,7 +153,7 @@ fn the_header_names_every_scheduler_and_reorderer() {
     }
 }
 
-/// Fails for a new function until misuse.c contains a call of the function that must fail.
+/// Fails for every new function until misuse.c contains a call of it that must fail.
 #[test]
 fn each_function_of_the_header_is_misused() {
     let [header, symbols, misuse] = ["dccp.h", "symbols", "tests/c/misuse.c"]
@@ -192,15 +192,16 @@ fn misuse_is_an_error_under_the_address_sanitizer() {
         .stdin(Stdio::null())
         .stderr(Stdio::null())
         .status();
-    // The compiler always fails here, because an empty program has no main function. The check is only
-    // whether the compiler has the library of the sanitizer.
+    // The compiler always fails here because an empty program has no main function, so check only whether it
+    // has the sanitizer's library.
     let found = output(Command::new("cc").arg("-print-file-name=libasan.so")).trim().contains('/');
     if probe.is_err() || !found {
         eprintln!("SKIPPED the address sanitizer: cc has none");
         return;
     }
     let program = compile("tests/c/misuse.c", "misuse-asan", &["-fsanitize=address,undefined"]);
-    // The process ends while connections are still closing in the background. Their memory is not a leak.
+    // The process exits while connections are still closing in the background; the memory they hold is not a
+    // leak.
     output(Command::new(program).env("ASAN_OPTIONS", "detect_leaks=0"));
 }
 
@@ -265,7 +266,7 @@ fn a_file_arrives_whole_over_a_stream() {
     assert!(fs::read(&original).unwrap() == fs::read(&copy).unwrap());
 }
 
-/// Programs with their own event loop talk to each other, and to programs with the library's threads.
+/// Programs that run their own event loop talk to each other, and to programs that use the library's threads.
 #[test]
 fn a_loop_of_ones_own_speaks_to_all() {
     let (own, echo) =

@@ -1,5 +1,5 @@
-//! A link in real time. It carries packets between two TUN devices through the emulator. The paths of the lab
-//! and `mpdccp link` use it.
+//! A link in real time: it carries packets between two TUN devices through the emulator. Used by the lab's
+//! paths and by `mpdccp link`.
 
 use core::time::Duration;
 use std::fs::File;
@@ -21,18 +21,18 @@ const MAX_PACKET: usize = 65_535;
 
 /// Observes every packet of one direction.
 pub trait Recorder {
-    /// Data that the recorder gets back when the packet comes out of the link.
+    /// Data handed back to the recorder when the packet comes out of the link.
     type Mark: Clone;
-    /// A packet is about to enter the link. Returns data that comes back with the packet.
+    /// A packet is about to enter the link. The returned data is handed back when this packet comes out.
     fn on_packet(&mut self, now: Time, packet: &[u8]) -> Self::Mark;
-    /// Returns the delay of the packet in addition to the link's delay.
+    /// Returns the packet's delay beyond that of the link.
     fn detour(&self, _packet: &[u8]) -> Duration {
         Duration::ZERO
     }
-    /// The packet was read late. The thread had waited this long for a CPU.
+    /// The packet was read late, because the thread had to wait this long for a CPU.
     fn on_taken_late(&mut self, _waited: Duration) {}
-    /// The verdict of the link on the packet that was last passed to [`on_packet`](Self::on_packet), and the
-    /// number of bytes in the link's queue now.
+    /// The link's verdict on the packet last passed to [`on_packet`](Self::on_packet), and the number of
+    /// bytes now in the link's queue.
     fn on_verdict(&mut self, _verdict: Verdict, _queued: u64) {}
     /// A packet was written to the device at the other end.
     fn on_delivered(&mut self, delivered: Delivered<Self::Mark>);
@@ -43,7 +43,7 @@ pub trait Recorder {
 /// A packet that came out of a link.
 #[derive(Clone, Copy, Debug)]
 pub struct Delivered<M> {
-    /// The mark that the recorder gave the packet when it entered.
+    /// What the recorder returned for the packet when it entered.
     pub mark: M,
     /// Time at which the packet should have come out of the link.
     pub due: Time,
@@ -53,7 +53,7 @@ pub struct Delivered<M> {
     pub ce: bool,
 }
 
-/// One direction. It leads from `device` through the emulator to the device of the other direction.
+/// One direction of the cable, from `device` through the emulator to the other direction's device.
 struct Direction<R: Recorder> {
     device: Tun,
     link: Link<(R::Mark, Vec<u8>)>,
@@ -61,7 +61,7 @@ struct Direction<R: Recorder> {
 }
 
 impl<R: Recorder> Direction<R> {
-    /// Reads packets from the device, up to [`BURST`].
+    /// Reads up to [`BURST`] packets from the device.
     fn read(&mut self, buf: &mut [u8], waited: Option<Duration>) -> io::Result<()> {
         for _ in 0..BURST {
             let Some(n) = self.device.read(buf)? else { break };
@@ -78,7 +78,7 @@ impl<R: Recorder> Direction<R> {
         Ok(())
     }
 
-    /// Writes the packets that are due to `to`, the device of the other direction.
+    /// Writes the packets that are due to `to`, which is the other direction's device.
     fn write(&mut self, to: &Tun) {
         while let Some(out) = self.link.pop(Clock.now()) {
             let (mark, mut packet) = out.packet;
@@ -93,11 +93,11 @@ impl<R: Recorder> Direction<R> {
     }
 }
 
-/// Measures how long the calling thread was ready to run but did not run. The kernel counts this time.
+/// Measures how long the calling thread was ready to run but was not running, as counted by the kernel.
 #[derive(Default)]
 struct Waiting {
-    /// The kernel's file for the calling thread, once it was opened. The inner option is `None` if the kernel
-    /// does not provide the file.
+    /// The kernel's file for the calling thread, once opened; the inner option is `None` if the kernel does
+    /// not provide one.
     file: Option<Option<File>>,
     before: Duration,
 }
@@ -108,25 +108,25 @@ impl Waiting {
             self.file.get_or_insert_with(|| File::open("/proc/thread-self/schedstat").ok()).as_ref()?;
         let mut text = [0; 64];
         let n = file.read_at(&mut text, 0).ok()?;
-        // The file contains the time on a CPU and the time waiting for a CPU, both in nanoseconds, and the
-        // number of time slices.
+        // The file holds three numbers: time on a CPU and time waiting for a CPU, both in nanoseconds, and
+        // the number of time slices.
         let total = core::str::from_utf8(&text[..n]).ok()?.split_whitespace().nth(1)?.parse().ok()?;
         let total = Duration::from_nanos(total);
         Some(total.saturating_sub(core::mem::replace(&mut self.before, total)))
     }
 }
 
-/// Two devices and a link between them in both directions. Packets move only in [`turn`](Cable::turn).
+/// Two devices and the link between them, in both directions. Packets move only during [`turn`](Cable::turn).
 pub struct Cable<R: Recorder> {
-    /// The direction from the first device to the second, and the direction from the second to the first.
+    /// First the direction from the first device to the second, then the opposite one.
     directions: [Direction<R>; 2],
     buf: Vec<u8>,
     waiting: Waiting,
 }
 
-/// One direction of a cable that is to be created: source device, link configuration, recorder.
+/// One direction of a cable to be created: source device, link configuration, recorder.
 pub struct Strand<R> {
-    /// The device from which packets of this direction come.
+    /// The device that this direction's packets come from.
     pub device: Tun,
     /// Configuration of the link.
     pub config: LinkConfig,
@@ -151,8 +151,8 @@ impl<R: Recorder> Cable<R> {
         Ok(Cable { directions: [forward?, backward?], buf: vec![0; MAX_PACKET], waiting: Waiting::default() })
     }
 
-    /// Waits until a packet arrives, a packet is due, `until` is reached or a short time has passed. Then
-    /// moves packets.
+    /// Waits until a packet arrives or is due, `until` is reached, or a short time has passed; then moves
+    /// packets.
     ///
     /// # Errors
     /// Fails if a device is gone.
@@ -168,7 +168,7 @@ impl<R: Recorder> Cable<R> {
         Ok(())
     }
 
-    /// Returns which devices have something to read, or an error.
+    /// Returns which devices are readable, or an error.
     fn wait(&self, until: Option<Time>) -> io::Result<[bool; 2]> {
         let due = self.directions.iter().filter_map(|d| d.link.next_event()).chain(until).min();
         let now = Clock.now();
@@ -182,7 +182,7 @@ impl<R: Recorder> Cable<R> {
         }
     }
 
-    /// Returns the links of the forward and the reverse direction, for statistics and changes.
+    /// Returns the links of the forward and the reverse direction, to read their statistics or change them.
     pub fn links(&mut self) -> [&mut Link<(R::Mark, Vec<u8>)>; 2] {
         self.directions.each_mut().map(|d| &mut d.link)
     }
@@ -192,7 +192,7 @@ impl<R: Recorder> Cable<R> {
         self.directions.each_mut().map(|d| &mut d.recorder)
     }
 
-    /// Returns the recorders. The devices are dropped.
+    /// Drops the devices and returns the recorders.
     pub fn into_recorders(self) -> [R; 2] {
         self.directions.map(|d| d.recorder)
     }

@@ -1,5 +1,5 @@
-//! The keys of a link. In scenarios, they describe a path, one direction, a cell or an event. In `mpdccp
-//! link`, they are options.
+//! The configuration keys of a link. In scenarios they describe a path, one direction, a cell or an event;
+//! `mpdccp link` takes them as options.
 
 use core::ops::Range;
 use core::time::Duration;
@@ -13,11 +13,10 @@ use crate::parts::queue_kind;
 pub use crate::parts::{AggregationSpec, BurstLoss, Discipline, JitterSpec, PolicerSpec, SpreadKind};
 use crate::quantity::QueueLimit;
 
-/// An error message, with its position if known.
+/// An error message and, if known, the position of the error.
 pub type Problem = (Option<Range<usize>>, String);
 
-/// Defines a struct that has all keys of a link in addition to its own keys. A key that is not given changes
-/// nothing.
+/// Defines a struct that has all keys of a link as well as its own. A key that is not given changes nothing.
 #[macro_export]
 macro_rules! with_link_keys {
     ($(#[$meta:meta])* pub struct $name:ident { $($own:tt)* }) => {
@@ -66,8 +65,8 @@ macro_rules! with_link_keys {
             /// Drops packets that exceed a rate.
             #[serde(default)]
             pub policer: Option<$crate::keys::PolicerSpec>,
-            /// Packets below this size count as acknowledgements. An acknowledgement is dropped if a later
-            /// one of its flow is queued.
+            /// Packets smaller than this count as acknowledgements. An acknowledgement is dropped if a later
+            /// one of the same flow is queued.
             #[serde(default, deserialize_with = "linkem_net::quantity::opt_bytes")]
             pub thin_acks: Option<u32>,
             /// Sends packets in bursts.
@@ -79,7 +78,7 @@ macro_rules! with_link_keys {
         }
 
         impl $name {
-            /// Returns the link keys of the struct.
+            /// Returns the struct's link keys.
             pub fn link_keys(&self) -> $crate::keys::LinkKeys {
                 $crate::keys::LinkKeys {
                     model: self.model.clone(),
@@ -102,7 +101,7 @@ macro_rules! with_link_keys {
                 }
             }
 
-            /// Looks up the model and reads the trace, if the keys name them. `reverse` is true for the
+            /// Looks up the model and reads the trace, if the keys name one. `reverse` is true for the
             /// direction from the server.
             ///
             /// # Errors
@@ -134,7 +133,7 @@ with_link_keys! {
 }
 
 impl LinkKeys {
-    /// Returns these keys. Keys that are not given are taken from `base`.
+    /// Returns these keys, with any that are not given taken from `base`.
     pub fn over(&self, base: &LinkKeys) -> LinkKeys {
         let (rate, loss) = (
             if self.rate.is_some() || self.trace.is_some() { self } else { base },
@@ -172,19 +171,19 @@ impl LinkKeys {
         self.up.unwrap_or(true)
     }
 
-    /// Returns the rate of the link. For a trace, this is its mean rate, and for a model its current rate. It
-    /// is zero if not given.
+    /// Returns the link's rate: the mean rate of a trace, the current rate of a model, or zero if no rate is
+    /// given.
     pub fn mean_rate(&self) -> Rate {
         let own = self.trace.as_ref().map(Trace::mean_rate).or(self.rate);
         own.or(self.modelled.as_ref().map(|m| m.state.rate)).unwrap_or_default()
     }
 
-    /// Returns the delay of the link. It is zero if not given.
+    /// Returns the link's delay, or zero if not given.
     pub fn delay(&self) -> Duration {
         self.owd.or(self.modelled.as_ref().map(|m| m.state.delay)).unwrap_or_default()
     }
 
-    /// Returns the limit of the link's queue. If it is not given, the queue has no room.
+    /// Returns the limit of the link's queue. If it is not given, the returned queue has no room.
     pub fn queue_limit(&self) -> QueueLimit {
         let own = self.queue.map(|size| size.limit(self.mean_rate(), self.delay()));
         own.or(self.modelled.as_ref().map(|m| m.config().queue.limit.into())).unwrap_or_default()
@@ -234,8 +233,8 @@ impl LinkKeys {
         }
     }
 
-    /// Returns the states of the link's model until `end_s`, each with its seconds after t = 0. The result is
-    /// empty without a model.
+    /// Returns the states of the link's model until `end_s`, each with its time in seconds after t = 0; empty
+    /// if the link has no model.
     pub fn states(&self, seed: u64, end_s: f64) -> Vec<(f64, State)> {
         let Some(Modelled { model, reverse, .. }) = &self.modelled else { return Vec::new() };
         let states = model.course(seed).map(|step| (step.at.as_secs_f64(), step.ways[usize::from(*reverse)]));
@@ -293,7 +292,7 @@ impl LinkKeys {
         own.or_else(|| self.config().validate().err().map(|e| (self.key_of(e.field), e.to_string())))
     }
 
-    /// Returns the key that determines a setting of the emulator.
+    /// Returns the key that sets a given setting of the emulator.
     fn key_of(&self, field: &'static str) -> &'static str {
         match field {
             "queue" if self.discipline.is_some() => "discipline",
@@ -303,5 +302,5 @@ impl LinkKeys {
     }
 }
 
-/// Minimum size of a queue. Without room for a full-size packet, the link would carry nothing.
+/// Minimum size of a queue. A link without room for a full-size packet would carry nothing.
 const MIN_QUEUE_BYTES: u64 = 1500;

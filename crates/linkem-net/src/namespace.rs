@@ -6,12 +6,12 @@ use std::os::fd::AsFd;
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-/// An open handle of a network namespace.
+/// An open handle to a network namespace.
 #[derive(Debug)]
 pub struct Entrance(fs::File);
 
 impl Entrance {
-    /// Opens the namespace that has this name in `ip netns`.
+    /// Opens the namespace that `ip netns` knows by this name.
     ///
     /// # Errors
     /// Fails with `NotFound` if there is no such namespace.

@@ -1,4 +1,4 @@
-//! Parts of a link's configuration, as files contain them.
+//! Parts of a link's configuration, as written in files.
 
 use core::time::Duration;
 
@@ -20,7 +20,7 @@ pub enum Discipline {
         #[serde(deserialize_with = "quantity::queue")]
         above: QueueLimit,
     },
-    /// Random early detection. Both levels are in the unit of the queue's limit.
+    /// Random early detection. Both levels are in the same unit as the queue's limit.
     Red {
         /// Average queue length below which no packet is dropped.
         #[serde(deserialize_with = "quantity::queue")]
@@ -62,11 +62,11 @@ pub enum Discipline {
         /// Mark ECN-capable packets instead of dropping them; on by default.
         ecn: Option<bool>,
     },
-    /// Derivative random drop, as in the NIST Net emulator. Both values count packets.
+    /// Derivative random drop, as in the NIST Net emulator. Both thresholds count packets.
     Drd {
-        /// Up to this many queued packets, none is dropped.
+        /// While no more than this many packets are queued, none is dropped.
         min: u64,
-        /// From this many queued packets on, 95 % are dropped.
+        /// Once this many packets are queued, 95 % are dropped.
         max: u64,
     },
     /// RFC 8033, with its default settings.
@@ -75,7 +75,7 @@ pub enum Discipline {
         #[serde(default)]
         ecn: bool,
     },
-    /// Two coupled queues, one for L4S (RFC 9332), with the settings of its appendix.
+    /// Two coupled queues, one of them for L4S (RFC 9332), with the settings from that RFC's appendix.
     #[serde(rename = "dual-pi2")]
     DualPi2 {},
 }
@@ -87,11 +87,11 @@ pub struct JitterSpec {
     /// Distribution of the deviations.
     #[serde(default)]
     pub spread: SpreadKind,
-    /// Half the width, or the standard deviation.
+    /// Half the width of the distribution, or its standard deviation.
     #[serde(deserialize_with = "quantity::time")]
     pub by: Duration,
-    /// Time after which deviations have a correlation of only 1/e. If not given, the deviations of packets
-    /// are independent.
+    /// Time after which the correlation of deviations has fallen to 1/e. If not given, each packet's
+    /// deviation is independent.
     #[serde(default, deserialize_with = "quantity::opt_time")]
     pub memory: Option<Duration>,
     /// Whether packets may be reordered.
@@ -110,21 +110,21 @@ pub enum SpreadKind {
     Uniform,
 }
 
-/// Bursty loss by the Gilbert-Elliott model: two states, each with a loss probability. After each packet the
-/// state may change.
+/// Bursty loss by the Gilbert-Elliott model: two states, each with its own loss probability; the state may
+/// change after each packet.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BurstLoss {
     /// Probability of entering the bad state.
     #[serde(deserialize_with = "quantity::share")]
     pub begin: f64,
-    /// Probability of leaving the bad state: the inverse of its mean length in packets.
+    /// Probability of leaving the bad state: the inverse of that state's mean length in packets.
     #[serde(deserialize_with = "quantity::share")]
     pub end: f64,
-    /// Loss in the good state; none by default.
+    /// Loss probability in the good state; 0 by default.
     #[serde(default, deserialize_with = "quantity::share")]
     pub good: f64,
-    /// Loss in the bad state; all by default.
+    /// Loss probability in the bad state; 1 by default.
     #[serde(default, deserialize_with = "quantity::opt_share")]
     pub bad: Option<f64>,
 }
@@ -141,7 +141,7 @@ pub struct PolicerSpec {
     pub burst: u32,
 }
 
-/// Sends packets in bursts, as in Wi-Fi.
+/// Sends packets in bursts, as Wi-Fi does.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AggregationSpec {

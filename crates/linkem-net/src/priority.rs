@@ -1,4 +1,4 @@
-//! Thread priorities, so that other load on the machine does not affect the results.
+//! Thread priorities that keep other load on the machine from affecting the results.
 
 use thread_priority::unix::{
     RealtimeThreadSchedulePolicy::Fifo, ThreadSchedulePolicy::Realtime, set_thread_priority_and_policy,
@@ -6,20 +6,20 @@ use thread_priority::unix::{
 };
 use thread_priority::{ThreadPriority, ThreadPriorityValue};
 
-/// Roles of threads, in order of urgency.
+/// Roles of threads, in order of increasing urgency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Urgency {
-    /// One end of a tunnel. All variants of an experiment have this priority.
+    /// One end of a tunnel. This priority is the same for all variants of an experiment.
     Tunnel = 10,
-    /// Traffic generation. If it were delayed, the delay would be measured as latency.
+    /// Traffic generation. If such a thread ran late, its delay would be measured as latency.
     Traffic = 20,
     /// A link. It determines the timing of the experiment.
     Link = 30,
 }
 
-/// Gives the calling thread, and processes that it starts, priority over less urgent ones. Also makes the
-/// thread wake exactly on time, without the default timer slack. If the system refuses, the results are only
-/// less accurate, and the measured delay shows this.
+/// Gives the calling thread, and the processes it starts, priority over less urgent ones, and makes the
+/// thread wake exactly on time, without the default timer slack. If the system refuses, the results are
+/// merely less accurate, and the measured delay shows it.
 pub fn hurry(urgency: Urgency) {
     let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
     if let Ok(value) = ThreadPriorityValue::try_from(urgency as u8) {

@@ -16,7 +16,7 @@ pub enum QueueLimit {
 }
 
 impl Default for QueueLimit {
-    /// Returns a queue without room. Validation then reports that the limit is missing.
+    /// Returns a queue without room, so that validation reports the missing limit.
     fn default() -> QueueLimit {
         QueueLimit::Packets(0)
     }
@@ -56,8 +56,8 @@ pub enum QueueSize {
 }
 
 impl QueueSize {
-    /// Returns the limit for a link's rate and one-way delay. The round trip counts as twice that delay, but
-    /// at least 20 ms.
+    /// Returns the limit for a link with this rate and one-way delay. The round-trip time is taken as twice
+    /// that delay, but at least 20 ms.
     pub fn limit(self, rate: Rate, delay: Duration) -> QueueLimit {
         match self {
             QueueSize::Limit(limit) => limit,
@@ -141,7 +141,7 @@ pub fn parse_queue_size(text: &str) -> Result<QueueSize, String> {
     }
 }
 
-/// Parses a percentage, and returns it as a fraction.
+/// Parses a percentage into a fraction.
 ///
 /// # Errors
 /// The error describes the expected form.
@@ -163,7 +163,8 @@ pub fn parse_bytes(text: &str) -> Result<u32, String> {
     }
 }
 
-/// Returns the value as text. A bare number is accepted here, so that the parser can list the possible units.
+/// Returns the value as text. A bare number is accepted here so that the parser's error can list the possible
+/// units.
 fn written<'de, D: Deserializer<'de>>(d: D) -> Result<String, D::Error> {
     Ok(match toml::Value::deserialize(d)? {
         toml::Value::String(text) => text,
@@ -171,7 +172,7 @@ fn written<'de, D: Deserializer<'de>>(d: D) -> Result<String, D::Error> {
     })
 }
 
-/// Defines `deserialize_with` functions for a quantity and for an optional quantity.
+/// Defines `deserialize_with` functions for a quantity, both required and optional.
 macro_rules! quantity {
     ($name:ident, $opt:ident, $type:ty, $parse:ident) => {
         /// Deserializes a quantity.

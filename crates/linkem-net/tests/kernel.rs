@@ -1,7 +1,7 @@
 //! Compares the emulator's policer and token bucket with those of the kernel. Packets go to a TUN device
-//! through a kernel rule. The emulator gets the same packets at the same times. The time at which the kernel
-//! handled a packet is only known to lie between two timestamps, one before and one after sending. A busy
-//! machine therefore makes the comparison less precise but not wrong.
+//! through a kernel rule, and the emulator gets the same packets at the same times. When the kernel handled a
+//! packet is known only to within two timestamps, taken before and after sending, so a busy machine makes the
+//! comparison less precise but not wrong.
 
 use std::net::UdpSocket;
 use std::process::Command;
@@ -12,22 +12,22 @@ use linkem_net::Entrance;
 use mpdccp_linkem::{Limit, Link, LinkConfig, Meta, Policer, QueueConfig, QueueKind, RateModel};
 use mpdccp_units::{Duration, Rate, Time};
 
-/// Size of an IP packet of the test.
+/// Size of the test's IP packets.
 const SIZE: u32 = 1_000;
 const HEADERS: usize = 28;
 
-/// Number and arrival time of a packet.
+/// A packet's number and arrival time.
 type Came = (u32, Time);
 
-/// A namespace with a TUN device for 10.79.0.0/24. Dropping this value deletes the namespace.
+/// A namespace with a TUN device for 10.79.0.0/24. Dropping the value deletes the namespace.
 struct Space {
     name: String,
     tun: Tun,
 }
 
 impl Space {
-    /// Creates the namespace and runs `command` in it. If this machine cannot do so, prints the reason and
-    /// returns `None`.
+    /// Creates the namespace and runs `command` in it. Prints the reason and returns `None` if this machine
+    /// cannot do so.
     fn with(role: &str, command: &str) -> Option<Space> {
         let name = format!("linkem-{role}-{}", std::process::id());
         let made = run("ip", &format!("netns add {name}"));
@@ -38,8 +38,8 @@ impl Space {
         ruled.inspect_err(|why| println!("SKIPPED {why}")).ok()
     }
 
-    /// Sends `bursts` of packets with pauses between them. Returns the earliest and latest time at which the
-    /// kernel may have handled each packet, and the arrivals.
+    /// Sends `bursts` of packets with pauses in between. Returns the earliest and the latest time at which
+    /// the kernel may have handled each packet, and the arrivals.
     fn send(&self, bursts: &[u32], pause: Duration) -> (Vec<[Time; 2]>, Vec<Came>) {
         let entrance = Entrance::open(&self.name).unwrap();
         let socket = entrance.inside(|| UdpSocket::bind("10.79.0.1:0")).unwrap().unwrap();
@@ -66,7 +66,7 @@ impl Space {
     fn read(&self, came: &mut Vec<Came>) {
         let mut buf = [0; 2048];
         while let Ok(Some(n)) = self.tun.read(&mut buf) {
-            // The kernel may also send its own packets.
+            // The kernel may also send packets of its own.
             if n == SIZE as usize && buf[0] == 0x45 {
                 came.push((u32::from_be_bytes(*buf[HEADERS..].first_chunk().unwrap()), Clock.now()));
             }
@@ -97,7 +97,7 @@ fn run(program: &str, args: &str) -> Result<(), String> {
     if out.status.success() { Ok(()) } else { Err(format!("{program} {args}: {}", said.trim())) }
 }
 
-/// Returns the arrivals from the emulator for packets sent at these times.
+/// Returns when the emulator delivers packets sent at these times.
 fn emulated(config: &LinkConfig, at: impl Iterator<Item = Time>) -> Vec<Came> {
     let mut link = Link::new(config.clone(), 1, Time::ZERO).unwrap();
     let mut came = Vec::new();
@@ -122,8 +122,8 @@ fn of_bursts(bursts: &[u32], came: &[Came]) -> Vec<u32> {
 }
 
 /// Checks that kernel and emulator pass the same number of packets of each burst. The numbers may differ by
-/// one packet because of rounding, and by the tokens that accumulate within the uncertainty of the kernel's
-/// time. Returns the emulator's arrivals, and this uncertainty.
+/// one packet because of rounding, plus the tokens that accumulate while the kernel's time is uncertain.
+/// Returns the emulator's arrivals and this uncertainty.
 fn compare(
     bursts: &[u32],
     (config, rate): (&LinkConfig, Rate),
@@ -143,7 +143,7 @@ fn compare(
 
 #[test]
 fn a_policer_passes_what_the_kernels_passes() {
-    // In addition to the burst, nft's bucket holds the tokens of one second.
+    // nft's bucket holds one second's worth of tokens in addition to the burst.
     let rule = "nft add table ip t; add chain ip t o { type filter hook output priority 0; }; \
                 add rule ip t o udp dport 9 limit rate over 250000 bytes/second burst 20000 bytes drop";
     let Some(space) = Space::with("police", rule) else { return };

@@ -1,5 +1,5 @@
-//! The service that `mpdccp conform` needs at the target (docs/conformance.md). It echoes datagrams. It
-//! executes the datagrams `close`, `abort` and `standby` as commands.
+//! The service that `mpdccp conform` needs at the target (docs/conformance.md). It echoes datagrams, but
+//! executes `close`, `abort` and `standby` as commands.
 //!
 //!     cargo run -p mpdccp-conform --example responder -- 127.0.0.1:6511 [raw] [CCID]
 
@@ -11,7 +11,7 @@ type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>
 /// Returns the options of the service's listener. The tests need CCID 2, because all implementations support
 /// it.
 pub(crate) fn options(ccid: u8) -> Options {
-    // If all subflows were reset, the session waits this long for a new subflow.
+    // After all subflows have been reset, the session waits this long for a new one.
     Options::ccid(ccid).service("SC:echo").multipath(true).survive(Duration::from_secs(2))
 }
 

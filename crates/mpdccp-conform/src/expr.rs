@@ -1,5 +1,5 @@
-//! Parses and evaluates expressions. An expression contains variables such as `$name.field`, numbers, bytes
-//! such as `0x00`, texts such as `"text"`, the operators `+`, `-` and `++`, and function calls.
+//! Parses and evaluates expressions, which consist of variables such as `$name.field`, numbers, bytes such as
+//! `0x00`, texts such as `"text"`, the operators `+`, `-` and `++`, and function calls.
 
 use crate::value::Value;
 use dccp_wire::checksum::crc32c;
@@ -23,7 +23,7 @@ pub enum Expr {
     Call(String, Vec<Expr>),
 }
 
-/// Numbers that have a name in scripts: Reset Codes (RFC 4340 section 5.6, RFC 9897) and features
+/// Numbers for which scripts use a name: Reset Codes (RFC 4340 section 5.6, RFC 9897) and features
 /// (RFC 4340 section 6.4).
 const NAMES: &[(&str, u64)] = &[
     ("closed", 1),
@@ -62,7 +62,7 @@ const FUNCTIONS: &[(&str, usize)] = &[
     ("len", 1),
 ];
 
-/// Provides the values of variables and random bytes to an expression.
+/// Supplies an expression with random bytes and the values of variables.
 pub trait Scope {
     /// Returns the value of a variable.
     fn variable(&self, name: &str) -> Result<Value, String>;

@@ -1,4 +1,4 @@
-//! Implements [`Net`] with sockets. DCCP packets travel in UDP (RFC 6773) or as IP protocol 33.
+//! Implements [`Net`] with sockets, sending DCCP packets over UDP (RFC 6773) or as IP protocol 33.
 
 use crate::run::{Net, Place};
 use dccp_wire::{IPPROTO_DCCP, checksum};
@@ -15,11 +15,11 @@ const BUFFER: usize = 65_536;
 /// How the flows reach the target.
 #[derive(Clone, Debug)]
 pub struct Route {
-    /// The address of the target. With UDP, its port is the UDP port.
+    /// The target's address. If packets travel over UDP, its port is the UDP port.
     pub remote: SocketAddr,
-    /// Whether packets travel as IP protocol 33. Otherwise they travel in UDP.
+    /// Whether packets travel as IP protocol 33 instead of over UDP.
     pub raw: bool,
-    /// The local addresses. The flows use them in turn. If the list is empty, the system selects an address.
+    /// The local addresses, which the flows use in turn. If the list is empty, the system selects an address.
     pub from: Vec<IpAddr>,
 }
 
@@ -32,7 +32,7 @@ pub struct Sockets {
 }
 
 impl Sockets {
-    /// Creates the value. Does not open sockets yet.
+    /// Creates the network without opening any sockets yet.
     pub fn new(route: Route) -> Sockets {
         Sockets { route, begun: Instant::now(), flows: Vec::new(), buffer: vec![0; BUFFER] }
     }
@@ -42,7 +42,7 @@ impl Sockets {
         let (socket, place) = &self.flows[flow];
         let length = match (&*socket).read(&mut self.buffer) {
             Ok(length) => length,
-            // An ICMP error is not an answer of the target, so ignore it.
+            // An ICMP error is not an answer from the target, so ignore it.
             Err(e)
                 if matches!(
                     e.kind(),
@@ -111,8 +111,8 @@ impl Net for Sockets {
             packet[7] = packet[7].wrapping_add(damage);
         }
         match (&*socket).write(&packet) {
-            // An ICMP error about an earlier packet causes this error, and this packet was not sent. So send
-            // it again.
+            // An ICMP error about an earlier packet makes this call fail before it sends the packet, so send
+            // the packet again.
             Err(e) if e.kind() == ErrorKind::ConnectionRefused => (&*socket).write(&packet).map(drop),
             other => other.map(drop),
         }

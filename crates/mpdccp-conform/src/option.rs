@@ -1,9 +1,9 @@
-//! Encodes and parses the options of a packet as named fields. The options may be invalid.
+//! Encodes and parses a packet's options, valid or not, as named fields.
 
 use crate::value::Value;
 
-/// The form of an option: its name, its type, its subtype if it is a Multipath option, and its fields. Each
-/// field has a width in bytes. The width 0 means the rest of the option.
+/// The form of an option: name, type, subtype (only for Multipath options) and fields. Each field has a width
+/// in bytes; a width of 0 means the rest of the option.
 struct Form {
     name: &'static str,
     kind: u8,
@@ -20,7 +20,7 @@ const fn mp(name: &'static str, sub: u8, fields: &'static [(&'static str, usize)
 }
 
 const MULTIPATH: u8 = 46;
-/// An option with a type below this number consists of one byte (RFC 4340 section 5.8).
+/// An option whose type is below this number is a single byte (RFC 4340 section 5.8).
 const FIRST_LONG: u8 = 32;
 
 /// The options of RFC 4340 table 3, RFC 4342 section 8 and RFC 9897 section 3.2.
@@ -56,19 +56,18 @@ const FORMS: &[Form] = &[
     form("loss_event_rate", 192, &[("rate", 4)]),
     form("loss_intervals", 193, &[("intervals", 0)]),
     form("receive_rate", 194, &[("rate", 4)]),
-    // This form applies to all other options and to options with a wrong length. Its fields are the type and
-    // the data.
+    // Form of all other options and of options with a wrong length. The fields are the type and the data.
     form("opt", 0, &[("kind", 1), ("data", 0)]),
 ];
 
 /// A parsed option.
 #[derive(Clone, Debug)]
 pub struct Opt {
-    /// The name of the option in scripts.
+    /// The option's name in scripts.
     pub name: &'static str,
     /// The name, the width in bytes and the value of each field. The width 0 means the rest of the option.
     pub fields: Vec<(&'static str, usize, Value)>,
-    /// The bytes of the option on the wire.
+    /// The option's bytes on the wire.
     pub bytes: Vec<u8>,
 }
 
@@ -79,13 +78,13 @@ fn find(name: &str) -> Result<&'static Form, String> {
     })
 }
 
-/// Checks the name of an option and its number of arguments. The parser of scripts calls this.
+/// Checks an option's name and number of arguments, for the script parser.
 pub fn check(name: &str, arguments: usize) -> Result<(), String> {
     let most = if name == "raw" { 1 } else { find(name)?.fields.len() };
     if arguments > most { Err(format!("option `{name}` has {most} fields, not {arguments}")) } else { Ok(()) }
 }
 
-/// Encodes an option. The option `raw` consists of its argument.
+/// Encodes an option. The option `raw` is its argument, unchanged.
 pub fn write(name: &str, arguments: &[Value]) -> Result<Vec<u8>, String> {
     if name == "raw" {
         return arguments.first().map_or(Ok(Vec::new()), |a| a.bytes(0));
@@ -103,8 +102,8 @@ pub fn write(name: &str, arguments: &[Value]) -> Result<Vec<u8>, String> {
     Ok([vec![kind, length], data].concat())
 }
 
-/// Returns the Confirm that accepts a Change (RFC 4340 section 6.3). For a list of values, it confirms the
-/// first value. For CCIDs, it confirms only the value 2.
+/// Returns the Confirm that accepts a Change (RFC 4340 section 6.3). From a list of values it confirms the
+/// first, except that for CCIDs it confirms only 2.
 pub fn agree(change: &Opt) -> Option<Vec<u8>> {
     let kind = match change.name {
         "change_l" => 35,
@@ -113,7 +112,7 @@ pub fn agree(change: &Opt) -> Option<Vec<u8>> {
     };
     let (&feature, values) = change.bytes.get(2..)?.split_first()?;
     let answer = match feature {
-        // The Confirm of a non-negotiable feature contains the value of the Change.
+        // The Confirm of a non-negotiable feature repeats the value from the Change.
         3 | 5 => values.to_vec(),
         1 => values.iter().find(|v| **v == 2).map_or(Vec::new(), |v| vec![*v, *v]),
         2..=9 | 192 => values.first().map_or(Vec::new(), |v| vec![*v, *v]),
@@ -122,8 +121,8 @@ pub fn agree(change: &Opt) -> Option<Vec<u8>> {
     Some([vec![kind, answer.len() as u8 + 3, feature], answer].concat())
 }
 
-/// Parses the options of a packet (RFC 4340 section 5.8). Returns an error if no implementation may send such
-/// options.
+/// Parses the options of a packet (RFC 4340 section 5.8). Returns an error for options that no implementation
+/// may send.
 pub fn read(mut area: &[u8]) -> Result<Vec<Opt>, String> {
     let mut found = Vec::new();
     while let Some(&kind) = area.first() {

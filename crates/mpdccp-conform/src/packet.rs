@@ -1,12 +1,12 @@
-//! The packets that scripts send and receive. This file encodes and parses headers itself and does not use
-//! the codec of the stack. There are two reasons. Scripts send headers that a codec must reject. And the two
-//! implementations of RFC 4340 section 5.1 check each other.
+//! The packets that scripts send and receive. This file has its own header codec instead of using that of the
+//! stack, for two reasons: scripts send headers that a codec must reject, and two independent implementations
+//! of RFC 4340 section 5.1 check each other.
 
 use crate::option::{self, Opt};
 use crate::value::{Value, read as number};
 use dccp_wire::PacketType;
 
-/// The packet types. Their names come from RFC 4340 section 5.1 and RFC 5596.
+/// The packet types, with their names from RFC 4340 section 5.1 and RFC 5596.
 const TYPES: &[(&str, PacketType)] = &[
     ("Request", PacketType::Request),
     ("Response", PacketType::Response),
@@ -31,18 +31,18 @@ pub fn name(ptype: PacketType) -> &'static str {
     TYPES.iter().find(|(_, t)| *t == ptype).map_or("reserved", |(n, _)| n)
 }
 
-/// A packet to send. Numbers that are too large for their field are truncated.
+/// A packet to send. Numbers too large for their field are truncated.
 #[derive(Clone, Debug)]
 pub struct Outgoing {
-    /// The packet type. It determines which fields the packet has.
+    /// The packet type, which determines the packet's fields.
     pub ptype: PacketType,
     /// Source and destination port.
     pub ports: (u16, u16),
     /// Sequence Number.
     pub seq: u64,
-    /// Acknowledgement Number. Not used if the type has none.
+    /// Acknowledgement Number; ignored if the type has none.
     pub ack: u64,
-    /// Service Code. Not used if the type has none.
+    /// Service Code; ignored if the type has none.
     pub service: u32,
     /// Reset Code, Data 1, Data 2 and Data 3.
     pub reset: [u8; 4],
@@ -61,7 +61,7 @@ pub struct Outgoing {
 }
 
 impl Outgoing {
-    /// Encodes the packet. The checksum is zero.
+    /// Encodes the packet with a checksum of zero.
     pub fn bytes(&self) -> Vec<u8> {
         let mut out = Vec::new();
         out.extend(self.ports.0.to_be_bytes());
@@ -107,7 +107,7 @@ pub struct Packet {
     pub ptype: PacketType,
     /// The name, the width in bytes and the value of each header field.
     pub fields: Vec<(&'static str, usize, Value)>,
-    /// The options in the order of the packet, without padding.
+    /// The options in packet order, without padding.
     pub options: Vec<Opt>,
 }
 
@@ -118,13 +118,13 @@ pub const FIELDS: &[&str] = &[
 ];
 
 impl Packet {
-    /// Parses a packet that arrived at `time` ms. Returns an error if no implementation may send such a
-    /// packet.
+    /// Parses a packet that arrived at `time` ms. Returns an error for a packet that no implementation may
+    /// send.
     pub fn read(bytes: &[u8], time: u64) -> Result<Packet, String> {
         Packet::with_options(bytes, time, option::read)
     }
 
-    /// Parses a packet that a script has sent. Its options may be invalid.
+    /// Parses a packet sent by a script. Its options may be invalid.
     pub fn read_sent(bytes: &[u8], time: u64) -> Result<Packet, String> {
         Packet::with_options(bytes, time, |area| Ok(option::read(area).unwrap_or_default()))
     }
@@ -177,9 +177,8 @@ impl Packet {
         Ok(Packet { ptype, fields, options: options(area)? })
     }
 
-    /// Returns a value of the packet. A path is the name of a header field, or `option.field`. The path
-    /// `option` alone means the bytes of the option. If several options have the same name, the first one is
-    /// used.
+    /// Returns a value of the packet. `path` is the name of a header field, `option.field`, or `option` alone
+    /// for the option's bytes. Of several options with the same name, the first is used.
     pub fn field(&self, path: &str) -> Option<Value> {
         let of = |fields: &[(&str, usize, Value)], name: &str| {
             fields.iter().find(|f| f.0 == name).map(|f| f.2.clone())

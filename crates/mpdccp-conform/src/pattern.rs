@@ -1,5 +1,5 @@
-//! Patterns for values. Examples are `*`, `3`, `1..4`, `..4`, `1|2`, `!3` and `0x00*`. The last one matches
-//! bytes with this prefix.
+//! Patterns for values, such as `*`, `3`, `1..4`, `..4`, `1|2`, `!3` and `0x00*`. The last one matches bytes
+//! that start with 0x00.
 
 use crate::expr::{Expr, Scope};
 use crate::value::Value;
@@ -13,11 +13,11 @@ pub enum Pattern {
     Is(Expr),
     /// Matches bytes with this prefix.
     Begins(Expr),
-    /// Matches a range, including both ends. Values wrap at the width of the field.
+    /// Matches a range, both ends included. Values wrap at the field's width.
     Range(Option<Expr>, Option<Expr>),
-    /// Matches a value that matches any of these patterns.
+    /// Matches a value if any of these patterns does.
     OneOf(Vec<Pattern>),
-    /// Matches a value that does not match this pattern.
+    /// Matches a value if this pattern does not.
     Not(Box<Pattern>),
 }
 
@@ -44,7 +44,8 @@ impl Pattern {
         })
     }
 
-    /// Returns whether a value matches. The value is a field of `width` bytes. The width 0 means any length.
+    /// Returns whether the pattern matches the value of a field of `width` bytes. A width of 0 means any
+    /// length.
     pub fn fits(&self, value: &Value, width: usize, scope: &dyn Scope) -> Result<bool, String> {
         let mask = if width == 0 || width >= 8 { u64::MAX } else { (1 << (8 * width)) - 1 };
         Ok(match self {

@@ -11,7 +11,7 @@ pub fn rules(script: &Script) -> String {
     rules.join(", ")
 }
 
-/// Returns the result of a test as text. If the test has failed, the text includes the packets.
+/// Returns a test's result as text, including the packets if the test failed.
 pub fn text(outcome: &Outcome) -> String {
     let Outcome { script, verdict, took } = outcome;
     let (word, more) = match verdict {
@@ -73,7 +73,7 @@ pub fn json(outcomes: &[Outcome]) -> String {
     )
 }
 
-/// Returns all tests as JUnit XML. Each test is a test case.
+/// Returns all tests as JUnit XML, one test case for each.
 pub fn junit(outcomes: &[Outcome]) -> String {
     let (_, failed, skipped) = counts(outcomes);
     let total = outcomes.len();

@@ -1,5 +1,4 @@
-//! Runs a script over a [`Net`]. The only connection state that it keeps is the numbers that a script may
-//! omit.
+//! Runs a script over a [`Net`]. The only connection state kept is the numbers that a script may leave out.
 
 use crate::expr::{Expr, Scope};
 use crate::option;
@@ -18,17 +17,16 @@ pub trait Net {
     fn now(&self) -> Duration;
     /// Opens the next flow. The first flow has the number 0.
     fn open(&mut self) -> io::Result<Place>;
-    /// Sends a packet. `damage` is added to the checksum, if the packet has one.
+    /// Sends a packet. `damage` is added to its checksum, if it has one.
     fn send(&mut self, flow: usize, packet: Vec<u8>, damage: u8) -> io::Result<()>;
-    /// Waits for the next packet. Returns the packet with its flow, or `None` if no packet arrives before
-    /// `until`.
+    /// Waits for the next packet and returns it with its flow, or `None` if no packet arrives before `until`.
     fn receive(&mut self, until: Duration) -> io::Result<Option<(usize, Vec<u8>)>>;
 }
 
 /// The local end of a flow.
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
-    /// The local address of the flow, as the target sees it.
+    /// The flow's local address, as the target sees it.
     pub address: IpAddr,
     /// The local DCCP port of the flow.
     pub port: u16,
@@ -48,9 +46,9 @@ pub struct Target {
 /// The reason why a script has failed, and the packets of the test.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// The line of the script, and the error.
+    /// The script line that failed, and the error.
     pub message: String,
-    /// The packets of the test, one per line.
+    /// The test's packets, one per line.
     pub trace: Vec<String>,
 }
 
@@ -63,7 +61,7 @@ struct Flow {
     gsr: Option<Seq>,
     /// Whether a Reset was sent or received on this flow.
     ended: bool,
-    /// Confirms for the next packet that may contain them. `None` if the script itself answers Changes.
+    /// Confirms waiting for the next packet that may carry them; `None` if the script answers Changes itself.
     confirms: Option<Vec<u8>>,
 }
 
@@ -78,14 +76,14 @@ struct Runner<'a> {
     flows: Vec<Flow>,
     current: usize,
     names: BTreeMap<String, Bound>,
-    /// Received packets that no step has expected so far.
+    /// Received packets that no step has consumed so far.
     inbox: Vec<(usize, Packet)>,
-    /// Steps that apply to all received packets, with the flow in which the script has set them.
+    /// Steps that apply to all received packets, each with the flow for which the script set it.
     rules: Vec<(usize, &'a Step)>,
     trace: Vec<String>,
 }
 
-/// Runs a script. The error contains the reason if the script fails.
+/// Runs a script. If the script fails, the error contains the reason.
 pub fn play(script: &Script, net: &mut dyn Net, target: Target) -> Result<(), Failure> {
     let mut runner = Runner {
         net,
@@ -134,8 +132,8 @@ impl Scope for Runner<'_> {
 
     fn random(&self, bytes: usize) -> Vec<u8> {
         let mut found = vec![0; bytes.min(1024)];
-        // Ignore an error. It cannot occur on supported systems. With zeros, the scripts would only be less
-        // varied.
+        // Ignore the error, which cannot occur on supported systems. With zeros, scripts would only vary
+        // less.
         let _ = rustix::rand::getrandom(&mut found[..], rustix::rand::GetRandomFlags::empty());
         found
     }
@@ -195,8 +193,8 @@ impl<'a> Runner<'a> {
             }
             Action::Check(expr, pattern) => {
                 let value = expr.value(self)?;
-                // The value has the width of a sequence number, 48 bits, so that differences of sequence
-                // numbers wrap correctly.
+                // Use the width of a sequence number, 48 bits, so that differences of sequence numbers wrap
+                // correctly.
                 if !pattern.fits(&value, 6, self)? {
                     return Err(format!("the value is {value}"));
                 }
@@ -341,7 +339,7 @@ impl<'a> Runner<'a> {
         Ok(true)
     }
 
-    /// Receives one packet. Returns false if no packet arrives before `until`.
+    /// Receives one packet. Returns false if none arrives before `until`.
     fn receive(&mut self, until: Duration) -> Result<bool, String> {
         let received = self.net.receive(until).map_err(|e| format!("cannot receive: {e}"))?;
         let Some((flow, bytes)) = received else { return Ok(false) };
@@ -365,8 +363,8 @@ impl<'a> Runner<'a> {
         outcome.map(|()| true)
     }
 
-    /// Accepts the Changes in a packet. During the handshake, the Confirms are sent with the next packet of
-    /// the script. Later they are sent immediately in an Ack.
+    /// Accepts the Changes in a packet. During the handshake, the Confirms go out with the script's next
+    /// packet; later, immediately in an Ack.
     fn negotiate(&mut self, packet: &Packet) -> Result<(), String> {
         let Some(confirms) = &mut self.flows[self.current].confirms else { return Ok(()) };
         confirms.extend(packet.options.iter().filter_map(option::agree).flatten());
@@ -398,7 +396,7 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// Applies the steps `never`, `every` and `whenever` to a received packet.
+    /// Applies the `never`, `every` and `whenever` steps to a received packet.
     fn obey(&mut self, flow: usize, packet: &Packet) -> Result<(), String> {
         for (owner, step) in self.rules.clone() {
             let meant = |wanted: &Match| wanted.anywhere || owner == flow;
@@ -439,7 +437,7 @@ impl<'a> Runner<'a> {
                 options: Vec::new(),
                 data: Vec::new(),
             };
-            // Ignore an error, because the result of the test is already known.
+            // Ignore errors: the test's result is already known.
             let _ = self.net.send(at, reset.bytes(), 0);
             self.trace.push(format!(
                 "{:7.3} {} > {} (end of the test)",

@@ -1,4 +1,4 @@
-//! Parses scripts. Each file is one test. Each line is one step.
+//! Parses scripts. Each file is a test, and each line a step.
 
 use crate::expr::Expr;
 use crate::option;
@@ -15,7 +15,7 @@ static FILES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/scripts");
 pub struct Script {
     /// The name of the file below `scripts/`, without the extension.
     pub name: String,
-    /// The rule that the test checks. This is the first comment of the file.
+    /// The rule that the test checks, taken from the file's first comment.
     pub title: String,
     /// The RFC and the section of each rule that the test checks.
     pub rules: Vec<(u32, String)>,
@@ -25,7 +25,7 @@ pub struct Script {
     pub steps: Vec<Step>,
 }
 
-/// A line of a script with its action.
+/// A script line and its action.
 #[derive(Clone, Debug)]
 pub struct Step {
     /// The file and the line, for errors.
@@ -36,10 +36,10 @@ pub struct Step {
     pub action: Action,
 }
 
-/// The action of a step. A pattern applies to the current flow or to all flows.
+/// The action of a step. Its pattern, if any, applies to the current flow or to all flows.
 #[derive(Clone, Debug)]
 pub enum Action {
-    /// Creates a flow, which is a separate connection, or returns to it.
+    /// Switches to a flow (a separate connection), creating it if it does not exist yet.
     Flow(String),
     /// Gives a value a name.
     Let(String, Expr),
@@ -47,13 +47,13 @@ pub enum Action {
     Send(Send),
     /// Waits for a packet that matches, and removes it from the received packets.
     Expect(Match, Option<Duration>, Option<String>),
-    /// Fails if a packet that matches arrives within this time.
+    /// Fails if a matching packet arrives within this time.
     Quiet(Match, Duration),
-    /// Fails if a packet that matches arrives at any later time.
+    /// Fails if a matching packet arrives at any later time.
     Never(Match),
     /// From now on, fails if a packet matches the first pattern but not the second.
     Every(Match, Match),
-    /// From now on, answers each packet that matches immediately.
+    /// From now on, immediately answers each packet that matches.
     Whenever(Match, Send),
     /// Waits.
     Wait(Duration),
@@ -63,7 +63,7 @@ pub enum Action {
     Skip(Expr),
     /// Sets the next sequence number.
     Start(Expr),
-    /// Discards all received packets that no step has expected.
+    /// Discards all received packets that no step has consumed.
     Forget,
     /// From now on, accepts the feature values that the target requests.
     Negotiate,
@@ -78,7 +78,7 @@ pub struct Send {
     pub fields: Vec<(String, Expr)>,
     /// Options in order.
     pub options: Vec<(String, Vec<Expr>)>,
-    /// The name that the script gives to the last packet.
+    /// The name by which the script refers to the last packet.
     pub name: Option<String>,
     /// The number of packets to send.
     pub times: u64,
@@ -87,19 +87,18 @@ pub struct Send {
 /// A pattern for packets.
 #[derive(Clone, Debug, Default)]
 pub struct Match {
-    /// The packet types that match. If empty, any type matches.
+    /// The packet types that match; if empty, any type matches.
     pub types: Vec<PacketType>,
     /// Patterns for header fields.
     pub fields: Vec<(String, Pattern)>,
-    /// Patterns for options. Each has three parts: whether the option must be present, its name, and its
+    /// Patterns for options, each with three parts: whether the option must be present, its name, and its
     /// fields.
     pub options: Vec<(bool, String, Vec<Pattern>)>,
     /// Whether the pattern applies to all flows.
     pub anywhere: bool,
 }
 
-/// Returns all scripts of the suite, sorted by name. It leaves out the scripts in `lib/`, because other
-/// scripts include them.
+/// Returns all scripts of the suite, sorted by name, except those in `lib/`, which other scripts include.
 pub fn embedded() -> Result<Vec<Script>, String> {
     let mut found = Vec::new();
     for dir in FILES.dirs().filter(|d| d.path().to_string_lossy() != "lib") {
@@ -207,7 +206,7 @@ impl Script {
     }
 }
 
-/// Splits a line into words. Text in `<...>` or in quotes is one word.
+/// Splits a line into words, treating text in `<...>` or quotes as one word.
 fn words(line: &str) -> Result<Vec<&str>, String> {
     let (mut found, mut from, mut quoted, mut depth) = (Vec::new(), None, false, 0);
     for (at, c) in line.char_indices() {

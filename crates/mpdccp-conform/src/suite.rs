@@ -15,7 +15,7 @@ pub enum Verdict {
     Passed,
     /// An expectation of the script was not met.
     Failed(Failure),
-    /// The script was not run, because the target does not have this feature.
+    /// The script was not run because the target lacks a feature it needs.
     Skipped(String),
 }
 
@@ -30,8 +30,8 @@ pub struct Outcome {
     pub took: Duration,
 }
 
-/// Runs all scripts, up to `jobs` at a time. Reports the result of each script when it ends. `lacks` contains
-/// the features that the target does not have.
+/// Runs all scripts, up to `jobs` at a time, and reports each result as soon as the script ends. `lacks`
+/// lists the features that the target does not have.
 pub fn play(
     scripts: &[Script],
     route: &Route,

@@ -2,20 +2,20 @@
 
 use std::fmt;
 
-/// Maximum number of bytes that a report shows of a value. A padded packet can have many more bytes.
+/// Maximum number of bytes of a value that a report shows. A padded packet can be much longer.
 const SHOWN: usize = 64;
 
-/// A number, or bytes. The width of a number matters only if the number is converted to bytes.
+/// A number, or bytes. A number's width matters only when the number is converted to bytes.
 #[derive(Clone, Debug)]
 pub enum Value {
-    /// A number and its width in bytes. The width is 0 if the script does not state one.
+    /// A number and its width in bytes, which is 0 if the script does not state one.
     Number(u64, usize),
     /// A byte string.
     Bytes(Vec<u8>),
 }
 
 impl Value {
-    /// Converts the value to a number. Bytes have network byte order.
+    /// Converts the value to a number. Bytes are in network byte order.
     pub fn number(&self) -> Result<u64, String> {
         match self {
             Value::Number(n, _) => Ok(*n),
@@ -24,7 +24,7 @@ impl Value {
         }
     }
 
-    /// Converts the value to `width` bytes. The width 0 means any number of bytes.
+    /// Converts the value to `width` bytes. A width of 0 means any number of bytes.
     pub fn bytes(&self, width: usize) -> Result<Vec<u8>, String> {
         match self {
             Value::Number(_, 0) if width == 0 => {
@@ -43,8 +43,7 @@ impl Value {
         }
     }
 
-    /// Returns whether both values are equal. A number without a width equals all bytes that encode the
-    /// number.
+    /// Returns whether the two values are equal. A number without a width equals any bytes that encode it.
     pub fn same(&self, other: &Value) -> bool {
         match (self, other) {
             (Value::Bytes(a), Value::Bytes(b)) => a == b,

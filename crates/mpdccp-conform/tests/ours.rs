@@ -1,4 +1,4 @@
-//! Runs the whole suite against this project's stack, in UDP over loopback.
+//! Runs the whole suite against this project's stack, over UDP on loopback.
 
 #[path = "../examples/responder.rs"]
 mod responder;

@@ -27,7 +27,7 @@ fn allowed() -> Allowed {
     toml::from_str(FILE).unwrap_or_else(|e| unreachable!("scenarios/agreement.toml: {e}"))
 }
 
-/// The values of one metric in the first and in the second directory. A pair holds the values of two runs
+/// The values of one metric in the first and in the second directory. Each pair holds the values of two runs
 /// with the same seed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Both(pub Vec<(f64, f64)>);
@@ -60,7 +60,8 @@ pub struct Pair {
     pub p50_ms: Option<Both>,
     /// 95th percentiles of the latency, or `None` if one directory has none.
     pub p95_ms: Option<Both>,
-    /// Whether a measured flow uses TCP outside the tunnel (the kernel's TCP or the simulator's model).
+    /// Whether a measured flow uses TCP outside the tunnel, either the kernel's TCP or the simulator's model
+    /// of it.
     pub tcp: bool,
 }
 
@@ -87,8 +88,8 @@ impl Pair {
     }
 }
 
-/// Returns all pairs of runs in both directories. The runs come from each directory's own `summary.json` and
-/// from its subdirectories. Subdirectories with the same name belong together.
+/// Returns all pairs of runs found in both directories. Runs come from each directory's own `summary.json`
+/// and from its subdirectories; subdirectories with the same name are compared with each other.
 ///
 /// # Errors
 /// Fails if a summary cannot be read, or if the directories have nothing in common.

@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use crate::scenario::{Cell, FlowSpec, Mode, PathSpec, Scenario, Variant};
 use crate::{Random, RunRecord};
 
-/// Time from the end of the traffic to the end of a run, on every backend. Packets that are still queued when
-/// the traffic ends arrive in this time.
+/// Time that a run continues after its traffic ends, on every backend, so that packets still queued can
+/// arrive.
 pub(crate) const DRAIN: Duration = Duration::from_millis(1_500);
 
 /// A run to be made.
@@ -36,7 +36,7 @@ pub struct Plan<'a> {
 pub struct Sample {
     /// Time since t = 0.
     pub t: Duration,
-    /// Rate received by all flows since the last sample, Mbit/s.
+    /// Rate received by all flows together since the last sample, in Mbit/s.
     pub rx_mbps: f64,
     /// Latency of the last packet received.
     pub latency_ms: Option<f64>,
@@ -44,7 +44,7 @@ pub struct Sample {
     pub path_mbps: Vec<f64>,
 }
 
-/// Simulated time and real time of all runs of a backend in virtual time.
+/// Simulated time and real time spent on all runs of a backend in virtual time.
 #[derive(Debug, Default)]
 pub(crate) struct Spent(Mutex<(Duration, Duration)>);
 
@@ -68,28 +68,28 @@ pub trait Backend: Sync {
     /// Returns `sim`, `netns` or `uml`.
     fn name(&self) -> &'static str;
 
-    /// Returns a message to the user that names the missing prerequisites of a run, if any.
+    /// Returns a message to the user that names the prerequisites missing for a run, if any.
     fn lacks(&self, _plan: &Plan<'_>) -> Option<String> {
         None
     }
 
-    /// Returns a message to the user that names the flows that the backend cannot run, if any. The other
-    /// flows run.
+    /// Returns a message to the user that names the flows this backend cannot run, if any. The other flows
+    /// still run.
     fn leaves_out(&self, _plan: &Plan<'_>) -> Option<String> {
         None
     }
 
     /// Returns the properties of the machine that influence results, such as its kernel and external
-    /// programs. They are part of a run's key in the store, so that a run of a different machine is not
+    /// programs. They are part of a run's key in the store, so that runs from a different machine are not
     /// reused.
     fn made_by(&self, _plan: &Plan<'_>) -> BTreeMap<String, String> {
         BTreeMap::new()
     }
 
-    /// Makes one run, and removes everything that it created on the machine.
+    /// Makes one run, then removes everything that it created on the machine.
     ///
     /// # Errors
-    /// The error is the reason for the failure, as a message to the user.
+    /// On failure, returns the reason as a message to the user.
     fn run(&self, plan: &Plan<'_>, watch: &mut dyn FnMut(&Sample)) -> Result<RunRecord, LabError>;
 
     /// Returns whether runs may be made in parallel.
@@ -107,20 +107,20 @@ pub trait Backend: Sync {
 /// Error of an experiment.
 #[derive(Debug)]
 pub enum LabError {
-    /// A prerequisite is missing. The text names it and says how to get it.
+    /// A prerequisite is missing. The text names it and says how to obtain it.
     Missing(String),
     /// The request is invalid. The text says what is wrong, where, and which values are allowed.
     Wrong(String),
     /// The user asked to stop.
     Interrupted,
-    /// A command of the scenario failed. It would also fail in further runs.
+    /// A command of the scenario failed, and would fail in every other run too.
     Command(String),
     /// Anything else.
     Failed(String),
 }
 
 impl LabError {
-    /// Returns the error for a failure, such as `cannot write FILE`, and its cause.
+    /// Returns the error for a failure such as `cannot write FILE`, including its cause.
     pub fn failed(doing: impl fmt::Display, why: impl fmt::Display) -> LabError {
         LabError::Failed(format!("{doing}: {why}"))
     }
@@ -141,7 +141,7 @@ impl fmt::Display for LabError {
 impl std::error::Error for LabError {}
 
 impl Plan<'_> {
-    /// Returns all paths, with this run's seeds.
+    /// Returns all paths with their seeds for this run.
     pub fn paths(&self) -> Vec<PathSpec> {
         let seeded = |(i, path)| PathSpec { seed: self.seed_of(Random::Model(i)), ..path };
         self.scenario.paths_of(self.variant, self.cell).into_iter().enumerate().map(seeded).collect()
@@ -170,15 +170,15 @@ impl Plan<'_> {
         self.seed_of(Random::Flow(self.place_of(flow)))
     }
 
-    /// Returns the index of a flow among all flows of the scenario. Flows that the variant does not carry
-    /// count too.
+    /// Returns the index of a flow among all flows of the scenario, including those that the variant does not
+    /// carry.
     fn place_of(&self, flow: &FlowSpec) -> usize {
         let flows = &self.scenario.flows;
         flows.iter().position(|other| other.name.as_ref() == flow.name.as_ref()).unwrap_or(flows.len())
     }
 
-    /// Returns the times after t = 0 at which `flow` starts and stops sending. The random offset from
-    /// `start_within` shifts both.
+    /// Returns the times after t = 0 at which `flow` starts and stops sending, both shifted by the random
+    /// offset from `start_within`.
     pub(crate) fn span_of(&self, flow: &FlowSpec) -> (Duration, Duration) {
         let mut random = ChaCha8Rng::seed_from_u64(self.seed_of(Random::Start(self.place_of(flow))));
         let share = (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64;

@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use crate::estimate::{Estimate, Verdict};
 
-/// Bounds for a metric's value. Reports show a value without bounds but do not judge it.
+/// Bounds for a metric's value. A value without bounds is reported but not judged.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Bounds {
     /// Smallest acceptable value.
@@ -14,7 +14,7 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// Returns the verdict on the runs from which `value` was estimated.
+    /// Returns the verdict on the runs that `value` was estimated from.
     pub fn judge(self, value: Estimate) -> Verdict {
         let (low, high) = value.range();
         let inside = |v: f64| self.min.is_none_or(|min| v >= min) && self.max.is_none_or(|max| v <= max);
@@ -53,7 +53,7 @@ pub(crate) struct Tolerance {
 }
 
 impl Tolerance {
-    /// Returns the allowed difference from the second value, `theirs`.
+    /// Returns how far a value may differ from the second value, `theirs`.
     pub(crate) fn of(self, theirs: f64) -> f64 {
         self.least.max(theirs.abs() * self.percent / 100.0)
     }

@@ -1,4 +1,4 @@
-//! Identifies the program that made a result.
+//! Identifies the program that produced a result.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -7,16 +7,16 @@ use std::sync::OnceLock;
 
 use sha2::{Digest, Sha256};
 
-/// The commit of the build, or none if the program was built outside a git checkout.
+/// The commit this program was built from, or `None` if it was built outside a git checkout.
 pub const COMMIT: Option<&str> = option_env!("MPDCCP_COMMIT");
 
-/// Returns whether the sources differed from [`COMMIT`], or none outside a git checkout.
+/// Returns whether the sources differed from [`COMMIT`] at build time, or `None` outside a git checkout.
 pub fn dirty() -> Option<bool> {
     COMMIT.map(|_| option_env!("MPDCCP_DIRTY") != Some("false"))
 }
 
-/// Returns text that identifies this build: its commit and, if the sources had changes, a hash of the
-/// program's file. The hash is needed because two builds of one commit can have different changes.
+/// Returns text that identifies this build: its commit and, if the sources had uncommitted changes, a hash of
+/// the executable, because two builds of one commit can contain different changes.
 pub fn id() -> &'static str {
     static ID: OnceLock<String> = OnceLock::new();
     ID.get_or_init(|| match (COMMIT, dirty()) {
@@ -26,7 +26,7 @@ pub fn id() -> &'static str {
     })
 }
 
-/// Returns the commit as reports show it.
+/// Returns the commit in the form that reports show.
 pub(crate) fn words() -> String {
     match (COMMIT, dirty()) {
         (None, _) => "commit unknown".to_owned(),
@@ -47,7 +47,7 @@ pub(crate) fn hash_of_file(path: &Path) -> io::Result<String> {
     }
 }
 
-/// Returns the hash of the running program's file. If the file cannot be read, it returns a value that no
+/// Returns a hash of the running program's executable. If the file cannot be read, returns a value that no
 /// other run has.
 fn program() -> String {
     std::env::current_exe().and_then(|path| hash_of_file(&path)).unwrap_or_else(|_| {

@@ -58,11 +58,11 @@ pub struct Comparison {
     pub measured: String,
     /// Metrics with at least one value, measured or from a reference.
     pub rows: Vec<Row>,
-    /// All flows, or no rows if there is only one flow.
+    /// All flows; empty if there is only one.
     pub flows: Vec<FlowRow>,
 }
 
-/// Metrics of a flow in its last phase, estimated over the runs.
+/// A flow's metrics in its last phase, estimated over the runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FlowRow {
     /// Name and kind of the flow.
@@ -71,7 +71,7 @@ pub struct FlowRow {
     pub figures: Vec<Option<Estimate>>,
 }
 
-/// Header of a column, and the value of a flow in it.
+/// A column's header and a flow's value in that column.
 type OfFlow = (&'static str, fn(&Flow) -> Option<f64>);
 const OF_FLOWS: [OfFlow; 5] = [
     ("received, Mbit/s", |flow| Some(flow.phases.last()?.rx_mbps)),
@@ -81,7 +81,7 @@ const OF_FLOWS: [OfFlow; 5] = [
     ("lost, %", |flow| flow.lost_pct),
 ];
 
-/// Returns the flows of these runs, one row for each name. There are no rows if there is only one flow.
+/// Returns the flows of these runs, one row for each name, or no rows if there is only one flow.
 fn flows(runs: &[&Run]) -> Vec<FlowRow> {
     let mut names: Vec<(&str, &str)> = Vec::new();
     for flow in runs.iter().flat_map(|run| &run.flows) {
@@ -101,7 +101,7 @@ fn flows(runs: &[&Run]) -> Vec<FlowRow> {
 }
 
 impl Comparison {
-    /// Returns the variant's label, with a note about models.
+    /// Returns the variant's label; if models are involved, the label says so.
     pub fn shown(&self) -> String {
         with_model(&self.label, self.model.as_deref())
     }
@@ -177,8 +177,8 @@ fn one(scenario: &Scenario, runs: &[&Run], all: &[Run]) -> Comparison {
     }
 }
 
-/// Formats the comparisons as tables for a terminal. Each cell has a table with a row for each variant,
-/// followed by its reference figures, and a table of aims.
+/// Formats the comparisons as tables for a terminal. For each cell there is a table with one row per variant,
+/// each followed by its reference figures, and a table of aims.
 pub fn as_text(all: &[Comparison]) -> String {
     let mut cells: Vec<&str> = Vec::new();
     for c in all {
@@ -200,14 +200,14 @@ pub fn as_text(all: &[Comparison]) -> String {
     out
 }
 
-/// Returns head and rows of a table. It has a row for each variant, followed by its reference figures, and a
-/// column for each of `metrics`. If `metrics` is empty, it has a column for each metric.
+/// Returns the head and rows of a table with one row per variant, each followed by its reference figures. The
+/// columns are `metrics` or, if that is empty, all metrics.
 pub(crate) fn variants(here: &[&Comparison], metrics: &[&str]) -> Vec<Vec<String>> {
     let told = |metric: &str| here.iter().any(|c| c.row(metric).is_some());
     let wanted = |metric: &str| metrics.is_empty() || metrics.contains(&metric);
     let columns: Vec<_> = NAMES.iter().filter(|(name, _)| wanted(name) && told(name)).collect();
     let mut head = vec!["variant".to_owned(), "runs".to_owned()];
-    // If rows show different flows, each row names its flow.
+    // If the rows show different flows, each row names its flow.
     let named = here.iter().any(|c| c.measured != here[0].measured);
     head.extend(named.then(|| "flow".to_owned()));
     head.extend(columns.iter().map(|(_, words)| (*words).to_owned()));
@@ -231,7 +231,7 @@ pub(crate) fn variants(here: &[&Comparison], metrics: &[&str]) -> Vec<Vec<String
     rows
 }
 
-/// Returns head and rows of a table with every flow of every variant. The table is empty if each variant has
+/// Returns the head and rows of a table of all flows of all variants. The table is empty if each variant has
 /// only one flow.
 pub(crate) fn of_flows(here: &[&Comparison]) -> Vec<Vec<String>> {
     let text = |e: &Option<Estimate>| e.map_or("–".to_owned(), |e| e.text());
@@ -244,17 +244,17 @@ pub(crate) fn of_flows(here: &[&Comparison]) -> Vec<Vec<String>> {
     if rows.is_empty() { rows } else { [vec![head.collect()], rows].concat() }
 }
 
-/// Returns text that names the measured flow of a table.
+/// Returns text that names the flow a table measures.
 pub(crate) fn measured(here: &[&Comparison]) -> String {
     let first = here.first().map_or("", |c| c.measured.as_str());
     let same = here.iter().all(|c| c.measured == first);
     if same { format!("flow {first}") } else { "the flow named in each row".to_owned() }
 }
 
-/// Maximum number of columns that are readable next to each other.
+/// Maximum number of columns that can be read side by side.
 const COLUMNS: usize = 9;
 
-/// Transposes a table with many columns: metrics become rows, and variants become columns.
+/// Transposes a table that has too many columns, so that metrics become rows and variants columns.
 pub(crate) fn upright(lines: Vec<Vec<String>>) -> Vec<Vec<String>> {
     let columns = lines.first().map_or(0, Vec::len);
     if columns <= COLUMNS || columns <= lines.len() {
@@ -265,7 +265,7 @@ pub(crate) fn upright(lines: Vec<Vec<String>>) -> Vec<Vec<String>> {
         .collect()
 }
 
-/// Returns head and rows of a table of aims and their verdicts.
+/// Returns the head and rows of a table of aims and their verdicts.
 pub(crate) fn aims(here: &[&Comparison]) -> Vec<Vec<String>> {
     let mut rows = vec![["variant", "metric", "aim", "ours", ""].map(str::to_owned).to_vec()];
     for c in here {

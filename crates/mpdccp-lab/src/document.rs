@@ -20,12 +20,12 @@ pub(crate) struct Document {
     pub(crate) about: String,
     pub(crate) warnings: Vec<String>,
     pub(crate) sections: Vec<Section>,
-    /// The command and the build that made the report.
+    /// The command and the build that produced the report.
     pub(crate) made_by: String,
 }
 
-/// A section of a report. Its first figure and first table come before the sentences, the other figures and
-/// tables after them.
+/// A section of a report. Its first figure and first table precede the sentences; any further ones follow
+/// them.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Section {
     pub(crate) title: String,
@@ -76,7 +76,7 @@ impl Document {
         render("report.md", Value::from_serialize(self))
     }
 
-    /// Writes the HTML to `path` and the Markdown next to it.
+    /// Writes the HTML to `path`, and the Markdown next to it.
     pub(crate) fn write(&self, path: &Path) -> Result<(), LabError> {
         for (path, text) in [(path, self.html()?), (&path.with_extension("md"), self.markdown()?)] {
             fs::write(path, text)
@@ -106,7 +106,7 @@ pub(crate) fn render(name: &str, with: Value) -> Result<String, LabError> {
     filled.map_err(|e| LabError::failed(format!("cannot fill {name}"), format!("{e:#}")))
 }
 
-/// Returns the `class` attribute of a table cell that contains a verdict or a value that misses its aim.
+/// Returns the `class` attribute for a table cell that contains a verdict or a value that misses its aim.
 fn verdict(cell: &str) -> Value {
     let class = match cell {
         "met" | "missed" | "open" => cell,
@@ -116,7 +116,7 @@ fn verdict(cell: &str) -> Value {
     Value::from_safe_string(format!(" class=\"{class}\""))
 }
 
-/// Puts the interval of a median on a separate line, to keep columns narrow.
+/// Puts a median's interval on a line of its own, to keep columns narrow.
 fn median(cell: &str) -> Value {
     let parts = cell.strip_suffix(')').and_then(|text| text.split_once(" ("));
     match parts.filter(|(_, rest)| rest.contains(" to ")) {

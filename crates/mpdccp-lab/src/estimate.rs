@@ -10,7 +10,7 @@ const LEAST: usize = 3;
 /// The median of a metric over runs with different seeds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
-    /// Number of runs that have the metric.
+    /// Number of runs for which the metric has a value.
     pub n: usize,
     /// Median over these runs.
     pub median: f64,
@@ -18,7 +18,7 @@ pub struct Estimate {
     pub interval: Option<Interval>,
 }
 
-/// A distribution-free confidence interval between two order statistics.
+/// A distribution-free confidence interval, bounded by two order statistics.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
     /// Lower end.
@@ -31,10 +31,10 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Returns the narrowest interval with at least 95 % coverage. If there are too few values for that, it
-    /// returns the range of all `sorted` values. The interval goes from the k-th smallest to the k-th largest
-    /// of n values. It misses the true median if fewer than k values lie on one side of the median. The
-    /// probability of this is 2 P(B < k), where B is binomial with n trials of probability 1/2.
+    /// Returns the narrowest interval with at least 95 % coverage or, if there are too few values for that,
+    /// the range of all `sorted` values. The interval goes from the k-th smallest to the k-th largest of n
+    /// values. It misses the true median if fewer than k values lie on one side of the median, which has
+    /// probability 2 P(B < k), where B is binomial with n trials of probability 1/2.
     fn of(sorted: &[f64]) -> Option<Interval> {
         let n = sorted.len();
         if n < LEAST {
@@ -59,7 +59,7 @@ fn middle(sorted: &[f64]) -> f64 {
 }
 
 impl Estimate {
-    /// Returns the estimate from these values, or `None` without values.
+    /// Returns the estimate from these values, or `None` if there are none.
     pub fn of(values: &[f64]) -> Option<Estimate> {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -72,7 +72,7 @@ impl Estimate {
         Estimate { n: 1, median: value, interval: None }
     }
 
-    /// Returns the limits of the interval. Without an interval, both are the median.
+    /// Returns the interval's limits, both equal to the median if there is no interval.
     pub fn range(&self) -> (f64, f64) {
         self.interval.map_or((self.median, self.median), |i| (i.low, i.high))
     }
@@ -103,7 +103,7 @@ pub fn number(value: Option<f64>) -> String {
     }
 }
 
-/// Verdict on an aim, from best to worst.
+/// Verdict on an aim, best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
     /// The whole interval meets the aim.
@@ -115,7 +115,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// Returns the name of the verdict in reports.
+    /// Returns the verdict's name as used in reports.
     pub fn word(self) -> &'static str {
         match self {
             Verdict::Met => "met",
@@ -125,8 +125,8 @@ impl Verdict {
     }
 }
 
-/// Returns the median, with its interval, of the pairwise differences between `first` and `second`. Each pair
-/// comes from runs with the same seed. The two measurements differ only if zero lies outside the interval.
+/// Returns the median difference between `first` and `second`, with its interval, where each difference is
+/// between runs with the same seed. The two measurements differ only if zero lies outside the interval.
 pub fn paired(first: &[f64], second: &[f64]) -> Option<Estimate> {
     let differences: Vec<f64> = first.iter().zip(second).map(|(a, b)| a - b).collect();
     Estimate::of(&differences)
@@ -137,14 +137,14 @@ pub fn paired(first: &[f64], second: &[f64]) -> Option<Estimate> {
 pub enum Agreement {
     /// With 95 % confidence, the measurements differ by at most the allowed difference.
     Within,
-    /// The runs are too few or differ too much for a conclusion.
+    /// There are too few runs, or they vary too much, for a conclusion.
     Open,
     /// With 95 % confidence, the measurements differ by more than the allowed difference.
     Apart,
 }
 
 impl Agreement {
-    /// Returns the name of the result in reports.
+    /// Returns the result's name as used in reports.
     pub fn word(self) -> &'static str {
         match self {
             Agreement::Within => "within",
@@ -154,9 +154,9 @@ impl Agreement {
     }
 }
 
-/// Tests over pairs of runs with the same seed whether two measurements are equivalent. They are if the
-/// median difference is at most what `allowed` returns for the second median. The result is open if there are
-/// too few runs for a 95 % interval.
+/// Tests whether two measurements are equivalent, using pairs of runs with the same seed. They are equivalent
+/// if their median difference is at most what `allowed` returns for the second median. The result is open if
+/// there are too few runs for a 95 % interval.
 pub fn agreement(pairs: &[(f64, f64)], allowed: impl Fn(f64) -> f64) -> Agreement {
     let (first, second): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
     let Some((difference, theirs)) = paired(&first, &second).zip(Estimate::of(&second)) else {
@@ -189,8 +189,8 @@ mod tests {
         let values = |n: i32| (1..=n).rev().map(f64::from).collect::<Vec<_>>();
         assert_eq!(Estimate::of(&[2.0, 4.0]).unwrap(), Estimate { n: 2, median: 3.0, interval: None });
         assert_eq!(Estimate::of(&[]), None);
-        // Tables of the sign test give the ends of the interval: the smallest and largest value for up to 8
-        // runs, the second smallest and largest for 9, the fourth for 15, the sixth for 20.
+        // According to tables of the sign test, the ends of the interval are the smallest and largest value
+        // for up to 8 runs, the second smallest and largest for 9, the fourth for 15, and the sixth for 20.
         let ends = [3, 5, 6, 8, 9, 15, 20].map(|n| interval(&values(n)).unwrap());
         let want = [(1, 3), (1, 5), (1, 6), (1, 8), (2, 8), (4, 12), (6, 15)]
             .map(|(l, h)| (f64::from(l), f64::from(h)));
@@ -205,8 +205,8 @@ mod tests {
         );
     }
 
-    /// The stated coverage is correct for a symmetric and for a skewed distribution. The documentation shows
-    /// the results as a table.
+    /// The stated coverage holds for a symmetric and for a skewed distribution. The documentation shows these
+    /// results as a table.
     #[test]
     fn intervals_cover_the_median_as_often_as_they_say() {
         let mut random = ChaCha8Rng::seed_from_u64(1);
@@ -227,8 +227,8 @@ mod tests {
                     covered += usize::from(e.low <= median && median <= e.high);
                 }
                 let seen = covered as f64 / TRIALS as f64;
-                // The measured coverage may deviate by five standard deviations of a proportion of the
-                // trials.
+                // Allow the measured coverage to deviate by five standard deviations of a proportion over
+                // these trials.
                 let chance = 5.0 * libm::sqrt(coverage * (1.0 - coverage) / TRIALS as f64);
                 assert!((seen - coverage).abs() < chance, "{n} runs, skewed {skewed}: {seen} of {coverage}");
                 table += &format!(" | {:.1}", seen * 100.0);

@@ -1,4 +1,4 @@
-//! Runs an experiment: makes the runs of every chosen variant in every chosen cell, and writes the output
+//! Runs an experiment: makes all runs for each chosen variant in each chosen cell, then writes the output
 //! files.
 
 use std::collections::BTreeMap;
@@ -19,24 +19,24 @@ use crate::{Backend, LabError, Plan, RunRecord, code, export, series};
 /// The parts of a scenario to run, and the output directory.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Labels of the variants to run, or nothing to run all variants.
+    /// Labels of the variants to run; if empty, all variants run.
     pub only: Vec<String>,
-    /// Names of the cells to run. If empty, only the headline cell runs. If one name is `all`, every cell
+    /// Names of the cells to run. If empty, only the headline cell runs; if one name is `all`, every cell
     /// runs.
     pub cells: Vec<String>,
-    /// Runs of each variant in each cell. If absent, the scenario's number applies.
+    /// Number of runs for each variant in each cell. If absent, the scenario's number applies.
     pub runs: Option<u32>,
-    /// Seed of the first run. Each further run adds one.
+    /// Seed of the first run. Each further run uses the next higher seed.
     pub seed: u64,
-    /// Maximum number of parallel runs. Only backends in virtual time use it.
+    /// Maximum number of parallel runs, used only by backends in virtual time.
     pub threads: usize,
     /// Output directory, created if needed. Runs that it already contains are not repeated.
     pub out: PathBuf,
-    /// Export formats to write next to the series.
+    /// Formats in which to export runs, next to the series.
     pub exports: Exports,
 }
 
-/// The files for other tools that are written next to the series.
+/// Files for other tools, written next to the series.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Exports {
     /// `PATH.pcap` for each path, for Wireshark.
@@ -104,8 +104,8 @@ pub(crate) fn choose_variants<'a>(
     only.iter().map(find).collect()
 }
 
-/// Returns the cells with these names. Without names, it returns the headline cell. If one name is `all`, it
-/// returns every cell.
+/// Returns the cells with these names: every cell if one name is `all`, or the headline cell if there are no
+/// names.
 pub(crate) fn choose_cells<'a>(scenario: &'a Scenario, cells: &[String]) -> Result<Vec<&'a Cell>, LabError> {
     if cells.is_empty() {
         return Ok(vec![scenario.headline()]);
@@ -131,12 +131,12 @@ fn write(path: &Path, what: &str) -> Result<(), LabError> {
     fs::write(path, what).map_err(|e| LabError::failed(format!("cannot write {}", path.display()), e))
 }
 
-/// Makes the missing runs and writes `summary.json`, CSV series, figures and `report.html`. Runs that
-/// finished before an error or interruption are included.
+/// Makes the missing runs and writes `summary.json`, CSV series, figures and `report.html`. If an error or an
+/// interruption stops the experiment, the output covers the runs that finished before it.
 ///
 /// # Errors
-/// Returns the error of the first failed run, an output error, or the missing prerequisite if the backend
-/// supports no variant.
+/// Returns the error of the first run that failed, an output error, or, if the backend supports none of the
+/// variants, the missing prerequisite.
 pub fn run(
     scenario: &Scenario,
     backend: &dyn Backend,
@@ -201,8 +201,8 @@ pub fn run(
     failure.map_or(Ok(outcome), Err)
 }
 
-/// Removes the variants that the backend does not support. Returns the missing prerequisite of the last
-/// variant removed.
+/// Removes the variants that the backend does not support, and returns the prerequisite that the last of them
+/// lacked.
 fn leave_out(
     scenario: &Scenario,
     backend: &dyn Backend,

@@ -1,5 +1,5 @@
-//! Exports runs and links to the formats of other tools: pcap for Wireshark, qlog for qvis, link traces for
-//! Mahimahi. The exports are made from the stored record, so any run of any backend can be exported.
+//! Exports runs and links in the formats of other tools: pcap for Wireshark, qlog for qvis, link traces for
+//! Mahimahi. Exports are made from the stored record, so they work for every run of every backend.
 
 use core::time::Duration;
 
@@ -10,15 +10,15 @@ use crate::scenario::{LinkKeys, PathSpec};
 
 /// Nanosecond pcap, version 2.4, snapshot length 65,535, LINKTYPE_RAW.
 const PCAP: [u32; 6] = [0xa1b2_3c4d, 2 | 4 << 16, 0, 0, 65_535, 101];
-/// Bytes of the IPv4 and UDP headers. Only these headers of each packet are written.
+/// Size in bytes of the IPv4 and UDP headers, the only part of each packet that is written.
 const HEADERS: usize = 28;
 /// The character that begins each record of a JSON text sequence (RFC 7464).
 const RECORD: char = '\u{1e}';
 /// Bytes per delivery opportunity in Mahimahi's link traces.
 const OPPORTUNITY: f64 = 1_500.0;
 
-/// Returns the packets of a path at the client's interface. For each packet, it returns the time and whether
-/// the client sent it.
+/// Returns a path's packets as seen at the client's interface: for each, the time and whether the client sent
+/// it.
 fn at_client(path: &PathRecord) -> Vec<(mpdccp_units::Time, bool, &LinkPacket)> {
     let leaves = path.forward.packets.iter().map(|p| (p.entered, true, p));
     let comes = path.reverse.packets.iter().filter_map(|p| match p.fate {
@@ -31,9 +31,9 @@ fn at_client(path: &PathRecord) -> Vec<(mpdccp_units::Time, bool, &LinkPacket)> 
 }
 
 /// Returns the packets of path `index` at the client's interface as pcap, from the tunnel's first packet on.
-/// Times and lengths are those of the run. The IPv4 and UDP headers are made up (the client is 10.0.PATH.1),
-/// and contents are missing, because runs do not store them. The capture's time 0 is an hour before t = 0, so
-/// that no time is negative.
+/// Times and lengths are those of the run; the IPv4 and UDP headers are made up (the client is 10.0.PATH.1),
+/// and the contents are missing, because runs do not store them. The capture's clock starts an hour before t
+/// = 0, so that no time is negative.
 pub fn pcap(run: &RunRecord, index: usize) -> Vec<u8> {
     let mut out: Vec<u8> = PCAP.iter().flat_map(|word| word.to_le_bytes()).collect();
     let Some(path) = run.paths.get(index) else { return out };
@@ -50,8 +50,8 @@ fn headers(path: u8, leaves: bool, packet: &LinkPacket) -> [u8; HEADERS] {
     let mut h = [0; HEADERS];
     let length = (packet.bytes as u16).to_be_bytes();
     (h[0], h[8], h[9]) = (0x45, 64, 17);
-    // The capture shows only whether the link set a congestion mark. The ECN field that the sender set is not
-    // stored.
+    // The capture shows only congestion marks that the link set, because the ECN field set by the sender is
+    // not stored.
     h[1] = if packet.ce { 3 } else { 0 };
     h[2..4].copy_from_slice(&length);
     let (client, server) = ([10, 0, path, 1], [10, 0, path, 2]);
@@ -120,10 +120,10 @@ pub fn qlog(run: &RunRecord) -> String {
     lines.map(|line| format!("{RECORD}{line}\n")).collect()
 }
 
-/// Returns both directions of a path's link as Mahimahi traces (forward, reverse), with all rate changes
-/// until `duration`. Each line is the time, in milliseconds, of an opportunity to send 1,500 bytes. The
-/// traces do not contain delay, loss and queue. The user sets these with `mm-delay`, `mm-loss` and `mm-link
-/// --uplink-queue`.
+/// Returns both directions of a path's link as Mahimahi traces (forward, reverse), including all rate changes
+/// until `duration`. Each line is the time, in milliseconds, of an opportunity to send 1,500 bytes. A trace
+/// cannot express delay, loss or the queue; set these with `mm-delay`, `mm-loss` and
+/// `mm-link --uplink-queue`.
 pub fn mahimahi(path: &PathSpec, duration: Duration) -> [String; 2] {
     let end = duration.as_secs_f64();
     let course = path.course_with_models(end);

@@ -1,7 +1,7 @@
 //! Metrics of the DCP paper (2002, section 4.2), computed only from the packets on the link.
 //!
-//! The sender's own measurements are not used. Its loss event rate sets its sending rate, so it would make
-//! every flow look friendly.
+//! The sender's own measurements are not used: its sending rate follows from its own loss event rate, so
+//! every flow would look friendly.
 
 use crate::Plan;
 use crate::record::seconds;
@@ -12,7 +12,7 @@ use crate::scenario::FlowSpec;
 const FROM_S: f64 = 10.0;
 /// Length in seconds of the windows for friendliness (section 4.2).
 const WINDOW_S: f64 = 6.0;
-/// Length in seconds of the windows for steadiness.
+/// Length in seconds of the windows used for steadiness.
 const STEADY_S: f64 = 10.0;
 /// A window is steady if its rate differs from the last window's rate by at most this fraction.
 const NEAR: f64 = 0.1;
@@ -26,7 +26,7 @@ struct Step {
     delay: Option<f64>,
 }
 
-/// The packets of a flow that passed the link.
+/// A flow's packets, as seen on the link.
 pub(crate) struct Seen {
     steps: Vec<Step>,
     /// Mean one-way delay in the reverse direction.
@@ -35,8 +35,8 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    /// Returns flow `index` between t = 0 and `end`. Returns `None` if the link saw no packet of it, or none
-    /// in the reverse direction.
+    /// Returns flow `index` between t = 0 and `end`, or `None` if the link saw no packet of the flow or
+    /// delivered none in the reverse direction.
     pub(crate) fn new(run: &RunRecord, index: usize, end: f64) -> Option<Seen> {
         let delay = |p: &crate::LinkPacket| match p.fate {
             Fate::Delivered(at) => Some(at.since(p.entered).as_secs_f64()),
@@ -60,8 +60,8 @@ impl Seen {
         &self.steps[index(from)..index(to)]
     }
 
-    /// Returns the loss events per packet after the first ten seconds. Losses within a round-trip time of an
-    /// event's first loss belong to the same event (RFC 5348 section 5.2).
+    /// Returns the number of loss events per packet after the first ten seconds. All losses within one
+    /// round-trip time of an event's first loss belong to that event (RFC 5348 section 5.2).
     pub(crate) fn loss_event_rate(&self) -> Option<f64> {
         let sent = self.between(FROM_S, self.end).len();
         self.loss_events().map(|events| f64::from(events) / sent as f64)
@@ -85,8 +85,8 @@ impl Seen {
         Some(events)
     }
 
-    /// Returns the rate of the throughput equation divided by the sending rate, in windows of six seconds
-    /// from t = 0 on. A point is (middle of the window, ratio).
+    /// Returns the throughput equation's rate divided by the sending rate, for windows of six seconds from t
+    /// = 0 on. A point is (middle of the window, ratio).
     pub(crate) fn friendliness(&self) -> Vec<(f64, f64)> {
         let Some(p) = self.loss_event_rate().filter(|p| *p > 0.0) else { return Vec::new() };
         let window = |from: f64| {
@@ -98,7 +98,7 @@ impl Seen {
         windows(0.0, self.end, WINDOW_S).filter_map(window).collect()
     }
 
-    /// Returns the mean friendliness over the windows that begin after the first ten seconds.
+    /// Returns the mean friendliness over all windows that begin after the first ten seconds.
     pub(crate) fn mean_friendliness(&self) -> Option<f64> {
         let late = |(middle, _): &(f64, f64)| *middle - WINDOW_S / 2.0 >= FROM_S;
         mean(self.friendliness().into_iter().filter(late).map(|(_, ratio)| ratio))
@@ -109,9 +109,9 @@ impl Seen {
         mean(self.friendliness().into_iter().map(|(_, ratio)| ratio))
     }
 
-    /// Returns the percentage of ten-second windows that are steady. A window is steady if its rate is within
-    /// a tenth of the last window's rate. The windows begin at the tenth second. The last window does not
-    /// count.
+    /// Returns the percentage of ten-second windows that are steady, which means that their rate is within a
+    /// tenth of the last window's rate. The first window begins at ten seconds; the last window is not
+    /// counted.
     pub(crate) fn steady_pct(&self) -> Option<f64> {
         let count = |from: f64| self.between(from, from + STEADY_S).len() as f64;
         let counts: Vec<f64> = windows(FROM_S, self.end, STEADY_S).map(count).collect();
@@ -121,7 +121,7 @@ impl Seen {
     }
 }
 
-/// Returns the start times of consecutive windows that end by `to`.
+/// Returns the start times of consecutive windows, the last of which ends no later than `to`.
 fn windows(from: f64, to: f64, len: f64) -> impl Iterator<Item = f64> {
     let count = ((to - from) / len + 1e-9).floor().max(0.0) as usize;
     (0..count).map(move |i| from + i as f64 * len)
@@ -148,8 +148,8 @@ fn packet_share(run: &RunRecord, measured: &[usize], end: f64) -> Option<f64> {
     Some(mean(measured.iter().copied().map(count))? / others)
 }
 
-/// Returns the bytes and packets that the first path delivered in the reverse direction, in per cent of those
-/// offered to it in the forward direction.
+/// Returns what the first path delivered in the reverse direction, in bytes and in packets, as a percentage
+/// of what was offered to it in the forward direction.
 pub(crate) fn back_pct(run: &RunRecord) -> Option<(f64, f64)> {
     let path = run.paths.first()?;
     let bytes = |link: &crate::LinkRecord| link.packets.iter().map(|p| f64::from(p.bytes)).sum::<f64>();
@@ -162,8 +162,8 @@ pub(crate) fn back_pct(run: &RunRecord) -> Option<(f64, f64)> {
     })
 }
 
-/// Returns the metrics of this module that apply to a run, with their names from [`crate::metrics::NAMES`].
-/// `spec` describes the measured flow if it is a single flow.
+/// Returns this module's metrics that apply to a run, with their names from [`crate::metrics::NAMES`]. `spec`
+/// describes the measured flow if there is only one.
 pub(crate) fn metrics(
     plan: &Plan<'_>,
     run: &RunRecord,
@@ -192,8 +192,8 @@ pub(crate) fn metrics(
     all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
 }
 
-/// Returns the bytes that the first path delivered, in per cent of the bytes that it could deliver. It
-/// returns a value only for scenarios without events.
+/// Returns the bytes that the first path delivered as a percentage of those it could have delivered, or
+/// `None` for a scenario with events.
 fn utilisation_pct(plan: &Plan<'_>, run: &RunRecord, end: f64) -> Option<f64> {
     let could = plan.scenario.path_in(0, plan.cell).ways[0].mean_rate().bps() as f64 / 8.0 * end;
     let arrived = |p: &&crate::LinkPacket| match p.fate {
@@ -220,8 +220,9 @@ mod tests {
         LinkPacket { entered, fate, bytes, data, queue_bytes: 0, ce: false }
     }
 
-    /// Returns a run with a flow that sends a packet every 10 ms for 70 s with a one-way delay of 60 ms. One
-    /// packet in ten is acknowledged, with a one-way delay of 40 ms. Packets of another flow are in between.
+    /// Returns a run with a flow that sends a packet every 10 ms for 70 s, at a one-way delay of 60 ms. One
+    /// packet in ten is acknowledged, with a one-way delay of 40 ms. Packets of another flow are
+    /// interspersed.
     fn run() -> RunRecord {
         let mut path = PathRecord::default();
         for i in 0..7_000 {
@@ -234,7 +235,7 @@ mod tests {
         RunRecord { start: Time::from_millis(1_000), paths: vec![path], ..RunRecord::default() }
     }
 
-    /// Marks the flow's packet sent at `ms` as lost.
+    /// Marks as lost the packet that the flow sent at `ms`.
     fn lose(run: &mut RunRecord, ms: u64) {
         run.paths[0].forward.packets[ms as usize / 10 * 2].fate = Fate::QueueDrop;
     }
@@ -245,8 +246,8 @@ mod tests {
         for ms in [5_000, 20_000, 20_050, 20_100, 20_110, 30_000] {
             lose(&mut record, ms);
         }
-        // The round-trip time is 100 ms, so loss events begin at 20,000, 20,110 and 30,000 ms. After the
-        // tenth second, 6,000 packets are sent.
+        // The round-trip time is 100 ms, so loss events begin at 20,000, 20,110 and 30,000 ms; 6,000 packets
+        // are sent after the tenth second.
         let seen = Seen::new(&record, 0, 70.0).unwrap();
         assert_eq!(seen.loss_event_rate(), Some(3.0 / 6_000.0));
         // The expected friendliness is the equation's rate, 1.22 / (0.1 s * sqrt(p)), divided by the sending
@@ -274,7 +275,7 @@ mod tests {
         });
         let seen = Seen::new(&record, 0, 70.0).unwrap();
         let windows = seen.friendliness();
-        // The gap affects the last two seconds of the window from 30 to 36 s and the first four of the window
+        // This affects the last two seconds of the window from 30 to 36 s, and the first four of the window
         // from 36 to 42 s.
         let ratio = |i: usize| windows[i].1 / windows[0].1;
         assert!((ratio(5) - 600.0 / 500.0).abs() < 1e-9 && (ratio(6) - 600.0 / 400.0).abs() < 1e-9);
@@ -306,8 +307,8 @@ mod tests {
         assert_eq!(packet_share(&record, &[0], 70.0), Some(3_500.0 / 4_375.0));
         assert_eq!(packet_share(&record, &[1], 70.0), Some(7_000.0 / 2_625.0));
         assert_eq!(packet_share(&record, &[1, 2], 70.0), Some(4_375.0 / 3_500.0));
-        // The link carried 14,000 packets of 1,000 bytes in the forward direction, and 700 packets of 50
-        // bytes in the reverse direction.
+        // In the forward direction the link carried 14,000 packets of 1,000 bytes, in the reverse direction
+        // 700 packets of 50 bytes.
         let (bytes, packets) = back_pct(&record).unwrap();
         assert!((bytes - 0.25).abs() < 1e-9 && (packets - 5.0).abs() < 1e-9, "{bytes} {packets}");
         record.flows.truncate(1);

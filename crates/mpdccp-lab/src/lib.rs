@@ -1,9 +1,9 @@
-//! The lab runs experiments over emulated links. From one scenario file it makes a summary, series, figures
-//! and a report.
+//! The lab runs experiments over emulated links. From a single scenario file it produces a summary, series,
+//! figures and a report.
 //!
-//! A [`Scenario`] describes an experiment. A [`Backend`] runs it once and returns a [`RunRecord`] of raw
-//! packets. All later steps (metrics, `summary.json`, CSV series, figures, `report.html`) read only the
-//! record, so they are the same for all backends.
+//! A [`Scenario`] describes an experiment; a [`Backend`] runs it once and returns a [`RunRecord`] of raw
+//! packets. Everything after that (metrics, `summary.json`, CSV series, figures, `report.html`) reads only
+//! the record, and is therefore the same for all backends.
 #![forbid(unsafe_code)]
 
 pub mod agreement;

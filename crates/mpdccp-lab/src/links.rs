@@ -1,4 +1,4 @@
-//! Changes a link during a scenario, in the same way on both backends.
+//! Changes a link during a scenario in the same way on every backend.
 
 use mpdccp_linkem::Link;
 use mpdccp_units::Time;
@@ -6,7 +6,7 @@ use mpdccp_units::Time;
 use crate::LabError;
 use crate::scenario::LinkKeys;
 
-/// Reconfigures a link with these keys from `now` on.
+/// Gives a link the configuration from these keys, effective from `now` on.
 pub(crate) fn change<P: Clone>(link: &mut Link<P>, now: Time, keys: &LinkKeys) -> Result<(), LabError> {
     link.reconfigure(now, keys.config()).map_err(|e| LabError::failed("cannot change a path", e))?;
     match (link.is_up(), keys.is_up()) {

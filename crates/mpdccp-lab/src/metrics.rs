@@ -22,8 +22,8 @@ use crate::scenario::Mode;
 use crate::summary::{Flow, FlowPhase, Latency, PathPhase, PathStats, Run, Tcp};
 use crate::{Plan, code, friendliness, windows};
 
-/// Returns the phases of a run. Their boundaries are the start, the end of the warm-up, the events and the
-/// end of the traffic.
+/// Returns the phases of a run, delimited by its start, the end of the warm-up, the events and the end of the
+/// traffic.
 fn phases(plan: &Plan<'_>) -> Vec<(f64, f64)> {
     let mut edges = vec![0.0, plan.scenario.warm_up.as_secs_f64()];
     edges.extend(plan.scenario.events_s());
@@ -49,8 +49,9 @@ struct Deliveries {
     duplicates: u64,
 }
 
-/// Counts packets that arrived first, reordered or again. A packet is reordered if a packet sent later was
-/// delivered before it (RFC 4737 section 3.3). Duplicates are counted separately, as the RFC requires.
+/// Counts packets that arrived for the first time, reordered or again. A packet is reordered if a packet sent
+/// after it was delivered before it (RFC 4737 section 3.3). Duplicates are counted separately, as that RFC
+/// requires.
 fn deliveries(flow: &FlowRecord) -> Deliveries {
     let mut d = Deliveries { first: HashMap::new(), reordered: 0, duplicates: 0 };
     let mut next_expected = 0;
@@ -69,22 +70,22 @@ fn deliveries(flow: &FlowRecord) -> Deliveries {
     d
 }
 
-/// Returns a flow's packets on the links towards the server, with the path of each packet.
+/// Returns a flow's packets on the links towards the server, each with its path.
 pub(crate) fn on_links<'a>(
     run: &'a RunRecord,
     index: usize,
     flow: &FlowRecord,
 ) -> impl Iterator<Item = (usize, &'a LinkPacket)> {
-    // TCP cuts records into segments, which do not have the lab's sequence numbers. If the flow is alone on
-    // its path, all segments belong to it.
+    // TCP cuts records into segments that lack the lab's sequence numbers, but if the flow is alone on its
+    // path, all segments there belong to it.
     let segments = flow.kind == "tcp" && run.flows.len() == 1 && run.paths.len() == 1;
     let paths = run.paths.iter().enumerate();
     let packets = paths.flat_map(|(i, path)| path.forward.packets.iter().map(move |p| (i, p)));
     packets.filter(move |(_, p)| segments || p.data.is_some_and(|(flow, _)| usize::from(flow) == index))
 }
 
-/// Returns the number of a flow's packets that never reached a link, or `None` if the links could not
-/// identify the flow's packets.
+/// Returns how many of a flow's packets never reached a link, or `None` if the links could not identify the
+/// flow's packets.
 fn never_left(run: &RunRecord, index: usize, flow: &FlowRecord) -> Option<u64> {
     let tagged = on_links(run, index, flow).filter_map(|(_, p)| p.data.map(|(_, seq)| seq));
     let left: std::collections::HashSet<u64> = tagged.collect();
@@ -97,9 +98,10 @@ struct Counted {
     received: u64,
     reordered: u64,
     duplicates: u64,
-    /// For each received packet: its send time, and its latency from application to application, ms.
+    /// For each received packet: the time at which it was sent, and its latency from application to
+    /// application in ms.
     app: Vec<(f64, f64)>,
-    /// For each packet delivered by a link: the time at which it entered the link, and its delay there, ms.
+    /// For each packet delivered by a link: the time at which it entered the link, and its delay there in ms.
     wire: Vec<(f64, f64)>,
     /// For each arrival: time and bytes.
     arrivals: Vec<(f64, u64)>,
@@ -137,7 +139,7 @@ impl Counted {
     }
 }
 
-/// Returns the combined statistics of the flows with these indices, or `None` without a flow.
+/// Returns combined statistics for the flows with these indices, or `None` if there are none.
 fn flow_stats(run: &RunRecord, indices: &[usize], phases: &[(f64, f64)]) -> Option<Flow> {
     let flows: Vec<(usize, &FlowRecord)> =
         indices.iter().filter_map(|i| Some((*i, run.flows.get(*i)?))).collect();
@@ -214,7 +216,7 @@ pub(crate) fn lateness_us_p99<'a>(paths: impl Iterator<Item = &'a PathRecord>) -
     us_p99(late)
 }
 
-/// Returns the 99th percentile in microseconds of values in nanoseconds.
+/// Returns the 99th percentile, in microseconds, of values given in nanoseconds.
 fn us_p99<'a>(ns: impl Iterator<Item = &'a u32>) -> Option<f64> {
     Latency::of(ns.map(|ns| f64::from(*ns) / 1e3).collect()).map(|l| l.p99)
 }
@@ -274,7 +276,7 @@ fn metrics(
     put("wire_p50_ms", last.wire_latency_ms.map(|l| l.p50));
     put("wire_p95_ms", last.wire_latency_ms.map(|l| l.p95));
     put("wire_p99_ms", last.wire_latency_ms.map(|l| l.p99));
-    // Compute metrics of order and time only for a single flow, because they are not defined for several.
+    // Metrics of order and time are not defined for several flows, so compute them only for a single flow.
     let single = match measured {
         [only] => run.flows.get(*only),
         _ => None,
@@ -288,8 +290,8 @@ fn metrics(
     }
     put("lost_pct", flow.lost_pct);
     put("link_lost_pct", link_lost_pct(run, measured));
-    // TCP retransmits lost data, so data that is undelivered at the end of the run does not count as lost.
-    // For TCP, only losses on the links count.
+    // TCP retransmits lost data, so for TCP only losses on the links count, and not data that is still
+    // undelivered at the end of the run.
     if let (false, Some(sent), Some(lost), Some(dropped)) =
         (flow.kind == "tcp", flow.sent, flow.lost, flow.dropped_at_sender)
         && sent > dropped
@@ -348,7 +350,7 @@ pub(crate) fn measured(plan: &Plan<'_>, run: &RunRecord) -> Vec<usize> {
     (0..run.flows.len()).filter(|i| plan.scenario.is_measured(&run.label, &run.flows[*i].name)).collect()
 }
 
-/// Returns the packets of these flows that links lost or dropped, in per cent of those offered to links.
+/// Returns the packets of these flows that links lost or dropped, as a percentage of those offered to links.
 fn link_lost_pct(run: &RunRecord, flows: &[usize]) -> Option<f64> {
     let (mut all, mut lost) = (0u64, 0u64);
     for (_, packet) in flows.iter().flat_map(|i| on_links(run, *i, &run.flows[*i])) {
@@ -358,7 +360,7 @@ fn link_lost_pct(run: &RunRecord, flows: &[usize]) -> Option<f64> {
     (all > 0).then(|| lost as f64 * 100.0 / all as f64)
 }
 
-/// Returns the time from sending a packet until it is back at the client, for packets sent in `span`.
+/// Returns the time from sending a packet to its return to the client, for packets sent in `span`.
 fn mirrored(run: &RunRecord, flow: &FlowRecord, span: (f64, f64)) -> Option<Latency> {
     let journey = |back: &crate::ReceivedPacket| {
         let sent = flow.sent.get(usize::try_from(back.seq).ok()?)?.at;

@@ -1,6 +1,6 @@
-//! The output of a backend: raw packets of one run, before any statistics.
+//! What a backend returns: the raw packets of one run, before any statistics.
 //!
-//! All times of a run are on one clock. Flows go from the client to the server.
+//! All times of a run come from one clock. Flows go from client to server.
 
 use mpdccp_units::{Rate, Time};
 use serde::{Deserialize, Serialize};
@@ -16,27 +16,27 @@ pub struct RunRecord {
     pub repeat: u32,
     /// Seed of this run.
     pub seed: u64,
-    /// Time of the scenario's t = 0.
+    /// Time of t = 0 in the scenario.
     #[serde(with = "nanos")]
     pub start: Time,
     /// Entries in the order of the scenario.
     pub flows: Vec<FlowRecord>,
     /// Entries in the order of the scenario.
     pub paths: Vec<PathRecord>,
-    /// Congestion control of the data sender over time.
+    /// Congestion control state of the data sender over time.
     pub trace: Vec<TraceRow>,
-    /// CPU time of both ends of the tunnel, seconds. Only namespaces measure it.
+    /// CPU time used by both ends of the tunnel, in seconds; measured only in namespaces.
     pub cpu_s: Option<f64>,
 }
 
 impl RunRecord {
-    /// Returns the variant's label, with a note about models.
+    /// Returns the variant's label; if the run uses a model, the label says so.
     pub fn shown(&self) -> String {
         with_model(&self.label, self.flows.iter().find_map(|f| f.model.as_deref()))
     }
 }
 
-/// Returns a label as tables and figures show it, with a note about models.
+/// Returns the label to show in tables and figures; if a model is used, the label says so.
 pub(crate) fn with_model(label: &str, model: Option<&str>) -> String {
     model.map_or_else(|| label.to_owned(), |model| format!("{label} ({model})"))
 }
@@ -59,26 +59,26 @@ pub struct FlowRecord {
     /// Rate offered by the application, counted like `bytes` below, or `None` for a bulk flow.
     #[serde(with = "bits")]
     pub offered: Option<Rate>,
-    /// Packets sent by the application, in order. The index is the sequence number. Empty for TCP, unless a
+    /// Packets sent by the application, in order; the index is the sequence number. Empty for TCP, unless a
     /// tap between TCP and the tunnel saw the packets.
     pub sent: Vec<SentPacket>,
-    /// Packets received, in the order of delivery, including duplicates.
+    /// Packets received, including duplicates, in order of delivery.
     pub received: Vec<ReceivedPacket>,
-    /// Packets returned to the client, for a flow that the server mirrors.
+    /// Packets returned to the client, for a flow whose packets the server sends back.
     pub mirrored: Vec<ReceivedPacket>,
-    /// Bytes that the receiving application had read from a TCP connection at the end of the flow, or `None`
+    /// For a TCP connection, the bytes that the receiving application had read by the end of the flow; `None`
     /// for other flows.
     pub stream_bytes: Option<u64>,
     /// Packets that the sender's own queues dropped, if known.
     pub dropped_at_sender: Option<u64>,
-    /// How late each packet was sent relative to its schedule, in nanoseconds. Empty in virtual time and for
+    /// How many nanoseconds after its scheduled time each packet was sent. Empty in virtual time and for
     /// flows without a schedule.
     pub lateness_ns: Vec<u32>,
     /// Counters of the kernel's or the model's TCP.
     pub tcp: Option<TcpCounters>,
     /// Number of connections that the tunnel carried as streams, if known. `None` for flows without TCP.
     pub streams: Option<u64>,
-    /// For a command flow: each end's name, and the output of the command there.
+    /// For a command flow: the name of each end, and what the command printed there.
     #[serde(default)]
     pub output: Vec<(String, String)>,
 }
@@ -89,8 +89,8 @@ pub struct SentPacket {
     /// Time of sending.
     #[serde(with = "nanos")]
     pub at: Time,
-    /// Size of the packet. For a tunnel, these are inner IP bytes. For a plain DCCP connection, which has no
-    /// inner IP packets, these are payload bytes.
+    /// Size of the packet: inner IP bytes for a tunnel; payload bytes for a plain DCCP connection, which has
+    /// no inner IP packets.
     pub bytes: u32,
 }
 
@@ -111,7 +111,7 @@ pub struct ReceivedPacket {
 pub struct TcpCounters {
     /// Retransmitted segments.
     pub retransmits: u64,
-    /// Retransmissions that the receiver reported by DSACK, which shows that they were spurious.
+    /// Retransmissions that the receiver reported by DSACK, and that were therefore spurious.
     pub dsack: u64,
 }
 
@@ -131,13 +131,14 @@ pub struct PathRecord {
 pub struct LinkRecord {
     /// Packets in the order in which they entered the link.
     pub packets: Vec<LinkPacket>,
-    /// How late each packet was delivered relative to emulated time, in nanoseconds. Empty in virtual time.
+    /// How many nanoseconds late each packet was delivered compared with emulated time. Empty in virtual
+    /// time.
     pub lateness_ns: Vec<u32>,
-    /// How long the link's thread had waited for a CPU before it read each packet from the device, in
-    /// nanoseconds. Empty in virtual time, and if the kernel does not report this wait.
+    /// How long, in nanoseconds, the link's thread had waited for a CPU before it read each packet from the
+    /// device. Empty in virtual time, and if the kernel does not report this wait.
     pub read_late_ns: Vec<u32>,
-    /// Packets dropped by the devices at the two ends. The sending end drops packets that the link does not
-    /// read in time. The receiving end drops packets when it is full.
+    /// Packets dropped by the devices at the two ends: at the sending end, those that the link did not read
+    /// in time; at the receiving end, those that arrived while the device was full.
     pub device_drops: u64,
 }
 
@@ -151,15 +152,15 @@ pub struct LinkPacket {
     pub fate: Fate,
     /// Size of the outer IP packet in bytes.
     pub bytes: u32,
-    /// The application packet inside: index of the flow and sequence number.
+    /// The application packet inside, as flow index and sequence number.
     pub data: Option<(u16, u64)>,
-    /// Bytes in the queue just after the packet arrived there, including the packet if it was accepted.
+    /// Bytes in the queue just after the packet reached it, including the packet itself if it was accepted.
     pub queue_bytes: u32,
     /// Whether the packet arrived with a congestion mark that this link set.
     pub ce: bool,
 }
 
-/// The fate of a packet on a link.
+/// What happened to a packet on a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Fate {
     /// The packet reached the receiver's interface at this time.
@@ -198,7 +199,7 @@ pub struct TraceRow {
     pub lost: u64,
     /// Packets in the session's send queue.
     pub queue_packets: u64,
-    /// Age of the oldest packet in that queue, ms.
+    /// Age of the oldest packet in that queue, in ms.
     pub queue_ms: f64,
     /// Whether the path is application-limited.
     pub app_limited: bool,

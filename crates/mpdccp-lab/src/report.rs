@@ -13,7 +13,8 @@ pub struct CellFigures {
     pub cell: String,
     /// Caption and HTML of each figure.
     pub figures: Vec<(String, String)>,
-    /// 99th percentile of how late links delivered packets in the runs shown, in µs, or none in virtual time.
+    /// 99th percentile of how late links delivered packets in the runs shown, in µs, or `None` in virtual
+    /// time.
     pub lateness_us_p99: Option<f64>,
 }
 
@@ -37,10 +38,10 @@ pub(crate) fn document(
     }
 }
 
-/// Maximum lateness in a valid run, µs. Larger values would distort latencies of a few milliseconds.
+/// Maximum lateness in a valid run, in µs. Anything larger would distort latencies of a few milliseconds.
 const TOO_LATE_US: f64 = 1_000.0;
 
-/// Returns a warning if the machine influenced the results of a run too much.
+/// Returns a warning if the machine had too much influence on a run's results.
 pub fn warning(run: &Run) -> Option<String> {
     let late = |what: &str, us: Option<f64>| {
         let us = us.filter(|us| *us > TOO_LATE_US)?;

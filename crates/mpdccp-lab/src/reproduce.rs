@@ -1,6 +1,6 @@
-//! Runs sets of experiments, such as those of a paper. One command makes all runs and writes one report. It
-//! stores each run as soon as the run finishes, and does not repeat stored runs. A set is a file in
-//! `scenarios/sets` (module `spec`), except the set of the DCP paper, which is a module (`dcp`).
+//! Runs sets of experiments, such as all those of a paper. A single command makes all runs and writes one
+//! report. Each run is stored as soon as it finishes, and stored runs are not repeated. A set is a file in
+//! `scenarios/sets` (module `spec`), except for the DCP paper's set, which is a module (`dcp`).
 
 mod dcp;
 mod options;
@@ -24,13 +24,13 @@ pub fn names() -> Vec<&'static str> {
     spec::LIBRARY.iter().map(|(name, _)| *name).chain([dcp::NAME]).collect()
 }
 
-/// Makes the missing runs of a set and returns the path of the report. It writes `report.html` and
-/// `report.md` after each experiment, so that they contain all experiments that finished before an error.
-/// `name_or_file` is one of [`names`], or a file in the format of `scenarios/sets`.
+/// Makes the missing runs of a set and returns the report's path. `name_or_file` is one of [`names`], or a
+/// file in the format of `scenarios/sets`. Because `report.html` and `report.md` are rewritten after each
+/// experiment, they contain all experiments that finished before an error.
 ///
 /// # Errors
-/// Fails for an unknown or invalid set, an interruption, a missing prerequisite, or an output error. The
-/// report lists failed experiments.
+/// Fails on an unknown or invalid set, an interruption, a missing prerequisite, or an output error.
+/// Experiments that failed are listed in the report.
 pub fn run(
     name_or_file: &str,
     backend: &dyn Backend,

@@ -1,4 +1,4 @@
-//! Makes the runs that are missing in the store, in parallel if the backend allows it.
+//! Makes the runs that are missing from the store, in parallel if the backend allows it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
@@ -9,14 +9,14 @@ use crate::store::{AllSeries, Kept, Key, Store};
 use crate::summary::Run;
 use crate::{Backend, LabError, Plan, RunRecord, Sample};
 
-/// An event of a run among several, for the live view.
+/// An event of one of several runs, for the live view.
 #[derive(Debug)]
 pub struct Event<'a> {
     /// The run.
     pub plan: Plan<'a>,
-    /// Index of the run in the list.
+    /// The run's index in the list.
     pub index: usize,
-    /// Number of runs that have ended, including this run if it has ended.
+    /// Number of runs that have ended, including this one if it has.
     pub ended: usize,
     /// Total number of runs.
     pub total: usize,
@@ -29,7 +29,7 @@ pub struct Event<'a> {
 pub enum What<'a> {
     /// The run begins.
     Begin,
-    /// Progress of the run. Reported only if runs are not made in parallel.
+    /// Progress of the run, reported only if runs are not made in parallel.
     Sample(&'a Sample),
     /// The run has finished.
     Done {
@@ -40,13 +40,13 @@ pub enum What<'a> {
     },
     /// The run failed. The others continue.
     Failed(&'a LabError),
-    /// The following runs skip these flows, which the backend does not support.
+    /// The runs that follow will skip these flows, which the backend does not support.
     LeavesOut(&'a str),
     /// All runs of this variant are skipped, because the backend lacks this prerequisite.
     Skipped(&'a str),
 }
 
-/// Selects the data that the store keeps in addition to the results of a run.
+/// Selects what the store keeps besides the results of a run.
 #[derive(Clone, Copy)]
 pub enum Keep<'a> {
     /// The store keeps no other data.
@@ -57,21 +57,21 @@ pub enum Keep<'a> {
     Series(&'a (dyn Fn(&Plan<'_>, &RunRecord) -> AllSeries + Sync)),
 }
 
-/// Makes and stores runs with one backend.
+/// Makes runs with one backend and stores them.
 pub struct Runs<'a> {
     /// The backend that makes the runs.
     pub backend: &'a dyn Backend,
     /// The store of the runs.
     pub store: Store,
-    /// Maximum number of parallel runs, if the backend allows parallel runs.
+    /// Maximum number of parallel runs, if the backend can make runs in parallel.
     pub threads: usize,
     /// Data to keep in the store.
     pub keep: Keep<'a>,
 }
 
 impl Runs<'_> {
-    /// Makes the runs of `plans` that the store lacks, and returns the results in order. If an interruption,
-    /// a missing prerequisite or a failing command prevents a run, that error is the run's result.
+    /// Makes the runs of `plans` that the store lacks, and returns all results in order. If an interruption,
+    /// a missing prerequisite or a failing command prevents a run, the run's result is that error.
     pub fn make(
         &self,
         plans: &[Plan<'_>],
@@ -92,7 +92,8 @@ impl Runs<'_> {
                 };
                 let key = Key::of(plan, self.backend);
                 let result = match self.find(&key) {
-                    // The repeat index of a stored run may differ for the same seed, so replace it.
+                    // A stored run with the same seed may have a different repeat index, so replace the
+                    // index.
                     Some(kept) => {
                         Ok(Kept { run: Run { repeat: plan.repeat, ..kept.run }, found: true, ..kept })
                     }

@@ -1,13 +1,13 @@
-//! Computes the seeds of all random streams in a run. Each seed depends only on the run's seed and on the
-//! stream's purpose. Repeats are therefore independent of each other, while variants and backends get the
-//! same random numbers.
+//! Computes the seeds of all random streams in a run. A seed depends only on the run's seed and the stream's
+//! purpose, so that repeats are independent of each other while variants and backends get the same random
+//! numbers.
 
 use sha2::{Digest, Sha256};
 
 /// A random stream of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Random {
-    /// Losses, jitter and queue of a link, by path index and direction (0 forward, 1 reverse).
+    /// A link's losses, jitter and queue, by path index and direction (0 forward, 1 reverse).
     Link(usize, usize),
     /// A path's model.
     Model(usize),
@@ -61,12 +61,12 @@ mod tests {
         assert_eq!(Random::Flow(3).seed(7), Random::Flow(3).seed(7));
     }
 
-    /// About half of the bits of neighbouring seeds differ.
+    /// Neighbouring seeds differ in about half of their bits.
     #[test]
     fn neighbours_share_no_pattern() {
         for (a, b) in [(Random::Link(0, 0), Random::Link(0, 1)), (Random::Link(2, 0), Random::Link(1, 0))] {
             let differ: u32 = (0..100).map(|seed| (a.seed(seed) ^ b.seed(seed + 2)).count_ones()).sum();
-            // Each of 6,400 bits differs with probability 1/2. The mean is 3,200, and five standard
+            // Each of 6,400 bits differs with probability 1/2, so the mean is 3,200, and five standard
             // deviations are 200.
             assert!((3_000..3_400).contains(&differ), "{differ}");
         }

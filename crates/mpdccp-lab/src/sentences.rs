@@ -9,10 +9,10 @@ use crate::comparison::{Comparison, Row, number};
 use crate::document::render;
 use crate::estimate::{Estimate, Verdict, paired};
 
-/// A path is in use if it carries more than this rate, Mbit/s.
+/// Rate, in Mbit/s, above which a path counts as being in use.
 const IN_USE: u32 = 3;
 
-/// Returns sentences about the variants in a cell. Each line that the template yields is a sentence.
+/// Returns sentences about a cell's variants. Each line produced by the template is a sentence.
 pub fn sentences(scenario: &Scenario, all: &[Comparison], cell: &str) -> Vec<String> {
     let here: Vec<&Comparison> = all.iter().filter(|c| c.cell == cell).collect();
     let mut paths = scenario.paths.iter().filter(|p| !p.outside);
@@ -40,7 +40,7 @@ fn variant(c: &Comparison) -> Value {
     let told = [
         ("goodput_mbps", "a goodput of ", " Mbit/s"),
         ("lost_pct", "", " % of all packets that its application sent did not arrive"),
-        ("link_lost_pct", "", " % of its packets on the links were lost there"),
+        ("link_lost_pct", "", " % of the packets that it sent over the links were lost there"),
     ];
     let loss = |(metric, before, after): &(&str, &str, &str)| {
         metrics.get(metric).map(|value| format!("{before}{value}{after}"))
@@ -60,7 +60,7 @@ fn variant(c: &Comparison) -> Value {
     }
 }
 
-/// Returns the beginning of a sentence. It says which time span most metrics cover.
+/// Returns the beginning of a sentence that states the time span most metrics cover.
 fn since(scenario: &Scenario) -> String {
     let (from, last) = (scenario.measured_from_s(), scenario.events_s().last().copied());
     match last.filter(|t| *t >= from) {

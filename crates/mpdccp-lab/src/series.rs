@@ -10,7 +10,7 @@ use mpdccp_units::Time;
 
 use crate::record::{Fate, FlowRecord, LinkPacket, PathRecord, RunRecord, seconds};
 
-/// Length of the bins over which rates are averaged, seconds.
+/// Length, in seconds, of the bins over which rates are averaged.
 pub(crate) const BIN_S: f64 = 0.1;
 
 /// Returns the rate of `packets` in Mbit/s, in bins of [`BIN_S`] from 0 to `to`. A point is (middle of the
@@ -50,7 +50,7 @@ pub(crate) fn delivered(run: &RunRecord, path: &PathRecord, to: f64) -> Vec<(f64
     )
 }
 
-/// Returns the largest length of the bottleneck's queue in each bin, kB.
+/// Returns the maximum length of the bottleneck's queue in each bin, in kB.
 pub(crate) fn queue_kb(run: &RunRecord, path: &PathRecord, to: f64) -> Vec<(f64, f64)> {
     let mut longest = vec![0u32; (to / BIN_S).round() as usize];
     for packet in &path.forward.packets {
@@ -64,14 +64,13 @@ pub(crate) fn queue_kb(run: &RunRecord, path: &PathRecord, to: f64) -> Vec<(f64,
     longest.into_iter().enumerate().map(|(i, b)| ((i as f64 + 0.5) * BIN_S, f64::from(b) / 1e3)).collect()
 }
 
-/// A packet's way from application to application. Times are seconds after t = 0.
+/// A packet's journey from application to application. Times are in seconds after t = 0.
 pub(crate) struct Journey {
     pub(crate) seq: u64,
     pub(crate) sent: f64,
     /// Time of the first delivery to the application.
     pub(crate) received: Option<f64>,
-    /// Index of the path of the delivered copy. If no copy was delivered, it is the path of the last copy
-    /// sent.
+    /// Path index of the delivered copy or, if none was delivered, of the last copy sent.
     pub(crate) path: Option<usize>,
     pub(crate) wire_ms: Option<f64>,
 }
@@ -83,7 +82,7 @@ impl Journey {
     }
 }
 
-/// Returns the journeys of the packets of flow `index`, in the order of sending.
+/// Returns the journeys of flow `index`'s packets in sending order.
 pub(crate) fn journeys(run: &RunRecord, index: usize) -> Vec<Journey> {
     let Some(flow) = run.flows.get(index) else { return Vec::new() };
     let mut received: HashMap<u64, Time> = HashMap::new();
@@ -91,8 +90,7 @@ pub(crate) fn journeys(run: &RunRecord, index: usize) -> Vec<Journey> {
         received.entry(packet.seq).or_insert(packet.at);
     }
     let mut on: HashMap<u64, (usize, Option<f64>)> = HashMap::new();
-    // TCP cuts records into segments and numbers the segments separately. So segment n on the link is not
-    // record n.
+    // TCP cuts records into segments, which it numbers separately, so segment n on the link is not record n.
     let numbered = flow.kind != "tcp" || flow.offered.is_none();
     for (path, record) in run.paths.iter().enumerate().filter(|_| numbered) {
         for p in &record.forward.packets {
@@ -133,7 +131,7 @@ fn cell(value: Option<f64>) -> String {
     value.map_or(String::new(), |v| format!("{v:.6}"))
 }
 
-/// Writes the series of a run as CSV into `dir`, which is created if needed.
+/// Writes a run's series as CSV files into `dir`, which is created if needed.
 ///
 /// # Errors
 /// Fails if a file cannot be written.

@@ -1,5 +1,5 @@
-//! Stores finished runs. The key of a run consists of all its inputs, so a stored run is found only if all
-//! inputs are the same.
+//! Stores finished runs. A run's key consists of all its inputs, so a stored run is found only if all inputs
+//! are the same.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,7 +13,7 @@ use crate::{Backend, LabError, Plan, RunRecord, code};
 /// Points of each series, by name.
 pub type AllSeries = BTreeMap<String, Vec<(f64, f64)>>;
 
-/// The key of a run, which contains all its inputs.
+/// The key of a run: all its inputs.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Key {
     /// Label of the variant.
@@ -22,7 +22,7 @@ pub struct Key {
     pub cell: String,
     /// Seed of the run.
     pub seed: u64,
-    /// Name of the backend: `sim`, `netns` or `uml`.
+    /// The backend's name: `sim`, `netns` or `uml`.
     pub backend: String,
     /// The build that made the run, see [`code::id`].
     pub code: String,
@@ -46,8 +46,8 @@ impl Key {
         }
     }
 
-    /// Returns the name of the run's files without extension. The label and the cell in it only help readers.
-    /// The hash makes names unique.
+    /// Returns the name of the run's files, without extension. The hash in it makes names unique; the label
+    /// and the cell are only for readers.
     pub fn file_stem(&self) -> String {
         let plain = |text: &str| text.replace(|c: char| !c.is_ascii_alphanumeric() && c != '-', "-");
         let all = format!("{self:?}");
@@ -112,7 +112,7 @@ impl Store {
         postcard::from_bytes(&fs::read(self.file(key, "packets")).ok()?).ok()
     }
 
-    /// Stores a run, and its packets if they are given.
+    /// Stores a run and, if given, its packets.
     ///
     /// # Errors
     /// Fails if the run cannot be written.

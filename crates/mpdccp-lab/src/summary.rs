@@ -1,5 +1,4 @@
-//! Writes `summary.json`, the machine-readable result. Its format is stable and documented in
-//! `docs/summary.md`.
+//! Writes `summary.json`, the machine-readable result, in a stable format documented in `docs/summary.md`.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +7,7 @@ use serde_json::Value;
 
 use crate::estimate::{Estimate, Interval};
 
-/// Version of the format. Readers should ignore keys that they do not know.
+/// Version of the format. Readers should ignore unknown keys.
 pub const SCHEMA: u32 = 2;
 
 /// The whole file.
@@ -22,7 +21,7 @@ pub struct Summary {
     pub dirty: Option<bool>,
     pub seed: u64,
     pub scenario: String,
-    /// The scenario that was run, including replaced values.
+    /// The scenario as run, including any replaced values.
     pub scenario_text: String,
     pub scenario_hash: String,
     pub backend: &'static str,
@@ -34,7 +33,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Returns a CSV table with a row for each flow of each run. Its columns are those of Pantheon's reports:
+    /// Returns a CSV table with one row for each flow of each run, and the columns of Pantheon's reports:
     /// rate, 95th percentile of delay, loss.
     pub(crate) fn csv(&self) -> String {
         let mut out = "scheme,cell,run,seed,flow,throughput_mbps,delay_p95_ms,loss_pct\n".to_owned();
@@ -65,7 +64,7 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// Returns text for the head of a report.
+    /// Returns text for a report's head.
     pub(crate) fn words(&self) -> String {
         let made_by: String = self.made_by.iter().map(|(what, which)| format!(", {what} {which}")).collect();
         made_by + &self.cpus.map_or(String::new(), |cpus| format!(", {cpus} CPUs"))
@@ -80,7 +79,7 @@ pub struct Run {
     pub cell: String,
     pub repeat: u32,
     pub seed: u64,
-    /// Hash of the inputs of the run, see [`crate::Scenario::resolved`].
+    /// Hash of the run's inputs; see [`crate::Scenario::resolved`].
     pub resolved_hash: String,
     pub params: BTreeMap<String, Value>,
     pub flows: Vec<Flow>,
@@ -97,7 +96,7 @@ pub struct Run {
     pub device_drops: u64,
 }
 
-/// Returns seed and value of each run that has this metric.
+/// Returns the seed and value of each run that has this metric.
 pub(crate) fn values<'a>(runs: impl Iterator<Item = &'a Run>, metric: &str) -> Vec<(u64, f64)> {
     runs.filter_map(|run| Some((run.seed, *run.metrics.get(metric)?))).collect()
 }
@@ -145,7 +144,7 @@ pub struct FlowPhase {
     pub wire_latency_ms: Option<Latency>,
 }
 
-/// One path of a run, in the direction from client to server.
+/// One path of a run, from client to server.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub struct PathStats {
@@ -180,7 +179,7 @@ pub struct Latency {
 }
 
 impl Latency {
-    /// Returns the distribution of `ms`, with percentiles by nearest rank, or `None` without values.
+    /// Returns the distribution of `ms`, with nearest-rank percentiles, or `None` if there are no values.
     pub(crate) fn of(mut ms: Vec<f64>) -> Option<Latency> {
         ms.sort_by(f64::total_cmp);
         let rank = |p: f64| ms[((ms.len() as f64 * p).ceil() as usize).clamp(1, ms.len()) - 1];
@@ -226,8 +225,8 @@ fn intervals(values: &[Value]) -> Value {
     of.into_iter().filter_map(interval).collect::<serde_json::Map<_, _>>().into()
 }
 
-/// Returns the median of values with the same structure. Each number is replaced by its median, where nulls
-/// do not count. Other types keep the first value.
+/// Returns the median of values that have the same structure: each number becomes its median, ignoring nulls,
+/// and values of other types are taken from the first.
 fn median(values: &[&Value]) -> Value {
     let Some(first) = values.iter().find(|v| !v.is_null()) else { return Value::Null };
     match first {

@@ -1,5 +1,5 @@
-//! Runs every variant at every point of a scenario's `[sweep]`, and writes a CSV file with a row for each
-//! run. An interrupted sweep can be resumed.
+//! Runs every variant at every point of a scenario's `[sweep]`, and writes a CSV file with one row per run.
+//! An interrupted sweep can be resumed.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -22,20 +22,20 @@ pub struct Options {
     pub out: PathBuf,
     /// The first seed.
     pub seed: u64,
-    /// Maximum number of parallel runs. Only backends in virtual time use it.
+    /// Maximum number of parallel runs, used only by backends in virtual time.
     pub threads: usize,
-    /// Labels of the variants to run, or nothing to run all variants.
+    /// Labels of the variants to run; if empty, all variants run.
     pub only: Vec<String>,
-    /// Names of the cells to run. If empty, only the headline cell runs. If one name is `all`, every cell
+    /// Names of the cells to run. If empty, only the headline cell runs; if one name is `all`, every cell
     /// runs.
     pub cells: Vec<String>,
-    /// Number of seeds for each point. If absent, the scenario's number applies.
+    /// Number of seeds for each point; if absent, the scenario's number.
     pub seeds: Option<u32>,
     /// The part of the runs to make.
     pub shard: Shard,
 }
 
-/// One part of a sweep: every `of`th run, starting with run number `nth` (from 1).
+/// One part of a sweep: every `of`th run, starting with run `nth` (counted from 1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shard {
     nth: usize,
@@ -60,14 +60,14 @@ impl FromStr for Shard {
     }
 }
 
-/// Progress of a sweep, reported at the end of each run.
+/// Progress of a sweep, reported whenever a run ends.
 #[derive(Debug)]
 pub struct Progress<'a> {
     /// Number of ended runs.
     pub done: usize,
     /// Total number of runs.
     pub total: usize,
-    /// Variant, cell, seed and parameter values of the run.
+    /// The run's variant, cell, seed and parameter values.
     pub what: &'a str,
     /// Whether the run was found in the store.
     pub found: bool,
@@ -100,7 +100,7 @@ pub struct Outcome {
     pub failed: Vec<(String, String)>,
     /// Text with the medians over the seeds of the metrics in `show`.
     pub table: String,
-    /// The same medians as numbers, in the order of the sweep.
+    /// The same medians as numbers, in sweep order.
     pub medians: Vec<Median>,
 }
 
@@ -117,7 +117,7 @@ pub struct Median {
     pub shown: Vec<Option<Estimate>>,
 }
 
-/// A run to be made, with its values in the first columns of the CSV file.
+/// A run to be made, with its values for the first columns of the CSV file.
 struct Job<'a> {
     key: Vec<String>,
     values: &'a [String],
@@ -141,7 +141,8 @@ fn line(fields: &[String]) -> String {
 ///
 /// # Errors
 /// Fails if the scenario has no sweep or an invalid point, if a prerequisite is missing, if the user
-/// interrupts, or if a file cannot be read or written. A failed run is not an error of this function.
+/// interrupts the sweep, or if a file cannot be read or written. A run that fails is not an error of this
+/// function.
 pub fn run(
     scenario: &Scenario,
     backend: &dyn Backend,
@@ -168,7 +169,7 @@ pub fn run(
     });
     let mut outcome = Outcome::default();
     let mut made: Vec<(&Job<'_>, Kept)> = Vec::new();
-    // Keep the finished runs, whatever stopped the sweep.
+    // Keep the finished runs no matter what stopped the sweep.
     let mut stopped = None;
     for (job, result) in jobs.iter().zip(results) {
         match result {
@@ -193,8 +194,8 @@ pub fn run(
 /// writes the complete CSV file.
 ///
 /// # Errors
-/// Fails in the same cases as [`run`], and if the runs of a shard cannot be read. [`Outcome::failed`] lists
-/// runs that no shard made.
+/// Fails in the same cases as [`run`], and if a shard's runs cannot be read. [`Outcome::failed`] lists runs
+/// that no shard made.
 pub fn merge(
     scenario: &Scenario,
     backend: &dyn Backend,
@@ -219,7 +220,7 @@ fn beside(csv: &Path) -> PathBuf {
     csv.parent().unwrap_or(Path::new("")).join("runs")
 }
 
-/// Replaces the shards' backend when shards are merged. It makes no runs.
+/// Stands in for the shards' backend when shards are merged, but makes no runs.
 struct Nowhere<'a>(&'a dyn Backend);
 
 impl Backend for Nowhere<'_> {
@@ -263,7 +264,7 @@ fn jobs<'a>(
     Ok(jobs)
 }
 
-/// Name of a column for each flow, and the flow's value in it (from the last phase).
+/// A column's name, and each flow's value in it (from the last phase).
 type Column = (&'static str, fn(&Flow) -> Option<f64>);
 const OF_FLOWS: [Column; 4] = [
     ("rx_mbps", |flow| Some(flow.phases.last()?.rx_mbps)),
@@ -272,8 +273,8 @@ const OF_FLOWS: [Column; 4] = [
     ("lost_pct", |flow| flow.lost_pct),
 ];
 
-/// Returns the content of the CSV file. Each row has the parameters, all metrics, those of each flow if there
-/// are several flows, and the inputs of a run.
+/// Returns the content of the CSV file. Each row has the parameters, all metrics, the metrics of each flow if
+/// there are several flows, and the run's inputs.
 fn csv(parameters: &[String], made: &[(&Job<'_>, Kept)]) -> String {
     let mut flows: Vec<&str> = Vec::new();
     for flow in made.iter().filter(|(_, kept)| kept.run.flows.len() > 1).flat_map(|(_, kept)| &kept.run.flows)
@@ -301,7 +302,7 @@ fn csv(parameters: &[String], made: &[(&Job<'_>, Kept)]) -> String {
     line(&header) + "\n" + &made.iter().map(row).collect::<String>()
 }
 
-/// Returns the medians over the seeds for each variant at each point, for the metrics in `show`.
+/// Returns the medians over the seeds of the metrics in `show`, for each variant at each point.
 fn medians(made: &[(&Job<'_>, Kept)], show: &[String]) -> Vec<Median> {
     let mut groups: Vec<(&Job<'_>, Vec<&Kept>)> = Vec::new();
     let mut place = BTreeMap::new();

@@ -1,5 +1,4 @@
-//! Writes the configuration files of the tunnel's two ends for a scenario. The files are the same on all
-//! backends.
+//! Writes a scenario's configuration files for the two ends of the tunnel. They are the same on all backends.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -17,7 +16,7 @@ use crate::{LabError, Plan};
 pub(crate) const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 1);
 pub(crate) const SERVER: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 2);
 
-/// Returns the outer address of a host on a path. The host number is 1 for the client and 2 for the server.
+/// Returns a host's outer address on a path. The host number is 1 for the client and 2 for the server.
 pub(crate) fn path_address(index: usize, host: u8) -> Ipv4Addr {
     Ipv4Addr::new(10, 77, u8::try_from(index).unwrap_or(u8::MAX), host)
 }
@@ -27,8 +26,8 @@ pub(crate) fn client_address(index: usize, changes: usize) -> Ipv4Addr {
     path_address(index, if changes == 0 { 1 } else { u8::try_from(100 + changes).unwrap_or(u8::MAX) })
 }
 
-/// Returns the name of a path's interface, which is the same at both hosts. Paths that share a link use the
-/// interface of the first of these paths.
+/// Returns the name of a path's interface, which is the same on both hosts. Paths that share a link use the
+/// interface of the first of them.
 pub(crate) fn path_device(index: usize) -> String {
     format!("path{index}")
 }
@@ -36,18 +35,18 @@ pub(crate) fn path_device(index: usize) -> String {
 /// The content of the two files.
 pub(crate) struct TunnelFiles<'a> {
     plan: Plan<'a>,
-    /// Private keys of client and server, if the tunnel is encrypted.
+    /// The client's and the server's private keys, if the tunnel is encrypted.
     keys: Option<[PrivateKey; 2]>,
     /// Directory of the programs' control sockets and state.
     dir: PathBuf,
-    /// Settings that reloads have changed so far.
+    /// Settings changed by reloads so far.
     pub(crate) changed: TunnelSettings,
     paths: Option<Vec<String>>,
     priority: BTreeMap<String, u8>,
 }
 
 impl<'a> TunnelFiles<'a> {
-    /// Returns the files for a run. `random` returns the private keys of client and server.
+    /// Returns the files for a run. `random` supplies the private keys of client and server.
     ///
     /// # Errors
     /// Fails if no randomness is available.
@@ -68,12 +67,12 @@ impl<'a> TunnelFiles<'a> {
         })
     }
 
-    /// Returns the paths that the tunnel uses, with their indices among all paths.
+    /// Returns the paths that the tunnel uses, each with its index among all paths.
     pub(crate) fn used(&self) -> impl Iterator<Item = (usize, PathSpec)> + use<> {
         self.plan.paths().into_iter().enumerate().filter(|(_, path)| !path.outside)
     }
 
-    /// Applies the changes of a reload to the files.
+    /// Applies a reload's changes to the files.
     pub(crate) fn follow(&mut self, reload: &Reload) {
         self.changed = reload.tunnel.or(&self.changed);
         if let Some(paths) = &reload.paths {
@@ -82,7 +81,7 @@ impl<'a> TunnelFiles<'a> {
         self.priority.extend(reload.priority.iter().map(|(name, prio)| (name.as_ref().clone(), *prio)));
     }
 
-    /// Returns the number of address changes of the client on a path.
+    /// Returns how many times the client's address has changed on a path.
     fn roams(&self, path: &PathSpec) -> usize {
         let names = self.plan.scenario.events.iter().filter_map(|event| event.roam.as_ref());
         names.filter(|name| name.as_ref() == path.name.as_ref()).count()
@@ -97,7 +96,7 @@ impl<'a> TunnelFiles<'a> {
         let [own, other] = if side == Side::Client { [CLIENT, SERVER] } else { [SERVER, CLIENT] };
         let [role, peer] = [side, side.other()].map(Side::name);
         // Enable offload only for tunnels with streams, which need it. Without offload, taps on the interface
-        // see each packet.
+        // see every packet separately.
         let offload = self.plan.scenario.has_streams(self.plan.variant);
         let mut out = format!(
             "role = \"{role}\"\n{security}offload = {offload}\naddresses = [\"{own}/24\"]\ncontrol = {:?}\nstate = {:?}\n{}",

@@ -3,10 +3,10 @@
 use crate::record::seconds;
 use crate::record::{FlowRecord, PathRecord, RunRecord};
 
-/// Windows start at multiples of this time, seconds.
+/// Windows start at multiples of this many seconds.
 const STEP_S: f64 = 0.01;
 
-/// Cumulative number of bytes over time, from which the bytes in a window are computed.
+/// Cumulative number of bytes over time, used to compute the bytes in a window.
 struct Cumulated {
     /// Times in ascending order.
     at: Vec<f64>,
@@ -38,8 +38,8 @@ fn starts((from, to): (f64, f64), len: f64) -> impl Iterator<Item = f64> {
     (0..=count as i64).map(move |i| from + i as f64 * STEP_S).take_while(move |_| count >= 0.0)
 }
 
-/// Returns the lowest rate of `flow` in any window of `len` seconds within `span`. Windows that overlap a
-/// span in `except` do not count.
+/// Returns the lowest rate of `flow` in any window of `len` seconds within `span`, ignoring windows that
+/// overlap a span in `except`.
 pub(crate) fn lowest(
     run: &RunRecord,
     flow: &FlowRecord,
@@ -66,15 +66,15 @@ pub(crate) fn first_above(
     starts(span, len).find(|from| bytes.mbps(*from, len) > mbps)
 }
 
-/// Returns when the first data packet at or after `from` was offered to `path`. Returns `None` if a packet
-/// was offered to the path in the second before `from`.
+/// Returns when the first data packet at or after `from` was offered to `path`, or `None` if one was also
+/// offered in the second before `from`.
 pub(crate) fn first_packet(run: &RunRecord, path: &PathRecord, from: f64) -> Option<f64> {
     let data = path.forward.packets.iter().filter(|p| p.data.is_some()).map(|p| seconds(run, p.entered));
     data.filter(|at| *at >= from - 1.0).min_by(f64::total_cmp).filter(|at| *at >= from)
 }
 
-/// Returns the time spans in which any path was in ProbeRTT. Each is extended by half a second, in which the
-/// window grows back.
+/// Returns the time spans in which any path was in ProbeRTT, each extended by half a second for the window to
+/// grow back.
 pub(crate) fn probe_rtt(run: &RunRecord) -> Vec<(f64, f64)> {
     let probing =
         |row: &&crate::TraceRow| row.phase.to_ascii_lowercase().replace(['-', '_'], "") == "probertt";

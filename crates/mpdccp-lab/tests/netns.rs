@@ -1,5 +1,5 @@
-//! Tests of the namespace backend. A script that routes the inner addresses over the first path replaces the
-//! program, so the tests of namespaces, links, traffic and clean-up need no tunnel.
+//! Tests of the namespace backend. The tests of namespaces, links, traffic and clean-up need no tunnel,
+//! because in place of the program they use a script that routes the inner addresses over the first path.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -32,8 +32,8 @@ payload = 1000
 rate = "4 Mbit/s"
 "#;
 
-/// Makes only one test run at a time, because the tests change state of the whole process. If the tests
-/// cannot run on this machine, it prints the reason and returns `None`.
+/// Lets only one test run at a time, because the tests change the state of the whole process. If the tests
+/// cannot run on this machine, prints the reason and returns `None`.
 fn alone() -> Option<MutexGuard<'static, ()>> {
     static ALONE: Mutex<()> = Mutex::new(());
     let alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
@@ -76,7 +76,7 @@ fn leftovers() -> Vec<String> {
     left
 }
 
-/// Returns [`SCENARIO`] with a flow of the kernel's TCP.
+/// Returns [`SCENARIO`] with a flow over the kernel's TCP.
 fn bulk() -> String {
     let udp = "kind = \"udp\"\npayload = 1000\nrate = \"4 Mbit/s\"";
     SCENARIO.replace(udp, "kind = \"tcp\"\ncc = \"cubic\"")
@@ -106,11 +106,11 @@ fn a_run_measures_the_link_it_made() {
     let flow = &stats.flows[0];
     assert_eq!((flow.sent, flow.dropped_at_sender), (Some(500), Some(7)));
     let [before, after] = flow.phases[..] else { panic!("two phases") };
-    // No packet before the event takes less than the link's delay and transmission time.
+    // Before the event, no packet takes less than the link's delay plus its transmission time.
     assert!(before.wire_latency_ms.unwrap().p50 >= 5.0 + 1028.0 * 8.0 / 20e3);
     assert!(before.app_latency_ms.unwrap().p50 >= before.wire_latency_ms.unwrap().p50);
-    // After the event, 4 Mbit/s are offered to a link of 2 Mbit/s. Its queue of 200 ms fills up, and the link
-    // is fully used except for scheduling delays of this machine.
+    // After the event, 4 Mbit/s are offered to a link of 2 Mbit/s, so its queue of 200 ms fills up and the
+    // link is fully used, except for this machine's scheduling delays.
     assert!(after.rx_mbps <= 2.2, "{after:?}");
     assert!(after.app_latency_ms.unwrap().max > 100.0, "{after:?}");
 }
@@ -148,7 +148,8 @@ fn kernel_tcp_runs_inside_and_in_place_of_a_tunnel() {
         (flow.kind.as_str(), flow.sent, flow.reordered, flow.duplicates),
         ("tcp", Some(500), Some(0), Some(0))
     );
-    // TCP loses no record that it has accepted, so only records that the sender dropped before TCP are lost.
+    // TCP never loses a record it has accepted, so the only records lost are those the sender dropped before
+    // TCP.
     assert_eq!(flow.lost, flow.dropped_at_sender);
     assert!(flow.phases[0].app_latency_ms.unwrap().p50 >= 5.0, "{flow:?}");
     assert_eq!(leftovers(), Vec::<String>::new());
@@ -185,7 +186,7 @@ fn a_plain_dccp_connection_runs_in_place_of_a_tunnel() {
     assert_eq!(leftovers(), Vec::<String>::new());
 }
 
-/// Runs the variant `label` of the scenario `text`, which does not need the program.
+/// Runs the variant `label` of the scenario `text`, for which the program is not needed.
 fn run_baseline(text: &str, label: &str) -> Run {
     let scenario = Scenario::parse("baselines", text).unwrap();
     let variant = scenario.variant(label).unwrap();
@@ -264,7 +265,7 @@ fn short_flows_run_over_kernel_tcp() {
     let stats = run_baseline(&BASELINES.replace(shell, web), "plain-b");
     let web = &stats.flows[0];
     assert!(web.sent.unwrap() > 5 && stats.metrics["fct_missing_pct"] < 20.0, "{web:?}");
-    // A connection takes the time of a handshake and the time to send 10 kB at 10 Mbit/s.
+    // A connection takes as long as a handshake plus the sending of 10 kB at 10 Mbit/s.
     assert!(stats.metrics["fct_p50_ms"] > 3.0 * 5.0 + 8.0, "{:?}", stats.metrics);
 }
 
@@ -279,7 +280,7 @@ fn a_flow_with_three_for_a_loss_is_the_model_in_real_time() {
     let flow = &stats.flows[0];
     assert_eq!(flow.model.as_deref(), Some("model of TCP BBR"));
     assert!(flow.received > 20 && flow.phases[0].app_latency_ms.unwrap().p50 >= 5.0, "{flow:?}");
-    // The model's packets are as large as the path's MTU.
+    // The model's packets have the size of the path's MTU.
     assert!(stats.metrics["goodput_mbps"] > 1.0 && stats.paths[0].phases[0].rx_mbps <= 21.0, "{stats:?}");
 }
 
@@ -338,7 +339,7 @@ fn paths_share_a_link_and_far_ends_are_farther() {
     assert!((6.0..10.5).contains(&(near.rx_mbps + far.rx_mbps)), "{stats:?}");
     let least = |latency: Option<mpdccp_lab::summary::Latency>| latency.unwrap().p50;
     assert!(least(far.app_latency_ms) >= 35.0 && least(near.app_latency_ms) < 35.0, "{stats:?}");
-    // The record of each path has only the packets of this path.
+    // The record of each path contains only that path's packets.
     let [a, b] = [0, 1].map(|i: usize| stats.paths[i].phases[0].tx_mbps);
     assert!(a > 4.0 && b > 4.0, "{a} {b}");
 }

@@ -3,12 +3,13 @@ use mpdccp_units::Duration;
 use crate::error::{ConfigError, ensure};
 use crate::random::Random;
 
-/// Packets are sent in bursts, like Wi-Fi frames (A-MPDU). Before each burst, the transmitter waits for the
-/// medium. Then it sends the queued packets, which all arrive with the last bit of the burst. A longer queue
-/// therefore increases the throughput of the link, and delays vary in steps.
+/// Packets are sent in bursts, like Wi-Fi frames (A-MPDU). Before each burst the transmitter waits for the
+/// medium; then it sends the queued packets, which all arrive with the last bit of the burst. A longer queue
+/// therefore increases the link's throughput, and delays vary in steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Aggregation {
-    /// Mean wait for the medium. Each wait is uniformly distributed between zero and twice this value.
+    /// Mean time to wait for the medium. Each wait is uniformly distributed between zero and twice this
+    /// value.
     pub access: Duration,
     /// Maximum number of packets per burst.
     pub packets: u32,

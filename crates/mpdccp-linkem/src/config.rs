@@ -6,21 +6,22 @@ use crate::{Aggregation, ConfigError, Jitter, LossModel, Policer, QueueConfig, R
 /// One direction of a link.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct LinkConfig {
-    /// Transmission rate. It counts the bytes that [`Link::push`](crate::Link::push) gets.
+    /// Transmission rate, in terms of the bytes that [`Link::push`](crate::Link::push) gets.
     pub rate: RateModel,
-    /// Propagation delay, from the last bit sent to the delivery of the packet.
+    /// Propagation delay, from the sending of the last bit to the delivery of the packet.
     pub delay: Duration,
     /// Random deviation from `delay`.
     pub jitter: Jitter,
-    /// The queue in front of the transmitter.
+    /// The queue before the transmitter.
     pub queue: QueueConfig,
     /// Loss on the wire, after transmission.
     pub loss: LossModel,
-    /// Share of packets, 0 to 1, that arrive twice. The wire copies only packets that are not lost.
+    /// Fraction (0 to 1) of packets that arrive twice. Only packets that the wire does not lose are
+    /// duplicated.
     pub duplicate: f64,
-    /// Drops packets that exceed a rate. It comes before the queue.
+    /// Drops packets that exceed a rate, before they reach the queue.
     pub policer: Option<Policer>,
-    /// Packets smaller than this count as acknowledgements. When an acknowledgement would be sent next and a
+    /// Packets smaller than this count as acknowledgements. If an acknowledgement is next to be sent while a
     /// later one of its flow is queued, it is dropped instead (RFC 3449 section 5.2.1). Zero disables this.
     pub thin_below: u32,
     /// Sends packets in bursts, if set.

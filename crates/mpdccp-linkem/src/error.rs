@@ -17,7 +17,7 @@ impl fmt::Display for ConfigError {
 
 impl core::error::Error for ConfigError {}
 
-/// Returns an error with `problem` unless `ok`.
+/// Returns an error with `problem` if `ok` is false.
 pub(crate) fn ensure(ok: bool, field: &'static str, problem: &'static str) -> Result<(), ConfigError> {
     if ok { Ok(()) } else { Err(ConfigError { field, problem }) }
 }

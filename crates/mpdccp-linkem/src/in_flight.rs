@@ -1,11 +1,11 @@
 use alloc::collections::BTreeMap;
 use mpdccp_units::Time;
 
-/// Packets in flight. They come out in the order of their arrival times. Packets with equal times come out in
-/// the order of [`push`](Self::push).
+/// Packets in flight, which come out in order of arrival time. Packets with equal times come out in the order
+/// of [`push`](Self::push).
 ///
-/// This is the last stage of a [`Link`](crate::Link). A test network that has its own rules for rate, delay
-/// and loss needs only this stage.
+/// This is the last stage of a [`Link`](crate::Link). A test network with its own rules for rate, delay and
+/// loss needs no other stage.
 #[derive(Clone, Debug)]
 pub struct InFlight<P> {
     /// The number in the key keeps packets with equal times in order.
@@ -26,7 +26,7 @@ impl<P> InFlight<P> {
         self.pushed += 1;
     }
 
-    /// Returns the next packet that has arrived by `now`, with its arrival time.
+    /// Returns the next packet to have arrived by `now`, with its arrival time.
     pub fn pop(&mut self, now: Time) -> Option<(Time, P)> {
         let first = self.packets.first_entry().filter(|first| first.key().0 <= now)?;
         let ((at, _), packet) = first.remove_entry();

@@ -14,25 +14,25 @@ pub enum Spread {
     Normal(Duration),
 }
 
-/// Varying delay. The sum of delay and deviation is never below zero.
+/// Varying delay. The delay plus its deviation is never below zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Jitter {
     /// Distribution of the deviation.
     pub spread: Spread,
-    /// Deviations of two packets that are this far apart have a correlation of only 1/e. The deviations
-    /// follow an Ornstein-Uhlenbeck process (AR(1) in continuous time). Uniform deviations are computed from
-    /// its quantiles. With zero, deviations are independent.
+    /// The correlation of two packets' deviations is only 1/e if they are this far apart. The deviations
+    /// follow an Ornstein-Uhlenbeck process (AR(1) in continuous time); uniform deviations are computed from
+    /// its quantiles. If zero, deviations are independent.
     pub memory: Duration,
-    /// Whether packets may be reordered. If not, no packet arrives before the previous one, which increases
-    /// the mean delay.
+    /// Whether packets may be reordered. If not, no packet arrives before the one preceding it, which
+    /// increases the mean delay.
     pub reorder: bool,
 }
 
-/// Normal deviations are truncated at this many standard deviations.
+/// Number of standard deviations at which normal deviations are truncated.
 const CUT: f64 = 4.0;
 
 impl Jitter {
-    /// Returns a lower bound of all delays that are drawn.
+    /// Returns a lower bound on all delays drawn.
     pub(crate) fn floor(&self, delay: Duration) -> Duration {
         match self.spread {
             Spread::None => delay,
@@ -47,7 +47,7 @@ impl Jitter {
 pub(crate) struct Wander {
     pub(crate) jitter: Jitter,
     random: Random,
-    /// Time of the last draw, and its standard normal value.
+    /// The time of the last draw, and the standard normal value drawn then.
     last: Option<(Time, f64)>,
 }
 
@@ -127,7 +127,7 @@ mod tests {
     fn uniform() {
         let (mean, deviation, low, high) =
             moments(&draws(Spread::Uniform(Duration::from_millis(6)), Duration::ZERO));
-        // The standard deviation of a uniform distribution is its half-width divided by the root of three.
+        // A uniform distribution's standard deviation is its half-width divided by the square root of three.
         assert!((mean - 20.0).abs() < 0.15 && (deviation - 3.464).abs() < 0.1, "{mean} {deviation}");
         assert!(low >= 14.0 && high <= 26.0);
     }

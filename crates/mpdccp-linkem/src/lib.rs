@@ -1,19 +1,19 @@
-//! A link emulator without clock or sockets. It emulates rate, delay, queue and loss. The simulator runs it
-//! in virtual time. The lab and `mpdccp link` run it in real time.
+//! A link emulator without clock or sockets, for rate, delay, queue and loss. The simulator runs it in
+//! virtual time; the lab and `mpdccp link` run it in real time.
 //!
-//! One [`Link`] is one direction. Pass packets in with [`Link::push`], and take them out with [`Link::pop`]
-//! at [`Link::next_event`] or later. A packet passes, in this order:
+//! A [`Link`] is one direction. Pass packets in with [`Link::push`], and take them out with [`Link::pop`] at
+//! the time given by [`Link::next_event`] or later. A packet passes, in this order:
 //!
 //! 1. the [`Policer`], if any, which may drop it;
-//! 2. the queue ([`QueueConfig`]), which may refuse it, drop it later or mark it, and thins out
-//!    acknowledgements if configured;
+//! 2. 2. the queue ([`QueueConfig`]), which may refuse it, drop it later or mark it, and which thins out
+//!    acknowledgements if so configured;
 //! 3. the transmitter ([`RateModel`]), one packet at a time, or an [`Aggregation`] burst at a time;
-//! 4. loss on the wire ([`LossModel`]): a lost packet has used its share of the rate, as on a real link; a
-//!    packet may also be duplicated;
+//! 4. 4. loss on the wire ([`LossModel`]), where a lost packet has still used its share of the rate, as on a
+//!    real link; a packet may also be duplicated;
 //! 5. propagation: fixed delay and [`Jitter`].
 //!
-//! Everything happens at exact emulated times, so the result does not depend on when the caller polls. Equal
-//! configuration, seed and pushes give equal deliveries.
+//! Everything happens at exact emulated times, so the result does not depend on when the caller polls. The
+//! same configuration, seed and pushes always give the same deliveries.
 //!
 //! ```
 //! use mpdccp_linkem::{Link, LinkConfig, Meta, RateModel};

@@ -17,7 +17,7 @@ use crate::{DropReason, LinkConfig, RateModel, Stats, Verdict};
 /// A packet that came out of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delivered<P> {
-    /// Exact arrival time. It is not later than the time passed to [`Link::pop`].
+    /// Exact arrival time, no later than the time passed to [`Link::pop`].
     pub at: Time,
     /// Time at which the packet was pushed.
     pub pushed: Time,
@@ -29,8 +29,8 @@ pub struct Delivered<P> {
 
 /// One direction of an emulated link, carrying packets of type `P`.
 ///
-/// Times passed to its methods must not decrease. An earlier time counts as the latest one. The queue limits
-/// the memory, and so does the number of packets pushed within one delay.
+/// Times passed to the methods must not decrease; an earlier time counts as the latest one so far. Memory use
+/// is limited by the queue, and by the number of packets pushed within one delay.
 #[derive(Clone, Debug)]
 pub struct Link<P> {
     now: Time,
@@ -38,11 +38,11 @@ pub struct Link<P> {
     config: LinkConfig,
     policer: Option<Bucket>,
     queue: Queue<Waiting<P>>,
-    /// For each flow, the number of its newest queued acknowledgement.
+    /// The number of each flow's newest queued acknowledgement.
     acks: BTreeMap<u32, u64>,
     pushed: u64,
     server: Server,
-    /// Time until which the transmitter waits for the medium. It transmits nothing before.
+    /// Until this time, the transmitter waits for the medium and transmits nothing.
     access: Option<Time>,
     medium: Random,
     transmitting: Vec<Item<Waiting<P>>>,
@@ -57,16 +57,16 @@ pub struct Link<P> {
 /// A queued packet.
 #[derive(Clone, Debug)]
 struct Waiting<P> {
-    /// The packet's number in the order of pushes.
+    /// The packet's number in push order.
     number: u64,
-    /// Delay of the packet in addition to the delay of the link.
+    /// Delay of the packet on top of the link's.
     detour: Duration,
     packet: P,
 }
 
 impl<P: Clone> Link<P> {
-    /// Creates a link at `start`. It is empty and up. Equal seeds give equal links, so use different seeds
-    /// for different links.
+    /// Creates a link at `start`, empty and up. Links with equal seeds behave equally, so give different
+    /// links different seeds.
     ///
     /// # Errors
     /// Fails if the configuration is invalid.
@@ -93,14 +93,13 @@ impl<P: Clone> Link<P> {
         })
     }
 
-    /// Pushes a packet. A packet whose transmission ends at `now` has already left the queue.
+    /// Pushes a packet. If a packet's transmission ends at `now`, that packet has already left the queue.
     pub fn push(&mut self, now: Time, meta: Meta, packet: P) -> Verdict {
         self.push_farther(now, meta, Duration::ZERO, packet)
     }
 
-    /// Does the same as [`push`](Self::push), for a packet whose delay is longer than that of the link by
-    /// `detour`, for example because its flow has a more distant end. Packets with different detours may be
-    /// reordered.
+    /// Like [`push`](Self::push), but for a packet whose delay exceeds the link's by `detour`, for example
+    /// because its flow has a more distant end. Packets with different detours may be reordered.
     pub fn push_farther(&mut self, now: Time, meta: Meta, detour: Duration, packet: P) -> Verdict {
         self.advance(now);
         self.stats.offered.add(meta.bytes);
@@ -124,7 +123,7 @@ impl<P: Clone> Link<P> {
         verdict
     }
 
-    /// Returns the next packet that has arrived by `now`, in order of arrival. Call this method until it
+    /// Returns the next packet to have arrived by `now`, in order of arrival. Call this repeatedly until it
     /// returns `None`.
     pub fn pop(&mut self, now: Time) -> Option<Delivered<P>> {
         self.advance(now);
@@ -133,9 +132,9 @@ impl<P: Clone> Link<P> {
         Some(Delivered { at, pushed: arrived, meta, packet })
     }
 
-    /// Returns the earliest time at which a packet may arrive, unless the link changes or gets another
-    /// packet. Returns `None` if no packet is in the link. At this time, [`Link::pop`] may still return
-    /// `None`, because the packet may be lost.
+    /// Returns the earliest time at which a packet may arrive unless the link changes or gets another packet,
+    /// or `None` if the link holds no packet. Even at this time, [`Link::pop`] may return `None`, because the
+    /// packet may be lost.
     pub fn next_event(&self) -> Option<Time> {
         let arrival = self.propagating.next_arrival();
         let busy = self.server.end().into_iter().chain(self.access).min();
@@ -143,7 +142,8 @@ impl<P: Clone> Link<P> {
         arrival.into_iter().chain(transmitted).min()
     }
 
-    /// Advances queue and statistics to `now`. All other methods that take a time do this themselves.
+    /// Advances the queue and the statistics to `now`. All other methods that take a time do this on their
+    /// own.
     pub fn advance(&mut self, now: Time) {
         self.now = self.now.max(now);
         loop {
@@ -162,11 +162,11 @@ impl<P: Clone> Link<P> {
         }
     }
 
-    /// Changes the configuration at `now`. Unchanged settings keep their state. Packets in the link stay. If
-    /// the queue becomes smaller, packets that no longer fit are dropped.
+    /// Changes the configuration at `now`. Settings that do not change keep their state, and packets stay in
+    /// the link, except that packets which no longer fit are dropped if the queue becomes smaller.
     ///
     /// # Errors
-    /// Fails if the configuration is invalid. In this case, nothing changes.
+    /// Fails if the configuration is invalid, in which case nothing changes.
     pub fn reconfigure(&mut self, now: Time, config: LinkConfig) -> Result<(), ConfigError> {
         config.validate()?;
         self.advance(now);
@@ -196,20 +196,20 @@ impl<P: Clone> Link<P> {
         &self.config
     }
 
-    /// Sets a constant rate from `now` on. It also applies to the packet in transmission.
+    /// Sets a constant rate from `now` on, which also applies to the packet being transmitted.
     pub fn set_rate(&mut self, now: Time, rate: Rate) {
         self.replace_rate(now, RateModel::Constant(rate));
     }
 
-    /// Changes the delay of packets that were not sent yet. If packets may not be reordered, they arrive no
-    /// earlier than the packets before them.
+    /// Changes the delay of packets that have not been sent yet. If packets may not be reordered, they still
+    /// arrive no earlier than the packets before them.
     pub fn set_delay(&mut self, now: Time, delay: Duration) {
         self.advance(now);
         self.config.delay = delay;
     }
 
-    /// Takes the link down. Packets in the queue or in transmission are dropped. So are all packets that are
-    /// pushed until [`Link::set_up`]. Packets that already propagate still arrive.
+    /// Takes the link down. Packets in the queue or being transmitted are dropped, as are all packets pushed
+    /// before [`Link::set_up`]. Packets that are already propagating still arrive.
     pub fn set_down(&mut self, now: Time) {
         self.advance(now);
         self.up = false;
@@ -232,17 +232,17 @@ impl<P: Clone> Link<P> {
         self.up
     }
 
-    /// Returns the counters at the latest time seen.
+    /// Returns the counters as of the latest time seen.
     pub fn stats(&self) -> &Stats {
         &self.stats
     }
 
-    /// Returns the fill level of the queue at the latest time seen. It includes the packet in transmission.
+    /// Returns the queue's fill level, including the packet being transmitted, as of the latest time seen.
     pub fn queue_len(&self) -> QueueLen {
         self.transmitting.iter().fold(self.queue.len(), |len, item| len.plus(item.meta.bytes))
     }
 
-    /// Returns the number of packets that were sent but not taken out with [`Link::pop`] yet.
+    /// Returns how many packets have been sent but not yet taken out with [`Link::pop`].
     pub fn propagating(&self) -> usize {
         self.propagating.len()
     }
@@ -260,7 +260,7 @@ impl<P: Clone> Link<P> {
         Transmitter { sending, rate: self.server.rate(self.now) }
     }
 
-    /// Call this when the transmitter is free. Sends the next packets, or waits for the medium first.
+    /// Sends the next packets, possibly after waiting for the medium. Call this when the transmitter is free.
     fn transmit_next(&mut self, now: Time) {
         match self.config.aggregation {
             Some(aggregation) if self.queue.len().packets > 0 => {
@@ -288,7 +288,7 @@ impl<P: Clone> Link<P> {
         }
     }
 
-    /// Returns whether a packet is an acknowledgement and a later one of its flow is queued.
+    /// Returns whether a packet is an acknowledgement and a later one of the same flow is queued.
     fn outdated(&mut self, item: &Item<Waiting<P>>) -> bool {
         if item.meta.bytes >= self.config.thin_below {
             return false;
@@ -303,7 +303,7 @@ impl<P: Clone> Link<P> {
         newest.is_some_and(|newest| newest > item.packet.number)
     }
 
-    /// Lets a packet propagate. Its last bit was sent at `end`.
+    /// Starts the propagation of a packet whose last bit was sent at `end`.
     fn propagate(&mut self, end: Time, item: Item<Waiting<P>>) {
         let Item { arrived, meta, packet: Waiting { detour, packet, .. } } = item;
         if self.loss.next() {

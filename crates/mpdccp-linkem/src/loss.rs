@@ -1,7 +1,7 @@
 use crate::error::{ConfigError, probability};
 use crate::random::Random;
 
-/// Loss on the wire. It is decided for each packet when the packet leaves the transmitter.
+/// Loss on the wire, decided for each packet as it leaves the transmitter.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub enum LossModel {
     /// No loss.
@@ -14,8 +14,8 @@ pub enum LossModel {
     GilbertElliott {
         /// Probability of changing from good to bad.
         to_bad: f64,
-        /// Probability of changing from bad to good. The bad state lasts for the inverse of this number of
-        /// packets on average.
+        /// Probability of changing from bad to good. The inverse is the mean number of packets for which the
+        /// bad state lasts.
         to_good: f64,
         /// Loss probability in the good state, often zero.
         loss_good: f64,
@@ -77,7 +77,7 @@ mod tests {
     fn bernoulli_loses_its_share() {
         let mut loss = Loss::new(LossModel::Bernoulli(0.02), Random::new(1, 0));
         let lost = (0..100_000).filter(|_| loss.next()).count();
-        // The result is within five standard deviations of the mean of a binomial distribution.
+        // The result must be within five standard deviations of a binomial distribution's mean.
         assert!((1_780..2_220).contains(&lost), "{lost}");
     }
 
@@ -98,8 +98,8 @@ mod tests {
 
     #[test]
     fn bursts_have_the_published_share_and_length() {
-        // The share of packets in the bad state is to_bad / (to_bad + to_good). The bad state lasts for 1 /
-        // to_good packets on average.
+        // The fraction of packets in the bad state is to_bad / (to_bad + to_good), and the bad state lasts
+        // for 1 / to_good packets on average.
         let (share, run) = gilbert_elliott(0.01, 0.25, 0.0, 1.0);
         assert!((share / (0.01 / 0.26) - 1.0).abs() < 0.05, "{share}");
         assert!((run / 4.0 - 1.0).abs() < 0.05, "{run}");

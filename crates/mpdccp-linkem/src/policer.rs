@@ -3,9 +3,9 @@ use mpdccp_units::{Rate, Time};
 use crate::error::{ConfigError, ensure};
 use crate::server::{Work, work};
 
-/// A token bucket that passes conforming packets at once and drops others, like an operator's rate limit that
-/// has no queue. Tokens accumulate at `rate` up to `burst`, and a packet takes one token per byte. The bucket
-/// corresponds to `tc`'s police action, and to the single rate of RFC 2697 without the excess bucket.
+/// A token bucket that lets conforming packets pass immediately and drops all others, like an operator's rate
+/// limit without a queue. Tokens accumulate at `rate` up to `burst`, and a packet takes one token per byte.
+/// This is the same as `tc`'s police action, and as the single rate of RFC 2697 without the excess bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policer {
     /// Rate of tokens.
@@ -34,7 +34,7 @@ impl Bucket {
         Bucket { config, tokens: work(config.burst), at: now }
     }
 
-    /// Returns whether a packet of this size may pass now. If so, takes its tokens.
+    /// Returns whether a packet of this size may pass now, and if so takes its tokens.
     pub(crate) fn admit(&mut self, now: Time, bytes: u32) -> bool {
         let earned = Work::from(self.config.rate.bps()) * now.since(self.at).as_nanos();
         self.tokens = (self.tokens + earned).min(work(self.config.burst));
@@ -44,7 +44,7 @@ impl Bucket {
         left.is_some()
     }
 
-    /// Changes the limits from `now` on. Accumulated tokens stay, up to the new burst.
+    /// Changes the limits from `now` on. Accumulated tokens are kept, up to the new burst.
     pub(crate) fn set(&mut self, now: Time, config: Policer) {
         self.admit(now, 0);
         self.config = config;
@@ -61,7 +61,7 @@ mod tests {
         let mut bucket = Bucket::new(Policer { rate: Rate::from_mbps(8.0), burst: 10_000 }, Time::ZERO);
         let passed = (0..20).filter(|_| bucket.admit(Time::ZERO, 1_000)).count();
         assert_eq!(passed, 10, "a burst of ten packets must pass at once");
-        // 8 Mbit/s is 1,000 bytes per millisecond. Packets arrive twice as fast.
+        // 8 Mbit/s is 1,000 bytes per millisecond, and packets arrive twice as fast.
         let passed = (1..=2_000u64).filter(|i| bucket.admit(Time::from_micros(i * 500), 1_000)).count();
         assert_eq!(passed, 1_000);
         let passed = (0..20).filter(|_| bucket.admit(Time::from_millis(60_000), 1_000)).count();

@@ -2,7 +2,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_core::{RngCore, SeedableRng};
 
 /// One random stream of a link. Loss, jitter and queue have separate streams, so that enabling one of them
-/// does not change the values of the others.
+/// leaves the values of the others unchanged.
 #[derive(Clone, Debug)]
 pub(crate) struct Random(ChaCha8Rng);
 
@@ -24,7 +24,7 @@ impl Random {
         self.unit() < p
     }
 
-    /// Returns a number with the standard normal distribution (Box-Muller).
+    /// Returns a standard normally distributed number (Box-Muller).
     pub(crate) fn normal(&mut self) -> f64 {
         let radius = libm::sqrt(-2.0 * libm::log(1.0 - self.unit()));
         radius * libm::cos(core::f64::consts::TAU * self.unit())

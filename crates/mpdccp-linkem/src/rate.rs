@@ -8,22 +8,22 @@ use crate::error::{ConfigError, ensure};
 /// Rate of a link over time.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub enum RateModel {
-    /// Transmission takes no time, so packets never queue.
+    /// Transmission is instantaneous, so packets never queue.
     #[default]
     Unlimited,
-    /// The rate is constant. With rate zero, nothing is sent, and the queue fills.
+    /// A constant rate. If it is zero, nothing is sent and the queue fills up.
     Constant(Rate),
-    /// The rate is constant on average. After a pause, up to `burst` bytes are sent at once, as with `tbf` of
-    /// `tc`.
+    /// A rate that is constant on average: after a pause, up to `burst` bytes are sent at once, as by the
+    /// `tbf` of `tc`.
     TokenBucket {
         /// Average rate.
         rate: Rate,
         /// Size of the burst, bytes.
         burst: u32,
     },
-    /// A list of rates. Each has the time, counted from the link's start, from which it applies. The first
-    /// time is zero, and times increase. If the rate changes during a transmission, the rest of the packet is
-    /// sent at the new rate.
+    /// A list of rates, each with the time from the link's start at which it begins to apply. The first time
+    /// is zero, and times increase. If the rate changes during a transmission, the rest of the packet is sent
+    /// at the new rate.
     Steps(Vec<(Duration, Rate)>),
     /// A recording, which repeats.
     Trace(Trace),

@@ -1,4 +1,4 @@
-//! The transmitter. It sends one packet or one burst at a time, with exact timing.
+//! The transmitter, which sends one packet or burst at a time, with exact timing.
 
 use mpdccp_units::{Duration, Rate, Time};
 
@@ -22,19 +22,19 @@ pub(crate) struct Server {
     job: Option<Job>,
 }
 
-/// Work that the link could have done up to `at` but did not do. It remains in three cases: when the end of a
-/// packet is rounded up to a nanosecond, when a packet does not fill an opportunity of a trace, and in a
-/// token bucket. Only a packet that starts at `at` may use it, except in a token bucket.
+/// Work that the link could have done by `at` but has not. There are three sources: the end of a packet is
+/// rounded up to a nanosecond, a packet does not fill an opportunity of a trace, or a token bucket has tokens
+/// left. Only a packet that starts at `at` may use this work, except in a token bucket.
 #[derive(Clone, Copy, Debug, Default)]
 struct Spare {
     at: Time,
     work: Work,
-    /// Number of the first unused opportunity of the trace.
+    /// Number of the trace's first unused opportunity.
     opportunity: u64,
 }
 
 impl Spare {
-    /// Returns the initial state for a model. A bucket is full at the start.
+    /// Returns a model's initial state. A bucket starts full.
     fn full(model: &RateModel, at: Time) -> Spare {
         match model {
             RateModel::TokenBucket { burst, .. } => Spare { at, work: work(*burst), opportunity: 0 },
@@ -47,7 +47,7 @@ impl Spare {
 struct Job {
     since: Time,
     need: Work,
-    /// End of the transmission. `None` while the rate stays zero.
+    /// When the transmission ends; `None` while the rate stays zero.
     end: Option<Time>,
     /// Work that is unused when the packet is done.
     after: Spare,
@@ -64,13 +64,13 @@ impl Server {
         Server { model, start, spare, job: None }
     }
 
-    /// Starts a packet. The previous one must be finished.
+    /// Starts a packet. The previous one must be done.
     pub(crate) fn begin(&mut self, now: Time, bytes: u32) {
         self.schedule(now, work(bytes));
     }
 
-    /// Returns when the packet in transmission will be done. Returns `None` if there is no packet, or if it
-    /// is never done at this rate.
+    /// Returns when the packet being transmitted will be done, or `None` if there is no packet or the packet
+    /// will never be done at this rate.
     pub(crate) fn end(&self) -> Option<Time> {
         self.job.as_ref().and_then(|job| job.end)
     }
@@ -87,7 +87,8 @@ impl Server {
         self.job = None;
     }
 
-    /// Switches to `model`, whose time starts at `now`. A packet in transmission continues where it is.
+    /// Switches to `model`, whose time starts at `now`. A packet being transmitted continues from where it
+    /// is.
     pub(crate) fn set_model(&mut self, now: Time, model: RateModel) {
         let left = self.job.take().map(|job| match self.serve(job.since, now, job.need) {
             Progress::Left(need) => need,
@@ -108,7 +109,7 @@ impl Server {
         });
     }
 
-    /// Does `need` units of work from `from` on, but not beyond `until`.
+    /// Does `need` units of work, starting at `from` but not going beyond `until`.
     fn serve(&self, from: Time, until: Time, need: Work) -> Progress {
         let carried = match self.model {
             RateModel::TokenBucket { rate, burst } => {
@@ -167,7 +168,7 @@ impl Server {
         }
     }
 
-    /// Returns the rate at `now`. For a trace, returns its mean rate.
+    /// Returns the rate at `now`; for a trace, its mean rate.
     pub(crate) fn rate(&self, now: Time) -> Rate {
         match &self.model {
             RateModel::Trace(trace) => trace.mean_rate(),
@@ -175,7 +176,7 @@ impl Server {
         }
     }
 
-    /// Returns the rate at `now` and when it changes. A rate of `None` means unlimited.
+    /// Returns the rate at `now` and the time of its next change. A rate of `None` means unlimited.
     fn segment(&self, now: Time) -> (Option<Rate>, Time) {
         match &self.model {
             // The callers handle traces.
@@ -199,7 +200,7 @@ mod tests {
         Rate::from_bps(m * 1_000_000)
     }
 
-    /// Sends `n` packets of `bytes` back to back from time zero. Returns when the last one is done.
+    /// Sends `n` packets of `bytes` back to back from time zero, and returns when the last one is done.
     fn back_to_back(server: &mut Server, n: u32, bytes: u32) -> Time {
         let mut now = Time::ZERO;
         for _ in 0..n {
@@ -255,7 +256,7 @@ mod tests {
 
     #[test]
     fn a_bucket_lets_a_burst_through_and_then_the_rate() {
-        // The rate is 1,000 bytes per millisecond. Tokens for three packets have accumulated.
+        // At 1,000 bytes per millisecond, tokens for three packets have accumulated.
         let model = RateModel::TokenBucket { rate: mbps(8), burst: 3_000 };
         let mut server = Server::new(model, Time::ZERO);
         assert_eq!(back_to_back(&mut server, 3, 1_000), Time::ZERO);

@@ -1,7 +1,7 @@
 /// The fate of a packet that was pushed into a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Accepted. The packet may still be lost on the wire or dropped by the queue later, see [`Stats`].
+    /// Accepted. The packet may still be lost on the wire or dropped by the queue later; see [`Stats`].
     Queued,
     /// Dropped at once.
     Dropped(DropReason),
@@ -16,7 +16,7 @@ pub enum DropReason {
     Early,
     /// The packet was lost on the wire, after transmission.
     Loss,
-    /// The link was down or went down.
+    /// The link was down, or went down while it held the packet.
     Down,
     /// The packet exceeded the policer's limit.
     Policed,
@@ -67,7 +67,7 @@ pub struct Stats {
     pub early: Count,
     /// Packets lost on the wire.
     pub lost: Count,
-    /// Packets dropped because the link was down or went down.
+    /// Packets dropped because the link was down, or went down while it held them.
     pub down: Count,
     /// Packets dropped by the policer.
     pub policed: Count,
@@ -92,8 +92,8 @@ impl Stats {
         }
     }
 
-    /// Returns the number of packets dropped by the queue, because it was full or early. A qdisc counts drops
-    /// in the same way.
+    /// Returns how many packets the queue dropped, either early or because it was full. A qdisc counts its
+    /// drops in the same way.
     pub fn queue_drops(&self) -> u64 {
         self.overflow.packets + self.early.packets
     }

@@ -3,18 +3,18 @@ use core::fmt;
 
 use mpdccp_units::{Duration, Rate};
 
-/// Number of bytes that a line of a trace stands for.
+/// Number of bytes represented by one line of a trace.
 pub(crate) const OPPORTUNITY: u32 = 1_500;
 
-/// A recorded rate in Mahimahi's format. Each line is an opportunity: a time in whole milliseconds at which
-/// 1,500 bytes may be sent. Several packets may share an opportunity, and a packet may need several. Unused
-/// opportunities are lost. After its last line, the trace repeats.
+/// A recorded rate in Mahimahi's format. Each line is an opportunity: a time, in whole milliseconds, at which
+/// 1,500 bytes may be sent. Several packets may share an opportunity, and a packet may need several of them.
+/// Unused opportunities are lost. After its last line, the trace repeats.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
-    /// Times of the opportunities. The list is not empty, and the times do not decrease and are not later
-    /// than the period.
+    /// Times of the opportunities. The list is not empty; its times never decrease and are at most the
+    /// period.
     at: Vec<Duration>,
-    /// Duration after which the trace repeats. It is not zero.
+    /// Time after which the trace repeats; never zero.
     period: Duration,
 }
 
@@ -36,11 +36,11 @@ impl fmt::Display for TraceError {
 impl core::error::Error for TraceError {}
 
 impl Trace {
-    /// Parses a trace file. Blank lines are skipped.
+    /// Parses a trace file, skipping blank lines.
     ///
     /// # Errors
-    /// The error names the first line that is not a whole number of milliseconds or that is earlier than the
-    /// previous line. If the trace has no duration, the error names the last line.
+    /// The error names the first line that is not a whole number of milliseconds or is earlier than the line
+    /// before it. If the trace has a duration of zero, the error names the last line.
     pub fn parse(text: &str) -> Result<Trace, TraceError> {
         let mut at: Vec<Duration> = Vec::new();
         let mut lines = 0;
@@ -51,7 +51,7 @@ impl Trace {
                 continue;
             }
             let problem = |problem| TraceError { line: lines, problem };
-            // The limit of 32 bits ensures that the nanoseconds fit into the emulator's clock.
+            // With a limit of 32 bits, the nanoseconds fit into the emulator's clock.
             let ms: u32 = line.parse().map_err(|_| problem("expected a whole number of milliseconds"))?;
             let time = Duration::from_millis(ms.into());
             if at.last().is_some_and(|last| *last > time) {
@@ -84,13 +84,13 @@ impl Trace {
         Trace { at, period: self.period }
     }
 
-    /// Returns the mean rate of the trace.
+    /// Returns the trace's mean rate.
     pub fn mean_rate(&self) -> Rate {
         Rate::from_bytes_per(self.at.len() as u64 * u64::from(OPPORTUNITY), self.period())
     }
 
-    /// Returns the time of opportunity `number`, measured from the start of the first period. The numbers
-    /// continue over all periods.
+    /// Returns the time of opportunity `number`, measured from the start of the first period. Numbers
+    /// continue from one period to the next.
     pub(crate) fn time(&self, number: u64) -> Duration {
         let len = self.at.len() as u64;
         let rounds = u32::try_from(number / len).unwrap_or(u32::MAX);

@@ -36,11 +36,11 @@ pub(crate) unsafe fn read(addr: *const sockaddr, len: socklen_t) -> Result<Socke
     given.as_socket().filter(|_| len as usize >= least).ok_or(libc::EINVAL)
 }
 
-/// Writes an address to a C structure, up to the length of the structure. Sets `len` to the full length of
-/// the address.
+/// Writes an address to a C structure, truncating it to the structure's length. Sets `len` to the full length
+/// of the address.
 ///
 /// # Safety
-/// `len` must be null or point to the number of bytes at `addr`. `addr` may be null.
+/// `len` must be null or point to the number of bytes available at `addr`. `addr` may be null.
 pub(crate) unsafe fn write(from: SocketAddr, addr: *mut sockaddr, len: *mut socklen_t) {
     if addr.is_null() || len.is_null() {
         return;

@@ -1,5 +1,5 @@
-//! Sends requests to the daemon, and recognises the daemon's sockets. The system calls here do not use libc,
-//! because otherwise they would call this library again.
+//! Sends requests to the daemon, and recognises the daemon's sockets. System calls here bypass libc, because
+//! they would otherwise call this library again.
 
 use libc::c_int;
 use mpdccp_socketd::{Answer, CONTROL, CONTROL_VARIABLE, MOST, NAME, Reply, Request, receive, send};
@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::ffi::{CStr, CString};
 
-/// Returns the function with this name that follows this library's function in the search order.
+/// Returns the function of this name that comes after this library's own in the search order.
 macro_rules! next {
     ($name:literal, $kind:ty) => {{
         static NEXT: std::sync::atomic::AtomicPtr<libc::c_void> =
@@ -32,13 +32,13 @@ pub(crate) fn fail(errno: i32) -> c_int {
     -1
 }
 
-/// Converts a descriptor for the functions of the crate rustix. Returns `None` if the descriptor is negative.
+/// Converts a descriptor for use with rustix. Returns `None` if the descriptor is negative.
 pub(crate) fn borrow<'a>(fd: c_int) -> Option<BorrowedFd<'a>> {
     // SAFETY: the descriptor is not -1. A closed descriptor only causes EBADF.
     (fd >= 0).then(|| unsafe { BorrowedFd::borrow_raw(fd) })
 }
 
-/// Returns whether a descriptor is a DCCP socket. Such a socket has a peer with a name of the daemon.
+/// Returns whether a descriptor is a DCCP socket, that is, has a peer with one of the daemon's names.
 pub(crate) fn is_ours(fd: c_int) -> bool {
     let peer = borrow(fd).and_then(|fd| rustix::net::getpeername(fd).ok().flatten());
     let peer = peer.and_then(|peer| SocketAddrUnix::try_from(peer).ok());
@@ -67,8 +67,8 @@ unsafe extern "C" {
     fn pthread_setcancelstate(state: c_int, old: *mut c_int) -> c_int;
 }
 
-/// While this value exists, the thread cannot be cancelled. A cancelled thread would not run the destructors
-/// here. No code of the caller runs meanwhile.
+/// While this value exists, the thread cannot be cancelled, because a cancelled thread would not run the
+/// destructors here. None of the caller's code runs during this time.
 struct Uncancelled(c_int);
 
 impl Uncancelled {
@@ -87,10 +87,10 @@ impl Drop for Uncancelled {
     }
 }
 
-/// Sends a request about a descriptor. Stores the answer in `bytes`.
+/// Sends a request about a descriptor, and stores the answer in `bytes`.
 ///
 /// # Errors
-/// The errno value for the caller. ECONNRESET means that the daemon and all its connections have ended.
+/// Returns the errno value for the caller. ECONNRESET means that the daemon and all its connections are gone.
 pub(crate) fn ask<'a>(
     request: &Request<'_>,
     fd: Option<c_int>,
@@ -102,7 +102,7 @@ pub(crate) fn ask<'a>(
     send(&control, request, fd.and_then(borrow)).map_err(gone)?;
     let (len, fd) = loop {
         match receive(&control, bytes, true) {
-            // As in the kernel, the connection attempt continues.
+            // The connection attempt continues, as in the kernel.
             Err(Errno::INTR) if matches!(request, Request::Connect { .. }) => return Err(libc::EINTR),
             Err(Errno::INTR) => {}
             Err(_) | Ok((0, _)) => return Err(libc::ECONNRESET),
@@ -113,7 +113,7 @@ pub(crate) fn ask<'a>(
     reply.map(|answer| (answer, fd))
 }
 
-/// Sends a request whose answer has no value. Returns 0. If the request fails, sets errno and returns -1.
+/// Sends a request whose answer has no value. Returns 0 or, if the request fails, sets errno and returns -1.
 pub(crate) fn tell(request: &Request<'_>, fd: c_int) -> c_int {
     match ask(request, Some(fd), &mut [0; MOST]) {
         Ok(_) => 0,

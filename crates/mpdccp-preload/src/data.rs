@@ -1,4 +1,4 @@
-//! Calls that read and write. The kernel carries the data. This library only handles the cases in which a
+//! Calls that read and write. The kernel carries the data; this library handles only the cases in which a
 //! Unix socket behaves differently: errors at the end of a connection, sender addresses, datagrams that are
 //! too long, and priorities.
 
@@ -14,8 +14,8 @@ const SHORT: usize = 256;
 /// The maximum datagram size that the daemon reports while the connection is not open.
 const UNKNOWN: u64 = 536;
 
-/// The maximum datagram sizes of sockets. An entry is valid for up to a second. It contains the descriptor,
-/// the size and the second.
+/// The maximum datagram sizes of sockets. Each entry holds the descriptor, the size and the second it was
+/// stored in, and is valid for up to a second.
 static SIZES: [AtomicU64; 64] = [const { AtomicU64::new(0) }; 64];
 
 fn largest(fd: c_int) -> u64 {
@@ -43,8 +43,8 @@ fn too_long(fd: c_int, len: usize) -> bool {
     len > SHORT && is_ours(fd) && len as u64 > largest(fd)
 }
 
-/// Returns whether a call reads the error queue. The error queue of DCCP is always empty, and Unix sockets do
-/// not have one.
+/// Returns whether a call reads the error queue. DCCP's error queue is always empty, and Unix sockets have
+/// none.
 fn of_error_queue(fd: c_int, flags: c_int) -> bool {
     flags & libc::MSG_ERRQUEUE != 0 && is_ours(fd)
 }

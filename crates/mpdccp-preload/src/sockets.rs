@@ -1,4 +1,4 @@
-//! Calls that create, bind and connect sockets, and that read or set their addresses and options.
+//! Calls that create, bind and connect sockets, and calls that read or set socket addresses and options.
 
 use crate::address;
 use crate::ask::{ask, borrow, fail, is_ours, next, tell};
@@ -29,7 +29,7 @@ extern "C-unwind" fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_in
     match ask(&Request::Socket { v6: domain == libc::AF_INET6 }, None, &mut [0; MOST]) {
         Ok((_, Some(fd))) => hand_out(fd, kind),
         Ok((_, None)) => fail(libc::ENFILE),
-        // No daemon is running for this program, so return the kernel's own answer for DCCP.
+        // No daemon is running for this program, so return what the kernel itself returns for DCCP.
         Err(libc::ECONNRESET) => next(domain, kind, protocol),
         Err(errno) => fail(errno),
     }
@@ -221,7 +221,7 @@ unsafe extern "C-unwind" fn setsockopt(
     value: *const c_void,
     len: socklen_t,
 ) -> c_int {
-    // The Unix socket must not get these options. The daemon stores or applies them.
+    // These options must not be set on the Unix socket; the daemon stores or applies them.
     let differs = matches!(
         option,
         libc::SO_SNDBUF
@@ -256,7 +256,7 @@ unsafe extern "C-unwind" fn setsockopt(
     tell(&Request::Set { level, name: option, value: &value[..value.len().min(1024)] }, fd)
 }
 
-/// Does nothing for a DCCP socket. The kernel's DCCP does not support half-close either.
+/// Does nothing for a DCCP socket, because the kernel's DCCP does not support half-close either.
 #[unsafe(no_mangle)]
 extern "C-unwind" fn shutdown(fd: c_int, how: c_int) -> c_int {
     if is_ours(fd) { 0 } else { next!(c"shutdown", extern "C-unwind" fn(c_int, c_int) -> c_int)(fd, how) }

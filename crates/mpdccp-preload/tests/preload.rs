@@ -1,5 +1,5 @@
-//! Tests programs that know only the kernel's interface: Python's socket module, and socat if it is
-//! installed.
+//! Tests with programs that know only the kernel's interface: Python's socket module and, if installed,
+//! socat.
 
 use dccp_net::Handle;
 use dccp_proto::{Ports, Route, Sink};
@@ -25,12 +25,12 @@ struct Host {
 impl Host {
     fn new() -> Host {
         let dir = tempfile::tempdir().unwrap();
-        // The daemon's directory must be accessible to all users.
+        // All users must be able to access the daemon's directory.
         std::fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
         let control = dir.path().join("socketd.sock");
         let (sender, receiver) = std::sync::mpsc::channel();
         let thread = std::thread::spawn(move || {
-            // Try again with another port if another program takes the free port before the daemon does.
+            // If another program takes the free port before the daemon does, try again with a different one.
             let (port, driver) = loop {
                 let port = UdpSocket::bind("0.0.0.0:0").unwrap().local_addr().unwrap().port();
                 let settings = Settings { control: control.clone(), udp_port: Some(port), ccid: 2 };
@@ -61,7 +61,7 @@ impl Host {
         command
     }
 
-    /// Runs a Python script after common helper code. Returns `None` without Python.
+    /// Runs a Python script, preceded by common helper code. Returns `None` if Python is not installed.
     fn python(&self, script: &str) -> Option<Output> {
         let begin = "\
 import errno, os, select, signal, socket as s, struct, subprocess, sys, threading, time
@@ -198,7 +198,7 @@ n.setsockopt(269, 2, struct.pack('!I', 7)); n.setblocking(True); n.connect(l.get
     );
 }
 
-/// Runs in a separate network namespace. Only root can create one.
+/// Runs in a separate network namespace, which only root can create.
 #[test]
 fn a_connect_without_an_answer_is_pending_and_other_namespaces_are_not_served() {
     let thread = std::thread::spawn(|| {
@@ -308,7 +308,7 @@ fails(errno.ENOPROTOOPT, c.getsockopt, 269, 192, 64)",
     );
 }
 
-/// Collects the packets that the client sends.
+/// Collects the packets sent by the client.
 struct Out(Vec<Vec<u8>>);
 
 impl Sink for Out {
@@ -318,7 +318,7 @@ impl Sink for Out {
     }
 }
 
-/// A client that does not use the daemon. Its server is a Python program that uses the daemon.
+/// A client that does not use the daemon, and its server, a Python program that does.
 struct Client {
     server: Child,
     lines: BufReader<ChildStdout>,
@@ -331,7 +331,7 @@ struct Client {
 
 impl Client {
     /// Starts the server and a client, which sends a Request to the server. The server's script can use the
-    /// listening socket `l`. Returns `None` without Python.
+    /// listening socket `l`. Returns `None` if Python is not installed.
     fn new(host: &Host, options: &str, serve: &str) -> Option<Client> {
         let mut server = host.command("python3");
         let script = format!(
@@ -367,7 +367,7 @@ a, _ = l.accept()
         Some(client)
     }
 
-    /// Waits for a line from the server. Sends and receives no packets meanwhile.
+    /// Waits for a line from the server, without sending or receiving packets in the meantime.
     fn await_line(&mut self, expected: &str) {
         let mut line = String::new();
         self.lines.read_line(&mut line).unwrap();
@@ -375,7 +375,7 @@ a, _ = l.accept()
     }
 
     /// Sends the packets for which `passes` returns true, and handles one received packet. Returns a datagram
-    /// from the server, if there is one.
+    /// from the server, if any.
     fn turn(&mut self, passes: impl Fn(&[u8]) -> bool) -> Option<Vec<u8>> {
         assert!(self.begun.elapsed() < Duration::from_secs(60), "the server does not answer");
         let now = dccp_net::Clock.now();
@@ -419,8 +419,8 @@ fn data_that_opens_a_connection_is_not_lost() {
     assert_eq!(echoed, b"first");
 }
 
-/// The client acknowledges nothing until the server has queued all datagrams. So the server can send only its
-/// first window before that.
+/// The client acknowledges nothing until the server has queued all datagrams, so until then the server can
+/// send only its first window.
 #[test]
 fn the_most_urgent_datagrams_leave_first() {
     let host = Host::new();
@@ -465,7 +465,7 @@ fails(errno.EISCONN, c.setsockopt, s.SOL_SOCKET, s.SO_BINDTODEVICE, b'lo')",
     );
 }
 
-/// A link-local address needs an interface. The host does not need to have such an address itself.
+/// A link-local address needs an interface, but the host itself need not have such an address.
 #[test]
 fn link_local_peers_are_reached_through_their_interface() {
     let host = Host::new();
@@ -620,7 +620,7 @@ fn socat_connects_and_listens() {
         command
     };
     let mut server = socat(&listen, "EXEC:cat").spawn().unwrap();
-    // The server does not report when it starts to listen. Connections are refused until then, so try again.
+    // The server does not report when it starts listening. Connections are refused until then, so retry.
     let echoed = loop {
         let connect = address("CONNECT", &to(5003));
         let mut client = socat("-", &connect);

@@ -1,6 +1,6 @@
-//! DCCP in a custom event loop: the state machine, a UDP socket, and mio. On a microcontroller, its network
-//! stack and a timer replace mio, and the calls stay the same. This program runs both ends of an echo, each
-//! in its own loop.
+//! DCCP in a custom event loop built from the state machine, a UDP socket and mio. On a microcontroller, the
+//! network stack and a timer take the place of mio; the calls stay the same. This program runs both ends of
+//! an echo, each in its own loop.
 
 use dccp_proto::{Ecn, Ports, Route, Sink};
 use mio::{Events, Interest, Poll, Token, net::UdpSocket};
@@ -10,7 +10,7 @@ use mpdccp_units::Time;
 use std::{error::Error, fs::File, io::Read, net::SocketAddr, time::Instant};
 
 const DCCP_PORT: u16 = 5001;
-/// Length of the IPv4 and UDP headers before each packet, bytes. Congestion control counts them.
+/// Size in bytes of the IPv4 and UDP headers before each packet, which congestion control counts.
 const OVERHEAD: u16 = 28;
 
 /// The packets to send.
@@ -24,7 +24,7 @@ impl Sink for Outbox {
     }
 }
 
-/// Serves echoes. With `text`, it connects to an echo server instead, and returns the answer.
+/// Serves echoes or, if `text` is given, connects to an echo server and returns the answer.
 fn run(mut socket: UdpSocket, text: Option<(SocketAddr, &str)>) -> Result<Vec<u8>, Box<dyn Error>> {
     let (mut seed, start) = ([0; 32], Instant::now());
     File::open("/dev/urandom")?.read_exact(&mut seed)?;

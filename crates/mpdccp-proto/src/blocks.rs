@@ -1,12 +1,12 @@
-//! Pool of packet buffers. Allocating and freeing a buffer for a large packet takes longer than copying the
-//! packet. The most recently used buffer of the pool is also still in the cache.
+//! Pool of packet buffers. It exists because allocating and freeing a buffer for a large packet takes longer
+//! than copying the packet, and because the pool's most recently used buffer is still in the cache.
 
 use alloc::vec::Vec;
 
-/// Size of a block. The packets of most links fit into it.
+/// Size of a block, large enough for packets on most links.
 const SIZE: usize = 2_048;
-/// Packets smaller than this get their own allocation, which is cheap. If they were in full blocks, a queue
-/// of small packets would take many times its nominal memory.
+/// Packets smaller than this get an allocation of their own, which is cheap. In full blocks, a queue of small
+/// packets would take many times its nominal memory.
 const LEAST: usize = 1_024;
 /// Maximum number of blocks kept.
 const MOST: usize = 256;
@@ -16,12 +16,12 @@ const MOST: usize = 256;
 pub(crate) struct Blocks(Vec<Vec<u8>>);
 
 impl Blocks {
-    /// Returns a block. Its contents are arbitrary.
+    /// Returns a block with arbitrary contents.
     pub(crate) fn take(&mut self) -> Vec<u8> {
         self.0.pop().unwrap_or_else(|| Vec::with_capacity(SIZE))
     }
 
-    /// Copies a packet. If the packet is neither too small nor too large, the copy is in a block.
+    /// Copies a packet, into a block unless the packet is too small or too large.
     pub(crate) fn copy(&mut self, packet: &[u8]) -> Vec<u8> {
         if !(LEAST..=SIZE).contains(&packet.len()) {
             return packet.to_vec();

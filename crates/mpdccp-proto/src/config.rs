@@ -19,90 +19,90 @@ pub enum Fallback {
     Plain,
 }
 
-/// The local addresses from which a session joins an address that the peer advertises (MP_ADDADDR). Only
-/// local addresses of the same family can be used.
+/// Which local addresses a session uses to join an address that the peer advertises (MP_ADDADDR). Only local
+/// addresses of the same family can be used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum JoinFrom {
-    /// Do not join. The advertised address only appears in the session's status.
+    /// Do not join: the advertised address is only shown in the session's status.
     #[default]
     Nowhere,
-    /// The local address of the subflow on which the advertisement arrived.
+    /// The local address of the subflow that the advertisement arrived on.
     One,
-    /// The local address of every path of this end, which gives a full mesh.
+    /// The local address of every path at this end, for a full mesh.
     All,
 }
 
-/// Settings of a session. They are the same for all its paths.
+/// Settings of a session, shared by all its paths.
 #[derive(Clone, Debug)]
 pub struct SessionConfig {
-    /// Template of each path's connection. MTU and overhead come from the path.
+    /// Template for each path's connection. The path supplies MTU and overhead.
     pub connection: Config,
     /// Whether to offer and accept Multipath DCCP (RFC 9897). If off, the session is a plain DCCP connection
     /// with one path.
     pub multipath: bool,
-    /// Only for plain connections: application data in a client's Request or a server's Response, at most a
-    /// few hundred bytes (RFC 4340 sections 8.1.1 and 8.1.3). If the peer has set [`Config::early_data`], it
+    /// Only for plain connections: application data for a client's Request or a server's Response, at most a
+    /// few hundred bytes (RFC 4340 sections 8.1.1 and 8.1.3). A peer that has set [`Config::early_data`]
     /// accepts the data and delivers it first.
     pub early_data: Vec<u8>,
-    /// How to treat a peer without RFC 9897.
+    /// How to treat a peer that does not support RFC 9897.
     pub fallback: Fallback,
     /// Key types that a client offers and a server accepts, in order of preference (RFC 9897 section 3.2.4).
     /// Every implementation understands type 0. To require another type, leave out type 0. Otherwise a host
     /// on the path could remove the other types from the offer.
     pub key_types: Vec<KeyType>,
-    /// Share one congestion state between connections of all sessions that set this. The connections must
-    /// have the same endpoint, socket and CCID, and the same two hosts. Once open, they together take the
-    /// share of one connection. CCIDs 3 and 4 do not support sharing.
+    /// Share one congestion state among the connections of all sessions that set this. These connections must
+    /// have the same endpoint, socket and CCID, and run between the same two hosts. Once open, they together
+    /// take the share of one connection. CCIDs 3 and 4 do not support sharing.
     pub share_congestion: bool,
-    /// Couple paths of the session that share a bottleneck. Their round-trip times reveal such paths.
+    /// Couple those paths of the session that share a bottleneck, as revealed by their round-trip times.
     /// Together, coupled paths take the share of one flow. Not available with
     /// [`share_congestion`](Self::share_congestion), nor for CCIDs 3, 4 and 250.
     pub coupling: bool,
     /// Chooses the path of each packet.
     pub scheduler: SchedulerKind,
-    /// Rules by which some packets are scheduled differently.
+    /// Rules that schedule some packets differently.
     pub policy: Policy,
-    /// How to restore the order of arriving packets.
+    /// How to put arriving packets back in order.
     pub reorder: ReorderConfig,
-    /// Retransmit lost packets on the best path, if the peer is also an mpdccp program and waits for
+    /// Retransmit lost packets on the best path, provided the peer is also an mpdccp program and waits for
     /// retransmissions.
     pub repair: bool,
     /// Tell the peer to hold packets behind a loss until the retransmission arrives. If off, retransmissions
-    /// arrive out of order. Inner flows that ignore loss (BBR) then have shorter round trips. Flows that
+    /// arrive out of order: inner flows that ignore loss (BBR) then have shorter round trips, but flows that
     /// reduce their rate on loss (CUBIC) lose the benefit of retransmissions.
     pub wait_for_repairs: bool,
-    /// Datagrams are IP packets. Put each inner flow in order separately, so that losses of one flow do not
-    /// delay another. If the receiver's reorderer is `adaptive`, each packet carries the distance to the
-    /// previous packet of its flow, in four bytes. Both ends must set this.
+    /// Datagrams are IP packets: put each inner flow in order separately, so that losses in one flow do not
+    /// delay another. If the receiver's reorderer is `adaptive`, each packet also carries four bytes that
+    /// give the distance to the previous packet of its flow. Both ends must set this option.
     pub flow_order: bool,
-    /// Carry reliable byte streams next to datagrams (docs/streams.md), if the peer supports them.
+    /// Carry reliable byte streams alongside datagrams (docs/streams.md), if the peer supports them.
     pub streams: bool,
     /// Maximum time to wait for a retransmission.
     pub repair_max: Duration,
     /// The send queue.
     pub queue: QueueConfig,
-    /// Client only: whether the server may begin subflows too (RFC 9897 section 3.2.2: either host may do
-    /// so). The client's endpoint must listen.
+    /// Client only: whether the server may open subflows too (RFC 9897 section 3.2.2: either host may do so).
+    /// The client's endpoint must then listen.
     pub joinable: bool,
     /// How to join addresses that the peer advertises. This is for applications without their own path
     /// manager.
     pub join_advertised: JoinFrom,
-    /// Pass MP_EXP options of the peer's application to this application ([`crate::SessionEvent::Private`]).
-    /// If off, they are ignored.
+    /// Pass MP_EXP options from the peer's application to the local application
+    /// ([`crate::SessionEvent::Private`]). If off, they are ignored.
     pub private_options: bool,
     /// Maximum number of paths at a time. Further joins are refused with Reset code 9.
     pub max_paths: usize,
-    /// Probe a path after this time without a packet from the peer. Probes keep NAT bindings alive and detect
-    /// dead paths. The server waits twice as long.
+    /// Probe a path when nothing has arrived from the peer for this long. Probes keep NAT bindings alive and
+    /// detect dead paths. The server waits twice as long.
     pub keepalive: Duration,
-    /// Client with several paths: how long the first subflow may take before the next path is tried. The time
-    /// doubles each time all paths were tried, up to three seconds, so that a slow path can answer in time
-    /// too.
+    /// Client with several paths: how long the first subflow may take to open before the next path is tried.
+    /// The time doubles after each round through all paths, up to three seconds, so that a slow path also has
+    /// time to answer.
     pub first_attempt: Duration,
-    /// How long the session lives while no path is up.
+    /// How long the session survives with no path up.
     pub survive: Duration,
-    /// Duration of TIMEWAIT. The default is two maximum segment lifetimes (RFC 4340 section 8.3). During this
-    /// time, a client does not reuse the connection's ports, and late packets are answered with a Reset.
+    /// Duration of TIMEWAIT, by default two maximum segment lifetimes (RFC 4340 section 8.3). In TIMEWAIT, a
+    /// client does not reuse the connection's ports, and late packets are answered with a Reset.
     pub time_wait: Duration,
 }
 
@@ -144,7 +144,7 @@ pub struct PathConfig {
     pub route: Route,
     /// DCCP ports.
     pub ports: Ports,
-    /// Name for policy rules. This end sends the name to the peer.
+    /// Name for use in policy rules. This end sends it to the peer.
     pub name: PathName,
     /// Priority 0 to 15 (RFC 9897 section 3.2.10), 3 by default.
     pub prio: u8,
@@ -172,19 +172,18 @@ pub struct ListenConfig {
     pub session: SessionConfig,
     /// Peers that may connect. The first matching entry decides. An empty list admits no peer.
     pub peers: Vec<PeerFilter>,
-    /// Whether a peer that the encapsulation authenticates may connect even if `peers` does not list its
-    /// `id`. The limit per source also applies to such peers, because a new key costs nothing.
+    /// Whether to admit a peer that the encapsulation has authenticated even if its `id` is not listed in
+    /// `peers`. The per-source limit also applies to such peers, because a new key costs nothing.
     pub strangers: bool,
-    /// MTU of incoming paths, through any socket of this endpoint.
+    /// MTU of incoming paths on any socket of this endpoint.
     pub mtu: u16,
-    /// Length of IP and UDP headers over IPv4, bytes. With IPv6, it is 20 bytes more.
+    /// Length of the IP and UDP headers over IPv4, bytes. Over IPv6, they are 20 bytes longer.
     pub overhead: u16,
     /// Maximum number of sessions at a time. Further Requests are refused with Reset code 9, Too Busy.
     pub max_sessions: usize,
-    /// Maximum number of sessions of one source at a time. A source is an IPv4 address, or the first 64 bits
-    /// of an IPv6 address. Further Requests are refused with Reset code 9. The limit applies in full while
-    /// all sessions are free. The fewer sessions are free, the lower it is. Half-open sessions do not count,
-    /// because their source may be forged. The limit does not apply to `peers` that the encapsulation
-    /// authenticates.
+    /// Maximum number of simultaneous sessions from one source, which is an IPv4 address or the first 64 bits
+    /// of an IPv6 address. Further Requests are refused with Reset code 9. The full limit applies only while
+    /// all sessions are free; it shrinks as fewer are left. Half-open sessions do not count, because their
+    /// source may be forged. The limit does not apply to `peers` that the encapsulation authenticates.
     pub max_sessions_per_source: usize,
 }

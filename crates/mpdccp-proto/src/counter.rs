@@ -38,7 +38,7 @@ counters! {
     AddAddrTooMany = "add_addr_too_many",
     /// A Request answered with an Init Cookie, under load, without keeping state.
     AnsweredWithCookie = "answered_with_cookie",
-    /// An answer not sent because it would exceed the budget per second, or three times the bytes received
+    /// An answer withheld because it would exceed the budget per second, or three times the bytes received
     /// from an unproven address.
     AnswerTooLarge = "answer_too_large",
     /// An Init Cookie that is forged or too old.
@@ -65,9 +65,10 @@ counters! {
     FallbackToPlain = "fallback_to_plain",
     /// MP_FAST_CLOSE on a Reset that does not allow it, or with a wrong key.
     FastCloseInvalid = "fast_close_invalid",
-    /// An unauthenticated half-open join closed in favour of another.
+    /// An unauthenticated half-open join that was closed to make room for another.
     HalfOpenJoinDisplaced = "half_open_join_displaced",
-    /// Packets behind a hole delivered early, because the sessions held as many bytes as allowed.
+    /// Packets behind a hole that were delivered early because the sessions already held as many bytes as
+    /// allowed.
     HeldBeyondMemory = "held_beyond_memory",
     /// MP_JOIN or MP_KEY after the handshake.
     HandshakeOptionLate = "handshake_option_late",
@@ -75,9 +76,9 @@ counters! {
     ImplausibleMpSeq = "implausible_mp_seq",
     /// A join with an invalid multipath option or another version.
     JoinMalformedOrOtherVersion = "join_malformed_or_other_version",
-    /// MP_JOIN for a session that this end opened without allowing joins.
+    /// MP_JOIN for a session that this end opened with joins disallowed.
     JoinOfClientSession = "join_of_client_session",
-    /// MP_JOIN for a session of plain DCCP.
+    /// MP_JOIN for a plain DCCP session.
     JoinOfPlainSession = "join_of_plain_session",
     /// A join answered without Multipath DCCP.
     JoinOtherVersion = "join_other_version",
@@ -97,11 +98,11 @@ counters! {
     Listen = "listen",
     /// A multipath option that cannot be parsed.
     MalformedMpOption = "malformed_mp_option",
-    /// An MP_EXP option that the application does not want, or an unknown private option of mpdccp.
+    /// An MP_EXP option that the application has not asked for, or an unknown private option of mpdccp.
     MpExpIgnored = "mp_exp_ignored",
     /// MP_EXP options dropped because the application did not fetch them.
     MpExpTooMany = "mp_exp_too_many",
-    /// The peer's MP_SEQ jumped to another value, from which the receiver continues.
+    /// The peer's MP_SEQ jumped, and the receiver continues from the new value.
     MpSeqMoved = "mp_seq_moved",
     /// No free Address ID for another path.
     NoAddressIdLeft = "no_address_id_left",
@@ -123,11 +124,11 @@ counters! {
     FecWrong = "fec_wrong",
     /// A Request for a port without a listener.
     PortNotBound = "port_not_bound",
-    /// Datagrams dropped by the limit on all queues.
+    /// Datagrams dropped because of the limit on all queues together.
     QueuesFull = "queues_full",
     /// A Request refused because the peer does not support Multipath DCCP.
     RefusedNoMultipath = "refused_no_multipath",
-    /// A Request from a peer that the listener does not accept: an unknown address or, with keys, another
+    /// A Request from a peer that the listener does not accept: an unknown address or, with keys, an unknown
     /// peer.
     RefusedPeer = "refused_peer",
     /// A Request refused because a feature or service that it requires is not available.
@@ -162,7 +163,7 @@ counters! {
     UnusablePick = "unusable_pick",
 }
 
-/// Number of occurrences of each counted event.
+/// How often each counted event has occurred.
 pub type Counters = BTreeMap<Counter, u64>;
 
 /// Increments a counter.

@@ -1,10 +1,10 @@
 //! Identifiers of sessions and paths.
 
-/// Identifier of a session of an endpoint. An endpoint never uses an identifier twice.
+/// Identifier of a session, never reused within an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId(pub u64);
 
-/// Index of a path within its session. The session does not use an index twice.
+/// Index of a path, never reused within its session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PathId(pub u32);
 
@@ -13,7 +13,7 @@ pub struct PathId(pub u32);
 pub struct PathName(pub u32);
 
 impl PathName {
-    /// Returns the hash of this name. It never equals the value for a path without a name.
+    /// Returns the hash of this name. It never equals the value that means that a path has no name.
     pub fn of(name: &str) -> PathName {
         let hash = name.bytes().fold(0x811c_9dc5u32, |h, b| (h ^ u32::from(b)).wrapping_mul(0x0100_0193)); // FNV-1a
         PathName(hash.max(1))

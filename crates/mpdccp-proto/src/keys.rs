@@ -8,7 +8,7 @@ use rand_core::RngCore;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-/// The leftmost 160 bits of an HMAC-SHA256, as options carry them (RFC 9897 section 3.2.6).
+/// The leftmost 160 bits of an HMAC-SHA256, as carried in options (RFC 9897 section 3.2.6).
 pub(crate) type Tag = [u8; 20];
 
 /// Length of the longest key data, which is that of type 255.
@@ -33,7 +33,7 @@ impl core::fmt::Debug for Keys {
     }
 }
 
-/// The end that sends an HMAC. The derived key starts with the sender's key (RFC 9897 section 3.2.4).
+/// The end that sends an HMAC. That end's key comes first in the derived key (RFC 9897 section 3.2.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum By {
     Local,
@@ -63,8 +63,8 @@ impl Keys {
         [&[self.kind.number()], self.local()].concat()
     }
 
-    /// Chooses the first of this end's types that `keys`, the list of an MP_KEY, also contains. Returns false
-    /// if there is none.
+    /// Chooses the first of this end's types that also appears in `keys`, the list from an MP_KEY. Returns
+    /// false if there is none.
     pub(crate) fn choose(&mut self, keys: &[u8]) -> bool {
         let theirs = |kind: KeyType| {
             MpOption::keys(keys).find(|(k, data)| *k == kind && Some(data.len()) == kind.key_len())
@@ -91,8 +91,8 @@ impl Keys {
             By::Local => (self.local(), self.remote()),
             By::Remote => (self.remote(), self.local()),
         };
-        // The derived key is 16 or 128 bytes long. HMAC pads a short key with zeros to the block size, and
-        // hashes a longer one (RFC 2104 section 2). This code does the same.
+        // The derived key is 16 or 128 bytes long. HMAC pads a key shorter than the block size with zeros,
+        // and hashes a longer one (RFC 2104 section 2); this code does the same.
         let mut key = [0; LONGEST];
         if first.len() + second.len() <= key.len() {
             key[..first.len()].copy_from_slice(first);
@@ -109,7 +109,7 @@ impl Keys {
         tag
     }
 
-    /// Computes the HMAC for MP_JOIN. It covers both nonces, and the sender's nonce comes first.
+    /// Computes the HMAC for MP_JOIN over both nonces, the sender's first.
     pub(crate) fn join(&self, by: By, local_nonce: u32, remote_nonce: u32) -> Tag {
         let (first, second) = match by {
             By::Local => (local_nonce, remote_nonce),
@@ -128,8 +128,8 @@ impl Keys {
         }
     }
 
-    /// Computes the HMAC for MP_REMOVEADDR. It covers the nonce, as in the RFC's formula. The RFC's prose
-    /// names only the Address ID.
+    /// Computes the HMAC for MP_REMOVEADDR. It covers the nonce, as in the RFC's formula, although the RFC's
+    /// prose names only the Address ID.
     pub(crate) fn remove_addr(&self, by: By, addr_id: u8, nonce: u32) -> Tag {
         self.tag(by, &[&[addr_id], &nonce.to_be_bytes()])
     }

@@ -1,7 +1,7 @@
 //! Multipath DCCP sessions (RFC 9897) as a sans-IO state machine, and the endpoint that owns them.
 //!
-//! A session consists of DCCP connections, one per path. It has one short send queue. The scheduler picks a
-//! path for a packet only when that path can send. Only then does the packet get its MP_SEQ (late binding). A
+//! A session consists of DCCP connections, one per path, and one short send queue. The scheduler picks a path
+//! for a packet only when that path can send, and only then does the packet get its MP_SEQ (late binding). A
 //! session without multipath is a plain DCCP connection behind the same interface.
 //!
 //! Types that report events and counters are `#[non_exhaustive]` and may grow. Types that the owner fills in

@@ -4,7 +4,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt::Display;
 
-/// A choice that users make by name in files.
+/// A choice that users make by name in configuration files.
 pub trait Named: Copy + 'static {
     /// Noun for the choice in error messages, such as "scheduler".
     const WHAT: &'static str;

@@ -5,19 +5,19 @@ use rand_chacha::ChaCha20Rng;
 use rand_core::{RngCore, SeedableRng};
 use siphasher::sip::SipHasher13;
 
-/// Key of the hash of inner flows (SipHash-1-3). Queues and tables treat flows as one if their hashes are
-/// equal modulo the table size. Without the key, an attacker could choose addresses and ports that collide
-/// with another flow's.
+/// Key for hashing inner flows (SipHash-1-3). Queues and tables treat flows as one if their hashes are equal
+/// modulo the table size. Without the key, an attacker could choose addresses and ports that collide with
+/// those of another flow.
 #[derive(Clone, Copy, Default)]
 pub struct FlowKey(u64, u64);
 
 impl FlowKey {
-    /// Derives the key from a seed, as in [`Endpoint::new`](crate::Endpoint::new). The default key is for
+    /// Derives the key from a seed, as [`Endpoint::new`](crate::Endpoint::new) does. The default key is for
     /// environments without attackers.
     pub(crate) fn of_seed(seed: [u8; 32]) -> FlowKey {
         let mut rng = ChaCha20Rng::from_seed(seed);
-        // The key comes from a separate random stream. The endpoint's other random numbers are therefore the
-        // same as if there were no key.
+        // The key comes from a separate random stream, so that the endpoint's other random numbers are the
+        // same as without a key.
         rng.set_stream(2);
         FlowKey(rng.next_u64(), rng.next_u64())
     }
@@ -41,8 +41,8 @@ pub struct PktInfo {
     pub dscp: u8,
     /// ECN field of the inner packet.
     pub ecn: Ecn,
-    /// Number of the matching policy rule, from 1. 0 means no rule. If the caller leaves it at 0, the session
-    /// looks for a matching rule.
+    /// Number of the matching policy rule, counted from 1; 0 means no rule. If the caller leaves it at 0, the
+    /// session looks for a matching rule.
     pub class: u8,
 }
 
@@ -54,14 +54,15 @@ pub struct Room {
     /// A datagram of this size waits for a probe. It is sent if the probe shows that the path carries it, and
     /// dropped if the probe fails.
     pub hoped: usize,
-    /// The class of the packet. Use it for [`PktInfo::class`].
+    /// The class of the packet, for [`PktInfo::class`].
     pub class: u8,
 }
 
 impl PktInfo {
     /// Reads addresses, protocol, ports, DSCP and ECN of an IPv4 or IPv6 packet. Anything else gets flow 0.
     ///
-    /// The hash of a fragment covers only addresses and protocol, because only the first fragment has ports.
+    /// For fragments, the hash covers only the addresses and protocol, because only the first fragment has
+    /// ports.
     pub fn of_ip(packet: &[u8], key: FlowKey) -> PktInfo {
         let mut info = PktInfo { len: packet.len(), ..PktInfo::default() };
         let (addresses, protocol, ports) = match packet.first().map(|b| b >> 4) {
@@ -79,10 +80,10 @@ impl PktInfo {
             }
             _ => return info,
         };
-        // TCP, UDP, DCCP and SCTP have their ports at the same offset. In other protocols, these bytes are
+        // TCP, UDP, DCCP and SCTP have their ports at the same offset. In other protocols, these bytes mean
         // something else.
         let ports = ports.filter(|_| matches!(protocol, 6 | 17 | 33 | 132)).unwrap_or(&[]);
-        // One hash over all fields takes half as long as a hash for each of three fields.
+        // One hash over all fields takes half the time of three separate hashes.
         let mut flow = [0; 37];
         let (ports_at, end) = (addresses.len() + 1, addresses.len() + 1 + ports.len());
         flow[..addresses.len()].copy_from_slice(addresses);

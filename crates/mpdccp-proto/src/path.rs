@@ -12,10 +12,10 @@ pub enum PathState {
     Connecting,
     /// The path carries data.
     Up,
-    /// A packet and the probe after it were not acknowledged in time, or the link was reported down. Only
-    /// probes are sent on the path.
+    /// A packet and the probe that followed it were not acknowledged in time, or the link was reported down.
+    /// Only probes are sent on the path.
     Suspect,
-    /// Closed. The path manager may connect the path again.
+    /// Closed. The path manager may reconnect the path.
     Down,
     /// The path is up and has priority 0 or 1. It carries data only while no other path can
     /// (RFC 9897 section 3.2.10).
@@ -52,9 +52,9 @@ pub struct PathRow {
     /// Priority: 0 never, 1 standby, 2 overflow, 3 to 15 primary. It is the smaller of this end's and the
     /// peer's priority (MP_PRIO). Some schedulers prefer primary paths with larger values.
     pub prio: u8,
-    /// The peer's priority. It is 3 if the peer set none.
+    /// The peer's priority; 3 if the peer has not set one.
     pub peer_prio: u8,
-    /// Whether and when one more packet may be sent on the path.
+    /// Whether one more packet may be sent on the path now, or when that will be possible.
     pub gate: Gate,
     /// Smoothed RTT.
     pub srtt: Option<Duration>,
@@ -70,12 +70,12 @@ pub struct PathRow {
     pub inflight: Amount,
     /// Pacing rate.
     pub pacing: Option<Rate>,
-    /// Estimated capacity. It is the bottleneck bandwidth if the congestion control knows it, otherwise one
-    /// window per round trip.
+    /// Estimated capacity: the bottleneck bandwidth if the congestion control knows it, otherwise one window
+    /// per round trip.
     pub rate: Rate,
-    /// Whether only the application limits the rate.
+    /// Whether the rate is limited only by the application.
     pub app_limited: bool,
-    /// Capacity observed so far. This is [`rate`](Self::rate) without the part that was never tested.
+    /// Capacity observed so far: [`rate`](Self::rate) without the part that was never tested.
     pub seen: Rate,
     /// Recent packet loss, 0 to 1.
     pub loss: f32,
@@ -85,7 +85,7 @@ pub struct PathRow {
     pub up_since: Time,
     /// Time at which data was last sent on the path.
     pub last_sent: Option<Time>,
-    /// Whether nothing was sent for so long that the estimates of the queue are out of date.
+    /// Whether the path has been idle for so long that the estimates of its queue are out of date.
     pub idle: bool,
 }
 
@@ -103,7 +103,8 @@ impl PathRow {
         rtt.map_or(UNKNOWN, |rtt| rtt / 2 + self.late.mean)
     }
 
-    /// Returns the expected time until the path's gate opens. A full window opens when packets are delivered.
+    /// Returns the expected time until the path's gate opens. If the window is full, the gate opens as
+    /// packets are delivered.
     pub fn wait(&self, now: Time) -> Duration {
         match self.gate {
             Gate::Open { .. } => Duration::ZERO,
@@ -112,11 +113,11 @@ impl PathRow {
         }
     }
 
-    /// Returns the expected time until the path has sent `bytes` more.
+    /// Returns the expected time until the path has sent another `bytes` bytes.
     pub fn drained(&self, now: Time, bytes: u64) -> Duration {
         self.wait(now).saturating_add(self.rate.time_for(bytes))
     }
 }
 
-/// Assumed delay of a path that has not measured a round trip. It is finite, but longer than usual delays.
+/// Assumed delay of a path without a round-trip measurement: finite, but longer than usual delays.
 const UNKNOWN: Duration = Duration::from_millis(500);

@@ -1,5 +1,5 @@
-//! The short send queue of a session. It limits sojourn time and size, and is fair between inner flows. It
-//! signals congestion to them early, drops at its head, and counts every drop.
+//! The short send queue of a session. It limits sojourn time and size, is fair between inner flows, signals
+//! congestion to them early, drops at its head, and counts every drop.
 
 use crate::PktInfo;
 use crate::names::Named;
@@ -37,8 +37,9 @@ pub enum Discipline {
     #[default]
     Fifo,
     /// FQ-CoDel (RFC 8290): inner flows take turns. A flow with a standing queue gets a congestion signal:
-    /// its ECN-capable packets are marked, and others are dropped. TCP in the tunnel therefore sees little
-    /// delay and does not starve other flows. This discipline is for payloads that are IP packets.
+    /// its packets are marked if they are ECN-capable, and dropped otherwise. TCP in the tunnel therefore
+    /// sees little delay and does not starve other flows. This discipline is for payloads that are IP
+    /// packets.
     FqCoDel,
 }
 
@@ -71,7 +72,7 @@ fn milliseconds<'de, D: serde::Deserializer<'de>>(d: D) -> Result<Duration, D::E
     <u64 as serde::Deserialize>::deserialize(d).map(Duration::from_millis)
 }
 
-/// Rejects zero, because a queue without room would drop everything.
+/// Rejects zero, because a queue of size zero would drop everything.
 #[cfg(feature = "serde")]
 fn some<'de, D: serde::Deserializer<'de>>(d: D) -> Result<usize, D::Error> {
     match <usize as serde::Deserialize>::deserialize(d)? {
@@ -101,8 +102,8 @@ impl QueueConfig {
 impl Default for QueueConfig {
     fn default() -> QueueConfig {
         QueueConfig {
-            // This limit is enough for the standing queue that `fq-codel` allows, and for the data that TCP
-            // sends at 3 Gbit/s before it reacts to the signal.
+            // This limit leaves enough room for the standing queue that `fq-codel` allows, plus the data that
+            // TCP sends at 3 Gbit/s before it reacts to the signal.
             max_bytes: 4 << 20,
             max_packets: 4096,
             max_sojourn: Duration::from_millis(100),
@@ -118,7 +119,7 @@ pub struct QueueView {
     pub packets: u32,
     pub bytes: u64,
     pub oldest: Duration,
-    /// Bytes of the flow of the packet at the head, including that packet.
+    /// Bytes queued for the flow of the head packet, including that packet.
     pub flow_bytes: u64,
     /// Whether these bytes belong to streams. A stream packet on a slow path delays only its own stream.
     pub streams: bool,
@@ -191,19 +192,20 @@ enum Waiting {
 pub(crate) struct SendQueue {
     cfg: QueueConfig,
     waiting: Waiting,
-    /// The head, after `head` has removed it from `waiting`. It stays the head until `pop` takes it.
+    /// The head, which `head` has already removed from `waiting`. It stays the head until `pop` takes it.
     head: Option<Queued>,
-    /// Packets that wait for a path with a larger MTU while smaller packets pass. They stay in order.
+    /// Packets waiting for a path with a larger MTU, in order, while smaller packets pass them.
     aside: VecDeque<Queued>,
     stats: QueueStats,
     /// Longest sojourn time in force: the user's setting, or more if the paths need it.
     max_sojourn: Duration,
-    /// Time at which a packet was last added. `None` after the memory of the empty queue was freed.
+    /// Time at which a packet was last added. `None` once the queue has been empty and its memory has been
+    /// freed.
     quiet_since: Option<Time>,
 }
 
-/// Minimum sojourn limit in round trips. It keeps packets from expiring while a path is slow for a short
-/// time. `MOST_LEAST` limits this minimum.
+/// Minimum sojourn limit in round trips. It keeps packets from expiring while a path is briefly slow.
+/// `MOST_LEAST` caps this minimum.
 const SLOW_ROUNDS: u32 = 4;
 const MOST_LEAST: Duration = Duration::from_millis(250);
 /// An empty queue frees its memory after this long without a packet. CoDel needs its state for less time than
@@ -235,14 +237,14 @@ impl SendQueue {
         }
     }
 
-    /// Adapts the queue to the paths. `standing` is the wanted standing queue, `rtt` the longest smoothed RTT
-    /// of the paths in use, and `min_rtt` the longest of their minimum RTTs. Without this, three settings
+    /// Adapts the queue to the paths. `standing` is the desired standing queue, `rtt` the longest smoothed
+    /// RTT of the paths in use, and `min_rtt` the longest of their minimum RTTs. Otherwise, three settings
     /// would leave the paths underused: a CoDel target below the standing queue, an interval shorter than the
     /// round trips of the inner flows (RFC 8289 section 4), and a sojourn limit that drops many packets at
     /// once whenever a path slows down for a few round trips.
     pub(crate) fn tune(&mut self, rtt: Duration, min_rtt: Duration, standing: Duration) {
-        // The target is a quarter above the wanted queue. With a lower target, the queue would often be
-        // shorter than wanted.
+        // The target is a quarter above the desired queue. With a lower target, the queue would often be
+        // shorter than desired.
         let allowance = standing + standing / 4;
         self.max_sojourn = self.cfg.max_sojourn + allowance;
         if let Waiting::Fair(fair) = &mut self.waiting {
@@ -265,8 +267,9 @@ impl SendQueue {
         }
     }
 
-    /// Adds a packet, and drops packets at the head of the longest flow as needed. The oldest packet is the
-    /// least useful one to its receiver, and its sender notices the loss soonest.
+    /// Adds a packet and, if necessary, drops packets at the head of the longest flow queue. The oldest
+    /// packet is the one least useful to its receiver, and dropping it lets the sender notice the loss
+    /// soonest.
     pub(crate) fn push(&mut self, now: Time, data: Vec<u8>, info: PktInfo) {
         self.stats.accepted += 1;
         self.quiet_since = Some(now);
@@ -415,8 +418,8 @@ impl SendQueue {
         }
     }
 
-    /// Returns when the head or the first packet set aside becomes too old. At that time it is dropped and
-    /// counted, even if no path ever opens.
+    /// Returns when the head or the first packet set aside becomes too old. It is dropped and counted at that
+    /// time, even if no path ever opens.
     pub(crate) fn next_expiry(&self) -> Option<Time> {
         let shown = self.aside.front().into_iter().chain(&self.head);
         shown.map(|p| p.at + self.max_sojourn + Duration::from_nanos(1)).min()
@@ -451,7 +454,7 @@ impl SendQueue {
         self.stats
     }
 
-    /// Sets the counters to those of another queue, which this queue continues.
+    /// Takes over the counters of another queue, which this queue continues.
     pub(crate) fn set_stats(&mut self, stats: QueueStats) {
         self.stats = stats;
     }

@@ -87,7 +87,7 @@ fn flows_take_turns_and_a_standing_queue_is_signalled() {
     take(&mut q, 0);
     q.push(Time::ZERO, vec![0; 1000], info(2, Ecn::NotEct));
     assert_eq!(take(&mut q, 0).unwrap().info.flow, 2, "flow 2 waited behind the fifty packets of flow 1");
-    // One packet is sent per 10 ms, so all packets wait longer than the target.
+    // One packet is sent every 10 ms, so all packets wait longer than the target.
     for ms in (10..400).step_by(10) {
         take(&mut q, ms);
     }
@@ -189,7 +189,7 @@ fn flows_are_told_apart_by_addresses_protocol_and_ports() {
     assert_ne!(PktInfo::of_ip(&v6, FlowKey::default()).flow, b.flow);
 }
 
-/// Two ports that collide in one queue under one key do not collide under another key.
+/// Ports that hash to the same queue under one key hash to different queues under another.
 #[test]
 fn collisions_are_of_one_key() {
     let queue = |port: u16, key| {
@@ -198,7 +198,7 @@ fn collisions_are_of_one_key() {
         v4[20..22].copy_from_slice(&port.to_be_bytes());
         PktInfo::of_ip(&v4, key).flow % FLOWS
     };
-    // These keys are derived as those of endpoints are.
+    // These keys are derived in the same way as those of endpoints.
     let [mine, other] = [1, 2].map(|n| crate::Endpoint::new([n; 32]).flow_key());
     let aimed: Vec<_> = (1..u16::MAX).filter(|port| queue(*port, mine) == queue(0, mine)).collect();
     assert!(aimed.len() > 32, "about 64 of the ports collide");

@@ -1,5 +1,5 @@
-//! The settings of a session that its user chooses by name. The tunnel's file, the flags of `perf`, scenarios
-//! and the library have the same settings.
+//! The session settings that users choose by name. The tunnel's file, the `perf` flags, scenarios and the
+//! library all have the same settings.
 
 use crate::SessionConfig;
 use crate::names::Named;
@@ -12,18 +12,18 @@ use crate::sched::SchedulerKind;
 use dccp_proto::Config;
 use mpdccp_units::Duration;
 
-/// A setting, as the reference of keys describes it.
+/// A setting, as described in the reference of keys.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
     /// Name of the setting in the tunnel's file and in scenarios.
     pub name: &'static str,
     /// The setting's effect.
     pub help: &'static str,
-    /// Allowed values as files write them, each in backquotes.
+    /// Allowed values as written in files, each in backquotes.
     pub values: &'static str,
-    /// Default of tunnels and scenarios, as files write it. Empty for none.
+    /// Default for tunnels and scenarios, as written in files; empty for none.
     pub default: &'static str,
-    /// The flag of `mpdccp perf` and the method of the library's `Options` that set it. Empty for none.
+    /// The `mpdccp perf` flag and the method of the library's `Options` that set it; empty for none.
     pub elsewhere: [&'static str; 2],
     /// Whether reloading the tunnel's file also changes running sessions.
     pub live: bool,
@@ -102,7 +102,7 @@ settings! {
             // This end accepts any CCID that the peer prefers for its own half-connection.
             session.connection.rx_ccids = core::iter::once(ccid).chain(Ccid::known().filter(|n| *n != ccid)).collect();
         };
-    /// Variant of CCIDs 5 and 250: tuned, or exactly as their drafts specify them.
+    /// Variant of CCIDs 5 and 250: tuned, or exactly as specified in their drafts.
     cc_variant: Variant = Variant::Tuned,
         values: "`\"tuned\"`, `\"draft\"`",
         default: "\"tuned\"",
@@ -158,14 +158,14 @@ settings! {
         values: "`true`, `false`",
         default: "true",
         |session, coupling| session.coupling = coupling;
-    /// Probe a path after this time without packets, 1 to 3600 s; after a quarter of it if another path
-    /// carries data. Probes keep NAT bindings alive and detect dead paths. A server waits twice as long.
+    /// Probe a path after this time without packets, 1 to 3600 s, or after a quarter of that time if another
+    /// path carries data. Probes keep NAT bindings alive and detect dead paths. A server waits twice as long.
     keepalive: Seconds = Seconds(Duration::from_secs(12)),
         values: "`1` to `3600`",
         default: "12",
         elsewhere: ["", "Options::keepalive"],
         |session, Seconds(keepalive)| session.keepalive = keepalive;
-    /// How long a session survives without a path that is up, 1 to 3600 s.
+    /// How long a session survives with no path up, 1 to 3600 s.
     survive: Seconds = Seconds(Duration::from_secs(60)),
         values: "`1` to `3600`",
         default: "60",
@@ -179,8 +179,8 @@ settings! {
 }
 
 impl Settings {
-    /// Defaults for datagrams of an application instead of IP packets. The application limits the queue
-    /// itself.
+    /// Defaults for carrying an application's datagrams instead of IP packets. The application limits the
+    /// queue itself.
     pub fn of_datagrams() -> Settings {
         Settings { queue: QueueConfig::unbounded(), ..Settings::default() }
     }
@@ -188,8 +188,8 @@ impl Settings {
     /// Returns the configuration of a session with these settings.
     pub fn session(&self) -> SessionConfig {
         let mut session = SessionConfig::default();
-        // With NDP Count, reordering can distinguish lost data from lost Acks. It costs no bytes, because it
-        // takes the place of padding after MP_SEQ.
+        // With NDP Count, the reorderer can tell lost data from lost Acks. The option costs no bytes, because
+        // it takes the place of padding after MP_SEQ.
         session.connection.ndp_count = true;
         self.apply(&mut session);
         session
@@ -253,7 +253,7 @@ impl TryFrom<i64> for MaxPaths {
     }
 }
 
-/// How closely a CCID follows its document.
+/// How closely a CCID follows the document that defines it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Variant {
     /// With the improvements of this implementation.

@@ -18,7 +18,7 @@ pub enum SessionState {
     Closed,
 }
 
-/// A session as status and traces show it.
+/// A session as shown in status output and traces.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct SessionStatus {
@@ -33,10 +33,10 @@ pub struct SessionStatus {
     pub service_code: u32,
     /// Error Text of the peer's last Reset (RFC 4340 section 5.6).
     pub error_text: Option<String>,
-    /// All paths. Closed paths are included while they are kept.
+    /// All paths, including closed ones for as long as they are kept.
     pub paths: Vec<PathStatus>,
     /// Size of the largest datagram that every path that is up can carry (RFC 9897 section 3.9). `None` while
-    /// none is up.
+    /// no path is up.
     pub max_payload: Option<usize>,
     /// Addresses that the peer advertised by MP_ADDADDR: Address ID, address, port.
     pub peer_addresses: Vec<(u8, IpAddr, Option<u16>)>,
@@ -65,11 +65,11 @@ pub struct SessionStatus {
 pub struct RepairStats {
     /// Datagrams retransmitted.
     pub sent: u64,
-    /// Lost datagrams that were too old for a retransmission when the loss was noticed.
+    /// Lost datagrams that were already too old to retransmit when the loss was noticed.
     pub given_up: u64,
     /// Sent datagrams that were not kept for repair because memory was short.
     pub forgotten: u64,
-    /// Bytes kept now: packets that may need a retransmission, and retransmissions that wait for a path.
+    /// Bytes currently kept: packets that may need a retransmission, and retransmissions waiting for a path.
     pub bytes: u64,
 }
 
@@ -97,13 +97,13 @@ pub struct FecStats {
 pub struct StreamsStatus {
     /// Streams that have not ended.
     pub open: usize,
-    /// Bytes of all streams that wait to be sent for the first time.
+    /// Bytes of all streams that are waiting to be sent for the first time.
     pub backlog: u64,
     /// Counters since the session opened.
     pub stats: dccp_streams::Stats,
 }
 
-/// A path as status and traces show it.
+/// A path as shown in status output and traces.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct PathStatus {
@@ -119,7 +119,7 @@ pub struct PathStatus {
     pub ports: Ports,
     /// CCIDs of this end's and of the peer's sending half, once negotiated.
     pub ccids: Option<(u8, u8)>,
-    /// Size of the largest IP packet of the path, bytes, as far as known.
+    /// Maximum size of an IP packet on the path, bytes, as far as known.
     pub mtu: u16,
     /// Size of the largest payload. In PARTOPEN, packets with the largest payloads wait until the connection
     /// is open.
@@ -130,11 +130,11 @@ pub struct PathStatus {
     pub stats: ConnectionStats,
     /// Name of the path for policy rules, at both ends.
     pub name: PathName,
-    /// Time at which a packet last arrived. If none did, this is the time at which the path opened.
+    /// Time at which a packet last arrived or, if none has, at which the path opened.
     pub heard: Time,
-    /// Time at which the peer's acknowledgements last covered a new packet. If none did, this is the time at
-    /// which the path opened.
+    /// Time at which the peer's acknowledgements last covered a new packet or, if they have not yet, at which
+    /// the path opened.
     pub answered: Time,
-    /// Time at which the first unanswered packet was sent. `None` unless its answer is overdue.
+    /// Time at which the first unanswered packet was sent, if its answer is overdue; otherwise `None`.
     pub unanswered_since: Option<Time>,
 }

@@ -6,9 +6,9 @@ use dccp_proto::Timer;
 pub enum Wake {
     /// Output must be fetched.
     NotDrained,
-    /// A DCCP-Listen is due again (RFC 5596).
+    /// Another DCCP-Listen is due (RFC 5596).
     Listen,
-    /// The limit on all sessions allows more data.
+    /// The limit shared by all sessions allows more data.
     Turn,
     /// A hole has lasted too long, or held packets must be released.
     Reorder,
@@ -24,19 +24,19 @@ pub enum Wake {
     Rate,
     /// There is more to send now.
     Backlog,
-    /// A path needs a probe, or was silent for too long.
+    /// A path needs a probe, or has been silent for too long.
     Probe,
     /// A connection has taken too long to open or close.
     Patience,
     /// A path is retried.
     Connect,
-    /// The client gives up the first path for the next one.
+    /// The client gives up on the first path and tries the next one.
     FirstAttempt,
     /// An unconfirmed option is retransmitted.
     Confirm,
     /// The peer has taken too long to end the session.
     CloseWait,
-    /// All paths were down for too long.
+    /// All paths have been down for too long.
     Survive,
     /// A timer of a connection.
     Connection(Timer),

@@ -18,12 +18,12 @@ static ALLOCATIONS: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 const CONNECTIONS: u16 = 3_000;
 /// Number of datagrams that each connection sends, one every 100 ms.
 const EACH: u32 = 5;
-/// Maximum number of bytes that both ends of a connection hold together while it is open, and after it has
+/// Maximum number of bytes that both ends of a connection together hold while it is open, and after it has
 /// ended.
 const MOST_OPEN: usize = 64 << 10;
 const MOST_ENDED: usize = 2 << 10;
 
-/// All connections are served, even next to a greedy one. A further connection is refused. After all have
+/// All connections are served, even alongside a greedy one. One more connection is refused. After all have
 /// ended, hardly any memory is in use.
 #[test]
 fn thousands_at_one_listener_are_all_served() {
@@ -44,7 +44,7 @@ fn thousands_at_one_listener_are_all_served() {
     let connect = |net: &mut Net, n: u16| {
         let ports = Ports { local: 10_000 + n, remote: PORT };
         let mut cfg = SessionConfig { multipath: false, ..plain() };
-        // Pad Requests as mpdccp programs do. Otherwise the listener would limit its answers.
+        // Pad Requests as mpdccp programs do; otherwise, the listener would limit its answers.
         cfg.connection.least_request = PADDED_REQUEST;
         let session = net.client.connect(net.now, cfg, PathConfig { ports, ..path(0) });
         net.drain();

@@ -6,8 +6,8 @@ use crate::verdict::{Flow, Request};
 /// A command to the proxy's thread.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
-    /// Accept a connection from the host. The far end has connected to the destination, so the kernel now
-    /// gets the SYN that was held.
+    /// Accept a connection from the host. The far end has connected to the destination, so the kernel is now
+    /// given the held SYN.
     Accept {
         /// The flow.
         flow: Flow,
@@ -16,7 +16,7 @@ pub enum Command {
         /// The SYN.
         syn: Vec<u8>,
     },
-    /// Connect to a host of this end. A host at the other end of the tunnel wants this connection.
+    /// Connect to a host at this end, on behalf of a host at the other end of the tunnel.
     Connect {
         /// The flow.
         flow: Flow,
@@ -29,10 +29,10 @@ pub enum Command {
     Credit(Flow, u64),
     /// Send FIN to the host after all data.
     Finish(Flow),
-    /// Send RST to the host, or stop connecting to the host.
+    /// Send RST to the host, or abandon the attempt to connect to it.
     Reset(Flow),
-    /// Start or stop sending keepalive probes to this host. The host at the other end wants to know whether
-    /// this host is alive.
+    /// Start or stop sending keepalive probes to this host, because the host at the other end wants to know
+    /// whether this one is alive.
     Probe(Flow, bool),
     /// End the thread.
     Stop,
@@ -41,8 +41,8 @@ pub enum Command {
 /// An event of the sockets.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
-    /// The connection to the host is established. Either the host has completed the handshake of an accepted
-    /// connection, or it has accepted the proxy's connection.
+    /// The connection to the host is established: either the host has completed the handshake of a connection
+    /// that the proxy accepted, or it has accepted the proxy's connection.
     Connected(Flow),
     /// The connection failed. The flag is true if the host refused the connection.
     Failed(Flow, bool),

@@ -1,5 +1,5 @@
-//! A proxied connection. It consists of a kernel socket, the data that is to be written to the socket, and
-//! the number of bytes that may be read from it.
+//! A proxied connection: a kernel socket, the data to be written to it, and the number of bytes that may be
+//! read from it.
 
 use rustix::io::Errno;
 use socket2::Socket;
@@ -21,7 +21,8 @@ pub(crate) struct Turn {
 /// An established connection.
 pub(crate) struct Connection {
     socket: Socket,
-    /// Data that is not written yet. In the first block, the bytes before `offset` are already written.
+    /// Data that has not been written yet. In the first block, the bytes before `offset` have already been
+    /// written.
     waiting: VecDeque<Vec<u8>>,
     offset: usize,
     /// Number of bytes that may be read from the socket.
@@ -111,8 +112,8 @@ impl Connection {
         }
     }
 
-    /// Reads a chunk. Returns `Ok(None)` if the kernel has no data or there is no credit. At the end of the
-    /// host's data, returns an empty chunk.
+    /// Reads a chunk. Returns `Ok(None)` if the kernel has no data or there is no credit, and an empty chunk
+    /// at the end of the host's data.
     pub(crate) fn read(&mut self) -> io::Result<Option<Vec<u8>>> {
         if !self.readable || self.read_ended || self.credit == 0 {
             return Ok(None);
@@ -142,7 +143,7 @@ impl Connection {
         self.read_ended && self.write_ended
     }
 
-    /// Returns the pending error of the socket. This works even if there is no credit to read.
+    /// Returns the socket's pending error, even if there is no credit to read.
     pub(crate) fn error(&self) -> Option<io::Error> {
         self.socket.take_error().ok().flatten()
     }
@@ -155,7 +156,7 @@ impl Connection {
     }
 }
 
-/// Returns whether an error of connect means that the remote host refused the connection.
+/// Returns whether an error from connect means that the remote host refused the connection.
 pub(crate) fn is_refusal(e: &io::Error) -> bool {
     Errno::from_io_error(e) == Some(Errno::CONNREFUSED)
 }

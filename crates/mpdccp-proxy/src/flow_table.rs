@@ -1,8 +1,8 @@
-//! The flow table selects the flows to proxy. It returns a verdict for each packet from the tunnel's
-//! interface. It uses no socket and no clock.
+//! The flow table selects the flows to proxy, by returning a verdict for each packet from the tunnel's
+//! interface. It uses no sockets and no clock.
 //!
-//! If the proxy has not seen the SYN of a flow, the flow travels as packets. A proxied flow cannot travel as
-//! packets, because its two hosts use different sequence numbers.
+//! If the proxy has not seen the SYN of a flow, the flow travels as packets. A flow that is already proxied
+//! cannot switch to packets, because its two hosts use different sequence numbers.
 
 use crate::journal::Journal;
 use crate::refusal::{Refusal, reset_of};
@@ -12,21 +12,21 @@ use mpdccp_units::{Duration, Time};
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 
-/// How long the table remembers ended flows and flows that travel as packets. This is the TIME-WAIT of Linux
+/// How long the table remembers ended flows and flows that travel as packets: the TIME-WAIT of Linux
 /// (RFC 9293 section 3.4.2).
 const REMEMBERED: Duration = Duration::from_secs(60);
 
-/// How long the table remembers a connection that died with an end of the tunnel. The host of such a
+/// How long the table remembers a connection that died when an end of the tunnel did. The host of such a
 /// connection may be silent for hours (RFC 9293 section 3.8.4).
 const DEAD: Duration = Duration::from_secs(24 * 3_600);
 
 #[derive(Debug)]
 enum State {
-    /// The table holds the SYN, and the far end is connecting.
+    /// The table is holding the SYN while the far end connects.
     Held(Held),
     /// This end is connecting to its host. The state contains an ICMP error if one has arrived.
     Connecting(Option<Icmp>),
-    /// The far end is connected. The host is completing its handshake with the private namespace.
+    /// The far end is connected, and the host is completing its handshake with the private namespace.
     Accepting,
     Open,
     /// The flow has ended. Late segments of the flow still go to the private namespace.
@@ -35,7 +35,7 @@ enum State {
     Packets,
     /// The connection died when an end of the tunnel restarted. Segments of the host are answered with RST.
     Dead,
-    /// Only an argument of `end`, which then removes the entry. No stored entry has this state.
+    /// Only used as an argument of `end`, which then removes the entry. No stored entry has this state.
     Free,
 }
 
@@ -54,9 +54,9 @@ struct Entry {
     until: Time,
     /// The expected sequence number of the host's next segment.
     next: u32,
-    /// The host's keepalive. The table holds it until the far host has answered.
+    /// The host's keepalive, held until the far host has answered.
     keepalive: Option<Vec<u8>>,
-    /// Whether the far host has asked if this host is alive.
+    /// Whether the far host has asked whether this host is alive.
     asked: bool,
     /// Whether the host has sent FIN or RST. A new SYN with the same ports clears this flag.
     closing: bool,
@@ -83,13 +83,13 @@ impl Entry {
 #[derive(Debug)]
 pub struct FlowTable {
     limits: Limits,
-    /// The entries by their addresses, in the direction of packets from the tunnel's interface.
+    /// The entries, keyed by their addresses in the direction of packets from the tunnel's interface.
     entries: HashMap<Tuple, Entry>,
     tuples: HashMap<Flow, Tuple>,
     half_open: HashMap<IpAddr, usize>,
     all_half_open: usize,
-    /// Two queues in the order of expiry. The first contains ended flows and flows that travel as packets.
-    /// The second contains dead flows.
+    /// Two queues in order of expiry: the first contains ended flows and flows that travel as packets, the
+    /// second dead flows.
     remembered: [VecDeque<(Time, Tuple)>; 2],
     journal: Journal,
     next: u64,
@@ -136,8 +136,8 @@ impl FlowTable {
                 if !segment.opens {
                     return Verdict::Held(flow);
                 }
-                // The SYN has another sequence number, so it opens a new connection with the same ports. The
-                // host has forgotten the first connection.
+                // The SYN has a different sequence number, so it opens a new connection with the same ports:
+                // the host has forgotten the first one.
                 self.end(now, flow, State::Ended);
                 Verdict::Withdrawn(flow)
             }
@@ -163,7 +163,7 @@ impl FlowTable {
     fn on_segment(&mut self, flow: Flow, segment: &Segment, packet: &[u8]) -> Verdict {
         let Some(entry) = self.entries.get_mut(&segment.tuple) else { return Verdict::Packet };
         // The sequence number of a keepalive is one less than that of the next segment
-        // (RFC 9293 section 3.8.4). The window probes of Linux look the same.
+        // (RFC 9293 section 3.8.4). Linux window probes look the same.
         if matches!(entry.state, State::Open)
             && segment.may_probe
             && segment.seq == entry.next.wrapping_sub(1)
@@ -172,9 +172,9 @@ impl FlowTable {
             return Verdict::Keepalive(flow);
         }
         if segment.opens && std::mem::take(&mut entry.closing) {
-            // This SYN opens a new connection. The namespace must not answer it yet: the old connection may
-            // have ended at the far end, and this end may not know. Drop the SYN. This end will know when the
-            // host repeats it.
+            // This SYN opens a new connection. The namespace must not answer it yet, because the old
+            // connection may have ended at the far end without this end knowing. Drop the SYN: by the time
+            // the host repeats it, this end will know.
             return Verdict::Held(flow);
         }
         entry.closing |= segment.finishes || segment.resets;
@@ -184,7 +184,7 @@ impl FlowTable {
         if std::mem::take(&mut entry.asked) { Verdict::Alive(flow) } else { Verdict::Proxy(flow) }
     }
 
-    /// Stores that the far host wants to know whether this host is alive. Returns false if the flow is not
+    /// Records that the far host wants to know whether this host is alive. Returns false if the flow is not
     /// open.
     pub fn ask(&mut self, flow: Flow) -> bool {
         let entry = self.tuples.get(&flow).and_then(|tuple| self.entries.get_mut(tuple));
@@ -192,8 +192,7 @@ impl FlowTable {
         open.map(|entry| entry.asked = true).is_some()
     }
 
-    /// Handles the news that the far host is alive. Returns the held keepalive, which the private namespace
-    /// answers.
+    /// The far host has proved to be alive. Returns the held keepalive, for the private namespace to answer.
     pub fn alive(&mut self, flow: Flow) -> Option<Vec<u8>> {
         self.entries.get_mut(self.tuples.get(&flow)?)?.keepalive.take()
     }
@@ -211,7 +210,8 @@ impl FlowTable {
         Verdict::Open(flow, Request { tuple, ttl, traffic_class, ecn })
     }
 
-    /// Handles a packet without a TCP header. An ICMP error goes to the sender of the packet that it quotes.
+    /// Handles a packet without a TCP header. An ICMP error goes to the sender of the packet that the error
+    /// quotes.
     fn on_other(&mut self, packet: &[u8]) -> Verdict {
         let Some((tuple, icmp)) = quoted(packet) else { return Verdict::Packet };
         // The tuple is reversed because the private namespace has sent the quoted packet.
@@ -251,8 +251,8 @@ impl FlowTable {
     }
 
     /// Marks a connection as dead because an end of the tunnel has restarted. The caller knows this from the
-    /// other end or from this end's [`journal`](Self::changes). If the table has an open connection with the
-    /// same addresses, that connection is newer and is kept.
+    /// other end, or from this end's [`journal`](Self::changes). An open connection with the same addresses
+    /// in the table is newer, and is kept.
     pub fn bury(&mut self, now: Time, tuple: Tuple) {
         self.forget(now);
         if self.entries.get(&tuple).is_none_or(|entry| matches!(entry.state, State::Ended)) {
@@ -281,13 +281,13 @@ impl FlowTable {
         }
     }
 
-    /// Returns the journal's lines that have changed since the last call. The caller writes them to a file.
-    /// After a crash, [`restore`](Self::restore) reads from this file which connections died.
+    /// Returns the journal lines that have changed since the last call, for the caller to write to a file.
+    /// After a crash, [`restore`](Self::restore) learns from this file which connections died.
     pub fn changes(&mut self) -> Vec<(u32, Option<Tuple>)> {
         std::mem::take(&mut self.journal.changes)
     }
 
-    /// Returns the host that opens a half-open flow. The flow counts against the limit of this host.
+    /// Returns the host that is opening a half-open flow. The flow counts against that host's limit.
     fn opener(&self, tuple: Tuple, flow: Flow) -> IpAddr {
         match self.entries.get(&tuple) {
             Some(Entry { flow: f, state: State::Connecting(_), .. }) if *f == flow => tuple.to.ip(),
@@ -306,11 +306,11 @@ impl FlowTable {
         }
     }
 
-    /// Starts a connection to a host of this end, because the other end has asked for it.
+    /// Starts a connection to a host at this end, as requested by the other end.
     ///
     /// # Errors
-    /// The answer for the other end. It says that an earlier flow with these ports is still open here, or
-    /// that there are too many flows.
+    /// The answer to the other end: either an earlier flow with these ports is still open here, or there are
+    /// too many flows.
     pub fn connect(&mut self, now: Time, request: &Request) -> Result<Flow, Refusal> {
         self.forget(now);
         let tuple = request.tuple.reversed();
@@ -323,11 +323,11 @@ impl FlowTable {
         }
     }
 
-    /// Checks a packet that the other end sent as a packet, before it is written to the interface. If the
-    /// packet is a SYN, an ended flow with the same ports is removed, so that the answers also travel as
-    /// packets. Any other segment of an ended or dead flow comes from an end that has lost its state. Its
-    /// sequence numbers are wrong for the host here, so it must not be written. Then the method returns a
-    /// RST. The caller sends it back, so that the far host learns that the flow has ended.
+    /// Checks a packet that the other end sent as a packet, before it is written to the interface. If it is a
+    /// SYN, an ended flow with the same ports is removed, so that the answers also travel as packets. Any
+    /// other segment of an ended or dead flow comes from an end that has lost its state. Its sequence numbers
+    /// mean nothing to the host here, so it must not be written. In that case, the method returns a RST,
+    /// which the caller sends back so that the far host learns that the flow has ended.
     pub fn on_delivered(&mut self, packet: &[u8]) -> Option<Vec<u8>> {
         if self.remembered.iter().all(VecDeque::is_empty) {
             return None;
@@ -344,8 +344,8 @@ impl FlowTable {
         }
     }
 
-    /// Handles the news that the far end has connected. Returns the SYN for the private namespace. Returns
-    /// `None` if the host has given up.
+    /// The far end has connected. Returns the held SYN for the private namespace, or `None` if the host has
+    /// given up.
     pub fn accepted(&mut self, flow: Flow) -> Option<(Tuple, Vec<u8>)> {
         let tuple = *self.tuples.get(&flow)?;
         let entry =
@@ -359,9 +359,9 @@ impl FlowTable {
         }
     }
 
-    /// Handles the news that the far end could not connect. Returns the answer for the host, if there is one.
-    /// After [`Refusal::Silence`], the flow travels as packets. The reason is that the remote host may have
-    /// answered over a route that does not lead through the far end, and then only packets work.
+    /// The far end could not connect. Returns the answer for the host, if there is one. After
+    /// [`Refusal::Silence`], the flow travels as packets: the remote host may have answered over a route that
+    /// bypasses the far end, and then only packets work.
     pub fn refused(&mut self, now: Time, flow: Flow, why: Refusal) -> Option<Vec<u8>> {
         let tuple = *self.tuples.get(&flow)?;
         let Some(Entry { state: State::Held(held), .. }) = self.entries.get(&tuple) else { return None };
@@ -405,8 +405,7 @@ impl FlowTable {
         why
     }
 
-    /// Stores that the flow has ended at this end. Either both directions have ended, or the connection was
-    /// reset.
+    /// Records that the flow has ended at this end, either in both directions or by a reset.
     pub fn ended(&mut self, now: Time, flow: Flow) {
         self.end(now, flow, State::Ended);
     }
@@ -430,8 +429,8 @@ impl FlowTable {
         }
     }
 
-    /// Adds an entry to one of the two queues. If the queue is longer than the limit of flows, removes the
-    /// oldest entry.
+    /// Adds an entry to one of the two queues. If the queue then exceeds the flow limit, removes the oldest
+    /// entry.
     fn remember(&mut self, kind: usize, until: Time, tuple: Tuple) {
         self.remembered[kind].push_back((until, tuple));
         while self.remembered[kind].len() > self.limits.flows {
@@ -477,8 +476,8 @@ impl FlowTable {
         self.tuples.get(&flow).copied()
     }
 
-    /// Returns how many connections were not proxied, by reason; for [`AsPacket::Midstream`], how many
-    /// segments.
+    /// Returns how many connections were not proxied, by reason. For [`AsPacket::Midstream`], segments are
+    /// counted instead.
     pub fn as_packets(&self) -> impl Iterator<Item = (AsPacket, u64)> {
         AsPacket::ALL.into_iter().zip(self.counts)
     }

@@ -175,7 +175,7 @@ fn half_open_flows_are_bounded_by_source_and_in_all_at_either_end() {
     }
     assert_eq!(table.on_packet(NOW, &segment(4, 9, 1, |tcp| tcp.syn()), |_| Ok(())), Verdict::Packet);
     assert_eq!(count(&table, AsPacket::Limit), 1);
-    // A flow that is connected, failed or reset does not count as half-open any more.
+    // A flow that has connected, failed or been reset no longer counts as half-open.
     table.connected(flows[0]);
     table.failed(NOW, flows[1], true);
     table.ended(NOW, flows[2]);
@@ -228,7 +228,7 @@ fn memory_is_bounded_by_the_limits() {
     assert!(table.entries.len() <= 20 && table.tuples.len() <= 10 && table.remembered.len() <= 10);
 }
 
-/// Opens a flow from a host of this end and completes the host's handshake.
+/// Opens a flow from a host at this end and completes the host's handshake.
 fn established(table: &mut FlowTable, port: u16) -> Flow {
     let (flow, _) = open(table, port);
     table.accepted(flow).unwrap();
@@ -284,8 +284,8 @@ fn segments_of_a_dead_connection_are_answered_and_never_forwarded() {
     assert_eq!((answer.tuple, answer.resets, answer.seq), (tuple.reversed(), true, 1));
     let stale = segment(2, 1, 1_000, |tcp| tcp.ack(77));
     assert!(table.on_delivered(&stale).is_some(), "the segment must not reach the host either");
-    // After hours, the table still treats the connection as dead, but it does not do so forever. A new
-    // connection with the same ports replaces the entry.
+    // Even after hours, the table still treats the connection as dead, though not forever. A new connection
+    // with the same ports replaces the entry.
     let later = NOW + Duration::from_secs(20 * 3_600);
     assert!(matches!(table.on_packet(later, &numbered(1_000, 8, b""), |_| Ok(())), Verdict::Answer(_)));
     let (flow, _) = open(&mut table, 1_000);

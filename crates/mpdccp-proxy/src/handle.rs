@@ -16,13 +16,13 @@ impl SocketsHandle {
     /// Sends commands and wakes the thread. Returns false if the thread has ended.
     pub fn send(&self, commands: impl IntoIterator<Item = Command>) -> bool {
         let alive = commands.into_iter().all(|command| self.commands.send(command).is_ok());
-        // Ignore an error. The write fails if the counter is full, and then the thread is already being
-        // woken.
+        // Ignore errors: the write fails only if the counter is full, in which case the thread is already
+        // being woken.
         let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
         alive
     }
 
-    /// Returns the device of the private namespace. The caller writes the packets of proxied flows to it.
+    /// Returns the device of the private namespace, to which the caller writes the packets of proxied flows.
     pub fn tun(&self) -> &Tun {
         &self.tun
     }

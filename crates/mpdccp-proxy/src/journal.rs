@@ -1,5 +1,5 @@
 //! The journal is a file with one line for each connection that a host may believe to be open. If this end of
-//! the tunnel is killed, its next run reads from the journal which connections died.
+//! the tunnel is killed, its next run learns from the journal which connections died.
 
 use crate::segment::Tuple;
 
@@ -7,13 +7,13 @@ use crate::segment::Tuple;
 pub(crate) struct Journal {
     /// Number of lines that the file has.
     pub(crate) lines: u32,
-    /// Lines of the file that are free now.
+    /// Lines of the file that are currently free.
     pub(crate) free: Vec<u32>,
     pub(crate) changes: Vec<(u32, Option<Tuple>)>,
 }
 
 impl Journal {
-    /// Writes a connection into a free line. Returns the line.
+    /// Writes a connection into a free line, and returns that line.
     pub(crate) fn write(&mut self, tuple: Tuple) -> u32 {
         let line = self.free.pop().unwrap_or_else(|| {
             self.lines += 1;

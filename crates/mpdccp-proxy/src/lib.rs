@@ -1,9 +1,9 @@
 //! Terminates the TCP connections of hosts, so that their bytes can travel as streams.
 //!
-//! At each end of a tunnel, a [`FlowTable`] reads the packets of the tunnel's interface and selects the flows
-//! to proxy. It holds a SYN until the far end has connected. A [`Namespace`] is a private network namespace
-//! for one thread, with its own TUN device. The tunnel writes the packets of proxied flows to that device.
-//! The kernel's TCP in the namespace answers them, and uses the real addresses of both hosts. [`Sockets`]
+//! At each end of a tunnel, a [`FlowTable`] reads the packets from the tunnel's interface and selects the
+//! flows to proxy. It holds a SYN until the far end has connected. A [`Namespace`] is a private network
+//! namespace for one thread, with its own TUN device, to which the tunnel writes the packets of proxied
+//! flows. The kernel's TCP in the namespace answers them, using the real addresses of both hosts. [`Sockets`]
 //! accepts and opens the TCP connections in the namespace, and copies their bytes to and from the streams.
 //!
 //! ```text
@@ -14,8 +14,8 @@
 //! The flow table, the commands and the events do not need Linux. Everything else needs the feature `linux`,
 //! which is on by default.
 //!
-//! The proxy does not change the host's own namespace. If the process dies, nothing is left, because the
-//! private namespace ends with its thread.
+//! The proxy does not change the host's own namespace. If the process dies, it leaves nothing behind, because
+//! the private namespace ends with its thread.
 
 #![forbid(unsafe_code)]
 

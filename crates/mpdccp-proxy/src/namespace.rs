@@ -1,5 +1,5 @@
 //! A network namespace for one thread, with its own TUN device. In this namespace, the kernel's TCP accepts
-//! connections to every address.
+//! connections to any address.
 
 use dccp_net::{Tun, TunConfig};
 use nix::sched::{CloneFlags, unshare};
@@ -27,8 +27,8 @@ impl Namespace {
     /// leads to a TUN device with this MTU. For packets that arrive from this device, every address is local.
     /// The namespace does not filter packets by source address, and TCP ports can be reused immediately.
     ///
-    /// The thread stays in the namespace. Sockets that the thread opens and programs that it starts are also
-    /// in the namespace.
+    /// The thread stays in the namespace, and so do the sockets that it opens and the programs that it
+    /// starts.
     ///
     /// # Errors
     /// `PermissionDenied` without CAP_SYS_ADMIN and CAP_NET_ADMIN. Other errors come from the system or from
@@ -37,7 +37,7 @@ impl Namespace {
         unshare(CloneFlags::CLONE_NEWNET)?;
         let v6 = mtu >= 1280;
         for (key, value) in SETTINGS {
-            // Ignore errors, because some of these files do not exist in a kernel without IPv6.
+            // Ignore errors, because on a kernel without IPv6 some of these files do not exist.
             let _ = std::fs::write(format!("/proc/sys/net/{key}"), value);
         }
         let config = TunConfig { name: INTERFACE.into(), addresses: Vec::new(), mtu, offload: true };
@@ -55,8 +55,8 @@ impl Namespace {
         Ok(Namespace { tun })
     }
 
-    /// Returns the device. The kernel's TCP in the namespace receives the packets that are written to the
-    /// device. Reading from the device returns the packets that the kernel sends.
+    /// Returns the device. Packets written to it are received by the kernel's TCP in the namespace; reading
+    /// from it returns the packets that the kernel sends.
     pub fn tun(&self) -> &Tun {
         &self.tun
     }
@@ -66,7 +66,7 @@ impl Namespace {
 const SETTINGS: [(&str, &str); 6] = [
     ("ipv4/conf/all/rp_filter", "0"),
     ("ipv4/conf/default/rp_filter", "0"),
-    // Two hosts may reuse the ports of a closed connection within a minute. So the proxy must be able to do
+    // Two hosts may reuse the ports of a closed connection within a minute, so the proxy must be able to do
     // the same.
     ("ipv4/tcp_tw_reuse", "1"),
     // Hosts use ports below 1024. The thread needs this setting because it has dropped CAP_NET_BIND_SERVICE.

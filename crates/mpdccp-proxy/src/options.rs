@@ -5,10 +5,10 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Returns keepalive options. The kernel sends the first probe after one second of silence, which is the
-/// minimum in Linux. Then it sends a probe every 75 s. The connection survives as many unanswered probes as
-/// Linux allows, because the host at the other end of the tunnel decides when to give up. If that host gives
-/// up, a reset arrives.
+/// Returns keepalive options. The kernel sends the first probe after one second of silence, the minimum in
+/// Linux, and then one every 75 s. The connection survives as many unanswered probes as Linux allows, because
+/// it is for the host at the other end of the tunnel to decide when to give up. If that host gives up, a
+/// reset arrives.
 pub(crate) fn keepalive() -> TcpKeepalive {
     let params = TcpKeepalive::new().with_time(Duration::from_secs(1));
     params.with_interval(Duration::from_secs(75)).with_retries(127)

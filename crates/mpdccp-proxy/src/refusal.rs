@@ -13,7 +13,7 @@ pub enum Refusal {
     Reset,
     /// A host or a router answered the SYN with an ICMP error.
     Icmp(Icmp),
-    /// Nothing answered the SYN, so the host also gets no answer.
+    /// Nothing answered the SYN, so the host gets no answer either.
     Silence,
     /// The far end still has an earlier flow with these ports. When the host repeats its SYN, the proxy tries
     /// again.
@@ -22,8 +22,8 @@ pub enum Refusal {
 
 /// TTL or hop limit of the answers that this module builds.
 const TTL: u8 = 64;
-/// Maximum length of the quoted packet in an ICMP error over IPv4 (RFC 1812 section 4.3.2.3). IPv6 allows a
-/// longer quote (RFC 4443 section 2.4c), but a SYN is rarely longer than this limit.
+/// Maximum length of the packet quoted in an ICMP error over IPv4 (RFC 1812 section 4.3.2.3). IPv6 allows
+/// longer quotes (RFC 4443 section 2.4c), but a SYN is rarely longer than this limit.
 const QUOTE: usize = 548;
 
 impl Refusal {
@@ -42,8 +42,8 @@ fn reset(tuple: Tuple, ack: u32) -> Option<Vec<u8>> {
     write(back(tuple)?.tcp(tuple.to.port(), tuple.from.port(), 0, 0).rst().ack(ack))
 }
 
-/// Returns the RST that answers a segment of an unknown connection (RFC 9293 section 3.10.7.1). Returns
-/// `None` if the segment is itself a RST.
+/// Returns the RST that answers a segment of an unknown connection (RFC 9293 section 3.10.7.1), or `None` if
+/// the segment is itself a RST.
 pub(crate) fn reset_of(segment: &Segment) -> Option<Vec<u8>> {
     let tuple = segment.tuple;
     let tcp = back(tuple)?;
@@ -54,7 +54,7 @@ pub(crate) fn reset_of(segment: &Segment) -> Option<Vec<u8>> {
     }
 }
 
-/// Returns an empty segment in the reverse direction of a SYN, with the traffic class of the SYN.
+/// Returns an empty segment in the direction opposite to a SYN, with the traffic class of the SYN.
 pub(crate) fn answer(tuple: Tuple, traffic_class: u8) -> Option<Vec<u8>> {
     let mut out = write(back(tuple)?.tcp(tuple.to.port(), tuple.from.port(), 0, 0).ack(0))?;
     match tuple.to {
@@ -165,7 +165,7 @@ mod tests {
         let slice = Icmpv6Slice::from_slice(&packet[40..]).unwrap();
         let ip = etherparse::Ipv6Slice::from_slice(&packet).unwrap();
         assert!(slice.is_checksum_valid(ip.header().source(), ip.header().destination()));
-        // An ICMP error of the other IP version is no valid answer for the host.
+        // An ICMP error of the other IP version is not a valid answer to the host.
         assert_eq!(Refusal::Icmp(icmp).packet(syn(false).0, &syn4, 0, 1), None);
     }
 }

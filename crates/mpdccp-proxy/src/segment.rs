@@ -4,8 +4,8 @@ use etherparse::checksum::Sum16BitWords;
 use etherparse::{IpNumber, IpSlice, NetSlice, TcpSlice};
 use std::net::{IpAddr, SocketAddr};
 
-/// The addresses and ports of a TCP connection. `from` and `to` have the direction of packets that are read
-/// from the tunnel's interface.
+/// The addresses and ports of a TCP connection. `from` and `to` are as in packets read from the tunnel's
+/// interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Tuple {
     /// Source address and port.
@@ -34,7 +34,8 @@ pub struct Icmp {
     pub rest: [u8; 4],
 }
 
-/// Kinds of TCP options (IANA registry) that only the two hosts can process. A proxy cannot support them.
+/// Kinds of TCP options (IANA registry) that only the two hosts themselves can process, so a proxy cannot
+/// support them.
 const MD5: u8 = 19;
 const AUTHENTICATION: u8 = 29;
 const MULTIPATH: u8 = 30;
@@ -50,9 +51,10 @@ pub struct Segment {
     pub resets: bool,
     /// The segment has FIN.
     pub finishes: bool,
-    /// The packet is not a fragment. It has no IP options and no IPv6 extension headers.
+    /// The packet is not a fragment, and has no IP options or IPv6 extension headers.
     pub plain: bool,
-    /// The segment has an option that only the two hosts can process: MD5, TCP-AO or Multipath TCP.
+    /// The segment has an option that only the two hosts themselves can process: MD5, TCP-AO or Multipath
+    /// TCP.
     pub end_to_end_option: bool,
     /// The segment is a SYN that offers classic ECN (RFC 3168 section 6.1.1).
     pub ecn: bool,
@@ -68,15 +70,16 @@ pub struct Segment {
     pub ack: Option<u32>,
     /// Length in sequence space. SYN and FIN count as one byte each.
     pub length: u32,
-    /// The segment has no SYN, FIN or RST, and at most one byte of data. Such a segment may be a keepalive or
-    /// a window probe.
+    /// The segment has no SYN, FIN or RST, and at most one byte of data, so it may be a keepalive or a window
+    /// probe.
     pub may_probe: bool,
 }
 
 impl Segment {
-    /// Parses a packet. Returns `None` if the packet has no complete TCP header.
+    /// Parses a packet. Returns `None` if it does not contain a complete TCP header.
     pub fn parse(packet: &[u8]) -> Option<Segment> {
-        // Check the protocol first, because most packets are not TCP. They then cost only one comparison.
+        // Check the protocol first, so that non-TCP packets, which are the majority, cost only one
+        // comparison.
         let protocol = match packet.first()? >> 4 {
             4 => *packet.get(9)?,
             6 => *packet.get(6)?,
@@ -132,8 +135,8 @@ impl Segment {
     }
 }
 
-/// Returns a copy of a [plain](Segment::plain) segment with the correct TCP checksum. A kernel with offload
-/// does not compute the checksum of packets for the device.
+/// Returns a copy of a [plain](Segment::plain) segment with the correct TCP checksum, because a kernel with
+/// offload does not compute the checksums of packets for the device.
 pub(crate) fn with_checksum(packet: &[u8]) -> Vec<u8> {
     let mut packet = packet.to_vec();
     let v6 = packet.first().is_some_and(|b| b >> 4 == 6);
@@ -243,7 +246,7 @@ mod tests {
         for kind in [MD5, AUTHENTICATION, MULTIPATH] {
             assert!(Segment::parse(&syn(&[1, 2, 4, 5, 180, kind, 4, 0, 0])).unwrap().end_to_end_option);
         }
-        // An option with the length zero must not cause an endless loop.
+        // An option of length zero must not cause an endless loop.
         assert!(!Segment::parse(&syn(&[5, 0, 0, 0])).unwrap().end_to_end_option);
     }
 

@@ -19,28 +19,28 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-/// Time limit for connecting. After it, the flow travels as packets. The limit is below one second, so that
-/// this happens before the host repeats its SYN (RFC 6298).
+/// Time limit for connecting, after which the flow travels as packets. It is below one second, so that it
+/// expires before the host repeats its SYN (RFC 6298).
 const PATIENCE: Duration = Duration::from_millis(900);
-/// Time limit for a host's handshake. It is longer than 63 s, the time for which the kernel repeats its
-/// SYN-ACK (tcp_synack_retries).
+/// Time limit for a host's handshake. It is longer than the 63 s for which the kernel repeats its SYN-ACK
+/// (tcp_synack_retries).
 const HANDSHAKE: Duration = Duration::from_secs(70);
-/// Length of a listener's backlog. Each connection in the backlog belongs to a flow.
+/// Length of a listener's backlog, in which each connection belongs to a flow.
 const BACKLOG: i32 = 4_096;
-/// At this number of listeners, idle listeners are closed.
+/// Once there are this many listeners, idle ones are closed.
 const LISTENERS: usize = 1_024;
-/// How long to wait before the next try to accept a connection if the process has no free descriptor.
+/// How long to wait before trying again to accept a connection if the process has no free descriptor.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 /// Maximum number of chunks that are read from a connection before the other connections are served.
 const TURNS: usize = 4;
 /// Maximum number of packets that are read from the device before the sockets are served.
 const PACKETS: usize = 64;
-/// Length of the virtio header before each packet of a device with offload.
+/// Length of the virtio header that precedes each packet on a device with offload.
 const HEADER: usize = 10;
 /// Length of the largest packet plus this header.
 const PACKET: usize = 65_535 + HEADER;
 
-/// Values of the number that epoll returns. A number from [`FIRST_SOCKET`] on belongs to a socket.
+/// Values of the number that epoll returns. Numbers from [`FIRST_SOCKET`] upwards belong to sockets.
 const WAKE: u64 = 0;
 const DEVICE: u64 = 1;
 const FIRST_SOCKET: u64 = 2;
@@ -54,7 +54,7 @@ enum Kind {
 struct Listener {
     socket: Socket,
     number: u64,
-    /// Flows whose handshake is in progress, by the address of the host.
+    /// Flows whose handshake is in progress, keyed by the address of the host.
     pending: HashMap<SocketAddr, Flow>,
 }
 
@@ -68,12 +68,12 @@ pub struct Sockets<E, P> {
     listeners: HashMap<SocketAddr, Listener>,
     connecting: HashMap<Flow, (Socket, u64, Instant)>,
     connections: HashMap<Flow, (Connection, u64)>,
-    /// Commands for flows whose host has not completed its handshake. They may contain data, because the far
-    /// host may send first.
+    /// Commands for flows whose local host has not completed its handshake. These may already contain data,
+    /// because the far host can send first.
     early: HashMap<Flow, (Instant, Vec<Command>)>,
     /// Connections that must be read or written.
     active: HashSet<Flow>,
-    /// Listeners to try again, because accepting failed. Usually the process had no free descriptor.
+    /// Listeners to try again because accepting failed, usually because the process had no free descriptor.
     short: HashSet<SocketAddr>,
     next: u64,
     events: Vec<Event>,
@@ -82,9 +82,9 @@ pub struct Sockets<E, P> {
 }
 
 impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
-    /// Moves the calling thread into a private namespace whose device has this MTU. `on_events` receives the
-    /// events in batches. `on_packet` receives each packet or super-packet that the kernel sends to a host,
-    /// with its virtio header.
+    /// Moves the calling thread into a private namespace whose device has this MTU. `on_events` is called
+    /// with batches of events, and `on_packet` with each packet or super-packet that the kernel sends to a
+    /// host, including its virtio header.
     ///
     /// # Errors
     /// The same errors as [`Namespace::enter`].
@@ -116,7 +116,8 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
         Ok((sockets, handle))
     }
 
-    /// Runs until a stop command arrives or all senders of commands are dropped. Then resets all connections.
+    /// Runs until a stop command arrives or all senders of commands have been dropped, and then resets all
+    /// connections.
     ///
     /// # Errors
     /// Only if epoll fails.
@@ -145,7 +146,7 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
                     Ok(Command::Stop) | Err(std::sync::mpsc::TryRecvError::Disconnected) => {
                         let rounds = 1 + self.connections.len() / PACKETS;
                         self.reset_all();
-                        // Send the RST segments to the hosts. The kernel has written them to the device.
+                        // Send the hosts the RST segments that the kernel has written to the device.
                         (0..rounds).for_each(|_| self.read_device(&mut packet));
                         return Ok(());
                     }
@@ -224,7 +225,7 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
         match command {
             Command::Accept { flow, tuple, syn } => {
                 if let Err(e) = self.listen(flow, tuple, &syn) {
-                    tracing::debug!("proxy: cannot accept for {}: {e}", tuple.to);
+                    tracing::debug!("proxy: cannot accept a connection to {}: {e}", tuple.to);
                     self.early.remove(&flow);
                     self.events.push(Event::Failed(flow, false));
                 }
@@ -252,7 +253,7 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
             Command::Probe(flow, probe) => {
                 if let Some((connection, _)) = self.connections.get(&flow) {
                     let socket = connection.socket();
-                    // Ignore an error. The far host then gets no answer, as if this host had disappeared.
+                    // Ignore errors. The far host then gets no answer, as if this host had disappeared.
                     let _ = if probe {
                         socket.set_tcp_keepalive(&keepalive())
                     } else {
@@ -264,7 +265,7 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
         }
     }
 
-    /// Passes a SYN to the kernel. First opens a listener at the destination of the SYN if there is none.
+    /// Passes a SYN to the kernel, after opening a listener at its destination if there is none.
     fn listen(&mut self, flow: Flow, tuple: Tuple, syn: &[u8]) -> io::Result<()> {
         if !self.listeners.contains_key(&tuple.to) {
             self.close_idle_listeners();
@@ -283,10 +284,9 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
         Ok(())
     }
 
-    /// Closes listeners without a pending flow if there are many listeners. Otherwise idle listeners stay
-    /// open, because the next flow may have the same destination. A listener that is closed and opened again
-    /// could fail: a child process that is just starting holds a copy of the descriptor, so the address is
-    /// still in use.
+    /// If there are many listeners, closes those without a pending flow. Otherwise, idle listeners stay open,
+    /// because the next flow may have the same destination, and reopening a closed listener could fail: a
+    /// child process that is just starting holds a copy of the descriptor, so the address is still in use.
     fn close_idle_listeners(&mut self) {
         if self.listeners.len() >= LISTENERS {
             let kinds = &mut self.kinds;
@@ -316,8 +316,8 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
             let flow = from.as_socket().and_then(|from| listener.pending.remove(&from));
             let prepared = socket.set_nonblocking(true).and_then(|()| socket.set_tcp_nodelay(true));
             let (Some(flow), Ok(())) = (flow, prepared) else {
-                // The flow has failed at the other end meanwhile. Reset the connection, because dropping the
-                // socket would send FIN.
+                // In the meantime, the flow has failed at the other end. Reset the connection, because
+                // dropping the socket would send FIN.
                 Connection::new(socket).reset();
                 continue;
             };
@@ -367,7 +367,7 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
                 self.kinds.remove(&number);
                 match result {
                     Ok(()) => {
-                        // Register the socket again, because epoll then reports its current readiness.
+                        // Register the socket again, so that epoll reports its current readiness.
                         let _ = epoll::delete(&self.epoll, &socket);
                         let _ = socket.set_tcp_nodelay(true);
                         self.established(flow, socket);
@@ -394,7 +394,7 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
         }
     }
 
-    /// Gives up connects without an answer, and hosts that do not complete their handshake.
+    /// Gives up on connection attempts without an answer, and on hosts that do not complete their handshake.
     fn give_up(&mut self, now: Instant) {
         let late = self.early.iter().filter(|(_, (since, _))| now.duration_since(*since) >= HANDSHAKE);
         for flow in late.map(|(flow, _)| *flow).collect::<Vec<_>>() {
@@ -469,7 +469,7 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
         }
     }
 
-    /// Resets the flow because the other end asks for it.
+    /// Resets the flow at the request of the other end.
     fn reset(&mut self, flow: Flow) {
         self.early.remove(&flow);
         if let Some((socket, number, _)) = self.connecting.remove(&flow) {

@@ -29,7 +29,7 @@ fn a_host_has_seventy_seconds_to_complete_its_handshake() {
     assert!(sockets.events.is_empty() && sockets.timeout().is_some());
     sockets.give_up(Instant::now() + Duration::from_secs(70));
     assert_eq!(sockets.events, [Event::Reset(flow)]);
-    // The sockets have no state of the flow left.
+    // The sockets keep no state of the flow.
     assert!(sockets.early.is_empty() && sockets.listeners.values().all(|l| l.pending.is_empty()));
     assert!(sockets.timeout().is_none());
 }

@@ -1,18 +1,18 @@
-//! Decides which flows are proxied, and for which reason other flows travel as packets. Also defines the
-//! verdicts and the limits of the flow table.
+//! Decides which flows are proxied, and why the others travel as packets. Also defines the verdicts and the
+//! limits of the flow table.
 
 use crate::refusal::answer;
 use crate::segment::{Segment, Tuple};
 
-/// The number of a flow. It is valid only at this end of the tunnel.
+/// The number of a flow, valid only at this end of the tunnel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Flow(pub u64);
 
 /// The reason why a TCP flow travels as packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum AsPacket {
-    /// The proxy did not see the flow's SYN. Each segment counts, because the proxy does not store such
-    /// flows.
+    /// The proxy has not seen the flow's SYN. Segments are counted individually, because the proxy does not
+    /// store such flows.
     Midstream,
     /// The SYN has an option for MD5, TCP-AO or Multipath TCP.
     EndToEndOption,
@@ -20,7 +20,7 @@ pub enum AsPacket {
     AccurateEcn,
     /// The packet is a fragment, or has IP options or extension headers.
     NotPlain,
-    /// The limit of flows is reached, or the limit of half-open flows of all sources or of this source.
+    /// The limit on flows has been reached, or the limit on half-open flows for all sources or for this one.
     Limit,
     /// Nothing answered the SYN that the far end sent.
     Unanswered,
@@ -59,8 +59,8 @@ impl AsPacket {
     }
 }
 
-/// Returns whether the flow of this SYN may be proxied. `wanted` is the decision of the caller. `room` is
-/// true if the flow is within the limits. Flows without a SYN never get here, because they travel as packets.
+/// Returns whether the flow of this SYN may be proxied. `wanted` is the caller's decision, and `room` is true
+/// if the flow is within the limits. Flows without a SYN never get here, because they travel as packets.
 pub(crate) fn may_proxy(syn: &Segment, wanted: Result<(), AsPacket>, room: bool) -> Result<(), AsPacket> {
     wanted?;
     if syn.end_to_end_option {
@@ -76,7 +76,7 @@ pub(crate) fn may_proxy(syn: &Segment, wanted: Result<(), AsPacket>, room: bool)
     }
 }
 
-/// The caller's next action for a packet.
+/// What the caller must do with a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Send the packet through the tunnel.
@@ -87,7 +87,7 @@ pub enum Verdict {
     Open(Flow, Request),
     /// The packet repeats a SYN that the table holds. Drop the packet.
     Held(Flow),
-    /// The host has given up the connection of the held SYN. Tell the far end.
+    /// The host has given up on the connection of the held SYN. Tell the far end.
     Withdrawn(Flow),
     /// Write the packet to the device, as for [`Proxy`](Verdict::Proxy). The host has given up before its
     /// handshake was complete. End the flow at the far end and in the namespace.
@@ -103,12 +103,12 @@ pub enum Verdict {
     Answer(Option<Vec<u8>>),
 }
 
-/// The information that the far end needs to connect.
+/// What the far end needs to know in order to connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
     /// Addresses and ports, from the opening host to its destination.
     pub tuple: Tuple,
-    /// TTL or hop limit of the SYN. The SYN of the far end gets the same value.
+    /// TTL or hop limit of the SYN, which the far end's SYN copies.
     pub ttl: u8,
     /// DSCP and ECN field of the SYN.
     pub traffic_class: u8,
@@ -117,8 +117,8 @@ pub struct Request {
 }
 
 impl Request {
-    /// Returns a packet in the direction from the destination to the opening host. The caller uses it to find
-    /// matching policy rules.
+    /// Returns a packet in the direction from the destination to the opening host, with which the caller
+    /// finds matching policy rules.
     pub fn answer(&self) -> Vec<u8> {
         answer(self.tuple, self.traffic_class).unwrap_or_default()
     }
@@ -129,14 +129,14 @@ impl Request {
 pub struct Limits {
     /// Maximum number of open flows.
     pub flows: usize,
-    /// Maximum number of flows that are not connected yet.
+    /// Maximum number of flows that have not connected yet.
     pub half_open: usize,
-    /// Maximum number of flows of one source address that are not connected yet.
+    /// Maximum number of flows from one source address that have not connected yet.
     pub half_open_per_source: usize,
 }
 
 impl Default for Limits {
-    /// Allows 65,536 flows in all, 4,096 half-open flows, and 1,024 half-open flows of one source.
+    /// Allows 65,536 flows in total, of which 4,096 may be half-open, 1,024 of them from one source.
     fn default() -> Limits {
         Limits { flows: 1 << 16, half_open: 1 << 12, half_open_per_source: 1 << 10 }
     }

@@ -1,5 +1,5 @@
-//! Tests a connection that arrives when the process has no free descriptor. The test is a separate program,
-//! because the limit of descriptors applies to the process.
+//! Tests a connection that arrives when the process has no free descriptor. This test is a separate program,
+//! because the descriptor limit applies to the whole process.
 
 use etherparse::PacketBuilder;
 use mpdccp_proxy::{Command, Event, Flow, Segment, Sockets};

@@ -1,4 +1,4 @@
-//! Tests TCP between two hosts through a pair of proxies. The hosts must not notice the proxies.
+//! Tests TCP between two hosts through a pair of proxies, which the hosts must not notice.
 
 mod pair;
 
@@ -9,7 +9,7 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::process::Command;
 use std::time::Duration;
 
-/// Longer than any step of a test takes. So only a failing test waits this long.
+/// Longer than any step of a test takes, so only a failing test waits this long.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn listen(pair: &Pair, host: usize, at: &'static str) -> TcpListener {
@@ -32,7 +32,7 @@ fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
     (stream, from)
 }
 
-/// Returns bytes whose pattern shows whether data was lost or moved.
+/// Returns bytes in a pattern that reveals whether data was lost or moved.
 fn pattern(n: usize) -> Vec<u8> {
     (0..n).map(|i| (i as u32).wrapping_mul(2_654_435_761).to_be_bytes()[0]).collect()
 }
@@ -99,8 +99,8 @@ fn a_closed_port_refuses_and_a_host_that_is_not_there_does_not() {
 #[test]
 fn a_reset_stays_a_reset_from_either_side() {
     let Some(pair) = Pair::new(|_| true) else { return };
-    // Listen only once. Another test may start a child process, which holds a copy of a closed listener until
-    // it calls exec.
+    // Listen only once, because another test may be starting a child process, which holds a copy of a closed
+    // listener until it calls exec.
     let listener = listen(&pair, 1, "10.9.0.2:80");
     for reverse in [false, true] {
         let near = connect(&pair, 0, "10.9.0.2:80").unwrap();
@@ -121,7 +121,7 @@ fn a_reader_that_stops_stops_the_writer_and_nothing_is_lost() {
     near.set_write_timeout(Some(Duration::from_millis(700))).unwrap();
     let chunk = pattern(100_000);
     let mut written = 0;
-    // The far host does not read, so a write blocks at some point.
+    // The far host is not reading, so a write blocks at some point.
     let stalled = loop {
         match near.write(&chunk[written % chunk.len()..]) {
             Ok(n) => written += n,
@@ -172,7 +172,7 @@ fn hear(stream: &mut TcpStream) -> ErrorKind {
 }
 
 /// The far host resets its connection before the near host has completed its handshake. When the near host
-/// then completes the handshake, the proxy must end the connection with RST, not with FIN.
+/// does complete the handshake, the proxy must end the connection with RST, not FIN.
 #[test]
 fn a_handshake_that_completes_too_late_is_reset_and_not_finished() {
     use etherparse::{PacketBuilder, TcpSlice};

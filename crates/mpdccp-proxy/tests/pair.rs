@@ -1,5 +1,5 @@
-//! Two hosts in separate namespaces. Each host has a tunnel interface and a proxy. Function calls take the
-//! place of the tunnel.
+//! Two hosts in separate namespaces, each with a tunnel interface and a proxy. Function calls take the place
+//! of the tunnel.
 
 use dccp_net::{Tun, TunConfig};
 use mpdccp_proxy::{
@@ -16,13 +16,13 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-/// Maximum number of bytes of a flow in flight.
+/// Maximum number of a flow's bytes in flight.
 const WINDOW: u64 = 256 << 10;
 const HEADER: usize = 10;
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// A host in its own namespace. A test can run code there.
+/// A host in its own namespace, in which a test can run code.
 pub(crate) struct Host {
     jobs: Sender<Job>,
 }
@@ -129,12 +129,12 @@ impl Pair {
         Some(Pair { hosts: [a, b], ends, stop, threads })
     }
 
-    /// Returns the number of TCP segments from both ends that travelled as packets.
+    /// Returns how many TCP segments from both ends travelled as packets.
     pub(crate) fn segments(&self) -> u64 {
         self.ends.iter().map(|end| end.segments.load(Ordering::Relaxed)).sum()
     }
 
-    /// Returns the number of flows of each end that are open or half-open.
+    /// Returns how many flows are open or half-open at each end.
     pub(crate) fn flows(&self) -> [usize; 2] {
         [0, 1].map(|i| self.ends[i].table.lock().unwrap().len())
     }
@@ -155,7 +155,7 @@ impl Drop for Pair {
     }
 }
 
-/// Handles packets from the tunnel's interface in the same way as the tunnel.
+/// Handles packets from the tunnel's interface as the tunnel does.
 fn read(own: &End, other: &End, wanted: fn(&Segment) -> bool, stop: &AtomicBool) {
     let mut buffer = vec![0; HEADER + 65_535];
     while !stop.load(Ordering::Relaxed) {
@@ -220,7 +220,7 @@ fn read(own: &End, other: &End, wanted: fn(&Segment) -> bool, stop: &AtomicBool)
     }
 }
 
-/// Writes a packet to the private namespace. The packet begins with its virtio header.
+/// Writes a packet, which begins with its virtio header, to the private namespace.
 fn enter(end: &End, packet: &[u8]) {
     let handle = end.sockets.lock().unwrap().clone();
     if let Some(handle) = handle {
@@ -249,13 +249,13 @@ fn tell(end: &End, command: Command) {
     }
 }
 
-/// Handles events of the sockets in the same way as the tunnel's streams.
+/// Handles events of the sockets as the tunnel's streams do.
 fn on_events(own: &End, other: &End, events: Vec<Event>) {
     let twin = |flow: Flow| own.twin.lock().unwrap().get(&flow).copied();
     for event in events {
         match event {
             Event::Connected(flow) => {
-                // The host of the flow has reset it meanwhile.
+                // The flow's host has reset it in the meantime.
                 let Some(far) = twin(flow) else {
                     tell(own, Command::Reset(flow));
                     continue;

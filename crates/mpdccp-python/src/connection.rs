@@ -30,14 +30,14 @@ fn end<T>(received: Result<T, RecvError>, at_end: T) -> PyResult<T> {
     }
 }
 
-/// A connection carries datagrams in both directions, as fast as congestion control allows. Threads may share
-/// it.
+/// A connection carries datagrams in both directions, as fast as congestion control allows. It may be shared
+/// between threads.
 #[pyclass(module = "mpdccp", frozen)]
 pub(crate) struct Connection(pub(crate) dccp_sockets::Connection);
 
 #[pymethods]
 impl Connection {
-    /// Queues a datagram. Waits while the queue is full.
+    /// Queues a datagram, waiting while the queue is full.
     #[pyo3(signature = (data, *, priority=0, expires=None, timeout=None))]
     fn send(
         &self,
@@ -59,7 +59,7 @@ impl Connection {
         sent?.map_err(send)
     }
 
-    /// Queues as many datagrams as fit. Returns how many were queued.
+    /// Queues as many datagrams as fit, and returns how many were queued.
     fn send_many(&self, datagrams: &Bound<'_, PyAny>) -> PyResult<usize> {
         let all = datagrams.try_iter()?.map(|data| Data::of(&data?)).collect::<PyResult<Vec<_>>>()?;
         match self.0.try_send_many(all.iter().map(Data::as_slice)) {
@@ -78,7 +78,7 @@ impl Connection {
         Ok(PyBytes::new(py, &end(received?, Vec::new())?))
     }
 
-    /// Returns the next datagram if there is one, b"" after a clean end, otherwise None.
+    /// Returns the next datagram if there is one, b"" after a clean end, or None otherwise.
     fn try_recv<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
         match self.0.try_recv() {
             Err(RecvError::Empty) => Ok(None),
@@ -86,8 +86,8 @@ impl Connection {
         }
     }
 
-    /// Waits for the next datagram, and copies it into a writable buffer. Returns its length, 0 after a clean
-    /// end.
+    /// Waits for the next datagram, and copies it into a writable buffer. Returns its length, or 0 after a
+    /// clean end.
     #[pyo3(signature = (buffer, timeout=None))]
     fn recv_into(&self, buffer: &Bound<'_, PyAny>, timeout: Option<f64>) -> PyResult<usize> {
         let py = buffer.py();
@@ -95,7 +95,7 @@ impl Connection {
         if given.readonly() || !given.is_c_contiguous() {
             return Err(PyValueError::new_err("the buffer must be writable and contiguous"));
         }
-        // Other Python code may use the buffer during the wait. So receive the datagram into separate memory
+        // Other Python code may use the buffer during the wait, so receive the datagram into separate memory
         // first.
         let mut room = vec![0; given.item_count().min(MOST)];
         let received = wait_or_fail(py, timeout, |slice| match self.0.recv_into_timeout(&mut room, slice) {
@@ -108,7 +108,7 @@ impl Connection {
         Ok(len)
     }
 
-    /// Waits for a datagram. Returns all available ones, at most `most`; [] after a clean end.
+    /// Waits for a datagram, then returns all that are available, at most `most`, or [] after a clean end.
     #[pyo3(signature = (most=64, timeout=None))]
     fn recv_many<'py>(
         &self,
@@ -137,7 +137,7 @@ impl Connection {
         })
     }
 
-    /// Returns the next event if there is one, otherwise None.
+    /// Returns the next event if there is one, or None otherwise.
     fn try_event(&self) -> Option<Event> {
         self.0.try_event().map(Event::from)
     }
@@ -150,7 +150,7 @@ impl Connection {
         finished.map(Stats::from).map_err(|e| os(e.errno(), e))
     }
 
-    /// Finishes the connection in the background. Calls that wait in other threads return.
+    /// Finishes the connection in the background. Calls waiting in other threads return.
     fn close(&self) {
         self.0.close();
     }
@@ -165,7 +165,7 @@ impl Connection {
         self.0.close();
     }
 
-    /// For a connection from `Connector.start`: True once it is open, None while that is unknown.
+    /// For a connection from `Connector.start`: True once it is open, None while that is not known yet.
     #[pyo3(signature = (timeout=Some(0.0)), text_signature = "($self, timeout=0.0)")]
     fn opened(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Option<bool>> {
         match wait(py, timeout, |slice| self.0.opened(slice))? {
@@ -180,14 +180,14 @@ impl Connection {
         py.detach(|| self.0.open_stream()).map(Stream).map_err(stream)
     }
 
-    /// Waits for a stream that the peer opens.
+    /// Waits for the peer to open a stream.
     #[pyo3(signature = (timeout=None))]
     fn accept_stream(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Stream> {
         waited(py, timeout, |slice| self.0.accept_stream(Some(slice))).map(Stream)
     }
 
-    /// Whether recv, send and next_event would not wait, whether the connection has ended, and whether a
-    /// stream waits to be accepted. After this call, the descriptor reports the next change.
+    /// Whether recv, send and next_event would return without waiting, whether the connection has ended, and
+    /// whether a stream is waiting to be accepted. After this call, the descriptor reports the next change.
     fn ready(&self) -> (bool, bool, bool, bool, bool) {
         let ready = self.0.ready();
         (ready.readable, ready.writable, ready.event, ready.closed, ready.stream)
@@ -212,7 +212,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Adds a path to a client's multipath session. Returns the number of the path.
+    /// Adds a path to a client's multipath session, and returns the path's number.
     fn add_path(&self, py: Python<'_>, path: PathLike) -> PyResult<u32> {
         let path = path.path()?;
         py.detach(|| self.0.add_path(path)).map(|PathId(number)| number).map_err(connect)
@@ -233,7 +233,7 @@ impl Connection {
         py.detach(|| self.0.set_ccid(ccid)).map_err(|e| os(e.errno(), e))
     }
 
-    /// Largest datagram that all paths carry now, in bytes.
+    /// Largest datagram that all paths can currently carry, in bytes.
     #[getter]
     fn max_datagram(&self) -> usize {
         self.0.max_datagram_size()
@@ -275,7 +275,7 @@ impl Connection {
         self.0.peer_said()
     }
 
-    /// Why the connection ended, such as "closed_by_peer"; None before its end.
+    /// Why the connection ended, such as "closed_by_peer"; None until it has ended.
     #[getter]
     fn end(&self) -> Option<&'static str> {
         self.0.end().map(|reason| reason.name())
@@ -294,7 +294,7 @@ impl Connection {
         this
     }
 
-    /// Finishes the connection. After an exception, ends it immediately.
+    /// Finishes the connection. After an exception, ends it immediately instead.
     #[pyo3(signature = (kind, _value, _trace))]
     fn __exit__(
         &self,
@@ -326,8 +326,8 @@ impl Connector {
         dccp_sockets::Connector::new(options(kwargs)?).map(Connector).map_err(connect)
     }
 
-    /// Connects to the first address of a name that answers. With keys, connects to the peer with this public
-    /// key, or to the first peer of the options.
+    /// Connects to the first of a name's addresses that answers. With keys, connects to the peer with this
+    /// public key, or else to the first peer in the options.
     #[pyo3(signature = (address, peer_key=None))]
     fn connect(&self, py: Python<'_>, address: Address, peer_key: Option<&str>) -> PyResult<Connection> {
         let key = peer_key.map(public_key).transpose()?;

@@ -2,8 +2,8 @@ use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-/// The data of the caller. A `bytes` object is used directly. Any other buffer is copied, because other code
-/// could change it during the call.
+/// Data passed in by the caller. A `bytes` object is used directly; any other buffer is copied, because other
+/// code could change it during the call.
 pub(crate) enum Data<'py> {
     Bytes(Bound<'py, PyBytes>),
     Copy(Vec<u8>),

@@ -1,4 +1,4 @@
-//! Converts errors to `OSError` with an errno value. So Python raises `ConnectionRefusedError`,
+//! Converts errors to `OSError` with an errno value, so that Python raises `ConnectionRefusedError`,
 //! `TimeoutError` and so on, as for its own sockets.
 
 use dccp_sockets::{ConnectError, RecvError, SendError, StreamError};
@@ -6,7 +6,7 @@ use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use std::fmt::Display;
 
-/// Returns an `OSError`. Python selects the subclass by the errno value.
+/// Returns an `OSError`, whose subclass Python selects by the errno value.
 pub(crate) fn os(errno: i32, text: impl Display) -> PyErr {
     PyOSError::new_err((errno, text.to_string()))
 }

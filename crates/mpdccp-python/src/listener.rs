@@ -35,7 +35,7 @@ impl Listener {
         accepted?.map(Connection).map_err(|e| os(e.errno(), e))
     }
 
-    /// Returns the next connection if there is one, otherwise None.
+    /// Returns the next connection if there is one, or None otherwise.
     fn try_accept(&self) -> PyResult<Option<Connection>> {
         match self.0.try_accept() {
             Err(AcceptError::Empty) => Ok(None),
@@ -43,12 +43,13 @@ impl Listener {
         }
     }
 
-    /// A descriptor for selectors. It is readable while a connection waits, and belongs to the listener.
+    /// A descriptor for selectors, which belongs to the listener. It is readable while a connection is
+    /// waiting.
     fn fileno(&self) -> PyResult<i32> {
         Ok(self.0.descriptor()?.as_raw_fd())
     }
 
-    /// Accepts a peer by its public key from now on.
+    /// From now on, accepts the peer with this public key.
     #[pyo3(signature = (key, preshared_key=None))]
     fn add_peer(&self, py: Python<'_>, key: &str, preshared_key: Option<&str>) -> PyResult<()> {
         let (key, preshared) = (public_key(key)?, self::preshared_key(preshared_key)?);

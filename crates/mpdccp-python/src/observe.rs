@@ -20,9 +20,9 @@ pub(crate) fn described(object: &Bound<'_, PyAny>) -> PyResult<String> {
 pub(crate) struct Stats {
     /// Number of datagrams that `send` accepted.
     sent: u64,
-    /// Number of bytes in the datagrams that `sent` counts.
+    /// Total size of the datagrams counted by `sent`, bytes.
     sent_bytes: u64,
-    /// How many of `sent` still wait in the queue.
+    /// How many of `sent` are still waiting in the queue.
     queued: u64,
     /// How many of `sent` were dropped because no path could carry their size any more, or because the
     /// connection failed.
@@ -36,16 +36,16 @@ pub(crate) struct Stats {
     lost: u64,
     /// Number of datagrams that arrived.
     received: u64,
-    /// Number of bytes in the datagrams that `received` counts.
+    /// Total size of the datagrams counted by `received`, bytes.
     received_bytes: u64,
     /// How many of `received` were dropped because the program did not fetch them (option `receive_queue`).
     unread: u64,
     /// Measured rate of all paths together, bit/s. None while `app_limited`, because the capacity is then
     /// unknown.
     rate: Option<u64>,
-    /// Rate that congestion control allows now, bit/s.
+    /// Rate that congestion control currently allows, bit/s.
     allowed: u64,
-    /// Whether the program sends less than congestion control allows.
+    /// Whether the program is sending less than congestion control allows.
     app_limited: bool,
     /// Age of the oldest datagram in the queue, seconds; None while the queue is empty.
     oldest: Option<f64>,
@@ -92,15 +92,15 @@ pub(crate) struct PathStats {
     peer: (String, u16),
     /// "connecting", "up", "suspect" (silent, or its link is down), "down" or "standby".
     state: &'static str,
-    /// CCIDs for data that is sent and for data that is received, once negotiated.
+    /// CCIDs for sent and for received data, once negotiated.
     ccids: Option<(u8, u8)>,
     /// Smoothed round-trip time, seconds.
     rtt: Option<f64>,
     /// Congestion window, bytes.
     window: u64,
-    /// Largest IP packet in bytes that the path carries, as far as known.
+    /// Size of the largest IP packet that the path carries, bytes, as far as known.
     path_mtu: u16,
-    /// Measured rate, bit/s; None while the program limits the sending on this path.
+    /// Measured rate, bit/s; None while the program is what limits sending on this path.
     rate: Option<u64>,
     /// Rate that congestion control allows on this path now, bit/s.
     allowed: u64,
@@ -136,21 +136,21 @@ impl From<dccp_sockets::PathStats> for PathStats {
 }
 
 /// An event of a connection. `kind` is "path_up", "path_suspect", "path_down", "size", "rate", "path_strays"
-/// (packets use the interface of `other` instead of the one with their address) or "closed".
+/// (packets use the interface of `other` rather than the one that has their address) or "closed".
 #[pyclass(module = "mpdccp", frozen, get_all)]
 #[derive(Clone, Debug)]
 pub(crate) struct Event {
-    /// One of the kinds above, or "other" for a kind of a later version.
+    /// One of the kinds above, or "other" for a kind introduced in a later version.
     kind: &'static str,
     /// Number of the path, for the kinds "path_...".
     path: Option<u32>,
     /// The new `max_datagram`, bytes, for "size".
     size: Option<usize>,
-    /// Why a path or the connection ended, for "path_down" and "closed".
+    /// For "path_down" and "closed": why the path or the connection ended.
     reason: Option<&'static str>,
-    /// The rate that congestion control allows now, bit/s, for "rate" (option `tell_rate`).
+    /// For "rate" (option `tell_rate`): the rate that congestion control currently allows, bit/s.
     rate: Option<u64>,
-    /// The path whose interface the packets use, for "path_strays".
+    /// For "path_strays": the path whose interface the packets use.
     other: Option<u32>,
 }
 

@@ -12,8 +12,8 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
 use std::time::Duration;
 
-/// A path of a multipath connection. A string in place of a Path is a local address or the name of an
-/// interface.
+/// A path of a multipath connection. Instead of a Path, a string may be given: a local address or an
+/// interface name.
 #[pyclass(module = "mpdccp", frozen, get_all, from_py_object)]
 #[derive(Clone, Debug)]
 pub(crate) struct Path {
@@ -98,19 +98,19 @@ pub(crate) fn public_key(text: &str) -> PyResult<PublicKey> {
     parse(text, "public key")
 }
 
-/// Parses a preshared key. Without a text, returns the key that means no preshared key.
+/// Parses a preshared key. Without a text, returns the key that stands for no preshared key.
 pub(crate) fn preshared_key(text: Option<&str>) -> PyResult<PresharedKey> {
     text.map_or_else(|| Ok(PresharedKey::default()), |text| secret(text, "preshared key"))
 }
 
-/// A peer. Python code passes its public key, or a pair of public key and preshared key.
+/// A peer, passed by Python code as its public key, or as a pair of public key and preshared key.
 #[derive(FromPyObject)]
 enum Peer {
     Key(String),
     Both(String, Option<String>),
 }
 
-/// An address. Python code passes "host:port", or a pair as for Python's own sockets.
+/// An address, passed by Python code as "host:port", or as a pair as for Python's own sockets.
 #[derive(FromPyObject)]
 pub(crate) enum Address {
     Text(String),
@@ -118,7 +118,7 @@ pub(crate) enum Address {
 }
 
 impl Address {
-    /// Resolves the name. Other Python threads run meanwhile, because this may take a while.
+    /// Resolves the name. Other Python threads run in the meantime, because this may take a while.
     pub(crate) fn resolve(self, py: Python<'_>) -> PyResult<Vec<SocketAddr>> {
         let (shown, found) = py.detach(|| match self {
             Address::Text(text) => (text.clone(), text.to_socket_addrs().map(|a| a.collect())),
@@ -159,8 +159,8 @@ pub(crate) fn options(given: Option<&Bound<'_, PyDict>>) -> PyResult<Options> {
     Ok(options)
 }
 
-/// Adds the name of the option to an error about its value. If the value is outside the range of its type,
-/// the error becomes a `ValueError`.
+/// Adds the name of the option to an error about its value. An error because the value is out of range for
+/// its type becomes a `ValueError`.
 fn of_option(value: &Bound<'_, PyAny>, name: &str, error: PyErr) -> PyErr {
     let py = value.py();
     let text = format!("option {name}: {}", error.value(py));

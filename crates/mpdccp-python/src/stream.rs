@@ -12,7 +12,7 @@ use std::os::fd::AsRawFd;
 #[pyclass(module = "mpdccp", frozen)]
 pub(crate) struct Stream(pub(crate) ByteStream);
 
-/// Repeats the call until it is done. Stops if a Python signal handler raises an exception.
+/// Repeats the call until it is done, or until a Python signal handler raises an exception.
 pub(crate) fn waited<T: Send>(
     py: Python<'_>,
     timeout: Option<f64>,
@@ -27,7 +27,7 @@ pub(crate) fn waited<T: Send>(
 
 #[pymethods]
 impl Stream {
-    /// Writes all data. Waits while the buffer is full.
+    /// Writes all data, waiting while the buffer is full.
     #[pyo3(signature = (data, timeout=None))]
     fn write(&self, data: &Bound<'_, PyAny>, timeout: Option<f64>) -> PyResult<()> {
         let py = data.py();
@@ -40,7 +40,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Writes as much as fits. Returns the number of bytes.
+    /// Writes as much as fits, and returns the number of bytes written.
     fn try_write(&self, data: &Bound<'_, PyAny>) -> PyResult<usize> {
         let data = Data::of(data)?;
         match self.0.write_timeout(data.as_slice(), Some(std::time::Duration::ZERO)) {
@@ -57,7 +57,7 @@ impl Stream {
         Ok(PyBytes::new(py, &room[..len]))
     }
 
-    /// Ends writing. The peer still receives everything that was written. Reading continues.
+    /// Ends writing. The peer still receives everything written so far. Reading can continue.
     fn end(&self) {
         self.0.end();
     }
@@ -68,13 +68,13 @@ impl Stream {
         waited(py, timeout, |slice| self.0.finish_timeout(Some(slice)))
     }
 
-    /// Resets both directions immediately. The peer receives the code.
+    /// Resets both directions immediately. The peer receives the given code.
     #[pyo3(signature = (code=0))]
     fn reset(&self, code: u16) {
         self.0.reset(code);
     }
 
-    /// Stops reading. Data that was written still arrives.
+    /// Stops reading. Data already written still reaches the peer.
     fn close(&self) {
         self.0.close();
     }
@@ -93,7 +93,7 @@ impl Stream {
         this
     }
 
-    /// Finishes the stream. After an exception, resets it.
+    /// Finishes the stream. After an exception, resets it instead.
     #[pyo3(signature = (kind, _value, _trace))]
     fn __exit__(
         &self,

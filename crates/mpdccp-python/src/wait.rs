@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 /// Maximum delay before Ctrl-C takes effect.
 const SLICE: Duration = Duration::from_millis(100);
 
-/// Repeats the attempt until it has a result. Returns `None` after the timeout. With the timeout 0, makes one
-/// attempt. Without a timeout, waits forever.
+/// Repeats the attempt until it has a result, or returns `None` after the timeout. A timeout of 0 means a
+/// single attempt; without a timeout, waits forever.
 pub(crate) fn wait<T: Send>(
     py: Python<'_>,
     timeout: Option<f64>,
@@ -38,8 +38,8 @@ pub(crate) fn wait<T: Send>(
     }
 }
 
-/// Does the same as [`wait`], but raises an error after the timeout. The error is `BlockingIOError` if the
-/// timeout was 0. Otherwise it is `TimeoutError`.
+/// Like [`wait`], but raises an error after the timeout: `BlockingIOError` if the timeout was 0, otherwise
+/// `TimeoutError`.
 pub(crate) fn wait_or_fail<T: Send>(
     py: Python<'_>,
     timeout: Option<f64>,

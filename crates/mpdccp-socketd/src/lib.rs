@@ -1,9 +1,9 @@
 //! DCCP sockets for programs written for the Linux kernel's DCCP.
 //!
-//! A program's socket is one end of a pair of Unix sockets (SOCK_SEQPACKET). The daemon has the other end,
-//! and copies datagrams between the pair and DCCP. So the kernel handles reads, writes, poll, dup, fork and
-//! exec. The preload library sends all other calls, such as bind, connect and setsockopt, to the daemon as
-//! [`Request`]s.
+//! A program's socket is one end of a pair of Unix sockets (SOCK_SEQPACKET). The daemon holds the other end,
+//! and copies datagrams between the pair and DCCP. Reads, writes, poll, dup, fork and exec are therefore
+//! handled by the kernel. All other calls, such as bind, connect and setsockopt, are sent to the daemon by
+//! the preload library as [`Request`]s.
 
 mod message;
 

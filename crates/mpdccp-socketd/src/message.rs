@@ -1,4 +1,4 @@
-//! The requests of the preload library and the answers of the daemon. Each of them is one message. The
+//! The requests of the preload library and the answers of the daemon, each of which is one message. The
 //! library opens a new Unix socket for each request.
 
 use rustix::cmsg_space;
@@ -20,15 +20,15 @@ pub const CONTROL_VARIABLE: &str = "MPDCCP_SOCKETD";
 /// Prefix of the abstract name of the daemon's end. A program's descriptor is a DCCP socket if its peer has
 /// such a name.
 pub const NAME: &[u8] = b"\0mpdccp.socket.";
-/// The socket type of DCCP (linux/net.h). The crate libc does not define it.
+/// The socket type of DCCP (linux/net.h), which the libc crate does not define.
 pub const SOCK_DCCP: i32 = 6;
-/// The type of the control message that contains the priority of a datagram (linux/dccp.h). The level of the
-/// control message is SOL_DCCP. Its value is a 32-bit number.
+/// The type of the control message that contains the priority of a datagram (linux/dccp.h). The control
+/// message has level SOL_DCCP and a 32-bit number as its value.
 pub const DCCP_SCM_PRIORITY: i32 = 1;
 /// Maximum size of a message in bytes.
 pub const MOST: usize = 8192;
 
-/// An address with the scope of a link-local address. Serde does not serialize the scope.
+/// An address including the scope of a link-local address, which Serde does not serialize.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
     ip: IpAddr,
@@ -52,8 +52,8 @@ impl From<Place> for SocketAddr {
     }
 }
 
-/// A request. All requests except [`Socket`](Self::Socket) come with the descriptor to which they apply. The
-/// descriptor proves that the program may use the socket.
+/// A request. All requests except [`Socket`](Self::Socket) come with the descriptor to which they apply,
+/// which proves that the program may use the socket.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Request<'a> {
     /// Create a socket for IPv6 or IPv4. The answer contains the descriptor of the new socket.
@@ -93,8 +93,8 @@ pub enum Request<'a> {
     Local,
     /// getpeername(2).
     Peer,
-    /// Return the reason why a read has returned 0. [`Answer::Done`] means a clean end or an empty datagram.
-    /// Otherwise the answer is the error of the connection.
+    /// Return the reason why a read has returned 0. [`Answer::Done`] means a clean end or an empty datagram;
+    /// otherwise, the answer is the connection's error.
     Ended,
     /// Send a datagram with a priority.
     Send {
@@ -122,7 +122,7 @@ pub type Reply<'a> = core::result::Result<Answer<'a>, i32>;
 /// Sends a message and optionally a descriptor. Never raises SIGPIPE.
 ///
 /// # Errors
-/// Errors of the system. EMSGSIZE if the message is longer than [`MOST`].
+/// Errors of the operating system. EMSGSIZE if the message is longer than [`MOST`].
 pub fn send(to: impl AsFd, message: &impl Serialize, fd: Option<BorrowedFd<'_>>) -> Result<()> {
     let mut bytes = [0; MOST];
     let message = postcard::to_slice(message, &mut bytes).map_err(|_| rustix::io::Errno::MSGSIZE)?;
@@ -146,7 +146,7 @@ pub fn receive(from: impl AsFd, bytes: &mut [u8], wait: bool) -> Result<(usize, 
     let wait = if wait { RecvFlags::empty() } else { RecvFlags::DONTWAIT };
     let read = recvmsg(from, &mut [IoSliceMut::new(bytes)], &mut control, RecvFlags::CMSG_CLOEXEC | wait)?;
     let mut fd = None;
-    // Read all messages, because rustix cannot continue after a message whose rest was dropped.
+    // Read all messages, because rustix cannot continue after a message of which the rest was dropped.
     for message in control.drain() {
         if let RecvAncillaryMessage::ScmRights(mut fds) = message {
             fd = fds.next();

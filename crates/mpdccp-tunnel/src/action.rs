@@ -23,7 +23,7 @@ pub enum Action {
     OpenPath(OpenPath),
     /// Close a socket and its channel.
     CloseSocket(u32),
-    /// Ask the system about a destination. The host answers with [`crate::HostEvent::Looked`].
+    /// Ask the operating system about a destination. The host answers with [`crate::HostEvent::Looked`].
     Look {
         /// The socket.
         socket: u32,
@@ -33,7 +33,7 @@ pub enum Action {
         /// is down.
         own: bool,
     },
-    /// The path over this socket does not answer. Tell the socket, which may then switch to another
+    /// The path over this socket does not respond. Tell the socket, which may then switch to another
     /// encapsulation.
     Suspect(u32),
     /// Tell a socket which addresses the server of the session advertises. The socket opens its next TLS
@@ -78,7 +78,7 @@ pub enum Action {
     Save(StateFile, String),
     /// Write a line at [`line_start`] into a file whose lines all have the same length.
     SaveLine(StateFile, u32, String),
-    /// Use this marking for all outer headers from now on.
+    /// From now on, use this marking for all outer headers.
     SetMarking(Marker),
     /// Admit a peer with these keys.
     AddPeer {
@@ -89,15 +89,15 @@ pub enum Action {
         /// Preshared key of both ends.
         preshared: PresharedKey,
     },
-    /// Drop the channels of a peer. From now on, also drop all packets from the peer.
+    /// Drop a peer's channels and, from now on, all packets from the peer.
     RemovePeer(u32),
     /// Change this end's key.
     SetPrivateKey(PrivateKey),
-    /// Hold packets to this peer until a new handshake is complete. The peer may be another machine now, or
-    /// it may have restarted and lost its keys.
+    /// Hold packets to this peer until a new handshake has completed. The peer may now be another machine, or
+    /// may have restarted and lost its keys.
     StartOver(u32),
-    /// Leave this peer's current server. New channels may open at any server. Existing channels stay with the
-    /// old server.
+    /// Leave this peer's current server. New channels may open to any server, but existing channels stay with
+    /// the old one.
     LeaveServer(u32),
     /// Pass a message to another shard.
     ToShard(u8, ShardMessage),
@@ -122,7 +122,7 @@ pub enum Action {
 /// A path to open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenPath {
-    /// Number of this request, for the answer.
+    /// Number of this request, to be repeated in the answer.
     pub request: u64,
     /// Number of the peer.
     pub peer: u32,
@@ -137,10 +137,10 @@ pub struct OpenPath {
     pub tls: Option<TlsPath>,
 }
 
-/// A path that uses TLS over TCP.
+/// How a path uses TLS over TCP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsPath {
-    /// `Some`: use TLS only while UDP does not answer, and start with the given transport. `None`: always use
+    /// `Some`: use TLS only while UDP gets no answer, starting with the given transport. `None`: always use
     /// TLS.
     pub auto: Option<Over>,
     /// TCP port of the server.
@@ -156,7 +156,7 @@ pub struct TlsPath {
 }
 
 impl TlsPath {
-    /// Returns how a path of the configuration file connects by TLS.
+    /// Returns how a path from the configuration file connects over TLS.
     pub fn of(
         cfg: &Config,
         spec: &PathSpec,
@@ -182,7 +182,8 @@ pub struct Hook {
     pub event: HookEvent,
     /// Name of the peer.
     pub peer: String,
-    /// Name of the path, if the event concerns a path. On a server, this is the client's name for the path.
+    /// Name of the path, if the event concerns a path. On a server, this is the name that the client gave the
+    /// path.
     pub path: Option<String>,
     /// The reason; may be empty.
     pub why: String,
@@ -202,7 +203,7 @@ pub enum HookEvent {
 }
 
 impl HookEvent {
-    /// Returns the name of the event that hooks receive.
+    /// Returns the name of the event, as passed to hooks.
     pub fn name(self) -> &'static str {
         match self {
             HookEvent::SessionUp => "session-up",
@@ -216,7 +217,7 @@ impl HookEvent {
 /// Files of the state directory. Each tunnel has its own, named after its interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum StateFile {
-    /// Volumes that the paths carried this month.
+    /// How much data the paths have carried this month.
     Volumes,
     /// Addresses leased to peers.
     Leases,
@@ -247,7 +248,7 @@ pub fn line_start(line: u32) -> u64 {
     u64::from(line) * LINE as u64
 }
 
-/// Executes [`Action::SaveLine`]: writes a line into the text of a file.
+/// Executes [`Action::SaveLine`] by writing a line into the text of a file.
 pub fn put_line(file: &mut String, line: u32, text: &str) {
     let start = line_start(line) as usize;
     while file.len() < start + LINE {
@@ -265,7 +266,7 @@ pub enum Level {
     Error,
 }
 
-/// Actions that wait for the host to execute them.
+/// Actions waiting for the host to execute them.
 #[derive(Debug, Default)]
 pub(crate) struct Actions {
     pub(crate) waiting: VecDeque<Action>,
@@ -284,7 +285,7 @@ impl Actions {
         self
     }
 
-    /// Logs a line. Lines about a peer begin with `peer NAME:`, and their rate is limited per peer.
+    /// Logs a line. Lines about a peer begin with `peer NAME:` and are rate-limited per peer.
     fn log(&mut self, level: Level, line: String) {
         let peer =
             line.strip_prefix("peer ").and_then(|rest| rest.split([':', ' ']).next()).map(str::to_owned);

@@ -1,4 +1,4 @@
-//! Stores the measured capacities of paths over restarts. A new session or path starts with its stored
+//! Keeps the measured capacities of paths across restarts. A new session or path starts with its stored
 //! capacity (Careful Resume, RFC 9959).
 
 use crate::Cx;
@@ -10,10 +10,11 @@ use mpdccp_units::{Duration, Rate, Time};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Interval between writes of the file. If the process is killed, later measurements are lost.
+/// Interval between writes of the file. If the process is killed, measurements made since the last write are
+/// lost.
 const EVERY: Duration = Duration::from_secs(60);
 
-/// An entry of the file of capacities.
+/// An entry in the capacity file.
 #[derive(Debug, Serialize, Deserialize)]
 struct Entry {
     /// Bytes delivered in one minimum round-trip time.
@@ -23,7 +24,7 @@ struct Entry {
     at: u64,
 }
 
-/// Capacities of this end's paths, by peer, path and address of the peer.
+/// Capacities of this end's paths, keyed by peer, path and peer address.
 #[derive(Debug)]
 pub(crate) struct Capacities {
     memory: Memory<String>,
@@ -50,7 +51,8 @@ impl Capacities {
         });
         let mut memory = Memory::new(RESUME_LIFETIME);
         for (endpoint, Entry { window, min_rtt_us, at }) in entries {
-            // If the system clock was set back, the age of the entry is unknown, so the entry is not used.
+            // If the system clock has been set back, the age of the entry is unknown, so the entry is not
+            // used.
             if at <= wall.as_secs() {
                 let min_rtt = Duration::from_micros(min_rtt_us);
                 memory.remember(endpoint, Remembered { window, min_rtt }, Time::from_millis(at * 1_000));

@@ -26,13 +26,13 @@ reasons! {
     NotIp = "not_ip";
     /// The interface has no address yet.
     NoAddress = "no_address";
-    /// No peer has the packet's destination in `allowed_ips`.
+    /// No peer's `allowed_ips` include the packet's destination.
     NoPeer = "no_peer";
     /// There is no session with the peer.
     NotConnected = "not_connected";
-    /// The packet is larger than the paths carry. Its sender was told by ICMP.
+    /// The packet is larger than the paths can carry. Its sender was notified by ICMP.
     TooBigTold = "too_big_told";
-    /// The packet is larger than the paths carry, and no ICMP answer is allowed.
+    /// The packet is larger than the paths can carry, but no ICMP error may be sent about it.
     TooBig = "too_big";
     /// Some pieces of the packet did not arrive.
     Incomplete = "incomplete";
@@ -40,7 +40,7 @@ reasons! {
     NoSession = "no_session";
     /// The packet arrived with a congestion mark, but its flow does not support ECN.
     CeNotEct = "ce_not_ect";
-    /// A tunnel message that this version does not know.
+    /// The packet is a tunnel message of a type that this version does not know.
     UnknownControl = "unknown_control";
     /// The packet's source is not in the peer's `allowed_ips`.
     BadSource = "bad_source";
@@ -48,7 +48,7 @@ reasons! {
     OverRate = "over_rate";
     /// A client requested an address, but none was free.
     NoAddressToAssign = "no_address_to_assign";
-    /// A super-packet of the interface that could not be segmented.
+    /// A super-packet from the interface could not be segmented.
     NotCut = "not_cut";
     /// The interface is down.
     InterfaceDown = "interface_down";

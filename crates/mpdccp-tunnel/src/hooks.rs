@@ -12,15 +12,15 @@ pub(crate) struct NameServers {
 }
 
 impl NameServers {
-    /// Handles the opening of a session. The first one makes the configured name servers reachable, so this
-    /// host starts to use them.
+    /// Handles the opening of a session. The first session makes the configured name servers reachable, so
+    /// this host starts to use them.
     pub(crate) fn on_opened(&mut self, cx: &mut Cx<'_>, session: SessionId) {
         if self.open.insert(session) && self.open.len() == 1 && !cx.cfg.dns.is_empty() {
             cx.out.push(Action::SetDns(cx.cfg.dns.clone()));
         }
     }
 
-    /// Handles the end of a session. After the last one, the earlier name servers are restored.
+    /// Handles the end of a session. After the last session ends, the earlier name servers are restored.
     pub(crate) fn on_closed(&mut self, cx: &mut Cx<'_>, session: SessionId) {
         if self.open.remove(&session) && self.open.is_empty() && !cx.cfg.dns.is_empty() {
             cx.out.push(Action::SetDns(Vec::new()));

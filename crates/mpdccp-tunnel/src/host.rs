@@ -21,10 +21,10 @@ pub enum HostEvent {
     PathFailed {
         /// Number of the [`crate::OpenPath`] request.
         request: u64,
-        /// Whether the interface or address is only missing now and may appear later. Otherwise the user must
-        /// fix the cause.
+        /// Whether the interface or address is only missing for now and may appear later. If not, the user
+        /// must fix the cause.
         absent: bool,
-        /// The error, and how to fix it.
+        /// The error, with advice on how to fix it.
         why: String,
     },
     /// Facts about a destination, in answer to [`crate::Action::Look`].
@@ -44,7 +44,7 @@ pub enum HostEvent {
     AddressesSet(Result<(), String>),
     /// The interface has the new MTU, or setting it failed.
     MtuSet(u16, Result<(), String>),
-    /// Sending to a destination now fails, or works again.
+    /// Sending to a destination has started to fail, or works again.
     Link {
         /// The socket.
         socket: u32,
@@ -55,7 +55,7 @@ pub enum HostEvent {
         /// The error; `None` if sending works again.
         error: Option<String>,
     },
-    /// The peer answered the handshake of a channel, so packets pass in both directions.
+    /// The peer has answered a channel's handshake, so packets get through in both directions.
     Answered {
         /// The socket that identifies the channel.
         socket: u32,
@@ -73,10 +73,10 @@ pub enum HostEvent {
     InterfaceGone(String),
 }
 
-/// Largest IP packets to a destination in bytes, as far as the system knows them.
+/// Size in bytes of the largest IP packets to a destination, as far as the system knows it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sizes {
-    /// Largest packet of the whole path. Forged ICMP messages can change this value.
+    /// Size of the largest packet that the whole path carries. Forged ICMP messages can change this value.
     pub path: Option<u16>,
     /// Largest packet of the outgoing interface.
     pub device: Option<u16>,
@@ -101,13 +101,13 @@ pub struct Looked {
     pub carried: u64,
     /// Whether the peer has ever proved its key.
     pub heard: bool,
-    /// Time of the newest handshake started by this end, since 1970.
+    /// Start time of the newest handshake that this end started, in seconds since 1970.
     pub handshake: Option<Duration>,
-    /// Seconds since 1970 by this host's clock.
+    /// Time on this host's clock, in seconds since 1970.
     pub unix: u64,
 }
 
-/// A network interface with link (Linux: carrier).
+/// A network interface whose link is up (Linux: carrier).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
     /// Name of the interface.

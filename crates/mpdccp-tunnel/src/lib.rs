@@ -2,8 +2,8 @@
 //! own.
 //!
 //! The owner reports events to [`Tunnel`] ([`Tunnel::handle_packet`], [`Tunnel::handle_event`],
-//! [`Tunnel::handle_host`], [`Tunnel::handle_command`], [`Tunnel::handle_timeout`]) and executes the actions
-//! of the tunnel ([`Tunnel::poll_action`]). With each call the owner lends the tunnel an
+//! [`Tunnel::handle_host`], [`Tunnel::handle_command`], [`Tunnel::handle_timeout`]) and executes the tunnel's
+//! actions ([`Tunnel::poll_action`]). With each call, the owner lends the tunnel an
 //! [`mpdccp_proto::Endpoint`]. The program `mpdccp` executes the actions on Linux; the tests here and the
 //! simulator execute them in virtual time.
 #![forbid(unsafe_code)]
@@ -89,7 +89,7 @@ impl Cx<'_> {
     }
 }
 
-/// Generator of random ports from the dynamic range (RFC 6335 section 6).
+/// Generates random ports from the dynamic range (RFC 6335 section 6).
 #[derive(Debug)]
 pub(crate) struct Ports(ChaCha8Rng);
 

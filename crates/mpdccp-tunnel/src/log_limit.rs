@@ -3,13 +3,13 @@
 use mpdccp_units::{Duration, Time};
 use std::collections::BTreeMap;
 
-/// Number of lines about a peer that may be logged at once. A session of eight paths that opens and fails
-/// needs fewer.
+/// Number of lines that may be logged about a peer in one burst. A session with eight paths that opens and
+/// then fails needs fewer.
 const BURST: u32 = 40;
 /// After a burst, one line may be logged per this interval.
 const EVERY: Duration = Duration::from_secs(3);
 
-/// Token buckets of peers, by their names in the configuration.
+/// The peers' token buckets, by the peers' names in the configuration.
 #[derive(Debug, Default)]
 pub(crate) struct LogLimit(BTreeMap<String, Bucket>);
 
@@ -22,7 +22,7 @@ struct Bucket {
 
 impl LogLimit {
     /// Returns the line if it may be logged. The last line within the limit announces that further lines will
-    /// be suppressed. The next logged line says how many were suppressed.
+    /// be suppressed; the next line logged after that says how many were.
     pub(crate) fn pass(&mut self, now: Time, peer: &str, mut line: String) -> Option<String> {
         let full = || Bucket { tokens: BURST, at: now, left_out: 0 };
         let bucket = self.0.entry(peer.to_owned()).or_insert_with(full);

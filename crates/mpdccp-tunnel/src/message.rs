@@ -10,13 +10,13 @@ const ASK: [u8; 2] = [0x10, 2];
 const GIVE: [u8; 2] = [0x10, 3];
 const REFUSE: [u8; 2] = [0x10, 4];
 const NAMES: [u8; 2] = [0x10, 5];
-/// Type of the message that asks whether a host is alive. The number of a stream follows.
+/// Type of the message that asks whether a host is alive. The type is followed by a stream number.
 const PROBE: [u8; 2] = [0x10, 7];
 const ALIVE: [u8; 2] = [0x10, 8];
 /// Longest path name, bytes.
 const LONGEST_NAME: usize = 40;
-/// Size of the largest message. A message of this size fits into the smallest IPv4 packet that all hosts
-/// accept.
+/// Size of the largest message. A message of this size fits into the smallest IPv4 packet size that every
+/// host must accept.
 const MAX_MESSAGE: usize = 500;
 
 /// Addresses and routes that a server assigns to a client.
@@ -24,7 +24,7 @@ const MAX_MESSAGE: usize = 500;
 pub(crate) struct Gift {
     pub(crate) addresses: Vec<IpNet>,
     pub(crate) routes: Vec<IpNet>,
-    /// Largest inner packet that the server allows; 0 for no limit.
+    /// Size of the largest inner packet that the server allows; 0 for no limit.
     pub(crate) mtu: u16,
 }
 
@@ -188,7 +188,8 @@ mod tests {
     #[test]
     fn truncated_and_invalid_messages_are_rejected() {
         let bytes = Message::Give(gift()).to_bytes();
-        // A message may lack whole entries at its end, but at least one address is required.
+        // Entries at the end of a message may be missing, as long as none is cut short and at least one
+        // address remains.
         let whole = [10, 28, 34];
         for n in 0..bytes.len() {
             assert_eq!(Message::parse(&bytes[..n]).is_some(), whole.contains(&n), "{n} bytes");

@@ -9,8 +9,8 @@ use dccp_proto::Route;
 use mpdccp_proto::{PathId, PathState};
 
 impl Peer {
-    /// Handles the event that a path of the session does not answer. If the path is this end's own, asks the
-    /// host for the cause before it logs the failure.
+    /// Handles a session's report that a path does not answer. If the path belongs to this end, asks the host
+    /// for the cause before logging the failure.
     pub(crate) fn suspect(&mut self, cx: &mut Cx<'_>, id: PathId) {
         let status = self.status(cx);
         let Some(path) = status.iter().flat_map(|s| &s.paths).find(|path| path.id == id) else { return };
@@ -25,7 +25,7 @@ impl Peer {
         }
     }
 
-    /// Handles the failure of a path. Logs the first failure, then nothing until the path is up again.
+    /// Handles the failure of a path. Logs the first failure, then nothing more until the path is up again.
     pub(crate) fn fails(&mut self, cx: &mut Cx<'_>, id: PathId, cause: &str) {
         let (path, label) = self.label(cx, id);
         if self.histories.fail(cx.now, &path) {
@@ -36,7 +36,7 @@ impl Peer {
         }
     }
 
-    /// Logs that a path's packets have switched to another encapsulation.
+    /// Logs that a path has switched its packets to another encapsulation.
     pub(crate) fn on_encapsulation(&mut self, cx: &mut Cx<'_>, looked: &Looked) {
         let name = self.cfg.name.clone();
         let Some(path) = self.open_paths_mut().find(|path| path.socket == looked.socket) else { return };
@@ -52,15 +52,16 @@ impl Peer {
         }
     }
 
-    /// Handles the host's answer about a path of this end: logs the failure of a suspect path, and a change
-    /// of the source address.
+    /// Handles the host's answer about one of this end's paths: logs the failure if the path is suspect, and
+    /// any change of the source address.
     pub(crate) fn on_looked(&mut self, cx: &mut Cx<'_>, looked: &Looked) {
         if let Some((id, cause)) = self.suspects.remove(&looked.socket) {
             self.fails(cx, id, looked.error.as_ref().unwrap_or(&cause));
         }
         let Some(source) = looked.source else { return };
         let Some(path) = self.paths.iter_mut().find(|path| path.socket == looked.socket) else { return };
-        // While a path fails, the system may briefly choose the source address of another line, so ignore it.
+        // While a path is failing, the system may briefly choose the source address of another line, so
+        // ignore the change.
         if self.histories.since(&path.spec.name, false).is_some() {
             return;
         }
@@ -73,8 +74,8 @@ impl Peer {
         }
     }
 
-    /// Handles the system's report that sending through a socket fails or works again. Logs only failures of
-    /// paths that the session does not report itself.
+    /// Handles the system's report that sending through a socket has started to fail or works again. Logs
+    /// only the path failures that the session does not report itself.
     pub(crate) fn on_link(&mut self, cx: &mut Cx<'_>, socket: u32, error: Option<String>) {
         self.histories.note(socket, error.clone());
         let (Some(why), Some(path)) = (error, self.paths.iter().find(|path| path.socket == socket)) else {

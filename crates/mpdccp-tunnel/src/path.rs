@@ -1,4 +1,4 @@
-//! State of this end's paths. A path is waiting until it has a socket, then open.
+//! State of this end's paths. A path is waiting until it has a socket; from then on it is open.
 
 use crate::action::TlsPath;
 use crate::config::{PathSpec, Prio};
@@ -11,7 +11,7 @@ use std::net::{IpAddr, SocketAddr};
 #[derive(Clone, Debug)]
 pub(crate) struct WaitingPath {
     pub(crate) spec: PathSpec,
-    /// Why the path waits: its interface, its address or the address of its name is missing.
+    /// Why the path is waiting: its interface or its address is missing, or its name has not been resolved.
     pub(crate) why: String,
     /// The address that failed last, if the path's remote is a name.
     pub(crate) failed: Option<IpAddr>,
@@ -44,7 +44,7 @@ impl WaitingPath {
     }
 }
 
-/// A path of this end with a socket.
+/// A path of this end that has a socket.
 #[derive(Clone, Debug)]
 pub(crate) struct OpenPath {
     pub(crate) spec: PathSpec,
@@ -56,7 +56,7 @@ pub(crate) struct OpenPath {
     pub(crate) source: Option<IpAddr>,
     pub(crate) mtu: u16,
     pub(crate) overhead: u16,
-    /// Since when the path has not worked.
+    /// Since when the path has been down.
     pub(crate) bad_since: Option<Time>,
     /// Whether the path has been up. Used for paths to advertised addresses.
     pub(crate) proved: bool,
@@ -76,12 +76,12 @@ pub(crate) struct OpenPath {
 pub(crate) struct Leaving {
     pub(crate) session: SessionId,
     pub(crate) paths: Vec<OpenPath>,
-    /// The session ends at this time at the latest.
+    /// The session ends no later than this time.
     pub(crate) until: Time,
 }
 
 impl OpenPath {
-    /// Returns the priority that this end uses now.
+    /// Returns the priority that this end is using.
     pub(crate) fn prio(&self) -> Prio {
         let prio = self.spec.prio();
         if self.exhausted { prio.min(Prio::STANDBY) } else { prio }

@@ -5,11 +5,11 @@ use mpdccp_proto::{PathId, PathState, PathStatus, SessionStatus};
 use mpdccp_units::{Duration, Time};
 use std::collections::BTreeMap;
 
-/// Maximum number of paths and errors to remember per peer. The limit is needed because the paths of a server
-/// get new addresses each time its clients move.
+/// Maximum number of paths and errors to remember per peer. The limit is needed because a server's paths get
+/// new addresses each time its clients move.
 const MOST: usize = 64;
 
-/// A state of a path, and the time since which the path has been in it.
+/// A path's state, and when the path entered it.
 #[derive(Clone, Copy, Debug)]
 struct History {
     since: Time,
@@ -17,7 +17,7 @@ struct History {
     failed: bool,
 }
 
-/// The history of a peer's paths, by name. It continues across sessions.
+/// The history of a peer's paths, by name. It spans all sessions with the peer.
 #[derive(Debug, Default)]
 pub(crate) struct Histories {
     paths: BTreeMap<String, History>,
@@ -26,7 +26,7 @@ pub(crate) struct Histories {
 }
 
 impl Histories {
-    /// Stores that a path failed. Returns true unless the path had already failed.
+    /// Records that a path failed. Returns false if the path had already failed.
     pub(crate) fn fail(&mut self, now: Time, path: &str) -> bool {
         if self.paths.get(path).is_some_and(|history| history.failed) {
             return false;
@@ -48,7 +48,7 @@ impl Histories {
         before.filter(|history| history.failed).map(|history| now.since(history.since))
     }
 
-    /// Stores a path under its new name.
+    /// Renames a path in the history.
     pub(crate) fn rename(&mut self, before: &str, now: String) {
         if let Some(history) = self.paths.remove(before) {
             self.paths.insert(now, history);
@@ -60,13 +60,13 @@ impl Histories {
         self.paths.remove(path);
     }
 
-    /// Returns since when a path has been up (`up`), or since when it has been down. Returns `None` if the
-    /// path is in the other state.
+    /// Returns since when a path has been up (if `up`) or down (if not). Returns `None` if the path is in the
+    /// other state.
     pub(crate) fn since(&self, path: &str, up: bool) -> Option<Time> {
         self.paths.get(path).filter(|history| history.failed != up).map(|history| history.since)
     }
 
-    /// Stores the error with which sending through a socket fails; `None` if sending works again.
+    /// Stores the error that sending through a socket fails with; `None` if sending works again.
     pub(crate) fn note(&mut self, socket: u32, error: Option<String>) {
         if self.errors.len() >= MOST {
             self.errors.clear();
@@ -77,7 +77,7 @@ impl Histories {
         };
     }
 
-    /// Returns why a path that was up does not answer, as far as this end knows.
+    /// Returns why a path that was up does not answer, if this end knows the cause.
     pub(crate) fn cause(&self, now: Time, path: &PathStatus) -> String {
         if let Some(why) = self.errors.get(&path.route.socket) {
             return why.clone();
@@ -95,8 +95,7 @@ impl Histories {
     }
 }
 
-/// Describes for the log which paths take over the traffic of a failed path. `name` returns the name of a
-/// path.
+/// Describes for the log which paths take over a failed path's traffic. `name` returns the name of a path.
 pub(crate) fn instead(
     status: Option<&SessionStatus>,
     failed: Option<PathId>,

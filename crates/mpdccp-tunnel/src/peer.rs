@@ -17,32 +17,32 @@ use mpdccp_units::{Duration, Time};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
-/// Time limit for connecting over the first of several paths. After failed attempts the limit doubles up to
+/// Time limit for connecting over the first of several paths. After failed attempts, the limit doubles up to
 /// the second value, because the paths may have a long delay. With encryption, all paths start a handshake at
-/// once, and the first answer selects its path before the limit.
+/// once, and the first one to be answered is selected even before the limit.
 const FIRST_ATTEMPT: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(2));
-/// Time limit for a session to open. After the limit, the next attempt starts on another path. Once the
-/// server has answered, the limit starts again.
+/// Time limit for a session to open. When it expires, the next attempt starts on another path. The limit
+/// restarts once the server has answered.
 const OPEN_PATIENCE: Duration = Duration::from_secs(5);
-/// Time limit for a session to open if a path must first find out that UDP does not answer, for a client with
-/// several servers. With the shorter `OPEN_PATIENCE`, the path would not finish that and would start with UDP
-/// again at the next server.
+/// Time limit for a session to open if the client has several servers and a path must first find out that UDP
+/// does not answer. With the shorter `OPEN_PATIENCE`, the path would run out of time and would start over
+/// with UDP at the next server.
 const UDP_PATIENCE: Duration = Duration::from_secs(10);
-/// If a peer had a session within `MISSED`, the client retries at once and with this shorter limit, because
-/// most outages of servers are short, and packets sent while a server starts are lost.
+/// If a peer had a session within the last `MISSED`, the client retries at once and with this shorter limit,
+/// because most server outages are short and packets sent while a server is starting are lost.
 const MISSED: Duration = Duration::from_secs(35);
 const MISSED_PATIENCE: Duration = Duration::from_millis(1_500);
-/// Delay before a lost session is opened again. While attempts fail, the delay doubles up to `MAX_RETRY`.
-/// While sessions open but end soon, it doubles up to `MAX_BRIEF_RETRY`. Each delay is shortened at random by
-/// up to a quarter.
+/// Delay before a lost session is reopened. While attempts fail, the delay doubles up to `MAX_RETRY`. While
+/// sessions open but soon end, it doubles up to `MAX_BRIEF_RETRY`. Each delay is randomly shortened by up to
+/// a quarter.
 const RETRY: Duration = Duration::from_millis(100);
 const MAX_RETRY: Duration = Duration::from_secs(2);
 const MAX_BRIEF_RETRY: Duration = Duration::from_secs(8);
-/// A session that lasted less than this is brief: for the next delay, it counts as a failed attempt.
+/// A session shorter than this is brief: it counts as a failed attempt when the next delay is chosen.
 const BRIEF: Duration = Duration::from_secs(10);
-/// As long as the peer has not proved its key, the log suggests causes after every this many failed attempts.
+/// Until the peer has proved its key, the log suggests causes each time this many attempts have failed.
 const HINT_EVERY: u32 = 3;
-/// The new addresses of at most this many channels of a peer are remembered.
+/// The new addresses of at most this many of a peer's channels are remembered.
 const MOST_REMEMBERED: usize = 64;
 
 /// A peer.
@@ -57,7 +57,8 @@ pub(crate) struct Peer {
     /// Names of paths to advertised addresses that did not answer.
     pub(crate) unanswered: Vec<String>,
     pub(crate) session: Option<SessionId>,
-    /// Sessions with former servers. They carry their TCP connections; packets only until the next one opens.
+    /// Sessions with former servers. They carry on with their TCP connections, but carry packets only until
+    /// the next session opens.
     pub(crate) leaving: Vec<Leaving>,
     /// On a server: whether the peer has requested addresses, and the addresses leased to the peer.
     pub(crate) asked: bool,
@@ -65,7 +66,7 @@ pub(crate) struct Peer {
     pub(crate) policer: Policer,
     /// Whether the peer was removed from the configuration.
     pub(crate) gone: bool,
-    /// Sizes of inner packets that the paths carry, once a path is up.
+    /// Inner packet sizes that the paths carry; known once a path is up.
     pub(crate) carried: Option<Carried>,
     /// Packets being reassembled from pieces.
     pub(crate) pieces: Pieces,
@@ -74,27 +75,27 @@ pub(crate) struct Peer {
     pub(crate) silent_since: Option<Time>,
     /// Whether the peer has ever proved its key.
     pub(crate) heard: bool,
-    /// History of the paths for the log, and the time since which the peer has had no session.
+    /// The paths' history for the log, and since when the peer has had no session.
     pub(crate) histories: Histories,
     away_since: Option<Time>,
-    /// Paths of this end that do not answer, by socket, with the cause known so far. An entry is removed when
-    /// the host has answered whether it knows the cause.
+    /// This end's paths that do not answer, by socket, with the cause as far as it is known. An entry is
+    /// removed once the host has said whether it knows the cause.
     pub(crate) suspects: BTreeMap<u32, (PathId, String)>,
     /// The names that the client gave its paths.
     names: BTreeMap<PathName, String>,
-    /// The new address of the other end, for each channel of this session whose other end has moved.
+    /// For each channel of this session whose other end has moved, the new address of that end.
     places: BTreeMap<u32, SocketAddr>,
     /// Name and log label of each path of this session.
     labels: BTreeMap<PathId, (String, String)>,
     /// When to connect; `None` on a server, and while there is a session.
     retry_at: Option<Time>,
     wait: Duration,
-    /// When the session opened, and the number of brief sessions in a row.
+    /// When the session opened, and how many brief sessions there were in a row.
     pub(crate) opened: Option<Time>,
     brief: u32,
     /// Number of failed attempts since the last session.
     failures: u32,
-    /// When to give up the attempt to open a session.
+    /// When to give up the current attempt to open a session.
     give_up_at: Option<Time>,
     /// Whether `give_up_at` has been extended because the server answered.
     answered: bool,
@@ -195,7 +196,7 @@ impl Peer {
         if self.paths.is_empty() {
             return;
         }
-        // Each attempt uses another DCCP port, so that packets of earlier attempts do not match it.
+        // Each attempt uses a different DCCP port, so that packets from earlier attempts do not match it.
         let port = cx.ports.next();
         self.first %= self.paths.len();
         let (later, sooner) = self.paths.split_at(self.first);
@@ -218,8 +219,8 @@ impl Peer {
         self.first += 1;
     }
 
-    /// Handles the server's first answer on this end's path over `socket`. The session opens over the path
-    /// that is answered first: this path is the fastest, and other paths may be down.
+    /// Handles the server's first answer, received on this end's path over `socket`. The session opens over
+    /// the path that is answered first, because this path is the fastest and other paths may be down.
     pub(crate) fn on_answered(&mut self, cx: &mut Cx<'_>, socket: u32) {
         let mut paths = self.status(cx).into_iter().flat_map(|status| status.paths);
         let path = paths.find(|path| path.route.socket == socket).map(|path| path.id);
@@ -230,7 +231,7 @@ impl Peer {
         }
     }
 
-    /// Handles the opening of a session. If there was a session before, returns the length of the outage.
+    /// Handles the opening of a session. If the peer had a session before, returns the length of the outage.
     pub(crate) fn on_opened(&mut self, now: Time) -> Option<Duration> {
         self.give_up_at = None;
         self.failures = 0;
@@ -239,7 +240,7 @@ impl Peer {
         self.away_since.take().map(|at| now.since(at))
     }
 
-    /// Handles the end of a session. Returns the number of brief sessions in a row if it deserves a warning.
+    /// Handles the end of a session. If a warning is due, returns the number of brief sessions in a row.
     pub(crate) fn on_ended(&mut self, now: Time) -> Option<u32> {
         let opened = self.opened.take()?;
         self.away_since = Some(now);
@@ -256,7 +257,7 @@ impl Peer {
         self.brief == 0 && self.away_since.is_some_and(|at| now.since(at) < MISSED)
     }
 
-    /// Clears the session after its end. A client schedules the next attempt.
+    /// Clears the session after it has ended. A client schedules the next attempt.
     pub(crate) fn on_closed(&mut self, cx: &mut Cx<'_>) {
         self.forget_session();
         self.give_up_at = None;
@@ -312,7 +313,7 @@ impl Peer {
         self.places.insert(socket, remote);
     }
 
-    /// Returns the current destination of a route.
+    /// Returns a route's current destination.
     pub(crate) fn place(&self, route: &Route) -> SocketAddr {
         self.places.get(&route.socket).copied().unwrap_or(route.remote)
     }
@@ -358,7 +359,7 @@ impl Peer {
         self.status(cx)?.paths.iter().rev().find(|p| p.route.socket == socket).map(|p| p.id)
     }
 
-    /// Returns the configuration of a session's path. The socket or the remote address identifies the path.
+    /// Returns the configuration of a session's path, identified by its socket or remote address.
     pub(crate) fn cfg_of(&self, path: &PathStatus) -> Option<&PathSpec> {
         let ours = self.paths.iter().find(|p| p.socket == path.route.socket).map(|p| &p.spec);
         let remote = path.route.remote.ip();
@@ -366,14 +367,14 @@ impl Peer {
         ours.or_else(theirs)
     }
 
-    /// Returns the name of a path: the configured name, or else the peer's name for it, or else its address.
+    /// Returns the name of a path: the configured name, else the peer's name for the path, else its address.
     pub(crate) fn path_name(&self, path: &PathStatus) -> String {
         let told = || self.names.get(&path.name);
         let name = self.cfg_of(path).map(|spec| &spec.name).or_else(told);
         name.cloned().unwrap_or_else(|| path.route.remote.to_string())
     }
 
-    /// Returns the name of a path and its label in the log. If the path is gone, returns the last known ones.
+    /// Returns a path's name and its label in the log. If the path is gone, returns the last known ones.
     pub(crate) fn label(&mut self, cx: &Cx<'_>, id: PathId) -> (String, String) {
         let status = self.status(cx);
         if let Some(path) = status.as_ref().and_then(|s| s.paths.iter().find(|p| p.id == id)) {
@@ -404,9 +405,9 @@ impl Peer {
         }
     }
 
-    /// Passes the system's MTUs to the session. The path MTU is a hint, because it comes from ICMP or from a
-    /// changed interface. The interface's MTU is a size to probe, because the smaller path MTU may come from
-    /// a forged ICMP message.
+    /// Passes the MTUs known to the system to the session. The path MTU is only a hint, because it comes from
+    /// ICMP or from a changed interface. The interface MTU is a size to probe, because the smaller path MTU
+    /// may come from a forged ICMP message.
     pub(crate) fn hint_mtu(&self, cx: &mut Cx<'_>, id: PathId, sizes: Sizes) {
         let (Some(session), Some(status)) = (self.session, self.status(cx)) else { return };
         let Some(path) = status.paths.iter().find(|path| path.id == id) else { return };
@@ -446,8 +447,8 @@ impl Peer {
         }
     }
 
-    /// Applies the limits of the configuration to a path of the session. A server also applies its own
-    /// priority. The smaller of the two ends' priorities is in force.
+    /// Applies the configured limits to a path of the session. A server also applies its own priority; the
+    /// smaller of the two ends' priorities takes effect.
     pub(crate) fn limit_path(&self, cx: &mut Cx<'_>, id: PathId) {
         let (Some(session), Some(status)) = (self.session, self.status(cx)) else { return };
         let path = status.paths.iter().find(|p| p.id == id);
@@ -461,7 +462,7 @@ impl Peer {
         cx.endpoint.cap_path(cx.now, session, id, spec.rate.map(|rate| rate.0));
     }
 
-    /// Applies the limits of the configuration to all sessions with this peer, and to their paths.
+    /// Applies the configured limits to all sessions with this peer and to their paths.
     pub(crate) fn limit(&self, cx: &mut Cx<'_>) {
         for leaving in &self.leaving {
             cx.endpoint.cap(cx.now, leaving.session, self.cfg.rate.map(|rate| rate.0));

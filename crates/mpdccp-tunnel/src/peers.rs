@@ -33,7 +33,7 @@ impl IndexMut<usize> for Peers {
 }
 
 impl Peers {
-    /// Creates the peers of a configuration with their keys.
+    /// Creates the configured peers with their keys.
     pub(crate) fn new(cfg: &Config, keys: Vec<PeerKeys>) -> Peers {
         let mut peers = Peers::default();
         for (peer, keys) in cfg.peers.iter().zip(keys) {
@@ -93,8 +93,8 @@ impl Peers {
         self.numbers.get(name).copied()
     }
 
-    /// Returns the numbers of all peers, or of the peer with this name. With a name, does not scan the other
-    /// peers.
+    /// Returns the numbers of all peers, or of the peer with this name. If a name is given, does not scan the
+    /// other peers.
     pub(crate) fn asked(&self, only: Option<&str>) -> Vec<usize> {
         only.map_or_else(|| self.present().collect(), |name| self.number(name).into_iter().collect())
     }
@@ -111,7 +111,7 @@ impl Peers {
         self.list[number].set_prio(cx, path, priority)
     }
 
-    /// Returns the peer that a command refers to. The name may be missing only if there is one peer.
+    /// Returns the peer that a command refers to. The name may be omitted only if there is a single peer.
     pub(crate) fn meant(&self, name: Option<&str>) -> Result<usize, String> {
         let names = || self.iter().map(Peer::name).collect::<Vec<_>>().join(", ");
         let mut present = self.present();
@@ -149,7 +149,7 @@ impl Peers {
         self.sessions.remove(&session);
     }
 
-    /// Starts the attempts to connect that are due, and gives up those whose time limit has passed. Returns
+    /// Starts the connection attempts that are due, and gives up those whose time limit has passed. Returns
     /// the peers whose attempts failed.
     pub(crate) fn on_timeout(&mut self, cx: &mut Cx<'_>) -> Vec<usize> {
         let mut failed = Vec::new();
@@ -172,8 +172,7 @@ impl Peers {
         }
     }
 
-    /// Passes the packet sizes that the system knows for a destination to all sessions that use the
-    /// destination.
+    /// Passes the packet sizes that the system knows for a destination to all sessions that use it.
     pub(crate) fn on_looked(&self, cx: &mut Cx<'_>, looked: &Looked) {
         for (session, path) in cx.endpoint.paths_over(looked.socket, looked.remote) {
             if let Some(number) = self.of(session) {
@@ -182,7 +181,7 @@ impl Peers {
         }
     }
 
-    /// Handles the host's report that sending to a destination now fails, or works again.
+    /// Handles the host's report that sending to a destination has started to fail or works again.
     pub(crate) fn on_link(
         &mut self,
         cx: &mut Cx<'_>,
@@ -201,7 +200,7 @@ impl Peers {
         }
     }
 
-    /// Handles the first answer of the other end of a channel. Does nothing on a server, which has no paths
+    /// Handles the first answer from the other end of a channel. Does nothing on a server, which has no paths
     /// of its own.
     pub(crate) fn on_answered(&mut self, cx: &mut Cx<'_>, socket: u32) {
         let owns = |peer: &&mut Peer| peer.paths.iter().any(|path| path.socket == socket);

@@ -36,7 +36,7 @@ impl Changes {
         }
     }
 
-    /// Describes the changes for the answer to the command.
+    /// Describes the changes in the reply to the command.
     pub(crate) fn words(&self) -> String {
         let Changes { rekeyed, added, removed, paths, rescheduled, rules_changed } = self;
         format!(
@@ -48,8 +48,8 @@ impl Changes {
     }
 }
 
-/// Applies a new configuration: removes peers, adds peers, and changes the paths of the other peers. `own` is
-/// the current key of this end. The numbers of the removed peers are appended to `gone`.
+/// Applies a new configuration: removes and adds peers, and changes the paths of the remaining peers. `own`
+/// is this end's current key. The numbers of the removed peers are appended to `gone`.
 pub(crate) fn follow(
     cx: &mut Cx<'_>,
     peers: &mut Peers,
@@ -104,8 +104,8 @@ pub(crate) fn follow(
     done
 }
 
-/// Applies the configuration to a peer. A setting that was changed by command stays, unless the new file has
-/// another value than the old file. Returns the number of changed paths.
+/// Applies the configuration to a peer. A setting changed by command stays in force unless the new file's
+/// value differs from the old file's. Returns the number of changed paths.
 fn change(cx: &mut Cx<'_>, peers: &mut Peers, paths: &mut Paths, number: usize, new: &config::Peer) -> usize {
     let old = std::mem::replace(&mut peers[number].cfg, new.clone());
     if !cx.cfg.is_client() {
@@ -135,14 +135,13 @@ fn change(cx: &mut Cx<'_>, peers: &mut Peers, paths: &mut Paths, number: usize, 
     changed
 }
 
-/// Applies new limits to an open path. Also applies the priority of the file if the file changed it.
+/// Applies new limits to an open path. Also applies the priority in the file if it has changed there.
 fn limit_anew(cx: &mut Cx<'_>, peer: &mut Peer, old: &PathSpec, new: &PathSpec) {
     for spec in peer.specs_mut().filter(|spec| spec.name == new.name) {
         *spec = PathSpec { priority: spec.priority, ..new.clone() };
     }
     if old.prio() != new.prio() {
-        // This cannot fail: the peer has this path, because the path is in both the old file and the new
-        // file.
+        // This cannot fail: the path is in both the old file and the new one, so the peer has it.
         let _ = peer.set_prio(cx, &new.name, new.prio());
     }
 }

@@ -11,8 +11,8 @@ use mpdccp_units::Time;
 use std::collections::BTreeMap;
 
 /// Returns the networks to route into the interface: every peer's `allowed_ips`, the pool, and the routes
-/// from the server, but not the networks that the interface's own networks contain. The result is empty while
-/// the interface has no address.
+/// received from the server, except networks already covered by the interface's own networks. The result is
+/// empty while the interface has no address.
 pub(crate) fn wanted(cfg: &Config, own: &[IpNet], told: &[IpNet]) -> Vec<IpNet> {
     let mut wanted: Vec<IpNet> = Vec::new();
     if own.is_empty() || cfg.routes != Routes::All {
@@ -29,21 +29,21 @@ pub(crate) fn wanted(cfg: &Config, own: &[IpNet], told: &[IpNet]) -> Vec<IpNet> 
     wanted
 }
 
-/// Routes of a server with `routes = "sessions"`, by peer. A routing daemon announces each route while the
-/// route exists. A route is set even if the interface's own network contains it, because a daemon announces
+/// Routes of a server with `routes = "sessions"`, by peer. A routing daemon announces each route for as long
+/// as it exists. A route is set even if the interface's own network covers it, because a daemon announces
 /// that network only as a whole.
 #[derive(Debug, Default)]
 pub(crate) struct SessionRoutes {
     set: BTreeMap<usize, Vec<IpNet>>,
-    /// Peers with a session and routes but without a working path, and since when no path has worked.
+    /// Peers that have a session and routes but no working path, and since when no path has worked.
     silent: BTreeMap<usize, Time>,
 }
 
 impl SessionRoutes {
-    /// Handles a change of a peer's session or paths. The peer's networks are routed while one of its paths
+    /// Handles a change in a peer's session or paths. The peer's networks are routed while one of its paths
     /// works. A client without a working path may have moved to another server, but a short outage must not
-    /// change the routes on all routers. So the routes of an open session stay for as long as clients wait
-    /// before they change servers.
+    /// change the routes on all routers. The routes of an open session therefore stay for as long as clients
+    /// wait before they change servers.
     pub(crate) fn follow(&mut self, cx: &mut Cx<'_>, peers: &Peers, number: usize) {
         if cx.cfg.routes != Routes::Sessions {
             return;
@@ -93,8 +93,8 @@ fn wanted_of(cx: &Cx<'_>, peers: &Peers, number: usize) -> Vec<IpNet> {
     peer.map_or_else(Vec::new, |peer| peer.cfg.allowed_ips.iter().map(IpNet::trunc).collect())
 }
 
-/// Adds new routes, and deletes routes that are no longer needed. With `renew`, sets all other routes again,
-/// because the kernel may have deleted them.
+/// Adds new routes, and deletes routes that are no longer needed. If `renew` is set, also sets all other
+/// routes again, because the kernel may have deleted them.
 pub(crate) fn change(cx: &mut Cx<'_>, before: &[IpNet], after: &[IpNet], renew: bool) {
     let whole = |net: &&IpNet| net.prefix_len() == 0;
     for net in before.iter().filter(|net| !after.contains(net) && !whole(net)) {

@@ -9,7 +9,7 @@ use crate::path_history;
 use crate::peers::Peers;
 use mpdccp_proto::{Reason, SessionEvent, SessionId};
 
-/// The next action of the caller after an event.
+/// What the caller must do next after an event.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     Nothing,
@@ -122,8 +122,8 @@ pub(crate) fn on_event(
     Next::Nothing
 }
 
-/// Stores the new session of a peer. If the peer has another session, ends that one: the peer has lost it,
-/// because a peer uses only one session at a time.
+/// Stores a peer's new session. If the peer has another session, ends it: a peer uses only one session at a
+/// time, so it must have lost the other one.
 fn accept(
     cx: &mut Cx<'_>,
     peers: &mut Peers,

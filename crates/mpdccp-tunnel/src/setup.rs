@@ -17,7 +17,7 @@ pub struct Setup {
     pub saved: Saved,
     /// Wall-clock time since 1970.
     pub wall: Duration,
-    /// Number of this shard of the server, from 0.
+    /// Number of this shard of the server, counted from 0.
     pub shard: u8,
     /// Random bytes.
     pub seed: [u8; 32],
@@ -25,7 +25,7 @@ pub struct Setup {
     pub alive: Option<Duration>,
 }
 
-/// Files that the last run wrote, by kind.
+/// Files written by the last run, by kind.
 pub type Saved = BTreeMap<StateFile, String>;
 
 /// Logs that the tunnel is up, with its addresses.

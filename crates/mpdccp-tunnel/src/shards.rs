@@ -1,5 +1,5 @@
-//! Shards are tunnels that together form one server. Each shard has the sessions of some peers. All
-//! shards know all peers, by the same numbers. The first shard does the work that is needed only once.
+//! Shards are tunnels that together form one server. Each shard holds the sessions of some of the peers. All
+//! shards know all peers, by the same numbers. The first shard does the work that must be done only once.
 
 use crate::message::Message;
 use crate::status::ShardStatus;
@@ -15,17 +15,17 @@ pub(crate) enum Told {
     Alive(u8),
     /// To the first shard: this peer requests addresses.
     Asks(usize),
-    /// To the other shards: this peer has another address.
+    /// To the other shards: this peer now leases this address.
     Leased(usize, IpAddr),
     /// To the shard of this peer: send the peer this message.
     Send(usize, Message),
-    /// To the first shard: the packet size of a peer of this shard changed.
+    /// To the first shard: the packet size of one of this shard's peers has changed.
     Carries { before: Option<u16>, now: Option<u16> },
     /// To the other shards: the MTU of the interface.
     Mtu(u16),
 }
 
-/// Number of this shard, and the number of shards.
+/// Number of this shard, and total number of shards.
 #[derive(Debug)]
 pub(crate) struct Shard {
     pub(crate) number: u8,
@@ -64,7 +64,7 @@ impl Shard {
         self.home(peer) == self.number
     }
 
-    /// Returns the status of this shard; `None` if there is only one. The host fills in the counters of the
+    /// Returns the status of this shard; `None` if it is the only one. The host fills in the counters of the
     /// shard's sockets and interface queue.
     pub(crate) fn status(&self, sessions: usize, read: u64) -> Option<ShardStatus> {
         let status = ShardStatus {

@@ -83,7 +83,7 @@ mod end;
 mod streams;
 
 impl Tunnel {
-    /// Creates a tunnel. A client asks for its paths. Call [`start`](Self::start) once the interface exists.
+    /// Creates a tunnel. A client requests its paths. Call [`start`](Self::start) once the interface exists.
     pub fn new(endpoint: &mut Endpoint, now: Time, setup: Setup) -> Tunnel {
         let Setup { cfg, keys, saved, wall, shard, seed, alive } = setup;
         let mut out = Actions::default();
@@ -96,7 +96,7 @@ impl Tunnel {
             quotas: Quotas::new(file(StateFile::Volumes), &mut out),
             timestamp: Timestamp::new(file(StateFile::Timestamp)),
             assigned: Assigned::new(&cfg),
-            // Only the first shard has this file. Several shards would overwrite each other's entries.
+            // Only the first shard has this file: several shards would overwrite each other's entries.
             capacities: Capacities::new(
                 file(StateFile::Capacities).filter(|_| shard == 0),
                 now,
@@ -127,7 +127,7 @@ impl Tunnel {
         tunnel
     }
 
-    /// Accepts sessions. `mtu` is the smallest path MTU of the sockets, `overhead` the size of their headers.
+    /// Accepts sessions. `mtu` is the sockets' smallest path MTU, and `overhead` their headers' size.
     pub fn listen(&mut self, endpoint: &mut Endpoint, mtu: u16, overhead: u16) {
         if self.shard.of > 1 {
             endpoint.set_shard(self.shard.number);
@@ -135,7 +135,7 @@ impl Tunnel {
         self.listener.open(&self.cfg, &self.peers, endpoint, (mtu, overhead));
     }
 
-    /// Starts the tunnel once the interface exists with this MTU. Sets the routes. A client also connects.
+    /// Starts the tunnel once the interface exists with this MTU: sets the routes and, on a client, connects.
     pub fn start(&mut self, endpoint: &mut Endpoint, now: Time, mtu: u16) {
         self.running = true;
         self.forward.mtu = InterfaceMtu::new(mtu);
@@ -153,13 +153,13 @@ impl Tunnel {
         }
     }
 
-    /// Returns the size of the largest inner packet that the open paths carry, if this end has any.
+    /// Returns the size of the largest inner packet that this end's open paths carry, if it has any.
     pub fn carried(&self) -> Option<u16> {
         let carried = |peer: &Peer| peer.paths.iter().map(|path| mtu::inner(path.mtu, path.overhead)).max();
         self.peers.iter().filter_map(carried).max()
     }
 
-    /// Returns the error that prevents the tunnel from starting or continuing.
+    /// Returns the error that keeps the tunnel from starting or continuing.
     pub fn failure(&self) -> Option<&str> {
         self.failure.as_deref()
     }
@@ -169,7 +169,7 @@ impl Tunnel {
         &self.cfg
     }
 
-    /// Returns the time since 1970 for handshakes while the clock shows `wall`.
+    /// Returns the timestamp for handshakes, as time since 1970, while the clock shows `wall`.
     pub fn handshake_time(&mut self, wall: Duration) -> Duration {
         self.timestamp.time(wall, &mut self.out)
     }
@@ -241,7 +241,7 @@ impl Tunnel {
         self.forward.drops.add(why, packets);
     }
 
-    /// Handles a message from the peer's tunnel. Its first four bits are 1, those of an IP packet 4 or 6.
+    /// Handles a message from the peer's tunnel. Its first four bits are 1; those of an IP packet are 4 or 6.
     fn handle_message(
         &mut self,
         endpoint: &mut Endpoint,
@@ -408,7 +408,7 @@ impl Tunnel {
 
     /// Returns when to call [`handle_timeout`](Self::handle_timeout) next.
     pub fn poll_timeout(&self) -> Option<Time> {
-        // Skip the peers of a server: they may be many, and have no timer. A closing tunnel does not connect.
+        // Skip a server's peers: they have no timer and may be many. A closing tunnel does not connect.
         let ours = self.peers.iter().take_while(|_| self.cfg.is_client() && self.closing.is_none());
         let peers = ours.filter_map(Peer::next_timeout).min();
         let flows = self.flows.as_ref().and_then(|flows| flows.next_timeout(&self.peers));
@@ -447,7 +447,7 @@ impl Tunnel {
         if self.cfg.is_client() {
             peers.iter().for_each(|peer| peer.look_at_own(cx));
         } else if changed {
-            // A server may have many clients, so it asks only after a change of its own interfaces.
+            // A server may have many clients, so it asks only after its own interfaces have changed.
             peers.iter().for_each(|peer| peer.look(cx, None));
         }
         if self.closing.is_some() {
@@ -492,7 +492,7 @@ impl Tunnel {
         self.peers.sessions().iter().map(|(session, number)| (*session, self.peers[*number].name()))
     }
 
-    /// Returns the name that either end has configured for a session's path, or else the path's address.
+    /// Returns the name configured for a session's path at either end, or else the path's address.
     pub fn path_name(&self, session: SessionId, path: &PathStatus) -> String {
         let peer = self.peers.of(session).map(|number| &self.peers[number]);
         peer.map_or_else(|| path.route.remote.to_string(), |peer| peer.path_name(path))

@@ -15,7 +15,7 @@ pub(crate) struct Watch {
     /// Time of the last check, and the interval between checks.
     last: Time,
     every: Duration,
-    /// Whether something on this host has changed since the last check.
+    /// Whether anything on this host has changed since the last check.
     changed: bool,
 }
 
@@ -24,7 +24,7 @@ impl Watch {
         Watch { at: now, last: now, every: every.unwrap_or(WATCH).min(WATCH), changed: false }
     }
 
-    /// Handles a change on this host: schedules a check soon.
+    /// Handles a change on this host by scheduling a check soon.
     pub(crate) fn on_change(&mut self, now: Time) {
         self.changed = true;
         self.at = now.max(self.last + PAUSE);

@@ -5,7 +5,7 @@ pub enum Ecn {
     /// Not ECN-capable. An overloaded queue must drop the packet instead of marking it.
     #[default]
     NotEct = 0,
-    /// ECN-capable, codepoint 01. Today it means L4S (RFC 9331).
+    /// ECN-capable, codepoint 01, which now identifies L4S (RFC 9331).
     Ect1 = 1,
     /// ECN-capable, codepoint 10.
     Ect0 = 2,

@@ -19,21 +19,21 @@ impl Rate {
         Rate(bps)
     }
 
-    /// Returns a rate of `mbps` million bits per second. A negative or non-finite value gives zero.
+    /// Returns a rate of `mbps` million bits per second, or zero if `mbps` is negative or not finite.
     #[inline]
     pub fn from_mbps(mbps: f64) -> Rate {
         Rate((mbps * 1e6) as u64)
     }
 
-    /// Returns the rate that moves `bytes` in `d`. Returns [`Rate::MAX`] if `d` is zero.
+    /// Returns the rate that transfers `bytes` in `d`, or [`Rate::MAX`] if `d` is zero.
     #[inline]
     pub fn from_bytes_per(bytes: u64, d: Duration) -> Rate {
         let ns = d.as_nanos();
         if ns == 0 {
             return Rate::MAX;
         }
-        // Here and below, use 64-bit arithmetic if the values fit. A 128-bit division takes several times as
-        // long.
+        // Here and below, use 64-bit arithmetic if the values fit, because a 128-bit division takes several
+        // times as long.
         match (bytes.checked_mul(8_000_000_000), u64::try_from(ns)) {
             (Some(bits), Ok(ns)) => Rate(bits / ns),
             _ => Rate(u64::try_from(u128::from(bytes) * 8_000_000_000 / ns).unwrap_or(u64::MAX)),
@@ -58,8 +58,8 @@ impl Rate {
         self.0 as f64 / 8.0
     }
 
-    /// Returns the time that `bytes` take at this rate, rounded up to a nanosecond. At rate zero, it is
-    /// [`Duration::MAX`].
+    /// Returns the time that `bytes` take at this rate, rounded up to a nanosecond; [`Duration::MAX`] at rate
+    /// zero.
     #[inline]
     pub fn time_for(self, bytes: u64) -> Duration {
         if self.0 == 0 {
@@ -89,7 +89,7 @@ impl Rate {
     }
 }
 
-/// The sum saturates. It must not overflow, because a path without any measured delay has the rate
+/// The addition saturates. It must not overflow, because a path without any measured delay has the rate
 /// [`Rate::MAX`].
 impl Sum for Rate {
     #[inline]
@@ -117,8 +117,8 @@ impl fmt::Display for NoRate {
 
 impl core::error::Error for NoRate {}
 
-/// Parses a number with bit/s, kbit/s, Mbit/s or Gbit/s, or with k, M or G for short. Without a unit, the
-/// number is in bit/s. The maximum is 1 Tbit/s.
+/// Parses a number with the unit bit/s, kbit/s, Mbit/s or Gbit/s, or k, M or G for short. A number without a
+/// unit is in bit/s. The maximum is 1 Tbit/s.
 impl FromStr for Rate {
     type Err = NoRate;
 
@@ -163,7 +163,7 @@ mod tests {
         assert_eq!(r.bytes_in(Duration::from_millis(1)), 1250);
         assert_eq!(Rate::from_bytes_per(1250, Duration::from_millis(1)), r);
         assert_eq!(Rate::ZERO.time_for(1), Duration::MAX);
-        // The intermediate value is just below and just above its 64-bit limit.
+        // Puts the intermediate value just below and just above its 64-bit limit.
         for bytes in [u64::MAX / 8_000_000_000, u64::MAX / 8_000_000_000 + 1] {
             assert_eq!(Rate::from_bps(8_000_000_000).time_for(bytes), Duration::from_nanos(bytes));
             assert_eq!(Rate::from_bps(8_000_000_000).bytes_in(Duration::from_nanos(bytes)), bytes);

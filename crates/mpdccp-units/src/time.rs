@@ -30,7 +30,7 @@ impl Time {
         Time(ms * 1_000_000)
     }
 
-    /// Returns the time `s` seconds after the epoch. A negative or non-finite value gives the epoch.
+    /// Returns the time `s` seconds after the epoch, or the epoch if `s` is negative or not finite.
     #[inline]
     pub fn from_secs_f64(s: f64) -> Time {
         Time((s * 1e9) as u64)
@@ -48,7 +48,7 @@ impl Time {
         self.0 as f64 / 1e9
     }
 
-    /// Returns the time that has passed since `earlier`. Returns zero if `earlier` is later.
+    /// Returns the time that has passed since `earlier`, or zero if `earlier` is later than this time.
     #[inline]
     pub const fn since(self, earlier: Time) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))

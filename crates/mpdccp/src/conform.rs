@@ -32,11 +32,11 @@ pub(crate) struct Args {
     /// The target's DCCP port inside UDP.
     #[arg(long, value_name = "PORT", default_value_t = 5001, conflicts_with = "raw")]
     dccp_port: u16,
-    /// Send from this address; repeatable. The subflows of a session use the addresses in turn.
+    /// Send from this address (repeatable). The subflows of a session use the addresses in turn.
     #[arg(long, value_name = "IP")]
     from: Vec<IpAddr>,
-    /// Skip the tests that need this feature, because the target lacks it; repeatable. `--list` shows the
-    /// needs of each test.
+    /// Skip the tests that need this feature, which the target lacks (repeatable). `--list` shows what each
+    /// test needs.
     #[arg(long, value_name = "TAG", value_delimiter = ',')]
     lacks: Vec<String>,
     /// Run only tests whose name contains this text.
@@ -125,7 +125,8 @@ fn run(args: &Args) -> Result<ExitCode, Error> {
     }
     let mut lacks = args.lacks.clone();
     lacks.push(if args.raw { "udp" } else { "raw" }.to_string());
-    // Check first that the target responds at all. A silent target would pass the tests that expect silence.
+    // Check first that the target responds at all, because a silent target would pass the tests that expect
+    // silence.
     let greeting: Vec<Script> =
         all.into_iter().filter(|script| script.name == "handshake/response").collect();
     if let [Outcome { verdict: Verdict::Failed(failure), .. }] =

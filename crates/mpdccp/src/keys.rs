@@ -39,7 +39,8 @@ fn public() -> Result<Zeroizing<String>, Error> {
     Ok(Zeroizing::new(key.public().to_string()))
 }
 
-/// Reads a secret from a file that only its owner may read. `name` is the key or flag that names the file.
+/// Reads a secret from a file that only its owner may read. `name` is the key or flag that refers to the
+/// file.
 pub(crate) fn read_secret(name: &str, path: &Path) -> Result<Zeroizing<String>, Error> {
     let shown = path.display();
     let cannot = |e: std::io::Error| Error::usage(format!("{name}: cannot read {shown}: {e}"));

@@ -32,7 +32,7 @@ pub(crate) const EXAMPLES: &str = "Examples (docs/scenarios.md has the format of
 
 #[derive(Subcommand)]
 pub(crate) enum Lab {
-    /// List the scenarios that come with the program, with their variants and cells.
+    /// List the built-in scenarios, with their variants and cells.
     List,
     /// Run a scenario and write summary.json, CSV series, figures and report.html.
     Run(Run),
@@ -45,9 +45,9 @@ pub(crate) enum Lab {
     Judge(judge::Args),
     /// Run packetdrill scripts against the simulator's model of TCP.
     Packetdrill(packetdrill::Args),
-    /// Compare two directories of results, such as those of the simulator and of namespaces.
+    /// Compare two result directories, for example one from the simulator and one from namespaces.
     Compare(Compare),
-    /// The init process of the kernel that the uml backend starts.
+    /// The init process of the kernel started by the uml backend.
     #[command(hide = true)]
     Guest {
         /// Directory of the job.
@@ -74,10 +74,10 @@ pub(crate) struct Sweep {
     /// Output CSV file; finished runs are stored next to it in `runs`. Default: lab-out/SCENARIO/sweep.csv.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Run in this cell; repeatable; `all` for every cell. Default: the headline cell.
+    /// Run in this cell (repeatable), or in every cell with `all`. Default: the headline cell.
     #[arg(long, value_name = "CELL")]
     cell: Vec<String>,
-    /// Run this variant only; repeatable.
+    /// Run only this variant (repeatable).
     #[arg(long, value_name = "LABEL")]
     only: Vec<String>,
     /// The first seed.
@@ -89,8 +89,8 @@ pub(crate) struct Sweep {
     /// Do only every Nth run, starting with run I. `--merge` merges the N parts.
     #[arg(long, value_name = "I/N", default_value = "1/1", conflicts_with = "merge")]
     shard: Shard,
-    /// Run nothing; merge these CSV files from `--shard`. For each x.csv, the file x.runs must be in the same
-    /// directory.
+    /// Run nothing; merge these CSV files written with `--shard`. For each x.csv, the file x.runs must be in
+    /// the same directory.
     #[arg(long, value_name = "FILE", num_args = 1..)]
     merge: Vec<PathBuf>,
 }
@@ -103,16 +103,16 @@ pub(crate) struct Run {
     /// network namespaces inside a kernel with virtual time.
     #[arg(long, value_enum, default_value_t = Where::Netns)]
     backend: Where,
-    /// Run this variant only; repeatable.
+    /// Run only this variant (repeatable).
     #[arg(long, value_name = "LABEL")]
     only: Vec<String>,
-    /// Run in this cell; repeatable; `all` for every cell. Default: the headline cell.
+    /// Run in this cell (repeatable), or in every cell with `all`. Default: the headline cell.
     #[arg(long, value_name = "CELL")]
     cell: Vec<String>,
     /// Number of runs of each variant in each cell. Default: the number in the scenario.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     runs: Option<u32>,
-    /// Seed of the first run; each repeat adds one.
+    /// Seed of the first run; each further run adds one.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Number of parallel runs in the simulator. Default: one per core.
@@ -121,7 +121,7 @@ pub(crate) struct Run {
     /// Output directory. Default: lab-out/SCENARIO.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Also write the series of each run in these formats of other programs (docs/exchange.md), separated by
+    /// Also write each run's series in these formats of other programs (docs/exchange.md), separated by
     /// commas.
     #[arg(long, value_enum, value_name = "FORMAT", value_delimiter = ',')]
     export: Vec<Format>,

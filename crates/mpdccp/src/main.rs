@@ -74,7 +74,7 @@ enum Command {
     /// Serve DCCP sockets to programs written for the kernel's DCCP sockets.
     #[command(after_help = socketd::SOCKETD_EXAMPLES)]
     Socketd(socketd::SocketdArgs),
-    /// Run a program whose DCCP sockets `mpdccp socketd` serves.
+    /// Run a program and let `mpdccp socketd` serve its DCCP sockets.
     #[command(after_help = socketd::RUN_EXAMPLES)]
     Run(socketd::RunArgs),
     /// Write manual pages and shell completions, for packages.
@@ -104,9 +104,8 @@ fn main() -> ExitCode {
     match panic::catch_unwind(run) {
         Ok(code) => code,
         Err(why) => match unwritten(&*why) {
-            // The reader of the output has closed the pipe, as `| head` does. Exit like a program that
-            // SIGPIPE killed. The panic has already removed namespaces and interfaces while it unwound the
-            // stack.
+            // The reader of the output has closed the pipe, as `| head` does. Exit like a program killed by
+            // SIGPIPE. Unwinding after the panic has already removed namespaces and interfaces.
             Some(text) if text.contains("Broken pipe") => ExitCode::from(141),
             Some(text) => {
                 let _ = writeln!(io::stderr(), "mpdccp: {text}");
@@ -117,7 +116,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Returns the text of a panic if failed output caused the panic.
+/// Returns the text of a panic if the panic was caused by a failure to write output.
 fn unwritten(why: &(dyn Any + Send)) -> Option<&str> {
     why.downcast_ref::<String>().map(String::as_str).filter(|text| text.starts_with("failed printing to"))
 }

@@ -27,7 +27,7 @@ const LIBRARY: &str = "libdccp_preload.so";
 /// The flags of `mpdccp socketd`.
 #[derive(ClapArgs)]
 pub(crate) struct SocketdArgs {
-    /// Unix socket at which programs find the daemon.
+    /// Unix socket through which programs reach the daemon.
     #[arg(long, value_name = "PATH", default_value = CONTROL)]
     socket: PathBuf,
     /// UDP port of this daemon and of its peers (RFC 6773).
@@ -47,7 +47,7 @@ pub(crate) struct SocketdArgs {
 /// The flags of `mpdccp run`.
 #[derive(ClapArgs)]
 pub(crate) struct RunArgs {
-    /// Unix socket of the daemon; the default is that of `mpdccp socketd`.
+    /// Unix socket of the daemon; defaults to that of `mpdccp socketd`.
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
     /// The program and its arguments.
@@ -85,13 +85,13 @@ fn daemon(args: &SocketdArgs) -> Result<(), Error> {
         ccid: args.ccid,
     };
     let becomes = unprivileged(&args.user)?;
-    // Raise the limit on descriptors: one user may open many sockets, and at the usual limit other users
-    // would be shut out.
+    // Raise the limit on descriptors: one user may open many sockets, and at the usual limit this would shut
+    // out other users.
     descriptors::raise();
     let directory = args.socket.parent().filter(|dir| !dir.exists()).map(Path::to_owned);
     let driver = Daemon::driver(settings).map_err(|e| Error::usage(e.to_string()))?;
     if let Some(user) = becomes {
-        // The unprivileged user must be able to remove the socket at the end.
+        // The unprivileged user must be able to remove the socket when the daemon ends.
         let own = |path: &Path| nix::unistd::chown(path, Some(user.uid), Some(user.gid));
         directory.iter().try_for_each(|dir| own(dir)).and_then(|()| own(&args.socket)).map_err(io_error)?;
         become_user(&user)?;
@@ -110,7 +110,7 @@ fn io_error(e: nix::Error) -> Error {
     Error::runtime(format!("cannot give up privileges: {e}"))
 }
 
-/// Returns the user that the daemon becomes; `None` unless it runs as root.
+/// Returns the user that the daemon switches to; `None` unless it runs as root.
 fn unprivileged(name: &str) -> Result<Option<User>, Error> {
     if !nix::unistd::geteuid().is_root() {
         return Ok(None);
@@ -123,7 +123,7 @@ fn unprivileged(name: &str) -> Result<Option<User>, Error> {
     Ok(Some(user))
 }
 
-/// Changes to this user. The process loses all capabilities, and programs that it starts later cannot get
+/// Switches to this user. The process loses all capabilities, and programs that it starts later cannot get
 /// any.
 fn become_user(user: &User) -> Result<(), Error> {
     nix::unistd::setgroups(&[]).map_err(io_error)?;
@@ -132,7 +132,7 @@ fn become_user(user: &User) -> Result<(), Error> {
     Ok(rustix::thread::set_no_new_privs(true).map_err(std::io::Error::from)?)
 }
 
-/// Replaces this process by the program, with the library preloaded.
+/// Replaces this process with the program, preloading the library.
 pub(crate) fn run(args: RunArgs) -> ExitCode {
     finish(exec(args))
 }

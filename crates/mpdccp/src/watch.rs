@@ -1,5 +1,5 @@
-//! Shows an experiment as it runs: one line that is updated during a run, and a permanent line for each
-//! finished run.
+//! Shows an experiment as it runs: one live line, which is updated during a run, and a permanent line for
+//! each finished run.
 
 use std::io::{IsTerminal, Write, stderr};
 
@@ -13,7 +13,7 @@ pub(crate) struct Watch {
     live: bool,
     head: String,
     begun: bool,
-    /// Whether the live line is on the screen now.
+    /// Whether the live line is currently on the screen.
     open: bool,
 }
 

@@ -1,9 +1,10 @@
-//! Fuzzes the stream layer. The victim uses streams, and the insider sends packets of these streams.
+//! Fuzzes the stream layer. The victim uses streams, and the insider sends packets belonging to these
+//! streams.
 
 use crate::unstructured::Unstructured;
 use dccp_streams::{Reason, StreamId, Streams};
 
-/// The first bytes of the MP_EXP options of this stack (docs/rfc9897.md).
+/// The first bytes of this stack's MP_EXP options (docs/rfc9897.md).
 pub(super) const MAGIC: [u8; 4] = *b"mpd1";
 
 /// Performs an action of the victim's application on its streams.
@@ -68,7 +69,7 @@ pub(super) fn stream_packet(input: &mut Unstructured<'_>) -> Vec<u8> {
     out
 }
 
-/// Returns a number that is mostly small. Sometimes it is near a limit of the encoding or of a window.
+/// Returns a number that is usually small, but sometimes close to a limit of the encoding or of a window.
 fn any_size(input: &mut Unstructured<'_>) -> u64 {
     match input.below(8) {
         0..=3 => input.below(16) as u64,

@@ -1,5 +1,5 @@
-//! Aggregation of acknowledgements: the amount by which acknowledgements exceed the amount that BtlBw
-//! delivers in the same time. Linux's BBR and the tuned variant measure it. The draft does not.
+//! Aggregation of acknowledgements: the amount by which acknowledgements exceed what BtlBw would deliver in
+//! the same time. Linux's BBR and the tuned variant measure it; the draft does not.
 
 use mpdccp_units::{Duration, Time};
 
@@ -58,7 +58,7 @@ mod tests {
         }
         assert_eq!(a.allowance(1000.0), 20.0);
         assert_eq!(a.allowance(100.0), 10.0, "at most 100 ms of rate");
-        // From here on, one acknowledgement per millisecond reports half a unit, which is half of BtlBw.
+        // From here on, each millisecond brings one acknowledgement of half a unit, which is half of BtlBw.
         // After about 40 ms, the deficit has cancelled the last burst. The recorded maximum of 20 expires
         // after ten rounds.
         for i in 1..=9 {

@@ -11,17 +11,18 @@ use crate::{CcConfig, Controller, Part};
 use alloc::boxed::Box;
 use mpdccp_units::{Duration, Rate, Time};
 
-/// BBRHighGain, 2/ln 2: the least gain that doubles the rate each round (section 2).
+/// BBRHighGain, 2/ln 2: the lowest gain that doubles the rate each round (section 2).
 pub(super) const HIGH_GAIN: f64 = 2.885_39;
 /// InitialCwnd in packets (RFC 6928). The transport chooses it (section 4.2.3.1).
 pub(super) const INITIAL_CWND: u64 = 10;
-/// At the lowest pacing rate, the flow sends one full packet in this many seconds. Without this limit, a
-/// bandwidth estimate near zero would stop the path forever.
+/// The lowest pacing rate is one full packet in this many seconds. Without this limit, a bandwidth estimate
+/// near zero would stall the path forever.
 pub(super) const MIN_PACING_SECS: u64 = 1;
 
 /// BBR version 1 (draft-cardwell-iccrg-bbr-congestion-control-00).
 ///
-/// Linux adds a long-term bandwidth sampler to the draft, which detects policers. Only [`Bbr1::tcp`] has it.
+/// Linux's long-term bandwidth sampler, which detects policers and is not part of the draft. Only
+/// [`Bbr1::tcp`] has it.
 #[derive(Debug)]
 pub struct Bbr1 {
     pub(super) tuning: Tuning,
@@ -39,7 +40,7 @@ pub struct Bbr1 {
     pub(super) probe_lost: bool,
     /// Size of the last probe, as a share of the largest probe.
     pub(super) probe_share: f64,
-    /// Highest pacing rates of this round and of the previous one, units per second.
+    /// Highest pacing rates of this round and of the previous one, in units per second.
     pub(super) paced: [f64; 2],
     pub(super) state: State,
     pub(super) pacing_gain: f64,
@@ -50,12 +51,11 @@ pub struct Bbr1 {
     pub(super) full_bw: f64,
     pub(super) full_bw_count: u8,
     pub(super) lost_in_round: bool,
-    /// Whether the window was full in the running round, and larger than the window of Startup without
-    /// jitter.
+    /// Whether the window was full in the current round, and larger than Startup's window without jitter.
     pub(super) overfull: bool,
     /// Start of the running round of Startup.
     pub(super) startup_round_start: Time,
-    /// Whether more packets were lost or marked, in the round that ends now, than the path's own losses
+    /// Whether more packets were lost or marked in the round that is just ending than the path's own losses
     /// explain.
     pub(super) congested: bool,
 
@@ -90,7 +90,7 @@ impl Bbr1 {
         Bbr1::with_tuning(cfg, Tuning::of(cfg.draft))
     }
 
-    /// Creates a controller like that of Linux's TCP.
+    /// Creates a controller that behaves like BBR in Linux's TCP.
     pub fn tcp(mtu: u16, seed: u64) -> Bbr1 {
         let cfg = CcConfig { mtu, packets: false, draft: true, seed };
         Bbr1::with_tuning(&cfg, Tuning::LINUX)
@@ -155,8 +155,8 @@ macro_rules! without {
     };
 }
 
-/// Variants of the tuned controller. Each variant lacks one deviation and has the name of that deviation. The
-/// list has every deviation that concerns a single path.
+/// Variants of the tuned controller, each with one deviation turned off and named after it. The list covers
+/// every deviation that concerns a single path.
 pub const WITHOUT: &[(&str, Make)] = without![
     expire_bandwidth,
     confirm_rtprop,

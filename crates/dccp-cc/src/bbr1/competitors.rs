@@ -1,11 +1,11 @@
 //! Detects competing flows that respond to losses, and yields to them.
 //!
-//! BBR keeps its bandwidth estimate when packets are lost. A competing TCP therefore starves if the queue
-//! holds a bandwidth-delay product or less. Losses and marks reveal competitors if they occur while there is
-//! a queue that this flow did not build. Such losses are more frequent in long round trips. The path's own
-//! losses are not. After a detection, a CUBIC window runs next to BBR's model and responds to these losses.
-//! The smaller of the two windows limits sending. Flows that respond to losses cause only moderate losses. If
-//! losses are higher, yielding does not help, and only the model's window applies.
+//! BBR keeps its bandwidth estimate when packets are lost, so a competing TCP starves if the queue holds a
+//! bandwidth-delay product or less. Losses and marks reveal competitors if they occur while there is a queue
+//! that this flow did not build: such losses are more frequent in long round trips, whereas the path's own
+//! losses are not. After a detection, a CUBIC window runs alongside BBR's model and responds to these losses;
+//! the smaller of the two windows limits sending. Flows that respond to losses cause only moderate losses. If
+//! losses are higher, yielding does not help, so only the model's window applies.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -30,15 +30,15 @@ impl Usual {
         self.mean + self.deviation
     }
 
-    /// Adds the averages of a round, with the weights of RFC 6298 section 2.
+    /// Includes the values of a new round in the averages, with the weights of RFC 6298 section 2.
     fn on_round(&mut self, mean: f64, deviation: f64) {
         self.deviation += (deviation - self.deviation) / 4.0;
         self.mean += (mean - self.mean) / 8.0;
     }
 }
 
-/// Number of packets delivered, and number of rounds with losses. The first element of each array counts
-/// short round trips, and the second counts long ones.
+/// Number of packets delivered, and number of rounds with losses. Each array counts short round trips in its
+/// first element and long ones in its second.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     packets: [f64; 2],
@@ -66,7 +66,7 @@ struct Cruise {
     least: Duration,
 }
 
-/// Numbers of all packets and of lost packets. Recent packets weigh more.
+/// Counts of all packets and of lost packets, weighted towards recent ones.
 #[derive(Clone, Copy, Debug, Default)]
 struct Share {
     all: f64,
@@ -86,8 +86,8 @@ impl Share {
     }
 }
 
-/// Whether the round trips of recently sent packets were long. Consecutive packets with the same value form a
-/// run. The list stores each run under the send time of its newest packet.
+/// Whether the round trips of recently sent packets were long. Consecutive packets with the same answer form
+/// a run, which is stored under the send time of its newest packet.
 #[derive(Debug, Default)]
 struct Ranks(VecDeque<(Time, bool)>);
 
@@ -105,9 +105,9 @@ impl Ranks {
         }
     }
 
-    /// Returns whether the packet sent at `sent_at` met a queue. A lost packet has no round trip, so this is
-    /// the value of the next packet for which one is known. Packets sent closely together meet the same
-    /// queue. Returns `None` if the value is no longer stored.
+    /// Returns whether the packet sent at `sent_at` met a queue, or `None` if this is no longer known. A lost
+    /// packet has no round trip, so the answer comes from the next packet that has one: packets sent close
+    /// together meet the same queue.
     fn of(&self, sent_at: Time) -> Option<bool> {
         let at = self.0.partition_point(|(newest, _)| *newest < sent_at).min(self.0.len().checked_sub(1)?);
         let known = at > 0 || self.0.len() < Self::MOST;
@@ -115,14 +115,14 @@ impl Ranks {
     }
 }
 
-/// Losses of a round. Until the round is settled, some may turn out to be reordering.
+/// Losses of one round. Until the round is settled, some of them may turn out to be reordering.
 #[derive(Clone, Copy, Debug, Default)]
 struct Lossy {
     begin: Time,
     /// Packets lost in short round trips and in long ones.
     lost: [u32; 2],
-    /// Whether at least one of the lost packets arrived late. If so, others may also arrive late, so the
-    /// round does not count.
+    /// Whether at least one of the lost packets has arrived late. If so, others may follow, so the round does
+    /// not count.
     late: bool,
 }
 
@@ -132,8 +132,8 @@ pub(super) struct Competitors {
     /// Packets delivered and lost among those sent while cruising.
     told: Share,
     usual: Option<Usual>,
-    /// Current round: sum of the round-trip times, sum of their deviations from the mean (both in seconds),
-    /// and number of samples.
+    /// Sums for the current round: the round-trip times, their deviations from the mean (both in seconds),
+    /// and the number of samples.
     round: (f64, f64, u32),
     /// Losses of the running round.
     running: Lossy,
@@ -162,8 +162,8 @@ pub(super) struct Competitors {
 }
 
 impl Competitors {
-    /// Records whether the model `cruises` from `now` on. `empty` is the largest round-trip time without a
-    /// queue.
+    /// Records whether the model is cruising from `now` on, as `cruises` says. `empty` is the largest
+    /// round-trip time that shows no queue.
     pub(super) fn on_phase(&mut self, now: Time, cruises: bool, empty: Duration) {
         match (&mut self.cruise, cruises) {
             (Some(c), true) if c.end == Time::MAX => {}
@@ -176,8 +176,8 @@ impl Competitors {
         }
     }
 
-    /// Returns whether the loss or delivery of a packet sent at `sent_at` is evidence about other flows. It
-    /// is not while this flow's own probes fill the queue.
+    /// Returns whether the loss or delivery of a packet sent at `sent_at` says anything about other flows. It
+    /// does not while this flow's own probes fill the queue.
     fn tells(&self, sent_at: Time) -> bool {
         self.stood || self.rules() || self.cruise.is_some_and(|c| (c.begin..c.end).contains(&sent_at))
     }
@@ -240,8 +240,8 @@ impl Competitors {
             self.reduced_at = ev.now;
         }
         cubic.on_ack(&AckEvent { congestion: hit, app_limited: false, ..*ev });
-        // An unused window is not validated. Cap the CUBIC window so that one reduction brings it down to the
-        // model's window.
+        // An unused window is not validated, so cap the CUBIC window at a size from which one reduction
+        // brings it down to the model's window.
         cubic.cap(target as f64 / BETA);
         self.rules = cubic.limits().cwnd.bytes(mtu) < target;
     }
@@ -264,7 +264,7 @@ impl Competitors {
         }
         let running = core::mem::replace(&mut self.running, Lossy { begin: now, ..Lossy::default() });
         self.unsettled.push_back(running);
-        // After this many rounds, late packets have arrived, so the losses of the oldest round are final.
+        // By this many rounds later, late packets have arrived, so the losses of the oldest round are final.
         if self.unsettled.len() > CYCLE_ROUNDS {
             self.unsettled.pop_front().into_iter().for_each(|round| self.settle(&round));
         }
@@ -292,8 +292,8 @@ impl Competitors {
         self.heeded() && self.counts.prefer_long()
     }
 
-    /// Returns whether losses are low enough that all competitors respond to them. Higher losses mean that
-    /// some flow ignores losses. Yielding to such a flow would never end.
+    /// Returns whether losses are low enough for all competitors to be flows that respond to them. Higher
+    /// losses mean that some flow ignores losses, and yielding to such a flow would never end.
     fn heeded(&self) -> bool {
         self.told.get() <= LOSS_THRESH
     }

@@ -60,7 +60,7 @@ fn losses_that_prefer_long_round_trips_come_of_a_queue() {
     // A quarter of the packets had long round trips, but all losses occurred in long round trips.
     assert!(counts([7_500.0, 2_500.0], [0.0, 6.0]));
     assert!(!counts([7_500.0, 2_500.0], [0.0, 3.0]), "too few to say");
-    // Random losses occur in long round trips as often as packets do: a quarter of them.
+    // A quarter of the random losses occur in long round trips, as do a quarter of the packets.
     assert!(!counts([7_500.0, 2_500.0], [30.0, 10.0]));
     assert!(!counts([7_500.0, 2_500.0], [30.0, 15.0]));
     // If all round trips are long, nothing can be concluded.
@@ -76,7 +76,7 @@ fn a_queue_that_stands_while_nothing_is_probed_is_not_ours() {
         r.on_rtt(ms(rtt + 20), true);
         r.on_rtt(ms(rtt), rtt > 45);
         r.on_phase(Time::from_millis(300), false, ms(45));
-        // The queue that the probe itself builds does not count.
+        // The queue built by the probe itself does not count.
         assert_eq!(r.stood, stood, "{rtt}");
     }
 }

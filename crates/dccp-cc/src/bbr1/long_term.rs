@@ -1,5 +1,5 @@
 //! Linux's detection of policers. A policer passes the same rate however fast the sender is, and drops the
-//! rest. Linux calls this rate the long-term bandwidth. The draft has no such detection.
+//! rest. Linux calls this rate the long-term bandwidth. The draft does not detect policers.
 
 use crate::Amount;
 use mpdccp_units::{Duration, Time};
@@ -46,11 +46,9 @@ pub(super) struct LongTerm {
     counted: Counted,
     /// Counters at the start of the running interval.
     start: Option<Counted>,
-    /// Number of rounds in the running interval. While a detected rate is used, number of rounds since its
-    /// use began.
+    /// Number of rounds in the current interval or, while a detected rate is in use, since its use began.
     rounds: u32,
-    /// While a detected rate is used, this rate. Otherwise the rate of the previous interval. Bytes per
-    /// second.
+    /// The detected rate while it is in use; otherwise the rate of the previous interval. Bytes per second.
     rate: f64,
     used: bool,
 }
@@ -76,7 +74,7 @@ impl LongTerm {
         (self.counted.at, self.counted.delivered) = (now, total);
     }
 
-    /// Looks for a policer. Returns true if the use of a detected rate ends.
+    /// Looks for a policer. Returns true if a detected rate is no longer to be used.
     pub(super) fn look(&mut self, look: Look) -> bool {
         if self.used {
             self.rounds += u32::from(look.round_end && look.probe_bw);
@@ -161,8 +159,8 @@ mod tests {
             self.policers.look(look)
         }
 
-        /// Adds `n` rounds with enough losses. Only the last one can end an interval. Returns the detected
-        /// rate, expressed as the size of the packets.
+        /// Adds `n` rounds with enough losses, of which only the last can end an interval. Returns the
+        /// detected rate, expressed as a packet size.
         fn rounds(&mut self, n: u64, size: u64) -> Option<f64> {
             for _ in 1..n {
                 self.round(size, 50, NO_LOSS);
@@ -227,7 +225,7 @@ mod tests {
         path.rounds(4, 800);
         (0..16).for_each(|_| assert!(!path.round(800, 50, NO_LOSS)));
         assert_eq!(path.detected(), None);
-        // After an interval was abandoned, a detection needs two more intervals.
+        // Once an interval has been abandoned, a detection needs two more intervals.
         path.round(800, 50, NO_LOSS);
         path.round(800, 50, LOSS);
         assert_eq!([path.rounds(4, 800), path.rounds(4, 800)], [None, Some(800.0)]);

@@ -58,13 +58,13 @@ impl Bbr1 {
         self.check_full_pipe(ev, round_rtt);
         self.check_drain(now, self.units.of(ev.inflight));
         self.update_rtprop_and_probe_rtt(ev);
-        // As in Linux, the flow does not send faster than a detected policer's rate to probe for bandwidth.
+        // As in Linux, bandwidth probes do not exceed the rate of a detected policer.
         if self.state == State::ProbeBw && self.long_term.rate().is_some() {
             self.pacing_gain = 1.0;
         }
     }
 
-    /// `detect_policers`: looks for a policer. When the detected rate is no longer used, a new cycle begins.
+    /// `detect_policers`: looks for a policer. Once a detected rate is no longer used, a new cycle begins.
     fn check_policer(&mut self, now: Time, lost: bool, round_end: bool, app_limited: bool) {
         let look = Look { lost, round_end, app_limited, probe_bw: self.state == State::ProbeBw };
         if self.tuning.detect_policers && self.long_term.look(look) {
@@ -72,13 +72,13 @@ impl Bbr1 {
         }
     }
 
-    /// Returns the bandwidth from which pacing rate and window are computed: BtlBw, or the rate of a detected
+    /// Returns the bandwidth on which pacing rate and window are based: BtlBw, or the rate of a detected
     /// policer.
     pub(super) fn bw(&self) -> f64 {
         self.long_term.rate().map_or_else(|| self.path.bw(), |rate| rate / self.units.bytes())
     }
 
-    /// Tuned: after a fall in capacity, drops the old estimate and drains the excess in flight.
+    /// Tuned: once capacity has fallen, drops the old estimate and drains the excess in flight.
     fn check_capacity(&mut self, ev: &AckEvent<'_>, rs: &RateSample) {
         if !self.tuning.expire_bandwidth
             || self.drained.is_some()
@@ -110,7 +110,8 @@ impl Bbr1 {
             return;
         }
         self.congested = false;
-        // A sender that drains or yields to competitors sends too little to tell which losses it causes.
+        // A sender that is draining or yielding to competitors sends too little to tell which losses it
+        // causes itself.
         let judges = matches!(self.state, State::Startup | State::ProbeBw);
         if !judges || self.competitors.rules() {
             self.losses.restart(ev.now);
@@ -123,12 +124,12 @@ impl Bbr1 {
         }
         let bw = self.path.bw();
         self.path.bound_bandwidth(ev.now, rate.max(tuning::LEFT * bw));
-        // As in BBRv3, the next probe waits at most two to three seconds. It may start earlier, after as many
-        // rounds as Reno needs to grow by a BDP and after the time computed next.
+        // As in BBRv3, the next probe waits at most two to three seconds. It may start earlier, but not
+        // before Reno would have grown by a BDP, nor before the time computed next has passed.
         let rounds = self.bdp_packets().clamp(1.0, 63.0) as u32;
         let most = Duration::from_millis(2_000 + self.random_below(1_000));
         let reno = self.path.rtprop.unwrap_or_default().saturating_mul(rounds);
-        // By the end of this time, the flow has sent so many packets that the losses are at most the
+        // By the end of this time, the flow has sent enough packets for the losses to be at most the
         // tolerated share of them.
         let packets = rate / self.units.packet() as f64;
         let repaid = self.losses.lost() / (LOSS_THRESH * packets);
@@ -138,14 +139,14 @@ impl Bbr1 {
         self.start_draining(ev.now);
     }
 
-    /// Returns the BDP in packets, or zero before both parts of the BDP are known.
+    /// Returns the BDP in packets, or zero while BtlBw or RTprop is unknown.
     pub(super) fn bdp_packets(&self) -> f64 {
         self.path.bdp().unwrap_or(0.0) / self.units.packet() as f64
     }
 
-    /// Tuned: returns the highest pacing rate of this round and the previous one, units per second. This rate
-    /// bounds rate samples, which can be too high for two reasons. If packets left one at a time, the sample
-    /// has no send interval. If the acknowledgements that covered earlier packets were lost, one
+    /// Tuned: returns the highest pacing rate of this round and the previous one, in units per second. It is
+    /// an upper bound for rate samples, which can be too high for two reasons: if packets left one at a time,
+    /// the sample has no send interval; and if the acknowledgements for earlier packets were lost, a single
     /// acknowledgement covers too many packets.
     fn paced_most(&mut self, round_end: bool) -> f64 {
         if !self.tuning.bound_by_losses {
@@ -158,7 +159,7 @@ impl Bbr1 {
         self.paced[0].max(self.paced[1])
     }
 
-    /// Tuned: watches for competitors. Once it detects some, a CUBIC window runs next to the model.
+    /// Tuned: watches for competitors. Once it detects some, a CUBIC window runs alongside the model.
     fn heed_competitors(&mut self, ev: &AckEvent<'_>) {
         let cruises = self.state == State::ProbeBw && self.pacing_gain == 1.0;
         let empty = self.path.empty_rtt();
@@ -167,8 +168,8 @@ impl Bbr1 {
         self.competitors.on_ack(ev, self.units.mtu, target as u64, empty);
     }
 
-    /// Tuned: checks whether a capacity drain was necessary. If a queue remains after the drain, it belongs
-    /// to other flows, or the path became longer. In both cases the drain was unnecessary.
+    /// Tuned: checks whether a capacity drain was necessary. If a queue seems to remain after the drain, it
+    /// belongs to other flows, or the path has become longer; in both cases the drain was unnecessary.
     fn check_drained(&mut self, now: Time, least: Duration) {
         let Some(d) =
             self.drained.take_if(|d| d.look_at_round.is_some_and(|round| self.path.rounds >= round))
@@ -177,8 +178,8 @@ impl Bbr1 {
         };
         if least > self.path.queue_rtt(self.path.bw(), self.units.packet()) {
             self.path.restore_bandwidth(d.old_bw);
-            // While packets are lost, the queue is full because other flows refill it. The RTT then includes
-            // their queue.
+            // While packets are being lost, the queue is full because other flows refill it, and the RTT
+            // includes their queue.
             let full = self.recovery.is_some();
             if least >= d.old_rtt.mul_f64(tuning::UNDRAINED) && !full {
                 // Draining half of the amount in flight did not lower the RTT, so there is no queue. The path
@@ -191,7 +192,7 @@ impl Bbr1 {
     }
 
     fn random_below(&mut self, n: u64) -> u64 {
-        // The generator is SplitMix64. Its seed comes from the configuration.
+        // A SplitMix64 generator, seeded from the configuration.
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.random;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -207,7 +208,7 @@ impl Controller for Bbr1 {
         let packets = self.pacing_rate.bytes_per_sec() / f64::from(self.units.mtu.max(1));
         self.losses.on_lost(pkt.snapshot.sent_at, packets);
         self.long_term.on_lost(pkt.lost.packets);
-        // Only the detection of competitors empties the list of send times. Without it, the list would grow
+        // Only the detection of competitors empties the list of send times, so without it the list would grow
         // without limit.
         if self.tuning.heed_competitors {
             self.competitors.on_lost(pkt);
@@ -230,7 +231,7 @@ impl Controller for Bbr1 {
     }
 
     fn on_rto(&mut self, now: Time) {
-        // A timeout counts everything in flight as lost. This holds in every state.
+        // In every state, a timeout counts everything in flight as lost.
         self.losses.restart(now);
         self.competitors.forget();
         // In Linux, a timeout ends a round.

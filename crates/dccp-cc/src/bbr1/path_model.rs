@@ -27,7 +27,7 @@ pub(super) struct PathModel {
     pub(super) jitter: Jitter,
     /// Set while both delivery rate and RTT indicate that capacity has fallen.
     fallen: Option<Fallen>,
-    /// BtlBw when the path last had no queue.
+    /// BtlBw at the time when the path was last without a queue.
     clear_bw: f64,
 }
 
@@ -36,7 +36,7 @@ struct Fallen {
     since: Time,
     delivered: u64,
     acks: u32,
-    /// Minimum RTT since capacity seemed to fall.
+    /// Minimum RTT since capacity appeared to fall.
     least: Duration,
 }
 
@@ -66,12 +66,12 @@ impl PathModel {
         self.bdp_at(self.bw())
     }
 
-    /// Does the same as [`Self::bdp`], at a bandwidth of `bw` units per second.
+    /// Like [`Self::bdp`], but at a bandwidth of `bw` units per second.
     pub(super) fn bdp_at(&self, bw: f64) -> Option<f64> {
         self.rtprop.filter(|_| bw > 0.0).map(|r| bw * r.as_secs_f64())
     }
 
-    /// Returns the largest RTT at which this flow has no queue. It includes the typical variation of delay.
+    /// Returns the largest RTT at which this flow has no queue, including the typical variation of delay.
     pub(super) fn drained_rtt(&self) -> Duration {
         self.near_rtprop().saturating_add(self.jitter.get())
     }
@@ -105,9 +105,8 @@ impl PathModel {
         self.rtprop_stamp = now;
     }
 
-    /// Returns the largest RTT that confirms RTprop. The RTT must also be near the lowest RTT of the last
-    /// minute. Otherwise an RTprop that includes the queue of other flows would be confirmed by the same
-    /// queue.
+    /// Returns the largest RTT that confirms RTprop. It must also be near the lowest RTT of the last minute:
+    /// otherwise, if RTprop includes the queue of other flows, that same queue would confirm it.
     pub(super) fn confirming_rtt(&self) -> Duration {
         let lowest = self.lowest.into_iter().min().unwrap_or(Duration::MAX);
         self.near_rtprop().min(scale(lowest, tuning::NEAR))
@@ -149,10 +148,10 @@ impl PathModel {
         self.jitter.on_round_end(self.rtprop, window_limited)
     }
 
-    /// Detects a fall in capacity. Three conditions must hold for eight acknowledgements and an RTprop: RTTs
-    /// show a queue, the delivery rate is well below the BtlBw measured without a queue, and the sender is
-    /// not the limit. After a fall, drops older samples and sets BtlBw to the rate delivered in this period.
-    /// Returns the old BtlBw and the minimum RTT of the period.
+    /// Detects a fall in capacity: for eight acknowledgements and an RTprop, RTTs show a queue, the delivery
+    /// rate is well below the BtlBw measured without a queue, and the sender is not the limit. If so, drops
+    /// older samples, sets BtlBw to the rate delivered in this period, and returns the old BtlBw and the
+    /// period's minimum RTT.
     pub(super) fn capacity_fell(
         &mut self,
         now: Time,
@@ -168,8 +167,8 @@ impl PathModel {
             return None;
         }
         let limit = tuning::FALLEN * self.clear_bw;
-        // An application-limited sender counts too if it sends faster than the path delivers, because it
-        // builds the queue itself.
+        // An application-limited sender also counts if it sends faster than the path delivers, because then
+        // it builds the queue itself.
         let pushing = !rs.app_limited || rs.ack_interval > scale(rs.send_interval, tuning::NEAR);
         if rate >= limit || !pushing {
             self.fallen = None;
@@ -187,8 +186,8 @@ impl PathModel {
         }
         let measured = delivered.saturating_sub(f.delivered) as f64 / lasted.as_secs_f64();
         if measured >= limit {
-            // A gap before this period made the rate samples low. The path's delay grew, but its capacity did
-            // not fall.
+            // A gap before this period made the rate samples low, so the path's delay has grown but its
+            // capacity has not fallen.
             return None;
         }
         let (since, least) = (f.since, f.least);
@@ -208,7 +207,7 @@ impl PathModel {
         }
     }
 
-    /// Restores BtlBw, because capacity had not fallen.
+    /// Restores BtlBw, because capacity had not fallen after all.
     pub(super) fn restore_bandwidth(&mut self, bw: f64) {
         if bw > self.bw() {
             self.btl_bw.reset(self.rounds, bw);

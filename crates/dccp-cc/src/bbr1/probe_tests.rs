@@ -54,8 +54,8 @@ fn sample() -> RateSample {
 
 #[test]
 fn a_rate_above_the_pacing_rate_is_no_measurement() {
-    // One packet in a round trip of 1 ms adds 12 Mbit/s to the rate. The sample of 48 Mbit/s is above every
-    // rate that the flow paced at.
+    // One packet in a round trip of 1 ms adds 12 Mbit/s to the rate. The sample of 48 Mbit/s is higher than
+    // any rate at which the flow was paced.
     for (draft, most) in [(false, 24), (true, 48)] {
         let mut bbr = settled(draft);
         bbr.pacing_rate = Rate::from_mbps(24.0);
@@ -66,7 +66,7 @@ fn a_rate_above_the_pacing_rate_is_no_measurement() {
     }
 }
 
-/// Simulates a second in which one packet of 1,000 bytes arrives and one is lost, and then four timeouts.
+/// Simulates a second in which one packet of 1,000 bytes arrives and one is lost, followed by four timeouts.
 fn policed(bbr: &mut Bbr1, second: u64) {
     let now = Time::from_millis(1_000 * second);
     bbr.long_term.on_lost(second);

@@ -32,18 +32,18 @@ impl State {
 pub(super) struct ProbeRtt {
     /// Whether another path of the session is in ProbeRTT.
     pub(super) hold: bool,
-    /// Earliest end of the phase. It is set once the amount in flight is low enough.
+    /// Earliest end of the phase, set once the amount in flight is low enough.
     pub(super) done: Option<Time>,
-    /// The round ends when a packet is acknowledged that was sent after this amount was delivered. The round
-    /// begins when the amount in flight is low enough.
+    /// The round begins once the amount in flight is low enough, and ends when a packet is acknowledged that
+    /// was sent after this amount had been delivered.
     pub(super) round: u64,
     pub(super) round_done: bool,
     /// Minimum RTT since the amount in flight became low enough.
     pub(super) least: Option<Duration>,
     /// Time at which the last ProbeRTT ended.
     pub(super) ended: Option<Time>,
-    /// Packets sent while the delivered count was in this range give low rate samples, because ProbeRTT
-    /// limited the sender.
+    /// Packets sent while the delivered count was in this range give low rate samples, because ProbeRTT was
+    /// limiting the sender.
     pub(super) low_rate: (u64, u64),
 }
 
@@ -52,9 +52,9 @@ pub(super) struct ProbeRtt {
 pub(super) struct Drained {
     /// BtlBw before the drain.
     pub(super) old_bw: f64,
-    /// Minimum RTT while capacity seemed to fall.
+    /// Minimum RTT of the period in which capacity appeared to fall.
     pub(super) old_rtt: Duration,
-    /// Round in which to check whether the queue is gone. It is set when the drain ends.
+    /// The round in which to check whether the queue is gone. Set when the drain ends.
     pub(super) look_at_round: Option<u64>,
 }
 
@@ -69,7 +69,7 @@ impl ProbeRtt {
 /// a loss.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Recovery {
-    /// Whether the sender sends at most the amount delivered, which it does in the first round.
+    /// Whether the sender sends no more than is delivered, as it does in the first round of recovery.
     pub(super) conservation: bool,
     /// Whether a loss occurred in the running round.
     pub(super) lost: bool,

@@ -24,7 +24,7 @@ impl Bbr1 {
 
     /// Implements BBREnterProbeBW (section 4.3.4.3).
     pub(super) fn enter_probe_bw(&mut self, now: Time) {
-        // Never start in the 3/4 phase, as in the draft. After a capacity drain, do not start in the 5/4
+        // Never start in the 3/4 phase, as in the draft; after a capacity drain, do not start in the 5/4
         // phase either.
         let skip = if self.state == State::CapacityDrain { 6 } else { 7 };
         self.state = State::ProbeBw;
@@ -54,8 +54,8 @@ impl Bbr1 {
         self.pacing_gain = gain;
         if gain > 1.0 {
             self.probed_from = self.path.bw();
-            // Tuned: a probe that lost packets halves the next one, down to one packet. Any other probe
-            // doubles the next one.
+            // Tuned: if a probe lost packets, the next one is half as large, down to one packet. Otherwise
+            // the next one is twice as large.
             let by = if core::mem::take(&mut self.probe_lost) { 0.5 } else { 2.0 };
             let packet = 1.0 / ((gain - 1.0) * self.bdp_packets()).max(1.0);
             self.probe_share = (self.probe_share * by).clamp(packet, 1.0);
@@ -69,8 +69,8 @@ impl Bbr1 {
             return;
         }
         if self.competitors.rules() {
-            // The flow does not drain, because other flows would fill the queue. It does not probe, because
-            // the CUBIC window probes by itself.
+            // Do not drain, because other flows would fill the queue, and do not probe, because the CUBIC
+            // window does its own probing.
             self.cycle_index = 0;
             self.pacing_gain = CYCLE[0];
             self.cycle_stamp = ev.now;
@@ -95,8 +95,8 @@ impl Bbr1 {
         }
     }
 
-    /// Returns whether the last probe found more bandwidth and left no queue. If so, the path may have even
-    /// more. In the ten seconds after losses delayed a probe, the answer is no, because a policer lets the
+    /// Returns whether the last probe found more bandwidth and left no queue, so that the path may have even
+    /// more. For ten seconds after losses have delayed a probe, the answer is no, because a policer lets the
     /// first burst through.
     fn probe_paid(&self, ev: &AckEvent<'_>) -> bool {
         let bw = self.path.bw();
@@ -106,8 +106,8 @@ impl Bbr1 {
             && self.no_probe_until.is_none_or(|until| ev.now >= until + RTPROP_FILTER)
     }
 
-    /// Returns whether the flow has drained enough. The draft drains for an RTprop. The tuned variant drains
-    /// until the RTT shows no queue, but no longer than a whole BDP takes to drain.
+    /// Returns whether the flow has drained enough. The draft drains for one RTprop. The tuned variant drains
+    /// until the RTT shows no queue, but no longer than it takes to drain a whole BDP.
     fn drained_enough(&self, ev: &AckEvent<'_>, elapsed: Duration) -> bool {
         !self.tuning.full_drain
             || ev.rtt.is_some_and(|rtt| rtt <= self.path.drained_rtt())
@@ -124,7 +124,7 @@ impl Bbr1 {
             return;
         }
         // If packets overtake each other, a round lasts only as long as the fastest packet's round trip. The
-        // rate needs longer to grow, so such a round says nothing about growth.
+        // rate takes longer than that to grow, so such a round says nothing about growth.
         let round = ev.now.since(self.startup_round_start);
         if self.tuning.allow_for_jitter && round.mul_f64(tuning::NEAR) < self.path.jitter.mean_age() {
             return;
@@ -159,8 +159,8 @@ impl Bbr1 {
         }
     }
 
-    /// Notes whether the window is full and larger than a window of Startup without jitter. In this case the
-    /// pipe is full. During a pause of the link, much is in flight too, but the window is not full.
+    /// Notes whether the window is full and larger than Startup's window without jitter, which means that the
+    /// pipe is full. While the link pauses, much is in flight too, but then the window is not full.
     fn note_overfull(&mut self, ev: &AckEvent<'_>) {
         let inflight = self.units.of(ev.inflight_before);
         let Some(bdp) = self.path.bdp() else { return };
@@ -196,7 +196,7 @@ impl Bbr1 {
         if self.tuning.gentle_probe_rtt {
             expired = self.path.rtprop_expired(ev.now) && !self.probe_rtt.hold;
         }
-        // A bottleneck's queue is gone only if all subflows that share it drain together.
+        // The queue of a shared bottleneck is gone only if all subflows that share it drain together.
         let joins = self.part.probe_rtt
             && self.filled_pipe
             && self.probe_rtt.ended.is_none_or(|ended| ev.now > ended + tuning::PROBED);
@@ -216,7 +216,7 @@ impl Bbr1 {
 
     fn update_rtprop(&mut self, now: Time, rtt: Duration, expired: bool, rs: Option<&RateSample>) {
         // Once RTprop has expired, the draft takes the next sample, however high it is. With
-        // `gentle_probe_rtt`, the controller waits for a sample from its own ProbeRTT.
+        // `gentle_probe_rtt`, the controller waits for a sample taken in its own ProbeRTT.
         let replace = expired && (!self.tuning.gentle_probe_rtt || self.idle_restart);
         if replace || self.path.rtprop.is_none_or(|p| rtt <= p) {
             self.path.set_rtprop(now, rtt);
@@ -234,7 +234,7 @@ impl Bbr1 {
         let low = inflight <= self.probe_rtt_cwnd();
         let p = &mut self.probe_rtt;
         // C.app_limited of the draft: packets sent up to this point give low rate samples, because ProbeRTT
-        // limited the sender.
+        // was limiting the sender.
         p.low_rate.1 = ev.delivered.packets.saturating_add(ev.inflight.packets).saturating_add(1);
         let Some(done) = p.done else {
             if low {

@@ -1,69 +1,69 @@
-//! The tuned variant's deviations from the draft. Each deviation has a switch.
+//! The tuned variant's deviations from the draft, each with a switch.
 //!
-//! The model in `tests/` measures each switch on and off. `docs/ccid5.md` has the table.
+//! The model in `tests/` measures each switch on and off; the results are in the table in `docs/ccid5.md`.
 
 use super::states::CYCLE;
 use core::time::Duration;
 
-/// A switch for each deviation from the draft.
+/// One switch for each deviation from the draft.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tuning {
-    /// As soon as delivery rate and RTT agree that capacity fell, the sender drops old bandwidth samples and
-    /// drains to one BDP. Otherwise the sender stays at the old rate for ten rounds of inflated RTT.
+    /// As soon as delivery rate and RTT agree that capacity has fallen, the sender drops old bandwidth
+    /// samples and drains to one BDP. Without this, the sender stays at the old rate for ten rounds of
+    /// inflated RTT.
     pub expire_bandwidth: bool,
-    /// An RTT within an eighth of RTprop counts as a fresh RTprop, if the packet left with at most a BDP in
-    /// flight. Otherwise a path whose delay grew slightly is drained every ten seconds.
+    /// An RTT within an eighth of RTprop counts as a fresh RTprop if the packet left with at most a BDP in
+    /// flight. Without this, a path whose delay has grown slightly is drained every ten seconds.
     pub confirm_rtprop: bool,
     /// ProbeRTT keeps half a BDP in flight instead of four packets, and ends when RTprop is confirmed.
-    /// Otherwise throughput drops every ten seconds.
+    /// Without this, throughput drops every ten seconds.
     pub gentle_probe_rtt: bool,
     /// The send quantum is 1 ms of the rate and at least one packet. The draft uses at least two packets
     /// above 1.2 Mbit/s, and its window includes three quanta. On a slow path, these three quanta form a
     /// queue.
     pub small_quantum: bool,
-    /// Window and drain targets include the amount that arrives during the variation of delay. This variation
-    /// is the time that packets take beyond RTprop. The window also has room for aggregated acknowledgements
-    /// (`aggregation.rs`). A round of Startup lasts at least as long as packets take
-    /// on average. Otherwise a path with jitter is under-used, because RTprop is the least delay instead of
-    /// the typical delay.
+    /// Window and drain targets include the amount that arrives during the variation of delay, which is the
+    /// time that packets take beyond RTprop. The window also has room for aggregated acknowledgements
+    /// (`aggregation.rs`), and a round of Startup lasts at least as long as packets take on average. Without
+    /// this, a path with jitter is under-used, because RTprop is the minimum delay and not the typical delay.
     pub allow_for_jitter: bool,
-    /// The 3/4 phase of ProbeBW lasts until the queue is gone, and targets contain no quanta. Otherwise an
-    /// estimate that is slightly too high builds a standing queue until the window is full.
+    /// The 3/4 phase of ProbeBW lasts until the queue is gone, and targets contain no quanta. Without this,
+    /// an estimate that is slightly too high builds up a standing queue until the window is full.
     pub full_drain: bool,
-    /// The pipe counts as full if a queue lasts for a round, even if the sender is application-limited. It
-    /// never counts as full without a queue or a loss. This helps in two cases. First, a path may carry only
-    /// the occasional overflow of another path. In the draft, such a path leaves Startup with a low estimate,
-    /// and needs seconds to grow when it is needed. Second, the application may respond to acknowledgements,
-    /// like TCP in a tunnel. In the draft, such a flow stays application-limited in Startup although the
-    /// queue is full.
+    /// The pipe counts as full if a queue lasts for a round, even if the sender is application-limited, and
+    /// never without a queue or a loss. This helps in two cases. First, a path may carry only the occasional
+    /// overflow of another path: in the draft, such a path leaves Startup with a low estimate, and then takes
+    /// seconds to grow when it is needed. Second, the application may respond to acknowledgements, like TCP
+    /// in a tunnel: in the draft, such a flow stays application-limited in Startup although the queue is
+    /// full.
     pub full_pipe_shows: bool,
-    /// In Startup, pacing spreads the window over at most about a third of a round trip. Otherwise a TCP in a
-    /// tunnel leaves slow start early. This TCP doubles its bursts each round trip, but BtlBw follows one
-    /// round trip later. At the old BtlBw, a burst takes so long that the TCP's HyStart considers the path
+    /// In Startup, pacing spreads the window over at most about a third of a round trip. Without this, a TCP
+    /// in a tunnel leaves slow start early: the TCP doubles its bursts each round trip, but BtlBw follows one
+    /// round trip later, and at the old BtlBw a burst takes so long that the TCP's HyStart considers the path
     /// full.
     pub open_startup: bool,
     /// If more packets are lost or marked than the path's own losses explain, BtlBw falls to the delivered
-    /// rate. The next probe starts later, as in BBRv3, and is smaller. Rate samples count only up to the
-    /// pacing rate. Otherwise a policer or a short queue drops packets all the time, and TCP in a tunnel gets
-    /// almost nothing.
+    /// rate, and the next probe is smaller and, as in BBRv3, starts later. Rate samples count only up to the
+    /// pacing rate. Without this, a policer or a short queue drops packets all the time, and TCP in a tunnel
+    /// gets almost nothing.
     pub bound_by_losses: bool,
-    /// If losses coincide with the queues of other flows, the window is at most as large as CUBIC's.
-    /// Otherwise TCP starves on a queue of a BDP or less.
+    /// If losses coincide with the queues of other flows, the window is at most as large as CUBIC's. Without
+    /// this, TCP starves on a queue of a BDP or less.
     pub heed_competitors: bool,
     /// If a probe found more bandwidth and left no queue, the next probe follows within one round instead of
-    /// after six. Otherwise, when a path's rate returns, the estimate grows only by a quarter per eight
-    /// rounds.
+    /// after six. Without this, the estimate grows by only a quarter per eight rounds when a path's rate
+    /// returns.
     pub probe_on: bool,
-    /// Subflows that share a bottleneck probe and yield as one flow. Otherwise they take the share of several
-    /// flows.
+    /// Subflows that share a bottleneck probe and yield as one flow. Without this, they take the share of
+    /// several flows.
     pub couple: bool,
     /// Linux's deviations from the draft. Pacing is 1 % below the estimate, so that queues shrink. The window
     /// includes aggregated acknowledgements, is an even number of packets, and is two packets larger while
     /// probing. Only the model TCP uses this switch.
     pub linux: bool,
     /// Linux's detection of policers. If at least a fifth as many packets are lost as delivered, and the
-    /// delivery rate stays the same, the sender uses this rate for 48 rounds and does not probe. Otherwise it
-    /// loses a large share of its packets at a policer. Only the model TCP uses this switch.
+    /// delivery rate stays the same, the sender uses this rate for 48 rounds and does not probe. Without
+    /// this, it loses a large share of its packets at a policer. Only the model TCP uses this switch.
     pub detect_policers: bool,
 }
 
@@ -110,8 +110,8 @@ impl Tuning {
 
 /// `linux`: pacing rate as a share of the estimate.
 pub(super) const PACED: f64 = 0.99;
-/// `expire_bandwidth`: capacity fell if the delivery rate is below this share of BtlBw. A single competitor's
-/// 5/4 probe leaves this flow a larger share.
+/// `expire_bandwidth`: capacity has fallen if the delivery rate is below this share of BtlBw. The 5/4 probe
+/// of a single competitor leaves this flow a larger share.
 pub(super) const FALLEN: f64 = 1.0 / CYCLE[0];
 /// `expire_bandwidth`: minimum number of consecutive acknowledgements that show the fall (N_RTT_SAMPLE,
 /// RFC 9406 section 4.3).
@@ -121,20 +121,20 @@ pub(super) const FALLEN_ACKS: u32 = 8;
 pub(super) const PARTS: u32 = 8;
 /// Two values are equal if one is at most this multiple of the other.
 pub(crate) const NEAR: f64 = 1.0 + 1.0 / PARTS as f64;
-/// `expire_bandwidth`: if a drain of half the amount in flight leaves the RTT at this share or more, there
-/// was no queue. If an eighth of the RTT had been queueing delay, draining half of it would have lowered the
-/// RTT further.
+/// `expire_bandwidth`: if the RTT stays at this share or more although half of the amount in flight was
+/// drained, there was no queue. Had an eighth of the RTT been queueing delay, the drain would have lowered
+/// the RTT further.
 pub(crate) const UNDRAINED: f64 = 1.0 - 0.5 / PARTS as f64;
-/// Largest burst of the draft (section 4.2.2). Queueing delay of at most this does not count as a queue.
+/// Largest burst of the draft (section 4.2.2). Queueing delay up to this value does not count as a queue.
 pub(super) const BURST: Duration = Duration::from_millis(1);
 /// `gentle_probe_rtt`: amount in flight during ProbeRTT, in BDPs (BBRv3's ProbeRTTCwndGain).
 pub(super) const PROBE_RTT_GAIN: f64 = 0.5;
 /// `full_drain`: maximum duration of the 3/4 phase, in RTprops. A phase of this length drains a whole BDP.
 pub(super) const DRAIN_RTPROPS: f64 = 1.0 / (1.0 - CYCLE[1]);
-/// `bound_by_losses`: losses reduce BtlBw at most to this share of it (BBRv3's Beta).
+/// `bound_by_losses`: losses leave BtlBw at least at this share of its value (BBRv3's Beta).
 pub(super) const LEFT: f64 = 0.7;
-/// The lowest RTT is remembered for this long. `heed_competitors`: after this time, competitors must be
-/// detected again.
+/// How long the lowest RTT is remembered. `heed_competitors`: after this time, competitors must be detected
+/// again.
 pub(super) const MINUTE: Duration = Duration::from_secs(60);
 /// `couple`: for this long after a ProbeRTT, a subflow does not join the ProbeRTT of another subflow (BBRv3's
 /// ProbeRTTInterval).

@@ -53,9 +53,9 @@ impl Bbr1 {
         let millisecond = self.pacing_rate.bytes_in(tuning::BURST).min(MAX_QUANTUM);
         let quantum = if self.tuning.small_quantum {
             // A burst must not overflow a short queue. With a window of two BDPs, a sixteenth of the window
-            // is an eighth of a BDP, which does not count as a queue. Within a host or a LAN, a quarter of
-            // the window is allowed, because short queues are not a concern there. Large bursts save CPU
-            // time, because sending a burst costs the host as much as sending a packet.
+            // is an eighth of a BDP, which does not count as a queue. Within a host or a LAN, short queues
+            // are not a concern, so a quarter of the window is allowed: sending a burst costs the host as
+            // much as sending a packet, so large bursts save CPU time.
             let lan = self.path.rtprop.is_some_and(|rtprop| rtprop < tuning::BURST);
             let bursts = if lan { MIN_PIPE_CWND } else { 2 * u64::from(tuning::PARTS) };
             millisecond.min(self.cwnd_bytes() / bursts)
@@ -85,8 +85,7 @@ impl Bbr1 {
         if !self.tuning.linux {
             return inflight;
         }
-        // bbr_quantization_budget: the result is an even number of packets, with room for two more while
-        // probing.
+        // bbr_quantization_budget: the result is an even number of packets, plus two more while probing.
         let packet = self.units.packet();
         let packets = inflight.div_ceil(packet).next_multiple_of(2);
         let probing = self.state == State::ProbeBw && self.pacing_gain > 1.0;
@@ -110,7 +109,7 @@ impl Bbr1 {
     }
 
     fn jitter_allowance(&self) -> f64 {
-        // In Startup, once BtlBw no longer grows, the queue of this flow's own bursts looks like jitter.
+        // In Startup, once BtlBw has stopped growing, the queue of this flow's own bursts looks like jitter.
         let own = !self.filled_pipe && self.full_bw_count > 0;
         if self.tuning.allow_for_jitter && !own { self.path.jitter_allowance() } else { 0.0 }
     }
@@ -163,7 +162,8 @@ impl Bbr1 {
             let aggregated = if self.filled_pipe { self.aggregation.allowance(self.bw()) } else { 0.0 };
             match self.path.bdp() {
                 Some(bdp) if self.tuning.allow_for_jitter && self.filled_pipe => {
-                    // Aggregated acknowledgements also vary the delay, so only the larger of the two counts.
+                    // Aggregated acknowledgements also make the delay vary, so only the larger of the two
+                    // counts.
                     let room = self.jitter_allowance().max(aggregated);
                     let gain = self.cwnd_gain;
                     ceil((gain * bdp + room).max(gain.min(CYCLE[0]) * (bdp + room)) + self.quanta())
@@ -173,7 +173,7 @@ impl Bbr1 {
         }
     }
 
-    /// Implements BBRModulateCwndForRecovery, entry and exit (section 4.2.3.4).
+    /// Implements BBRModulateCwndForRecovery, including entry to and exit from recovery (section 4.2.3.4).
     fn modulate_for_recovery(&mut self, ev: &AckEvent<'_>) {
         let (acked, lost) = (self.units.of(ev.acked), self.units.of(ev.lost));
         let inflight = self.units.of(ev.inflight);

@@ -12,8 +12,8 @@ pub(super) const INITIAL_CWND: u64 = 10;
 
 /// BBR version 3 (draft-ietf-ccwg-bbr-06).
 ///
-/// The draft says that marks are congestion (section 3.6), but does not define the response. In this
-/// controller, every rule about losses counts a marked packet as a lost one.
+/// The draft says that marks are congestion (section 3.6), but does not define the response. Here, every rule
+/// about losses treats a marked packet as a lost one.
 #[derive(Debug)]
 pub struct Bbr3 {
     /// Whether the controller deviates from the draft for jitter, random losses and short queues
@@ -37,12 +37,12 @@ pub struct Bbr3 {
     pub(super) extra_acked: ExtraAcked,
     pub(super) jitter: Jitter,
     pub(super) losses: Losses,
-    /// Number of further lost packets that count as the path's own losses.
+    /// Number of further losses that still count as the path's own.
     pub(super) excused: f64,
     /// Minimum round-trip time of the last round.
     pub(super) least: Option<Duration>,
-    /// Whether the minimum round-trip time of the last round exceeded the path's minimum by at least the
-    /// threshold with which RFC 9406 detects a queue.
+    /// Whether the last round's minimum round-trip time exceeded the path's minimum by at least the threshold
+    /// that RFC 9406 uses to detect a queue.
     pub(super) queue_grew: bool,
     pub(super) signals: Signals,
     pub(super) full_bw: FullBw,

@@ -1,4 +1,4 @@
-//! The example test cases of the draft's appendix, under their names, for the published variant. Unless a
+//! The example test cases of the draft's appendix, under the same names, for the published variant. Unless a
 //! test says otherwise, a single flow uses a link of 50 Mbit/s and 40 ms.
 
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -120,7 +120,7 @@ impl Case {
         self.shared.bbr().changes.clone()
     }
 
-    /// Runs in steps of a tenth of a millisecond until `over` returns true, but at most for `secs` seconds.
+    /// Runs in steps of a tenth of a millisecond until `over` returns true, for at most `secs` seconds.
     fn until(&mut self, secs: f64, over: impl Fn(&Bbr3) -> bool) {
         self.through(secs, over, |_| {});
     }
@@ -226,7 +226,7 @@ fn exiting_drain_based_on_inflight() {
     assert!(first > change.target && change.inflight <= change.target, "{first} {change:?}");
 }
 
-/// If the bandwidth fell by a tenth, the queue would still drain in two rounds. Here it falls much further,
+/// Had the bandwidth fallen by only a tenth, the queue would drain in two rounds. Here it falls much further,
 /// so that the amount in flight stays above the target.
 #[test]
 fn exiting_drain_based_on_time() {
@@ -335,8 +335,8 @@ fn skipping_probe_rtt_due_to_application_limited_sending() {
     assert!(case.changes().iter().all(|c| c.to != State::ProbeRtt), "{:?}", case.changes());
 }
 
-/// Creates a flow over a link that sends packets in bursts of at most 64, with a mean of 5 ms between bursts.
-/// Returns the case and the share of 50 Mbit/s that such a link carries.
+/// Creates a flow over a link that sends packets in bursts of at most 64, with 5 ms between bursts on
+/// average. Returns the case and the share of 50 Mbit/s that such a link carries.
 fn lumps() -> (Case, f64) {
     let aggregation = Aggregation { access: ms(5.0), packets: 64 };
     let busy = 64.0 * f64::from(WIRE) * 8.0 / 50e6;
@@ -397,8 +397,8 @@ fn increasing_bandwidth_10x_and_ensuring_full_bandwidth_is_reached() {
     case.world.set_rate(0, 100.0);
     case.until_state(State::Up);
     let begun = case.see(|b| b.rounds.count);
-    // Number of bytes that must be acknowledged before inflight_longterm grows by another packet. This number
-    // halves each round.
+    // Number of bytes that must be acknowledged before inflight_longterm grows by another packet, halved each
+    // round.
     let mut steps: Vec<(u32, u64)> = vec![];
     case.through(
         30.0,
@@ -447,7 +447,7 @@ fn handling_token_bucket_policers() {
     assert!(share > 0.8 && loss < 0.03, "{share} {loss}");
 }
 
-/// Returns pairs of a value that a loss episode saved and the current value.
+/// Returns pairs, each of a value saved by a loss episode and the current value.
 fn saved(b: &Bbr3) -> [(u64, u64); 2] {
     [(b.undo.inflight_shortterm, b.inflight_shortterm), (b.undo.inflight_longterm, b.inflight_longterm)]
 }

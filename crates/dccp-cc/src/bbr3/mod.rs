@@ -144,10 +144,10 @@ impl Controller for Bbr3 {
     }
 
     fn on_rto(&mut self, _now: Time) {
-        // A timeout counts everything in flight as lost. This holds in every state.
+        // In every state, a timeout counts everything in flight as lost.
         (self.losses, self.excused) = (Losses::default(), 0.0);
-        // OnEnterRTO (section 5.6.4.4): everything in flight is lost, and one packet may be sent. The
-        // losses were reported before this call, and they saved the state.
+        // OnEnterRTO (section 5.6.4.4): everything in flight is lost, and one packet may be sent. The losses
+        // have already been reported, which saved the state.
         self.save_cwnd();
         self.recovering = true;
         self.cwnd = self.mtu();

@@ -9,8 +9,8 @@ use mpdccp_units::Time;
 
 /// BBR.Beta (section 2.6).
 const BETA: f64 = 0.7;
-/// Tuned: the path's own losses may exceed their expected number by this many standard deviations. Random
-/// variation exceeds this limit in about one window in a hundred.
+/// Tuned: number of standard deviations by which the path's own losses may exceed their expected number.
+/// Random variation exceeds this limit in about one window in a hundred.
 const DEVIATIONS: f64 = 2.5;
 /// BBR.ExtraAckedFilterLen, rounds (section 2.10).
 const EXTRA_ACKED_ROUNDS: u64 = 10;
@@ -53,8 +53,8 @@ impl Bbr3 {
     }
 
     /// Tuned: returns how many of `packets` the path loses regardless of the sending rate. The share is
-    /// limited to the loss threshold. A higher share comes from a policer whose bucket let an earlier burst
-    /// pass.
+    /// limited to the loss threshold, because a higher share comes from a policer whose bucket let an earlier
+    /// burst pass.
     fn own_losses(&self, packets: f64) -> f64 {
         if self.tuned { self.losses.own_share().min(LOSS_THRESH) * packets } else { 0.0 }
     }
@@ -65,9 +65,8 @@ impl Bbr3 {
         expected + DEVIATIONS * libm::sqrt(expected)
     }
 
-    /// Tuned: every delivered or lost packet allows the path a fraction of a further loss. The allowed losses
-    /// never exceed the upper bound for one window. Each packet also reduces the count of losses due to
-    /// sending too much.
+    /// Tuned: every delivered or lost packet entitles the path to a fraction of a further loss, up to the
+    /// upper bound for one window. Each packet also reduces the count of losses due to sending too much.
     pub(super) fn earn(&mut self, packets: u64) {
         self.probe.unpaid = (self.probe.unpaid - LOSS_THRESH * packets as f64).max(0.0);
         let window = (self.max_bdp(1.0) / self.mtu()) as f64;
@@ -75,7 +74,8 @@ impl Bbr3 {
         self.excused = earned.min(self.own_losses_at_most(window));
     }
 
-    /// Returns whether a lost packet counts as one of the path's own losses. If so, one fewer is allowed.
+    /// Returns whether a lost packet counts as one of the path's own losses, and if so, deducts it from the
+    /// allowance.
     pub(super) fn excuse(&mut self) -> bool {
         let excused = self.excused >= 1.0;
         if excused {

@@ -81,14 +81,14 @@ impl FullBw {
 /// Variables of ProbeRTT (section 5.3.4.3).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ProbeRtt {
-    /// Whether another path of the session is in ProbeRTT. If so, this one delays its own.
+    /// Whether another path of the session is in ProbeRTT. If so, this path delays its own ProbeRTT.
     pub(super) hold: bool,
     /// Tuned: lowest RTT of the last round before ProbeRTT.
     pub(super) before: Option<Duration>,
     pub(super) done: Option<Time>,
     pub(super) round_done: bool,
     /// MarkConnectionAppLimited: packets sent while the delivered count was in this range give low rate
-    /// samples, because ProbeRTT limited the sender.
+    /// samples, because ProbeRTT was limiting the sender.
     pub(super) low_rate: (u64, u64),
 }
 
@@ -102,7 +102,7 @@ impl ProbeRtt {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Probe {
     pub(super) acks: AckPhase,
-    /// Whether the acknowledgements are for packets sent while probing, and the probe has no result yet.
+    /// Whether the packets being acknowledged were sent while probing, and the probe has no result yet.
     pub(super) sampling: bool,
     pub(super) up_acked: u64,
     pub(super) acked_per_inc: u64,
@@ -110,7 +110,7 @@ pub(super) struct Probe {
     pub(super) wait: Duration,
     pub(super) stamp: Time,
     pub(super) too_high: bool,
-    /// Tuned: number of lost packets beyond the path's own losses and 2 % of all packets.
+    /// Tuned: number of packets lost beyond the path's own losses and 2 % of all packets.
     pub(super) unpaid: f64,
     pub(super) precautionary: bool,
 }

@@ -11,8 +11,8 @@ use mpdccp_units::{Duration, Time};
 const FULL_BW_GROWTH: f64 = 1.25;
 /// Rounds without growth that indicate a full pipe (section 5.3.1.2).
 const FULL_BW_ROUNDS: u8 = 3;
-/// BBRStartupFullLossCnt (section 5.3.1.3). This code counts acknowledgements with losses instead of lost
-/// ranges.
+/// BBRStartupFullLossCnt (section 5.3.1.3). Unlike the draft, this code counts acknowledgements with losses
+/// instead of lost ranges.
 const STARTUP_LOSS_EVENTS: u32 = 6;
 /// Drain ends after at most this many rounds (section 5.3.2).
 const DRAIN_ROUNDS: u64 = 3;
@@ -256,7 +256,7 @@ impl Bbr3 {
         }
     }
 
-    /// Tuned: if ProbeRTT hardly lowered the RTT, this flow has no queue. The path has become longer.
+    /// Tuned: if ProbeRTT hardly lowered the RTT, this flow has no queue, so the path has become longer.
     fn check_longer_path(&mut self, now: Time) {
         if let (Some(before), Some(low)) = (self.probe_rtt.before, self.min_rtt.probe_delay)
             && low >= before.mul_f64(UNDRAINED)

@@ -15,8 +15,8 @@ const PACING_MARGIN: f64 = 0.01;
 const MAX_QUANTUM: u64 = 64 * 1024;
 /// Quanta in the draft's offload budget (section 5.5.8.2).
 const OFFLOAD_QUANTA: u64 = 3;
-/// Paths with a shorter round trip stay within a host or a LAN. There, a host needs longer than the round
-/// trip to read, wake up and acknowledge, and the measured round trip does not include that time.
+/// Paths with a shorter round trip stay within a host or a LAN. There, a host takes longer than the round
+/// trip to read, wake up and acknowledge, and that time is not part of the measured round trip.
 const LAN: Duration = Duration::from_millis(1);
 /// Tuned: with jitter or aggregation, the window is at least this multiple of the amount that the path keeps
 /// in flight. If delay varies by more than min_rtt, a window of twice the BDP leaves no room for probing.
@@ -49,7 +49,8 @@ impl Bbr3 {
         let millisecond = self.millisecond();
         if self.tuned {
             // A large burst overflows a short queue, or forms a queue on a slow path. On a LAN, bursts may be
-            // larger. They save CPU time, because sending a burst costs the host as much as sending a packet.
+            // larger: sending a burst costs the host as much as sending a packet, so large bursts save CPU
+            // time.
             return millisecond.min(self.cwnd / if self.is_lan() { 4 } else { 16 }).max(self.mtu());
         }
         millisecond.max(2 * self.mtu())
@@ -81,8 +82,8 @@ impl Bbr3 {
     }
 
     /// Implements QuantizationBudget. The offload budget is one quantum, as for QUIC (section 5.5.8.2),
-    /// because lower layers do not segment. Tuned: on a LAN the offload budget is TCP's, because hosts
-    /// forward packets in bursts that take longer than the round trip.
+    /// because lower layers do not segment packets. Tuned: on a LAN the offload budget is that of TCP,
+    /// because hosts forward packets in bursts that take longer than the round trip.
     pub(super) fn quantized(&self, inflight: u64) -> u64 {
         let extra = if self.state == State::Up { 2 * self.mtu() } else { 0 };
         let budget = if self.tuned && self.is_lan() {
@@ -110,7 +111,7 @@ impl Bbr3 {
         if !self.tuned {
             return self.quantized(self.bdp(gain).saturating_add(extra));
         }
-        // Aggregated acknowledgements also vary the delay, so only the larger of the two counts.
+        // Aggregated acknowledgements also make the delay vary, so only the larger of the two counts.
         let room = self.jitter_allowance().max(extra) as f64;
         let bdp = self.bdp(1.0) as f64;
         self.quantized((gain * bdp + room).max(gain.min(PROBE_ROOM) * (bdp + room)) as u64)

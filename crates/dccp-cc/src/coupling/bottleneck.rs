@@ -1,23 +1,23 @@
 //! Detection of subflows that share a bottleneck.
 //!
 //! RFC 8382 compares delay summaries from receivers. Here the sender has all the data it needs, because a
-//! subflow's round-trip times show the queue of its bottleneck. If two subflows share a bottleneck, their
+//! subflow's round-trip times show the queue of its bottleneck: if two subflows share a bottleneck, their
 //! round-trip times rise and fall together. The comparison uses changes from one bin to the next, because
-//! every queue has slow trends that prove nothing. Each change is divided by the path's typical change. The
-//! result is limited, so that one large change does not decide.
+//! every queue has slow trends that prove nothing. Each change is divided by the path's typical change and
+//! then limited, so that a single large change does not decide the result.
 
 use alloc::vec::Vec;
 use mpdccp_units::{Duration, Time};
 
 /// Round-trip times are averaged over bins of this length.
 const BIN: Duration = Duration::from_millis(100);
-/// Weight of a new bin. With this weight, the result reflects about the last four seconds.
+/// Weight of a new bin. With this weight, the result reflects roughly the last four seconds.
 const WEIGHT: f64 = 1.0 / 40.0;
 /// Number of bins needed for a result.
 const ENOUGH: u32 = 40;
-/// Two subflows start to count as sharing a bottleneck above this correlation.
+/// Above this correlation, two subflows start to count as sharing a bottleneck.
 const JOIN: f64 = 0.5;
-/// Two subflows stop counting as sharing below this correlation.
+/// Below this correlation, two subflows stop counting as sharing a bottleneck.
 const LEAVE: f64 = 0.2;
 /// Lower limit for the typical change, seconds. Changes are measured in units of the typical change.
 const LEAST_CHANGE: f64 = 0.000_3;
@@ -63,8 +63,8 @@ impl Course {
 struct Pair {
     ids: (u32, u32),
     bins: u32,
-    /// Mean products of the changes of both subflows: one in the same bin, and two in neighbouring bins. The
-    /// neighbouring bins matter because one path may be longer than the other.
+    /// Mean products of the two subflows' changes: one in the same bin, and two in neighbouring bins, which
+    /// matter because one path may be longer than the other.
     together: [f64; 3],
     before: (f64, f64),
     shared: bool,
@@ -135,7 +135,7 @@ impl Detector {
     }
 
     /// Returns the lowest identifier among the subflows that share a bottleneck with subflow `id`, directly
-    /// or through other subflows. It identifies the set of these subflows.
+    /// or through other subflows. It serves as the identifier of this set of subflows.
     pub(super) fn set(&self, id: u32) -> u32 {
         let mut members: Vec<u32> = [id].into();
         let mut at = 0;

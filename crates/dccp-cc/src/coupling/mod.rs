@@ -1,8 +1,8 @@
-//! Coupling of the subflows of one session. Subflows that share a bottleneck take the share of a single flow
-//! there (RFC 6356 section 2).
+//! Coupling of the subflows of one session. Where subflows share a bottleneck, they take the share of a
+//! single flow between them (RFC 6356 section 2).
 //!
 //! The owner of the subflows passes each subflow's measurements to a [`Coupling`] and gives each controller
-//! its [`Part`]. `bottleneck.rs` detects which subflows share a bottleneck. A subflow without a shared
+//! its [`Part`]. `bottleneck.rs` detects which subflows share a bottleneck. A subflow that shares no
 //! bottleneck is not limited.
 
 mod balia;
@@ -16,8 +16,8 @@ pub use part::Part;
 
 /// Weight of a new bin in the smoothed rate of a subflow.
 const RATE_WEIGHT: f64 = 0.1;
-/// Minimum rate used in the computation, bytes per second. With it, the computation gives an idle subflow a
-/// share, so that it can grow again.
+/// Minimum rate used in the computation, bytes per second. It ensures that an idle subflow gets a share, so
+/// that it can grow again.
 const LEAST_RATE: f64 = 1500.0;
 
 /// Current measurements of a subflow.

@@ -8,7 +8,7 @@ pub struct Part {
     /// Strength of the subflow's bandwidth probes, relative to a single flow. It is the subflow's share of
     /// the rate, but at least an equal share.
     pub weight: f64,
-    /// Whether another subflow at this bottleneck is in ProbeRTT. If so, this one should join.
+    /// Whether another subflow at this bottleneck is in ProbeRTT. If so, this subflow should join it.
     pub probe_rtt: bool,
 }
 

@@ -7,7 +7,8 @@ use mpdccp_units::{Duration, Time};
 
 /// Minimum window worth remembering, in initial windows (section 3.1).
 const WORTH: u64 = 4;
-/// Weight of a new round in the average, if the path and not the application limited the round's rate.
+/// Weight of a new round in the average, if the round's rate was limited by the path and not by the
+/// application.
 const SMOOTHING: f64 = 0.125;
 /// Default lifetime of saved values.
 pub const LIFETIME: Duration = Duration::from_secs(3_600);
@@ -52,7 +53,7 @@ impl Observer {
     }
 }
 
-/// Capacities of several endpoints, identified by `K` (section 1.4.2). It stores at most one capacity per
+/// Capacities of several endpoints, identified by `K` (section 1.4.2), with at most one capacity per
 /// endpoint.
 #[derive(Clone, Debug)]
 pub struct Memory<K> {
@@ -66,7 +67,7 @@ impl<K: Ord + Clone> Memory<K> {
         Memory { lifetime, entries: BTreeMap::new() }
     }
 
-    /// Stores a capacity, and replaces the old capacity of this endpoint.
+    /// Stores a capacity, replacing any old capacity of this endpoint.
     pub fn remember(&mut self, endpoint: K, what: Remembered, now: Time) {
         if self.entries.len() >= MOST && !self.entries.contains_key(&endpoint) {
             let oldest = self.entries.iter().min_by_key(|(_, (_, at))| *at).map(|(key, _)| key.clone());
@@ -75,15 +76,15 @@ impl<K: Ord + Clone> Memory<K> {
         self.entries.insert(endpoint, (what, now));
     }
 
-    /// Removes the capacity of an endpoint and returns it. Because it is removed, no other connection uses it
-    /// at the same time, and a connection that retreats has nothing to delete. Returns `None` if the capacity
-    /// is too old.
+    /// Removes the capacity of an endpoint and returns it, or `None` if the capacity is too old. Because the
+    /// entry is removed, no other connection can use it at the same time, and a connection that retreats has
+    /// nothing to delete.
     pub fn take(&mut self, endpoint: &K, now: Time) -> Option<Remembered> {
         let (what, at) = self.entries.remove(endpoint)?;
         (now.since(at) <= self.lifetime).then_some(what)
     }
 
-    /// Returns all entries, with the times when they were saved.
+    /// Returns all entries, each with the time when it was saved.
     pub fn iter(&self) -> impl Iterator<Item = (&K, &Remembered, Time)> {
         self.entries.iter().map(|(key, (what, at))| (key, what, *at))
     }

@@ -23,7 +23,7 @@ pub enum ResumeEnd {
     Validated,
     /// The application had too little to send.
     RateLimited,
-    /// Before the jump, the window reached the size of the jump, or the search for the path's capacity ended.
+    /// Before the jump, the window grew to the size of the jump, or the search for the path's capacity ended.
     NoGain,
     /// Congestion occurred before the jump.
     Congested,

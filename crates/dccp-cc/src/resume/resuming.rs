@@ -1,4 +1,4 @@
-//! The phases of a resumption, as a wrapper of a congestion control (RFC 9959 section 3).
+//! The phases of a resumption, as a wrapper around a congestion control (RFC 9959 section 3).
 
 use alloc::boxed::Box;
 
@@ -7,10 +7,11 @@ use super::phase::{ResumeEnd, ResumePhase};
 use crate::{AckEvent, Controller, Inherited, Limits, Lost, Part, Sent, Window};
 use mpdccp_units::{Duration, Rate, Time};
 
-/// The path has changed if the round-trip time is at most the saved one divided by `SHORTER` (section 4.2.1).
-const SHORTER: u32 = 2;
-/// The path has also changed if the round-trip time is more than the saved one times `LONGER`
+/// The path has changed if the round-trip time is at most the saved round-trip time divided by `SHORTER`
 /// (section 4.2.1).
+const SHORTER: u32 = 2;
+/// The path has also changed if the round-trip time is more than the saved round-trip time multiplied by
+/// `LONGER` (section 4.2.1).
 const LONGER: u32 = 10;
 /// The jump is the saved window divided by `JUMP` (section 3.3).
 const JUMP: u64 = 2;
@@ -19,7 +20,7 @@ const RETREAT: u64 = 2;
 /// Minimum window, packets.
 const LEAST: u64 = 2;
 
-/// A congestion control that resumes with a remembered capacity.
+/// A congestion control that resumes from a remembered capacity.
 #[derive(Debug)]
 pub struct Resuming {
     cc: Box<dyn Controller>,
@@ -28,7 +29,7 @@ pub struct Resuming {
     /// Initial window, packets.
     initial: u64,
     phase: ResumePhase,
-    /// Limit for bytes in flight. Depending on the phase, it is the jump, the validated window, or the window
+    /// Limit on bytes in flight. Depending on the phase, it is the jump, the validated window, or the window
     /// of the retreat.
     window: u64,
     /// PipeSize, bytes: the amount in flight when the jump began, plus the amount acknowledged since then.
@@ -41,7 +42,7 @@ pub struct Resuming {
     before: u64,
     /// Number of packets that were sent during the jump.
     jumped: u64,
-    /// Number of packets from before and during the jump that arrived or were lost.
+    /// Number of packets, sent before or during the jump, that have arrived or been lost.
     resolved: u64,
 }
 
@@ -100,7 +101,7 @@ impl Resuming {
         }
     }
 
-    /// Section 3.3: starts to validate the sent packets, or ends the resumption if too few were sent.
+    /// Section 3.3: starts to validate the packets sent, or ends the resumption if too few were sent.
     fn conclude_jump(&mut self, now: Time, inflight: u64) {
         if inflight < self.initial_bytes() || inflight <= self.pipe {
             self.window = self.pipe.max(self.initial_bytes());

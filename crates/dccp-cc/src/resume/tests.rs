@@ -382,8 +382,8 @@ fn sample(mbps: f64, app_limited: bool) -> RateSample {
     }
 }
 
-/// Returns the observer's result after rounds at these rates (Mbit/s). The second value of a round is true if
-/// it was application-limited. The minimum round-trip time is 100 ms.
+/// Returns the observer's result after rounds at these rates (Mbit/s). A round's second value is true if the
+/// round was application-limited. The minimum round-trip time is 100 ms.
 fn observed(rounds: &[(f64, bool)]) -> Option<Remembered> {
     let mut observer = Observer::default();
     let mut estimator = RttEstimator::default();
@@ -457,9 +457,8 @@ fn a_path_that_is_as_it_was_is_full_sooner() {
     }
 }
 
-/// Runs a CUBIC flow on a link of 10 Mbit/s and 100 ms, and starts another flow. For the five seconds from
-/// then on, returns the rate of the CUBIC flow, the latency (p95) of its packets, and the number of its lost
-/// packets.
+/// Runs a CUBIC flow on a link of 10 Mbit/s and 100 ms, and then starts another flow. Returns the CUBIC
+/// flow's rate, packet latency (p95) and number of lost packets in the five seconds after that start.
 fn bystander(ccid: u8, memory: Option<Remembered>) -> (f64, f64, u64) {
     let cc = with_mtu(ccid, 1_344);
     let cc = match memory {

@@ -1,8 +1,8 @@
 //! TCP's throughput as a function of round-trip time and loss event rate (RFC 5348 section 3.1), with b = 1
 //! and t_RTO = 4 R.
 
-/// Lower limit of the loss event rate. At this rate, the throughput exceeds that of any link. The upper limit
-/// is 1, one loss event per packet.
+/// Lower limit of the loss event rate, at which the throughput exceeds that of any link. The upper limit is
+/// 1, one loss event per packet.
 const LEAST: f64 = 1e-12;
 
 /// Returns f(p). The number of segments per round trip is `1 / f(p)` (RFC 5348 section 8.1).

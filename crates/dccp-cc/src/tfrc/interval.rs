@@ -4,12 +4,12 @@ use alloc::vec::Vec;
 pub const NINTERVAL: usize = 8;
 /// Minimum discount factor (RFC 5348 section 5.5).
 const THRESHOLD: f64 = 0.25;
-/// An interval is short if it lasts at most two round trips. The unit is a quarter of a round trip
+/// An interval is short if it lasts at most two round trips. The value is in quarters of a round trip
 /// (RFC 5622 section 5).
 const SHORT: u64 = 8;
 
-/// A loss interval. It begins with a lost or marked packet and ends with the packet before the first loss of
-/// the next event.
+/// A loss interval, which begins with a lost or marked packet and ends just before the first loss of the next
+/// event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LossInterval {
     /// Number of packets in the lossy part, which ends with the last loss of the interval. 0 in the interval
@@ -36,7 +36,7 @@ impl LossInterval {
         self.quarters.is_some_and(|quarters| quarters <= SHORT)
     }
 
-    /// Returns the length that the average uses.
+    /// Returns the length to use in the average.
     fn length(&self, small_packets: bool) -> f64 {
         let data = self.data.max(1) as f64;
         // RFC 5622 section 5: with small packets, the length of a short interval is divided by the number of
@@ -79,9 +79,10 @@ fn general_factor(open: f64, closed: &[f64], factors: &[f64]) -> f64 {
 /// Returns the discount factors of intervals with these lengths, newest first. The first interval is open and
 /// has factor 1 (RFC 5348 section 5.5).
 ///
-/// The RFC keeps the factors from one loss event to the next. They depend only on the lengths, so this
+/// The RFC keeps the factors from one loss event to the next. Since they depend only on the lengths, this
 /// function recomputes them by closing the intervals one after the other. Sender and receiver thus compute
-/// the same factors. A late packet may also remove a loss event, because no stored factor depends on it.
+/// the same factors, and a late packet may remove a loss event, because no stored factor depends on that
+/// event.
 pub(crate) fn discount_factors(lengths: &[f64]) -> Vec<f64> {
     let mut factors = alloc::vec![1.0; lengths.len()];
     for closing in (1..lengths.len()).rev() {
@@ -109,8 +110,8 @@ pub fn loss_event_rate(intervals: &[LossInterval], discount: bool, small_packets
     // RFC 5348 section 5.5: a long open interval also reduces the weight of older intervals.
     let general = if discount { general_factor(*open, closed, factors) } else { 1.0 };
     let without = sums(weighted(closed, factors));
-    // This average includes the open interval, so the oldest closed interval drops out. RFC 5348 section 5.4:
-    // the average has eight intervals in total.
+    // This average includes the open interval, so the oldest closed interval drops out: the average has eight
+    // intervals in total (RFC 5348 section 5.4).
     let most = closed.len().min(NINTERVAL).saturating_sub(1);
     let shifted = closed.iter().zip(factors).take(most).enumerate();
     let shifted = shifted.map(|(i, (length, factor))| (*length, weight(i + 1) * factor * general));

@@ -18,8 +18,8 @@ fn close(got: f64, wanted: f64) {
     assert!((got / wanted - 1.0).abs() < 1e-12, "{got}, not {wanted}");
 }
 
-/// A literal implementation of RFC 5348 sections 5.4 and 5.5, which keeps its factors. The tests compare
-/// `discount_factors` with it.
+/// A literal implementation of RFC 5348 sections 5.4 and 5.5, which keeps its factors from one loss event to
+/// the next. The tests compare `discount_factors` with it.
 struct Literal {
     /// I_0 to I_n.
     i: Vec<f64>,
@@ -133,8 +133,8 @@ fn golden_discounting() {
 fn short_intervals_of_small_packets() {
     let interval =
         |data, drops, quarters| LossInterval { lossy: 10, lossless: data - 10, data, drops, quarters };
-    // Eight quarters are two round trips. An interval of 20 packets with 5 losses counts as 20 / 5 = 4
-    // packets if it is not longer than that.
+    // Eight quarters are two round trips. If an interval of 20 packets with 5 losses is no longer than that,
+    // it counts as 20 / 5 = 4 packets.
     close(interval(20, 5, Some(8)).length(true), 4.0);
     close(interval(20, 5, Some(9)).length(true), 20.0);
     close(interval(20, 5, None).length(true), 20.0);

@@ -7,10 +7,9 @@ use core::ops::Range;
 /// Number of packets that must arrive after a hole before the hole counts as a loss (RFC 5348 section 5.1,
 /// RFC 4342 section 6.1).
 const NDUPACK: usize = 3;
-/// Number of intervals kept: those in the average, and as many older ones, because these determine the
-/// discount.
+/// Number of intervals kept: those in the average, and as many older ones, which determine the discount.
 const MAX_INTERVALS: usize = 2 * NINTERVAL + 1;
-/// Number of runs of losses and marks that are kept. A late packet can fill a kept run.
+/// Number of runs of losses and marks to keep. A late packet can still fill a kept run.
 const MAX_HOLES: usize = 64;
 /// Two packets are more than a round trip apart if their window counters differ by more than this value
 /// (RFC 4342 section 10.2).
@@ -46,7 +45,7 @@ pub struct Change {
 #[derive(Clone, Debug)]
 struct Hole {
     seqs: Range<u64>,
-    /// Whether the packets arrived and were marked. If so, no later arrival changes this entry.
+    /// Whether the packets arrived and were marked. If so, later arrivals do not change this entry.
     marked: bool,
 }
 
@@ -60,7 +59,7 @@ struct Interval {
     drops: u64,
     /// Window counter before the first loss.
     counter: u8,
-    /// Whether a packet has arrived that was sent more than a round trip after the first loss. If so, a
+    /// Whether a packet that was sent more than a round trip after the first loss has arrived. If so, a
     /// further loss is a new event.
     complete: bool,
     quarters: u64,
@@ -68,8 +67,8 @@ struct Interval {
     initial: bool,
 }
 
-/// Turns missing packets into loss intervals (RFC 5348 section 5). As in RFC 4342 section 10.2, it uses
-/// window counters instead of times.
+/// Turns missing packets into loss intervals (RFC 5348 section 5), using window counters instead of times, as
+/// in RFC 4342 section 10.2.
 #[derive(Clone, Debug, Default)]
 pub struct LossHistory {
     /// Newest first. The last one may be the initial interval.
@@ -78,7 +77,7 @@ pub struct LossHistory {
     judged: Option<u64>,
     /// Window counter of the newest data packet judged.
     counter: Option<u8>,
-    /// Packets, in order, that arrived after a hole. Later arrivals may still fill this hole.
+    /// Packets, in order, that arrived after a hole that later arrivals may still fill.
     pending: Vec<Arrived>,
     /// Oldest first.
     holes: VecDeque<Hole>,
@@ -216,7 +215,8 @@ impl LossHistory {
         }
     }
 
-    /// A packet arrived that was already judged, perhaps as lost. Returns true if that removed a loss event.
+    /// A packet arrived that had already been judged, perhaps as lost. Returns true if the arrival removed a
+    /// loss event.
     fn fill(&mut self, packet: &Arrived) -> bool {
         let seq = packet.seq;
         let Some(at) = self.holes.iter().position(|h| !h.marked && h.seqs.contains(&seq)) else {
@@ -286,7 +286,7 @@ impl LossHistory {
         self.intervals.front().is_none_or(|newest| newest.initial)
     }
 
-    /// Returns the packet up to which all packets are judged. Later packets may be missing or late.
+    /// Returns the packet up to which all packets have been judged. Later packets may be missing or late.
     pub fn judged(&self) -> Option<u64> {
         self.judged
     }

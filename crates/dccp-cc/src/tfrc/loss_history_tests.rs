@@ -59,7 +59,8 @@ fn three_packets_after_a_hole_make_it_a_loss() {
         assert_eq!(history.on_packet(&data(seq)).began, began, "{seq}");
     }
     assert_eq!(lengths(&history)[0], (4, 1, 5, 1));
-    // These packets arrive late but in time, so there is no loss. A second copy of a packet has no effect.
+    // These packets arrive late but still in time, so there is no loss. A second copy of a packet has no
+    // effect.
     for seq in [16, 17, 17, 16, 15, 15, 18, 16] {
         assert_eq!(history.on_packet(&data(seq)), Change::default(), "{seq}");
     }
@@ -72,10 +73,10 @@ fn losses_within_a_round_trip_of_counters_are_one_event() {
     assert_eq!(lengths(&history(40, &[10, 18]).0)[0], (21, 9, 30, 2));
     let (history_of_two, began) = history(40, &[10, 19]);
     assert_eq!((began, &lengths(&history_of_two)[..2]), (2, &[(20, 1, 21, 1), (8, 1, 9, 1)][..]));
-    // A loss a full cycle of the counter later is still a new event.
+    // A loss that comes a full cycle of the counter later is still a new event.
     assert_eq!(history(80, &[10, 42]).1, 2);
-    // Packets 10 to 59 are all lost. No packet between them shows that more than a round trip passed, so this
-    // is one event.
+    // Packets 10 to 59 are all lost. No packet between them shows that more than a round trip has passed, so
+    // this is one event.
     let gone: Vec<u64> = (10..60).collect();
     let (history, began) = history(80, &gone);
     assert_eq!((began, lengths(&history)[0]), (1, (20, 50, 70, 50)));
@@ -154,13 +155,13 @@ fn a_first_packet_with_a_mark_begins_a_loss_event() {
 fn intervals_know_how_long_they_lasted() {
     let (history, _) = history(100, &[20, 60]);
     let quarters: Vec<Option<u64>> = history.intervals().iter().map(|i| i.quarters).collect();
-    // An interval's duration grows by a quarter of a round trip per two packets, from the last packet before
-    // the loss on.
+    // An interval's duration grows by a quarter of a round trip for every two packets, counted from the last
+    // packet before the loss.
     assert_eq!(quarters, [Some(20), Some(20), None]);
 }
 
-/// Computes the starts of loss events strictly by RFC 4342 section 10.2. `packets` are in order. A loss
-/// followed by fewer than three arrivals does not count yet.
+/// Computes the starts of loss events exactly as RFC 4342 section 10.2 defines them. `packets` are in order.
+/// A loss followed by fewer than three arrivals does not count yet.
 fn events_by_the_rfc(packets: &[(bool, u8)]) -> Vec<u64> {
     let arrived: Vec<u64> = (0..packets.len() as u64).filter(|s| packets[*s as usize].0).collect();
     let Some(sure) = arrived.len().checked_sub(3).map(|at| arrived[at]) else { return Vec::new() };
@@ -189,7 +190,7 @@ proptest! {
     fn events_are_those_of_the_rfc(
         steps in proptest::collection::vec((proptest::bool::weighted(0.9), 0..4u8), 1..300),
     ) {
-        // The first packet always arrives. Otherwise there is no packet before the first loss.
+        // The first packet always arrives. Otherwise there would be no packet before the first loss.
         let mut counter = 0u8;
         let mut packets: Vec<(bool, u8)> = vec![(true, 0)];
         for (arrives, step) in steps {
@@ -208,7 +209,8 @@ proptest! {
         }
         let mut wanted = events_by_the_rfc(&packets);
         wanted.reverse();
-        // The code may already have judged a later hole that does not count by the RFC yet. Leave it out.
+        // The code may already have judged a later hole that does not count yet according to the RFC. Leave
+        // it out.
         let newest = wanted.first().copied().unwrap_or(0);
         starts.retain(|start| *start <= newest);
         wanted.truncate(MAX_INTERVALS);

@@ -1,8 +1,8 @@
 use mpdccp_units::{Duration, Time};
 
 /// Determines whether the sender was data-limited during the whole interval of a report
-/// (RFC 5348 section 8.2.1). It stores two times at which the sender was not data-limited. The first is
-/// within the interval of the next report, and the second is later.
+/// (RFC 5348 section 8.2.1). It stores two times at which the sender was not data-limited: one within the
+/// interval of the next report, and a later one.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct NotLimited {
     first: Option<Time>,
@@ -27,8 +27,8 @@ impl NotLimited {
     /// data-limited during the whole interval of the report.
     pub(super) fn on_report(&mut self, now: Time, sent: Time, rtt: Duration) -> bool {
         let covered = |at: Option<Time>| at.is_some_and(|at| sent - rtt < at && at <= sent);
-        // RFC 5348 section 8.2.1: the interval is not data-limited if the sender was not data-limited at one
-        // time within the report's round trip.
+        // RFC 5348 section 8.2.1: the interval is not data-limited if there was a time within the report's
+        // round trip at which the sender was not data-limited.
         let limited = !covered(self.first) && !covered(self.second);
         self.reported = sent;
         self.report_at = now;
@@ -39,7 +39,7 @@ impl NotLimited {
         limited
     }
 
-    /// Returns whether the sender was not data-limited at some time since `since`.
+    /// Returns whether there has been a time since `since` at which the sender was not data-limited.
     pub(super) fn since(&self, since: Time) -> bool {
         self.first.max(self.second).is_some_and(|at| at >= since)
     }

@@ -12,7 +12,8 @@ pub(super) struct ReceiveRates {
     infinity: Infinity,
 }
 
-/// State of the initial infinite value. It counts until two round trips after the first data packet is sent.
+/// State of the initial infinite value, which counts until two round trips after the first data packet is
+/// sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Infinity {
     Waiting,
@@ -26,7 +27,7 @@ impl ReceiveRates {
         ReceiveRates { values: Vec::new(), infinity: Infinity::Waiting }
     }
 
-    /// Records that data is sent. The first data starts the period of infinity.
+    /// Records that data is sent. The first data packet starts the period in which the infinite value counts.
     pub(super) fn on_sent(&mut self, now: Time) {
         if self.infinity == Infinity::Waiting {
             self.infinity = Infinity::Since(now);
@@ -49,7 +50,7 @@ impl ReceiveRates {
         if self.values.len() > MOST {
             self.values.remove(0);
         }
-        // RFC 5348 section 4.3: the receive rate does not limit the sender until two round trips have passed.
+        // RFC 5348 section 4.3: for the first two round trips, the receive rate does not limit the sender.
         if matches!(self.infinity, Infinity::Since(at) if now.since(at) > rtt * 2) {
             self.infinity = Infinity::Gone;
         }

@@ -7,11 +7,11 @@ pub(super) struct SegmentSize {
     /// Number of packets, application bytes and wire bytes of each interval, newest first. The sums are
     /// halved when they become large.
     sums: [[f64; 3]; INTERVALS],
-    /// Application bytes and wire bytes of a full packet. They apply until the first packet is sent.
+    /// Application bytes and wire bytes of a full packet, used until the first packet is sent.
     full: (f64, f64),
 }
 
-/// Sums are halved above this many packets, so that a change of size takes effect even without losses.
+/// Above this many packets, sums are halved, so that a change of size takes effect even without losses.
 const MANY: f64 = 4096.0;
 
 impl SegmentSize {

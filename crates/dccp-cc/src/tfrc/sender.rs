@@ -13,12 +13,13 @@ const Q: f64 = 0.9;
 const Q2: f64 = 0.9;
 /// Weight of the old value if oscillation reduction is off: "very low" (RFC 5348 section 4.5).
 const LOW_Q: f64 = 0.1;
-/// Minimum nofeedback timer. The RFC has no such minimum. It is needed on loopback, where four round trips
-/// are shorter than the time after which a busy driver runs its timers.
+/// Minimum nofeedback timer, which is not in the RFC. It is needed on loopback, where four round trips are
+/// shorter than the time after which a busy driver runs its timers.
 const MIN_TIMER: Duration = Duration::from_millis(100);
 /// Minimum round-trip time used, seconds.
 const MIN_RTT: f64 = 10e-6;
-/// Upper limit of the rate, bytes per second. It exceeds any link's rate and keeps the arithmetic finite.
+/// Upper limit of the rate, bytes per second. It exceeds the rate of any link and keeps the arithmetic
+/// finite.
 const MAX_RATE: f64 = 1e12;
 /// Segment size in the equation for small packets (RFC 5622 section 5).
 const NOMINAL_SEGMENT: f64 = 1460.0;
@@ -28,8 +29,8 @@ const HEADER: f64 = 36.0;
 /// Settings of a [`TfrcSender`].
 #[derive(Clone, Copy, Debug)]
 pub struct TfrcConfig {
-    /// Whether to use TFRC-SP. The equation then uses a nominal segment, and the rate is reduced by the share
-    /// of headers (RFC 4828 sections 4.1 and 4.2).
+    /// Whether to use TFRC-SP, in which the equation uses a nominal segment and the rate is reduced by the
+    /// share of headers (RFC 4828 sections 4.1 and 4.2).
     pub small_packets: bool,
     /// Whether to send less while the round-trip time is above its average (RFC 5348 section 4.5).
     pub oscillation_reduction: bool,
@@ -59,7 +60,7 @@ pub struct Report {
 #[derive(Clone, Debug)]
 pub struct TfrcSender {
     cfg: TfrcConfig,
-    /// X. `None` while no round-trip time is known. The rate is then one segment per second.
+    /// X. `None` while no round-trip time is known, in which case the rate is one segment per second.
     x: Option<f64>,
     /// Rate from the equation. It is infinite without losses.
     x_bps: f64,
@@ -78,7 +79,7 @@ pub struct TfrcSender {
     timer: Option<Time>,
     /// Whether data was sent since the timer was set.
     active: bool,
-    /// Number of packets dropped in the receive buffer, applied with the next report. `None` unless the
+    /// Number of packets dropped in the receive buffer, to be applied with the next report. `None` unless the
     /// receiver reported that it is slow.
     slow_receiver: Option<u64>,
     timeouts: u64,
@@ -116,8 +117,8 @@ impl TfrcSender {
         sender
     }
 
-    /// Takes over from another congestion control on the same path. The caller must call this before any
-    /// other input.
+    /// Takes over from another congestion control on the same path. This must be called before any other
+    /// input.
     pub fn inherit(&mut self, from: &Inherited) {
         let (Some(rate), Some(srtt)) = (from.rate(), from.srtt) else { return };
         self.measure(srtt);
@@ -185,8 +186,8 @@ impl TfrcSender {
         self.timer
     }
 
-    /// A data packet was sent. `limited` is true if the packet was sent as early as the rate permits. In this
-    /// case the sender used its full rate.
+    /// A data packet was sent. `limited` is true if the packet was sent as early as the rate permits, which
+    /// means that the sender used its full rate.
     pub fn on_sent(&mut self, now: Time, payload: u32, wire: u32, limited: bool) {
         let first = self.size.is_empty();
         self.size.on_sent(payload, wire);
@@ -259,8 +260,8 @@ impl TfrcSender {
             Some(_) if self.p > 0.0 => received < recover,
             Some(_) => self.x.unwrap_or(0.0) < 2.0 * recover,
         };
-        // RFC 4342 section 5.1: idle time does not reduce the rate below the initial rate. The timer stops,
-        // and it starts again when data is sent.
+        // RFC 4342 section 5.1: idle time does not reduce the rate below the initial rate. The timer stops
+        // until data is sent again.
         if idle && untouched {
             self.timer = None;
             return;
@@ -301,13 +302,14 @@ impl TfrcSender {
     fn receive_limit(&mut self, now: Time, report: &Report, round: Duration, worse: bool) -> f64 {
         let per_round = self.segment() / round.as_secs_f64();
         let reported = report.receive_rate.clamp(0.0, MAX_RATE);
-        // RFC 5348 section 4.3: a data-limited sender is not limited by the receive rate.
+        // RFC 5348 section 4.3: the receive rate does not limit a data-limited sender.
         let limited = self.not_limited.on_report(now, report.sent, round) && reported > 0.0;
         // RFC 5348 section 6.2: a receive rate counts as at least one packet per round trip. A rate that
         // could not be measured yet does not count.
         let rate = reported.max(per_round);
         if let Some(drops) = self.slow_receiver.take() {
-            // RFC 4342 section 5.2: keep only this rate. A larger rate in X_recv_set would undo the limit.
+            // RFC 4342 section 5.2: keep only this rate, because a larger rate in X_recv_set would undo the
+            // limit.
             let bound = (rate - drops as f64 * per_round).max(rate.min(per_round));
             self.received.replace(now, rate.min(bound / 2.0));
             return 2.0 * self.received.max();
@@ -346,7 +348,7 @@ impl TfrcSender {
         // RFC 5348 section 4.3: slow start doubles the rate once per round trip.
         if now.since(self.doubled_at) >= round {
             let x = self.x.unwrap_or(0.0);
-            // If the previous congestion control was settled, there is no new search. The rate grows like
+            // If the previous congestion control was settled, there is no new search; the rate grows like
             // TCP's, by one segment per round trip.
             let settled = self.inherited == Some(true);
             let more = if settled { x + self.segment() / round.as_secs_f64() } else { 2.0 * x };

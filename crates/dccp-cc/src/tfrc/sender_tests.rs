@@ -24,7 +24,7 @@ fn started() -> TfrcSender {
     sender
 }
 
-/// Does the same as `started`, with a loss event rate of 1 % at 200 ms. The receive rate does not limit this
+/// Like `started`, but with a loss event rate of 1 % at 200 ms and a receive rate that does not limit the
 /// sender.
 fn avoiding() -> TfrcSender {
     let mut sender = started();
@@ -62,7 +62,7 @@ fn slow_start_doubles_no_more_often_than_once_a_round_trip() {
     close(sender.rate(), 2.0 * rate);
 }
 
-/// A sender that sends little has a low receive rate, which must not limit it further.
+/// A sender that sends little has a low receive rate, which must not limit the sender further.
 #[test]
 fn slow_start_stays_at_the_initial_rate_at_least() {
     let mut sender = started();
@@ -104,7 +104,7 @@ fn without_a_round_trip_time_it_is_one_packet_a_second_and_less() {
         sender.on_sent(ms(at), 1000, 1040, true);
     }
     close(sender.rate(), S / 64.0);
-    // The first feedback sets the initial rate, whatever the timeouts before it did to the rate.
+    // The first feedback sets the initial rate, whatever the preceding timeouts did to the rate.
     sender.on_report(ms(900_000), &report(ms(899_900), 0.0, 0.0, false));
     close(sender.rate(), 4.0 * S / 0.1);
 }
@@ -132,7 +132,7 @@ fn slow_start_doubles_once_a_round_trip_up_to_twice_the_receive_rate() {
         sender.on_report(ms(at), &report(ms(at - 1), received, 0.0, false));
         rates.push((sender.rate() / 1e3) as u64);
     }
-    // For two round trips after the first packet, the receive rate does not limit the sender. From then on,
+    // For two round trips after the first packet, the receive rate does not limit the sender. After that,
     // X_recv_set contains the rates of the last two round trips.
     assert_eq!(rates, [80, 80, 160, 320, 640, 180, 180]);
     assert_eq!(sender.phase(), "slow_start");

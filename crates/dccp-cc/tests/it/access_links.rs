@@ -1,4 +1,4 @@
-//! Links on which a competitor fills the queue, or whose queue is shorter than a burst.
+//! Links on which a competitor fills the queue, or with a queue that is shorter than a burst.
 
 use crate::model::scenario::{CFG, at, bbr, bulk, ccid, drop_tail, link, ms};
 use crate::model::{WIRE, full, summary};
@@ -75,7 +75,7 @@ fn lumps_form_a_short_queue() {
         let steps = wifi.course(seed).take(40).map(|step| (step.at, step.ways[1].rate)).collect();
         LinkConfig { rate: RateModel::Steps(steps), ..wifi.usual()[1].clone() }
     };
-    // The link sends a lump every 10 ms, but its round trip is 2 ms.
+    // The link sends its packets in a lump every 10 ms, although its round trip is only 2 ms.
     let short = |_| {
         let aggregation = Some(Aggregation { access: ms(10.0), packets: 64 });
         LinkConfig { aggregation, queue: drop_tail(400_000), ..link(50.0, ms(2.0), 4.0) }
@@ -105,7 +105,7 @@ fn a_long_path_is_not_flooded() {
         let linux = flood(Box::new(Bbr1::tcp(1500, 3)), bdps);
         println!("BDPs lost with a queue of {bdps}: CCID 2 {reno:.2}, CCID 5 {ours:.2}, BBR {linux:.2}");
         // The receiver acknowledges every second packet, so the last round of slow start adds half of the
-        // window.
+        // window's size.
         assert!(reno < 0.55 * (1.0 + bdps) && ours < linux, "{bdps}: {reno} {ours} {linux}");
     }
 }

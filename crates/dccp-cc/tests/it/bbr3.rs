@@ -48,7 +48,7 @@ fn bandwidth_drops() {
             "{name}: A {:.2} Mbit/s p50 {:.1} p95 {:.1}; B {:.2} {:.1} {:.1}, worst {worst:.2}",
             sa.mbps, sa.latency[0], sa.latency[1], sb.mbps, sb.latency[0], sb.latency[1]
         );
-        // After the link's rate drops by a factor of a hundred, the flow returns to this rate.
+        // After the link's rate drops by a factor of a hundred, the flow settles at the new rate.
         let end = summary(&a.sessions[0].got, at(8.0), at(10.0));
         assert!(end.mbps > 9.0, "{name}: {}", end.mbps);
     }
@@ -73,7 +73,7 @@ fn ten_times_more_and_ten_times_less() {
 
 #[test]
 fn random_loss() {
-    // Losses below the threshold of 2 % hardly reduce the rate. Losses above it do.
+    // Losses below the threshold of 2 % hardly reduce the rate; losses above it do.
     for (loss, least) in [(0.001, 90.0), (0.01, 80.0)] {
         let mut l = link(20.0, ms(40.0), 2.0);
         l.loss = LossModel::Bernoulli(loss);
@@ -86,7 +86,7 @@ fn random_loss() {
 }
 
 /// Compares the variants' shares of the rate on two paths. The first path loses 1 % of the packets. On the
-/// second path, the delay varies by more than its minimum.
+/// second path, the variation of delay exceeds the minimum delay.
 #[test]
 fn tuned_carries_on_where_the_draft_falls_back() {
     println!("share of the rate, %: 1 % lost, normal jitter of 20 ms at 5 ms");
@@ -122,8 +122,8 @@ fn one_per_cent_costs_alike_at_any_rate() {
     }
 }
 
-/// Startup ends after the first round in which the bandwidth does not grow and a queue is seen. Each of two
-/// further rounds would lose a window of packets.
+/// Startup ends after the first round in which the bandwidth does not grow and a queue is seen. Two further
+/// rounds would lose a window of packets each.
 #[test]
 fn a_long_path_is_not_flooded_in_startup() {
     let mut w = bulk(link(50.0, ms(800.0), 0.5), vec![(0.0, bbr3(3))]);
@@ -177,8 +177,8 @@ fn against_cubic() {
     }
 }
 
-/// With a dozen packets per round trip, a loss in a full queue does not count as the path's own. Otherwise
-/// TCP would starve.
+/// With a dozen packets per round trip, a loss in a full queue must not count as the path's own, because TCP
+/// would starve.
 #[test]
 fn small_windows_heed_every_loss() {
     let mut w = bulk(link(10.0, ms(20.0), 0.5), vec![(0.0, bbr3(1)), (0.0, Box::new(Cubic::new(&CFG)) as _)]);
@@ -205,7 +205,7 @@ fn probes_of_a_policer_lose_little() {
     assert!(tuned < 3.0 && draft > 8.0, "{tuned} {draft}");
 }
 
-/// The path's round trip grows from 20 to 200 ms. ProbeRTT shows that a queue is not the reason.
+/// The path's round trip grows from 20 to 200 ms. ProbeRTT shows that this is not due to a queue.
 #[test]
 fn a_longer_path_is_found_within_seconds() {
     let share = |cc| {

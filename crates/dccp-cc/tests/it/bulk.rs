@@ -97,9 +97,9 @@ fn varying_delay_and_random_loss() {
     }
 }
 
-/// If packets overtake each other, the fastest packets end a round long before most of its packets arrive.
-/// The minimum round trip is then much shorter than the usual one. Startup must not end at a fraction of the
-/// rate.
+/// If packets overtake each other, the fastest packets end a round long before most of the round's packets
+/// arrive, and the minimum round trip is much shorter than the usual one. Startup must not end at a fraction
+/// of the rate.
 #[test]
 fn startup_with_reordering() {
     println!("share of the rate in the first 2 s, and from 2 s to 5 s; mean of five runs");

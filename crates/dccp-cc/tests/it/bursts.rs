@@ -29,7 +29,7 @@ fn startup_ends_when_bursts_fill_the_pipe() {
 }
 
 /// When a wireless link pauses, a call or a video has more in flight than a BDP of its own rate. This must
-/// not count as a full pipe, so that a later download starts fast.
+/// not count as a full pipe, or a later download would start slowly.
 #[test]
 fn a_link_that_pauses_does_not_end_startup() {
     for mbps in [0.2, 2.0] {

@@ -30,14 +30,14 @@ fn several_use_what_random_losses_leave() {
         let index = runs.iter().map(|all| jain(all)).sum::<f64>() / 3.0;
         println!("{n} at {:.2} %: {used:.2?} of the link, Jain's index {index:.2}, {runs:.1?}", 100.0 * loss);
         assert!(used.iter().all(|used| *used > 0.9), "{n} at {loss}: {used:?}");
-        // With losses, the rates may be unequal, but less so than if one flow got nothing.
+        // With losses, the rates may be unequal, but not as unequal as if one flow got nothing.
         let least = if loss == 0.0 { 0.9 } else { (n - 1) as f64 / n as f64 };
         assert!(index > least, "{n} at {loss}: {index}");
     }
 }
 
-/// Eight flows keep a queue of a BDP full. If a flow took the RTT with this queue for the RTT of the path,
-/// its window and its share would grow.
+/// Eight flows keep a queue of a BDP full. If a flow took the RTT with this queue for the path's own RTT, its
+/// window and its share would grow.
 #[test]
 fn many_share_a_full_queue() {
     let jain = |group: u64| {
@@ -60,7 +60,8 @@ fn flows_that_respond_to_losses_keep_their_share_and_others_leave_ours() {
         };
         let (cubic, bbr) = (competing(Box::new(Cubic::tcp(1500))), competing(Box::new(Bbr1::tcp(1500, 9))));
         println!("{mbps} Mbit/s, {rtt} ms, {bdps} BDP: {cubic:.2}, {bbr:.2}");
-        // Next to CUBIC, both flows get at least half of an equal share. Next to BBR, CCID 5 does.
+        // Against CUBIC, each of the two flows gets at least half of an equal share. Against BBR, CCID 5
+        // does.
         assert!((1.0 / 3.0..3.0).contains(&cubic) && bbr > 1.0 / 3.0, "{bdps}: {cubic} {bbr}");
     }
 }

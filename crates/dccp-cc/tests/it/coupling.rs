@@ -1,4 +1,4 @@
-//! Subflows of one session. Over one bottleneck, they act as one flow. Over two bottlenecks, they act as two.
+//! Subflows of one session act as one flow over one bottleneck, and as two flows over two bottlenecks.
 
 use crate::model::scenario::{CFG, at, ccid, drop_tail, link, ms};
 use crate::model::{Session, Source, World, full, summary};
@@ -31,7 +31,7 @@ fn two(n: u8, links: Vec<LinkConfig>, coupled: bool, competitor: bool, seed: u64
 }
 
 /// Runs both subflows and one competing CUBIC flow over a link of 10 Mbit/s and 40 ms with a queue of `bdps`
-/// BDPs. Returns the sum of both subflows' rates divided by the rate of CUBIC, from 20 s to 60 s.
+/// BDPs. Returns the sum of the subflows' rates divided by the rate of CUBIC, from 20 s to 60 s.
 fn share(n: u8, bdps: f64, coupled: bool) -> f64 {
     let mut w = two(n, vec![bottleneck(10.0, 40.0, bdps)], coupled, true, 3);
     w.run(at(60.0));

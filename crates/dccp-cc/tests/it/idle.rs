@@ -14,8 +14,8 @@ fn flow(cc: Box<dyn Controller>) -> World {
     w
 }
 
-/// Returns two shares of the window that the flow sends after an idle period: in the first quarter of a round
-/// trip, and in the first whole round trip.
+/// Returns how much of its window the flow sends after an idle period, as shares: in the first quarter of a
+/// round trip, and in the first whole round trip.
 fn after(n: u8, idle: f64) -> [f64; 2] {
     let mut w = flow(ccid(n, 3));
     let tx = w.sessions[0].sender(0);
@@ -42,8 +42,8 @@ fn a_window_outlasts_an_idle_second_but_not_five_minutes() {
     }
 }
 
-/// The application sends 15 Mbit/s for 100 ms in each second. Returns the share of packets that a sender
-/// queue of 20 packets drops.
+/// The application sends 15 Mbit/s for 100 ms in each second. Returns the share of packets dropped by a
+/// sender queue of 20 packets.
 fn dropped(cc: Box<dyn Controller>) -> f64 {
     let mut w = flow(cc);
     for second in 10..20 {

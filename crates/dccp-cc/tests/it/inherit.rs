@@ -1,5 +1,5 @@
-//! Replacing a congestion control (RFC 4340 section 10.5). The rate stays, and a completed search is not
-//! repeated.
+//! Replacing a congestion control (RFC 4340 section 10.5). The rate stays the same, and a completed search is
+//! not repeated.
 
 use dccp_cc::tfrc::{TfrcConfig, TfrcSender};
 use dccp_cc::{Algorithm, CcConfig, Controller, Inherited, Prague};

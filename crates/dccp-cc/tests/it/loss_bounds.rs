@@ -28,7 +28,7 @@ fn lossy(make: Make, mbps: f64, rtt: f64, loss: f64) -> f64 {
     left(make, mbps, rtt, LossModel::Bernoulli(loss), loss)
 }
 
-/// Does the same as `lossy`, with a `model` that loses a share of `loss` on average.
+/// Like `lossy`, but with a `model` that loses a share of `loss` on average.
 fn left(make: Make, mbps: f64, rtt: f64, model: LossModel, loss: f64) -> f64 {
     let mut w = bulk(LinkConfig { loss: model, ..link(mbps, ms(rtt), 1.0) }, vec![(0.0, make(3))]);
     w.run(at(20.0));
@@ -41,7 +41,7 @@ fn a_policer_loses_little() {
     let without = policed(&bbr(WITHOUT), 50.0, 50_000);
     println!("share and loss at a policer: {with:?}, without bounds {without:?}");
     assert!(with.0 > 90.0 && with.1 < 2.5 && without.1 > 5.0);
-    // If all packets of a probe fit into a large bucket, the probe seems to succeed. It must not trigger the
+    // If a large bucket absorbs all packets of a probe, the probe seems to succeed. It must not trigger the
     // next probe at once.
     let large = policed(&bbr(Bbr1Tuning::TUNED), 20.0, 200_000);
     println!("with a large bucket: {large:?}");
@@ -94,7 +94,7 @@ fn random_losses_are_put_up_with() {
     }
 }
 
-/// Returns the share of packets that a flow with a constant rate loses, in per cent.
+/// Returns the share of packets lost by a flow with a constant rate, in per cent.
 fn offered(link: LinkConfig, mbps: f64) -> f64 {
     use crate::model::{Session, Source, World};
     use mpdccp_units::Time;

@@ -11,7 +11,7 @@ use mpdccp_linkem::{Jitter, Spread};
 const VARIANTS: [(&str, Bbr1Tuning); 2] = [("draft", Bbr1Tuning::DRAFT), ("tuned", Bbr1Tuning::TUNED)];
 
 /// Returns the used share of the link, in per cent, and the latency p95, in ms. The path changes at 5 s. The
-/// measured period is from 1 s to 15 s after the change, or after the end of the outage.
+/// measured period is from 1 s to 15 s after the change or, for an outage, after its end.
 fn after(make: crate::model::scenario::Make, mbps: (f64, f64), rtt: (f64, f64), outage: bool) -> (f64, f64) {
     let mut w = bulk(link(mbps.0, ms(rtt.0), 4.0), vec![(0.0, make(3))]);
     w.run(at(5.0));
@@ -38,7 +38,7 @@ fn one_change() {
         ("50 to 10 Mbit/s", (50.0, 10.0), same, false, 98.0, 20.0),
         ("50 to 40 Mbit/s", (50.0, 40.0), same, false, 98.0, 20.0),
         ("60 to 20 ms", (10.0, 10.0), (60.0, 20.0), false, 98.0, 20.0),
-        // If the path became longer, draining does not lower the RTT.
+        // If the path has become longer, draining does not lower the RTT.
         ("20 to 60 ms", (10.0, 10.0), (20.0, 60.0), false, 90.0, 60.0),
         ("50 Mbit/s, 20 to 60 ms", (50.0, 50.0), (20.0, 60.0), false, 90.0, 60.0),
         ("1 s of outage", (10.0, 10.0), same, true, 98.0, 20.0),
@@ -70,7 +70,7 @@ fn a_round_trip_that_changes_every_five_seconds() {
 }
 
 /// The rate rises to twenty times its value. The result is the share of the new rate that is used from 1 s
-/// after the rise on, in per cent. A probe detects the rise at once only if both coincide. The rate therefore
+/// after the rise on, in per cent. A probe detects the rise at once only if the two coincide, so the rate
 /// rises at sixteen different times within two probing cycles.
 #[test]
 fn a_rate_that_comes_back() {

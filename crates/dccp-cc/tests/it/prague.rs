@@ -1,5 +1,5 @@
 //! CCID 252 alone at queues that mark early. `cargo test -p dccp-cc --test it prague -- --nocapture` prints
-//! its use of the path and the queue.
+//! how it uses the path and the queue.
 
 use crate::model::scenario::{CFG, at, bulk, link, ms};
 use crate::model::{WIRE, full, summary};

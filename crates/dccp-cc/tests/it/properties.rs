@@ -14,7 +14,7 @@ enum Op {
     /// Sends packets of this size.
     Send(u8, u16),
     /// Loses `lose` packets and then acknowledges `ack` packets, beginning with the oldest outstanding one.
-    /// `ce` of the acknowledged packets are marked. The peer held the acknowledgement for `held`.
+    /// Of the acknowledged packets, `ce` are marked. The peer held the acknowledgement for `held`.
     Ack {
         lose: u8,
         ack: u8,
@@ -49,7 +49,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// Keeps the same state as a connection keeps for its controller.
+/// Keeps the same state for the controller as a connection does.
 struct Driver {
     cc: Box<dyn Controller>,
     now: Time,

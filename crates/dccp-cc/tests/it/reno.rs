@@ -7,7 +7,7 @@ use mpdccp_units::{Duration, Time};
 enum Step {
     Ack(u64),
     AppLimited(u64),
-    /// Number of packets acknowledged, and number of marked packets among them. They contain the first mark
+    /// Number of packets acknowledged, and number of marked packets among them. These include the first mark
     /// of a window.
     Marked(u64, u64),
     /// More marks of the same window.
@@ -93,7 +93,8 @@ fn slow_start_grows_by_one_for_two_up_to_half_the_ack_ratio() {
             (Ack(8), 11, SS),
             (Ack(30), 15, SS),
             (AppLimited(8), 15, SS),
-            // A second mark in the window does not halve it again, and its acknowledgement does not grow it.
+            // A second mark in the same window does not halve the window again, and its acknowledgement does
+            // not grow the window.
             (Marked(8, 1), 7, CA),
             (Ack(6), 7, CA),
             (MarkedAgain(8, 2), 7, CA),
@@ -136,7 +137,7 @@ fn timeouts_and_long_idleness() {
             (Ack(60), 16, CA),
             (Ack(16), 17, CA),
             // RFC 7661 section 4.4.3: the window is halved after five minutes without use, and the threshold
-            // lets it grow back. After five more minutes, the window is halved again.
+            // allows the window to grow back. After five more minutes, the window is halved again.
             (IdleMs(299_000), 17, CA),
             (IdleMs(2_000), 8, SS),
             (IdleMs(298_000), 8, SS),
@@ -185,8 +186,8 @@ fn an_unused_window_is_kept_but_not_validated() {
     rounds(&mut cc, &mut now, 1, 0, 0);
     rounds(&mut cc, &mut now, 1, 192, 0);
     assert_eq!((window(&cc), cc.limits().pacing), (100, None), "used in full");
-    // The flow uses a tenth of the window. After a second (section 4.2), the window is not validated. It is
-    // paced and kept, but does not grow.
+    // The flow uses a tenth of the window. After a second (section 4.2), the window is no longer validated:
+    // it is kept and paced, but does not grow.
     rounds(&mut cc, &mut now, 5, 10, 0);
     assert_eq!((window(&cc), cc.limits().pacing), (100, None));
     rounds(&mut cc, &mut now, 15, 10, 0);
@@ -196,7 +197,7 @@ fn an_unused_window_is_kept_but_not_validated() {
     rounds(&mut cc, &mut now, 1, 100, 0);
     assert_eq!((window(&cc) >= 100, cc.limits().pacing), (true, None));
     rounds(&mut cc, &mut now, 20, 10, 0);
-    // Section 4.4.1: a loss leaves half of the used part, not half of the window.
+    // Section 4.4.1: after a loss, half of the used part remains, not half of the window.
     rounds(&mut cc, &mut now, 1, 12, 1);
     assert_eq!(window(&cc), 6);
     // Until a round has passed since the loss (section 4.2), further losses halve the window.

@@ -14,7 +14,7 @@ struct Figures {
     drop: f64,
     /// Like `drop`, but the host sleeps for 20 ms as the rate drops.
     asleep: f64,
-    /// Like `drop`, but with a delay of 0 ms, and in the 5 s after the drop.
+    /// Like `drop`, but with a delay of 0 ms, and measured in the 5 s after the drop.
     drop_0ms: f64,
     /// Latency p50 in the same experiment, from 1 s to 25 s after the drop.
     steady: f64,

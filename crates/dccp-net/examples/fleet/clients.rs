@@ -1,5 +1,5 @@
-//! Simulates the clients. All sessions share one endpoint and one socket. Each client has channels of its
-//! own.
+//! Simulates the clients. All sessions share one endpoint and one socket, but each client has its own
+//! channels.
 
 use dccp_net::{Bind, Burst, Clock, Encapsulation as _, UdpEncapsulation};
 use dccp_proto::{Ecn, Ports, Route, Sink};
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 /// DCCP Service Code and DCCP port that a tunnel uses.
 const SERVICE_CODE: u32 = u32::from_be_bytes(*b"MPTU");
 const PORT: u16 = 6511;
-/// Delay before a closed session is opened again. It is the same as in the tunnel's client.
+/// Delay before a closed session is opened again, the same as in the tunnel's client.
 const AGAIN: Duration = Duration::from_millis(250);
 /// The server's inner address.
 const HUB: [u8; 4] = [10, 0, 0, 1];
@@ -43,7 +43,7 @@ struct Client {
     armed: Option<Time>,
 }
 
-/// Packets of the endpoint that wait to be encrypted.
+/// Packets of the endpoint that are waiting to be encrypted.
 #[derive(Default)]
 struct Outgoing {
     packets: Vec<(Route, Ecn, usize)>,
@@ -69,7 +69,7 @@ pub(crate) struct Clients {
     /// Number of open sessions, and of paths that are up.
     pub(crate) open: usize,
     pub(crate) up: usize,
-    /// Number of sessions that have closed so far, and when to open which session again.
+    /// Number of sessions closed so far, and which session to reopen when.
     pub(crate) closed: usize,
     again: VecDeque<(Instant, u32)>,
     /// Number of records received, and of answers to pings.
@@ -175,7 +175,7 @@ impl Clients {
         Ok(())
     }
 
-    /// Does everything that is due. If nothing is due, waits for records, but at most for `patience`.
+    /// Does everything that is due. If nothing is due, waits for records, for at most `patience`.
     pub(crate) fn turn(&mut self, patience: Duration) -> io::Result<()> {
         let now = Clock.now();
         let deadline =

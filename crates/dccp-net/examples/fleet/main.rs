@@ -1,7 +1,7 @@
-//! Runs many clients of one tunnel server in this process. Each client has a key of its own and two addresses
-//! in 127.0.0.0/8. `fleet config N` prints the server's configuration. `fleet run N SERVER_PID` opens N
-//! sessions with two paths each, leaves them idle, sends pings through them, and prints what they cost the
-//! server. `fleet restart N SERVER_PID` kills the server and prints how soon all sessions are open again.
+//! Runs many clients of one tunnel server in this process, each with its own key and two addresses in
+//! 127.0.0.0/8. `fleet config N` prints the server's configuration. `fleet run N SERVER_PID` opens N sessions
+//! with two paths each, leaves them idle, sends pings through them, and prints what they cost the server.
+//! `fleet restart N SERVER_PID` kills the server and prints how soon all sessions are open again.
 //! tools/bench/fleet creates the namespace and runs this program.
 
 mod clients;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 type Error = Box<dyn std::error::Error>;
 
-/// Maximum number of sessions that are being opened at the same time.
+/// Maximum number of sessions that are in the process of being opened.
 const OUTSTANDING: usize = 200;
 /// Time limit for opening sessions.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -67,8 +67,8 @@ fn open_all(fleet: &mut Clients, n: u32) -> Result<(), Error> {
     Ok(())
 }
 
-/// Kills the server while the sessions carry pings. Waits until all sessions are open at the server that the
-/// script starts next.
+/// Kills the server while the sessions carry pings, and waits until all sessions are open at the server that
+/// the script starts next.
 fn restart(n: u32, server: u32, rate: u32) -> Result<(), Error> {
     let mut fleet = Clients::new(n)?;
     open_all(&mut fleet, n)?;
@@ -122,7 +122,7 @@ fn run(n: u32, server: u32, idle: u32, load: u32, rate: u32) -> Result<(), Error
         rss1 / 1048576.0
     );
 
-    // Wait first: a session probes its paths more often in the ten seconds after its first packets.
+    // Wait first, because a session probes its paths more often in the ten seconds after its first packets.
     fleet.run_for(Duration::from_secs(12))?;
     let (cpu2, _) = usage_of(server)?;
     let (since, before) = (Instant::now(), fleet.received);

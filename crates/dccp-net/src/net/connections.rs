@@ -8,7 +8,8 @@ use mpdccp_units::Time;
 use std::net::{IpAddr, SocketAddr};
 
 impl Net {
-    /// Gives a connection to the shard to which its packets belong. Only that shard can then send over it.
+    /// Gives a connection to the shard to which its packets belong. From then on, only that shard can send
+    /// over it.
     pub(super) fn give(&mut self, socket: u32, remote: SocketAddr, shard: u8) {
         let Some(Some(encapsulation)) = self.sockets.get_mut(socket as usize) else { return };
         if let Some(connection) = encapsulation.give(remote) {
@@ -16,7 +17,7 @@ impl Net {
         }
     }
 
-    /// Tells a socket that the path over it fails, even if packets still arrive.
+    /// Tells a socket that the path over it is failing, even if packets still arrive.
     pub fn suspect(&mut self, now: Time, socket: u32) {
         if let Some(Some(encapsulation)) = self.sockets.get_mut(socket as usize) {
             encapsulation.on_suspect(now);
@@ -30,7 +31,8 @@ impl Net {
         }
     }
 
-    /// Sends echo requests over encapsulations that carry no packets now, to find out whether they work.
+    /// Sends echo requests over encapsulations that are currently carrying no packets, to find out whether
+    /// they work.
     pub(super) fn ask(&mut self, now: Time) {
         let Net { sockets, routes: Some(routes), .. } = self else { return };
         for socket in routes.sockets() {

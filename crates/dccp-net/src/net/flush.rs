@@ -43,8 +43,8 @@ impl Net {
                 let form = if is_channel(route.socket) { Form::Sealed } else { Form::Dccp };
                 capture.sent(to.socket, &**encapsulation, &burst, form);
             }
-            // Only count other errors: congestion control detects the loss. A successful send does not show
-            // that a broken link works again.
+            // Only count other errors, because congestion control detects the loss. A successful send does
+            // not prove that a broken link works again.
             if let Err(SendError::LinkDown(e)) = encapsulation.send(&burst) {
                 links.mark(now, route.socket, route.remote, e.to_string());
             }
@@ -79,8 +79,8 @@ impl Net {
     fn write_keys(&mut self) {
         let (Some(file), Some(routes)) = (&mut self.keylog, &mut self.routes) else { return };
         while let Some(mut line) = routes.channels.poll_key() {
-            // Write each line with one call, because several shards share the file. Ignore the error: as with
-            // captures, a full disk must not stop the traffic.
+            // Write each line with a single call, because several shards share the file. Ignore the error: as
+            // with captures, a full disk must not stop the traffic.
             line.push('\n');
             let _ = file.write_all(line.as_bytes());
         }

@@ -12,8 +12,7 @@ use mpdccp_units::Time;
 use std::net::SocketAddr;
 
 impl Net {
-    /// Receives once from a socket and passes everything to `endpoint`. The times that it passes never
-    /// decrease.
+    /// Receives once from a socket and passes everything to `endpoint`, with times that never decrease.
     pub(crate) fn receive(&mut self, socket: u32, last: &mut Time, endpoint: &mut Endpoint) {
         let Net { sockets, capture, routes, neighbours, marking, qlog, .. } = self;
         let Some(Some(encapsulation)) = sockets.get_mut(socket as usize) else { return };
@@ -39,8 +38,8 @@ impl Net {
         }
         self.hand_over();
         if let Err(e) = result {
-            // An earlier packet caused an ICMP error, or an interface has disappeared. Only log this: if the
-            // cause persists, sending fails too.
+            // Either an earlier packet caused an ICMP error, or an interface has disappeared. Only log this:
+            // if the cause persists, sending fails too.
             tracing::debug!("socket {socket}: cannot receive: {e}");
         }
     }

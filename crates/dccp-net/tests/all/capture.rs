@@ -1,4 +1,4 @@
-//! A capture is a pcap file of IP packets. They contain the packets as they were sent.
+//! A capture is a pcap file of IP packets, which contain the packets as they were sent.
 
 use dccp_net::{App, Bind, Capture, Core, Driver, UdpEncapsulation};
 use dccp_proto::{Ports, Route};
@@ -30,7 +30,7 @@ fn a_request_is_sent_and_captured() {
     peer.set_read_timeout(Some(std::time::Duration::from_secs(10))).unwrap();
     let remote = peer.local_addr().unwrap();
     let file = std::env::temp_dir().join(format!("mpdccp-capture-{}.pcap", std::process::id()));
-    // The file exists and all users can read it. The capture must change that.
+    // The file exists and all users can read it, which the capture must change.
     std::fs::write(&file, "").unwrap();
     std::fs::set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
     let driver = Driver::new(Endpoint::new([1; 32]), |core| -> io::Result<Caller> {

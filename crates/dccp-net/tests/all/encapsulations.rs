@@ -38,8 +38,8 @@ fn receive(encapsulation: &mut dyn Encapsulation, n: usize) -> Vec<Got> {
     got
 }
 
-/// Receiving many packets at once takes longer than the shortest round trips. Their times must still be
-/// right.
+/// Receiving many packets at once takes longer than the shortest round trips, but the times of the packets
+/// must still be right.
 #[test]
 fn nothing_arrives_before_it_was_sent() {
     let mut a = UdpEncapsulation::new(bind("127.0.0.1:0")).unwrap();
@@ -196,7 +196,7 @@ fn raw_pair(addr: &str, header: u32) {
     }
     assert_eq!((b.stats().rx_packets, b.stats().rx_bad_checksum), (3, 0));
 
-    // This packet is modified in transit. A socket that computes no checksum sends it.
+    // This packet counts as modified in transit, so it is sent by a socket that computes no checksum.
     let raw = socket2::Socket::new(
         socket2::Domain::for_address(remote),
         socket2::Type::RAW,

@@ -33,8 +33,8 @@ impl Feedback<'_> {
         self.reports(seqs).find(|(_, received)| *received).map(|(at, _)| at)
     }
 
-    /// For each packet of `seqs` (ours, oldest first) that the peer reports, returns its place and whether it
-    /// was received. The newest comes first.
+    /// For each packet of `seqs` (ours, oldest first) that the peer reports, returns its position and whether
+    /// it was received, newest packet first.
     pub(crate) fn reports(
         &self,
         seqs: impl DoubleEndedIterator<Item = Seq> + ExactSizeIterator,
@@ -78,7 +78,7 @@ pub struct Arrival {
     pub payload: u32,
 }
 
-/// Says when a receiving half wants to acknowledge.
+/// When a receiving half wants to acknowledge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum AckDue {
@@ -113,8 +113,8 @@ pub struct Fated {
     pub lost: bool,
 }
 
-/// Extra delay of packets compared with the packets that give round-trip times. With reordering, the latter
-/// are the fastest packets.
+/// Extra delay of packets compared with those that give round-trip times, which with reordering are the
+/// fastest packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Late {
     /// Mean over all packets.
@@ -148,7 +148,7 @@ pub struct TxView {
     pub delivered: Amount,
     /// Data declared lost so far.
     pub lost: Amount,
-    /// Number of packets that were declared lost but delivered later. They are no longer in `lost`.
+    /// Number of packets that were declared lost but delivered later, and that no longer count in `lost`.
     pub spurious: u64,
     /// Number of packets reported as ECN-marked so far.
     pub ce: u64,
@@ -158,9 +158,9 @@ pub struct TxView {
     pub last_sent: Option<Time>,
     /// Whether the controller is in ProbeRTT.
     pub probing_rtt: bool,
-    /// Phase of Careful Resume, if it started from a remembered capacity (RFC 9959).
+    /// Phase of Careful Resume, if the half started from a remembered capacity (RFC 9959).
     pub resumption: Option<ResumePhase>,
-    /// Capacity to remember, once the path has carried enough.
+    /// Capacity to remember, once the path has carried enough data.
     pub capacity: Option<Remembered>,
 }
 
@@ -201,22 +201,22 @@ pub trait SenderHalf: Any + Send + core::fmt::Debug {
     fn ecn(&self) -> Ecn {
         Ecn::Ect0
     }
-    /// A packet of `bytes` IP bytes was sent. `payload` is its number of application bytes, or `None` if it
-    /// is not data. Packets without data are reported because they use sequence numbers too.
+    /// A packet of `bytes` IP bytes was sent. `payload` is its number of application bytes, or `None` if the
+    /// packet is not data. Packets without data are reported too, because they use sequence numbers.
     fn on_sent(&mut self, now: Time, seq: Seq, bytes: u32, payload: Option<u32>);
-    /// A valid packet of the peer arrived, of any type. The caller reports it before it calls
+    /// A valid packet of any type arrived from the peer. The caller reports it before it calls
     /// [`on_feedback`](Self::on_feedback) for the same packet. Gaps in the sequence numbers reveal lost
     /// acknowledgements, and the ECN field reveals marked ones (RFC 4341 section 6.1.1).
     fn on_peer_packet(&mut self, _now: Time, _arrival: &Arrival) {}
     /// An acknowledgement arrived.
     fn on_feedback(&mut self, now: Time, feedback: &Feedback<'_>);
     /// The peer sent Slow Receiver or Data Dropped. `buffer_drops` is the number of packets newly reported as
-    /// dropped in its receive buffer (RFC 4341 section 5.2).
+    /// dropped in the peer's receive buffer (RFC 4341 section 5.2).
     fn on_slow_receiver(&mut self, _now: Time, _buffer_drops: u64) {}
-    /// A packet was blocked because this path's gate was closed. The packet waits, or if `elsewhere` it took
-    /// another path.
+    /// A packet was blocked because this path's gate was closed. The packet is waiting, or if `elsewhere` it
+    /// took another path.
     fn on_blocked(&mut self, _now: Time, _elsewhere: bool) {}
-    /// Data waits, but the scheduler does not give it to this path.
+    /// Data is waiting, but the scheduler has not given it to this path.
     fn on_held_back(&mut self, _now: Time) {}
     /// Nothing is waiting to be sent on this path.
     fn on_app_limited(&mut self, now: Time);
@@ -241,7 +241,7 @@ pub trait SenderHalf: Any + Send + core::fmt::Debug {
     /// Sets this half's share of a bottleneck that several paths of the session use.
     fn couple(&mut self, _part: &Part) {}
     /// Starts from a remembered capacity of the path (RFC 9959), with at most `max_jump` bytes at once. This
-    /// has an effect only at the beginning of a connection.
+    /// only has an effect at the beginning of a connection.
     fn resume(&mut self, _saved: &Remembered, _max_jump: u64) {}
     /// Returns the complete state, for status and traces.
     fn view(&self) -> TxView;
@@ -260,16 +260,16 @@ pub trait SenderHalf: Any + Send + core::fmt::Debug {
     fn probing_rtt(&self) -> bool {
         false
     }
-    /// Returns the state for a successor. It includes packets in flight that were sent after `acked`.
+    /// Returns the state for a successor, including packets in flight that were sent after `acked`.
     fn hand_over(&self, now: Time, acked: Seq) -> Handover;
-    /// Takes over from another half. The caller must call this before anything else.
+    /// Takes over from another half. This must be called before anything else.
     fn take_over(&mut self, from: &Handover);
 }
 
 /// State that a sending half passes to its successor in a running connection.
 #[derive(Clone, Debug)]
 pub struct Handover {
-    /// The path as congestion control has measured it. `None` if this is out of date.
+    /// The path as congestion control has measured it, or `None` if the measurements are out of date.
     pub found: Option<Inherited>,
     /// Data packets in flight, oldest first.
     pub outstanding: Vec<Outstanding>,
@@ -335,14 +335,14 @@ pub trait ReceiverHalf: Send + core::fmt::Debug {
     /// Appends the feedback options of an acknowledgement to `out`. The acknowledgement will be sent as
     /// packet `seq` with Acknowledgement Number `ack`. `room` is the limit for option bytes.
     fn write_feedback(&mut self, now: Time, seq: Seq, ack: Seq, room: usize, out: &mut OptionBuf);
-    /// The peer reports which of our packets it received, by Acknowledgement Number or Ack Vector. `feedback`
-    /// has this report.
+    /// `feedback` is the peer's report of which of our packets it received, by Acknowledgement Number or Ack
+    /// Vector.
     fn on_ack_of_ack(&mut self, now: Time, feedback: &Feedback<'_>);
     /// The Ack Ratio requested by the peer.
     fn on_ack_ratio(&mut self, ratio: u16);
     /// Negotiation switched Send Ack Vector on or off (RFC 4340 section 11.5).
     fn on_send_ack_vector(&mut self, on: bool);
-    /// The other half has measured a round-trip time. It determines how long acknowledgements may wait.
+    /// The other half has measured a round-trip time, which determines how long acknowledgements may wait.
     fn on_rtt(&mut self, rtt: Duration);
 }
 

@@ -29,8 +29,8 @@ pub(crate) enum Engine {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AckVectors {
     pub(crate) controller: fn(&CcConfig) -> Box<dyn Controller>,
-    /// Whether it follows RFC 4341 outside the controller. It then counts packets, takes one RTT sample per
-    /// window, and derives the Ack Ratio from lost acknowledgements.
+    /// Whether the CCID follows RFC 4341 in everything but the congestion controller: it counts packets,
+    /// takes one RTT sample per window, and derives the Ack Ratio from lost acknowledgements.
     pub(crate) strict: bool,
     /// ECN field of its packets.
     pub(crate) ecn: Ecn,

@@ -29,7 +29,7 @@ impl Connection {
         }
     }
 
-    /// Does the same as [`abort`](Self::abort), with a reason text for the peer, at most 255 bytes in UTF-8
+    /// Like [`abort`](Self::abort), but with a reason text for the peer, at most 255 bytes in UTF-8
     /// (RFC 4340 section 5.6, Error Text).
     pub fn abort_with(&mut self, code: ResetCode, text: &str) {
         self.error_text = text.into();
@@ -45,7 +45,7 @@ impl Connection {
             ..Outbox::default()
         };
         // RFC 4340 section 8.3: retry after two round-trip times, and double the interval up to 64 s. The RFC
-        // does not say when to give up. This implementation gives up after 4MSL.
+        // does not say when to give up; this implementation does so after 4MSL.
         self.timers = Timers {
             retransmit: Some(Backoff::new(now, self.rtt() * 2)),
             give_up: Some(now + FOUR_MSL),
@@ -68,8 +68,8 @@ impl Connection {
         self.finish(self.closing.unwrap_or(CloseReason::Peer));
     }
 
-    /// Step 9: a valid Reset arrived. This end enters TIMEWAIT, unless the peer is in REQUEST.
-    /// RFC 4340 section 7.5.6 lets such a peer start again on the same ports at once.
+    /// Step 9: a valid Reset arrived. This end enters TIMEWAIT. The exception is a Packet Error, whose sender
+    /// is in REQUEST: RFC 4340 section 7.5.6 lets such a peer start again on the same ports at once.
     pub(super) fn on_reset(&mut self, now: Time, reset: Reset) {
         let reason = match (reset.code, self.closing) {
             // Reset Code "No Connection" means that the peer has already dropped its state, and that its
@@ -86,8 +86,8 @@ impl Connection {
 
     /// Queues a Reset of this connection.
     pub(super) fn send_reset(&mut self, reset: Reset) {
-        // RFC 4340 section 8.1.1: in REQUEST there is nothing to acknowledge, and GSR is still zero. The
-        // Acknowledgement Number of this Reset is therefore zero too.
+        // RFC 4340 section 8.1.1: in REQUEST there is nothing to acknowledge, and GSR is still zero, so the
+        // Acknowledgement Number of this Reset is zero too.
         self.outbox.reset = Some(OutReset { reset, seq: None, ack: self.numbers.gsr });
     }
 

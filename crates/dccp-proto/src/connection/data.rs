@@ -28,7 +28,7 @@ impl Connection {
             (State::CloseReq | State::Closing | State::TimeWait | State::Closed, _) => {
                 Gate::Closed(Why::Closing)
             }
-            // RFC 9897 section 3.3: a multipath client waits for the Ack that makes it OPEN.
+            // RFC 9897 section 3.3: a multipath client waits for the Ack that moves it to OPEN.
             (State::PartOpen, _) if self.is_multipath() => Gate::Closed(Why::Handshake),
             (State::PartOpen | State::Open, Some(halves)) if self.negotiated.may_send => halves.tx.gate(now),
             _ => Gate::Closed(Why::Handshake),
@@ -36,8 +36,8 @@ impl Connection {
     }
 
     /// Returns the largest payload that may be sent now, together with `options` bytes of the owner's
-    /// options. In PARTOPEN only DataAck may be sent (RFC 4340 section 8.1.5). It needs room for its required
-    /// options.
+    /// options. In PARTOPEN only DataAck may be sent (RFC 4340 section 8.1.5), which needs room for its
+    /// required options.
     pub fn max_payload(&self, options: usize) -> usize {
         self.payload_now(self.known_mtu(), options)
     }
@@ -56,8 +56,8 @@ impl Connection {
         self.room_for_payload(self.cfg.mtu, DATA_HEADER, options)
     }
 
-    /// Does the same as [`max_payload`](Self::max_payload). While packets of the current size seem to get
-    /// lost, the result is limited to a size that nearly every path carries.
+    /// Like [`max_payload`](Self::max_payload), but while packets of the current size seem to get lost, the
+    /// result is limited to a size that nearly every path carries.
     pub fn sure_payload(&self, options: usize) -> usize {
         self.payload_now(self.pmtu.as_ref().map_or_else(|| self.known_mtu(), |pmtu| pmtu.sure()), options)
     }
@@ -83,16 +83,16 @@ impl Connection {
     }
 
     /// A packet took another path because it is too large for this one. Like this path's own data, such
-    /// packets trigger probes of a larger size. Otherwise a path whose packets are all too large would not
-    /// recover from an MTU black hole.
+    /// packets trigger probes of a larger size. Otherwise, if all packets offered to a path are too large for
+    /// it, the path would not recover from an MTU black hole.
     pub fn note_too_narrow(&mut self, now: Time) {
         self.pmtu.iter_mut().for_each(|pmtu| pmtu.on_data(now));
     }
 
-    /// Sends one data packet. The owner's encoded `options` come first. Call it only while
+    /// Sends one data packet, with the owner's encoded `options` first. Call this only while
     /// [`gate`](Self::gate) is open, with `payload` within [`max_payload`](Self::max_payload). A packet
-    /// without payload only measures the path, and it is padded. Feedback is not piggybacked if the packet
-    /// would then exceed the path MTU.
+    /// without payload serves only to measure the path, and is padded. Feedback is not piggybacked if the
+    /// packet would then exceed the path MTU.
     pub fn transmit(&mut self, now: Time, options: &[u8], payload: &[u8], sink: &mut dyn Sink) -> Seq {
         self.skip_number();
         self.pmtu.iter_mut().for_each(|pmtu| pmtu.on_data(now));
@@ -143,8 +143,8 @@ impl Connection {
     }
 
     /// Writes NDP Count on data, even if the count is zero, in its short form if possible. If a longer count
-    /// does not fit the path MTU, writes 255 instead. The worst result is that the peer suspects a loss of
-    /// data that did not occur.
+    /// does not fit the path MTU, writes 255 instead; at worst, the peer then suspects a loss of data that
+    /// did not occur.
     fn write_ndp_slot(&mut self, room: usize, out: &mut OptionBuf) {
         if self.negotiated.ndp {
             let fits = room >= out.len() + NDP_SLOT + 5;

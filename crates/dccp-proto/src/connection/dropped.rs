@@ -1,4 +1,5 @@
-//! Data Dropped (RFC 4340 section 11.7): our reports of data that this end dropped, and the peer's reports.
+//! Data Dropped (RFC 4340 section 11.7): our reports of data that this end dropped, and the reports from the
+//! peer.
 
 use super::types::DropCode;
 use crate::ccid::Feedback;
@@ -93,7 +94,7 @@ impl DropReport {
         }
     }
 
-    /// The peer reports in `feedback` which of our packets it received. Drops that these packets did not
+    /// `feedback` is the peer's report of which of our packets it received. Drops that these packets did not
     /// report remain pending.
     pub(super) fn on_ack(&mut self, feedback: &Feedback<'_>) {
         let seqs = self.sent.iter().map(|report| report.seq);
@@ -104,7 +105,7 @@ impl DropReport {
     }
 }
 
-/// Returns for each block, newest first, its Drop Code, if any, and its number of packets.
+/// Returns the Drop Code, if any, and the number of packets of each block, newest first.
 fn runs(blocks: &[u8]) -> impl Iterator<Item = (Option<u8>, u8)> {
     blocks.iter().map(|b| match b {
         0..=127 => (None, b + 1),
@@ -115,7 +116,7 @@ fn runs(blocks: &[u8]) -> impl Iterator<Item = (Option<u8>, u8)> {
 /// Drops reported by the peer.
 #[derive(Debug, Default)]
 pub(super) struct PeerDrops {
-    /// Whether the peer's application no longer receives. If so, no data will reach it
+    /// Whether the peer's application has stopped receiving, so that no data will reach it
     /// (RFC 4340 section 11.7.2, Drop Code 1).
     pub(super) not_listening: bool,
     /// Newest packet known to have been dropped in the peer's receive buffer.

@@ -5,10 +5,10 @@
 use crate::Ecn;
 use crate::ccid::TxView;
 
-/// The path is judged after this many data packets. ECN fails if all of them arrived with the field cleared,
-/// or if nearly all were reported as marked.
+/// The path is judged after this many data packets. ECN has failed if all of them arrived with the field
+/// cleared, or if nearly all were reported as marked.
 const ENOUGH: u64 = 64;
-/// ECN counts as failed after this many timeouts if nothing was delivered.
+/// ECN counts as failed if nothing has been delivered after this many timeouts.
 const TIMEOUTS: u64 = 2;
 
 #[derive(Debug, Default)]
@@ -21,7 +21,8 @@ pub(super) struct EcnPath {
 
 impl EcnPath {
     /// Handles data of the peer. Returns true once, when this end stops expecting marks. This end then tells
-    /// the peer that it cannot read ECN bits (RFC 4340 section 12.1), so that the peer relies on losses.
+    /// the peer that it cannot read ECN bits (RFC 4340 section 12.1), so that the peer relies on losses
+    /// alone.
     pub(super) fn on_data(&mut self, ecn: Ecn) -> bool {
         self.cleared = if ecn == Ecn::NotEct { self.cleared + 1 } else { 0 };
         let now = self.cleared >= ENOUGH && !self.bleached;
@@ -40,8 +41,8 @@ impl EcnPath {
         self.failed |= view.delivered.packets == 0 && view.timeouts >= TIMEOUTS;
     }
 
-    /// Returns whether to send Acks as ECN-capable. They are if the peer's newest data was ECN-capable,
-    /// because the path to the peer then probably supports ECN too. They also are if the peer sent no data.
+    /// Returns whether to send Acks as ECN-capable: if the peer's newest data was ECN-capable, because the
+    /// path to the peer then probably supports ECN too, or if the peer has sent no data.
     pub(super) fn acks(&self) -> bool {
         self.cleared == 0
     }

@@ -3,13 +3,13 @@
 use crate::ccid::{ReceiverHalf, SenderHalf};
 use alloc::boxed::Box;
 
-/// The negotiated values. They are cached so that the data path need not search the features.
+/// The negotiated values, cached so that the data path need not search the features.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Negotiated {
-    /// Whether data may be sent. It may when the peer has agreed to send the acknowledgements that our CCID
-    /// needs (RFC 4341 section 4).
+    /// Whether data may be sent, which requires that the peer has agreed to send the acknowledgements that
+    /// our CCID needs (RFC 4341 section 4).
     pub(super) may_send: bool,
-    /// Whether data may be accepted. It may when the peer knows whether this end can read ECN bits
+    /// Whether data may be accepted, which requires that the peer knows whether this end can read ECN bits
     /// (RFC 4340 section 12.1).
     pub(super) may_accept: bool,
     /// Whether we send NDP Count.

@@ -128,8 +128,8 @@ impl Connection {
         }
     }
 
-    /// A Listen says that the server is ready and that its middlebox is open. Packets that were lost before
-    /// may now pass (RFC 5596 section 2.2.3.1).
+    /// A Listen says that the server is ready and that its middlebox is open, so packets that were lost
+    /// before may now pass (RFC 5596 section 2.2.3.1).
     pub(super) fn on_listen(&mut self, now: Time, service_code: Option<u32>) {
         // RFC 5596 section 2.2.3: in all other states, a Listen is ignored. Several Listens trigger only one
         // retransmission.
@@ -144,7 +144,7 @@ impl Connection {
         }
     }
 
-    /// Measures the round-trip time of the handshake. `held` is how long the peer waited before it answered.
+    /// Measures the round-trip time of the handshake. `held` is how long the peer waited before answering.
     fn measure_handshake(&mut self, now: Time, ack: Option<Seq>, held: Duration) {
         let sent = self.handshake_sent.iter().find(|(seq, _)| Some(*seq) == ack);
         self.handshake_rtt = sent.map(|(_, at)| now.since(*at)).map(|rtt| match rtt.checked_sub(held) {

@@ -13,8 +13,8 @@ use dccp_wire::{Packet, PacketType, ResetCode};
 
 /// Minimum mean interval between Syncs, or between Resets in REQUEST, TIMEWAIT and CLOSED.
 const ANSWER_INTERVAL: Duration = Duration::from_millis(250);
-/// Maximum number of Syncs or Resets in a burst. Resynchronising needs several. With the interval above, at
-/// most eight leave in any second (RFC 4340 section 7.5.4).
+/// Maximum number of Syncs or Resets in a burst, because resynchronising needs several. With the interval
+/// above, at most eight leave in any second (RFC 4340 section 7.5.4).
 const ANSWER_BURST: u32 = 4;
 /// Maximum number of bytes kept of the peer's Error Text.
 const MAX_PEER_TEXT: usize = 512;
@@ -25,13 +25,14 @@ const MAX_COOKIES: usize = 512;
 const INIT_COOKIE: u8 = 36;
 /// Maximum number of requests of the sending half handled in one call.
 const MAX_REQUESTS: usize = 8;
-/// A Request is a reordered Request of the same client if it is at most this far behind a received one. No
-/// Sync answers it. The client may still be waiting for the Response, and would take the Sync for one from a
-/// half-open connection. It would then reset this connection (RFC 4340 section 8.5, step 4).
+/// A Request that is at most this far behind a received one counts as a reordered Request of the same client
+/// and is not answered with a Sync. The client may still be waiting for the Response, would take the Sync for
+/// one from a half-open connection, and would then reset this connection (RFC 4340 section 8.5, step 4).
 const OVERTAKEN: i64 = 16;
 
 impl Connection {
-    /// Handles a parsed packet of this connection (RFC 4340 section 8.5). `len` is its IP length.
+    /// Handles a parsed packet for this connection (RFC 4340 section 8.5). `len` is its length as an IP
+    /// packet.
     pub fn handle_packet<'a>(&mut self, now: Time, ecn: Ecn, len: u32, packet: &Packet<'a>) -> Outcome<'a> {
         self.stats.packets_received += 1;
         let outcome = match self.receive(now, ecn, len, packet) {
@@ -134,7 +135,7 @@ impl Connection {
         let acks_us = header.ack.is_some_and(|ack| ack.within(low, high));
         match header.ptype {
             PacketType::Response | PacketType::Reset if acks_us => {
-                // RFC 4340 section 5.3: the Service Code of a Response equals that of the Request.
+                // RFC 4340 section 5.3: the Service Code of a Response must equal that of the Request.
                 if header.service_code.is_some_and(|code| code != self.cfg.service_code) {
                     self.answer_packet_error(now, packet);
                     return Err(DropReason::UnexpectedType);
@@ -152,9 +153,9 @@ impl Connection {
         }
     }
 
-    /// Sends a Reset from REQUEST. It ends a half-open connection at the peer (RFC 4340 section 7.5.6). Our
-    /// numbers mean nothing to that connection, so the Reset derives its numbers from the peer's packet
-    /// (section 8.3.1). A Reset is never answered.
+    /// Sends a Reset from REQUEST to end a half-open connection at the peer (RFC 4340 section 7.5.6). Our
+    /// sequence numbers mean nothing to that connection, so the Reset derives its numbers from the peer's
+    /// packet (section 8.3.1). A Reset is never answered.
     fn answer_packet_error(&mut self, now: Time, packet: &Packet<'_>) {
         let ptype = packet.header.ptype;
         if ptype != PacketType::Reset && self.may_answer(now) {
@@ -173,8 +174,8 @@ impl Connection {
         ack: Option<Seq>,
     ) -> Result<(), DropReason> {
         let sync = matches!(ptype, PacketType::Sync | PacketType::SyncAck);
-        // RFC 4340 section 7.5.3: the connection is active if a valid packet arrived within three round-trip
-        // times.
+        // RFC 4340 section 7.5.3: the connection counts as active if a valid packet has arrived within the
+        // last three round-trip times.
         let active = sync && now.since(self.last_valid) <= self.rtt() * 3;
         let reason = match self.numbers.check(ptype, seq, ack, active) {
             Validity::Valid => return Ok(()),
@@ -185,8 +186,8 @@ impl Connection {
         let overtaken =
             self.state == State::Respond && ptype == PacketType::Request && (1..=OVERTAKEN).contains(&behind);
         if !sync && !overtaken {
-            // RFC 4340 section 7.5.4: a Sync that answers an invalid Reset acknowledges GSR, because the
-            // Sequence Number of the Reset may be forged.
+            // RFC 4340 section 7.5.4: a Sync sent in answer to an invalid Reset acknowledges GSR, because the
+            // Reset's Sequence Number may be forged.
             self.send_sync(now, if ptype == PacketType::Reset { self.numbers.gsr } else { seq });
         }
         Err(reason)
@@ -216,7 +217,7 @@ impl Connection {
         }
     }
 
-    /// Takes a token from the bucket that limits answers. Returns false if the bucket is empty.
+    /// Takes a token from the bucket that rate-limits answers. Returns false if the bucket is empty.
     fn may_answer(&mut self, now: Time) -> bool {
         let full_at = self.answers_full_at.max(now);
         let may = full_at.since(now) <= ANSWER_INTERVAL.saturating_mul(ANSWER_BURST - 1);
@@ -243,8 +244,8 @@ impl Connection {
             (State::Request, _) => {
                 self.cookies.clone_from(&seen.cookies);
                 self.take_handshake_data(packet);
-                // RFC 4340 section 13.3: the echo of our Timestamp tells how long the server held the
-                // Request. Nothing else tells this.
+                // RFC 4340 section 13.3: the echo of our Timestamp is the only way to learn how long the
+                // server held the Request.
                 self.enter_part_open(
                     now,
                     ack,
@@ -259,7 +260,8 @@ impl Connection {
             }
             (State::Respond, _) => self.enter_open(now, seq, ack),
             (State::PartOpen, PacketType::Response) => {
-                // RFC 4340 section 8.1.4: our packets acknowledge this Response, so keep its cookies.
+                // RFC 4340 section 8.1.4: our packets will acknowledge this Response, so they must carry its
+                // cookies.
                 if seq == self.numbers.gsr && seen.cookies.len() <= MAX_COOKIES {
                     self.cookies.clone_from(&seen.cookies);
                 }
@@ -267,8 +269,8 @@ impl Connection {
             }
             (State::PartOpen, PacketType::Sync) => {}
             (State::PartOpen, _) => self.enter_open(now, seq, ack),
-            // Answer an Ack that acknowledges nothing newer than our Response or our last Sync. Its sender is
-            // probably still in PARTOPEN and retransmits its handshake Ack. A client past PARTOPEN
+            // Answer an Ack that acknowledges nothing newer than our Response or our last Sync: its sender is
+            // probably still in PARTOPEN and retransmitting its handshake Ack. A client past PARTOPEN
             // acknowledges our last Sync only until it receives another packet.
             (State::Open, PacketType::Ack) if self.is_server => {
                 self.outbox.ack |=
@@ -299,8 +301,8 @@ impl Connection {
         let ptype = packet.header.ptype;
         let Some(halves) = &mut self.halves else { return Ok(()) };
         let data = matches!(ptype, PacketType::Data | PacketType::DataAck);
-        // RFC 4340 section 11.7: corrupt data counts as marked. With TFRC, this receiver counts the mark.
-        // Otherwise the sender counts it when it receives Data Dropped.
+        // RFC 4340 section 11.7: corrupt data counts as marked. With TFRC, this receiver counts the mark;
+        // otherwise, the sender counts it when Data Dropped arrives.
         let marked = seen.corrupt && ccid::is_tfrc(halves.rx_ccid);
         let arrival = Arrival {
             seq,
@@ -320,8 +322,8 @@ impl Connection {
         if seen.slow_receiver {
             halves.tx.on_slow_receiver(now, 0);
         }
-        // RFC 4340 section 5.7: the Acknowledgement Number of a Sync acknowledges nothing. The packet that a
-        // Response acknowledges was sent before the halves existed.
+        // RFC 4340 section 5.7: a Sync's Acknowledgement Number does not acknowledge anything. The packet
+        // that a Response acknowledges was sent before the half-connections existed.
         let Some(ack) = ack.filter(|_| !matches!(ptype, PacketType::Sync | PacketType::Response)) else {
             return Ok(());
         };
@@ -332,7 +334,7 @@ impl Connection {
             timestamp: seen.timestamp,
             options: if seen.for_ccid { packet.option_bytes } else { &[] },
         };
-        // RFC 4340 section 12.3: a receiver that acknowledges a skipped number is lying.
+        // RFC 4340 section 12.3: a receiver that acknowledges a skipped sequence number is lying.
         if self.skipped.as_mut().is_some_and(|skipped| skipped.is_acknowledged(&feedback)) {
             self.error_text = b"an acknowledgement covers packets that were never sent".into();
             self.fail(Reset { code: ResetCode::AggressionPenalty, data: [0; 3] });
@@ -356,8 +358,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Executes step 16, and checks the reasons not to deliver data. The second value is true if the data is
-    /// corrupt and the owner accepts corrupt data.
+    /// Executes step 16, and checks whether the data must not be delivered. The second value is true if the
+    /// data is corrupt but the owner accepts corrupt data.
     fn accept_data<'a>(
         &mut self,
         packet: &Packet<'a>,
@@ -375,7 +377,7 @@ impl Connection {
         } else if covered != 0
             && (self.negotiated.min_coverage == 0 || covered < self.negotiated.min_coverage)
         {
-            // RFC 4340 section 9.2.1: data with too little checksum coverage is dropped.
+            // RFC 4340 section 9.2.1: data whose checksum coverage is too small is dropped.
             Some((DropReason::Coverage, DropCode::ProtocolConstraints))
         } else if !self.negotiated.may_accept {
             Some((DropReason::DataNotAllowed, DropCode::ProtocolConstraints))
@@ -398,7 +400,7 @@ impl Connection {
         (Some(packet.payload), corrupt)
     }
 
-    /// Handles the requests of the sending half.
+    /// Carries out what the sending half requests.
     pub(super) fn serve_sender(&mut self) {
         let Some(halves) = &mut self.halves else { return };
         let mut window = false;

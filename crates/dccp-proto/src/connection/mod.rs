@@ -41,15 +41,15 @@ use rand_chacha::ChaCha8Rng;
 use timers::Timers;
 use validity::Numbers;
 
-/// Maximum number of option lists that wait for an Ack. Further lists are dropped and counted.
+/// Maximum number of option lists waiting for an Ack. Further lists are dropped and counted.
 const MAX_OPTION_QUEUE: usize = 64;
 
 /// One DCCP connection.
 ///
 /// Call one input ([`handle_packet`](Self::handle_packet), [`handle_timeout`](Self::handle_timeout)) or one
-/// command ([`transmit`](Self::transmit), [`close`](Self::close), [`abort`](Self::abort)). After each call,
-/// drain [`poll_transmit`](Self::poll_transmit) and [`poll_event`](Self::poll_event), and set one timer with
-/// [`poll_timeout`](Self::poll_timeout).
+/// command ([`transmit`](Self::transmit), [`close`](Self::close), [`abort`](Self::abort)) at a time. After
+/// each call, drain [`poll_transmit`](Self::poll_transmit) and [`poll_event`](Self::poll_event), and set a
+/// single timer from [`poll_timeout`](Self::poll_timeout).
 #[derive(Debug)]
 pub struct Connection {
     cfg: Config,
@@ -63,7 +63,8 @@ pub struct Connection {
     negotiated: Negotiated,
     /// Exists from PARTOPEN (client) or OPEN (server) on.
     halves: Option<Halves>,
-    /// Requests or Responses sent, with their times. The handshake's round-trip time is measured with them.
+    /// Requests or Responses sent, with the times at which they were sent, to measure the round-trip time of
+    /// the handshake.
     handshake_sent: VecDeque<(Seq, Time)>,
     handshake_rtt: Option<Duration>,
     requests_sent: u32,
@@ -71,9 +72,10 @@ pub struct Connection {
     listen_received: bool,
     /// Our newest Response.
     last_response: Seq,
-    /// Our newest Sync. A client may still be in PARTOPEN if it acknowledges only this Sync or our Response.
+    /// Our newest Sync. A client that acknowledges nothing but this Sync or our Response may still be in
+    /// PARTOPEN.
     last_sync: Option<Seq>,
-    /// GSR when an Ack last followed a SyncAck.
+    /// The value of GSR when an Ack last followed a SyncAck.
     followed: Option<Seq>,
     /// Init Cookie options to echo.
     cookies: Vec<u8>,
@@ -92,23 +94,23 @@ pub struct Connection {
     /// No Timestamp is echoed before this time.
     echo_after: Time,
     slow_receiver: bool,
-    /// Application data to send on a Request or Response, and the data received on one.
+    /// Application data to send on a Request or Response, and the data received on a Request or Response.
     early_data: Vec<u8>,
     early_received: Option<Vec<u8>>,
-    /// Error Text of our Reset, and of the peer's Reset.
+    /// Error Text of our own Reset and of the peer's Reset.
     error_text: Vec<u8>,
     peer_error_text: Option<String>,
     /// Exists in OPEN if path MTU discovery is enabled.
     pmtu: Option<pmtu::Pmtu>,
-    /// Time at which the newest valid packet arrived. It determines whether the connection is "active"
+    /// Arrival time of the newest valid packet, which determines whether the connection is "active"
     /// (RFC 4340 section 7.5.3).
     last_valid: Time,
     /// Time at which the Greatest Acknowledgement Number Received last grew.
     last_answered: Time,
-    /// Time at which the token bucket for answers is full. It limits Syncs and Resets that answer invalid
-    /// packets.
+    /// Time at which the token bucket for answers will be full. The bucket limits Syncs and Resets sent in
+    /// answer to invalid packets.
     answers_full_at: Time,
-    /// The reason to report when closing ends.
+    /// The reason to report once the connection has finished closing.
     closing: Option<CloseReason>,
     events: VecDeque<Event>,
     stats: ConnectionStats,
@@ -117,15 +119,16 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Sets the encoded options that all packets of this kind carry from now on. An empty slice removes them.
+    /// Sets the encoded options to carry on all packets of this kind from now on. An empty slice removes
+    /// them.
     pub fn set_extra(&mut self, on: Extra, options: &[u8]) {
         let slot = &mut self.extras[on as usize];
         slot.clear();
         slot.extend_from_slice(options);
     }
 
-    /// Requests an Ack with these encoded options (multipath signalling). It is sent as soon as possible, or
-    /// once OPEN is reached. The options are not retransmitted if that Ack is lost.
+    /// Requests an Ack with these encoded options (multipath signalling), sent as soon as possible or once
+    /// OPEN is reached. The options are not retransmitted if that Ack is lost.
     pub fn send_options(&mut self, options: &[u8]) {
         if options.is_empty() {
             return;
@@ -143,8 +146,8 @@ impl Connection {
         self.events.pop_front()
     }
 
-    /// Sends a Sync, which the peer answers with a SyncAck. This tests a silent path without using the
-    /// congestion window. It has an effect only in OPEN.
+    /// Sends a Sync, which the peer answers with a SyncAck, to test a silent path without using the
+    /// congestion window. This has no effect except in OPEN.
     pub fn probe(&mut self) {
         if self.state == State::Open {
             self.outbox.sync = Some(self.numbers.gsr);
@@ -156,46 +159,46 @@ impl Connection {
         self.last_valid
     }
 
-    /// Returns when the peer last acknowledged a newer packet of ours. Initially, this is when the connection
-    /// was created. Such an acknowledgement shows that the path works in both directions. Other packets only
-    /// show that the direction from the peer works.
+    /// Returns when the peer last acknowledged a newer packet of ours than before; initially, this is the
+    /// time at which the connection was created. Such an acknowledgement shows that the path works in both
+    /// directions, whereas other packets show only that the direction from the peer works.
     pub fn last_answered(&self) -> Time {
         self.last_answered
     }
 
-    /// Call this when this path's gate is closed for a packet. The packet waits, or if `elsewhere` it took
-    /// another path. For a round trip, the path then does not count as application-limited, even if the queue
-    /// is empty.
+    /// Call this when this path's gate is closed for a packet, so the packet is waiting or, if `elsewhere`,
+    /// has taken another path. For the next round trip, the path then does not count as application-limited,
+    /// even if the queue is empty.
     pub fn note_blocked(&mut self, now: Time, elsewhere: bool) {
         if let Some(halves) = &mut self.halves {
             halves.tx.on_blocked(now, elsewhere);
         }
     }
 
-    /// Call this when data waits and this path's gate is open, but the scheduler did not give the data to
-    /// this path. The path's capacity cannot be measured in this time.
+    /// Call this when data is waiting and this path's gate is open, but the scheduler has not given the path
+    /// any data. The path's capacity cannot be measured while this lasts.
     pub fn note_held_back(&mut self, now: Time) {
         if let Some(halves) = &mut self.halves {
             halves.tx.on_held_back(now);
         }
     }
 
-    /// Call this when nothing waits to be sent on this path and its gate is open.
+    /// Call this when this path's gate is open and nothing is waiting to be sent on the path.
     pub fn set_app_limited(&mut self, now: Time) {
         if let Some(halves) = &mut self.halves {
             halves.tx.on_app_limited(now);
         }
     }
 
-    /// Starts recording the fate of each packet. [`poll_fate`](Self::poll_fate) returns the fates. CCIDs 3
-    /// and 4 do not support this.
+    /// Starts recording the fate of each packet, which [`poll_fate`](Self::poll_fate) returns. CCIDs 3 and 4
+    /// do not support this.
     pub fn track_fates(&mut self) {
         if let Some(halves) = &mut self.halves {
             halves.tx.track_fates();
         }
     }
 
-    /// Returns the next fate that was recorded since [`track_fates`](Self::track_fates).
+    /// Returns the next fate recorded since [`track_fates`](Self::track_fates) was called.
     pub fn poll_fate(&mut self) -> Option<Fated> {
         self.halves.as_mut()?.tx.poll_fate()
     }
@@ -207,15 +210,16 @@ impl Connection {
         }
     }
 
-    /// Sets this path's share of a bottleneck that several paths of the session use. CCIDs 3 and 4 ignore it.
+    /// Sets this path's share of a bottleneck that several paths of the session have in common. CCIDs 3 and 4
+    /// ignore it.
     pub fn couple(&mut self, part: &Part) {
         if let Some(halves) = &mut self.halves {
             halves.tx.couple(part);
         }
     }
 
-    /// Resumes carefully (RFC 9959) from the capacity that an earlier connection over this path measured
-    /// ([`TxView::capacity`](crate::ccid::TxView)), with at most `max_jump` bytes at once. This has no effect
+    /// Resumes carefully (RFC 9959) from the capacity that an earlier connection measured on this path
+    /// ([`TxView::capacity`](crate::ccid::TxView)), jumping by at most `max_jump` bytes. This has no effect
     /// with CCIDs 3 and 4, or once congestion control has found its rate. The caller must ensure that no
     /// other connection uses the same memory ([`dccp_cc::Memory`]).
     pub fn resume(&mut self, saved: &Remembered, max_jump: u64) {
@@ -224,8 +228,8 @@ impl Connection {
         }
     }
 
-    /// Sets the size of the largest IP packet of the path, in bytes. With [`Config::probe_mtu`], this is only
-    /// a hint: the search tries it first.
+    /// Sets the size of the largest IP packet that the path carries, in bytes. With [`Config::probe_mtu`],
+    /// this is only a hint: the search tries it first.
     pub fn set_mtu(&mut self, now: Time, mtu: u16) {
         match &mut self.pmtu {
             Some(pmtu) => pmtu.on_hint(now, mtu),
@@ -233,8 +237,8 @@ impl Connection {
         }
     }
 
-    /// Tells that the host can send IP packets of `most` bytes. With [`Config::probe_mtu`], the search tries
-    /// this size even if [`set_mtu`](Self::set_mtu) named a smaller one.
+    /// Tells the connection that the host can send IP packets of `most` bytes. With [`Config::probe_mtu`],
+    /// the search tries this size even if [`set_mtu`](Self::set_mtu) named a smaller one.
     pub fn try_mtu(&mut self, now: Time, most: u16) {
         if let Some(pmtu) = &mut self.pmtu {
             pmtu.on_most(now, most);
@@ -260,9 +264,9 @@ impl Connection {
     }
 
     /// Sets the data that a client's Request or a server's Response carries, including all retransmissions.
-    /// Use at most a few hundred bytes, because options need room too (RFC 4340 sections 8.1.1 and 8.1.3). If
-    /// the peer is configured to accept early data ([`Config::early_data`]), it does. Otherwise it reports
-    /// that the data was dropped.
+    /// Use at most a few hundred bytes, because options need room too (RFC 4340 sections 8.1.1 and 8.1.3).
+    /// The peer accepts the data only if it is configured to ([`Config::early_data`]); otherwise it reports
+    /// the data as dropped.
     pub fn set_early_data(&mut self, data: &[u8]) {
         if matches!(self.state, State::Request | State::Respond) {
             self.early_data = data.into();
@@ -299,7 +303,7 @@ impl Connection {
         self.ports
     }
 
-    /// Returns the CCIDs of our sending half and of the peer's, once negotiated.
+    /// Returns the CCIDs of our sending half and of the peer's sending half, once negotiated.
     pub fn ccids(&self) -> Option<(u8, u8)> {
         self.halves.as_ref().map(|h| (h.tx_ccid, h.rx_ccid))
     }
@@ -330,7 +334,7 @@ impl Connection {
         self.halves.as_ref().map(|h| h.tx.rtt())
     }
 
-    /// Returns the extra delay of packets compared with the packets that give round-trip times.
+    /// Returns the extra delay of packets compared with the packets that round-trip times are measured from.
     pub fn tx_late(&self, now: Time) -> Late {
         self.halves.as_ref().map_or(Late::default(), |h| h.tx.late(now))
     }
@@ -359,13 +363,13 @@ impl Connection {
         *self.stats.dropped.entry(reason).or_default() += 1;
     }
 
-    /// Returns the best known round-trip time. Without any measurement, this is 0.2 s (RFC 4340 section 3.4).
+    /// Returns the best known round-trip time, or 0.2 s if none has been measured (RFC 4340 section 3.4).
     fn rtt(&self) -> Duration {
         let measured = self.tx_rtt().and_then(RttEstimator::srtt);
         measured.or(self.handshake_rtt).unwrap_or(Duration::from_millis(200))
     }
 
-    /// Changes the state. All state changes happen here.
+    /// Changes the state. Every state change goes through here.
     fn enter(&mut self, state: State) {
         trace(&self.route, self.ports, self.state, state);
         self.state = state;

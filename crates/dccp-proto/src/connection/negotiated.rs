@@ -1,4 +1,4 @@
-//! Effects of negotiation on the packets we send and accept, and on the two half-connections.
+//! Applies the results of negotiation to the packets we send and accept, and to the two half-connections.
 
 use super::halves::{Halves, Negotiated};
 use super::*;
@@ -13,8 +13,8 @@ impl Connection {
         (ccid(Side::Local), ccid(Side::Remote))
     }
 
-    /// Creates the half-connections for the CCIDs in force. The newest valid packet of the peer is the first
-    /// that they see.
+    /// Creates the half-connections for the CCIDs in force. The first packet they see is the peer's newest
+    /// valid packet.
     pub(super) fn make_halves(&mut self, now: Time) {
         let (tx_ccid, rx_ccid) = self.negotiated_ccids();
         let common = HalfConfig {
@@ -28,7 +28,7 @@ impl Connection {
         let tx = ccid::sender(tx_ccid, &common);
         let rx = ccid::receiver(rx_ccid, &HalfConfig { first_seq: self.numbers.gsr, ..common });
         let (Some(tx), Some(rx)) = (tx, rx) else {
-            // RFC 4340 section 10: both ends have no common CCID, and the peer ignored our Mandatory.
+            // RFC 4340 section 10: the ends have no CCID in common, and the peer ignored our Mandatory.
             self.fail(Reset { code: ResetCode::MandatoryError, data: [0; 3] });
             return;
         };
@@ -46,8 +46,8 @@ impl Connection {
     }
 
     /// Changes the CCID of the data we send, as soon as the peer agrees. The new CCID keeps the path's
-    /// measurements. Returns false if this is impossible: the connection is not open, these settings do not
-    /// support the CCID, or other connections share the congestion state.
+    /// measurements. Returns false if the change is impossible: the connection is not open, its settings do
+    /// not support the CCID, or it shares congestion state with other connections.
     pub fn set_ccid(&mut self, ccid: u8) -> bool {
         use Side::{Local, Remote};
         let Some(halves) = self.halves.as_mut().filter(|_| self.state == State::Open) else { return false };
@@ -63,8 +63,8 @@ impl Connection {
                 self.features.add(number, Remote, &[1, 0]);
             }
         }
-        // RFC 4341 section 4: request Ack Vectors on the same packet. Otherwise data would wait for another
-        // round trip.
+        // RFC 4341 section 4: request Ack Vectors on the same packet, or data would wait for another round
+        // trip.
         if ccid::needs_ack_vector(ccid) && !self.features.is_on(feature::SEND_ACK_VECTOR, Remote) {
             self.features.change(feature::SEND_ACK_VECTOR, Remote, &[1], true);
         }
@@ -72,8 +72,8 @@ impl Connection {
         true
     }
 
-    /// Handles a change of the CCIDs in OPEN. RFC 4340 section 10.5 permits a restart of congestion control
-    /// but forbids an advantage from it, so the measurements are kept.
+    /// Handles a change of CCIDs in OPEN. RFC 4340 section 10.5 permits congestion control to restart but not
+    /// to gain from the restart, so the measurements are kept.
     fn change_halves(&mut self, now: Time, (tx_ccid, rx_ccid): (u8, u8)) {
         let common = HalfConfig {
             mtu: self.cfg.mtu,
@@ -90,8 +90,8 @@ impl Connection {
         }
     }
 
-    /// Drops the congestion control state of the old path (RFC 4340 section 10.5). Call this when packets now
-    /// take another path. It has no effect before OPEN, or if congestion state is shared.
+    /// Drops the congestion control state of the old path (RFC 4340 section 10.5). Call this when packets
+    /// have moved to another path. It has no effect before OPEN, or if congestion state is shared.
     pub fn on_path_change(&mut self, now: Time) {
         let shared =
             |halves: &mut Halves| ccid::shareable(&mut *halves.tx).is_some_and(|half| half.group().is_some());
@@ -114,8 +114,8 @@ impl Connection {
             halves.tx = tx;
         }
         cfg.first_seq = self.numbers.gsr;
-        // Keep a receiving half that sends Ack Vectors, because they report arrivals on any path. Replace a
-        // TFRC receiving half, because its loss intervals belong to the old path.
+        // Keep a receiving half that sends Ack Vectors, because Ack Vectors report arrivals on any path.
+        // Replace a TFRC receiving half, because its loss intervals belong to the old path.
         if ccid::is_tfrc(halves.rx_ccid)
             && let Some(rx) = ccid::receiver(halves.rx_ccid, &cfg)
         {
@@ -179,16 +179,16 @@ impl Connection {
         self.apply_local_window();
         self.tell_halves(now);
         if self.state == State::Open {
-            // Only `set_ccid` changes the CCID of the data we send. The peer decides for its own data, among
-            // the CCIDs we accept.
+            // Only `set_ccid` changes the CCID of the data we send. The peer chooses the CCID of its own
+            // data, from those we accept.
             self.features.freeze(feature::CCID, Local);
         }
     }
 
-    /// Checks acknowledgements against the requested Sequence Window from the moment of the request.
-    /// Otherwise this end would outgrow the old window before the peer agrees, and would take
-    /// acknowledgements of its own packets for forged ones. RFC 4340 section 7.5.1 says to wait for the
-    /// agreement, but this window only limits how far back acknowledgements may reach.
+    /// Check acknowledgements against the new Sequence Window as soon as it is requested. Otherwise this end
+    /// would outgrow the old window before the peer agrees, and would take acknowledgements of its own
+    /// packets for forged ones. RFC 4340 section 7.5.1 says to wait for the agreement, but this window only
+    /// limits how far back acknowledgements may reach.
     pub(super) fn apply_local_window(&mut self) {
         let wanted = self.features.wanted(feature::SEQUENCE_WINDOW, Side::Local).unwrap_or(0);
         self.numbers.local_window = self.features.value(feature::SEQUENCE_WINDOW, Side::Local).max(wanted);
@@ -202,7 +202,7 @@ impl Connection {
         let Some(halves) = &mut self.halves else { return };
         if (halves.tx_ccid, halves.rx_ccid) != ccids {
             if self.state != State::Open {
-                // The handshake has just completed, so there are no halves yet.
+                // The handshake has only just completed, so the half-connections do not exist yet.
                 return self.make_halves(now);
             }
             self.change_halves(now, ccids);

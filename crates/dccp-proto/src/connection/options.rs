@@ -1,4 +1,4 @@
-//! Reading the options of a received packet (RFC 4340 section 5.8).
+//! Reads the options of a received packet (RFC 4340 section 5.8).
 
 use super::dropped;
 use crate::ccid;
@@ -10,16 +10,16 @@ use dccp_wire::{
 };
 use mpdccp_units::Duration;
 
-/// The options of one packet, except feature options. The [`Negotiator`] handles those.
+/// The options of one packet, except feature options, which the [`Negotiator`] handles.
 #[derive(Debug, Default)]
 pub(super) struct Seen<'a> {
-    /// Ack Vector cells of all such options, concatenated. Packets reported in Data Dropped are marked in
-    /// them.
+    /// The cells of all Ack Vector options, concatenated. Packets reported in Data Dropped are marked in the
+    /// cells.
     pub(super) vector: Cow<'a, [u8]>,
     /// Blocks of all Data Dropped options, concatenated.
     pub(super) dropped: Cow<'a, [u8]>,
-    /// Elapsed Time. On a Response, the elapsed time of a Timestamp Echo. On other packets, an echo does not
-    /// concern the acknowledged packet.
+    /// Elapsed Time; on a Response, the elapsed time of a Timestamp Echo. On other packets, the echo does not
+    /// refer to the acknowledged packet.
     pub(super) elapsed: Duration,
     pub(super) timestamp: Option<u32>,
     pub(super) ndp: Option<u64>,
@@ -60,8 +60,8 @@ pub(super) fn read<'a>(
 
     let mut options = packet.options();
     while let Some(next) = options.next() {
-        // RFC 4340 section 5.8: all options after an invalid length are ignored. A Mandatory before such an
-        // option has no effect.
+        // RFC 4340 section 5.8: all options after an invalid length are ignored, so a Mandatory before such
+        // an option has no effect.
         let Ok(option) = next else { break };
         if data_type && !allowed_on_data(&option) {
             continue;
@@ -70,8 +70,8 @@ pub(super) fn read<'a>(
         let is_mandatory = mandatory.take().is_some();
         let mut understood = true;
         match option {
-            // Mandatory twice in a row is an error (RFC 4340 section 5.8.2). Mandatory at the end of the
-            // options is one too, and is checked below.
+            // Two consecutive Mandatory options are an error (RFC 4340 section 5.8.2). A Mandatory at the end
+            // of the options is also an error, checked below.
             Opt::Mandatory if is_mandatory => return Err(reset(ResetCode::OptionError, culprit)),
             Opt::Mandatory => mandatory = Some(culprit),
             Opt::ChangeL(..) | Opt::ChangeR(..) | Opt::ConfirmL(..) | Opt::ConfirmR(..) => {

@@ -1,4 +1,4 @@
-//! Packets other than data that wait to be sent.
+//! Non-data packets waiting to be sent.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -20,7 +20,7 @@ pub(super) enum Control {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OutReset {
     pub(super) reset: Reset,
-    /// Sequence Number of the Reset. With `None`, the connection's next number.
+    /// Sequence Number of the Reset; `None` means the connection's next number.
     pub(super) seq: Option<Seq>,
     pub(super) ack: Seq,
 }
@@ -36,11 +36,11 @@ pub(super) struct Outbox {
     pub(super) sync_ack: Option<Seq>,
     /// Whether to send an Ack, even if the receiving half does not require one.
     pub(super) ack: bool,
-    /// Whether data from the peer has caused an acknowledgement since the sending half last requested
+    /// Whether data from the peer has triggered an acknowledgement since the sending half last requested
     /// [`AckPeer`](crate::ccid::SenderRequest::AckPeer).
     pub(super) acked_data: bool,
-    /// Whether to send a Sync after the Ack of PARTOPEN, because the peer must answer a Sync.
+    /// Whether to send a Sync after the Ack of PARTOPEN, because a Sync forces the peer to answer.
     pub(super) ask: bool,
-    /// The owner's option lists that wait for an Ack.
+    /// The owner's option lists waiting for an Ack.
     pub(super) options: VecDeque<Vec<u8>>,
 }

@@ -1,4 +1,4 @@
-//! Output other than data: handshake, Acks, Syncs, Close, Reset.
+//! Output of non-data packets: handshake, Acks, Syncs, Close, Reset.
 
 use super::outbox::{Control, NDP_ROOM, OutReset};
 use super::*;
@@ -16,7 +16,7 @@ const REQUEST_HEADER: usize = 20;
 /// Largest Sequence Window for which short sequence numbers are sent.
 const SHORT_WINDOW: u64 = 1 << 16;
 
-/// Longest Error Text of a Reset, bytes.
+/// Maximum length of a Reset's Error Text, in bytes.
 const MAX_ERROR_TEXT: usize = 255;
 
 /// Returns the number of data bytes that a Checksum Coverage needs (RFC 4340 section 9.2).
@@ -24,15 +24,15 @@ fn least_covered(coverage: u8) -> usize {
     usize::from(coverage.saturating_sub(1)) * 4
 }
 
-/// Minimum time that an answer to a path MTU probe may take.
+/// Minimum time to wait for the answer to a path MTU probe.
 const LEAST_ANSWER: Duration = Duration::from_millis(100);
 
-/// Returns the value of a Timestamp at `now`: units of 10 microseconds, wrapping (RFC 4340 section 13.1).
+/// Returns the Timestamp value for `now`, in wrapping units of 10 microseconds (RFC 4340 section 13.1).
 pub(super) fn ticks(now: Time) -> u32 {
     (now.as_nanos() / 10_000) as u32
 }
 
-/// Fixed header fields that the caller sets.
+/// Fixed header fields set by the caller.
 pub(super) struct Fixed {
     pub(super) ptype: PacketType,
     pub(super) seq: Seq,
@@ -41,7 +41,7 @@ pub(super) struct Fixed {
 }
 
 impl Connection {
-    /// Writes packets other than data: handshake, Acks that are due, Syncs, Close, Reset. Returns true if it
+    /// Writes the non-data packets: handshake, Acks that are due, Syncs, Close, Reset. Returns true if it
     /// sent any packet.
     pub fn poll_transmit(&mut self, now: Time, sink: &mut dyn Sink) -> bool {
         let mut sent = false;
@@ -98,15 +98,15 @@ impl Connection {
 
     fn ack_due(&self, now: Time) -> bool {
         match self.state {
-            // The owner's options wait for OPEN. In PARTOPEN the owner uses Extra::HandshakeAck instead.
+            // The owner's options wait for OPEN; in PARTOPEN, the owner uses Extra::HandshakeAck instead.
             State::PartOpen => self.feedback_due(now),
             State::Open => !self.outbox.options.is_empty() || self.feedback_due(now),
             _ => false,
         }
     }
 
-    /// Returns the room for options on an Ack, bytes. There is always enough for the shortest feedback.
-    /// Otherwise the feedback would stay due forever.
+    /// Returns the room for options on an Ack, in bytes. There is always enough for the shortest feedback,
+    /// since feedback that never fits would stay due forever.
     pub(super) fn ack_room(&self) -> usize {
         let packet = usize::from(self.cfg.mtu).saturating_sub(usize::from(self.cfg.overhead));
         (packet.saturating_sub(ACK_HEADER) & !3).clamp(64, dccp_wire::MAX_OPTIONS)
@@ -122,8 +122,8 @@ impl Connection {
             self.write_features(seq, &mut out);
             while let Some(options) = self.outbox.options.front() {
                 if options.len() + NDP_ROOM > room {
-                    // The MTU has shrunk since the owner queued these options. An Ack that waited for enough
-                    // room would stay due forever.
+                    // The MTU has shrunk since the owner queued these options. Drop them: an Ack waiting for
+                    // enough room would stay due forever.
                     self.stats.options_dropped += 1;
                 } else if out.len() + options.len() + NDP_ROOM > room || !out.extend(options) {
                     break;
@@ -144,8 +144,8 @@ impl Connection {
     fn write_features(&mut self, seq: Seq, out: &mut OptionBuf) {
         let moment = if self.state == State::PartOpen { Moment::Handshake } else { Moment::Established };
         if self.features.write(moment, seq, out) {
-            // A new Change has its own timer interval. It does not wait for the backed-off interval of an
-            // older Change.
+            // A new Change starts with a fresh timer interval instead of the backed-off interval of an older
+            // Change.
             self.timers.feature = None;
         }
     }
@@ -193,7 +193,7 @@ impl Connection {
             Control::CloseReq => (PacketType::CloseReq, Extra::Close, Some(self.numbers.gsr)),
             Control::Close => (PacketType::Close, Extra::Close, Some(self.numbers.gsr)),
         };
-        // Cookies are set only in PARTOPEN. They are still set if the connection was closed in PARTOPEN.
+        // Cookies are set only in PARTOPEN, but remain set if the connection was closed in PARTOPEN.
         out.extend(&self.cookies);
         out.extend(self.extra(extra));
         self.write_ndp(&mut out);
@@ -209,8 +209,8 @@ impl Connection {
             Control::Response => {
                 self.last_response = seq;
                 self.on_handshake_sent(now, seq);
-                // A Linux client measures its first round-trip time with this echo. Without it, its CCID 3
-                // waits a second.
+                // A Linux client uses this echo to measure its first round-trip time. Without the echo, its
+                // CCID 3 waits a second.
                 self.write_timestamp_echo(now, &mut out);
                 self.features.write(Moment::Handshake, seq, &mut out);
                 self.drops.write(seq, self.numbers.gsr, out.room(), &mut out);
@@ -227,11 +227,12 @@ impl Connection {
             out.extend(&alloc::vec![0; padding.min(out.room())]);
         }
         self.emit(now, Fixed { ptype, seq, ack, reset: None }, out, &early, sink);
-        // Keep the data for retransmissions, because each of them carries it.
+        // Keep the data, because every retransmission carries it.
         self.early_data = early;
     }
 
-    /// Sends a Sync that has the size to probe. Its application data has no meaning (RFC 4340 section 5.7).
+    /// Sends a Sync of the size to probe. The application data that fills it has no meaning
+    /// (RFC 4340 section 5.7).
     fn transmit_mtu_probe(&mut self, now: Time, sink: &mut dyn Sink) -> bool {
         let wanted = self.pmtu.as_ref().filter(|_| self.state == State::Open).and_then(|p| p.poll_probe(now));
         let Some(size) = wanted else { return false };
@@ -277,10 +278,10 @@ impl Connection {
         seq
     }
 
-    /// Writes feedback to the SyncAck `seq`. The sender of the Sync `ack` may have received no
-    /// acknowledgement of its packets. If later packets have arrived, an Ack follows instead, once per newest
-    /// packet: if the other end finds Acks invalid, it answers each with a Sync. A SyncAck does not replace
-    /// an Ack that is due for another reason.
+    /// Writes feedback on the SyncAck `seq`, because the sender of the Sync `ack` may not have received any
+    /// acknowledgement of its packets. If later packets have arrived, an Ack follows instead, but only once
+    /// per newest packet: if the other end finds Acks invalid, it answers each of them with a Sync. A SyncAck
+    /// does not replace an Ack that is due for another reason.
     fn answer_probe(&mut self, now: Time, seq: Seq, ack: Seq, out: &mut OptionBuf) {
         let room = self.ack_room();
         let Some(halves) = self.halves.as_mut().filter(|h| ccid::needs_ack_vector(h.rx_ccid)) else { return };
@@ -307,22 +308,21 @@ impl Connection {
         self.emit(now, fixed, out, &text, sink);
     }
 
-    /// Takes the empty option buffer. [`emit`](Self::emit) returns it.
+    /// Takes the empty option buffer, which [`emit`](Self::emit) gives back.
     pub(super) fn start_options(&mut self) -> OptionBuf {
         let mut out = core::mem::take(&mut self.scratch);
         out.clear();
         out
     }
 
-    /// Writes NDP Count if it is not zero (RFC 4340 section 7.7). This is for packets other than Data and
-    /// DataAck.
+    /// Writes NDP Count if it is not zero (RFC 4340 section 7.7), on packets other than Data and DataAck.
     fn write_ndp(&mut self, out: &mut OptionBuf) {
         if self.negotiated.ndp && self.ndp_run > 0 {
             out.push(&Opt::NdpCount(self.ndp_run));
         }
     }
 
-    /// Writes a packet to the sink. All packets leave through here.
+    /// Writes a packet to the sink. All packets leave the connection through here.
     pub(super) fn emit(
         &mut self,
         now: Time,
@@ -343,7 +343,7 @@ impl Connection {
                 0
             },
             ptype,
-            // RFC 4340 section 7.6.2: with large windows, short numbers are not safe.
+            // RFC 4340 section 7.6.2: short sequence numbers are not safe with large windows.
             short: self.negotiated.send_short && self.numbers.local_window <= SHORT_WINDOW,
             seq,
             ack,

@@ -1,5 +1,5 @@
-//! Packetization Layer Path MTU Discovery (RFC 8899). Probes are Syncs that are padded to the probed size
-//! (RFC 4340 section 14.1). An MTU from the system or the owner is only a hint, so it is verified.
+//! Packetization Layer Path MTU Discovery (RFC 8899). Probes are Syncs padded to the probed size
+//! (RFC 4340 section 14.1). An MTU given by the system or the owner is only a hint and must be verified.
 
 use dccp_cc::Amount;
 use dccp_wire::Seq;
@@ -10,19 +10,20 @@ pub(super) const BASE: u16 = 1200;
 /// Number of tries after which a larger size counts as too large (MAX_PROBES, RFC 8899 section 5.1.2).
 const SEARCH_TRIES: u8 = 3;
 /// Number of tries after which the path counts as a black hole for packets of the current size. It exceeds
-/// `SEARCH_TRIES`, so that random loss does not look like a black hole.
+/// `SEARCH_TRIES`, so that random loss is not mistaken for a black hole.
 const CONFIRM_TRIES: u8 = 5;
-/// Time after a search until a data packet triggers a probe for a larger size (PMTU_RAISE_TIMER,
-/// RFC 8899 section 5.1.1). The RFC recommends 600 s. A shorter time does no harm, because the probe costs
-/// only one packet, and an idle path sends none.
+/// Once this time has passed after a search, the next data packet triggers a probe for a larger size
+/// (PMTU_RAISE_TIMER, RFC 8899 section 5.1.1). The RFC recommends 600 s. A shorter time does no harm, because
+/// the probe costs only one packet, and an idle path sends none.
 const RAISE: Duration = Duration::from_secs(10);
-/// A path with at least this many data packets since the last search counts as used.
+/// A path counts as used if it has sent at least this many data packets since the last search.
 const TRAFFIC: u32 = 8;
-/// The current size becomes doubtful after this many lost packets since the last confirmation.
+/// The current size is in doubt after this many packets have been lost since the last confirmation.
 const DOUBTFUL: u64 = 3;
 /// Minimum time for which a confirmation is valid.
 const HOLDS: Duration = Duration::from_secs(1);
-/// The search ends when the largest confirmed and the smallest failed size differ by at most this many bytes.
+/// The search ends when the largest confirmed size and the smallest failed size differ by at most this many
+/// bytes.
 const FINE: u16 = 8;
 /// A size that most tunnels and access networks with an MTU below 1500 carry.
 const LIKELY: u16 = 1400;
@@ -34,8 +35,8 @@ enum Why {
     Size,
     /// Test whether the path now carries larger packets.
     Raise,
-    /// Test with a small packet whether any packet arrives. Packets of the contained size failed, and nothing
-    /// else was sent.
+    /// Send a small packet to test whether any packet arrives: packets of the contained size failed, and
+    /// nothing else was sent.
     Alive(u16),
     /// Test this size again, because a smaller packet has just arrived.
     Again,
@@ -45,17 +46,17 @@ enum Why {
 #[derive(Clone, Copy, Debug)]
 struct Probe {
     size: u16,
-    /// Number of probes sent without an answer.
+    /// Number of unanswered probes sent.
     sent: u8,
-    /// Numbers of all probes of this size. A SyncAck may acknowledge any of them: while a queue grows, an
-    /// answer may arrive after the next probe was sent.
+    /// Sequence numbers of all probes of this size. A SyncAck may acknowledge any of them: while a queue is
+    /// growing, an answer may arrive after the next probe has been sent.
     seqs: [Option<Seq>; CONFIRM_TRIES as usize],
     why: Why,
     /// Whether packets of this size are probably lost.
     likely: bool,
-    /// Time at which to send the next probe, or to give up (PROBE_TIMER). The interval follows from the
-    /// round-trip time. It is shorter than the 1 s of RFC 8899 section 5.1.1, because a black hole drops data
-    /// until five probes have failed.
+    /// Time at which to send the next probe or give up (PROBE_TIMER). The interval is derived from the
+    /// round-trip time. It is shorter than the 1 s of RFC 8899 section 5.1.1, because a black hole drops all
+    /// data until five probes have failed.
     due: Time,
 }
 
@@ -64,11 +65,11 @@ struct Probe {
 pub(super) struct Pmtu {
     /// Current path MTU (PLPMTU).
     mtu: u16,
-    /// Upper limit of the search: the largest hint so far.
+    /// Upper limit of the search, which is the largest hint so far.
     max: u16,
     /// The newest hint.
     hint: u16,
-    /// The smallest size that failed. If none failed, it is the maximum plus one.
+    /// The smallest size that has failed, or the maximum plus one if none has failed.
     too_big: u16,
     probe: Option<Probe>,
     /// From this time on, a data packet triggers a probe for a larger size.
@@ -76,16 +77,16 @@ pub(super) struct Pmtu {
     /// Number of data packets since the last search.
     data: u32,
     confirmed: Time,
-    /// Whether the first probe is neither answered nor given up yet.
+    /// Whether the first probe is still outstanding, that is, neither answered nor given up.
     fresh: bool,
-    /// Number of losses at the last confirmation. `None` until the first report after it.
+    /// Number of losses at the last confirmation, or `None` until the first report after it.
     lost: Option<u64>,
-    /// A small packet that was sent while data was in flight, and the amount that had been delivered then.
+    /// A small packet sent while data was in flight, and the amount of data that had been delivered by then.
     small: Option<(Seq, Amount)>,
 }
 
 impl Pmtu {
-    /// Starts path MTU discovery. It first confirms the hint.
+    /// Starts path MTU discovery, which first confirms the hint.
     pub(super) fn new(now: Time, mtu: u16) -> Pmtu {
         let mut pmtu = Pmtu {
             mtu,
@@ -114,8 +115,8 @@ impl Pmtu {
         if self.fresh { self.mtu.min(BASE) } else { self.mtu }
     }
 
-    /// Does the same as [`known`](Self::known). If packets of the current size are probably lost, or if a
-    /// probe of it was not answered, the result is also limited to a size that nearly every path carries.
+    /// Like [`known`](Self::known), but the result is also limited to a size that nearly every path carries
+    /// if packets of the current size are probably being lost or a probe of that size has gone unanswered.
     pub(super) fn sure(&self) -> u16 {
         let doubtful = self.probe.is_some_and(|probe| match probe.why {
             Why::Alive(size) => size <= self.mtu,
@@ -139,14 +140,14 @@ impl Pmtu {
         self.probe.map(|probe| probe.due)
     }
 
-    /// Returns the size of a probe to send now. The caller reports its sequence number to
+    /// Returns the size of a probe to send now. The caller must report the probe's sequence number to
     /// [`on_sent`](Self::on_sent).
     pub(super) fn poll_probe(&self, now: Time) -> Option<u16> {
         let probe = self.probe.filter(|p| p.due <= now && p.sent < p.tries(self.mtu))?;
         Some(probe.size)
     }
 
-    /// A probe was sent. Its answer takes at most `answer`.
+    /// A probe was sent. `answer` is the longest time that its answer may take.
     pub(super) fn on_sent(&mut self, now: Time, seq: Seq, answer: Duration) {
         if let Some(probe) = &mut self.probe {
             if let Some(place) = probe.seqs.get_mut(usize::from(probe.sent)) {
@@ -169,8 +170,8 @@ impl Pmtu {
         self.search(now);
     }
 
-    /// A data packet is sent. If the path MTU is below the maximum, the packet sometimes triggers a probe of
-    /// the smallest failed size, because the path MTU may have grown.
+    /// Call this when a data packet is sent. If the path MTU is below the maximum, the packet occasionally
+    /// triggers a probe of the smallest failed size, because the path MTU may have grown.
     pub(super) fn on_data(&mut self, now: Time) {
         self.data = self.data.saturating_add(1);
         if self.data >= TRAFFIC && self.probe.is_none() && self.raise_at.take_if(|at| *at <= now).is_some() {
@@ -178,9 +179,9 @@ impl Pmtu {
         }
     }
 
-    /// Handles timeouts. `acked` is the number of our newest acknowledged packet. If it was sent after the
-    /// first probe, packets arrive but the probes did not. An acknowledgement of an earlier packet proves
-    /// nothing, because the probes may still wait in a queue behind that packet.
+    /// Handles timeouts. `acked` is the number of our newest acknowledged packet. If that packet was sent
+    /// after the first probe, packets arrive but the probes do not. If it was sent earlier, its
+    /// acknowledgement proves nothing, because the probes may still be queued behind it.
     pub(super) fn on_timeout(&mut self, now: Time, acked: Seq) {
         let Some(probe) = self.probe.filter(|p| p.due <= now && p.sent >= p.tries(self.mtu)) else { return };
         let overtaken = probe.seqs[0].is_some_and(|first| first.before(acked));
@@ -189,15 +190,16 @@ impl Pmtu {
             Why::Again => self.on_too_big(now, probe.size),
             Why::Size if overtaken => self.on_too_big(now, probe.size),
             Why::Alive(size) if overtaken => self.try_for(now, size, Why::Again),
-            // The peer acknowledged no later packet. Perhaps none was sent, so test with a small packet.
+            // The peer has acknowledged no later packet, perhaps because none was sent, so test with a small
+            // packet.
             Why::Size if probe.size > BASE => self.try_for(now, BASE, Why::Alive(probe.size)),
-            // Packets of no size arrive, so the MTU is not the reason.
+            // Packets of any size are lost, so the MTU is not the cause.
             Why::Size => self.try_size(now + HOLDS, probe.size),
             Why::Alive(size) => self.try_size(now + HOLDS, size),
         }
     }
 
-    /// Handles the result that packets of this size do not arrive, but others do.
+    /// Packets of this size do not arrive, but others do.
     fn on_too_big(&mut self, now: Time, size: u16) {
         self.too_big = size;
         // RFC 8899 section 4.3: the path has a black hole for the current size.
@@ -207,7 +209,7 @@ impl Pmtu {
         self.search(now);
     }
 
-    /// Tries the next size of the search, if any.
+    /// Tries the next size of the search, if there is one.
     fn search(&mut self, now: Time) {
         self.fresh = false;
         let (good, bad) = (self.mtu, self.too_big);
@@ -225,8 +227,8 @@ impl Pmtu {
         self.raise_at = Some(now + RAISE).filter(|_| self.mtu < self.max);
     }
 
-    /// Handles a hint from the system or the owner. A hint below the current size may be forged, so it only
-    /// makes the current size doubtful (RFC 8899 section 4.6.2). A larger size is probed.
+    /// Handles an MTU hint from the system or the owner. A hint below the current size may be forged, so it
+    /// only puts the current size in doubt (RFC 8899 section 4.6.2). A hint above the current size is probed.
     pub(super) fn on_hint(&mut self, now: Time, mtu: u16) {
         let before = core::mem::replace(&mut self.hint, mtu);
         if mtu > before {
@@ -238,12 +240,12 @@ impl Pmtu {
                 self.try_size(now, self.mtu);
             }
         } else if mtu > before && self.probe.is_none_or(|probe| probe.size > self.mtu) {
-            // Restart a running search, because its lost probes may have taken an older path.
+            // Restart a search in progress, because its lost probes may have taken an older path.
             self.search(now);
         }
     }
 
-    /// Packets of this size can leave the host, so the search tries them, whatever hints say about the path.
+    /// The host can send packets of this size, so the search tries them, whatever hints say about the path.
     pub(super) fn on_most(&mut self, now: Time, most: u16) {
         if most > self.max {
             (self.max, self.too_big) = (most, most.saturating_add(1));
@@ -253,7 +255,7 @@ impl Pmtu {
         }
     }
 
-    /// Handles the number of packets lost so far. Several new losses make the current size doubtful.
+    /// Handles the number of packets lost so far. Several new losses put the current size in doubt.
     pub(super) fn on_loss(&mut self, now: Time, lost: u64) {
         if lost >= self.lost.get_or_insert(lost).saturating_add(DOUBTFUL) {
             self.doubt(now, false);
@@ -269,19 +271,19 @@ impl Pmtu {
         }
     }
 
-    /// Returns whether enough data is in flight that the next small packet is a useful test.
+    /// Returns whether enough data is in flight to make the next small packet a useful test.
     pub(super) fn looks(&self, inflight: Amount) -> bool {
         self.small.is_none() && inflight.packets >= DOUBTFUL
     }
 
-    /// A small packet is sent. `delivered` is the amount delivered so far.
+    /// Call this when a small packet is sent. `delivered` is the amount of data delivered so far.
     pub(super) fn on_small(&mut self, seq: Seq, delivered: Amount) {
         self.small = Some((seq, delivered));
     }
 
-    /// An acknowledgement arrived. `delivered` is the amount delivered so far. If the small packet arrived
-    /// but none of the data before it did, the size of the data packets may be the reason. This is known long
-    /// before the data counts as lost.
+    /// Call this when an acknowledgement arrives. `delivered` is the amount of data delivered so far. If the
+    /// small packet arrived but none of the data sent before it did, the size of the data packets may be to
+    /// blame. This shows long before the data counts as lost.
     pub(super) fn on_answer(&mut self, now: Time, ack: Seq, delivered: Amount) {
         let answered = self.small.take_if(|(seq, _)| !ack.before(*seq));
         if answered.is_some_and(|(_, before)| before == delivered) {
@@ -296,7 +298,7 @@ impl Probe {
             Why::Raise => 1,
             Why::Alive(_) => SEARCH_TRIES,
             Why::Size | Why::Again if self.size <= in_use && !self.likely => CONFIRM_TRIES,
-            // The three lost data packets count as probes too.
+            // The three lost data packets count as failed probes too.
             Why::Size | Why::Again if self.size <= in_use => CONFIRM_TRIES - DOUBTFUL as u8,
             Why::Size | Why::Again => SEARCH_TRIES,
         }

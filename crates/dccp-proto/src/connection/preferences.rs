@@ -13,8 +13,8 @@ fn usable(ccids: &[u8], cc: &CcOptions) -> Vec<u64> {
     ccids.iter().filter(|c| ccid::is_usable(**c, cc)).take(MAX_PREFS).map(|c| u64::from(*c)).collect()
 }
 
-/// Creates a negotiator with the features that this end understands, its preferences, and the Changes of its
-/// first packet.
+/// Creates a negotiator with the features that this end understands, its preferences, and the Changes to send
+/// in its first packet.
 pub(super) fn negotiator(cfg: &Config, is_server: bool) -> Negotiator {
     use Side::{Local, Remote};
     let mut n = Negotiator::new(is_server);
@@ -24,8 +24,8 @@ pub(super) fn negotiator(cfg: &Config, is_server: bool) -> Negotiator {
     for (side, ccids) in [(Local, &tx), (Remote, &rx)] {
         n.add(feature::CCID, side, ccids);
         // RFC 4340 section 10: an end that does not accept CCID 2 sends its Change with Mandatory. A client
-        // always states its preference, so that the server need not request it. A server that prefers CCID 2
-        // states nothing, because the client accepts CCID 2 by default.
+        // always states its preference, so that the server need not ask for it. A server that prefers CCID 2
+        // states nothing, because clients accept CCID 2 by default.
         if !is_server || ccids.first() != Some(&2) {
             n.change(feature::CCID, side, ccids, !ccids.contains(&2));
         }
@@ -65,8 +65,8 @@ pub(super) fn negotiator(cfg: &Config, is_server: bool) -> Negotiator {
         n.change(feature::SEND_NDP_COUNT, Remote, &[1, 0], false);
     }
 
-    // If the peer permits short numbers, this end accepts the permission. It requests permission only if
-    // configured. The peer may send short numbers if our settings permit it.
+    // If the peer permits short sequence numbers, this end accepts the permission; it requests permission
+    // only if configured to. The peer may send short sequence numbers if our settings permit them.
     n.add(feature::ALLOW_SHORT_SEQNOS, Local, &[1, 0]);
     if cfg.short_seqnos {
         n.change(feature::ALLOW_SHORT_SEQNOS, Local, &[1, 0], false);
@@ -78,8 +78,8 @@ pub(super) fn negotiator(cfg: &Config, is_server: bool) -> Negotiator {
         n.add(feature::ALLOW_SHORT_SEQNOS, Remote, &[0]);
     }
 
-    // This feature is located at the receiver of the data. The receiver also accepts more coverage than its
-    // application needs, but not less.
+    // This feature is located at the receiver of the data, which accepts more coverage than its application
+    // needs, but not less.
     let from =
         |least: u8| (1..=15).filter(move |coverage| least > 0 && *coverage >= u64::from(least)).chain([0]);
     n.add(feature::MIN_CHECKSUM_COVERAGE, Local, &from(cfg.min_coverage).collect::<Vec<u64>>());
@@ -92,7 +92,7 @@ pub(super) fn negotiator(cfg: &Config, is_server: bool) -> Negotiator {
         n.add(feature::MIN_CHECKSUM_COVERAGE, Remote, &(0..=15).collect::<Vec<u64>>());
     }
 
-    // This end verifies every Data Checksum that arrives, so it accepts either value.
+    // This end verifies the Data Checksum of every packet that has one, so it accepts either value.
     n.add(feature::CHECK_DATA_CHECKSUM, Local, &[1, 0]);
     n.add(feature::CHECK_DATA_CHECKSUM, Remote, &boolean(cfg.check_data_checksum));
     if cfg.check_data_checksum {
@@ -115,8 +115,8 @@ pub(super) fn negotiator(cfg: &Config, is_server: bool) -> Negotiator {
         }
     }
 
-    // RFC 9897 section 3.1: this feature is located at the server, and the client requests it. Version 0 is
-    // in the high nibble.
+    // RFC 9897 section 3.1: this feature is located at the server, and the client requests it. The high
+    // nibble is version 0.
     if cfg.multipath {
         let side = multipath_side(is_server);
         n.add(feature::MULTIPATH_CAPABLE, side, &[0]);
@@ -135,7 +135,7 @@ pub(super) fn multipath_side(is_server: bool) -> Side {
 
 /// Requests the features that the CCIDs need, once the CCIDs are known.
 ///
-/// - RFC 4341 section 4: a sender that needs Ack Vectors requests them from its receiver.
+/// - - RFC 4341 section 4: a sender that needs Ack Vectors requests them from the receiver of its data.
 ///
 /// - RFC 4342 sections 8.4 and 6.1: a TFRC sender requests Loss Event Rate, in case the peer sends no Loss
 ///   Intervals. A TFRC receiver requests NDP Count, to distinguish lost data from lost Acks.

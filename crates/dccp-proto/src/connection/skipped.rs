@@ -12,13 +12,13 @@ const FIRST_MEAN: u32 = 32;
 /// Upper limit of the mean distance. The mean doubles up to this value, so that honest receivers are hardly
 /// affected.
 const LAST_MEAN: u32 = 2048;
-/// Maximum number of skipped numbers kept. Older ones are no longer in the Acknowledgement Window.
+/// Maximum number of skipped numbers to remember. Older numbers have left the Acknowledgement Window.
 const REMEMBERED: usize = 16;
 
 /// The recently skipped numbers, and when to skip the next one.
 #[derive(Debug)]
 pub(super) struct Skipped {
-    /// Number of data packets until the next skipped number.
+    /// Number of data packets until the next number is skipped.
     left: u32,
     mean: u32,
     /// The skipped numbers, oldest first.
@@ -30,7 +30,7 @@ impl Skipped {
         Skipped { left: distance(FIRST_MEAN, rng), mean: FIRST_MEAN, numbers: VecDeque::new() }
     }
 
-    /// Returns whether to skip the number of the data packet that is sent now.
+    /// Returns whether to skip the number of the data packet about to be sent.
     pub(super) fn is_due(&mut self, rng: &mut impl RngCore) -> bool {
         self.left -= 1;
         if self.left > 0 {
@@ -41,7 +41,7 @@ impl Skipped {
         true
     }
 
-    /// Records a number that is never sent.
+    /// Records a number that will never be sent.
     pub(super) fn note(&mut self, seq: Seq) {
         if self.numbers.len() == REMEMBERED {
             self.numbers.pop_front();
@@ -49,9 +49,9 @@ impl Skipped {
         self.numbers.push_back(seq);
     }
 
-    /// Returns whether the peer reports a skipped number as received and has never reported it as missing. An
-    /// honest peer reports it as missing first. Later reports are not reliable: when many packets in a row
-    /// are lost, Linux moves older packets in its Ack Vectors.
+    /// Returns whether the peer reports a skipped number as received without ever having reported it as
+    /// missing. An honest peer reports it as missing first. Later reports are not reliable: when many packets
+    /// in a row are lost, Linux shifts older packets in its Ack Vectors.
     pub(super) fn is_acknowledged(&mut self, feedback: &Feedback<'_>) -> bool {
         let (mut lie, mut missing) = (false, 0u32);
         for (at, received) in feedback.reports(self.numbers.iter().copied()) {

@@ -39,7 +39,7 @@ impl Connection {
         .min_by_key(|(at, _)| *at)
     }
 
-    /// Handles an expired timer. Calling it too early has no effect. Acks that are due leave with the next
+    /// Handles an expired timer. Calling this too early has no effect. Acks that are due leave with the next
     /// `poll_transmit`.
     pub fn handle_timeout(&mut self, now: Time) {
         if self.timers.give_up.is_some_and(|at| now >= at) {

@@ -12,8 +12,8 @@ pub(super) const FOUR_MSL: Duration = MSL.saturating_mul(4);
 /// Longest retransmission interval (RFC 4340 sections 6.6.3, 8.1.1 and 8.3).
 const MAX_INTERVAL: Duration = Duration::from_secs(64);
 
-/// Minimum retransmission interval. If the round trip takes microseconds, a busy peer takes longer than that
-/// to answer. It would then answer each copy of a Close with a Reset.
+/// Minimum retransmission interval. If the round trip takes only microseconds, a busy peer needs longer than
+/// that to answer, and would then answer each copy of a Close with a Reset.
 const MIN_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A retransmission timer with exponential back-off.
@@ -29,7 +29,7 @@ impl Backoff {
         Backoff { at: now + interval, interval }
     }
 
-    /// Returns true if the timer has expired. In this case, doubles its interval.
+    /// If the timer has expired, doubles its interval and returns true.
     pub(super) fn fires(&mut self, now: Time) -> bool {
         let due = now >= self.at;
         if due {
@@ -38,7 +38,7 @@ impl Backoff {
         due
     }
 
-    /// Doubles the interval, and starts it anew.
+    /// Doubles the interval and restarts it.
     pub(super) fn back_off(&mut self, now: Time) {
         self.interval = (self.interval * 2).min(MAX_INTERVAL);
         self.at = now + self.interval;
@@ -52,10 +52,10 @@ impl Backoff {
 
 #[derive(Debug, Default)]
 pub(super) struct Timers {
-    /// Retransmits Request, the Acks of PARTOPEN, Close or CloseReq, depending on the state.
+    /// Retransmits the Request, the Acks of PARTOPEN, the Close or the CloseReq, depending on the state.
     pub(super) retransmit: Option<Backoff>,
     /// Time at which RESPOND, PARTOPEN, CLOSEREQ, CLOSING or TIMEWAIT ends.
     pub(super) give_up: Option<Time>,
-    /// Repeats Changes that were not answered after the handshake.
+    /// Repeats Changes that have not been answered by the end of the handshake.
     pub(super) feature: Option<Backoff>,
 }

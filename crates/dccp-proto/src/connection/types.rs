@@ -1,8 +1,8 @@
 use core::fmt;
 use dccp_wire::{Reset, ResetCode, Seq};
 
-/// Persistent states of RFC 4340 section 4.3. The endpoint handles LISTEN. `Display` writes them as in the
-/// RFC: `REQUEST`, `TIMEWAIT`. The list is complete.
+/// Persistent states of RFC 4340 section 4.3, except LISTEN, which the endpoint handles. `Display` writes
+/// them as in the RFC: `REQUEST`, `TIMEWAIT`. The list is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum State {
@@ -73,9 +73,9 @@ pub enum Outcome<'a> {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Received<'a> {
-    /// Application data of a Data or DataAck packet. `None` if it was dropped or must not be read.
+    /// Application data of a Data or DataAck packet, or `None` if the data was dropped or must not be read.
     pub data: Option<&'a [u8]>,
-    /// Whether the data was corrupted on the way ([`Config::take_corrupt`](crate::Config::take_corrupt)).
+    /// Whether the data was corrupted in transit ([`Config::take_corrupt`](crate::Config::take_corrupt)).
     pub corrupt: bool,
     /// Sequence number, 48 bits.
     pub seq: Seq,
@@ -105,9 +105,9 @@ pub enum DropReason {
     DataChecksum,
     /// Only the data was dropped: the Checksum Coverage is less than required (section 9.2.1).
     Coverage,
-    /// Only the data was dropped: this packet type or this state does not allow data.
+    /// Only the data was dropped: data is not allowed on this packet type or in this state.
     DataNotAllowed,
-    /// A Listen, which at most triggers a retransmission of the Request (RFC 5596 section 2.2.3).
+    /// A Listen, which at most makes the client retransmit its Request (RFC 5596 section 2.2.3).
     Listen,
     /// The connection is closed.
     Closed,
@@ -132,16 +132,16 @@ impl DropReason {
     }
 }
 
-/// Fate of data that was not delivered as sent. It is reported to the peer (RFC 4340 section 11.7).
+/// Fate of data that was not delivered as sent, as reported to the peer (RFC 4340 section 11.7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 #[repr(u8)]
 pub enum DropCode {
     /// The protocol does not allow the data.
     ProtocolConstraints = 0,
-    /// The application no longer receives data, so the peer stops sending it.
+    /// The application no longer receives data, so the peer should stop sending it.
     NotListening = 1,
-    /// The receive buffer had no room, so the peer slows down.
+    /// The receive buffer was full, so the peer should slow down.
     ReceiveBuffer = 2,
     /// The data was corrupt and dropped.
     Corrupt = 3,
@@ -161,7 +161,7 @@ pub enum CloseReason {
     Reset(ResetCode),
     /// This end reset the connection.
     Aborted(ResetCode),
-    /// The peer did not answer a Request or a Close, or PARTOPEN did not end.
+    /// The peer did not answer a Request or a Close, or PARTOPEN never ended.
     TimedOut,
 }
 
@@ -169,7 +169,7 @@ pub enum CloseReason {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
-    /// The client accepted the Response. The HandshakeAck has not been sent yet.
+    /// The client has accepted the Response but has not sent the HandshakeAck yet.
     Responded,
     /// The connection is OPEN.
     Opened,
@@ -226,7 +226,7 @@ pub struct ConnectionStats {
     pub mtu_probes: u64,
     /// Packets with the peer's Slow Receiver option (section 11.6).
     pub slow_receiver: u64,
-    /// Number of calls of [`send_options`](super::Connection::send_options) whose options did not fit.
+    /// Number of [`send_options`](super::Connection::send_options) calls whose options did not fit.
     pub options_dropped: u64,
     /// Drops by reason.
     pub dropped: alloc::collections::BTreeMap<DropReason, u64>,

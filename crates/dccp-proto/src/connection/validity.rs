@@ -13,22 +13,22 @@ pub(super) enum Validity {
 pub(super) struct Numbers {
     /// Initial Sequence Number Sent.
     pub(super) iss: Seq,
-    /// Greatest Sequence Number Sent. Before the first packet, the number before `iss`.
+    /// Greatest Sequence Number Sent, or the number before `iss` if no packet has been sent yet.
     pub(super) gss: Seq,
     /// Initial Sequence Number Received.
     pub(super) isr: Seq,
     /// Greatest Sequence Number Received on an acknowledgeable packet.
     pub(super) gsr: Seq,
-    /// Greatest Acknowledgement Number Received on an acknowledgeable packet that was not a Sync.
+    /// Greatest Acknowledgement Number Received on an acknowledgeable packet other than a Sync.
     pub(super) gar: Seq,
     /// First sequence number received in OPEN.
     pub(super) osr: Seq,
-    /// Sequence Window feature of this end. Acknowledgement Numbers may reach this far back.
+    /// Sequence Window feature of this end, which is how far back Acknowledgement Numbers may reach.
     pub(super) local_window: u64,
-    /// Sequence Window feature of the peer. This is the width of the window for the peer's Sequence Numbers.
+    /// Sequence Window feature of the peer, which is the width of the window for the peer's Sequence Numbers.
     pub(super) remote_window: u64,
-    /// Whether the connection is young. The windows of a young connection do not reach below the initial
-    /// numbers (RFC 4340 section 7.5.1).
+    /// Whether the connection is young, in which case the windows do not reach below the initial numbers
+    /// (RFC 4340 section 7.5.1).
     young_seq: bool,
     young_ack: bool,
 }
@@ -59,11 +59,11 @@ impl Numbers {
         self.gsr = seq;
     }
 
-    /// Takes the number of the next packet to send.
+    /// Returns the number for the next packet to send, and advances to it.
     pub(super) fn take(&mut self) -> Seq {
         self.gss = self.gss.next();
-        // The adjustment applies only at the beginning of a connection. It must not apply again when numbers
-        // wrap.
+        // The adjustment applies only at the start of a connection, and must not apply again when sequence
+        // numbers wrap.
         if self.gss.diff(self.iss) as u64 >= self.local_window {
             self.young_ack = false;
         }
@@ -118,7 +118,7 @@ impl Numbers {
         }
     }
 
-    /// Extends the short numbers of a packet (RFC 4340 section 7.6).
+    /// Extends the short sequence numbers of a packet to full length (RFC 4340 section 7.6).
     pub(super) fn extend(&self, seq: Seq, ack: Option<Seq>) -> (Seq, Option<Seq>) {
         let short = |s: Seq| (s.value() & 0xff_ffff) as u32;
         (Seq::extend(short(seq), self.gsr), ack.map(|ack| Seq::extend(short(ack), self.gss)))
@@ -130,8 +130,8 @@ mod tests {
     use super::*;
     use PacketType::*;
 
-    /// Returns numbers for a Sequence Window W of 100 at both ends. All numbers are far from the initial
-    /// ones.
+    /// Returns the variables for a Sequence Window W of 100 at both ends, with all numbers far from the
+    /// initial ones.
     fn numbers(gss: u64, gsr: u64) -> Numbers {
         let mut n = Numbers::new(Seq::new(gss).sub(1000));
         n.set_isr(Seq::new(gsr).sub(1000));
@@ -161,8 +161,8 @@ mod tests {
         let n = numbers(Seq::MODULUS - 5, 30);
         let seq = |d: i64| if d < 0 { n.gsr.sub(d.unsigned_abs()) } else { n.gsr.add(d as u64) };
         let gss = n.gss;
-        // Type, lowest and highest valid sequence number relative to GSR, and how far below GSS the lowest
-        // valid Acknowledgement Number is.
+        // Packet type, lowest and highest valid sequence number relative to GSR, and how far below GSS the
+        // lowest valid Acknowledgement Number lies.
         let normal =
             [(Data, None), (Ack, Some(99)), (DataAck, Some(99)), (Request, None), (Response, Some(99))];
         for (ptype, reach) in normal {
@@ -195,8 +195,8 @@ mod tests {
         }
     }
 
-    /// Compares the code with the table of RFC 4340 section 7.5.3, computed in plain integers. Covers every
-    /// type, and all numbers and windows near every edge, including wrapping numbers.
+    /// Compares the code with the table in RFC 4340 section 7.5.3, computed in plain integers. Covers every
+    /// type, and all numbers and windows near every edge, including numbers that wrap.
     #[test]
     fn every_case_of_the_table() {
         const M: i128 = Seq::MODULUS as i128;

@@ -1,5 +1,5 @@
-//! Sequence numbers of both ends wrap at 2^48 in the middle of a transfer. The test is inside the crate
-//! because it must set the numbers. No seed makes them start just below the wrap.
+//! Sequence numbers of both ends wrap at 2^48 in the middle of a transfer. This test is inside the crate
+//! because it has to set the numbers: no seed makes them start just below the wrap.
 
 #[path = "../../tests/all/common/mod.rs"]
 mod common;
@@ -23,8 +23,8 @@ fn numbers_wrap_unnoticed() {
             let mut net = Net::new(cfg.clone(), cfg);
             let iss = Seq::new(Seq::MODULUS - 1 - before);
             net.end(CLIENT).numbers = Numbers::new(iss);
-            // The server is created when the first Request arrives. Wait until it exists and its Response is
-            // still pending.
+            // The server is created when the first Request arrives. Wait until the server exists and its
+            // Response is still pending.
             net.network = Box::new(|_| Fate::Drop);
             net.pump();
             let request = net.last(CLIENT).bytes.clone();

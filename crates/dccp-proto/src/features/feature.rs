@@ -1,7 +1,7 @@
 use alloc::vec::Vec;
 use dccp_wire::feature;
 
-/// Location of a feature (RFC 4340 section 3.3). The `L` options that this end sends concern the feature at
+/// Location of a feature (RFC 4340 section 3.3). The `L` options that this end sends refer to the feature at
 /// `Local`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
@@ -11,10 +11,10 @@ pub enum Side {
     Remote,
 }
 
-/// Rule for reconciling the preferences of both ends (RFC 4340 section 6.3).
+/// Rule for reconciling the two ends' preferences (RFC 4340 section 6.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rule {
-    /// The first entry of the server's list that is also in the client's list.
+    /// The first entry of the server's list that also appears in the client's list wins.
     ServerPriority,
     /// The end at which the feature is located decides.
     NonNegotiable,
@@ -27,7 +27,7 @@ pub(crate) struct Spec {
     pub(crate) rule: Rule,
     /// Number of bytes of one value.
     pub(crate) len: usize,
-    /// Range of valid values. Only non-negotiable features have one (RFC 4340 section 6.6.8).
+    /// Range of valid values, which only non-negotiable features have (RFC 4340 section 6.6.8).
     pub(crate) valid: (u64, u64),
     /// Value at the start of a connection.
     pub(crate) initial: u64,
@@ -76,8 +76,8 @@ pub(super) enum Progress {
     Pending,
     /// A Change has not been answered yet.
     Changing,
-    /// Like `Changing`, but our preference has changed since the Change was sent, and the new one has not
-    /// been sent.
+    /// Like `Changing`, but our preference has changed since the Change was sent, and the new preference has
+    /// not been sent yet.
     Unstable,
 }
 
@@ -96,15 +96,15 @@ pub(super) struct Feature {
     pub(super) number: u8,
     pub(super) side: Side,
     pub(super) value: u64,
-    /// Our preference list. For a non-negotiable feature located here, the one value that we want.
+    /// Our preference list; for a non-negotiable feature located here, the single value that we want.
     pub(super) prefs: Vec<u64>,
     pub(super) progress: Progress,
     /// Whether our Change is sent with Mandatory.
     pub(super) mandatory: bool,
     /// Whether we have opened a negotiation at least once.
     pub(super) asked: bool,
-    /// Whether we have opened another negotiation with different preferences. A Confirm of the earlier Change
-    /// may then still arrive.
+    /// Whether we have opened a further negotiation with different preferences, so that a Confirm of the
+    /// earlier Change may still arrive.
     pub(super) asked_anew: bool,
     pub(super) reply: Option<Reply>,
     /// Whether a negotiation has ended with a value.
@@ -139,23 +139,23 @@ impl Feature {
         }
     }
 
-    /// Returns the definition of the feature. It is looked up on each use to save memory: a connection has
-    /// many features and rarely needs a definition.
+    /// Returns the definition of the feature, looking it up each time: a connection has many features and
+    /// rarely needs a definition, so not storing it saves memory.
     pub(super) fn spec(&self) -> Spec {
         const NONE: Spec =
             Spec { rule: Rule::NonNegotiable, len: 1, valid: (0, 0), initial: 0, required: false };
-        // Only features with a definition are created.
+        // Features without a definition are never created.
         Spec::of(self.number).unwrap_or(NONE)
     }
 
-    /// Returns the part of a value that is compared. For Multipath Capable, this is only the version nibble
+    /// Returns the part of a value to compare. For Multipath Capable, this is only the version nibble
     /// (RFC 9897 section 3.1).
     fn key(&self, value: u64) -> u64 {
         if self.number == feature::MULTIPATH_CAPABLE { value & 0xf0 } else { value }
     }
 
-    /// Decodes the values in a Change, or in the list of a Confirm. Returns `None` if the length or a value
-    /// is invalid.
+    /// Decodes the values in a Change, or in a Confirm's list. Returns `None` if the length or a value is
+    /// invalid.
     fn values(&self, data: &[u8]) -> Option<Vec<u64>> {
         if !data.len().is_multiple_of(self.spec().len) {
             return None;
@@ -173,12 +173,12 @@ impl Feature {
         server.iter().copied().find(|v| has(client, *v)).map(|v| self.key(v))
     }
 
-    /// A Change for this feature arrived, in order.
+    /// A Change for this feature has arrived in order.
     pub(super) fn on_change(&mut self, data: &[u8], mandatory: bool, is_server: bool) -> Result<(), Error> {
         let theirs = self.values(data).filter(|values| match self.spec().rule {
             Rule::ServerPriority => !values.is_empty(),
-            // RFC 4340 section 6.3.2: there is exactly one value, and only the end at which the feature is
-            // located may change it.
+            // RFC 4340 section 6.3.2: there must be exactly one value, and only the end at which the feature
+            // is located may change it.
             Rule::NonNegotiable => values.len() == 1 && self.side == Side::Remote,
         });
         let Some(theirs) = theirs else {
@@ -195,7 +195,7 @@ impl Feature {
             }
             // RFC 4340 section 6.6.9: a mandatory Change with no acceptable value is an error.
             None if mandatory => return Err(Error::Mandatory),
-            // RFC 9897 section 3.1: without a common version, the answer is an empty Confirm. For other
+            // RFC 9897 section 3.1: if there is no common version, the answer is an empty Confirm. For other
             // features, the Confirm repeats the value in force.
             None if self.number == feature::MULTIPATH_CAPABLE => return self.refuse(mandatory),
             None => {}
@@ -214,14 +214,14 @@ impl Feature {
         Ok(())
     }
 
-    /// A Confirm for this feature arrived, in order, and acknowledges our newest Change.
+    /// A Confirm for this feature has arrived in order and acknowledges our newest Change.
     pub(super) fn on_confirm(&mut self, data: &[u8], is_server: bool) -> Result<(), Error> {
         if self.progress != Progress::Changing {
             return Ok(());
         }
         if data.is_empty() {
-            // RFC 4340 section 6.6.7: the peer must not refuse a required feature. It must not refuse one
-            // that we sent with Mandatory either.
+            // RFC 4340 section 6.6.7: the peer must not refuse a required feature, nor a feature that we sent
+            // with Mandatory.
             if self.spec().required || self.mandatory {
                 return Err(Error::Invalid);
             }
@@ -232,7 +232,7 @@ impl Feature {
         let (&value, list) = values.split_first().ok_or(Error::Invalid)?;
         let right = match self.spec().rule {
             Rule::NonNegotiable => list.is_empty() && self.prefs.first() == Some(&value),
-            // The peer must send its list. If the list is missing, accept any value of our list.
+            // The peer must send its list. If the list is missing, accept any value that is on our list.
             Rule::ServerPriority if list.is_empty() => {
                 self.prefs.iter().any(|v| self.key(*v) == self.key(value))
             }
@@ -242,9 +242,9 @@ impl Feature {
         };
         if !right {
             // RFC 4340 section 6.6.4 assumes that the Acknowledgement Number proves the arrival of our newest
-            // Change. It proves only the arrival of a packet that is at least as new. With reordering, the
-            // answer to an earlier Change can therefore look like the answer to this one. In this case, the
-            // Change is repeated until its own answer arrives.
+            // Change, but it only proves that a packet at least as new has arrived. With reordering, the
+            // answer to an earlier Change can therefore look like the answer to this one. If that is
+            // possible, keep repeating the Change until its own answer arrives.
             return if self.asked_anew { Ok(()) } else { Err(Error::Invalid) };
         }
         self.value = self.key(value);
@@ -258,7 +258,7 @@ impl Feature {
         self.encode(&self.prefs)
     }
 
-    /// Encodes the value of our Confirm option: the value in force, and for server-priority features our
+    /// Encodes the value of our Confirm option: the value in force and, for server-priority features, our
     /// list.
     pub(super) fn confirm_value(&self) -> Vec<u8> {
         let mut out = self.encode(&[self.value]);

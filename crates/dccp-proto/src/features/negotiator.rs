@@ -3,25 +3,25 @@ use super::feature::{Feature, Progress, Reply};
 use alloc::vec::Vec;
 use dccp_wire::{Opt, OptionBuf, Seq};
 
-/// Maximum number of unknown features that are refused in the next packet. The peer repeats Changes that were
-/// not answered.
+/// Maximum number of unknown features to refuse in the next packet. The peer will repeat any Changes left
+/// unanswered.
 const MAX_UNKNOWN: usize = 16;
 
-/// Which options of a packet may be processed (RFC 4340 section 6.6.4): its Changes, its Confirms.
+/// Which feature options of a packet may be processed (RFC 4340 section 6.6.4): its Changes, its Confirms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Order {
     change: bool,
     confirm: bool,
 }
 
-/// The kind of packet that options are written for.
+/// The kind of packet for which options are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Moment {
-    /// A Request. It has only Changes, because it acknowledges nothing.
+    /// A Request, which carries only Changes because it acknowledges nothing.
     Request,
-    /// Any other packet of the handshake. It repeats all open Changes and all answers.
+    /// Any other packet of the handshake, which repeats all open Changes and all answers.
     Handshake,
-    /// Any later packet. It has only new options, and Changes whose timer expired.
+    /// Any later packet, which carries only new options and Changes whose timer has expired.
     Established,
 }
 
@@ -32,18 +32,18 @@ pub(crate) struct Negotiator {
     features: Vec<Feature>,
     /// Unknown features to refuse.
     unknown: Vec<(Side, u8)>,
-    /// Greatest sequence number received with a feature option, or `None` before the first.
+    /// Greatest sequence number received on a packet with a feature option, or `None` before the first.
     fgsr: Option<Seq>,
-    /// Greatest sequence number sent with a new Change, or `None` before the first.
+    /// Greatest sequence number sent on a packet with a new Change, or `None` before the first.
     fgss: Option<Seq>,
     /// Cached results of [`wants_to_write`](Self::wants_to_write) and [`is_changing`](Self::is_changing),
-    /// which are read with every packet.
+    /// which are needed for every packet.
     wants_to_write: bool,
     changing: bool,
 }
 
 impl Negotiator {
-    /// Creates a negotiator without features. The caller must [`add`](Self::add) those that this end
+    /// Creates a negotiator without features. The caller must [`add`](Self::add) the features that this end
     /// understands.
     pub(crate) fn new(is_server: bool) -> Negotiator {
         Negotiator {
@@ -57,8 +57,8 @@ impl Negotiator {
         }
     }
 
-    /// Adds a feature at `side` with its initial value and our preferences, most preferred first.
-    /// Non-negotiable features ignore the preferences. No effect if no standard defines `number`.
+    /// Adds a feature at `side` with its initial value and our preferences, most preferred first. Preferences
+    /// are ignored for non-negotiable features. This has no effect if no standard defines `number`.
     pub(crate) fn add(&mut self, number: u8, side: Side, prefs: &[u64]) {
         if let Some(spec) = Spec::of(number) {
             self.features.push(Feature::new(number, side, spec, prefs));
@@ -83,7 +83,7 @@ impl Negotiator {
         self.find(number, side).is_some()
     }
 
-    /// Returns the value in force. If this end does not know the feature, this is its initial value.
+    /// Returns the value in force, or the feature's initial value if this end does not know the feature.
     pub(crate) fn value(&self, number: u8, side: Side) -> u64 {
         match self.find(number, side) {
             Some(feature) => feature.value,
@@ -91,7 +91,7 @@ impl Negotiator {
         }
     }
 
-    /// Returns the value that we request, if our negotiation is open.
+    /// Returns the value that we are requesting, if we have a negotiation open.
     pub(crate) fn wanted(&self, number: u8, side: Side) -> Option<u64> {
         let open = self.find(number, side).filter(|f| f.progress != Progress::Stable);
         open.and_then(|f| f.prefs.first().copied())
@@ -107,10 +107,9 @@ impl Negotiator {
         self.find(number, side).is_some_and(|f| f.negotiated)
     }
 
-    /// Opens a negotiation with the next packet. `prefs` are our preferences. A non-negotiable feature has
-    /// one value. This has no effect if the feature is unknown, or if it is non-negotiable and located at the
-    /// peer. It also has no effect if a value is out of range, or if a non-negotiable feature already has the
-    /// value.
+    /// Opens a negotiation with the next packet. `prefs` are our preferences; for a non-negotiable feature,
+    /// the single value. This has no effect if the feature is unknown, if it is non-negotiable and either
+    /// located at the peer or already at this value, or if a value is out of range.
     pub(crate) fn change(&mut self, number: u8, side: Side, prefs: &[u64], mandatory: bool) {
         let Some(feature) = self.find_mut(number, side) else { return };
         let (low, high) = feature.spec().valid;
@@ -134,8 +133,8 @@ impl Negotiator {
         self.refresh();
     }
 
-    /// Asks the peer to switch on a boolean feature, if it is off and we have not asked before. The peer may
-    /// refuse.
+    /// Asks the peer to switch on a boolean feature, unless it is on already or we have asked before. The
+    /// peer may refuse.
     pub(crate) fn ask_once(&mut self, number: u8, side: Side) {
         let may = self.find(number, side).is_some_and(|f| f.value == 0 && !f.asked);
         if may {
@@ -143,8 +142,8 @@ impl Negotiator {
         }
     }
 
-    /// Makes this end accept only the value in force from now on, so that the peer cannot change the feature.
-    /// This has no effect while our negotiation is open.
+    /// From now on, accepts only the value in force, so that the peer cannot change the feature. This has no
+    /// effect while we have a negotiation open.
     pub(crate) fn freeze(&mut self, number: u8, side: Side) {
         if let Some(feature) = self.find_mut(number, side).filter(|f| f.progress == Progress::Stable) {
             feature.prefs.clear();
@@ -152,7 +151,7 @@ impl Negotiator {
         }
     }
 
-    /// Makes this end accept no new value from now on. The value in force stays.
+    /// From now on, accepts no new value. The value in force stays.
     pub(crate) fn retire(&mut self, number: u8) {
         for feature in self.features.iter_mut().filter(|f| f.number == number) {
             feature.prefs.clear();
@@ -168,10 +167,10 @@ impl Negotiator {
         Order { change: in_order, confirm: in_order && answers }
     }
 
-    /// Processes one option of a packet (RFC 4340 section 6.6.2). Returns true if it was a feature option. In
-    /// this case, call [`note`](Self::note) after the packet's last option.
+    /// Processes one option of a packet (RFC 4340 section 6.6.2). Returns true if it was a feature option; if
+    /// so, call [`note`](Self::note) after the packet's last option.
     pub(crate) fn handle(&mut self, order: Order, option: &Opt<'_>, mandatory: bool) -> Result<bool, Error> {
-        // The peer's L options concern a feature at the peer. Its R options concern a feature at this end.
+        // The peer's L options refer to a feature at the peer, its R options to a feature at this end.
         let (side, number, data, is_change) = match *option {
             Opt::ChangeL(number, data) => (Side::Remote, number, data, true),
             Opt::ChangeR(number, data) => (Side::Local, number, data, true),
@@ -192,8 +191,7 @@ impl Negotiator {
                     feature.on_confirm(data, is_server)?;
                 }
             }
-            // RFC 4340 section 6.6.7: a Change of an unknown feature is refused, and a Confirm of one is
-            // ignored.
+            // RFC 4340 section 6.6.7: refuse a Change of an unknown feature, and ignore a Confirm of one.
             None if is_change && mandatory => return Err(Error::Mandatory),
             None if is_change && in_order => self.refuse_unknown(side, number),
             None => {}
@@ -207,7 +205,7 @@ impl Negotiator {
         }
     }
 
-    /// Call this after all options of a packet with feature options.
+    /// Call this after processing all options of a packet that has feature options.
     pub(crate) fn note(&mut self, seq: Seq) {
         self.refresh();
         if self.fgsr.is_none_or(|fgsr| seq.after(fgsr)) {
@@ -220,8 +218,8 @@ impl Negotiator {
         self.wants_to_write
     }
 
-    /// Returns whether a Change is unanswered. While it is, run a timer, and call [`resend`](Self::resend)
-    /// when it expires.
+    /// Returns whether a Change is unanswered. As long as one is, run a timer, and call
+    /// [`resend`](Self::resend) when the timer expires.
     pub(crate) fn is_changing(&self) -> bool {
         self.changing
     }
@@ -254,8 +252,8 @@ impl Negotiator {
         self.refresh();
     }
 
-    /// Writes the feature options of packet `seq`. Options that do not fit wait for the next packet. Returns
-    /// true if the packet opens a negotiation. A repeated Change does not count.
+    /// Writes the feature options for packet `seq`. Options that do not fit wait for the next packet. Returns
+    /// true if the packet opens a negotiation; a repeated Change does not count.
     pub(crate) fn write(&mut self, moment: Moment, seq: Seq, out: &mut OptionBuf) -> bool {
         if moment == Moment::Established && !self.wants_to_write {
             return false;
@@ -270,9 +268,9 @@ impl Negotiator {
                     Side::Remote => Opt::ConfirmR(feature.number, &value),
                 };
                 if out.push(&option) {
-                    // RFC 4340 section 6.6.3: without a new Change, answers are not repeated. During the
-                    // handshake they are repeated, because Linux requires them in the Ack that completes the
-                    // handshake, and the first such Ack may be lost.
+                    // RFC 4340 section 6.6.3: answers are not repeated unless a new Change arrives. During
+                    // the handshake they are repeated anyway, because Linux requires them in the Ack that
+                    // completes the handshake, and the first such Ack may be lost.
                     feature.reply = (moment == Moment::Handshake).then_some(Reply { sent: true, ..reply });
                 }
             }

@@ -37,7 +37,7 @@ fn written(n: &mut Negotiator, moment: Moment, seq: u64) -> Vec<u8> {
     out.as_bytes().to_vec()
 }
 
-/// Exchanges the options of `client` and `server` until both have nothing to send.
+/// Exchanges the options of `client` and `server` until neither has anything to send.
 fn settle(client: &mut Negotiator, server: &mut Negotiator) {
     for seq in 1..6 {
         let said = written(client, Moment::Established, seq);
@@ -134,8 +134,8 @@ fn non_negotiable_follows_its_location() {
     }
     read(&mut n, 1, None, &[32, 5, 5, 0, 7]).unwrap();
     assert_eq!(n.value(ACK_RATIO, Side::Remote), 7);
-    // These Changes are invalid: one is out of range (Wmin is 32), the other is a Change R, which this
-    // feature does not allow.
+    // These Changes are invalid: one is out of range (Wmin is 32), and the other is a Change R, which is not
+    // allowed for this feature.
     let mut n = one(SERVER, SEQUENCE_WINDOW, Side::Remote, &[]);
     n.add(SEQUENCE_WINDOW, Side::Local, &[]);
     read(&mut n, 1, None, &[32, 9, 3, 0, 0, 0, 0, 0, 31, 34, 9, 3, 0, 0, 0, 0, 4, 0]).unwrap();
@@ -155,7 +155,7 @@ fn unknown_features_are_refused_or_fatal() {
     read(&mut n, 1, None, &[32, 4, 126, 1, 34, 4, 127, 1, 34, 4, 127, 2, 33, 4, 99, 1]).unwrap();
     assert_eq!(written(&mut n, Moment::Established, 1), [35, 3, 126, 33, 3, 127]);
     assert_eq!(read(&mut n, 2, None, &[1, 34, 4, 127, 1]), Err(Error::Mandatory));
-    // Any number of unknown options gets a bounded number of answers.
+    // However many unknown options arrive, the number of answers is bounded.
     for feature in 11..=255u8 {
         read(&mut n, 3, Some(2), &[32, 4, feature, 1]).unwrap();
     }
@@ -166,7 +166,7 @@ fn unknown_features_are_refused_or_fatal() {
 fn mandatory_without_a_shared_value_is_fatal() {
     let mut n = one(SERVER, CCID, Side::Remote, &[2]);
     assert_eq!(read(&mut n, 1, None, &[1, 32, 4, 1, 5]), Err(Error::Mandatory));
-    // If the packet is reordered, its feature options are not processed, so there is no error
+    // The feature options of a reordered packet are not processed, so there is no error
     // (RFC 4340 section 6.6.9).
     read(&mut n, 9, None, &[32, 4, 1, 2]).unwrap();
     assert_eq!(read(&mut n, 8, None, &[1, 32, 4, 1, 5]), Ok(()));
@@ -181,7 +181,7 @@ fn confirms_are_checked() {
         n
     };
     #[allow(clippy::type_complexity)]
-    // An option and its result: the value and whether the negotiation is open, or the error.
+    // An option and its result: the error, or the value and whether the negotiation is open.
     let table: [(&[u8], Result<(u64, bool), Error>); 9] = [
         (&[35, 6, 1, 2, 2, 5], Ok((2, false))),
         (&[35, 6, 1, 5, 5, 2], Ok((5, false))),
@@ -199,7 +199,7 @@ fn confirms_are_checked() {
             read(&mut n, 1, Some(10), option).map(|()| (n.value(CCID, Side::Local), n.is_changing()));
         assert_eq!(result, meant, "{option:?}");
     }
-    // A Confirm without our request is ignored, even if invalid.
+    // A Confirm that we did not request is ignored, even if it is invalid.
     let mut n = one(CLIENT, CCID, Side::Local, &[5, 2]);
     read(&mut n, 1, Some(10), &[35, 4, 1, 9]).unwrap();
     assert_eq!(n.value(CCID, Side::Local), 2);
@@ -222,12 +222,12 @@ fn an_empty_confirm_leaves_an_optional_feature_as_it_was() {
 fn old_packets_are_ignored() {
     let mut n = one(CLIENT, SEQUENCE_WINDOW, Side::Local, &[]);
     n.add(ACK_RATIO, Side::Remote, &[]);
-    // The Change of packet 8 arrives after that of packet 9, which overtook it.
+    // The Change in packet 8 arrives after the one in packet 9, which overtook it.
     read(&mut n, 8, Some(1), &[32, 5, 5, 0, 8]).unwrap();
     read(&mut n, 7, Some(1), &[32, 5, 5, 0, 7]).unwrap();
     read(&mut n, 8, Some(1), &[32, 5, 5, 0, 9]).unwrap();
     assert_eq!(n.value(ACK_RATIO, Side::Remote), 8);
-    // A Confirm is ignored if its packet acknowledges less than our newest Change, or nothing.
+    // A Confirm is ignored if its packet acknowledges nothing, or nothing as new as our newest Change.
     n.change(SEQUENCE_WINDOW, Side::Local, &[200], false);
     written(&mut n, Moment::Established, 20);
     for ack in [Some(19), None] {
@@ -256,7 +256,7 @@ fn a_preference_that_changes_on_the_way_needs_the_newest_confirm() {
     read(&mut n, 3, Some(21), &[35, 5, 5, 0, 6]).unwrap();
     assert_eq!(n.value(ACK_RATIO, Side::Local), 6);
     assert!(!n.is_changing());
-    // Changing the preference to the value in force opens no negotiation.
+    // Changing the preference to the value already in force opens no negotiation.
     n.change(ACK_RATIO, Side::Local, &[6], false);
     assert!(!n.wants_to_write());
 }
@@ -271,7 +271,7 @@ fn a_change_that_arrives_before_the_new_preferences_leave_is_ignored() {
     n.change(CCID, Side::Local, &[5, 2], false);
     read(&mut n, 1, Some(20), &[34, 4, 1, 5]).unwrap();
     assert_eq!(n.value(CCID, Side::Local), 2);
-    // The Change is not answered, and the new preferences are still sent.
+    // The Change is unanswered, but the new preferences are still sent.
     assert_eq!(written(&mut n, Moment::Established, 21), [32, 5, 1, 5, 2]);
     read(&mut n, 2, Some(21), &[34, 4, 1, 5]).unwrap();
     assert_eq!(n.value(CCID, Side::Local), 5);
@@ -382,8 +382,8 @@ proptest::proptest! {
 
 #[test]
 fn an_answer_to_an_earlier_change_is_no_error() {
-    // RFC 4340 section 6.6.4 assumes that a peer has our newest Change if it acknowledges the packet of that
-    // Change or a later packet. This test shows a case in which it has not.
+    // RFC 4340 section 6.6.4 assumes that a peer has our newest Change if it acknowledges the packet carrying
+    // that Change or a later packet. This test shows a case where that is wrong.
     let mut a = one(CLIENT, ACK_RATIO, Side::Local, &[]);
     let mut b = one(SERVER, ACK_RATIO, Side::Remote, &[]);
     a.change(ACK_RATIO, Side::Local, &[3], false);
@@ -402,14 +402,14 @@ fn an_answer_to_an_earlier_change_is_no_error() {
     read(&mut a, 101, Some(21), &answer).unwrap();
     assert!(!a.is_changing());
     assert_eq!((a.value(ACK_RATIO, Side::Local), b.value(ACK_RATIO, Side::Remote)), (4, 4));
-    // A value that no Change of ours requested is still an error.
+    // A value that none of our Changes requested is still an error.
     a.change(ACK_RATIO, Side::Local, &[5], false);
     written(&mut a, Moment::Established, 30);
     assert_eq!(read(&mut a, 102, Some(30), &[35, 4, 5, 5]), Err(Error::Invalid));
 }
 
-/// RFC 4340 section 5.8.2: a Mandatory without its option would apply to the next option. At the end of the
-/// options, it would be an error.
+/// RFC 4340 section 5.8.2: a Mandatory without its option would apply to the option after it; at the end of
+/// the options, it would be an error.
 #[test]
 fn where_a_change_has_no_room_its_mandatory_stays_away_too() {
     let mut n = one(CLIENT, SEND_ACK_VECTOR, Side::Remote, &[1]);

@@ -49,8 +49,7 @@ impl Sender {
         self.next - before
     }
 
-    /// Acknowledges the next `packets` packets. Their states are `states`, repeated: 0 received, 1 marked, 3
-    /// missing.
+    /// Acknowledges the next `packets` packets, cycling through `states`: 0 received, 1 marked, 3 missing.
     fn ack(&mut self, packets: u64, states: &[u8]) {
         self.acked += packets;
         let cells: Vec<u8> = (0..packets)
@@ -94,7 +93,8 @@ fn slow_start_adds_one_for_two_acknowledged() {
         s.round(2);
         assert_eq!(s.cwnd(), expected);
     }
-    // The window grows by at most Ack Ratio / 2 per acknowledgement, however many packets it covers.
+    // The window grows by at most Ack Ratio / 2 per acknowledgement, however many packets the acknowledgement
+    // covers.
     s.round(100);
     assert_eq!(s.cwnd(), 14);
     s.half.on_ack_ratio(8);
@@ -102,7 +102,7 @@ fn slow_start_adds_one_for_two_acknowledged() {
     assert_eq!(s.cwnd(), 18);
 }
 
-/// Creates a sender whose window was halved, so that it is in congestion avoidance.
+/// Creates a sender whose window has been halved, so that it is in congestion avoidance.
 fn halved() -> Sender {
     let mut s = Sender::new(500);
     s.fill();
@@ -162,7 +162,7 @@ fn a_timeout_leaves_one_packet_and_half_the_threshold() {
         s.half.on_timeout(s.now);
     }
     assert_eq!((s.cwnd(), s.half.view().inflight.packets), (1, 0));
-    // The window grows by slow start up to half of the old window, then by one packet per window.
+    // The window grows by slow start up to half of its old size, then by one packet per window.
     s.acked = s.next;
     assert_eq!(s.fill(), 1);
     let mut last = 1;
@@ -201,7 +201,7 @@ fn an_unused_window_is_kept_for_five_minutes() {
     let rest = s.next - s.acked;
     s.ack(rest, &[0]);
     let cwnd = s.cwnd();
-    // RFC 7661 sections 4.4 and 4.4.3: an unused window is kept, and halved after five minutes.
+    // RFC 7661 sections 4.4 and 4.4.3: an unused window is kept for five minutes, then halved.
     s.now += Duration::from_secs(60);
     s.half.on_sent(s.now, Seq::new(s.next), 700, Some(640));
     assert_eq!(s.cwnd(), cwnd);

@@ -67,8 +67,8 @@ fn a_transfer_goes_on_through_changes_of_its_ccid() {
         let (before, sent_before) = (view(&mut net), net.log.len());
         let before_ccid = net.end(CLIENT).ccids().map(|(tx, _)| tx);
         assert!(net.end(CLIENT).set_ccid(ccid));
-        // Both ends agree after a round trip, or later if another feature changes meanwhile. Until then, the
-        // old CCID is in force.
+        // Both ends agree after one round trip, or later if another feature changes in the meantime. Until
+        // then, the old CCID stays in force.
         while net.end(CLIENT).ccids() != Some((ccid, 2)) {
             send_for(&mut net, &mut next, 1);
             assert!(net.log.len() - sent_before < 100_000, "the ends did not agree on CCID {ccid}");
@@ -97,7 +97,7 @@ fn a_change_survives_the_loss_of_its_packets() {
     let mut next = 0;
     send_for(&mut net, &mut next, 300);
     for (round, ccid) in [3, 2, 5, 4, 7].into_iter().enumerate() {
-        // Drop every second packet of both ends for a while.
+        // Drop every second packet from both ends for a while.
         net.network =
             Box::new(move |sent| if sent.index % 2 == round % 2 { Fate::Drop } else { Fate::Deliver });
         net.end(CLIENT).set_ccid(ccid);
@@ -138,10 +138,10 @@ fn both_ends_may_change_at_once() {
     assert_eq!((net.delivered[CLIENT].len(), net.delivered[SERVER].len()), (50, 50));
 }
 
-/// Bytes delivered and packets dropped, of one flow.
+/// Bytes delivered and packets dropped for one flow.
 type Counts = Rc<(Cell<u64>, Cell<usize>)>;
 
-/// Creates the network of one flow. All flows share a line of 10 Mbit/s with a queue of 60 ms.
+/// Creates the network of one flow. All flows share a 10 Mbit/s line with a 60 ms queue.
 fn shared(line: &Rc<Cell<Time>>, counts: &Counts) -> Network {
     let (line, counts) = (line.clone(), counts.clone());
     Box::new(move |sent| {
@@ -161,8 +161,8 @@ fn shared(line: &Rc<Cell<Time>>, counts: &Counts) -> Network {
 }
 
 /// RFC 4340 section 10.5: changing the CCID gives neither an advantage nor a penalty. One flow changes its
-/// CCID while a competing flow always uses CCID 2. Both flows get a share under each CCID. After all changes,
-/// both have their initial share.
+/// CCID while a competing flow always uses CCID 2. Under each CCID, both flows get a share of the line; after
+/// all changes, both are back at their initial share.
 #[test]
 fn fairness_survives_the_way_round() {
     let line = Rc::new(Cell::new(Time::ZERO));

@@ -15,7 +15,7 @@ fn reason(net: &Net, side: usize) -> CloseReason {
     }
 }
 
-/// The closing end, and whether it requests TIMEWAIT at the peer. Then the types of the packets that client
+/// The closing end, and whether it asks the peer to enter TIMEWAIT; then the types of the packets that client
 /// and server send, and the end that enters TIMEWAIT.
 #[allow(clippy::type_complexity)]
 const VARIANTS: [(usize, bool, &[PacketType], &[PacketType], usize); 3] = [
@@ -97,7 +97,7 @@ fn close_backs_off_and_gives_up_when_nobody_answers() {
         assert_eq!(net.state(who), State::Closed);
         let at: Vec<_> = net.log[from..].iter().map(|s| s.at).collect();
         let gaps: Vec<_> = at.windows(2).map(|w| w[1] - w[0]).collect();
-        // The first interval is two round-trip times of 40 ms. It doubles up to 64 s.
+        // The first interval is two round-trip times of 40 ms each. Intervals double up to 64 s.
         assert_eq!(gaps[0], Duration::from_millis(80));
         assert!(gaps.windows(2).all(|g| g[1] == (g[0] * 2).min(Duration::from_secs(64))), "{gaps:?}");
     }
@@ -113,8 +113,8 @@ fn only_a_server_sends_close_req() {
     assert_eq!(net.state(CLIENT), State::TimeWait);
 }
 
-/// RFC 4340 section 8.3: a client answers a CloseReq with a Close. It does so even if it has already sent a
-/// Close and that one was lost.
+/// RFC 4340 section 8.3: a client answers a CloseReq with a Close, even if it has already sent a Close that
+/// was lost.
 #[test]
 fn a_close_req_has_a_closing_client_close_at_once() {
     let mut net = Net::open(Config::default(), Config::default());
@@ -149,7 +149,8 @@ fn an_abort_tells_its_code() {
 
 #[test]
 fn a_close_before_the_handshake_ends_leaves_nothing_behind() {
-    // The stages are steps of a one-way delay: REQUEST without a server, RESPOND, PARTOPEN.
+    // Each stage begins one one-way delay after the previous one: REQUEST without a server, RESPOND,
+    // PARTOPEN.
     for (steps, side) in [(0, CLIENT), (1, CLIENT), (1, SERVER), (2, CLIENT), (2, SERVER)] {
         let mut net = Net::new(Config::default(), Config::default());
         net.run(Duration::from_millis(1 + 20 * steps));
@@ -226,7 +227,7 @@ fn the_owners_options_are_on_every_copy() {
             (_, Reset) => 4,
             _ => continue,
         };
-        // The Response was sent before the test set the server's options. All later packets have them.
+        // The Response was sent before the test set the server's options. All later packets carry them.
         if byte != 1 {
             assert!(carries(sent, byte), "{:?}", sent.ptype());
         }

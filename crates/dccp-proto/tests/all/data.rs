@@ -44,7 +44,7 @@ fn a_packet_without_a_payload_is_filled_with_padding() {
         let cfg = Config { mtu, ..Config::default() };
         let mut net = Net::open(cfg.clone(), cfg);
         let bytes = transmit(&mut net, CLIENT, &[], &[]);
-        // Both the options and the MTU limit the size of the packet. The smaller limit applies.
+        // The options and the MTU both limit the packet size; the smaller limit applies.
         let expected = (usize::from(mtu) - OVERHEAD).min(16 + dccp_wire::MAX_OPTIONS);
         assert!(bytes.len() + 12 > expected && bytes.len() <= expected, "{} of {expected}", bytes.len());
         net.inject(SERVER, &bytes, dccp_proto::Ecn::NotEct);
@@ -139,7 +139,7 @@ fn an_acknowledgement_covers_what_arrived() {
         net.send(CLIENT, &[0; 500]);
     }
     net.run(Duration::from_secs(20));
-    // Compares the server's last vectors with the actual fate of each packet.
+    // Compares the server's last Ack Vectors with the actual fate of each packet.
     let mut truth = std::collections::BTreeMap::new();
     for sent in net.log[first..].iter().filter(|s| s.from == CLIENT) {
         let lost = sent.ptype() == PacketType::Data && sent.index % 5 == 0;
@@ -162,14 +162,15 @@ fn an_acknowledgement_covers_what_arrived() {
     for (seq, arrived) in truth.range(..=last) {
         assert_eq!(told.get(seq), Some(arrived), "{seq}");
     }
-    // Acknowledgements of acknowledgements keep the vectors short on a one-way flow (RFC 4341 section 6.2).
+    // On a one-way flow, acknowledgements of acknowledgements keep the Ack Vectors short
+    // (RFC 4341 section 6.2).
     assert!(
         net.log[first..].iter().filter(|s| s.from == SERVER).all(|s| s.packet().option_bytes.len() < 300)
     );
     assert!(net.log[first..].iter().any(|s| s.from == CLIENT && s.ptype() == PacketType::Ack));
 }
 
-/// RFC 4340 section 7.7: NDP Count is on every packet that follows a packet without data, even on a Reset.
+/// RFC 4340 section 7.7: every packet that follows a packet without data carries NDP Count, even a Reset.
 #[test]
 fn a_reset_tells_the_run_of_packets_without_data() {
     let cfg = Config { ndp_count: true, ..Config::default() };
@@ -209,7 +210,7 @@ fn ndp_count_tells_the_run_of_packets_without_data() {
                 _ => None,
             });
             let data = sent.ptype().is_data();
-            // The first count covers packets of the handshake, which this part of the log does not contain.
+            // The first count covers handshake packets, which are not in this part of the log.
             if let Some(run) = run {
                 assert_eq!(ndp.unwrap_or(0), run);
                 runs = runs.max(run);
@@ -243,7 +244,8 @@ fn a_long_run_without_data_never_makes_a_packet_too_long() {
     assert!(ndp(&transmit(&mut net, CLIENT, &mp_seq(1), &[0; 100])) >= 400);
 }
 
-/// RFC 4340 section 9.3: the Data Checksum is verified on any packet, even if its type carries no data.
+/// RFC 4340 section 9.3: the Data Checksum is verified on any packet, even one of a type that carries no
+/// data.
 #[test]
 fn a_data_checksum_that_fails_on_an_ack_is_reported_too() {
     let mut net = Net::open(Config::default(), Config::default());
@@ -379,7 +381,7 @@ fn timestamps_are_echoed_once_in_a_round_trip() {
     assert_eq!(strike(4, 100), 4);
 }
 
-/// A Timestamp Echo concerns an older packet than the one that the same Ack acknowledges.
+/// A Timestamp Echo refers to an older packet than the one acknowledged by the same Ack.
 #[test]
 fn the_time_that_an_echo_was_held_is_not_that_of_the_acknowledged_packet() {
     let config = || Config { tx_ccids: vec![5], rx_ccids: vec![5], ..Config::default() };
@@ -388,7 +390,7 @@ fn the_time_that_an_echo_was_held_is_not_that_of_the_acknowledged_packet() {
     net.send(CLIENT, b"x");
     net.run(Duration::from_millis(40));
     let header = net.next_from(SERVER, PacketType::Ack);
-    // The peer echoes some Timestamp, which it held for 30 ms.
+    // The peer echoes some Timestamp that it has held for 30 ms.
     assert!(net.strike(SERVER, &header, &[42, 8, 0, 0, 0, 1, 0x0b, 0xb8, 38, 3, 0], &[]));
     let rtt = net.end(CLIENT).tx_view().unwrap().rtt.latest();
     assert_eq!(rtt, Some(Duration::from_millis(40)));
@@ -457,8 +459,8 @@ fn the_servers_ack_makes_a_silent_client_open() {
     let cfg = Config { ack_on_open: true, ..Config::default() };
     let mut net = Net::new(Config::default(), cfg);
     let mut acks = 0;
-    // The server's first two Acks are lost. The client retransmits its own Ack until one of the server's Acks
-    // arrives.
+    // The server's first two Acks are lost. The client keeps retransmitting its own Ack until one of the
+    // server's Acks arrives.
     net.network = Box::new(move |s| {
         let ack = s.from == SERVER && s.ptype() == PacketType::Ack;
         acks += u32::from(ack);
@@ -488,8 +490,8 @@ fn owners_options_leave_as_soon_as_possible_and_are_bounded() {
     assert!(net.log.iter().all(|s| s.bytes.len() + OVERHEAD <= 1500));
 }
 
-/// Such options must not be kept. Otherwise the Ack for them would be sent without them, and an Ack would
-/// stay due forever.
+/// Such options must not be kept: the Ack sent for them would go out without them, so an Ack would stay due
+/// forever.
 #[test]
 fn owners_options_that_a_smaller_mtu_has_no_room_for_are_dropped() {
     let mut net = Net::open(Config::default(), Config::default());
@@ -508,7 +510,7 @@ fn a_new_mtu_counts_at_once() {
     let before = net.end(CLIENT).max_payload(9);
     net.end(CLIENT).set_mtu(mpdccp_units::Time::ZERO, 1280);
     assert_eq!(net.end(CLIENT).max_payload(9), before - 220);
-    // Even with an impossible MTU, an Ack leaves.
+    // An Ack leaves even with an impossible MTU.
     net.end(SERVER).set_mtu(mpdccp_units::Time::ZERO, 0);
     assert_eq!(net.end(SERVER).max_payload(9), 0);
     for _ in 0..10 {

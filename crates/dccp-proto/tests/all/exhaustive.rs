@@ -8,8 +8,8 @@ use mpdccp_units::{Duration, Time};
 
 const PACKETS: u32 = 8;
 
-/// RFC 4340 section 11.4: the Ack Vector reports exactly what arrived. The test covers all combinations of
-/// eight packets that are received, marked or lost, with and without wrapping numbers.
+/// RFC 4340 section 11.4: the Ack Vector reports exactly what arrived. Covers all combinations of eight
+/// packets that are received, marked or lost, with and without wrapping sequence numbers.
 #[test]
 fn ack_vectors_tell_what_arrived() {
     for first in [Seq::new(100), Seq::new(Seq::MODULUS - 4)] {

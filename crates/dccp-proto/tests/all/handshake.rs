@@ -77,7 +77,7 @@ fn a_server_answers_every_request_and_gives_up_after_4msl() {
     net.network = Box::new(|s| if s.from == SERVER { Fate::Drop } else { Fate::Deliver });
     net.run(Duration::from_millis(21));
     let first = net.log[1].clone();
-    // Drop the client, so that no Reset of it reaches the server.
+    // Drop the client, so that it cannot send a Reset to the server.
     net.ends[CLIENT] = None;
     let request = net.log[0].packet().header;
     for n in 1..4 {
@@ -102,7 +102,7 @@ fn a_client_in_part_open_repeats_its_ack_and_gives_up_after_4msl() {
     net.network = Box::new(|_| Fate::Drop);
     net.run(Duration::from_millis(500));
     assert_eq!(net.state(CLIENT), State::PartOpen);
-    // A second Response means that the first Ack was lost, so it is answered at once.
+    // A second Response means that the first Ack was lost, so answer it at once.
     let acks =
         |net: &Net| net.log.iter().filter(|s| s.from == CLIENT && s.ptype() == PacketType::Ack).count();
     let before = acks(&net);
@@ -119,13 +119,13 @@ fn a_client_in_part_open_repeats_its_ack_and_gives_up_after_4msl() {
     assert_eq!(net.last(CLIENT).packet().header.reset.unwrap().code, ResetCode::Aborted);
 }
 
-/// RFC 4340 section 8.1.5: the server sends nothing of its own accord, and the client has no data or its data
-/// does not fit. PARTOPEN must still end.
+/// RFC 4340 section 8.1.5: PARTOPEN must end even if the server sends nothing of its own accord and the
+/// client has no data or its data does not fit.
 #[test]
 fn a_sync_ends_part_open_where_the_server_is_silent() {
     for lost in 0..3 {
         let mut net = Net::new(Config::default(), Config::default());
-        // The first `lost` Acks are lost. If two are lost, the Sync moves the server to OPEN.
+        // The first `lost` Acks are lost. If two are lost, it is the Sync that moves the server to OPEN.
         let mut acks = 0;
         net.network = Box::new(move |s| {
             let ack = s.from == CLIENT && s.ptype() == PacketType::Ack;
@@ -172,8 +172,8 @@ fn the_response_has_a_copy_of_the_service_code() {
 
 #[test]
 fn the_handshake_measures_the_round_trip() {
-    // The answer to the second Request arrives late. The round-trip time is measured with the Request that
-    // the answer acknowledges.
+    // The answer to the second Request arrives late. The round-trip time must be measured from the Request
+    // that the answer acknowledges.
     let mut net = Net::new(Config::default(), Config { ack_on_open: true, ..Config::default() });
     net.network = Box::new(|s| if s.from == CLIENT && s.index == 0 { Fate::Drop } else { Fate::Deliver });
     net.run(Duration::from_secs(2));
@@ -219,8 +219,8 @@ fn a_listen_has_the_request_repeated_once() {
     };
     listen(&mut net, 8, &[], &[]);
     assert_eq!(requests(&net), 1, "a Listen for another service must be ignored");
-    // RFC 5596 section 2.2.1: options and data of a Listen are ignored. On other packets, a Mandatory at the
-    // end of the options would be an error.
+    // RFC 5596 section 2.2.1: options and data on a Listen are ignored. On any other packet, a Mandatory at
+    // the end of the options would be an error.
     listen(&mut net, 7, &[1, 1, 1, 1], b"data");
     assert_eq!(requests(&net), 2);
     listen(&mut net, 7, &[], &[]);

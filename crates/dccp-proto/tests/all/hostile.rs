@@ -1,4 +1,4 @@
-//! Any bytes in any state cause no panic and no endless loop, and memory stays bounded.
+//! Whatever bytes arrive in whatever state, there is no panic and no endless loop, and memory stays bounded.
 
 use crate::common::*;
 use dccp_proto::{Config, Ecn, State};
@@ -96,7 +96,7 @@ proptest! {
         finish(net, packets.len() * 2);
     }
 
-    /// Well-formed packets with numbers that are often valid.
+    /// Well-formed packets whose sequence numbers are often valid.
     #[test]
     fn forged_packets(
         n in 0usize..7,
@@ -148,7 +148,7 @@ proptest! {
     }
 }
 
-/// An attacker that does not see the packets must guess two 48-bit numbers (RFC 4340 section 7.5.5).
+/// An attacker who cannot see the packets must guess two 48-bit numbers (RFC 4340 section 7.5.5).
 #[test]
 fn a_million_blind_packets_have_no_effect() {
     const PACKETS: u64 = 1_000_000;
@@ -171,7 +171,7 @@ fn a_million_blind_packets_have_no_effect() {
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         z ^ (z >> 31)
     };
-    // These are the most harmful options: features, Slow Receiver, drops, vectors.
+    // These are the most harmful options: features, Slow Receiver, Data Dropped, Ack Vectors.
     let options: [&[u8]; 5] = [&[], &[32, 4, 1, 2], &[2, 0, 0, 0], &[40, 3, 0x90, 0], &[38, 4, 0, 0xff]];
     for n in 0..PACKETS {
         let from = (n % 2) as usize;
@@ -189,7 +189,7 @@ fn a_million_blind_packets_have_no_effect() {
     }
     assert_eq!([features(&mut net, CLIENT), features(&mut net, SERVER)], before);
     assert_eq!([CLIENT, SERVER].map(|s| net.end(s).stats().data_received), received);
-    // Each end sends at most eight Syncs per second, and the other end answers them.
+    // Each end sends at most eight Syncs per second, each of which the other end answers.
     assert!(net.log.len() < 3_000, "{} packets", net.log.len());
     net.run(Duration::from_secs(5));
     net.send(CLIENT, b"still here");

@@ -25,7 +25,7 @@ fn run(ccid: u8, link: &LinkConfig, back: &LinkConfig) -> (Line, Time) {
     (line, start + Duration::from_secs(2))
 }
 
-/// Returns the share of the rate that arrived packets used, including their headers.
+/// Returns the share of the rate used by the packets that arrived, including their headers.
 fn used(line: &Line, from: Time, mbps: f64) -> f64 {
     line.goodput(SERVER, from, line.now) * 8.0 * 1444.0 / 1400.0 / (mbps * 1e6)
 }

@@ -60,7 +60,7 @@ fn no_common_ccid_is_a_mandatory_error() {
     net.run(Duration::from_secs(1));
     assert_eq!(net.events[CLIENT], [Event::Closed(CloseReason::Reset(ResetCode::MandatoryError))]);
     let reset = net.last(SERVER).packet().header.reset.unwrap();
-    // The data names Change L, the feature, and the first value of the option.
+    // The Reset's data identifies the Change L, the feature, and the first value of the option.
     assert_eq!(reset.data, [32, feature::CCID, 5]);
 }
 
@@ -85,12 +85,12 @@ fn settings_reach_the_other_end() {
     assert_eq!(server.feature(feature::ALLOW_SHORT_SEQNOS, Side::Local), 1);
 }
 
-/// RFC 4340 section 11.3: one acknowledgement for every Ack Ratio packets, also after a later change.
+/// RFC 4340 section 11.3: one acknowledgement for every Ack Ratio packets, also after the ratio has changed.
 #[test]
 fn a_new_ack_ratio_is_obeyed_at_once() {
     let mut net = Net::open(Config::default(), Config::default());
     let mut seq = net.gss(CLIENT);
-    // All packets arrive at the same instant, so that a timer causes no acknowledgement.
+    // All packets arrive at the same instant, so that no acknowledgement is caused by a timer.
     for ratio in [6, 3, 9] {
         seq = seq.next();
         let header = net.forge(CLIENT, PacketType::Ack, seq, Some(net.gss(SERVER)));
@@ -186,7 +186,7 @@ fn changes_after_the_handshake_are_repeated_with_back_off() {
     assert!(gaps[0] >= Duration::from_millis(40));
 }
 
-/// Returns the DCCP packets of a capture without their IP headers, which must have no options.
+/// Returns the DCCP packets of a capture without their IP headers, which must not have options.
 fn capture(name: &str) -> Vec<Vec<u8>> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/pcaps").join(name);
     pcap::read(&path).into_iter().filter(|ip| ip[9] == 33).map(|ip| ip[20..].to_vec()).collect()
@@ -262,7 +262,7 @@ fn a_response_of_linux_opens_a_client() {
         assert!(matches!(outcome, Outcome::Received(_)), "{name}: {outcome:?}");
         assert_eq!(client.state(), State::PartOpen);
         assert_eq!(client.ccids(), Some((ccid, ccid)));
-        // Each packet of PARTOPEN answers every Change of the Response.
+        // Every packet in PARTOPEN answers all Changes of the Response.
         for n in 0..2 {
             let at = later + Duration::from_millis(200 * n);
             client.handle_timeout(at);

@@ -1,4 +1,4 @@
-//! Parts of RFC 4340 that the two ends negotiate, or that an owner requests.
+//! Parts of RFC 4340 that the two ends have to negotiate, or that the owner has to request.
 
 use crate::common::*;
 use dccp_proto::Side;
@@ -24,15 +24,15 @@ fn a_server_takes_each_of_its_service_codes() {
             assert_eq!(net.events[CLIENT], [Event::Closed(CloseReason::Reset(ResetCode::BadServiceCode))]);
         }
     }
-    // The server does not accept the reserved code, even if the code is listed.
+    // The server does not accept the reserved code, even if it is on its list.
     let server = Config { also_services: vec![u32::MAX], ..Config::default() };
     let mut net = Net::new(Config { service_code: u32::MAX, ..Config::default() }, server);
     net.run(Duration::from_secs(1));
     assert_eq!(net.events[CLIENT], [Event::Closed(CloseReason::Reset(ResetCode::BadServiceCode))]);
 }
 
-/// RFC 5595 section 3.1: a client's Request names only its own Service Code, not the codes that the host
-/// accepts as a server.
+/// RFC 5595 section 3.1: a client's Request names only the client's own Service Code, not the codes that its
+/// host accepts as a server.
 #[test]
 fn a_client_asks_for_one_service_only() {
     for (there, opens) in [(7, true), (8, false)] {
@@ -82,7 +82,7 @@ fn a_reset_says_in_words_why() {
     assert_eq!(net.events[CLIENT].last(), Some(&Event::Closed(CloseReason::Reset(ResetCode::Aborted))));
     assert_eq!(net.end(CLIENT).error_text(), Some("out of coffee"));
 
-    // The error of the peer is a Mandatory (option 1) before an unknown option.
+    // The peer's error is a Mandatory (option 1) before an unknown option.
     let mut net = both(Config::default());
     let header = net.next_from(CLIENT, PacketType::Ack);
     net.strike(CLIENT, &header, &[1, 99, 2, 0], &[]);
@@ -90,7 +90,7 @@ fn a_reset_says_in_words_why() {
     assert_eq!(reset.packet().header.reset.unwrap().code, ResetCode::MandatoryError);
     assert_eq!(reset.packet().payload, b"option 99 is mandatory and not understood");
 
-    // Error Text may have any length and any bytes.
+    // Error Text may be of any length and contain any bytes.
     let mut net = both(Config::default());
     net.end(SERVER).abort_with(ResetCode::Aborted, &"x".repeat(10_000));
     net.run(Duration::from_millis(100));
@@ -101,7 +101,7 @@ fn a_reset_says_in_words_why() {
     assert_eq!(net.end(CLIENT).error_text(), Some(&*"\u{fffd}".repeat(512)));
 }
 
-/// Sections 7.6.1 and 7.6.2: short numbers need the peer's agreement and a small window.
+/// Sections 7.6.1 and 7.6.2: short sequence numbers need the peer's agreement and a small window.
 #[test]
 fn short_numbers_are_sent_where_agreed_and_the_window_is_small() {
     for (wanted, permitted, window) in
@@ -130,7 +130,7 @@ fn short_numbers_are_sent_where_agreed_and_the_window_is_small() {
 /// Section 9.2.1: packets have reduced coverage only if the receiver accepts it.
 #[test]
 fn reduced_coverage_is_sent_where_the_receiver_accepts_it() {
-    // (sender's setting, receiver's requirement, coverage of the packets)
+    // (sender's setting, receiver's requirement, resulting coverage of the packets)
     for (coverage, least, used) in [(5, 3, 5), (5, 5, 5), (5, 6, 0), (5, 0, 0), (0, 3, 0)] {
         let client = Config { coverage, ..Config::default() };
         let mut net = Net::open(client, Config { min_coverage: least, ..Config::default() });
@@ -144,9 +144,9 @@ fn reduced_coverage_is_sent_where_the_receiver_accepts_it() {
             .filter(|sent| sent.from == CLIENT && sent.ptype() == PacketType::Data)
             .map(|sent| sent.packet().header.cscov)
             .collect();
-        // A packet that is too short for this coverage is fully covered.
+        // A packet too short for this coverage is covered in full.
         assert_eq!(data, [used, 0]);
-        // The receiver refuses and reports less coverage than negotiated.
+        // The receiver refuses, and reports, packets with less coverage than negotiated.
         if used > 0 {
             let header = dccp_wire::Header { cscov: least - 1, ..net.next_from(CLIENT, PacketType::Data) };
             if header.cscov > 0 {
@@ -188,7 +188,7 @@ fn corrupt_data_is_delivered_to_who_asks_for_it() {
     }
 }
 
-/// Section 11.7: every Drop Code can be sent at the owner's request, and affects the sender as required.
+/// Section 11.7: the owner can have every Drop Code sent, and each affects the sender as required.
 #[test]
 fn every_drop_code_is_sent_and_obeyed() {
     for code in [
@@ -225,7 +225,7 @@ fn every_drop_code_is_sent_and_obeyed() {
     }
 }
 
-/// Section 13.1: the time for which a Request waited at the server is not part of the round trip.
+/// Section 13.1: the time that a Request waits at the server is not part of the round-trip time.
 #[test]
 fn a_timestamp_on_the_request_tells_the_round_trip_alone() {
     for timestamps in [true, false] {
@@ -236,7 +236,7 @@ fn a_timestamp_on_the_request_tells_the_round_trip_alone() {
         net.pump();
         net.now += Duration::from_millis(20);
         let request = net.log[0].bytes.clone();
-        // The server receives the Request at once but answers it 100 ms later.
+        // The server receives the Request at once but does not answer it for 100 ms.
         net.inject(SERVER, &request, Default::default());
         net.now += Duration::from_millis(100);
         net.run(Duration::from_millis(25));
@@ -298,8 +298,8 @@ fn acks_carry_timestamps_after_a_change_to_a_ccid_that_asks() {
     assert!(told(&net) > 10, "{}", told(&net));
 }
 
-/// A Timestamp from a clock that jumped must not shorten round-trip times. It must not shift estimated
-/// arrival times either.
+/// A Timestamp from a clock that has jumped must neither shorten round-trip times nor shift estimated arrival
+/// times.
 #[test]
 fn a_clock_that_jumps_leaves_the_model_of_the_path_alone() {
     let mut net = both(Config { tx_ccids: vec![5], rx_ccids: vec![5], ..Config::default() });
@@ -312,7 +312,7 @@ fn a_clock_that_jumps_leaves_the_model_of_the_path_alone() {
     net.send(CLIENT, b"x");
     net.run(Duration::from_millis(40));
     let header = net.next_from(SERVER, PacketType::Ack);
-    // The Timestamp is an hour earlier than those of the Acks before.
+    // The Timestamp is an hour earlier than those of the preceding Acks.
     let stamp = ((net.now.as_nanos() / 10_000) as u32).wrapping_sub(360_000_000).to_be_bytes();
     let options = [&[41, 6][..], &stamp, &[38, 3, 4]].concat();
     assert!(net.strike(SERVER, &header, &options, &[]));
@@ -352,7 +352,7 @@ fn a_new_path_is_found_out_about_anew() {
     }
 }
 
-/// Section 11.5 and RFC 4342: an end that changes to a CCID without Ack Vectors switches them off.
+/// Section 11.5 and RFC 4342: an end that changes to a CCID without Ack Vectors switches Ack Vectors off.
 #[test]
 fn ack_vectors_end_with_the_ccid_that_needed_them() {
     let mut net = both(Config::default());

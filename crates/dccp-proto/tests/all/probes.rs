@@ -5,8 +5,8 @@ use dccp_proto::{Config, Ecn, Route, Sink};
 use dccp_wire::{Header, Opt, Packet, PacketType};
 use mpdccp_units::Duration;
 
-/// Opens a connection with a measured round-trip time and sends eight packets. For 100 ms, the network loses
-/// the packets that `lost` selects. This is longer than a round trip but shorter than a timeout.
+/// Opens a connection with a measured round-trip time and sends eight packets. For 100 ms, which is longer
+/// than a round trip but shorter than a timeout, the network loses the packets that `lost` selects.
 fn after_silence(cfg: &Config, lost: fn(&Sent) -> bool) -> Net {
     let mut net = Net::open(cfg.clone(), cfg.clone());
     (0..8).for_each(|_| net.send(CLIENT, b"data"));
@@ -33,7 +33,7 @@ fn lost_acknowledgements_cause_no_timeout() {
     }
 }
 
-/// RFC 8985 section 7: a probe makes a lost tail an ordinary loss.
+/// RFC 8985 section 7: a probe turns a lost tail into an ordinary loss.
 #[test]
 fn a_lost_window_causes_no_timeout() {
     let cfg = Config { tx_ccids: vec![5], rx_ccids: vec![5], ..Config::default() };
@@ -42,8 +42,8 @@ fn a_lost_window_causes_no_timeout() {
     assert_eq!((view.timeouts, view.delivered.packets, view.lost.packets), (0, 8, 8));
 }
 
-/// RFC 4340 section 11.7: if an answer reports a packet as received and its data was dropped, the answer also
-/// reports the drop.
+/// RFC 4340 section 11.7: if an answer reports a packet as received although its data was dropped, the answer
+/// also reports the drop.
 #[test]
 fn an_answer_reports_dropped_data() {
     let cfg = Config { check_data_checksum: true, ..Config::default() };
@@ -66,7 +66,7 @@ fn an_answer_reports_dropped_data() {
     );
 }
 
-/// CCID 3 reports losses only on Acks, so the answer to a Sync has no such report.
+/// CCID 3 reports losses only on Acks, so the answer to a Sync reports none.
 #[test]
 fn an_answer_leaves_the_report_of_ccid_3_to_an_ack() {
     let cfg = Config { tx_ccids: vec![3], rx_ccids: vec![3], ..Config::default() };
@@ -82,8 +82,8 @@ fn an_answer_leaves_the_report_of_ccid_3_to_an_ack() {
     assert_eq!(reports.collect::<Vec<_>>(), [(PacketType::SyncAck, false), (PacketType::Ack, true)]);
 }
 
-/// A forged packet can make each Ack of an end invalid. If each SyncAck caused an Ack, the ends would
-/// exchange Syncs and Acks without end.
+/// A forged packet can make every Ack from one end invalid. If each SyncAck then caused an Ack, the ends
+/// would exchange Syncs and Acks forever.
 #[test]
 fn answers_cause_one_ack_for_the_newest_packet() {
     let cfg = Config { tx_ccids: vec![5], rx_ccids: vec![5], ..Config::default() };
@@ -102,7 +102,8 @@ fn answers_cause_one_ack_for_the_newest_packet() {
     assert_eq!((answers.len() - acks, acks), (4, 1), "{answers:?}");
 }
 
-/// RFC 4340 section 7.5.4: a Sync for an invalid packet acknowledges this packet, even if a probe is due.
+/// RFC 4340 section 7.5.4: a Sync sent because of an invalid packet acknowledges that packet, even if a probe
+/// is due.
 #[test]
 fn a_probe_does_not_replace_a_sync_that_resynchronises() {
     let silent = || {
@@ -128,7 +129,7 @@ fn a_probe_does_not_replace_a_sync_that_resynchronises() {
     assert_eq!((sync.ptype, sync.ack), (PacketType::Sync, Some(invalid.seq)));
 }
 
-/// Records the lengths of packets, and a 0 for each [`Sink::separate`].
+/// Records the lengths of packets, and a 0 for every call of [`Sink::separate`].
 struct Lengths(Vec<usize>, Vec<u8>);
 
 impl Sink for Lengths {
@@ -143,15 +144,15 @@ impl Sink for Lengths {
     }
 }
 
-/// A device may accept a segmented send although it would drop its packets, so a probe within such a send
-/// proves no MTU.
+/// A device may accept a segmented send although it would drop the individual packets, so a probe that is
+/// part of a segmented send proves nothing about the MTU.
 #[test]
 fn a_path_mtu_probe_is_sent_by_itself() {
     let cfg = Config { probe_mtu: true, ..Config::default() };
     let mut net = Net::open(cfg.clone(), cfg);
     net.run(Duration::from_secs(1));
     let (now, mut lengths) = (net.now, Lengths(Vec::new(), Vec::new()));
-    // The hint makes the current size doubtful.
+    // The hint puts the current size in doubt.
     net.end(CLIENT).set_mtu(now, 1280);
     while net.end(CLIENT).poll_transmit(now, &mut lengths) {}
     assert_eq!(lengths.0, [0, 1500 - OVERHEAD, 0]);

@@ -5,7 +5,7 @@ use dccp_proto::{Config, Ecn, Event, State};
 use mpdccp_units::Duration;
 use proptest::prelude::*;
 
-/// A random network. Delays are uniformly distributed up to `late`.
+/// A random network. Delays are uniformly distributed between 0 and `late`.
 #[derive(Clone, Copy, Debug)]
 struct Rough {
     late: Duration,
@@ -61,14 +61,14 @@ impl Rough {
 }
 
 /// Sends bulk data from the client and a little data from the server through `rough`. The handshake uses a
-/// good network, or `rough` if `from_the_start`. At the end, the network is good again.
+/// good network, unless `from_the_start` is set. At the end, the network is good again.
 fn survives(ccid: u8, rough: Rough, from_the_start: bool) {
     let config = || Config {
         tx_ccids: vec![ccid],
         rx_ccids: vec![ccid],
         ndp_count: true,
         ack_on_open: true,
-        // With honest receivers, skipped numbers must do no harm.
+        // With honest receivers, skipping sequence numbers must do no harm.
         skip_numbers: true,
         ..Config::default()
     };
@@ -125,7 +125,7 @@ fn a_request_overtaken_by_its_repetition_does_no_harm() {
     let mut net = Net::new(Config::default(), Config { ack_on_open: true, ..Config::default() });
     net.network = Box::new(|sent| match (sent.from, sent.index) {
         (CLIENT, 0) => Fate::Late(Duration::from_secs(2)),
-        // The Response is delayed for longer than the Request that is late.
+        // The Response is delayed for longer than the late Request.
         (SERVER, 0) => Fate::Late(Duration::from_secs(3)),
         _ => Fate::Deliver,
     });
@@ -133,10 +133,10 @@ fn a_request_overtaken_by_its_repetition_does_no_harm() {
     assert_eq!(net.states(), [State::Open; 2]);
 }
 
-/// The network loses no packet, but delays each by a random time of up to 200 ms. The ends must not lose
-/// packets either, and two rules ensure this. The Sequence Window must be wide enough for late packets
-/// (RFC 4340 section 7.5.1). A late packet must be recorded even if the peer knows that it is missing
-/// (section 11.4.2).
+/// The network loses no packet, but delays each one by a random time of up to 200 ms. The ends must not lose
+/// packets either, which depends on two rules: the Sequence Window must be wide enough for late packets
+/// (RFC 4340 section 7.5.1), and a late packet must be recorded even if the peer already knows that it is
+/// missing (section 11.4.2).
 #[test]
 fn packets_that_overtake_each_other_are_neither_lost_nor_taken_for_lost() {
     // `least` is below the worst result of eight networks. Without the second rule, CCID 2 would deliver only
@@ -148,7 +148,7 @@ fn packets_that_overtake_each_other_are_neither_lost_nor_taken_for_lost() {
     }
 }
 
-/// Returns the number of packets delivered in two seconds. In the three seconds before, the ends learn how
+/// Returns the number of packets delivered in two seconds, after three seconds in which the ends learn how
 /// late packets are.
 fn delivered_late(ccid: u8, seed: u64) -> usize {
     let config = || Config { tx_ccids: vec![ccid], rx_ccids: vec![ccid], ..Config::default() };

@@ -34,7 +34,7 @@ fn cookies_are_those_of_the_newest_response() {
     assert_eq!(cookies(&mut client, now), [b"second"]);
 }
 
-/// RFC 4340 section 8.1.4: cookies are sent only until a packet that carries them is acknowledged.
+/// RFC 4340 section 8.1.4: cookies are sent only until a packet carrying them is acknowledged.
 #[test]
 fn cookies_are_gone_once_the_connection_is_open() {
     let (mut client, response, now) = answered(&[], options(&[Opt::InitCookie(b"first")]).as_bytes());
@@ -47,7 +47,7 @@ fn cookies_are_gone_once_the_connection_is_open() {
     assert_eq!(cookies(&mut client, now), Vec::<Vec<u8>>::new());
 }
 
-/// RFC 4341 section 4: no data leaves before the peer has agreed to send Ack Vectors.
+/// RFC 4341 section 4: no data is sent until the peer has agreed to send Ack Vectors.
 #[test]
 fn a_sender_that_needs_ack_vectors_waits_for_them() {
     let (client, _, now) = answered(&[], &[]);
@@ -58,7 +58,7 @@ fn a_sender_that_needs_ack_vectors_waits_for_them() {
 }
 
 /// RFC 4340 section 12.1: this end sends ECN Incapable with Mandatory, and accepts no data until the peer
-/// knows it.
+/// knows that this end is ECN-incapable.
 #[test]
 fn an_end_that_cannot_read_ecn_insists_and_accepts_no_data_before_that_is_known() {
     let mut net = Net::new(Config::default(), Config { ecn: false, ..Config::default() });
@@ -75,8 +75,8 @@ fn an_end_that_cannot_read_ecn_insists_and_accepts_no_data_before_that_is_known(
     assert_eq!(net.end(SERVER).stats().dropped[&DropReason::DataNotAllowed], 1);
 }
 
-/// RFC 4340 section 10.5: once data flows, the peer cannot change the CCID of our data. It may change the
-/// CCID of its own data.
+/// RFC 4340 section 10.5: once data flows, the peer cannot change the CCID of our data, but may change that
+/// of its own data.
 #[test]
 fn the_peer_cannot_change_the_ccid_of_what_we_send() {
     let mut net = Net::open(Config::default(), Config { tx_ccids: vec![2, 5], ..Config::default() });
@@ -101,7 +101,7 @@ fn a_sync_acknowledges_no_data() {
     assert_eq!(inflight(&mut net), 1);
 }
 
-/// RFC 4340 section 8.1.5: a Sync does not end PARTOPEN. Any other packet that the server sends after the
+/// RFC 4340 section 8.1.5: a Sync does not end PARTOPEN, but any other packet that the server sends after the
 /// handshake does.
 #[test]
 fn a_sync_leaves_a_client_in_partopen() {
@@ -123,7 +123,7 @@ fn a_sync_leaves_a_client_in_partopen() {
 #[test]
 fn an_acknowledged_ack_vector_is_not_sent_again() {
     let mut net = Net::open(Config::default(), Config::default());
-    // Every fourth packet is lost, because one cell would otherwise cover all packets.
+    // Lose every fourth packet, because otherwise a single cell would cover all packets.
     net.network =
         Box::new(|sent| if sent.from == CLIENT && sent.index % 4 == 0 { Fate::Drop } else { Fate::Deliver });
     const PACKETS: usize = 1000;
@@ -158,8 +158,8 @@ fn data_in_both_directions_needs_no_acks_of_acks() {
     assert!(acknowledges >= 450 && acks.len() < 10, "{acknowledges} {}", acks.len());
 }
 
-/// RFC 4340 section 8.5 step 7: a Response that was sent before the handshake ended is only late. A newer
-/// Response is an error.
+/// RFC 4340 section 8.5 step 7: a Response sent before the handshake ended is merely late. A newer Response
+/// is an error.
 #[test]
 fn a_response_that_comes_again_is_no_mistake() {
     let mut net = Net::open(Config::default(), Config::default());
@@ -212,7 +212,7 @@ fn the_options_of_a_reset_are_read_before_it_ends_anything() {
 }
 
 /// RFC 4342 sections 8, 8.3, 8.5, 8.6 and RFC 5622 section 8: these options refer to an Acknowledgement
-/// Number. A packet without one does not carry them, and they are ignored on it.
+/// Number. A packet without one must not carry them, and if it does, they are ignored.
 #[test]
 fn options_of_tfrc_mean_nothing_on_data() {
     for ccid in [3, 4] {
@@ -240,13 +240,13 @@ fn options_of_tfrc_mean_nothing_on_data() {
     }
 }
 
-/// RFC 8311 section 5 obsoletes the nonce, so both forms of the Ack Vector mean the same.
+/// RFC 8311 section 5 obsoletes the nonce, so both forms of the Ack Vector have the same meaning.
 #[test]
 fn either_ack_vector_is_read_alike() {
     for option in [38, 39] {
         let mut net = Net::open(Config::default(), Config::default());
-        // There are two packets. The Ack's number acknowledges the second, and only the vector acknowledges
-        // the first.
+        // There are two packets: the Ack's Acknowledgement Number acknowledges the second, and only the Ack
+        // Vector acknowledges the first.
         net.send(CLIENT, &[1; 500]);
         net.send(CLIENT, &[1; 500]);
         net.pump();

@@ -1,4 +1,4 @@
-//! Signals other than acknowledgements: Slow Receiver, Drop Codes, and failures of ECN.
+//! Signals other than acknowledgements: Slow Receiver, Drop Codes and ECN failures.
 
 use crate::common::*;
 use dccp_proto::Side;
@@ -11,7 +11,7 @@ fn open(ccid: u8) -> Net {
     Net::open(config(), config())
 }
 
-/// Sends 200 packets from the client, ten per 100 ms.
+/// Sends 200 packets from the client, ten every 100 ms.
 fn talk(net: &mut Net) {
     for _ in 0..20 {
         for _ in 0..10 {
@@ -21,7 +21,7 @@ fn talk(net: &mut Net) {
     }
 }
 
-/// Returns the ECN field of the client's newest data.
+/// Returns the ECN field of the client's newest data packet.
 fn newest_ecn(net: &Net) -> Ecn {
     net.log.iter().rfind(|sent| sent.from == CLIENT && sent.ptype() == PacketType::Data).unwrap().ecn
 }
@@ -40,7 +40,7 @@ fn slow_receiver_counts_on_any_packet() {
 
 #[test]
 fn no_data_for_an_application_that_does_not_listen() {
-    // RFC 4340 section 11.7.2: Drop Code 1 ends sending.
+    // RFC 4340 section 11.7.2: Drop Code 1 stops the sender.
     for ccid in [2, 3, 5] {
         let mut net = open(ccid);
         talk(&mut net);
@@ -71,7 +71,7 @@ fn a_path_that_marks_everything_is_not_believed() {
         );
     talk(&mut net);
     assert_eq!(newest_ecn(&net), Ecn::NotEct);
-    // If a path marks only half of the packets, the marks count as genuine.
+    // If a path marks only half of the packets, the marks are taken as genuine.
     let mut net = open(5);
     net.network =
         Box::new(

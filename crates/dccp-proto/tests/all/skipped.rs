@@ -5,7 +5,7 @@ use dccp_proto::{CloseReason, Config, DropReason, Event, State};
 use dccp_wire::{Opt, PacketType, ResetCode, Seq};
 use mpdccp_units::Duration;
 
-/// All CCIDs except those of TFRC, whose receivers count the losses.
+/// All CCIDs except those that use TFRC, where the receiver counts the losses.
 const CCIDS: [u8; 4] = [2, 5, 7, 250];
 
 fn config(ccid: u8, skip_numbers: bool, ndp_count: bool) -> Config {
@@ -70,8 +70,8 @@ fn a_receiver_that_acknowledges_what_was_never_sent_is_reset() {
     }
 }
 
-/// Linux 6.1 does this: after 671 consecutive losses, its Ack Vector reported 682 losses, and all older
-/// entries had moved.
+/// Linux 6.1 does this: after 671 consecutive losses, its Ack Vector reported 682 losses, so all older
+/// entries had shifted.
 #[test]
 fn a_number_that_was_reported_missing_may_be_reported_otherwise_later() {
     let mut net = Net::open(config(2, false, false), config(2, true, false));

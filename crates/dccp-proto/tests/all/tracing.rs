@@ -1,4 +1,4 @@
-//! A subscriber of `tracing` sees every state (RFC 4340 section 4.3) of a connection.
+//! A `tracing` subscriber sees every state (RFC 4340 section 4.3) that a connection goes through.
 
 #[path = "../../../../tests/log.rs"]
 mod log;

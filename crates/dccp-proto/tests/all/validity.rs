@@ -9,7 +9,7 @@ fn dropped(net: &mut Net, side: usize, reason: DropReason) -> u64 {
     net.end(side).stats().dropped.get(&reason).copied().unwrap_or(0)
 }
 
-/// Sends data packets that are all lost. They ignore the congestion window.
+/// Sends data packets regardless of the congestion window. All of them are lost.
 fn burn(net: &mut Net, side: usize, packets: usize) {
     let now = net.now;
     let mut wire = Outbox::new();
@@ -33,8 +33,8 @@ fn syncs_after_a_burst_of_loss_longer_than_the_window() {
         assert_eq!(net.types(SERVER).iter().filter(|t| **t == PacketType::Sync).count(), syncs);
         assert_eq!(net.types(CLIENT).iter().filter(|t| **t == PacketType::SyncAck).count(), syncs);
         assert_eq!(net.end(SERVER).stats().syncs_sent, syncs as u64);
-        // The ends are synchronised again. The lost data still fills the sender's window, so the sender first
-        // waits for its timeout.
+        // The ends are synchronised again. The lost data still fills the sender's window, so the sender has
+        // to wait for its timeout first.
         let heard = net.delivered[SERVER].len();
         net.send(CLIENT, b"second");
         net.run(Duration::from_secs(20));
@@ -74,8 +74,8 @@ fn invalid_packets_are_answered_with_few_syncs() {
         net.strike(CLIENT, &header, &[], b"blind");
         net.now += Duration::from_millis(1);
     }
-    // RFC 4340 section 7.5.4: at most eight Syncs leave per second. Four leave at once, the others when
-    // tokens are available.
+    // RFC 4340 section 7.5.4: at most eight Syncs are sent per second: four at once, the others as tokens
+    // become available.
     let syncs: Vec<Sent> = net.log[from..].to_vec();
     let at: Vec<u64> = syncs.iter().map(|s| s.at.since(syncs[0].at).as_millis() as u64).collect();
     assert_eq!(at, [0, 1, 2, 3, 250, 500, 750]);
@@ -150,7 +150,7 @@ fn a_client_in_request_resets_what_is_no_answer() {
         assert!(!net.strike(SERVER, &header, &[], &[]));
         let reset = net.last(CLIENT).packet().header;
         // RFC 4340 section 7.5.6, last example, and section 8.3.1: the number of the Reset is one more than
-        // the number that the invalid packet acknowledges.
+        // the number acknowledged by the invalid packet.
         assert_eq!((reset.seq, reset.ack), (request.next().next(), Some(Seq::new(11))));
         let told = reset.reset.unwrap();
         assert_eq!((told.code, told.data), (ResetCode::PacketError, [ptype.number(), 0, 0]));
@@ -169,8 +169,8 @@ fn a_reset_is_not_answered_in_request() {
     assert_eq!((net.types(CLIENT), net.state(CLIENT)), (vec![PacketType::Request], State::Request));
 }
 
-/// RFC 4340 section 7.5.6, last example. One end crashes and opens a connection on the same ports. Its
-/// numbers are far from the windows of the old connection.
+/// RFC 4340 section 7.5.6, last example: one end crashes and opens a new connection on the same ports, with
+/// numbers far from the windows of the old connection.
 #[test]
 fn a_half_open_connection_is_found_and_ends_within_three_round_trips() {
     let mut net = Net::open(Config::default(), Config::default());
@@ -181,8 +181,8 @@ fn a_half_open_connection_is_found_and_ends_within_three_round_trips() {
     net.run(net.delay * 6);
     use PacketType::{Request, Reset, Sync};
     let types: Vec<_> = net.log[from..].iter().map(Sent::ptype).collect();
-    // The first Sync acknowledges the Request, which the server does not know. The Sync that answers the
-    // Reset acknowledges a number that the server knows.
+    // The first Sync acknowledges the Request, which the server does not recognise. The Sync that answers the
+    // Reset acknowledges a number that the server does recognise.
     assert_eq!(types, [Request, Sync, Reset, Sync, Reset]);
     assert_eq!(net.events[SERVER].last(), Some(&Event::Closed(CloseReason::Reset(ResetCode::PacketError))));
     // The server does not enter TIMEWAIT, because the client reuses the same ports.

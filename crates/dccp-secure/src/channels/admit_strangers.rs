@@ -1,5 +1,5 @@
-//! Peers that are not configured (strangers). If strangers are admitted, each has a number while it has a
-//! channel.
+//! Peers that are not configured (strangers). If strangers are admitted, each has a number for as long as it
+//! has a channel.
 
 use super::{Channels, Event};
 use crate::drops::Reason;
@@ -7,17 +7,16 @@ use crate::keys::{PresharedKey, PublicKey};
 use crate::strangers::{FIRST, is_stranger};
 use mpdccp_units::{Duration, Time};
 
-/// If there is the maximum number of strangers, those that have been silent for this long are dropped. Active
-/// sessions send more often than this.
+/// Once the maximum number of strangers is reached, those that have been silent for this long are dropped.
+/// Active sessions send more often than this.
 const SILENT: Duration = Duration::from_secs(60);
-/// Interval between searches for silent strangers. Each search examines all strangers.
+/// Minimum interval between searches for silent strangers, because each search examines all strangers.
 const SWEEP: Duration = Duration::from_secs(1);
 
 impl Channels {
-    /// Accepts any peer that has a key, in addition to the configured peers. Up to `most` such peers are
-    /// accepted at a time. They have no preshared key. While such a peer has a channel,
-    /// [`peer_key`](Self::peer_key) returns the key for its number. A server with several shards must not
-    /// call this.
+    /// Accepts any peer that has a key, in addition to the configured peers, but at most `most` such peers at
+    /// a time. They have no preshared key. As long as such a peer has a channel, [`peer_key`](Self::peer_key)
+    /// returns the key for its number. A server with several shards must not call this.
     pub fn admit_strangers(&mut self, most: usize) {
         self.strangers.most = most;
     }
@@ -46,7 +45,7 @@ impl Channels {
         Ok(number)
     }
 
-    /// Removes a stranger if it has no channel any more.
+    /// Removes a stranger that has no channels left.
     pub(super) fn forget_stranger(&mut self, number: u32) {
         if is_stranger(number) && self.peers.get(&number).is_some_and(|peer| peer.channels.is_empty()) {
             self.remove_peer(number);
@@ -66,7 +65,7 @@ impl Channels {
             if let Some(channel) = self.channels.get(at) {
                 self.events.push_back(Event::Gone(channel.id));
             }
-            // Removing the last channel of a stranger removes the stranger too.
+            // Removing a stranger's last channel also removes the stranger.
             self.forget(at);
         }
     }

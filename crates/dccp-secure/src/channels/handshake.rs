@@ -13,8 +13,7 @@ use crate::strangers::is_stranger;
 use crate::timestamp::Timestamp;
 use mpdccp_units::{Duration, Time};
 
-/// Maximum number of channels per peer. Another channel replaces the one that has been silent for the longest
-/// time.
+/// Maximum number of channels per peer. A further channel replaces the one that has been silent longest.
 const PER_PEER: usize = 64;
 /// Maximum number of channels per stranger.
 const PER_STRANGER: usize = 16;
@@ -22,7 +21,7 @@ const PER_STRANGER: usize = 16;
 const COOKIE_LIFE: Duration = Duration::from_secs(120);
 
 impl Channels {
-    /// Sends the first message of a handshake, or retransmits it.
+    /// Sends or retransmits the first message of a handshake.
     pub(super) fn initiate(&mut self, now: Time, at: u32) {
         let (seed, [chance, ..], index) = (self.seed(), self.seed(), self.index(at));
         let (Some(channel), Some(index)) = (self.channels.get_mut(at), index) else { return };
@@ -54,7 +53,7 @@ impl Channels {
         let cookie = channel.cookie.filter(|(_, since)| now.since(*since) < COOKIE_LIFE);
         let code = peer.codes.write(&mut message, cookie.as_ref().map(|(cookie, _)| cookie));
         let wait = Pending::wait(now, (since, channel.heard), channel.took, before);
-        // A random part is subtracted, so that the clients of a restarted server do not all send at once.
+        // Subtract a random part, so that the clients of a restarted server do not all send at once.
         let again = now + wait - wait / 4 * u32::from(chance) / 255;
         let anywhere = home.server == 0;
         let pending = Pending { state, index, anywhere, code, since, sent: now, again, wait };
@@ -106,7 +105,7 @@ impl Channels {
         };
         let result = self.answer_peer(now, from, offered, to, number);
         if result.is_err() {
-            // If a stranger gets no channel, remove it.
+            // Remove a stranger that ended up without a channel.
             self.forget_stranger(number);
         }
         result
@@ -171,8 +170,8 @@ impl Channels {
         Ok(Input::Handled)
     }
 
-    /// Drops a channel that the peer opened, if the peer has the maximum number of channels. It prefers
-    /// unconfirmed channels, and of these the one that has been silent for the longest time.
+    /// If the peer has the maximum number of channels, drops one that the peer opened: preferably an
+    /// unconfirmed channel, and among equals the one that has been silent longest.
     fn make_room(&mut self, peer: u32) {
         let most = if is_stranger(peer) { PER_STRANGER } else { PER_PEER };
         let Some(peer) = self.peers.get(&peer).filter(|peer| peer.channels.len() >= most) else { return };
@@ -205,7 +204,7 @@ impl Channels {
         let known = self.peers.get(&channel.peer).map_or(0, |peer| peer.home.server);
         if pending.anywhere && channel.stays.is_none() && known != 0 && known != home.server {
             // Two channels sent initiations at the same time, and a load balancer chose a server for each.
-            // The server of the first answer counts, so send this initiation there.
+            // The server that answered first wins, so send this initiation to that server.
             self.initiate(now, at);
             self.arm(at);
             return Err(Reason::OtherServer);
@@ -241,7 +240,7 @@ impl Channels {
         let peer = self.peers.get(&channel.peer).ok_or(Reason::UnknownPeer)?;
         let pending = channel.pending.as_ref().filter(|p| p.index == to.index).ok_or(Reason::UnknownIndex)?;
         let cookie = peer.codes.open_reply(&pending.code, datagram).ok_or(Reason::Stranger)?;
-        // Retransmit at once, but only after the first cookie. The responder is busy. Besides, the sender of
+        // Retransmit at once, but only after the first cookie: the responder is busy, and whoever sends the
         // cookies must not control the rate of initiations.
         let before = channel.cookie.replace((cookie, now));
         let first = before.is_none_or(|(_, since)| now.since(since) >= COOKIE_LIFE);
@@ -263,7 +262,7 @@ impl Channels {
     }
 }
 
-/// Returns the keys for one end of a handshake.
+/// Returns one end's keys for a handshake.
 fn keypair(
     now: Time,
     secrets: &Secrets,

@@ -1,5 +1,5 @@
-//! A server with several shards. The shard that a message belongs to follows from its header or from the
-//! number of the peer. A handshake continues at that shard.
+//! A server with several shards. Which shard a message belongs to follows from its header or from the peer's
+//! number. A handshake continues on that shard.
 
 use super::{Channels, Input};
 use crate::address::Address;
@@ -7,9 +7,9 @@ use crate::header::Receiver;
 use crate::noise::Offered;
 use mpdccp_units::Time;
 
-/// The first message of a handshake with a peer of another shard. The caller passes it to
-/// [`Channels::take_over`] there. The shard that received the message has already verified and decrypted it.
-/// A server under load therefore requests only one cookie.
+/// The first message of a handshake with a peer that belongs to another shard. The caller passes it to
+/// [`Channels::take_over`] of that shard. The shard that received the message has already verified and
+/// decrypted it, so the other shard requests no second cookie, even under load.
 #[derive(Debug)]
 pub struct Handover {
     /// The shard that must handle the message.
@@ -27,8 +27,8 @@ impl Handover {
 }
 
 impl Channels {
-    /// Sets the number of shards of this server. Shards are numbered from 0. All shards have the same peers
-    /// with the same numbers. Each shard has the channels of the peers that belong to it.
+    /// Sets the number of shards of this server, which are numbered from 0. All shards have the same peers
+    /// with the same numbers, but each shard has only the channels of the peers that belong to it.
     pub fn share(&mut self, shards: u8) {
         self.shards = shards;
     }
@@ -41,7 +41,7 @@ impl Channels {
         }
     }
 
-    /// Returns the shard that a message names, if it is another shard than this one.
+    /// Returns the shard that a message names, if it is not this one.
     pub(super) fn elsewhere(&self, to: Receiver) -> Option<u8> {
         let [shard, ..] = to.index.to_be_bytes();
         (shard < self.shards && shard != self.settings.shard).then_some(shard)
@@ -60,7 +60,7 @@ impl Channels {
     }
 }
 
-/// Returns the shard that has the session of a peer. It follows from the number of the peer.
+/// Returns the shard that holds a peer's session, which follows from the peer's number.
 pub fn home(peer: u32, shards: u8) -> u8 {
     // The result fits into eight bits.
     (peer % u32::from(shards.max(1))) as u8

@@ -29,7 +29,7 @@ use zeroize::Zeroizing;
 pub use home_shard::{Handover, home};
 pub use types::{Event, Input, PeerStats};
 
-/// Receiver named in an initiation that any server and shard may answer.
+/// Receiver named in an initiation that any server and any shard may answer.
 const ANYWHERE: Receiver = Receiver { server: 0, index: u32::MAX };
 
 /// Settings of a [`Channels`].
@@ -37,10 +37,10 @@ const ANYWHERE: Receiver = Receiver { server: 0, index: u32::MAX };
 pub struct Settings {
     /// Private key of this host.
     pub private_key: PrivateKey,
-    /// Whether this end answers handshakes. If not, it only starts them.
+    /// Whether this end answers handshakes, rather than only starting them.
     pub accepts: bool,
-    /// Number of this server, 24 bits. Peers write it into messages for this server. 0 if there is no load
-    /// balancer that uses it.
+    /// Number of this server, 24 bits, which peers write into messages for this server. 0 if no load balancer
+    /// uses it.
     pub server: u32,
     /// Number of this shard of the server.
     pub shard: u8,
@@ -57,11 +57,11 @@ struct Peer {
     key: PublicKey,
     psk: PresharedKey,
     codes: Codes,
-    /// The peer's channels, by the identifier that they have in handshakes.
+    /// The peer's channels, by their identifiers in handshakes.
     channels: BTreeMap<u64, u32>,
     /// A handshake that opens another channel must have a newer timestamp than this.
     floor: Timestamp,
-    /// Server and shard that the last answer came from.
+    /// Server and shard that sent the last answer.
     home: Receiver,
     /// Rate limit of the peer's handshakes.
     handshakes: Bucket,
@@ -71,14 +71,14 @@ struct Peer {
 
 /// All channels of a thread.
 ///
-/// Pass datagrams to [`handle`](Self::handle) and packets to [`seal`](Self::seal). Then call
+/// Pass datagrams to [`handle`](Self::handle) and packets to [`seal`](Self::seal), then call
 /// [`poll_transmit`](Self::poll_transmit) and [`poll_event`](Self::poll_event) until they return `None`. Call
-/// [`handle_timeout`](Self::handle_timeout) at the time that [`poll_timeout`](Self::poll_timeout) returns.
+/// [`handle_timeout`](Self::handle_timeout) at the time returned by [`poll_timeout`](Self::poll_timeout).
 #[derive(Debug)]
 pub struct Channels {
     settings: Settings,
     identity: Arc<Identity>,
-    /// Number of shards that share the peers of the server. 0 if this shard has all peers.
+    /// Number of shards among which the server's peers are divided, or 0 if this shard has all peers.
     shards: u8,
     handovers: VecDeque<Handover>,
     codes: Codes,
@@ -88,7 +88,7 @@ pub struct Channels {
     channels: Slots<Channel>,
     by_id: BTreeMap<ChannelId, u32>,
     next_id: u32,
-    /// The indices of this end, and their channels.
+    /// This end's indices and their channels.
     indices: Indices,
     timers: BTreeSet<(Time, u32)>,
     outbox: VecDeque<(Address, Vec<u8>)>,
@@ -102,7 +102,7 @@ pub struct Channels {
     strangers: Strangers,
     /// Timestamp of the newest handshake that this end started, as time since 1970.
     initiated: Option<Duration>,
-    /// Lines of the key log that have not been fetched. `None` if no log is written.
+    /// Lines of the key log that have not been fetched yet, or `None` if no log is written.
     keylog: Option<VecDeque<Zeroizing<String>>>,
 }
 
@@ -138,7 +138,7 @@ impl Channels {
         }
     }
 
-    /// Adds a peer. The caller chooses its number. A peer that has the same number or key is replaced.
+    /// Adds a peer under a number that the caller chooses. This replaces a peer with the same number or key.
     pub fn add_peer(&mut self, number: u32, key: PublicKey, psk: PresharedKey) {
         if let Some(other) = self.by_key.get(&key).copied() {
             self.remove_peer(other);
@@ -168,12 +168,12 @@ impl Channels {
         self.peers.get(&number).is_some_and(|peer| peer.key == *key && peer.psk == *psk)
     }
 
-    /// Returns whether this is the private key of this host.
+    /// Returns whether this is this host's private key.
     pub fn is_own(&self, key: &PrivateKey) -> bool {
         self.settings.private_key == *key
     }
 
-    /// Changes the private key of this host for future handshakes. Channels that use the old key stay until
+    /// Changes this host's private key for future handshakes. Channels that use the old key stay until
     /// [`remove_peer`](Self::remove_peer).
     pub fn set_private_key(&mut self, key: PrivateKey) {
         self.identity = Identity::new(key.clone());
@@ -246,19 +246,19 @@ impl Channels {
         &self.drops
     }
 
-    /// Returns the key of the last handshake that came from an unknown peer ([`Reason::UnknownPeer`]).
+    /// Returns the key from the last handshake by an unknown peer ([`Reason::UnknownPeer`]).
     pub fn stranger(&self) -> Option<&PublicKey> {
         self.stranger.as_ref()
     }
 
-    /// Returns the timestamp of the newest handshake that this end started, as time since 1970. After a
-    /// restart, [`Settings::unix`] must not give an earlier time. Peers remember the newest handshake and
-    /// refuse older ones.
+    /// Returns the timestamp of the newest handshake that this end has started, as time since 1970. After a
+    /// restart, [`Settings::unix`] must not give an earlier time, because peers remember the newest handshake
+    /// and refuse older ones.
     pub fn initiated(&self) -> Option<Duration> {
         self.initiated
     }
 
-    /// Writes a key log from now on. With this log, anyone can decrypt all packets.
+    /// Writes a key log from now on. Anyone who has this log can decrypt all packets.
     pub fn log_keys(&mut self) {
         self.keylog.get_or_insert_default();
     }
@@ -268,9 +268,9 @@ impl Channels {
         self.keylog.as_mut()?.pop_front()
     }
 
-    /// Seals records in place. Each record has room for a header ([`HEADER`](crate::HEADER)), a packet, and
-    /// room for a tag ([`TAG`](crate::TAG)). Each has `segment` bytes, except that the last may be shorter.
-    /// Returns the address to send the records to.
+    /// Seals records in place. Each record consists of room for a header ([`HEADER`](crate::HEADER)), a
+    /// packet, and room for a tag ([`TAG`](crate::TAG)), and has `segment` bytes, except that the last may be
+    /// shorter. Returns the address to send the records to.
     ///
     /// # Errors
     /// Fails if there is no key yet, or if the channel does not exist.
@@ -290,8 +290,8 @@ impl Channels {
     /// Handles a received datagram.
     pub fn handle(&mut self, now: Time, from: &Address, datagram: &mut [u8]) -> Input {
         let message = header::read(datagram);
-        // A load balancer that cannot read the server number may have chosen this server for a message to
-        // another server. This server must not answer it.
+        // A load balancer that cannot read the server number may have sent us a message meant for another
+        // server. This server must not answer it.
         if message.as_ref().is_some_and(|(to, _)| !self.is_here(*to)) {
             return self.settle(Err(Reason::OtherServer));
         }

@@ -1,4 +1,4 @@
-//! Echo requests. A client measures its paths with them ([`crate::echo`]).
+//! Echo requests, with which a client measures its paths ([`crate::echo`]).
 
 use super::{Channels, Input};
 use crate::address::Address;
@@ -8,7 +8,7 @@ use crate::header::{HEADER, OVERHEAD};
 use mpdccp_units::Time;
 
 impl Channels {
-    /// Sets the facts about this host for the answers to an [`EchoQuestion`](crate::EchoQuestion).
+    /// Sets the facts about this host that are used to answer an [`EchoQuestion`](crate::EchoQuestion).
     pub fn set_facts(&mut self, facts: HostFacts) {
         self.echoes.facts = facts;
     }
@@ -21,8 +21,8 @@ impl Channels {
             let mut record = vec![0; due.packet.len() + OVERHEAD];
             record[HEADER..HEADER + due.packet.len()].copy_from_slice(&due.packet);
             let len = record.len();
-            // Send the answer to the source address of the request, even if the channel has moved meanwhile.
-            // Only the holder of the key can read the answer.
+            // Send the answer to the source address of the request, even if the channel has moved in the
+            // meantime. Only the holder of the key can read the answer.
             if channel.seal(now, &mut record, len).is_ok() {
                 self.outbox.push_back((due.to, record));
             }

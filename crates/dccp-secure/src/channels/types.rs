@@ -5,7 +5,7 @@ use mpdccp_units::Time;
 /// Result of handling a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Input {
-    /// The datagram contains a packet of a peer. The packet starts after [`HEADER`](crate::HEADER) bytes.
+    /// The datagram contains a packet from a peer. The packet starts after [`HEADER`](crate::HEADER) bytes.
     Packet {
         /// The channel.
         channel: ChannelId,
@@ -16,7 +16,7 @@ pub enum Input {
     },
     /// The datagram was a message for the channels themselves.
     Handled,
-    /// The header names this other shard of the server. The datagram was not processed.
+    /// The header names a different shard of this server. The datagram was not processed.
     Elsewhere(u8),
     /// The datagram was dropped. No answer is sent, except in some cases a cookie reply.
     Dropped(Reason),
@@ -29,7 +29,7 @@ pub enum Event {
     Ready(ChannelId),
     /// The peer has a new address.
     Moved(ChannelId),
-    /// A channel that the peer had opened was dropped.
+    /// A channel opened by the peer was dropped.
     Gone(ChannelId),
 }
 
@@ -38,6 +38,6 @@ pub enum Event {
 pub struct PeerStats {
     /// Number of channels of the peer.
     pub channels: usize,
-    /// Time at which the last message arrived on any of these channels.
+    /// Time at which the last message arrived on any of the peer's channels.
     pub heard: Option<Time>,
 }

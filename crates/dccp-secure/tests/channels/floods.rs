@@ -32,8 +32,8 @@ fn a_flood_of_handshakes_is_asked_for_cookies_and_an_honest_client_gets_in() {
     assert_eq!(world.server.drops()[&Reason::NoCookie], answered + 1);
 }
 
-/// Sends handshakes of many peers from one address. Each handshake has the cookie that its peer received.
-/// Returns how many handshakes were answered.
+/// Sends handshakes from many peers at one address, each with the cookie that its peer received. Returns how
+/// many handshakes were answered.
 fn flood(world: &mut World, first: u32, count: u32) -> u32 {
     let mut answered = 0;
     for n in first..first + count {
@@ -70,18 +70,18 @@ fn a_source_cannot_take_all_handshakes() {
         key[..4].copy_from_slice(&n.to_be_bytes());
         world.server.add_peer(100 + n, PrivateKey::from_random(key).public(), PresharedKey::default());
     }
-    // 200 initiations are answered without cookies. From then on, each source must prove its address and may
+    // 200 initiations are answered without cookies. After that, each source must prove its address and may
     // send a burst of 32 initiations.
     assert_eq!(flood(&mut world, 0, 400), 200 + 32);
     assert!(world.server.drops()[&Reason::SourceLimited] > 0);
-    // Each second allows the source 20 more initiations, however many it attempts.
+    // The source gains 20 more initiations per second, however many it attempts.
     for second in 1..4 {
         world.wait(Duration::from_secs(1));
         assert_eq!(flood(&mut world, 400 * second, 400), 20, "in second {second}");
     }
 }
 
-/// A peer with valid keys must not be able to use up the server's capacity for handshakes.
+/// A peer with valid keys must not be able to use up the server's handshake capacity.
 #[test]
 fn a_peer_cannot_take_all_handshakes() {
     let mut world = World::ready();
@@ -102,14 +102,14 @@ fn a_peer_cannot_take_all_handshakes() {
         }
         answered
     };
-    // A peer may make 128 handshakes in a burst. One of them was made in `World::ready`.
+    // A peer may make 128 handshakes in a burst. `World::ready` has already made one of them.
     assert_eq!(handshakes(&mut world, 150), 127);
     assert!(world.server.drops()[&Reason::PeerLimited] > 0);
     world.wait(Duration::from_secs(1));
     assert_eq!(handshakes(&mut world, 45), 20, "a second gives it 20 more");
 }
 
-/// The sender of cookies must not control the rate of initiations.
+/// Whoever sends the cookies must not control the rate of initiations.
 #[test]
 fn cookies_bring_one_initiation_at_once() {
     let mut world = World::new();
@@ -118,7 +118,7 @@ fn cookies_bring_one_initiation_at_once() {
     for n in 0..100u8 {
         let Some((_, initiation)) = world.client.poll_transmit() else { continue };
         sent += 1;
-        // In each round, another server with the same key answers, so that each cookie is new.
+        // In each round, a different server with the same key answers, so every cookie is new.
         let mut busy = seeded(SERVER, true, n);
         let stranger = Address { remote: SocketAddr::from(([10, 0, 0, n], 1)), ..world.from };
         for _ in 0..250 {

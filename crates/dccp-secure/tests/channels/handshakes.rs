@@ -60,8 +60,8 @@ fn no_byte_of_an_offer_can_be_changed() {
     let mut world = World::new();
     assert_eq!(world.send(b"x"), Err(Unready::NoKey));
     let (_, offer) = world.client.poll_transmit().unwrap();
-    // The last 16 bytes are excluded, because they are the cookie code. A server that is not under load does
-    // not check it.
+    // Exclude the last 16 bytes: they are the cookie code, which a server that is not under load does not
+    // check.
     for at in 0..offer.len() - 16 {
         let mut altered = offer.clone();
         altered[at] ^= 1;
@@ -86,8 +86,8 @@ fn old_handshakes_are_not_taken_again() {
     assert_eq!(world.server.poll_transmit(), None);
 }
 
-/// A server that lost its state cannot recognise a replayed handshake. The attacker cannot complete the
-/// handshake, however.
+/// A server that has lost its state cannot recognise a replayed handshake, but the attacker cannot complete
+/// that handshake.
 #[test]
 fn a_handshake_repeated_to_a_restarted_server_leads_nowhere() {
     let mut world = World::ready();
@@ -104,8 +104,8 @@ fn a_handshake_repeated_to_a_restarted_server_leads_nowhere() {
     assert_eq!(world.server.peer_stats(9).unwrap().channels, 0);
 }
 
-/// A client restarts with its clock set back. The server refuses it while it remembers the client's last
-/// channel. The server accepts the client if it continues from its last timestamp.
+/// A client restarts with its clock set back. The server refuses the client as long as it remembers the
+/// client's last channel, but accepts it if it continues from its last timestamp.
 #[test]
 fn a_clock_that_was_set_back_is_no_matter_to_who_remembers_the_last_handshake() {
     let mut world = World::ready();

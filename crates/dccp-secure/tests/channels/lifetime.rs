@@ -23,7 +23,7 @@ fn a_peer_that_moves_is_followed_at_once() {
     assert_eq!(world.server.stats(ChannelId(0)).unwrap().moves, 1);
 }
 
-/// When a NAT drops a binding, packets come from a new port. Packets to the old port are lost.
+/// When a NAT drops a binding, packets arrive from a new port, and packets to the old port are lost.
 #[test]
 fn a_new_binding_of_a_nat_costs_a_round_trip_at_most() {
     const ONE_WAY: u64 = 20;
@@ -122,7 +122,7 @@ fn a_channel_that_starts_over_waits_for_one_handshake() {
     }
 }
 
-/// The server is away for up to half a minute. The next handshake must start soon after it is back.
+/// The server is away for up to half a minute. The next handshake must start soon after it has come back.
 #[test]
 fn a_server_that_was_away_is_asked_again_within_a_second() {
     for away in [3, 15, 29] {
@@ -144,8 +144,8 @@ fn a_server_that_was_away_is_asked_again_within_a_second() {
     }
 }
 
-/// The server closed the client's session on exit. As in this test, such a client retransmits its requests at
-/// growing intervals.
+/// The server closed the client's session when it exited. Such a client retransmits its requests at growing
+/// intervals, as this test does.
 #[test]
 fn a_restarted_server_is_found_by_who_sends_ever_more_seldom() {
     let mut world = World::ready();
@@ -164,7 +164,7 @@ fn a_restarted_server_is_found_by_who_sends_ever_more_seldom() {
 #[test]
 fn a_pause_is_no_silence() {
     let mut world = World::ready();
-    // The last packet of an exchange gets no answer. The next exchange starts long after it.
+    // The last packet of an exchange is not answered, and the next exchange starts long after it.
     for _ in 0..5 {
         world.wait(Duration::from_secs(12));
         for _ in 0..2 {
@@ -196,8 +196,8 @@ fn a_lost_handshake_is_repeated_and_given_up_in_the_end() {
     assert_eq!(world.exchange(), [(ChannelId(0), 9, b"y".to_vec())]);
 }
 
-/// A retransmission must not overtake the answer. This applies to the first handshake and to renewals of
-/// keys.
+/// A retransmission must not invalidate an answer that is still on its way, neither in the first handshake
+/// nor when keys are renewed.
 #[test]
 fn a_path_of_two_seconds_gets_keys_and_renews_them() {
     for millis in [300, 450, 1_000] {

@@ -1,4 +1,4 @@
-//! Channels at two ends that a wire connects. The tests can read, delay, replay and modify datagrams on the
+//! Channels at two ends connected by a wire. The tests can read, delay, replay and modify datagrams on the
 //! wire.
 
 mod floods;
@@ -52,7 +52,7 @@ struct World {
     client: Channels,
     server: Channels,
     channel: ChannelId,
-    /// The address of the client as the server sees it.
+    /// The client's address as seen by the server.
     from: Address,
     /// All datagrams that were on the wire.
     heard: Vec<Vec<u8>>,
@@ -96,8 +96,8 @@ impl World {
         Ok(self.server.handle(self.now, &self.from, &mut record))
     }
 
-    /// Exchanges the messages of the channels until neither end sends any more. Returns the packets that the
-    /// server received.
+    /// Exchanges the channels' messages until neither end sends any more. Returns the packets received by the
+    /// server.
     fn exchange(&mut self) -> Packets {
         let mut got = Vec::new();
         loop {
@@ -122,7 +122,7 @@ impl World {
         }
     }
 
-    /// Lets the server send on its channel. The client receives the packet.
+    /// Makes the server send a packet on its channel, which the client receives.
     fn answer(&mut self, channel: ChannelId, packet: &[u8]) -> Result<Input, Unready> {
         let mut record = seal(&mut self.server, self.now, channel, packet)?;
         Ok(self.client.handle(self.now, &address(SERVER), &mut record))

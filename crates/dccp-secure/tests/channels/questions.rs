@@ -1,4 +1,4 @@
-//! Echo requests of `mpdccp tunnel doctor`, and their answers.
+//! Echo requests from `mpdccp tunnel doctor`, and their answers.
 
 use crate::{SERVER, World, address, packet};
 use dccp_secure::{ChannelId, EchoAnswer, EchoQuestion, HEADER, HostFacts, Input, Reason};

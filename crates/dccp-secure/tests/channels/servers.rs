@@ -42,7 +42,8 @@ fn all_paths_of_a_peer_come_to_one_shard() {
     let first = client.open(now, 7, address(SERVER)).unwrap();
     let _ = seal(&mut client, now, first, b"one");
     let (_, mut initiation) = client.poll_transmit().unwrap();
-    // Only the shard that decrypted the message knows which peer sent it, so it must pass the message on.
+    // Only the shard that decrypted the message knows which peer sent it, so that shard must pass the message
+    // on.
     assert_eq!(shards[0].handle(now, &address(CLIENT), &mut initiation), Input::Handled);
     assert_eq!(shards[0].poll_transmit(), None, "another shard must answer");
     let handover = shards[0].poll_handover().unwrap();
@@ -51,7 +52,7 @@ fn all_paths_of_a_peer_come_to_one_shard() {
     let (to, mut response) = shards[2].poll_transmit().unwrap();
     assert_eq!(to, address(CLIENT));
     client.handle(now, &address(SERVER), &mut response);
-    // All later messages contain the number of the shard. This includes the first message of another path.
+    // All later messages contain the shard's number, including the first message of another path.
     let (_, record) = client.poll_transmit().unwrap();
     let second = client.open(now, 7, address(SERVER)).unwrap();
     let _ = seal(&mut client, now, second, b"two");
@@ -138,8 +139,8 @@ fn all_paths_of_a_peer_come_to_one_server() {
     let now = later;
     let fourth = client.open(now, 7, address(SERVER)).unwrap();
     let paths = [fourth];
-    // Later, another server may answer instead of the old one, for example after the old one was removed from
-    // the load balancer. The client accepts this answer.
+    // Later, a different server may answer in place of the old one, for example because the old one was
+    // removed from the load balancer. The client accepts this answer.
     client.start_over(7);
     let _ = seal(&mut client, now, paths[0], b"elsewhere");
     let elsewhere = std::iter::from_fn(|| client.poll_transmit()).map(|(_, datagram)| datagram);

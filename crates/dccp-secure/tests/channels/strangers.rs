@@ -1,4 +1,4 @@
-//! Handshakes of peers whose keys are unknown.
+//! Handshakes from peers whose keys are unknown.
 
 use crate::{CLIENT, SERVER, World, address, at, channels, key, seal};
 use dccp_secure::{Aead, Channels, Input, PresharedKey, Reason, Settings};
@@ -34,7 +34,8 @@ fn strangers_get_no_answer() {
     assert_eq!(world.server.peer_stats(9).unwrap().channels, 1);
 }
 
-/// Each admitted stranger has its own number while it has a channel. The number of strangers is limited.
+/// Each admitted stranger has its own number for as long as it has a channel. The number of strangers is
+/// limited.
 #[test]
 fn strangers_are_let_in_where_the_owner_wants_it() {
     let mut now = Time::from_millis(1);
@@ -67,7 +68,7 @@ fn strangers_are_let_in_where_the_owner_wants_it() {
         assert_eq!(server.number(&key(n).public()), Some(number));
     }
     assert_eq!(visit(7, now, &mut server), Err(Input::Dropped(Reason::TooMany)));
-    // The stranger that was silent for a minute is dropped, and the other one stays.
+    // The stranger that has been silent for a minute is dropped; the other one stays.
     now += Duration::from_secs(31);
     let third = visit(7, now, &mut server).unwrap();
     assert_eq!((server.peer_key(first), server.peer_key(second)), (None, Some(key(6).public())));
@@ -80,7 +81,7 @@ fn strangers_are_let_in_where_the_owner_wants_it() {
     assert_eq!(visit(5, now, &mut server), Err(Input::Dropped(Reason::UnknownPeer)));
 }
 
-/// If a handshake does not lead to a channel, no state about its sender is kept.
+/// If a handshake does not lead to a channel, no state is kept about its sender.
 #[test]
 fn a_stranger_without_a_channel_is_forgotten() {
     let now = Time::from_millis(1);

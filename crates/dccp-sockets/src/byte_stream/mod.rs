@@ -1,4 +1,4 @@
-//! The handles of reliable byte streams. The streams run next to the datagrams of a connection.
+//! The handles of reliable byte streams, which share a connection with its datagrams.
 
 mod pipe;
 
@@ -15,10 +15,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-/// A reliable, ordered, bidirectional byte stream. It runs next to the datagrams and other streams of its
-/// connection. [`Connection::open_stream`] and [`Connection::accept_stream`] return streams. A stream uses
-/// all paths, at the rate that congestion control allows. A loss on one stream does not block other streams.
-/// The type implements [`Read`] and [`Write`], also for `&ByteStream`. Several threads can share it in an
+/// A reliable, ordered, bidirectional byte stream that shares a connection with datagrams and other streams.
+/// [`Connection::open_stream`] and [`Connection::accept_stream`] return streams. A stream uses all paths, at
+/// the rate that congestion control allows. A loss on one stream does not block other streams. The type
+/// implements [`Read`] and [`Write`], also for `&ByteStream`, so several threads can share a stream in an
 /// [`Arc`].
 ///
 /// When the value is dropped, bytes that were written still arrive as long as the connection lives. Bytes
@@ -34,7 +34,7 @@ impl ByteStream {
         ByteStream { runtime: runtime.clone(), pipe }
     }
 
-    /// Returns the number of the stream in its connection. Streams that the client opened have even numbers.
+    /// Returns the stream's number within its connection. Streams opened by the client have even numbers.
     pub fn id(&self) -> u64 {
         self.pipe.id.0
     }
@@ -87,7 +87,7 @@ impl ByteStream {
         written.unwrap_or(Err(StreamError::TimedOut))
     }
 
-    /// Reads like [`read_timeout`](Self::read_timeout), but does not wait. If no bytes are available,
+    /// Reads like [`read_timeout`](Self::read_timeout), but without waiting. If no bytes are available,
     /// registers the task to be woken.
     ///
     /// # Errors
@@ -129,7 +129,7 @@ impl ByteStream {
         if self.runtime.is_forked() { Err(StreamError::Forked) } else { Ok(()) }
     }
 
-    /// Ends writing. The peer still receives everything that was written. Reading is still possible.
+    /// Ends writing. The peer still receives everything that was written, and this end can still read.
     pub fn end(&self) {
         if self.runtime.is_forked() {
             return;
@@ -164,7 +164,7 @@ impl ByteStream {
         self.finish_timeout(None)
     }
 
-    /// Finishes like [`finish`](Self::finish), but does not wait. Until the stream has finished, registers
+    /// Finishes like [`finish`](Self::finish), but without waiting. Until the stream has finished, registers
     /// the task to be woken.
     ///
     /// # Errors
@@ -191,8 +191,8 @@ impl ByteStream {
         self.look();
     }
 
-    /// Closes the stream for all threads that share it. The effect is the same as dropping it. Calls that
-    /// wait in other threads return.
+    /// Closes the stream for all threads that share it, with the same effect as dropping it. Calls waiting in
+    /// other threads return.
     pub fn close(&self) {
         if self.runtime.is_forked() {
             return;
@@ -206,7 +206,7 @@ impl ByteStream {
         self.look();
     }
 
-    /// Returns whether a read would not block, and whether a write would not block.
+    /// Returns whether a read would complete without blocking, and whether a write would.
     pub fn ready(&self) -> (bool, bool) {
         let mut state = lock(&self.pipe.state);
         state.seen();
@@ -215,13 +215,13 @@ impl ByteStream {
         (state.readable(), room)
     }
 
-    /// Returns a descriptor for `poll`, `epoll` and similar calls, to be watched for reading only. It is
-    /// readable while bytes are available, and at the end of the stream. Two events also make it readable
-    /// until the next call of [`ready`](Self::ready): the peer has received everything, or there is room
-    /// again after a write found none. Only this crate may read or write the descriptor.
+    /// Returns a descriptor for `poll`, `epoll` and similar calls; watch it for reading only. It is readable
+    /// while bytes are available, and at the end of the stream. Two events also make it readable until the
+    /// next call of [`ready`](Self::ready): the peer has received everything, or there is room again after a
+    /// write found none. Only this crate may read or write the descriptor.
     ///
     /// # Errors
-    /// The error of the system, such as too many open files.
+    /// A system error, such as too many open files.
     pub fn descriptor(&self) -> io::Result<BorrowedFd<'_>> {
         self.pipe.descriptor().map(AsFd::as_fd)
     }
@@ -267,7 +267,7 @@ impl Write for ByteStream {
 }
 
 impl Connection {
-    /// Opens a reliable stream. The peer [accepts](Self::accept_stream) it.
+    /// Opens a reliable stream, which the peer must [accept](Self::accept_stream).
     ///
     /// # Errors
     /// [`StreamError::Unsupported`] unless both ends have set [`Options::streams`](crate::Options::streams),
@@ -296,7 +296,7 @@ impl Connection {
         accepted.unwrap_or(Err(StreamError::TimedOut)).map(|pipe| ByteStream::new(&self.runtime, pipe))
     }
 
-    /// Returns the next stream that the peer has opened. If there is none, registers the task to be woken.
+    /// Returns the next stream opened by the peer. If there is none, registers the task to be woken.
     ///
     /// # Errors
     /// [`StreamError::Closed`].

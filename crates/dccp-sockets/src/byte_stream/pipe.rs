@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::io::{self, Read};
 use std::sync::{Arc, Mutex, OnceLock};
 
-/// Maximum number of bytes that wait in a pipe per direction. The session's streams hold further bytes.
+/// Maximum number of bytes waiting in a pipe per direction. The session's streams hold any further bytes.
 pub(super) const MOST: usize = 256 << 10;
 
 /// The state that the handle of a stream shares with the data thread.
@@ -33,27 +33,27 @@ pub(super) struct State {
     paused: bool,
     /// Whether the peer's data ends after the bytes in `incoming`.
     at_end: bool,
-    /// Whether this end has finished writing, and whether the session's streams know this.
+    /// Whether this end has finished writing, and whether the session's streams know about it.
     pub(super) ended: bool,
     told_end: bool,
     /// Whether this end has written any bytes, and whether the peer has received everything.
     wrote: bool,
     delivered: bool,
-    /// The error that further reads return, and the error that further writes return.
+    /// The errors returned by further reads and by further writes.
     pub(super) no_reading: Option<StreamError>,
     pub(super) no_writing: Option<StreamError>,
-    /// Set if the handle wants to reset the stream. The value is the error code.
+    /// The error code, if the handle wants to reset the stream.
     pub(super) reset: Option<u16>,
-    /// Whether the handle is closed, and whether the session's streams know this.
+    /// Whether the handle is closed, and whether the session's streams know about it.
     pub(super) closed: bool,
     told_stop: bool,
-    /// Whether the data thread has been notified about this stream and has not handled it yet.
+    /// Whether the data thread has been notified about this stream but has not handled the notification yet.
     told: bool,
     descriptor: Descriptor,
     /// Whether a writer found `outgoing` full.
     pub(super) wants_room: bool,
-    /// Whether the descriptor must report an event until the next call: the peer has received everything, or
-    /// has stopped reading.
+    /// Whether the descriptor must report an event until the next call: that the peer has received
+    /// everything, or has stopped reading.
     news: bool,
 }
 
@@ -206,7 +206,8 @@ impl Pipe {
         self.notify();
     }
 
-    /// Ends the stream because its connection has ended. Has no effect on a direction that was complete.
+    /// Ends the stream because its connection has ended. This does not affect a direction that was already
+    /// complete.
     pub(crate) fn end(&self, reason: Reason) {
         let mut state = lock(&self.state);
         let over = Some(StreamError::Closed(reason));
@@ -219,8 +220,8 @@ impl Pipe {
         self.notify();
     }
 
-    /// Returns whether the connection must not close yet, because the peer has not received everything that
-    /// was written here.
+    /// Returns whether the connection must stay open because the peer has not received everything that was
+    /// written here.
     pub(crate) fn holds(&self) -> bool {
         let state = lock(&self.state);
         (state.ended || !state.outgoing.is_empty()) && !state.delivered && state.no_writing.is_none()

@@ -9,7 +9,7 @@ use mpdccp_proto::{Reason, SessionId};
 use mpdccp_units::Time;
 use std::sync::Arc;
 
-/// Priority of the streams of this crate. All have the same.
+/// Priority of this crate's streams, the same for all of them.
 const PRIORITY: u8 = 1;
 
 impl Streams {
@@ -44,8 +44,8 @@ impl Streams {
                     true => streams.accept(stream, &[]).is_ok(),
                     false => streams.reset(stream, dccp_streams::Reason::Limit).is_err(),
                 });
-                // Also queue the stream if the connection is ending: its data that has arrived can still be
-                // read.
+                // Queue the stream even if the connection is ending, because data that has arrived can still
+                // be read.
                 if accepted != Some(false) {
                     let pipe = Pipe::new(id, stream);
                     entry.pipes.insert(stream, pipe.clone());

@@ -1,4 +1,4 @@
-//! Does periodic work for connections: sends the padding of probes and checks rates.
+//! Periodic work for connections: sending the padding of probes and checking rates.
 
 use super::Streams;
 use super::probes::Probe;
@@ -7,9 +7,9 @@ use dccp_net::Core;
 use mpdccp_proto::SessionId;
 use mpdccp_units::{Duration, Rate, Time};
 
-/// Size of an IP packet with padding, in bytes: the headers, and the largest space that options can fill.
+/// Size of an IP packet with padding, in bytes, allowing for the headers and the largest possible options.
 const PADDING: u64 = 1_040;
-/// If congestion control delayed padding for longer than this, the delayed padding is skipped.
+/// Padding that congestion control has delayed for longer than this is skipped.
 const CREDIT: Duration = Duration::from_millis(5);
 /// Interval between two checks of the rates.
 const LOOK: Duration = Duration::from_millis(50);
@@ -33,7 +33,7 @@ impl Streams {
             if probe.next > now {
                 return true;
             }
-            // Data is waiting, and it is sent in place of padding.
+            // Data is waiting, and is sent in place of padding.
             if core.endpoint.backlog(now, *id).packets > 0 || entry.stream.waits() {
                 probe.next = now + Duration::from_millis(1);
                 return true;

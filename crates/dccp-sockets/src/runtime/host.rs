@@ -14,13 +14,13 @@ use std::{fmt, io};
 /// A driver that runs as a task of another event loop instead of on a thread.
 pub(crate) type Hosted = Weak<Mutex<Driver<Streams>>>;
 
-/// Gives the handles access to the data thread. The thread ends when all handles are gone and their
+/// Gives the handles access to the data thread. The thread ends once all handles are gone and their
 /// connections have finished.
 pub(crate) struct Runtime {
     handle: Handle<Streams>,
     hosted: Option<Hosted>,
     pub(crate) budget: Arc<Budget>,
-    /// The process that runs the thread. A forked process does not have it.
+    /// The process that runs the thread. A forked process does not have the thread.
     process: Pid,
 }
 
@@ -37,25 +37,25 @@ impl Drop for Runtime {
 }
 
 impl Runtime {
-    /// Returns whether this process is a fork. The thread then runs only in the parent process.
+    /// Returns whether this process is a fork, because the thread runs only in the parent process.
     pub(crate) fn is_forked(&self) -> bool {
         self.process != getpid()
     }
 
-    /// Returns a handle that runs jobs on the thread. It is for callers that must know whether the thread
-    /// still exists.
+    /// Returns a handle that runs jobs on the thread, for callers that must know whether the thread still
+    /// exists.
     pub(crate) fn handle(&self) -> &Handle<Streams> {
         &self.handle
     }
 
-    /// Runs `job` on the data thread, soon.
+    /// Runs `job` on the data thread soon, without waiting for it.
     pub(crate) fn run(&self, job: impl FnOnce(&mut Core, &mut Streams) + Send + 'static) {
         if !self.is_forked() {
             self.handle.run(job);
         }
     }
 
-    /// Runs `job` on the data thread and waits for its result; `None` if the thread has ended.
+    /// Runs `job` on the data thread and waits for its result, which is `None` if the thread has ended.
     pub(crate) fn call<R: Send + 'static>(
         &self,
         job: impl FnOnce(&mut Core, &mut Streams) -> R + Send + 'static,
@@ -63,7 +63,8 @@ impl Runtime {
         match &self.hosted {
             _ if self.is_forked() => None,
             None => self.handle.call(job),
-            // The task that runs the driver may have to wait for this thread, so run the job here.
+            // The task that runs the driver may itself need this thread to make progress, so run the job
+            // here.
             Some(hosted) => {
                 let result = lock(&*hosted.upgrade()?).with(job);
                 self.handle.run(|_, _| {});
@@ -72,8 +73,8 @@ impl Runtime {
         }
     }
 
-    /// Starts the driver with `run`, which uses a thread or a task. Before that, `set_up` opens sockets and
-    /// other resources.
+    /// Starts the driver using `run`, which provides a thread or a task, after `set_up` has opened sockets
+    /// and other resources.
     pub(crate) fn start<T>(
         options: Options,
         backlog: Option<Arc<Backlog>>,
@@ -111,11 +112,11 @@ impl Runtime {
 /// A function that runs a driver.
 pub(crate) type Run = fn(Driver<Streams>) -> io::Result<Option<Hosted>>;
 
-/// Runs a driver on a thread of its own.
+/// Runs a driver on its own thread.
 pub(crate) fn on_a_thread(driver: Driver<Streams>) -> io::Result<Option<Hosted>> {
     let thread = std::thread::Builder::new().name("dccp".into());
     thread.spawn(move || {
-        // When this returns, the driver has dropped its streams, and their handles have been notified.
+        // By the time this returns, the driver has dropped its streams, and their handles have been notified.
         if let Err(e) = driver.run() {
             tracing::error!("the connections ended, because their data thread failed: {e}");
         }

@@ -1,4 +1,4 @@
-//! Manages peers with keys. They can be added and removed while connections run.
+//! Manages peers with keys, which can be added and removed while connections are running.
 
 use super::Streams;
 use crate::{ConnectError, sockets};
@@ -14,10 +14,11 @@ impl Streams {
         self.entries.get(&id)?.peer
     }
 
-    /// Accepts a peer by its key. Returns the peer's number; a peer that is already known keeps its number.
+    /// Accepts a peer by its key. Returns the peer's number, which does not change if the peer is already
+    /// known.
     ///
     /// # Errors
-    /// If this end has no key, or `key` is its own key.
+    /// If this end has no key, or if `key` is this end's own key.
     pub(crate) fn add_peer(
         &mut self,
         core: &mut Core,
@@ -49,7 +50,7 @@ impl Streams {
         Ok(number)
     }
 
-    /// Stops accepting a peer by its key, and ends the peer's connections.
+    /// Stops accepting a peer by its key, and ends that peer's connections.
     pub(crate) fn remove_peer(&mut self, core: &mut Core, key: &PublicKey) -> Result<(), ConnectError> {
         if self.options.key.is_none() {
             return Err(NO_KEY);

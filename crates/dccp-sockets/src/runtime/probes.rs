@@ -1,4 +1,4 @@
-//! The probes that are running, and the rates that were reported last.
+//! The running probes, and the rates last reported.
 
 use mpdccp_proto::SessionId;
 use mpdccp_units::{Rate, Time};
@@ -16,13 +16,13 @@ pub(super) struct Probe {
 #[derive(Debug, Default)]
 pub(super) struct Clockwork {
     pub(super) probes: BTreeMap<SessionId, Probe>,
-    /// The rate that was reported last, for each session.
+    /// The rate last reported for each session.
     pub(super) told: BTreeMap<SessionId, Rate>,
     pub(super) look_at: Option<Time>,
 }
 
 impl Clockwork {
-    /// Counts bytes that the application has sent. They replace padding.
+    /// Counts bytes sent by the application, which replace padding.
     pub(super) fn on_sent(&mut self, id: SessionId, bytes: usize) {
         if let Some(probe) = self.probes.get_mut(&id) {
             probe.next += probe.rate.time_for(bytes as u64);

@@ -1,9 +1,9 @@
-//! The same sockets for tokio. All futures are cancel-safe: if a future is dropped, it has sent or received
-//! either a whole datagram or none.
+//! The sockets of this crate, for tokio. All futures are cancel-safe: a future that is dropped has sent or
+//! received either a whole datagram or none.
 //!
-//! The protocol runs as a task of the runtime that calls [`Listener::bind`], [`Connector::new`] or
-//! [`Connection::connect`]. The task lives as long as this runtime. These calls panic if the runtime has no
-//! I/O driver (`enable_io`). In a runtime with one thread, a task that blocks also delays acknowledgements.
+//! The protocol runs as a task in the runtime that calls [`Listener::bind`], [`Connector::new`] or
+//! [`Connection::connect`], and lives as long as that runtime. These calls panic if the runtime has no I/O
+//! driver (`enable_io`). In a single-threaded runtime, a task that blocks also delays acknowledgements.
 //! Outside a runtime, [`Connector::new`] starts a thread instead.
 //!
 //! ```
@@ -122,8 +122,8 @@ impl Connector {
         crate::Connector::running(options, task::run).map(Connector)
     }
 
-    /// Connects like [`crate::Connector::connect`]. A numeric address needs no lookup. While the connection
-    /// opens, no thread is blocked.
+    /// Connects like [`crate::Connector::connect`]. A numeric address needs no lookup, and no thread is
+    /// blocked while the connection opens.
     ///
     /// # Errors
     /// As for [`crate::Connector::connect`].
@@ -161,8 +161,8 @@ impl Connector {
     }
 }
 
-/// A connection for tokio. Its methods do not block the thread. It is a [`Stream`] of received datagrams,
-/// which ends when the peer closes the connection in an orderly way. It is also a [`Sink`] for datagrams.
+/// A connection for tokio, whose methods do not block the thread. It is a [`Stream`] of received datagrams,
+/// which ends when the peer closes the connection in an orderly way, and a [`Sink`] for datagrams.
 #[derive(Debug)]
 pub struct Connection(crate::Connection);
 

@@ -1,4 +1,4 @@
-//! Runs the driver as a task of the runtime, so that datagrams do not pass through another thread.
+//! Runs the driver as a task in the runtime, so that datagrams do not have to pass through another thread.
 
 use crate::runtime::Streams;
 use crate::runtime::host::{Hosted, on_a_thread};
@@ -33,7 +33,7 @@ async fn turns(driver: Arc<Mutex<Driver<Streams>>>, descriptor: AsyncFd<OwnedFd>
         loop {
             let turn = lock(&driver).turn();
             match turn {
-                // Let the tasks of the application answer before the next turn.
+                // Let the application's tasks respond before the next turn.
                 Ok(Turn::Busy) => later().await,
                 Ok(Turn::Idle) => break,
                 Ok(Turn::Over) => return,

@@ -1,4 +1,4 @@
-//! Tests connections that end while they work: during calls of other threads, with a full queue, or many at
+//! Tests connections that end while in use: during calls in other threads, with a full queue, or many at
 //! once.
 
 use crate::relay::Relay;
@@ -24,7 +24,7 @@ fn drain(connection: &Connection) -> Vec<Vec<u8>> {
     std::iter::from_fn(|| connection.recv_timeout(PATIENT).ok()).collect()
 }
 
-/// The peer never answers, so only the close can end the sender's wait.
+/// The peer never answers, so only closing can end the sender's wait.
 #[test]
 fn a_close_frees_a_thread_that_sends() {
     let silent = UdpSocket::bind("127.0.0.1:0").unwrap();

@@ -1,4 +1,4 @@
-//! Tests a listener and connections over the loopback interface. The tests need no privilege.
+//! Tests a listener and connections over the loopback interface. These tests need no privileges.
 
 use crate::{PATIENT, pair, until};
 use dccp_sockets::{
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 const SOON: Duration = Duration::from_millis(50);
 
-/// Receives all datagrams until the end. Returns their number and the reason of the end.
+/// Receives all datagrams until the end. Returns their number and the reason for the end.
 fn drain(connection: &Connection) -> (u64, RecvError) {
     let mut received = 0;
     loop {
@@ -36,8 +36,8 @@ fn datagrams_go_both_ways_under_every_ccid() {
     }
 }
 
-/// Only one connection starts with the stored capacity. If the path has less capacity than that, the high
-/// rate does no harm.
+/// Only one connection starts with the stored capacity. The high rate does no harm, even if the path has less
+/// capacity than that.
 #[test]
 fn one_connection_begins_from_what_is_remembered() {
     let listener = Listener::bind("127.0.0.1:0", Options::ccid(7)).unwrap();
@@ -60,7 +60,7 @@ fn the_congestion_control_changes_while_data_flows() {
     let reader = std::thread::spawn(move || drain(&there));
     for ccid in [5, 3, 2] {
         here.set_ccid(ccid).unwrap();
-        // Keep sending, because the change takes a round trip and data must flow meanwhile.
+        // Keep sending, because the change takes a round trip and data must flow in the meantime.
         until(|| {
             here.send(&[1; 500]).unwrap();
             here.stats().paths[0].ccids.map(|(tx, _)| tx) == Some(ccid)
@@ -81,7 +81,7 @@ fn a_full_queue_drops_what_its_policy_says() {
     let client = Options::default().queue(4).send_policy(SendPolicy::Priority);
     let (_listener, here, there) = pair(Options::default(), client);
     let size = here.max_datagram_size();
-    // This loop is faster than any window allows. One datagram in a hundred has a higher priority.
+    // This loop is faster than any window allows. One in a hundred datagrams has a higher priority.
     for n in 0..5_000u32 {
         let priority = u8::from(n % 100 == 0);
         here.send_with(&vec![priority; size], Delivery { priority, ..Delivery::default() }).unwrap();
@@ -196,8 +196,8 @@ fn errors_name_what_they_are_about() {
     assert!(error.to_string().contains("203.0.113.7:7"), "{error}");
 }
 
-/// RFC 5595 section 3.3: connections to a port must not conflict. So a port accepts no second listener,
-/// whatever its Service Code is.
+/// RFC 5595 section 3.3: connections to a port must not conflict, so a port accepts no second listener,
+/// whatever its Service Code.
 #[test]
 fn a_port_that_is_taken_takes_no_second_listener() {
     let taken = Listener::bind("127.0.0.1:0", Options::default().service("SC:this")).unwrap();
@@ -264,8 +264,8 @@ fn keys_let_in_whom_they_name_and_nobody_else() {
     assert!(matches!(Connection::connect(addr, open), Err(ConnectError::TimedOut)), "the client has no key");
 }
 
-/// Opens more connections at once than the number of handshakes that one source may start. This works because
-/// the connections of a connector share a channel.
+/// Opens more connections at once than one source may start handshakes. This works because the connections of
+/// a connector share a channel.
 #[test]
 fn connections_of_a_connector_share_one_channel() {
     const MANY: usize = 300;

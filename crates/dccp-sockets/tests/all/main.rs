@@ -1,5 +1,5 @@
-//! Tests the sockets over the loopback interface. The tests need no privilege. Tests that need a process of
-//! their own are separate programs in the parent directory.
+//! Tests the sockets over the loopback interface, without privileges. Tests that need their own process are
+//! separate programs in the parent directory.
 
 use dccp_sockets::{Connection, Listener, Options};
 use std::time::{Duration, Instant};

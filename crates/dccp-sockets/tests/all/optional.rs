@@ -68,7 +68,7 @@ fn a_client_that_is_sent_listen_packets_comes_from_its_port() {
     udp.set_read_timeout(Some(PATIENT)).unwrap();
     let (len, from) = udp.recv_from(&mut listen).unwrap();
     assert_eq!((len, from), (20, listener.local_addr()));
-    // RFC 5596 section 2.2.1: the packet type is 10, and the bit X is set.
+    // RFC 5596 section 2.2.1: the packet type is 10, and the X bit is set.
     assert_eq!(listen[8], 10 << 1 | 1);
     drop(udp);
     let options = Options::ccid(2).source_ports(client.port(), 50_001);

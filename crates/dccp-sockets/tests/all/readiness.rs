@@ -1,4 +1,4 @@
-//! Tests what event loops need: a descriptor to wait for, calls that do not wait, and batches.
+//! Tests what event loops need: a descriptor to wait on, calls that do not wait, and batches.
 
 use crate::relay::Relay;
 use crate::{PATIENT, pair, until};
@@ -28,7 +28,7 @@ fn a_descriptor_is_readable_until_all_is_drained() {
     let there = listener.try_accept().unwrap();
     assert!(!readable(arrivals, 0));
 
-    // Wait for the event of the path first, which may or may not have occurred already.
+    // First wait for the path's event, which may or may not have occurred already.
     let fd = there.descriptor().unwrap();
     until(|| there.try_event() == Some(Event::PathUp(dccp_sockets::PathId(0))));
     there.ready();
@@ -81,7 +81,7 @@ fn datagrams_go_in_batches_and_into_the_callers_memory() {
     let mut large = [0; 1_000];
     assert_eq!(there.recv_into(&mut large), Ok(500), "the datagram stayed in the queue");
     assert_eq!(large[..500], datagrams[4]);
-    // The caller still has the datagrams that do not fit. Their order is preserved.
+    // The datagrams that do not fit stay with the caller, in the same order.
     let many = vec![[7u8]; 1_000];
     let taken = here.try_send_many(many.iter().map(|one| &one[..])).unwrap();
     assert!((100..1_000).contains(&taken), "{taken}");
@@ -186,7 +186,7 @@ fn a_connection_is_started_without_waiting() {
     assert!(matches!(waiting.send(b"late"), Err(SendError::Closed(_))));
     let other = Connector::new(Options::default().service("SC:else")).unwrap();
     let refused = other.start(listener.local_addr(), None);
-    // Events of the path may come before the end.
+    // Path events may come before the end.
     let known = loop {
         assert!(readable(refused.descriptor().unwrap(), 20));
         refused.ready();

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 pub(crate) struct Relay {
-    /// The address to which the client connects.
+    /// The address that the client connects to.
     pub(crate) addr: SocketAddr,
     /// Whether all packets are dropped.
     pub(crate) cut: Arc<AtomicBool>,
@@ -25,7 +25,7 @@ pub(crate) struct Relay {
 const OVERHEAD: usize = 28;
 
 impl Relay {
-    /// Creates a relay. In each direction it drops one of `loss` packets, or none if `loss` is 0.
+    /// Creates a relay that drops one in `loss` packets in each direction, or none if `loss` is 0.
     pub(crate) fn new(server: SocketAddr, loss: u32) -> Relay {
         let (front, back) =
             (UdpSocket::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
@@ -37,7 +37,7 @@ impl Relay {
         for socket in [&front, &back] {
             socket.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
         }
-        // The first packet of the client tells the relay the client's address.
+        // The client's first packet tells the relay the client's address.
         let client = Arc::new(std::sync::Mutex::new(None));
         for up in [true, false] {
             let (front, back) = (front.try_clone().unwrap(), back.try_clone().unwrap());
@@ -49,7 +49,7 @@ impl Relay {
                     let from = if up { &front } else { &back };
                     let (len, sender) = match from.recv_from(&mut buffer) {
                         Ok(received) => received,
-                        // The wait timed out, or the packet was refused because no socket listens.
+                        // The wait timed out, or the packet was refused because there is no listening socket.
                         Err(e) => {
                             if !up && e.kind() == ErrorKind::WouldBlock {
                                 quiet.fetch_add(1, Relaxed);
@@ -78,9 +78,9 @@ impl Relay {
         Relay { addr, cut, carries, of_client, over, quiet }
     }
 
-    /// Lets packets pass again. First discards the packets of a server that has ended.
+    /// Lets packets pass again, after discarding the packets of a server that has ended.
     pub(crate) fn restore(&self) {
-        // Wait for two timeouts, because the first one may have started before the server's last packet.
+        // Wait for two timeouts, because the first may have started before the server's last packet.
         let enough = self.quiet.load(Relaxed) + 2;
         while self.quiet.load(Relaxed) < enough {
             std::thread::sleep(Duration::from_millis(10));

@@ -1,5 +1,5 @@
-//! Tests applications in real networks: loss, small packets, outages, and a peer that restarts or does not
-//! read.
+//! Tests applications under real-world network conditions: loss, small packets, outages, and a peer that
+//! restarts or does not read.
 
 use crate::relay::Relay;
 use crate::{PATIENT, until};
@@ -41,7 +41,7 @@ fn each_direction_has_its_ccid_and_what_is_lost_is_counted() {
             writer.join().unwrap();
         }
         assert_eq!(here.stats().paths[0].ccids, Some((up, down)));
-        // Wait until the server has sent everything. Then the client closes the connection.
+        // Wait until the server has sent everything, so that the client closes the connection after that.
         while there.stats().queued > 0 {
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -49,8 +49,8 @@ fn each_direction_has_its_ccid_and_what_is_lost_is_counted() {
         let [_, arrived] = readers.map(|reader| reader.join().unwrap());
         assert_eq!((sent.sent, sent.dropped), (EACH, 0));
         assert!(arrived < EACH, "the relay loses some");
-        // If the last few packets are lost, no later packet reveals that. CCID 3 and 4 report loss events
-        // instead of packets. On a busy host, all losses may fall into one round-trip time.
+        // If the last few packets are lost, no later packet reveals the loss. CCIDs 3 and 4 report loss
+        // events instead of packets, and on a busy host all losses may fall into one round-trip time.
         let counted = if up == 2 { arrived + sent.lost + 3 >= EACH } else { sent.lost > 0 };
         assert!(counted, "CCID {up}: {arrived} arrived, {} lost", sent.lost);
     }
@@ -64,7 +64,7 @@ fn both_ends_find_the_size_that_a_path_carries() {
     relay.carries.store(1300, Relaxed);
     let here = Connection::connect(relay.addr, Options::default()).unwrap();
     let there = listener.accept_timeout(PATIENT).unwrap();
-    // Check this before `stats` is called, because `stats` also reads the sizes.
+    // Check this before calling `stats`, because `stats` also reads the sizes.
     until(|| [&here, &there].iter().all(|end| end.max_datagram_size() < 1300));
     until(|| here.try_event() == Some(Event::Size(here.max_datagram_size())));
     assert!([&here, &there].iter().all(|end| end.stats().paths[0].path_mtu <= 1300));
@@ -110,7 +110,7 @@ fn acknowledgements_ride_on_answers() {
     }
 }
 
-/// The peer is gone, so it sends neither acknowledgements nor errors.
+/// The peer is gone, so neither acknowledgements nor errors come back.
 #[test]
 fn unacknowledged_datagrams_count_as_lost_at_the_end() {
     for ccid in [2, 3, 5] {
@@ -144,7 +144,7 @@ fn an_outage_ends_nothing() {
     there.send(b"lost").unwrap();
     assert_eq!(there.recv_timeout(Duration::from_secs(2)), Err(RecvError::TimedOut));
     relay.cut.store(false, Relaxed);
-    // After each timeout, congestion control sends one packet until an acknowledgement arrives.
+    // After each timeout, congestion control sends one packet at a time until an acknowledgement arrives.
     until(|| {
         let _ = here.try_send(b"question");
         if there.recv_timeout(Duration::from_millis(50)).is_ok() {
@@ -193,13 +193,13 @@ fn connects_to_the_first_address_that_answers() {
     here.send(b"x").unwrap();
     assert_eq!(listener.accept_timeout(PATIENT).unwrap().recv_timeout(PATIENT).unwrap(), b"x");
     assert!(Connection::connect(&[silent][..], impatient).is_err());
-    // This host does not have the first address, but it has the second.
+    // This host does not have the first address, but does have the second.
     let addrs: [SocketAddr; 2] = ["192.0.2.1:0".parse().unwrap(), "127.0.0.1:0".parse().unwrap()];
     let listener = Listener::bind(&addrs[..], Options::default()).unwrap();
     assert_eq!(listener.local_addr().ip(), addrs[1].ip());
 }
 
-/// Returns a link-local address of this host, with its interface.
+/// Returns one of this host's link-local addresses, with its interface.
 fn link_local() -> Option<SocketAddrV6> {
     let table = std::fs::read_to_string("/proc/net/if_inet6").ok()?;
     table.lines().find(|line| line.starts_with("fe80")).and_then(|line| {
@@ -226,8 +226,8 @@ fn link_local_addresses_keep_their_interface() {
     }
 }
 
-/// By default, a client probes a path every 12 s, and a listener every 24 s. So twenty packets during the
-/// test show that the shorter interval is used.
+/// By default, a client probes a path every 12 s, and a listener every 24 s, so twenty packets during the
+/// test show that the shorter interval is in use.
 #[test]
 fn an_idle_end_asks_its_peer_at_every_keepalive() {
     let often = Options::default().keepalive(Duration::from_millis(20));

@@ -17,7 +17,7 @@ fn key(n: u8) -> PrivateKey {
     PrivateKey::from_random([n; 32])
 }
 
-/// Returns a UDP port that most likely no program uses during the test.
+/// Returns a UDP port that probably no other program will use during the test.
 fn closed() -> SocketAddr {
     UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
@@ -39,12 +39,12 @@ fn a_server_for_everybody_knows_each_client_by_its_key() {
         assert_eq!(here.recv_timeout(PATIENT).unwrap(), b"welcome");
         open.push((here, there));
     }
-    // The limit of a source applies to all its keys together.
+    // The limit per source applies to all keys of that source together.
     assert!(matches!(
         Connection::connect(listener.local_addr(), client(4)),
         Err(ConnectError::Refused(Reason::ResetByPeer(_)))
     ));
-    // A removed peer loses its connections. The others stay connected.
+    // A removed peer loses its connections, while the others stay connected.
     listener.remove_peer(key(2).public()).unwrap();
     assert_eq!(open[0].1.recv_timeout(PATIENT), Err(RecvError::Closed(Reason::Aborted)));
     assert_eq!(open[2].1.recv_timeout(PATIENT), Err(RecvError::Closed(Reason::Aborted)));
@@ -77,7 +77,7 @@ fn addresses_and_interfaces_that_are_mistaken_are_named() {
     assert!(error.contains("expected HOST:PORT"), "{error}");
 }
 
-/// No call waits for the timeout. Otherwise the test would not end in time.
+/// No call waits for the timeout; if one did, the test would not end in time.
 #[test]
 fn a_closed_port_is_told_at_once() {
     let patient = || Options::default().connect_timeout(Duration::from_secs(3600));
@@ -101,7 +101,7 @@ fn a_closed_port_is_told_at_once() {
     assert_eq!(detour.peer_addr(), Some(listener.local_addr()));
 }
 
-/// If the host of one peer refuses packets with ICMP, other connections of the same thread continue.
+/// If one peer's host refuses packets with ICMP, other connections on the same thread continue.
 #[test]
 fn a_refusal_disturbs_no_other_connection() {
     let listener = Listener::bind("127.0.0.1:0", Options::default()).unwrap();
@@ -128,7 +128,7 @@ fn a_probe_sends_padding_that_the_peers_application_does_not_see() {
         assert_eq!(there.recv_timeout(PATIENT).unwrap(), b"data goes on");
         let mut events = std::iter::from_fn(|| here.event_timeout(PATIENT));
         assert!(events.any(|event| matches!(event, Event::Rate(rate) if rate > Rate::ZERO)));
-        // Waiting data is sent in place of padding. Finishing ends the probe.
+        // Waiting data is sent in place of padding. Finishing the connection ends the probe.
         let stats = here.finish().unwrap();
         assert_eq!((stats.sent, stats.sent_bytes), (1, 12));
         assert_eq!(there.recv_timeout(PATIENT), Err(RecvError::Closed(Reason::ClosedByPeer)));
@@ -136,7 +136,7 @@ fn a_probe_sends_padding_that_the_peers_application_does_not_see() {
     }
 }
 
-/// The packets that arrive have the configured DSCP, and the ECN field that congestion control has chosen.
+/// Packets arrive with the configured DSCP, and with the ECN field that congestion control has chosen.
 #[test]
 fn packets_bear_the_dscp_of_the_options() {
     let peer = UdpSocket::bind("127.0.0.1:0").unwrap();

@@ -1,4 +1,4 @@
-//! Tests reliable streams next to datagrams. The tests need no privilege.
+//! Tests reliable streams alongside datagrams. These tests need no privileges.
 
 use crate::relay::Relay;
 use crate::{PATIENT, pair};
@@ -51,7 +51,7 @@ fn a_file_arrives_intact_over_two_lossy_paths() {
     assert!(datagrams > 25, "{datagrams} of 50");
 }
 
-/// A stream that nobody reads does not block other streams, and holds only its share of memory.
+/// A stream that nobody reads does not block other streams, and takes up only its share of memory.
 #[test]
 fn streams_do_not_wait_for_each_other() {
     let (_listener, here, there) = pair(options(), options());
@@ -113,8 +113,7 @@ fn a_reader_that_finishes_first_acknowledges_the_last_bytes() {
     }
 }
 
-/// The connection closes only after all written data has arrived. This includes data of a stream that was
-/// dropped.
+/// The connection closes only after all written data has arrived, including the data of a dropped stream.
 #[test]
 fn written_bytes_arrive_before_the_connection_closes() {
     let (_listener, here, there) = pair(options(), options());
@@ -179,8 +178,7 @@ fn without_streams_at_both_ends_there_are_none() {
     }
 }
 
-/// The descriptor of a stream is readable while there is data, or while a write that found no room can be
-/// repeated.
+/// A stream's descriptor is readable while there is data, or while a write that found no room can be retried.
 #[test]
 fn a_descriptor_tells_of_bytes_and_of_room() {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};

@@ -48,7 +48,7 @@ async fn ends_and_refusals() {
     let listener = Listener::bind("127.0.0.1:0", Options::default()).await.unwrap();
     let here = Connection::connect(listener.local_addr(), Options::default()).await.unwrap();
     let there = listener.accept().await.unwrap();
-    // A receive that was cancelled loses no datagram.
+    // Cancelling a receive loses no datagram.
     assert!(::tokio::time::timeout(Duration::from_millis(20), there.recv()).await.is_err());
     here.send(b"one").await.unwrap();
     assert_eq!(there.recv().await.unwrap(), b"one");
@@ -57,7 +57,7 @@ async fn ends_and_refusals() {
     assert_eq!(there.send(b"two").await, Err(SendError::Closed(Reason::ClosedByPeer)));
 }
 
-/// Sends in both directions at the same time. The data exceeds any window.
+/// Sends more data than any window allows, in both directions at the same time.
 #[::tokio::test]
 async fn streams_are_read_and_written_at_once() {
     let options = || Options::default().streams(true);

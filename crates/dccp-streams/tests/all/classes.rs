@@ -16,7 +16,7 @@ impl Pair {
         Pair { now: Time::from_millis(1), ends: [end(Role::Client), end(Role::Server)] }
     }
 
-    /// Opens a stream of this class, which both ends know. `bytes` bytes wait on it.
+    /// Opens a stream of this class, known to both ends, with `bytes` bytes waiting on it.
     fn stream(&mut self, class: u8, dscp: u8, bytes: usize) -> StreamId {
         let id = self.ends[0].open(b"", 1).unwrap();
         self.ends[0].classify(id, class, dscp).unwrap();
@@ -34,7 +34,8 @@ impl Pair {
         Some(out[..len].to_vec())
     }
 
-    /// Delivers `packets` to the other end, and returns the number of bytes that it can then read.
+    /// Delivers `packets` to the other end, and returns the number of bytes that can be read there
+    /// afterwards.
     fn read(&mut self, id: StreamId, packets: &[Vec<u8>]) -> usize {
         packets.iter().for_each(|packet| self.ends[1].handle_packet(self.now, packet));
         self.ends[1].read(id, &mut vec![0; 1 << 20]).unwrap_or(0)
@@ -60,7 +61,7 @@ fn each_class_waits_by_itself() {
     let packets: Vec<_> = std::iter::from_fn(|| pair.packet(3, 0)).collect();
     assert_eq!((packets.len(), pair.ends[0].backlog()), (3, 5_002));
     assert_eq!((pair.read(usual, &packets), pair.read(other, &[])), (0, 3_000));
-    // Lost data and lost control frames wait in the same class again.
+    // Lost data and lost control frames go back to waiting in the same class.
     pair.ends[0].on_path_down(0);
     assert!(pair.ends[0].has_packet(pair.now, 3));
     pair.ends[0].classify(usual, 1, 0).unwrap();
@@ -107,7 +108,7 @@ fn a_copy_on_another_path_brings_the_same_bytes() {
     pair.packet(0, 1);
     assert_eq!(pair.ends[0].stats().bytes_repaired, 0);
     assert_eq!(pair.ends[0].poll_event(), Some(Event::Delivered(id)));
-    // If the other path has a smaller MTU, it carries only a part of the packet.
+    // If the other path has a smaller MTU, it carries only part of the packet.
     let id = pair.stream(0, 0, 800);
     let first = pair.packet(0, 1).unwrap();
     let len = pair.ends[0].poll_copy(pair.now, &first, 2, None, &mut out[..400]).unwrap();

@@ -12,7 +12,7 @@ pub struct Link {
     pub delay: Duration,
     /// Largest random extra delay of a packet.
     pub jitter: Duration,
-    /// Number of packets lost per thousand, and number duplicated.
+    /// Number of packets lost and number duplicated, per thousand.
     pub loss: u64,
     pub twice: u64,
     /// Transmission time of a packet.
@@ -50,7 +50,7 @@ pub struct Net {
     pub now: Time,
     pub ends: [Streams; 2],
     pub links: Vec<Link>,
-    /// Packets in flight, each with its receiving end.
+    /// Packets in flight, each with the end that receives it.
     flying: InFlight<(usize, Vec<u8>)>,
     dice: u64,
     /// Packets sent by each end.
@@ -112,13 +112,13 @@ impl Net {
         }
     }
 
-    /// Returns the time of the next event. Actions of the applications are not included.
+    /// Returns the time of the next event, not counting actions of the applications.
     fn next(&self) -> Option<Time> {
         let timers = self.ends.iter().filter_map(Streams::poll_timeout);
         let free = (0..2).filter(|end| self.ends[*end].has_packet(self.now, 0)).flat_map(|end| {
             self.links.iter().filter(|l| l.offered).map(move |l| l.free[end]).filter(|at| *at > self.now)
         });
-        // A packet that cannot be sent yet waits for a path, so advance at least a little.
+        // A packet that cannot be sent yet is waiting for a path, so advance at least a little.
         let step = self.now + Duration::from_micros(1);
         self.flying.next_arrival().into_iter().chain(timers).chain(free).min().map(|at| at.max(step))
     }
@@ -163,7 +163,7 @@ impl Net {
         all
     }
 
-    /// Opens a stream from the client, which the server accepts.
+    /// Opens a stream from the client and accepts it at the server.
     pub fn stream(&mut self, priority: u8) -> StreamId {
         let id = self.ends[0].open(b"hi", priority).expect("the server allows another stream");
         self.run(Duration::from_millis(500));
@@ -174,7 +174,7 @@ impl Net {
         id
     }
 
-    /// For `time`, the client writes on the streams as much as fits, and the server reads everything. Returns
+    /// For `time`, the client writes as much as fits on the streams, and the server reads everything. Returns
     /// the number of bytes read per stream.
     pub fn bulk(&mut self, ids: &[StreamId], time: Duration) -> Vec<u64> {
         let (until, block) = (self.now + time, vec![7; 64 << 10]);

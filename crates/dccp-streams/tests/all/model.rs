@@ -1,5 +1,5 @@
-//! Tests many streams over paths that lose, duplicate and reorder packets, fail and recover. The bytes read
-//! are compared with the bytes written.
+//! Tests many streams over paths that lose, duplicate and reorder packets, fail and recover. Compares the
+//! bytes read with the bytes written.
 
 use crate::common::{Link, Net};
 use dccp_streams::{Config, Event, Reason, StreamError, StreamId};
@@ -7,7 +7,7 @@ use mpdccp_units::Duration;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// An action of an application or the network.
+/// An action by an application or the network.
 #[derive(Clone, Debug)]
 enum Step {
     Open(usize, u8),
@@ -107,7 +107,7 @@ impl Model {
                 let Some(id) = self.id(n) else { return };
                 if self.net.ends[end].stop(id, Reason::Application(8)).is_ok() {
                     self.direction(id, 1 - end).given_up = true;
-                    // An end refuses a stream by resetting it before it has accepted it.
+                    // An end refuses a stream by resetting it before accepting it.
                     let refused = end == other(id) && !self.accepted.contains(&id);
                     self.direction(id, end).given_up |= refused;
                 }
@@ -149,7 +149,7 @@ impl Model {
         }
     }
 
-    /// Handles events: accepts opened streams. If `read`, also reads available data.
+    /// Handles events by accepting opened streams. If `read`, also reads available data.
     fn events(&mut self, read: bool) {
         for end in 0..2 {
             while let Some(event) = self.net.ends[end].poll_event() {
@@ -182,7 +182,7 @@ impl Model {
         }
     }
 
-    /// Makes all paths work again. The applications finish writing and read everything.
+    /// Makes all paths work again, and has the applications finish writing and read everything.
     fn settle(&mut self) {
         for link in &mut self.net.links {
             (link.alive, link.offered, link.loss) = (true, true, 0);
@@ -198,7 +198,7 @@ impl Model {
         }
         while self.net.step(until) {
             self.events(true);
-            // Include the streams that were accepted just now.
+            // Include the streams that have just been accepted.
             for id in self.ids.clone() {
                 for end in 0..2 {
                     if self.net.ends[end].finish(id).is_ok() {

@@ -33,8 +33,8 @@ fn a_path_that_reorders_is_given_time() {
     assert!(stats.losses_taken_back > 0 && stats.bytes_repaired * 100 < stats.bytes_sent, "{stats:?}");
 }
 
-/// The path is like a satellite link that spreads packets over 50 ms. Hundreds of packets are out of order at
-/// any time.
+/// The path is like a satellite link that spreads packets over 50 ms, so hundreds of packets are out of order
+/// at any time.
 #[test]
 fn a_fast_path_that_reorders_far_is_used_and_little_is_sent_twice() {
     let mut net = Net::plain(vec![Link { jitter: ms(50), loss: 10, ..Link::new(ms(25), 100) }]);
@@ -77,8 +77,8 @@ fn a_dead_path_costs_a_round_trip_if_told() {
 
 #[test]
 fn a_path_that_dies_in_silence_is_noticed() {
-    // The owner does not report the path as down. It only stops offering the path, as if congestion control
-    // blocked it.
+    // The owner does not report the path as down, but merely stops offering it, as if congestion control
+    // blocked the path.
     let gap = longest_gap(|net| {
         net.links[0].alive = false;
         net.links[0].offered = false;
@@ -108,9 +108,9 @@ fn acknowledgements_are_few() {
     let before = net.packets;
     net.bulk(&[id], Duration::from_secs(4));
     let [data, back] = [net.packets[0] - before[0], net.packets[1] - before[1]];
-    // In each of four seconds, path 0 has 25 round trips and path 1 has 13. Expect four acknowledgements in
-    // each round trip, and sixteen frames with new windows in each round trip of path 1. The factor of two is
-    // a margin.
+    // In each of four seconds, path 0 has 25 round trips and path 1 has 13. Expect four acknowledgements per
+    // round trip, and sixteen frames with new windows per round trip of path 1. The factor of two is a safety
+    // margin.
     assert!(
         data > 30_000 && back < 4 * (4 * 25 + 4 * 13 + 16 * 13) * 2,
         "{back} acknowledgements for {data} packets"

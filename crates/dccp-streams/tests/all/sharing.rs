@@ -46,8 +46,8 @@ fn a_short_exchange_does_not_wait_behind_bulk() {
         net.bulk(&ids, ms(1));
         waited += ms(1);
     }
-    // This is the delay of the path and the time of one or two packets, although more than 100 ms of other
-    // data waits.
+    // This is the delay of the path plus the time for one or two packets, even though more than 100 ms' worth
+    // of other data is waiting.
     assert!(waited <= ms(13), "{waited:?}");
 }
 
@@ -88,8 +88,8 @@ fn many_readers_that_stop_do_not_use_up_the_memory_for_all() {
     assert!(net.bulk(&[read], Duration::from_secs(1))[0] > 1_000_000);
 }
 
-/// A reader stops in the middle of a bulk transfer. The test measures how much memory its stream then holds
-/// in addition to the bandwidth-delay product.
+/// A reader stops in the middle of a bulk transfer. The test measures how much memory the reader's stream
+/// then holds beyond the bandwidth-delay product.
 #[test]
 fn a_stream_holds_little_more_than_the_bandwidth_delay_product() {
     let mut net = Net::plain(vec![Link::new(ms(50), 100)]);

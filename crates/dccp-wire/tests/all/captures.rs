@@ -43,7 +43,7 @@ fn every_packet_decodes() {
             seen[usize::from(packet.header.ptype.number())] += 1;
             let options: Vec<_> = packet.options().collect();
             for option in &options {
-                // The kernels send only options of RFC 4340 and RFC 9897, and those of CCID 3.
+                // The kernels send only options from RFC 4340 and RFC 9897, and those of CCID 3.
                 match option {
                     Ok(Opt::Unknown(..) | Opt::Invalid(..)) | Err(_) => panic!("{what}: {option:?}"),
                     Ok(Opt::Ccid(kind, _)) => assert!((192..=194).contains(kind), "{what}"),
@@ -56,7 +56,7 @@ fn every_packet_decodes() {
     }
 }
 
-/// Checks the multipath options of a session with the reference kernel, in the order of the capture.
+/// Checks the multipath options of a session with the reference kernel, in capture order.
 #[test]
 fn multipath_session() {
     const CLIENT_CI: u32 = 0x2139_6342;

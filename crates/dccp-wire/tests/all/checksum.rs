@@ -1,4 +1,4 @@
-//! Compares the header checksum with independent vectors, and verifies that a change of one byte makes it
+//! Compares the header checksum with independent vectors, and verifies that changing any one byte makes it
 //! invalid.
 
 use core::net::IpAddr;
@@ -41,7 +41,8 @@ fn words_spelled_out() {
     let expected = plain(&[&header[..], &v4, &[15, 0xabcd, 0xef00]].concat());
     assert_eq!(packet[6..8], expected.to_be_bytes());
 
-    // With CsCov 1 only the header is covered, but the pseudo-header contains the whole length.
+    // With CsCov 1, only the header is covered, but the pseudo-header contains the length of the whole
+    // packet.
     let mut packet = data_packet(1, &[0xab, 0xcd, 0xef]);
     fill(&mut packet, IpAddr::from([192, 168, 0, 1]), IpAddr::from([192, 168, 0, 199]));
     let expected = plain(&[&header[..], &v4, &[15, 0x0001]].concat());
@@ -80,8 +81,8 @@ proptest! {
         prop_assert!(verify(&packet, src, dst));
         let covered = if cscov == 0 { packet.len() } else { 12 + usize::from(cscov - 1) * 4 };
         let at = at.index(packet.len());
-        // Data Offset and CsCov change the coverage, so skip them. Any other change of one byte changes the
-        // sum. Only a change of a word from 0x0000 to 0xffff would not, and one byte cannot cause that.
+        // Skip Data Offset and CsCov, because they change the coverage. Any other single-byte change alters
+        // the sum: only changing a word from 0x0000 to 0xffff would not, and one byte cannot do that.
         prop_assume!(at != 4 && at != 5);
         packet[at] ^= flip;
         prop_assert_eq!(verify(&packet, src, dst), at >= covered);

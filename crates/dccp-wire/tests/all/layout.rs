@@ -68,7 +68,7 @@ fn options() {
     let key_list = [0, 0xd0, 0xd1, 0xd2, 0xd3, 0xd4, 0xd5, 0xd6, 0xd7];
     let hmac: [u8; 20] = core::array::from_fn(|i| i as u8);
     let groups = hex("2e09 04 000000000009 2e04 09 02");
-    // Sources: RFC 4340 section 5.8 and the sections of each option; RFC 9897 section 3.2.
+    // Sources: RFC 4340 section 5.8 and the sections on each option; RFC 9897 section 3.2.
     let table = [
         (Opt::Mandatory, "01"),
         (Opt::SlowReceiver, "02"),

@@ -1,4 +1,5 @@
-//! Malformed input gives the named error. A malformed option leaves the other options as the RFC requires.
+//! Malformed input yields the named error. Other options are still read or ignored after a malformed one, as
+//! the RFC requires.
 
 use dccp_wire::{MpOption, Opt, OptionError, Options, Packet, PacketType, ParseError, Seq};
 
@@ -81,7 +82,7 @@ fn read(bytes: &[u8]) -> Vec<Result<Opt<'_>, OptionError>> {
 
 #[test]
 fn lengths_that_end_the_area() {
-    // RFC 4340 section 5.8: in these options, the length byte is below two, exceeds the area, or is missing.
+    // RFC 4340 section 5.8: the length byte of these options is below two, exceeds the area, or is missing.
     let table: [(&[u8], OptionError); 6] = [
         (&[37], OptionError { option: 37, data: [0, 0] }),
         (&[37, 0, 7, 8], OptionError { option: 37, data: [7, 8] }),
@@ -104,7 +105,7 @@ fn lengths_that_end_the_area() {
 
 #[test]
 fn values_that_cannot_be() {
-    // Type and valid values of the length byte of each option.
+    // Type of each option and valid values of its length byte.
     let table: [(u8, &[u8]); 9] = [
         (32, &[3, 4, 5, 255]),
         (35, &[3, 4, 5, 255]),
@@ -130,7 +131,7 @@ fn values_that_cannot_be() {
 
 #[test]
 fn mp_values_that_cannot_be() {
-    // RFC 9897 section 3.2: valid values of the length byte of each subtype. With an empty list, any length
+    // RFC 9897 section 3.2: valid values of each subtype's length byte. An empty list means that any length
     // is valid.
     let table: [(u8, &[u8]); 13] = [
         (0, &[]),
@@ -174,8 +175,8 @@ fn padding_anywhere() {
 
 #[test]
 fn mandatory() {
-    // RFC 4340 section 5.8.2: Mandatory before padding is padding. Mandatory as the last option is an error
-    // of the connection, so the parser returns it.
+    // RFC 4340 section 5.8.2: a Mandatory before padding is padding. A Mandatory as the last option is an
+    // error of the connection, so the parser returns it.
     assert_eq!(read(&[1, 0, 2]), [Ok(Opt::SlowReceiver)]);
     assert_eq!(read(&[1, 2, 0, 1]), [Ok(Opt::Mandatory), Ok(Opt::SlowReceiver), Ok(Opt::Mandatory)]);
     assert_eq!(read(&[1, 1, 0]), [Ok(Opt::Mandatory)]);

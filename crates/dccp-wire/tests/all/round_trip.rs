@@ -1,4 +1,4 @@
-//! Everything that can be written is read back unchanged. Parsing never panics.
+//! Everything that can be written is read back unchanged, and parsing never panics.
 
 use core::net::IpAddr;
 use dccp_wire::ack_vector::{MAX_RUN, State, cell, runs};
@@ -137,8 +137,8 @@ fn options() -> impl Strategy<Value = (Vec<Opt<'static>>, OptionBuf)> {
     vec(option(), 0..12).prop_map(|mut wanted| {
         let mut buf = OptionBuf::new();
         wanted.retain(|option| buf.push(option));
-        // Padding follows the options. Mandatory directly before it would count as padding, so the list must
-        // not end with Mandatory.
+        // Padding follows the options, and a Mandatory directly before padding would count as padding, so the
+        // list must not end with Mandatory.
         if wanted.last() == Some(&Opt::Mandatory) {
             wanted.push(Opt::SlowReceiver);
             if !buf.push(&Opt::SlowReceiver) {
@@ -228,7 +228,7 @@ proptest! {
         read_everything(&bytes);
     }
 
-    /// The bytes are similar enough to a packet to pass the header checks.
+    /// The bytes resemble a packet closely enough to pass the header checks.
     #[test]
     fn broken_packets_are_read_without_panic(
         (header, (_, buf)) in (header(), options()),

@@ -58,7 +58,7 @@ fn windows_of_all_corners() {
     }
 }
 
-/// Returns the extend_Sequence_Number of RFC 4340 section 7.6.
+/// The extend_Sequence_Number function of RFC 4340 section 7.6.
 fn pseudocode(s: u64, reference: u64) -> u64 {
     let (low, high) = (reference & 0xff_ffff, reference >> 24);
     let circular_less = |x: u64, y: u64| (1..=1 << 23).contains(&(y.wrapping_sub(x) & 0xff_ffff));

@@ -1,5 +1,5 @@
-//! Every possible header and option, by length and kind, is parsed or refused. Every byte is read exactly
-//! once.
+//! Every possible header and option, by length and type, is either parsed or refused, and every byte is read
+//! exactly once.
 
 use dccp_wire::{Options, Packet, PacketType, ParseError};
 
@@ -44,7 +44,7 @@ fn every_header_is_read_or_refused() {
     assert!(read > 5_000, "{read}");
 }
 
-/// RFC 4340 section 5.8. The test tries all kinds with all lengths, in areas of all lengths up to the longest
+/// RFC 4340 section 5.8. Tries all option types with all lengths, in areas of all lengths up to the longest
 /// option. No read goes beyond the area, and parsing ends.
 #[test]
 fn every_option_is_read_or_ends_the_area() {

@@ -1,6 +1,6 @@
-//! Checks that tshark reads from our packets the values that were written. In native packets, Wireshark's own
-//! dissector reads the RFC 4340 fields. In UDP, our Lua dissector reads them. Our Lua dissector also reads
-//! the fields of Multipath DCCP.
+//! Checks that tshark reads from our packets the values that were written. Wireshark's own dissector reads
+//! the RFC 4340 fields in native packets; our Lua dissector reads those in UDP, and all Multipath DCCP
+//! fields.
 
 use crate::common::ip::{Encapsulation, wrap};
 use crate::common::meaning::{FIELDS, Meaning};
@@ -28,7 +28,7 @@ fn header(ptype: PacketType) -> Header {
 struct Sample {
     header: Header,
     options: Vec<Opt<'static>>,
-    /// Number of padding bytes before the options. The Linux kernel puts padding there.
+    /// Number of padding bytes before the options, which is where the Linux kernel puts padding.
     padding: usize,
     payload: &'static [u8],
 }
@@ -109,7 +109,7 @@ fn options() -> Vec<Opt<'static>> {
     options
 }
 
-/// Returns packets of every type, with every option, and with combinations of options that are possible.
+/// Returns packets of every type, with every option, and with the possible combinations of options.
 fn samples() -> Vec<Sample> {
     let plain = |header| Sample { header, options: vec![], padding: 0, payload: b"" };
     let mut samples = Vec::new();
@@ -164,11 +164,11 @@ fn addresses(v6: bool) -> (IpAddr, IpAddr) {
     }
 }
 
-/// Returns the values of our field in a frame, without padding.
+/// Returns the values of one of our fields in a frame, without padding.
 fn read(frame: &Frame, native: bool, field: &(&str, &str, &str)) -> Vec<String> {
     let mut values = frame.get(if native { field.1 } else { field.2 });
     if native && field.0 == "seq" && values.is_empty() {
-        // Short numbers have no raw field in Wireshark 4.0.
+        // Short sequence numbers have no raw field in Wireshark 4.0.
         values = frame.get("dccp.seq");
     }
     if field.0 == "option_type" {
@@ -265,8 +265,8 @@ fn look(name: &str, packets: &[Vec<u8>], fields: &[&str]) -> Option<Vec<Frame>> 
 
 #[test]
 fn udp_on_another_port_recognised() {
-    // Other protocols do not use port 40000, so tshark must recognise our packets by their content. It cannot
-    // recognise short numbers or partial coverage, so leave such packets out.
+    // No other protocol uses port 40000, so tshark must recognise our packets by their content. It cannot
+    // recognise short sequence numbers or partial coverage, so leave such packets out.
     let (src, dst) = addresses(false);
     let samples: Vec<_> = samples().into_iter().filter(|s| !s.header.short && s.header.cscov == 0).collect();
     let mut packets: Vec<_> =
@@ -288,7 +288,7 @@ fn udp_on_another_port_recognised() {
 
 #[test]
 fn damage_shows() {
-    // Checks that tshark detects errors. Otherwise the tests above would prove nothing.
+    // Checks that tshark detects errors, without which the tests above would prove nothing.
     let (src, dst) = addresses(false);
     let with = |options| Sample { header: header(PacketType::Ack), options, padding: 0, payload: b"" };
     let mut damaged = wrap(Encapsulation::Native, encode(&with(vec![])).0, src, dst);

@@ -1,5 +1,5 @@
-//! The object behind the handle of an endpoint. It consists of the endpoint and, if there is a private key,
-//! the encrypted channels between the endpoint's sessions and the program's sockets.
+//! The object behind the handle of an endpoint: the endpoint itself and, if there is a private key, the
+//! encrypted channels between its sessions and the program's sockets.
 
 use crate::errno::{Outcome, invalid};
 use crate::handles::Table;
@@ -17,11 +17,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The size of an IPv4 header and a UDP header.
 pub(super) const OVERHEAD: u16 = 28;
-/// The size of an IPv6 header minus the size of an IPv4 header.
+/// The difference in size between an IPv6 header and an IPv4 header.
 pub(super) const MORE: u16 = 20;
 
-/// All connections of an event loop, without socket, clock or thread. The program sends and receives the
-/// packets in UDP datagrams, and passes the time.
+/// All connections of an event loop, without sockets, clock or threads. The program sends and receives the
+/// packets in UDP datagrams, and passes in the time.
 pub struct dccp_endpoint {
     _opaque: [u8; 0],
 }
@@ -34,9 +34,10 @@ pub(super) struct Out {
 
 pub(super) struct Loop {
     pub(super) endpoint: Endpoint,
-    /// The encrypted channels between the endpoint and the program's sockets. `None` without a private key.
+    /// The encrypted channels between the endpoint and the program's sockets, or `None` without a private
+    /// key.
     pub(super) routes: Option<ChannelRoutes>,
-    /// The channels of each session. They are closed when the session ends.
+    /// The channels of each session, which are closed when the session ends.
     pub(super) opened: BTreeMap<SessionId, Vec<u32>>,
     pub(super) options: Options,
     pub(super) out: VecDeque<Out>,
@@ -59,7 +60,7 @@ impl Sink for Keep<'_> {
 pub(super) static ENDPOINTS: Table<Mutex<Loop>> = Table::new();
 
 impl Loop {
-    /// Converts the program's time. The result never goes back, even if the program's time does.
+    /// Converts the program's time. The result never goes backwards, even if the program's time does.
     pub(super) fn at(&mut self, now_ns: u64) -> Time {
         self.now = self.now.max(Time::from_nanos(now_ns));
         self.now
@@ -89,14 +90,14 @@ impl Loop {
         self.seal(now);
     }
 
-    /// Stores that a path of a session uses this socket. The socket may be a channel.
+    /// Notes that a path of a session uses this socket, which may be a channel.
     pub(super) fn note(&mut self, session: SessionId, socket: u32) {
         if self.routes.is_some() {
             self.opened.entry(session).or_default().push(socket);
         }
     }
 
-    /// Encrypts the last packets of a session that has ended, then closes the session's channels.
+    /// Encrypts the last packets of an ended session, then closes the session's channels.
     pub(super) fn forget(&mut self, session: SessionId) {
         let Some(channels) = self.opened.remove(&session) else { return };
         self.fill(self.now);
@@ -106,7 +107,7 @@ impl Loop {
     }
 }
 
-/// Runs `act` on an endpoint. Only one thread at a time can do this.
+/// Runs `act` on an endpoint, for one thread at a time.
 pub(super) fn with<T>(
     endpoint: *const dccp_endpoint,
     act: impl FnOnce(&mut Loop) -> Outcome<T>,
@@ -116,7 +117,7 @@ pub(super) fn with<T>(
     act(&mut inner)
 }
 
-/// The stream of the random number generator that is used for the channels. Nothing else uses this stream.
+/// The stream of the random number generator reserved for the channels.
 const SEEDS: u64 = u64::MAX;
 
 /// Creates the channels if the options have a key. The channels need times that count from 1970.
@@ -168,8 +169,7 @@ impl Loop {
         routes.events();
     }
 
-    /// Encrypts the endpoint's packets that go through channels. Then adds the channels' own messages to the
-    /// packets.
+    /// Encrypts the endpoint's packets that go through channels, then adds the channels' own messages.
     pub(super) fn seal(&mut self, now: Time) {
         let Loop { routes: Some(routes), out, .. } = self else { return };
         out.retain_mut(|packet| {
@@ -178,8 +178,8 @@ impl Loop {
                 return true;
             }
             let len = packet.bytes.len();
-            // If the channel has no key yet, it keeps the packet. `channels.poll_transmit` returns the packet
-            // once the channel has a key.
+            // If the channel has no key yet, it keeps the packet, and `channels.poll_transmit` returns it
+            // once there is a key.
             let Some(to) = routes.seal(now, socket, (&mut packet.bytes, len)) else { return false };
             packet.route = Route { socket: to.socket, local: to.local, remote: to.remote };
             true

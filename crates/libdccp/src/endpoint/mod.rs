@@ -1,4 +1,4 @@
-//! The protocol without a clock, socket or thread, for programs that have their own event loop and clock.
+//! The protocol without a clock, sockets or threads, for programs that have their own event loop and clock.
 
 pub mod address;
 pub mod inner;
@@ -43,9 +43,9 @@ unsafe impl Structure for dccp_packet {
 }
 
 /// Creates an endpoint. The seed is 32 random bytes from the system, from which keys are derived. Options
-/// about sockets, paths and queues have no effect here. With a private key everything is encrypted. Each
-/// connection then goes to the first of the peers. Times must then count from 1970: otherwise peers would
-/// reject the handshakes of a restarted endpoint as old.
+/// about sockets, paths and queues have no effect here. With a private key, everything is encrypted, and each
+/// connection goes to the first of the peers. Times must then count from 1970; otherwise, peers would reject
+/// the handshakes of a restarted endpoint as old.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_endpoint_new(
     seed: *const u8,
@@ -95,8 +95,9 @@ pub extern "C" fn dccp_endpoint_listen(endpoint: *mut dccp_endpoint) -> c_int {
     })
 }
 
-/// Starts a session over the program's socket with this number. dccp_endpoint_transmit() returns its first
-/// packet. local_port is a DCCP port that no other session with this peer uses.
+/// Starts a session over one of the program's sockets, which the program identifies by the number socket.
+/// dccp_endpoint_transmit() returns the session's first packet. No other session with this peer may use
+/// local_port as its DCCP port.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_endpoint_connect(
     endpoint: *mut dccp_endpoint,
@@ -154,7 +155,8 @@ pub unsafe extern "C" fn dccp_endpoint_add_path(
     })
 }
 
-/// Handles the payload of a UDP datagram that arrived on the program's socket with this ECN field.
+/// Handles the payload of a UDP datagram that arrived with this ECN field on the program's socket of this
+/// number.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_endpoint_receive(
     endpoint: *mut dccp_endpoint,
@@ -179,8 +181,8 @@ pub unsafe extern "C" fn dccp_endpoint_receive(
     })
 }
 
-/// Writes the next packet for the network. Returns 1, or 0 if no packet may be sent now. -EMSGSIZE if the
-/// packet is larger than the buffer; it stays for the next call.
+/// Writes the next packet for the network. Returns 1, or 0 if no packet may be sent now; -EMSGSIZE if the
+/// packet is larger than the buffer, in which case it stays for the next call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_endpoint_transmit(
     endpoint: *mut dccp_endpoint,
@@ -238,7 +240,7 @@ pub extern "C" fn dccp_endpoint_timeout(endpoint: *const dccp_endpoint) -> i64 {
     if done < 0 { done.into() } else { at }
 }
 
-/// Handles the timers that have expired. Then call dccp_endpoint_transmit() for packets.
+/// Handles the timers that have expired. Call dccp_endpoint_transmit() afterwards for any packets.
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_endpoint_handle_timeout(endpoint: *mut dccp_endpoint, now_ns: u64) -> c_int {
     answer(|| {
@@ -284,7 +286,7 @@ pub unsafe extern "C" fn dccp_endpoint_send(
     })
 }
 
-/// Number of a session's datagrams that wait for the congestion window.
+/// Number of a session's datagrams waiting for the congestion window.
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_endpoint_queued(endpoint: *const dccp_endpoint, session: u64) -> c_int {
     answer(|| {
@@ -295,8 +297,8 @@ pub extern "C" fn dccp_endpoint_queued(endpoint: *const dccp_endpoint, session: 
     })
 }
 
-/// Copies the next received datagram, and writes the number of its session. Returns its length, or -EAGAIN if
-/// there is none. -EMSGSIZE if it is larger than the buffer; it stays for the next call.
+/// Copies the next received datagram, and writes the number of its session. Returns its length; -EAGAIN if
+/// there is none; -EMSGSIZE if it is larger than the buffer, in which case it stays for the next call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_endpoint_recv(
     endpoint: *mut dccp_endpoint,
@@ -325,7 +327,8 @@ pub unsafe extern "C" fn dccp_endpoint_recv(
     })
 }
 
-/// Writes the next event. Returns 1, or 0 if there is none. dccp_event.session is the session of the event.
+/// Writes the next event. Returns 1, or 0 if there is none. dccp_event.session is the session that the event
+/// belongs to.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_endpoint_next_event(
     endpoint: *mut dccp_endpoint,
@@ -375,7 +378,7 @@ pub extern "C" fn dccp_endpoint_close(endpoint: *mut dccp_endpoint, now_ns: u64,
     })
 }
 
-/// Frees the endpoint and all its sessions. Their peers are not told.
+/// Frees the endpoint and all its sessions without telling their peers.
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_endpoint_free(endpoint: *mut dccp_endpoint) -> c_int {
     answer(|| ENDPOINTS.remove(endpoint).map(|_| 0))

@@ -26,8 +26,7 @@ fn failed(error: StreamError) -> Failure {
     failure(errno, error.to_string())
 }
 
-/// Runs `act` on the streams of a session. The error is EOPNOTSUPP if the session has no streams or is not
-/// open.
+/// Runs `act` on a session's streams. The error is EOPNOTSUPP if the session has no streams or is not open.
 fn act<T>(
     endpoint: *const dccp_endpoint,
     now_ns: u64,
@@ -42,8 +41,8 @@ fn act<T>(
     })
 }
 
-/// Converts a stream event to the C structure. Returns `None` for an event that C programs do not receive.
-/// Accepts a stream that the peer opens.
+/// Converts a stream event to the C structure, or returns `None` for an event that C programs do not receive.
+/// Accepts a stream opened by the peer.
 pub(super) fn told(inner: &mut Loop, session: SessionId, event: Event) -> Option<dccp_event> {
     let told = |kind, StreamId(stream)| dccp_event { kind, stream, ..dccp_event::default() };
     Some(match event {
@@ -64,8 +63,9 @@ pub(super) fn told(inner: &mut Loop, session: SessionId, event: Event) -> Option
     })
 }
 
-/// Opens a stream of a session, and writes its number. The peer accepts the stream. -EOPNOTSUPP unless both
-/// ends have set DCCP_STREAMS and the session is open. -EAGAIN while the peer allows no more streams.
+/// Opens a stream in a session, and writes the stream's number. The peer accepts the stream. Returns
+/// -EOPNOTSUPP unless both ends have set DCCP_STREAMS and the session is open, and -EAGAIN while the peer
+/// allows no more streams.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_endpoint_open_stream(
     endpoint: *mut dccp_endpoint,
@@ -84,8 +84,8 @@ pub unsafe extern "C" fn dccp_endpoint_open_stream(
     })
 }
 
-/// Reads bytes of a stream. Returns the number of bytes read, 0 after the last. -EAGAIN if no bytes are
-/// available; DCCP_EVENT_STREAM_READABLE reports when there are. -ECONNRESET if either end reset the stream.
+/// Reads bytes from a stream. Returns the number of bytes read, or 0 after the last; -EAGAIN if no bytes are
+/// available, until DCCP_EVENT_STREAM_READABLE reports some; -ECONNRESET if either end has reset the stream.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_endpoint_stream_read(
     endpoint: *mut dccp_endpoint,
@@ -102,9 +102,9 @@ pub unsafe extern "C" fn dccp_endpoint_stream_read(
     })
 }
 
-/// Writes bytes to a stream. Returns the number of bytes accepted. -EAGAIN if there is no room;
-/// DCCP_EVENT_STREAM_WRITABLE reports when there is. -EPIPE if this end ended the stream. -ECONNRESET if
-/// either end reset it.
+/// Writes bytes to a stream. Returns the number of bytes accepted; -EAGAIN if there is no room, until
+/// DCCP_EVENT_STREAM_WRITABLE reports some; -EPIPE if this end has ended the stream; -ECONNRESET if either
+/// end has reset it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_endpoint_stream_write(
     endpoint: *mut dccp_endpoint,
@@ -121,7 +121,7 @@ pub unsafe extern "C" fn dccp_endpoint_stream_write(
     })
 }
 
-/// Ends writing on a stream. The peer can read all bytes before the end. Reading at this end continues.
+/// Ends writing on a stream. The peer can read all bytes before the end, and this end can still read.
 /// DCCP_EVENT_STREAM_DELIVERED reports when the peer has received everything.
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_endpoint_stream_end(

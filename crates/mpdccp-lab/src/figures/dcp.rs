@@ -7,7 +7,7 @@ use crate::bounds::Bounds;
 /// The points of a line.
 pub(crate) type Points = Vec<(f64, f64)>;
 
-/// A panel: its title, and its lines with their names.
+/// A panel: its title, and its named lines.
 pub(crate) type Lines = (String, Vec<(&'static str, Points)>);
 
 /// One line of figure 5.
@@ -20,7 +20,7 @@ pub(crate) struct Curve {
     pub(crate) runs: Points,
 }
 
-/// Draws lines over time, with one panel for each of `panels` and `abreast` panels per row.
+/// Draws lines over time: one panel for each of `panels`, `abreast` of them per row.
 pub(crate) fn over_time(
     panels: Vec<Lines>,
     y_label: &str,
@@ -42,7 +42,7 @@ pub(crate) fn over_time(
         }
     };
     let panels: Vec<Panel> = panels.into_iter().map(panel).collect();
-    // Fill the last row with empty panels.
+    // Pad the last row with empty panels.
     let rows = panels.chunks(abreast).map(|row| {
         let mut row = row.to_vec();
         row.resize(abreast.min(panels.len()), Panel::default());

@@ -10,7 +10,7 @@ use crate::series;
 /// Returns the send time (s) and the latency (ms) of each packet of a flow.
 type Latencies<'a> = &'a dyn Fn(&RunRecord, usize) -> Vec<(f64, f64)>;
 
-/// Metrics whose published values a ring marks, with their positions on the vertical axis.
+/// Metrics whose published values are marked by rings, with their positions on the vertical axis.
 type Percentiles<'a> = [(&'a str, f64); 3];
 
 /// Draws cumulative distributions of the latency from application to application and of the latency on the
@@ -91,8 +91,8 @@ fn published(reference: &Reference, percentiles: &Percentiles<'_>) -> Vec<(f64, 
     percentiles.iter().filter_map(known).collect()
 }
 
-/// Returns the points of the distribution: latency, and percentage of packets with at most this latency.
-/// Latencies are nearest-rank percentiles in steps of half a per cent, and in finer steps at the upper end.
+/// Returns the points of the distribution: a latency, and the percentage of packets with at most this
+/// latency. Latencies are nearest-rank percentiles in steps of half a per cent, or finer at the upper end.
 fn shares(mut ms: Vec<f64>) -> Vec<(f64, f64)> {
     ms.sort_by(f64::total_cmp);
     let steps = (1..=198).map(|i| f64::from(i) * 0.5).chain((91..=100).map(|i| 90.0 + f64::from(i) * 0.1));

@@ -1,4 +1,4 @@
-//! Short labels that describe the events of a scenario in figures.
+//! Short labels for a scenario's events in figures.
 
 use mpdccp_units::Rate;
 

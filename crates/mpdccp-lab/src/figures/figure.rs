@@ -5,7 +5,7 @@ use super::range::Range;
 /// A grid of panels.
 #[derive(Clone, Debug, Default)]
 pub struct Figure {
-    /// Rows of panels from top to bottom. The panels of a row share their vertical range.
+    /// Rows of panels, top to bottom. All panels of a row have the same vertical range.
     pub rows: Vec<Vec<Panel>>,
     /// Horizontal range.
     pub span: (f64, f64),
@@ -39,7 +39,7 @@ pub struct Panel {
     pub series: Vec<Series>,
     /// Upper limit of the vertical range. Points above the limit are drawn at the edge.
     pub y_cap: Option<f64>,
-    /// End of the vertical range. If absent, the range ends at a round number above all points.
+    /// Upper end of the vertical range. If absent, it is a round number above all points.
     pub y_top: Option<f64>,
     /// Whether the vertical axis is logarithmic. Zero and negative values are drawn at its lower end.
     pub y_log: bool,
@@ -48,15 +48,15 @@ pub struct Panel {
 /// Points of one colour.
 #[derive(Clone, Debug, Default)]
 pub struct Series {
-    /// Name in the legend. The legend omits a series with an empty name.
+    /// Name in the legend. A series with an empty name is left out of the legend.
     pub name: String,
-    /// The variant, if a panel shows several.
+    /// The variant, if a panel shows more than one.
     pub variant: Option<String>,
     /// Index into the palette.
     pub color: usize,
     /// Index of the line style. Style 0 is a solid line.
     pub dash: usize,
-    /// Whether the series is drawn in a paler tone, behind the other series.
+    /// Whether the series is drawn behind the others in a paler tone.
     pub pale: bool,
     /// How the points are drawn.
     pub shape: Shape,
@@ -74,7 +74,7 @@ pub enum Shape {
     /// A line through the points.
     #[default]
     Line,
-    /// A line through the points, with a marker at each point and its interval as an error bar.
+    /// A line through the points, with a marker for each point and an error bar for its interval.
     Marked,
     /// A ring, larger than a dot, at each point.
     Rings,
@@ -84,14 +84,14 @@ pub enum Shape {
 pub(crate) const GREY: usize = 4;
 /// Palette index of the text's colour.
 const INK: usize = 8;
-/// Number of colours in `figure.css`: a grey, a brown, the text's colour, and the palette of Okabe and Ito,
-/// which colour-blind people can distinguish.
+/// Number of colours in `figure.css`: a grey, a brown, the text colour, and the Okabe-Ito palette, which
+/// colour-blind people can distinguish.
 pub(super) const COLORS: usize = 9;
 /// Number of line styles in `figure.css`.
 pub(super) const DASHES: usize = 5;
 
-/// Palette indices and line styles of variants that look the same in all reports. The two variants of a
-/// family share a colour.
+/// Palette indices and line styles of the variants that have a fixed look in all reports. The two variants of
+/// a family share a colour.
 const FAMILIES: [(&str, Look); 7] = [
     ("ccid2", (0, 0)),
     ("ccid5", (1, 0)),
@@ -101,7 +101,8 @@ const FAMILIES: [(&str, Look); 7] = [
     ("ccid250", (3, 0)),
     ("tcp-bbr", (3, 1)),
 ];
-/// Palette indices of the other variants, in the order in which they are used, for each line style.
+/// Palette indices for the other variants, in the order of use. When all have been used, they repeat with the
+/// next line style.
 const OTHERS: [usize; 7] = [5, 6, 7, 0, 1, 2, 3];
 
 /// A palette index and a line style.
@@ -118,8 +119,7 @@ pub(super) fn look(label: &str, labels: &[&str]) -> Look {
 }
 
 /// Returns the look of a variant's `nth` path or flow. The first has the variant's colour, the second the
-/// colour of the text, and the following have the same two colours with other line styles. Dots are pale
-/// instead of dashed.
+/// text colour; the rest repeat these two with other line styles. Dots are pale instead of dashed.
 pub(super) fn part(variant: Look, nth: usize) -> Series {
     let (color, dash) = (if nth.is_multiple_of(2) { variant.0 } else { INK }, nth / 2 % DASHES);
     Series { color, dash, ..Series::default() }
@@ -158,7 +158,8 @@ impl Panel {
         points.map(|(_, y)| *y).chain(intervals.flat_map(|(low, high)| [*low, *high]))
     }
 
-    /// Returns the end of the vertical range: `y_top`, or a round number above all points or the cap.
+    /// Returns the upper end of the vertical range: `y_top` or, if absent, a round number above the highest
+    /// point or the cap, whichever is lower.
     pub(super) fn top(&self) -> f64 {
         if let Some(top) = self.y_top {
             return top;

@@ -1,6 +1,7 @@
-//! Figures that are drawn only from records.
+//! Figures, drawn from records alone.
 //!
-//! A [`Figure`] is data: panels, series and ranges. The module `svg` draws it, for a file or for a report.
+//! A [`Figure`] is plain data: panels, series and ranges. The `svg` module draws it, for a file or for a
+//! report.
 
 pub(crate) mod dcp;
 mod distribution;

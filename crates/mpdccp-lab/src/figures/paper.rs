@@ -17,10 +17,10 @@ pub struct Column<'a> {
     pub run: &'a RunRecord,
 }
 
-/// Maximum number of columns per row. With more columns, each would be too narrow.
+/// Maximum number of columns per row; more would make each too narrow.
 const ABREAST: usize = 3;
-/// If the levels of a row's panels differ by more than this factor, the row's vertical axis is logarithmic. A
-/// linear axis would show the lowest panel as a flat line.
+/// If the levels of a row's panels differ by more than this factor, the row's vertical axis is logarithmic,
+/// because a linear one would show the lowest panel as a flat line.
 const FLATTENED: f64 = 4.0;
 
 /// Draws one panel of a column.
@@ -43,8 +43,8 @@ fn figure(scenario: &Scenario, columns: &[Column<'_>], groups: &[Group<'_>]) -> 
     }
 }
 
-/// Returns rows with one panel per column, for each kind of panel. All panels of these kinds have the same
-/// vertical range, so that they can be compared. Kinds without data are omitted.
+/// Returns one row for each kind of panel, with one panel per column. All panels of these kinds have the same
+/// vertical range, so that they can be compared. Kinds without data are left out.
 fn rows(scenario: &Scenario, columns: &[Column<'_>], (kinds, may_log): Group<'_>) -> Vec<Vec<Panel>> {
     let row = |draw: &Draw| -> Vec<Panel> { columns.iter().map(|column| draw(scenario, *column)).collect() };
     let mut rows: Vec<Vec<Panel>> = kinds.iter().map(row).collect();
@@ -99,7 +99,7 @@ pub(super) fn measured(scenario: &Scenario, run: &RunRecord) -> impl Iterator<It
     (0..run.flows.len()).filter(move |i| scenario.is_measured(&run.label, &run.flows[*i].name))
 }
 
-/// Draws a panel with the latency of each packet, one tone per path. A point is (time, ms, path).
+/// Draws a panel with each packet's latency, in one tone per path. A point is (time, ms, path).
 fn of_packets(
     scenario: &Scenario,
     column: Column<'_>,
@@ -145,8 +145,8 @@ fn panel(column: Column<'_>, y_label: &str) -> Panel {
     Panel { variant, y_label: y_label.to_owned(), ..Panel::default() }
 }
 
-/// Returns the reference figures for a variant. Each is a line from the last event to the end, because it
-/// holds for this time.
+/// Returns the reference figures for a variant, each as a line from the last event to the end, the period for
+/// which the figure holds.
 fn references(scenario: &Scenario, column: Column<'_>, metrics: &[(&str, &str)]) -> Vec<Series> {
     let (from, to) = (scenario.measured_from_s(), *scenario.duration_s.as_ref());
     let mut out = Vec::new();
@@ -190,7 +190,7 @@ fn paths(scenario: &Scenario, column: Column<'_>) -> Panel {
     Panel { title, series, ..panel(column, "rate, Mbit/s") }
 }
 
-/// Draws, for each path, a line of one trace value and a pale line of a second value.
+/// For each path, draws a line for one trace value and a pale line for another.
 fn traced(
     scenario: &Scenario,
     column: Column<'_>,
@@ -214,15 +214,15 @@ fn traced(
     Panel { title: format!("{}: {title}", column.label), series, y_cap, ..panel(column, y_label) }
 }
 
-/// Returns the maximum of the points in each twentieth of a second.
+/// Returns the maximum of the points within each twentieth of a second.
 fn highest_of_bins(points: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
     let bin = |t: f64| (t * 20.0) as i64;
     let same = points.chunk_by(|a, b| bin(a.0) == bin(b.0));
     same.filter_map(|chunk| chunk.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1))).collect()
 }
 
-/// Returns the upper limit of the vertical axis. It is computed from values after the last event, because a
-/// link may be a hundred times faster before that.
+/// Returns the upper limit of the vertical axis, computed only from values after the last event, because
+/// links may be a hundred times faster before it.
 fn cap(scenario: &Scenario, series: &[Series]) -> Option<f64> {
     let event = scenario.events_s().last().copied()? + 1.0;
     let after = series.iter().flat_map(|s| &s.points).filter(|(t, _)| *t >= event).map(|(_, y)| *y);

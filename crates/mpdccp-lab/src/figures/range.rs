@@ -8,7 +8,8 @@ pub(super) struct Range {
     pub(super) log: bool,
 }
 
-/// Largest ratio between the ends of a logarithmic axis. Smaller values are drawn at its lower end.
+/// Largest ratio between the ends of a logarithmic axis. Values that are too small for it are drawn at its
+/// lower end.
 const DECADES: f64 = 1e4;
 
 /// Returns a round number at or above `wanted`.
@@ -42,7 +43,7 @@ impl Range {
         if share.is_finite() { share } else { 0.0 }
     }
 
-    /// Returns the values that get a label. On a linear axis there are about `count` of them.
+    /// Returns the values to label. A linear axis gets about `count` of them.
     pub(super) fn ticks(&self, count: usize) -> Vec<f64> {
         if self.log {
             let decades = self.from.log10().floor() as i32..=self.to.log10().ceil() as i32;

@@ -1,5 +1,5 @@
-//! Draws figures as SVG. A separate file and a report contain the same panels. The report's script shows
-//! values under the pointer and zooms.
+//! Draws figures as SVG. SVG files and reports contain the same panels; in a report, a script lets the user
+//! zoom and shows the values under the pointer.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -12,7 +12,7 @@ use crate::LabError;
 
 /// Style sheet for the head of a report, and for each SVG file.
 pub(crate) const STYLE: &str = include_str!("../../assets/figure.css");
-/// Script for the end of a report.
+/// Script placed at the end of a report.
 pub(crate) const SCRIPT: &str = include_str!("../../assets/figure.js");
 
 /// Size of a panel's plot in pixels, and the space to its left, to its right and below it.
@@ -24,13 +24,13 @@ const FOOT: f64 = 40.0;
 const WIDTH: f64 = LEFT + PLOT.0 + RIGHT;
 /// Height of a header line.
 const LINE: f64 = 17.0;
-/// Space for a series' sample in the legend.
+/// Space for the line sample of a series in the legend.
 const SAMPLE: f64 = 22.0;
-/// Assumed mean width of a character relative to its height. The viewer chooses the font, so the real width
-/// is unknown here.
+/// Assumed mean character width relative to the character height. The actual width is unknown here, because
+/// the viewer chooses the font.
 const CHARACTER: f64 = 0.56;
-/// The horizontal axis is cut into this many parts. Dots are drawn part by part, so that no series hides
-/// another.
+/// The horizontal axis is cut into this many parts. Dots are drawn one part at a time, so that no series
+/// hides another.
 const TURNS: usize = 40;
 
 impl Figure {
@@ -153,14 +153,14 @@ impl Figure {
         out.push_str("</svg>\n");
     }
 
-    /// Draws the series: pale lines first, dots last and alternately.
+    /// Draws the series: pale lines first; dots last, alternating between series.
     fn series(&self, out: &mut String, panel: &Panel, y: Range) {
         let x = self.x_range();
         let place = |(at, value): (f64, f64)| (PLOT.0 * x.place(at), PLOT.1 * (1.0 - y.place(value)));
         let all = || panel.series.iter().enumerate();
         let drawn = |series: &Series| -> Vec<(f64, f64)> {
-            // Keep all points of a series with intervals. The series is short, and each interval belongs to
-            // the point with the same index.
+            // Keep all points of a series that has intervals: the series is short, and each interval belongs
+            // to the point with the same index.
             let points = if series.intervals.is_empty() {
                 thin(series.points.clone(), self.span)
             } else {
@@ -183,7 +183,7 @@ impl Figure {
             });
             path(out, (nth, series), "error", &bars.collect::<String>());
         }
-        // Draw only the first dot of a series at a position.
+        // Of the dots that a series has at one position, draw only the first.
         let mut seen = HashSet::new();
         let mut clouds = Vec::new();
         for (nth, series) in all().filter(|(_, s)| s.shape.is_dots()) {
@@ -211,7 +211,7 @@ impl Shape {
     }
 }
 
-/// Draws a path of the `nth` series in its panel.
+/// Draws an SVG path for the `nth` series of a panel.
 fn path(out: &mut String, (nth, series): (usize, &Series), class: &str, d: &str) {
     if d.is_empty() {
         return;
@@ -237,8 +237,8 @@ fn dots(points: &[(f64, f64)]) -> String {
     points.iter().map(|(x, y)| format!("M{} {}h0", px(*x), px(*y))).collect()
 }
 
-/// Returns the lines of the legend, which fit next to the title or below it. Each entry has the series'
-/// index, the series and the width.
+/// Returns the lines of the legend, to be placed beside the title if they fit, otherwise below it. Each entry
+/// has the series' index, the series and the width.
 fn legend(panel: &Panel) -> Vec<Vec<(usize, &Series, f64)>> {
     let mut rows = vec![Vec::new()];
     let mut room = PLOT.0 - wide(&panel.title, 13.0);
@@ -256,7 +256,7 @@ fn legend(panel: &Panel) -> Vec<Vec<(usize, &Series, f64)>> {
     rows
 }
 
-/// Returns the space above the plots of a row. It is the same for all of them, so that they align.
+/// Returns the space above the plots of a row, which is the same for all of them so that they align.
 fn head(row: &[Panel]) -> f64 {
     10.0 + LINE * row.iter().map(|panel| legend(panel).len()).max().unwrap_or(1) as f64
 }

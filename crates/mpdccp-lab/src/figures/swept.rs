@@ -1,4 +1,4 @@
-//! Figures of metrics against the values of a sweep's parameter.
+//! Figures that plot metrics against a sweep's parameter.
 
 use std::collections::HashSet;
 
@@ -9,13 +9,13 @@ use crate::sweep::Median;
 
 /// A horizontal axis is logarithmic if the ratio between its ends is larger than this.
 const WIDE: f64 = 40.0;
-/// If one variant's latency is this many times another's, the vertical axis is logarithmic. A linear axis
-/// would show the lower latency as a flat line.
+/// If one variant's latency is this many times another's, the vertical axis is logarithmic, because a linear
+/// one would show the lower latency as a flat line.
 const FLATTENED: f64 = 8.0;
 
-/// Draws one row of panels per metric of `show`, with one panel per cell and one line per variant. Returns
-/// `None` if the values of the only `parameter` are not numbers with a common unit. `labels` names all
-/// variants of the scenario.
+/// For each metric of `show`, draws a row with one panel per cell and one line per variant. Returns `None` if
+/// the values of the only `parameter` are not numbers with a common unit. `labels` names all variants of the
+/// scenario.
 pub fn over_parameter(
     parameter: &str,
     show: &[String],
@@ -55,7 +55,7 @@ pub fn over_parameter(
         }
         let words = metrics::NAMES.iter().find(|(name, _)| name == metric).map_or(metric.as_str(), |n| n.1);
         let y_log = words.ends_with(", ms") && flattened(&series);
-        // With many variants, the legend needs the space of the title.
+        // If there are many variants, the legend needs the title's space.
         let title = if cells.len() > 1 { cell.to_owned() } else { String::new() };
         Panel { title, y_label: words.to_owned(), series, y_log, ..Panel::default() }
     };
@@ -69,8 +69,8 @@ pub fn over_parameter(
     })
 }
 
-/// Returns whether the medians of the lines are so far apart that a linear range would show only the highest
-/// line.
+/// Returns whether the lines' medians are so far apart that only the highest line would be visible on a
+/// linear axis.
 fn flattened(series: &[Series]) -> bool {
     let middle = |s: &Series| {
         let mut ys: Vec<f64> = s.points.iter().map(|(_, y)| *y).collect();
@@ -95,7 +95,7 @@ fn axis(parameter: &str, unit: &str) -> String {
     if unit.is_empty() { words.to_owned() } else { format!("{words}, {unit}") }
 }
 
-/// Parses a value as scenarios write it, and converts it to the unit of the axis.
+/// Parses a value in the notation of scenarios, and converts it to the axis unit.
 fn quantity(value: &str) -> Option<(f64, &'static str)> {
     let value = value.trim();
     let end = value.find(|c: char| !(c.is_ascii_digit() || ".+-".contains(c))).unwrap_or(value.len());

@@ -1,13 +1,13 @@
-//! Reduces the number of points in a series without changing how its drawing looks.
+//! Reduces the number of points in a series without changing what its drawing looks like.
 
 /// Maximum number of points per series in a figure.
 pub(super) const MOST: usize = 1600;
 /// Points kept per bin: the lowest, the highest and two others.
 const KEPT: usize = 4;
 
-/// Returns at most [`MOST`] of the `points` in `span`, sorted by horizontal position. It divides the span
-/// into equal bins and keeps the lowest point of each bin, the highest and two others, so that both spikes
-/// and bands remain visible.
+/// Returns at most [`MOST`] of the `points` in `span`, sorted by horizontal position. The span is divided
+/// into equal bins, and the lowest point of each bin, the highest and two others are kept, so that both
+/// spikes and bands remain visible.
 pub(super) fn thin(mut points: Vec<(f64, f64)>, span: (f64, f64)) -> Vec<(f64, f64)> {
     points.retain(|(x, y)| (span.0..=span.1).contains(x) && y.is_finite());
     points.sort_by(|a, b| a.0.total_cmp(&b.0));

@@ -9,7 +9,7 @@ use rand_core::{RngCore, SeedableRng};
 pub(super) struct Dice(ChaCha8Rng);
 
 impl Dice {
-    /// Returns the choices for point `index` of a seed.
+    /// Returns the choices for point `index` under a given seed.
     pub(super) fn new(seed: u64, index: u64) -> Dice {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         random.set_stream(index + 1);

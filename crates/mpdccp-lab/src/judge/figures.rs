@@ -11,7 +11,7 @@ use super::text::UPLOAD;
 use crate::record::{Fate, seconds};
 use crate::{FlowRecord, Plan, RunRecord};
 
-/// The judge compares this quantile of latencies.
+/// The quantile of latencies that the judge compares.
 const P95: f64 = 0.95;
 
 /// Results of a run over the judged time.
@@ -19,18 +19,18 @@ const P95: f64 = 0.95;
 pub(super) struct Figures {
     /// Rate received by each flow, Mbit/s.
     pub(super) mbps: Vec<f64>,
-    /// 95th percentile of the first flow's latency on the link, ms.
+    /// 95th percentile of the first flow's latency on the link, in ms.
     pub(super) p95_ms: f64,
     /// Fraction of the first flow's packets that did not arrive.
     pub(super) lost: f64,
-    /// Fraction of the first flow's offered data that was delivered, and the 95th percentile in ms of the
-    /// time that its transfers took. A transfer is a frame, a burst or a single packet. Its time lasts from
+    /// Fraction of the first flow's offered data that was delivered, and the 95th percentile, in ms, of the
+    /// time that its transfers took. A transfer is a frame, a burst or a single packet; its time runs from
     /// its start to the arrival of its last delivered packet.
     pub(super) delivered: f64,
     pub(super) app_p95_ms: f64,
-    /// 95th percentile of the completion time of competing short flows in ms, or 0 without short flows.
+    /// 95th percentile, in ms, of the completion time of competing short flows, or 0 if there are none.
     pub(super) short_p95_ms: f64,
-    /// Rate received by the first flow before the judged time, Mbit/s.
+    /// Rate received by the first flow before the judged time, in Mbit/s.
     pub(super) start_mbps: f64,
     /// Mean capacity of the link, Mbit/s.
     pub(super) capacity_mbps: f64,
@@ -40,7 +40,7 @@ pub(super) struct Figures {
 pub(super) fn figures(point: &Point, plan: &Plan<'_>, run: &RunRecord) -> Figures {
     let (from, to) = (point.settle_s, point.end_s);
     let judged = |t: f64| (from..to).contains(&t);
-    // The sum of no values is -0. `abs` makes it 0.
+    // An empty sum is -0; `abs` turns it into 0.
     let rate = |bytes: f64, s: f64| bytes.abs() * 8.0 / 1e6 / s;
     let received = |flow: &FlowRecord, when: &dyn Fn(f64) -> bool| -> f64 {
         flow.received
@@ -67,7 +67,7 @@ pub(super) fn figures(point: &Point, plan: &Plan<'_>, run: &RunRecord) -> Figure
         let end = run.start + Duration::from_secs_f64(to);
         let judged =
             transfers(flow, point.pause_s).into_iter().filter(|(begin, _)| judged(seconds(run, *begin)));
-        // Single packets that did not arrive count only in `delivered`.
+        // A transfer of a single packet that did not arrive counts only in `delivered`.
         let whole = point.pause_s > 0.0 || flow.kind == "short";
         let waited = judged.filter_map(|(begin, arrived)| {
             Some(arrived.or(whole.then_some(end))?.since(begin).as_secs_f64() * 1e3)
@@ -98,8 +98,9 @@ pub(super) fn figures(point: &Point, plan: &Plan<'_>, run: &RunRecord) -> Figure
     }
 }
 
-/// Returns, for each transfer of a flow, its start and when its last packet arrived, or `None` if no packet
-/// arrived. A transfer ends with a pause of at least `pause_s`. If `pause_s` is 0, each packet is a transfer.
+/// Returns each transfer of a flow as its start and the time at which its last packet arrived, or `None` if
+/// no packet of it arrived. A transfer ends with a pause of at least `pause_s`; if `pause_s` is 0, each
+/// packet is a transfer.
 fn transfers(flow: &FlowRecord, pause_s: f64) -> Vec<(Time, Option<Time>)> {
     let mut arrived = vec![None; flow.sent.len()];
     for p in &flow.received {
@@ -119,7 +120,7 @@ fn transfers(flow: &FlowRecord, pause_s: f64) -> Vec<(Time, Option<Time>)> {
     all
 }
 
-/// Returns the mean rate in Mbit/s at which the link can carry full packets during the judged time.
+/// Returns the mean rate, in Mbit/s, at which the link can carry full packets during the judged time.
 fn capacity(point: &Point, plan: &Plan<'_>) -> f64 {
     let path = plan.paths().swap_remove(0);
     let course = path.course_with_models(point.end_s);
@@ -161,7 +162,7 @@ pub(super) fn median<'a>(runs: impl Iterator<Item = &'a Figures>) -> Figures {
     }
 }
 
-/// Returns the quantile `q` of the values, or `None` without values.
+/// Returns the quantile `q` of the values, or `None` if there are none.
 pub(super) fn quantile(mut values: Vec<f64>, q: f64) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     values.get(((values.len() as f64 * q) as usize).min(values.len().saturating_sub(1))).copied()

@@ -11,8 +11,8 @@ use crate::LabError;
 
 /// Hash of the sources that influence a reference's run, except BBR's sources.
 const SOURCES: &str = env!("MPDCCP_REFERENCES");
-/// Limits of the rate (Mbit/s) and of the round-trip time (ms) of the points at which BBR's behaviour is
-/// checked. Runs at such points are fast. There is one such point for each class.
+/// Limits on the rate (Mbit/s) and round-trip time (ms) of the points at which BBR's behaviour is checked, so
+/// that runs at these points are fast. There is one such point for each class.
 const THIN: (f64, f64) = (3.0, 100.0);
 
 /// A directory of results.
@@ -23,8 +23,8 @@ pub(super) struct Kept<'a> {
 
 impl<'a> Kept<'a> {
     /// Opens the directory. A stored result is valid if the references were compiled from [`SOURCES`] and BBR
-    /// behaves the same in `run`. The hash does not cover BBR's sources. The variants share them, so every
-    /// change of a variant would otherwise invalidate all results.
+    /// behaves the same in `run`. The hash leaves out BBR's sources because the variants share them;
+    /// otherwise every change to a variant would invalidate all results.
     pub(super) fn new(
         dir: &'a Path,
         distribution: &Distribution,
@@ -42,8 +42,8 @@ impl<'a> Kept<'a> {
         Ok(Kept { dir, code: format!("{SOURCES} {}", hash(&behaviour)) })
     }
 
-    /// Returns the result of `label` at `point` with the scenario `text`. If there is no stored result, it
-    /// calls `run` and stores its result.
+    /// Returns the stored result of `label` at `point` with the scenario `text`, or calls `run` and stores
+    /// its result if there is none.
     pub(super) fn get(
         &self,
         point: &Point,
@@ -54,7 +54,7 @@ impl<'a> Kept<'a> {
         let Point { seed, settle_s, own_loss, .. } = point;
         let hash = hash(format!("{} {label} {seed} {settle_s} {own_loss}\n{text}", self.code).as_bytes());
         let path = self.dir.join(format!("{hash}.json"));
-        // Compute a result again if its file cannot be read.
+        // If a file cannot be read, compute its result again.
         let known = fs::read(&path).ok().and_then(|text| serde_json::from_slice(&text).ok());
         if let Some(figures) = known {
             return Ok(figures);

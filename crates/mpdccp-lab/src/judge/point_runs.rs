@@ -11,7 +11,7 @@ use crate::{Backend, LabError, Plan};
 /// Reference congestion controls.
 const REFERENCES: [&str; 2] = ["cubic", "bbr"];
 
-/// Label of the thin flow that measures the path's own latency.
+/// Label of the thin flow that measures the path's latency without other traffic.
 pub(super) const PATH: &str = "udp";
 
 /// Runs BBR with the competing traffic of a point in the simulator.
@@ -59,7 +59,8 @@ pub(super) fn runs(source: &Source<'_>, point: &Point, variants: &[&str]) -> Res
     Ok(runs)
 }
 
-/// Returns the point's class. Points with competing flows and a queue per flow form separate classes.
+/// Returns the point's class. Points that combine competing flows with a queue per flow are in classes of
+/// their own.
 pub(super) fn class(point: &Point) -> String {
     let apart = point.fair_queue && matches!(point.company, Company::Tcp(_));
     if apart { format!("{}, fair queue", point.class) } else { point.class.clone() }

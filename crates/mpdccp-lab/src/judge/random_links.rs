@@ -62,15 +62,16 @@ enum Factor {
 }
 
 impl Factor {
-    /// Returns whether a run needs the distribution's minimum seconds on fast links, too. The rates of walks,
-    /// sources and short flows change with time, and competing flows reach their shares only after seconds.
+    /// Returns whether a run needs the distribution's minimum number of seconds on fast links too, because
+    /// the rates of walks, sources and short flows change with time, and competing flows take seconds to
+    /// reach their shares.
     fn needs_seconds(self) -> bool {
         use Factor::{Bbr, Both, Cubic, Own, Short, Source, Walk};
         matches!(self, Walk | Source | Own | Cubic | Bbr | Both | Short)
     }
 }
 
-/// Factors that a point may have in addition to the factor of its class.
+/// Factors that a point may have on top of its class's factor.
 const OTHERS: [Factor; 5] = [Factor::Aqm, Factor::Loss, Factor::Jitter, Factor::Lumps, Factor::Return];
 
 /// Competing traffic.
@@ -97,7 +98,7 @@ pub(super) struct Point {
     pub(super) mbps: f64,
     pub(super) rtt_ms: f64,
     pub(super) queue: u64,
-    /// Keys of the path, and the path's events.
+    /// The path's keys and events.
     pub(super) link: Vec<String>,
     pub(super) events: Vec<String>,
     pub(super) forward: Vec<String>,
@@ -113,7 +114,7 @@ pub(super) struct Point {
     pub(super) upload: bool,
     /// Keys of the cross traffic for [`Company::Short`].
     pub(super) cross_traffic: String,
-    /// Whether the link has a queue for each flow.
+    /// Whether the link has a separate queue for each flow.
     pub(super) fair_queue: bool,
     /// Start of the judged time, s.
     pub(super) settle_s: f64,
@@ -128,7 +129,7 @@ pub(super) fn read() -> Result<Distribution, LabError> {
 }
 
 impl Distribution {
-    /// Returns point number `index` of a seed. The classes alternate with the index.
+    /// Returns point number `index` of a seed. The class alternates with the index.
     pub(super) fn point(&self, seed: u64, index: u64) -> Point {
         let class = &self.classes[index as usize % self.classes.len()];
         let mut dice = Dice::new(seed, index);
@@ -164,7 +165,7 @@ impl Distribution {
             point.add(class.factor, &mut dice);
             let mut others = 0;
             for other in OTHERS {
-                // A link that follows a model has rate 0 here. It gets no other factors.
+                // A link that follows a model has rate 0 here and gets no other factors.
                 if other != class.factor && others < 2 && point.mbps > 0.0 && dice.chance(self.others) {
                     point.add(other, &mut dice);
                     others += 1;
@@ -221,7 +222,7 @@ impl Point {
 
     fn policed(&mut self, dice: &mut Dice) {
         let share = dice.uniform(0.1..0.9);
-        // Limit the burst so that the bucket fills in at most half the time to settle.
+        // Limit the burst so that the bucket fills within half the settling time.
         let burst_s = dice.log(0.002..1.0_f64).min(self.settle_s / 2.0);
         let burst = (self.bytes_per_second() * share * burst_s).max(5.0 * PACKET).round();
         if dice.chance(0.7) {
@@ -295,8 +296,8 @@ impl Point {
                 self.says(format!("return path loses {share:.1} %"));
             }
             2 => {
-                // Burst lengths count packets, and a sender whose packets are lost sends only one packet per
-                // timeout. Long bursts would therefore stop every sender until the end of the run.
+                // Burst lengths count packets, and a sender whose packets are all lost sends only one packet
+                // per timeout, so long bursts would stop every sender until the end of the run.
                 let length = dice.log(2.0..6.0);
                 let (begin, end) = (25.0 / length, 100.0 / length);
                 self.reverse
@@ -395,7 +396,7 @@ impl Point {
                 self.pause_s = off / 2.0;
                 (rated(rate, &on_off(on, off)), "on and off")
             }
-            // The source sends tens to hundreds of packets faster than the link's rate. Then it pauses longer
+            // The source sends tens to hundreds of packets faster than the link's rate, then pauses for more
             // than a round trip.
             3 => {
                 let (fast, packets) = (self.mbps * MEGA * dice.uniform(1.5..4.0), dice.log(10.0..300.0));
@@ -420,7 +421,7 @@ impl Point {
     /// Adds short flows that together use a share of the link.
     fn short(&mut self, dice: &mut Dice) {
         let (share, size) = (dice.uniform(0.1..0.5), dice.log(5_000.0..500_000.0).round());
-        // The lower limit on the interval limits the number of flows per run to 2,000.
+        // The lower limit on the interval keeps the number of flows per run to at most 2,000.
         let every = (size / (self.bytes_per_second() * share)).max(self.end_s / 2_000.0);
         self.cross_traffic = format!(
             "kind = \"short\"\ncc = \"cubic\"\nsizes = [\"{size} B\"]\nevery = \"{:.0} us\"",
@@ -474,7 +475,7 @@ impl Point {
         self.source.as_ref().is_some_and(|keys| keys.contains("video"))
     }
 
-    /// Returns whether flows of the same kind have different round trips.
+    /// Returns whether flows of the same kind have different round-trip times.
     pub(super) fn unequal(&self) -> bool {
         matches!(&self.company, Company::Own(all) if all.iter().any(|(longer, _)| *longer > 0.0))
     }

@@ -7,7 +7,8 @@ pub(super) const UPLOAD: &str = "upload";
 
 impl Point {
     /// Returns the text of the scenario. The flow under test runs `alone` or with the point's competing
-    /// traffic. With `thin`, a thin flow that measures the path's own latency replaces the flow under test.
+    /// traffic. If `thin` is set, a thin flow that measures the path's own latency replaces the flow under
+    /// test.
     pub(super) fn scenario(&self, alone: bool, thin: bool) -> String {
         let payload = 1300;
         let bulk = "source = { kind = \"bulk\" }".to_owned();

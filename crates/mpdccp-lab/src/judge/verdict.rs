@@ -8,7 +8,7 @@ use super::criterion::Criterion;
 use super::figures::Figures;
 use super::random_links::{Company, Point};
 
-/// All runs at a point by label. A label that ends in `-alone` is a run without the competing traffic.
+/// All runs at a point by label. Labels ending in `-alone` are runs without the competing traffic.
 pub(super) type Runs = BTreeMap<String, Figures>;
 
 /// Verdict on one variant at one point.
@@ -17,8 +17,8 @@ pub(super) struct Verdict {
     pub(super) met: bool,
     /// Text for each limit that the variant misses.
     pub(super) why: Vec<String>,
-    /// Rate divided by the required rate (at least 1 if the variant meets the point), and start-up rate
-    /// divided by the best reference's start-up rate.
+    /// The rate divided by the required rate (at least 1 if the variant meets the point), and the start-up
+    /// rate divided by that of the best reference.
     pub(super) ratio: f64,
     pub(super) start: f64,
 }
@@ -84,8 +84,8 @@ pub(super) fn verdict(c: &Criterion, point: &Point, label: &str, runs: &Runs) ->
                 let lost = own.lost - point.own_loss;
                 v.want(lost <= most, || format!("{:.2} % lost, limit {:.2}", lost * 100.0, most * 100.0));
             } else {
-                // Short flows overflow short queues regardless of the flow under test, so their presence
-                // raises the limit.
+                // Short flows overflow short queues no matter what the flow under test does, so their
+                // presence raises the limit.
                 let least = cubic.lost.min(bbr.lost) - point.own_loss;
                 let limit = if point.company == Company::Short { c.lost.max(least) } else { c.lost };
                 let fits = |f: &&Figures| f.lost - point.own_loss <= limit && queueing(f) <= bound;
@@ -110,8 +110,8 @@ pub(super) fn verdict(c: &Criterion, point: &Point, label: &str, runs: &Runs) ->
         }
         Company::Tcp(others) => {
             // In the comparison run, a flow of the competitors' kind replaces the flow under test. Each
-            // competitor must get at least half of its rate in the comparison run. The flow under test must
-            // get at least half of its replacement's rate.
+            // competitor must get at least half of what it gets in that run, and the flow under test must get
+            // at least half of what its replacement gets.
             for (i, cc) in others.iter().enumerate() {
                 let kin = runs.get(*cc)?;
                 let rate = |f: &Figures| f.mbps.get(i + 1).copied().unwrap_or(0.0);
@@ -129,7 +129,7 @@ pub(super) fn verdict(c: &Criterion, point: &Point, label: &str, runs: &Runs) ->
     Some(v)
 }
 
-/// Returns the only TCP with which a variant is compared. The name is empty if the variant is compared with
+/// Returns the TCP with which alone a variant is compared, or an empty name if the variant is compared with
 /// the best reference.
 pub(super) fn twin(label: &str) -> &'static str {
     match label {
@@ -168,14 +168,14 @@ mod tests {
     #[test]
     fn alone_the_best_reference_that_keeps_the_limits_is_the_measure() {
         let p = point(Company::Alone);
-        // CUBIC's queue is too long, so the limit is relative to BBR's rate. The delay limit is 1.5 * 4 ms +
-        // 3 ms + 2 packets of 1 ms = 11 ms.
+        // CUBIC's queue is too long, so the required rate is relative to BBR's. The delay limit is 1.5 * 4 ms
+        // + 3 ms + 2 packets of 1 ms = 11 ms.
         let with = |own| runs(own, figures(&[10.0], 80.0, 0.0), figures(&[8.0], 24.0, 0.0));
         assert!(met(&p, &with(figures(&[7.3], 31.0, 0.019))));
         assert!(!met(&p, &with(figures(&[7.1], 31.0, 0.0))), "rate");
         assert!(!met(&p, &with(figures(&[9.0], 31.5, 0.0))), "delay");
         assert!(!met(&p, &with(figures(&[9.0], 24.0, 0.03))), "loss");
-        // BBR loses too much as well, so the required rate is 80 % of the link's.
+        // BBR's loss is also too high, so the required rate is 80 % of the link's.
         let with = |own| runs(own, figures(&[10.0], 80.0, 0.0), figures(&[10.0], 24.0, 0.1));
         assert!(met(&p, &with(figures(&[8.1], 24.0, 0.0))) && !met(&p, &with(figures(&[7.9], 24.0, 0.0))));
     }

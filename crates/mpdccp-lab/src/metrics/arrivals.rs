@@ -1,5 +1,5 @@
-//! Prepares the input of the application metrics: one flow's packets in seconds and milliseconds, without
-//! duplicates.
+//! Prepares the input for the application metrics: a flow's packets, without duplicates and with times in
+//! seconds and milliseconds.
 
 use std::collections::HashSet;
 
@@ -37,7 +37,7 @@ pub(super) fn arrivals(run: &RunRecord, flow: &FlowRecord) -> Vec<Delivery> {
         .collect()
 }
 
-/// Returns test deliveries with these latencies in milliseconds, one per second.
+/// Returns test deliveries, one per second, with these latencies in milliseconds.
 #[cfg(test)]
 pub(super) fn with_latencies(ms: &[f64]) -> Vec<Delivery> {
     let one = |(i, ms): (usize, &f64)| Delivery {
@@ -49,7 +49,7 @@ pub(super) fn with_latencies(ms: &[f64]) -> Vec<Delivery> {
     ms.iter().enumerate().map(one).collect()
 }
 
-/// Returns test deliveries at these seconds with these sizes.
+/// Returns test deliveries at these times in seconds, with these sizes.
 #[cfg(test)]
 pub(super) fn at_times(all: &[(f64, u32)]) -> Vec<Delivery> {
     let one = |(i, (at, bytes)): (usize, &(f64, u32))| Delivery {

@@ -2,11 +2,11 @@
 
 use super::arrivals::Delivery;
 
-/// Length of the windows over which rates are averaged, seconds.
+/// Length, in seconds, of the windows over which rates are averaged.
 const WINDOW: f64 = 1.0;
-/// Distance between the starts of two windows, seconds.
+/// Time, in seconds, between the starts of consecutive windows.
 const STEP: f64 = 0.1;
-/// The final rate counts as reached if the rate is within this fraction of it.
+/// A rate within this fraction of the final rate counts as having reached it.
 const NEAR: f64 = 0.1;
 /// The rate must stay near the final rate for this many seconds, or to the end.
 const HOLD: f64 = 3.0;
@@ -14,8 +14,8 @@ const HOLD: f64 = 3.0;
 const FINAL: f64 = 0.25;
 
 /// Returns the seconds from `from` (the flow's start or the last event) until the rate is within a tenth of
-/// the final rate and stays there for three seconds. The final rate is the mean over the last quarter of the
-/// time to `to`. Returns `None` if the rate does not stay there.
+/// the final rate and stays there for three seconds, or `None` if it never does. The final rate is the mean
+/// over the last quarter of the time until `to`.
 pub(super) fn convergence_s(first: &[Delivery], (from, to): (f64, f64)) -> Option<f64> {
     let rate = |a: f64, b: f64| {
         let begin = first.partition_point(|d| d.at < a);
@@ -40,7 +40,7 @@ mod tests {
     use super::super::arrivals::at_times;
     use super::*;
 
-    /// Returns a flow with a packet every 10 ms. The packet size depends on the time.
+    /// Returns a flow with a packet every 10 ms, whose size depends on the time.
     fn flow(secs: f64, bytes: impl Fn(f64) -> u32) -> Vec<Delivery> {
         let times = (0..(secs * 100.0) as usize).map(|i| i as f64 / 100.0 + 0.005);
         at_times(&times.map(|t| (t, bytes(t))).collect::<Vec<_>>())
@@ -48,8 +48,8 @@ mod tests {
 
     #[test]
     fn a_step_is_over_when_its_window_is_nearly_full() {
-        // Packets have 100 bytes until 4 s and then 1,000. A window of 1 s is within a tenth of the final
-        // rate if at most a tenth of the window lies before the step.
+        // Packets have 100 bytes until 4 s, and 1,000 bytes from then on. A 1 s window is within a tenth of
+        // the final rate if at most a tenth of it lies before the step.
         let step = flow(12.0, |t| if t < 4.0 { 100 } else { 1000 });
         let s = convergence_s(&step, (0.0, 12.0)).unwrap();
         assert!((s - 3.9).abs() < 1e-6, "{s}");
@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn passing_by_is_not_arriving() {
-        // The rate is lower than the final rate only from 2 s to 3 s.
+        // Only from 2 s to 3 s is the rate below the final rate.
         let wobble = flow(12.0, |t| if (2.0..3.0).contains(&t) { 100 } else { 1000 });
         let s = convergence_s(&wobble, (0.0, 12.0)).unwrap();
         assert!((s - 2.9).abs() < 1e-6, "{s}");

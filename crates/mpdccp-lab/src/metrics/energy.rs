@@ -2,8 +2,8 @@
 
 use crate::record::RunRecord;
 
-/// Returns the CPU seconds of both tunnel ends together, per gigabyte received by all flows. Only namespaces
-/// with a tunnel measure this.
+/// Returns the CPU seconds used by both tunnel ends together, per gigabyte received by all flows. Available
+/// only in namespaces, and only with a tunnel.
 pub(super) fn cpu_s_per_gb(run: &RunRecord) -> Option<f64> {
     let bytes: u64 = run.flows.iter().flat_map(|f| &f.received).map(|p| u64::from(p.bytes)).sum();
     run.cpu_s.filter(|_| bytes > 0).map(|s| s * 1e9 / bytes as f64)

@@ -2,7 +2,7 @@
 
 use super::arrivals::Delivery;
 
-/// Returns the longest time without a delivery, in milliseconds, between the first delivery and the end of
+/// Returns the longest time, in milliseconds, without a delivery between the first delivery and the end of
 /// the flow at `to` seconds.
 pub(super) fn longest_gap_ms(first: &[Delivery], to: f64) -> Option<f64> {
     let times = || first.iter().map(|d| d.at).take_while(|t| *t < to).chain([to]);

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use super::arrivals::Delivery;
 
-/// Default deadline. It is the one-way delay that most applications tolerate (ITU-T G.114).
+/// Default deadline: the one-way delay that most applications tolerate (ITU-T G.114).
 pub(super) const DEADLINE: Duration = Duration::from_millis(150);
 
 /// Returns the percentage of `sent` packets whose first copy arrived within `deadline` of sending.

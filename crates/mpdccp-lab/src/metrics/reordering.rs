@@ -2,7 +2,7 @@
 
 use super::arrivals::Delivery;
 
-/// Reordering of a flow's arrivals, without duplicates.
+/// Reordering among a flow's arrivals, duplicates excluded.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Reordering {
     /// The 95th percentile and the maximum of the reordering extent. They are zero without reordering. The
@@ -17,7 +17,7 @@ pub(super) struct Reordering {
     pub(super) displacement: f64,
 }
 
-/// Measures the reordering. Returns `None` without arrivals.
+/// Measures the reordering. Returns `None` if nothing arrived.
 pub(super) fn reordering(first: &[Delivery]) -> Option<Reordering> {
     if first.is_empty() {
         return None;
@@ -39,8 +39,8 @@ pub(super) fn reordering(first: &[Delivery]) -> Option<Reordering> {
 /// Returns the extent of each reordered packet: the number of arrivals since the first arrival with a larger
 /// number.
 fn extents(seqs: &[u64]) -> Vec<usize> {
-    // Each entry is an arrival with a larger number than all arrivals before it, in ascending order. For any
-    // number, the first arrival with a larger number is one of these.
+    // Arrivals with a larger number than all arrivals before them, in ascending order. For any number, the
+    // first arrival with a larger number is among these.
     let mut records: Vec<(u64, usize)> = Vec::new();
     let mut out = Vec::new();
     for (i, seq) in seqs.iter().enumerate() {

@@ -1,9 +1,9 @@
-//! Measures video quality for a viewer. It models a simple player of segmented video (like DASH) that
-//! downloads at the flow's delivery rate.
+//! Measures the video quality that a viewer sees, by modelling a simple player of segmented video (such as
+//! DASH) that downloads at the flow's delivery rate.
 
 use super::arrivals::Delivery;
 
-/// Bit rates in which the video is available, Mbit/s.
+/// Bit rates in which the video is available, in Mbit/s.
 const LADDER: [f64; 7] = [0.4, 1.0, 2.0, 3.5, 6.0, 10.0, 16.0];
 /// Seconds of video per segment.
 const SEGMENT: f64 = 2.0;
@@ -17,20 +17,20 @@ const LOOKS_AT: usize = 3;
 /// Quality of one playback.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Viewing {
-    /// Seconds from the flow's start to the first picture.
+    /// Seconds from the flow's start until the first picture is shown.
     pub(super) startup_s: f64,
     /// Number of interruptions after the first picture, and their total duration in seconds.
     pub(super) stalls: u32,
     pub(super) stalled_s: f64,
-    /// Mean bit rate of the segments, Mbit/s.
+    /// Mean bit rate of the segments in Mbit/s.
     pub(super) mbps: f64,
 }
 
-/// Plays the video. Returns `None` if not even the first segment arrived between `from` and `to` seconds.
+/// Plays the video. Returns `None` if even the first segment did not arrive between `from` and `to` seconds.
 pub(super) fn viewing(first: &[Delivery], (from, to): (f64, f64)) -> Option<Viewing> {
     let mut v = Viewing::default();
     let mut rates: Vec<f64> = Vec::new();
-    // `media` is the seconds of video downloaded, and `played` the seconds of video played by `played_at`.
+    // `media` is the number of seconds of video downloaded, and `played` the number played by `played_at`.
     let (mut media, mut played, mut played_at) = (0.0, 0.0, from);
     let (mut now, mut next, mut bits) = (from, 0, 0.0);
     let mut started = false;
@@ -41,8 +41,8 @@ pub(super) fn viewing(first: &[Delivery], (from, to): (f64, f64)) -> Option<View
         let mut got = 0.0;
         while got < need {
             let Some(d) = first.get(next).filter(|d| d.at < to) else {
-                // The measurement ends. The player plays the rest of its buffer until `to`. If the buffer is
-                // too short, this counts as a stall.
+                // The measurement has ended: the player plays the rest of its buffer until `to`. If the
+                // buffer does not last until then, this counts as a stall.
                 if started {
                     stall(&mut v, media - played, to - played_at);
                     v.mbps = bits / (media / SEGMENT);
@@ -67,12 +67,14 @@ pub(super) fn viewing(first: &[Delivery], (from, to): (f64, f64)) -> Option<View
         }
         played_at = now;
         media += SEGMENT;
-        // If the buffer is full, the next request waits. Bytes that arrive in this time are not used.
+        // While the buffer is full, the next request waits, and bytes that arrive during this time are not
+        // used.
         now += (media - played - AHEAD).max(0.0);
     }
 }
 
-/// Counts a stall if `passed` seconds passed and only `buffered` seconds of video were available.
+/// Counts a stall if only `buffered` seconds of video were available for the `passed` seconds that have
+/// passed.
 fn stall(v: &mut Viewing, buffered: f64, passed: f64) {
     if passed > buffered + 1e-9 {
         v.stalls += 1;
@@ -106,8 +108,8 @@ mod tests {
     #[test]
     fn a_steady_flow_plays_without_a_stall_at_the_rung_below_it() {
         let v = viewing(&flow(60.0, |_| 4.0), (0.0, 60.0)).unwrap();
-        // The first segment has the lowest bit rate. It is 0.8 Mbit long and takes 0.2 s at 4 Mbit/s. The bit
-        // rates of all other segments are at most 3.2 Mbit/s.
+        // The first segment has the lowest bit rate: it is 0.8 Mbit long and takes 0.2 s at 4 Mbit/s. No
+        // other segment has a bit rate above 3.2 Mbit/s.
         assert!((v.startup_s - 0.2).abs() < 1e-6, "{v:?}");
         assert_eq!((v.stalls, v.stalled_s), (0, 0.0));
         assert!(v.mbps > 1.9 && v.mbps < 2.0, "{v:?}");
@@ -115,8 +117,8 @@ mod tests {
 
     #[test]
     fn an_outage_longer_than_the_buffer_stalls_once() {
-        // At 0.8 Mbit/s, a segment (2 s of video at 0.4 Mbit/s) takes 1 s. From 6.1 s on, nothing arrives for
-        // 20 s.
+        // At 0.8 Mbit/s, a segment (2 s of video at 0.4 Mbit/s) takes 1 s. Nothing arrives for 20 s from 6.1
+        // s on.
         let all: Vec<Delivery> =
             flow(60.0, |_| 0.8).into_iter().filter(|d| !(6.1..26.1).contains(&d.at)).collect();
         let v = viewing(&all, (0.0, 60.0)).unwrap();

@@ -1,17 +1,17 @@
-//! Computes the mean opinion score of a telephone call with a flow's delays and losses. It uses the E-model
-//! of ITU-T G.107, with defaults except for delay and loss.
+//! Computes the mean opinion score of a telephone call that has a flow's delays and losses, with the E-model
+//! of ITU-T G.107. All parameters except delay and loss have their defaults.
 
 use super::arrivals::Delivery;
 
-/// Length of the jitter buffer in milliseconds. A packet counts as lost if its delay exceeds that of the
-/// fastest packet by more than this length.
+/// Length of the jitter buffer in milliseconds. A packet counts as lost if its delay exceeds the fastest
+/// packet's by more than this.
 const BUFFER_MS: f64 = 60.0;
 /// Milliseconds of speech per packet.
 const FRAME_MS: f64 = 20.0;
 /// Rating factor R of a call without delay and loss (G.107 defaults).
 const R0: f64 = 93.2;
-/// Packet-loss robustness factor (Bpl) of G.711 with concealment (G.113 appendix I), per cent. The equipment
-/// impairment factor Ie of this codec is 0.
+/// Packet-loss robustness factor (Bpl), in per cent, of G.711 with concealment (G.113 appendix I). This
+/// codec's equipment impairment factor Ie is 0.
 const BPL: f64 = 25.1;
 
 /// Returns the mean opinion score of a call with `sent` packets.
@@ -64,18 +64,17 @@ mod tests {
 
     #[test]
     fn delay_and_loss_by_hand() {
-        // With a delay of 100 ms, R is 93.2 - 2.4. With 277.3 ms, R is 93.2 - 6.655 - 11.
+        // At a delay of 100 ms, R is 93.2 - 2.4; at 277.3 ms, it is 93.2 - 6.655 - 11.
         near(rating(100.0, 0.0), 90.8);
         near(rating(277.3, 0.0), 75.545);
-        // With 5 % of loss, R is lower by 95 * 5 / 30.1 = 15.78.
+        // A loss of 5 % lowers R by 95 * 5 / 30.1 = 15.78.
         near(rating(0.0, 5.0), 77.419);
     }
 
     #[test]
     fn late_packets_are_lost() {
-        // The fastest packet takes 20 ms, so packets that take more than 80 ms are too late. This is 1 of the
-        // 4 packets that arrived. A fifth packet was lost on the way, so the loss is 40 %. The delay is 100
-        // ms.
+        // The fastest packet takes 20 ms, so any that take more than 80 ms are too late: 1 of the 4 packets
+        // that arrived. A fifth packet was lost on the way, so the loss is 40 %. The delay is 100 ms.
         let first = with_latencies(&[20.0, 80.0, 81.0, 40.0]);
         near(voip_mos(&first, 5).unwrap(), mos(90.8 - 95.0 * 40.0 / 65.1));
         assert_eq!(voip_mos(&[], 5), None);

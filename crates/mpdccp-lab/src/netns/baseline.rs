@@ -1,5 +1,5 @@
-//! Runs the transports with which the tunnel is compared: the plain path, the kernel's Multipath TCP,
-//! WireGuard, or any VPN that shell commands start.
+//! Runs the transports that the tunnel is compared with: the plain path, the kernel's Multipath TCP,
+//! WireGuard, or any VPN that shell commands can start.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -17,7 +17,7 @@ use crate::{LabError, Plan};
 /// Setting that exists only if the kernel supports Multipath TCP.
 const MPTCP_SWITCH: &str = "/proc/sys/net/mptcp/enabled";
 const WIREGUARD_PORT: u16 = 51_820;
-/// Time limit for a program to create its control socket.
+/// How long a program may take to create its control socket.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Returns a message to the user that names a missing prerequisite of `baseline`, if any.
@@ -110,7 +110,7 @@ impl Running {
         !self.processes.is_empty()
     }
 
-    /// Returns an error if a program of the transport has ended.
+    /// Returns an error if any program of the transport has exited.
     pub(super) fn check(&mut self) -> Result<(), LabError> {
         self.processes.iter_mut().try_for_each(Process::check)
     }
@@ -121,7 +121,7 @@ impl Running {
     }
 }
 
-/// Configures Multipath TCP at both ends to use all paths. The server announces its other addresses.
+/// Configures Multipath TCP at both ends to use all paths; the server announces its additional addresses.
 fn mptcp(client: &Namespace, server: &Namespace, used: &[usize]) -> Result<(), LabError> {
     for end in [client, server] {
         end.inside(|| {
@@ -135,7 +135,8 @@ fn mptcp(client: &Namespace, server: &Namespace, used: &[usize]) -> Result<(), L
     })
 }
 
-/// The two published key pairs of RFC 7748 section 6.1 (private, public). An experiment needs no secret keys.
+/// The two published key pairs of RFC 7748 section 6.1 (private, public); an experiment does not need secret
+/// keys.
 const ALICE: (&str, &str) = (
     "77076d0a7318a57d3c16c17251b26645df4c2f87ebc0992ab177fba51db92c2a",
     "8520f0098930a754748b7ddcb43ef75a0dbf3a0d26381af4eba4a98eaa9b4e6a",
@@ -150,9 +151,9 @@ struct End<'a> {
     namespace: &'a Namespace,
     address: Ipv4Addr,
     peer: Ipv4Addr,
-    /// Address of the peer on the path that carries the WireGuard packets.
+    /// The peer's address on the path that carries the WireGuard packets.
     far: Ipv4Addr,
-    /// The own private key, and the peer's public key.
+    /// This end's private key and the peer's public key.
     keys: [&'static str; 2],
 }
 

@@ -1,5 +1,5 @@
-//! Runs traffic of external programs. A shell command runs at each end, and taps record the packets that
-//! enter and leave the transport.
+//! Runs the traffic of external programs: a shell command at each end, with taps that record the packets
+//! entering and leaving the transport.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -28,12 +28,12 @@ pub(super) struct Commands {
     dir: PathBuf,
     counters: Arc<Counters>,
     server: Option<Process>,
-    /// Taps where packets enter and leave the transport.
+    /// Taps at the points where packets enter and leave the transport.
     taps: [Tap; 2],
     output: Mutex<Option<String>>,
 }
 
-/// Starts a shell command with its parameters in the environment.
+/// Starts a shell command, passing its parameters in the environment.
 fn start(
     namespace: &Namespace,
     what: &str,
@@ -46,7 +46,7 @@ fn start(
 }
 
 impl Commands {
-    /// Starts the server's command and the taps. Packets go from `from` to `to`, or from `to` to `from` for a
+    /// Starts the server's command and the taps. Packets go from `from` to `to`, or the opposite way for a
     /// reverse flow. The taps count packets that match `whose`.
     pub(super) fn start(
         spec: &FlowSpec,

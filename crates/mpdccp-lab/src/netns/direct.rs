@@ -1,5 +1,5 @@
-//! Runs a plain DCCP connection instead of a tunnel. Both ends are threads of this process, and each record
-//! of the application is a datagram.
+//! Runs a plain DCCP connection instead of a tunnel. Both ends are threads of this process, and each
+//! application record is one datagram.
 
 use core::time::Duration;
 use std::net::{IpAddr, SocketAddr};
@@ -27,13 +27,14 @@ use crate::{LabError, Plan};
 use linkem_net::{Urgency, hurry};
 
 const SERVICE_CODE: u32 = u32::from_be_bytes(*b"mpLb");
-/// Bytes of the IPv4 and UDP headers.
+/// Size in bytes of the IPv4 and UDP headers.
 const OVERHEAD: u16 = 28;
 /// Interval of trace rows.
 const TRACE_EVERY: Duration = Duration::from_millis(10);
 /// Number of datagrams that a backlogged source keeps in the sender's queue, as in the simulator.
 const BACKLOG: u32 = 4;
-/// Time from the end of the traffic to closing the connection. Queued packets are sent in this time.
+/// Time between the end of the traffic and the closing of the connection, during which queued packets are
+/// sent.
 const LINGER: Duration = Duration::from_millis(1_000);
 
 /// A flow over a plain DCCP connection.
@@ -45,7 +46,7 @@ pub(super) struct Dccp {
     session: SessionConfig,
     counters: Arc<Counters>,
     receiver: Handle<Receiver>,
-    /// The thread, or `None` after it was joined.
+    /// The thread, or `None` once joined.
     thread: Option<JoinHandle<Result<Receiver, LabError>>>,
 }
 
@@ -73,7 +74,8 @@ impl Dccp {
                     listen(core, to, config)?;
                     Ok(receiver)
                 })?;
-                // Sending fails if `start` has already failed. Then no thread waits for the handle.
+                // Sending fails if `start` has already failed, in which case no thread is waiting for the
+                // handle.
                 let _ = ready.send(driver.handle());
                 driver.run().map_err(|e| LabError::failed("the DCCP receiver failed", e))
             })
@@ -239,7 +241,7 @@ struct Sender<'a> {
     over: &'a AtomicBool,
     session: SessionId,
     source: Box<dyn Source>,
-    /// Sizes of the packets that are due now.
+    /// Sizes of the packets now due.
     sizes: Vec<usize>,
     to: Time,
     open: bool,
@@ -251,7 +253,7 @@ struct Sender<'a> {
 
 impl Sender<'_> {
     /// Returns the time at which the sender closes the connection. If the receiver echoes packets, the sender
-    /// waits for the echoes and never closes the connection.
+    /// waits for the echoes and never closes.
     fn end(&self) -> Time {
         if self.flow.spec.echo { Time::MAX } else { self.to + LINGER }
     }
@@ -266,7 +268,7 @@ impl Sender<'_> {
         let mut payload = vec![0; size.max(tag::LEN)];
         Tag { flow: self.flow.index, seq: self.sent.packets.len() as u64, at }.write(&mut payload);
         self.sent.packets.push(SentPacket { at, bytes: payload.len() as u32 });
-        // A packet sent before the connection is open is lost, as on an unconnected socket.
+        // A packet sent before the connection is open is lost, as it would be on an unconnected socket.
         if self.open {
             core.endpoint.send(at, self.session, payload, PktInfo::default());
         }
@@ -281,7 +283,7 @@ impl Sender<'_> {
         self.sizes = sizes;
     }
 
-    /// Records a row of the trace, and the number of drops so far.
+    /// Records a row of the trace and the current number of drops.
     fn look(&mut self, core: &Core, now: Time) {
         let Some(status) = core.endpoint.status(now, self.session) else { return };
         let queue = &status.queue_stats;

@@ -9,7 +9,7 @@ use crate::LabError;
 /// Checks all prerequisites of the backend.
 ///
 /// # Errors
-/// Fails if a prerequisite is missing. The error lists every missing prerequisite, and says how to get each.
+/// Fails if any prerequisite is missing. The error lists all missing prerequisites and how to get each.
 pub fn check() -> Result<(), LabError> {
     let mut missing = Vec::new();
     if !rustix::process::geteuid().is_root() {
@@ -27,7 +27,7 @@ pub fn check() -> Result<(), LabError> {
             "/dev/net/tun: load the kernel module (modprobe tun); in a container, pass the device in (--device /dev/net/tun)"
                 .to_owned(),
         ),
-        // Without root, opening the device fails for a reason that the list already names.
+        // Without root privileges, opening the device fails for a reason already in the list.
         Err(_) if !missing.is_empty() => {}
         Err(e) => missing.push(format!("/dev/net/tun: {e}; in a container, add the capability NET_ADMIN")),
     }

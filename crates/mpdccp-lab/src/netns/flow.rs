@@ -11,7 +11,7 @@ use super::namespaces::Namespace;
 use crate::LabError;
 use crate::record::{FlowRecord, ReceivedPacket, SentPacket, TcpCounters, TraceRow};
 
-/// Counters of a running flow that other threads read.
+/// Counters of a running flow, read by other threads.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     /// Set to stop the receiver.
@@ -20,16 +20,16 @@ pub(super) struct Counters {
     pub(super) bytes: AtomicU64,
     /// Latency of the last packet received.
     pub(super) latency_ns: AtomicU64,
-    /// Packets dropped by the sender's queue so far, which adaptive sources need. The lab updates the number
-    /// about once per second.
+    /// Packets dropped so far by the sender's queue, as needed by adaptive sources. The lab updates the
+    /// number about once per second.
     pub(super) dropped: AtomicU64,
 }
 
-/// A receiver that runs on a thread of its own. Dropping it stops the thread.
+/// A receiver running on its own thread. Dropping the value stops the thread.
 pub(super) struct Receiver<T = ReceivedPacket> {
     pub(super) counters: Arc<Counters>,
     name: &'static str,
-    /// The thread, or `None` after it was joined.
+    /// The thread, or `None` once joined.
     thread: Option<JoinHandle<Vec<T>>>,
 }
 
@@ -73,7 +73,7 @@ impl<T> Drop for Receiver<T> {
 pub(super) struct Sent {
     /// See [`FlowRecord::sent`].
     pub(super) packets: Vec<SentPacket>,
-    /// Packets that the server returned, if it echoes.
+    /// Packets that came back from the server, if it echoes.
     pub(super) echoed: Vec<ReceivedPacket>,
     /// See [`FlowRecord::lateness_ns`].
     pub(super) late_ns: Vec<u32>,
@@ -81,13 +81,13 @@ pub(super) struct Sent {
     pub(super) dropped: Option<u64>,
     /// Planned end of sending.
     pub(super) until: Time,
-    /// See [`FlowRecord::stream_bytes`], if the sender knows it.
+    /// See [`FlowRecord::stream_bytes`]; set if the sender knows the value.
     pub(super) stream_bytes: Option<u64>,
     /// See [`FlowRecord::tcp`].
     pub(super) tcp: Option<TcpCounters>,
     /// See [`FlowRecord::streams`].
     pub(super) streams: Option<u64>,
-    /// See [`crate::RunRecord::trace`]. Empty unless the sender is a plain DCCP connection.
+    /// See [`crate::RunRecord::trace`]; empty unless the sender is a plain DCCP connection.
     pub(super) trace: Vec<TraceRow>,
 }
 

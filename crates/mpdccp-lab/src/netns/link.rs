@@ -24,10 +24,10 @@ pub(super) const MTU: u16 = 1500;
 /// State shared with a link thread.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
-    /// t = 0 in nanoseconds, or 0 while t = 0 is unknown.
+    /// t = 0 in nanoseconds, or 0 until it is known.
     start: AtomicU64,
     stop: AtomicBool,
-    /// Outer bytes offered from client to server so far.
+    /// Outer bytes offered so far from client to server.
     pub(super) forward_bytes: AtomicU64,
 }
 
@@ -36,13 +36,13 @@ pub(super) struct RunningLink {
     pub(super) shared: Arc<Shared>,
     /// Indices of the paths that the link carries.
     pub(super) places: Vec<usize>,
-    /// The thread, or `None` after it was joined.
+    /// The thread, or `None` once joined.
     thread: Option<JoinHandle<Result<Vec<PathRecord>, LabError>>>,
 }
 
 impl RunningLink {
-    /// Starts a link between `client` and `server` that carries these paths. The link has the properties of
-    /// the first path. `farther` is the additional delay of some flows, by server port.
+    /// Starts a link between `client` and `server` that carries these paths and has the properties of the
+    /// first of them. `farther` is the additional delay of some flows, by server port.
     pub(super) fn start(
         paths: &[(usize, &PathSpec)],
         farther: &HashMap<u16, Duration>,
@@ -77,7 +77,7 @@ impl RunningLink {
         Ok(RunningLink { shared, places, thread: Some(thread) })
     }
 
-    /// Sets the time of t = 0. It must lie far enough in the future for the thread to notice it in time.
+    /// Sets the time of t = 0, which must be far enough in the future for the thread to notice it in time.
     pub(super) fn set_start(&self, start: Time) {
         self.shared.start.store(start.as_nanos(), Ordering::Relaxed);
     }
@@ -108,8 +108,8 @@ impl Recorder for LinkRecord {
     fn on_packet(&mut self, now: Time, packet: &[u8]) -> usize {
         self.packets.push(LinkPacket {
             entered: now,
-            // The packet counts as lost until it arrives at the other end. If the kernel refuses it there, it
-            // remains lost.
+            // A packet counts as lost until it arrives at the other end, and remains lost if the kernel
+            // refuses it there.
             fate: Fate::Lost,
             bytes: packet.len() as u32,
             data: Tag::read(packet).map(|tag| (tag.flow, tag.seq)),
@@ -148,11 +148,11 @@ impl Recorder for LinkRecord {
 struct Watch {
     /// Whether the direction is from server to client.
     reverse: bool,
-    /// The records, each with the index of its path.
+    /// The records, each with its path's index.
     records: Vec<(usize, LinkRecord)>,
     /// Additional delay of some flows, by server port.
     farther: HashMap<u16, Duration>,
-    /// Index of the newest packet's path in `records`.
+    /// Index in `records` of the path that the newest packet belongs to.
     latest: usize,
 }
 
@@ -163,7 +163,7 @@ impl Watch {
 }
 
 impl Recorder for Watch {
-    /// Indices of the path and of the packet in the records.
+    /// Indices, within the records, of the path and of the packet.
     type Mark = (usize, usize);
 
     fn on_packet(&mut self, now: Time, packet: &[u8]) -> (usize, usize) {
@@ -201,9 +201,9 @@ impl Recorder for Watch {
 struct Path {
     /// Names of the link's paths.
     names: Vec<String>,
-    /// The two directions of the link, client to server and server to client.
+    /// The two directions of the link: client to server, then server to client.
     cable: Cable<Watch>,
-    /// State of the link after each event. Times are seconds after t = 0.
+    /// State of the link after each event, with the event's time in seconds after t = 0.
     events: Vec<(f64, [LinkKeys; 2])>,
     /// State of the link at t = 0.
     begin: [LinkKeys; 2],
@@ -233,7 +233,7 @@ impl Path {
             .collect())
     }
 
-    /// Returns the time of event `index`. Returns `None` while t = 0 is unknown, and without such an event.
+    /// Returns the time of event `index`, or `None` if t = 0 is not yet known or there is no such event.
     fn event_at(&self, index: usize) -> Option<Time> {
         let start = Some(self.shared.start.load(Ordering::Relaxed)).filter(|start| *start > 0)?;
         let (at_s, _) = self.events.get(index)?;

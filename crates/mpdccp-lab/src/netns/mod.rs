@@ -1,8 +1,8 @@
-//! The namespace backend runs the real program on the real kernel, over links that this process emulates.
+//! The namespace backend: runs the real program on the real kernel, over links emulated by this process.
 //!
-//! There are two namespaces, client and server. Each path is a pair of TUN devices, one in each namespace. A
-//! thread of this process runs [`mpdccp_linkem`] between the two devices in real time. Each end of the tunnel
-//! is a process of the program. Threads inside the namespaces generate the traffic. All times are from
+//! There are two namespaces, client and server. Each path is a pair of TUN devices, one in each namespace,
+//! between which a thread of this process runs [`mpdccp_linkem`] in real time. Each end of the tunnel is a
+//! process of the program, and threads inside the namespaces generate the traffic. All times are from
 //! CLOCK_MONOTONIC, so they are comparable.
 
 mod baseline;

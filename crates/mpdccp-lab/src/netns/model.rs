@@ -1,6 +1,6 @@
-//! Runs the simulator's TCP model over UDP datagrams. The model has methods of loss detection that the
-//! kernel's TCP lacks. For example, it can act as a sender that, like QUIC, declares a packet lost after
-//! three later packets despite reordering.
+//! Runs the simulator's TCP model over UDP datagrams. The model offers loss detection that the kernel's TCP
+//! lacks; for example, it can act as a sender that, like QUIC, declares a packet lost after three later
+//! packets despite reordering.
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,8 +20,8 @@ use crate::sim::tcp::segment::{self, Segment};
 use crate::sim::tcp::{self, Rule, Tcp};
 use linkem_net::{Urgency, hurry};
 
-/// Bytes of the IP header at the start of the model's packets. The model writes whole IP packets, but here
-/// the kernel writes the IP header, and a UDP header replaces the TCP header.
+/// Size in bytes of the IP header at the start of the model's packets. The model writes whole IP packets,
+/// whereas here the kernel writes the IP header, and a UDP header replaces the TCP header.
 const IP_HEADER: usize = 20;
 const UDP_HEADER: u16 = 8;
 const BUFFER: usize = 4 << 20;
@@ -52,8 +52,8 @@ impl Modelled {
         self.spec.cc.as_deref().unwrap_or_default()
     }
 
-    /// Receives a packet of the model, if there is one, and stores its sender in `peer`. The server learns
-    /// the client's address in this way.
+    /// Receives one of the model's packets, if there is one, and stores its sender in `peer`, which is how
+    /// the server learns the client's address.
     fn receive(
         &self,
         socket: &UdpSocket,

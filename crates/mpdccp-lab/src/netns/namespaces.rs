@@ -1,4 +1,4 @@
-//! The two namespaces of an experiment. The lab removes them in all cases.
+//! The two namespaces of an experiment, which the lab removes no matter how the experiment ends.
 
 use std::fs;
 use std::net::Ipv4Addr;
@@ -14,7 +14,7 @@ use crate::tunnel_files::{path_address, path_device};
 
 const PREFIX: &str = "mpdccp-lab-";
 
-/// A namespace of the lab. Dropping this value removes the namespace with all its devices, and ends the
+/// A namespace of the lab. Dropping the value removes the namespace with all its devices, and kills the
 /// processes left in it.
 #[derive(Debug)]
 pub(super) struct Namespace {
@@ -38,8 +38,8 @@ impl Namespace {
         let namespace = Namespace { name };
         ip(&["-n", &namespace.name, "link", "set", "lo", "up"])?;
         namespace.inside(|| {
-            // Disable reverse-path filters, because packets of one host arrive through several interfaces.
-            // Disable IPv6, because only the experiment's packets may use the links.
+            // Disable reverse-path filters, because one host's packets arrive through several interfaces, and
+            // IPv6, because only the experiment's packets may use the links.
             for (key, value) in [
                 ("ipv4/conf/all/rp_filter", "0"),
                 ("ipv4/conf/default/rp_filter", "0"),
@@ -75,7 +75,7 @@ impl Namespace {
     }
 
     /// Creates the device at one end of a link that carries these paths. The device is named after the first
-    /// path, and its addresses end in the number `host`.
+    /// path, and its addresses end in `host`.
     pub(super) fn path_device(&self, paths: &[usize], host: u8) -> Result<Tun, LabError> {
         let config = TunConfig {
             name: path_device(paths.first().copied().unwrap_or_default()),
@@ -100,8 +100,8 @@ impl Namespace {
         after: Ipv4Addr,
     ) -> Result<(), LabError> {
         let device = path_device(path);
-        // Delete the old address first. A new address that is added before would be a secondary address of
-        // the same network, and the kernel would delete it with the old one.
+        // Delete the old address first. If the new one were added before, it would be a secondary address of
+        // the same network, and the kernel would delete it together with the old one.
         for (what, address) in [("del", before), ("add", after)] {
             ip(&["-n", &self.name, "address", what, &format!("{address}/24"), "dev", &device])?;
         }
@@ -119,7 +119,7 @@ pub(super) fn name(role: &str) -> String {
     format!("{}{role}", prefix())
 }
 
-/// Returns the packets of path `index`, from client to server and in reverse, that the kernel dropped at the
+/// Returns how many packets of path `index`, from client to server and in reverse, the kernel dropped at the
 /// device because the link's thread did not read them in time.
 pub(super) fn device_drops(client: &Namespace, server: &Namespace, index: usize) -> [u64; 2] {
     [client, server].map(|at| {
@@ -129,20 +129,20 @@ pub(super) fn device_drops(client: &Namespace, server: &Namespace, index: usize)
     })
 }
 
-/// Returns the number of packets that a TUN device's reader did not read. The kernel counts them as dropped
-/// in transmission.
+/// Returns the number of packets that the reader of a TUN device did not read. The kernel counts them as
+/// dropped on transmission.
 fn transmit_drops(json: &str) -> Option<u64> {
     let links: serde_json::Value = serde_json::from_str(json).ok()?;
     links[0]["stats64"]["tx"]["dropped"].as_u64()
 }
 
-/// Ends all processes of a namespace and removes it.
+/// Kills all processes in a namespace and removes it.
 fn remove(name: &str) {
     let pids = ip(&["netns", "pids", name]).unwrap_or_default();
     for pid in
         pids.lines().filter_map(|line| line.trim().parse().ok()).filter_map(rustix::process::Pid::from_raw)
     {
-        // Do not kill this process, whose threads leave the namespace without help.
+        // Do not kill this process: its own threads leave the namespace by themselves.
         if pid != rustix::process::getpid() {
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
         }
@@ -156,13 +156,13 @@ impl Drop for Namespace {
     }
 }
 
-/// Returns the prefix of the names of this process's namespaces and directories.
+/// Returns the prefix that this process's namespaces and directories have in their names.
 pub(super) fn prefix() -> String {
     format!("{PREFIX}{}-", std::process::id())
 }
 
-/// Returns the directory for files of a run. It is in memory if possible, because the tunnel writes its trace
-/// there, and a busy disk would delay the tunnel.
+/// Returns the directory for a run's files, in memory if possible, because the tunnel writes its trace there
+/// and a busy disk would delay the tunnel.
 pub(crate) fn scratch() -> PathBuf {
     let memory = Path::new("/dev/shm");
     if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() }
@@ -177,7 +177,7 @@ pub(super) fn sweep() {
     });
 }
 
-/// Returns the names of the entries of `dir` that belong to labs that no longer run. A name consists of
+/// Returns the names of the entries in `dir` that belong to labs no longer running. A name consists of
 /// `prefix`, the lab's process ID, a hyphen and any other text.
 pub(crate) fn orphans(dir: &Path, prefix: &str) -> impl Iterator<Item = String> {
     let names = fs::read_dir(dir)

@@ -1,4 +1,4 @@
-//! Starts and ends processes inside a namespace.
+//! Starts and stops processes inside a namespace.
 
 use core::time::Duration;
 use std::fs::File;
@@ -14,21 +14,21 @@ use super::namespaces::Namespace;
 use crate::LabError;
 use linkem_net::{Urgency, hurry};
 
-/// Ticks per second in which the kernel's process statistics count CPU time.
+/// Ticks per second of the CPU time in the kernel's process statistics.
 const USER_HZ: f64 = 100.0;
 
-/// A process. Dropping it ends the process.
+/// A process. Dropping the value ends it.
 #[derive(Debug)]
 pub(super) struct Process {
     what: String,
     child: Child,
     log: PathBuf,
-    /// A sender to the thread that started the child. The thread ends when this sender is dropped.
+    /// A sender to the thread that started the child; dropping it ends the thread.
     _keeper: mpsc::Sender<()>,
 }
 
-/// Returns the command `ip`. It runs so that the kernel kills the process when the thread that started it
-/// ends for any reason. If the program `setpriv` is missing, only the reaper cleans up.
+/// Returns the command `ip`, set up so that the kernel kills the process when the thread that started it ends
+/// for any reason. Without the program `setpriv`, only the reaper cleans up.
 fn ip_that_dies_with_us() -> Command {
     let Some(setpriv) = find("setpriv") else { return Command::new("ip") };
     let mut command = Command::new(setpriv);
@@ -37,7 +37,7 @@ fn ip_that_dies_with_us() -> Command {
 }
 
 impl Process {
-    /// Starts `program` inside `namespace`, and writes the program's output to `log`.
+    /// Starts `program` inside `namespace`, with its output going to `log`.
     pub(super) fn start(
         namespace: &Namespace,
         what: &str,
@@ -48,8 +48,8 @@ impl Process {
         let failed = |e| LabError::failed(format!("cannot start the {what}"), e);
         let out = File::create(log).map_err(failed)?;
         let err = out.try_clone().map_err(failed)?;
-        // `setpriv` and `ip` replace themselves by the program that they start, so the process ID does not
-        // change.
+        // `setpriv` and `ip` replace themselves with the program that they start, so the process ID stays the
+        // same.
         let mut command = ip_that_dies_with_us();
         command
             .args(["netns", "exec", &namespace.name])
@@ -63,8 +63,7 @@ impl Process {
             .process_group(0);
         let (keeper, over) = mpsc::channel::<()>();
         let (told, child) = mpsc::channel();
-        // The process inherits its priority from the thread that starts it. The process ends when this thread
-        // ends.
+        // The process inherits its priority from the thread that starts it, and ends when this thread ends.
         let spawn = move || {
             hurry(Urgency::Tunnel);
             let _ = told.send(command.spawn());
@@ -75,7 +74,7 @@ impl Process {
         Ok(Process { what: what.to_owned(), child, log: log.to_owned(), _keeper: keeper })
     }
 
-    /// Returns an error with the last lines of output if the process has ended.
+    /// If the process has exited, returns an error with the last lines of its output.
     pub(super) fn check(&mut self) -> Result<(), LabError> {
         match self.child.try_wait() {
             Ok(None) => Ok(()),
@@ -86,7 +85,7 @@ impl Process {
         }
     }
 
-    /// Returns whether the process ended successfully, or `None` while it runs.
+    /// Returns whether the process exited successfully, or `None` while it is running.
     pub(super) fn ended(&mut self) -> Option<bool> {
         self.child.try_wait().ok().flatten().map(|status| status.success())
     }
@@ -103,7 +102,7 @@ impl Process {
         lines[lines.len().saturating_sub(10)..].iter().map(|line| format!("    {line}\n")).collect()
     }
 
-    /// Returns the CPU time in seconds that the process has used so far, or `None` after its end.
+    /// Returns the CPU time in seconds that the process has used so far, or `None` once it has exited.
     pub(super) fn cpu_s(&self) -> Option<f64> {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).ok()?;
         Some(cpu_ticks(&stat)? as f64 / USER_HZ)
@@ -129,8 +128,8 @@ impl Process {
     }
 }
 
-/// Returns user and system time, which are fields 14 and 15 of a line of `/proc/PID/stat`. The second field
-/// is a name in parentheses, which may contain any characters.
+/// Returns user and system time: fields 14 and 15 of a line from `/proc/PID/stat`. The second field is a name
+/// in parentheses, which may contain any characters.
 fn cpu_ticks(stat: &str) -> Option<u64> {
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_whitespace().skip(11);

@@ -14,7 +14,7 @@ use super::udp::NAP;
 use crate::scenario::{Baseline, FlowKind};
 use crate::{Plan, code};
 
-/// Time limit for a program to print its version.
+/// How long a program may take to print its version.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Returns the release of the kernel, and version and file hash of every program named in commands of `plan`.
@@ -44,7 +44,7 @@ fn words(command: &str) -> impl Iterator<Item = &str> {
     command.split(separates).filter(|word| !word.is_empty() && !word.starts_with('-'))
 }
 
-/// Returns version and file hash of a program. It caches the result.
+/// Returns the version and file hash of a program, and caches them.
 fn identity(program: &Path) -> String {
     static KNOWN: LazyLock<Mutex<HashMap<PathBuf, String>>> = LazyLock::new(Mutex::default);
     let look = || {

@@ -7,9 +7,9 @@ use std::process::{Child, Command, Stdio};
 
 use crate::LabError;
 
-/// A script that waits for the end of its standard input, which ends when the lab ends for any reason. The
-/// script then kills the processes in the namespaces that the second and later arguments name, and removes
-/// these namespaces with all their devices. Finally it removes the directory that the first argument names.
+/// A script that waits until its standard input ends, which happens when the lab ends for any reason. The
+/// script then kills the processes in the namespaces named by its second and later arguments, removes these
+/// namespaces with all their devices, and finally removes the directory named by its first argument.
 const SCRIPT: &str = r#"
 while read -r _; do :; done
 dir=$1
@@ -21,8 +21,8 @@ done
 rm -rf "$dir"
 "#;
 
-/// A shell that cleans up after the lab. Drop it last, so that nothing is left to clean up after a normal
-/// end.
+/// A shell that cleans up after the lab. Drop it last, so that after a normal end there is nothing left to
+/// clean up.
 #[derive(Debug)]
 pub(crate) struct Reaper(Child);
 
@@ -32,7 +32,7 @@ impl Reaper {
         Reaper::start(SCRIPT, [dir.as_os_str()].into_iter().chain(namespaces.iter().map(OsStr::new)))
     }
 
-    /// Starts a reaper with a `script` that cleans up when its standard input ends.
+    /// Starts a reaper that runs `script` to clean up when its standard input ends.
     pub(crate) fn start<'a>(script: &str, args: impl Iterator<Item = &'a OsStr>) -> Result<Reaper, LabError> {
         let mut command = Command::new("sh");
         command
@@ -41,8 +41,8 @@ impl Reaper {
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
-            // Use a separate process group, because signals to the terminal's or the lab's process group must
-            // not reach the reaper.
+            // Use a separate process group, so that signals to the process group of the terminal or of the
+            // lab do not reach the reaper.
             .process_group(0);
         command.spawn().map(Reaper).map_err(|e| LabError::failed("cannot start the reaper", e))
     }

@@ -1,4 +1,4 @@
-//! Makes one run. This includes the creation and removal of the namespaces.
+//! Makes one run, including the creation and removal of the namespaces.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -25,9 +25,9 @@ use crate::{Backend, DRAIN, LabError, Plan, Random, Sample};
 
 /// First port of receivers.
 const FIRST_PORT: u16 = 5001;
-/// Time limit for a tunnel to come up.
+/// How long a tunnel may take to come up.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// Time between the end of the tunnel's start and t = 0.
+/// Time between the tunnel having come up and t = 0.
 const SETTLE: Duration = Duration::from_millis(500);
 /// Interval of samples for the live view.
 const TICK: Duration = Duration::from_millis(200);
@@ -73,7 +73,7 @@ impl Backend for Netns {
         namespaces::sweep();
         let dir = TempDir::with_prefix_in(namespaces::prefix(), namespaces::scratch())
             .map_err(|e| LabError::failed("cannot create a temporary directory", e))?;
-        // The variables are dropped in reverse order, even on an error or a panic: traffic, tunnel, links,
+        // The variables are dropped in reverse order, even after an error or a panic: traffic, tunnel, links,
         // namespaces, reaper.
         let _reaper =
             Reaper::of_namespaces(&[namespaces::name("client"), namespaces::name("server")], dir.path())?;
@@ -99,7 +99,7 @@ impl Backend for Netns {
             sent.first_mut().map(|sent| std::mem::take(&mut sent.trace)).unwrap_or_default();
         let cpu_s = transport.tunnel().and_then(Tunnel::cpu_s);
         if let Transport::Tunnel(tunnel) = transport {
-            // The session's queue does not count drops by flow. If there is only one flow, all drops belong
+            // The session's queue does not count drops per flow; if there is only one flow, all drops belong
             // to it.
             if let [only] = &mut sent[..] {
                 only.dropped = tunnel.dropped();
@@ -145,7 +145,7 @@ fn links(plan: &Plan<'_>, client: &Namespace, server: &Namespace) -> Result<Vec<
     let farther = farther.filter(|(_, owd)| !owd.is_zero()).collect();
     let all = plan.paths();
     let link = |(i, spec): (usize, &PathSpec)| {
-        // The link also carries the paths that share it.
+        // The link also carries any paths that share it.
         let shares =
             |path: &PathSpec| path.shares.as_ref().is_some_and(|of| of.as_ref() == spec.name.as_ref());
         let sharing = all.iter().enumerate().filter(|(_, path)| shares(path));
@@ -206,7 +206,7 @@ impl<'a> Transport<'a> {
         }
     }
 
-    /// Returns whether all paths of the transport are up. Returns true if the transport does not report this.
+    /// Returns whether all paths of the transport are up; always true if the transport does not report this.
     fn all_paths_up(&self) -> bool {
         match self {
             Transport::Tunnel(tunnel) => tunnel.all_paths_up(),
@@ -214,7 +214,7 @@ impl<'a> Transport<'a> {
         }
     }
 
-    /// Returns an error if a program of the transport has ended.
+    /// Returns an error if any program of the transport has exited.
     fn check(&mut self) -> Result<(), LabError> {
         match self {
             Transport::Tunnel(tunnel) => tunnel.check(),
@@ -276,7 +276,7 @@ struct World<'a> {
 }
 
 impl World<'_> {
-    /// Runs all flows to their end, and reports samples while they run. Returns the record of each sender.
+    /// Runs all flows to their end, reporting samples along the way, and returns the record of each sender.
     fn traffic(
         &self,
         transport: &mut Transport<'_>,
@@ -300,8 +300,8 @@ impl World<'_> {
         })
     }
 
-    /// Updates the number of drops for adaptive sources. It does this about once per second, because the
-    /// query takes time.
+    /// Updates the number of drops for adaptive sources, but only about once per second, because the query
+    /// takes time.
     fn tell_drops(&self, transport: &Transport<'_>, tick: Time) {
         let adapts = self.specs.iter().any(|f| matches!(f.source(), Some(SourceSpec::Video { .. })));
         let whole = tick.since(self.start).as_millis().is_multiple_of(5 * TICK.as_millis());
@@ -337,7 +337,7 @@ impl World<'_> {
             let offered: Vec<u64> =
                 self.links.iter().map(|l| l.shared.forward_bytes.load(Ordering::Relaxed)).collect();
             let latency = self.flows.first().map(|f| f.counters().latency_ns.load(Ordering::Relaxed));
-            // If paths share a link, the first of them shows the rate offered to the link.
+            // If paths share a link, the rate offered to the link is shown for the first of them.
             let mut path_mbps = vec![0.0; self.plan.scenario.paths.len()];
             for (link, (now, before)) in self.links.iter().zip(offered.iter().zip(&before.1)) {
                 path_mbps[link.places[0]] = mbps(now - before);

@@ -1,4 +1,4 @@
-//! Runs short flows. They are connections of the kernel's TCP, each with a fixed amount of data.
+//! Runs short flows: connections of the kernel's TCP that each carry a fixed amount of data.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -18,7 +18,7 @@ use crate::scenario::FlowSpec;
 use crate::{LabError, Plan};
 use linkem_net::{Urgency, hurry};
 
-/// Bytes at the start of each connection that contain its index and its size.
+/// Number of bytes at the start of each connection that hold its index and size.
 const HEADER: usize = 12;
 
 /// All connections of a flow.
@@ -26,7 +26,7 @@ pub(super) struct Short {
     name: String,
     cc: String,
     to: SocketAddr,
-    /// For each connection, its start relative to the flow's start, and its size.
+    /// The start of each connection relative to the flow's start, and its size.
     connections: Vec<(core::time::Duration, u32)>,
     server: Receiver,
     protocol: Protocol,
@@ -79,7 +79,7 @@ fn serve(listener: &TcpListener, counters: &Counters) -> Vec<ReceivedPacket> {
     complete
 }
 
-/// Reads one connection to its end. Returns `None` if the connection is incomplete.
+/// Reads a connection to its end. Returns `None` if it is incomplete.
 fn receive(mut stream: TcpStream, counters: &Counters) -> Option<ReceivedPacket> {
     stream.set_nonblocking(false).and_then(|()| stream.set_read_timeout(Some(NAP))).ok()?;
     let mut header = [0; HEADER];
@@ -121,7 +121,7 @@ impl Flow for Short {
                 }
                 packets.push(SentPacket { at: Clock.now(), bytes: *bytes });
                 late_ns.push(u32::try_from(Clock.now().since(due).as_nanos()).unwrap_or(u32::MAX));
-                // Ignore a failure, because the server keeps no record of an incomplete connection.
+                // Ignore a failure: the server does not record incomplete connections.
                 scope.spawn(move || {
                     hurry(Urgency::Traffic);
                     self.carry(number, *bytes, over)

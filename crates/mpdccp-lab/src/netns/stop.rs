@@ -1,4 +1,4 @@
-//! Interrupts an experiment. A signal sets a flag that every loop checks, so that all loops end cleanly.
+//! Interrupts an experiment. A signal sets a flag that every loop checks, so that all of them end cleanly.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -1,4 +1,4 @@
-//! The tag in each generated packet. It is at the end of the payload, so that a link finds the tag without
+//! The tag in each generated packet. It is at the end of the payload, where a link can find it without
 //! parsing the tunnel's headers.
 
 use mpdccp_units::Time;
@@ -6,7 +6,7 @@ use mpdccp_units::Time;
 /// Bytes of a tag.
 pub(super) const LEN: usize = 24;
 const MAGIC: [u8; 4] = *b"mpLb";
-/// Flow number of probe packets, which test whether a tunnel is up.
+/// Flow number of the probes that test whether a tunnel is up.
 pub(super) const PROBE: u16 = u16::MAX;
 /// Destination port of probe packets.
 pub(super) const PROBE_PORT: u16 = 5000;

@@ -20,11 +20,11 @@ use super::udp::NAP;
 use crate::LabError;
 use crate::record::{ReceivedPacket, SentPacket};
 
-/// ETH_P_ALL. It is needed because sockets for a single protocol do not receive outgoing packets.
+/// ETH_P_ALL, because sockets for a single protocol do not receive outgoing packets.
 const EVERYTHING: u16 = 3;
 const BUFFER: usize = 8 << 20;
 
-/// Identifies a packet. It is a hash of everything that routers do not change.
+/// Identifies a packet: a hash of everything that routers leave unchanged.
 type Key = u64;
 
 /// A recorded segment.
@@ -38,16 +38,16 @@ pub(super) struct Seen {
     piece: Option<Piece>,
 }
 
-/// A range of a TCP connection's bytes.
+/// A range of bytes of a TCP connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Piece {
     /// Ports of the connection.
     flow: u32,
-    /// Hash of the segment's options. Their timestamps distinguish a retransmission from the original.
+    /// Hash of the segment's options, whose timestamps distinguish a retransmission from the original.
     options: Key,
     seq: u32,
     len: u32,
-    /// Bytes that the tap counts in addition to the data.
+    /// Bytes that the tap counts on top of the data.
     headers: u32,
 }
 
@@ -65,20 +65,20 @@ pub(super) enum Count {
     Of(Whose),
 }
 
-/// Assigns IP packets to the flows of programs that choose their protocols and ports themselves.
+/// Assigns IP packets to the flows of programs that choose protocols and ports themselves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Whose {
     /// The port assigned to the flow.
     pub(super) own: u16,
     /// Ports of other flows.
     pub(super) others: Vec<u16>,
-    /// Whether only packets with the own port belong to the flow. Otherwise packets without a port of
-    /// `others` belong to it, too.
+    /// Whether only packets with the flow's own port belong to it. Otherwise, packets with none of the ports
+    /// in `others` belong to it too.
     pub(super) only_own: bool,
 }
 
 impl Whose {
-    /// Returns whether a packet with these `ports`, if any, belongs to the flow.
+    /// Returns whether a packet with these `ports` (if it has any) belongs to the flow.
     fn is_own(&self, ports: Option<[u16; 2]>) -> bool {
         let has = |port: &u16| ports.is_some_and(|ports| ports.contains(port));
         has(&self.own) || !self.only_own && !self.others.iter().any(has)
@@ -88,7 +88,7 @@ impl Whose {
 /// A running tap.
 pub(super) type Tap = Receiver<Seen>;
 
-/// Records data segments to `to` on any interface of `namespace`, and counts their bytes in `counters`.
+/// Records data segments sent to `to` on any interface of `namespace`, and adds their bytes to `counters`.
 pub(super) fn start(
     namespace: &Namespace,
     to: SocketAddr,
@@ -101,7 +101,7 @@ pub(super) fn start(
 }
 
 fn socket() -> std::io::Result<Socket> {
-    // With Type::DGRAM, packets begin with the IP header on any interface.
+    // With Type::DGRAM, packets begin with the IP header on every interface.
     let socket =
         Socket::new(Domain::PACKET, Type::DGRAM, Some(Protocol::from(i32::from(EVERYTHING.to_be()))))?;
     socket.set_recv_buffer_size(BUFFER)?;
@@ -119,7 +119,7 @@ fn watch(
     // The buffer can hold whole packets, because the length of a truncated packet would be unknown.
     let mut buf = vec![0; 65_536];
     while !stop.load(Ordering::Relaxed) {
-        // The only expected error is the timeout of the read.
+        // The only error expected here is the read timeout.
         let Ok(n) = socket.read(&mut buf) else { continue };
         let at = Clock.now();
         let Some((key, bytes, piece)) = packet(&buf[..n], to, &count) else { continue };
@@ -131,8 +131,8 @@ fn watch(
     seen
 }
 
-/// Returns key, counted bytes and data range of an IPv4 packet to `to`, or `None` if the packet does not
-/// count.
+/// Returns the key, the counted bytes and the data range of an IPv4 packet sent to `to`, or `None` if the
+/// packet does not count.
 fn packet(packet: &[u8], to: SocketAddr, count: &Count) -> Option<(Key, u32, Option<Piece>)> {
     let word = |at: usize| Some(u16::from_be_bytes([*packet.get(at)?, *packet.get(at + 1)?]));
     let header = usize::from(packet.first()? & 15) * 4;
@@ -147,7 +147,7 @@ fn packet(packet: &[u8], to: SocketAddr, count: &Count) -> Option<(Key, u32, Opt
         Count::Packets | Count::Payload if word(header + 2)? != to.port() => return None,
         Count::Packets | Count::Payload => _ = piece?,
         Count::Of(whose) => {
-            // Only the first fragment of a packet has ports.
+            // Only the first fragment of a packet contains the ports.
             let first = word(6)? & 0x1fff == 0;
             let ports = || Some([word(header)?, word(header + 2)?]);
             if !whose.is_own(if (tcp || udp) && first { ports() } else { None }) {
@@ -170,8 +170,7 @@ fn piece(packet: &[u8], header: usize, total: u32, count: &Count) -> Option<Piec
     Some(Piece { flow: word(header)?, options: hasher.finish(), seq: word(header + 4)?, len, headers })
 }
 
-/// Splits segments at every boundary that a segment has at either tap, because devices may have merged
-/// segments.
+/// Devices may merge segments, so split the segments from both taps at every boundary seen at either tap.
 fn cut(seen: &[Seen], edges: &BTreeSet<(u32, u32)>) -> Vec<Seen> {
     let mut cut = Vec::with_capacity(seen.len());
     for s in seen {
@@ -222,7 +221,7 @@ fn pair_equal(client: &[Seen], server: &[Seen]) -> (Vec<SentPacket>, Vec<Receive
     }
     let mut received = |s: &Seen| {
         let numbers = numbers.get_mut(&s.key)?;
-        // Give additional copies the number of the last transmission.
+        // Give any additional copies the number of the last transmission.
         let seq = if numbers.len() > 1 { numbers.pop_front() } else { numbers.front().copied() };
         Some(ReceivedPacket { seq: seq?, at: s.at, bytes: s.bytes })
     };
@@ -262,7 +261,8 @@ mod tests {
         assert_eq!(seen(&packet(1, 2, 9), here, Count::Payload), Some(9));
         assert_eq!(seen(&packet(1, 2, 0), "10.0.0.2:0", any()), Some(40));
         assert_eq!(seen(&packet(1, 2, 0), "10.0.0.3:0", any()), None);
-        // The second segment is retransmitted with another IP identification, and its first copy is late.
+        // The second segment is retransmitted with a different IP identification, and its first copy arrives
+        // late.
         let client = [see(&packet(1, 100, 10), 0), see(&packet(2, 110, 10), 1), see(&packet(3, 110, 10), 5)];
         let server = [client[0], client[2], client[1]];
         let (sent, received) = pair(&client, &server);
@@ -277,7 +277,7 @@ mod tests {
     #[test]
     fn programs_are_counted_by_their_own_packets() {
         let own = Whose { own: 5001, others: vec![5000, 5002], only_own: false };
-        // Packets of both directions and packets without ports belong to the flow. Packets with another
+        // Packets in both directions, and packets without ports, belong to the flow; packets with another
         // flow's port do not.
         let of = |whose: &Whose| {
             [
@@ -323,8 +323,8 @@ mod tests {
             let (key, bytes, piece) = super::packet(&p, "10.0.0.2:0".parse().unwrap(), &any()).unwrap();
             Seen { key, at: Time::from_millis(ms), bytes, piece }
         };
-        // The client sends three segments as one packet. The second is lost, and the third arrives merged
-        // with the next segment.
+        // The client sends three segments as one packet. The second segment is lost, and the third arrives
+        // merged with the next one.
         let client = [see(100, 4_200, 0), see(4_300, 1_400, 1)];
         let server = [see(100, 1_400, 10), see(2_900, 2_800, 11)];
         let (sent, received) = pair(&client, &server);

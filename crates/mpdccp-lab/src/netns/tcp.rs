@@ -1,4 +1,4 @@
-//! Runs flows over the kernel's TCP: bulk flows, and paced records in place of a plain DCCP connection.
+//! Runs flows over the kernel's TCP: bulk flows, and paced records that stand in for a plain DCCP connection.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -19,9 +19,9 @@ use crate::record::{FlowRecord, ReceivedPacket, SentPacket, TcpCounters};
 use crate::scenario::FlowSpec;
 use crate::sim::source::source;
 
-/// Bytes per write of a bulk flow.
+/// Number of bytes that a bulk flow writes at a time.
 const CHUNK: usize = 64 << 10;
-/// Maximum number of unsent records of a paced sender. Further records are dropped, as in the send queue of a
+/// Maximum number of unsent records of a paced sender. Any more are dropped, as in the send queue of a
 /// datagram socket.
 const UNSENT_RECORDS: u32 = 5;
 
@@ -57,7 +57,7 @@ fn start_receiver(
     })
 }
 
-/// Fills `buf`. Returns false at the end of the stream or when told to stop.
+/// Fills `buf`. Returns false if the stream ends or the thread is told to stop.
 pub(super) fn read_all(stream: &mut TcpStream, buf: &mut [u8], stop: &AtomicBool) -> bool {
     let mut filled = 0;
     while filled < buf.len() {
@@ -97,7 +97,7 @@ fn read_records(
     received
 }
 
-/// Reads all data, and counts it if requested. The result has a packet for each read.
+/// Reads all data and, if requested, counts it. The result has one packet for each read.
 fn discard(mut stream: TcpStream, counters: &Counters, count: bool) -> Vec<ReceivedPacket> {
     let mut received = Vec::new();
     let mut buf = vec![0; CHUNK];
@@ -130,7 +130,7 @@ pub(super) fn listen(port: u16, protocol: Protocol) -> std::io::Result<TcpListen
 pub(super) fn connect(to: SocketAddr, cc: &str, protocol: Protocol) -> Result<Socket, LabError> {
     let failed = |e| LabError::failed(format!("cannot connect TCP {cc} to {to}"), e);
     let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(protocol)).map_err(failed)?;
-    // Always set the congestion control, because the system's default may be another one.
+    // Always set the congestion control: the system's default may be a different one.
     socket.set_tcp_congestion(cc.as_bytes()).map_err(|e| {
         LabError::Missing(format!(
             "this kernel has no TCP congestion control `{cc}` ({e}): load its module (modprobe tcp_{cc})"
@@ -140,7 +140,7 @@ pub(super) fn connect(to: SocketAddr, cc: &str, protocol: Protocol) -> Result<So
     Ok(socket)
 }
 
-/// Returns the counters of the connection from `client` to `to`, read from the output of `ss`.
+/// Returns the counters of the connection from `client` to `to`, taken from the output of `ss`.
 fn counters(client: &Namespace, to: SocketAddr) -> Option<TcpCounters> {
     let text = ip(&["netns", "exec", &client.name, "ss", "-tinH", "dst", &to.to_string()]).ok()?;
     Some(parse_ss(&text))
@@ -154,17 +154,17 @@ fn parse_ss(text: &str) -> TcpCounters {
     TcpCounters { retransmits: retransmits.unwrap_or(0), dsack: dsack.unwrap_or(0) }
 }
 
-/// One bulk flow, inside a tunnel or directly over a path. Taps record the packets that TCP sends and the
-/// packets that arrive.
+/// A bulk flow, inside a tunnel or directly over a path. Taps record the packets that TCP sends and those
+/// that arrive.
 pub(super) struct Bulk {
     name: String,
     cc: String,
     to: SocketAddr,
     receiver: Receiver,
     protocol: Protocol,
-    /// Taps at the client and at the server. `None` if the two hosts see different segments. Then only the
-    /// data that the application reads counts. The segments differ with Multipath TCP, which uses several
-    /// addresses and duplicates data, and with streams, where TCP ends at both ends of the tunnel.
+    /// Taps at the client and at the server, or `None` if the two hosts see different segments, in which case
+    /// only the data that the application reads counts. The segments differ with Multipath TCP, which uses
+    /// several addresses and duplicates data, and with streams, where TCP ends at both ends of the tunnel.
     taps: Option<[Tap; 2]>,
 }
 
@@ -173,7 +173,7 @@ pub(super) struct Bulk {
 pub(super) enum Over {
     Tcp,
     MultipathTcp,
-    /// TCP that the tunnel carries as a stream.
+    /// A TCP connection that the tunnel carries as a stream.
     Stream,
 }
 
@@ -244,7 +244,7 @@ impl Flow for Bulk {
     }
 }
 
-/// A flow that writes records of one size at given times to one TCP connection.
+/// A flow that writes records of a fixed size, at given times, to a TCP connection.
 pub(super) struct Paced {
     spec: FlowSpec,
     index: u16,

@@ -25,7 +25,7 @@ fn use_ecn(namespace: &Namespace) -> Result<(), LabError> {
     })
 }
 
-/// Returns whether the tunnel carries the kernel's TCP connections of a flow.
+/// Returns whether the tunnel carries a flow's kernel TCP connections.
 pub(super) fn is_tcp(spec: &FlowSpec) -> bool {
     let kernel = spec.kind == FlowKind::Tcp && spec.loss_detection == LossDetection::Rack;
     (kernel || spec.kind == FlowKind::Short) && spec.via.is_none()

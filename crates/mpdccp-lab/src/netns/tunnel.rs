@@ -17,8 +17,7 @@ use crate::{LabError, Plan};
 
 /// A running tunnel.
 pub(super) struct Tunnel<'a> {
-    // The client must be dropped before the server, so that the client can tell the server that it is
-    // leaving.
+    // The client must be dropped before the server, so that it can still tell the server that it is leaving.
     client: Process,
     server: Process,
     program: PathBuf,
@@ -65,7 +64,7 @@ impl<'a> Tunnel<'a> {
         })
     }
 
-    /// Returns an error if one end has ended.
+    /// Returns an error if either end has exited.
     pub(super) fn check(&mut self) -> Result<(), LabError> {
         self.server.check()?;
         self.client.check()
@@ -99,7 +98,7 @@ impl<'a> Tunnel<'a> {
         for (side, command) in commands {
             let what = || format!("the tunnel's {}: {}", side.name(), command[0]);
             let out = self.ask(side, command).map_err(|e| LabError::failed(what(), e))?;
-            // Draining ends with an error, because the client knows no other server and stays connected.
+            // Draining fails because the client knows no other server and stays connected.
             if !out.status.success() && !event.drain {
                 return Err(LabError::failed(what(), String::from_utf8_lossy(&out.stderr).trim()));
             }
@@ -115,7 +114,7 @@ impl<'a> Tunnel<'a> {
         Ok(())
     }
 
-    /// Returns whether every path of the client is up.
+    /// Returns whether all of the client's paths are up.
     pub(super) fn all_paths_up(&self) -> bool {
         let Some(status) = self.status() else { return false };
         let paths: Vec<&Value> = status["peers"]
@@ -140,7 +139,7 @@ impl<'a> Tunnel<'a> {
     /// Returns the number of TCP connections that the client carried as streams.
     ///
     /// # Errors
-    /// Fails if there is no such connection. The error says why.
+    /// Fails if there is no such connection; the error says why.
     pub(super) fn streams(&self) -> Result<u64, LabError> {
         let tcp = self.status().map_or(Value::Null, |mut status| status["tcp"].take());
         match tcp["opened"].as_u64() {
@@ -171,7 +170,7 @@ impl<'a> Tunnel<'a> {
     }
 }
 
-/// Writes the configuration file of one end, and returns the path of the file.
+/// Writes the configuration file of one end and returns its path.
 fn write(files: &TunnelFiles<'_>, dir: &Path, side: Side) -> Result<PathBuf, LabError> {
     let file = dir.join(format!("{}.toml", side.name()));
     let written = std::fs::write(&file, files.text(side));
@@ -179,7 +178,7 @@ fn write(files: &TunnelFiles<'_>, dir: &Path, side: Side) -> Result<PathBuf, Lab
     Ok(file)
 }
 
-/// Parses a trace by its column names. Invalid lines, such as a truncated last line, are skipped.
+/// Parses a trace by its column names, skipping invalid lines such as a truncated last one.
 fn parse_trace(text: &str, path_names: &[String]) -> Vec<TraceRow> {
     let mut lines = text.lines();
     let columns: Vec<&str> = lines.next().unwrap_or_default().split(',').collect();

@@ -1,4 +1,4 @@
-//! A generator of numbered UDP packets, and its receiver. Both use the same clock.
+//! A generator of numbered UDP packets and its receiver, which share a clock.
 
 use core::time::Duration;
 use std::io::ErrorKind;
@@ -18,9 +18,9 @@ use crate::scenario::FlowSpec;
 use crate::sim::source::{Source, source};
 use linkem_net::{Urgency, hurry};
 
-/// Bytes of the IPv4 and UDP headers of a generated packet.
+/// Size in bytes of a generated packet's IPv4 and UDP headers.
 const HEADERS: u32 = 28;
-/// Timeout of reads. A receiver notices within this time that it must stop.
+/// Read timeout, and so the time within which a receiver notices that it must stop.
 pub(super) const NAP: Duration = Duration::from_millis(50);
 const BUFFER: usize = 4 << 20;
 
@@ -32,8 +32,8 @@ pub(super) fn sleep_until(at: Time) {
 }
 
 /// Calls `each` with the size of every packet of `source` when the packet is due, until `to` or until `over`
-/// is set. Returns how late each call was. The times of packets are fixed, so a late packet does not delay
-/// later packets. `dropped` returns the number of packets that the sender has dropped so far.
+/// is set. Returns how late each call was. The packets' times are fixed, so a late packet does not delay
+/// those after it. `dropped` returns the number of packets that the sender has dropped so far.
 pub(super) fn play(
     mut source: Box<dyn Source>,
     to: Time,
@@ -123,8 +123,8 @@ impl Flow for Udp {
     }
 }
 
-/// Starts a receiver for packets of `flow` at `port` inside `namespace`. If requested, the receiver returns
-/// the packets to their sender.
+/// Starts a receiver inside `namespace` for packets of `flow` at `port`. If requested, the receiver sends the
+/// packets back to their sender.
 pub(super) fn receiver(
     namespace: &Namespace,
     port: u16,
@@ -156,7 +156,7 @@ fn receive(
     let mut received = Vec::new();
     let mut buf = [0; 2048];
     while !stop.load(Ordering::Relaxed) {
-        // The error is the timeout, or it comes from an ICMP message that does not concern a receiver.
+        // The error is either the timeout or caused by an ICMP message, which does not concern a receiver.
         let Ok((n, from)) = socket.recv_from(&mut buf) else { continue };
         let at = Clock.now();
         let Some(tag) = Tag::read(&buf[..n]).filter(|tag| tag.flow == flow) else { continue };
@@ -178,7 +178,7 @@ pub(super) fn probe(namespace: &Namespace, to: SocketAddr) -> Result<(), LabErro
     namespace.inside(|| {
         let mut payload = [0; 64];
         Tag { flow: tag::PROBE, seq: 0, at: Clock.now() }.write(&mut payload);
-        // Sending fails while there is no route. The caller tries again.
+        // Sending fails until there is a route; the caller then tries again.
         let _ = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).and_then(|socket| socket.send_to(&payload, to));
         Ok(())
     })

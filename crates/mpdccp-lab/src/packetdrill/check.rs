@@ -1,5 +1,5 @@
-//! Checks assertions such as `assert tcpi_snd_cwnd == 10 and tcpi_ca_state == TCP_CA_Open, "message"`. They
-//! are separated by newlines or semicolons, and use a small part of Python.
+//! Checks assertions such as `assert tcpi_snd_cwnd == 10 and tcpi_ca_state == TCP_CA_Open, "message"`, which
+//! are separated by newlines or semicolons and use a small subset of Python.
 
 /// Result of an assertion.
 #[derive(Debug, PartialEq, Eq)]
@@ -75,7 +75,7 @@ fn words(text: &str) -> Vec<&str> {
     words
 }
 
-/// Parses an expression and evaluates it at the same time. The result is `None` for an invalid expression.
+/// Parses an expression and evaluates it as it goes. The result is `None` for an invalid expression.
 struct Parser<'a> {
     words: &'a [&'a str],
     value: &'a dyn Fn(&str) -> Option<i64>,

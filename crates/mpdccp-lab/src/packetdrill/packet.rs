@@ -1,13 +1,13 @@
 //! Parses the packets in scripts.
 
-/// A TCP segment. Numbers are relative to the initial sequence numbers.
+/// A TCP segment. Its numbers are relative to the initial sequence numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Packet {
-    /// Whether the script sends the segment. If not, the script expects the model to send it.
+    /// Whether the script sends the segment, rather than expecting the model to send it.
     pub(super) injected: bool,
     /// Whether the ECN field of the IP header is ECN-capable, or `None` if the script does not say.
     pub(super) capable: Option<bool>,
-    /// TCP flags, as letters like in tcpdump.
+    /// TCP flags, written as letters like those of tcpdump.
     pub(super) flags: String,
     pub(super) start: u64,
     pub(super) len: u64,
@@ -23,7 +23,7 @@ pub(super) struct Options {
     pub(super) sack_ok: bool,
     pub(super) scale: Option<u32>,
     pub(super) blocks: Vec<(u64, u64)>,
-    /// Timestamp, and echo of the peer's timestamp.
+    /// The timestamp, and the echo of the peer's timestamp.
     pub(super) times: Option<(u32, u32)>,
 }
 

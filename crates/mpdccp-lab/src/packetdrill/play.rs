@@ -14,9 +14,9 @@ use crate::sim::tcp::{Rule, Tcp};
 
 /// Maximum segment size of a peer that announces none (RFC 9293 section 3.7.1).
 const DEFAULT_MSS: u64 = 536;
-/// Bytes of the timestamp option with its padding.
+/// Size in bytes of the timestamp option, including its padding.
 const TIMESTAMPS: u64 = 12;
-/// Echo number for a connection without timestamps. It is later than every retransmission.
+/// Echo number for a connection without timestamps, later than every retransmission.
 const NO_ECHO: u64 = u64::MAX;
 
 /// The reason why a script failed.
@@ -42,8 +42,8 @@ impl From<&str> for Stop {
 }
 
 impl Script {
-    /// Plays the script against the model. `congestion` replaces the script's congestion control. The default
-    /// is CUBIC.
+    /// Plays the script against the model. `congestion` replaces the script's congestion control, which is
+    /// CUBIC by default.
     pub fn play(&self, congestion: Option<&str>) -> Result<(), Failure> {
         let mut player = Player::new(congestion, self.tolerance);
         for event in &self.events {
@@ -56,7 +56,7 @@ impl Script {
     }
 }
 
-/// Earliest and latest time of an event without tolerance, and the tolerance.
+/// Earliest and latest time of an event, before applying the tolerance, and the tolerance itself.
 struct Span {
     first: Time,
     last: Time,
@@ -74,7 +74,7 @@ struct Player<'a> {
     tcp: Option<Tcp>,
     /// Segments that the model sent and that no event of the script has matched yet.
     sent: VecDeque<(Time, Data)>,
-    /// Number of the transmission for each of the script's timestamps.
+    /// The number of the transmission that each of the script's timestamps belongs to.
     transmissions: BTreeMap<u32, u64>,
     acks: u32,
     written: u64,
@@ -148,7 +148,7 @@ impl Player<'_> {
             When::At { first, last } => (Time::ZERO + first, Time::ZERO + last),
             When::After { first, last } => (self.previous + first, self.previous + last),
         };
-        // Like packetdrill, tolerate at least an eighth of the time since the previous event.
+        // Tolerate at least an eighth of the time since the previous event, as packetdrill does.
         Span { first, last, tolerance: self.tolerance.max(first.since(self.previous) / 8) }
     }
 
@@ -177,7 +177,7 @@ impl Player<'_> {
         Ok(())
     }
 
-    /// Opens the connection when the last packet of the handshake arrives.
+    /// Opens the connection on arrival of the handshake's last packet.
     fn open(&mut self, packet: &Packet) -> Result<(), Stop> {
         let sent_at = self.handshake.sent_at.ok_or("expected the model's SYN or SYN-ACK first")?;
         let peer = &self.handshake.peer;
@@ -211,8 +211,8 @@ impl Player<'_> {
     fn inject(&mut self, packet: &Packet) -> Result<(), Stop> {
         let upto = packet.ack.filter(|_| packet.len == 0 && !packet.flags.contains(['S', 'F', 'R']));
         let upto = upto.ok_or("the model accepts only acknowledgements, without data")?.saturating_sub(1);
-        // Linux ignores acknowledgements of data that it has not sent, so a script with such an
-        // acknowledgement differs from the model.
+        // Linux ignores acknowledgements of data that it has not sent, so a script that contains one differs
+        // from the model.
         let sent = self.tcp.as_ref().map_or(0, |tcp| self.written - tcp.sender().unsent());
         if let Some(end) =
             packet.options.blocks.iter().map(|(_, end)| end - 1).chain([upto]).find(|end| *end > sent)
@@ -288,7 +288,7 @@ impl Player<'_> {
             }
         }
         let Some((at, first)) = self.sent.pop_front() else { return Ok(()) };
-        // A script expects a single packet where the kernel passes a super-packet to the device. Join
+        // Where the kernel passes a super-packet to the device, the script expects a single packet, so join
         // consecutive segments to match it.
         let (mut last, end) = (first, packet.start + packet.len - 1);
         let reaches = |data: &Data| data.start + u64::from(data.len);

@@ -1,4 +1,4 @@
-//! Parses scripts into events with their times.
+//! Parses scripts into timed events.
 
 use core::time::Duration;
 
@@ -6,8 +6,8 @@ use super::packet::Packet;
 
 /// Default tolerance of times, as in packetdrill.
 const TOLERANCE: Duration = Duration::from_millis(4);
-/// Calls that have no effect here. Some set up the socket. Others read from it, which the model's application
-/// always does at once.
+/// Calls that have no effect here: those that set up the socket, and those that read from it, which the
+/// model's application always does immediately.
 const IGNORED: [&str; 11] = [
     "socket",
     "bind",
@@ -64,7 +64,7 @@ pub(super) enum Action {
 }
 
 impl Script {
-    /// Parses a script. An error text begins with the line number.
+    /// Parses a script. The text of an error begins with the line number.
     pub fn parse(text: &str) -> Result<Script, String> {
         let mut script = Script { events: Vec::new(), tolerance: TOLERANCE };
         let mut scanner = Scanner { rest: text, line: 1 };
@@ -108,8 +108,8 @@ impl Script {
         Ok(())
     }
 
-    /// Parses a line with an option of packetdrill. Only the tolerance has an effect, because the other
-    /// options concern the test machine.
+    /// Parses a line with a packetdrill option. Only the tolerance has an effect; the other options concern
+    /// the test machine.
     fn option(&mut self, line: &str) -> Result<(), String> {
         let Some(value) = line.strip_prefix("--tolerance_usecs=") else { return Ok(()) };
         let us = value
@@ -149,7 +149,7 @@ fn when(word: &str) -> Option<When> {
     let (relative, word) = word.strip_prefix('+').map_or((false, word), |rest| (true, rest));
     let (first, last) = match word.split_once('~') {
         Some((first, last)) => (time(first)?, time(last.strip_prefix('+').unwrap_or(last))?),
-        // A blocking call (`START...END`) happens at its start.
+        // A blocking call (`START...END`) takes effect at its start.
         None => time(word.split_once("...").map_or(word, |(start, _)| start)).map(|at| (at, at))?,
     };
     Some(if relative { When::After { first, last } } else { When::At { first, last } })
@@ -195,7 +195,7 @@ impl<'a> Scanner<'a> {
         Ok(inside)
     }
 
-    /// Takes a line and its continuation lines, which are indented and do not begin with a time. Returns
+    /// Takes a line and its continuation lines, which are indented and do not begin with a time, and returns
     /// their text.
     fn lines(&mut self) -> String {
         let code = |line: &str| {

@@ -29,7 +29,7 @@ const SHORT: &str = "Quick runs are too short for reliable figures.";
 
 /// One run to be made.
 struct Job {
-    /// Name of the run's group. Runs that differ only in their seeds have the same name.
+    /// Name of the run's group. Runs that differ only by seed share a name.
     name: String,
     scenario: Scenario,
     label: String,
@@ -81,7 +81,7 @@ pub(super) fn run(
     Ok(report)
 }
 
-/// Returns the runs to be made, in the order of the report.
+/// Returns the runs to make, in report order.
 fn jobs(sim: bool, options: &Options) -> Result<Vec<Job>, LabError> {
     let seeds = if sim && !options.quick { SEEDS } else { 1 };
     let mut jobs = Jobs { all: Vec::new(), seeds, options };
@@ -168,7 +168,7 @@ struct Jobs<'a> {
 }
 
 impl Jobs<'_> {
-    /// Adds runs of a scenario in which some values are changed. It adds one run for each seed.
+    /// Adds runs of a scenario with some values changed, one run for each seed.
     fn add(
         &mut self,
         scenario: &str,

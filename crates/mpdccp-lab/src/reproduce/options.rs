@@ -8,18 +8,18 @@ use crate::{runs, sweep};
 /// Options of a reproduction.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Whether to make a quick test: only headline cells, with fewer and shorter runs.
+    /// Whether to make only a quick test, with just the headline cells and with fewer and shorter runs.
     pub quick: bool,
     /// Duration of each run in seconds. If absent, the set's duration applies.
     pub duration_s: Option<f64>,
     /// Whether the runs that a set marks as `around` use the simulator, even if the other runs use another
     /// backend.
     pub around_in_sim: bool,
-    /// Sections to make, by name or by scenario, or nothing to make all sections.
+    /// Sections to make, by name or by scenario; if empty, all sections.
     pub only: Vec<String>,
     /// The first seed.
     pub seed: u64,
-    /// Maximum number of parallel runs. Only backends in virtual time use it.
+    /// Maximum number of parallel runs, used only by backends in virtual time.
     pub threads: usize,
     /// Output directory, created if needed. Results that it already contains are reused.
     pub out: PathBuf,
@@ -45,7 +45,7 @@ pub enum Progress<'a> {
     Failed(&'a str),
 }
 
-/// Returns the command line, as reports show it.
+/// Returns the command line in the form that reports show.
 pub(super) fn command(set: &str, backend: &str, options: &Options) -> String {
     let quick = if options.quick { " --quick" } else { "" };
     let duration = options.duration_s.map_or(String::new(), |s| format!(" --duration {s}"));

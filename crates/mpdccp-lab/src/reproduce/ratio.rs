@@ -16,10 +16,10 @@ struct Ratio<'a> {
     of_sum: f64,
 }
 
-/// Returns a table with a row for each cell, and sentences about the table. A row has the results of the
-/// variants `alone`, which use one path each. For each other variant, it has the ratios of that variant's
-/// result to the best and to the sum of these results. The sentences say in how many cells a variant reaches
-/// the required ratios, and how it compares with the `baselines`.
+/// Returns a table with one row per cell, and sentences about the table. A row shows the results of the
+/// variants `alone`, which use one path each, and, for each other variant, the ratios of its result to the
+/// best of these results and to their sum. The sentences say in how many cells a variant reaches the required
+/// ratios, and how it compares with the `baselines`.
 pub(super) fn beside_alone(
     all: &[Comparison],
     (alone, of_best, of_sum): (&[String], Bounds, Bounds),
@@ -76,8 +76,8 @@ pub(super) fn beside_alone(
     (Table { head, rows, ..Table::default() }, sentences)
 }
 
-/// Returns a sentence with the number of cells in which a variant is at least as fast as the baseline. For
-/// the other cells, the sentence gives the variant's fraction of the baseline's rate.
+/// Returns a sentence with the number of cells in which a variant is at least as fast as the baseline, and
+/// with the fraction of the baseline's rate that it reaches in the other cells.
 fn beside_baseline(label: &str, baseline: &str, ratios: &[Ratio<'_>]) -> String {
     let theirs = |cell: &str| ratios.iter().find(|r| r.label == baseline && r.cell == cell).map(|r| r.mbps);
     let ours = ratios.iter().filter(|r| r.label == label);
@@ -90,7 +90,7 @@ fn beside_baseline(label: &str, baseline: &str, ratios: &[Ratio<'_>]) -> String 
     )
 }
 
-/// Returns text that lists the cells whose value is below `enough`, with the values.
+/// Returns text that lists the cells whose value is below `enough`, with their values.
 fn listed(cells: &[(&str, f64)], enough: f64) -> String {
     let below = cells.iter().filter(|(_, part)| *part < enough);
     let below: Vec<String> = below.map(|(cell, part)| format!("{cell} {part:.2}")).collect();

@@ -18,7 +18,7 @@ use crate::{Backend, LabError, Plan, sweep};
 /// for a test.
 const QUICK_RUNS: u32 = 3;
 
-/// Returns the missing prerequisite if `backend` supports no variant of a section.
+/// If `backend` supports none of a section's variants, returns the missing prerequisite.
 pub(super) fn lacking(
     spec: &SectionSpec,
     scenario: &Scenario,
@@ -100,8 +100,8 @@ fn runs(
         section.sentences = sentences;
         section.tables.push(table);
     }
-    // Show only the headline cell in this report. The experiment's own report also has the other cells and
-    // the figures of the inner workings.
+    // This report shows only the headline cell; the other cells and the figures of the inner workings are in
+    // the experiment's own report.
     let headline = &scenario.headline().name;
     for cell in outcome.figures.iter().filter(|cell| cell.cell == *headline) {
         let own = report::section(scenario, &outcome.comparisons, cell);

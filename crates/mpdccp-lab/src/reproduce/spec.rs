@@ -23,7 +23,7 @@ pub(super) const LIBRARY: &[(&str, &str)] = sets!["paper", "calibration", "profi
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Spec {
-    /// Name of the set on the command line.
+    /// The set's name on the command line.
     pub(super) name: String,
     /// Title of the report.
     pub(super) title: String,
@@ -39,35 +39,33 @@ pub(super) struct SectionSpec {
     pub(super) name: String,
     /// Name of a built-in scenario.
     pub(super) scenario: String,
-    /// Labels of the variants; all variants if empty.
+    /// Labels of the variants; if empty, all variants.
     #[serde(default, alias = "contenders")]
     pub(super) variants: Vec<String>,
     /// Cells of a full run.
     #[serde(default = "all")]
     pub(super) cells: Vec<String>,
-    /// Runs of each variant at each point; the scenario's number if absent.
+    /// Runs of each variant at each point; if absent, the scenario's number.
     #[serde(default)]
     pub(super) runs: Option<u32>,
     /// Whether the section uses the simulator unless the user selects a backend.
     #[serde(default)]
     pub(super) around: bool,
-    /// Cells of a quick run; the headline cell if empty.
+    /// Cells of a quick run; if empty, the headline cell.
     #[serde(default)]
     pub(super) quick_cells: Vec<String>,
-    /// Variants that use one path each. The other variants are compared with the best of these and with their
-    /// sum.
+    /// Variants that use one path each. The others are compared with the best and with the sum of these.
     #[serde(default)]
     pub(super) alone: Vec<String>,
-    /// Required ratios to the best result of `alone`, and to the sum of these results.
+    /// Required ratios to the best of the results of `alone`, and to their sum.
     #[serde(default)]
     pub(super) of_best: Option<f64>,
     #[serde(default)]
     pub(super) of_sum: Option<f64>,
-    /// Metrics in the columns of the table. If empty, these are the main metrics and those with references or
-    /// aims.
+    /// Metrics in the columns of the table; if empty, the main metrics and those with references or aims.
     #[serde(default)]
     pub(super) metrics: Vec<String>,
-    /// New values for places in the scenario. Places are named as in a sweep.
+    /// New values for places in the scenario, which are named as in a sweep.
     #[serde(default)]
     pub(super) change: BTreeMap<String, Value>,
     /// Sweep that replaces the scenario's own.
@@ -83,7 +81,7 @@ fn all() -> Vec<String> {
 }
 
 impl Spec {
-    /// Parses a set and every scenario that it names. `file` is the name of the set in errors.
+    /// Parses a set and all scenarios that it names. Errors call the set `file`.
     pub(super) fn parse(file: &str, text: &str) -> Result<Spec, LabError> {
         let wrong = |e: &dyn core::fmt::Display| LabError::Wrong(format!("{file}: {e}"));
         let spec: Spec = toml::from_str(text).map_err(|e| wrong(&e.to_string().trim_end()))?;
@@ -116,7 +114,7 @@ impl SectionSpec {
         Ok(())
     }
 
-    /// Returns the scenario with all changes, and with another duration if one is given.
+    /// Returns the scenario with all changes and, if one is given, a different duration.
     pub(super) fn scenario(&self, quick: bool, duration_s: Option<f64>) -> Result<Scenario, LabError> {
         let wrong = |e: crate::scenario::ScenarioError| LabError::Wrong(e.to_string());
         let scenario = Scenario::find(&self.scenario).map_err(wrong)?;

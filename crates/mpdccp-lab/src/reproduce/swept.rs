@@ -19,19 +19,19 @@ fn words(metric: &str) -> &str {
 }
 
 fn reaches(aim: &Aim, value: Estimate) -> Option<Verdict> {
-    // Do not judge an aim with `not_above`, because the other variant's value is in another row.
+    // Do not judge an aim that has `not_above`, because the other variant's value is in a different row.
     aim.not_above.is_none().then(|| aim.bounds().judge(value))
 }
 
-/// Returns the verdict on the aim for the median's variant, or `None` without an aim.
+/// Returns the verdict on the aim for the median's variant, or `None` if there is no aim.
 fn judged(scenario: &Scenario, median: &Median) -> Option<Verdict> {
     let aim = scenario.aims.iter().find(|a| *a.label.as_ref() == median.label)?;
     let at = shown(scenario).iter().position(|metric| metric == aim.metric.as_ref())?;
     reaches(aim, median.shown.get(at).copied().flatten()?)
 }
 
-/// Returns a table of metrics. Its columns are the points of the sweep, or the cells if the sweep has several
-/// cells and several parameters.
+/// Returns a table of metrics whose columns are the points of the sweep, or the cells if the sweep has
+/// several cells and several parameters.
 pub(super) fn table(scenario: &Scenario, outcome: &Outcome) -> Table {
     let cells = outcome.medians.iter().any(|m| m.cell != outcome.medians[0].cell);
     if cells && parameters(scenario).len() > 1 {
@@ -41,7 +41,7 @@ pub(super) fn table(scenario: &Scenario, outcome: &Outcome) -> Table {
     }
 }
 
-/// Returns a table with a row for each variant, point and metric, and a column for each cell.
+/// Returns a table with one row per variant, point and metric, and one column per cell.
 fn by_cell(scenario: &Scenario, outcome: &Outcome) -> Table {
     let mut cells: Vec<&str> = Vec::new();
     let mut points: Vec<(&str, &Vec<String>)> = Vec::new();

@@ -13,7 +13,8 @@ use crate::bounds::Bounds;
 pub struct Reference {
     /// Name of the source.
     pub source: String,
-    /// How the measurement differs from the scenario: bytes counted, timers, with or without a tunnel.
+    /// How the measurement differs from the scenario: which bytes it counts, timers, with or without a
+    /// tunnel.
     #[serde(default)]
     pub conditions: Option<String>,
     /// Label of the variant that the figures are compared with.
@@ -25,13 +26,13 @@ pub struct Reference {
     pub values: BTreeMap<Spanned<String>, f64>,
 }
 
-/// An aim: bounds for a metric of a variant.
+/// An aim: bounds for a variant's value of a metric.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Aim {
     /// Label of the variant.
     pub label: Spanned<String>,
-    /// The cell; the headline cell if absent, every cell if `all`.
+    /// The cell. If absent, the headline cell; if `all`, every cell.
     #[serde(default)]
     pub cell: Option<Spanned<String>>,
     /// Name of the metric.

@@ -1,4 +1,4 @@
-//! Describes the transports with which the tunnel is compared.
+//! Describes the transports that the tunnel is compared with.
 
 use serde::Deserialize;
 
@@ -15,18 +15,18 @@ pub enum Baseline {
         /// The program; `wireguard-go` if absent.
         program: Option<String>,
     },
-    /// Any VPN, started by a shell command at each end. Together the commands must connect the inner
+    /// Any VPN, started by a shell command at each end. Together, the two commands must connect the inner
     /// addresses.
     Command {
-        /// Command that runs in the server's namespace.
+        /// Command to run in the server's namespace.
         server: String,
-        /// Command that runs in the client's namespace.
+        /// Command to run in the client's namespace.
         client: String,
     },
 }
 
 impl Baseline {
-    /// Returns the name of the kind in scenarios.
+    /// Returns the name that scenarios use for this kind.
     pub fn name(&self) -> &'static str {
         match self {
             Baseline::Plain {} => "plain",

@@ -1,4 +1,4 @@
-//! Events of the tunnel during a scenario.
+//! What happens to the tunnel during a scenario.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -14,24 +14,24 @@ use crate::sim::Side;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TunnelEvent {
-    /// Time of the event, seconds after t = 0.
+    /// Time of the event in seconds after t = 0.
     pub at_s: Spanned<f64>,
     /// Changes to the files of both ends, which then reload them.
     #[serde(default)]
     pub reload: Option<Reload>,
-    /// Path on which the client's address changes.
+    /// Path on which to change the client's address.
     #[serde(default)]
     pub roam: Option<Spanned<String>>,
-    /// End of the tunnel that closes its sessions, exits, and starts again.
+    /// End of the tunnel that closes its sessions, exits and restarts.
     #[serde(default)]
     pub restart: Option<Side>,
-    /// End of the tunnel that is killed, and starts again.
+    /// End of the tunnel that is killed and restarted.
     #[serde(default)]
     pub kill: Option<Side>,
-    /// Time until this end of the tunnel starts again.
+    /// Time until this end of the tunnel restarts.
     #[serde(default, deserialize_with = "quantity::time")]
     pub away: Duration,
-    /// Whether the server drains: it accepts no new clients, and asks its clients to use another server.
+    /// Whether the server drains, that is, accepts no new clients and asks its clients to use another server.
     #[serde(default)]
     pub drain: bool,
 }
@@ -46,7 +46,7 @@ pub struct Reload {
     /// The paths of the client's file, by name.
     #[serde(default)]
     pub paths: Option<Vec<Spanned<String>>>,
-    /// New priorities of paths, by the path's name.
+    /// New path priorities, by path name.
     #[serde(default)]
     pub priority: BTreeMap<Spanned<String>, u8>,
 }
@@ -64,7 +64,7 @@ impl TunnelEvent {
         given.into_iter().filter(|given| *given).count()
     }
 
-    /// Returns a short phrase for the action in sentences.
+    /// Returns a short phrase for the action, for use in sentences.
     pub(super) fn phrase(&self) -> &'static str {
         match self {
             TunnelEvent { reload: Some(_), .. } => "the reload",

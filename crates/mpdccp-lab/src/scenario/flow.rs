@@ -15,17 +15,17 @@ use super::source::SourceSpec;
 pub struct FlowSpec {
     /// Name, unique in the scenario.
     pub name: Spanned<String>,
-    /// Number of equal flows, which are called `NAME-1` and so on; if absent, a single flow has the plain
+    /// Number of equal flows, named `NAME-1` and so on. If absent, there is a single flow with the plain
     /// name.
     #[serde(default)]
     pub count: Option<Spanned<u32>>,
     /// Kind of traffic.
     pub kind: FlowKind,
-    /// Command flows: shell command in the server's namespace, which runs from before t = 0 to the end.
+    /// Command flows: shell command that runs in the server's namespace from before t = 0 to the end.
     #[serde(default)]
     pub server: Option<String>,
-    /// Command flows: shell command in the client's namespace, which runs from `start_s` to `stop_s`, or
-    /// until it exits.
+    /// Command flows: shell command that runs in the client's namespace from `start_s` to `stop_s`, or until
+    /// it exits.
     #[serde(default)]
     pub client: Option<String>,
     /// UDP: payload bytes per packet.
@@ -34,13 +34,13 @@ pub struct FlowSpec {
     /// UDP: offered rate, counting payload bytes.
     #[serde(default, deserialize_with = "quantity::opt_rate")]
     pub rate: Option<Rate>,
-    /// UDP: source of the datagrams; constant rate if absent.
+    /// UDP: source of the datagrams; if absent, a constant rate.
     #[serde(default)]
     pub source: Option<Spanned<SourceSpec>>,
     /// TCP and short: the kernel's congestion control.
     #[serde(default)]
     pub cc: Option<String>,
-    /// Short: possible sizes of a connection in bytes, equally likely.
+    /// Short: possible sizes of a connection in bytes, all equally likely.
     #[serde(default)]
     pub sizes: Option<Sizes>,
     /// Short: mean interval between starts of connections.
@@ -52,7 +52,7 @@ pub struct FlowSpec {
     /// TCP: loss detection.
     #[serde(default)]
     pub loss_detection: LossDetection,
-    /// Path that the flow uses directly, outside the tunnel.
+    /// Path that the flow uses directly, bypassing the tunnel.
     #[serde(default)]
     pub via: Option<Spanned<String>>,
     /// One-way delay of the flow in addition to the link's; not for flows through the tunnel.
@@ -62,11 +62,11 @@ pub struct FlowSpec {
     /// connection of the previous flow.
     #[serde(default)]
     pub reverse: bool,
-    /// UDP in direct mode: whether the server returns every packet. The received packets are then those that
-    /// the client got back.
+    /// UDP in direct mode: whether the server sends back every packet. The received packets are then those
+    /// that came back to the client.
     #[serde(default)]
     pub echo: bool,
-    /// Path over which the server returns each datagram; the tunnel must not use it.
+    /// Path over which the server sends back each datagram; the tunnel must not use it.
     #[serde(default)]
     pub mirror: Option<Spanned<String>>,
     /// Latency above which a packet is useless; see the metric `on_time_pct`.
@@ -75,28 +75,28 @@ pub struct FlowSpec {
     /// In direct mode: whether the flow shares its congestion state with all other flows that set this key.
     #[serde(default)]
     pub share_congestion: bool,
-    /// Start time, seconds after t = 0.
+    /// Start time in seconds after t = 0.
     #[serde(default)]
     pub start_s: f64,
-    /// End time, seconds after t = 0; the end of the scenario if absent.
+    /// End time in seconds after t = 0; if absent, the end of the scenario.
     #[serde(default)]
     pub stop_s: Option<Spanned<f64>>,
 }
 
 impl FlowSpec {
-    /// Returns the flow's source of datagrams, if given.
+    /// Returns the flow's source of datagrams, if it has one.
     pub fn source(&self) -> Option<&SourceSpec> {
         self.source.as_ref().map(Spanned::as_ref)
     }
 
-    /// Returns whether `name` is the name of this flow, or of the entry of equal flows that contains it.
+    /// Returns whether `name` names this flow, or the entry of equal flows that it belongs to.
     pub fn is(&self, name: &str) -> bool {
         let number = self.name.as_ref().strip_prefix(name);
         number.is_some_and(|rest| rest.is_empty() || (self.count.is_some() && rest.starts_with('-')))
     }
 }
 
-/// Changes of a flow in a cell.
+/// Changes that a cell makes to a flow.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FlowChange {
@@ -109,10 +109,10 @@ pub struct FlowChange {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LossDetection {
-    /// By time (RACK, RFC 8985), like the kernel.
+    /// By time (RACK, RFC 8985), as the kernel does.
     #[default]
     Rack,
-    /// Loss after three later packets, regardless of reordering, like QUIC (RFC 9002).
+    /// A packet is lost after three later ones, regardless of reordering, as in QUIC (RFC 9002).
     Three,
 }
 
@@ -131,7 +131,7 @@ pub enum FlowKind {
 }
 
 impl FlowKind {
-    /// Returns the name of the kind in scenarios.
+    /// Returns the name that scenarios use for this kind.
     pub fn name(self) -> &'static str {
         match self {
             FlowKind::Udp => "udp",

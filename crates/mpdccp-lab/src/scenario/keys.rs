@@ -2,7 +2,7 @@
 
 use super::LinkKeys;
 
-/// Returns a phrase for each difference between a link's state and the state `before`.
+/// Returns a phrase for each difference between a link's state and its earlier state `before`.
 pub(super) fn words_after(now: &LinkKeys, before: &LinkKeys) -> Vec<&'static str> {
     let (old, new) = (before.mean_rate(), now.mean_rate());
     let phrases = [
@@ -16,8 +16,8 @@ pub(super) fn words_after(now: &LinkKeys, before: &LinkKeys) -> Vec<&'static str
     phrases.into_iter().filter(|(so, _)| *so).map(|(_, phrase)| phrase).collect()
 }
 
-/// Returns the keys of both directions after changes. `both` applies to both directions, `forward` from
-/// client to server, and `reverse` from server to client.
+/// Returns the keys of both directions after changes: `both` changes both directions, `forward` only client
+/// to server, and `reverse` only server to client.
 pub(super) fn ways(
     base: &[LinkKeys; 2],
     both: &LinkKeys,

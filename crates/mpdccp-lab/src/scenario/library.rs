@@ -1,7 +1,7 @@
 /// A built-in scenario.
 #[derive(Clone, Copy, Debug)]
 pub struct Named {
-    /// Name of the scenario, which is also its path under `scenarios/`.
+    /// The scenario's name, which is also its path under `scenarios/`.
     pub name: &'static str,
     /// Content of the file.
     pub text: &'static str,

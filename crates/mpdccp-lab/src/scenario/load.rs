@@ -13,12 +13,12 @@ use crate::code;
 /// Maximum number of flows in one `[[flow]]` entry.
 const MAX_FLOWS: u32 = 100;
 
-/// An error in a scenario, with the place of the error.
+/// An error in a scenario, with its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScenarioError {
     /// The file, or the name of a built-in scenario.
     pub file: String,
-    /// Number of the line, from 1, if known.
+    /// Line number, counted from 1, if known.
     pub line: Option<usize>,
     /// The key on that line.
     pub key: Option<String>,
@@ -58,7 +58,7 @@ impl ScenarioError {
 fn key_before(text: &str, span: Range<usize>) -> Option<String> {
     let start = text[..span.start.min(text.len())].rfind('\n').map_or(0, |i| i + 1);
     let before = text.get(start..span.start)?.trim_end();
-    // The key of a value in a list is before the list's bracket.
+    // For a value in a list, the key is before the list's bracket.
     let list = before.rsplit_once('[').filter(|(head, items)| {
         head.trim_end().ends_with('=') && !items.contains(']') && !items.ends_with('=')
     });
@@ -72,10 +72,10 @@ fn key_before(text: &str, span: Range<usize>) -> Option<String> {
 }
 
 impl Scenario {
-    /// Parses a scenario. `file` is the scenario's name in errors.
+    /// Parses a scenario. Errors call the scenario `file`.
     ///
     /// # Errors
-    /// Fails if the scenario is invalid. The error is the first one found.
+    /// Fails if the scenario is invalid, with the first error found.
     pub fn parse(file: &str, text: &str) -> Result<Scenario, ScenarioError> {
         let mut document: Table = text
             .parse()
@@ -102,7 +102,7 @@ impl Scenario {
         Ok(scenario)
     }
 
-    /// Finds a scenario by its name in [`LIBRARY`]. If there is none, it reads the file of that name.
+    /// Returns the scenario with this name from [`LIBRARY`], or reads the file of that name if there is none.
     ///
     /// # Errors
     /// Fails if neither exists, or if the scenario is invalid.
@@ -111,11 +111,11 @@ impl Scenario {
         Scenario::parse(&file, &text)
     }
 
-    /// Finds a scenario like [`find`](Self::find), but does not parse it. Returns the scenario's name in
-    /// errors, and its text.
+    /// Finds a scenario in the same way as [`find`](Self::find), but does not parse it. Returns the
+    /// scenario's name for use in errors, and its text.
     ///
     /// # Errors
-    /// Fails if neither a built-in scenario nor a file of that name exists.
+    /// Fails if there is neither a built-in scenario nor a file of that name.
     pub fn text(name_or_file: &str) -> Result<(String, String), ScenarioError> {
         if let Some(named) = LIBRARY.iter().find(|named| named.name == name_or_file) {
             return Ok((format!("scenarios/{}.toml", named.name), named.text.to_owned()));
@@ -133,7 +133,7 @@ impl Scenario {
         Ok((name_or_file.to_owned(), text))
     }
 
-    /// Reads the files that the scenario `file` names, and copies link keys to paths that share a link.
+    /// Reads the files named by the scenario `file`, and copies link keys to the paths that share a link.
     fn resolve(&mut self, file: &str) -> Result<(), Problem> {
         let files = &mut self.files;
         let mut read = |name: &str| {
@@ -212,7 +212,7 @@ fn load_ways(
 }
 
 impl PathSpec {
-    /// Combines the path's keys into the keys of each direction.
+    /// Combines a path's keys into separate keys for each direction.
     fn resolve(&mut self) {
         let none = [LinkKeys::default(), LinkKeys::default()];
         self.ways = keys::ways(&none, &self.link_keys(), self.forward.as_ref(), self.reverse.as_ref());

@@ -1,4 +1,4 @@
-//! Scenarios. A scenario describes an experiment in one TOML file for all backends. `docs/scenarios.md`
+//! Scenarios. A scenario describes an experiment, for any backend, in a single TOML file. `docs/scenarios.md`
 //! explains the format to users.
 
 mod aim;
@@ -52,19 +52,19 @@ pub struct Scenario {
     pub name: String,
     /// Title in one line.
     pub title: String,
-    /// Purpose of the experiment, for the report.
+    /// What the experiment is for, as shown in the report.
     #[serde(default)]
     pub about: String,
-    /// Time from t = 0 to the end of the traffic, seconds.
+    /// Time from t = 0 to the end of the traffic, in seconds.
     pub duration_s: Spanned<f64>,
     /// How long before t = 0 the tunnel or connection is up without traffic.
     #[serde(default, rename = "idle_s", deserialize_with = "quantity::seconds")]
     pub idle: Duration,
-    /// Warm-up, the time after t = 0 that metrics exclude.
+    /// Warm-up: the time after t = 0 that metrics exclude.
     #[serde(default, rename = "warm_up_s", deserialize_with = "quantity::seconds")]
     pub warm_up: Duration,
-    /// Name of the measured flow; the first flow if absent. An entry for several equal flows is measured as
-    /// one.
+    /// Name of the measured flow; if absent, the first flow. An entry for several equal flows is measured as
+    /// one flow.
     #[serde(default)]
     pub measured: Option<Spanned<String>>,
     /// Transport of the flows.
@@ -76,24 +76,24 @@ pub struct Scenario {
     /// Name of the default cell, which is also shown first.
     #[serde(default)]
     pub headline: Option<Spanned<String>>,
-    /// Settings of the tunnel or connection, unless a variant overrides them.
+    /// Settings of the tunnel or connection, which variants can override.
     #[serde(default)]
     pub tunnel: TunnelSettings,
-    /// Random differences between the hosts of different runs in the simulator. Real hosts differ without
+    /// Random differences between the hosts of different runs, in the simulator. Real hosts differ without
     /// this key.
     #[serde(default)]
     pub host: Host,
     /// The paths; at least one.
     #[serde(rename = "path")]
     pub paths: Vec<PathSpec>,
-    /// Cells, which are versions of the links. If the file has none, there is one cell, `base`, without
-    /// changes.
+    /// Cells: versions of the links. If the file has none, there is a single cell, `base`, that changes
+    /// nothing.
     #[serde(rename = "cell", default)]
     pub cells: Vec<Cell>,
     /// The variants; at least one.
     #[serde(rename = "variant")]
     pub variants: Vec<Variant>,
-    /// Events of the tunnel, in order of time.
+    /// Events of the tunnel, in time order.
     #[serde(rename = "event", default)]
     pub events: Vec<TunnelEvent>,
     /// The flows; at least one.
@@ -105,10 +105,10 @@ pub struct Scenario {
     /// Aims.
     #[serde(rename = "aim", default)]
     pub aims: Vec<Aim>,
-    /// Values that `mpdccp lab sweep` runs the scenario with.
+    /// Values for which `mpdccp lab sweep` runs the scenario.
     #[serde(default)]
     pub sweep: Option<SweepSpec>,
-    /// Name of the file in errors. The paths of other files are relative to this file's directory.
+    /// The file's name in errors. Paths of other files are relative to this file's directory.
     #[serde(skip)]
     pub(super) file: String,
     /// The parsed document, for summaries and hashes.
@@ -117,7 +117,7 @@ pub struct Scenario {
     /// Hashes of the files that the scenario names, by name.
     #[serde(skip)]
     pub(super) files: std::collections::BTreeMap<String, String>,
-    /// Deprecated keys in the file, each with its replacement.
+    /// Deprecated keys found in the file, each with its replacement.
     #[serde(skip)]
     pub renamed: Vec<(&'static str, &'static str)>,
 }
@@ -130,22 +130,23 @@ fn one() -> u32 {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
-    /// IP packets through the virtual interfaces of the tunnel.
+    /// IP packets through the tunnel's virtual interfaces.
     #[default]
     Tunnel,
-    /// Datagrams on one plain DCCP connection (or TCP segments, for a variant with `tcp`), without a tunnel.
+    /// Datagrams over a single plain DCCP connection without a tunnel (or TCP segments, if the variant has
+    /// `tcp`).
     Direct,
 }
 
-/// Random differences between runs, as real hosts have them.
+/// Random differences between runs, such as real hosts have.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Host {
-    /// Each flow's start is delayed by a uniformly random time up to this one.
+    /// Each flow's start is delayed by a uniformly distributed random time of at most this length.
     #[serde(default, deserialize_with = "quantity::time")]
     pub start_within: Duration,
-    /// Mean time from a packet's arrival at the interface until the program receives it; exponentially
-    /// distributed, order is kept.
+    /// Mean time from the arrival of a packet at the interface until the program receives it. The time is
+    /// exponentially distributed; packets stay in order.
     #[serde(default, deserialize_with = "quantity::time")]
     pub wake_up: Duration,
 }
@@ -171,7 +172,7 @@ impl Scenario {
         self.variants.iter().find(|c| c.label.as_ref() == label)
     }
 
-    /// Returns the path with index `path`, with the changes of a cell.
+    /// Returns the path with index `path`, including the changes made by a cell.
     pub fn path_in(&self, path: usize, cell: &Cell) -> PathSpec {
         let mut spec = self.paths[path].clone();
         let named = |(name, _): &(&Spanned<String>, &PathChange)| name.as_ref() == spec.name.as_ref();
@@ -210,8 +211,8 @@ impl Scenario {
         self.variants.iter().map(|variant| variant.label.as_ref().as_str()).collect()
     }
 
-    /// Returns the name of the measured flow (or entry of equal flows) of a variant. This is the flow that
-    /// the scenario names. If it names none, this is the first flow that the variant carries.
+    /// Returns the name of a variant's measured flow (or entry of equal flows): the flow that the scenario
+    /// names or, if it names none, the first flow that the variant carries.
     fn measured_of(&self, label: &str) -> &str {
         let first = || {
             let carried = self.variant(label).and_then(|variant| variant.flows.as_ref());
@@ -228,7 +229,7 @@ impl Scenario {
         self.flows.iter().any(|flow| flow.name.as_ref() == name && flow.is(measured))
     }
 
-    /// Returns text that names the measured flow of a variant.
+    /// Returns text that names the flow measured for a variant.
     pub fn measured_words(&self, label: &str) -> String {
         let name = self.measured_of(label);
         let several = self.flows.iter().filter(|flow| flow.is(name)).count() > 1;
@@ -241,7 +242,7 @@ impl Scenario {
         self.events_s().last().copied().unwrap_or(0.0).max(self.warm_up.as_secs_f64())
     }
 
-    /// Returns the times of all path changes and tunnel events, in order, without duplicates.
+    /// Returns the times of all path changes and tunnel events, sorted and without duplicates.
     pub fn events_s(&self) -> Vec<f64> {
         let paths = self.paths.iter().flat_map(|p| &p.events).map(|e| *e.at_s.as_ref());
         let mut at: Vec<f64> = paths.chain(self.events.iter().map(|e| *e.at_s.as_ref())).collect();
@@ -251,7 +252,7 @@ impl Scenario {
         at
     }
 
-    /// Returns a short phrase for the event at `at_s`. It is "the change" if different events happen at that
+    /// Returns a short phrase for the event at `at_s`, or "the change" if different events happen at that
     /// time.
     pub fn event_words(&self, at_s: f64) -> &'static str {
         let mut words = None;
@@ -270,9 +271,9 @@ impl Scenario {
         words.unwrap_or("the change")
     }
 
-    /// Returns text for a feature of `variant` that only the simulator supports, if there is one.
+    /// If `variant` has a feature that only the simulator supports, returns text that names it.
     pub fn simulator_only_of(&self, variant: &Variant) -> Option<&'static str> {
-        // On namespaces, a TCP connection can carry only records of one size.
+        // In namespaces, a TCP connection can carry only records of one size.
         let simple = |f: &FlowSpec| match f.source() {
             Some(SourceSpec::Bulk {}) => self.mode == Mode::Direct && !variant.udp,
             Some(SourceSpec::Video { .. }) => variant.tcp.is_none(),
@@ -295,7 +296,7 @@ impl Scenario {
         (!flows.iter().all(simple)).then_some(what)
     }
 
-    /// Returns text for a feature of `variant` that only namespaces support, if there is one.
+    /// If `variant` has a feature that only namespaces support, returns text that names it.
     pub fn namespaces_only_of(&self, variant: &Variant) -> Option<&'static str> {
         let flows = self.flows_of(variant, self.headline());
         match variant.baseline {
@@ -307,8 +308,8 @@ impl Scenario {
         flows.iter().all(|f| f.kind == FlowKind::Command).then_some("commands as traffic")
     }
 
-    /// Returns the name of a bulk flow that has no congestion control in a variant because it uses plain UDP,
-    /// if there is one.
+    /// Returns the name of a bulk flow, if any, that has no congestion control in a variant because the
+    /// variant uses plain UDP.
     pub fn unslowed_of(&self, variant: &Variant) -> Option<String> {
         let plain = variant.udp || variant.baseline == Some(Baseline::Plain {});
         let bulk = |f: &&FlowSpec| matches!(f.source(), Some(SourceSpec::Bulk {}));
@@ -332,12 +333,13 @@ impl Scenario {
     /// Returns the settings of the tunnel or connection for `variant`, as keys of the tunnel's file.
     ///
     /// # Errors
-    /// Fails if the settings are invalid. The error has its place. A checked scenario has no such error.
+    /// Fails if the settings are invalid; the error includes the position. This cannot happen once a scenario
+    /// has been checked.
     pub fn tunnel_of(&self, variant: &Variant) -> Result<Table, (Option<Range<usize>>, String)> {
         self.tunnel_after(variant, &TunnelSettings::default())
     }
 
-    /// Returns the same as [`tunnel_of`](Self::tunnel_of), but after reloads with these changes.
+    /// Like [`tunnel_of`](Self::tunnel_of), but after reloads with these changes.
     ///
     /// # Errors
     /// Fails like [`tunnel_of`](Self::tunnel_of).
@@ -371,7 +373,7 @@ impl Scenario {
     pub fn settings_of(&self, variant: &Variant) -> Settings {
         let mut settings = Settings::default();
         for (key, value) in self.tunnel_of(variant).unwrap_or_default() {
-            // No error is possible, because each setting was checked with the scenario.
+            // No error is possible, because each setting was checked along with the scenario.
             let _ = settings.set(&key, value);
         }
         settings

@@ -1,4 +1,4 @@
-//! Paths, how cells change them, and how events change them during a scenario.
+//! Paths, and how cells and events change them.
 
 use std::collections::BTreeMap;
 
@@ -9,14 +9,14 @@ use super::{FlowChange, LinkKeys, keys};
 use linkem_net::with_link_keys;
 
 with_link_keys! {
-    /// A path, which is a link. The link keys apply to both directions, except those in `forward` and
-    /// `reverse`.
+    /// A path, which consists of a link. The link keys apply to both directions, except those in `forward`
+    /// and `reverse`.
     #[derive(Clone, Debug, Deserialize)]
     #[serde(deny_unknown_fields)]
     pub struct PathSpec {
         /// Name, unique in the scenario.
         pub name: Spanned<String>,
-        /// Name of an earlier path whose link this path shares, with all its link keys.
+        /// Name of an earlier path. This path shares that path's link, and therefore has all its link keys.
         #[serde(default)]
         pub shares: Option<Spanned<String>>,
         /// Keys for the direction from client to server only.
@@ -28,14 +28,14 @@ with_link_keys! {
         /// Priority as in RFC 9897 section 3.2.10: paths with a higher value are preferred.
         #[serde(default)]
         pub priority: Option<u8>,
-        /// Whether the path is outside the tunnel. Only flows with `via` or `mirror` use such a path. Paths
+        /// Whether the path is outside the tunnel, so that only flows with `via` or `mirror` use it. Paths
         /// outside the tunnel come after the others.
         #[serde(default)]
         pub outside: bool,
-        /// Changes while the scenario runs, in order of time.
+        /// Changes during the scenario, in time order.
         #[serde(default)]
         pub events: Vec<PathEvent>,
-        /// All link keys of the forward and of the reverse direction.
+        /// All link keys, for the forward and the reverse direction.
         #[serde(skip)]
         pub ways: [LinkKeys; 2],
         /// Seed of the path's model.
@@ -45,11 +45,11 @@ with_link_keys! {
 }
 
 with_link_keys! {
-    /// A change of a path during the scenario. Keys that are absent stay the same.
+    /// A change to a path during the scenario. Keys that are absent stay the same.
     #[derive(Clone, Debug, Deserialize)]
     #[serde(deny_unknown_fields)]
     pub struct PathEvent {
-        /// Time of the change, seconds after t = 0.
+        /// Time of the change in seconds after t = 0.
         pub at_s: Spanned<f64>,
         /// Keys for the direction from client to server only.
         #[serde(default)]
@@ -61,7 +61,7 @@ with_link_keys! {
 }
 
 with_link_keys! {
-    /// Changes of a path in a cell. Keys that are absent stay the same.
+    /// Changes that a cell makes to a path. Keys that are absent stay the same.
     #[derive(Clone, Debug, Deserialize)]
     #[serde(deny_unknown_fields)]
     pub struct PathChange {
@@ -75,8 +75,8 @@ with_link_keys! {
 }
 
 with_link_keys! {
-    /// A cell, which is a version of the links. Its own keys replace those of every path, the keys in `path`
-    /// replace those of single paths.
+    /// A cell: a version of the links. Its own keys replace those of every path, and keys in `path` replace
+    /// those of single paths.
     #[derive(Clone, Debug, Default, Deserialize)]
     #[serde(deny_unknown_fields)]
     pub struct Cell {

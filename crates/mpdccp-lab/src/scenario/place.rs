@@ -11,17 +11,17 @@ pub(in crate::scenario) use linkem_net::keys::Problem;
 pub(super) struct Places<'a>(DeTable<'a>);
 
 impl<'a> Places<'a> {
-    /// Parses a text, which must have been parsed without errors before.
+    /// Parses a text that has already been parsed without errors.
     pub(super) fn of(text: &'a str) -> Places<'a> {
         Places(DeTable::parse(text).map(toml::Spanned::into_inner).unwrap_or_default())
     }
 
-    /// Returns the innermost table that contains the value at `place`, or that is this value.
+    /// Returns the innermost table that contains, or is, the value at `place`.
     pub(super) fn table(&self, place: &Range<usize>) -> Option<&DeTable<'a>> {
         table_with(&self.0, place)
     }
 
-    /// Returns table number `index` in the array of tables `name`.
+    /// Returns table `index` of the array of tables `name`.
     pub(super) fn nth(&self, name: &str, index: usize) -> Option<&DeTable<'a>> {
         match self.0.get(name)?.get_ref() {
             DeValue::Array(items) => items.get(index)?.get_ref().as_table(),
@@ -49,8 +49,8 @@ pub(super) fn value(table: &DeTable<'_>, key: &str) -> Option<Range<usize>> {
     table.get(key).map(toml::Spanned::span)
 }
 
-/// Returns the position of a link key for one direction (0 forward, 1 reverse) in a table of a path, a cell
-/// or an event.
+/// Returns the position of a link key for one direction (0 forward, 1 reverse) in a path's, cell's or event's
+/// table.
 pub(super) fn of_link(table: &DeTable<'_>, way: usize, key: &str) -> Option<Range<usize>> {
     let name = ["forward", "reverse"][way];
     let single = table.get(name).and_then(|t| value(t.get_ref().as_table()?, key));

@@ -15,7 +15,7 @@ pub(super) fn seconds<'de, D: Deserializer<'de>>(d: D) -> Result<Duration, D::Er
     Err(de::Error::custom(format!("`{s}` is not a number of seconds from 0 to 86400")))
 }
 
-/// Sizes of short flows in bytes. All are equally likely.
+/// Sizes of short flows in bytes, all equally likely.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sizes(pub Vec<u32>);
 

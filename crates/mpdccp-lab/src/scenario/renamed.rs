@@ -1,4 +1,4 @@
-//! Replaces deprecated key names by the current names, before parsing.
+//! Replaces deprecated key names with the current names before parsing.
 
 use toml::{Table, Value};
 
@@ -6,8 +6,8 @@ type Renamed = (&'static str, &'static str);
 
 /// New names of keys in tables with link keys: paths, their events, and paths in cells.
 const LINK: &[Renamed] = &[("there", "forward"), ("back", "reverse"), ("beside", "outside")];
-/// Deprecated keys for the reverse direction. An entry has the old name, the key in the table `reverse`, and
-/// the new name in warnings.
+/// Deprecated keys for the reverse direction. Each entry holds the old name, the key in the table `reverse`,
+/// and the new name to show in warnings.
 const REVERSE: &[(&str, &str, &str)] =
     &[("back_rate", "rate", "reverse.rate"), ("back_queue", "queue", "reverse.queue")];
 const VARIANT: &[Renamed] =
@@ -16,7 +16,7 @@ const TUNNEL: &[Renamed] = &[("steer", "policy_rule")];
 const FLOW: &[Renamed] = &[("back", "reverse")];
 const TOP: &[Renamed] = &[("contender", "variant")];
 
-/// Renames the deprecated keys of a scenario. Returns each deprecated key that it found, once.
+/// Renames the deprecated keys of a scenario. Returns the deprecated keys found, each only once.
 pub(super) fn rename(document: &mut Table) -> Vec<Renamed> {
     let mut found = Vec::new();
     keys(document, TOP, &mut found);
@@ -60,7 +60,7 @@ fn link(table: &mut Table, found: &mut Vec<Renamed>) {
     }
 }
 
-/// Renames keys of a table. If a table has both the old and the new name, it keeps both, so that parsing
+/// Renames the keys of a table. If it has both the old and the new name, both are kept, so that parsing
 /// fails.
 fn keys(table: &mut Table, names: &[Renamed], found: &mut Vec<Renamed>) {
     for (old, new) in names {

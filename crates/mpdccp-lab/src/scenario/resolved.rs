@@ -3,17 +3,16 @@ use toml::{Table, Value};
 use super::{Cell, Scenario, Variant};
 use crate::code;
 
-/// Keys that do not influence a single run.
+/// Keys that have no influence on a single run.
 const ABOUT: [&str; 8] = ["title", "about", "runs", "headline", "reference", "aim", "sweep", "variant"];
 
 impl Scenario {
-    /// Returns the name of the file in errors. The paths of other files are relative to this file's
-    /// directory.
+    /// Returns the file's name for use in errors. Paths of other files are relative to this file's directory.
     pub(crate) fn file(&self) -> &str {
         &self.file
     }
 
-    /// Returns a text that [`Scenario::parse`] parses to this scenario again, if the files that it names
+    /// Returns text from which [`Scenario::parse`] produces this scenario again, provided the files it names
     /// exist.
     pub(crate) fn source_text(&self) -> String {
         self.document.to_string()
@@ -29,8 +28,8 @@ impl Scenario {
         code::hash(&self.document_text())
     }
 
-    /// Returns a text with the inputs of `variant` in `cell`. This is the file without other variants and
-    /// cells, and without keys that do not influence the run. Two runs with equal text, seed and program are
+    /// Returns the inputs of `variant` in `cell` as text: the file without other variants and cells, and
+    /// without keys that do not influence the run. Two runs for which text, seed and program are equal are
     /// the same run.
     pub fn resolved(&self, variant: &Variant, cell: &Cell) -> String {
         let mut table = self.document.clone();

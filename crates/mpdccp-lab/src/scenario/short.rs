@@ -1,4 +1,4 @@
-//! Draws start and size of each connection of short flows.
+//! Draws the start and size of each connection of short flows.
 
 use core::time::Duration;
 
@@ -12,7 +12,7 @@ use super::quantity::Sizes;
 pub(super) const MAX_SHORT: u64 = 10_000;
 
 impl FlowSpec {
-    /// Returns, for each connection, its start relative to the flow's start, and its size. The starts are a
+    /// Returns the start of each connection relative to the flow's start, and its size. The starts form a
     /// Poisson process, which is identical on all backends.
     pub fn connections(&self, seed: u64, end_s: f64) -> Vec<(Duration, u32)> {
         let (Some(every), Some(Sizes(sizes))) = (self.every, &self.sizes) else { return Vec::new() };
@@ -42,7 +42,7 @@ mod tests {
         let all = spec.connections(1, 410.0);
         assert_eq!(all, spec.connections(1, 410.0));
         assert_ne!(all, spec.connections(2, 410.0));
-        // The test expects 4,000 connections. The limits are five standard deviations away.
+        // The test expects 4,000 connections, and allows a deviation of five standard deviations.
         assert!((3_684..4_316).contains(&all.len()), "{}", all.len());
         let small = all.iter().filter(|(_, size)| *size == 10_000).count() as f64 / all.len() as f64;
         assert!((0.46..0.54).contains(&small), "{small}");

@@ -18,28 +18,28 @@ pub enum SourceSpec {
     Bulk {},
     /// Datagrams at `rate`, with pauses.
     OnOff {
-        /// Duration of a burst between two pauses.
+        /// Duration of a burst, from one pause to the next.
         #[serde(deserialize_with = "quantity::time")]
         on: Duration,
         /// Duration of a pause.
         #[serde(deserialize_with = "quantity::time")]
         off: Duration,
     },
-    /// Datagrams at `rate` on average, with exponentially distributed intervals.
+    /// Datagrams at a mean rate of `rate`, with exponentially distributed intervals.
     Poisson {},
-    /// Video frames, each a burst of datagrams. The rate steps up while the sender drops nothing, and down
-    /// when the sender drops datagrams.
+    /// Video frames, each sent as a burst of datagrams. The rate steps up as long as the sender drops
+    /// nothing, and down when it drops datagrams.
     Video {
         /// Frame rate.
         frames_per_s: u32,
         /// Rates, lowest first.
         ladder: Ladder,
     },
-    /// Replays a file: each line has a time in milliseconds and a number of bytes.
+    /// Replays a file in which each line has a time in milliseconds and a number of bytes.
     Trace {
         /// File name, relative to the scenario's file.
         file: String,
-        /// Contents of the file: time and size of each entry.
+        /// Contents of the file: the time and size of each entry.
         #[serde(skip)]
         packets: Vec<(Duration, u32)>,
     },
@@ -57,7 +57,7 @@ impl SourceSpec {
         matches!(self, SourceSpec::Constant {} | SourceSpec::OnOff { .. } | SourceSpec::Poisson {})
     }
 
-    /// Returns the error in the source, if any.
+    /// Returns the error in the source's settings, if any.
     pub(super) fn problem(&self) -> Option<&'static str> {
         match self {
             SourceSpec::OnOff { on, .. } if on.is_zero() => Some("`on` must be above 0"),
@@ -84,7 +84,7 @@ impl<'de> Deserialize<'de> for Ladder {
     }
 }
 
-/// Parses a trace of datagrams. It skips empty lines and lines that begin with `#`.
+/// Parses a trace of datagrams, skipping empty lines and lines that begin with `#`.
 pub(super) fn parse_trace(text: &str) -> Result<Vec<(Duration, u32)>, String> {
     let mut packets: Vec<(Duration, u32)> = Vec::new();
     for (i, line) in text.lines().enumerate() {

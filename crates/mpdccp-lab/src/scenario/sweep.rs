@@ -15,7 +15,7 @@ pub struct SweepSpec {
     /// Number of seeds for each point.
     #[serde(default = "one")]
     pub seeds: u32,
-    /// The parameters (places such as `path.*.owd` or `path.path1.rate`), and the values of each.
+    /// The parameters (places such as `path.*.owd` or `path.path1.rate`), each with its values.
     pub parameters: BTreeMap<String, Vec<Value>>,
     /// Metrics shown after the sweep.
     #[serde(default = "usual")]
@@ -30,7 +30,7 @@ fn usual() -> Vec<String> {
     ["rx_mbps", "app_p50_ms", "app_p95_ms"].map(str::to_owned).into()
 }
 
-/// A combination of values, with its scenario.
+/// A combination of values, and the scenario that has them.
 #[derive(Clone, Debug)]
 pub struct Point {
     /// Values in the order of the parameters' names.
@@ -82,7 +82,7 @@ impl Scenario {
         let point = |(values, table): (Vec<String>, Table)| {
             let at: Vec<String> = names.iter().zip(&values).map(|(n, v)| format!("{n} = {v}")).collect();
             let scenario = Scenario::parse(&self.file, &table.to_string()).map_err(|e| {
-                // Omit the line number, because it would refer to the modified text.
+                // Leave out the line number, which would refer to the modified text.
                 wrong(format!("sweep: with {}: {}", at.join(", "), e.message))
             })?;
             Ok(Point { values, scenario })
@@ -90,19 +90,20 @@ impl Scenario {
         points.into_iter().map(point).collect()
     }
 
-    /// Returns the scenario with other values at some places. Places are named as in a sweep.
+    /// Returns the scenario with some values replaced. As in a sweep, a value is named by the keys that lead
+    /// to it, joined by dots.
     ///
     /// # Errors
-    /// Fails if a place does not exist, or if the scenario is invalid.
+    /// Fails if a name leads to no value, or if the scenario is invalid.
     pub fn with(&self, values: &[(&str, Value)]) -> Result<Scenario, ScenarioError> {
         let mut table = Value::Table(self.document.clone());
         for (name, value) in values {
             let places: Vec<&str> = name.split('.').collect();
             set(&mut table, &places, value).map_err(|e| self.wrong(format!("`{name}`: {e}")))?;
         }
-        // Write the table as a document, because a `Value` would be written as an inline table.
+        // Write the table as a document; as a `Value`, it would be written as an inline table.
         let text = table.as_table().map(Table::to_string).unwrap_or_default();
-        // Omit the line number, because it would refer to the modified text.
+        // Leave out the line number, which would refer to the modified text.
         Scenario::parse(&self.file, &text).map_err(|e| self.wrong(e.message))
     }
 
@@ -115,7 +116,7 @@ fn text_of(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// Sets `value` at a place. The parts of a place are keys of tables. For arrays of tables, a part is a `name`
+/// Sets `value` at a place. The parts of a place are table keys; for an array of tables, a part is a `name`
 /// or `label`, an index, or `*` for all elements.
 fn set(at: &mut Value, places: &[&str], value: &Value) -> Result<(), String> {
     let Some((first, rest)) = places.split_first() else {
@@ -124,7 +125,7 @@ fn set(at: &mut Value, places: &[&str], value: &Value) -> Result<(), String> {
     };
     match at {
         Value::Table(table) => {
-            // Create a missing table or key. Parsing checks later whether the key is known.
+            // Create a missing table or key; parsing checks later whether the key is known.
             let empty = if rest.is_empty() { value.clone() } else { Value::Table(Table::new()) };
             set(table.entry(*first).or_insert(empty), rest, value)
         }

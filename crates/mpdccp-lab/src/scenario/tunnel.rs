@@ -9,8 +9,8 @@ use toml::{Spanned, Table, Value};
 
 use linkem_net::quantity::parse_time;
 
-/// Settings of the tunnel or connection, with the keys of the tunnel's file or the short forms of scenarios.
-/// Settings that are absent have the program's defaults.
+/// Settings of the tunnel or connection, given as keys of the tunnel's file or as the short forms of
+/// scenarios. Settings that are absent have the program's defaults.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(transparent)]
 pub struct TunnelSettings(BTreeMap<Spanned<String>, Spanned<Value>>);
@@ -25,12 +25,12 @@ pub(super) const SEALED: &str = "noise";
 pub(crate) const TCP: &str = "tcp";
 /// Value of [`TCP`] for a tunnel that ends TCP connections and carries their data as streams.
 pub(super) const STREAMS: &str = "streams";
-/// Short forms that only scenarios have: the longest wait for a missing packet (with any kind of reordering),
-/// and the queue limit in packets.
+/// Short forms that exist only in scenarios: the longest wait for a missing packet (with any kind of
+/// reordering), and the queue limit in packets.
 const SHORT: [&str; 2] = ["reorder_timeout", "queue_packets"];
 
 impl TunnelSettings {
-    /// Returns these settings, with those of `other` for keys that these lack.
+    /// Returns these settings, with missing keys taken from `other`.
     pub fn or(&self, other: &TunnelSettings) -> TunnelSettings {
         let mut all = other.0.clone();
         for (key, value) in &self.0 {
@@ -52,7 +52,7 @@ impl TunnelSettings {
     /// Converts the settings to keys of the tunnel's file.
     ///
     /// # Errors
-    /// Fails if a setting is invalid. The error has its place.
+    /// Fails if a setting is invalid; the error includes the position.
     pub fn table(&self) -> Result<Table, (Option<Range<usize>>, String)> {
         let mut table = Table::new();
         for (key, value) in &self.0 {

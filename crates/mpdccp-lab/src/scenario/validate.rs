@@ -1,4 +1,4 @@
-//! Checks the meaning of a scenario after parsing.
+//! Checks a parsed scenario for errors of meaning.
 
 use core::ops::Range;
 use std::collections::BTreeSet;
@@ -26,7 +26,7 @@ fn general(message: impl Into<String>) -> Problem {
     (None, message.into())
 }
 
-/// Returns an error if a scenario is invalid. The error has the place in the file, if it is known.
+/// Fails if a scenario is invalid. The error includes the position in the file, if known.
 pub(super) fn validate(s: &Scenario, text: &str) -> Result<(), Problem> {
     let duration = *s.duration_s.as_ref();
     if !(duration > 0.0 && duration <= 86_400.0) {
@@ -121,7 +121,7 @@ fn events(s: &Scenario, duration: f64) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Checks the tunnel's files for a variant at the start and after each reload.
+/// Checks a variant's tunnel files at the start and after each reload.
 fn follow(s: &Scenario, variant: &Variant) -> Result<(), Problem> {
     let plan = Plan { scenario: s, variant, cell: s.headline(), repeat: 0, seed: 0 };
     let mut key = 0;
@@ -297,7 +297,7 @@ fn baseline(s: &Scenario, c: &Variant) -> Result<(), Problem> {
 }
 
 fn flow(s: &Scenario, f: &FlowSpec, places: &Places<'_>, duration: f64) -> Result<(), Problem> {
-    // Returns the error with the place of the value of `key`, if the key is present.
+    // Returns the error, with the position of `key`'s value if the key is present.
     let at = |key: &str, message: String| -> Problem {
         let place = places.table(&f.name.span()).and_then(|table| value(table, key));
         (Some(place.unwrap_or(f.name.span())), message)

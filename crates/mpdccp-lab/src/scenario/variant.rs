@@ -16,16 +16,16 @@ pub struct Variant {
     /// DCCP congestion control identifier.
     #[serde(default)]
     pub ccid: Option<Spanned<u8>>,
-    /// CCID of the server's packets, if it is a different one (direct mode only).
+    /// CCID for the server's packets, if different (direct mode only).
     #[serde(default)]
     pub reverse_ccid: Option<Spanned<u8>>,
-    /// Congestion control of the kernel's TCP, which then replaces DCCP (direct mode only).
+    /// Congestion control of the kernel's TCP, which is then used instead of DCCP (direct mode only).
     #[serde(default)]
     pub tcp: Option<Spanned<String>>,
-    /// Whether plain UDP replaces DCCP (direct mode only).
+    /// Whether to use plain UDP instead of DCCP (direct mode only).
     #[serde(default)]
     pub udp: bool,
-    /// Another tunnel, or none, that replaces the mpdccp tunnel (mode "tunnel" only).
+    /// Another tunnel, or none, to use instead of the mpdccp tunnel (mode "tunnel" only).
     #[serde(default)]
     pub baseline: Option<Baseline>,
     /// Variant of the CCID's rules.
@@ -34,10 +34,10 @@ pub struct Variant {
     /// Settings that differ from the scenario's.
     #[serde(default)]
     pub tunnel: TunnelSettings,
-    /// Names of the paths that the variant uses; if absent, all paths of the tunnel.
+    /// Names of the paths that the variant uses; if absent, all of the tunnel's paths.
     #[serde(default)]
     pub paths: Option<Vec<Spanned<String>>>,
-    /// Names of the flows that the variant carries; all flows if absent.
+    /// Names of the flows that the variant carries; if absent, all flows.
     #[serde(default)]
     pub flows: Option<Vec<Spanned<String>>>,
 }

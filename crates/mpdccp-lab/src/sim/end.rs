@@ -1,5 +1,5 @@
 //! Runs one end of a tunnel in virtual time. The tunnel's code, keys, channels and handshakes are those of
-//! the program. A simulated host executes the tunnel's actions.
+//! the program; a simulated host executes the tunnel's actions.
 
 mod actions;
 
@@ -23,7 +23,7 @@ use crate::LabError;
 use crate::scenario::TunnelEvent;
 use crate::tunnel_files::{TunnelFiles, client_address};
 
-/// Bytes of the IPv4 and UDP headers around each DCCP packet.
+/// Size in bytes of the IPv4 and UDP headers around each DCCP packet.
 pub(super) const HEADERS: u16 = 28;
 /// Largest packet of every path.
 pub(super) const MTU: u16 = 1500;
@@ -42,7 +42,7 @@ struct Socket {
 /// A packet that leaves the tunnel.
 #[derive(Debug)]
 pub(super) enum Inner {
-    /// An IP packet for the host, through the tunnel's interface.
+    /// An IP packet for the host, to be delivered through the tunnel's interface.
     Host(Vec<u8>),
     /// An IP packet for the tunnel's private namespace.
     Namespace(Vec<u8>),
@@ -52,7 +52,7 @@ pub(super) struct End {
     side: Side,
     program: Program,
     seed: [u8; 32],
-    /// Files that the program saved, which survive a restart.
+    /// Files saved by the program, which survive a restart.
     saved: Saved,
     tunnel: Tunnel,
     channels: Option<ChannelRoutes>,
@@ -61,18 +61,18 @@ pub(super) struct End {
     marker: Marker,
     /// MTU of the tunnel's interface.
     pub(super) mtu: u16,
-    /// Packets dropped by the queues of sessions that have ended.
+    /// Packets dropped by the queues of sessions that have since ended.
     lost: u64,
-    /// Commands for the sockets of the private namespace.
+    /// Commands for the private namespace's sockets.
     commands: Vec<SocketCommand>,
     /// Number of address changes of a client, by path.
     roamed: BTreeMap<usize, usize>,
-    /// Set after the program was asked to exit. Contains the time until its restart.
+    /// Set once the program has been asked to exit: the time until its restart.
     ending: Option<Duration>,
     ended: bool,
-    /// Set while the program is not running. Contains the time of its restart.
+    /// Set while the program is not running: the time of its restart.
     down: Option<Time>,
-    /// The error of the last refused command.
+    /// The error of the last command that was refused.
     refused: Option<String>,
 }
 
@@ -113,7 +113,7 @@ impl End {
         Ok((end, endpoint))
     }
 
-    /// Does the work of the program's start.
+    /// Does what the program does when it starts.
     fn begin(&mut self, now: Time, endpoint: &mut Endpoint) {
         self.act(now, endpoint);
         if self.side == Side::Server {
@@ -122,7 +122,7 @@ impl End {
             self.tunnel.listen(endpoint, MTU, self.overhead());
         }
         let carried = self.tunnel.carried().unwrap_or_else(|| mpdccp_tunnel::inner_mtu(MTU, self.overhead()));
-        // A larger MTU is possible only if the file sets it.
+        // A larger MTU is possible only if the file sets one.
         self.mtu = mpdccp_tunnel::interface_mtu(&self.program.0, carried).unwrap_or(carried);
         if self.program.0.wants_streams() {
             self.tunnel.set_proxy(endpoint, Ok(usize::MAX));
@@ -131,7 +131,7 @@ impl End {
         self.act(now, endpoint);
     }
 
-    /// Starts the program again, with its saved files.
+    /// Restarts the program with its saved files.
     fn begin_again(&mut self, now: Time, endpoint: &mut Endpoint) {
         self.down = None;
         self.seed[31] = self.seed[31].wrapping_add(1);
@@ -151,7 +151,7 @@ impl End {
         (self.ending, self.ended, self.down) = (None, false, Some(until));
     }
 
-    /// Exits the program after its sessions were closed and its last packets were sent.
+    /// Exits the program once its sessions are closed and its last packets sent.
     pub(super) fn settle(&mut self, now: Time, endpoint: &mut Endpoint) {
         if self.ended {
             let until = now + self.ending.unwrap_or_default();
@@ -159,7 +159,7 @@ impl End {
         }
     }
 
-    /// Executes an event of the scenario. `files` already contain the changes of the event.
+    /// Executes an event of the scenario, whose changes `files` must already contain.
     ///
     /// # Errors
     /// Fails if the tunnel refuses the event.
@@ -194,8 +194,8 @@ impl End {
         self.refused.take().map_or(Ok(()), |why| Err(self.error(why)))
     }
 
-    /// Sends a command to the program. A program that is not running needs no command, because it reads its
-    /// file at the start.
+    /// Sends a command to the program. If the program is not running, it does not need the command, because
+    /// it reads its file when it starts.
     fn command(&mut self, now: Time, endpoint: &mut Endpoint, command: Command) {
         if self.down.is_none() {
             self.tunnel.handle_command(endpoint, now, 0, command);
@@ -212,7 +212,7 @@ impl End {
         LabError::failed(format!("the tunnel's {}", self.side.name()), why)
     }
 
-    /// Returns the bytes of all headers around each DCCP packet.
+    /// Returns the size in bytes of all headers around each DCCP packet.
     fn overhead(&self) -> u16 {
         HEADERS + if self.channels.is_some() { OVERHEAD as u16 } else { 0 }
     }
@@ -251,23 +251,23 @@ impl End {
         sessions.next().map(|(session, _)| session)
     }
 
-    /// Returns the packets that the queues of all sessions have dropped so far.
+    /// Returns how many packets the queues of all sessions have dropped so far.
     pub(super) fn dropped(&self, now: Time, endpoint: &Endpoint) -> u64 {
         self.lost + self.session().map_or(0, |session| dropped(now, endpoint, session))
     }
 
-    /// Passes a packet of this host to the tunnel's interface. Returns a packet if the tunnel answers at
-    /// once.
+    /// Passes a packet from this host to the tunnel's interface. If the tunnel answers immediately, returns
+    /// the answer.
     pub(super) fn send(&mut self, now: Time, endpoint: &mut Endpoint, packet: Vec<u8>) -> Option<Inner> {
         self.packet(now, endpoint, Packet::Interface(packet))
     }
 
-    /// Takes the commands for the namespace's sockets that arose since the last call.
+    /// Takes the commands issued since the last call for the namespace's sockets.
     pub(super) fn take_commands(&mut self) -> Vec<SocketCommand> {
         std::mem::take(&mut self.commands)
     }
 
-    /// Handles an event of the namespace's sockets.
+    /// Handles an event from the namespace's sockets.
     pub(super) fn on_sockets(&mut self, now: Time, endpoint: &mut Endpoint, event: Event) {
         if self.down.is_none() {
             self.tunnel.handle_sockets(endpoint, now, vec![event]);
@@ -275,7 +275,7 @@ impl End {
         }
     }
 
-    /// Handles a datagram that a session delivered. Returns the packet that leaves the tunnel, if any.
+    /// Handles a datagram delivered by a session. Returns the packet that leaves the tunnel, if any.
     pub(super) fn deliver(
         &mut self,
         now: Time,
@@ -317,7 +317,8 @@ impl End {
         self.act(now, endpoint);
     }
 
-    /// Encrypts a packet of the endpoint for sending. Returns `None` if the packet must wait for a key.
+    /// Encrypts one of the endpoint's packets for sending. Returns `None` if the packet has to wait for a
+    /// key.
     pub(super) fn leave(
         &mut self,
         now: Time,
@@ -337,7 +338,7 @@ impl End {
         Some((self.outer(&to, bytes.len())?, ecn, bytes))
     }
 
-    /// Takes the next message of the channels, such as a handshake message, and returns it with its
+    /// Takes the next message from the channels, such as a handshake message, and returns it with its
     /// addresses.
     pub(super) fn poll_message(&mut self) -> Option<(Outer, Vec<u8>)> {
         loop {
@@ -360,7 +361,7 @@ impl End {
         Some(Outer { from, to: route.remote })
     }
 
-    /// Handles a datagram that arrived. Drops it if no socket has its destination address.
+    /// Handles a datagram that has arrived. Drops it if no socket has its destination address.
     pub(super) fn arrive(
         &mut self,
         now: Time,
@@ -392,7 +393,7 @@ impl End {
         self.channel_events(now, endpoint);
     }
 
-    /// Passes events of channels to the tunnel.
+    /// Passes the channels' events to the tunnel.
     fn channel_events(&mut self, now: Time, endpoint: &mut Endpoint) {
         let Some(routes) = &mut self.channels else { return };
         for event in routes.events() {
@@ -408,13 +409,13 @@ impl End {
     }
 }
 
-/// Returns the packets that the queue of a session has dropped.
+/// Returns how many packets a session's queue has dropped.
 pub(super) fn dropped(now: Time, endpoint: &Endpoint, session: SessionId) -> u64 {
     let stats = endpoint.status(now, session).map(|status| status.queue_stats);
     stats.map_or(0, |q| q.dropped_full + q.dropped_old + q.dropped_early + q.dropped_too_big)
 }
 
-/// Applies the outer ECN field to a packet's data. Returns the range of bytes that the endpoint gets.
+/// Applies the outer ECN field to a packet's data, and returns the range of bytes that the endpoint gets.
 fn kept(marker: &Marker, ecn: Ecn, packet: &mut [u8]) -> Range<usize> {
     match data_of(packet).filter(|_| ecn.is_capable()) {
         Some(data) => 0..data.start + marker.arrived(&mut packet[data], ecn),

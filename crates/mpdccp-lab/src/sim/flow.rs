@@ -1,4 +1,4 @@
-//! Runs the scenario's flows. A flow has applications at both ends and a transport.
+//! Runs the scenario's flows, each of which has applications at both ends and a transport.
 
 use core::time::Duration;
 
@@ -17,8 +17,8 @@ use super::world::World;
 use crate::scenario::{Baseline, FlowKind, FlowSpec, LossDetection, Mode, SourceSpec};
 use crate::{FlowRecord, LabError, Plan, ReceivedPacket, SentPacket};
 
-/// Number of datagrams that a backlogged source keeps in the sender's queue, if the queue's limit permits.
-/// The number is small because the queue drops datagrams that wait too long.
+/// Number of datagrams that a backlogged source keeps in the sender's queue, as far as the queue's limit
+/// allows. It is small because the queue drops datagrams that wait too long.
 const BACKLOG: u32 = 4;
 /// Transport of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,18 +44,18 @@ pub(super) struct Flow {
     from: Side,
     /// Whether the receiver returns every datagram.
     echo: bool,
-    /// Datagrams that the receiver must send back.
+    /// Datagrams for the receiver to send back.
     echoes: Vec<Vec<u8>>,
     /// Whether datagrams are IP packets.
     ip: bool,
     app: App,
     /// Congestion control of short flows.
     cc: String,
-    /// Path on which the server returns all datagrams, and the datagrams that it has not returned yet.
+    /// Path on which the server returns all datagrams, and the datagrams that it has yet to return.
     mirror: Option<(usize, Vec<Vec<u8>>)>,
     pub(super) record: FlowRecord,
     sizes: Vec<usize>,
-    /// Maximum number of datagrams of a backlogged source in the sender's queue.
+    /// Maximum number of datagrams that a backlogged source keeps in the sender's queue.
     room: u32,
 }
 
@@ -72,7 +72,7 @@ impl Flow {
         let seed = plan.flow_seed(spec);
         let (from, stop) = plan.span_of(spec);
         let (from, stop) = (start + from, start + stop);
-        // In direct mode a TCP variant replaces the DCCP connection.
+        // In direct mode, a TCP variant uses TCP in place of the DCCP connection.
         let variant = plan.variant.tcp.as_ref().map(|t| t.as_ref().clone()).filter(|_| direct);
         let cc = spec.cc.clone().or(variant);
         let bulk = matches!(spec.source(), Some(SourceSpec::Bulk {}));
@@ -147,7 +147,7 @@ impl Flow {
         })
     }
 
-    /// Returns when the flow's next event is due, if no packet arrives before.
+    /// Returns when the flow's next event is due if no packet arrives before then.
     pub(super) fn next_event(&self) -> Option<Time> {
         match &self.app {
             App::Datagrams(source) => source.next(),
@@ -156,7 +156,7 @@ impl Flow {
         }
     }
 
-    /// Returns the TCP model, if the flow uses one that has started.
+    /// Returns the flow's TCP model, if it has one and the model has started.
     pub(super) fn tcp(&self) -> Option<&Tcp> {
         match &self.app {
             App::Stream(stream) => stream.tcp(),
@@ -164,7 +164,7 @@ impl Flow {
         }
     }
 
-    /// Numbers the connections of short flows from `first` on. Returns the number of connections.
+    /// Numbers the connections of short flows from `first` on, and returns how many there are.
     pub(super) fn number_connections(&mut self, first: u16) -> u16 {
         if let App::Short(short) = &mut self.app { short.number(first) } else { 0 }
     }
@@ -174,7 +174,7 @@ impl Flow {
         self.index == number || matches!(&self.app, App::Short(short) if short.has(number))
     }
 
-    /// Handles a packet of this flow that arrived at `side`.
+    /// Handles one of this flow's packets that has arrived at `side`.
     pub(super) fn handle(&mut self, now: Time, side: Side, packet: &[u8]) {
         let reverse = self.from == Side::Server;
         match &mut self.app {
@@ -190,8 +190,8 @@ impl Flow {
                     self.mirror.iter_mut().for_each(|(_, back)| back.push(packet.to_vec()));
                 }
             }
-            // A connection always sends its data from its client. The client of a reverse flow is the server
-            // of the scenario.
+            // A connection always sends its data from its client, so the client of a reverse flow is the
+            // server of the scenario.
             App::Stream(stream) => {
                 let side = if reverse { side.other() } else { side };
                 stream.handle(now, side, packet, &mut self.record);
@@ -204,7 +204,7 @@ impl Flow {
         }
     }
 
-    /// Handles a packet of this flow that goes to the private namespace of the tunnel at `side`.
+    /// Handles one of this flow's packets that goes to the private namespace of the tunnel at `side`.
     pub(super) fn handle_proxied(&mut self, now: Time, side: Side, packet: &[u8]) {
         match (&mut self.app, segment::read(packet)) {
             (App::Stream(stream), _) => stream.handle_proxied(now, side, packet),
@@ -222,7 +222,8 @@ impl Flow {
         }
     }
 
-    /// Takes the next event of the flow's connections. Returns it with the side whose tunnel must handle it.
+    /// Takes the next event of the flow's connections, and returns it with the side whose tunnel must handle
+    /// it.
     fn poll_event(&mut self) -> Option<(Side, Event)> {
         match &mut self.app {
             App::Stream(stream) => stream.poll_event(),
@@ -299,7 +300,7 @@ impl Flow {
         Ok(())
     }
 
-    /// Completes and returns the flow's record. `alone` says that no other flow uses the session.
+    /// Completes the flow's record and returns it. `alone` means that no other flow uses the session.
     pub(super) fn finish(mut self, world: &World, alone: bool) -> FlowRecord {
         if let App::Short(short) = &self.app {
             self.record.streams = Some(short.streams());
@@ -326,20 +327,20 @@ fn path_named(plan: &Plan<'_>, name: &str) -> Result<usize, LabError> {
     place.ok_or_else(|| LabError::Failed(format!("unknown path `{name}`")))
 }
 
-/// Returns the rate that a flow offers, counting `headers` bytes of headers per packet.
+/// Returns the rate that a flow offers, including `headers` header bytes per packet.
 fn offered(spec: &FlowSpec, headers: usize) -> Option<Rate> {
     let (rate, payload) = (spec.rate?, spec.payload.as_ref().map(|p| f64::from(*p.as_ref()))?);
     Some(rate.scale((payload + headers as f64) / payload))
 }
 
-/// Returns the maximum number of datagrams that a backlogged source may keep in the queue without drops.
+/// Returns how many datagrams a backlogged source may keep in the queue without causing drops.
 fn room(plan: &Plan<'_>) -> u32 {
     let queue = plan.scenario.settings_of(plan.variant).queue;
     let most = queue.max_packets.min(queue.max_bytes / usize::from(MTU));
     BACKLOG.min(most.try_into().unwrap_or(BACKLOG))
 }
 
-/// Returns the number of packets dropped by the sender's queue.
+/// Returns how many packets the sender's queue has dropped.
 fn dropped(world: &World, over: Over) -> u64 {
     match over {
         Over::Session(session) => world.dropped(session),

@@ -1,4 +1,4 @@
-//! Simulates the delay between a packet's arrival at a host and its arrival at the program.
+//! Simulates the delay from the arrival of a packet at a host until the program receives it.
 
 use core::time::Duration;
 
@@ -11,7 +11,7 @@ fn share(rng: &mut ChaCha8Rng) -> f64 {
     (rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64
 }
 
-/// Holds packets that arrived at a host until the program wakes up. It keeps their order.
+/// Holds packets that have arrived at a host until the program wakes up, and keeps them in order.
 #[derive(Debug)]
 pub(super) struct WakeUp<T> {
     mean: Duration,

@@ -14,7 +14,7 @@ use crate::{Fate, LinkPacket, LinkRecord, RunRecord, Sample};
 pub(super) struct Links {
     /// Records by path and direction.
     pub(super) records: Vec<[LinkRecord; 2]>,
-    /// Index in the record for each packet in flight, by the packet's identifier.
+    /// Record index of each packet in flight, by the packet's identifier.
     under_way: HashMap<u64, usize>,
 }
 
@@ -48,7 +48,7 @@ impl Links {
     }
 }
 
-/// Length of each record at the last sample.
+/// Length of each record when the last sample was taken.
 #[derive(Default)]
 pub(super) struct Progress {
     at: Option<Time>,

@@ -1,8 +1,8 @@
-//! Simulates a run in virtual time. The simulator runs the same endpoints and links as the other backends,
-//! and a model of TCP.
+//! Simulates a run in virtual time, with the same endpoints and links as the other backends, and a model of
+//! TCP.
 //!
-//! The module `world` is the network. `flow` contains the applications, with their sources (`source`) and TCP
-//! connections (`tcp`). `run` combines these.
+//! The `world` module is the network, `flow` contains the applications with their sources (`source`) and TCP
+//! connections (`tcp`), and `run` combines these.
 
 mod end;
 mod flow;
@@ -28,7 +28,7 @@ use crate::backend::Spent;
 use crate::scenario::FlowKind;
 use crate::{Backend, LabError, Plan, RunRecord, Sample};
 
-/// Runs scenarios in virtual time. Runs of the same scenario and seed produce the same bytes.
+/// Runs scenarios in virtual time. Runs with the same scenario and seed produce identical bytes.
 #[derive(Debug, Default)]
 pub struct Sim {
     spent: Spent,

@@ -1,8 +1,8 @@
-//! Outer addresses of the tunnel, which are the addresses of its UDP datagrams.
+//! The tunnel's outer addresses: the addresses of its UDP datagrams.
 
 use std::net::{IpAddr, SocketAddr};
 
-/// Addresses of a UDP datagram of the tunnel.
+/// Addresses of one of the tunnel's UDP datagrams.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Outer {
     pub(super) from: SocketAddr,

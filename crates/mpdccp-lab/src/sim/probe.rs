@@ -4,12 +4,12 @@ use super::tcp::segment::{self, DONT_FRAGMENT, Segment};
 use crate::tunnel_files::{CLIENT, SERVER};
 
 const MAGIC: [u8; 4] = *b"mpsi";
-/// Bytes of the magic number, the flow and the sequence number.
+/// Size in bytes of the magic number, the flow and the sequence number.
 const MIN_PAYLOAD: usize = 14;
-/// Bytes of the IPv4 and UDP headers.
+/// Size in bytes of the IPv4 and UDP headers.
 pub(super) const INNER_HEADERS: usize = 28;
 
-/// Returns a datagram of `payload` bytes. If `ip` is set, the datagram is inside an IPv4 UDP packet.
+/// Returns a datagram of `payload` bytes, inside an IPv4 UDP packet if `ip` is set.
 pub(super) fn write(flow: u16, seq: u64, payload: usize, ip: bool) -> Vec<u8> {
     let headers = if ip { INNER_HEADERS } else { 0 };
     let mut packet = vec![0; headers + payload.max(MIN_PAYLOAD)];
@@ -31,8 +31,8 @@ pub(super) fn write(flow: u16, seq: u64, payload: usize, ip: bool) -> Vec<u8> {
     packet
 }
 
-/// Returns flow and number of an IP packet of the simulator. The packet is a datagram, or a TCP segment with
-/// data. The number of a segment is that of its transmission.
+/// Returns the flow and number of one of the simulator's IP packets, which is a datagram or a TCP segment
+/// with data. A segment's number counts transmissions, so a retransmission has a new number.
 pub(super) fn read_ip(packet: &[u8]) -> Option<(u16, u64)> {
     match segment::read(packet) {
         Some(Segment::Data(data)) => Some((data.flow, data.no)),
@@ -41,7 +41,7 @@ pub(super) fn read_ip(packet: &[u8]) -> Option<(u16, u64)> {
     }
 }
 
-/// Returns flow and number of a session's payload, which is an IP packet or a bare datagram.
+/// Returns the flow and number of a session's payload, which is either an IP packet or a bare datagram.
 pub(super) fn read(payload: &[u8]) -> Option<(u16, u64)> {
     tag(payload).or_else(|| read_ip(payload))
 }

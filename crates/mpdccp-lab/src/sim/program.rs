@@ -1,4 +1,4 @@
-//! State of a simulated end of a tunnel: its file, keys, and channels.
+//! State of one end of a simulated tunnel: its file, keys and channels.
 
 use std::path::Path;
 
@@ -13,12 +13,12 @@ use mpdccp_units::Time;
 use super::side::Side;
 use crate::LabError;
 
-/// A parsed configuration file, and its keys.
+/// A configuration file after parsing, and its keys.
 pub(super) type Program = (Config, Keys);
 
-/// Wall-clock time of both ends at [`Time::ZERO`] (2026-01-15).
+/// Wall-clock time at both ends when the simulated time is [`Time::ZERO`] (2026-01-15).
 pub(super) const WALL: Duration = Duration::from_secs(1_768_435_200);
-/// Creates the tunnel of a starting program, and its channels.
+/// Creates the tunnel and the channels of a starting program.
 pub(super) fn make(
     now: Time,
     side: Side,

@@ -18,7 +18,8 @@ use crate::scenario::{FlowKind, FlowSpec, LinkKeys, Mode, PathSpec, TunnelEvent,
 use crate::tunnel_files::TunnelFiles;
 use crate::{LabError, LinkRecord, PathRecord, Plan, RunRecord, Sample, TraceRow};
 
-/// Time in which paths join and settle. It ends at t = 0, or where the scenario's idle time begins.
+/// Time for paths to join and settle. It ends at t = 0 or, if the scenario has an idle time, where that
+/// begins.
 const SETTLE: Duration = Duration::from_millis(1_000);
 /// Time after the end of the traffic in which packets in flight may still arrive.
 const TAIL: Duration = crate::DRAIN;
@@ -31,7 +32,7 @@ pub(super) struct Run<'a> {
     flows: Vec<Flow>,
     /// Future path changes, the latest first.
     events: Vec<(Time, usize, [LinkKeys; 2])>,
-    /// The tunnel's files, and the tunnel's future events, the latest first.
+    /// The tunnel's files, and its future events, latest first.
     tunnel: Option<TunnelFiles<'a>>,
     tunnel_events: Vec<(Time, &'a TunnelEvent)>,
     sockets: Sockets,
@@ -45,7 +46,7 @@ impl<'a> Run<'a> {
         let scenario = plan.scenario;
         let start = Time::ZERO + SETTLE + scenario.idle;
         let end = start + scenario.duration();
-        // Through a tunnel, all flows share a session. Without one, each flow that is not TCP has its own
+        // Through a tunnel, all flows share a session; without one, each flow other than TCP has its own
         // connection.
         let mut flows = Vec::new();
         let mut configs: Vec<(SessionConfig, Duration)> = Vec::new();
@@ -61,7 +62,7 @@ impl<'a> Run<'a> {
             }
             flows.push(flow);
         }
-        // The numbers of short flows' connections follow those of the flows.
+        // The numbers of short flows' connections come after those of the flows.
         let mut next = flows.len() as u16;
         flows.iter_mut().for_each(|flow| next += flow.number_connections(next));
         let paths = plan.paths();
@@ -174,7 +175,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Moves the flows' records into the run's record for a while, so that observers can read them.
+    /// Moves the flows' records into the run's record temporarily, so that observers can read them.
     fn collect(&mut self) {
         self.record.flows = self.flows.iter_mut().map(|f| std::mem::take(&mut f.record)).collect();
     }
@@ -242,7 +243,7 @@ fn number(packet: &[u8]) -> Option<u16> {
     segment.or_else(|| probe::read(packet).map(|(flow, _)| flow))
 }
 
-/// Returns the flow that owns packets with this number.
+/// Returns the flow that packets with this number belong to.
 fn owner(flows: &mut [Flow], number: u16) -> Option<&mut Flow> {
     flows.iter_mut().find(|flow| flow.has(number & !RETURN))
 }

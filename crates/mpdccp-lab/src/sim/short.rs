@@ -1,4 +1,4 @@
-//! Runs short flows. They are connections of the TCP model, each with a fixed amount of data.
+//! Runs short flows: connections of the TCP model that each carry a fixed amount of data.
 
 use std::collections::VecDeque;
 
@@ -13,14 +13,14 @@ use crate::{FlowRecord, ReceivedPacket, SentPacket};
 /// All connections of a flow.
 #[derive(Debug)]
 pub(super) struct Short {
-    /// Number that the packets of the first connection carry. Later connections have the following numbers.
+    /// Number carried by packets of the first connection; later connections have the numbers after it.
     first: u16,
     count: u16,
     waiting: VecDeque<(Time, u32)>,
     open: Vec<Connection>,
-    /// Events for the tunnels from connections that are already complete.
+    /// Events that already complete connections still have for the tunnels.
     events: VecDeque<(Side, Event)>,
-    /// Number of complete connections that the tunnel carried as streams.
+    /// Number of complete connections that were carried as streams by the tunnel.
     streams: u64,
     seed: u64,
 }
@@ -31,7 +31,7 @@ struct Connection {
     number: u64,
     size: u32,
     tcp: Box<Tcp>,
-    /// Whether the connection is new or received a packet since the last check.
+    /// Whether the connection is new or has received a packet since the last check.
     touched: bool,
 }
 
@@ -48,12 +48,12 @@ impl Short {
         self.count
     }
 
-    /// Returns whether a connection of the flow has this number.
+    /// Returns whether one of the flow's connections has this number.
     pub(super) fn has(&self, number: u16) -> bool {
         number.wrapping_sub(self.first) < self.count
     }
 
-    /// Returns when the next event of any connection is due, if no packet arrives before.
+    /// Returns when the next event of any connection is due if no packet arrives before then.
     pub(super) fn next_event(&self) -> Option<Time> {
         let open = self.open.iter().filter_map(|connection| connection.tcp.next_timeout());
         open.chain(self.waiting.front().map(|(at, _)| *at)).min()
@@ -64,7 +64,7 @@ impl Short {
         self.streams + self.open.iter().map(|connection| u64::from(connection.tcp.is_stream())).sum::<u64>()
     }
 
-    /// Returns whether a connection is due to start.
+    /// Returns whether any connection is due to start.
     pub(super) fn is_due(&self, now: Time) -> bool {
         self.waiting.front().is_some_and(|(at, _)| *at <= now)
     }
@@ -81,7 +81,7 @@ impl Short {
         }
     }
 
-    /// Handles a packet of a connection that arrived at `side`.
+    /// Handles a packet that has arrived at `side` for one of the connections.
     pub(super) fn handle(&mut self, now: Time, side: Side, segment: &Segment, record: &mut FlowRecord) {
         let Some(connection) = self.touch(segment.flow()) else { return };
         connection.tcp.handle(now, side, segment);
@@ -99,7 +99,7 @@ impl Short {
     pub(super) fn on_command(&mut self, now: Time, side: Side, flow: u16, command: &Command) {
         match (self.touch(flow), command) {
             (Some(connection), _) => connection.tcp.on_command(now, command),
-            // The connection is complete. The host has finished too, so report the end.
+            // The connection is already complete, so the host has finished too: report the end.
             (None, Command::Finish(flow)) => self.events.push_back((side, Event::Ended(*flow))),
             (None, _) => {}
         }
@@ -127,7 +127,7 @@ impl Short {
         }
     }
 
-    /// Returns the next packet that may leave now. Call this until it returns `None`.
+    /// Returns the next packet that may leave now. Call this repeatedly until it returns `None`.
     pub(super) fn poll(&mut self, now: Time, record: &mut FlowRecord) -> Option<Outgoing> {
         for connection in &mut self.open {
             if connection.touched || connection.tcp.next_timeout().is_some_and(|t| t <= now) {

@@ -6,7 +6,7 @@ use serde::Deserialize;
 pub enum Side {
     /// The host that connects.
     Client,
-    /// The host to which the client connects.
+    /// The host that the client connects to.
     Server,
 }
 

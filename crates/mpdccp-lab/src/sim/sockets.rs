@@ -7,13 +7,13 @@ use mpdccp_proxy::{Command, Flow};
 use super::side::Side;
 use super::tcp::segment::flow_of;
 
-/// The number of the connection for each flow identifier of both tunnels.
+/// The number of the connection that each flow identifier of the two tunnels stands for.
 #[derive(Debug, Default)]
 pub(super) struct Sockets([BTreeMap<Flow, u16>; 2]);
 
 impl Sockets {
-    /// Returns the connections that a command of the tunnel at `side` concerns: the number of each, and its
-    /// command.
+    /// Returns the connections that a command of the tunnel at `side` concerns, as pairs of connection number
+    /// and command.
     pub(super) fn addressees(&mut self, side: Side, command: Command) -> Vec<(u16, Command)> {
         let numbers = &mut self.0[side.index()];
         let flow = match &command {
@@ -30,7 +30,7 @@ impl Sockets {
             | Command::Finish(flow)
             | Command::Reset(flow)
             | Command::Probe(flow, _) => *flow,
-            // The program ends, and so do all its sockets.
+            // The program ends, and all its sockets with it.
             Command::Stop => {
                 let all = std::mem::take(numbers).into_iter();
                 return all.map(|(flow, number)| (number, Command::Reset(flow))).collect();

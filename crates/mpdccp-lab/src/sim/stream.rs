@@ -1,5 +1,5 @@
-//! Runs a flow over TCP. It has the model's connection, the connection for echoes, and the application that
-//! writes the data.
+//! Runs a flow over TCP, consisting of the model's connection, the connection for echoes, and the application
+//! that writes the data.
 
 use std::collections::VecDeque;
 
@@ -12,11 +12,11 @@ use super::tcp::segment::{self, Segment};
 use super::tcp::{Rule, Tcp};
 use crate::{FlowRecord, ReceivedPacket, SentPacket};
 
-/// Maximum number of an application's unsent records in TCP. Further records are dropped, as in the send
+/// Maximum number of an application's records that TCP may hold unsent. Any more are dropped, as in the send
 /// queue of a datagram socket.
 const UNSENT_RECORDS: u64 = 5;
 
-/// Bit that is set in the number of a flow's connection for echoes.
+/// Bit that marks the number of a flow's connection for echoes.
 pub(super) const RETURN: u16 = 1 << 15;
 
 /// Settings of the flow's connections.
@@ -30,12 +30,12 @@ pub(super) struct Settings {
     pub(super) seed: u64,
     /// Whether the receiver returns all data.
     pub(super) echo: bool,
-    /// Time at which the flow opens its connection.
+    /// When the flow opens its connection.
     pub(super) opens: Time,
     /// Time at which the application stops.
     pub(super) stop: Time,
-    /// Header bytes per segment that the run's record does not count. For plain connections the record counts
-    /// payload, for others whole IP packets.
+    /// Header bytes per segment that the run's record does not count. The record counts the payload of plain
+    /// connections, and whole IP packets of all others.
     pub(super) uncounted: usize,
 }
 
@@ -46,10 +46,10 @@ pub(super) struct Stream {
     tcp: Option<Box<Tcp>>,
     back: Option<Box<Tcp>>,
     writer: Writer,
-    /// End and number of each record in flight. For a connection that the tunnel carries as a stream, these
-    /// are the segments in flight.
+    /// End and number of each record in flight or, if the tunnel carries the connection as a stream, of each
+    /// segment in flight.
     open: VecDeque<(u64, u64)>,
-    /// Whether data arrived or was written since the last step.
+    /// Whether data has arrived or been written since the last step.
     touched: bool,
     sizes: Vec<usize>,
 }
@@ -84,7 +84,7 @@ impl Stream {
         self.tcp.as_deref()
     }
 
-    /// Returns when the next event is due, if no packet arrives before.
+    /// Returns when the next event is due if no packet arrives before then.
     pub(super) fn next_event(&self) -> Option<Time> {
         let Some(tcp) = &self.tcp else { return Some(self.settings.opens) };
         let source = match &self.writer {
@@ -95,12 +95,12 @@ impl Stream {
         tcp.next_timeout().into_iter().chain(back).chain(source).min()
     }
 
-    /// Returns whether the connection must start now.
+    /// Returns whether it is time to start the connection.
     pub(super) fn is_to_begin(&self, now: Time) -> bool {
         self.tcp.is_none() && now >= self.settings.opens
     }
 
-    /// Starts the connection, with packets of at most `mtu` bytes.
+    /// Starts the connection, limiting its packets to `mtu` bytes.
     pub(super) fn begin(&mut self, mtu: u16) {
         let Settings { index, cc, ecn, rule, seed, echo, .. } = &self.settings;
         let mut tcp = Box::new(Tcp::new(*index, mtu, cc, *rule, *seed));
@@ -115,11 +115,11 @@ impl Stream {
         self.touched = true;
     }
 
-    /// Handles a packet of the flow that arrived at `side`.
+    /// Handles one of the flow's packets that has arrived at `side`.
     pub(super) fn handle(&mut self, now: Time, side: Side, packet: &[u8], record: &mut FlowRecord) {
         let (Some(tcp), Some(segment)) = (&mut self.tcp, segment::read(packet)) else { return };
         match &mut self.back {
-            // The connection for echoes carries data in the other direction.
+            // The connection for echoes carries data in the opposite direction.
             Some(back) if segment.flow() & RETURN != 0 => back.handle(now, side.other(), &segment),
             _ => tcp.handle(now, side, &segment),
         }
@@ -161,7 +161,7 @@ impl Stream {
         self.tcp.as_mut()?.poll_event()
     }
 
-    /// Writes and sends the data that is due. `send` receives the sending side and the packet.
+    /// Writes and sends the data that is due. `send` is called with the sending side and the packet.
     pub(super) fn step(&mut self, now: Time, record: &mut FlowRecord, send: &mut dyn FnMut(Side, Vec<u8>)) {
         self.write(now, record);
         let Some(tcp) = &mut self.tcp else { return };

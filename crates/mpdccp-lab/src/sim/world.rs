@@ -1,5 +1,5 @@
-//! Simulates two hosts connected by emulated links, in virtual time. The hosts have the two ends of a tunnel,
-//! or two endpoints with any number of plain connections. Other packets may use the same links.
+//! Simulates, in virtual time, two hosts connected by emulated links. The hosts have either the two ends of a
+//! tunnel, or two endpoints with any number of plain connections. Other packets may use the same links.
 
 mod drain;
 
@@ -28,14 +28,14 @@ use crate::{LabError, Plan, Random};
 const SERVER_PORT: u16 = 5001;
 const CLIENT_PORT: u16 = 40_000;
 
-/// An event that a packet causes on a link, for records.
+/// Something that happens to a packet on a link, for records.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum LinkEvent {
     /// The packet was offered to the link.
     Entered {
         /// Identifies the packet in later events.
         id: u64,
-        /// Flow and sequence number of the application packet inside.
+        /// Flow and sequence number of the application packet that it contains.
         data: Option<(u16, u64)>,
         /// Outer IP bytes.
         bytes: u32,
@@ -68,7 +68,7 @@ pub(crate) struct Wire {
 
 #[derive(Clone, Copy, Debug)]
 enum What {
-    /// An IP packet outside the tunnel and the connections.
+    /// An IP packet that is outside both the tunnel and the connections.
     Outside,
     /// A DCCP packet of a plain connection.
     Plain,
@@ -78,12 +78,11 @@ enum What {
 
 struct Host {
     endpoint: Endpoint,
-    /// The end of the tunnel on this endpoint, if there is a tunnel.
+    /// This endpoint's end of the tunnel, if there is a tunnel.
     end: Option<Box<End>>,
-    /// Packets that arrived and wait until the program wakes up.
+    /// Packets that have arrived and are waiting for the program to wake up.
     woken: WakeUp<(Wire, Ecn, u32)>,
-    /// Plain connections in the order of their configurations. An entry is `None` while its connection is not
-    /// open.
+    /// Plain connections in the order of their configurations; `None` while the connection is not open.
     sessions: Vec<Option<SessionId>>,
 }
 
@@ -92,9 +91,9 @@ struct Host {
 pub(crate) enum Arrived {
     /// A session delivered a datagram for the application at this side.
     Session(Side, Vec<u8>),
-    /// An IP packet outside the sessions arrived at this side.
+    /// An IP packet outside the sessions has arrived at this side.
     Outside(Side, Vec<u8>),
-    /// A host sent a packet to the private namespace of the tunnel on that host.
+    /// A host has sent a packet to the private namespace of its tunnel.
     Proxied(Side, Vec<u8>),
     /// The tunnel at this side sent a command for the sockets in its private namespace.
     Tcp(Side, Command),
@@ -103,11 +102,11 @@ pub(crate) enum Arrived {
 /// Both directions of a path.
 #[derive(Clone, Debug)]
 pub(crate) struct WorldPath {
-    /// Configurations of the link, from client to server and from server to client.
+    /// Configurations of the link: client to server, then server to client.
     pub(crate) links: [LinkConfig; 2],
     /// Index of the path whose link this path uses: its own index, or that of an earlier path.
     pub(crate) owner: usize,
-    /// Name of the path in policy rules.
+    /// The path's name in policy rules.
     pub(crate) name: PathName,
     /// Priority of the path (MP_PRIO).
     pub(crate) prio: u8,
@@ -142,10 +141,10 @@ fn route(path: usize, from: Side) -> Route {
 
 impl World {
     /// Creates the hosts and links of `plan`, with plain connections over the first path. A connection's
-    /// additional delay applies to all of its packets. The first Requests leave at once.
+    /// additional delay applies to all its packets. The first Requests leave immediately.
     ///
     /// # Errors
-    /// Fails if a link's configuration is invalid.
+    /// Fails if a link has an invalid configuration.
     pub(crate) fn new(
         plan: &Plan<'_>,
         paths: &[WorldPath],
@@ -226,7 +225,7 @@ impl World {
         Ok(files)
     }
 
-    /// Executes an event of the tunnel at once.
+    /// Executes an event of the tunnel immediately.
     ///
     /// # Errors
     /// Fails if the tunnel refuses the event.
@@ -246,7 +245,7 @@ impl World {
         Ok(())
     }
 
-    /// Returns when the next event is due, if no input comes before. This time is never in the past.
+    /// Returns when the next event is due if there is no input before then; never a time in the past.
     pub(crate) fn next_event(&self) -> Option<Time> {
         let timers = self.hosts.iter().filter_map(|h| h.endpoint.poll_timeout().map(|(t, _)| t));
         let links = self.links.iter().flatten().filter_map(Link::next_event);
@@ -256,8 +255,8 @@ impl World {
         timers.chain(links).chain(woken).chain(arrived).min().map(|t| t.max(self.now))
     }
 
-    /// Advances the time to `t`, which must not be after [`next_event`](Self::next_event), and executes the
-    /// events that are due.
+    /// Advances the time to `t`, which must not be after [`next_event`](Self::next_event), and executes all
+    /// events due by then.
     pub(crate) fn advance(&mut self, t: Time, watch: &mut Watch<'_>) {
         self.now = self.now.max(t);
         let now = self.now;
@@ -343,12 +342,12 @@ impl World {
         self.enter((path, detour), from, meta, data, What::Outside, packet, watch);
     }
 
-    /// Takes the output that arose since the last call, in order.
+    /// Takes the output since the last call, in order.
     pub(crate) fn take_arrived(&mut self) -> Vec<Arrived> {
         std::mem::take(&mut self.arrived)
     }
 
-    /// Takes the events of the plain connections that arose since the last call.
+    /// Takes the events that plain connections have raised since the last call.
     pub(crate) fn take_events(&mut self) -> Vec<(Time, Side, SessionEvent)> {
         std::mem::take(&mut self.events)
     }
@@ -359,7 +358,7 @@ impl World {
         host.endpoint.status(self.now, host.session(session)?)
     }
 
-    /// Returns the backlog of the client's send queue, or `None` without a session.
+    /// Returns the backlog of the client's send queue, or `None` if there is no session.
     pub(crate) fn backlog(&self, session: usize) -> Option<QueueView> {
         let host = &self.hosts[0];
         Some(host.endpoint.backlog(self.now, host.session(session)?))
@@ -374,12 +373,12 @@ impl World {
         }
     }
 
-    /// Returns the MTU of the tunnel's interface at the client, or `None` without a tunnel.
+    /// Returns the MTU of the tunnel interface at the client, or `None` if there is no tunnel.
     pub(crate) fn tunnel_mtu(&self) -> Option<u16> {
         self.hosts[0].end.as_ref().map(|end| end.mtu)
     }
 
-    /// Returns both directions of a path's link, for changes at run time.
+    /// Returns both directions of a path's link, to be changed at run time.
     pub(crate) fn links_mut(&mut self, path: usize) -> &mut [Link<Wire>; 2] {
         &mut self.links[path]
     }

@@ -10,10 +10,10 @@ use super::{Job, left};
 use crate::netns::Netns;
 use crate::{Backend, LabError, Plan, RunRecord, Sample, Scenario};
 
-/// Makes the run of the job in `dir`, and turns the kernel off.
+/// Makes the run described by the job in `dir`, then powers the kernel off.
 ///
 /// # Errors
-/// Fails if this process is not the first process of a kernel. Without this check, it would turn off the
+/// Fails unless this process is the first process of a kernel. Without this check, it would power off the
 /// machine.
 pub fn guest(dir: &Path) -> Result<(), LabError> {
     if std::process::id() != 1 {
@@ -27,12 +27,12 @@ pub fn guest(dir: &Path) -> Result<(), LabError> {
     if let Err(why) = ended {
         let _ = whole(&dir.join(left::ERROR), why.to_string().as_bytes());
     }
-    // The kernel would panic if its first process ended.
+    // The kernel would panic if its first process exited.
     let _ = reboot(RebootCommand::PowerOff);
     Ok(())
 }
 
-/// Mounts the guest's own file systems over those of the host. The kernel has already mounted /dev.
+/// Mounts the guest's own file systems on top of the host's. The kernel has already mounted /dev.
 fn prepare() -> Result<(), LabError> {
     for (kind, at) in
         [("proc", "/proc"), ("sysfs", "/sys"), ("tmpfs", "/dev/shm"), ("tmpfs", "/run"), ("tmpfs", "/tmp")]
@@ -61,7 +61,7 @@ fn run(dir: &Path) -> Result<RunRecord, LabError> {
     Netns::new(program).run(&plan, &mut watch)
 }
 
-/// Writes a file so that a reader sees the whole file or no file.
+/// Writes a file in such a way that a reader sees either the whole file or none.
 fn whole(file: &Path, bytes: &[u8]) -> Result<(), LabError> {
     let part = file.with_extension("part");
     fs::write(&part, bytes)

@@ -1,10 +1,10 @@
-//! The third backend. It runs Linux itself in virtual time.
+//! The third backend, which runs Linux itself in virtual time.
 //!
 //! A User Mode Linux kernel, built by `tools/uml/build`, runs as a process of this machine. Its root is the
 //! host's file system, and the namespace backend runs inside it. Its clock advances only while all its
-//! processes sleep (time travel, `inf-cpu`), so results depend neither on the machine nor on its load. Kernel
-//! TCP, MPTCP, the tunnel and any program give the same result for the same seed. A program that busy-waits
-//! for a time never ends there, because the clock does not advance meanwhile.
+//! processes sleep (time travel, `inf-cpu`), so results depend neither on the machine nor on its load: for
+//! the same seed, kernel TCP, MPTCP, the tunnel and any other program give the same result. A program that
+//! busy-waits for some time never finishes, because the clock does not advance while it is running.
 
 mod guest;
 
@@ -29,22 +29,22 @@ use crate::{Backend, LabError, Plan, RunRecord, Sample, code};
 
 /// Environment variable with the path of a kernel to use instead of the one that `tools/uml/build` makes.
 const KERNEL: &str = "MPDCCP_UML";
-/// Directory of the jobs. The guest must not mount a file system over it.
+/// Directory of the jobs, over which the guest must not mount a file system.
 const JOBS: &str = "/var/tmp";
-/// Prefix of the names of the jobs' directories. The lab's process ID follows the prefix.
+/// Prefix of the job directories' names, followed by the lab's process ID.
 const PREFIX: &str = "mpdccp-uml-";
-/// Interval at which the lab checks whether a kernel still runs.
+/// How often the lab checks whether a kernel is still running.
 const NAP: Duration = Duration::from_millis(20);
 /// Memory of a kernel, which must hold both tunnel ends, the links and the packets of a run. The host
 /// provides only what the kernel uses.
 const MEMORY: &str = "mem=1G";
-/// If the kernel fails, the error contains this many lines of its console.
+/// Number of console lines that the error contains if the kernel fails.
 const LAST_LINES: usize = 12;
 
-/// Description of a run for the kernel's first process.
+/// Describes a run to the kernel's first process.
 #[derive(Serialize, Deserialize)]
 struct Job {
-    /// Name of the scenario's file in errors. The paths of other files are relative to its directory.
+    /// The scenario file's name in errors. Paths of other files are relative to its directory.
     file: PathBuf,
     text: String,
     label: String,
@@ -73,10 +73,10 @@ pub struct Uml {
 }
 
 impl Uml {
-    /// Creates a backend that runs `program` at both ends of the tunnel, and as the kernel's first process.
+    /// Creates a backend that runs `program` as both ends of the tunnel and as the kernel's first process.
     ///
     /// # Errors
-    /// Fails if there is no kernel. The error says how to build one.
+    /// Fails if there is no kernel; the error says how to build one.
     pub fn new(program: PathBuf) -> Result<Uml, LabError> {
         let named = std::env::var_os(KERNEL).map(PathBuf::from);
         let home = || std::env::var_os("HOME").map(|home| Path::new(&home).join(".cache"));
@@ -100,7 +100,7 @@ impl Uml {
             .args([MEMORY, "root=/dev/root", "rootfstype=hostfs", "rw", "time-travel=inf-cpu", "quiet"])
             // Start the clock at the same time in each run, so that results do not depend on the date.
             .args(["time-travel-start=1000000000000000000", "panic=-1"])
-            // If a console is named here, User Mode Linux does not append one to the arguments of the first
+            // Unless a console is named here, User Mode Linux appends one to the arguments of the first
             // process.
             .args(["con=null", "con0=null,fd:1", "console=tty0"])
             .arg(format!("uml_dir={}/", dir.display()))
@@ -109,8 +109,8 @@ impl Uml {
             .arg(dir)
             .env("UML_SEED", seed.to_string())
             .env("TMPDIR", netns::scratch())
-            // Put all processes of the kernel into a separate group, so that signals of a terminal do not
-            // reach them. A stop signal would break the kernel.
+            // Put all of the kernel's processes into a separate group, so that terminal signals do not reach
+            // them. A stop signal would break the kernel.
             .process_group(0)
             .stdin(Stdio::null())
             .stdout(
@@ -129,16 +129,16 @@ impl Uml {
     }
 }
 
-/// A script that waits for the end of its standard input, which ends when the lab ends for any reason. The
-/// script then kills the kernel's process group, which the first argument names, and removes the directory
-/// that the second argument names. `kill` of dash accepts no `--` after `-9`.
+/// A script that waits until its standard input ends, which happens when the lab ends for any reason. It then
+/// kills the kernel's process group, given as the first argument, and removes the directory given as the
+/// second. The `kill` of dash does not accept `--` after `-9`.
 const SCRIPT: &str = r#"
 while read -r _; do :; done
 kill -9 "-$1"
 rm -rf "$2"
 "#;
 
-/// A running kernel. Dropping it kills the kernel with all its processes.
+/// A running kernel. Dropping the value kills the kernel with all its processes.
 struct Running {
     child: Child,
     reaper: Option<Reaper>,
@@ -219,7 +219,7 @@ impl Backend for Uml {
     }
 }
 
-/// Removes job directories of labs that were killed before they could remove them.
+/// Removes job directories left behind by labs that were killed.
 fn sweep() {
     netns::orphans(Path::new(JOBS), PREFIX).for_each(|name| {
         let _ = fs::remove_dir_all(Path::new(JOBS).join(name));

@@ -7,9 +7,9 @@ use mpdccp_lab::{
 };
 use mpdccp_units::{Rate, Time};
 
-/// Returns a run with one packet of 1,250 bytes per millisecond for 10 s, which is 10 Mbit/s. From the fifth
-/// second on, every third packet takes the second path. The latency is 10 ms, and grows by 1 ms per second
-/// from the fifth second on.
+/// Returns a run with one packet of 1,250 bytes per millisecond (10 Mbit/s) for 10 s. From the fifth second
+/// on, every third packet takes the second path. The latency is 10 ms, growing by 1 ms per second from the
+/// fifth second on.
 pub(crate) fn run(label: &str) -> RunRecord {
     let start = Time::from_millis(1_000);
     let mut flow = FlowRecord {
@@ -70,7 +70,7 @@ pub(crate) fn run(label: &str) -> RunRecord {
     }
 }
 
-/// The scenario to which the synthetic run belongs.
+/// The scenario that the synthetic run belongs to.
 #[allow(dead_code, reason = "not every test needs the scenario")]
 pub(crate) const SCENARIO: &str = r#"
 name = "made-up"

@@ -1,4 +1,4 @@
-//! Tests of references, aims, sentences and the report of runs with made-up results.
+//! Tests of references, aims, sentences and reports, using runs with made-up results.
 
 use mpdccp_lab::Scenario;
 use mpdccp_lab::comparison::{Comparison, as_text, compare};
@@ -7,7 +7,7 @@ use mpdccp_lab::sentences::sentences;
 use mpdccp_lab::summary::Run;
 use serde_json::json;
 
-/// Returns three runs of two variants. The given values are the 95th percentiles of the second variant.
+/// Returns three runs each of two variants. The second variant has the given values as its 95th percentiles.
 fn runs(p95: [f64; 3], second: serde_json::Value) -> Vec<Run> {
     let run = |label: &str, seed: u64, p95: f64| {
         let mut metrics = json!({"rx_mbps": 9.9, "app_p50_ms": 12.0, "app_p95_ms": p95, "lost_pct": 0.5});
@@ -48,7 +48,7 @@ fn aims_are_judged_and_references_stand_beside() {
         "{said}"
     );
     let text = as_text(&all);
-    // There is one line for each variant with aims.
+    // Each variant with aims has one line.
     assert!(text.lines().filter(|l| l.starts_with("  ccid2")).count() == 1, "{text}");
     assert!(text.contains("missed") && text.contains("· somebody (payload, 15 ms timer)"), "{text}");
     assert!(!as_text(&all[..1]).contains("aim"), "{text}");
@@ -79,8 +79,8 @@ fn an_aim_can_be_another_variant() {
     assert_eq!(judged("ccid2", [20.0; 3]), ("≤ ccid2".to_owned(), Some(Verdict::Met)));
     assert_eq!(judged("ccid5", [20.0; 3]).1, Some(Verdict::Met));
     assert_eq!(judged("ccid2", [79.0, 80.0, 83.0]).1, Some(Verdict::Open));
-    // In each pair, the second run has a slightly higher value. Runs with different seeds differ by more than
-    // that.
+    // In each pair, the second run has a slightly higher value. The difference between runs with different
+    // seeds is larger than that.
     assert_eq!(judged("ccid2", [80.1, 81.1, 82.1]).1, Some(Verdict::Missed));
 }
 

@@ -1,5 +1,5 @@
-//! Tests that connections with one shared congestion state together get the share of one connection. The
-//! tests run in virtual time over one bottleneck.
+//! Tests, in virtual time over one bottleneck, that connections with a shared congestion state together get
+//! the share of a single connection.
 
 use crate::sim_common::{parse, seeded};
 use mpdccp_lab::scenario::Scenario;
@@ -65,7 +65,7 @@ source = {{ kind = "bulk" }}
     )
 }
 
-/// Returns the bytes that each flow received between these seconds.
+/// Returns how many bytes each flow received between these times in seconds.
 fn received(record: &RunRecord, from: f64, to: f64) -> Vec<f64> {
     let bytes = |flow: &FlowRecord| {
         let t = |p: &&ReceivedPacket| p.at.as_secs_f64() - record.start.as_secs_f64();
@@ -79,8 +79,8 @@ fn jain(parts: &[f64]) -> f64 {
     sum * sum / (parts.len() as f64 * parts.iter().map(|p| p * p).sum::<f64>())
 }
 
-/// Returns the fraction of the link that four flows get next to a single flow, as the mean over the cells.
-/// Checks that the four flows have equal rates if they `share` the congestion state.
+/// Returns the fraction of the link that four flows get alongside a single flow, averaged over the cells. If
+/// the four flows `share` the congestion state, also checks that their rates are equal.
 fn part_of_four(label: &str, share: bool) -> f64 {
     let scenario = scenario(&bulk("of-four", &format!("count = 4\nshare_congestion = {share}")));
     let parts = CELLS.map(|cell| {
@@ -94,9 +94,10 @@ fn part_of_four(label: &str, share: bool) -> f64 {
     parts.iter().sum::<f64>() / 3.0
 }
 
-/// If four flows count as one, they get one half next to a single flow. Two flows would get two thirds, and
-/// half a flow one third, so the result must be between these limits. With separate states, four flows get
-/// about four fifths. They must then get more than two flows would, which shows that the test can fail.
+/// If four flows count as one, they get half of the link alongside a single flow. Two flows would get two
+/// thirds, and half a flow one third, so the result must lie between these limits. With separate states, four
+/// flows get about four fifths; they must then get more than two flows would, which shows that the test can
+/// fail.
 fn four_that_share_are_one(label: &str) {
     let (shared, own) = (part_of_four(label, true), part_of_four(label, false));
     assert!((1.0 / 3.0..2.0 / 3.0).contains(&shared), "{label}: {shared}");

@@ -5,7 +5,7 @@ use crate::sim_common::{parse, run, seeded};
 use mpdccp_lab::scenario::Scenario;
 use mpdccp_lab::{FlowRecord, RunRecord};
 
-/// Returns a scenario with a tunnel over two paths. The second path and further keys are given.
+/// Returns a scenario with a tunnel over two paths, given the second path and further keys.
 fn scenario(second: &str, coupling: bool, more: &str) -> Scenario {
     let text = format!(
         r#"
@@ -41,7 +41,7 @@ source = {{ kind = "bulk" }}
     parse(&text)
 }
 
-/// Returns the bytes that each flow received from 15 s on.
+/// Returns how many bytes each flow received from 15 s on.
 fn received(record: &RunRecord) -> Vec<f64> {
     let bytes = |flow: &FlowRecord| {
         let late = flow.received.iter().filter(|p| p.at.as_secs_f64() - record.start.as_secs_f64() > 15.0);
@@ -54,8 +54,8 @@ fn received(record: &RunRecord) -> Vec<f64> {
 fn two_paths_over_one_link_take_the_part_of_one_flow() {
     let tcp = "[[flow]]\nname = \"cubic\"\nkind = \"tcp\"\ncc = \"cubic\"\nvia = \"a\"";
     for label in ["ccid2", "ccid5"] {
-        // Random losses decide which flow backs off. In a single run, CCID 5 may get half or one and a half
-        // times the rate of the other flow.
+        // Random losses decide which flow backs off, so in a single run CCID 5 may get anything from half to
+        // one and a half times the rate of the other flow.
         let [with, without] = [true, false].map(|coupling| {
             let runs = [1, 2, 3].map(|seed| {
                 let got =

@@ -1,6 +1,6 @@
-//! Checks the tables in documents that are made from stored runs (`docs/runs`, see `tools/tables`). A test
-//! fails if a table differs from its runs, or if the scenario of the runs has changed. `MPDCCP_BLESS=1`
-//! writes the tables.
+//! Checks the tables in documents that are generated from stored runs (`docs/runs`, see `tools/tables`). A
+//! test fails if a table differs from its runs, or if the scenario has changed since the runs were made. With
+//! `MPDCCP_BLESS=1`, it writes the tables.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -12,20 +12,20 @@ use mpdccp_lab::store::Key;
 use mpdccp_lab::{Plan, estimate::Estimate};
 use serde::Deserialize;
 
-/// New values for places in a scenario, as in a set.
+/// New values for places in a scenario, in the same form as in a set.
 type Changes = BTreeMap<String, toml::Value>;
 
 /// Links and criterion of `mpdccp lab judge`.
 const JUDGE: &str = include_str!("../../../../scenarios/judge.toml");
 
-/// Content of `docs/runs/NAME.json`. For results of the judge, `change` contains all of [`JUDGE`].
+/// Content of `docs/runs/NAME.json`. For results of the judge, `change` holds all of [`JUDGE`].
 #[derive(Clone, Debug, Deserialize)]
 struct Stored {
     command: String,
     commit: String,
     date: String,
     made_by: MadeBy,
-    /// The seeds of all runs that have no seeds of their own.
+    /// The seeds of all runs that do not list their own.
     seeds: Vec<u64>,
     scenario: String,
     change: Changes,
@@ -36,24 +36,25 @@ struct Stored {
 #[derive(Clone, Debug, Deserialize)]
 struct MadeBy {
     backend: String,
-    /// The builds' commits. If the sources had changes, a hash of the program follows.
+    /// The commits of the builds, each followed by a hash of the program if the sources had uncommitted
+    /// changes.
     code: String,
     kernel: Option<String>,
 }
 
-/// Runs that differ only in their seeds.
+/// Runs that differ only by seed.
 #[derive(Clone, Debug, Deserialize)]
 struct Runs {
     label: String,
     cell: String,
-    /// Hash of the scenario. Results of the judge have none.
+    /// Hash of the scenario; absent for results of the judge.
     #[serde(default)]
     hash: String,
     /// The values of a sweep's parameters.
     #[serde(default)]
     point: Changes,
     seeds: Option<Vec<u64>>,
-    /// A value of each run, by the name of the metric.
+    /// The values of all runs, by metric name.
     #[serde(flatten)]
     metrics: BTreeMap<String, Vec<f64>>,
 }
@@ -69,7 +70,7 @@ fn stored(name: &str) -> Stored {
 }
 
 impl Runs {
-    /// Returns whether the runs are in the cell or at the point `word`.
+    /// Returns whether the runs belong to the cell or point `word`.
     fn are_of(&self, word: &str) -> bool {
         self.cell == word || self.point.values().any(|value| text_of(value) == word)
     }
@@ -90,13 +91,13 @@ impl Stored {
         cells
     }
 
-    /// Returns the current scenario, with the changes of the runs.
+    /// Returns the current scenario, with the changes made for these runs.
     fn scenario(&self, point: &Changes) -> Scenario {
         let change: Vec<_> = self.change.iter().chain(point).map(|(k, v)| (k.as_str(), v.clone())).collect();
         Scenario::find(&self.scenario).unwrap().with(&change).unwrap()
     }
 
-    /// Returns the value that `words` select (see `tools/tables`).
+    /// Returns the value selected by `words` (see `tools/tables`).
     fn value(&self, words: &[&str]) -> Option<f64> {
         let (mut label, mut metric, mut statistic, mut places) = (None, None, "", Vec::new());
         for &word in words {
@@ -154,7 +155,7 @@ impl Stored {
         cells.iter().filter_map(|cell| self.value(&[words, &[*cell]].concat())).collect()
     }
 
-    /// Returns the text of the value that `words` select.
+    /// Returns the text of the value selected by `words`.
     fn text(&self, words: &[&str]) -> String {
         let metric = |word: &&&str| self.runs.iter().any(|runs| runs.metrics.contains_key(**word));
         let metric = words.iter().rev().find(metric);
@@ -167,7 +168,7 @@ impl Stored {
         }
     }
 
-    /// Returns the runs whose scenario has changed since they were made. Runs of other tools have no
+    /// Returns the runs whose scenario has changed since they were made. Runs made by other tools have no
     /// scenario.
     fn stale(&self) -> Vec<String> {
         if self.scenario.is_empty() {
@@ -198,7 +199,7 @@ fn three_digits(value: f64) -> String {
     format!("{value:.digits$}")
 }
 
-/// Parses a column or row of a directive. Returns its words and its title.
+/// Parses a column or row of a directive into its words and title.
 fn selection(text: &str) -> (Vec<&str>, &str) {
     let (words, title) = text.split_once(": ").unwrap_or((text, text));
     (words.split(", ").collect(), title)
@@ -248,8 +249,8 @@ fn generated(directive: &str) -> String {
 }
 
 /// Returns the table for a directive `count NAME METRIC; TITLE, ...; WORDS: MINIMUM: COLUMN ...: AIM; ...`.
-/// For each column, it shows the number of cells whose value is at least the minimum. If `: CELL ...` follows
-/// the aim, only these cells count.
+/// For each column, the table shows in how many cells the value is at least the minimum. If the aim is
+/// followed by `: CELL ...`, only these cells count.
 fn counted(directive: &str) -> String {
     let (name, metric, rows) = parts(directive);
     let stored = stored(name);
@@ -272,8 +273,8 @@ fn counted(directive: &str) -> String {
     text
 }
 
-/// Returns the text for a directive `value NAME METRIC; WORD, ...`. For a directive `value NAME METRIC; WORD,
-/// ...; MINIMUM`, it returns the number of cells with at least the minimum.
+/// Returns the text for a directive `value NAME METRIC; WORD, ...` or, for a directive
+/// `value NAME METRIC; WORD, ...; MINIMUM`, the number of cells that reach at least the minimum.
 fn inline(directive: &str) -> String {
     let (name, metric, parts) = parts(directive);
     let stored = stored(name);
@@ -287,7 +288,7 @@ fn reach(values: &[f64], minimum: f64) -> usize {
     values.iter().filter(|value| **value >= minimum).count()
 }
 
-/// Returns name, metric and the other parts of a directive.
+/// Returns the name, the metric and the remaining parts of a directive.
 fn parts(directive: &str) -> (&str, &str, Vec<&str>) {
     let mut parts = directive.split(';').map(str::trim);
     let (name, metric) = parts.next().and_then(|first| first.split_once(' ')).expect("a name and a metric");
@@ -314,7 +315,7 @@ fn made_again(text: &str) -> String {
     out + rest
 }
 
-/// A section of a set that `tools/rerun` makes.
+/// A section of a set that `tools/rerun` runs.
 #[derive(Deserialize)]
 struct Section {
     name: String,
@@ -377,7 +378,7 @@ impl Section {
     }
 }
 
-/// Checks that the stored runs are those that the sections declare.
+/// Checks that the stored runs are exactly those that the sections declare.
 fn complete(sections: &[Section], stored: &Stored) -> Result<(), String> {
     let mut declared: Vec<_> = sections.iter().flat_map(Section::declared).collect();
     let text = |runs: &Runs| {
@@ -509,7 +510,7 @@ fn words_select_the_point_of_a_sweep_and_a_statistic_over_cells() {
     let values = stored.in_cells(&["rx_mbps", "cubic-streams"], &stored.cells());
     let (median, lowest) =
         (Estimate::of(&values).unwrap().median, values.iter().copied().reduce(f64::min).unwrap());
-    // Only the links of fiber_lte have more than 150 Mbit/s together.
+    // Only in fiber_lte do the links exceed 150 Mbit/s together.
     for (minimum, reach) in [(0, 16), (150, 1), (1_000, 0)] {
         let table = generated(&format!(
             "spread {minimum} streams-packets rx_mbps; cubic-streams: A; rows: cubic-streams: R"

@@ -1,4 +1,4 @@
-//! Tests of an experiment's output. A backend with synthetic runs replaces the real ones.
+//! Tests of an experiment's output, using a backend with synthetic runs in place of a real one.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,11 +7,11 @@ use std::sync::Mutex;
 use mpdccp_lab::experiment::{self, Event, Options, What};
 use mpdccp_lab::{Backend, LabError, Plan, RunRecord, Sample, Scenario};
 
-/// A backend that returns the synthetic run, and fails for one variant if requested.
+/// A backend that returns the synthetic run or, for one variant, fails if requested.
 #[derive(Default)]
 struct Pretend {
     fails_at: Option<&'static str>,
-    /// Whether the failure is reported as that of a command.
+    /// Whether to report the failure as that of a command.
     command: bool,
 }
 
@@ -65,7 +65,7 @@ fn everything_is_written_and_the_summary_keeps_its_contract() {
     let (outcome, events) = once();
     assert_eq!(events[..4], ["begin 1 of 4", "sample", "done ccid2, found false", "begin 2 of 4"]);
     let summary = fs::read_to_string(dir.path().join("summary.json")).unwrap();
-    // The second call makes no runs, but writes the whole output again.
+    // The second call makes no runs but rewrites the whole output.
     fs::remove_dir_all(dir.path().join("series")).unwrap();
     let (_, events) = once();
     assert!(events.iter().all(|e| e.ends_with("found true")) && events.len() == 4, "{events:?}");
@@ -203,7 +203,7 @@ fn tshark_reads_an_exported_capture() {
     let out = tshark().arg("-r").arg(capture).args(["-T", "fields"]).args(fields).output().unwrap();
     let text = String::from_utf8(out.stdout).unwrap();
     let packets: Vec<Vec<&str>> = text.lines().map(|line| line.split('\t').collect()).collect();
-    // The first path carries the packets of the first five seconds, and two thirds of the others.
+    // The first path carries all packets of the first five seconds, and two thirds of the packets after that.
     assert_eq!(packets.len(), 5_000 + 3_333);
     assert_eq!(packets[0], ["3600.000000000", "10.0.0.1", "1310", "1290"]);
     assert!(packets.iter().all(|packet| packet[1..] == packets[0][1..]));

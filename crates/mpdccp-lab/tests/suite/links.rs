@@ -1,4 +1,4 @@
-//! Tests of link keys: single directions, events, link models, and transports that replace the tunnel.
+//! Tests of link keys: separate directions, events, link models, and transports that replace the tunnel.
 
 use core::time::Duration;
 
@@ -92,13 +92,13 @@ fn a_model_brings_all_keys_and_what_is_named_stays() {
             if at < 3.0 { mpdccp_linkem::LossModel::None } else { mpdccp_linkem::LossModel::Bernoulli(0.01) };
         assert_eq!(back.2, lost, "the key that an event set stays as well: {at}");
     }
-    // Packets have the latency of the model.
+    // Packets have the model's latency.
     let (_, stats) = run(&one_path("model = \"geo\"\nrate = \"10 Mbit/s\"", ""), "tunnel", "base");
     let wire = stats.flows[0].phases[0].wire_latency_ms.unwrap();
     assert!((280.0..330.0).contains(&wire.p50), "{wire:?}");
 }
 
-/// Returns the number of the flow's packets that the first path delivered between two times, and whether it
+/// Returns how many of the flow's packets the first path delivered between two times, and whether it
 /// delivered any packet in the reverse direction.
 fn delivered(record: &RunRecord, from: f64, to: f64) -> (usize, usize) {
     let within = |at: mpdccp_units::Time| {
@@ -141,8 +141,8 @@ policer = { rate = "5 Mbit/s", burst = "10 kB" }"#;
 #[test]
 fn a_trace_is_out_of_phase_with_itself_unless_given_twice() {
     let dir = tempfile::tempdir().unwrap();
-    // The trace has ten opportunities in the first half of each second, and only one in the second half, at
-    // its end.
+    // In each second, the trace has ten opportunities in the first half and a single one at the end of the
+    // second half.
     let trace: String = (1..=10).map(|i| format!("{}\n", i * 50)).collect::<String>() + "1000\n";
     std::fs::write(dir.path().join("half.trace"), trace).unwrap();
     let file = dir.path().join("t.toml");

@@ -1,5 +1,4 @@
-//! Tests of scenarios, the simulator and the evaluation of runs. None of them needs a separate
-//! process.
+//! Tests of scenarios, the simulator and the evaluation of runs; none of them needs a separate process.
 
 mod agreement;
 mod common;

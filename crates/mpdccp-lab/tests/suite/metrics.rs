@@ -1,4 +1,4 @@
-//! Tests of the metrics of synthetic runs. The expected values are calculated by hand.
+//! Tests of metrics on synthetic runs, with expected values calculated by hand.
 
 use core::time::Duration;
 
@@ -26,14 +26,14 @@ fn phases_split_at_the_event_and_rates_count_what_arrived_inside() {
     );
     let [before, after] = flow.phases[..] else { panic!("two phases") };
     assert_eq!((before.from_s, before.to_s, after.from_s, after.to_s), (0.0, 5.0, 5.0, 10.0));
-    // Packets take 10.1 ms, so ten packets sent before the event arrive after it. In the 5 s before it, 4,990
-    // packets of 1,250 bytes arrive.
+    // Packets take 10.1 ms, so ten packets sent before the event arrive after it. In the 5 s before the
+    // event, 4,990 packets of 1,250 bytes arrive.
     let arrived = (0..5_000u64).filter(|i| *i as f64 + 10.1 < 5_000.0).count() as f64;
     assert!(near(before.rx_mbps, arrived * 1250.0 * 8.0 / 5e6), "{}", before.rx_mbps);
     assert!(near(before.app_latency_ms.unwrap().p50, 10.1));
     assert!(near(before.wire_latency_ms.unwrap().max, 10.0));
-    // Latencies are 10.1 ms plus 0 to 5 ms, in steps of a microsecond per packet. By nearest rank, the 95th
-    // percentile of 5,000 packets is the latency of packet number 4,750.
+    // Latencies are 10.1 ms plus 0 to 5 ms, in steps of a microsecond per packet, so by nearest rank the 95th
+    // percentile of 5,000 packets is the latency of packet 4,750.
     assert!(near(after.app_latency_ms.unwrap().p95, 10.1 + 4.749));
     assert!(near(after.app_latency_ms.unwrap().max, 10.1 + 4.999));
 }
@@ -58,7 +58,7 @@ fn paths_count_outer_bytes_drops_and_losses() {
 fn reordering_after_rfc_4737_and_duplicates_apart() {
     let mut record = crate::common::run("ccid5");
     let received = &mut record.flows[0].received;
-    // The order of arrival is 0 1 3 2 2 4 and so on. Packet 2 is reordered once, and its second copy is a
+    // Packets arrive in the order 0 1 3 2 2 4 and so on: packet 2 is reordered once, and its second copy is a
     // duplicate. Packet 7 never arrives.
     received.swap(2, 3);
     let copy = received[3];
@@ -75,8 +75,8 @@ fn reordering_after_rfc_4737_and_duplicates_apart() {
 #[test]
 fn windows_find_the_gap_and_the_moment_the_second_path_starts() {
     let mut record = crate::common::run("ccid5");
-    // One packet arrives per millisecond, but none for 50 ms. At most 150 packets arrive in the worst window
-    // of 200 ms.
+    // One packet arrives per millisecond, except during a gap of 50 ms, so the worst window of 200 ms has at
+    // most 150 packets.
     let start = record.start;
     let hole = |p: &ReceivedPacket| {
         let at = p.at.since(start);
@@ -91,7 +91,7 @@ fn windows_find_the_gap_and_the_moment_the_second_path_starts() {
     assert!((1_000.0..1_100.0).contains(&rises), "{rises}");
     assert!((7.0..8.0).contains(&metrics["min_200ms_mbps"]), "{}", metrics["min_200ms_mbps"]);
     assert!((9.0..9.6).contains(&metrics["min_1s_mbps"]), "{}", metrics["min_1s_mbps"]);
-    // If the gap is in ProbeRTT, windows with the gap do not count.
+    // If the gap is during ProbeRTT, windows that contain it do not count.
     let mut probing = record.trace[0].clone();
     probing.phase = "ProbeRTT".to_owned();
     probing.at = start + Duration::from_millis(6_900);
@@ -108,7 +108,7 @@ fn losses_of_tcp_are_those_of_the_links() {
     let flow = &mut record.flows[0];
     flow.kind = "tcp".to_owned();
     record.paths[1].forward.packets[0].fate = Fate::QueueDrop;
-    // The link lost a packet, although every record arrived in the end.
+    // The link lost a packet, but every record arrived in the end.
     let metrics = stats(&record).metrics;
     assert!(near(metrics["link_lost_pct"], 0.01), "{}", metrics["link_lost_pct"]);
     assert!(!metrics.contains_key("net_lost_pct"));
@@ -121,9 +121,9 @@ fn a_first_packet_is_a_packet_and_not_the_start_of_a_bin() {
     record.paths[1].forward.packets.retain(|p| p.entered.since(start) >= Duration::from_millis(5_031));
     let metrics = stats(&record).metrics;
     assert!(near(metrics["second_path_first_ms"], 31.0), "{}", metrics["second_path_first_ms"]);
-    // The path cannot exceed a rate before its first packet.
+    // Before its first packet, the path cannot exceed a rate.
     assert!(metrics["second_path_ms"] > 31.0);
-    // A path that was in use before the event has no first packet after it.
+    // If a path was in use before the event, it has no first packet after it.
     record.paths[1].forward.packets[0].entered = start + Duration::from_millis(4_500);
     assert!(!stats(&record).metrics.contains_key("second_path_first_ms"));
 }
@@ -148,7 +148,7 @@ fn packets_that_never_left_are_known_with_two_flows() {
     assert_eq!((flows[0].dropped_at_sender, flows[1].dropped_at_sender), (Some(1), Some(10)));
 }
 
-/// Returns a run with a second flow like the first. The second flow's packets arrive 5 ms later, and half of
+/// Returns a run with a second flow like the first, except that its packets arrive 5 ms later and half of
 /// them are lost.
 fn two_flows() -> RunRecord {
     let mut record = crate::common::run("ccid5");
@@ -177,11 +177,11 @@ fn metrics_are_of_the_flow_that_the_scenario_names() {
     let record = two_flows();
     let (first, second) = (stats_of(&both, &record).metrics, stats_of(&measured("udp2"), &record).metrics);
     assert!(near(first["lost_pct"], 0.0) && near(second["lost_pct"], 50.0));
-    // The difference is not exactly 5 ms, because each packet has 1 µs more latency than its predecessor.
+    // The difference is not exactly 5 ms, because the latency grows by 1 µs from packet to packet.
     assert!((second["app_p50_ms"] - first["app_p50_ms"] - 5.0).abs() < 0.01);
     assert!(near(first["total_mbps"], second["total_mbps"]));
-    // A variant that does not carry the measured flow has no metrics of this flow. Another flow's metrics do
-    // not replace them.
+    // A variant that does not carry the measured flow has no metrics for it; those of another flow do not
+    // take their place.
     let mut other = record.clone();
     other.flows.remove(1);
     let none = stats_of(&measured("udp2"), &other).metrics;
@@ -196,7 +196,7 @@ fn flows_of_one_entry_are_taken_together() {
     let alone = stats_of(&text, &record).metrics;
     let all =
         stats_of(&text.replace("duration_s = 10", "duration_s = 10\nmeasured = \"udp\""), &record).metrics;
-    // Each flow has 10,000 packets. Half of the second flow's packets are lost.
+    // Each flow has 10,000 packets, and half of the second flow's are lost.
     assert!(near(alone["lost_pct"], 0.0) && near(all["lost_pct"], 25.0));
     assert!(near(all["rx_mbps"], all["total_mbps"]) && !all.contains_key("share_pct"));
     assert!(near(alone["share_pct"], alone["rx_mbps"] * 100.0 / (alone["total_mbps"] - alone["rx_mbps"])));

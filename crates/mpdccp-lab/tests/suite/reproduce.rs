@@ -7,7 +7,7 @@ use mpdccp_lab::reproduce::{Options, Progress, run};
 use mpdccp_lab::scenario::FlowSpec;
 use mpdccp_lab::{Backend, FlowRecord, LabError, Plan, RunRecord, Sample};
 
-/// A backend that returns the same run for every plan, and is interrupted after a number of runs.
+/// A backend that returns the same run for every plan and is interrupted after a given number of runs.
 struct MadeUp {
     made: AtomicUsize,
     patience: usize,
@@ -59,11 +59,11 @@ fn finished_runs_are_not_repeated() {
         (backend.made.into_inner(), found.into_inner(), result.is_ok())
     };
     assert_eq!(attempt(3, &options), (3, 0, false));
-    // The set has 22 runs: one flow alone, three numbers of TCP flows in three variants, and six echo
-    // variants with and without loss.
+    // The set has 22 runs: a flow alone, three numbers of TCP flows in three variants, and six echo variants
+    // with and without loss.
     assert_eq!(attempt(99, &options), (19, 3, true));
     assert_eq!(attempt(0, &options), (0, 22, true));
-    // A run whose stored file is truncated is made again. Another seed needs all runs again.
+    // A run whose stored file is truncated is made again. With a different seed, all runs are made again.
     let mut files: Vec<_> =
         std::fs::read_dir(dir.path().join("runs")).unwrap().map(|f| f.unwrap().path()).collect();
     files.sort();

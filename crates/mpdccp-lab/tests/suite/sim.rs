@@ -4,7 +4,7 @@ use crate::sim_common::{parse, run, seeded};
 use mpdccp_lab::scenario::Scenario;
 use mpdccp_lab::{Fate, RunRecord};
 
-/// A scenario with all kinds of randomness.
+/// A scenario with every kind of randomness.
 const MIXED: &str = r#"
 name = "mixed"
 title = "t"
@@ -65,7 +65,7 @@ fn flows_get_what_their_paths_have() {
     assert!(total > 8.0 && total < 15.0, "{total}");
 }
 
-/// Returns the phases of the first path's congestion controller after `t` seconds.
+/// Returns the phases that the first path's congestion controller is in after `t` seconds.
 fn phases(record: &RunRecord, t: f64) -> Vec<&str> {
     let rows = record.trace.iter().filter(|row| row.path == 0);
     let after = rows.filter(|row| row.at.as_secs_f64() - record.start.as_secs_f64() > t);
@@ -83,8 +83,8 @@ fn ccid5_leaves_startup_within_a_second_of_the_drop() {
     }
 }
 
-/// Returns the sorted gaps in milliseconds between consecutive data packets that enter the first path in a
-/// time span.
+/// Returns the sorted gaps, in milliseconds, between consecutive data packets that enter the first path
+/// during a time span.
 fn gaps(record: &RunRecord, from: f64, to: f64) -> Vec<f64> {
     let t = |p: &mpdccp_lab::LinkPacket| p.entered.as_secs_f64() - record.start.as_secs_f64();
     let data = record.paths[0].forward.packets.iter().filter(|p| p.data.is_some());
@@ -99,7 +99,7 @@ fn ccid5_paces_its_packets_onto_the_link() {
     let scenario = Scenario::find("paper/single-path").unwrap();
     let (paced, _) = run(&scenario, "ccid5", "125kB-10ms");
     let gaps = gaps(&paced, 7.0, 10.0);
-    // A packet of about 1,350 bytes takes 1.1 ms at 10 Mbit/s. BBR is a quarter faster when it probes.
+    // At 10 Mbit/s, a packet of about 1,350 bytes takes 1.1 ms. BBR is a quarter faster while probing.
     let at = |q: f64| gaps[(gaps.len() as f64 * q) as usize];
     assert!((0.9..1.3).contains(&at(0.5)), "median {}", at(0.5));
     assert!(at(0.02) > 0.5, "packets are sent in bursts: {}", at(0.02));
@@ -239,16 +239,16 @@ flow = [{ name = "web", kind = "short", cc = "cubic", sizes = ["10 kB", "100 kB"
     for label in ["tunnel", "plain"] {
         let (record, stats) = crate::sim_common::run(&scenario, label, "base");
         let web = &record.flows[0];
-        // The test expects 100 connections, and the limits are five standard deviations away. Both variants
-        // have the same connections.
+        // The test expects 100 connections, within five standard deviations. Both variants have the same
+        // connections.
         let sizes: Vec<u32> = web.sent.iter().map(|sent| sent.bytes).collect();
         assert!(
             (50..150).contains(&sizes.len()) && sizes.iter().all(|size| [10_000, 100_000].contains(size))
         );
         assert_eq!(*asked.get_or_insert(sizes.clone()), sizes);
         assert!(stats.metrics["fct_missing_pct"] < 3.0, "{:?}", stats.metrics);
-        // A connection needs a handshake and one window of ten packets that crosses the path once. This takes
-        // 60 ms, plus the transmission time at 20 Mbit/s.
+        // A connection needs a handshake and one window of ten packets that crosses the path once, which
+        // takes 60 ms plus the transmission time at 20 Mbit/s.
         for whole in &web.received {
             let sent = web.sent[whole.seq as usize];
             let took = whole.at.since(sent.at).as_secs_f64() * 1e3;
@@ -274,7 +274,7 @@ fn chances_belong_to_paths_and_flows_and_not_to_who_runs() {
         let flow = record.flows.into_iter().find(|flow| flow.name == "udp").unwrap();
         flow.sent.iter().map(|p| p.at.since(record.start).as_nanos()).collect::<Vec<_>>()
     };
-    // The variant with fewer flows, and with another congestion control, must send its datagrams at the same
+    // The variant with fewer flows and a different congestion control must send its datagrams at the same
     // times.
     let (one, other) = (sent("ccid5", 1), sent("other", 1));
     assert_eq!(one, other);
@@ -318,7 +318,7 @@ fn flows_of_programs_are_left_out_of_virtual_time() {
     );
     let (record, stats) = run(&scenario, "ccid5", "base");
     assert_eq!(record.flows.iter().map(|f| f.name.as_str()).collect::<Vec<_>>(), ["udp", "tcp", "beside"]);
-    // The variant lacks the first flow, and no other flow takes its place.
+    // The variant does not carry the first flow, and no other flow takes its place.
     assert!(!stats.metrics.contains_key("rx_mbps") && stats.metrics.contains_key("total_mbps"));
     assert_eq!(plan(&parse(MIXED)), (None, None));
 }

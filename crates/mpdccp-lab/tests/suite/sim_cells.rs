@@ -1,4 +1,4 @@
-//! Tests of cells that change single paths and flows, and of variants that use only some paths and flows.
+//! Tests of cells that change only some paths and flows, and of variants that use only some of them.
 
 use core::time::Duration;
 

@@ -20,13 +20,13 @@ fn everything_comes_back_and_a_window_takes_rounds() {
         assert_eq!(record.flows[0].sent.len(), 10);
         (record.flows[0].received.len(), stats.metrics["all_back_ms"])
     };
-    // Ten packets of 1,428 bytes take 11.4 ms on the link. The echo of the last one then crosses the return
-    // path alone.
+    // Ten packets of 1,428 bytes take 11.4 ms on the link, then the last one's echo crosses the return path
+    // alone.
     let (n, ms) = total("udp = true", "");
     assert_eq!(n, 10);
     assert!((112.0..114.0).contains(&ms), "{ms}");
     // The smallest initial windows are three or four packets in each direction, so the exchange takes more
-    // than one round trip and fewer than ten.
+    // than one but fewer than ten round trips.
     for variant in ["ccid = 2", "ccid = 3"] {
         let (n, ms) = total(variant, "");
         assert_eq!(n, 10, "{variant}");
@@ -60,7 +60,7 @@ fn each_direction_has_its_ccid_and_its_rate() {
     let (there, total) = (stats.metrics["rx_mbps"], stats.metrics["total_mbps"]);
     assert!(there > 1.0, "{there}");
     assert!((0.1..0.256).contains(&(total - there)), "{}", total - there);
-    // CCID 3 is rate-based and reports a phase of its own. The packets of the reverse flow are on the reverse
+    // CCID 3 is rate-based and reports a phase of its own. The reverse flow's packets are on the reverse
     // link.
     assert!(record.trace.iter().any(|row| row.pacing_mbps.is_some()));
     let back = &record.paths[0].reverse.packets;
@@ -99,8 +99,8 @@ fn a_higher_ack_ratio_sends_less_back() {
 fn packets_that_overtake_each_other_leave_no_path_empty() {
     const BULK: &str =
         "[[flow]]\nname = \"bulk\"\nkind = \"udp\"\npayload = 1300\nsource = { kind = \"bulk\" }\n";
-    // Some packets are late by more than the round-trip time of the fast packets. The RTT samples come from
-    // these fast packets.
+    // Some packets are late by more than the fast packets' round-trip time, and the RTT samples come from the
+    // fast packets.
     let path = "forward = { jitter = { by = \"20 ms\", reorder = true } }";
     for ccid in [2, 7] {
         let text = scenario(path, &format!("ccid = {ccid}"), BULK);
@@ -119,7 +119,7 @@ fn short_flows_go_beside_a_plain_connection() {
     const WEB: &str = "[[flow]]\nname = \"web\"\nkind = \"short\"\ncc = \"cubic\"\nsizes = [\"10 kB\"]\nevery = \"500 ms\"\n";
     const BULK: &str = "[[flow]]\nname = \"bulk\"\nkind = \"udp\"\npayload = 1000\nrate = \"20 Mbit/s\"\n";
     let alone = run(&parse(&scenario("", "udp = true", WEB)), "c", "base").1.metrics["fct_p50_ms"];
-    // A short connection takes the time of a handshake, half a round trip, and the time to send 10 kB at 10
+    // A short connection takes as long as a handshake, half a round trip, and the sending of 10 kB at 10
     // Mbit/s.
     assert!((158.0..175.0).contains(&alone), "{alone}");
     let (_, stats) = run(&parse(&scenario("", "ccid = 2", &format!("{WEB}{BULK}"))), "c", "base");
@@ -191,7 +191,7 @@ fn a_loaded_return_path_does_not_slow_bbr() {
     }
 }
 
-/// The tested links have varying rates, or a return path that thins out, loses or delays acknowledgements.
+/// The links tested have varying rates, or a return path that thins out, loses or delays acknowledgements.
 #[test]
 fn access_links_are_used_about_as_tcp_uses_them() {
     const FAST: &str = "rate = \"50 Mbit/s\"\nowd = \"20 ms\"\nqueue = \"1 BDP\"\n";

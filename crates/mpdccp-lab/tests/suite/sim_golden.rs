@@ -1,5 +1,5 @@
 //! Checks the tables of experiments A and B in virtual time. The tests fail if any result changes. If a
-//! change is intended, run the tests once with `MPDCCP_BLESS=1` and check the difference.
+//! change is intentional, run the tests once with `MPDCCP_BLESS=1` and review the difference.
 
 use std::path::Path;
 

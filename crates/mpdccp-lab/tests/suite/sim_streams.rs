@@ -1,12 +1,12 @@
-//! Tests of TCP that the simulated tunnel carries as streams. The flow table, the proxy logic and the stream
-//! layer are the program's code. Models replace the kernel's sockets.
+//! Tests of TCP carried as streams by the simulated tunnel. The flow table, the proxy logic and the stream
+//! layer are the program's own code; models replace the kernel's sockets.
 
 use crate::sim_common::{parse, run};
 use mpdccp_lab::RunRecord;
 use mpdccp_lab::scenario::Scenario;
 
-/// Returns a scenario with two paths and one TCP flow. One variant carries the flow as packets and the other
-/// as streams.
+/// Returns a scenario with two paths and a TCP flow, which one variant carries as packets and the other as
+/// streams.
 fn text(flow: &str, path: &str, more: &str) -> String {
     let path = |name: &str| {
         format!(
@@ -24,7 +24,7 @@ fn text(flow: &str, path: &str, more: &str) -> String {
 
 const BULK: &str = "kind = \"tcp\"\ncc = \"cubic\"";
 
-/// Returns the number of inner packets that crossed the paths from the client.
+/// Returns how many inner packets from the client crossed the paths.
 fn inner_packets(record: &RunRecord) -> usize {
     record.paths.iter().flat_map(|path| &path.forward.packets).filter(|p| p.data.is_some()).count()
 }

@@ -1,11 +1,11 @@
-//! Tests of tunnel events during a scenario, in virtual time. No test measures durations.
+//! Tests of tunnel events during a scenario, in virtual time. None of them measures durations.
 
 use crate::sim_common::{parse, run};
 use mpdccp_lab::scenario::Scenario;
 use mpdccp_lab::{Fate, RunRecord};
 
-/// Returns a scenario with two equal paths, `a` and `b`, with sufficient capacity. It has the given events,
-/// and a plain and an encrypted variant.
+/// Returns a scenario with two equal paths, `a` and `b`, of sufficient capacity, with the given events and
+/// with a plain and an encrypted variant.
 fn scenario(events: &str) -> Scenario {
     parse(&text(events, ""))
 }
@@ -148,8 +148,8 @@ fn an_event_that_cannot_be_is_refused_with_its_line() {
     assert!(error.contains("[[event]] needs mode = \"tunnel\""), "{error}");
 }
 
-/// The tunnel paces the bursts of a TCP sender in slow start, which spreads the acknowledgements over half a
-/// round trip. This must not make HyStart leave slow start too early.
+/// The tunnel paces the bursts of a TCP sender in slow start, spreading the acknowledgements over half a
+/// round trip. HyStart must not leave slow start too early because of this.
 #[test]
 fn slow_start_on_a_long_path_is_as_fast_as_without_a_tunnel() {
     let scenario = parse(

@@ -1,4 +1,4 @@
-//! Tests of sweeps. Every point is run once, sweeps can be resumed, and failures are reported separately.
+//! Tests of sweeps: every point is run once, sweeps can be resumed, and failures are reported separately.
 
 use std::fs;
 use std::path::Path;
@@ -66,14 +66,12 @@ fn every_point_is_run_once_and_what_is_there_is_kept() {
     assert!(lines[0].starts_with("variant,cell,seed,flow.f.rate,path.*.owd,rx_mbps,"));
     assert!(lines[1].starts_with("ccid2,base,1,2 Mbit/s,0 ms,"));
     assert_eq!(lines.len(), 17);
-    // The packets that are still on the path at the end are missing, so the rate is only near the offered
-    // rate.
+    // Packets still on the path at the end are not counted, so the rate is only close to the offered rate.
     let rx: f64 = lines[9].split(',').nth(5).unwrap().parse().unwrap();
     assert!((3.5..4.1).contains(&rx), "{}", lines[9]);
     assert!(outcome.table.lines().count() == 9, "{}", outcome.table);
 
-    // One stored result is truncated and one is missing. The CSV file is not needed, because it is only a
-    // copy.
+    // One stored result is truncated and one is missing. The CSV file is only a copy, so it is not needed.
     let mut kept: Vec<_> =
         fs::read_dir(dir.path().join("runs")).unwrap().map(|f| f.unwrap().path()).collect();
     kept.sort();
@@ -100,12 +98,13 @@ fn a_changed_scenario_is_run_again_and_its_table_is_its_own() {
     assert_eq!((outcome.made, outcome.found, seen.len()), (16, 0, 16));
     let rates = outcome.medians.iter().map(|m| m.shown[0].unwrap().median);
     assert!(rates.clone().all(|rate| rate < 1.0), "{}", outcome.table);
-    // A new title or text about the scenario, and new settings of another variant, do not cause new runs.
+    // A change to the title, to text about the scenario, or to the settings of another variant does not cause
+    // new runs.
     let words = slow.replace("title = \"t\"", "title = \"other\"");
     assert_eq!(sweep(dir.path(), &words).0.map(|o| o.found), Ok(16));
     let other = slow.replace("tcp = \"cubic\"", "tcp = \"reno\"");
     assert_eq!(sweep(dir.path(), &other).0.map(|o| (o.made, o.found)), Ok((8, 8)));
-    // The links of the cell are an input of a run.
+    // The cell's links are an input of a run.
     let cell = slow.replace("[[flow]]", "[[cell]]\nname = \"base\"\nloss = \"1 %\"\n[[flow]]");
     assert_eq!(sweep(dir.path(), &cell).0.map(|o| o.made), Ok(16));
     let cells = cell.replace("[[flow]]", "[[cell]]\nname = \"clean\"\n[[flow]]");
@@ -141,7 +140,7 @@ fn every_flow_has_its_columns() {
 #[test]
 fn failures_are_told_and_others_finish() {
     let dir = tempfile::tempdir().unwrap();
-    // Without a working link, the connection does not open.
+    // The connection cannot open without a working link.
     let dead = "events = [{ at_s = 0.1, up = false }]\n[[variant]]\nlabel = \"ccid2\"";
     let text = SCENARIO
         .replace("duration_s = 1", "duration_s = 130")
@@ -186,8 +185,8 @@ fn shards_make_each_run_once_and_merge_into_the_same_file() {
     assert_eq!(made.iter().sum::<usize>(), total);
     assert!(made.iter().all(|n| n.abs_diff(total / 3) <= 1), "{made:?}");
     let files = parts.map(|o| o.out);
-    // The files that the workflow declares as outputs are sufficient, because the directories may be on
-    // another machine.
+    // The files that the workflow declares as outputs must suffice, because the directories may be on another
+    // machine.
     files.iter().for_each(|file| fs::remove_dir_all(file.parent().unwrap().join("runs")).unwrap());
     let all = options("all", "1/1");
     let missing = merge(&scenario, &Sim::default(), &all, &files[1..], &|_| {}).unwrap();

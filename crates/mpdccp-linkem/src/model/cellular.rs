@@ -25,7 +25,7 @@ fn lte() -> [LinkConfig; 2] {
     [link(6.0), link(13.0)]
 }
 
-/// Returns the rate. Its distribution is log-normal around the median, within bounds.
+/// Returns the rate, which is log-normally distributed around the median, within bounds.
 fn wandering(median: f64, factor: f64, bounds: [f64; 2]) -> Rate {
     mbps((median * factor).clamp(bounds[0], bounds[1]))
 }
@@ -49,15 +49,15 @@ pub(super) static FIVE_G: Model = Model {
 };
 
 fn five_g() -> [LinkConfig; 2] {
-    // Each slot of a 5 ms frame is either for the uplink or for the downlink.
+    // Each slot of a 5 ms frame belongs either to the uplink or to the downlink.
     let jitter = Jitter { spread: Spread::Uniform(ms(2)), memory: Duration::ZERO, reorder: false };
     let link = |rate, queue| LinkConfig { jitter, ..config(mbps(rate), ms(11), ms(queue)) };
     [link(30.0, 200), link(150.0, 100)]
 }
 
-/// Mean time on 5G and mean time on LTE, seconds.
+/// Mean time on 5G and mean time on LTE, in seconds.
 const STAYS: [f64; 2] = [25.0, 5.0];
-/// Number of ticks that a handoff takes. There is no service in this time.
+/// Number of ticks that a handoff takes, during which there is no service.
 const HANDOFF_TICKS: u32 = 3;
 
 fn five_g_course(mut random: Random) -> Course {

@@ -1,5 +1,5 @@
-//! A drive through a town, past the cells of an LTE network. The rate rises and falls with the distance from
-//! the mast. Each change of cells causes an outage.
+//! A drive through a town, past the cells of an LTE network. The rate rises and falls with the distance to
+//! the mast, and each change of cells causes an outage.
 
 use mpdccp_units::{Duration, Rate};
 
@@ -19,23 +19,23 @@ pub(super) static DRIVE: Model = Model {
 const TICK: Duration = ms(50);
 /// Speed, metres per second.
 const SPEED: f64 = 14.0;
-/// Distance between masts, and from the road to a mast, metres.
+/// Distance from mast to mast, and from the road to a mast, in metres.
 const BETWEEN: f64 = 600.0;
 const ASIDE: f64 = 60.0;
-/// Transmit power of a mast, including antenna gain, and noise in 10 MHz at a receiver with a noise figure of
-/// 9 dB. Both are in dBm.
+/// A mast's transmit power including antenna gain, and the noise in 10 MHz at a receiver with a noise figure
+/// of 9 dB; both in dBm.
 const SENT: f64 = 46.0 + 15.0;
 const NOISE: f64 = -104.0 + 9.0;
 const MHZ: f64 = 10.0;
-/// Share of a cell that the user gets. Other users get the rest.
+/// Fraction of a cell's capacity that the user gets; other users get the rest.
 const SHARE: f64 = 0.5;
 /// Standard deviation of the shadowing, dB.
 const SHADOWING: f64 = 8.0;
 const SHADOW_METRES: f64 = 50.0;
-/// A new cell is chosen only if its signal is stronger by this margin, dB.
+/// A new cell is chosen only if its signal is stronger by at least this margin, in dB.
 const HYSTERESIS: f64 = 3.0;
-/// Duration of a handover, share of handovers that are late, and outage of a late handover (radio link
-/// failure).
+/// Duration of a handover, fraction of handovers that are late, and outage caused by a late handover (radio
+/// link failure).
 const GAP: Duration = ms(50);
 const FAILING: f64 = 0.15;
 const FAILURE: Duration = ms(1_000);
@@ -47,7 +47,7 @@ fn usual() -> [LinkConfig; 2] {
     [link(4.0), link(10.0)]
 }
 
-/// Returns the path loss in a town at 2 GHz, dB.
+/// Returns the path loss in a town at 2 GHz, in dB.
 fn path_loss(metres: f64) -> f64 {
     128.1 + 37.6 * libm::log10(metres / 1e3)
 }
@@ -56,15 +56,15 @@ fn milliwatts(dbm: f64) -> f64 {
     libm::pow(10.0, dbm / 10.0)
 }
 
-/// Returns the spectral efficiency in bit/s/Hz. It is Shannon's limit for the ratio of signal to interference
-/// and noise, reduced by the losses of a real radio.
+/// Returns the spectral efficiency in bit/s/Hz: Shannon's limit for the ratio of signal to interference and
+/// noise, minus the losses of a real radio.
 fn efficiency(ratio: f64, implementation: f64, most: f64) -> f64 {
     (implementation * libm::log2(1.0 + ratio)).min(most)
 }
 
 fn course(mut random: Random) -> Course {
     let memory = Duration::from_secs_f64(SHADOW_METRES / SPEED);
-    // Shadowing of the cell behind the car, and of the cell ahead.
+    // Shadowing of the cell behind the car and of the cell ahead.
     let mut shadows = [(); 2].map(|()| Walk::new(SHADOWING, memory, TICK, &mut random));
     let (mut serving, mut until) = (0usize, Duration::ZERO);
     let begin = BETWEEN * random.unit();
@@ -75,7 +75,7 @@ fn course(mut random: Random) -> Course {
             let along = road - cell as f64 * BETWEEN;
             SENT - path_loss(libm::sqrt(along * along + ASIDE * ASIDE)) + shadow
         };
-        // Neighbouring cells have independent shadowing. Even cells use the first value, and odd cells the
+        // Neighbouring cells have independent shadowing: even cells use the first value, odd cells the
         // second.
         let shadow = shadows.each_mut().map(|walk| walk.step(&mut random));
         let near = [behind, behind + 1].map(|cell| (cell, power(cell, shadow[cell % 2])));

@@ -48,7 +48,7 @@ pub(super) static CABLE: Model = Model {
 };
 
 fn cable() -> [LinkConfig; 2] {
-    // Upstream, the modem must request each grant. Grants are announced every 2 ms.
+    // Upstream, the modem must request each grant; grants are announced every 2 ms.
     let asked = Jitter { spread: Spread::Uniform(ms(2)), ..Jitter::default() };
     [LinkConfig { jitter: asked, ..config(mbps(10.0), ms(8), ms(240)) }, config(mbps(100.0), ms(6), ms(80))]
 }

@@ -16,19 +16,19 @@ pub struct Model {
     pub about: &'static str,
     /// Source of the model's figures.
     pub source: &'static str,
-    /// The link with its usual rates and delays. The first direction is from the client to the network, the
-    /// second from the network to the client.
+    /// The link with its usual rates and delays, first from the client to the network, then from the network
+    /// to the client.
     pub(super) usual: fn() -> [LinkConfig; 2],
-    /// The states of the link over time. They never end.
+    /// The link's states over time, in an endless sequence.
     pub(super) course: fn(Random) -> Course,
 }
 
 pub(super) type Course = Box<dyn Iterator<Item = Step> + Send>;
 
-/// Properties of one direction that change with time.
+/// Those properties of one direction that change over time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct State {
-    /// Rate of the link. During an outage it is zero, and packets queue.
+    /// Rate of the link. During an outage it is zero, and packets queue up.
     pub rate: Rate,
     /// One-way propagation delay.
     pub delay: Duration,
@@ -36,13 +36,12 @@ pub struct State {
     pub loss: f64,
 }
 
-/// A state of the link. It lasts until the next step.
+/// A state of the link, which lasts until the next step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Step {
-    /// Time from the link's start to this step. It is zero for the first step.
+    /// Time from the link's start to this step; zero for the first step.
     pub at: Duration,
-    /// States of the direction from the client to the network, and of the direction from the network to the
-    /// client.
+    /// State of each direction: client to network, then network to client.
     pub ways: [State; 2],
 }
 
@@ -52,7 +51,7 @@ impl Model {
         (self.usual)()
     }
 
-    /// States of both directions over time. Equal seeds give equal results.
+    /// States of both directions over time. The same seed always gives the same states.
     pub fn course(&self, seed: u64) -> impl Iterator<Item = Step> + Send + use<> {
         (self.course)(Random::new(seed, 4))
     }
@@ -71,8 +70,8 @@ impl PartialEq for Model {
 }
 
 impl State {
-    /// Returns the state of a link with this configuration and a constant rate. For other rate models, the
-    /// rate is zero.
+    /// Returns the state of a link with this configuration, which has a rate of zero unless the rate model is
+    /// constant.
     pub fn of(config: &LinkConfig) -> State {
         let rate = if let RateModel::Constant(rate) = config.rate { rate } else { Rate::ZERO };
         let loss = if let LossModel::Bernoulli(share) = config.loss { share } else { 0.0 };
@@ -86,10 +85,10 @@ impl State {
     }
 }
 
-/// Creates a link with a constant rate. The queue is given as the time that the link needs to send its
-/// content.
+/// Creates a link with a constant rate. The queue is given as the time that the link takes to send a full
+/// queue.
 pub(super) fn config(rate: Rate, delay: Duration, queue: Duration) -> LinkConfig {
-    // The queue has as many bytes as the rate sends in that time.
+    // The queue holds as many bytes as the link sends in that time.
     let bytes = rate.bytes_in(queue);
     let queue = crate::QueueConfig { limit: crate::Limit::Bytes(bytes), ..Default::default() };
     LinkConfig { rate: RateModel::Constant(rate), delay, queue, ..LinkConfig::default() }
@@ -103,7 +102,7 @@ pub(super) const fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// Returns steps at equal intervals. `next` computes each step from its time.
+/// Returns steps at equal intervals, with `next` computing each step from its time.
 pub(super) fn every(tick: Duration, mut next: impl FnMut(Duration) -> [State; 2] + Send + 'static) -> Course {
     Box::new((0u32..).map(move |n| {
         let at = tick * n;

@@ -1,5 +1,5 @@
-//! Models of common access links. They have the rates, delays, queues and changes that published measurements
-//! found. `docs/link-models.md` lists the sources.
+//! Models of common access links, with the rates, delays, queues and changes found by published measurements.
+//! `docs/link-models.md` lists the sources.
 
 mod cellular;
 mod drive;

@@ -1,4 +1,4 @@
-//! Satellites in low orbits. Each terminal switches to another satellite every 15 seconds.
+//! Satellites in low orbits. Every 15 seconds, each terminal switches to another satellite.
 
 use mpdccp_units::Duration;
 
@@ -21,8 +21,8 @@ const INTERVAL_TICKS: u32 = 60;
 const TICK: Duration = ms(250);
 /// Share of packets lost in the first tick after a switch.
 const HANDOVER_LOSS: f64 = 0.5;
-/// Range of one-way delays, in ms, and ranges of rates up and down, in Mbit/s. Each satellite gets random
-/// values within these ranges.
+/// Range of one-way delays in ms, and ranges of the rates up and down in Mbit/s. Each satellite gets random
+/// values from these ranges.
 const DELAY: [f64; 2] = [20.0, 30.0];
 const RATES: [[f64; 2]; 2] = [[8.0, 26.0], [100.0, 250.0]];
 

@@ -2,7 +2,7 @@ use mpdccp_units::Duration;
 
 use crate::random::Random;
 
-/// A value that varies around zero (Ornstein-Uhlenbeck process). At any time, it is normally distributed.
+/// A value that varies around zero (an Ornstein-Uhlenbeck process), and is normally distributed at any time.
 pub(super) struct Walk {
     spread: f64,
     /// Share of a deviation that remains after a step.
@@ -11,8 +11,8 @@ pub(super) struct Walk {
 }
 
 impl Walk {
-    /// Creates a process with this standard deviation. Values that are `memory` apart have a correlation of
-    /// 1/e. A step takes `tick`.
+    /// Creates a process with this standard deviation, in which values that are `memory` apart have a
+    /// correlation of 1/e. A step takes `tick`.
     pub(super) fn new(spread: f64, memory: Duration, tick: Duration, random: &mut Random) -> Walk {
         let keep = libm::exp(-tick.as_secs_f64() / memory.as_secs_f64());
         Walk { spread, keep, at: spread * random.normal() }

@@ -1,4 +1,4 @@
-//! Wi-Fi with a station that moves within a room.
+//! Wi-Fi with a station that moves around in a room.
 
 use super::kind::{Course, Model, State, config, every, mbps, ms};
 use crate::random::Random;
@@ -13,11 +13,11 @@ pub(super) static WIFI: Model = Model {
     course,
 };
 
-/// Rates of the modulation and coding schemes 0 to 7, Mbit/s.
+/// Rates of modulation and coding schemes 0 to 7, in Mbit/s.
 const RATES: [f64; 8] = [6.5, 13.0, 19.5, 26.0, 39.0, 52.0, 58.5, 65.0];
-/// Interval at which rate control tries another rate.
+/// Interval at which rate control tries a different rate.
 const TICK: Duration = ms(500);
-/// Share of these attempts after which the rate changes.
+/// Fraction of these attempts that change the rate.
 const MOVES: f64 = 0.4;
 
 fn usual() -> [LinkConfig; 2] {

@@ -3,13 +3,13 @@ use crate::error::{ConfigError, ensure};
 use crate::random::Random;
 use aqm::QueueLen;
 
-/// Derivative random drop, the queue of the NIST Net emulator. The drop probability of an arriving packet
-/// grows linearly with the number of packets in the queue. This discipline never marks packets.
+/// Derivative random drop, the queue of the NIST Net emulator. An arriving packet's drop probability grows
+/// linearly with the number of packets in the queue. This discipline never marks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DrdConfig {
-    /// Up to this many queued packets, none is dropped (DRDmin).
+    /// While no more than this many packets are queued, none is dropped (DRDmin).
     pub min: u64,
-    /// From this many queued packets on, 95 % are dropped (DRDmax).
+    /// Once this many packets are queued, 95 % are dropped (DRDmax).
     pub max: u64,
 }
 

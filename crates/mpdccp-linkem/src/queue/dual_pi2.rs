@@ -6,9 +6,9 @@ use crate::random::Random;
 use aqm::{Fifo, Item, QueueLen, mark};
 use mpdccp_units::Ecn;
 
-/// Dual-queue coupled AQM (RFC 9332). It has a shallow queue for L4S packets, which are ECT(1) or CE, and a
-/// queue for all others. Congestion of the classic queue also causes marks in the L4S queue, so that both
-/// kinds of flows get about the same rate.
+/// Dual-queue coupled AQM (RFC 9332), with a shallow queue for L4S packets, which are ECT(1) or CE, and
+/// another queue for all others. Congestion in the classic queue also causes marks in the L4S queue, so that
+/// flows of both kinds get about the same rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DualPi2Config {
     /// Target delay of the classic queue.
@@ -17,16 +17,16 @@ pub struct DualPi2Config {
     pub update: Duration,
     /// Gain for the deviation of the delay from the target: probability per second, per second of deviation.
     pub alpha: f64,
-    /// Gain for the change of the delay: probability per second of change.
+    /// Gain for the change in delay: probability per second of change.
     pub beta: f64,
-    /// L4S packets with a longer delay than this are marked.
+    /// L4S packets that are delayed for longer than this are marked.
     pub step: Duration,
     /// Factor between the base probability and the L4S marking probability (k).
     pub coupling: f64,
 }
 
 impl Default for DualPi2Config {
-    /// Returns the values of RFC 9332 appendix A.1: target 15 ms, updates every 16 ms, alpha 0.16 and beta
+    /// Returns the values from RFC 9332 appendix A.1: target 15 ms, updates every 16 ms, alpha 0.16 and beta
     /// 3.2 per second, step 1 ms, k = 2.
     fn default() -> DualPi2Config {
         DualPi2Config {
@@ -48,12 +48,13 @@ impl DualPi2Config {
     }
 }
 
-/// With at most this many queued L4S packets, the step does not mark (Th_len, RFC 9332 appendix A.1).
+/// While no more than this many L4S packets are queued, the step does not mark (Th_len, RFC 9332 appendix
+/// A.1).
 const MIN_MARKED: u64 = 1;
-/// L4S packets go first. If classic packets are queued, one packet in this many is a classic packet
+/// L4S packets go first, but while classic packets are queued, one packet in this many is a classic one
 /// (RFC 9332 section 4.2.2).
 const CLASSIC_TURN: u32 = 10;
-/// An L4S packet goes first only if it arrived less than this after the oldest classic packet (the
+/// An L4S packet goes first only if it arrived less than this long after the oldest classic packet (the
 /// time-shifted FIFO of RFC 9332 appendix A).
 const SHIFT: Duration = Duration::from_millis(50);
 
@@ -62,8 +63,8 @@ pub(super) struct DualPi2<P> {
     config: DualPi2Config,
     l4s: Fifo<P>,
     classic: Fifo<P>,
-    /// Base probability p'. The probability for classic packets is its square. The probability for L4S
-    /// packets is `coupling` times p'.
+    /// Base probability p'. The probability for classic packets is its square, and that for L4S packets is
+    /// `coupling` times p'.
     base: f64,
     /// Delay of the classic queue at the last update, and the time of the next update.
     delay: Duration,
@@ -89,7 +90,7 @@ impl<P> DualPi2<P> {
         QueueLen { packets: a.packets + b.packets, bytes: a.bytes + b.bytes }
     }
 
-    /// Puts a packet into its queue. The classifier is that of RFC 9332 section 2.3.
+    /// Puts a packet into its queue, using the classifier of RFC 9332 section 2.3.
     pub(super) fn push(&mut self, item: Item<P>) {
         if matches!(item.meta.ecn, Ecn::Ect1 | Ecn::Ce) {
             self.l4s.push(item);
@@ -116,14 +117,14 @@ impl<P> DualPi2<P> {
             self.delay = delay;
             self.next += self.config.update;
             if self.base == 0.0 && self.classic.len().packets == 0 && self.next <= now {
-                // The classic queue is empty and the probability is zero. The updates up to now would change
-                // nothing.
+                // The classic queue is empty and the probability is zero, so the updates due until now would
+                // change nothing.
                 self.next = now + self.config.update;
             }
         }
     }
 
-    /// Returns the next packet. Counts drops in `stats`.
+    /// Returns the next packet, counting drops in `stats`.
     pub(super) fn dequeue(&mut self, now: Time, random: &mut Random, stats: &mut Stats) -> Option<Item<P>> {
         self.update(now);
         loop {
@@ -136,7 +137,7 @@ impl<P> DualPi2<P> {
             if l4s {
                 self.l4s_turns += 1;
                 let mut item = self.l4s.pop()?;
-                // Th_len: on a slow link, the transmission of a single packet takes as long as the step.
+                // Th_len: on a slow link, transmitting a single packet takes as long as the step.
                 let queue = self.l4s.len().packets + 1 > MIN_MARKED;
                 let late = queue && now.since(item.arrived) > self.config.step;
                 if late || random.chance((self.config.coupling * self.base).min(1.0)) {

@@ -1,4 +1,4 @@
-//! The queue in front of the transmitter.
+//! The queue before the transmitter.
 
 mod action;
 mod drd;
@@ -27,9 +27,9 @@ pub use red::RedConfig;
 pub struct QueueConfig {
     /// The discipline.
     pub kind: QueueKind,
-    /// Limit of the queue. The packet in transmission counts until its last bit is sent. The kernel's `bfifo`
-    /// or `pfifo` under `tbf` behave the same way, because they keep a packet until it may be sent. A byte
-    /// limit divided by the rate is therefore the longest time from push to last bit.
+    /// Limit of the queue. The packet being transmitted counts until its last bit is sent, just as in the
+    /// kernel's `bfifo` or `pfifo` under `tbf`, which keep a packet until it may be sent. A byte limit
+    /// divided by the rate is therefore the longest possible time from push to last bit.
     pub limit: Limit,
 }
 
@@ -97,8 +97,8 @@ pub(crate) struct Transmitter {
     pub(crate) rate: Rate,
 }
 
-/// The queue of a link, with any discipline. The packet in transmission is not in the queue, but it counts
-/// for every limit and threshold.
+/// A link's queue, with any discipline. The packet being transmitted is not in the queue but counts towards
+/// every limit and threshold.
 #[derive(Clone, Debug)]
 pub(crate) struct Queue<P> {
     limit: Limit,
@@ -144,7 +144,7 @@ impl<P> Queue<P> {
         Queue { limit, random, shape: Shape::Single(Fifo::default(), control) }
     }
 
-    /// Returns the fill level, without the packet in transmission.
+    /// Returns the fill level, not counting the packet being transmitted.
     pub(crate) fn len(&self) -> QueueLen {
         match &self.shape {
             Shape::Single(fifo, _) => fifo.len(),
@@ -213,7 +213,7 @@ impl<P> Queue<P> {
         Verdict::Queued
     }
 
-    /// Changes limit and discipline from now on. Queued packets stay if they fit within the new limit.
+    /// Changes the limit and the discipline from now on. Queued packets stay if they fit the new limit.
     pub(crate) fn set(
         &mut self,
         now: Time,
@@ -237,7 +237,7 @@ impl<P> Queue<P> {
         }
     }
 
-    /// Returns the next packet to send. The transmitter must be free.
+    /// Returns the next packet to send. Call this only when the transmitter is free.
     pub(crate) fn dequeue(&mut self, now: Time, stats: &mut Stats) -> Option<Item<P>> {
         match &mut self.shape {
             Shape::Single(fifo, Control::CoDel(codel)) => codel.dequeue(now, fifo, stats),
@@ -256,7 +256,7 @@ impl<P> Queue<P> {
         }
     }
 
-    /// Drops everything when the link goes down.
+    /// Drops everything, because the link is going down.
     pub(crate) fn flush(&mut self, now: Time, stats: &mut Stats) {
         while let Some(item) = self.pop_any() {
             stats.drop(DropReason::Down, item.meta.bytes);

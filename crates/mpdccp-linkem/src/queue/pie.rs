@@ -5,7 +5,7 @@ use super::action::Action;
 use crate::error::{ConfigError, ensure};
 use crate::random::Random;
 
-/// Proportional integral controller enhanced (RFC 8033). It drops arriving packets with a probability that
+/// Proportional integral controller enhanced (RFC 8033), which drops arriving packets with a probability that
 /// depends on the queueing delay.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PieConfig {
@@ -15,18 +15,18 @@ pub struct PieConfig {
     pub update: Duration,
     /// Gain for the deviation from the target: probability added per update, per second of deviation.
     pub alpha: f64,
-    /// Gain for the change of the delay since the last update: probability per second of change.
+    /// Gain for the change in delay since the last update: probability per second of change.
     pub beta: f64,
-    /// Burst allowance (MAX_BURST): no packet is dropped for this long after a time without congestion. In
-    /// such a time, the probability is 0 and the delay is below half the target.
+    /// Burst allowance (MAX_BURST): no packet is dropped for this long after a period without congestion, in
+    /// which the probability is 0 and the delay is below half the target.
     pub max_burst: Duration,
     /// Mark ECN-capable packets instead of dropping them, up to a probability of 0.1 (section 5.1).
     pub ecn: bool,
 }
 
 impl Default for PieConfig {
-    /// Returns the values of RFC 8033 section 4: target 15 ms, updates every 15 ms, alpha 1/8 and beta 1 1/4,
-    /// bursts of 150 ms, no ECN.
+    /// Returns the values from RFC 8033 section 4: target 15 ms, updates every 15 ms, alpha 1/8 and beta 1
+    /// 1/4, bursts of 150 ms, no ECN.
     fn default() -> PieConfig {
         let ms = Duration::from_millis;
         PieConfig { target: ms(15), update: ms(15), alpha: 0.125, beta: 1.25, max_burst: ms(150), ecn: false }
@@ -41,14 +41,15 @@ impl PieConfig {
     }
 }
 
-/// Size of a typical packet, bytes. A queue of up to two such packets never causes a drop (section 4.1).
+/// Size of a typical packet in bytes. A queue of no more than two such packets never causes a drop
+/// (section 4.1).
 const MEAN_PACKET: u64 = 1_500;
 /// Above this probability, ECN-capable packets are dropped too (section 5.1).
 const MAX_MARKED: f64 = 0.1;
-/// Limits that spread the drops evenly. No packet is dropped until the sum of the probabilities since the
-/// last drop reaches the first value. From the second value on, every packet is dropped (section 5.4).
+/// Limits that space drops evenly: no packet is dropped until the sum of the probabilities since the last
+/// drop reaches the first value, and from the second value on, every packet is dropped (section 5.4).
 const SPREAD: (f64, f64) = (0.85, 8.5);
-/// Probabilities in ascending order. Below each, an adjustment is multiplied by the factor next to it
+/// Probabilities in ascending order. Below each of them, adjustments are multiplied by the factor beside it
 /// (section 4.2).
 const SCALE: [(f64, f64); 6] = [
     (0.000_001, 1.0 / 2048.0),
@@ -60,14 +61,14 @@ const SCALE: [(f64, f64); 6] = [
 ];
 /// Largest increase per update if the probability is at least a tenth (section 5.5).
 const MOST: f64 = 0.02;
-/// With an empty queue, each update multiplies the probability by this factor (section 4.2).
+/// While the queue is empty, each update multiplies the probability by this factor (section 4.2).
 const DECAY: f64 = 1.0 - 1.0 / 64.0;
 
 #[derive(Clone, Debug)]
 pub(super) struct Pie {
     config: PieConfig,
     probability: f64,
-    /// Delay at the last update, and the time of the next update.
+    /// Delay at the last update, and when the next update is due.
     delay: Duration,
     next: Time,
     /// Remaining time of the burst allowance.
@@ -88,7 +89,8 @@ impl Pie {
         }
     }
 
-    /// Updates the probability to `now`. The packet at the head has waited since `oldest` (section 4.2).
+    /// Updates the probability up to `now`. The packet at the head has been waiting since `oldest`
+    /// (section 4.2).
     pub(super) fn update(&mut self, now: Time, oldest: Option<Time>) {
         let PieConfig { target, update, alpha, beta, max_burst, .. } = self.config;
         while self.next <= now {
@@ -111,13 +113,14 @@ impl Pie {
             self.delay = delay;
             self.next += update;
             if oldest.is_none() && self.probability == 0.0 && self.next <= now {
-                // The queue is empty and the probability is zero. The updates up to now would change nothing.
+                // The queue is empty and the probability is zero, so the updates due until now would change
+                // nothing.
                 self.next = now + update;
             }
         }
     }
 
-    /// Decides what to do with a packet that arrives when `before` is in the queue (section 4.1).
+    /// Decides what to do with a packet that arrives while `before` is in the queue (section 4.1).
     pub(super) fn admit(&mut self, before: QueueLen, random: &mut Random) -> Action {
         let calm = self.delay < self.config.target / 2 && self.probability < 0.2;
         if !self.burst.is_zero() || calm || before.bytes <= 2 * MEAN_PACKET {
@@ -139,7 +142,7 @@ mod tests {
 
     const QUEUE: QueueLen = QueueLen { packets: 40, bytes: 40_000 };
 
-    /// Runs the updates until `ms`. At each update, the packet at the head has waited `delay` ms.
+    /// Runs all updates until `ms`. At each of them, the packet at the head has been waiting for `delay` ms.
     fn hold(pie: &mut Pie, ms: u64, delay: u64) {
         while pie.next <= Time::from_millis(ms) {
             let at = pie.next;
@@ -157,13 +160,13 @@ mod tests {
         let mut pie = Pie::new(PieConfig::default(), Time::ZERO);
         pie.probability = 0.05;
         pie.update(Time::from_millis(15), Some(Time::ZERO));
-        // The delay is at the target and has just grown to it from zero. This adds 1.25 * 0.015, of which
-        // half is applied.
+        // The delay is at the target, having just grown to it from zero. This adds 1.25 * 0.015, half of
+        // which is applied.
         assert!((pie.probability - (0.05 + 1.25 * 0.015 / 2.0)).abs() < 1e-12, "{}", pie.probability);
         let before = pie.probability;
         hold(&mut pie, 30, 25);
         assert!((pie.probability - before - (0.125 * 0.010 + 1.25 * 0.010) / 2.0).abs() < 1e-12);
-        // At a high probability, an update adds at most 2 %.
+        // While the probability is high, an update adds at most 2 %.
         pie.probability = 0.3;
         hold(&mut pie, 45, 40);
         assert!((pie.probability - 0.32).abs() < 0.001 + 1e-12, "{}", pie.probability);
@@ -214,8 +217,8 @@ mod tests {
         let all = actions(&mut pie, 100_000);
         let at: Vec<usize> = (0..all.len()).filter(|i| all[*i] == Action::Drop).collect();
         let gaps: Vec<usize> = at.windows(2).map(|w| w[1] - w[0]).collect();
-        // After a drop, at least 17 packets pass. Each later packet is dropped with the current probability,
-        // and the 171st is always dropped. On average, one in 36 packets is dropped.
+        // After a drop, at least 17 packets pass. Each packet after these is dropped with the current
+        // probability, and the 171st always. On average, one packet in 36 is dropped.
         assert!(gaps.iter().all(|gap| (17..=171).contains(gap)), "{:?}", gaps.iter().max());
         let mean = gaps.iter().sum::<usize>() as f64 / gaps.len() as f64;
         assert!((35.0..37.5).contains(&mean), "{mean}");

@@ -6,12 +6,11 @@ use crate::error::{ConfigError, ensure};
 use crate::random::Random;
 
 /// Gentle random early detection (Floyd and Jacobson, 1993). The drop probability grows to `max_p` as the
-/// average queue grows from `min` to `max`. As the average grows further to twice `max`, the probability
-/// grows to one.
+/// average queue grows from `min` to `max`, then to one as the average grows further to twice `max`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RedConfig {
-    /// Average queue length below which no packet is dropped. Both thresholds are in the unit of the queue's
-    /// limit, packets or bytes.
+    /// Average queue length below which no packet is dropped. Both thresholds are in the same unit as the
+    /// queue's limit: packets or bytes.
     pub min: u64,
     /// Average queue length from which the probability grows more steeply. From twice this length on, every
     /// packet is dropped.
@@ -20,8 +19,9 @@ pub struct RedConfig {
     pub max_p: f64,
     /// The weight of a new queue length in the average, above 0 and at most 1.
     pub weight: f64,
-    /// Size of a typical packet, bytes. While the link is idle, the average decays as if packets of this size
-    /// arrived at an empty queue. With a limit in bytes, the probability applies to packets of this size.
+    /// Size of a typical packet in bytes. While the link is idle, the average decays as if packets of this
+    /// size were arriving at an empty queue. If the limit is in bytes, the probability applies to packets of
+    /// this size.
     pub mean_packet: u32,
     /// Mark ECN-capable packets instead of dropping them, while the average is below `max`
     /// (RFC 3168, section 19.1).
@@ -47,7 +47,7 @@ pub(super) struct Red {
     config: RedConfig,
     in_bytes: bool,
     average: f64,
-    /// Number of packets that passed since the last drop or mark, or since the average rose above `min`.
+    /// Number of packets that have passed since the last drop or mark, or since the average rose above `min`.
     passed: u32,
     idle_since: Option<Time>,
 }
@@ -85,7 +85,7 @@ impl Red {
             return Action::Drop;
         };
         let base = if self.in_bytes { base * f64::from(bytes) / f64::from(c.mean_packet) } else { base };
-        // Divide by the share that is left, to spread drops and marks evenly. With a constant base
+        // Divide by the fraction that is left, to space drops and marks evenly: with a constant base
         // probability p, the gaps are uniformly distributed up to 1/p.
         let left = 1.0 - f64::from(self.passed) * base;
         if left > 0.0 && !random.chance(base / left) {
@@ -114,7 +114,7 @@ mod tests {
     use alloc::vec::Vec;
     use mpdccp_units::Duration;
 
-    /// Returns settings with weight 1, for which the average equals the current queue.
+    /// Returns settings with weight 1, which makes the average equal to the current queue.
     fn instant(ecn: bool) -> RedConfig {
         RedConfig { max_p: 0.02, weight: 1.0, ecn, ..RedConfig::new(20, 60) }
     }
@@ -139,8 +139,8 @@ mod tests {
 
     #[test]
     fn the_published_curve() {
-        // The gaps are uniformly distributed from 1 to 1/p, so their mean is (1/p + 1) / 2. The drop rate is
-        // therefore about twice the base probability.
+        // The gaps are uniformly distributed from 1 to 1/p, so their mean is (1/p + 1) / 2, and the drop rate
+        // is about twice the base probability.
         for (queue, base) in [(30u64, 0.005), (40, 0.01), (50, 0.015), (61, 0.02 + 0.98 / 60.0), (66, 0.118)]
         {
             let mut red = busy(instant(false), Limit::Packets(1_000));
@@ -159,8 +159,7 @@ mod tests {
 
     #[test]
     fn gaps_are_uniform() {
-        // With a base probability of 0.01, no gap is longer than 100. Short gaps are as frequent as long
-        // ones.
+        // With a base probability of 0.01, no gap exceeds 100, and short gaps are as frequent as long ones.
         let actions = steady(&mut busy(instant(false), Limit::Packets(1_000)), 200_000, packets(40), 1_000);
         let at: Vec<usize> = (0..actions.len()).filter(|i| actions[*i] == Action::Drop).collect();
         let gaps: Vec<usize> = at.windows(2).map(|w| w[1] - w[0]).collect();
@@ -203,7 +202,7 @@ mod tests {
         assert!((red.average - 6.325).abs() < 0.01, "{}", red.average);
         red.on_idle(Time::ZERO);
         red.admit(Time::ZERO + Duration::from_millis(500), packets(0), 1_000, rate, &mut random);
-        // In half a second, 500 packets could pass. The average therefore decays by the factor 0.998^500.
+        // In half a second, 500 packets could have passed, so the average decays by the factor 0.998^500.
         assert!((red.average - 2.325).abs() < 0.01, "{}", red.average);
     }
 }

@@ -1,5 +1,5 @@
-//! Tests queue disciplines with senders that react like TCP Reno, and compares the results with published
-//! ones.
+//! Tests queue disciplines with senders that respond to congestion like TCP Reno, and compares the results
+//! with published ones.
 
 use std::collections::VecDeque;
 
@@ -7,7 +7,7 @@ use mpdccp_linkem::*;
 use mpdccp_units::{Duration, Rate, Time};
 
 const BYTES: u32 = 1_250;
-/// A packet takes 1 ms to send and 10 ms to arrive. Its acknowledgement takes 10 ms to return.
+/// A packet takes 1 ms to send and 10 ms to arrive, and its acknowledgement takes 10 ms to return.
 const TRANSMISSION: Duration = Duration::from_millis(1);
 const ONE_WAY: Duration = Duration::from_millis(10);
 const END: Time = Time::from_millis(60_000);
@@ -22,8 +22,8 @@ fn link(kind: QueueKind, limit: u64) -> Link<(u32, u64)> {
     Link::new(config, 1, Time::ZERO).unwrap()
 }
 
-/// A sender with additive increase and multiplicative decrease. It halves its window at most once per round
-/// trip.
+/// A sender with additive increase and multiplicative decrease, which halves its window at most once per
+/// round trip.
 struct Sender {
     flow: u32,
     ecn: Ecn,
@@ -40,7 +40,7 @@ impl Sender {
     }
 
     fn on_ack(&mut self, number: u64, ecn: Ecn) {
-        // The link keeps the order of a flow, so a gap in the numbers means a loss.
+        // The link keeps each flow in order, so a gap in the numbers means a loss.
         let signal = number > self.acked || ecn == Ecn::Ce;
         self.acked = number + 1;
         if signal && number >= self.halve_after {
@@ -52,7 +52,7 @@ impl Sender {
     }
 
     fn send(&mut self, now: Time, link: &mut Link<(u32, u64)>) {
-        // The sender has no timeout. If everything in flight were lost, the flow would stop, and the link
+        // The sender has no timeout: if everything in flight were lost, the flow would stop and the link
         // would seem idle.
         while ((self.next - self.acked) as f64) < self.window {
             let meta = Meta { bytes: BYTES, ecn: self.ecn, flow: self.flow };
@@ -62,9 +62,9 @@ impl Sender {
     }
 }
 
-/// Results of a run, from five seconds on.
+/// Results of a run, not counting the first five seconds.
 struct Outcome {
-    /// Sorted queueing times of each flow's packets, ms.
+    /// Sorted queueing times of each flow's packets, in ms.
     waits: Vec<Vec<f64>>,
     /// Share of the link's capacity that was used.
     used: f64,
@@ -80,8 +80,8 @@ impl Outcome {
     }
 }
 
-/// Runs `bulk` senders, and another sender as the last flow. That sender sends 125 bytes every 10.3 ms and
-/// does not react to losses.
+/// Runs `bulk` senders and, as the last flow, one that sends 125 bytes every 10.3 ms and does not react to
+/// losses.
 fn run(mut link: Link<(u32, u64)>, bulk: u32, ecn: Ecn) -> Outcome {
     let mut senders: Vec<Sender> = (0..bulk).map(|flow| Sender::new(flow, ecn)).collect();
     let sparse = Meta { bytes: BYTES / 10, ecn: Ecn::NotEct, flow: bulk };
@@ -123,8 +123,8 @@ fn run(mut link: Link<(u32, u64)>, bulk: u32, ecn: Ecn) -> Outcome {
 fn drop_tail_fills_up() {
     let out = run(link(QueueKind::DropTail, 100), 2, Ecn::NotEct);
     assert!(out.used > 0.99, "{}", out.used);
-    // Windows are halved when 100 packets are queued. About a tenth of these packets are small. The queue is
-    // never empty and often full.
+    // Windows are halved once 100 packets are queued, about a tenth of which are small. The queue is never
+    // empty and often full.
     assert!(out.median(0) > 50.0 && out.longest(0) > 85.0, "{} {}", out.median(0), out.longest(0));
     assert!(out.longest(2) > 85.0, "the sparse flow must wait as long as the others");
 }
@@ -145,8 +145,8 @@ fn marking_replaces_drops() {
     for kind in [QueueKind::CoDel(codel), QueueKind::Red(red), QueueKind::MarkAbove(Limit::Packets(20))] {
         let out = run(link(kind.clone(), 1_000), 2, Ecn::Ect0);
         assert!(out.stats.ce_marked > 10, "{kind:?}");
-        // Disciplines that mark ECN-capable packets drop the other packets. The exception is the discipline
-        // with a threshold.
+        // Disciplines that mark ECN-capable packets drop all others, except for the discipline with a
+        // threshold.
         assert!(out.stats.dropped() < out.stats.ce_marked, "{kind:?}: {:?}", out.stats);
         assert!(out.used > 0.9 && out.median(0) < 40.0, "{kind:?}: {} {}", out.used, out.median(0));
     }
@@ -155,7 +155,7 @@ fn marking_replaces_drops() {
 #[test]
 fn fq_codel_isolates_and_shares() {
     let out = run(link(QueueKind::FqCoDel(FqCoDelConfig::default()), 10_240), 4, Ecn::NotEct);
-    // A sparse packet waits only for the packet in transmission.
+    // A sparse packet waits only for the packet being transmitted.
     assert!(out.longest(4) <= TRANSMISSION.as_secs_f64() * 1e3, "{}", out.longest(4));
     assert!(out.used > 0.9, "{}", out.used);
     let counts: Vec<f64> = out.waits[..4].iter().map(|w| w.len() as f64).collect();
@@ -171,8 +171,8 @@ fn red_keeps_the_average_between_its_thresholds() {
     assert_eq!(out.stats.overflow.packets, 0);
 }
 
-/// The flow does not react to drops, and sends at 5/4 of the link's rate. A random-drop queue therefore
-/// settles where it drops a fifth of the packets.
+/// The flow sends at 5/4 of the link's rate and does not react to drops, so a random-drop queue settles where
+/// it drops a fifth of the packets.
 #[test]
 fn random_drop_settles_on_its_line() {
     let mut link = link(QueueKind::Drd(DrdConfig { min: 60, max: 125 }), 1_000);
@@ -201,8 +201,8 @@ fn dual_pi2_keeps_l4s_shallow_and_classic_near_its_target() {
     assert!(classic.used > 0.9, "{}", classic.used);
     assert!((5.0..25.0).contains(&classic.median(0)), "{}", classic.median(0));
     assert!(classic.stats.ce_marked > 10 && classic.stats.overflow.packets == 0, "{:?}", classic.stats);
-    // Unlike L4S senders, these senders halve their window on a mark. The queue is therefore shallow, and the
-    // link is idle for some time.
+    // Unlike L4S senders, these halve their window on a mark, so the queue is shallow and the link is idle
+    // for some of the time.
     let l4s = run(link(kind(), 1_000), 2, Ecn::Ect1);
     assert!(l4s.median(0) < 3.0, "{}", l4s.median(0));
     assert!(l4s.used > 0.5, "{}", l4s.used);

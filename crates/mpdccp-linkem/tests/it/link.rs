@@ -1,4 +1,4 @@
-//! Tests whole links: the order of operations, changes at run time, and a small run as a table.
+//! Tests whole links: the order of operations, changes at run time, and a small run in the form of a table.
 
 use mpdccp_linkem::*;
 use mpdccp_units::{Duration, Rate, Time};
@@ -11,8 +11,8 @@ fn bytes(n: u32) -> Meta {
     Meta { bytes: n, ..Meta::default() }
 }
 
-/// Returns a link of 10 Mbit/s (1,250 bytes per millisecond) and 5 ms, with room for three packets of 1,250
-/// bytes.
+/// Returns a link of 10 Mbit/s (1,250 bytes per millisecond) with a delay of 5 ms and room for three packets
+/// of 1,250 bytes.
 fn config() -> LinkConfig {
     LinkConfig {
         rate: RateModel::Constant(Rate::from_mbps(10.0)),
@@ -26,7 +26,7 @@ fn link(config: LinkConfig) -> Link<u32> {
     Link::new(config, 1, Time::ZERO).unwrap()
 }
 
-/// Runs the link from event to event until it is empty. Returns each packet with its arrival time.
+/// Runs the link from event to event until it is empty, and returns each packet with its arrival time.
 fn drain(link: &mut Link<u32>) -> Vec<(u32, Time)> {
     let mut out = Vec::new();
     while let Some(at) = link.next_event() {
@@ -54,8 +54,8 @@ fn the_packet_in_transmission_counts_for_the_limit() {
         link.push(Time::ZERO, bytes(1_250), i);
     }
     assert_eq!(link.push(Time::ZERO, bytes(1), 3), Verdict::Dropped(DropReason::Overflow));
-    // The first push is one nanosecond before the end of the first packet's transmission. The second is at
-    // its end.
+    // The first push comes one nanosecond before the first packet's transmission ends, the second just as it
+    // ends.
     assert_eq!(link.push(Time::from_nanos(999_999), bytes(1_250), 4), Verdict::Dropped(DropReason::Overflow));
     assert_eq!(link.queue_len(), QueueLen { packets: 3, bytes: 3_750 });
     assert_eq!(link.push(ms(1), bytes(1_250), 5), Verdict::Queued);
@@ -162,7 +162,7 @@ fn red_forgets_while_the_link_is_idle() {
 
 #[test]
 fn saturated_is_full() {
-    // The queue is never empty for ten seconds. The rate is not a multiple of the packet size.
+    // For ten seconds the queue is never empty. The rate is not a multiple of the packet size.
     let mut link = link(LinkConfig {
         rate: RateModel::Constant(Rate::from_bps(9_999_991)),
         delay: Duration::ZERO,
@@ -200,7 +200,7 @@ fn nonsense_is_refused() {
     assert_eq!(config().validate(), Ok(()));
 }
 
-/// One packet is pushed per millisecond for ten milliseconds. After four milliseconds, the rate falls to a
+/// One packet per millisecond is pushed for ten milliseconds. After four milliseconds, the rate falls to a
 /// quarter.
 #[test]
 fn a_small_run() {

@@ -61,7 +61,7 @@ fn all_can_be_made_begin_at_zero_and_repeat_by_seed() {
         assert_eq!(varies, begin != model.course(8).take(500).collect::<Vec<_>>(), "{model:?}");
         for (way, usual) in model.usual().into_iter().enumerate() {
             assert_eq!(State::of(&usual).applied(usual.clone()), usual);
-            // Every state must give a link that carries packets.
+            // In every state, the link must carry packets.
             let mut link = Link::new(usual.clone(), 1, Time::ZERO).unwrap();
             for step in begin.iter().take(100) {
                 link.reconfigure(Time::ZERO + step.at, step.ways[way].applied(usual.clone())).unwrap();
@@ -80,13 +80,13 @@ fn lte_has_the_published_medians_and_wanders() {
     for (way, median) in [(0, 6.0), (1, 13.0)] {
         let at = |q| quantile(rates(&steps, way), q) / median;
         assert!((at(0.5) - 1.0).abs() < 0.05, "{}", at(0.5));
-        // The logarithm of the rate is normally distributed with a standard deviation of one half. The
-        // quantiles 0.05 and 0.95 of a normal distribution are 1.645 standard deviations from its median.
+        // The logarithm of the rate is normally distributed with a standard deviation of one half. The 0.05
+        // and 0.95 quantiles of a normal distribution are 1.645 standard deviations from its median.
         assert!((at(0.95) / at(0.05) / (2.0 * 1.645 * 0.5f64).exp() - 1.0).abs() < 0.15);
         assert!((queue_ms(&usual("lte")[way]) - 1_000.0).abs() < 1.0);
     }
-    // After ten steps, which take 1 s, the logarithm of the rate has a correlation of 1/e with its earlier
-    // value. After fifty steps, the correlation is near zero.
+    // After ten steps (1 s), the correlation of the rate's logarithm with its earlier value is 1/e; after
+    // fifty steps, it is near zero.
     let logs: Vec<f64> = rates(&steps, 1).map(|rate| (rate / 13.0).ln()).collect();
     let correlation = |lag: usize| {
         let product: f64 = logs.iter().zip(&logs[lag..]).map(|(a, b)| a * b).sum();
@@ -105,8 +105,8 @@ fn five_g_is_fast_but_for_seconds_on_lte() {
     let fast: Vec<Step> = steps.iter().filter(|step| !on_lte(step)).copied().collect();
     let median = quantile(rates(&fast, 1), 0.5);
     assert!((135.0..165.0).contains(&median), "{median}");
-    // In 3,600 s there are about 120 periods on 5G (25 s on average) and 120 on LTE (5 s). A handoff of 300
-    // ms precedes each period. Two handoffs may merge.
+    // In 3,600 s there are about 120 periods on 5G (25 s on average) and 120 on LTE (5 s), each preceded by a
+    // handoff of 300 ms. Two handoffs may merge.
     let gaps = gaps(&steps);
     assert!((180..300).contains(&gaps.len()), "{}", gaps.len());
     let shortest = Duration::from_millis(300);
@@ -176,8 +176,7 @@ fn a_drive_rises_and_falls_and_has_gaps_at_handovers() {
     let (low, high) = (quantile(rates(&steps, 1), 0.05), quantile(rates(&steps, 1), 0.95));
     assert!(low > 0.19 && high <= 22.0 && high / low > 5.0, "{low} {high}");
     assert!(rates(&steps, 0).all(|rate| rate <= 10.0));
-    // The car passes 84 masts per hour. Because of shadowing, it sometimes changes back and forth between two
-    // cells.
+    // The car passes 84 masts per hour. Shadowing sometimes makes it change back and forth between two cells.
     let gaps = gaps(&steps);
     assert!((84..500).contains(&gaps.len()), "{}", gaps.len());
     let long = gaps.iter().filter(|gap| **gap >= Duration::from_secs(1)).count();

@@ -124,7 +124,7 @@ enum Event {
     Up,
 }
 
-/// Generates events, each with the time since the previous one in microseconds.
+/// Generates events, each with the time in microseconds since the one before it.
 fn events() -> impl Strategy<Value = Vec<(u64, Event)>> {
     let ecn = prop_oneof![Just(Ecn::NotEct), Just(Ecn::Ect0), Just(Ecn::Ect1), Just(Ecn::Ce)];
     let push =
@@ -155,8 +155,8 @@ fn apply(configs: &[LinkConfig; 2], link: &mut Link<usize>, now: Time, number: u
 
 const HORIZON: Time = Time::from_millis(100_000);
 
-/// Applies the events and takes out all arrivals. An eager driver polls at every event of the link. A lazy
-/// driver polls only at the end.
+/// Applies the events and takes out all arrivals. An eager driver polls at every event of the link, a lazy
+/// driver only at the end.
 fn run(
     config: &[LinkConfig; 2],
     events: &[(u64, Event)],
@@ -275,7 +275,7 @@ proptest! {
                 prop_assert_eq!(d.meta, Meta { ecn: Ecn::Ce, ..meta });
             }
         }
-        // Marked packets may be lost or dropped later.
+        // Marked packets may still be lost or dropped.
         prop_assert!(marked <= link.stats().ce_marked + link.stats().duplicated.packets);
     }
 

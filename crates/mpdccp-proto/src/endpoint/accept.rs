@@ -1,4 +1,4 @@
-//! Handles Requests, which open sessions or join them.
+//! Handles Requests that open or join sessions.
 
 use super::occupancy::source;
 use super::strangers::Question;
@@ -10,9 +10,9 @@ use dccp_wire::{Packet, PacketType, Reset, ResetCode};
 use mpdccp_units::Time;
 use tracing::Span;
 
-/// Maximum number of half-open sessions of a listener. Further Requests are answered without keeping state
-/// (RFC 4340 section 8.1.4), so that a client with a real address can connect during a flood of forged
-/// Requests.
+/// Maximum number of half-open sessions per listener. Further Requests are answered without keeping state
+/// (RFC 4340 section 8.1.4), so that clients with genuine addresses can still connect during a flood of
+/// forged Requests.
 const MAX_HALF_OPEN: usize = 64;
 
 impl Endpoint {
@@ -67,7 +67,7 @@ impl Endpoint {
         }
     }
 
-    /// Returns whether a repeated Request of a half-open session may get another Response.
+    /// Returns whether a repeated Request for a half-open session may be answered again.
     pub(super) fn may_repeat(&mut self, now: Time, id: SessionId, question: Question) -> bool {
         let entry = self.sessions.get(&id).filter(|entry| !entry.opened);
         entry.is_none_or(|entry| self.strangers.may_answer(now, question, entry.answer))
@@ -92,7 +92,7 @@ impl Endpoint {
             // RFC 9897 section 3.6: an invalid connection identifier closes the subflow.
             let unknown = refuse(ResetCode::ConnectionRefused, Counter::JoinUnknownCi);
             let id = self.demux.by_ci(ci).ok_or(unknown)?;
-            // A peer may join only its own sessions. It must not learn which other sessions exist.
+            // A peer may join only its own sessions, and must not learn which other sessions exist.
             let owner = self.sessions.get(&id).map(|entry| entry.session.peer());
             if vouched.is_some() && vouched != owner {
                 return Err(unknown);
@@ -104,8 +104,8 @@ impl Endpoint {
         }
         let peer = self.admit(port, route, vouched)?;
         let Some(listener) = self.listeners.get(&port) else { return Ok(()) };
-        // Half-open sessions never cause a refusal, because their source may be forged. Beyond the limit per
-        // source or in total, a Request gets a cookie and occupies no state.
+        // Half-open sessions never cause a refusal, because their source may be forged. Once the per-source
+        // or total limit is exceeded, a Request is answered with a cookie and takes up no state.
         let here = listener.sessions.of(source(route.remote.ip()));
         let crowded = listener.is_stranger(vouched)
             && here.half_open + here.open >= listener.cfg.max_sessions_per_source;
@@ -113,8 +113,8 @@ impl Endpoint {
             return self.answer_with_cookie(now, route, peer, question, request);
         }
         let (ci, seed) = (self.fresh_ci(), self.seed());
-        // The session logs that it enters RESPOND. The endpoint has not registered the session with its span
-        // yet, so enter the span here.
+        // The session logs its transition to RESPOND, but the endpoint has not yet registered the session's
+        // span, so enter the span here.
         let span = self.next_span(true);
         let answered = span.in_scope(|| self.respond(now, route, peer, question, request, (ci, seed), &[]));
         let (session, answer) = answered?;
@@ -122,8 +122,8 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Answers a Request, and returns the length of the Response. The Response carries no data if it would
-    /// otherwise be too long for an unproven address.
+    /// Answers a Request, and returns the length of the Response. If data would make the Response too long
+    /// for an unproven address, the Response carries none.
     #[expect(clippy::too_many_arguments)]
     pub(super) fn respond(
         &mut self,

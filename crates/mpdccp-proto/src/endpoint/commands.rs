@@ -16,7 +16,7 @@ use dccp_streams::Streams;
 use mpdccp_units::{Rate, Time};
 
 impl Endpoint {
-    /// Queues one datagram. This never fails: beyond the limits of the queue, datagrams are dropped and
+    /// Queues one datagram. This never fails: datagrams that exceed the queue's limits are dropped and
     /// counted.
     pub fn send(&mut self, now: Time, session: SessionId, data: Vec<u8>, info: PktInfo) {
         let sessions = self.sessions.len();
@@ -25,7 +25,7 @@ impl Endpoint {
             if !self.memory.allows(entry.queued, more, sessions) {
                 return self.stats.count(Counter::QueuesFull);
             }
-            // The session's turn subtracts the datagrams that the queue drops or sends.
+            // When the session takes its turn, it subtracts the datagrams that the queue drops or sends.
             let queued = entry.queued + more;
             self.memory.change(&mut entry.queued, queued);
             entry.session.send(now, data, info);
@@ -37,28 +37,28 @@ impl Endpoint {
         }
     }
 
-    /// Sends an application's option of 2 to 252 bytes to the peer (MP_EXP, RFC 9897 section 3.2.12) on an
-    /// Ack. The option may be lost. Returns false if it has another length or begins like mpdccp's own
-    /// options (`mpd1`), if the session is plain, or if no path is up.
+    /// Sends an application option of 2 to 252 bytes to the peer (MP_EXP, RFC 9897 section 3.2.12) on an Ack.
+    /// The option may be lost. Returns false if the length is out of range, if the option begins like
+    /// mpdccp's own options (`mpd1`), if the session is plain, or if no path is up.
     pub fn send_private(&mut self, now: Time, session: SessionId, bytes: &[u8]) -> bool {
         self.with(now, session, |s| s.send_private(bytes)).unwrap_or(false)
     }
 
-    /// Queues a packet of padding to probe the capacity of the paths. It is as large as options can make it.
-    /// An mpdccp peer drops the packet. In a plain session, other implementations may deliver an empty
-    /// datagram.
+    /// Queues a packet of padding to probe the capacity of the paths. The packet is as large as padding
+    /// options can make it. An mpdccp peer drops it. In a plain session, other implementations may deliver it
+    /// as an empty datagram.
     pub fn pad(&mut self, now: Time, session: SessionId) {
         self.with(now, session, |s| s.pad(now));
     }
 
-    /// Joins another path to a session. Returns `None` if there is no such session, or if it is a server's
-    /// session that is not open. The new path waits until the first path is open. If the first path does not
-    /// answer, the new path replaces it.
+    /// Adds another path to a session. Returns `None` if there is no such session, or if it is a server's
+    /// session that is not open yet. The new path joins once the first path is open; if the first path does
+    /// not answer, the new path takes its place.
     pub fn add_path(&mut self, now: Time, session: SessionId, path: PathConfig) -> Option<PathId> {
         self.with(now, session, |s| s.add_path(now, path))?
     }
 
-    /// Closes one path cleanly. The path is not connected again.
+    /// Closes one path cleanly. The path is not reconnected.
     pub fn remove_path(&mut self, now: Time, session: SessionId, path: PathId) {
         self.with(now, session, |s| s.remove_path(now, path));
     }
@@ -75,7 +75,7 @@ impl Endpoint {
     }
 
     /// Makes a path resume carefully (RFC 9959) with the capacity that an earlier path measured
-    /// ([`TxView::capacity`](dccp_proto::ccid::TxView)). The jump is at most `max_jump` bytes, see
+    /// ([`TxView::capacity`](dccp_proto::ccid::TxView)), jumping to at most `max_jump` bytes; see
     /// [`Connection::resume`](dccp_proto::Connection::resume). Call this at
     /// [`PathUp`](crate::SessionEvent::PathUp).
     pub fn resume(&mut self, now: Time, session: SessionId, path: PathId, saved: &Remembered, max_jump: u64) {
@@ -93,10 +93,10 @@ impl Endpoint {
         self.total_cap.set(rate);
     }
 
-    /// Limits the bytes of packets that wait in the queues or reordering buffers of all sessions (default 256
-    /// MiB). When the limit is reached, a session that holds more than an equal share accepts no more packets
-    /// (counted: `queues_full`) and delivers the packets that it holds (`held_beyond_memory`). Other sessions
-    /// can still use their share.
+    /// Limits the total bytes of packets waiting in the queues and reordering buffers of all sessions
+    /// (default 256 MiB). Once the limit is reached, a session that holds more than an equal share accepts no
+    /// more packets (counted in `queues_full`) and delivers the packets that it holds (`held_beyond_memory`).
+    /// Other sessions can still use their share.
     pub fn bound_queues(&mut self, bytes: u64) {
         self.memory.bound(bytes);
     }
@@ -129,12 +129,12 @@ impl Endpoint {
         self.with(now, session, |s| s.open_connections().for_each(|conn| conn.set_slow_receiver(slow)));
     }
 
-    /// Reports the state of a path's link: sending on it fails (`up` is false) or works again.
+    /// Reports the state of a path's link: whether sending on it fails (`up` is false) or works again.
     pub fn set_link(&mut self, now: Time, session: SessionId, path: PathId, up: bool) {
         self.with(now, session, |s| s.set_link(now, path, up));
     }
 
-    /// Sets the size of the largest IP packet of a path, bytes. With [`dccp_proto::Config::probe_mtu`], the
+    /// Sets the maximum size of an IP packet on a path, bytes. With [`dccp_proto::Config::probe_mtu`], the
     /// path is probed first. [`SessionEvent::PathMtu`](crate::SessionEvent::PathMtu) reports the result.
     pub fn set_mtu(&mut self, now: Time, session: SessionId, path: PathId, mtu: u16) {
         self.with(now, session, |s| s.set_mtu(now, path, mtu));
@@ -146,22 +146,22 @@ impl Endpoint {
         self.sessions.get(&session)?.session.room(now, info, data)
     }
 
-    /// Returns whether every path that is up is known to carry packets of its MTU. This is so if the peer
-    /// answered a probe, and no later losses suggest a smaller size. Returns false if there is no such
+    /// Returns whether every path that is up is known to carry packets of its full MTU: the peer has answered
+    /// a probe of that size, and no later losses suggest a smaller one. Returns false if there is no such
     /// session.
     pub fn sizes_are_known(&self, session: SessionId) -> bool {
         self.sessions.get(&session).is_some_and(|s| s.session.sizes_are_known())
     }
 
-    /// Reports that this host can send IP packets of `most` bytes on a path (see
+    /// Reports that this host can send IP packets of up to `most` bytes on a path (see
     /// [`dccp_proto::Connection::try_mtu`]).
     pub fn try_mtu(&mut self, now: Time, session: SessionId, path: PathId, most: u16) {
         self.with(now, session, |s| s.try_mtu(now, path, most));
     }
 
-    /// Advertises another address of this host to the peer (MP_ADDADDR). Without a port, the port of the
-    /// advertising subflow applies. Returns the Address ID. Addresses that the peer advertised are in
-    /// [`SessionStatus::peer_addresses`].
+    /// Advertises another address of this host to the peer (MP_ADDADDR), and returns its Address ID. If no
+    /// port is given, the port of the advertising subflow applies. [`SessionStatus::peer_addresses`] lists
+    /// the addresses that the peer has advertised.
     pub fn advertise(
         &mut self,
         now: Time,
@@ -187,21 +187,21 @@ impl Endpoint {
         self.with(now, session, |s| s.abort(""));
     }
 
-    /// Does the same as [`abort`](Self::abort), with a reason in words for the peer (Error Text,
-    /// RFC 4340 section 5.6), at most 255 bytes.
+    /// Like [`abort`](Self::abort), but also sends the peer a textual reason of at most 255 bytes (Error
+    /// Text, RFC 4340 section 5.6).
     pub fn abort_with(&mut self, now: Time, session: SessionId, text: &str) {
         self.with(now, session, |s| s.abort(text));
     }
 
-    /// Reports that a path now takes another route. Its congestion state is reset (RFC 4340 section 10.5).
+    /// Reports that a path now takes another route, and resets its congestion state (RFC 4340 section 10.5).
     pub fn change_path(&mut self, now: Time, session: SessionId, path: PathId) {
         self.with(now, session, |s| s.change_path(now, path));
     }
 
-    /// Sends DCCP-Listen (RFC 5596) to a client that will connect over `route` to a listening port. NATs and
-    /// firewalls in front of this end then let its Request in. Both hosts must learn each other's addresses
-    /// and ports by other means. At most three Listens are sent. Returns false if nothing listens on
-    /// `ports.local`, or if too many clients are expected.
+    /// Sends DCCP-Listen (RFC 5596) to a client that will connect over `route` to a listening port, so that
+    /// NATs and firewalls in front of this end let the client's Request in. The two hosts must learn each
+    /// other's addresses and ports by other means. At most three Listens are sent. Returns false if nothing
+    /// listens on `ports.local`, or if too many clients are already expected.
     pub fn send_listen(&mut self, now: Time, route: Route, ports: Ports) -> bool {
         let Some(listener) = self.listeners.get(&ports.local) else { return false };
         let service_code = listener.cfg.session.connection.service_code;
@@ -214,9 +214,9 @@ impl Endpoint {
     }
 
     /// Passes the session's byte streams to a function that opens, reads and writes them.
-    /// [`crate::SessionEvent::Stream`] reports their events. Returns `None` if the peer does not support
-    /// streams, or if the session is not open. When the session ends, its streams end too, and no event says
-    /// whether they were complete.
+    /// [`crate::SessionEvent::Stream`] reports stream events. Returns `None` if the peer does not support
+    /// streams, or if the session is not open. The end of a session also ends its streams, without an event
+    /// that says whether they were complete.
     pub fn streams<T>(
         &mut self,
         now: Time,
@@ -226,7 +226,7 @@ impl Endpoint {
         self.with(now, session, |s| s.with_streams(now, act)).flatten()
     }
 
-    /// Reads the data that arrived on a session's streams before the session began to end. This is possible
+    /// Reads data that arrived on a session's streams before the session began to end. The data can be read
     /// until the end of the session is reported.
     pub fn unread_streams<T>(
         &mut self,
@@ -241,14 +241,14 @@ impl Endpoint {
         self.sessions.get(&session).map(|entry| entry.session.status(now))
     }
 
-    /// Returns whether a session that is not open yet has received an answer. The session opens only a round
-    /// trip after the answer, which takes long on a long path.
+    /// Returns whether a session that is still being opened has received an answer. Opening takes one more
+    /// round trip after that, which is a long time on a long path.
     pub fn is_answered(&self, session: SessionId) -> bool {
         self.sessions.get(&session).is_some_and(|entry| entry.session.is_answered())
     }
 
-    /// Opens a client's session over this path. The caller knows that the server answers there. This has no
-    /// effect once the server has answered the session's Request.
+    /// Opens a client's session over this path, on which the caller knows that the server answers. This has
+    /// no effect once the server has answered the session's Request.
     pub fn connect_over(&mut self, now: Time, session: SessionId, path: PathId) {
         self.with(now, session, |s| s.connect_over(now, path));
     }
@@ -268,9 +268,9 @@ impl Endpoint {
         self.sessions.keys().copied().collect()
     }
 
-    /// The host at `remote` reported that nothing listens there, in answer to a packet from this socket.
-    /// Connections that are being opened to this address fail at once. Open connections stay, because the
-    /// report may be forged.
+    /// Call this when the host at `remote` has reported, in answer to a packet from this socket, that nothing
+    /// listens there. Connections that are being opened to this address fail at once. Open connections are
+    /// kept, because the report may be forged.
     pub fn on_refused(&mut self, now: Time, socket: u32, remote: SocketAddr) {
         let to: Vec<_> = self.demux.toward(socket, remote).collect();
         for (session, path) in to {

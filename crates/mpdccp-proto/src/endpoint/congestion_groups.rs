@@ -6,7 +6,7 @@ use core::net::IpAddr;
 use dccp_proto::ccid::{AckVecSender, Control};
 use dccp_proto::{CcOptions, Connection};
 
-/// Connections with the same key may share a congestion state. They have the same socket (and thus the same
+/// Connections with the same key may share a congestion state: they use the same socket (and thus the same
 /// route), hosts, CCID and rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Key {
@@ -19,7 +19,7 @@ struct Key {
 }
 
 impl Key {
-    /// Returns `None` for an external congestion control, because two of them cannot be compared.
+    /// Returns `None` for external congestion control, because two external controllers cannot be compared.
     fn of(conn: &Connection, cc: &CcOptions) -> Option<Key> {
         let (ccid, _) = conn.ccids().filter(|(ccid, _)| cc.experiment.is_none_or(|e| e.ccid != *ccid))?;
         let route = conn.route();
@@ -38,15 +38,15 @@ impl Key {
 struct Group {
     key: Key,
     control: Control,
-    /// Sessions in the order of their turns. The session that sent last comes last, so that the others get
-    /// the room first. Each session has at most one connection in the group.
+    /// Sessions in turn order. The session that sent last goes to the end, so that the others get the next
+    /// free window space. Each session has at most one connection in the group.
     members: Vec<SessionId>,
     /// Number of packets that the group had sent when the state was lent out.
     sent: u64,
 }
 
-/// The congestion manager. It keeps the congestion states that connections between the same two hosts share,
-/// and lends a state to a session while that session is processed.
+/// The congestion manager. It keeps the congestion states shared by connections between the same two hosts,
+/// and lends them to a session while that session is processed.
 #[derive(Debug, Default)]
 pub(super) struct Groups {
     groups: BTreeMap<u64, Group>,
@@ -54,7 +54,7 @@ pub(super) struct Groups {
 }
 
 impl Groups {
-    /// Lends a session the states that its connections share with others.
+    /// Lends a session the congestion states that its connections share with others.
     pub(super) fn lend(&mut self, session: &mut Session) {
         for sender in session.senders() {
             if let Some(group) = sender.group().and_then(|id| self.groups.get_mut(&id)) {
@@ -77,8 +77,8 @@ impl Groups {
         }
     }
 
-    /// Lets open connections join groups, and removes closed ones. Call this after an input, when no state is
-    /// lent out. Returns the sessions that may have more room now, in the order of their turns.
+    /// Adds open connections to groups, and removes closed ones. Call this after an input, when no state is
+    /// lent out. Returns the sessions that may now be able to send more, in turn order.
     pub(super) fn follow(&mut self, id: SessionId, session: &mut Session) -> Vec<SessionId> {
         let cc = session.cc_options();
         let mut others = Vec::new();

@@ -12,15 +12,15 @@ use sha2::Sha256;
 /// Lifetime of a cookie. It is long because a client in PARTOPEN repeats its Ack after 200 ms, 400 ms, ...,
 /// and some of these Acks may be lost.
 const LIFE: Duration = Duration::from_secs(30);
-/// Longest value of an Init Cookie option, bytes.
+/// Maximum length of the value of an Init Cookie option, bytes.
 const MAX_LEN: usize = 253;
 const TAG: usize = 16;
-/// Length of time, Sequence Number and Service Code, bytes.
+/// Combined length of the time, Sequence Number and Service Code, bytes.
 const FIXED: usize = 8 + 8 + 4;
 
-/// Creates and opens cookies. A cookie contains the time, and the Sequence Number, Service Code and options
-/// of a Request. A tag covers these values and the source of the Request. A seed derived from the same values
-/// determines everything else in the answer, so the cookie need not contain it.
+/// Creates and opens cookies. A cookie contains the time and a Request's Sequence Number, Service Code and
+/// options. A tag authenticates these values and the source of the Request. Everything else in the answer is
+/// determined by a seed derived from the same values, so the cookie need not contain it.
 #[derive(Debug)]
 pub(super) struct Cookies {
     secret: [u8; 32],
@@ -35,7 +35,7 @@ pub(super) struct Remembered {
     pub(super) seed: [u8; 32],
 }
 
-/// Finds the first Init Cookie of a packet that may carry one to a listener.
+/// Finds the first Init Cookie in a packet of a type that may return one to a listener.
 pub(super) fn find<'a>(packet: &Packet<'a>) -> Option<&'a [u8]> {
     if !matches!(packet.header.ptype, PacketType::Ack | PacketType::DataAck) {
         return None;
@@ -46,7 +46,7 @@ pub(super) fn find<'a>(packet: &Packet<'a>) -> Option<&'a [u8]> {
     })
 }
 
-/// Returns an option area up to its last option that is not Padding (RFC 4340 section 5.8).
+/// Returns an option area without trailing Padding (RFC 4340 section 5.8).
 fn without_padding(options: &[u8]) -> &[u8] {
     let (mut at, mut end) = (0, 0);
     while let Some(kind) = options.get(at) {

@@ -28,7 +28,7 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Handles a packet that returns a cookie. Restores the session that answered the Request, and lets it
+    /// Handles a packet that returns a cookie: restores the session that answered the Request, and lets it
     /// process the packet. An invalid cookie is refused with Reset code 10.
     pub(super) fn handle_cookie(
         &mut self,
@@ -66,7 +66,7 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Returns the connection identifier of a session without state. It is derived from the seed.
+    /// Returns the connection identifier of a stateless session, derived from the seed.
     fn ci_of(&self, seed: &[u8; 32]) -> u32 {
         let [a, b, c, d, ..] = *seed;
         u32::from_be_bytes([self.shard.unwrap_or(a), b, c, d])

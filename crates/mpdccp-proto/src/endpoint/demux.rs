@@ -7,20 +7,22 @@ use dccp_wire::Header;
 use mpdccp_units::{Duration, Time};
 use rand_core::RngCore;
 
-/// Ports that clients use. These ports are for private use (RFC 6335 section 6).
+/// Ports that clients use, taken from the private-use range (RFC 6335 section 6).
 const EPHEMERAL: core::ops::Range<u16> = 49_152..65_535;
 
 /// Maximum number of connections in TIMEWAIT. Beyond it, the oldest leave TIMEWAIT early.
 const MAX_TIME_WAIT: usize = 16_384;
 
-/// Finds the connection of a packet: by socket, addresses and DCCP ports, or by connection identifier.
+/// Finds the connection that a packet belongs to, by socket, addresses and DCCP ports, or by connection
+/// identifier.
 #[derive(Debug, Default)]
 pub(super) struct Demux {
     connections: BTreeMap<(Route, Ports), (SessionId, PathId)>,
     identifiers: BTreeMap<u32, SessionId>,
-    /// Connections in TIMEWAIT, each with the end of its TIMEWAIT. They have no other state.
+    /// Connections in TIMEWAIT, each with the time at which its TIMEWAIT ends. No other state is kept for
+    /// them.
     waiting: BTreeMap<(Route, Ports), Time>,
-    /// The connections in TIMEWAIT, by the end of their TIMEWAIT.
+    /// Connections in TIMEWAIT, ordered by the end of their TIMEWAIT.
     wait_ends: VecDeque<(Time, (Route, Ports))>,
 }
 
@@ -50,12 +52,12 @@ impl Demux {
     pub(super) fn find(&self, route: &Route, header: &Header) -> Option<(SessionId, PathId)> {
         let ports = Ports { local: header.dst_port, remote: header.src_port };
         let exact = self.connections.get(&(*route, ports));
-        // If the system chooses a connection's local address, the connection accepts packets to any local
-        // address.
+        // If the operating system chooses a connection's local address, the connection accepts packets sent
+        // to any local address.
         exact.or_else(|| self.connections.get(&(Route { local: None, ..*route }, ports))).copied()
     }
 
-    /// Returns the wanted ports. Replaces the local port if it is 0, in use, or in TIMEWAIT.
+    /// Returns the requested ports, with a new local port if the requested one is 0, in use, or in TIMEWAIT.
     pub(super) fn free_ports(
         &self,
         now: Time,
@@ -64,8 +66,8 @@ impl Demux {
         rng: &mut impl RngCore,
     ) -> Ports {
         let mut ports = wanted;
-        // The number of tries is enough unless nearly all ports are in use. In that case the new connection
-        // replaces another one.
+        // This many tries suffice unless nearly all ports are in use. In that case, the new connection
+        // replaces an existing one.
         for _ in 0..EPHEMERAL.len() {
             let taken = self.connections.contains_key(&(*route, ports)) || self.waits(now, route, ports);
             if ports.local != 0 && !taken {
@@ -88,8 +90,8 @@ impl Demux {
             .map(|((route, _), owner)| (route, *owner))
     }
 
-    /// Returns the connections that this end opened from a socket to a destination. The routes of incoming
-    /// connections have a local address, so such connections are not included.
+    /// Returns the connections that this end opened from a socket to a destination. Incoming connections are
+    /// not included, because their routes have a local address.
     pub(super) fn toward(
         &self,
         socket: u32,

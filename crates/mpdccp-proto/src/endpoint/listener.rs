@@ -10,16 +10,16 @@ pub(super) struct Listener {
     pub(super) cfg: ListenConfig,
     /// Ids of the peers in [`ListenConfig::peers`].
     pub(super) numbers: BTreeSet<u32>,
-    /// The first filter that allows a peer from one address, and the first that allows a peer from anywhere.
-    /// The position of each filter is stored with it.
+    /// The first filter that allows a peer from one address, and the first that allows a peer from anywhere,
+    /// each with its position in the list.
     pub(super) from: BTreeMap<IpAddr, (usize, u32)>,
     pub(super) anywhere: Option<(usize, u32)>,
     pub(super) sessions: Occupancy,
 }
 
 impl Listener {
-    /// Creates a listener. `sessions` are those of an earlier listener on the same port, which count towards
-    /// the limits.
+    /// Creates a listener. `sessions` are the sessions of an earlier listener on the same port; they count
+    /// towards the limits.
     pub(super) fn new(cfg: ListenConfig, sessions: Occupancy) -> Listener {
         let numbers = cfg.peers.iter().map(|p| p.id).collect();
         let (mut from, mut anywhere) = (BTreeMap::new(), None);
@@ -39,7 +39,7 @@ impl Listener {
         *self = Listener::new(cfg, core::mem::take(&mut self.sessions));
     }
 
-    /// Counts a half-open session as open once it has opened.
+    /// Moves a session from the half-open to the open count once it has opened.
     pub(super) fn follow(&mut self, source: IpAddr, opened: &mut bool, state: SessionState) {
         if !*opened && matches!(state, SessionState::Open | SessionState::Closing) {
             *opened = true;
@@ -63,8 +63,8 @@ impl Listener {
         vouched.is_none_or(|peer| !self.numbers.contains(&peer))
     }
 
-    /// Returns how many sessions one source may have now. The limit is a fixed share of the free sessions,
-    /// rounded up, so it falls as fewer sessions are free. A few sources together therefore cannot take all
+    /// Returns how many sessions one source may have now. The limit is a fixed fraction of the free sessions,
+    /// rounded up, so it shrinks as sessions are taken. A few sources together therefore cannot take all
     /// sessions.
     pub(super) fn share_of_source(&self) -> usize {
         let (all, each) = (self.cfg.max_sessions, self.cfg.max_sessions_per_source);

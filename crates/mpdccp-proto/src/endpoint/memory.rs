@@ -1,7 +1,7 @@
-//! Limits the bytes in the queues and reordering buffers of all sessions. When the limit is reached, a
-//! session that holds more than an equal share of it accepts nothing more. Other sessions can still use their
-//! share. All shares together do not exceed the limit, so the total is at most twice the limit, and no
-//! session is starved.
+//! Limits the bytes in the queues and reordering buffers of all sessions. Once the limit is reached, a
+//! session that holds more than an equal share accepts nothing more, while other sessions can still use their
+//! share. The shares add up to at most the limit, so the total never exceeds twice the limit, and no session
+//! is starved.
 
 /// Default limit, bytes of packets.
 const MOST: u64 = 256 << 20;
@@ -24,7 +24,7 @@ impl Memory {
         self.most = most;
     }
 
-    /// Returns whether one of `sessions` sessions, which holds `own` bytes, may hold `more`.
+    /// Returns whether one of `sessions` sessions may hold `more` bytes if it already holds `own`.
     pub(super) fn allows(&self, own: u64, more: u64, sessions: usize) -> bool {
         self.held + more <= self.most || own + more <= self.most / (sessions as u64).max(1)
     }

@@ -42,9 +42,9 @@ use tracing::Span;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct EndpointStats {
-    /// Number of occurrences of each counted event.
+    /// How often each counted event has occurred.
     pub counters: Counters,
-    /// Source of the last Request that was refused, and the reason.
+    /// Source of the most recently refused Request, and the reason for the refusal.
     pub refused: Option<(SocketAddr, Counter)>,
 }
 
@@ -57,19 +57,19 @@ impl EndpointStats {
 #[derive(Debug)]
 struct Entry {
     session: Session,
-    /// The session's entry in [`Endpoint::timers`], and the reason.
+    /// The time of the session's entry in [`Endpoint::timers`], and the reason for it.
     armed: Option<(Time, Wake)>,
     /// Whether the session needs [`Endpoint::poll_transmit`].
     dirty: bool,
-    /// Whether the session waits for its turn to send.
+    /// Whether the session is waiting for its turn to send.
     waiting: bool,
     /// Whether the session has datagrams for [`Endpoint::poll_deliver`].
     ready: bool,
-    /// Port of the listener that accepted the session, and the source to which the session counts.
+    /// Port of the listener that accepted the session, and the source under which the session is counted.
     listener: Option<(u16, IpAddr)>,
     /// Whether the listener counts the session as open instead of half open.
     opened: bool,
-    /// Length of the Response. It is kept while the Response may be repeated.
+    /// Length of the Response, kept for as long as the Response may be repeated.
     answer: usize,
     /// Number of the session's events in [`Endpoint::events`].
     untold: usize,
@@ -84,10 +84,10 @@ const MAX_EVENTS: usize = 1024;
 
 /// All sessions of one thread, and their interface.
 ///
-/// First call the inputs ([`handle_datagram`](Self::handle_datagram),
+/// First pass in all pending inputs ([`handle_datagram`](Self::handle_datagram),
 /// [`handle_timeout`](Self::handle_timeout)) and commands ([`send`](Self::send),
-/// [`add_path`](Self::add_path), ...) that are pending. Then drain [`poll_transmit`](Self::poll_transmit),
-/// [`poll_deliver`](Self::poll_deliver) and [`poll_event`](Self::poll_event), and set one timer with
+/// [`add_path`](Self::add_path), ...). Then drain [`poll_transmit`](Self::poll_transmit),
+/// [`poll_deliver`](Self::poll_deliver) and [`poll_event`](Self::poll_event), and set a single timer from
 /// [`poll_timeout`](Self::poll_timeout).
 #[derive(Debug)]
 pub struct Endpoint {
@@ -121,11 +121,11 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Creates an endpoint without sessions. Outside simulations, `seed` must come from the system's
-    /// randomness, because keys and nonces derive from it.
+    /// Creates an endpoint without sessions. Outside simulations, `seed` must come from the operating
+    /// system's random source, because keys and nonces are derived from it.
     pub fn new(seed: [u8; 32]) -> Endpoint {
         let mut rng = ChaCha20Rng::from_seed(seed);
-        // A separate random stream gives the secret, so it does not change keys and nonces.
+        // The secret comes from a separate random stream, so that it does not affect keys and nonces.
         rng.set_stream(1);
         let mut secret = [0; 32];
         rng.fill_bytes(&mut secret);
@@ -153,13 +153,13 @@ impl Endpoint {
         }
     }
 
-    /// Makes all new connection identifiers begin with these eight bits. A dispatcher in front of several
-    /// endpoints can then find the right endpoint for an MP_JOIN. The other bits are random.
+    /// Makes all new connection identifiers begin with these eight bits, so that a dispatcher in front of
+    /// several endpoints can find the right endpoint for an MP_JOIN. The other bits are random.
     pub fn set_shard(&mut self, shard: u8) {
         self.shard = Some(shard);
     }
 
-    /// Accepts sessions on a DCCP port. If it already listens, new sessions get these settings.
+    /// Accepts sessions on a DCCP port. If the port is already open, the settings apply to new sessions.
     pub fn listen(&mut self, cfg: ListenConfig) {
         match self.listeners.get_mut(&cfg.port) {
             Some(listener) => listener.change(cfg),
@@ -196,15 +196,15 @@ impl Endpoint {
     }
 
     /// Processes a DCCP packet that arrived on `route`. For UDP, `bytes` is the payload of the datagram.
-    /// `len` is the length of the IP packet on the wire. The caller must have verified the checksum of a
-    /// native packet.
+    /// `len` is the length of the IP packet on the wire. For a native packet, the caller must already have
+    /// verified the checksum.
     pub fn handle_datagram(&mut self, now: Time, route: &Route, ecn: Ecn, len: u32, bytes: &[u8]) {
         self.handle_from(now, route, None, ecn, len, bytes);
     }
 
-    /// Does the same as [`handle_datagram`](Self::handle_datagram), for a route whose encapsulation
-    /// authenticates the peer. `peer` is its `id` in [`ListenConfig::peers`]. Over this route, only that peer
-    /// can open and join sessions. It may do so from any address.
+    /// Like [`handle_datagram`](Self::handle_datagram), but for a route whose encapsulation authenticates the
+    /// peer. `peer` is its `id` in [`ListenConfig::peers`]. Over this route, only that peer can open and join
+    /// sessions, from any address.
     pub fn handle_peer(&mut self, now: Time, route: &Route, peer: u32, ecn: Ecn, len: u32, bytes: &[u8]) {
         self.handle_from(now, route, Some(peer), ecn, len, bytes);
     }
@@ -212,7 +212,7 @@ impl Endpoint {
     fn handle_from(&mut self, now: Time, route: &Route, peer: Option<u32>, ecn: Ecn, len: u32, bytes: &[u8]) {
         let packet = match Packet::parse(bytes) {
             Ok(packet) => packet,
-            // RFC 4340 section 8.5 step 1: such bytes are ignored and get no Reset.
+            // RFC 4340 section 8.5 step 1: bytes that are not a valid packet are ignored, without a Reset.
             Err(error) => return self.stats.count(Counter::Unparsable(error)),
         };
         let overhead = len.saturating_sub(bytes.len() as u32);
@@ -244,8 +244,8 @@ impl Endpoint {
         }
     }
 
-    /// Returns when to call [`handle_timeout`](Self::handle_timeout) and then
-    /// [`poll_transmit`](Self::poll_transmit) again, and why.
+    /// Returns when and why to call [`handle_timeout`](Self::handle_timeout) and then
+    /// [`poll_transmit`](Self::poll_transmit) again.
     pub fn poll_timeout(&self) -> Option<(Time, Wake)> {
         if !self.dirty.is_empty() || !self.events.is_empty() || self.strangers.is_waiting() {
             return Some((Time::ZERO, Wake::NotDrained));
@@ -256,18 +256,18 @@ impl Endpoint {
         listen.into_iter().chain(turn).chain(timer).min_by_key(|(at, _)| *at)
     }
 
-    /// Writes into `sink` all packets that may be sent now. Sessions take turns, and each turn is limited. If
-    /// more packets could be sent, [`poll_timeout`](Self::poll_timeout) is due at once.
+    /// Writes all packets that may be sent now into `sink`. Sessions take turns of limited size. If more
+    /// packets could be sent, [`poll_timeout`](Self::poll_timeout) is due at once.
     pub fn poll_transmit(&mut self, now: Time, sink: &mut dyn Sink) {
         self.strangers.transmit(sink);
         self.rendezvous.transmit(now, sink);
         let mut dirty = core::mem::take(&mut self.dirty);
-        // If all sessions share a rate limit, this loop sends no data. The loop below sends it in turns.
+        // If all sessions share a rate limit, this loop sends no data; the loop below sends it in turns.
         let allowance = self.total_cap.is_set().then_some(0);
         for id in dirty.drain(..) {
             self.transmit(now, id, allowance, sink);
         }
-        // Reuse the allocation. No session was marked as dirty meanwhile.
+        // Put the emptied list back to reuse its allocation. No session was marked as dirty in the meantime.
         self.dirty = dirty;
         while let Some((id, bytes)) = self.total_cap.turn(now) {
             if let Some(entry) = self.sessions.get_mut(&id) {
@@ -332,8 +332,8 @@ impl Endpoint {
         None
     }
 
-    /// Returns a buffer for a datagram to be sent. Its contents are arbitrary. If possible, it is the buffer
-    /// of an earlier datagram.
+    /// Returns a buffer for a datagram to be sent, reusing the buffer of an earlier datagram if possible. Its
+    /// contents are arbitrary.
     pub fn take_block(&mut self) -> Vec<u8> {
         self.blocks.take()
     }
@@ -374,7 +374,7 @@ impl Endpoint {
         }
     }
 
-    /// Returns the span of the next session.
+    /// Returns the tracing span for the next session.
     fn next_span(&self, server: bool) -> Span {
         tracing::debug_span!("session", id = self.next_session, server)
     }
@@ -431,8 +431,8 @@ impl Endpoint {
         }
     }
 
-    /// Updates everything that depends on a session after an input: its connections, the counts of its
-    /// listener, its events and its datagrams.
+    /// After an input, updates everything that depends on a session: its connections, its listener's counts,
+    /// its events and its datagrams.
     fn settle(&mut self, now: Time, id: SessionId) {
         let Some(entry) = self.sessions.get_mut(&id) else { return };
         if !core::mem::replace(&mut entry.dirty, true) {
@@ -465,7 +465,7 @@ impl Endpoint {
     fn gather(&mut self, id: SessionId) {
         let Some(entry) = self.sessions.get_mut(&id) else { return };
         while let Some(event) = entry.session.poll_event() {
-            // The peer can cause any number of these events. The number of other events is bounded.
+            // The peer can cause any number of these events; all other events are bounded in number.
             if matches!(event, SessionEvent::Private(..)) && self.events.len() >= MAX_EVENTS {
                 self.stats.count(Counter::MpExpTooMany);
                 continue;

@@ -3,7 +3,7 @@
 use alloc::collections::BTreeMap;
 use core::net::{IpAddr, Ipv6Addr};
 
-/// Number of sessions that are half open, and number of those that are open.
+/// Numbers of half-open and of open sessions.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Count {
     pub(super) half_open: usize,
@@ -22,7 +22,7 @@ impl Occupancy {
         self.sources.get(&source).copied().unwrap_or_default()
     }
 
-    /// Counts a session of this source that begins or ends.
+    /// Counts a session of this source as begun or ended.
     pub(super) fn change(&mut self, source: IpAddr, opened: bool, begins: bool) {
         let here = self.sources.entry(source).or_default();
         for count in [&mut self.all, here] {

@@ -10,24 +10,25 @@ use mpdccp_units::{Duration, Time};
 /// Period to which the limits below apply.
 const PERIOD: Duration = Duration::from_secs(1);
 /// Maximum number of Resets per [`Kind`] and period. RFC 4340 section 8.1.3 requires a rate limit and
-/// suggests 1024 per second. This limit is larger because after a restart of this host, thousands of peers
-/// should soon learn that it forgot them.
+/// suggests 1024 per second. This limit is higher, so that after a restart of this host, thousands of peers
+/// soon learn that it has lost their connections.
 const MAX_RESETS: u32 = 8_192;
-/// Maximum number of Resets to one address. Many peers may share an address.
+/// Maximum number of Resets to one address, which many peers may share.
 const MAX_TO_ADDRESS: u32 = 1_024;
 /// Maximum number of Resets to one address and port.
 const MAX_TO_PORT: u32 = 16;
 
-/// Maximum size of an answer to an unproven address, as a multiple of the size of its question. Both sizes
-/// are counted as IP packets.
+/// Maximum size of an answer to an unproven address, as a multiple of the size of the packet that it answers.
+/// Both sizes are those of the IP packets.
 const MOST_PER_BYTE: u64 = 3;
-/// All answers together may exceed their questions by this many bytes per second. This is also the maximum
-/// burst. A Request without padding, such as Linux's, is shorter than its Response. The allowance lets such
-/// clients connect without enabling amplification.
+/// Number of bytes per second, and in one burst, by which all answers together may exceed the packets that
+/// they answer. A Request without padding, such as Linux's, is shorter than its Response; this allowance lets
+/// such clients connect without enabling amplification.
 const EXCESS: u64 = 128 << 10;
 
-/// A packet without a connection: its length as an IP packet, the length of the headers around the DCCP
-/// packet, and whether the encapsulation proves the sender's address. The answer has the same headers.
+/// A packet that belongs to no connection: its length as an IP packet, the length of the headers around the
+/// DCCP packet, and whether the encapsulation proves the sender's address. The answer has headers of the same
+/// length.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Question {
     pub(super) len: u32,
@@ -35,8 +36,8 @@ pub(super) struct Question {
     pub(super) proven: bool,
 }
 
-/// The type of the packet that is answered. Each type has its own budget, so that a flood of Requests does
-/// not use up the Resets for peers of a restarted host.
+/// The type of the packet being answered. Each type has its own budget, so that a flood of Requests cannot
+/// use up the Resets meant for the peers of a restarted host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Request,
@@ -73,7 +74,7 @@ impl Budget {
     }
 }
 
-/// Answers that wait to be sent, and their rate limits.
+/// Answers waiting to be sent, and their rate limits.
 #[derive(Debug)]
 pub(super) struct Strangers {
     waiting: VecDeque<(Route, Vec<u8>)>,
@@ -121,7 +122,7 @@ impl Strangers {
         may
     }
 
-    /// Queues the answer that `write` writes, and returns its length. Returns `None` if the queue is full or
+    /// Queues the answer written by `write`, and returns its length. Returns `None` if the queue is full or
     /// the answer is not allowed.
     pub(super) fn answer_with(
         &mut self,

@@ -6,10 +6,10 @@ use crate::session::Cap;
 use alloc::collections::VecDeque;
 use mpdccp_units::{Rate, Time};
 
-/// Number of bytes per turn. If a packet has more, the excess is charged to the next turns.
+/// Number of bytes per turn. If a packet is larger, the excess is charged to the following turns.
 const TURN: i64 = 1500;
 
-/// The limit, and the waiting sessions. Each has its deficit from earlier turns, which is zero or negative.
+/// The limit, and the waiting sessions, each with its deficit from earlier turns (zero or negative).
 #[derive(Debug, Default)]
 pub(super) struct TotalCap {
     cap: Cap,

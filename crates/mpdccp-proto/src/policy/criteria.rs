@@ -5,17 +5,17 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 use core::ops::RangeInclusive;
 
-/// Criteria of a rule. For each list that is not empty, a packet must match one of its entries. If all lists
+/// Criteria of a rule. A packet must match at least one entry of every list that is not empty. If all lists
 /// are empty, every packet matches.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Criteria {
     /// DSCP.
     pub dscp: Vec<u8>,
-    /// IP protocol number. For IPv6, this is the first Next Header.
+    /// IP protocol number; for IPv6, the first Next Header.
     pub protocols: Vec<u8>,
-    /// Port at either end. Only the first fragment of a packet has ports.
+    /// Source or destination port. Only the first fragment of a packet has ports.
     pub ports: Vec<RangeInclusive<u16>>,
-    /// Network that contains the address of either end.
+    /// Network that contains the source or destination address.
     pub networks: Vec<Network>,
 }
 
@@ -42,7 +42,7 @@ impl Network {
 }
 
 impl Criteria {
-    /// Returns whether a packet matches. A payload that is not an IP packet (flow 0) can match only by DSCP.
+    /// Returns whether a packet matches. A payload that is not an IP packet (flow 0) can match only on DSCP.
     pub fn fit(&self, info: &PktInfo, data: &[u8]) -> bool {
         if !self.dscp.is_empty() && !self.dscp.contains(&info.dscp) {
             return false;

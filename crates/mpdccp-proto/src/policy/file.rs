@@ -137,7 +137,7 @@ impl Text {
     }
 }
 
-/// One value or a list of values. Each is a number or a word.
+/// One value or a list of values, each a number or a word.
 struct List<T>(Vec<T>);
 
 impl<T> Default for List<T> {

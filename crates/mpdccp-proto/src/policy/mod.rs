@@ -1,7 +1,7 @@
 //! Policy rules, by which this end treats some packets differently.
 //!
-//! Each rule has its own queue and scheduler, so that packets that wait for one path do not delay packets
-//! that may take another.
+//! Each rule has its own queue and scheduler, so that packets waiting for one path do not delay packets that
+//! may take another.
 
 mod criteria;
 #[cfg(feature = "serde")]
@@ -20,7 +20,7 @@ use mpdccp_units::Duration;
 /// Maximum number of rules. Each rule has its own queue, so this also limits the number of queues.
 pub(crate) const MAX_RULES: usize = 16;
 
-/// The rules of one end for the packets that it sends. The first matching rule applies. Rules beyond
+/// The rules that one end applies to the packets that it sends. The first matching rule applies. Rules beyond
 /// `MAX_RULES` are ignored.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Policy(pub Vec<Rule>);
@@ -32,19 +32,19 @@ pub struct Rule {
     pub name: String,
     /// Packets that the rule matches.
     pub criteria: Criteria,
-    /// Scheduler for these packets. `None` for the scheduler of the session.
+    /// Scheduler for these packets; `None` for the session's scheduler.
     pub scheduler: Option<SchedulerKind>,
-    /// Paths that these packets may take. Empty for all paths.
+    /// Paths that these packets may take; empty for all paths.
     pub paths: Vec<PathName>,
-    /// Priorities of paths for these packets, 0 to 15. They replace the paths' own priorities.
+    /// Path priorities for these packets, 0 to 15, which override the paths' own priorities.
     pub priorities: Vec<(PathName, u8)>,
-    /// Exclude paths with a longer round trip than this.
+    /// Exclude paths whose round trip is longer than this.
     pub max_rtt: Option<Duration>,
-    /// Exclude paths with a higher recent loss than this, 0 to 1.
+    /// Exclude paths whose recent loss is higher than this, 0 to 1.
     pub max_loss: Option<f32>,
-    /// Action if none of the allowed paths is up.
+    /// What to do if none of the allowed paths is up.
     pub otherwise: Otherwise,
-    /// Send an FEC packet after this many packets, 1 to 16.
+    /// Send one FEC packet per this many packets, 1 to 16.
     pub fec: Option<u8>,
     /// Drop the packets.
     pub drop: bool,
@@ -52,11 +52,11 @@ pub struct Rule {
     pub no_streams: bool,
 }
 
-/// Action for a packet if none of the paths that its rule allows is up.
+/// What to do with a packet if none of the paths that its rule allows is up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Deserialize), serde(rename_all = "lowercase"))]
 pub enum Otherwise {
-    /// Take any path, as if the rule had no paths and limits.
+    /// Take any path, as if the rule set no paths or limits.
     #[default]
     Any,
     /// Wait in the queue, at most for the sojourn limit.
@@ -89,9 +89,9 @@ impl Rule {
         self.paths.iter().copied().chain(self.priorities.iter().map(|(name, _)| *name))
     }
 
-    /// Writes to `out` the rows of the paths that the rule's packets may take, with the priorities that apply
-    /// to them. Returns false if no such path is up and wide enough, and if the packet may neither wait nor
-    /// take another path.
+    /// Writes the rows of the paths that the rule's packets may take to `out`, with the priorities that apply
+    /// to these packets. Returns false if no such path is up and wide enough and the packet may neither wait
+    /// nor take another path.
     pub(crate) fn rows(&self, info: &PktInfo, rows: &[PathRow], out: &mut Vec<PathRow>) -> bool {
         out.clear();
         out.extend(rows.iter().filter(|row| self.permits(row)).cloned());
@@ -115,7 +115,7 @@ impl Rule {
     }
 
     fn permits(&self, row: &PathRow) -> bool {
-        // On an idle path, the smoothed RTT is that of the last packets and is out of date.
+        // On an idle path, the smoothed RTT comes from the last packets sent and is out of date.
         let rtt = if row.idle { row.min_rtt } else { row.srtt };
         (self.paths.is_empty() || self.paths.contains(&row.name))
             && self.max_rtt.is_none_or(|most| rtt.is_none_or(|rtt| rtt <= most))
@@ -123,8 +123,8 @@ impl Rule {
     }
 }
 
-/// A path to which the peer gives this priority or less is excluded from normal use. This end must respect
-/// that (RFC 9897 section 3.2.10).
+/// If the peer gives a path this priority or a lower one, the path is excluded from normal use, and this end
+/// must respect that (RFC 9897 section 3.2.10).
 pub(crate) const OVERFLOW: u8 = 2;
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ impl Bench {
         Arrival { mp_seq, path: PathId(0), path_seq, ndp: None, flow: 0, back: None }
     }
 
-    /// Adds packet number `n`, and returns the packets that this delivers.
+    /// Adds packet number `n`, and returns the packets that this releases.
     fn push(&mut self, ms: u64, n: u64) -> Vec<u8> {
         self.engine.push(Time::from_millis(ms), self.arrival(n), vec![n as u8]);
         self.drain()
@@ -65,7 +65,7 @@ fn every_hole_has_its_own_timer() {
     assert_eq!(b.engine.stats().timeouts, 2);
 }
 
-/// Packets in order are delivered at once, however many arrive.
+/// Packets that arrive in order are delivered at once, however many there are.
 #[test]
 fn packets_in_order_never_wait() {
     let mut b = Bench::new(0);
@@ -145,11 +145,11 @@ fn packets_older_than_the_first_are_late() {
     assert_eq!(b.engine.stats().late, 1);
 }
 
-/// Several paths. A packet is given as (ms, path, path number, MP_SEQ). MP_SEQ and path numbers start just
-/// below the wrap.
+/// Several paths. A packet is written as (ms, path, path number, MP_SEQ). MP_SEQ and path numbers start just
+/// before they wrap.
 struct Paths {
     engine: Active,
-    /// Whether the peer sends NDP Counts. If so, packets from [`data`](Paths::data) have a count of zero.
+    /// Whether the peer sends NDP Counts. If so, the count is zero for packets from [`data`](Paths::data).
     ndp: bool,
 }
 
@@ -277,8 +277,8 @@ fn copies_on_several_paths_may_still_come() {
 
 #[test]
 fn packets_without_data_explain_gaps() {
-    // Path 0 can no longer fill the hole once its number 1 is known to have held no data. This is known from
-    // an NDP Count, or because the packet arrived.
+    // Path 0 can no longer fill the hole once its number 1 is known to have carried no data, either from an
+    // NDP Count or because that packet arrived.
     for told in [false, true] {
         let mut p = Paths::new(ActiveFixed { timeout: MS(1_000), proven: true });
         p.data(0, 0, 0, 0);
@@ -372,7 +372,7 @@ fn tells_how_long_packets_were_held() {
     assert_eq!(p.engine.stats().held_p95(), None);
 }
 
-/// A rule that gives up no hole.
+/// A rule that never gives up a hole.
 #[derive(Debug)]
 struct Patient;
 
@@ -437,7 +437,7 @@ fn a_flow_waits_for_its_own_packets_alone() {
                 let due: Vec<u64> = own.take_while(|n| arrived[*n as usize]).collect();
                 let got: Vec<u64> =
                     delivered.iter().copied().filter(|n| packets[*n as usize].1 == flow).collect();
-                // Large distances are rounded, so such packets may have to wait for other flows.
+                // Large distances are rounded, so packets that carry them may have to wait for other flows.
                 let exact = due.windows(2).all(|w| w[1] - w[0] < 128);
                 assert!(got.len() <= due.len() && got == due[..got.len()], "{got:?} {due:?}");
                 assert!(!exact || got == due, "{got:?} {due:?}");
@@ -448,8 +448,8 @@ fn a_flow_waits_for_its_own_packets_alone() {
     }
 }
 
-/// Sends a packet of flow 7 every 163 packets. The peer says that the distance is 160 to 167. Returns which
-/// of these packets are delivered on arrival if the packets of `missing` do not arrive.
+/// Sends a packet of flow 7 every 163 packets. The peer states the distance as 160 to 167. Returns which of
+/// these packets are delivered on arrival if the packets in `missing` do not arrive.
 fn sparse_flow(packets: u64, missing: impl Fn(u64) -> bool) -> Vec<u64> {
     let mut active = Active::new(Patient);
     let mut prompt = Vec::new();

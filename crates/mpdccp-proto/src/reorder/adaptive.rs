@@ -3,7 +3,7 @@ use super::give_up::{Rule, Tracks, candidates};
 use super::track::Track;
 use mpdccp_units::Duration;
 
-/// Margin that is added to a measured wait, in addition to a quarter of it. It covers lags that were not
+/// Margin added to a measured wait, on top of a quarter of that wait. It covers lags that have not been
 /// observed yet.
 const MARGIN: Duration = Duration::from_millis(5);
 /// The receiver does not wait for a path that has carried no data for this long.

@@ -6,12 +6,12 @@ use dccp_wire::Seq;
 /// Flows are distinguished by their hash modulo this number. Flows with the same remainder count as one.
 const FLOWS: usize = 512;
 
-/// Position of the flow's previous packet, relative to the packet that carries the byte.
+/// Position of the flow's previous packet, relative to the packet that carries this byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Back {
     /// Exactly this many MP_SEQ numbers back.
     Exactly(u64),
-    /// At least this many MP_SEQ numbers back, or there is no previous packet.
+    /// The previous packet is at least this many MP_SEQ numbers back, or does not exist.
     Beyond(u64),
 }
 
@@ -45,7 +45,7 @@ impl Back {
 pub(crate) struct LastOfFlow(Option<Box<[Option<Seq>; FLOWS]>>);
 
 impl LastOfFlow {
-    /// Records the MP_SEQ of a packet of the flow. Returns the byte to send in this packet.
+    /// Records the MP_SEQ of a packet of the flow, and returns the byte to send in this packet.
     pub(crate) fn next(&mut self, flow: u32, seq: Seq) -> u8 {
         let last = self.0.get_or_insert_with(|| Box::new([None; FLOWS]));
         let before = last[flow as usize % FLOWS].replace(seq);

@@ -4,11 +4,11 @@ use alloc::vec::Vec;
 use dccp_wire::Seq;
 use mpdccp_units::{Duration, Time};
 
-/// Maximum number of packets held. If there are more, the oldest hole is given up.
+/// Maximum number of packets held. Beyond it, the oldest hole is given up.
 const MAX_PACKETS: usize = 16_384;
-/// Maximum number of bytes held. If there are more, the oldest hole is given up.
+/// Maximum number of bytes held. Beyond it, the oldest hole is given up.
 const MAX_BYTES: usize = 16 << 20;
-/// Holes are remembered up to this distance from the newest packet. They distinguish late packets from
+/// Holes are remembered up to this distance behind the newest packet, in order to tell late packets from
 /// duplicates.
 pub(super) const MEMORY: u64 = 65_536;
 /// Position of the first packet that arrived. Packets that were sent before it have lower positions.
@@ -23,7 +23,7 @@ pub(super) struct Hole {
     pub(super) seen: Time,
 }
 
-/// The meaning of an arriving packet's position.
+/// What the position of an arriving packet means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     /// The newest position so far.
@@ -45,7 +45,7 @@ struct Held {
 /// Result of an insertion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Put {
-    /// The packet is late. It is delivered although its hole was given up.
+    /// The packet is late. It is still delivered, although its hole was given up.
     Late,
     /// The packet is in order. It is delivered together with the packets held behind it.
     InOrder,
@@ -61,17 +61,17 @@ pub(super) enum Put {
 pub(super) struct Buffer {
     /// MP_SEQ and position of the newest packet that arrived.
     newest: Option<(Seq, u64)>,
-    /// Next position to deliver: the first of a hole, or one past the newest.
+    /// Next position to deliver: the first position of a hole, or one past the newest.
     next: u64,
     held: BTreeMap<u64, Held>,
     held_bytes: usize,
     /// The key is the first position of the hole.
     holes: BTreeMap<u64, Hole>,
-    /// Held packets by the position of the previous packet of their flow. When that packet is delivered, the
-    /// held packet is released.
+    /// Held packets, keyed by the position of the previous packet of their flow. Delivering that packet
+    /// releases the held one.
     pub(super) after: BTreeMap<u64, u64>,
-    /// Held packets that are released once all positions below a limit are delivered or given up. Each entry
-    /// has the limit and the packet's own position.
+    /// Held packets that are released once every position below a limit has been delivered or given up. Each
+    /// entry gives the limit and the packet's own position.
     pub(super) beyond: BTreeSet<(u64, u64)>,
     ready: VecDeque<Vec<u8>>,
     /// Packets delivered in order so far.
@@ -104,7 +104,7 @@ impl Buffer {
         }
     }
 
-    /// Finds the position of `seq` and removes it from its hole.
+    /// Finds the position of `seq` and removes the position from its hole.
     pub(super) fn place(&mut self, now: Time, seq: Seq) -> (u64, Place) {
         let Some((newest, top)) = self.newest else {
             // Packets that were sent before the first received one may still arrive. They then count as late,
@@ -136,7 +136,7 @@ impl Buffer {
         }
     }
 
-    /// Inserts a packet whose position [`place`](Self::place) found.
+    /// Inserts a packet at the position that [`place`](Self::place) found.
     pub(super) fn put(&mut self, now: Time, position: u64, data: Vec<u8>) -> Put {
         if position < self.next {
             self.ready.push_back(data);
@@ -205,7 +205,7 @@ impl Buffer {
         }
     }
 
-    /// Delivers a packet before its turn. Its position stays reserved in the order.
+    /// Delivers a packet before its turn. The packet keeps its position in the order.
     pub(super) fn jump(&mut self, position: u64, now: Time, data: Vec<u8>) {
         self.held.insert(position, Held { data: None, since: now });
         self.jumped += 1;
@@ -232,7 +232,7 @@ impl Buffer {
         (self.held.len() as u64, self.held_bytes as u64)
     }
 
-    /// Makes the consecutive held packets from `next` on ready for delivery.
+    /// Makes the held packets that directly follow `next` ready for delivery.
     fn release_run(&mut self, now: Time) {
         while let Some(held) = self.held.remove(&self.next) {
             self.next += 1;
@@ -252,8 +252,8 @@ impl Buffer {
         }
     }
 
-    /// Processes the distance to the flow's previous packet. Returns true if that packet was delivered or
-    /// given up, because this packet need not wait then. Otherwise remembers the distance.
+    /// Processes the distance to the flow's previous packet. Returns true if that packet has been delivered
+    /// or given up, so that this packet need not wait. Otherwise remembers the distance.
     pub(super) fn follows(&mut self, position: u64, back: Back) -> bool {
         match back {
             Back::Exactly(n) => {
@@ -275,7 +275,7 @@ impl Buffer {
         true
     }
 
-    /// Releases a held packet before its turn, and then the packets of its flow that wait for it.
+    /// Releases a held packet before its turn, and then the packets of its flow that are waiting for it.
     pub(super) fn release_early(&mut self, now: Time, position: u64) {
         let mut next = Some(position);
         while let Some(position) = next {

@@ -15,7 +15,7 @@ use mpdccp_units::Duration;
 struct Entry {
     name: &'static str,
     about: &'static str,
-    /// Key in files for the longest wait of the reorderer, and its default in milliseconds.
+    /// Configuration key for the reorderer's longest wait, and its default in milliseconds.
     wait: Option<(&'static str, u64)>,
     new: fn(&ReorderConfig) -> Box<dyn Reorderer>,
 }
@@ -75,7 +75,7 @@ impl Named for ReorderKind {
 }
 
 impl ReorderKind {
-    /// Returns the key in files for the longest wait of the reorderer, if it has one.
+    /// Returns the configuration key for the reorderer's longest wait, if it has one.
     pub fn wait_key(self) -> Option<&'static str> {
         self.0.wait.map(|(key, _)| key)
     }
@@ -89,14 +89,15 @@ by_name!(ReorderKind);
 pub struct ReorderConfig {
     /// The reorderer.
     pub kind: ReorderKind,
-    /// Longest time that a hole may last after it was detected.
+    /// Longest time that a hole may last after it is detected.
     pub wait: Duration,
-    /// `active-fixed` only: give up holes early if they are proven lost. The published Active-Fixed does not.
+    /// `active-fixed` only: give up holes early once they are proven lost. The published Active-Fixed does
+    /// not.
     pub proven: bool,
 }
 
 impl ReorderConfig {
-    /// Returns settings that deliver packets as they arrive.
+    /// Returns settings that deliver packets in order of arrival.
     pub fn passive() -> ReorderConfig {
         ReorderConfig::of("passive")
     }
@@ -106,8 +107,8 @@ impl ReorderConfig {
         ReorderConfig { wait, ..ReorderConfig::of("active-fixed") }
     }
 
-    /// Returns settings that hold packets behind a hole until the hole is proven lost, or for the measured
-    /// lag between the paths. The wait is at most `wait`.
+    /// Returns settings that hold packets behind a hole until the hole is proven lost or has outlasted the
+    /// measured lag between the paths, but for at most `wait`.
     pub fn adaptive(wait: Duration) -> ReorderConfig {
         ReorderConfig { wait, ..ReorderConfig::of("adaptive") }
     }

@@ -5,8 +5,8 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use mpdccp_units::{Duration, Time};
 
-/// Delay equalisation: delays packets of faster paths by the difference to the slowest path. All packets then
-/// take equally long and arrive in order, so the receiver need not wait for missing packets.
+/// Delay equalisation: delays the packets of each faster path by its difference to the slowest path. All
+/// packets then take equally long and arrive in order, so the receiver need not wait for missing packets.
 #[derive(Debug)]
 pub(super) struct Equalised {
     /// Paths that are slower than the fastest path by more than this do not delay other packets.
@@ -55,7 +55,7 @@ impl Equalised {
         self.paths.values().filter(in_use).filter_map(|p| p.rtt).map(|rtt| rtt / 2)
     }
 
-    /// Returns by how much this path is faster than the slowest path that counts.
+    /// Returns by how much this path is faster than the slowest path that is taken into account.
     fn lead(&self, now: Time, path: PathId) -> Duration {
         let own = self.paths.get(&path).and_then(|p| p.rtt).map(|rtt| rtt / 2);
         let (Some(own), Some(fastest)) = (own, self.delays(now).min()) else { return Duration::ZERO };

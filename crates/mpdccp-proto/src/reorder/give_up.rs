@@ -12,10 +12,10 @@ use alloc::vec::Vec;
 use dccp_wire::Seq;
 use mpdccp_units::{Duration, Time};
 
-/// After a duplicate, the receiver assumes for this long that the peer sends copies on several paths.
+/// For this long after a duplicate, the receiver assumes that the peer sends copies on several paths.
 const COPIES: Duration = Duration::from_secs(10);
-/// Held packets are delivered every `TICK` in bursts of `BURST` packets. If an eighth of the backlog is more
-/// than that, the burst has this size.
+/// Held packets are delivered every `TICK`, in bursts of `BURST` packets or an eighth of the backlog,
+/// whichever is larger.
 const BURST: usize = 32;
 const TICK: Duration = Duration::from_millis(1);
 /// Maximum number of paths remembered. If there are more, paths that are down are forgotten.
@@ -24,21 +24,21 @@ const MAX_TRACKS: usize = 32;
 /// State of each path.
 pub(super) type Tracks = BTreeMap<PathId, Track>;
 
-/// A rule for how long a hole may last. Each rule has its own file.
+/// A rule that says how long a hole may last. Each rule has its own file.
 pub(super) trait Rule: Send + core::fmt::Debug {
-    /// Returns whether a hole that is proven lost is given up at once.
+    /// Returns whether a hole is given up as soon as it is proven lost.
     fn trusts_proofs(&self) -> bool;
-    /// Returns whether the rule waits for repairs, that is, gives up no packet that a repair may still
+    /// Returns whether the rule waits for repairs, that is, never gives up a packet that a repair may still
     /// deliver.
     fn waits_for_repairs(&self) -> bool;
-    /// Returns the lag that the rule learns from a packet that arrived `late` after its hole was detected.
-    /// Returns `None` if the rule does not learn.
+    /// Returns the lag that the rule learns from a packet that arrived `late` after its hole was detected, or
+    /// `None` if the rule does not learn.
     fn worth(&self, _late: Duration) -> Option<Duration> {
         None
     }
-    /// Returns how long `hole` may last while it is not proven lost.
+    /// Returns how long `hole` may last unless it is proven lost.
     fn wait_for(&self, tracks: &Tracks, hole: Hole) -> Duration;
-    /// Returns how long any hole may last now.
+    /// Returns the longest time that any hole may currently last.
     fn longest(&self, tracks: &Tracks) -> Duration;
 }
 
@@ -53,15 +53,15 @@ pub(super) fn candidates(tracks: &Tracks, hole: Hole) -> impl Iterator<Item = &T
 #[derive(Debug)]
 pub(super) struct Active {
     rule: Box<dyn Rule>,
-    /// How long a repair may take. No hole is given up sooner.
+    /// How long a repair may take. No hole is given up before this time.
     repair: Duration,
     buffer: Buffer,
     tracks: Tracks,
     last_duplicate: Option<Time>,
     newest: NewestOfFlow,
-    /// Number of ready packets that may be delivered now, and time at which that number was last updated.
-    /// Each arrival adds one. Packets that arrive in order therefore never wait, however many arrive between
-    /// two calls of [`pop`](Reorderer::pop).
+    /// Number of ready packets that may be delivered now, and the time at which that number was last updated.
+    /// Each arrival adds one, so packets that arrive in order never wait, however many arrive between two
+    /// calls of [`pop`](Reorderer::pop).
     allowed: usize,
     counted: Time,
     stats: ReorderStats,
@@ -95,19 +95,19 @@ impl Active {
         self.tracks.entry(path).or_insert_with(Track::new)
     }
 
-    /// Learns the lag of `path` from a packet that arrived on it after it had been missing since `missed`.
+    /// Learns the lag of `path` from a packet that arrived on it after being missing since `missed`.
     fn learn(&mut self, now: Time, path: PathId, missed: Time) {
         if let Some(worth) = self.rule.worth(now.since(missed)) {
             self.track(path).late.add(now, worth);
         }
     }
 
-    /// Makes long distances exact. The peer [rounds](Back::write) distances above 127, which a call during a
-    /// download has. A packet that waits for all packets up to the rounded distance also waits for other
-    /// flows on slower paths. The newest packet of the flow here is the flow's previous packet if two
-    /// conditions hold. First, the peer would round its distance to `back`. Second, no packet of the flow is
-    /// missing between it and the rounded distance. This is so if no packet is missing there at all, or if
-    /// the flow sends no two packets so close to each other.
+    /// Makes long distances exact. The peer [rounds](Back::write) distances above 127, such as those of a
+    /// call during a download. A packet that waits for all packets up to the rounded distance also waits for
+    /// other flows on slower paths. The newest packet of the flow received here is the flow's previous packet
+    /// if two conditions hold. First, the peer would round its distance to `back`. Second, no packet of the
+    /// flow is missing between it and the rounded distance: either no packet at all is missing there, or the
+    /// flow never sends two packets so close to each other.
     fn refine(&mut self, flow: u32, position: u64, back: Back) -> Back {
         let (Back::Exactly(told) | Back::Beyond(told)) = back;
         let Some(newest) = self.newest.replace(flow, position, told) else { return back };
@@ -229,7 +229,8 @@ impl Reorderer for Active {
             return None;
         }
         let data = self.buffer.pop();
-        // While packets are held, arrivals must not add up. Otherwise their release would be a large burst.
+        // While packets are held, arrivals must not accumulate; otherwise the held packets would be released
+        // in one large burst.
         self.allowed = if data.is_some() { self.allowed - 1 } else { self.allowed.min(BURST - 1) };
         data
     }
@@ -257,7 +258,7 @@ impl Reorderer for Active {
         self.release(now);
         if now.since(self.counted) >= TICK {
             // The application's socket buffers only a few hundred packets, so held packets are delivered over
-            // some milliseconds instead of at once.
+            // some milliseconds instead of all at once.
             self.allowed = if now == Time::MAX { usize::MAX } else { (self.buffer.ready() / 8).max(BURST) };
             self.counted = now;
         }

@@ -1,46 +1,47 @@
-//! Reorderers deliver arriving packets in MP_SEQ order, or as they arrive.
+//! Reorderers deliver arriving packets in MP_SEQ order, or in order of arrival.
 //!
 //! Packets behind a hole in the MP_SEQ numbers are held until the hole is filled, is *proven lost*, or has
 //! lasted too long.
 //!
 //! # When a hole is proven lost
 //!
-//! The sender assigns MP_SEQ numbers in the order in which it sends (late binding). On each path both MP_SEQ
-//! and path numbers (DCCP sequence numbers) therefore rise. Consider a path that has delivered MP_SEQ m. If
-//! it keeps the order of packets, it delivers no lower MP_SEQ afterwards: a lower number that was sent on it
-//! is lost. Losses show as gaps in path numbers. A gap may contain
-//! * packets without data: those that arrive are reported to the reorderer too, and the NDP Count of the next
-//!   data packet covers the others;
-//! * reordered packets: the gap is *settled* once some later packets arrived on that path or some time
-//!   passed;
+//! The sender assigns MP_SEQ numbers in the order in which it sends (late binding), so on each path both
+//! MP_SEQ and path numbers (DCCP sequence numbers) rise. A path that has delivered MP_SEQ m, and that
+//! preserves packet order, delivers no lower MP_SEQ afterwards: a lower number that was sent on it is lost.
+//! Losses show as gaps in path numbers. A gap may contain
+//! * * packets without data: those that arrive are reported to the reorderer too, and the NDP Count of the
+//!   next data packet accounts for the others;
+//! * * reordered packets: the gap is *settled* once some later packets have arrived on that path or some time
+//!   has passed;
 //! * data, with an MP_SEQ between those of the data before and after the gap.
 //!
-//! A path's *floor* is the MP_SEQ of the last data before its first gap that is not settled. Without such a
-//! gap, it is the MP_SEQ of the path's newest data. No MP_SEQ below the floor can arrive on that path. A hole
-//! is proven lost when
+//! A path's *floor* is the MP_SEQ of the last data before its first unsettled gap, or that of the path's
+//! newest data if there is no such gap. No MP_SEQ below the floor can arrive on that path any more. A hole is
+//! proven lost when
 //! 1. it lies below the floors of all paths that are up, or
-//! 2. a settled gap of one path certainly held data (according to the next NDP Count), and the hole is a
-//!    single number and the only one missing between the MP_SEQ on either side of the gap: then it was in the
-//!    gap. This proof does not depend on other paths, so idle paths do not matter. It fails for copies sent
-//!    on several paths, so it is not used while duplicates arrive.
+//! 2. 2. a settled gap on one path certainly held data (according to the next NDP Count), and the hole is a
+//!    single number and the only one missing between the MP_SEQ numbers on either side of the gap: the
+//!    missing number must then have been in the gap. This proof does not depend on other paths, so it works
+//!    even if they are idle. It fails for copies sent on several paths, so it is not used while duplicates
+//!    arrive.
 //!
-//! An idle path has an old floor and prevents the first proof. This is correct: the missing packet may be the
-//! first of many on that path, so the timer decides. A path that is down does not count.
+//! An idle path has an old floor, which prevents the first proof. This is correct: the missing packet may be
+//! the first of many on that path, so the timer decides. A path that is down does not count.
 //!
 //! # Flows
 //!
 //! The peer may send the distance to the previous packet of the same inner flow ([`Back`]). A packet is then
-//! delivered as soon as the previous packet of its flow was, even if packets of other flows are missing.
-//! Losses of one flow therefore do not delay other flows.
+//! delivered as soon as the previous packet of its flow has been, even if packets of other flows are missing.
+//! Losses in one flow therefore do not delay other flows.
 //!
 //! # How long an unproven hole may last
 //!
 //! A hole may last either for a fixed time, or for the recent lag of the paths that may still fill it. A
 //! packet that fills a hole shows how far its path lags behind the path that revealed the hole. This lag is
-//! the true difference of the one-way delays, while half the difference of the RTTs is only an estimate. The
-//! wait is the largest lag of the last seconds, plus a margin. Until a lag was measured, it is half the
-//! difference to the smallest RTT. Lags above the maximum wait are ignored, because the receiver never waits
-//! that long.
+//! the true difference between the one-way delays; half the difference between the RTTs is only an estimate.
+//! The wait is the largest lag of the last few seconds, plus a margin. Until a lag has been measured, half
+//! the difference to the smallest RTT takes its place. Lags above the maximum wait are ignored, because the
+//! receiver never waits that long.
 
 use crate::PathId;
 use alloc::vec::Vec;
@@ -73,7 +74,7 @@ pub struct Arrival {
     pub mp_seq: Seq,
     /// The path on which the packet arrived.
     pub path: PathId,
-    /// DCCP sequence number of the packet on that path. `None` if FEC restored the packet.
+    /// DCCP sequence number of the packet on that path, or `None` if FEC restored the packet.
     pub path_seq: Option<Seq>,
     /// Number of packets without data directly before this packet on that path, if the peer sends NDP Counts.
     pub ndp: Option<u64>,
@@ -86,17 +87,17 @@ pub struct Arrival {
 /// Counters of a reorderer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReorderStats {
-    /// Packets delivered in order, held or not.
+    /// Packets delivered in order, whether held before or not.
     pub in_order: u64,
     /// Packets that were held.
     pub held: u64,
-    /// Packets delivered although packets of other flows before them were missing. This requires that the
-    /// peer sends the distance to the flow's previous packet.
+    /// Packets delivered although earlier packets of other flows were missing. This requires that the peer
+    /// sends the distance to the flow's previous packet.
     pub jumped: u64,
     /// Packets that arrived after their hole had been given up. They were delivered anyway.
     pub late: u64,
-    /// Packets dropped because they were delivered or held before, or because their MP_SEQ was more than 2^32
-    /// ahead.
+    /// Packets dropped because they had already been delivered or were already held, or because their MP_SEQ
+    /// was more than 2^32 ahead.
     pub duplicates: u64,
     /// Holes given up by timeout.
     pub timeouts: u64,
@@ -112,13 +113,13 @@ pub struct ReorderStats {
     pub occupancy_max: u64,
     /// Longest time that a hole may last now.
     pub wait: Duration,
-    /// Packets by hold time. Entry i counts times below 2^i ms. The last entry counts all longer times.
+    /// Packets by hold time. Entry i counts times below 2^i ms, and the last entry all longer times.
     pub held_for: [u64; HELD_BUCKETS],
 }
 
 impl ReorderStats {
-    /// Returns the upper bound of the 95th percentile of hold times, as a power of two. Returns `None` if it
-    /// is in the last bucket, which has no upper bound.
+    /// Returns an upper bound, a power of two, of the 95th percentile of hold times. Returns `None` if it is
+    /// in the last bucket, which has no upper bound.
     pub fn held_p95(&self) -> Option<Duration> {
         let total: u64 = self.held_for.iter().sum();
         let mut sum = 0;
@@ -147,14 +148,14 @@ pub trait Reorderer: Send + core::fmt::Debug {
     fn waits_for_repairs(&self) -> bool {
         false
     }
-    /// The peer reports that repairs arrive within `wait` after the loss was seen.
+    /// The peer reports that a repair arrives within `wait` after its loss is seen.
     fn on_repair(&mut self, _wait: Duration) {}
     /// Releases all held packets because the peer's MP_SEQ jumped. The next packet may have any number.
     fn restart(&mut self, now: Time);
     /// Returns the next packet to deliver.
     fn pop(&mut self) -> Option<Vec<u8>>;
-    /// The state or the round-trip time of a path changed. The round-trip time is from MP_RTT or was measured
-    /// here.
+    /// The state or the round-trip time of a path changed. The round-trip time was reported in MP_RTT or
+    /// measured here.
     fn on_path(&mut self, path: PathId, rtt: Option<Duration>, up: bool) {
         let _ = (path, rtt, up);
     }

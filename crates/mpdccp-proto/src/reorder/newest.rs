@@ -1,8 +1,8 @@
-//! The newest packet of each inner flow that this receiver knows.
+//! The newest known packet of each inner flow.
 
 use alloc::boxed::Box;
 
-/// Number of flows that are remembered. A new flow replaces one with the same remainder of the hash.
+/// Number of flows remembered. A new flow replaces one whose hash has the same remainder.
 const FLOWS: usize = 256;
 
 /// Positions of the flows' newest packets.
@@ -15,14 +15,14 @@ pub(super) struct Newest {
     flow: u32,
     /// The packet's position.
     pub(super) position: u64,
-    /// Minimum distance between recent packets of the flow. It rises by a sixteenth plus one with each
-    /// packet, so that it follows the flow.
+    /// Minimum distance between recent packets of the flow. With each packet it rises by a sixteenth plus
+    /// one, so that it adapts to the flow.
     pub(super) least: u64,
 }
 
 impl NewestOfFlow {
-    /// Records a packet whose distance to the flow's previous packet is at least `told`. Returns what was the
-    /// flow's newest packet before, unless this packet is late. Flow 0 means an unknown flow.
+    /// Records a packet whose distance to the flow's previous packet is at least `told`. Unless this packet
+    /// is late, returns what was the flow's newest packet until now. Flow 0 means an unknown flow.
     pub(super) fn replace(&mut self, flow: u32, position: u64, told: u64) -> Option<Newest> {
         let empty = Newest { flow: 0, position: 0, least: 0 };
         let newest = &mut self.0.get_or_insert_with(|| Box::new([empty; FLOWS]))[flow as usize % FLOWS];

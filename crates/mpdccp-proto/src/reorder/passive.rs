@@ -4,7 +4,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use mpdccp_units::Time;
 
-/// Delivers packets as they arrive, each of them once.
+/// Delivers packets in order of arrival, and each only once.
 #[derive(Debug)]
 pub(super) struct Passive {
     /// Detects duplicates; holds no packet.

@@ -8,13 +8,13 @@ use mpdccp_units::{Duration, Time};
 const MAX_GAPS: usize = 1_024;
 /// On a path that does not reorder, a gap counts as lost after this many later packets.
 const TOLERANCE: u64 = 3;
-/// Upper limit of this number on paths that reorder. It is below `MAX_GAPS`, so that a gap is settled before
+/// Upper limit on that number for paths that reorder. It is below `MAX_GAPS`, so that a gap is settled before
 /// it is forgotten.
 const MAX_TOLERANCE: u64 = 512;
-/// A gap counts as lost after at least this long if the RTT is unknown. If the RTT is known, the minimum is a
-/// quarter of it.
+/// Minimum time after which a gap counts as lost, if the RTT is unknown. If the RTT is known, the minimum is
+/// a quarter of it.
 const TOLERANCE_TIME: Duration = Duration::from_millis(10);
-/// The sender limits NDP Count to this value, so it means "at least this many".
+/// The sender caps NDP Count at this value, so the value means "at least this many".
 const CUT_NDP: u64 = 255;
 
 /// Missing path numbers, from `first` up to but not including `end`.
@@ -22,11 +22,12 @@ const CUT_NDP: u64 = 255;
 struct Gap {
     first: u64,
     end: u64,
-    /// Positions of the data before and after the gap on this path. The missing data has positions between
+    /// Positions of the data directly before and after the gap on this path. The missing data lies between
     /// them.
     above: Option<u64>,
     below: Option<u64>,
-    /// Whether one of the missing packets certainly carried data. The others may have carried data too.
+    /// Whether at least one of the missing packets certainly carried data. The others may have carried data
+    /// too.
     data: bool,
     seen: Time,
     /// [`Track::count`] when the gap was seen.
@@ -46,14 +47,14 @@ pub(super) struct Track {
     newest: Option<u64>,
     /// Time at which the newest data arrived.
     newest_at: Time,
-    /// The gaps in order of path numbers.
+    /// The gaps, ordered by path number.
     gaps: VecDeque<Gap>,
     /// The first `settled` gaps are lost.
     settled: usize,
     /// Recent extent of the path's reordering, as a number of later packets and as a time.
     extent: RecentMax<u64>,
     delay: RecentMax<Duration>,
-    /// How long packets that arrived on this path had been missing.
+    /// How long packets that arrived on this path had been missing by then.
     pub(super) late: RecentMax<Duration>,
 }
 
@@ -120,8 +121,7 @@ impl Track {
         }
     }
 
-    /// Returns whether the newest data on the path arrived at most `age` before `now`. It may also have
-    /// arrived after `now`.
+    /// Returns whether the newest data on the path arrived no longer than `age` before `now`, or after `now`.
     pub(super) fn brought_data_within(&self, age: Duration, now: Time) -> bool {
         self.newest.is_some() && now.since(self.newest_at) <= age
     }
@@ -170,7 +170,7 @@ impl Track {
         }
     }
 
-    /// Forgets old measurements and settles gaps that count as lost by now.
+    /// Forgets old measurements, and settles gaps that now count as lost.
     pub(super) fn on_time(&mut self, now: Time) {
         self.extent.forget(now);
         self.delay.forget(now);
@@ -195,14 +195,14 @@ impl Track {
         delay.max(self.rtt.map_or(TOLERANCE_TIME, |rtt| rtt / 4))
     }
 
-    /// Returns the last position, from `next` on, up to which this path can deliver nothing any more.
+    /// Returns the last position, from `next` on, up to which this path can no longer deliver anything.
     pub(super) fn floor(&self, next: u64) -> Option<u64> {
         let open = self.gaps.iter().skip(self.settled).find(|g| g.below.is_none_or(|b| b > next));
         open.map_or(self.newest, |g| g.above)
     }
 
-    /// Returns the positions of the data before and after each lost gap that held data and may have held
-    /// `position`.
+    /// For each lost gap that held data and may have held `position`, returns the positions of the data
+    /// before and after the gap.
     pub(super) fn lost_around(&self, position: u64) -> impl Iterator<Item = (u64, u64)> {
         let older = self.gaps.partition_point(|g| g.above.is_none_or(|a| a < position));
         let gaps = self.gaps.iter().take(older.min(self.settled)).rev();

@@ -4,9 +4,9 @@ use alloc::collections::BTreeMap;
 use core::cmp::Reverse;
 use mpdccp_units::{Duration, Time};
 
-/// Adaptive Cheapest Pipe First: each path may use only a part of its window, its live part. This part
+/// Adaptive Cheapest Pipe First: each path may use only part of its window, its live part. The live part
 /// shrinks while the path's RTT is above its target, and grows while the RTT is below. The next path
-/// therefore helps before the cheapest one builds a queue.
+/// therefore steps in before the cheapest one builds a queue.
 #[derive(Debug, Default)]
 pub(super) struct Acpf {
     live: BTreeMap<PathId, Live>,
@@ -19,12 +19,12 @@ struct Live {
     at: Time,
 }
 
-/// The target RTT is a tenth above the minimum RTT, but at least this much above it.
+/// The target RTT is a tenth above the minimum RTT, but exceeds it by at least this much.
 const FLOOR: Duration = Duration::from_millis(5);
 const LEAST_PART: f64 = 0.3;
 const STEP: Duration = Duration::from_millis(1);
-/// Speed of the adjustment: with an error of 100 per cent, the part changes by this many percentage points
-/// per round trip.
+/// Adjustment speed: with an error of 100 per cent, the live part changes by this many percentage points per
+/// round trip.
 const GAIN: f64 = 10.0;
 
 impl Live {

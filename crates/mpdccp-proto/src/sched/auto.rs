@@ -10,22 +10,22 @@ use mpdccp_units::{Duration, Rate, Time};
 ///
 /// The cost of a path is its delivery time plus the cost of its losses. A packet goes to the cheapest open
 /// path, or waits for a cheaper one. A more expensive path is used only while the backlog keeps the cheaper
-/// paths busy for at least the difference in cost. This has three effects. The cheap path never runs idle
-/// while the receiver waits for the expensive one. A burst that the cheap path can serve in time stays on it.
-/// A lossy path carries only the traffic that the others cannot.
+/// paths busy for at least the difference in cost. This has three effects: the cheap path never runs idle
+/// while the receiver waits for the expensive one; a burst that the cheap path can serve in time stays on it;
+/// and a lossy path carries only the traffic that the others cannot.
 ///
 /// A flow with few queued packets stays on the cheapest path, however many packets other flows have queued.
-/// That path stays the same until another is clearly cheaper.
+/// The cheapest path keeps that role until another is clearly cheaper.
 ///
-/// Some paths are left out. A path that goes up and down is left out for increasing times ([`Trials`]). A
-/// path that adds little rate but delays everything is used only if there is a standing backlog
-/// ([`Distant`]). While the cheap paths are full, a more expensive path is tried for a while ([`Extra`]).
-/// Without this trial, a flow that keeps no queue would never discover more capacity.
+/// Some paths are left out. A path that keeps going up and down is left out for increasing times
+/// ([`Trials`]). A path that adds little rate but delays everything is used only if there is a standing
+/// backlog ([`Distant`]). While the cheap paths are full, a more expensive path is tried for a while
+/// ([`Extra`]); without this trial, a flow that keeps no queue would never discover more capacity.
 #[derive(Debug, Default)]
 pub(super) struct Auto {
-    /// The largest recent difference in cost between the cheapest path and another path worth using.
+    /// The largest recent difference in cost between the cheapest path and any other path worth using.
     spread: Duration,
-    /// Until this time, a more expensive path counts as in use. A lower threshold applies to a path in use.
+    /// A more expensive path counts as in use until this time. A path in use has a lower threshold.
     helping_until: Option<Time>,
     /// The cheapest path. It stays the same until another is clearly cheaper.
     first: Option<PathId>,
@@ -36,19 +36,19 @@ pub(super) struct Auto {
     flow: u32,
     /// See [`Scheduler::head_start`].
     head_start: u64,
-    /// Cost of each path that may be used, and its index among the rows. It is kept to reuse the allocation.
+    /// For each path that may be used, its cost and its index among the rows. Kept to reuse the allocation.
     used: Vec<(Duration, usize)>,
 }
 
 /// A path whose cost exceeds that of the cheapest path by more than this carries no datagrams. It would help
-/// only if the queue of the cheaper paths took this long, which is too long for datagrams.
+/// only if the cheaper paths took this long to clear their queue, which is too long for datagrams.
 const MOST_SPREAD: Duration = Duration::from_millis(150);
-/// A more expensive path that is in use stays in use until the backlog is below the threshold by one part in
-/// `KEEP`.
+/// A more expensive path that is in use stays in use until the backlog is one part in `KEEP` below the
+/// threshold.
 const KEEP: u32 = 4;
 /// A flow counts as small if its queued bytes, times this number, are less than the backlog.
 const SMALL: u64 = 8;
-/// A path is clearly cheaper than another if its cost is lower by one part in `CLEARLY`, and by at least
+/// A path is clearly cheaper than another if its cost is lower by one part in `CLEARLY` and by at least
 /// `CLEARLY_LEAST`.
 const CLEARLY: u32 = 8;
 const CLEARLY_LEAST: Duration = Duration::from_millis(2);
@@ -95,8 +95,8 @@ impl Auto {
         if path.is_open() { Pick::One(path.id) } else { Pick::Wait(None) }
     }
 
-    /// Removes the unstable and the distant paths from `used`, unless no path would remain. Streams also use
-    /// distant paths, because only their long bursts are delayed there.
+    /// Removes unstable and distant paths from `used`, unless no path would remain. Streams also use distant
+    /// paths, because there a distant path delays only the stream's own long bursts.
     fn leave_out(&self, now: Time, streams: bool, paths: &[PathRow], used: &mut Vec<(Duration, usize)>) {
         let permitted = |n: usize| self.trials.permit(now, &paths[n]);
         if used.iter().any(|(_, n)| permitted(*n)) {
@@ -108,7 +108,7 @@ impl Auto {
         }
     }
 
-    /// Picks one of `used`, which has the cost and the index in `paths` of each path.
+    /// Picks one of `used`, which holds each path's cost and its index in `paths`.
     fn pick_of(
         &mut self,
         now: Time,
@@ -143,12 +143,12 @@ impl Auto {
         let free = found.1;
         let cheaper = || used().filter(|path| order(path) < order(&found));
         let Some((least_cost, first)) = cheaper().min_by_key(order) else { return Pick::One(free.id) };
-        // All cheaper paths together serve the backlog. They start when the first of them opens.
+        // All cheaper paths serve the backlog together, starting when the first of them opens.
         let rate: Rate = cheaper().map(|(_, path)| path.rate).sum();
         let backlog = queue.bytes.min(queue.flow_bytes.saturating_mul(SMALL));
         let opens = cheaper().map(|(_, path)| path.wait(now)).min().unwrap_or_default();
-        // If the oldest packet has already waited longer than the computed time, the paths need at least that
-        // long.
+        // If the oldest packet has already waited longer than the computed time, the paths need at least the
+        // time that it has waited.
         let busy = (opens + rate.time_for(backlog)).max(queue.oldest);
         let mut excess = found.0.saturating_sub(least_cost).max(CLEARLY_LEAST);
         if excess > MOST_SPREAD && !queue.streams {
@@ -289,7 +289,7 @@ mod tests {
         assert_eq!(at(1_500, 1_000, false), Pick::One(PathId(1)));
     }
 
-    /// Picking from a single path by the shortcut leaves the same state as comparing all paths.
+    /// The shortcut for a single path leaves the same state as a comparison of all paths.
     #[test]
     fn a_path_alone_is_picked_as_among_several() {
         let queue = QueueView { packets: 9, bytes: 9_000, ..QueueView::default() };

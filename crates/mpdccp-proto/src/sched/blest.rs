@@ -2,8 +2,8 @@ use super::scheduler::{Pick, Scheduler, open};
 use crate::{PathRow, PktInfo, QueueView};
 use mpdccp_units::{Duration, Time};
 
-/// Blocking Estimation (Ferlin and others, IFIP Networking 2016). A slower path is used only if the data that
-/// the fastest path could send in the meantime also fits into the receiver's buffer.
+/// Blocking Estimation (Ferlin and others, IFIP Networking 2016). A slower path is used only if the
+/// receiver's buffer also has room for the data that the fastest path could send in the meantime.
 #[derive(Debug, Default)]
 pub(super) struct Blest;
 
@@ -21,8 +21,8 @@ impl Scheduler for Blest {
         }
         let Some(slow) = open(paths).min_by_key(|path| (rtt(path), path.id)) else { return Pick::Wait(None) };
         let rounds = (rtt(slow) / rtt(fast)).max(1);
-        // In the meantime, the window of the fast path grows by a packet per round trip. `window` is its
-        // mean.
+        // In the meantime, the window of the fast path grows by one packet per round trip. `window` is its
+        // mean over that time.
         let window = fast.cwnd.saturating_add(pkt.len as u64 * (rounds - 1) / 2);
         let meanwhile = window.saturating_mul(rounds);
         let room = HELD_BACK.saturating_sub(slow.inflight.bytes + pkt.len as u64);

@@ -1,10 +1,10 @@
-//! Paths that would add little rate but delay everything, because they have long delays and low rates
-//! compared to the others.
+//! Paths that would add little rate but delay everything, because their delays are long and their rates low
+//! compared with the others.
 //!
-//! In-order delivery takes as long as the path with the longest delay that is in use. After a loss on it,
-//! delivery takes until the retransmission arrives. Such a path may raise the rate of a TCP flow in the
-//! tunnel by a tenth, but it makes the flow's round trips several times longer. The flow then grows more
-//! slowly than without that path.
+//! In-order delivery takes as long as the longest delay among the paths in use and, after a loss on that
+//! path, until the retransmission arrives. Such a path may raise the rate of a TCP flow in the tunnel by a
+//! tenth, but makes the flow's round trips several times longer. The flow then grows more slowly than without
+//! that path.
 
 use super::scheduler::cost;
 use crate::{PathId, PathRow};
@@ -27,7 +27,7 @@ pub(super) struct Distant {
 struct Known {
     path: PathId,
     up_since: Time,
-    /// Total time for which the path's gate was closed, reduced by a part of the time for which it was open.
+    /// Total time for which the path's gate was closed, less a fraction of the time for which it was open.
     limited: Duration,
     /// Time until which the path's gate is known to be closed.
     shut_until: Time,
@@ -35,18 +35,18 @@ struct Known {
 }
 
 /// A path's rate is known once its gate has been closed for more than this many round trips in total. Time
-/// with an open gate reduces the total by one part in [`OPEN`] of that time.
+/// with an open gate is subtracted from the total, but only one part in [`OPEN`] of it.
 const FOUND: u32 = 6;
-/// See [`FOUND`]. While its gate is open, a path has too little load to show its capacity.
+/// See [`FOUND`]. While its gate is open, a path is not loaded enough to show its capacity.
 const OPEN: u32 = 4;
-/// A path is distant if it costs more than `FARTHER` times as much as the cheapest path, and if its rate is
-/// less than one part in `PART` of the rate of all cheaper paths together.
+/// A path is distant if its cost is more than `FARTHER` times that of the cheapest path, and its rate is less
+/// than one part in `PART` of the combined rate of all cheaper paths.
 const FARTHER: u32 = 2;
 const PART: u64 = 8;
 /// As in CoDel (RFC 8289 section 4.4), a queue counts as standing if its packets wait for longer than this
 /// plus an eighth of a round trip.
 const STANDS: Duration = Duration::from_millis(5);
-/// If a standing queue lasts for this many round trips and for this time, the flow does not react to
+/// If a standing queue lasts both for this many round trips and for this time, the flow is not reacting to
 /// congestion signals.
 const STAYS: (u32, Duration) = (10, Duration::from_secs(1));
 
@@ -102,8 +102,8 @@ mod tests {
     use super::*;
     use dccp_proto::Why;
 
-    /// Simulates a path of 10 Mbit/s with a round trip of 10 ms next to `far`, whose gate is closed for nine
-    /// of ten milliseconds. `waits` gives the queueing time, in ms, at each millisecond. Returns whether
+    /// Simulates a 10 Mbit/s path with a 10 ms round trip next to `far`, whose gate is closed for nine of
+    /// every ten milliseconds. `waits` gives the queueing time at each millisecond, in ms. Returns whether
     /// `far` is left out at each millisecond.
     fn left_out(far: PathRow, waits: impl Fn(u64) -> u64) -> Vec<bool> {
         left_out_while(far, |ms| ms % 10 > 0, waits)

@@ -10,7 +10,7 @@ pub(super) struct Ecf {
     waiting: bool,
 }
 
-/// While the scheduler waits, the slow path counts as slower by one part in `HYSTERESIS`.
+/// While the scheduler is waiting, the slow path counts as slower by one part in `HYSTERESIS`.
 const HYSTERESIS: u32 = 4;
 
 impl Scheduler for Ecf {
@@ -29,8 +29,8 @@ impl Scheduler for Ecf {
         let rounds = |path: &PathRow| queue.bytes.div_ceil(path.cwnd.max(1)).max(1);
         let slow_once = rtt(slow) + delta;
         let slow_once = if self.waiting { slow_once + slow_once / HYSTERESIS } else { slow_once };
-        // On the fast path, the backlog takes a round trip until the window opens, plus the round trips that
-        // the backlog itself takes.
+        // On the fast path, the backlog takes one round trip until the window opens, plus the round trips
+        // needed to send it.
         self.waiting =
             on(fast, 1 + rounds(fast)) < slow_once && on(slow, rounds(slow)) >= rtt(fast) * 2 + delta;
         if self.waiting { Pick::Wait(None) } else { Pick::One(slow.id) }

@@ -1,10 +1,9 @@
-//! Tests whether a more expensive path increases throughput. The test uses this path while the cheaper ones
-//! are full.
+//! Tests whether a more expensive path increases throughput, by using it while the cheaper ones are full.
 //!
-//! A flow that keeps no queue, such as BBR in the tunnel, never has the backlog for which a more expensive
+//! A flow that keeps no queue, such as BBR in the tunnel, never builds the backlog for which a more expensive
 //! path would be used. It sends at the rate that it measured on the cheaper paths. From time to time it
-//! probes for more during one round trip, but it sees no gain if that round trip takes longer than usual. The
-//! more expensive path therefore gets a steady share for some rounds. It stays in use if throughput
+//! probes for more during one round trip, but sees no gain if that round trip takes longer than usual. The
+//! more expensive path is therefore given a steady share for some rounds, and stays in use if throughput
 //! increases.
 
 use crate::{PathId, PathRow};
@@ -15,12 +14,12 @@ use mpdccp_units::{Duration, Rate, Time};
 #[derive(Debug, Default)]
 pub(super) struct Extra {
     state: State,
-    /// Time of the last check, and number of bytes that each path got since then.
+    /// Time of the last check, and number of bytes sent on each path since then.
     since: Time,
     sent: Vec<(PathId, u64)>,
     /// Throughput in the period that ended with the last check.
     through: Rate,
-    /// Pause after the next trial that fails.
+    /// Pause after the next failed trial.
     pause: Option<Duration>,
     /// The flow with the most bytes, and its lead over the other flows (Boyer-Moore majority vote). A trial
     /// uses only packets of this flow.
@@ -33,7 +32,7 @@ enum State {
     Resting(Time),
     /// The path on trial, when the trial began, and the throughput before it.
     Trying(PathId, Time, Rate),
-    /// The path in use, and whether it increased throughput at the last check.
+    /// The additional path in use, and whether it increased throughput at the last check.
     Helping(PathId, bool),
 }
 
@@ -43,26 +42,27 @@ impl Default for State {
     }
 }
 
-/// Interval between checks, in round trips of the cheapest path, and lower and upper limit of this interval.
+/// Interval between checks in round trips of the cheapest path, and the lower and upper limits of the
+/// interval.
 const ROUNDS: u32 = 10;
 const LOOK: (Duration, Duration) = (Duration::from_millis(400), Duration::from_millis(1000));
-/// A path is full if it carries data at this fraction of its capacity. Headers and the probing of the flow's
-/// congestion control use the rest.
+/// A path is full if it carries data at this fraction of its capacity. The rest goes to headers and to the
+/// probing of the flow's congestion control.
 const FULL: f64 = 0.88;
-/// A trial takes this many checks. It succeeds if throughput rises above `MORE` times the throughput before
-/// it. It ends at once if throughput falls below `LESS` times that.
+/// A trial lasts this many checks. It succeeds if throughput rises above `MORE` times its earlier value, and
+/// ends at once if throughput falls below `LESS` times that value.
 const LOOKS: u32 = 4;
 const MORE: f64 = 1.05;
 const LESS: f64 = 0.9;
-/// One in this many bytes goes to the path on trial. A path that already carries more needs no trial.
+/// One byte in this many goes to the path on trial. A path that already carries more needs no trial.
 const SHARE: u64 = 10;
 /// Largest extra cost of a path that is tried, as a multiple of the minimum RTT of the cheapest path. If the
 /// difference were larger, flows would not keep enough data in flight.
 const MAX_EXCESS: f64 = 1.5;
-/// Highest loss of a path that is tried.
+/// Highest loss of a path that may be tried.
 const MOST_LOSS: f32 = 0.005;
-/// A queue is standing if round trips exceed the minimum RTT by more than the sum of two values: one part in
-/// `STANDS` of that RTT, and `JITTER` mean deviations of packet delays.
+/// A queue is standing if round trips exceed the minimum RTT by more than one part in `STANDS` of that RTT
+/// plus `JITTER` mean deviations of packet delays.
 const STANDS: u32 = 16;
 const JITTER: u32 = 2;
 /// First and longest pause after a failed trial.
@@ -74,7 +74,7 @@ impl Extra {
         matches!(self.state, State::Trying(path, ..) | State::Helping(path, _) if path == id)
     }
 
-    /// Returns the path on trial if it should get a packet of this flow, whatever the backlog.
+    /// Returns the path on trial if it should get a packet of this flow regardless of the backlog.
     pub(super) fn due(&self, flow: u32) -> Option<PathId> {
         let State::Trying(path, ..) = self.state else { return None };
         (flow == self.heavy.0 && self.sent_on(path) * SHARE < self.total()).then_some(path)
@@ -102,7 +102,7 @@ impl Extra {
         now.since(self.since) >= (rtt * ROUNDS).clamp(LOOK.0, LOOK.1)
     }
 
-    /// Checks the paths. They are sorted by cost, cheapest first.
+    /// Checks the paths, which are sorted by cost, cheapest first.
     pub(super) fn look(&mut self, now: Time, paths: &[(Duration, &PathRow)]) {
         let took = now.since(self.since);
         let through = Rate::from_bytes_per(self.total(), took);
@@ -155,8 +155,8 @@ impl Extra {
     }
 }
 
-/// Returns whether the path is full. An application-limited path may be faster than observed. If it has a
-/// standing queue, it is not: a flow in the tunnel then sends at the path's full rate without filling the
+/// Returns whether the path is full. An application-limited path may be faster than observed, but not if it
+/// has a standing queue: in that case, a flow in the tunnel sends at the path's full rate without filling the
 /// session's queue.
 fn is_full(path: &PathRow) -> bool {
     let longer = path.srtt.zip(path.min_rtt).map(|(srtt, min)| srtt.saturating_sub(min + min / STANDS));
@@ -180,7 +180,7 @@ mod tests {
     const FAST: PathId = PathId(0);
     const SLOW: PathId = PathId(1);
 
-    /// A path of 10 Mbit/s with 10 ms one way, next to a path whose cost is `more_ms` higher.
+    /// A 10 Mbit/s path with a one-way delay of 10 ms, next to a path whose cost is `more_ms` higher.
     struct World {
         extra: Extra,
         now: Time,

@@ -3,8 +3,8 @@ use crate::{PathId, PathRow, PktInfo, QueueView};
 use core::cmp::Reverse;
 use mpdccp_units::{Duration, Time};
 
-/// One path at a time (ATSSS Active-Standby): uses the path of highest priority. Keeps it until it fails or a
-/// path of higher priority is up.
+/// One path at a time (ATSSS Active-Standby): uses the path with the highest priority, and keeps it until it
+/// fails or a path with a higher priority comes up.
 #[derive(Debug, Default)]
 pub(super) struct Handover {
     active: Option<PathId>,

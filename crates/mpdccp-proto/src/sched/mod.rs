@@ -203,7 +203,8 @@ pub(crate) mod tests {
         for kind in SchedulerKind::all() {
             let mut scheduler = kind.scheduler();
             for prio in [0, 1, 2, 3, 15] {
-                // The rows have already passed the priorities, so the scheduler may use every offered path.
+                // The rows have already been filtered by priority, so the scheduler may use every path
+                // offered.
                 let picked = pick(&mut *scheduler, 2_000, &[row(7, prio, 10)]);
                 assert!(
                     matches!(&picked, Pick::One(PathId(7)))

@@ -3,8 +3,8 @@ use crate::{PathRow, PktInfo, QueueView};
 use mpdccp_units::{Duration, Time};
 
 /// Out-of-order transmission for in-order arrival scheduling: picks the path on which the packet arrives
-/// first. The backlog before the packet counts in whole round trips. All paths share one queue, so the packet
-/// waits there for its path.
+/// first. The backlog ahead of the packet counts in whole round trips. All paths share one queue, in which
+/// the packet waits for its path.
 #[derive(Debug, Default)]
 pub(super) struct Otias;
 

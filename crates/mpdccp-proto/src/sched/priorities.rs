@@ -12,8 +12,8 @@ use mpdccp_units::Time;
 const SECONDARY: u8 = 2;
 pub(crate) const STANDBY: u8 = 1;
 
-/// Returns whether [`offer`] would offer all rows for this packet. This is so if all are wide enough and
-/// primary.
+/// Returns whether [`offer`] would offer all rows for this packet, that is, whether all are primary and wide
+/// enough.
 pub(crate) fn offers_all(pkt: &PktInfo, rows: &[PathRow]) -> bool {
     rows.iter().all(|row| fits(pkt, row) && row.prio > SECONDARY)
 }
@@ -22,8 +22,7 @@ fn fits(pkt: &PktInfo, row: &PathRow) -> bool {
     row.state.is_up() && pkt.len <= row.max_payload
 }
 
-/// Writes into `offered` the rows that a scheduler may consider for this packet. The gates of these rows may
-/// be closed.
+/// Writes the rows that a scheduler may consider for this packet into `offered`. Their gates may be closed.
 pub(crate) fn offer(
     now: Time,
     pkt: &PktInfo,
@@ -133,8 +132,8 @@ mod tests {
     #[test]
     fn a_secondary_helps_congested_primaries_and_replaces_lost_ones() {
         assert_eq!(offered(1000, &[row(0, 3, 10), row(1, 2, 1)]), [0]);
-        // Waiting 3 ms for the pacer and 1 ms for the transmission costs less than a path that is 10 ms
-        // longer.
+        // Waiting 3 ms for the pacer and 1 ms for the transmission costs less than using a path that takes 10
+        // ms longer.
         assert_eq!(offered(1000, &[paced(0, 3, 10, 3), row(1, 2, 30)]), [0]);
         assert_eq!(offered(1000, &[paced(0, 3, 10, 11), row(1, 2, 30)]), [0, 1]);
         assert_eq!(

@@ -3,8 +3,8 @@ use crate::{PathRow, PktInfo, QueueView};
 use alloc::vec::Vec;
 use mpdccp_units::Time;
 
-/// Sends a copy on every path that has room (ATSSS Redundant). All copies have one MP_SEQ, and the receiver
-/// delivers the first copy to arrive.
+/// Sends a copy on every path that has room (ATSSS Redundant). All copies have the same MP_SEQ, and the
+/// receiver delivers the first one to arrive.
 #[derive(Debug, Default)]
 pub(super) struct Redundant;
 

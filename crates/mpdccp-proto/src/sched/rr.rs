@@ -11,8 +11,8 @@ pub(super) struct RoundRobin {
 
 impl Scheduler for RoundRobin {
     fn pick(&mut self, _now: Time, _pkt: &PktInfo, _queue: &QueueView, paths: &[PathRow]) -> Pick {
-        // The open path with the next higher identifier. After the highest identifier, the first path
-        // follows.
+        // The open path with the next higher identifier; after the highest identifier, start again with the
+        // lowest.
         first_open(paths, |path| self.last.is_some_and(|last| path.id <= last))
     }
 

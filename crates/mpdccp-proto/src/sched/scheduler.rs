@@ -17,16 +17,16 @@ pub enum Pick {
 
 /// Chooses paths.
 pub trait Scheduler: Send + core::fmt::Debug {
-    /// Picks paths for the packet at the head of the queue. `paths` are the paths that priorities allow for
-    /// it. Each is up and wide enough.
+    /// Picks paths for the packet at the head of the queue. `paths` are the paths that the priorities allow
+    /// for it, all of them up and wide enough.
     fn pick(&mut self, now: Time, pkt: &PktInfo, queue: &QueueView, paths: &[PathRow]) -> Pick;
     /// The packet was sent on this path.
     fn on_sent(&mut self, now: Time, path: PathId, bytes: usize) {
         let _ = (now, path, bytes);
     }
-    /// Returns, for streams, the number of bytes that nearer paths deliver during the difference in delay,
-    /// after [`pick`](Self::pick) chose a distant path. The distant path would only delay a stream with a
-    /// shorter burst.
+    /// For streams, returns how many bytes nearer paths deliver during the difference in delay, after
+    /// [`pick`](Self::pick) has chosen a distant path. For a stream with a shorter burst, the distant path
+    /// would only cause delay.
     fn head_start(&self) -> u64 {
         0
     }
@@ -36,7 +36,7 @@ pub trait Scheduler: Send + core::fmt::Debug {
     }
 }
 
-/// Cost of a lost packet, in seconds. Its sender retransmits it and slows down.
+/// Cost of a lost packet, in seconds: its sender has to retransmit it and slows down.
 const COST_OF_LOSS: f64 = 2.0;
 /// In-order delivery takes as long as the latest of many packets. This delay is estimated as the mean delay
 /// plus this many mean deviations.
@@ -63,9 +63,9 @@ pub(super) fn first_open<K: Ord>(paths: &[PathRow], key: impl Fn(&PathRow) -> K)
     open(paths).min_by_key(|path| (key(path), path.id)).map_or(Pick::Wait(None), |path| Pick::One(path.id))
 }
 
-/// Returns whether `path` would serve the backlog later than `other`. A wait that is shorter than the extra
-/// delay of `other` does not count as congestion. A wait on a path that was idle does not count either,
-/// because its rate is out of date.
+/// Returns whether `path` would serve the backlog later than `other`. Waiting for less than the extra delay
+/// of `other` does not count as congestion. Waiting on a path that was idle does not count either, because
+/// its rate is out of date.
 pub(super) fn congested(now: Time, path: &PathRow, queue: &QueueView, other: &PathRow) -> bool {
     if path.is_open() {
         return false;

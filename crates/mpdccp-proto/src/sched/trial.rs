@@ -1,4 +1,5 @@
-//! Leaves out unstable paths for a while. A path that goes up and down does more harm than good.
+//! Leaves out unstable paths for a while, because a path that keeps going up and down does more harm than
+//! good.
 
 use crate::{PathId, PathRow};
 use alloc::vec::Vec;
@@ -19,11 +20,11 @@ struct Trial {
     pause: Duration,
 }
 
-/// First and longest pause. The pause doubles if the path comes up again within `SOON` pauses after it last
-/// came up. Rare short outages do not increase the pause, because such a path is still useful.
+/// First and longest pauses. The pause doubles if the path comes up again within `SOON` pauses of the last
+/// time it came up. Rare, short outages do not lengthen the pause, because such a path is still useful.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(32));
 const SOON: u32 = 5;
-/// After a path has been in use for this long, its next pause is the shortest one again.
+/// Once a path has been in use for this long, its next pause is the shortest one again.
 const FORGIVEN: Duration = Duration::from_secs(30);
 /// Maximum number of paths remembered. If there are more, paths that are gone are forgotten.
 const MOST: usize = 64;

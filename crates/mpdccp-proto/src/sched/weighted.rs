@@ -3,8 +3,8 @@ use crate::{PathId, PathRow, PktInfo, QueueView};
 use alloc::collections::BTreeMap;
 use mpdccp_units::Time;
 
-/// Weighted round robin: each path gets bytes in proportion to its priority (ATSSS Load-Balancing). Both ends
-/// know the priorities. A path that is full misses its turns and does not get them back later.
+/// Weighted round robin: each path gets bytes in proportion to its priority (ATSSS Load-Balancing), which
+/// both ends know. A path that is full misses its turns and does not catch up later.
 #[derive(Debug, Default)]
 pub(super) struct Weighted {
     /// Bytes sent on each path, divided by its weight.
@@ -12,14 +12,14 @@ pub(super) struct Weighted {
     weights: BTreeMap<PathId, u8>,
 }
 
-/// Scale of the quotients. It is large enough to count small packets precisely.
+/// Scale of the quotients, large enough to count small packets precisely.
 const SCALE: u64 = 1 << 10;
 
 impl Scheduler for Weighted {
     fn pick(&mut self, _now: Time, _pkt: &PktInfo, _queue: &QueueView, paths: &[PathRow]) -> Pick {
         self.weights = paths.iter().map(|path| (path.id, path.prio.max(1))).collect();
         self.served.retain(|id, _| self.weights.contains_key(id));
-        // A path that can send again after a pause gets the lowest count of the open paths.
+        // A path that can send again after a pause starts from the lowest count among the open paths.
         let least = super::scheduler::open(paths)
             .filter_map(|path| self.served.get(&path.id))
             .min()

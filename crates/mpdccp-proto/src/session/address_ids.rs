@@ -1,4 +1,4 @@
-//! The addresses of both ends, by Address ID (RFC 9897 sections 3.2.2 and 3.2.8).
+//! The addresses of both ends, keyed by Address ID (RFC 9897 sections 3.2.2 and 3.2.8).
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -6,30 +6,30 @@ use core::net::IpAddr;
 use dccp_proto::Route;
 use dccp_wire::Seq;
 
-/// Address IDs of this end. Each source address has one.
+/// Address IDs of this end, one per source address.
 #[derive(Debug, Default)]
 pub(super) struct LocalAddrs(pub(super) BTreeMap<u8, Local>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Local {
-    /// Socket and address that are the source of subflows of this end.
+    /// Socket and address from which this end's subflows are sent.
     Source(u32, Option<IpAddr>),
     /// Address that MP_ADDADDR advertised to the peer.
     Advertised(IpAddr, Option<u16>),
-    /// Address that MP_REMOVEADDR withdrew. The peer has not confirmed the removal yet.
+    /// Address that MP_REMOVEADDR has withdrawn, but whose removal the peer has not confirmed yet.
     Leaving,
 }
 
 impl LocalAddrs {
-    /// Gives the first subflow's source the Address ID 0.
+    /// Gives Address ID 0 to the source of the first subflow.
     pub(super) fn set_first(&mut self, route: &Route) {
         self.0.insert(0, Local::Source(route.socket, route.local));
     }
 
-    /// Returns the Address ID of a subflow's source. Returns `None` if all IDs are in use.
+    /// Returns the Address ID of a subflow's source, or `None` if all IDs are in use.
     pub(super) fn id_of(&mut self, route: &Route) -> Option<u8> {
-        // An address has one ID on all sockets (RFC 9897 section 3.2.2). This also holds if the address was
-        // advertised before a subflow used it.
+        // An address has one ID on all sockets (RFC 9897 section 3.2.2), even if it was advertised before a
+        // subflow used it.
         let same = |local: &Local| match local {
             Local::Source(_, Some(addr)) | Local::Advertised(addr, _) => Some(*addr) == route.local,
             _ => false,
@@ -84,7 +84,7 @@ pub fn is_unicast(addr: IpAddr) -> bool {
 mod tests {
     use super::*;
 
-    /// RFC 9897 section 3.2.2: an address has one ID.
+    /// RFC 9897 section 3.2.2: an address has only one ID.
     #[test]
     fn a_source_that_was_advertised_keeps_its_id() {
         let mut ids = LocalAddrs::default();

@@ -28,15 +28,15 @@ impl Session {
         Some(addr_id)
     }
 
-    /// Withdraws an advertised address (MP_REMOVEADDR). Its ID is free again once the peer confirms.
+    /// Withdraws an advertised address (MP_REMOVEADDR). Its ID becomes free once the peer confirms.
     pub(crate) fn withdraw(&mut self, now: Time, addr_id: u8) {
         if let Some(Local::Advertised(..)) = self.local_addrs.0.get(&addr_id) {
             self.say_removed(now, addr_id);
         }
     }
 
-    /// Call this after a silent path was removed, because its Close will not arrive. If no other subflow uses
-    /// the path's address, an MP_REMOVEADDR on another path tells the peer that the address is no longer
+    /// Call this after removing a silent path, because the path's Close will not arrive. If no other subflow
+    /// uses the path's address, an MP_REMOVEADDR on another path tells the peer that the address is no longer
     /// valid.
     pub(super) fn withdraw_source(&mut self, now: Time, addr_id: u8) {
         let used = self.paths.iter().any(|p| !p.removed && p.local_addr == addr_id);
@@ -45,8 +45,8 @@ impl Session {
         }
     }
 
-    /// Sends MP_REMOVEADDR. The ID stays reserved until the peer confirms. Otherwise a late removal could end
-    /// later subflows.
+    /// Sends MP_REMOVEADDR. The ID stays reserved until the peer confirms; otherwise, a late removal could
+    /// end subflows opened since.
     fn say_removed(&mut self, now: Time, addr_id: u8) {
         self.local_addrs.0.insert(addr_id, Local::Leaving);
         let nonce = self.rng.next_u32();
@@ -67,7 +67,7 @@ impl Session {
     }
 
     /// Handles an MP_ADDADDR that arrived on path `on` with `mp_seq`. `tag` is the HMAC that directly
-    /// followed it. Returns true if the option must be confirmed.
+    /// followed the option. Returns true if the option must be confirmed.
     pub(super) fn on_add_addr(
         &mut self,
         (now, on): (Time, usize),
@@ -87,10 +87,10 @@ impl Session {
         let given = self.remote_addrs.0.values().filter(|r| r.addr.is_some()).count();
         match known {
             // RFC 9897 section 3.2.1: an outdated option may still be confirmed. A copy of the newest option
-            // also counts as outdated. Otherwise it would bring back a removed path.
+            // also counts as outdated, because it would otherwise bring back a removed path.
             Some(known) if !mp_seq.after(known.seq) => self.count(Counter::OutdatedMpOption),
-            // RFC 9897 section 3.2.8: such addresses are silently ignored. So is another address under an ID
-            // that is in use.
+            // RFC 9897 section 3.2.8: such addresses are silently ignored, and so is a different address
+            // under an ID that is in use.
             _ if !is_unicast(addr) => {
                 self.count(Counter::AddAddrNotUnicast);
                 return false;
@@ -115,9 +115,9 @@ impl Session {
         true
     }
 
-    /// Joins an address that the peer advertised on path `i`, if the settings allow it. The join starts from
-    /// that path's local address, or from all local addresses. Sources of another address family cannot reach
-    /// the address, so they are left out.
+    /// Joins an address that the peer advertised on path `i`, if the settings allow it, either from that
+    /// path's local address or from all local addresses. Sources of the other address family are left out,
+    /// because they cannot reach the address.
     fn join_advertised(&mut self, now: Time, i: usize, addr_id: u8) {
         let Some((addr, port)) = self.remote_addrs.0.get(&addr_id).and_then(|known| known.addr) else {
             return;
@@ -154,7 +154,7 @@ impl Session {
         }
     }
 
-    /// Handles MP_REMOVEADDR, which arrived on path `on`. Returns true if the option must be confirmed.
+    /// Handles an MP_REMOVEADDR that arrived on path `on`. Returns true if the option must be confirmed.
     pub(super) fn on_remove_addr(
         &mut self,
         now: Time,
@@ -194,7 +194,7 @@ impl Session {
                 self.after_input(now, i);
             }
         }
-        // Before this removal arrived, the peer may have advertised the address again under another ID.
+        // The peer may have advertised the address again under another ID before this removal arrived.
         let ip = |r: &Remote| r.addr.map(|(addr, _)| addr);
         if let Some(addr) = removed.as_ref().and_then(ip)
             && let Some((&again, _)) = self.remote_addrs.0.iter().find(|(_, r)| ip(r) == Some(addr))

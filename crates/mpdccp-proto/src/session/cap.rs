@@ -1,9 +1,9 @@
 use mpdccp_units::{Duration, Rate, Time};
 
-/// Burst that is allowed after a pause, as its duration at the rate.
+/// Burst allowed after a pause, as the time that it takes at this rate.
 const CREDIT: Duration = Duration::from_millis(2);
 
-/// A rate limit set by the owner. Initially there is none. A packet may be sent when the time that the
+/// A rate limit set by the owner; initially there is none. A packet may be sent once the time that the
 /// earlier packets take at this rate has passed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Cap {
@@ -21,13 +21,12 @@ impl Cap {
         self.rate.is_some()
     }
 
-    /// Returns the time until which no packet may be sent. Returns `None` if one may be sent now.
+    /// Returns the time until which no packet may be sent, or `None` if one may be sent now.
     pub(crate) fn shut(&self, now: Time) -> Option<Time> {
         self.rate.map(|_| self.paid).filter(|paid| *paid > now)
     }
 
-    /// Charges `bytes` that were sent. On a path, these are bytes of IP packets. In a session, these are
-    /// bytes of datagrams.
+    /// Charges `bytes` that were sent: bytes of IP packets on a path, or bytes of datagrams in a session.
     pub(crate) fn on_sent(&mut self, now: Time, bytes: u64) {
         let Some(rate) = self.rate else { return };
         let credit = Time::from_nanos(now.as_nanos().saturating_sub(CREDIT.as_nanos() as u64));

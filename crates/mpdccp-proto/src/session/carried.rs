@@ -6,11 +6,11 @@ use alloc::boxed::Box;
 use dccp_streams::{Config, Role, Streams};
 use mpdccp_units::{Duration, Time};
 
-/// The streams of a session. The peer supports streams too.
+/// The streams of a session whose peer supports streams too.
 #[derive(Debug)]
 pub(super) struct Carried {
     pub(super) streams: Streams,
-    /// For each class, the time since which bytes have waited for their first transmission.
+    /// For each class, the time since which bytes have been waiting for their first transmission.
     standing: [Option<Time>; CLASSES],
 }
 
@@ -19,7 +19,8 @@ impl Carried {
         Box::new(Carried { streams: Streams::new(role, Config::default()), standing: [None; CLASSES] })
     }
 
-    /// Returns the backlog of a class of streams in the form of a queue's backlog, which schedulers read.
+    /// Returns the backlog of a class of streams in the same form as a queue's backlog, for schedulers to
+    /// read.
     pub(super) fn view(&self, now: Time, class: usize) -> QueueView {
         let bytes = self.streams.backlog_of(class as u8);
         QueueView {

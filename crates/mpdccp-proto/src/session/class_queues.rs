@@ -1,5 +1,5 @@
-//! The queues of a session: one for each policy rule, and one for packets without a rule. They take turns, so
-//! that packets that wait for one path do not delay packets that may take another.
+//! The queues of a session: one per policy rule, and one for packets without a rule. They take turns, so that
+//! packets waiting for one path do not delay packets that may take another.
 
 use super::fec::Block;
 use crate::policy::{MAX_RULES, Policy, Rule, RuleStats};
@@ -11,7 +11,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use mpdccp_units::Time;
 
-/// Maximum number of classes. A class has the packets of one policy rule, or the packets without a rule.
+/// Maximum number of classes. A class consists of the packets of one policy rule, or of the packets without a
+/// rule.
 pub(super) const CLASSES: usize = MAX_RULES + 1;
 
 /// The queue of one class, and its schedulers.
@@ -19,7 +20,7 @@ pub(super) const CLASSES: usize = MAX_RULES + 1;
 pub(super) struct ClassQueue {
     pub(super) queue: SendQueue,
     pub(super) scheduler: Box<dyn Scheduler>,
-    /// Scheduler of the streams of this class. Their packets are not in the queue.
+    /// Scheduler for the streams of this class, whose packets are not in the queue.
     pub(super) stream_scheduler: Box<dyn Scheduler>,
     /// Packets sent since the last FEC packet.
     pub(super) block: Block,
@@ -31,7 +32,8 @@ pub(super) struct ClassQueue {
 pub(super) struct ClassQueues {
     pub(super) all: Vec<ClassQueue>,
     pub(super) policy: Policy,
-    /// Number of the source whose turn it is. The queues of all classes come first, then their streams.
+    /// Number of the source whose turn it is. Sources are numbered with the queues of all classes first, then
+    /// their streams.
     pub(super) turn: usize,
 }
 
@@ -40,7 +42,7 @@ pub(super) struct ClassQueues {
 pub(super) enum Source {
     /// A retransmission.
     Repair,
-    /// Packets of a class that were set aside. They wait until a path with a larger MTU opens.
+    /// Packets of a class that were set aside to wait until a path with a larger MTU opens.
     Aside(usize),
     /// The queue of a class.
     Queue(usize),
@@ -48,7 +50,7 @@ pub(super) enum Source {
     Streams(usize),
 }
 
-/// The sources whose first packet waits for a path.
+/// The sources whose first packet is waiting for a path.
 #[derive(Debug, Default)]
 pub(super) struct Waiting(u64);
 
@@ -95,7 +97,7 @@ impl ClassQueues {
         self.policy.0.get(class.checked_sub(1)?)
     }
 
-    /// Returns the class of a packet: the one that the caller set, otherwise that of the first matching rule.
+    /// Returns the class of a packet: the one that the caller set, or else that of the first matching rule.
     pub(super) fn class_for(&self, info: &PktInfo, data: &[u8]) -> usize {
         match usize::from(info.class) {
             given if (1..self.all.len()).contains(&given) => given,
@@ -103,7 +105,7 @@ impl ClassQueues {
         }
     }
 
-    /// Adds a packet to its class. Drops the packet if its rule says so.
+    /// Adds a packet to its class, or drops it if its rule says so.
     pub(super) fn push(&mut self, now: Time, data: Vec<u8>, info: PktInfo) {
         let class = self.class_for(&info, &data);
         let rule = class.checked_sub(1);

@@ -11,7 +11,7 @@ use mpdccp_units::{Duration, Time};
 /// How long to wait for the answers to this end's Close, or for the peer's Close on the other subflows.
 const CLOSE_WAIT: Duration = Duration::from_secs(3);
 
-/// A session with open streams survives at least this long while no path is up.
+/// A session with open streams survives for at least this long with no path up.
 const STREAMS_SURVIVE: Duration = Duration::from_secs(15 * 60);
 
 impl Session {
@@ -31,7 +31,7 @@ impl Session {
         }
     }
 
-    /// Ends the session at once. `text` is a reason for the peer. It may be empty.
+    /// Ends the session at once. `text` tells the peer the reason, and may be empty.
     pub(crate) fn abort(&mut self, text: &str) {
         if self.state == SessionState::Closed {
             return;
@@ -82,8 +82,9 @@ impl Session {
         let unproven = |p: &Subflow| {
             p.conn.as_ref().is_some_and(|conn| p.is_half_open() || conn.state() == State::Request)
         };
-        // RFC 9897 section 3.2.11: joins are ignored from now on. Two kinds of joins therefore end at once:
-        // joins of the peer that have not proved the key, and this end's joins without an answer.
+        // RFC 9897 section 3.2.11: from now on, joins are ignored. Two kinds of joins therefore end at once:
+        // the peer's joins that have not proved knowledge of the key, and this end's joins that have not been
+        // answered.
         while let Some(i) = self.paths.iter().position(unproven) {
             self.give_up(now, i, reason);
         }
@@ -111,7 +112,7 @@ impl Session {
     /// Handles an MP_CLOSE on a Close or CloseReq.
     pub(super) fn on_mp_close(&mut self, now: Time, ptype: PacketType, key: &[u8]) {
         if !self.keys.is_ours(key) {
-            // The subflow closes as after any Close. The session continues.
+            // The subflow closes as it does after any Close. The session continues.
             return self.count(Counter::CloseWithWrongKey);
         }
         match ptype {
@@ -120,8 +121,8 @@ impl Session {
                 self.close_all(now);
             }
             // RFC 9897 section 3.2.11: all subflows are closed, and each answers the peer's Close with Reset
-            // code 1. They stay open for this answer. If no Close arrives on a subflow, it is reset after a
-            // while.
+            // code 1. The subflows stay open in order to give this answer. If no Close arrives on a subflow,
+            // it is reset after a while.
             PacketType::Close if self.state == SessionState::Open => {
                 self.begin_closing(now, Reason::ClosedByPeer);
             }
@@ -140,14 +141,14 @@ impl Session {
         self.finish(Reason::AbortedByPeer);
     }
 
-    /// Returns how long the session survives while no path is up. Its streams may carry TCP connections, and
-    /// Linux gives up a TCP connection only after 15 minutes.
+    /// Returns how long the session survives with no path up. Its streams may carry TCP connections, and
+    /// Linux gives up on a TCP connection only after 15 minutes.
     pub(super) fn survive(&self) -> Duration {
         let open = self.streams.as_ref().is_some_and(|carried| !carried.streams.is_empty());
         if open { self.cfg.survive.max(STREAMS_SURVIVE) } else { self.cfg.survive }
     }
 
-    /// Returns when to call [`Self::check_end`], because the session may have ended.
+    /// Returns when to call [`Self::check_end`] because the session may have ended.
     pub(super) fn end_timeout(&self) -> Option<(Time, Wake)> {
         match self.state {
             SessionState::Closing => Some((self.close_at, Wake::CloseWait)),
@@ -181,7 +182,7 @@ impl Session {
         }
     }
 
-    /// Ends the session. A connection that still has a last packet to send is kept until the packet is sent.
+    /// Ends the session. A connection with one last packet to send is kept until that packet is sent.
     pub(super) fn finish(&mut self, reason: Reason) {
         if self.state == SessionState::Closed {
             return;

@@ -1,5 +1,5 @@
-//! Options that need confirmation: this end's options are retransmitted, and the peer's options are confirmed
-//! with MP_CONFIRM (RFC 9897 section 3.2.1).
+//! Options that need confirmation: retransmits this end's options, and confirms the peer's with MP_CONFIRM
+//! (RFC 9897 section 3.2.1).
 
 use super::signal::{Dataset, Pending, Signal};
 use super::{Session, encode};
@@ -11,8 +11,9 @@ use dccp_proto::{Gate, Sink};
 use dccp_wire::{MpOption, Opt, Options, Seq};
 use mpdccp_units::{Duration, Time};
 
-/// Longest interval between retransmissions of an option. RFC 9897 leaves the timing open. This
-/// implementation waits two RTOs before the first retransmission, and twice as long before each further one.
+/// Longest interval between retransmissions of an option. RFC 9897 leaves the timing open: this
+/// implementation waits two RTOs before the first retransmission, and doubles the wait before each further
+/// one.
 const MAX_GAP: Duration = Duration::from_secs(64);
 
 impl Session {
@@ -43,12 +44,12 @@ impl Session {
 
     /// Returns when the next retransmission is due.
     pub(super) fn signal_timeout(&self) -> Option<Time> {
-        // An option that was already due at the last transmission waits for a gate, not for a timer.
+        // An option that was already due at the last transmission is waiting for a gate, not for a timer.
         self.pending.iter().map(|p| p.due).filter(|due| *due > self.polled).min()
     }
 
-    /// Sends the options that are due, on DCCP-Data without payload. Such an option needs an MP_SEQ. A
-    /// separate data packet keeps the size of other packets constant. If an option must wait for a gate,
+    /// Sends the options that are due, on DCCP-Data without payload, because such an option needs an MP_SEQ;
+    /// a separate data packet keeps the size of other packets constant. If an option must wait for a gate,
     /// returns when the gate opens.
     pub(super) fn transmit_signals(&mut self, now: Time, sink: &mut dyn Sink) -> Option<Time> {
         self.give_up_removals(now);
@@ -72,7 +73,7 @@ impl Session {
             let mp_seq = self.next_mp_seq;
             self.next_mp_seq = mp_seq.next();
             let mut options = encode(&[MpOption::Seq(mp_seq), signal.option()]);
-            // RFC 9897 section 3.2.6: the HMAC directly follows its option.
+            // RFC 9897 section 3.2.6: the HMAC directly follows the option that it covers.
             let tag = match signal {
                 Signal::Prio { .. } => None,
                 Signal::AddAddr { addr_id, nonce, addr, port } => {
@@ -119,7 +120,7 @@ impl Session {
         }
     }
 
-    /// Confirms `options` on the path on which they arrived. They arrived with `mp_seq`.
+    /// Confirms `options`, which arrived with `mp_seq`, on the path on which they arrived.
     pub(super) fn confirm(&mut self, i: usize, mp_seq: Seq, options: &[MpOption<'_>]) {
         let mut group = encode(&[MpOption::Seq(mp_seq)]);
         for option in options {

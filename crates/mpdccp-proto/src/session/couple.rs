@@ -8,7 +8,7 @@ use dccp_proto::Connection;
 use mpdccp_units::Time;
 
 impl Session {
-    /// Reports a path's measurements to the coupling, and gives all paths their shares.
+    /// Reports a path's measurements to the coupling, and hands out all paths' shares.
     pub(super) fn couple(&mut self, now: Time, i: usize) {
         let path = &self.paths[i];
         if !self.cfg.coupling || self.cfg.share_congestion || self.paths.len() < 2 || !path.is_live() {
@@ -41,8 +41,8 @@ impl Session {
     }
 
     /// Records whether path `i` is in ProbeRTT, and tells the other paths. If all paths were in ProbeRTT at
-    /// once, the session would starve. Paths at other bottlenecks therefore postpone their ProbeRTT. Paths at
-    /// the same bottleneck enter ProbeRTT together, because the bottleneck's queue drains only if all of them
+    /// once, the session would starve, so paths at other bottlenecks postpone their ProbeRTT. Paths at the
+    /// same bottleneck enter ProbeRTT together, because the bottleneck's queue drains only if all of them
     /// reduce their packets in flight.
     pub(super) fn coordinate_probe_rtt(&mut self, i: usize, probing: bool) {
         if core::mem::replace(&mut self.paths[i].probing_rtt, probing) == probing {

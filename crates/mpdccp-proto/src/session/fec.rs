@@ -1,4 +1,4 @@
-//! Forward error correction. After every few packets of a policy rule, an FEC packet with their XOR follows,
+//! Forward error correction. Every few packets of a policy rule are followed by an FEC packet with their XOR,
 //! on another path if possible. If one of these packets is lost, the receiver restores it from the others at
 //! once, without a round trip.
 
@@ -10,20 +10,20 @@ use mpdccp_units::{Duration, Time};
 
 /// Maximum number of packets that one FEC packet protects.
 pub(crate) const MOST: u8 = 16;
-/// Number of bytes that an FEC packet has in addition to the longest protected packet: length, flow
+/// Number of bytes by which an FEC packet is longer than the longest packet it protects: length, flow
 /// information and check value, plus an offset for each protected packet.
 pub(super) const HEADER: usize = 7;
 pub(super) const OFFSET: usize = 2;
-/// An FEC packet is marked by an option. This is how much longer its options are than those of a data packet,
-/// rounded up.
+/// Number of bytes, rounded up, by which an FEC packet's options are longer than those of a data packet,
+/// because an option marks it as an FEC packet.
 pub(super) const OPTION: usize = 8;
 /// An FEC packet that found no path for this long is dropped.
 pub(super) const OLD: Duration = Duration::from_millis(100);
-/// Maximum number of FEC packets that wait for a path. It is also the maximum number of received FEC packets
-/// that wait for protected packets.
+/// Maximum number of FEC packets waiting for a path, and of received FEC packets waiting for the packets that
+/// they protect.
 pub(super) const MOST_WAITING: usize = 64;
-/// Number of received packets that are kept to restore others. They are kept from the first FEC packet on.
-/// Once no FEC packet has arrived for `KEPT_FOR`, they are no longer kept.
+/// Number of received packets that are kept in order to restore others. Keeping starts with the first FEC
+/// packet, and stops once no FEC packet has arrived for `KEPT_FOR`.
 pub(super) const MOST_KEPT: usize = 512;
 pub(super) const KEPT_FOR: Duration = Duration::from_secs(10);
 
@@ -31,7 +31,8 @@ pub(super) const KEPT_FOR: Duration = Duration::from_secs(10);
 #[derive(Debug, Default)]
 pub(super) struct Block {
     pub(super) members: Vec<(Seq, PathId)>,
-    /// XOR over all packets of the block: their lengths, flow information, check values and payloads.
+    /// XOR over all packets of the block, covering their lengths, flow information, check values and
+    /// payloads.
     pub(super) xor: Vec<u8>,
 }
 
@@ -48,7 +49,7 @@ pub(super) struct FecPacket {
     pub(super) at: Time,
 }
 
-/// A received FEC packet. More than one of its protected packets is missing.
+/// A received FEC packet, more than one of whose protected packets is missing.
 #[derive(Debug)]
 pub(super) struct Pending {
     pub(super) members: Vec<u64>,
@@ -77,8 +78,8 @@ pub(super) fn add(xor: &mut Vec<u8>, seq: u64, back: u8, data: &[u8]) {
     }
 }
 
-/// Returns a check value that shows whether a packet was restored correctly. It is FNV-1a. A linear checksum
-/// such as a CRC would match any XOR of packets.
+/// Returns a check value that shows whether a packet was restored correctly. It uses FNV-1a, because a linear
+/// checksum such as a CRC would match any XOR of packets.
 pub(super) fn check(seq: u64, back: u8, data: &[u8]) -> [u8; 4] {
     let bytes = seq.to_be_bytes().into_iter().chain([back]).chain(data.iter().copied());
     bytes.fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)).to_be_bytes()
@@ -114,8 +115,9 @@ impl Fec {
         }
     }
 
-    /// Restores the only missing packet of an FEC packet: its number, flow information, and bytes. Returns
-    /// `None` if more than one is missing, if a bit changed on the way, or if the numbers do not match.
+    /// Restores the only missing packet that an FEC packet protects: its number, flow information, and bytes.
+    /// Returns `None` if more than one is missing, if a bit was corrupted in transit, or if the numbers do
+    /// not match.
     pub(super) fn solve(&self, packet: &Pending) -> Option<(u64, u8, Vec<u8>)> {
         let lost = *packet.members.iter().find(|seq| !self.kept.contains_key(seq))?;
         let mut xor = packet.xor.clone();

@@ -23,7 +23,7 @@ pub(super) struct Hello<'a> {
     pub(super) private: Option<Private>,
     /// The name that the peer gave the path.
     pub(super) name: PathName,
-    /// Whether the packet has an invalid multipath option.
+    /// Whether any multipath option on the packet is invalid.
     pub(super) malformed: bool,
 }
 
@@ -68,7 +68,7 @@ pub(crate) struct Offer<'a, 'p> {
     pub(crate) peer: u32,
     pub(crate) ci: u32,
     pub(crate) seed: [u8; 32],
-    /// Init Cookie to send with the Response. Empty for none.
+    /// Init Cookie to send with the Response; empty for none.
     pub(crate) cookie: &'a [u8],
     /// Whether the Response may carry application data.
     pub(crate) early: bool,
@@ -80,8 +80,8 @@ impl Session {
     pub(crate) fn server(now: Time, offer: &Offer<'_, '_>) -> Result<Session, (Reset, Counter)> {
         let hello = Hello::read(offer.request);
         if hello.malformed {
-            // RFC 9897 section 3.5 suggests Option Error. By section 3.6, a malformed MP_KEY closes the
-            // subflow.
+            // RFC 9897 section 3.5 suggests Option Error, but section 3.6 says that a malformed MP_KEY closes
+            // the subflow.
             return Err((reset(ResetCode::OptionError), Counter::MalformedMpOption));
         }
         let mut session = Session::new(offer.cfg.clone(), Role::Server, now, offer.ci, offer.seed);
@@ -125,7 +125,7 @@ impl Session {
         Ok(session)
     }
 
-    /// Gives a plain connection the data for its Request or Response, and takes the data of the peer.
+    /// Gives a plain connection the data for its Request or Response, and takes the peer's data from it.
     pub(super) fn early_data(&mut self, conn: &mut Connection, may_send: bool) {
         if !self.multipath {
             if may_send {
@@ -184,11 +184,11 @@ impl Session {
         }
     }
 
-    /// Encodes the options of a Request. Adds the name of the path, which the peer's rules may use.
+    /// Encodes the options of a Request, including the name of the path for use in the peer's rules.
     pub(super) fn named(&self, i: usize, options: &[MpOption<'_>]) -> OptionBuf {
         let name = self.paths[i].cfg.name;
         let mut options = encode(options);
-        // Other implementations may not expect private options after the first Request.
+        // Other implementations may not expect private options on later Requests.
         let ours = self.peer_is_ours || self.state == SessionState::Connecting;
         if name.is_known() && ours {
             Private::Name(name).with(|option| options.push(&Opt::Mp(option)));
@@ -215,7 +215,7 @@ impl Session {
             self.events.push_back(super::SessionEvent::Accepted { peer: self.peer });
         }
         self.events.push_back(super::SessionEvent::Opened { multipath: self.multipath });
-        // RFC 9897 section 3.3: other subflows may begin only after the server's Ack has confirmed the
+        // RFC 9897 section 3.3: other subflows may be opened only after the server's Ack has confirmed the
         // handshake.
         for path in self.paths.iter_mut().filter(|p| p.conn.is_none()) {
             path.connect_at = Some(now);

@@ -11,7 +11,7 @@ use dccp_proto::{Ecn, Outcome, Received};
 use dccp_wire::{MpOption, Opt, Packet, PacketType, RttType, Seq};
 use mpdccp_units::{Duration, Time};
 
-/// Maximum number of options confirmed per packet. The peer repeats further options, so they are ignored.
+/// Maximum number of options confirmed per packet. Any more are ignored, because the peer repeats them.
 const MAX_SIGNALS: usize = 8;
 
 /// Longest MP_EXP value (RFC 9897 section 3.2.12), bytes.
@@ -26,11 +26,12 @@ struct Signals<'a> {
     mp_seq: Option<Seq>,
     /// The encoded distance to the previous packet of the flow.
     back: Option<u8>,
-    /// If this is an FEC packet: MP_SEQ of the newest protected packet, and number of protected packets.
+    /// If this is an FEC packet: the MP_SEQ of the newest protected packet, and the number of protected
+    /// packets.
     fec: Option<(Seq, u8)>,
     /// Whether the packet belongs to the streams.
     stream: bool,
-    /// Keys of MP_CLOSE, and of MP_FAST_CLOSE on a Reset with code 13.
+    /// Keys from MP_CLOSE, and from MP_FAST_CLOSE on a Reset with code 13.
     close: Option<&'a [u8]>,
     fast_close: Option<&'a [u8]>,
     unknown: bool,
@@ -47,7 +48,7 @@ impl Session {
         }
     }
 
-    /// Handles a packet of one of the session's connections.
+    /// Handles a packet that arrived on one of the session's connections.
     pub(crate) fn handle_packet(&mut self, now: Time, path: PathId, ecn: Ecn, len: u32, packet: &Packet<'_>) {
         let Some(i) = self.index(path) else { return };
         let Some(conn) = &mut self.paths[i].conn else { return };
@@ -76,8 +77,8 @@ impl Session {
             (PacketType::Response, _) => return,
             (PacketType::Reset, Stage::JoinAnswered { .. }) => return,
             (_, Stage::JoinAnswered { tag }) if !self.prove_join(now, i, &tag, packet) => {
-                // RFC 9897 section 3.2.11: the first MP_CLOSE is valid on any subflow, because its key proves
-                // as much as an HMAC.
+                // RFC 9897 section 3.2.11: the first MP_CLOSE is valid on any subflow, because its key is as
+                // good a proof as an HMAC.
                 let close = packet.options().map_while(Result::ok).find_map(|option| match option {
                     Opt::Mp(MpOption::Close(key)) => Some(key),
                     _ => None,
@@ -136,8 +137,8 @@ impl Session {
                 Opt::Mp(MpOption::Seq(seq)) => signals.mp_seq = signals.mp_seq.or(Some(seq)),
                 Opt::Mp(MpOption::Confirm(list)) => self.on_confirm(list),
                 Opt::Mp(MpOption::Rtt { kind, rtt_ms, age_ms }) => {
-                    // The minimum and maximum of all time say little about the present, and an old value says
-                    // nothing. An age of 0 may mean that the peer has measured nothing
+                    // The all-time minimum and maximum say little about the present, and an old value says
+                    // nothing. An age of 0 may mean that the peer has not measured anything
                     // (RFC 9897 section 3.2.7), so an RTT of 0 does not count.
                     let current = matches!(kind, RttType::Raw | RttType::Smooth) && age_ms <= MAX_RTT_AGE;
                     let rtt = Duration::from_millis(u64::from(rtt_ms));
@@ -158,14 +159,14 @@ impl Session {
                     Some(Private::Fec(newest, count)) if self.fec.on => signals.fec = Some((newest, count)),
                     _ => self.on_private(now, i, bytes),
                 },
-                // An HMAC is read together with the option before it. An HMAC without such an option is
-                // ignored (RFC 9897 section 3.2.6).
+                // An HMAC is read together with the option before it, and ignored if there is no such option
+                // (RFC 9897 section 3.2.6).
                 Opt::Mp(MpOption::Hmac(_)) => {}
                 Opt::Mp(MpOption::Join { .. } | MpOption::Key { .. }) => {
                     self.count(Counter::HandshakeOptionLate)
                 }
-                // RFC 4340 section 5.8: a malformed option is ignored. It ends the subflow only during the
-                // handshake, and only if the negotiation is incomplete without this option.
+                // RFC 4340 section 5.8: a malformed option is ignored. Only during the handshake does it end
+                // the subflow, and only if the negotiation is incomplete without this option.
                 Opt::Invalid(46, _) => self.count(Counter::MalformedMpOption),
                 _ => {}
             }
@@ -185,7 +186,7 @@ impl Session {
 
     /// Sends an application's option (MP_EXP) on the next Ack of a path that is up. The option may be lost.
     pub(crate) fn send_private(&mut self, bytes: &[u8]) -> bool {
-        // A value of one byte is reserved: it is the distance to the flow's previous packet.
+        // A one-byte value is reserved for the distance to the flow's previous packet.
         if !self.multipath || !(2..=MAX_PRIVATE).contains(&bytes.len()) || Private::is_ours(bytes) {
             return false;
         }
@@ -193,8 +194,8 @@ impl Session {
         path.map(|conn| conn.send_options(encode(&[MpOption::Exp(bytes)]).as_bytes())).is_some()
     }
 
-    /// Handles MP_PRIO, MP_ADDADDR and MP_REMOVEADDR. This is a second pass, because it needs the MP_SEQ. Few
-    /// packets have these options.
+    /// Handles MP_PRIO, MP_ADDADDR and MP_REMOVEADDR in a second pass, because they need the packet's MP_SEQ.
+    /// Few packets have these options.
     fn on_confirmable(&mut self, now: Time, i: usize, mp_seq: Seq, packet: &Packet<'_>) {
         let mut options = packet.options().map_while(Result::ok).peekable();
         let mut confirmed: Vec<MpOption<'_>> = Vec::new();

@@ -14,17 +14,18 @@ use dccp_wire::{MpOption, Opt, Packet, Reset, ResetCode};
 use mpdccp_units::{Duration, Time};
 use rand_core::RngCore;
 
-/// Maximum number of times that the Request of a join is retransmitted. Then the attempt fails, and the path
-/// manager tries again later.
+/// Maximum number of times that a join's Request is retransmitted. After that, the attempt fails, and the
+/// path manager tries again later.
 const JOIN_RETRIES: u8 = 3;
 
-/// Maximum number of joins that have not yet proved that they know the keys.
+/// Maximum number of joins that have not yet proved knowledge of the keys.
 const MAX_HALF_OPEN_JOINS: usize = 32;
 
-/// If a new subflow comes from the same address, an older one that was silent for this long is closed.
+/// If a new subflow comes from the same address, an older subflow that has been silent for this long is
+/// closed.
 const REPLACE_AFTER: Duration = Duration::from_secs(2);
 
-/// How to treat a packet that gets no Response, and the counter for it.
+/// How to treat a packet that gets no Response, and the counter to increment for it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Refusal {
     /// Send no answer.
@@ -33,7 +34,7 @@ pub(crate) enum Refusal {
     Reset(Reset, Counter),
 }
 
-/// Returns the connection identifier that a Request wants to join.
+/// Returns the connection identifier of the session that a Request wants to join.
 pub(crate) fn wanted_ci(request: &Packet<'_>) -> Option<u32> {
     Hello::read(request).join.map(|(_, ci, _)| ci)
 }
@@ -48,8 +49,8 @@ impl Session {
             return self.count(Counter::NoAddressIdLeft);
         };
         let mut config = self.connection_config(mtu, overhead);
-        // If answers arrive before the first retransmission, a new attempt is better than retransmissions
-        // with back-off.
+        // If answers normally arrive before the first retransmission, a new attempt is better than
+        // retransmissions with back-off.
         let again = self.paths[i].is_quick && self.paths[i].is_missed(now);
         config.request_retries = config.request_retries.min(if again { 0 } else { JOIN_RETRIES });
         let seed = self.seed();
@@ -61,7 +62,7 @@ impl Session {
         self.paths[i].start(now, conn, Stage::JoinSent { nonce });
     }
 
-    /// Answers a Request that joins this session, on a server or on a client that allows joins.
+    /// Answers a Request to join this session, either on a server or on a client that allows joins.
     pub(crate) fn accept_join(
         &mut self,
         now: Time,
@@ -82,8 +83,8 @@ impl Session {
         if !self.multipath {
             return refuse(ResetCode::ConnectionRefused, Counter::JoinOfPlainSession);
         }
-        // A peer may join a client's session only if the client allows joins. It does not matter whether the
-        // client also listens.
+        // A peer may join a client's session only if the client allows joins, whether or not the client also
+        // listens.
         if self.role == Role::Client && !self.cfg.joinable {
             return refuse(ResetCode::ConnectionRefused, Counter::JoinOfClientSession);
         }
@@ -117,8 +118,8 @@ impl Session {
         Ok((self.paths[i].id, ports))
     }
 
-    /// Returns whether the session has too many subflows (RFC 9897 section 3.10). The limit is `max_paths`
-    /// without the silent subflows, and twice `max_paths` with them, because the peer may have lost the
+    /// Returns whether the session has too many subflows (RFC 9897 section 3.10). The limit is `max_paths` if
+    /// silent subflows are not counted, and twice `max_paths` if they are, because the peer may have lost the
     /// silent ones. Unproven joins do not count.
     fn is_crowded(&self) -> bool {
         let proven = self.paths.iter().filter(|p| !p.is_half_open());
@@ -126,8 +127,8 @@ impl Session {
         loud.len() >= self.cfg.max_paths || loud.len() + silent.len() >= self.cfg.max_paths * 2
     }
 
-    /// Closes the oldest join from the address with the most unproven joins, if there are many unproven
-    /// joins. A flood from few addresses therefore displaces its own joins. A flood from many addresses
+    /// If there are many unproven joins, closes the oldest join from the address with the most of them. A
+    /// flood from a few addresses therefore displaces its own joins, while a flood from many addresses still
     /// leaves each join enough time to complete.
     fn make_room_for_join(&mut self, now: Time) {
         let mut sources: BTreeMap<IpAddr, (usize, usize)> = BTreeMap::new();
@@ -139,7 +140,7 @@ impl Session {
             return;
         }
         let most = sources.values().map(|(n, _)| *n).max();
-        // Paths are ordered by the time of their start.
+        // Paths are ordered by start time.
         let oldest = sources.values().filter(|(n, _)| Some(*n) == most).map(|(_, oldest)| *oldest).min();
         if let Some(oldest) = oldest {
             self.count(Counter::HalfOpenJoinDisplaced);
@@ -198,8 +199,8 @@ impl Session {
         false
     }
 
-    /// A peer that joins again from an address has most likely lost the earlier subflow from there. That
-    /// subflow must answer a probe before it is used again. If it is already silent, it is closed.
+    /// A peer that joins again from the same address has most likely lost its earlier subflow from there.
+    /// That subflow must answer a probe before it is used again; if it is already silent, it is closed.
     fn suspect_predecessors(&mut self, now: Time, joined: usize) {
         let ends = |p: &Subflow| (p.remote_addr, p.cfg.route.socket, p.cfg.route.local);
         let new = ends(&self.paths[joined]);

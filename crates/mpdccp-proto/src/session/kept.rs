@@ -9,12 +9,12 @@ use crate::PathId;
 use dccp_wire::Seq;
 use mpdccp_units::{Duration, Time};
 
-/// Time that a repair takes in addition to its round trips, because of the timers of both ends.
+/// Time that a repair takes on top of its round trips, because of the timers at both ends.
 const MARGIN: Duration = Duration::from_millis(10);
-/// Longest interval between two reports of the repair time. Reports are repeated because one may be lost.
+/// Longest interval between two reports of the repair time. The report is repeated because it may be lost.
 const TELL: Duration = Duration::from_secs(1);
-/// A path is distant if its round trip is `DISTANT` times that of the nearest path. The repair time does not
-/// take a distant path into account if it has sent nothing for the time `USED`.
+/// A path is distant if its round trip is `DISTANT` times that of the nearest path. The repair time
+/// disregards a distant path that has sent nothing for the time `USED`.
 const USED: Duration = Duration::from_secs(10);
 const DISTANT: u32 = 4;
 
@@ -38,8 +38,8 @@ impl Session {
         Private::Hello { repairs, flows, fec: true, streams: self.cfg.streams }
     }
 
-    /// Keeps a datagram that was sent on one path, because it may have to be retransmitted. Without repair,
-    /// makes its buffer available for reuse.
+    /// Keeps a datagram that was sent on one path, because it may have to be retransmitted. If repair is off,
+    /// makes the datagram's buffer available for reuse.
     pub(super) fn keep_for_repair(&mut self, now: Time, path: PathId, seq: Seq, copy: Copy, again: bool) {
         self.repair.stats.sent += u64::from(again);
         if self.repair.alone.is_none_or(|(alone, _)| alone != path) {
@@ -65,11 +65,12 @@ impl Session {
         self.tell_repair_time(now, i);
     }
 
-    /// Computes how long a repair may take, and reports it to the peer at intervals. The time is three times
-    /// the longest answer time: two to detect a dead path, and one for the retransmission on another path.
+    /// Computes how long a repair may take, and reports this time to the peer at intervals. It is three times
+    /// the longest answer time: two answer times to detect a dead path, and one for the retransmission on
+    /// another path.
     fn tell_repair_time(&mut self, now: Time, i: usize) {
         let live = || self.paths.iter().filter(|p| p.is_live() && p.prio() > 0);
-        // Compare minimum RTTs, which contain no queues. Otherwise a queue on the nearest path would make a
+        // Compare minimum RTTs, which exclude queueing. Otherwise, a queue on the nearest path would make a
         // distant path seem near.
         let nearest =
             live().filter(|p| p.is_up()).filter_map(Subflow::min_rtt).min().unwrap_or(Duration::MAX);

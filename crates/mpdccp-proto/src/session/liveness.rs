@@ -3,28 +3,29 @@ use mpdccp_units::{Duration, Time};
 /// Interval between the probes of a silent path: a quarter of the time it has been silent, within these
 /// limits.
 const PROBE_GAP: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(300));
-/// If data stops arriving, a path is probed after two answer times, but not before this time.
+/// If data stops arriving, a path is probed after two answer times, but no sooner than this.
 const QUIET: Duration = Duration::from_millis(100);
 
 /// Whether a path answers, and when to probe it.
 ///
-/// Silence begins with the first packet that is sent after an acknowledgement last covered a new packet. If
-/// no answer arrives within the answer time, a Sync asks again, because a single lost acknowledgement proves
-/// nothing. If the Sync is not answered in time either, the path is suspect. An answer to a probe brings the
-/// path back.
+/// Silence begins with the first packet sent since an acknowledgement last covered a new packet. If no answer
+/// arrives within the answer time, a Sync asks again, because a single lost acknowledgement proves nothing.
+/// If the Sync is not answered in time either, the path becomes suspect. An answer to a probe brings the path
+/// back.
 ///
-/// Other packets of the peer do not count as an answer. They keep arriving if only the direction to the peer
-/// is dead. They only postpone the probe of an idle path, and cause an early probe of a silent one.
+/// Other packets from the peer do not count as an answer, because they keep arriving if only the direction
+/// towards the peer is dead. They only postpone the probe of an idle path, and trigger an early probe of a
+/// silent one.
 ///
-/// A path on which data stops arriving is probed too. Otherwise a pure receiver would detect a dead path or a
-/// lost NAT binding as late as on an idle path.
+/// A path on which data stops arriving is probed too. Otherwise, a pure receiver would notice a dead path or
+/// a lost NAT binding only as late as on an idle path.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Liveness {
     /// The path answers, as far as is known.
     Answering {
         /// Time at which the first unanswered packet was sent.
         asked: Option<Time>,
-        /// Time at which the Sync that asks again was sent, if it was.
+        /// Time at which the repeated question (a Sync) was sent, if it was.
         again: Option<Time>,
         /// Time at which the path was last probed because data stopped arriving.
         checked: Time,
@@ -53,17 +54,17 @@ pub(super) enum Step {
     Suspect,
     /// The path is up again.
     Up,
-    /// The path was suspect for too long. Close it.
+    /// The path has been suspect for too long. Close it.
     Down,
 }
 
 /// The input of a check of the path.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Evidence {
-    /// Time at which a valid packet last arrived. If none did, this is the time at which the path opened.
+    /// Time at which a valid packet last arrived or, if none has, at which the path opened.
     pub(super) heard: Time,
-    /// Time at which the peer's acknowledgements last covered a new packet. If none did, this is the time at
-    /// which the path opened.
+    /// Time at which the peer's acknowledgements last covered a new packet or, if they have not yet, at which
+    /// the path opened.
     pub(super) answered: Time,
     /// Time at which data last arrived.
     pub(super) data: Time,
@@ -78,7 +79,7 @@ pub(super) struct Evidence {
 impl Liveness {
     pub(super) const NEW: Liveness = Liveness::Answering { asked: None, again: None, checked: Time::ZERO };
 
-    /// Returns the state after the link was reported down.
+    /// Returns the state to enter when the link is reported down.
     pub(super) fn link_down(now: Time) -> Liveness {
         let probe_at = now + PROBE_GAP.0;
         Liveness::Suspect { since: now, asked: now, trust_after: probe_at, probed: now, probe_at }
@@ -94,7 +95,7 @@ impl Liveness {
         Liveness::Suspect { since: now, asked, trust_after: now, probed: now, probe_at: now + PROBE_GAP.0 }
     }
 
-    /// Returns when the first unanswered packet was sent. Returns `None` unless its answer is overdue.
+    /// If an answer is overdue, returns when the first unanswered packet was sent; otherwise returns `None`.
     pub(super) fn unanswered_since(&self, answered: Time) -> Option<Time> {
         match *self {
             Liveness::Suspect { asked, .. } => Some(asked),
@@ -102,7 +103,7 @@ impl Liveness {
         }
     }
 
-    /// Returns how long the path has been silent. Returns zero if the path answers.
+    /// Returns how long the path has been silent, or zero if the path answers.
     pub(super) fn silent_for(&self, now: Time) -> Duration {
         match *self {
             Liveness::Suspect { since, .. } => now.since(since),
@@ -110,8 +111,8 @@ impl Liveness {
         }
     }
 
-    /// Returns approximately when a packet that the peer must answer was last sent. Probes do not count,
-    /// because each probe would otherwise cause the next one.
+    /// Returns the approximate time at which a packet that the peer must answer was last sent. Probes do not
+    /// count, because otherwise each probe would cause the next one.
     pub(super) fn asked(&self) -> Time {
         match *self {
             Liveness::Answering { asked, checked, .. } => {

@@ -1,9 +1,9 @@
 use dccp_proto::ccid::TxView;
 use mpdccp_units::{Duration, Time};
 
-/// Loss rate of a path, independent of its load. It is the minimum over the last samples. Queue losses while
-/// the congestion control searches for its rate therefore do not count. Without new samples, the value
-/// decays, so that a path that was left out for its losses is tried again. Each time the losses then return,
+/// Loss rate of a path, independent of its load: the minimum over the last samples, so that queue losses do
+/// not count while the congestion control is searching for its rate. Without new samples, the value decays,
+/// so that a path that was left out for its losses is tried again. Each time the losses return after that,
 /// the decay slows down.
 #[derive(Debug, Default)]
 pub(super) struct LossRate {
@@ -11,7 +11,7 @@ pub(super) struct LossRate {
     taken: usize,
     /// The value when the decay began, and the number of samples at that time.
     forgotten: Option<(f32, usize)>,
-    /// Number of times in a row that the losses returned after a decay, to at least half of the value before
+    /// Number of times in a row that the losses came back after a decay, to at least half their value before
     /// the decay.
     relapses: u32,
     /// Numbers of packets delivered and lost until the last update.
@@ -19,13 +19,13 @@ pub(super) struct LossRate {
     at: Time,
 }
 
-/// A sample has at least `SAMPLE` packets or `MANY_LOST` losses, and takes at least `LASTS`. On a fast path,
-/// the congestion control loses packets until it has found its rate, which takes less than one sample. A slow
-/// flow with heavy losses need not send `SAMPLES` times `SAMPLE` packets before its loss rate is known.
+/// A sample has at least `SAMPLE` packets or `MANY_LOST` losses, and lasts at least `LASTS`. On a fast path,
+/// the congestion control loses packets until it has found its rate, but this takes less than one sample. A
+/// slow flow with heavy losses need not send `SAMPLES` times `SAMPLE` packets before its loss rate is known.
 const SAMPLE: u64 = 250;
 const MANY_LOST: u64 = 5;
 const LASTS: Duration = Duration::from_millis(250);
-/// Number of samples of which the minimum is taken.
+/// Number of samples over which the minimum is taken.
 const SAMPLES: usize = 4;
 /// Each time this long passes without a sample, the value decays by a quarter. Each relapse halves the decay,
 /// at most `MOST_RELAPSES` times.
@@ -45,7 +45,7 @@ impl LossRate {
 
     fn count(&mut self, now: Time, delivered: u64, lost: u64) {
         if delivered < self.seen.0 {
-            // The counters restarted, because the path has another connection.
+            // The counters have restarted, because the path has a new connection.
             self.seen = (0, 0);
         }
         let new = delivered - self.seen.0;
@@ -111,7 +111,7 @@ mod tests {
         assert!(loss.get() < 0.01, "a new connection must not add losses");
     }
 
-    /// The flow sends 100 packets per second, of which three in ten are lost.
+    /// The flow sends 100 packets per second, three in ten of which are lost.
     #[test]
     fn a_slow_flow_shows_heavy_losses_within_seconds_and_they_are_retried_ever_later() {
         let mut loss = LossRate::default();

@@ -72,7 +72,7 @@ use subflow::{FirstAttempt, Subflow};
 const MP_SEQ_LEN: usize = 9;
 /// Length of the MP_EXP that carries the distance to the flow's previous packet, bytes.
 const BACK_LEN: usize = 4;
-/// Maximum number of datagrams of a plain session that wait for the application.
+/// Maximum number of datagrams waiting for the application in a plain session.
 const MAX_DELIVERABLE: usize = 16_384;
 
 /// The role of this end.
@@ -92,15 +92,15 @@ pub(crate) struct Gone {
 }
 
 impl Gone {
-    /// `ours` is true if this end opened the connection. This end then does not reuse its ports even after
-    /// its own Reset, because the peer that received the Reset is in TIMEWAIT.
+    /// `ours` is true if this end opened the connection. It then does not reuse the connection's ports, even
+    /// after sending a Reset itself, because the peer that received the Reset is in TIMEWAIT.
     fn of(conn: &Connection, ours: bool) -> Gone {
         let time_wait = conn.state() == State::TimeWait || ours;
         Gone { route: conn.route(), ports: conn.ports(), time_wait }
     }
 }
 
-/// One session. Its use is like that of the endpoint: after inputs and commands, drain
+/// One session, used like the endpoint: after inputs and commands, drain
 /// [`poll_transmit`](Self::poll_transmit), [`poll_deliver`](Self::poll_deliver),
 /// [`poll_event`](Self::poll_event), [`poll_connect`](Self::poll_connect) and [`poll_gone`](Self::poll_gone),
 /// and then set a timer.
@@ -109,7 +109,7 @@ pub(crate) struct Session {
     cfg: SessionConfig,
     role: Role,
     state: SessionState,
-    /// Whether RFC 9897 is in use. Before the handshake completes, it is only offered.
+    /// Whether RFC 9897 is in use. Until the handshake completes, it is only offered.
     multipath: bool,
     rng: ChaCha20Rng,
     keys: Keys,
@@ -124,12 +124,12 @@ pub(crate) struct Session {
     classes: ClassQueues,
     /// Byte streams, once the peer is known to support them.
     streams: Option<Box<Carried>>,
-    /// The streams after the session began to end. The data that has arrived on them can still be read.
+    /// The streams once the session has begun to end. Data that has arrived on them can still be read.
     unread: Option<Box<Carried>>,
-    /// Limits the total rate of the queues.
+    /// Rate limit for all queues together.
     cap: Cap,
     /// Number of bytes of data that this session may send while all sessions share a rate limit, and whether
-    /// this limit held data back.
+    /// that limit has held data back.
     allowance: Option<i64>,
     held: bool,
     /// The endpoint's buffers, lent during calls.
@@ -147,11 +147,11 @@ pub(crate) struct Session {
     /// Whether packets to the peer carry the distance to their flow's previous packet.
     order_flows: bool,
     last_of_flow: LastOfFlow,
-    /// Key for the hash of the inner flows of arriving packets.
+    /// Key for hashing the inner flows of arriving packets.
     flow_key: FlowKey,
     /// Whether the peer understands our private options.
     peer_is_ours: bool,
-    /// Datagrams of a plain session that wait for the application.
+    /// Datagrams of a plain session that are waiting for the application.
     delivered: VecDeque<Vec<u8>>,
     /// Options that wait for their MP_CONFIRM.
     pending: Vec<Pending>,
@@ -163,12 +163,12 @@ pub(crate) struct Session {
     wake: Option<(Time, Wake)>,
     /// Time of the last [`Self::poll_transmit`].
     polled: Time,
-    /// Options of the packet that is being sent. It is kept to reuse its memory.
+    /// Options of the packet being sent, kept to reuse the memory.
     options: OptionBuf,
-    /// Time at which a path was last up, or at which the session began.
+    /// Time at which a path was last up or, if none has been, at which the session began.
     alive: Time,
     first: FirstAttempt,
-    /// Time at which this end, while it closes, stops waiting for the peer.
+    /// Time at which this end, while closing, stops waiting for the peer.
     close_at: Time,
     close_reason: Reason,
     /// Service Code of the first connection.
@@ -268,8 +268,8 @@ impl Session {
         Config {
             multipath: self.multipath,
             early_data: !self.multipath && self.cfg.connection.early_data,
-            // RFC 9897 section 3.3: the server confirms with an Ack. Without multipath, the Ack is useful
-            // too: it saves the client 200 ms in PARTOPEN, in which it cannot send full-size packets.
+            // RFC 9897 section 3.3: the server confirms with an Ack. Even without multipath, this spares the
+            // client 200 ms in PARTOPEN, in which it cannot send full-size packets.
             ack_on_open: true,
             mtu,
             overhead,
@@ -292,7 +292,7 @@ impl Session {
         }
     }
 
-    /// Changes the congestion control of this end's packets on all paths. False if no path accepts it.
+    /// Changes this end's congestion control on all paths. Returns false if no path accepts the change.
     pub(crate) fn set_ccid(&mut self, ccid: u8) -> bool {
         let taken = self.open_connections().fold(false, |taken, conn| conn.set_ccid(ccid) | taken);
         if taken {
@@ -301,7 +301,7 @@ impl Session {
         taken
     }
 
-    /// Handles the application's report that a path now takes another route. A session cannot detect this.
+    /// Handles the application's report of a path's new route, which a session cannot detect itself.
     pub(crate) fn change_path(&mut self, now: Time, path: PathId) {
         if let Some(conn) = self.index(path).and_then(|i| self.paths[i].conn.as_mut()) {
             conn.on_path_change(now);
@@ -314,21 +314,21 @@ impl Session {
         if matches!(self.state, SessionState::Closing | SessionState::Closed) {
             self.count(Counter::SendWhileClosing);
         } else if data.is_empty() && self.cfg.multipath {
-            // A DCCP-Data without payload carries options that need an MP_SEQ, so send no empty datagrams.
+            // Send no empty datagrams: a DCCP-Data packet without payload has options that need an MP_SEQ.
             self.count(Counter::SendEmpty);
         } else {
             self.classes.push(now, data, info);
         }
     }
 
-    /// Queues a packet of padding. It carries no data, but it gets an MP_SEQ.
+    /// Queues a packet of padding, which carries no data but does get an MP_SEQ.
     pub(crate) fn pad(&mut self, now: Time) {
         if self.state == SessionState::Open {
             self.classes.push(now, Vec::new(), PktInfo::default());
         }
     }
 
-    /// Returns the number of bytes that wait to be sent or to be put in order.
+    /// Returns the number of bytes waiting to be sent or to be put in order.
     pub(crate) fn queued(&self) -> u64 {
         self.classes.view(Time::ZERO).bytes + self.reorderer.occupancy_bytes()
     }
@@ -338,7 +338,7 @@ impl Session {
         if let Some(data) = self.delivered.pop_front() {
             return Some(data);
         }
-        // A packet without data only kept its place in the order.
+        // A packet without data only held its place in the order.
         core::iter::from_fn(|| self.reorderer.pop()).find(|data| !data.is_empty())
     }
 
@@ -347,7 +347,7 @@ impl Session {
         self.events.pop_front().or_else(stream)
     }
 
-    /// Returns the next connection that ended. From now on, packets for it belong to no connection.
+    /// Returns the next connection that has ended. From now on, its packets belong to no connection.
     pub(crate) fn poll_gone(&mut self) -> Option<Gone> {
         self.gone.pop()
     }
@@ -479,7 +479,7 @@ impl Session {
         closing.chain(&mut self.dying)
     }
 
-    /// Returns all sending halves that support sharing congestion state.
+    /// Returns all sending halves that support shared congestion states.
     pub(crate) fn senders(&mut self) -> impl Iterator<Item = &mut AckVecSender> {
         let connections = self.paths.iter_mut().filter_map(|p| p.conn.as_mut());
         connections.chain(&mut self.dying).filter_map(Connection::shareable)
@@ -490,7 +490,7 @@ impl Session {
     }
 }
 
-/// Encodes multipath options. They always fit. An option that did not fit would be left out.
+/// Encodes multipath options. They always fit; an option that did not would be left out.
 fn encode(options: &[MpOption<'_>]) -> OptionBuf {
     let mut buf = OptionBuf::new();
     for option in options {

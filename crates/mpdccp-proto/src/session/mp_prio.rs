@@ -1,4 +1,4 @@
-//! Priorities of paths. This end sets them, and the peer sets them with MP_PRIO (RFC 9897 section 3.2.10).
+//! Path priorities, set by this end and, with MP_PRIO, by the peer (RFC 9897 section 3.2.10).
 
 use super::Session;
 use super::signal::Signal;
@@ -20,7 +20,7 @@ impl Session {
         }
     }
 
-    /// Handles MP_PRIO. It concerns the subflow that carried it (RFC 9897 section 3.2.10).
+    /// Handles MP_PRIO, which applies to the subflow that carried it (RFC 9897 section 3.2.10).
     pub(super) fn on_prio(&mut self, i: usize, mp_seq: Seq, prio: u8) -> bool {
         match self.paths[i].peer_prio {
             Some((_, known)) if mp_seq.before(known) => self.count(Counter::OutdatedMpOption),
@@ -31,8 +31,8 @@ impl Session {
 }
 
 impl Subflow {
-    /// Returns the priority in force (RFC 9897 section 3.2.10). If both ends set a priority, this is the
-    /// smaller one.
+    /// Returns the priority in force (RFC 9897 section 3.2.10), which is the smaller one if both ends have
+    /// set a priority.
     pub(super) fn prio(&self) -> u8 {
         match self.peer_prio {
             Some((prio, _)) if self.yields => prio,

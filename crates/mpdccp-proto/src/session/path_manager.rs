@@ -9,18 +9,18 @@ use dccp_proto::{CloseReason, Ports, Route, State};
 use dccp_wire::ResetCode;
 use mpdccp_units::{Duration, Rate, Time};
 
-/// Upper limit of the time that the first subflow may take before the next path is tried
+/// Upper limit on the time that the first subflow may take before the next path is tried
 /// ([`crate::SessionConfig::first_attempt`]).
 const FIRST_ATTEMPT: Duration = Duration::from_secs(3);
-/// Time limit for the handshake of a join, and for any handshake at a server. An unfinished handshake
-/// occupies one of the session's paths.
+/// Time limit for the handshake of a join, and for any handshake at a server, because an unfinished handshake
+/// takes up one of the session's paths.
 const HANDSHAKE: Duration = Duration::from_secs(15);
 /// How long to wait for an answer when a single subflow closes.
 const SUBFLOW_CLOSE: Duration = Duration::from_secs(3);
 
 impl Session {
-    /// Adds a path. Returns `None` on a server whose session is not open or not multipath, because a server
-    /// can only join paths to an open session. A client may also connect the first path.
+    /// Adds a path. A client may also connect the first path, but a server can only join paths to an open
+    /// session, so this returns `None` on a server whose session is not open or not multipath.
     pub(crate) fn add_path(&mut self, now: Time, cfg: PathConfig) -> Option<PathId> {
         let may_join = self.state == SessionState::Open && self.multipath;
         (self.role == Role::Client || may_join).then(|| self.begin_path(now, cfg))
@@ -49,7 +49,7 @@ impl Session {
         }
     }
 
-    /// Closes a path. It is not connected again.
+    /// Closes a path. It is not reconnected.
     pub(crate) fn remove_path(&mut self, now: Time, path: PathId) {
         let Some(i) = self.index(path) else { return };
         let path = &mut self.paths[i];
@@ -80,7 +80,7 @@ impl Session {
         }
     }
 
-    /// Limits the rate of a path, counted over IP packets with data. The limit does not apply to
+    /// Limits the rate of a path, measured over IP packets with data. The limit does not apply to
     /// acknowledgements and probes.
     pub(crate) fn cap_path(&mut self, path: PathId, rate: Option<Rate>) {
         if let Some(i) = self.index(path) {
@@ -95,12 +95,12 @@ impl Session {
         }
     }
 
-    /// Limits the total rate of this end, counted over datagrams.
+    /// Limits the total sending rate of this end, measured over datagrams.
     pub(crate) fn cap(&mut self, rate: Option<Rate>) {
         self.cap.set(rate);
     }
 
-    /// Sets the size of the largest IP packet of a path, bytes.
+    /// Sets the maximum size of an IP packet on a path, bytes.
     pub(crate) fn set_mtu(&mut self, now: Time, path: PathId, mtu: u16) {
         let Some(i) = self.index(path) else { return };
         match &mut self.paths[i].conn {
@@ -110,14 +110,15 @@ impl Session {
         self.follow_mtu(i);
     }
 
-    /// Records that the host can send IP packets of `most` bytes on a path, so that this size is probed.
+    /// Records that the host can send IP packets of up to `most` bytes on a path, so that this size is
+    /// probed.
     pub(crate) fn try_mtu(&mut self, now: Time, path: PathId, most: u16) {
         if let Some(conn) = self.index(path).and_then(|i| self.paths[i].conn.as_mut()) {
             conn.try_mtu(now, most);
         }
     }
 
-    /// Stores the MTU that a connection found, for later connections of the path.
+    /// Stores the MTU that a connection found, for later connections on the same path.
     pub(super) fn follow_mtu(&mut self, i: usize) {
         let path = &mut self.paths[i];
         let Some(mtu) = path.conn.as_ref().map(|conn| conn.mtu()).filter(|mtu| *mtu != path.cfg.mtu) else {
@@ -148,7 +149,7 @@ impl Session {
         }
     }
 
-    /// Handles a report of the peer's host that nothing listens at the destination of a path.
+    /// Handles a report from the peer's host that nothing listens at the destination of a path.
     pub(crate) fn on_refused(&mut self, now: Time, path: PathId) {
         let Some(i) = self.index(path) else { return };
         let path = &self.paths[i];
@@ -158,8 +159,8 @@ impl Session {
         }
     }
 
-    /// Returns the next path that should connect now. The endpoint assigns its ports, and chooses the local
-    /// port if it is 0. Then it calls [`Self::connect`].
+    /// Returns the next path that should connect now. The endpoint assigns the path's ports (choosing a local
+    /// port if it is 0), and then calls [`Self::connect`].
     pub(crate) fn poll_connect(&mut self, now: Time) -> Option<(PathId, Route, Ports)> {
         if !matches!(self.state, SessionState::Connecting | SessionState::Open) {
             return None;
@@ -173,8 +174,8 @@ impl Session {
         }
         let path = &mut self.paths[i];
         path.connect_at = None;
-        // Choose a new local port for another attempt. Otherwise packets of an earlier connection that are
-        // still in flight could be taken for packets of the new one (RFC 4340 section 7.5.6).
+        // Choose a new local port for another attempt. Otherwise, packets of an earlier connection that are
+        // still in flight could be mistaken for packets of the new one (RFC 4340 section 7.5.6).
         let local = if core::mem::replace(&mut path.tried, true) { 0 } else { path.cfg.ports.local };
         Some((path.id, path.cfg.route, Ports { local, ..path.cfg.ports }))
     }
@@ -188,7 +189,7 @@ impl Session {
         }
     }
 
-    /// The first subflow could not be opened on this path, so the next path is tried.
+    /// The first subflow could not be opened on this path, so try the next path.
     pub(super) fn on_first_failed(&mut self, now: Time, i: usize, reason: Reason, cause: CloseReason) {
         if self.role == Role::Server {
             return self.finish(reason);
@@ -223,7 +224,7 @@ impl Session {
         let (Some(next), Some(last), true) = (next, self.index(self.first.path), waits) else { return };
         if next != last {
             self.give_up(now, last, Reason::NextTried);
-            // No other path may connect now, in particular not the one that would be next.
+            // No other path may connect now, not even the one that would be next.
             self.paths.iter_mut().for_each(|path| path.connect_at = None);
             self.paths[next].connect_at = Some(now);
         }
@@ -250,7 +251,7 @@ impl Session {
         }
     }
 
-    /// Returns when to stop waiting for a connection that opens or closes.
+    /// Returns when to stop waiting for a connection that is opening or closing.
     fn patience(&self, path: &Subflow) -> Option<Time> {
         let limited = self.role == Role::Server || self.state != SessionState::Connecting;
         match path.state {
@@ -260,7 +261,7 @@ impl Session {
         }
     }
 
-    /// Returns whether the server has answered the first subflow. The subflow opens a round trip after the
+    /// Returns whether the server has answered the first subflow, which opens one round trip after the
     /// answer.
     pub(crate) fn is_answered(&self) -> bool {
         let first = self.paths.iter().find(|p| p.id == self.first.path).and_then(|p| p.conn.as_ref());
@@ -268,7 +269,7 @@ impl Session {
             && first.is_some_and(|conn| matches!(conn.state(), State::PartOpen | State::Open))
     }
 
-    /// Returns when the client gives up the current first path and tries the next one.
+    /// Returns when the client gives up on the current first path and tries the next one.
     fn rotation_timeout(&self) -> Option<Time> {
         let choice = self.paths.iter().filter(|p| !p.removed).count() > 1;
         let trying = self.paths.iter().any(|p| p.id == self.first.path && p.conn.is_some());

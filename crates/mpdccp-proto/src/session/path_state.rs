@@ -10,7 +10,7 @@ use dccp_proto::{CloseReason, Connection, Event, State};
 use dccp_wire::{MpOption, ResetCode, RttType};
 use mpdccp_units::{Duration, Time};
 
-/// Time for which a client probes a silent path before it opens a new connection there. A NAT may have lost
+/// How long a client probes a silent path before it opens a new connection there, because a NAT may have lost
 /// the old binding.
 const RECONNECT_AFTER: Duration = Duration::from_secs(20);
 /// A session that has carried no data for this long is idle.
@@ -131,8 +131,8 @@ impl Session {
                 }
             }
         }
-        // If a join is refused with this code, the server does not know the session, perhaps because it
-        // restarted. A refusal by an advertised address does not count, because the address may belong to
+        // If a join is refused with this code, the server does not know the session, perhaps because it has
+        // restarted. A refusal from an advertised address does not count, because the address may belong to
         // another host.
         let unknown_ci = cause == CloseReason::Reset(ResetCode::ConnectionRefused)
             && matches!(path.stage, Stage::JoinSent { .. })
@@ -152,10 +152,10 @@ impl Session {
             false if !self.multipath => (keepalive.saturating_mul(2), self.survive()),
             false => (keepalive.saturating_mul(2), survive),
         };
-        // While data flows, probe idle paths often. A dead path is then detected before it is needed.
+        // While data flows, probe idle paths often, so that a dead path is detected before it is needed.
         let data_at = self.paths.iter().map(|p| p.data_at.max(p.liveness.asked())).max();
         let busy = data_at.is_some_and(|at| path.heard().since(at) < BUSY);
-        // Without another path there is no alternative, so early detection of a dead path is useless.
+        // Without an alternative path, early detection of a dead path is useless.
         let others = self.paths.iter().any(|p| p.id != path.id && p.is_up());
         Evidence {
             heard: path.heard(),
@@ -172,7 +172,7 @@ impl Session {
         if !path.is_live() || self.state != SessionState::Open {
             return;
         }
-        // This shortcut is for most packets. For them, the full check would cost more than all other work of
+        // Most packets take this shortcut. For them, the full check would cost more than all other work of
         // the session.
         if path.liveness.is_answered(now, path.heard(), path.answered()) && !self.cfg.keepalive.is_zero() {
             return;
@@ -198,8 +198,8 @@ impl Session {
         }
     }
 
-    /// The peer reports that it receives nothing on these paths, so they must answer a probe before they are
-    /// used again. The path on which the report arrived is excluded.
+    /// The peer reports that it receives nothing on these paths, so each must answer a probe before it is
+    /// used again, except the path on which the report arrived.
     pub(super) fn suspect_paths(&mut self, now: Time, told_on: usize, local_addr: u8, remote_addr: u8) {
         for k in (0..self.paths.len()).filter(|k| *k != told_on) {
             let path = &mut self.paths[k];

@@ -2,15 +2,15 @@ use dccp_wire::Seq;
 
 /// Maximum plausible distance from the newest MP_SEQ. The reorderer remembers this range.
 const MAX_JUMP: u64 = 1 << 16;
-/// If this many consecutive packets fit each other but not the earlier ones, their numbers are accepted.
+/// Once this many consecutive packets fit each other but not the earlier ones, their numbers are accepted.
 const PROOF: u32 = 8;
 
-/// Filter for plausible MP_SEQ numbers. Without it, a single wrong number far ahead would make all later
-/// packets duplicates.
+/// Filter for implausible MP_SEQ numbers. Without it, a single wrong number far ahead would make all later
+/// packets look like duplicates.
 #[derive(Debug, Default)]
 pub(super) struct Plausible {
     newest: Option<Seq>,
-    /// The newest implausible number, and the number of consecutive implausible packets that fit it.
+    /// The newest implausible number, and how many consecutive implausible packets fit it.
     other: Option<(Seq, u32)>,
 }
 
@@ -19,7 +19,7 @@ pub(super) struct Plausible {
 pub(super) enum Judgement {
     Fits,
     Doubtful,
-    /// The peer's numbers have moved to another value and continue from there.
+    /// The peer's numbers have jumped, and continue from the new value.
     Moved,
 }
 

@@ -1,10 +1,10 @@
-//! Private options between two mpdccp programs. They are MP_EXP options (RFC 9897 section 3.2.12).
+//! Private options between two mpdccp programs, encoded as MP_EXP options (RFC 9897 section 3.2.12).
 
 use crate::PathName;
 use dccp_wire::{MpOption, Seq};
 use mpdccp_units::Duration;
 
-/// First bytes of these options. They distinguish the options from other uses of MP_EXP.
+/// First bytes of these options, which distinguish them from other uses of MP_EXP.
 const MAGIC: [u8; 4] = *b"mpd1";
 /// Length of the longest option, bytes.
 const LONGEST: usize = 12;
@@ -12,12 +12,12 @@ const LONGEST: usize = 12;
 /// A private option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Private {
-    /// On Request and Response: the capabilities of the end that sends it.
+    /// On Request and Response: the capabilities of the sender.
     Hello {
         /// Whether the sender drops duplicates. If so, it waits for repairs once it knows how long they take.
         repairs: bool,
-        /// Whether the sender sends the distance from each data packet to its flow's previous packet, and
-        /// uses received distances.
+        /// Whether the sender includes in each data packet the distance to its flow's previous packet, and
+        /// makes use of received distances.
         flows: bool,
         /// Whether the sender restores lost packets from FEC packets.
         fec: bool,
@@ -26,8 +26,8 @@ pub(super) enum Private {
     },
     /// Lost packets are retransmitted within this time after the peer notices the loss, or not at all.
     Repair(Duration),
-    /// The sender of this option receives no packets on the paths between these two Address IDs. The first is
-    /// its own, and the second is the receiver's.
+    /// The sender of this option receives no packets on the paths between these two Address IDs. The first ID
+    /// belongs to the sender, the second to the receiver.
     Suspect(u8, u8),
     /// On a Request: the name of the path.
     Name(PathName),
@@ -40,7 +40,7 @@ impl Private {
     pub(super) fn read(bytes: &[u8]) -> Option<Private> {
         Some(match *bytes.strip_prefix(&MAGIC)? {
             [0, flags, ..] => {
-                // Flag 4 must not be used. It meant FEC packets of another format.
+                // Flag 4 must not be used: it stood for FEC packets in another format.
                 Private::Hello {
                     repairs: flags & 1 != 0,
                     flows: flags & 2 != 0,

@@ -1,4 +1,4 @@
-//! FEC packets of a session. They are made from sent packets, and they restore lost ones.
+//! FEC packets of a session, which are made from sent packets and restore lost ones.
 
 use super::Session;
 use super::fec::{Block, FecPacket, HEADER, KEPT_FOR, MOST, MOST_WAITING, OFFSET, OLD, OPTION, Pending, add};
@@ -13,8 +13,8 @@ use dccp_wire::{Opt, Seq};
 use mpdccp_units::Time;
 
 impl Session {
-    /// Call this when a packet was sent for the first time, on a single path. If its rule says so, the packet
-    /// is protected.
+    /// Call this when a packet has been sent for the first time, and on a single path. The packet is
+    /// protected if its rule says so.
     pub(super) fn protect(&mut self, now: Time, class: usize, path: PathId, copy: &Copy) {
         let Some(most) = self.classes.rule(class).and_then(|rule| rule.fec).filter(|_| self.fec.on) else {
             return;
@@ -47,8 +47,8 @@ impl Session {
         self.fec.waiting.push_back(FecPacket { class, newest: copy.mp_seq, count, payload, paths, at: now });
     }
 
-    /// Sends the FEC packets that find a path. Of the allowed paths, each takes the one that carried the
-    /// fewest of its protected packets.
+    /// Sends the FEC packets for which there is a path. Each takes the allowed path that carried the fewest
+    /// of the packets that it protects.
     pub(super) fn send_fec(&mut self, now: Time, sink: &mut dyn Sink) {
         while let Some(packet) = self.fec.waiting.pop_front() {
             if now.since(packet.at) > OLD || packet.class >= self.classes.all.len() {
@@ -58,8 +58,8 @@ impl Session {
             let info = PktInfo { len: packet.payload.len() + OPTION, ..PktInfo::default() };
             let allowed =
                 self.classes.rule(packet.class).is_some_and(|r| r.rows(&info, &self.rows, &mut self.allowed));
-            // Paths that carried the protected packets are the last choice. Paths that priorities reserve are
-            // never used.
+            // Paths that carried the protected packets come last. Paths that the priorities hold in reserve
+            // are never used.
             let fits = |row: &&PathRow| allowed && row.state.is_up() && info.len <= row.max_payload;
             let usable = || self.allowed.iter().filter(fits).filter(|row| row.prio > OVERFLOW);
             let carried = |id: PathId| packet.paths.iter().filter(|path| **path == id).count();
@@ -77,7 +77,7 @@ impl Session {
             let Some(i) = self.index(path) else { continue };
             self.options.clear();
             // An FEC packet is not session data, so it has no MP_SEQ. If its option is lost, no receiver
-            // takes it for data.
+            // mistakes it for data.
             Private::Fec(packet.newest, packet.count).with(|option| self.options.push(&Opt::Mp(option)));
             self.paths[i].transmit(now, self.options.as_bytes(), &packet.payload, sink);
             self.cap.on_sent(now, packet.payload.len() as u64);
@@ -114,7 +114,7 @@ impl Session {
         self.restore(now, self.paths[i].id);
     }
 
-    /// Call this when a data packet arrived, because other packets may now be restorable.
+    /// Call this when a data packet has arrived, because it may now be possible to restore other packets.
     pub(super) fn follow_fec(&mut self, now: Time, path: PathId, seq: Seq, back: u8, data: &[u8]) {
         self.fec.keep(now, seq, back, data);
         if self.fec.pending.is_empty() {

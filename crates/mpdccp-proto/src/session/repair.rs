@@ -19,7 +19,7 @@ pub(super) struct Copy {
     pub(super) mp_seq: Seq,
     /// Distance to the previous packet of the same flow.
     pub(super) back: u8,
-    /// Time from which the peer may notice the loss. This is the first transmission, or later if all packets
+    /// Earliest time at which the peer may notice the loss: the first transmission, or later if all packets
     /// after it were lost too.
     pub(super) first: Time,
 }
@@ -30,15 +30,15 @@ type Kept = VecDeque<(Seq, Option<Copy>)>;
 /// Sent packets that are not acknowledged, and packets that must be retransmitted.
 #[derive(Debug, Default)]
 pub(super) struct Repair {
-    /// Whether the peer waits for repairs and this end makes them.
+    /// Whether the peer waits for repairs and this end performs them.
     pub(super) on: bool,
     pub(super) kept: BTreeMap<PathId, Kept>,
     /// Bytes of `kept` and `due` together.
     pub(super) bytes: usize,
     pub(super) due: VecDeque<Copy>,
-    /// If all recent data was sent on one path, that path, and since when.
+    /// If all recent data was sent on a single path: that path, and the time since which this has been so.
     pub(super) alone: Option<(PathId, Time)>,
-    /// Time for which a repair is useful. After that time, the peer no longer waits for it.
+    /// How long a repair is useful. After that, the peer no longer waits for it.
     pub(super) worth: Duration,
     pub(super) told: Option<(Time, Duration)>,
     pub(super) stats: RepairStats,
@@ -87,9 +87,9 @@ impl Repair {
 
     /// Call this when a path is silent or gone, because packets sent on it may never arrive.
     ///
-    /// If no other path carried newer packets, the peer notices the loss only when all packets sent on this
-    /// path are retransmitted. That takes some round trips on a path that was idle. Repairs are therefore
-    /// useful for `most` from now on.
+    /// If no other path carried newer packets, the peer notices the loss only once all packets sent on this
+    /// path have been retransmitted, which takes some round trips on a path that was idle. Repairs are
+    /// therefore useful for `most` from now on.
     pub(super) fn on_silence(&mut self, now: Time, path: PathId, most: Duration) {
         let alone = self.alone.filter(|(alone, _)| *alone == path);
         for mut copy in self.kept.remove(&path).into_iter().flatten().filter_map(|(_, copy)| copy) {
@@ -119,7 +119,7 @@ impl Repair {
         Some(copy)
     }
 
-    /// Ends repair, because nothing is sent any more.
+    /// Ends repair, because nothing more is sent.
     pub(super) fn clear(&mut self) {
         (self.on, self.bytes) = (false, 0);
         self.kept.clear();

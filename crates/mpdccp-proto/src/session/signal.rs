@@ -13,7 +13,7 @@ pub(super) enum Signal {
     RemoveAddr { addr_id: u8, nonce: u32 },
 }
 
-/// The subject of an option. A newer option about the same subject replaces an older one.
+/// The subject of an option. A newer option on the same subject replaces an older one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dataset {
     Path(PathId),
@@ -39,7 +39,7 @@ impl Signal {
     }
 }
 
-/// An option of this end that is not confirmed yet.
+/// An option from this end that has not been confirmed yet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pending {
     pub(super) signal: Signal,

@@ -9,14 +9,13 @@ use crate::sched::SchedulerKind;
 use mpdccp_units::Time;
 
 impl Session {
-    /// Returns the class of a packet that waits to be sent.
+    /// Returns the class of a packet that is waiting to be sent.
     pub(super) fn class_of(&self, info: &PktInfo) -> usize {
         // The packet may be a repair whose rule no longer exists.
         Some(usize::from(info.class)).filter(|class| *class < self.classes.all.len()).unwrap_or(0)
     }
 
-    /// Returns the next source that is not in `waiting`. Repairs come first, then the classes and the streams
-    /// in turn.
+    /// Returns the next source that is not in `waiting`: first repairs, then classes and streams in turn.
     pub(super) fn next_source(&mut self, now: Time, waiting: &Waiting) -> Option<(Source, PktInfo)> {
         if !waiting.has(Source::Repair)
             && let Some(copy) = self.repair.head(now)
@@ -62,7 +61,7 @@ impl Session {
     /// Drops a packet that no path can carry.
     pub(super) fn drop_too_big(&mut self, source: Source) {
         match source {
-            // Stream packets are made to fit the path's size.
+            // Stream packets are sized to fit the path.
             Source::Streams(_) => {}
             Source::Repair => drop(self.repair.pop()),
             Source::Aside(l) => self.classes.all[l].queue.drop_aside_too_big(),
@@ -81,7 +80,7 @@ impl Session {
         }
     }
 
-    /// Changes the policy rules. They also apply to packets that already wait. Streams match no rule until
+    /// Changes the policy rules, including for packets that are already waiting. Streams match no rule until
     /// their owner classifies them again.
     pub(crate) fn set_policy(&mut self, now: Time, policy: &Policy) {
         if self.cfg.policy == *policy {

@@ -9,7 +9,7 @@ use dccp_streams::Streams;
 use dccp_wire::{MpOption, Opt};
 use mpdccp_units::Time;
 
-/// Length of the option that marks a stream packet, bytes: an empty MP_EXP in place of MP_SEQ.
+/// Length of the option that marks a stream packet, bytes. The option is an empty MP_EXP in place of MP_SEQ.
 const OPTION: usize = 3;
 
 impl Session {
@@ -21,22 +21,22 @@ impl Session {
         Some(result)
     }
 
-    /// Passes the streams to `act` after the session began to end. Data that arrived before can still be
-    /// read.
+    /// Passes the streams to `act` once the session has begun to end. Data that arrived before then can still
+    /// be read.
     pub(crate) fn with_unread_streams<T>(&mut self, act: impl FnOnce(&mut Streams) -> T) -> Option<T> {
         self.unread.as_mut().map(|carried| act(&mut carried.streams))
     }
 
-    /// Sends the peer its initial flow control limits when the session is open, so that its first streams can
-    /// start at once.
+    /// Sends the peer its initial flow control limits once the session is open, so that the peer's first
+    /// streams can start at once.
     pub(super) fn greet_streams(&mut self) {
         if let Some(carried) = &mut self.streams {
             carried.streams.tell_limits();
         }
     }
 
-    /// Handles a stream packet. It has no MP_SEQ, so this tells the reorderer that its DCCP sequence number
-    /// on this path carried no datagram of the session.
+    /// Handles a stream packet. Because the packet has no MP_SEQ, tells the reorderer that the packet's DCCP
+    /// sequence number on this path carried no datagram of the session.
     pub(super) fn on_stream_packet(&mut self, now: Time, i: usize, data: &[u8], received: &Received<'_>) {
         self.reorderer.on_other(now, self.paths[i].id, received.seq, received.ndp);
         self.paths[i].data_at = now;
@@ -63,13 +63,13 @@ impl Session {
     }
 
     /// Returns when [`on_stream_timeout`](Self::on_stream_timeout) is due. Packets that were already due at
-    /// the last transmission wait for a path instead of a timer.
+    /// the last transmission are waiting for a path rather than a timer.
     pub(super) fn stream_timeout(&self) -> Option<Time> {
         self.streams.as_ref()?.streams.poll_timeout().filter(|at| *at > self.polled)
     }
 
-    /// Describes the next packet of a class's streams, if any. Its size is adapted to the smallest path, so
-    /// that any path can carry it.
+    /// Describes the next packet from a class's streams, if any. The packet is sized for the path with the
+    /// smallest MTU, so that any path can carry it.
     pub(super) fn stream_head(&self, now: Time, class: usize) -> Option<(Source, PktInfo)> {
         let number = class as u8;
         let carried = self.streams.as_ref().filter(|carried| carried.streams.has_packet(now, number))?;
@@ -82,8 +82,8 @@ impl Session {
         Some((Source::Streams(class), PktInfo { len, class: number, ..PktInfo::default() }))
     }
 
-    /// Sends one packet of a class's streams. Each of `paths` carries the same bytes. Returns false if there
-    /// was no packet.
+    /// Sends one packet from a class's streams, as an identical copy on each of `paths`. Returns false if
+    /// there was no packet.
     pub(super) fn send_stream_packet(
         &mut self,
         now: Time,

@@ -10,7 +10,7 @@ use dccp_proto::{Connection, ConnectionStats, Gate, Sink, Why};
 use dccp_wire::Seq;
 use mpdccp_units::{Duration, Rate, Time};
 
-/// State of a subflow's multipath handshake (RFC 9897 section 3.3). Each state is named after the last step.
+/// State of a subflow's multipath handshake (RFC 9897 section 3.3), named after the last step taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
     /// First subflow of a client: waits for the peer's MP_KEY.
@@ -19,11 +19,11 @@ pub(super) enum Stage {
     JoinSent { nonce: u32 },
     /// Server: waits for the Ack with this HMAC(A).
     JoinAnswered { tag: Tag },
-    /// Waits for nothing. Data may flow once the connection is open.
+    /// Not waiting for anything. Data may flow once the connection is open.
     Proven,
 }
 
-/// One path of a session: its settings, which last, and its current connection, if any.
+/// One path of a session: its settings, which persist, and its current connection, if any.
 #[derive(Debug)]
 pub(super) struct Subflow {
     pub(super) id: PathId,
@@ -33,18 +33,18 @@ pub(super) struct Subflow {
     pub(super) stage: Stage,
     /// This is never [`PathState::Standby`], because standby depends on the priority.
     pub(super) state: PathState,
-    /// Whether the path has been up since its connection was created.
+    /// Whether the path has been up at any time since its connection was created.
     pub(super) was_up: bool,
     /// Time at which the path's connection began to open or to close.
     pub(super) since: Time,
     pub(super) opened: Time,
-    /// Time at which the path last became usable: it opened, or answered after a silence.
+    /// Time at which the path last became usable, by opening or by answering after a silence.
     pub(super) up_since: Time,
     /// Time at which a packet last arrived on a connection that was up.
     pub(super) last_up: Option<Time>,
     /// Whether the round trip takes at most half of the Request's retransmission interval.
     pub(super) is_quick: bool,
-    /// Retransmission timeout when the last packet arrived.
+    /// Retransmission timeout at the time of the last packet received.
     pub(super) rto: Duration,
     /// Estimated time until an answer arrives: the round trip, its jitter, and the peer's Ack delay.
     pub(super) answer: Duration,
@@ -63,14 +63,15 @@ pub(super) struct Subflow {
     pub(super) peer_prio: Option<(u8, Seq)>,
     /// Whether the application removed the path.
     pub(super) removed: bool,
-    /// Whether this end connects the path, and reconnects it after a loss. The peer does this for paths that
-    /// it began.
+    /// Whether this end connects the path, and reconnects it after a failure. The peer does this for paths
+    /// that it opened.
     pub(super) ours: bool,
     /// The Address ID under which the peer advertised the destination of the path, if it did.
     pub(super) advertised: Option<u8>,
     /// Client: whether this end has tried to connect the path before.
     pub(super) tried: bool,
-    /// Client: time of the next attempt to connect, and the interval from that attempt to the one after it.
+    /// Client: time of the next attempt to connect, and the interval between that attempt and the one after
+    /// it.
     pub(super) connect_at: Option<Time>,
     pub(super) connect_gap: Duration,
     /// Time at which the RTT was last sent to the peer.
@@ -80,7 +81,7 @@ pub(super) struct Subflow {
     pub(super) holding: bool,
 }
 
-/// State of a client that connects: the current path, since when it is tried, and the number of refusals so
+/// State of a connecting client: the current path, when it was first tried, and the number of refusals so
 /// far.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FirstAttempt {
@@ -102,7 +103,7 @@ const GRANULARITY: Duration = Duration::from_millis(10);
 /// Longest Ack delay of other implementations (RFC 4340 section 11.3). mpdccp delays Acks by at most a
 /// quarter of a round trip.
 const MAX_ACK_DELAY: Duration = Duration::from_millis(200);
-/// For this long, a path that was up is retried at constant intervals.
+/// A path that was up is retried at constant intervals for this long.
 const MISSED: Duration = Duration::from_secs(120);
 /// A path that sent nothing for this long is idle.
 const IDLE: Duration = Duration::from_secs(1);
@@ -172,7 +173,7 @@ impl Subflow {
         self.connect_gap = CONNECT_GAP.0;
     }
 
-    /// Updates the timeouts from the round-trip time, because a packet arrived.
+    /// Updates the timeouts from the round-trip time when a packet has arrived.
     pub(super) fn learn_timeouts(&mut self) {
         let Some(rtt) = self.conn.as_ref().and_then(Connection::tx_rtt) else { return };
         self.rto = rtt.rto();
@@ -188,7 +189,7 @@ impl Subflow {
         self.connect_gap = (self.connect_gap * 2).min(CONNECT_GAP.1);
     }
 
-    /// Returns whether the path was up for a while recently. Such a path is worth a Request per second.
+    /// Returns whether the path was recently up for some time. Such a path is worth one Request per second.
     pub(super) fn is_missed(&self, now: Time) -> bool {
         let worked = !self.was_up || now.since(self.opened) >= CONNECT_GAP.0;
         worked && self.last_up.is_some_and(|at| now.since(at) < MISSED)
@@ -199,13 +200,13 @@ impl Subflow {
         self.connect_at.filter(|_| self.conn.is_none())
     }
 
-    /// Returns when a valid packet last arrived. If none did, this is when the path opened.
+    /// Returns when a valid packet last arrived or, if none has, when the path opened.
     pub(super) fn heard(&self) -> Time {
         self.conn.as_ref().map_or(self.opened, |conn| conn.last_received().max(self.opened))
     }
 
-    /// Returns when the peer's acknowledgements last covered a new packet. If none did, this is when the path
-    /// opened.
+    /// Returns when the peer's acknowledgements last covered a new packet or, if they have not yet, when the
+    /// path opened.
     pub(super) fn answered(&self) -> Time {
         self.conn.as_ref().map_or(self.opened, |conn| conn.last_answered().max(self.opened))
     }
@@ -225,13 +226,13 @@ impl Subflow {
         self.state == PathState::Up
     }
 
-    /// Returns the state that others see. It is [`state`](Self::state), except that it distinguishes standby
-    /// from up.
+    /// Returns the state as reported to others: [`state`](Self::state), but with standby distinguished from
+    /// up.
     fn shown(&self) -> PathState {
         if self.is_up() && self.prio() <= STANDBY { PathState::Standby } else { self.state }
     }
 
-    /// Returns whether the subflow is a join that has not yet proved that the peer knows the keys.
+    /// Returns whether the subflow is a join whose peer has not yet proved knowledge of the keys.
     pub(super) fn is_half_open(&self) -> bool {
         matches!(self.stage, Stage::JoinAnswered { .. })
     }

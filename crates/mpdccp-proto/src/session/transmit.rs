@@ -11,15 +11,15 @@ use dccp_proto::{Connection, Gate, Sink};
 use dccp_wire::{MpOption, Opt};
 use mpdccp_units::Time;
 
-/// Maximum number of packets that one session sends in one call. The rest follows after other sessions have
+/// Maximum number of packets that one session sends in one call. The rest follow after other sessions have
 /// had their turn.
 const BUDGET: usize = 256;
 /// Maximum number of packets without data that a connection sends in one call.
 const CONTROL_BUDGET: usize = 16;
 
 impl Session {
-    /// Does the same as [`poll_transmit`](Self::poll_transmit). If `allowance` is set, sends at most this
-    /// many bytes of data. Returns the unused allowance, and whether it held data back.
+    /// Like [`poll_transmit`](Self::poll_transmit), but sends at most `allowance` bytes of data if it is set.
+    /// Returns the unused allowance, and whether the allowance held data back.
     pub(crate) fn poll_transmit_within(
         &mut self,
         now: Time,
@@ -77,8 +77,8 @@ impl Session {
         self.paths.iter_mut().for_each(|p| p.watch_loss(now));
         self.rows.extend(self.paths.iter().map(|p| p.row(now, options)));
         self.avoid_doubtful_sizes(options);
-        // Whether the packet is too big for all paths that are up. If none is up, whether it is too big for
-        // all paths that may return. A packet that will fit once PARTOPEN ends does not count as too big.
+        // Whether the packet is too big for all paths that are up or, if none is up, for all paths that may
+        // come back. A packet that will fit once PARTOPEN ends does not count as too big.
         let most = |state| {
             let usable = self.paths.iter().filter(move |p| p.state == state);
             usable.filter_map(|p| p.conn.as_ref().map(|c| c.max_payload_open(options))).max()
@@ -87,13 +87,13 @@ impl Session {
         self.tune_queues();
         for _ in 0..BUDGET {
             if let Some(at) = self.cap.shut(now) {
-                // The session's rate limit, and not the paths, holds the packets back.
+                // The packets are held back by the session's rate limit, not by the paths.
                 self.tell_app_limited(now);
                 return self.wake_at(Some(at), Wake::Rate);
             }
             self.send_fec(now, sink);
             let Some((source, info)) = self.next_source(now, &waiting) else {
-                // Packets may still wait because rules forbid them on the open paths. In this case the
+                // Packets may still be waiting because rules forbid them on the open paths. In that case, the
                 // application is not the limit.
                 return if waiting.is_empty() {
                     self.tell_app_limited(now)
@@ -165,8 +165,8 @@ impl Session {
         self.wake = Some((now, Wake::Backlog));
     }
 
-    /// Allows only small packets on a path that seems to lose large packets. This requires another path that
-    /// is known to carry the large ones.
+    /// Allows only small packets on a path that seems to lose large ones, provided that another path is known
+    /// to carry the large ones.
     fn avoid_doubtful_sizes(&mut self, options: usize) {
         let sure = |path: &Subflow| path.conn.as_ref().map_or(0, |conn| conn.sure_payload(options));
         let most = self.paths.iter().filter(|path| path.is_up()).map(sure).max().unwrap_or(0);
@@ -203,7 +203,7 @@ impl Session {
         Some(Room { known, hoped: room(Connection::max_payload_open)?, class: class as u8 })
     }
 
-    /// Determines the paths that rules and priorities allow for a packet of this class.
+    /// Determines the paths that the rules and priorities allow for a packet of this class;
     /// [`offered`](Self::offered) returns them. Returns false if the packet must be dropped.
     fn offer(&mut self, now: Time, class: usize, info: &PktInfo, backlog: &QueueView) -> bool {
         let rows = match self.classes.rule(class) {
@@ -226,7 +226,7 @@ impl Session {
         if self.offered_all { &self.rows } else { &self.offered }
     }
 
-    /// Allows the queues to become as long as the paths in use need.
+    /// Allows the queues to grow as long as the paths in use need.
     fn tune_queues(&mut self) {
         let used = || self.rows.iter().filter(|r| r.state.is_up() && !r.idle);
         let rtt = used().filter_map(|r| r.srtt).max().unwrap_or_default();
@@ -236,8 +236,8 @@ impl Session {
         }
     }
 
-    /// Tells paths with a closed gate that they blocked the packet at the head. This applies to the paths
-    /// that the scheduler might have chosen.
+    /// Tells paths with a closed gate that they blocked the packet at the head, if the scheduler might
+    /// otherwise have chosen them.
     fn note_blocked(&mut self, now: Time, elsewhere: bool) {
         let offered = if self.offered_all { &self.rows } else { &self.offered };
         for row in offered.iter().filter(|row| !row.is_open()) {
@@ -257,8 +257,8 @@ impl Session {
         }
     }
 
-    /// Tells each path whose MTU is too small for this packet, so that it probes for a larger one. Paths with
-    /// a lower priority than the chosen ones may cost money, so they are not told.
+    /// Tells each path whose MTU is too small for this packet to probe for a larger one. Paths with a lower
+    /// priority than the chosen ones are not told, because they may cost money.
     fn note_too_narrow(&mut self, now: Time, chosen: &[PathId], len: usize) {
         let prio = self.rows.iter().filter(|row| chosen.contains(&row.id)).map(|row| row.prio).max();
         for row in self.rows.iter().filter(|row| row.state.is_up() && row.max_payload < len) {
@@ -346,8 +346,8 @@ impl Session {
         true
     }
 
-    /// Tells the paths with an open gate that the application limits them, because the queue is empty. A path
-    /// with a closed gate is not told, because the queue may be empty only because other paths took its
+    /// The queue is empty, so tells the paths with an open gate that they are limited by the application. A
+    /// path with a closed gate is not told, because the queue may be empty only because other paths took its
     /// packets.
     fn tell_app_limited(&mut self, now: Time) {
         for path in &mut self.paths {
@@ -384,7 +384,7 @@ mod tests {
         numbers
     }
 
-    /// Returns a client that begins with this MP_SEQ, and a server that has received its Request.
+    /// Returns a client whose first MP_SEQ is this one, and a server that has received its Request.
     fn pair(mp_seq: u64, mut now: Time) -> (Session, Session, Time) {
         let cfg = SessionConfig {
             reorder: ReorderConfig::active_fixed(Duration::from_secs(1)),
@@ -422,7 +422,7 @@ mod tests {
         (client, server, now)
     }
 
-    /// The receiver's hash of flows has a key too, like the endpoint's hash. Neither may be predictable.
+    /// Like the endpoint's hash of flows, the receiver's hash is keyed, so that neither is predictable.
     #[test]
     fn each_session_has_a_key_for_its_hashes() {
         let (client, server, _) = pair(1, Time::from_millis(1));

@@ -1,5 +1,5 @@
-//! Joins to addresses that the server advertises, and joins of the server itself (RFC 9897 sections 3.2.8 and
-//! 3.3).
+//! Joins to addresses that the server advertises, and joins by the server itself
+//! (RFC 9897 sections 3.2.8 and 3.3).
 
 use crate::common::End::{Client, Server};
 use crate::common::*;
@@ -8,8 +8,8 @@ use dccp_wire::{MpOption, PacketType};
 use mpdccp_proto::*;
 use mpdccp_units::Duration;
 
-/// Creates a session with one path. The server advertises its address on the second wire. Both source
-/// addresses of the client can reach it.
+/// Creates a session with one path, in which the server advertises its address on the second wire. Both
+/// source addresses of the client can reach that address.
 fn advertised(join_advertised: JoinFrom) -> (Net, SessionId, SessionId, u8) {
     let mut net = Net::new(1, 1, config());
     net.add_wire();
@@ -41,7 +41,7 @@ fn an_advertised_address_is_joined_if_that_is_wanted() {
     }
 }
 
-/// RFC 9897 section 3.2.8: if the option contains a port, the join goes to that port.
+/// RFC 9897 section 3.2.8: if the option contains a port, the client joins to that port.
 #[test]
 fn a_join_goes_to_the_port_that_was_advertised() {
     let (mut net, _) = Net::connected(1, 1, SessionConfig { join_advertised: JoinFrom::One, ..config() });
@@ -83,8 +83,8 @@ fn a_copy_of_an_advertisement_does_not_bring_back_a_removed_path() {
     assert_eq!(counter(&net.status(Client, id), "outdated_mp_option"), 1);
 }
 
-/// RFC 9897 section 3.4: after a failed attempt to connect, the address is not tried until it is advertised
-/// again.
+/// RFC 9897 section 3.4: after a failed attempt to connect, the address is not tried again until it is
+/// readvertised.
 #[test]
 fn an_advertised_address_that_does_not_answer_waits_for_the_next_advertisement() {
     let (mut net, id) = Net::connected(1, 1, SessionConfig { join_advertised: JoinFrom::One, ..config() });
@@ -103,7 +103,7 @@ fn an_advertised_address_that_does_not_answer_waits_for_the_next_advertisement()
     assert_eq!(net.state(Client, id), [PathState::Up; 2]);
 }
 
-/// An advertised address may lead to another server, so its refusal must not end the session.
+/// An advertised address may lead to a different server, so a refusal from there must not end the session.
 #[test]
 fn a_refusal_at_an_advertised_address_does_not_end_the_session() {
     let (mut net, id) = Net::connected(1, 1, SessionConfig { join_advertised: JoinFrom::One, ..config() });
@@ -139,7 +139,7 @@ fn an_advertised_address_of_the_other_family_is_not_joined() {
     assert_eq!((net.status(Client, id).peer_addresses.len(), net.state(Client, id).len()), (1, 1));
 }
 
-/// RFC 9897 section 3.2.2: either host may begin a subflow.
+/// RFC 9897 section 3.2.2: either host may open a subflow.
 #[test]
 fn the_server_joins_a_path_and_joins_it_again() {
     let (mut net, id, sid) = Net::joinable();

@@ -5,8 +5,8 @@ use crate::common::{Net, config, counted};
 use mpdccp_proto::{PathId, SessionConfig};
 use mpdccp_units::{Duration, Rate};
 
-/// Returns the bytes of IP packets with data that each path carries in one second. The client offers 8
-/// Mbit/s, and has done so for two seconds.
+/// Returns how many bytes of IP packets with data each path carries in one second. The client has been
+/// offering 8 Mbit/s for two seconds before that.
 fn carried(net: &mut Net, id: mpdccp_proto::SessionId) -> [u64; 2] {
     net.stream(Client, id, 0, 2_000, Duration::from_millis(1));
     let sent = |net: &Net| [0, 1].map(|i| net.status(Client, id).paths[i].tx.as_ref().unwrap().sent.bytes);
@@ -42,8 +42,8 @@ fn a_peer_gets_no_more_than_it_may() {
     assert!((550..=640).contains(&received), "{received} of 600");
 }
 
-/// The total memory of all queues is limited. At the limit, a session with a long queue gets no more memory,
-/// while a session with a short queue does.
+/// The total memory of all queues is limited. Once the limit is reached, a session with a long queue gets no
+/// more memory, but a session with a short queue still does.
 #[test]
 fn a_session_whose_queue_is_long_leaves_room_for_another() {
     let (mut net, flooding) = Net::connected(3, 1, config());
@@ -51,7 +51,7 @@ fn a_session_whose_queue_is_long_leaves_room_for_another() {
     net.run(Duration::from_millis(500));
     net.client.bound_queues(100_000);
     let queued = |net: &Net, id| net.status(Client, id).queue.bytes;
-    // The packets have at least 1,000 bytes. They are queued, and none is sent meanwhile.
+    // The packets have at least 1,000 bytes each. They are queued, and none is sent in the meantime.
     for n in 0..1_000 {
         net.client.send(net.now, flooding, crate::common::datagram(n), Default::default());
     }
@@ -80,8 +80,8 @@ fn a_session_whose_queue_is_long_leaves_room_for_another() {
     assert_eq!(counted(&net.client.stats().counters, "queues_full"), refused);
 }
 
-/// Two sessions of one end share a rate limit. A session that offers too much must not reduce the share of
-/// the other.
+/// Two sessions of one end share a rate limit. A session that offers too much must not reduce the other
+/// session's share.
 #[test]
 fn a_session_that_floods_takes_nothing_from_another() {
     let (mut net, flooding) = Net::connected(3, 1, config());
@@ -123,8 +123,8 @@ fn a_session_that_floods_takes_nothing_from_another() {
     assert!(sent(&net, flooding) - before > 900);
 }
 
-/// The peer of one session leaves holes everywhere. That session holds no more than its share of the memory.
-/// Another session, with a single hole, is not affected.
+/// The peer of one session leaves holes everywhere. That session holds no more than its share of the memory,
+/// and another session, with a single hole, is not affected.
 #[test]
 fn a_peer_does_not_fill_the_memory_with_what_waits_for_its_place() {
     let reorder = mpdccp_proto::reorder::ReorderConfig::active_fixed(Duration::from_secs(60));

@@ -1,4 +1,4 @@
-//! Ends of sessions (RFC 9897 sections 3.2.3, 3.2.11 and 3.5).
+//! How sessions end (RFC 9897 sections 3.2.3, 3.2.11 and 3.5).
 
 use crate::common::End::{Client, Server};
 use crate::common::*;
@@ -147,7 +147,7 @@ fn a_dead_path_does_not_hold_up_the_close() {
 #[test]
 fn close_req_is_answered_with_the_other_key() {
     let (mut net, id) = Net::connected(1, 2, config());
-    // Changes the server's Close to a CloseReq, which a server sends if its peer should hold TIMEWAIT.
+    // Changes the server's Close to a CloseReq, which a server sends if its peer is to hold TIMEWAIT.
     net.meddler = Some(Box::new(|from, _, bytes| {
         if from == Server && is_type(bytes, PacketType::Close) {
             bytes[8] = PacketType::CloseReq.number() << 1 | 1;
@@ -306,7 +306,7 @@ fn an_empty_mp_close_is_no_key() {
 }
 
 /// RFC 4340 sections 8.3 and 8.5 step 2: the end that received the last Reset holds TIMEWAIT. Its ports are
-/// not reused. Packets for them are answered with Reset code 3.
+/// not reused, and packets for them are answered with Reset code 3.
 #[test]
 fn the_ports_of_a_session_that_ended_rest_for_2msl() {
     for end in [Client, Server] {
@@ -344,7 +344,7 @@ fn the_ports_of_a_session_that_ended_rest_for_2msl() {
     }
 }
 
-/// RFC 9897 section 3.2.11: the first MP_CLOSE is valid. This includes a subflow whose HMAC was lost.
+/// RFC 9897 section 3.2.11: the first MP_CLOSE is valid, even on a subflow whose HMAC was lost.
 #[test]
 fn mp_close_counts_on_a_join_without_its_hmac() {
     let mut net = Net::new(1, 2, config());
@@ -359,7 +359,7 @@ fn mp_close_counts_on_a_join_without_its_hmac() {
     assert_eq!(net.closed_reason(Server).as_deref(), Some("closed_by_peer"));
 }
 
-/// A subflow that closes before it opened takes no longer to close than other subflows.
+/// A subflow closed before it has opened takes no longer to close than other subflows.
 #[test]
 fn a_join_that_is_removed_closes_in_time() {
     let mut net = Net::new(1, 2, config());

@@ -19,8 +19,8 @@ fn two_paths_are_never_in_probe_rtt_at_once() {
     net.wires.iter_mut().for_each(|w| w.rate = Some(Rate::from_mbps(4.0)));
     let (mut alone, mut together) = ([0; 3], 0);
     // The client offers 20 Mbit/s to paths that together carry 12 Mbit/s. The delay of all paths grows, but
-    // too slowly to count as a change of the route. No path therefore measures its minimum RTT again without
-    // ProbeRTT.
+    // too slowly to count as a route change. Without ProbeRTT, no path therefore measures its minimum RTT
+    // again.
     for n in 0..50_000 {
         if n % 2500 == 0 {
             net.wires.iter_mut().for_each(|w| w.delay += Duration::from_micros(500));
@@ -88,7 +88,7 @@ fn sessions_that_share_have_one_window_until_the_last_ends() {
     let seen = windows(&net);
     assert_eq!(seen[0], seen[1]);
     assert_ne!(seen[0], seen[2]);
-    // One session ends while the window is full. The other session then gets the whole window.
+    // One session ends while the window is full, after which the other session gets the whole window.
     net.client.abort(net.now, ids[0]);
     net.drain();
     all_send(&mut net, &ids[1..2]);
@@ -96,7 +96,7 @@ fn sessions_that_share_have_one_window_until_the_last_ends() {
     let tx = net.status(Client, ids[1]).paths[0].tx.clone().unwrap();
     assert_eq!(tx.inflight.packets, 0);
     assert!(tx.delivered.packets > 1500, "{tx:?}");
-    // A session that starts after the last one has ended inherits nothing.
+    // A session that starts after the last one has ended inherits no congestion state.
     net.client.close(net.now, ids[1]);
     net.run(Duration::from_secs(1));
     let id = net.connect(shared);

@@ -18,14 +18,14 @@ fn mixed(v6: usize) -> (Net, SessionId) {
     (net, id)
 }
 
-/// Returns how many datagrams with payload an end sent on a wire, from entry `since` of the log on.
+/// Returns how many datagrams with payload an end has sent on a wire since log entry `since`.
 fn carried(net: &Net, since: usize, from: crate::common::End, wire: usize) -> usize {
     let log = net.log[since..].iter();
     log.filter(|l| l.from == from && l.path == wire && !l.packet().payload.is_empty()).count()
 }
 
-/// RFC 9897 section 3.2.8 allows addresses of both families. The session uses paths of both families. Either
-/// path may fail and return. The session's largest datagram fits the path with the smaller MTU.
+/// RFC 9897 section 3.2.8 allows addresses of both families. The session uses paths of both families, either
+/// of which may fail and return. The session's largest datagram fits the path with the smaller MTU.
 #[test]
 fn a_session_has_paths_of_both_families() {
     for v6 in [0, 1] {

@@ -6,7 +6,7 @@ use dccp_wire::{MpOption, Opt, Packet, PacketType, ResetCode};
 use mpdccp_proto::*;
 use mpdccp_units::Duration;
 
-/// Runs a session over two paths. The meddler handles the packets of path 1.
+/// Runs a session over two paths, with the meddler handling the packets of path 1.
 fn joined_with(meddler: impl FnMut(End, &mut Vec<u8>) -> bool + 'static) -> (Net, SessionId) {
     let mut net = Net::new(1, 2, config());
     let mut meddler = meddler;
@@ -60,7 +60,7 @@ fn no_hmac_in_the_ack() {
 
 #[test]
 fn nothing_is_sent_on_a_join_before_its_hmac() {
-    // The Ack with HMAC(A) never arrives. The server has a lot of data to send.
+    // The Ack with HMAC(A) never arrives, and the server has a lot of data to send.
     let (mut net, _) = joined_with(|from, bytes| !(from == Client && is_type(bytes, PacketType::Ack)));
     let sid = net.server_id();
     net.stream(Server, sid, 0, 50, Duration::from_millis(2));
@@ -207,7 +207,7 @@ fn too_many_paths_do_not_hurt_those_there_are() {
     assert_eq!(reset_codes(&net, Server), [ResetCode::TooBusy]);
     assert_eq!(net.state(Client, id).iter().filter(|h| **h == PathState::Up).count(), 2);
     first_path_works(&mut net, id);
-    // Joins that started together were refused when their HMAC arrived. Later joins are refused when their
+    // Joins that started together were refused when their HMAC arrived; later joins are refused when their
     // Request arrives.
     net.log.clear();
     net.run(Duration::from_secs(60));
@@ -417,7 +417,8 @@ fn two_keys_in_the_response() {
 
 #[test]
 fn late_join_ack_is_repeated() {
-    // The server's Ack that confirms the join is lost once. The join must complete even if no data is sent.
+    // The server's Ack that confirms the join is lost once. The join must still complete, even if no data is
+    // sent.
     let mut lost = 0;
     let (net, id) = joined_with(move |from, bytes| {
         let drop = from == Server && is_type(bytes, PacketType::Ack) && lost < 1;
@@ -431,7 +432,7 @@ fn late_join_ack_is_repeated() {
     assert!(acks.filter(|l| l.is(Client, PacketType::Ack)).count() >= 2);
 }
 
-/// Peers are authenticated. No peer joins another peer's session, and an unknown peer opens no session.
+/// Peers are authenticated. No peer can join another peer's session, and an unknown peer cannot open one.
 #[test]
 fn a_vouched_peer_has_its_own_sessions_only() {
     for (vouched, paths) in [(vec![42, 42], 2), (vec![42, 7], 1), (vec![7, 7], 0)] {
@@ -458,8 +459,8 @@ fn a_vouched_peer_has_its_own_sessions_only() {
     }
 }
 
-/// ICMP reports that nothing listens. Connections that are being opened fail at once, on each path. Open
-/// connections stay.
+/// ICMP reports that nothing listens. On each path, connections that are being opened fail at once, while
+/// open connections stay.
 #[test]
 fn a_refusal_by_the_peers_host_ends_what_is_not_open() {
     let mut net = Net::new(1, 2, config());
@@ -501,8 +502,8 @@ fn a_refused_path_that_was_up_is_retried_once_per_second() {
     assert!((10..=2 * 120).contains(&requests), "{requests}");
 }
 
-/// RFC 4340 section 7.5.6: a host crashed and connects again from the same ports. Its peer still has the old
-/// connection, and may be sending on it.
+/// RFC 4340 section 7.5.6: a host has crashed and connects again from the same ports, while its peer still
+/// has the old connection and may be sending on it.
 #[test]
 fn a_restarted_client_is_back_within_a_second_and_three_round_trips() {
     for (multipath, busy) in [(false, false), (false, true), (true, false), (true, true)] {
@@ -519,7 +520,7 @@ fn a_restarted_client_is_back_within_a_second_and_three_round_trips() {
         while !net.events.iter().any(|(end, _, e)| (*end, e) == (Client, &SessionEvent::PathUp(PathId(0)))) {
             assert!(net.step(start + Duration::from_millis(1060)), "{multipath} {busy}");
         }
-        // The server must know that the old connection ended.
+        // The server must learn that the old connection has ended.
         let old = net.server.status(net.now, old).map_or(0, |s| s.paths.len());
         assert_eq!(old, 0, "{multipath} {busy}");
         net.run(Duration::from_millis(100));
@@ -528,8 +529,8 @@ fn a_restarted_client_is_back_within_a_second_and_three_round_trips() {
         assert_eq!(net.numbers(Server), (0..20).collect::<Vec<_>>());
     }
 }
-/// One or two of the packets that open a path are lost while the MTU of the path is probed. Both ends must
-/// soon have both paths nevertheless.
+/// One or two of the packets that open a path are lost while the path's MTU is being probed. Even so, both
+/// ends must soon have both paths.
 #[test]
 fn no_lost_packet_keeps_a_path_from_opening() {
     let mut cfg = config();

@@ -1,4 +1,4 @@
-//! Init Cookies (RFC 4340 section 8.1.4). A listener under load keeps no state of a Request. It admits a
+//! Init Cookies (RFC 4340 section 8.1.4). A listener under load keeps no state for a Request, and admits a
 //! client that returns its cookie.
 
 use crate::common::End::{Client, Server};
@@ -10,13 +10,13 @@ use mpdccp_proto::*;
 use mpdccp_units::Duration;
 use std::net::SocketAddr;
 
-/// Returns settings with padded Requests, as mpdccp programs send them to an unknown listener.
+/// Returns settings with padded Requests, as sent by mpdccp programs to an unknown listener.
 fn plain() -> SessionConfig {
     let connection = Config { least_request: PADDED_REQUEST, ..config().connection };
     SessionConfig { fallback: Fallback::Plain, connection, ..config() }
 }
 
-/// Returns settings with Requests without padding, as Linux sends them.
+/// Returns settings with unpadded Requests, as sent by Linux.
 fn unpadded() -> SessionConfig {
     SessionConfig { connection: config().connection, ..plain() }
 }
@@ -42,8 +42,8 @@ fn opened(net: &Net, id: SessionId) -> bool {
     })
 }
 
-/// 50,000 forged Requests arrive in a second. The existing session loses nothing. Other sessions still open,
-/// with and without multipath.
+/// 50,000 forged Requests arrive in one second. The existing session loses nothing, and other sessions can
+/// still be opened, with and without multipath.
 #[test]
 fn a_flood_of_requests_locks_nobody_out() {
     let (mut net, first) = Net::connected(1, 1, plain());
@@ -73,7 +73,7 @@ fn a_flood_of_requests_locks_nobody_out() {
     assert!(numbers.contains(&2_000) && numbers.contains(&2_001), "{numbers:?}");
 }
 
-/// Returns a client's Ack with its cookie, before the network carries it. At this time, 64 other sessions are
+/// Returns a client's Ack with its cookie before the network carries it, at a time when 64 other sessions are
 /// half open.
 fn held_back() -> (Net, Route, Vec<u8>) {
     let mut net = Net::new(1, 1, plain());
@@ -89,7 +89,7 @@ fn held_back() -> (Net, Route, Vec<u8>) {
     (net, Route { socket: 0, local: None, remote: SocketAddr::new(client_addr(0), 40_000) }, ack)
 }
 
-/// Sends the Ack. Returns the number of bad cookies, and the code of the last Reset.
+/// Sends the Ack, and returns the number of bad cookies and the code of the last Reset.
 fn try_with(net: &mut Net, route: Route, bytes: &[u8]) -> (u64, Option<ResetCode>) {
     net.log.clear();
     net.inject(Server, route, Ecn::NotEct, bytes);
@@ -185,7 +185,8 @@ fn a_request_too_long_for_a_cookie_is_refused() {
     assert_eq!(net.server.sessions().len(), 64);
 }
 
-/// Creates a network in which one source may have two of the 16 sessions. The client has two addresses.
+/// Creates a network in which one source may have two of the 16 sessions, and in which the client has two
+/// addresses.
 fn two_for_a_source() -> Net {
     let mut net = Net::new(1, 2, plain());
     net.server.listen(ListenConfig { max_sessions: 16, max_sessions_per_source: 2, ..listen(plain()) });
@@ -240,7 +241,7 @@ fn vouched_strangers_have_the_places_of_their_source() {
     }
 }
 
-/// A few sources together cannot take all sessions either.
+/// Nor can a few sources together take all sessions.
 #[test]
 fn few_sources_cannot_take_all_sessions() {
     let mut net = Net::new(1, 5, plain());
@@ -252,7 +253,7 @@ fn few_sources_cannot_take_all_sessions() {
     assert!(connect_from(&mut net, 4, 50_000).1);
 }
 
-/// Requests with a forged source occupy at most two of that source's sessions. They do not keep out the
+/// Requests with a forged source take up at most two of that source's sessions, and do not keep out the
 /// source itself.
 #[test]
 fn forged_requests_do_not_shut_their_source_out() {
@@ -268,7 +269,7 @@ fn forged_requests_do_not_shut_their_source_out() {
     assert_eq!(counted(&net.server.stats().counters, "opened_by_cookie"), 1);
 }
 
-/// An IPv6 host owns 2^64 addresses. They count as one source.
+/// The 2^64 addresses that an IPv6 host owns count as one source.
 #[test]
 fn an_ipv6_source_is_its_network() {
     let mut net = two_for_a_source();
@@ -285,8 +286,8 @@ fn sent(net: &Net, from: End) -> usize {
     net.log.iter().filter(|logged| logged.from == from).map(|logged| logged.bytes.len() + 28).sum()
 }
 
-/// No answer is larger than its Request. This holds with and without multipath, with state or with a cookie,
-/// and with a little data of the server.
+/// No answer is larger than its Request, with and without multipath, with state or with a cookie, and also if
+/// the server adds a little data.
 #[test]
 fn a_padded_request_has_an_answer_no_larger() {
     for crowded in [false, true] {
@@ -314,9 +315,10 @@ fn a_padded_request_has_an_answer_no_larger() {
     }
 }
 
-/// For two seconds, new and repeated Requests without padding arrive, and packets of no connection. All
-/// answers together have at most the bytes of these packets plus the allowance for that time. Each answer has
-/// at most three times the bytes of its question. Clients that pad their Requests are admitted.
+/// For two seconds, unpadded Requests arrive, both new and repeated, along with packets that belong to no
+/// connection. All answers together have at most as many bytes as these packets, plus the allowance for that
+/// time. Each answer has at most three times as many bytes as the packet that it answers. Clients that pad
+/// their Requests are admitted.
 #[test]
 fn answers_to_forged_addresses_are_bounded_in_all() {
     let mut net = Net::new(1, 1, plain());
@@ -357,7 +359,7 @@ fn answers_to_forged_addresses_are_bounded_in_all() {
     assert!(opened(&net, id.expect("this client connects")));
 }
 
-/// Returns the smallest packet: Data with a short sequence number. It belongs to no connection.
+/// Returns the smallest packet that belongs to no connection: Data with a short sequence number.
 fn short_data() -> Vec<u8> {
     let header = Header { ptype: PacketType::Data, short: true, service_code: None, ..request_header(9) };
     emit(&header, &[], &[])

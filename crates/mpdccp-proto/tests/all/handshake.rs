@@ -61,8 +61,8 @@ fn byte_for_byte() {
     assert!(last.is(Server, PacketType::Ack));
 }
 
-/// RFC 9897 section 3.2.4: the server chooses one of the client's key types. All HMACs and all closes then
-/// use it.
+/// RFC 9897 section 3.2.4: the server chooses one of the client's key types, which all HMACs and all closes
+/// then use.
 #[test]
 fn key_type_255_is_used_where_both_ends_want_it() {
     let types = |types: &[KeyType]| SessionConfig { key_types: types.to_vec(), ..config() };
@@ -199,7 +199,7 @@ fn many_paths_open_over_a_lossy_network() {
 #[test]
 fn a_route_may_have_several_sessions() {
     let (mut net, first) = Net::connected(1, 1, config());
-    // A second session requests the same ports, so the endpoint assigns other ones.
+    // A second session requests the same ports, so the endpoint assigns different ones.
     let second = net.connect(config());
     net.run(Duration::from_millis(200));
     assert_eq!(net.server.sessions().len(), 2);

@@ -1,8 +1,8 @@
 //! Everything that a network may do to the packets of a handshake, a join, MP_PRIO, an address removal and a
-//! close. Each of the first [`DEPTH`] packets is delivered, lost, duplicated, or overtaken by later packets.
-//! The tests try all combinations. Afterwards the network is perfect, and both ends must agree
+//! close. Each of the first [`DEPTH`] packets is delivered, lost, duplicated, or overtaken by later packets,
+//! in all combinations. After that, the network is perfect, and both ends must agree
 //! (RFC 9897 sections 3.2 to 3.5): no session stays half open, each address has one subflow, and no session
-//! is left after a close.
+//! remains after a close.
 
 use crate::common::End::{Client, Server};
 use crate::common::{End, Net, config, path};
@@ -15,7 +15,7 @@ const DEPTH: usize = 5;
 const DELAY: Duration = Duration::from_millis(10);
 /// A delay longer than a round trip, so that answers to later packets overtake the packet.
 const LATE: Duration = Duration::from_millis(45);
-/// Delays of the copies of a packet for each fate: delivered once, lost, delivered twice, late.
+/// The delay of each copy of a packet for each fate: delivered once, lost, delivered twice, late.
 const FATES: [&[Duration]; 4] = [&[DELAY], &[], &[DELAY, LATE], &[LATE]];
 type Fates = [&'static [Duration]];
 
@@ -25,7 +25,7 @@ struct World {
 }
 
 impl World {
-    /// Creates a client that begins to connect. Its first packets have these fates.
+    /// Creates a client that is starting to connect, and whose first packets have these fates.
     fn new(fates: &Fates) -> World {
         let mut net = Net::new(1, 2, config());
         net.fates = fates.iter().copied().collect();
@@ -33,7 +33,7 @@ impl World {
         World { net, session }
     }
 
-    /// Creates a session that is open over two paths. The next packets have these fates.
+    /// Creates a session that is open over two paths, and whose next packets have these fates.
     fn open(fates: &Fates) -> World {
         let mut world = World::new(&[]);
         world.run(Duration::from_secs(1));
@@ -46,7 +46,7 @@ impl World {
         self.net.run(time);
     }
 
-    /// Returns the paths that are up at each end in all sessions, by the client's address.
+    /// Returns the paths that are up at each end in all sessions, by client address.
     fn up(&mut self) -> [Vec<u8>; 2] {
         let now = self.net.now;
         [Client, Server].map(|end| {
@@ -74,7 +74,7 @@ fn place(path: &mpdccp_proto::PathStatus) -> u8 {
     ip.octets()[2]
 }
 
-/// Returns all combinations of fates. The fate of the first packet varies fastest.
+/// Returns all combinations of fates, varying the fate of the first packet fastest.
 fn combinations() -> impl Iterator<Item = Vec<&'static [Duration]>> {
     let count = FATES.len().pow(DEPTH as u32);
     (0..count).map(|n| (0..DEPTH).map(|i| FATES[n / FATES.len().pow(i as u32) % FATES.len()]).collect())

@@ -9,13 +9,13 @@ use mpdccp_units::Duration;
 /// Bytes of IP and UDP headers on each packet of the test network.
 const OVERHEAD: usize = 28;
 
-/// Drops packets larger than `carries` silently from now on.
+/// From now on, silently drops packets larger than `carries`.
 fn black_hole(net: &mut Net, carries: usize) {
     net.meddler = Some(Box::new(move |_, _, bytes| bytes.len() + OVERHEAD <= carries));
 }
 
 /// RFC 8899 sections 4.3 and 5.2: losses reveal the black hole, and the session falls back to a size that
-/// arrives.
+/// gets through.
 #[test]
 fn a_path_that_begins_to_swallow_large_packets_is_used_with_smaller_ones() {
     let mut cfg = config();
@@ -46,8 +46,8 @@ fn a_path_that_begins_to_swallow_large_packets_is_used_with_smaller_ones() {
     assert!(net.log.iter().any(|l| l.from == Client && large(&l.packet())));
 }
 
-/// Losses only suggest that a path carries only smaller packets. Large packets must not wait until probes
-/// have decided.
+/// Losses merely suggest that a path carries only smaller packets. Large packets must not wait until probes
+/// have settled the question.
 #[test]
 fn large_packets_avoid_a_path_of_doubtful_size_if_another_path_carries_them() {
     for paths in [1, 2] {

@@ -101,7 +101,7 @@ fn an_application_has_options_of_its_own() {
     assert_eq!(counter(&net.status(Server, sid), "mp_exp_ignored"), 0);
 }
 
-/// One of these options is an MP_REMOVEADDR of an older draft. It has no nonce, so it is malformed.
+/// One of these options is an MP_REMOVEADDR as in an older draft, without a nonce and therefore malformed.
 #[test]
 fn a_malformed_mp_option_is_ignored_beside_data() {
     for option in [&[46, 8, 6, 1, 2, 3, 4, 5][..], &[46, 4, 8, 5], &[46, 3, 9], &[46, 5, 7, 1, 2]] {
@@ -249,7 +249,7 @@ fn prio_is_repeated_until_confirmed() {
 #[test]
 fn a_newer_prio_replaces_one_that_is_not_confirmed() {
     let (mut net, id) = Net::connected(1, 2, config());
-    // The third option overtakes the first two, which arrive after the third was confirmed.
+    // The third option overtakes the first two, which arrive after the third has been confirmed.
     net.wires[1].up = false;
     for prio in [0, 1] {
         net.client.set_prio(net.now, id, PathId(1), prio);
@@ -282,7 +282,7 @@ fn a_newer_prio_replaces_one_that_is_not_confirmed() {
     assert_eq!(net.status(Server, sid).paths[1].prio, 4, "the smaller priority must apply");
 }
 
-/// RFC 9897 section 3.2.1: an earlier option had the same contents. Its confirmation must not confirm the
+/// RFC 9897 section 3.2.1: an earlier option had the same contents, but its confirmation must not confirm the
 /// pending option.
 #[test]
 fn a_confirmation_that_comes_late_confirms_nothing_newer() {
@@ -481,8 +481,8 @@ fn addresses_and_removals_that_come_late_are_not_obeyed() {
     );
 }
 
-/// RFC 9897 section 3.2.9: the removal of an unknown ID is silently ignored. The ID stays reserved only while
-/// the removal is repeated.
+/// RFC 9897 section 3.2.9: the removal of an unknown ID is silently ignored. The ID stays reserved only for
+/// as long as the removal is repeated.
 #[test]
 fn the_removal_of_an_address_that_is_not_known_is_ignored() {
     let (mut net, id) = Net::connected(1, 1, config());

@@ -1,4 +1,4 @@
-//! Paths that fail, return, are added and are removed while data flows.
+//! Paths that fail, come back, are added and are removed while data flows.
 
 use crate::common::End::{Client, Server};
 use crate::common::*;
@@ -33,7 +33,7 @@ fn a_path_dies_and_returns_while_data_runs() {
     net.stream(Client, id, 500, 500, gap);
     assert_eq!(net.state(Client, id), [PathState::Up, PathState::Suspect]);
     assert_eq!(net.events_of(Client).last(), Some(&SessionEvent::PathSuspect(PathId(1))));
-    // Only packets that were sent on the dead path before the failure was detected are lost.
+    // The only packets lost are those sent on the dead path before the failure was detected.
     let silent = net.now;
     net.stream(Client, id, 1000, 500, gap);
     net.run(secs(1));
@@ -68,7 +68,7 @@ fn the_first_subflow_may_die() {
     net.stream(Server, sid, 0, 100, Duration::from_millis(4));
     net.run(secs(1));
     assert_eq!(net.numbers(Client), (0..100).collect::<Vec<_>>());
-    // The path comes back: the client joins the session on it again.
+    // The path comes back: the client rejoins the session on it.
     net.wires[0].up = true;
     net.run(secs(40));
     assert_eq!(net.state(Client, id), [PathState::Up, PathState::Up]);
@@ -128,7 +128,7 @@ fn one_wrong_mp_seq_far_ahead_does_not_silence_the_session() {
     net.stream(Client, id, 0, 20, Duration::from_millis(4));
     let mut wrong = 1;
     net.meddler = Some(Box::new(move |from, _, bytes| {
-        // The meddler changes the second highest byte of MP_SEQ.
+        // The meddler changes the second most significant byte of MP_SEQ.
         if from == Client && is_type(bytes, PacketType::Data) && wrong > 0 {
             assert!(spoil(bytes, 4, 4));
             wrong -= 1;
@@ -153,7 +153,7 @@ fn one_wrong_mp_seq_far_ahead_does_not_silence_the_session() {
 
 #[test]
 fn ports_rest_in_time_wait() {
-    // RFC 4340 section 8.3: the ports are not reused within two segment lifetimes, four minutes by default.
+    // RFC 4340 section 8.3: the ports are not reused for two segment lifetimes, four minutes by default.
     for (said, lasts) in [(None, 240), (Some(20), 20)] {
         let mut cfg = config();
         if let Some(said) = said {
@@ -371,7 +371,7 @@ fn a_dead_first_access_does_not_prevent_the_start() {
     assert_eq!(net.state(Client, id), [PathState::Up; 3]);
 }
 
-/// The handshake of this path takes two round trips of 400 ms. This is longer than a path that may be dead is
+/// The handshake of this path takes two round trips of 400 ms, which is longer than a possibly dead path is
 /// given.
 #[test]
 fn the_path_that_the_caller_knows_to_work_opens_the_session() {
@@ -472,8 +472,8 @@ fn a_dead_path_that_is_removed_is_gone_at_the_server_too() {
     assert_eq!(net.state(Client, id), [PathState::Up; 3]);
 }
 
-/// RFC 9897 section 3.2.2: an Address ID is free again only when neither end uses it. The new path and the
-/// dead path therefore have different Address IDs, and the removal of the dead path cannot end the new one.
+/// RFC 9897 section 3.2.2: an Address ID is free again only once neither end uses it. The new path and the
+/// dead path therefore have different Address IDs, so the removal of the dead path cannot end the new one.
 #[test]
 fn a_dead_path_may_be_replaced_at_once() {
     let (mut net, id) = Net::connected(1, 2, config());
@@ -513,8 +513,8 @@ fn removing_the_address_in_use_closes_the_subflow() {
     assert!(net.events_of(Server).contains(&SessionEvent::PathDown(PathId(1), Reason::Closed)));
 }
 
-/// Round robin uses the path even without a backlog. The automatic scheduler uses it only when the other path
-/// is full.
+/// Round robin uses the path even without a backlog, whereas the automatic scheduler uses it only when the
+/// other path is full.
 #[test]
 fn an_equal_path_is_used_within_a_second_of_its_return() {
     for (name, gap) in [("rr", 500), ("rr", 4_000), ("auto", 500), ("auto", 800)] {

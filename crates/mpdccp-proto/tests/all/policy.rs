@@ -1,4 +1,4 @@
-//! Policy rules: each packet takes the allowed paths, and no packet delays packets of another rule.
+//! Policy rules: each packet takes the paths allowed for it, and no packet delays packets of another rule.
 
 use crate::common::End::{Client, Server};
 use crate::common::*;
@@ -65,7 +65,7 @@ fn a_rule_keeps_its_packets_to_its_path_at_both_ends() {
         net.run(Duration::from_millis(5));
     }
     for from in [Client, Server] {
-        // The server knows the paths' names from the client.
+        // The server learns the paths' names from the client.
         assert_eq!(paths_of(&net, from, |n| n % 2 == 0), [1], "{from:?}");
         assert_eq!(paths_of(&net, from, |n| n % 2 == 1), [0, 1], "{from:?}");
     }
@@ -84,7 +84,7 @@ fn packets_that_wait_for_one_path_do_not_delay_packets_for_another() {
     for n in 20..40 {
         send(&mut net, Client, id, n, 0);
     }
-    // The window of a new path is small. The twenty datagrams therefore take a few round trips.
+    // The window of a new path is small, so the twenty datagrams take a few round trips.
     net.run(Duration::from_millis(150));
     let got = net.numbers(Server);
     assert_eq!(got.iter().filter(|n| **n >= 20).count(), 20, "{got:?}");
@@ -139,7 +139,8 @@ fn without_a_path_of_its_rule_a_packet_is_dropped_if_that_is_wanted() {
     assert_eq!(counter(&net.status(Client, id), "dropped_by_scheduler"), 1);
 }
 
-/// A large packet waits for the only path with a sufficient MTU, while smaller packets of other flows pass.
+/// A large packet waits for the only path with a sufficient MTU, while smaller packets of other flows pass
+/// it.
 #[test]
 fn a_large_packet_does_not_hold_up_smaller_ones() {
     let (mut net, id) = net(&config());
@@ -174,8 +175,8 @@ fn a_large_packet_does_not_hold_up_smaller_ones() {
     );
 }
 
-/// One of four packets is lost. It is restored from the others and their FEC packet, within a round trip and
-/// only once.
+/// One of four packets is lost. It is restored from the others and their FEC packet within a round trip, and
+/// delivered only once.
 #[test]
 fn a_lost_packet_is_made_from_the_others_and_their_fec_packet() {
     for reorder in [ReorderConfig::passive(), ReorderConfig::adaptive(Duration::from_millis(250))] {
@@ -196,7 +197,7 @@ fn a_lost_packet_is_made_from_the_others_and_their_fec_packet() {
             !(from == Client && on == path && lost)
         }));
         for n in 40..44 {
-            // The restored packet waits at most for the one-way delay of the last packet.
+            // The restored packet waits no longer than the one-way delay of the last packet.
             net.run(Duration::from_millis(12));
             send(&mut net, Client, id, n, EF);
         }
@@ -213,7 +214,7 @@ fn a_lost_packet_is_made_from_the_others_and_their_fec_packet() {
     }
 }
 
-/// A byte of an FEC packet's options, header or payload changes on the way. Neither the FEC packet nor a
+/// A byte of an FEC packet's options, header or payload changes in transit. Neither the FEC packet nor a
 /// wrongly restored packet is delivered.
 #[test]
 fn a_fec_packet_that_changes_on_the_way_is_no_data() {

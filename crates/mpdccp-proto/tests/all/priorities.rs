@@ -1,5 +1,5 @@
-//! Effect of MP_PRIO (RFC 9897 section 3.2.10) on the packets sent. The tests cover every scheduler, both
-//! ends as the one that sets the priority, and both directions.
+//! Effect of MP_PRIO (RFC 9897 section 3.2.10) on the packets sent. The tests cover every scheduler and both
+//! directions, with either end setting the priority.
 
 use crate::common::End::{Client, Server};
 use crate::common::*;
@@ -7,7 +7,7 @@ use mpdccp_proto::sched::SchedulerKind;
 use mpdccp_proto::*;
 use mpdccp_units::{Duration, Rate};
 
-/// A session over two paths. One end sets the priorities.
+/// A session over two paths, in which one end sets the priorities.
 struct World {
     net: Net,
     ids: [(End, SessionId); 2],
@@ -35,7 +35,8 @@ impl World {
         World { net, ids, sent: 0, what }
     }
 
-    /// Sends data in one direction, then in the other. Returns the number of packets per direction and path.
+    /// Sends data in one direction, then in the other, and returns the number of packets per direction and
+    /// path.
     fn carried(&mut self, count: u32, gap: Duration) -> [[usize; 2]; 2] {
         self.ids.map(|(from, id)| {
             let start = self.net.now;
@@ -49,7 +50,7 @@ impl World {
         })
     }
 
-    /// Sends one packet per 10 ms, far less than a path carries.
+    /// Sends one packet every 10 ms, far less than a path can carry.
     fn thin(&mut self) -> [[usize; 2]; 2] {
         self.carried(60, Duration::from_millis(10))
     }
@@ -64,7 +65,7 @@ impl World {
     }
 }
 
-/// Runs `check` for every scheduler, and for each end that sets the priorities.
+/// Runs `check` for every scheduler, with each end setting the priorities.
 fn everywhere(prios: [u8; 2], check: impl Fn(&mut World, SchedulerKind)) {
     for scheduler in SchedulerKind::all() {
         for by in [Client, Server] {

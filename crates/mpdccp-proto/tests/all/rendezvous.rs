@@ -16,8 +16,8 @@ fn guest() -> (Route, Ports) {
     (Route { socket: 0, local: None, remote }, Ports { local: PORT, remote: CLIENT_PORT })
 }
 
-/// Returns a network in which both ends are behind firewalls. A firewall lets packets in only after a packet
-/// has passed outwards.
+/// Returns a network in which both ends are behind firewalls. A firewall lets packets in only after one has
+/// gone out.
 fn walled() -> Net {
     let mut net = Net::new(1, 1, config());
     let mut out = [false; 2];
@@ -48,7 +48,7 @@ fn a_server_behind_a_firewall_is_reached_at_once() {
         }
         net.run(Duration::from_millis(400));
         assert_eq!(net.server.sessions().len(), 1, "no session within 400 ms, client first: {client_first}");
-        // After the client's Request arrived, no more Listens are sent.
+        // Once the client's Request has arrived, no more Listens are sent.
         assert!(net.logged(Server, PacketType::Listen).len() <= 2);
         assert_eq!(net.status(Server, net.server_id()).state, SessionState::Open);
     }

@@ -1,4 +1,4 @@
-//! Tests reorderers with random paths. The properties hold for any losses and any delays.
+//! Tests reorderers with random paths. The properties hold for any pattern of losses and delays.
 
 use dccp_wire::Seq;
 use mpdccp_proto::reorder::{Arrival, ReorderConfig, ReorderKind, ReorderStats};
@@ -73,7 +73,7 @@ fn run(cfg: ReorderConfig, events: &[Event], first: u64, ndp: bool) -> (Vec<(Tim
     run_with(cfg, events, first, ndp, [None; PATHS])
 }
 
-/// Does the same as [`run`], with the round-trip times of the paths.
+/// Like [`run`], but with the round-trip times of the paths.
 fn run_with(
     cfg: ReorderConfig,
     events: &[Event],
@@ -145,7 +145,7 @@ proptest! {
         prop_assert_eq!((stats.occupancy, stats.duplicates), (0, 0));
     }
 
-    /// If paths keep the order, no packet arrives after it was proven lost.
+    /// If paths preserve order, no packet arrives after it has been proven lost.
     #[test]
     fn packets_proven_lost_never_arrive(
         packets in packets(),
@@ -160,8 +160,8 @@ proptest! {
         let before_the_first = numbers.iter().filter(|n| **n < numbers[0]).count();
         prop_assert_eq!(stats.late, before_the_first as u64, "only packets older than the first arrival may be late");
     }
-    /// Each path has a constant delay within the maximum wait. Everything is then delivered in order,
-    /// whatever is lost.
+    /// Each path has a constant delay within the maximum wait, so everything is delivered in order, whatever
+    /// is lost.
     #[test]
     fn paths_that_keep_their_delays_cost_no_order(
         mut packets in packets(),
@@ -188,7 +188,7 @@ proptest! {
         prop_assert_eq!(numbers, came);
     }
 
-    /// Packets are delivered in order of arrival, and once.
+    /// Packets are delivered in order of arrival, and only once.
     #[test]
     fn passive_keeps_the_order_of_arrival(packets in packets(), delays_ms in prop::collection::vec(1u64..120, PATHS)) {
         let mut events = arrivals(&packets, &delays_ms, true, 1);

@@ -14,7 +14,7 @@ fn waits() -> SessionConfig {
 #[test]
 fn packets_lost_on_paths_arrive_in_order_and_once() {
     let (mut net, id) = Net::connected(1, 2, waits());
-    // With more loss, CCID 2 would have a lower rate than the flows need.
+    // With more loss, CCID 2 would fall below the rate that the flows need.
     net.wires.iter_mut().for_each(|w| w.loss = 10);
     net.stream(Client, id, 0, 3000, Duration::from_millis(2));
     net.stream(Server, net.server_id(), 0, 1000, Duration::from_millis(2));
@@ -24,7 +24,7 @@ fn packets_lost_on_paths_arrive_in_order_and_once() {
         let got = net.numbers(to);
         assert!(got.is_sorted(), "datagrams must arrive in order");
         assert!(got.windows(2).all(|w| w[0] != w[1]), "datagrams must arrive once");
-        // Losses among the last packets of a flow are detected too late to repair them.
+        // Losses among the last packets of a flow are detected too late for repair.
         assert!(got.len() as u32 + 4 >= sent, "{} of {sent}", got.len());
     }
     let stats = net.status(Client, id).repair;
@@ -96,7 +96,7 @@ fn a_standby_path_repairs_what_the_peer_does_not_miss_yet() {
     net.wires[0].up = false;
     net.stream(Client, id, 4000, 600, gap);
     net.run(Duration::from_secs(2));
-    // The remaining path has the small window of a new path, so the repairs take several round trips. No
+    // The remaining path has the small window of a new path, so the repairs take several round trips, and no
     // newer packets overtake them.
     let repair = net.status(Client, id).repair;
     assert!(repair.sent > 30 && repair.given_up == 0, "{repair:?}");
@@ -148,7 +148,7 @@ fn nothing_is_repaired_for_who_does_not_wait_or_where_it_is_switched_off() {
 #[test]
 fn a_peer_of_another_kind_sees_nothing_but_one_private_option_it_may_ignore() {
     let mut net = Net::new(1, 1, waits());
-    // Removes the option from the Response. The peer then seems not to know it.
+    // Removes the option from the Response, so that the peer does not seem to know it.
     net.meddler = Some(Box::new(|from, _, bytes| {
         if from == Server && is_type(bytes, dccp_wire::PacketType::Response) {
             spoil(bytes, 11, 3);
@@ -180,8 +180,8 @@ fn the_peer_is_told_of_a_death_it_cannot_see() {
     let (mut net, id) = Net::connected(1, 2, waits());
     let sid = net.server_id();
     net.stream(Client, id, 0, 200, Duration::from_millis(2));
-    // The client notices the failure because its data is not acknowledged. The server's direction of this
-    // path is idle. The client's report tells the server that this direction is dead too.
+    // The client notices the failure because its data is not acknowledged. In the other direction, the
+    // server's, this path is idle. The client's report tells the server that this direction is dead too.
     net.wires[1].up = false;
     net.stream(Client, id, 200, 100, Duration::from_millis(2));
     assert_eq!(net.state(Client, id), [PathState::Up, PathState::Suspect]);

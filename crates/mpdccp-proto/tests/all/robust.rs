@@ -43,7 +43,7 @@ fn random_bytes() {
     for n in 0..20_000u32 {
         let mut bytes = vec![0; (rng.next_u32() % 80) as usize];
         rng.fill_bytes(&mut bytes);
-        // Half of the packets get the ports of the connection.
+        // Half of the packets use the ports of the connection.
         if n % 2 == 0 && bytes.len() > 4 {
             bytes[..4].copy_from_slice(&[0xc3, 0x50, 0x13, 0x89]);
         }
@@ -60,7 +60,7 @@ fn random_bytes() {
     }
 }
 
-/// Random bits of every packet of a session are flipped. The packets arrive in any order and repeatedly.
+/// Random bits are flipped in every packet of a session. The packets arrive in any order and repeatedly.
 #[test]
 fn mutated_packets() {
     for seed in 0..30 {
@@ -70,8 +70,8 @@ fn mutated_packets() {
         net.meddler = Some(Box::new(move |_, _, bytes| {
             if chance.next_u32() % 4 == 0 {
                 for _ in 0..=chance.next_u32() % 3 {
-                    // Mostly change bytes after ports, type and numbers. The packet then passes the first
-                    // checks.
+                    // Mostly change bytes after the ports, type and numbers, so that the packet passes the
+                    // first checks.
                     let from = if chance.next_u32() % 4 == 0 { 0 } else { 16 };
                     let at = from + chance.next_u32() as usize % (bytes.len() - from).max(1);
                     if let Some(byte) = bytes.get_mut(at) {
@@ -158,7 +158,7 @@ fn half_open_joins_are_bounded_and_expire() {
     }
     net.drain();
     assert_eq!(net.status(Server, sid).paths.len(), 33);
-    // The unproven joins must not keep out a peer that knows the keys. Either end may join.
+    // The unproven joins must not keep out a peer that knows the keys. Either end may be the one that joins.
     net.add_wire();
     net.client.add_path(net.now, id, path(1));
     net.run(Duration::from_millis(100));
@@ -171,8 +171,8 @@ fn half_open_joins_are_bounded_and_expire() {
     assert_eq!(net.numbers(Server), (0..20).collect::<Vec<_>>());
 }
 
-/// 40 joins per second arrive from many forged addresses. None of them is the client's address. The client's
-/// round trip is short enough for its own join to complete.
+/// 40 joins per second arrive from many forged addresses, none of them the client's. The client's round trip
+/// is short enough for its own join to complete.
 #[test]
 fn spoofed_joins_do_not_keep_a_certain_client_out() {
     for above in [false, true] {
@@ -249,7 +249,7 @@ fn resets_to_strangers_are_rate_limited_and_reset_is_not_answered() {
     assert_eq!(net.log.len(), 16);
     let header = net.log[5].packet().header;
     assert_eq!((header.ptype, header.reset.unwrap().code), (PacketType::Reset, ResetCode::NoConnection));
-    // RFC 4340 section 8.3.1: the numbers come from the packet that is answered.
+    // RFC 4340 section 8.3.1: the numbers are taken from the packet being answered.
     assert_eq!((header.seq, header.ack, header.src_port), (Seq::new(78), Some(Seq::new(5)), 9));
     let counters = &net.server.stats().counters;
     assert_eq!(

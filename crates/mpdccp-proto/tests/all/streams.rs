@@ -138,7 +138,7 @@ fn packets_are_small_while_the_size_of_a_path_is_in_doubt() {
     net.make_size_doubtful();
     net.transfer(id, stream, &pattern(20_000_000), 2_000, |_, _| {});
     let sizes: Vec<_> = net.sent_in_doubt().iter().map(|l| l.bytes.len() + 28).collect();
-    // A packet has at most 1200 bytes of stream data, and in some cases an acknowledgement.
+    // A packet has at most 1200 bytes of stream data, and sometimes an acknowledgement.
     assert!(!sizes.is_empty() && sizes.iter().all(|size| *size < 1_250), "{sizes:?}");
 }
 
@@ -258,7 +258,7 @@ fn hostile_bytes_in_stream_packets_do_no_harm() {
 fn a_writer_hears_of_room_as_soon_as_there_is_some() {
     let (mut net, id) = Net::connected(1, 1, with_streams());
     let (stream, data) = (net.open_stream(id), pattern(2_000_000));
-    // The window of a new path is too small for all data of a write.
+    // The window of a new path is too small for all the data of one write.
     let mut got = Vec::new();
     for _ in 0..500 {
         let _ = net.streams(Client, id, |s| s.write(stream, &data));
@@ -317,7 +317,7 @@ fn more_streams_than_a_peer_assumes_may_be_opened_at_once() {
     assert_eq!(net.events_of(Server).iter().filter(opened).count(), 1_000);
 }
 
-/// Creates a network with two paths, called `a` and `b`, and a rule that no packet matches by itself.
+/// Creates a network with two paths, called `a` and `b`, and a rule that no packet matches on its own.
 fn ruled(rule: Rule) -> (Net, SessionId) {
     let criteria = policy::Criteria { dscp: vec![63], ..policy::Criteria::default() };
     let cfg = SessionConfig { policy: Policy(vec![Rule { criteria, ..rule }]), ..with_streams() };
@@ -329,8 +329,7 @@ fn ruled(rule: Rule) -> (Net, SessionId) {
     (net, id)
 }
 
-/// Returns the number of full stream packets that the client sent on each path, from entry `from` of the log
-/// on.
+/// Returns how many full-size stream packets the client has sent on each path since log entry `from`.
 fn full(net: &Net, from: usize) -> [usize; 2] {
     let sent = |path| {
         let full =
@@ -357,8 +356,8 @@ fn kept_to_its_path(rule: Rule) {
     assert!(a == 0 && b > 200, "{a} and {b}");
     let met = net.status(Client, id).rules[0].1;
     assert!(met.bytes > 300_000 && met.packets > 200, "{met:?}");
-    // Under the `wait` rule, a stream whose path is missing waits, while other streams continue. The stream
-    // continues once it is under another rule.
+    // Under the `wait` rule, a stream whose path is missing waits, while other streams continue. It resumes
+    // once it is put under another rule.
     let waits = net.open_stream(id);
     net.streams(Client, id, |s| s.classify(waits, 1, 0)).unwrap();
     net.wires[1].up = false;
@@ -400,8 +399,8 @@ fn a_redundant_class_has_a_copy_on_each_path_and_waits_for_no_repair() {
     assert!(net.now.since(before) < ms(1_000), "{:?}", net.now.since(before));
 }
 
-/// Returns the number of bytes of a stream that arrive in a second. The initial burst of the limit has been
-/// used up before.
+/// Returns the number of bytes of a stream that arrive in one second, after the limit's initial burst has
+/// been used up.
 fn second(net: &mut Net, id: SessionId, stream: StreamId) -> usize {
     let data = pattern(8_000_000);
     net.transfer(id, stream, &data, 500, |_, _| {});
@@ -411,7 +410,7 @@ fn second(net: &mut Net, id: SessionId, stream: StreamId) -> usize {
 
 #[test]
 fn bounds_on_paths_on_sessions_and_on_all_hold_for_streams() {
-    // The limit is 100 kB per second. A fifth more or less is allowed.
+    // The limit is 100 kB per second, with a tolerance of a fifth in either direction.
     let kept = 80_000..120_000;
     let rate = Some(Rate::from_bps(800_000));
     let (mut net, id) = Net::connected(1, 2, with_streams());

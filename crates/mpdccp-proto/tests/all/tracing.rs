@@ -25,7 +25,7 @@ fn sessions_and_their_paths_are_told_of() {
         let span = format!("session{{id=0 server={server}}}: ");
         text.lines().filter_map(|line| line.split(&span).nth(1)).collect::<Vec<_>>().join("\n")
     };
-    // The events must appear in this order. Others may come between them.
+    // The events must appear in this order, but other events may come between them.
     for (server, expected) in [
         (
             false,

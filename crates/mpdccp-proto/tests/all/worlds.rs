@@ -1,6 +1,6 @@
-//! Random events on the paths, with every scheduler and reorderer. Each delivered packet was sent, and is
-//! delivered once. If the reorderer holds packets, only packets that arrive after their hole was given up are
-//! out of order. Memory is bounded, and the session ends.
+//! Random events on the paths, with every scheduler and reorderer. Every delivered packet was sent, and is
+//! delivered only once. If the reorderer holds packets, the only ones out of order are those that arrive
+//! after their hole was given up. Memory is bounded, and the session ends.
 
 use crate::common::End::{self, Client, Server};
 use crate::common::*;
@@ -30,7 +30,7 @@ enum Happening {
     Add(usize),
     Remove(usize),
     Prio(usize, u8),
-    /// Number of packets in 1000 in which a byte of headers or options is changed.
+    /// Number of packets per 1000 in which a byte of headers or options is changed.
     Corrupt(u64),
     Flap(usize, u64),
 }
@@ -112,8 +112,8 @@ fn bounded(status: &SessionStatus) {
     assert!(status.reorder.occupancy <= 16_384 && status.queue.bytes <= 4 << 20);
     assert!(status.reorder.occupancy_bytes <= 16 << 20, "{:?}", status.reorder);
     assert!(status.repair.bytes <= 16 << 20, "{:?}", status.repair);
-    // FEC keeps three kinds of packets: packets for restoring, FEC packets that wait for a path, and FEC
-    // packets that wait for a protected packet.
+    // FEC keeps three kinds of packets: packets from which others can be restored, FEC packets waiting for a
+    // path, and FEC packets waiting for a protected packet.
     assert!(status.fec.held <= 512 + 64 + 64, "{:?}", status.fec);
     assert!(status.paths.len() <= 60, "{}", status.paths.len());
 }
@@ -129,7 +129,7 @@ fn out_of_order(got: &[u32]) -> u64 {
     back
 }
 
-/// Returns every reorderer. The one with the `proven` option is included with and without it.
+/// Returns every reorderer. The one with the `proven` option appears both with and without it.
 fn reorderers() -> Vec<ReorderConfig> {
     let all = ReorderKind::all().map(ReorderConfig::from);
     let all = all.map(|cfg| ReorderConfig { wait: cfg.wait.min(Duration::from_millis(200)), ..cfg });
@@ -137,7 +137,7 @@ fn reorderers() -> Vec<ReorderConfig> {
     all.chain([ReorderConfig { proven: true, ..fixed }]).collect()
 }
 
-/// Returns whether the reorderer holds packets behind holes. If so, only late packets are out of order.
+/// Returns whether the reorderer holds packets behind holes, so that only late packets are out of order.
 fn keeps_order(cfg: &ReorderConfig) -> bool {
     ["adaptive", "active-fixed"].contains(&cfg.kind.name())
 }
@@ -153,8 +153,7 @@ struct Choice {
     paths: usize,
     scheduler: SchedulerKind,
     reorder: ReorderConfig,
-    /// Whether there are rules that send FEC packets, and packets carry the distance to their flow's previous
-    /// packet.
+    /// Whether some rules send FEC packets, and packets carry the distance to their flow's previous packet.
     policy: bool,
 }
 

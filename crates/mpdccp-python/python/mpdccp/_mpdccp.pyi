@@ -21,8 +21,8 @@ __version__: str
 
 @final
 class Path:
-    """A path of a multipath connection. A string in place of a Path is a local address or the name of an
-    interface."""
+    """A path of a multipath connection. Instead of a Path, a string may be given: a local address or an
+    interface name."""
     local: str | None
     """Local address."""
     interface: str | None
@@ -45,9 +45,9 @@ class Stats:
     sent: int
     """Number of datagrams that `send` accepted."""
     sent_bytes: int
-    """Number of bytes in the datagrams that `sent` counts."""
+    """Total size of the datagrams counted by `sent`, bytes."""
     queued: int
-    """How many of `sent` still wait in the queue."""
+    """How many of `sent` are still waiting in the queue."""
     dropped: int
     """How many of `sent` were dropped because no path could carry their size any more, or because the
     connection failed."""
@@ -61,16 +61,16 @@ class Stats:
     received: int
     """Number of datagrams that arrived."""
     received_bytes: int
-    """Number of bytes in the datagrams that `received` counts."""
+    """Total size of the datagrams counted by `received`, bytes."""
     unread: int
     """How many of `received` were dropped because the program did not fetch them (option `receive_queue`)."""
     rate: int | None
     """Measured rate of all paths together, bit/s. None while `app_limited`, because the capacity is then
     unknown."""
     allowed: int
-    """Rate that congestion control allows now, bit/s."""
+    """Rate that congestion control currently allows, bit/s."""
     app_limited: bool
-    """Whether the program sends less than congestion control allows."""
+    """Whether the program is sending less than congestion control allows."""
     oldest: float | None
     """Age of the oldest datagram in the queue, seconds; None while the queue is empty."""
     paths: list[PathStats]
@@ -86,15 +86,15 @@ class PathStats:
     state: Literal["connecting", "up", "suspect", "down", "standby"]
     """"connecting", "up", "suspect" (silent, or its link is down), "down" or "standby"."""
     ccids: tuple[int, int] | None
-    """CCIDs for data that is sent and for data that is received, once negotiated."""
+    """CCIDs for sent and for received data, once negotiated."""
     rtt: float | None
     """Smoothed round-trip time, seconds."""
     window: int
     """Congestion window, bytes."""
     path_mtu: int
-    """Largest IP packet in bytes that the path carries, as far as known."""
+    """Size of the largest IP packet that the path carries, bytes, as far as known."""
     rate: int | None
-    """Measured rate, bit/s; None while the program limits the sending on this path."""
+    """Measured rate, bit/s; None while the program is what limits sending on this path."""
     allowed: int
     """Rate that congestion control allows on this path now, bit/s."""
     sent: int
@@ -105,59 +105,59 @@ class PathStats:
 @final
 class Event:
     """An event of a connection. `kind` is "path_up", "path_suspect", "path_down", "size", "rate", "path_strays"
-    (packets use the interface of `other` instead of the one with their address) or "closed"."""
+    (packets use the interface of `other` rather than the one that has their address) or "closed"."""
     kind: Literal["path_up", "path_suspect", "path_down", "size", "rate", "path_strays", "closed", "other"]
-    """One of the kinds above, or "other" for a kind of a later version."""
+    """One of the kinds above, or "other" for a kind introduced in a later version."""
     path: int | None
     """Number of the path, for the kinds "path_..."."""
     size: int | None
     """The new `max_datagram`, bytes, for "size"."""
     reason: str | None
-    """Why a path or the connection ended, for "path_down" and "closed"."""
+    """For "path_down" and "closed": why the path or the connection ended."""
     rate: int | None
-    """The rate that congestion control allows now, bit/s, for "rate" (option `tell_rate`)."""
+    """For "rate" (option `tell_rate`): the rate that congestion control currently allows, bit/s."""
     other: int | None
-    """The path whose interface the packets use, for "path_strays"."""
+    """For "path_strays": the path whose interface the packets use."""
 
 @final
 class Connection:
-    """A connection carries datagrams in both directions, as fast as congestion control allows. Threads may share
-    it."""
+    """A connection carries datagrams in both directions, as fast as congestion control allows. It may be shared
+    between threads."""
     def send(
         self, data: Buffer, *, priority: int = 0, expires: float | None = None, timeout: float | None = None
     ) -> None:
-        """Queues a datagram. Waits while the queue is full."""
+        """Queues a datagram, waiting while the queue is full."""
     def send_many(self, datagrams: Iterable[Buffer]) -> int:
-        """Queues as many datagrams as fit. Returns how many were queued."""
+        """Queues as many datagrams as fit, and returns how many were queued."""
     def recv(self, timeout: float | None = None) -> bytes:
         """Waits for the next datagram. Returns b"" after a clean end."""
     def try_recv(self) -> bytes | None:
-        """Returns the next datagram if there is one, b"" after a clean end, otherwise None."""
+        """Returns the next datagram if there is one, b"" after a clean end, or None otherwise."""
     def recv_into(self, buffer: Buffer, timeout: float | None = None) -> int:
-        """Waits for the next datagram, and copies it into a writable buffer. Returns its length, 0 after a clean
-        end."""
+        """Waits for the next datagram, and copies it into a writable buffer. Returns its length, or 0 after a
+        clean end."""
     def recv_many(self, most: int = 64, timeout: float | None = None) -> list[bytes]:
-        """Waits for a datagram. Returns all available ones, at most `most`; [] after a clean end."""
+        """Waits for a datagram, then returns all that are available, at most `most`, or [] after a clean end."""
     def next_event(self, timeout: float | None = None) -> Event | None:
         """Waits for the next event. Returns None after the last event."""
     def try_event(self) -> Event | None:
-        """Returns the next event if there is one, otherwise None."""
+        """Returns the next event if there is one, or None otherwise."""
     def finish(self, timeout: float | None = None) -> Stats:
         """Sends the queued datagrams, waits until they are acknowledged or lost, and closes the connection.
         Returns the counters."""
     def close(self) -> None:
-        """Finishes the connection in the background. Calls that wait in other threads return."""
+        """Finishes the connection in the background. Calls waiting in other threads return."""
     def abort(self, why: str | None = None) -> None:
         """Ends the connection immediately. The peer receives the text."""
     def opened(self, timeout: float | None = 0.0) -> bool | None:
-        """For a connection from `Connector.start`: True once it is open, None while that is unknown."""
+        """For a connection from `Connector.start`: True once it is open, None while that is not known yet."""
     def open_stream(self) -> Stream:
         """Opens a reliable stream to the peer. Both ends need the option `streams`."""
     def accept_stream(self, timeout: float | None = None) -> Stream:
-        """Waits for a stream that the peer opens."""
+        """Waits for the peer to open a stream."""
     def ready(self) -> tuple[bool, bool, bool, bool, bool]:
-        """Whether recv, send and next_event would not wait, whether the connection has ended, and whether a
-        stream waits to be accepted. After this call, the descriptor reports the next change."""
+        """Whether recv, send and next_event would return without waiting, whether the connection has ended, and
+        whether a stream is waiting to be accepted. After this call, the descriptor reports the next change."""
     def fileno(self) -> int:
         """A descriptor for selectors, for read events only. It belongs to the connection."""
     def stats(self) -> Stats:
@@ -166,7 +166,7 @@ class Connection:
         """Sends `rate` bits per second for a while, with padding if there is no data. Afterwards
         `stats().allowed` shows the capacity of the path."""
     def add_path(self, path: Path | str) -> int:
-        """Adds a path to a client's multipath session. Returns the number of the path."""
+        """Adds a path to a client's multipath session, and returns the path's number."""
     def remove_path(self, path: int) -> None:
         """Closes a path cleanly."""
     def set_priority(self, path: int, priority: int) -> None:
@@ -175,7 +175,7 @@ class Connection:
         """Changes the congestion control for data that this end sends."""
     @property
     def max_datagram(self) -> int:
-        """Largest datagram that all paths carry now, in bytes."""
+        """Largest datagram that all paths can currently carry, in bytes."""
     @property
     def is_multipath(self) -> bool:
         """Whether the connection is a multipath session (RFC 9897)."""
@@ -196,7 +196,7 @@ class Connection:
         """The text that the peer sent when it ended the connection."""
     @property
     def end(self) -> str | None:
-        """Why the connection ended, such as "closed_by_peer"; None before its end."""
+        """Why the connection ended, such as "closed_by_peer"; None until it has ended."""
     def __iter__(self) -> Iterator[bytes]: ...
     def __next__(self) -> bytes: ...
     def __enter__(self) -> Self: ...
@@ -208,19 +208,19 @@ class Connection:
 class Stream:
     """A reliable stream of bytes in both directions, next to the datagrams of its connection."""
     def write(self, data: Buffer, timeout: float | None = None) -> None:
-        """Writes all data. Waits while the buffer is full."""
+        """Writes all data, waiting while the buffer is full."""
     def try_write(self, data: Buffer) -> int:
-        """Writes as much as fits. Returns the number of bytes."""
+        """Writes as much as fits, and returns the number of bytes written."""
     def read(self, most: int = 65536, timeout: float | None = None) -> bytes:
         """Waits for data. Returns the available bytes, at most `most`; b"" at the end."""
     def end(self) -> None:
-        """Ends writing. The peer still receives everything that was written. Reading continues."""
+        """Ends writing. The peer still receives everything written so far. Reading can continue."""
     def finish(self, timeout: float | None = None) -> None:
         """Ends writing, and waits until the peer has received everything."""
     def reset(self, code: int = 0) -> None:
-        """Resets both directions immediately. The peer receives the code."""
+        """Resets both directions immediately. The peer receives the given code."""
     def close(self) -> None:
-        """Stops reading. Data that was written still arrives."""
+        """Stops reading. Data already written still reaches the peer."""
     def ready(self) -> tuple[bool, bool]:
         """Whether a read would return at once, and whether a write would."""
     def fileno(self) -> int:
@@ -235,8 +235,8 @@ class Connector:
     """Opens connections that share one thread. Connections to the same peer also share one socket."""
     def __new__(cls, **kwargs: Unpack[Options]) -> Self: ...
     def connect(self, address: Address, peer_key: str | None = None) -> Connection:
-        """Connects to the first address of a name that answers. With keys, connects to the peer with this public
-        key, or to the first peer of the options."""
+        """Connects to the first of a name's addresses that answers. With keys, connects to the peer with this
+        public key, or else to the first peer in the options."""
     def start(self, host: str, port: int, peer_key: str | None = None) -> Connection:
         """Sends the first packet to a numeric address, and returns at once. The descriptor becomes readable once
         `opened` has an answer."""
@@ -248,11 +248,12 @@ class Listener:
     def accept(self, timeout: float | None = None) -> Connection:
         """Waits for the next connection."""
     def try_accept(self) -> Connection | None:
-        """Returns the next connection if there is one, otherwise None."""
+        """Returns the next connection if there is one, or None otherwise."""
     def fileno(self) -> int:
-        """A descriptor for selectors. It is readable while a connection waits, and belongs to the listener."""
+        """A descriptor for selectors, which belongs to the listener. It is readable while a connection is
+        waiting."""
     def add_peer(self, key: str, preshared_key: str | None = None) -> None:
-        """Accepts a peer by its public key from now on."""
+        """From now on, accepts the peer with this public key."""
     def remove_peer(self, key: str) -> None:
         """Stops accepting a peer, and ends its connections."""
     @property

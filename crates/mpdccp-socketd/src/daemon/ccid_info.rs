@@ -1,11 +1,11 @@
-//! The values of the options DCCP_SOCKOPT_CCID_TX_INFO and DCCP_SOCKOPT_CCID_RX_INFO for CCID 3. They have
-//! the form of the kernel's structures (linux/tfrc.h). As in the kernel, CCID 2 has no such values.
+//! The values of the options DCCP_SOCKOPT_CCID_TX_INFO and DCCP_SOCKOPT_CCID_RX_INFO for CCID 3, in the form
+//! of the kernel's structures (linux/tfrc.h). As in the kernel, CCID 2 has no such values.
 
 use mpdccp_proto::SessionStatus;
 use mpdccp_units::{Duration, Rate};
 
 const CCID3: u8 = 3;
-/// Some rates in the structures have the unit 1/64 byte per second.
+/// Some rates in the structures are in units of 1/64 byte per second.
 const SCALE: u64 = 64;
 
 fn microseconds(time: Option<Duration>) -> u32 {

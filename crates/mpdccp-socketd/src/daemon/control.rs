@@ -11,11 +11,11 @@ use std::path::{Path, PathBuf};
 
 /// This bit distinguishes the tokens of this module from inode numbers.
 const FLAG: u64 = 1 << 63;
-/// Maximum number of pending requests of a user. For example, each thread that waits for a connection has a
+/// Maximum number of pending requests per user. Each thread waiting for a connection, for example, has a
 /// pending request.
 const MOST_OF_A_USER: usize = 256;
 
-/// A program that has sent a request and waits for the answer.
+/// A program that has sent a request and is waiting for the answer.
 struct Asker {
     fd: OwnedFd,
     uid: u32,
@@ -29,7 +29,7 @@ pub(super) struct Control {
     next: u64,
 }
 
-/// Returns the number of the network namespace of a socket. Returns `None` before Linux 5.14.
+/// Returns the number of a socket's network namespace, or `None` before Linux 5.14.
 fn namespace(fd: impl AsFd) -> Option<u64> {
     let (mut cookie, mut len) = (0u64, size_of::<u64>() as libc::socklen_t);
     let fd = fd.as_fd().as_raw_fd();
@@ -52,7 +52,7 @@ impl Control {
             std::fs::create_dir_all(dir).map_err(about)?;
         }
         let (listener, addr) = (seqpacket()?, SocketAddrUnix::new(path)?);
-        // A daemon that was killed leaves its socket file behind. So check whether a daemon answers.
+        // A daemon that was killed leaves its socket file behind, so check whether a daemon answers.
         if rustix::net::connect(seqpacket()?, &addr).is_ok() {
             return Err(io::Error::new(
                 io::ErrorKind::AddrInUse,
@@ -128,7 +128,7 @@ impl Control {
     /// Sends the answer to a request, and closes the Unix socket of the request.
     pub(super) fn answer(&mut self, asker: u64, reply: &Reply<'_>, fd: Option<BorrowedFd<'_>>) {
         if let Some(asker) = self.askers.remove(&asker) {
-            // Ignore an error, because the program may have ended.
+            // Ignore errors, because the program may have ended.
             let _ = crate::send(&asker.fd, reply, fd);
         }
     }

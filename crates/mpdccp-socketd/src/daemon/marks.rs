@@ -5,8 +5,8 @@ use mpdccp_units::Ecn;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The DSCP by the DCCP ports of the connection. The port of this end comes first. If connections to
-/// different peers have the same two ports, the last setting applies to all of them.
+/// The DSCP, keyed by the connection's DCCP ports, this end's first. If connections to different peers have
+/// the same two ports, the last setting applies to all of them.
 #[derive(Clone, Default)]
 pub(super) struct Marks(Arc<Mutex<BTreeMap<(u16, u16), u8>>>);
 

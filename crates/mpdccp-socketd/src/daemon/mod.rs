@@ -29,10 +29,10 @@ use std::io;
 
 /// Maximum number of ended sockets whose errors and addresses are kept for later queries.
 const MOST_ENDED: usize = 4096;
-/// Maximum number of sockets of a user.
+/// Maximum number of sockets per user.
 const MOST_OF_A_USER: usize = 1024;
-/// Size of the send buffer at a program's end. The kernel raises it to its minimum. With a small buffer,
-/// datagrams wait in the send queue, whose length the program can limit.
+/// Size of the send buffer at a program's end, which the kernel raises to its minimum. Because this buffer is
+/// small, datagrams wait in the send queue, whose length the program can limit.
 const SMALL: usize = 1;
 
 /// The daemon. It runs as an application of the data loop.
@@ -42,10 +42,10 @@ pub struct Daemon {
     control: Control,
     network: Network,
     marks: Marks,
-    /// The sockets, by the inode of the program's end.
+    /// The sockets, keyed by the inode of the program's end.
     sockets: BTreeMap<u64, Socket>,
     sessions: BTreeMap<SessionId, u64>,
-    /// Open sockets that `pump` reads in each turn. They are not watched until they are empty.
+    /// Open sockets that `pump` reads in each turn. They are not watched until they have been emptied.
     full: BTreeSet<u64>,
     /// The sockets that have ended, oldest first.
     ended: VecDeque<u64>,
@@ -55,7 +55,7 @@ impl Daemon {
     /// Opens the daemon's sockets. The daemon serves programs while the returned driver runs.
     ///
     /// # Errors
-    /// The error of the system, with its context.
+    /// The operating system's error, with its context.
     pub fn driver(settings: Settings) -> io::Result<Driver<Daemon>> {
         let endpoint = Endpoint::new(dccp_net::random_seed()?);
         Driver::new(endpoint, |core| {
@@ -85,8 +85,8 @@ impl Daemon {
         let flags = SocketFlags::CLOEXEC;
         let (ours, theirs) =
             rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
-        // With this option, each message comes with credentials. So an empty message differs from the end of
-        // the data.
+        // With this option, each message comes with credentials, so that an empty message can be told from
+        // the end of the data.
         sockopt::set_socket_passcred(&ours, true)?;
         sockopt::set_socket_send_buffer_size(&theirs, SMALL)?;
         let inode = rustix::fs::fstat(&theirs)?.st_ino;
@@ -108,8 +108,8 @@ impl Daemon {
         Ok((inode, theirs))
     }
 
-    /// Starts to watch for data from the program. Before this, the daemon only notices when the program
-    /// closes its end.
+    /// Starts watching for data from the program. Until then, the only thing that the daemon notices is that
+    /// the program closes its end.
     fn watch(&self, inode: u64) {
         let Some(fd) = self.sockets.get(&inode).and_then(|socket| socket.fd.as_ref()) else { return };
         let data = EventData::new_u64(inode);
@@ -119,7 +119,7 @@ impl Daemon {
     }
 
     /// Handles data from a program, or the end of a program's socket. If the connection is open, `pump` reads
-    /// the socket from now on. The socket is not watched again until it is empty.
+    /// the socket from now on, and the socket is not watched again until it has been emptied.
     fn on_program(&mut self, core: &mut Core, now: Time, inode: u64) {
         let Some(socket) = self.sockets.get_mut(&inode) else { return };
         if let Some(fd) = &socket.fd {
@@ -166,7 +166,7 @@ impl Daemon {
         }
     }
 
-    /// Accepts a session from a client. Creates a socket for the session, and sends its descriptor to the
+    /// Accepts a session from a client: creates a socket for the session, and sends its descriptor to the
     /// program through the listening socket.
     fn accept(&mut self, core: &mut Core, now: Time, session: SessionId) {
         if self.hand_over(core, now, session).is_none() {
@@ -217,7 +217,7 @@ impl Daemon {
         let error = network::errno(reason);
         match socket.state {
             State::Connecting { asker, .. } if socket.fd.is_some() => {
-                // The program may call connect again, and may select another peer.
+                // The program may call connect again, perhaps with a different peer.
                 socket.state = State::Fresh;
                 socket.take_filler();
                 match asker {
@@ -276,8 +276,8 @@ impl App for Daemon {
     }
 
     fn on_deliver(&mut self, core: &mut Core, now: Time, session: SessionId, data: Vec<u8>) {
-        // Data can arrive in the same turn as the opening of its connection, before the event that reports
-        // the opening.
+        // Data can arrive in the same turn in which its connection opens, before the event that reports the
+        // opening.
         let open = |status: SessionStatus| status.state == SessionState::Open;
         if !self.sessions.contains_key(&session) && core.endpoint.status(now, session).is_some_and(open) {
             self.accept(core, now, session);

@@ -22,10 +22,9 @@ const MTU: u16 = 1500;
 pub(super) struct Network {
     /// The UDP port of this daemon and of its peers.
     udp_port: Option<u16>,
-    /// The sockets for outgoing connections. The first is for IPv4. The second is for IPv6, if the host
-    /// supports IPv6.
+    /// The sockets for outgoing connections: the first for IPv4, the second for IPv6 if the host supports it.
     out: (u32, Option<u32>),
-    /// The sockets for outgoing connections of programs that have selected an interface, by interface.
+    /// The sockets for outgoing connections of programs that have selected an interface, keyed by interface.
     devices: BTreeMap<String, (u32, Option<u32>)>,
     /// The length of the IPv4 header, plus the UDP header if UDP is used.
     overhead: u16,
@@ -34,7 +33,7 @@ pub(super) struct Network {
     next_port: u16,
 }
 
-/// Returns the address with another port. The scope of a link-local address stays.
+/// Returns the address with a different port. A link-local address keeps its scope.
 fn with_port(mut addr: SocketAddr, port: u16) -> SocketAddr {
     addr.set_port(port);
     addr
@@ -67,8 +66,8 @@ impl Network {
                 format!("cannot open a raw socket for IP protocol 33: {e}; it needs CAP_NET_RAW"),
             ),
         };
-        // A raw socket receives all packets of its protocol. So the same socket serves listening sockets and
-        // outgoing connections.
+        // A raw socket receives all packets of its protocol, so the same socket serves both listening sockets
+        // and outgoing connections.
         let first = open(v4, settings.udp_port.unwrap_or(0)).map_err(about)?;
         let second = match open(v6, settings.udp_port.unwrap_or(0)) {
             Ok(socket) => Some(socket),
@@ -89,7 +88,7 @@ impl Network {
         })
     }
 
-    /// Implements bind(2). Returns the address. If the program did not select a port, the daemon does.
+    /// Implements bind(2), and returns the address. If the program did not select a port, the daemon does.
     pub(super) fn bind(&mut self, uid: u32, addr: SocketAddr) -> Result<SocketAddr, Errno> {
         if (1..1024).contains(&addr.port()) && uid != 0 {
             return Err(Errno::ACCESS);
@@ -116,7 +115,7 @@ impl Network {
     }
 
     pub(super) fn release(&mut self, socket: &Socket) {
-        // An accepted socket has the port of its listening socket, so the port must stay in use.
+        // An accepted socket shares the port of its listening socket, so the port must remain in use.
         if let Some(local) = socket.local
             && socket.owns_port
         {
@@ -124,8 +123,8 @@ impl Network {
         }
     }
 
-    /// Opens sockets that are bound to an interface. All programs that select the interface share them.
-    /// Native DCCP does not support this, because every raw socket receives all packets.
+    /// Opens sockets bound to an interface, which all programs that select that interface share. Native DCCP
+    /// does not support this, because every raw socket receives all packets.
     pub(super) fn on_device(&mut self, core: &mut Core, name: &str) -> Result<(u32, Option<u32>), Errno> {
         if let Some(out) = self.devices.get(name) {
             return Ok(*out);
@@ -214,8 +213,8 @@ impl Network {
     }
 }
 
-/// Returns whether an interface has an address. If a listener is bound to an interface, it accepts only
-/// connections to the addresses of the interface.
+/// Returns whether an interface has an address. A listener that is bound to an interface accepts only
+/// connections to that interface's addresses.
 pub(super) fn has_address(name: &str, ip: IpAddr) -> bool {
     let address = |entry: &nix::ifaddrs::InterfaceAddress| {
         let address = entry.address.as_ref()?;
@@ -249,7 +248,7 @@ fn session(options: &Options) -> SessionConfig {
     SessionConfig { multipath: false, fallback: Fallback::Plain, connection, ..session }
 }
 
-/// Returns the errno value that the kernel uses when a DCCP connection ends for this reason.
+/// Returns the errno value with which the kernel reports that a DCCP connection has ended for this reason.
 pub(super) fn errno(reason: Reason) -> Errno {
     match reason {
         Reason::ResetByPeer(code) => match code {

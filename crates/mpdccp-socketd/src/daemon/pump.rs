@@ -6,8 +6,7 @@ use dccp_net::Core;
 use mpdccp_proto::PktInfo;
 use mpdccp_units::Time;
 
-/// Maximum number of datagrams that are read from one program per turn. The limit makes sure that all
-/// programs get a turn.
+/// Maximum number of datagrams read from one program per turn, so that all programs get their turn.
 const BURST: usize = 32;
 
 impl Daemon {
@@ -41,7 +40,7 @@ impl Daemon {
                 break;
             }
         }
-        // With priorities, the next datagram is chosen only when the previous one has left the send queue.
+        // With priorities, the next datagram is chosen only once the previous one has left the send queue.
         if below == 0 && !socket.waiting.is_empty() {
             core.endpoint.send(now, session, socket.waiting.remove(0).1, PktInfo::default());
             any = true;

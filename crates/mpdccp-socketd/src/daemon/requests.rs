@@ -150,7 +150,7 @@ impl Daemon {
         }
     }
 
-    /// Returns the local address of a socket. If the socket has no local address, binds it to a free port.
+    /// Returns the local address of a socket, after binding the socket to a free port if it has none.
     fn bound(&mut self, uid: u32, inode: u64) -> Result<SocketAddr, Errno> {
         let socket = self.sockets.get_mut(&inode).ok_or(Errno::BADF)?;
         if let Some(local) = socket.local {

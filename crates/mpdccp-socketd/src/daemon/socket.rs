@@ -15,7 +15,7 @@ const LONGEST: usize = 9216;
 /// Maximum number of datagrams in a send queue. A program cannot set a higher limit, because the queue uses
 /// the daemon's memory.
 const MOST_QUEUED: u32 = 256;
-/// Maximum number of filler messages that make a socket unwritable. The small send buffer holds fewer
+/// Maximum number of filler messages sent to make a socket unwritable. The small send buffer holds fewer
 /// messages than this.
 pub(super) const MOST_FILLER: u32 = 64;
 
@@ -23,8 +23,8 @@ pub(super) const MOST_FILLER: u32 = 64;
 pub(super) enum State {
     Fresh,
     Listening,
-    /// The socket is waiting for the peer's answer. `asker` is the blocking connect that waits for it, if
-    /// any.
+    /// The socket is waiting for the peer's answer. `asker` is the blocking connect call that is waiting for
+    /// it, if any.
     Connecting {
         session: SessionId,
         asker: Option<u64>,
@@ -39,7 +39,7 @@ pub(super) enum State {
 pub(super) struct Options {
     /// The Service Codes in host byte order. A client uses the first one.
     pub(super) services: Vec<u32>,
-    /// The CCIDs for sending and for receiving. The preferred one comes first.
+    /// The CCIDs for sending and for receiving, in order of preference.
     pub(super) tx_ccids: Vec<u8>,
     pub(super) rx_ccids: Vec<u8>,
     pub(super) send_coverage: u8,
@@ -47,20 +47,20 @@ pub(super) struct Options {
     pub(super) server_timewait: bool,
     /// Whether datagrams with a higher priority are sent first.
     pub(super) priority: bool,
-    /// Maximum number of queued datagrams. 0 means the maximum of the daemon.
+    /// Maximum number of queued datagrams. 0 means the daemon's maximum.
     pub(super) queue: u32,
     /// The TOS byte of the IP headers.
     pub(super) tos: u8,
     /// The interface to which the socket is bound, if any.
     pub(super) device: Option<String>,
-    /// The values of SO_SNDBUF and SO_RCVBUF. They have no effect, but programs check whether their values
-    /// were stored.
+    /// The values of SO_SNDBUF and SO_RCVBUF. They have no effect, but programs check whether the values that
+    /// they set were stored.
     pub(super) buffers: (i32, i32),
 }
 
 pub(super) struct Socket {
-    /// The daemon's end of the pair. The daemon closes it when the program has closed its end and all data
-    /// was read, or when the connection has ended.
+    /// The daemon's end of the pair. The daemon closes it once the connection has ended, or once the program
+    /// has closed its end and all data has been read.
     pub(super) fd: Option<OwnedFd>,
     pub(super) uid: u32,
     pub(super) v6: bool,
@@ -75,9 +75,9 @@ pub(super) struct Socket {
     pub(super) opened: Time,
     /// The errno value that the next SO_ERROR returns.
     pub(super) error: i32,
-    /// Number of filler messages that make the program's end unwritable.
+    /// Number of filler messages that currently make the program's end unwritable.
     filler: u32,
-    /// The datagrams that wait to be sent, by priority. Empty if the socket does not use priorities.
+    /// The datagrams waiting to be sent, with their priorities. Empty if the socket does not use priorities.
     pub(super) waiting: Vec<(u32, Vec<u8>)>,
 }
 
@@ -125,8 +125,8 @@ impl Socket {
         }
     }
 
-    /// Sends filler messages until the program's end is unwritable. So poll reports the right state while the
-    /// connection is opening.
+    /// Sends filler messages until the program's end is unwritable, so that poll reports the right state
+    /// while the connection is opening.
     pub(super) fn fill(&mut self, theirs: BorrowedFd<'_>) {
         while self.filler < MOST_FILLER
             && send(theirs, &[0], SendFlags::DONTWAIT | SendFlags::NOSIGNAL).is_ok()
@@ -141,8 +141,8 @@ impl Socket {
         }
     }
 
-    /// Returns the next datagram from the program. `Some(None)` means that there is none yet. `None` means
-    /// that the program has closed its end.
+    /// Returns the next datagram from the program. `Some(None)` means that there is none yet, and `None` that
+    /// the program has closed its end.
     pub(super) fn next(&self) -> Option<Option<Vec<u8>>> {
         let fd = self.fd.as_ref()?;
         let mut bytes = [0; LONGEST];
@@ -151,8 +151,8 @@ impl Socket {
         let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
         match recvmsg(fd, &mut [IoSliceMut::new(&mut bytes)], &mut control, flags) {
             Ok(read) => {
-                // If descriptors came with the message, they are closed here. The loop must read all control
-                // messages, because rustix cannot continue after a message whose rest was dropped.
+                // Closes any descriptors that came with the message. The loop must read all control messages,
+                // because rustix cannot continue after a message of which the rest was dropped.
                 let mut message = false;
                 for part in control.drain() {
                     message |= matches!(part, RecvAncillaryMessage::ScmCredentials(_));
@@ -172,7 +172,7 @@ impl Socket {
         }
     }
 
-    /// Delivers a datagram to the program. If the program does not read, the datagram is dropped, as in the
+    /// Delivers a datagram to the program. If the program is not reading, the datagram is dropped, as in the
     /// kernel.
     pub(super) fn deliver(&self, data: &[u8]) {
         if let Some(fd) = &self.fd
@@ -207,8 +207,8 @@ impl Socket {
                 Ok(())
             }
             (libc::IPPROTO_IP, libc::IP_TOS) | (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => {
-                // The value is an integer or a byte. -1 means the default. The ECN bits are cleared, because
-                // congestion control sets them.
+                // The value is an integer or a byte, with -1 for the default. The ECN bits are cleared,
+                // because congestion control sets them.
                 let tos = match value.first_chunk() {
                     Some(bytes) => i32::from_ne_bytes(*bytes),
                     None => (*value.first().ok_or(Errno::INVAL)?).into(),

@@ -17,8 +17,8 @@ const PATIENCE: Duration = Duration::from_secs(8);
 /// Returns the paths to advertised addresses. Each one copies its local end from one of `files`, the paths of
 /// the configuration file.
 fn wanted(policy: JoinAdvertised, files: &[PathSpec], told: &[IpAddr], most: usize) -> Vec<PathSpec> {
-    // Quotas and rates apply to each path separately. A second path over the same access network would let
-    // the traffic of that network exceed them.
+    // Quotas and rates apply to each path separately, so a second path over the same access network would let
+    // that network's traffic exceed them.
     let bounded = |spec: &&PathSpec| spec.quota.is_some() || spec.rate.is_some();
     let mut found = Vec::new();
     let fresh = |ip: &&IpAddr| !files.iter().any(|spec| spec.remote.ip() == Some(**ip));
@@ -50,7 +50,7 @@ impl Peer {
     }
 
     /// Tells the sockets that may use TLS which addresses the server advertises. TLS connections must go to
-    /// these addresses: a load balancer cannot tell from a TLS connection to which server it belongs.
+    /// these addresses, because a load balancer cannot tell to which server a TLS connection belongs.
     pub(crate) fn tell_server(&mut self, cx: &mut Cx<'_>) {
         if self.paths.iter().all(|path| path.knows.is_none()) {
             return;
@@ -67,14 +67,14 @@ impl Peer {
     }
 }
 
-/// Joins newly advertised addresses, and leaves addresses that are no longer advertised. If an address does
-/// not answer, it is not tried again in this session (RFC 9897 section 3.4).
+/// Joins newly advertised addresses, and leaves those that are no longer advertised. An address that does not
+/// respond is not tried again in this session (RFC 9897 section 3.4).
 pub(crate) fn follow(cx: &mut Cx<'_>, peers: &mut Peers, paths: &mut Paths) {
     for number in peers.present() {
         let peer = &mut peers[number];
         let told = peer.advertised(cx);
         let mut files: Vec<PathSpec> = peer.specs().filter(|spec| !spec.advertised).cloned().collect();
-        // Paths open in any order. Sort them by name, so that the result does not depend on the order.
+        // Paths open in any order, so sort them by name to make the result independent of that order.
         files.sort_by(|a, b| a.name.cmp(&b.name));
         let room = cx.cfg.session().max_paths.saturating_sub(files.len());
         let mut wanted = wanted(cx.cfg.join_advertised, &files, &told, room);

@@ -1,4 +1,4 @@
-//! Inner addresses of this end: from the file, or assigned by the server.
+//! Inner addresses of this end, taken from the file or assigned by the server.
 
 use crate::Cx;
 use crate::action::Action;
@@ -11,7 +11,7 @@ use ipnet::IpNet;
 use mpdccp_units::{Duration, Time};
 
 /// Intervals between a client's requests for addresses: without an answer, after a refusal, and after an
-/// assignment. The client repeats the request even after an assignment, because the server's file may change.
+/// assignment. The client keeps asking even after an assignment, because the server's file may change.
 const UNANSWERED: Duration = Duration::from_secs(1);
 const REFUSED: Duration = Duration::from_secs(5);
 const ANSWERED: Duration = Duration::from_secs(30);
@@ -24,7 +24,7 @@ pub(crate) struct Assigned {
     /// Routes that the server assigned.
     told: Vec<IpNet>,
     gift: Option<Gift>,
-    /// The assignment that the host is applying, with the usable ones of its routes.
+    /// The assignment that the host is applying, with those of its routes that can be used.
     setting: Option<(Gift, Vec<IpNet>)>,
     /// Why the addresses are missing or outdated.
     why: Option<String>,
@@ -52,8 +52,8 @@ impl Assigned {
         self.why.clone().or_else(|| (cfg.addresses.auto && self.nets.is_empty()).then(waiting))
     }
 
-    /// Requests addresses from the server if the configuration says `addresses = "auto"`. Sends the first
-    /// request when a session opens, and repeats it at intervals.
+    /// Requests addresses from the server if the configuration says `addresses = "auto"`. The first request
+    /// is sent when a session opens, and further ones at intervals.
     pub(crate) fn ask(&mut self, cx: &mut Cx<'_>, peer: &Peer, opened: bool) {
         if !cx.cfg.addresses.auto || (self.ask_at > cx.now && !opened) {
             return;
@@ -82,7 +82,7 @@ impl Assigned {
         }
         for net in &mut gift.addresses {
             // Setting an address also adds a route to the address's network. If `allowed_ips` does not cover
-            // that network, use only the address itself.
+            // that network, use the address alone.
             if !may_route(allowed, net) {
                 *net = net.addr().into();
             }
@@ -129,7 +129,7 @@ impl Assigned {
         cx.out.info(format!("peer {}: the server assigned {}{told}", peer.name(), list(&self.nets)));
     }
 
-    /// Logs why the client does not use the new addresses. Logs the same reason only once.
+    /// Logs why the client does not use the new addresses, but the same reason only once.
     fn not_taken(&mut self, cx: &mut Cx<'_>, peer: &Peer, why: String) {
         if self.why.as_ref() != Some(&why) {
             cx.out.error(format!("peer {}: no address: {why}", peer.name()));
@@ -138,14 +138,14 @@ impl Assigned {
     }
 }
 
-/// Returns whether the server may route this network into the interface. A prefix of length 0 in
+/// Returns whether the server may have this network routed into the interface. A prefix of length 0 in
 /// `allowed_ips` does not permit this, because only `default_route` may route all traffic.
 fn may_route(allowed: &[IpNet], net: &IpNet) -> bool {
     allowed.iter().any(|a| a.prefix_len() > 0 && a.contains(net))
 }
 
-/// Returns the routes of the server that this end uses. Leaves out routes that this end does not allow, and
-/// routes that would capture the tunnel's own packets.
+/// Returns those of the server's routes that this end uses, that is, all but routes that this end does not
+/// allow and routes that would capture the tunnel's own packets.
 fn usable_routes(cx: &mut Cx<'_>, allowed: &[IpNet], told: &[IpNet]) -> Vec<IpNet> {
     let mut usable = Vec::new();
     for net in told {

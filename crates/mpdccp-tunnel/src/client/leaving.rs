@@ -1,5 +1,5 @@
-//! Sessions with servers that asked the client to leave. Such a session carries its TCP connections until
-//! they end. It also carries packets until the session with the next server is open and routed.
+//! Sessions with servers that have asked the client to leave. Such a session carries its TCP connections
+//! until they end, and packets until the session with the next server is open and routed.
 
 use crate::Cx;
 use crate::action::Action;
@@ -27,8 +27,8 @@ impl Peer {
         self.leaving.push(Leaving { session, paths, until: cx.now + LONGEST });
     }
 
-    /// Returns the session that carries packets. This is the session with the former server until the session
-    /// with the next server is open.
+    /// Returns the session that carries packets. Until the session with the next server is open, this is the
+    /// one with the former server.
     pub(crate) fn packet_session(&self) -> Option<SessionId> {
         let left = self.leaving.last().filter(|_| self.opened.is_none());
         left.map(|leaving| leaving.session).or(self.session)
@@ -76,7 +76,7 @@ impl Leaving {
 }
 
 /// Ends sessions with former servers. A session ends once it carries no connection and the next session has
-/// settled. It also ends when its time limit has passed.
+/// settled, or when its time limit has passed.
 pub(crate) fn watch(cx: &mut Cx<'_>, peers: &Peers, carries: impl Fn(SessionId) -> bool) {
     for peer in peers.iter() {
         let settled = peer.opened.is_some_and(|at| cx.now.since(at) >= SETTLE);
@@ -88,8 +88,8 @@ pub(crate) fn watch(cx: &mut Cx<'_>, peers: &Peers, carries: impl Fn(SessionId) 
     }
 }
 
-/// Removes a path by name from the sessions with former servers. Closes each session that has no path left.
-/// Returns the removed paths.
+/// Removes a path by name from the sessions with former servers, and closes each session that has no path
+/// left. Returns the removed paths.
 pub(crate) fn remove_path(cx: &mut Cx<'_>, peer: &mut Peer, name: &str) -> Vec<OpenPath> {
     let mut gone = Vec::new();
     for leaving in &mut peer.leaving {
@@ -104,13 +104,13 @@ pub(crate) fn remove_path(cx: &mut Cx<'_>, peer: &mut Peer, name: &str) -> Vec<O
     gone
 }
 
-/// Handles the end of a session with a former server. Returns the session's paths.
+/// Handles the end of a session with a former server, and returns the session's paths.
 pub(crate) fn ended(cx: &mut Cx<'_>, peer: &mut Peer, session: SessionId) -> Vec<OpenPath> {
     cx.out.info(format!("peer {}: the session with the previous server is closed", peer.cfg.name));
     peer.leaving.extract_if(.., |leaving| leaving.session == session).flat_map(|gone| gone.paths).collect()
 }
 
-/// Aborts all sessions with former servers, because the peer was removed. Closes their sockets at once.
+/// Aborts all sessions with former servers because the peer was removed, and closes their sockets at once.
 pub(crate) fn abort(cx: &mut Cx<'_>, peer: &mut Peer) -> Vec<SessionId> {
     let all = std::mem::take(&mut peer.leaving);
     for leaving in &all {

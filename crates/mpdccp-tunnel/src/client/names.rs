@@ -52,8 +52,8 @@ impl Names {
         self.0.get(name).is_some_and(|known| known.pending)
     }
 
-    /// Returns the address that follows `failed` in the name's list. After the last address, the list starts
-    /// again. If `local` is given, the address has the same IP version as `local`.
+    /// Returns the address after `failed` in the name's list, wrapping around at the end. If `local` is
+    /// given, the address has the same IP version as `local`.
     pub(crate) fn address(
         &self,
         name: &str,

@@ -1,4 +1,4 @@
-//! Manages the client's own paths: opens a path once its interface, address and name are available, moves
+//! Manages the client's own paths: opens each path once its interface, address and name are available, moves
 //! it to another interface or address, and closes it.
 
 use crate::Cx;
@@ -15,12 +15,12 @@ use crate::tls::Over;
 use mpdccp_units::{Duration, Time};
 use std::net::{IpAddr, SocketAddr};
 
-/// If a path has not worked for this long, its host name is looked up again.
+/// Once a path has not worked for this long, its host name is looked up again.
 const PATIENCE: Duration = Duration::from_secs(8);
 /// The socket of a closed path stays open for this long to send its last packets.
 const LINGER: Duration = Duration::from_secs(3);
 
-/// Host names, interfaces, and sockets that are about to close.
+/// Host names, interfaces, and sockets that are due to be closed.
 #[derive(Debug, Default)]
 pub(crate) struct Paths {
     names: Names,
@@ -66,8 +66,8 @@ impl Paths {
         path.spec.remote.name().into_iter().chain(proxy).any(|name| self.names.is_pending(name))
     }
 
-    /// Returns the request to open the socket of a waiting path. The error says what the path still waits
-    /// for.
+    /// Returns the request to open the socket of a waiting path. The error says what the path is still
+    /// waiting for.
     fn opening(&mut self, cx: &mut Cx<'_>, peer: &Peer, at: usize) -> Result<Opening, String> {
         let WaitingPath { spec, failed, over_tls, .. } = &peer.waiting[at];
         let mut address = |cx: &mut Cx<'_>, of: &Remote, failed| match (of.ip(), of.name()) {
@@ -131,7 +131,7 @@ impl Paths {
         (socket, sizes, overhead): (u32, Sizes, u16),
     ) {
         let Some((number, path)) = take_waiting(peers, request) else {
-            // The path was removed while the host opened its socket.
+            // The path was removed while the host was opening its socket.
             return cx.out.push(Action::CloseSocket(socket));
         };
         let Some(Opening { interface, remote, tls, .. }) = path.opening else { return };
@@ -164,8 +164,8 @@ impl Paths {
         }
     }
 
-    /// Handles the host's answer that it could not open a socket. Returns the error if the user must fix the
-    /// cause.
+    /// Handles the host's answer that it could not open a socket. Returns the error if it is up to the user
+    /// to fix the cause.
     pub(crate) fn on_failed(
         &mut self,
         cx: &mut Cx<'_>,
@@ -177,7 +177,7 @@ impl Paths {
         let (number, mut path) = take_waiting(peers, request)?;
         path.opening = None;
         if let Some(id) = path.reply {
-            // The caller of the command receives the error, and the path is dropped.
+            // The error is returned to whoever gave the command, and the path is dropped.
             cx.reply(id, Err(format!("path `{}`: {why}", path.spec.name)));
             return None;
         }
@@ -188,8 +188,8 @@ impl Paths {
         (!absent).then_some(error)
     }
 
-    /// Handles the list of current interfaces. If a path chose its interface by a pattern and this interface
-    /// no longer works, the path moves to another matching interface, if there is one.
+    /// Handles the list of current interfaces. A path that chose its interface by a pattern moves to another
+    /// matching one, if there is one, when its own interface no longer works.
     pub(crate) fn on_interfaces(&mut self, cx: &mut Cx<'_>, peers: &mut Peers, interfaces: Vec<Interface>) {
         self.interfaces = interfaces;
         for number in peers.present() {
@@ -236,7 +236,7 @@ impl Paths {
         }
     }
 
-    /// Handles the result of a lookup. Paths that do not work move to the next address of the name.
+    /// Handles the result of a lookup. Paths that are not working move to the name's next address.
     pub(crate) fn on_resolved(
         &mut self,
         cx: &mut Cx<'_>,
@@ -300,8 +300,8 @@ impl Paths {
         left.iter().for_each(|path| self.retire(cx, path));
     }
 
-    /// Adds a path by command. Returns true if the caller can reply now. Returns false if the host must first
-    /// open the path.
+    /// Adds a path on command. Returns true if the caller can reply now, or false if the host must open the
+    /// path first.
     pub(crate) fn add(
         &mut self,
         cx: &mut Cx<'_>,
@@ -322,7 +322,7 @@ impl Paths {
         if peer.specs().count() >= most {
             return Err(format!("peer `{}` already has {most} paths, the maximum", peer.name()));
         }
-        // If the remote is an address, the reply contains any error of opening the path. If the remote is a
+        // If the remote is an address, the reply reports any error in opening the path. If the remote is a
         // name or the interface is a pattern, reply at once, because the path may have to wait.
         let pattern = spec.pattern().is_some();
         let at_once = spec.remote.ip().is_some() && !pattern;
@@ -382,7 +382,7 @@ impl Peer {
         self.paths.iter().filter_map(|p| p.interface.clone()).chain(opening).collect()
     }
 
-    /// Removes the matching paths that are not open yet, and answers the commands that wait for them.
+    /// Removes the matching paths that are not open yet, and answers the commands waiting for them.
     pub(crate) fn forget_waiting(&mut self, cx: &mut Cx<'_>, which: impl Fn(&PathSpec) -> bool) {
         self.waiting.retain(|path| {
             let goes = which(&path.spec);
@@ -404,7 +404,7 @@ fn take_waiting(peers: &mut Peers, request: u64) -> Option<(usize, WaitingPath)>
     Some((number, peers[number].waiting.remove(at)))
 }
 
-/// Stores why a path waits. Logs each reason once.
+/// Records why a path is waiting. Logs each reason only once.
 fn wait(cx: &mut Cx<'_>, peer: &mut Peer, at: usize, why: String) {
     let name = peer.cfg.name.clone();
     let path = &mut peer.waiting[at];

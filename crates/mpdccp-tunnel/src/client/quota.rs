@@ -1,5 +1,5 @@
-//! Quotas limit the monthly volume of each path of a client. The volumes are kept over restarts. A path
-//! whose quota is used up is standby until the next month.
+//! Quotas limit the monthly volume of each of a client's paths. The volumes are kept across restarts. A path
+//! that has used up its quota is on standby until the next month.
 
 use crate::Cx;
 use crate::action::{Actions, StateFile};
@@ -11,10 +11,10 @@ use mpdccp_units::{Duration, Time};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Interval between writes of the file. A power failure loses the volume counted since the last write.
+/// Interval between writes of the file. A power failure loses what was counted since the last write.
 const SAVE: Duration = Duration::from_secs(60);
-/// If the clock shows a time before 2020, it has not been set, and the month is unknown. The clocks of
-/// routers without a battery start in 1970.
+/// A clock that shows a time before 2020 has not been set, so the month is unknown. The clocks of routers
+/// without a battery start in 1970.
 const CLOCK_IS_SET: u64 = 1_577_836_800;
 
 /// Volume that a path carried in a month.
@@ -26,7 +26,7 @@ struct Used {
     bytes: u64,
 }
 
-/// Volume of each path. The key is `peer/path`.
+/// Volume of each path, keyed by `peer/path`.
 #[derive(Debug, Default)]
 pub(crate) struct Quotas {
     used: BTreeMap<String, Used>,
@@ -82,7 +82,7 @@ impl Quotas {
         Quotas { used, ..Quotas::default() }
     }
 
-    /// Adds bytes to a path, and returns its volume this month.
+    /// Adds bytes to a path's volume, and returns the volume for this month.
     fn add(&mut self, unix: u64, peer: &str, spec: &PathSpec, bytes: u64) -> u64 {
         let used = self.used.entry(key(peer, &spec.name)).or_default();
         if unix >= CLOCK_IS_SET {
@@ -96,7 +96,7 @@ impl Quotas {
         used.bytes
     }
 
-    /// Charges a socket's traffic to its path. The path becomes standby once its quota is used up.
+    /// Charges a socket's traffic to its path. The path goes on standby once its quota is used up.
     pub(crate) fn charge(&mut self, cx: &mut Cx<'_>, peer: &mut Peer, looked: &Looked) {
         let name = peer.cfg.name.clone();
         let Some(path) = peer.open_paths_mut().find(|p| p.socket == looked.socket) else { return };

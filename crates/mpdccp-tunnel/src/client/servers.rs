@@ -1,5 +1,5 @@
-//! Moves a client between servers. The client moves to the next server of its list when its server
-//! requests this, ends the session, or falls silent.
+//! Moves a client between servers. The client moves to the next server on its list when its current server
+//! asks it to, ends the session, or falls silent.
 
 use crate::Cx;
 use crate::action::Action;
@@ -9,14 +9,14 @@ use crate::peer::Peer;
 use crate::peers::Peers;
 use mpdccp_units::{Duration, Time};
 
-/// If no path has worked for this time, a client tries its next server, and a server removes its routes to
-/// the client. The time must be longer than an answer takes on a line with a round trip of one second. It
-/// must also be short enough for users.
+/// Once no path has worked for this long, a client tries its next server, and a server removes its routes to
+/// the client. The time must be longer than an answer takes on a line with a round trip of one second, yet
+/// short enough for users.
 pub(crate) const SILENT: Duration = Duration::from_secs(2);
 
-/// Moves the paths of a peer to the next server of its list, if there is one. `connections` is set if the
-/// server requested the move; it is the number of TCP connections in the current session. The session then
-/// stays open for these connections. It also carries packets until the next session is open and routed.
+/// Moves the paths of a peer to the next server on its list, if there is one. `connections` is set if the
+/// server requested the move, to the number of TCP connections in the current session. That session then
+/// stays open for these connections, and also carries packets until the next session is open and routed.
 pub(crate) fn next(
     cx: &mut Cx<'_>,
     peers: &mut Peers,
@@ -33,7 +33,7 @@ pub(crate) fn next(
     peer.server = (peer.server + 1) % servers;
     peer.silent_since = None;
     cx.out.warn(format!("peer {}: switching to server {} of {servers}: {why}", peer.name(), peer.server + 1));
-    // The host is opening sockets to the former server. Ignore its answers.
+    // The host is still opening sockets to the former server. Ignore its answers.
     peer.waiting.iter_mut().for_each(|path| path.opening = None);
     cx.out.push(Action::LeaveServer(number as u32));
     if let Some(connections) = connections {
@@ -56,9 +56,9 @@ pub(crate) fn next(
 }
 
 impl Peer {
-    /// Stores since when no path of the open session has worked, if there is another server to try. A path
-    /// counts as not working here once one answer is overdue. The path becomes suspect only after a second
-    /// overdue answer, which takes seconds longer on a line with a long round trip.
+    /// If there is another server to try, records since when no path of the open session has worked. Here, a
+    /// path counts as not working as soon as one answer is overdue. The path becomes suspect only after a
+    /// second overdue answer, which takes seconds longer on a line with a long round trip.
     pub(crate) fn note_silence(&mut self, cx: &Cx<'_>) {
         let session = self.session.filter(|_| self.opened.is_some() && self.cfg.servers() > 1);
         let silent = session.filter(|session| !cx.endpoint.is_answered(*session));

@@ -1,6 +1,6 @@
-//! Stores the time of the newest handshake over restarts. A server refuses handshakes that are older than
-//! the peer's last one. If a router has no battery, its clock starts in 1970 after power-on. New handshakes
-//! then continue from the stored time.
+//! Keeps the time of the newest handshake across restarts. A server refuses handshakes that are older than
+//! the peer's last one, but the clock of a router without a battery starts in 1970 after power-on. New
+//! handshakes then continue from the stored time.
 
 use crate::action::{Actions, StateFile};
 use std::time::Duration;
@@ -36,7 +36,7 @@ impl Timestamp {
         wall.max(newest)
     }
 
-    /// Saves the time of a handshake if it is the newest one.
+    /// Saves the time of a handshake if that is the newest one.
     pub(crate) fn remember(&mut self, handshake: Duration, out: &mut Actions) {
         let used = handshake.as_secs() + 1;
         if used > self.newest {

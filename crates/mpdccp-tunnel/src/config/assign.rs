@@ -7,7 +7,7 @@ use std::net::IpAddr;
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct Assign {
-    /// Networks from which addresses are assigned. A client gets one address per IP version.
+    /// Networks from which addresses are assigned. Each client gets one address per IP version.
     #[serde(deserialize_with = "crate::config::prefixes")]
     pub pool: Vec<IpNet>,
     /// Other networks that clients reach through the tunnel.

@@ -27,7 +27,7 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// Returns the name of the protocol in the file.
+    /// Returns the name of the protocol as written in the file.
     pub fn name(self) -> &'static str {
         match self {
             Protocol::Tcp => "tcp",

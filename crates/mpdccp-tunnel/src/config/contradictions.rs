@@ -1,4 +1,4 @@
-//! Finds settings of a configuration that contradict each other, and says how to fix them.
+//! Finds settings in a configuration that contradict each other, and says how to fix them.
 
 use super::diagnose::Found;
 use super::{
@@ -170,7 +170,8 @@ impl Config {
         }
     }
 
-    /// Checks that the policy rules name existing paths. On a server, the clients name the paths.
+    /// Checks that the policy rules refer to existing paths. On a server, it is the clients that name the
+    /// paths.
     fn check_policy(&self) -> Result<(), String> {
         let paths = self.peers.iter().flat_map(|p| &p.get_ref().paths).map(|p| p.get_ref().name.as_str());
         let paths: Vec<&str> = paths.collect();
@@ -217,7 +218,7 @@ impl Config {
         }
     }
 
-    /// Checks that this end can assign addresses, if the configuration says so.
+    /// If the configuration tells this end to assign addresses, checks that it can.
     fn check_assign(&self) -> Result<(), String> {
         let Some(assign) = &self.assign else { return Ok(()) };
         match (self.role, self.security) {
@@ -231,7 +232,7 @@ impl Config {
         }
     }
 
-    /// Checks that the server can distinguish a peer from each earlier peer in the file.
+    /// Checks that the server can tell a peer from each peer listed before it in the file.
     fn check_apart(
         &self,
         (earlier, later): (&Peer, &Peer),
@@ -249,8 +250,8 @@ impl Config {
         if self.role == Role::Client || self.security == Security::Noise {
             return;
         }
-        // A packet belongs to the first peer whose addresses include the packet's source. A later peer with
-        // the same address would never be admitted from there.
+        // A packet belongs to the first peer whose addresses include the packet's source, so a later peer
+        // with the same address would never be admitted from there.
         let (known, own) = (earlier.origins(), later.origins());
         let message = match own.iter().find(|ip| known.contains(ip)) {
             _ if earlier.is_anywhere() => {
@@ -380,7 +381,7 @@ impl Config {
         self.wrong_of_path(path).into_iter().next().map_or(Ok(()), |(_, wrong)| Err(wrong))
     }
 
-    /// Returns the settings of a path that contradict other settings. Each result has the key and the error.
+    /// Returns those settings of a path that contradict others, each as its key and the error.
     fn wrong_of_path(&self, path: &PathSpec) -> Vec<(&'static str, String)> {
         let (mut found, server) = (Vec::new(), self.role == Role::Server);
         let mut say = |key, wrong: bool, message: String| {

@@ -1,4 +1,4 @@
-//! Parses a configuration file. Reports all errors in the file, not only the first, and suspicious
+//! Parses a configuration file. Reports all errors in the file, not just the first, as well as suspicious
 //! values.
 
 use super::file::{KEYS, REMOVED, RENAMED};
@@ -17,12 +17,12 @@ use toml::{Spanned, Value};
 /// Maximum number of errors reported for a file.
 const MOST: usize = 100;
 
-/// An error or a warning about a key of a file.
+/// An error or warning about a key in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remark {
-    /// Line number of the key, counted from 1. If the key is missing, the line number of its section.
+    /// Line number of the key, counted from 1, or that of its section if the key is missing.
     pub line: usize,
-    /// The key with its sections, such as `peer.path.remote`.
+    /// The key including its sections, such as `peer.path.remote`.
     pub key: String,
     /// The error or warning, and how to fix it.
     pub message: String,
@@ -50,13 +50,13 @@ pub struct Review {
     /// The error that was found first. Later errors may be consequences of this one.
     first: Option<Remark>,
     places: Places,
-    /// Keys for which an error was already reported.
+    /// Keys for which an error has already been reported.
     known: BTreeSet<String>,
 }
 
 impl Review {
-    /// Adds an error about the key at the path `at`, such as `peer.0.public_key`. Does nothing if an error
-    /// about this key was already reported.
+    /// Adds an error about the key at the path `at`, such as `peer.0.public_key`, unless an error about this
+    /// key has already been reported.
     pub fn add(&mut self, at: &str, message: String) {
         if !is_known(&self.known, at) {
             let error = self.places.remark(at, message);
@@ -129,8 +129,8 @@ impl Places {
         self.lines.partition_point(|line| *line <= offset).max(1)
     }
 
-    /// Returns the path of the innermost value at a position of the text, or of the innermost table if
-    /// `tables` is set. The path is empty for the whole document.
+    /// Returns the path of the innermost value (or, if `tables` is set, of the innermost table) at a position
+    /// in the text. The path is empty for the document as a whole.
     fn innermost(&self, span: &Range<usize>, tables: bool) -> &str {
         let holds = |range: &Range<usize>| range.start <= span.start && span.end <= range.end;
         let at = |entry: &&Entry| (entry.table || !tables) && (holds(&entry.key) || holds(&entry.value));
@@ -138,7 +138,7 @@ impl Places {
         found.map_or("", |entry| &entry.at)
     }
 
-    /// Returns the line of a key. If the key is missing, returns the line of its section.
+    /// Returns the line of a key or, if the key is missing, of its section.
     fn line_of(&self, at: &str) -> usize {
         let mut at = at;
         loop {
@@ -157,7 +157,7 @@ impl Places {
     }
 }
 
-/// Returns a path without the indices of list entries: `peer.path.remote` for `peer.0.path.1.remote`.
+/// Returns a path without list indices: `peer.path.remote` for `peer.0.path.1.remote`.
 fn general(at: &str) -> String {
     let parts: Vec<&str> = at.split('.').filter(|part| part.parse::<usize>().is_err()).collect();
     parts.join(".")
@@ -175,7 +175,7 @@ fn section(at: &str) -> &'static str {
     }
 }
 
-/// Removes a value from a document. Returns whether the document contained the value.
+/// Removes a value from a document, and returns whether the document contained it.
 fn remove(document: &mut DeTable<'_>, at: &str) -> bool {
     let (table, key) = at.rsplit_once('.').unwrap_or(("", at));
     let Some(table) = table_at(document, table) else { return false };
@@ -407,7 +407,8 @@ impl Config {
                     let cores = u8::try_from(cores).unwrap_or(ShardCount::MOST);
                     cfg.shards = ShardCount(cores.clamp(1, ShardCount::MOST));
                 }
-                // If one of these keys is invalid, skip the checks: these keys decide which checks apply.
+                // If any of these keys is invalid, skip the checks, because these keys decide which checks
+                // apply.
                 let mut decisive = ["role", "security", "encapsulation"].into_iter();
                 let known = decisive.any(|key| reading.known.contains(key));
                 let found = if known { Vec::new() } else { cfg.check() };

@@ -8,7 +8,7 @@ impl Config {
         path.encapsulation.unwrap_or(self.encapsulation)
     }
 
-    /// Copies the default encapsulation of the file into each path of a client. A reload then sees which
+    /// Copies the file's default encapsulation into each of a client's paths, so that a reload sees which
     /// paths change.
     pub(crate) fn settle_encapsulations(&mut self) {
         if !self.is_client() {

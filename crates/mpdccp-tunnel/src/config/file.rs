@@ -42,7 +42,7 @@ pub struct Config {
     pub private_key: Option<Secret>,
     /// File with the private key of this end.
     pub private_key_file: Option<PathBuf>,
-    /// Number that identifies this server among several. Clients write the number on packets for this server.
+    /// Number that identifies this server among several. Clients put it on packets for this server.
     #[serde(default)]
     pub server_number: ServerNumber,
     /// Number of shards (threads) over which a server distributes its peers.
@@ -53,7 +53,7 @@ pub struct Config {
     /// Addresses on which a server listens.
     #[serde(default)]
     pub listen: OneOrMore<HostPort>,
-    /// Further addresses at which clients may join, in addition to the remotes in their files.
+    /// Additional addresses at which clients may join, besides the remotes in their files.
     #[serde(default)]
     pub advertise: Vec<IpAddr>,
     /// Which paths of a client join advertised addresses.
@@ -66,16 +66,17 @@ pub struct Config {
     /// MTU of the interface.
     #[serde(default)]
     pub mtu: Mtu,
-    /// Rate limit for this end's data to all peers together.
+    /// Rate limit on this end's data to all peers together.
     pub rate: Option<RateLimit>,
     /// How the TCP connections of hosts are carried.
     #[serde(default, deserialize_with = "crate::config::word")]
     pub tcp: Tcp,
-    /// Whether this host can carry TCP connections as streams, as far as known. Not a key of the file.
+    /// Whether this host can carry TCP connections as streams, as far as known. This is not a key of the
+    /// file.
     #[serde(skip)]
     pub proxy: bool,
-    /// Whether to exchange super-packets (several segments in one packet, as with TSO and GRO) with the
-    /// kernel.
+    /// Whether to exchange super-packets with the kernel: several segments in one packet, as with TSO and
+    /// GRO.
     #[serde(default = "yes")]
     pub offload: bool,
     /// ECN field of outer headers.
@@ -96,14 +97,14 @@ pub struct Config {
     /// Traffic that bypasses the tunnel while `default_route` is on.
     #[serde(default)]
     pub bypass: Bypass,
-    /// Name servers that this host uses while there is a session.
+    /// Name servers that this host uses while a session is open.
     #[serde(default)]
     pub dns: Vec<IpAddr>,
     /// Program to run when sessions and paths go up or down.
     pub hook: Option<PathBuf>,
     /// Path of the control socket.
     pub control: Option<PathBuf>,
-    /// Directory for files that are kept over restarts.
+    /// Directory for files that are kept across restarts.
     #[serde(default = "state")]
     pub state: PathBuf,
     /// Whether a new path starts with its stored capacity (Careful Resume, RFC 9959).
@@ -117,12 +118,12 @@ pub struct Config {
     pub web: Option<HostPort>,
     /// pcap file for all encapsulated packets.
     pub capture: Option<PathBuf>,
-    /// File for the keys of all records, to decrypt captures.
+    /// File to which the keys of all records are written, for decrypting captures.
     pub keylog: Option<PathBuf>,
     /// The other ends.
     #[serde(default, rename = "peer")]
     pub peers: Vec<Spanned<Peer>>,
-    /// Session settings. They are parsed separately, so that their errors have a line number.
+    /// Session settings, which are parsed separately so that errors in them have a line number.
     #[serde(skip)]
     pub settings: Settings,
 }
@@ -169,7 +170,7 @@ pub(super) const KEYS: &[&str] = &[
     "peer",
 ];
 
-/// Deprecated key names, each with its current name.
+/// Deprecated key names, each with the name that replaces it.
 pub(super) const RENAMED: &[(&str, &str)] = &[("carrier", "encapsulation"), ("steer", "policy_rule")];
 
 /// Keys that no longer exist, with their sections.
@@ -208,7 +209,7 @@ pub enum Security {
 }
 
 impl Security {
-    /// Returns the name of the value in the file.
+    /// Returns the name of the value as written in the file.
     pub fn name(self) -> &'static str {
         match self {
             Security::Noise => "noise",
@@ -217,7 +218,7 @@ impl Security {
     }
 }
 
-/// Which paths of a client join addresses that the server advertises.
+/// Which of a client's paths join the addresses that the server advertises.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum JoinAdvertised {
@@ -236,8 +237,9 @@ pub enum JoinAdvertised {
 pub struct Peer {
     /// Name of the peer, for logs and commands.
     pub name: String,
-    /// Inner addresses behind the peer. Packets to these addresses are sent to the peer. Packets with these
-    /// source addresses are accepted from the peer. Addresses that the server assigns are added.
+    /// Inner addresses behind the peer. Packets to these addresses are sent to the peer, and packets from the
+    /// peer are accepted if their source is one of these addresses. Addresses assigned by the server are
+    /// added to the list.
     #[serde(default, deserialize_with = "crate::config::prefixes")]
     pub allowed_ips: Vec<IpNet>,
     /// Public key of the peer.
@@ -253,7 +255,7 @@ pub struct Peer {
     pub rate: Option<RateLimit>,
     /// Rate limit for data that this end accepts from the peer.
     pub receive_rate: Option<RateLimit>,
-    /// The client's access networks. On a server, the access networks that it knows of the peer.
+    /// The client's access networks. On a server, the access networks of the peer that the server knows.
     #[serde(default, rename = "path")]
     pub paths: Vec<Spanned<PathSpec>>,
 }
@@ -306,12 +308,12 @@ pub struct PathSpec {
     /// Address of the other end. Further addresses belong to further servers, which the client uses if the
     /// first server is unavailable.
     pub remote: Remotes,
-    /// Encapsulation of the path; by default, that of the file. Client only.
+    /// Encapsulation of the path; defaults to that of the file. Client only.
     #[serde(default, deserialize_with = "crate::config::some_word")]
     pub encapsulation: Option<Encapsulation>,
-    /// TCP port of TLS; by default, that of the file.
+    /// TCP port for TLS; defaults to that of the file.
     pub tls_port: Option<u16>,
-    /// Name of the server for TLS; by default, the name in `remote`.
+    /// Server name for TLS; defaults to the name in `remote`.
     pub tls_name: Option<String>,
     /// How to check the server's certificate.
     #[serde(default)]
@@ -321,12 +323,13 @@ pub struct PathSpec {
     /// Priority: 0 never, 1 standby, 2 overflow, 3 to 15 primary. Among primary paths, only the schedulers
     /// `cpf`, `acpf`, `weighted-rr` and `handover` prefer higher values.
     pub priority: Option<Prio>,
-    /// Largest IP packet of the path in bytes, if smaller than the MTU that the system knows.
+    /// Size in bytes of the largest IP packet on the path, if smaller than the MTU known to the system.
     #[serde(default, deserialize_with = "crate::config::path_mtu")]
     pub mtu: Option<u16>,
     /// Rate limit for data that this end sends on the path.
     pub rate: Option<RateLimit>,
-    /// Monthly volume in both directions. A path whose quota is used up is standby. Client only.
+    /// Monthly volume, counting both directions. A path that has used up its quota becomes a standby path.
+    /// Client only.
     pub quota: Option<Volume>,
     /// Day of the month on which a new monthly volume begins.
     #[serde(default)]
@@ -344,12 +347,12 @@ impl PathSpec {
         self.priority.unwrap_or_default()
     }
 
-    /// Returns the prefix of interface names if the path chooses its interface by a pattern.
+    /// Returns the interface name prefix if the path chooses its interface by a pattern.
     pub fn pattern(&self) -> Option<&str> {
         self.interface.as_deref()?.strip_suffix('*')
     }
 
-    /// Returns the path without the settings that can change while the path is open.
+    /// Returns a copy of the path without the settings that can change while the path is open.
     pub fn unlimited(&self) -> PathSpec {
         let quota_day = Day::default();
         PathSpec { priority: None, rate: None, quota: None, quota_day, cost: None, ..self.clone() }
@@ -379,7 +382,7 @@ impl Config {
         self.tcp == Tcp::Streams
     }
 
-    /// Returns the settings for sessions with all peers.
+    /// Returns the session settings that apply to all peers.
     pub fn session(&self) -> SessionConfig {
         let mut session = self.settings.session();
         session.connection.service_code = SERVICE_CODE;
@@ -392,7 +395,7 @@ impl Config {
         session
     }
 
-    /// Checks whether a running tunnel can apply another configuration.
+    /// Checks whether a running tunnel can switch to another configuration.
     ///
     /// # Errors
     /// Names the first key that differs but cannot change at run time.

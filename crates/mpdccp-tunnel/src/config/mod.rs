@@ -1,6 +1,6 @@
-//! Parses the configuration file. The keys are in `file`, `values` and `remote`. `contradictions` finds
-//! settings that contradict each other, and `suspicious` finds unlikely values. `diagnose` and `suggestions`
-//! report all errors of a file.
+//! Parses the configuration file. The keys are defined in `file`, `values` and `remote`. `contradictions`
+//! finds settings that contradict each other, and `suspicious` finds unlikely values. `diagnose` and
+//! `suggestions` report all errors in a file.
 
 mod assign;
 mod bypass;

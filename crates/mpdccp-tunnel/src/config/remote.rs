@@ -37,7 +37,7 @@ impl FromStr for HostPort {
         let ip = s.parse().map_err(|_| {
             format!("`{s}` is not an IP address; examples: \"192.0.2.1:6511\", \"[2001:db8::1]:6511\", \"192.0.2.1\"")
         })?;
-        // `2001:db8::1:6511` is a valid IPv6 address, but 6511 is most likely meant as the port.
+        // `2001:db8::1:6511` is a valid IPv6 address, but 6511 is most likely meant to be the port.
         let with_port = s
             .rsplit_once(':')
             .filter(|(host, port)| host.parse::<Ipv6Addr>().is_ok() && port.parse::<u16>().is_ok());
@@ -120,7 +120,7 @@ impl TryFrom<String> for Remote {
                 && l.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'))
         };
         let mut labels = name.strip_suffix('.').unwrap_or(name).split('.').peekable();
-        // A name of digits only is most likely an address with a typo.
+        // A name made up only of digits is most likely an address with a typo.
         let figures = labels.clone().all(|l| l.chars().all(|c| c.is_ascii_digit()));
         if name.len() > 253 || figures || labels.peek().is_none() || !labels.all(label) {
             return Err(no_remote(&s));

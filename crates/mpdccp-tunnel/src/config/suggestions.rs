@@ -13,7 +13,7 @@ pub(super) struct Section {
 
 pub(super) const TOP: &str = "the top of the file, before the first [[peer]]";
 
-/// Returns all sections. The first one is the top of the file.
+/// Returns all sections, starting with the top level of the file.
 pub(super) fn sections(top: &[&str]) -> Vec<Section> {
     let top = top.iter().chain(Settings::KEYS).map(|key| (*key).to_owned()).collect();
     let rule: toml::Value = toml::Value::Array(vec![nothing()]);
@@ -29,8 +29,8 @@ pub(super) fn sections(top: &[&str]) -> Vec<Section> {
     all.into_iter().map(|(name, keys)| Section { name, keys }).collect()
 }
 
-/// Returns a table with a key that no section has. Parsing it as a section fails with an error that lists the
-/// section's keys.
+/// Returns a table with a key that exists in no section. Parsing the table as a section fails with an error
+/// that lists the section's keys.
 fn nothing() -> toml::Value {
     toml::Value::Table([("?".to_owned(), true.into())].into_iter().collect())
 }
@@ -46,8 +46,8 @@ pub(super) fn words(message: &str) -> Vec<String> {
     expected.split('`').skip(1).step_by(2).map(str::to_owned).collect()
 }
 
-/// Returns the most similar name, if few edits change `name` into it: one edit, or a third of the name's
-/// length.
+/// Returns the name most similar to `name`, provided that few edits turn one into the other: one edit, or a
+/// third of the name's length.
 pub(super) fn near<'a>(name: &str, all: impl IntoIterator<Item = &'a String>) -> Option<&'a str> {
     let plain = |text: &str| text.to_lowercase().replace(['-', ' '], "_");
     let name = plain(name);

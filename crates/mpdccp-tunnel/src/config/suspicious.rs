@@ -6,9 +6,9 @@ use mpdccp_units::Rate;
 use std::net::IpAddr;
 use toml::Spanned;
 
-/// A rate limit below this is suspicious, because no modern line needs it.
+/// A rate limit below this value is suspicious, because no modern line needs such a low limit.
 const SLOW: Rate = Rate::from_bps(64_000);
-/// A monthly quota below this is suspicious, in bytes.
+/// A monthly quota below this number of bytes is suspicious.
 const LITTLE: u64 = 100_000_000;
 
 impl Config {
@@ -37,7 +37,7 @@ impl Config {
                 let twice = |other: &&PathSpec| {
                     let (first, second) = (&other.name, &path.name);
                     format!(
-                        "paths `{first}` and `{second}` use the same line to the same remote; together they carry no more than one path"
+                        "paths `{first}` and `{second}` use the same Internet connection to the same remote; together they carry no more than one path"
                     )
                 };
                 say(at("interface"), twin.map(twice));
@@ -57,8 +57,8 @@ impl Config {
         let covers =
             |ip: &IpAddr| peer.allowed_ips.iter().find(|net| net.prefix_len() > 0 && net.contains(ip));
         let (ip, net) = remotes.filter_map(|ip| Some((ip, covers(&ip)?))).next()?;
-        // If a path is bound to an interface, its packets leave through the interface whatever the routes
-        // are.
+        // If a path is bound to an interface, its packets leave through that interface regardless of the
+        // routes.
         let bound = path.interface.is_some();
         (self.routes == Routes::All && !bound && self.role == Role::Client).then(|| {
             format!("remote {ip} is within {net} of allowed_ips: the tunnel's own packets would be routed into the tunnel; set the path's `interface`")

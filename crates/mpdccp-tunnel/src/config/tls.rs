@@ -3,7 +3,7 @@
 use super::{Remote, Secret};
 use serde::Deserialize;
 
-/// How a client checks the certificate of a server.
+/// How a client checks a server's certificate.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(try_from = "String")]
 pub enum TlsCheck {
@@ -68,7 +68,7 @@ impl TryFrom<String> for Proxy {
     }
 }
 
-/// Returns the default TCP port of TLS, which is the port of HTTPS.
+/// Returns the default TCP port for TLS, which is the HTTPS port.
 pub(crate) fn tls_port() -> u16 {
     443
 }

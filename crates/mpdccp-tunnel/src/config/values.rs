@@ -30,7 +30,7 @@ pub enum Tcp {
     /// Unchanged, as packets.
     #[default]
     Packets,
-    /// As streams: both ends of the tunnel terminate the connection and carry its data in a stream.
+    /// As streams: both ends of the tunnel terminate TCP connections and carry their data in streams.
     Streams,
 }
 
@@ -45,7 +45,7 @@ pub enum Encapsulation {
     Raw,
     /// In TLS over TCP.
     Tls,
-    /// In UDP, or in TLS while UDP does not answer. A server accepts both.
+    /// In UDP, or in TLS while UDP gets no answer. A server accepts both.
     Auto,
 }
 
@@ -80,7 +80,7 @@ impl TryFrom<String> for Cipher {
     }
 }
 
-/// A secret text. It never appears in debug output, and it is wiped from memory when dropped.
+/// A secret string. It never appears in debug output, and is wiped from memory when dropped.
 #[derive(Clone, Deserialize, PartialEq, Eq)]
 #[serde(from = "String")]
 pub struct Secret(pub zeroize::Zeroizing<String>);
@@ -107,7 +107,8 @@ pub struct Addresses {
 }
 
 impl Addresses {
-    /// Returns whether both values mean the same. Assigned addresses may differ.
+    /// Returns whether both values mean the same thing. The addresses themselves may differ if they are
+    /// assigned by the server.
     pub(crate) fn is_as(&self, other: &Addresses) -> bool {
         self.auto == other.auto && (self.auto || self.nets == other.nets)
     }
@@ -176,7 +177,7 @@ enum Strings {
     Many(Vec<String>),
 }
 
-/// A list of values, or the word for any value.
+/// A list of values, or the word that stands for any value.
 #[derive(Clone, Debug)]
 pub enum AllOr<T> {
     /// Any value.
@@ -205,7 +206,7 @@ impl<'de, T: FromStr> Deserialize<'de> for AllOr<T> {
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(try_from = "toml::Value")]
 pub enum Mtu {
-    /// The largest inner packet that the paths carry without fragmentation.
+    /// Size of the largest inner packet that the paths carry without fragmentation.
     #[default]
     Auto,
     /// A fixed size, bytes.
@@ -223,7 +224,7 @@ impl TryFrom<toml::Value> for Mtu {
     }
 }
 
-/// Which peers' `allowed_ips` are routed into the interface.
+/// Selects the peers whose `allowed_ips` are routed into the interface.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(try_from = "toml::Value")]
 pub enum Routes {
@@ -248,7 +249,7 @@ impl TryFrom<toml::Value> for Routes {
     }
 }
 
-/// Parses the size of the largest IP packet of a path, in bytes.
+/// Parses the size in bytes of a path's largest IP packet.
 pub(crate) fn path_mtu<'de, D: Deserializer<'de>>(d: D) -> Result<Option<u16>, D::Error> {
     let Some(wanted) = Option::<i64>::deserialize(d)? else { return Ok(None) };
     match u16::try_from(wanted) {
@@ -261,7 +262,7 @@ pub(crate) fn path_mtu<'de, D: Deserializer<'de>>(d: D) -> Result<Option<u16>, D
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum OuterEcn {
-    /// The congestion control of the path sets the field, and reacts to marks itself.
+    /// The path's congestion control sets the field, and reacts to marks itself.
     #[default]
     Own,
     /// Copied from the inner header (normal mode of RFC 6040).
@@ -384,7 +385,7 @@ fn no_volume(text: &str) -> String {
     format!("invalid volume `{text}`; examples: \"500MB\", \"50GB\", \"1.5TB\"")
 }
 
-/// Number of a server, 1 to 16777215; 0 means no number.
+/// Server number, 1 to 16777215; 0 means that the server has no number.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(try_from = "i64")]
 pub struct ServerNumber(pub u32);
@@ -404,7 +405,7 @@ impl TryFrom<i64> for ServerNumber {
 pub struct ShardCount(pub u8);
 
 impl ShardCount {
-    /// "auto", until the number of cores is known.
+    /// `"auto"`, until the number of cores is known.
     pub(super) const AUTO: ShardCount = ShardCount(0);
     /// The largest allowed number.
     pub(super) const MOST: u8 = 64;

@@ -5,11 +5,11 @@ use prefix_trie::joint::JointPrefixMap;
 use std::cell::Cell;
 use std::net::IpAddr;
 
-/// Finds the peer of an inner address by longest prefix.
+/// Finds the peer of an inner address by longest prefix match.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Allowed {
     nets: JointPrefixMap<IpNet, usize>,
-    /// Result of the last lookup. Consecutive packets mostly have the same address.
+    /// Result of the last lookup. Consecutive packets usually have the same address.
     last: Cell<Option<(IpAddr, Option<usize>)>>,
 }
 
@@ -32,7 +32,7 @@ impl Allowed {
         peer
     }
 
-    /// Returns the length of the longest matching prefix, and the peer of that prefix.
+    /// Returns the length of the longest matching prefix and the peer it belongs to.
     pub(crate) fn longest(&self, ip: IpAddr) -> Option<(u8, usize)> {
         self.nets.get_lpm(&IpNet::from(ip)).map(|(net, peer)| (net.prefix_len(), *peer))
     }

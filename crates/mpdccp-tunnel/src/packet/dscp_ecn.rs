@@ -13,7 +13,7 @@ pub struct Mark {
     pub ecn: Ecn,
 }
 
-/// How to mark outer headers, from the configuration.
+/// How to mark outer headers, according to the configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Marker {
     ecn: OuterEcn,
@@ -26,8 +26,8 @@ impl Marker {
         Marker { ecn: cfg.ecn, dscp: cfg.dscp }
     }
 
-    /// Returns the mark of an outer header. `data` is the inner packet, if any. `ecn` is the ECN field that
-    /// the congestion control of the path has chosen.
+    /// Returns the DSCP and ECN field for an outer header. `data` is the inner packet, if any. `ecn` is the
+    /// ECN field chosen by the path's congestion control.
     pub fn outer(&self, data: Option<&[u8]>, ecn: Ecn) -> Mark {
         let inner = data.and_then(tos);
         Mark {
@@ -46,8 +46,8 @@ impl Marker {
         }
     }
 
-    /// Applies the outer ECN field of an arriving packet to the inner packet `data`. Returns how many bytes
-    /// of `data` to deliver.
+    /// Applies an arriving packet's outer ECN field to the inner packet `data`. Returns how many bytes of
+    /// `data` to deliver.
     pub fn arrived(&self, data: &mut [u8], outer: Ecn) -> usize {
         let Some(inner) = tos(data).map(Ecn::from_bits) else { return data.len() };
         match combine(self.ecn, inner, outer) {
@@ -62,14 +62,14 @@ impl Marker {
     }
 }
 
-/// Delivered in place of a marked packet whose flow does not support ECN, so that the session learns that the
-/// packet arrived.
+/// Delivered in place of a marked packet whose flow does not support ECN. The session thus still learns that
+/// the packet arrived.
 pub(crate) const REFUSED: &[u8] = &[0];
 
 /// Returns the ECN field of a packet that leaves the tunnel (RFC 6040 section 4.2, figure 4), or `None` to
-/// drop the packet. Two cases of the figure apply only if the outer field is a copy of the inner field.
-/// Otherwise the path's congestion control made the packet ECN-capable and reacts to the mark itself. An
-/// outer ECT(1) then says nothing about the inner flow.
+/// drop the packet. Two cases of the figure apply only if the outer field is a copy of the inner field. If it
+/// is not, the path's congestion control made the packet ECN-capable and reacts to the mark itself, so an
+/// outer ECT(1) says nothing about the inner flow.
 fn combine(mode: OuterEcn, inner: Ecn, outer: Ecn) -> Option<Ecn> {
     let copied = mode == OuterEcn::Copy;
     match (inner, outer) {
@@ -90,7 +90,7 @@ fn tos(packet: &[u8]) -> Option<u8> {
     }
 }
 
-/// Changes the ECN field. In an IPv4 packet, also updates the header checksum (RFC 1624).
+/// Changes the ECN field of a packet. For IPv4, also updates the header checksum (RFC 1624).
 fn set_ecn(packet: &mut [u8], ecn: Ecn) {
     if packet[0] >> 4 == 6 {
         packet[1] = packet[1] & 0xcf | ecn.bits() << 4;
@@ -159,12 +159,12 @@ mod tests {
         assert_eq!(outer(OuterEcn::Copy, OuterDscp::Pinned(10)).dscp, 10);
     }
 
-    /// Checks all entries of figure 4 in RFC 6040 section 4.2.
+    /// Checks every entry of figure 4 in RFC 6040 section 4.2.
     #[test]
     fn inner_headers_become_what_the_table_says() {
         use Ecn::{Ce, Ect0, Ect1, NotEct};
-        // Rows are the inner fields Not-ECT, ECT(0), ECT(1), CE; columns are the outer fields in the same
-        // order.
+        // The rows are the inner fields Not-ECT, ECT(0), ECT(1) and CE; the columns are the outer fields in
+        // the same order.
         let figure = [
             [Some(NotEct), Some(NotEct), Some(NotEct), None],
             [Some(Ect0), Some(Ect0), Some(Ect1), Some(Ce)],

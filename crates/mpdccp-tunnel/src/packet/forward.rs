@@ -28,11 +28,11 @@ pub enum Packet {
     Session(SessionId, Vec<u8>),
 }
 
-/// The next action of the caller after a packet was handled.
+/// What the caller must do next with a packet.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Nothing. The packet is queued in a session, was a message for the tunnel itself, or was dropped and
-    /// counted.
+    /// Nothing. The packet has been queued in a session, was a message for the tunnel itself, or was dropped
+    /// and counted.
     Done,
     /// Write this packet to the interface.
     Write(Vec<u8>),
@@ -99,8 +99,9 @@ impl Forward {
                 let room = u16::try_from(room.hoped).unwrap_or(u16::MAX);
                 return self.send_too_big(cx, session, &packet, info, room);
             }
-            // A probe may show within a round trip that the path carries this packet. Until then, send it in
-            // pieces, so that its sender is not told to shrink its packets and the packet is not delayed.
+            // Within a round trip, a probe may show that the path carries packets of this size. Until then,
+            // send the packet in pieces, so that it is not delayed and its sender is not told to shrink its
+            // packets.
             if packet.len() > room.known {
                 return self.send_pieces(cx, session, &packet, info, room.known);
             }
@@ -110,7 +111,7 @@ impl Forward {
         Ok(Outcome::Done)
     }
 
-    /// Handles a packet that is larger than the peer's paths carry.
+    /// Handles a packet that is larger than the peer's paths can carry.
     fn send_too_big(
         &mut self,
         cx: &mut Cx<'_>,
@@ -164,7 +165,7 @@ impl Forward {
     ) -> Result<Outcome, DropReason> {
         match self.send(cx, peers, own, shard, packet) {
             // The packet's address no longer belongs to a peer of this shard, because a reload changed
-            // `allowed_ips` while the packet was on its way between the shards.
+            // `allowed_ips` while the packet was on its way from the other shard.
             Ok(Outcome::HandOver(..)) => Err(DropReason::NoPeer),
             done => done,
         }
@@ -221,20 +222,20 @@ impl Forward {
         }
     }
 
-    /// Updates which sizes of inner packets the paths of a peer carry.
+    /// Updates the inner packet sizes that a peer's paths carry.
     pub(crate) fn on_paths(&mut self, cx: &mut Cx<'_>, peer: &mut Peer, shard: &Shard, assigned: &Assigned) {
         let status = peer.status(cx);
         let paths = status.iter().flat_map(|status| &status.paths);
         let usable = paths.filter(|path| path.state.is_up() || path.state == PathState::Suspect);
-        // If no path works, the sizes stay as they are.
+        // If no path is working, the sizes stay as they are.
         let sizes: Vec<u16> = usable.filter_map(|path| u16::try_from(path.max_payload).ok()).collect();
         if let Some(carried) = Carried::by(&sizes) {
             self.carries(cx, peer, shard, assigned, Some(carried));
         }
     }
 
-    /// Sets the packet sizes of a peer; `None` if the peer was removed. The other shards report their sizes
-    /// to the first shard, which sets the MTU of the interface.
+    /// Sets the packet sizes of a peer; `None` if the peer was removed. The other shards report their peers'
+    /// sizes to the first shard, which sets the MTU of the interface.
     pub(crate) fn carries(
         &mut self,
         cx: &mut Cx<'_>,
@@ -261,7 +262,7 @@ impl Forward {
         }
     }
 
-    /// Handles the host's answer that it changed the interface's MTU, or failed to.
+    /// Handles the host's report that it has changed the interface MTU or failed to.
     pub(crate) fn on_mtu_set(&mut self, cx: &mut Cx<'_>, shard: &Shard, mtu: u16, done: Result<(), String>) {
         let interface = &cx.cfg.interface;
         if let Err(e) = done {

@@ -106,7 +106,7 @@ mod tests {
     fn the_segment_size_is_lowered_and_never_raised() {
         use TcpOptionElement::{MaximumSegmentSize, Noop, WindowScale};
         for (version, headers) in [(4, 40), (6, 60)] {
-            // The option is once at an even and once at an odd offset.
+            // Places the option once at an even and once at an odd offset.
             for options in [
                 vec![MaximumSegmentSize(1460)],
                 vec![Noop, MaximumSegmentSize(1460)],

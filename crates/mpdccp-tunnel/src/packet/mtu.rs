@@ -1,5 +1,5 @@
-//! Packet sizes. The tunnel passes the MTUs that the system knows to the sessions, which probe larger
-//! sizes. The probed sizes determine the MTU of the interface and the size limit for each peer.
+//! Determines packet sizes. The tunnel passes the MTUs that the system knows to the sessions, which then
+//! probe larger sizes. The probed sizes determine the MTU of the interface and the size limit for each peer.
 
 use crate::config::{Config, Mtu};
 use crate::host::Sizes;
@@ -9,40 +9,41 @@ use std::collections::BTreeMap;
 /// Overhead that is not part of the encapsulation: the header of a data packet with MP_SEQ and the flow
 /// option.
 const DCCP_HEADER: u16 = 32;
-/// MTU that is assumed if the system knows no MTU.
+/// MTU to assume if the system knows none.
 const DEFAULT: u16 = 1500;
 /// Largest path MTU that the tunnel uses.
 pub(crate) const MOST: u16 = 9000;
-/// Smallest MTU with which Linux keeps IPv6 on an interface (RFC 8200 section 5).
+/// Smallest MTU at which Linux keeps IPv6 on an interface (RFC 8200 section 5).
 pub(crate) const LEAST_V6: u16 = 1280;
-/// The tunnel sends at most this many ICMP errors about large packets within [`PER`] (RFC 4443 section 2.4f,
-/// RFC 1812 section 4.3.2.8).
+/// Within [`PER`], the tunnel sends at most this many ICMP errors about packets that are too large
+/// (RFC 4443 section 2.4f, RFC 1812 section 4.3.2.8).
 const ANSWERS: u32 = 100;
 const PER: Duration = Duration::from_secs(1);
 
-/// Returns the initial MTU of a path. `most` is the limit in the configuration.
+/// Returns the initial MTU of a path. `most` is the configured limit.
 pub fn first(sizes: Sizes, most: Option<u16>) -> u16 {
     // If there is no route, the system knows no MTU.
     let mut known = sizes.path.unwrap_or(DEFAULT);
-    // A small MTU may come from a forged ICMP message. Start with at least the size that most networks carry.
+    // A small MTU may come from a forged ICMP message, so start with at least the size that most networks
+    // carry.
     if let Some(device) = sizes.device {
         known = known.max(device.min(DEFAULT));
     }
     known.min(most.unwrap_or(MOST))
 }
 
-/// Returns the size of the largest inner packet for a path MTU.
+/// Returns the size of the largest inner packet that fits a path MTU.
 pub fn inner(mtu: u16, overhead: u16) -> u16 {
     mtu.saturating_sub(overhead + DCCP_HEADER)
 }
 
 /// Returns the assumed size of the largest inner packet for an encrypted path whose MTU is not known yet. The
-/// result is for IPv6, because it is smaller than for IPv4.
+/// size is that for IPv6, which is smaller than that for IPv4.
 pub fn guess(overhead: u16) -> u16 {
     inner(DEFAULT, 48 + overhead)
 }
 
-/// Sizes of inner packets that the paths of a peer carry.
+/// Sizes of inner packets that a peer's paths carry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Carried {
     /// Largest packet that every path carries.
@@ -50,19 +51,19 @@ pub(crate) struct Carried {
     /// Size limit for TCP segments. It ignores paths below the minimum MTU of IPv6, which would make all
     /// segments too small.
     pub(crate) segments: u16,
-    /// Largest packet that at least one path carries.
+    /// Size of the largest packet that at least one path carries.
     pub(crate) most: u16,
 }
 
 impl Carried {
-    /// Computes the sizes from the inner packet size of each path.
+    /// Computes the sizes from the inner packet sizes of the paths.
     pub(crate) fn by(paths: &[u16]) -> Option<Carried> {
         let (least, most) = (*paths.iter().min()?, *paths.iter().max()?);
         let wide = paths.iter().copied().filter(|carried| *carried >= LEAST_V6);
         Some(Carried { least, segments: wide.min().unwrap_or(least), most })
     }
 
-    /// Returns a value whose fields all have the same size. It is used while the paths are not known.
+    /// Returns sizes that are all the same, for use while the paths are not known.
     pub(crate) fn all(mtu: u16) -> Carried {
         Carried { least: mtu, segments: mtu, most: mtu }
     }
@@ -72,7 +73,7 @@ impl Carried {
 #[derive(Debug, Default)]
 pub(crate) struct InterfaceMtu {
     pub(crate) mtu: u16,
-    /// The initial and largest MTU of the interface.
+    /// The initial MTU of the interface, which is also its largest.
     most: u16,
     /// Number of peers with each packet size.
     carried: BTreeMap<u16, usize>,
@@ -83,7 +84,7 @@ impl InterfaceMtu {
         InterfaceMtu { mtu, most: mtu, carried: BTreeMap::new() }
     }
 
-    /// Replaces the earlier size of a peer by the new one.
+    /// Replaces a peer's earlier size with the new one.
     pub(crate) fn count(&mut self, before: Option<u16>, now: Option<u16>) {
         if let Some(now) = now {
             *self.carried.entry(now).or_default() += 1;
@@ -94,8 +95,8 @@ impl InterfaceMtu {
         self.carried.retain(|_, count| *count > 0);
     }
 
-    /// Returns the MTU that the interface should have, or `None` if the MTU is right. It is the largest size
-    /// of any peer, but at least `least` and at most `most`, the server's limit.
+    /// Returns the MTU that the interface should have, or `None` if it already has that MTU. The MTU is the
+    /// largest size of any peer, but at least `least` and at most `most`, the server's limit.
     pub(crate) fn wanted(&self, least: u16, most: Option<u16>) -> Option<u16> {
         let carried = *self.carried.keys().next_back()?;
         let wanted = carried.max(least).min(self.most).min(most.unwrap_or(u16::MAX));
@@ -103,15 +104,16 @@ impl InterfaceMtu {
     }
 }
 
-/// Returns the smallest MTU with which the interface keeps its addresses.
+/// Returns the smallest MTU at which the interface keeps its addresses.
 pub(crate) fn least(v6: bool) -> u16 {
     if v6 { LEAST_V6 } else { 0 }
 }
 
-/// Returns the initial MTU of the interface. The paths carry inner packets of up to `carried` bytes.
+/// Returns the initial MTU of the interface, given that the paths carry inner packets of up to `carried`
+/// bytes.
 ///
 /// # Errors
-/// If the file sets an MTU that is larger than the paths carry, or too small for IPv6.
+/// If the MTU in the file is larger than the paths can carry, or too small for IPv6.
 pub fn of_interface(cfg: &Config, carried: u16) -> Result<u16, String> {
     let v6 = cfg.addresses.iter().any(|a| a.addr().is_ipv6());
     let mtu = match cfg.mtu {

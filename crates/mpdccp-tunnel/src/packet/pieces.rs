@@ -1,10 +1,10 @@
-//! Sends packets in pieces that the other end reassembles. The tunnel does this with two kinds of
-//! packets: IPv6 packets of up to 1280 bytes on paths that carry less, because their senders may ignore a
-//! smaller MTU, and large packets while it is still unknown whether a path carries them.
+//! Sends packets in pieces that the other end reassembles. The tunnel does this with two kinds of packets:
+//! IPv6 packets of up to 1280 bytes, if the paths carry less, because the senders may ignore a smaller MTU;
+//! and large packets, as long as it is unknown whether a path carries them.
 //!
-//! A piece is a message of the tunnel. It starts with the bytes `10 06`. The next two bytes are the
-//! number of the packet, the same in all its pieces. The next byte has the index of the piece (upper half)
-//! and the index of the last piece (lower half).
+//! A piece is a message of the tunnel. It starts with the bytes `10 06`. The next two bytes are the packet
+//! number, which is the same in all pieces of a packet. The byte after that holds the index of the piece
+//! (upper half) and the index of the last piece (lower half).
 
 use super::mtu;
 use std::collections::VecDeque;
@@ -16,7 +16,7 @@ const MOST_LAST: usize = 15;
 /// Maximum number of incomplete packets per peer.
 const MOST: usize = 16;
 
-/// The incomplete packets of a peer, oldest first. Each has its number and its pieces, if they have arrived.
+/// A peer's incomplete packets, oldest first. Each has its number and the pieces that have arrived.
 #[derive(Debug, Default)]
 pub(crate) struct Pieces(VecDeque<(u16, Vec<Option<Vec<u8>>>)>);
 

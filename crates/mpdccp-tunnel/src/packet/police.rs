@@ -2,15 +2,17 @@
 
 use mpdccp_units::{Duration, Rate, Time};
 
-/// Burst size, as a duration at the rate. It is about one round trip, because TCP overshoots by that much.
+/// Burst size, as a duration at the configured rate. It is about one round trip, because TCP overshoots by
+/// that much.
 const BURST: Duration = Duration::from_millis(100);
 
-/// Bounds for streams, as a duration at the rate. Streams stop when the accepted bytes are ahead of the rate
-/// by the second bound. They continue when the bytes are ahead by only the first. The rest of `BURST` is left
-/// for packets, which would be dropped otherwise.
+/// Bounds for streams, as durations at the configured rate. Streams stop when the accepted bytes are ahead of
+/// the rate by the second bound, and continue when they are ahead by only the first. The rest of `BURST` is
+/// reserved for packets, which would otherwise be dropped.
 const STREAMS: (Duration, Duration) = (Duration::from_millis(25), Duration::from_millis(50));
 
-/// A token bucket. `paid` is the time at which all accepted packets would have passed at exactly the rate.
+/// A token bucket. `paid` is the time by which all accepted packets would have passed if sent at exactly the
+/// configured rate.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Policer {
     paid: Time,
@@ -19,7 +21,7 @@ pub(crate) struct Policer {
 }
 
 impl Policer {
-    /// Returns whether to accept a packet. Counts it as dropped if not.
+    /// Returns whether to accept a packet. If not, counts it as dropped.
     pub(crate) fn takes(&mut self, now: Time, rate: Option<Rate>, bytes: usize) -> bool {
         let Some(rate) = rate else { return true };
         let paid = self.paid.max(now);
@@ -49,7 +51,7 @@ impl Policer {
         }
     }
 
-    /// Returns when streams should try again after they had no [`room`](Self::room).
+    /// Returns when streams that had no [`room`](Self::room) should try again.
     pub(crate) fn again(&self) -> Time {
         Time::from_nanos(self.paid.as_nanos().saturating_sub(STREAMS.0.as_nanos() as u64))
     }

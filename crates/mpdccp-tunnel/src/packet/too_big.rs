@@ -1,14 +1,14 @@
-//! Decides what to do with packets from the interface that are larger than the peer's paths carry.
+//! Decides what to do with packets from the interface that are larger than the peer's paths can carry.
 
 use super::mtu::LEAST_V6;
 use etherparse::icmpv4::DestUnreachableHeader;
 use etherparse::{Icmpv4Header, Icmpv4Type, Icmpv6Header, Icmpv6Type, IpNumber, Ipv4Header, Ipv6Header};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// The action for a packet that is too large.
+/// What to do with a packet that is too large.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum TooBig {
-    /// Send this ICMP packet to the sender.
+    /// Send this ICMP packet to the packet's sender.
     Answer(Vec<u8>),
     /// Send the packet as these fragments.
     Fragments(Vec<Vec<u8>>),
@@ -25,9 +25,9 @@ const TTL: u8 = 64;
 const ICMP_V6: usize = 1280;
 const ICMP_V4: usize = 576;
 
-/// Decides what to do with a packet that is larger than `mtu`. An ICMP error gets the packet's destination as
-/// its source address, for two reasons. Linux ignores a packet from outside whose source is an address of
-/// this host. And packets to the destination go through the tunnel anyway, so the destination could have sent
+/// Decides what to do with a packet that is larger than `mtu`. The source address of an ICMP error is the
+/// packet's destination, for two reasons: Linux ignores a packet from outside whose source is an address of
+/// this host, and packets to the destination go through the tunnel anyway, so the destination could have sent
 /// the error.
 pub(crate) fn too_big(packet: &[u8], mtu: u16) -> TooBig {
     match packet.first().map(|b| b >> 4) {
@@ -88,7 +88,7 @@ fn packet_too_big(header: &Ipv6Header, payload: &[u8], packet: &[u8], mtu: u16) 
     if is_icmp_error(header.next_header, payload) || !unicast(source) || !unicast(destination) {
         return None;
     }
-    // Senders ignore an MTU below the minimum of IPv6.
+    // Senders ignore an MTU below the IPv6 minimum.
     let mtu = u32::from(mtu.max(LEAST_V6));
     let quote = &packet[..packet.len().min(ICMP_V6 - 48)];
     let kind = Icmpv6Type::PacketTooBig { mtu };

@@ -8,14 +8,14 @@ use crate::message::Message;
 use crate::peers::Peers;
 use mpdccp_proto::{Counter, Endpoint, ListenConfig, PeerFilter};
 
-/// Number of sessions that are allowed in addition to one per peer. A peer that lost its session may open the
-/// next one before the server notices the end of the old one.
+/// Number of sessions allowed in addition to one per peer. A peer that lost its session may open the next one
+/// before the server notices that the old one is gone.
 const SPARE_SESSIONS: usize = 2;
 
-/// State of a server's admission; unused on a client.
+/// State of a server's admission control; unused on a client.
 #[derive(Debug, Default)]
 pub(crate) struct Listener {
-    /// Path MTU and overhead of the sockets, bytes.
+    /// Path MTU and overhead of the sockets, in bytes.
     sizes: Option<(u16, u16)>,
     draining: bool,
     /// Number of sessions from unknown addresses that were refused so far.
@@ -48,7 +48,7 @@ impl Listener {
         });
     }
 
-    /// Stops accepting clients. `speaks` is true on the one shard that logs for all shards.
+    /// Stops accepting clients. `speaks` is true only on the one shard that logs on behalf of all shards.
     pub(crate) fn drain(&mut self, cx: &mut Cx<'_>, peers: &Peers, speaks: bool) -> Answer {
         if self.sizes.is_none() {
             return Answer::Error("this end is a client; only a server can be drained".into());
@@ -63,8 +63,8 @@ impl Listener {
         Answer::Clients(peers.sessions().len())
     }
 
-    /// Asks the clients to leave while the server drains. Each call repeats the message, because datagrams
-    /// can be lost. A client that knows no other server stays. Also logs refused sessions.
+    /// Asks the clients to leave while the server is draining. Each call repeats the message, because
+    /// datagrams can be lost. A client that knows no other server stays. Also logs refused sessions.
     pub(crate) fn watch(&mut self, cx: &mut Cx<'_>, peers: &Peers) {
         for number in peers.sessions().values().filter(|_| self.draining) {
             peers[*number].tell(cx, &Message::Leave);
@@ -74,7 +74,7 @@ impl Listener {
         let new = count > std::mem::replace(&mut self.refused, count);
         if let (true, Some((from, Counter::RefusedPeer))) = (new, stats.refused) {
             cx.out.warn(format!(
-                "packet from {from} refused: no peer has this address in `from` ({count} so far)"
+                "refused a request from {from}: no peer lists this address in `from` ({count} requests refused so far)"
             ));
         }
     }

@@ -1,5 +1,5 @@
-//! Leases: inner addresses that the server assigns to peers from a pool. They are stored by public key
-//! and kept over restarts.
+//! Leases: inner addresses that the server assigns to peers from a pool. They are stored by public key and
+//! survive restarts.
 
 use crate::Cx;
 use crate::action::{Action, Actions, StateFile};
@@ -15,11 +15,12 @@ use std::net::IpAddr;
 /// Maximum number of addresses to try while searching for a free one.
 const MAX_TRIES: u128 = 1 << 16;
 
-/// Leases by public key, and the position in each network where the search for a free address continues.
+/// Leases by public key, and the position in each network from which to continue the search for a free
+/// address.
 #[derive(Debug, Default)]
 pub(crate) struct Leases {
     by_key: BTreeMap<String, Vec<IpAddr>>,
-    /// Offset of the next search in each network of the pool.
+    /// Offset in each network of the pool at which the next search starts.
     next: BTreeMap<IpNet, u128>,
 }
 
@@ -38,7 +39,7 @@ fn to_ip(number: u128, like: IpAddr) -> IpAddr {
 }
 
 impl Leases {
-    /// Loads the file that the last run wrote.
+    /// Loads the file written by the last run.
     pub(crate) fn new(saved: Option<&str>, out: &mut Actions) -> Leases {
         let by_key = saved.map_or_else(BTreeMap::new, |text| {
             serde_json::from_str(text).unwrap_or_else(|e| {
@@ -51,8 +52,8 @@ impl Leases {
         Leases { by_key, next: BTreeMap::new() }
     }
 
-    /// Returns the allowed IPs of all peers: the networks of the configuration and the leases. Called for
-    /// each new configuration.
+    /// Returns the allowed IPs of all peers: the configured networks and the leases. Called for each new
+    /// configuration.
     pub(crate) fn allow(&mut self, cx: &mut Cx<'_>, peers: &mut Peers, shard: &Shard) -> Allowed {
         let nets = |number: usize| peers[number].cfg.allowed_ips.iter().map(move |net| (*net, number));
         let mut allowed = Allowed::new(peers.present().flat_map(nets));
@@ -65,7 +66,7 @@ impl Leases {
     }
 
     /// Keeps a peer's lease if it is in the pool and no other peer has it. `allowed` already contains the
-    /// networks of the configuration.
+    /// configured networks.
     fn keep(&mut self, cfg: &Config, peers: &mut Peers, allowed: &mut Allowed) {
         let mut kept = BTreeMap::new();
         for number in peers.present() {
@@ -89,7 +90,7 @@ impl Leases {
     /// never assign the same one.
     ///
     /// # Errors
-    /// If no address is free. The answer to the peer says so.
+    /// If no address is free. The answer tells the peer so.
     pub(crate) fn answer(
         &mut self,
         cx: &mut Cx<'_>,
@@ -102,8 +103,8 @@ impl Leases {
             cx.tell_shard(0, Told::Asks(number));
             return Ok(());
         }
-        // Another shard may have reloaded the configuration and know the peer already, while this shard does
-        // not.
+        // Another shard may already have reloaded the configuration and know the peer, while this shard does
+        // not yet.
         if peers.get(number).is_none() {
             return Ok(());
         }
@@ -146,8 +147,8 @@ impl Leases {
             if pools().next().is_none() {
                 continue;
             }
-            // If the `allowed_ips` of a peer name single addresses of the pool (/32 or /128), assign the
-            // first of them.
+            // If a peer's `allowed_ips` name single addresses of the pool (/32 or /128), assign the first of
+            // them.
             let own = &peers[number].cfg.allowed_ips;
             let own = own.iter().filter(|net| net.prefix_len() == net.max_prefix_len());
             let own = own.map(|net| net.addr()).find(|ip| pools().any(|pool| pool.contains(ip)));
@@ -184,8 +185,8 @@ impl Leases {
 
     /// Stores an address that the first shard leased to a peer.
     pub(crate) fn note(&mut self, peers: &mut Peers, allowed: &mut Allowed, number: usize, ip: IpAddr) {
-        // Another shard may have reloaded the configuration and know the peer already, while this shard does
-        // not.
+        // Another shard may already have reloaded the configuration and know the peer, while this shard does
+        // not yet.
         if peers.get(number).is_none() {
             return;
         }
@@ -197,7 +198,7 @@ impl Leases {
         }
     }
 
-    /// Returns the next free address of a network. The search starts after the last assigned address.
+    /// Returns the next free address of a network, searching from the last assigned address.
     fn find(&mut self, pool: IpNet, is_free: impl Fn(IpAddr) -> bool) -> Option<IpAddr> {
         let bits = pool.max_prefix_len() - pool.prefix_len();
         let size = 1u128.checked_shl(bits.into()).unwrap_or(u128::MAX);
@@ -223,7 +224,8 @@ fn pool_of(assign: &Assign, ip: IpAddr) -> Option<&IpNet> {
 }
 
 /// Returns whether an address of the pool can be assigned to a peer. The address must not belong to either
-/// end. No other peer may have the address, or a network that contains it and is not larger than the pool.
+/// end. No other peer may have the address, or a network that contains the address and is not larger than the
+/// pool.
 fn is_free(cfg: &Config, allowed: &Allowed, ip: IpAddr, pool: IpNet, peer: usize) -> bool {
     let special = |net: &IpNet| {
         let whole = net.prefix_len() + 1 < net.max_prefix_len();

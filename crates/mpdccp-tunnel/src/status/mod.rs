@@ -96,7 +96,7 @@ report! {
         /// Datagrams that channels rejected, by reason.
         #[serde(default)]
         Counter channels: BTreeMap<String, u64>,
-        /// The shards of a server that has several.
+        /// The shards of the server, if it has several.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         Part shards: Vec<ShardStatus>,
         Part peers: Vec<PeerStatus>,
@@ -108,7 +108,8 @@ report! {
         Gauge sessions: u64,
         /// Datagrams, handshakes and connections that arrived here for another shard.
         Counter handed_over: u64,
-        /// Datagrams, handshakes and connections that were dropped because the other shard was overloaded.
+        /// Datagrams, handshakes and connections that were for another shard but were dropped because that
+        /// shard was overloaded.
         Counter dropped: u64,
         /// Packets that the shard read from the interface, and how many of them were for another shard.
         #[serde(default)]
@@ -169,7 +170,7 @@ report! {
         /// `none`, `connecting`, `open`, `closing`, `closed`.
         Label state: String,
         Gauge multipath: bool,
-        /// Largest inner packet that the paths of the peer carry.
+        /// Size of the largest inner packet that the peer's paths carry.
         Gauge mtu: Option<u16>,
         /// Rate limit for data to the peer.
         #[serde(default)]
@@ -181,7 +182,7 @@ report! {
         #[serde(default)]
         Label leased: Vec<String>,
         Part queue: Option<QueueStatus>,
-        /// Counters of each policy rule, by the rule's name.
+        /// Counters of each policy rule, by rule name.
         #[serde(default)]
         Part policy_rules: BTreeMap<String, RuleReport>,
         Part reorder: Option<ReorderStatus>,
@@ -241,8 +242,8 @@ report! {
     PathReport {
         Label name: String,
         Gauge id: Option<u32>,
-        /// `connecting`, `up`, `suspect`, `down` or `standby`. A path that waits for its interface, address
-        /// or name is `down`, and `why` has the reason.
+        /// `connecting`, `up`, `suspect`, `down` or `standby`. A path that is waiting for its interface,
+        /// address or name is `down`, and `why` gives the reason.
         Label state: String,
         /// Why the path waits.
         Label why: Option<String>,
@@ -322,7 +323,7 @@ impl Status {
         }
         add_up(&mut self.endpoint, other.endpoint);
         add_up(&mut self.channels, other.channels);
-        // All shards have the same sockets, with the same numbers, so pair them by position.
+        // All shards have the same sockets with the same numbers, so pair the sockets by position.
         for (socket, more) in self.sockets.iter_mut().zip(other.sockets) {
             socket.tx_packets += more.tx_packets;
             socket.tx_bytes += more.tx_bytes;

@@ -11,7 +11,7 @@ use mpdccp_units::{Duration, Time};
 use std::net::SocketAddr;
 
 impl Status {
-    /// Creates a status with the fields that come from the configuration.
+    /// Creates a status whose fields are filled in from the configuration.
     pub(crate) fn of(cfg: &Config) -> Status {
         Status {
             version: VERSION,
@@ -159,7 +159,7 @@ impl PathReport {
 
     fn of(path: &PathStatus, row: Option<&PathRow>, (name, remote): (String, SocketAddr)) -> PathReport {
         let tx = path.tx.as_ref();
-        // While a path does not answer, its measurements are outdated, so leave them out.
+        // While a path does not answer, its measurements are outdated, so they are left out.
         let live = tx.filter(|_| path.state.is_up());
         let row = row.filter(|_| live.is_some());
         PathReport {

@@ -49,10 +49,10 @@ pub(super) fn end(bytes: &[u8]) -> Option<SocketAddr> {
     Some(SocketAddr::new(address(ip)?, u16::from_be_bytes(*port)))
 }
 
-/// The acceptor's header if the far host is connected.
+/// The acceptor's header that reports that the far host is connected.
 pub(super) const ACCEPTED: [u8; 1] = [CONNECTED];
 
-/// Encodes the acceptor's header if an ICMP error arrived instead of an answer.
+/// Encodes the acceptor's header for the case that an ICMP error arrived instead of an answer.
 pub(super) fn icmp(icmp: &Icmp) -> Vec<u8> {
     let mut answer = vec![ICMP, icmp.kind, icmp.code];
     answer.extend(icmp.rest);
@@ -72,7 +72,7 @@ pub(super) fn read_answer(answer: &[u8]) -> Result<(), Refusal> {
     }
 }
 
-/// Returns the reason for the stream's reset if no ICMP message explains the refusal.
+/// Returns the reason to reset the stream with if no ICMP message explains the refusal.
 pub(super) fn reason(why: Refusal) -> Reason {
     match why {
         Refusal::Reset => Reason::Refused,

@@ -1,6 +1,6 @@
-//! Tracks TCP connections that died because one end lost its state. In the next session, the other end
-//! sends a list of them on a separate stream (docs/tcp.md). The hosts must be told that their connections
-//! died. Segments of these connections must not be carried as packets.
+//! Tracks TCP connections that died because one end lost its state. In the next session, that end's peer
+//! sends it a list of them on a separate stream (docs/tcp.md). The hosts must be told that their connections
+//! died, and segments of these connections must not be carried as packets.
 
 use super::announce;
 use super::transfer::{CHUNK, PRIORITY, read};
@@ -17,17 +17,17 @@ type Key = (SessionId, StreamId);
 
 #[derive(Debug, Default)]
 pub(super) struct Dead {
-    /// Dead connections that were not sent to the peer yet, by peer.
+    /// Dead connections that have not been sent to the peer yet, by peer.
     untold: BTreeMap<usize, Vec<Tuple>>,
-    /// The rest of each list that its stream has not accepted yet.
+    /// The part of each list that its stream has not accepted yet.
     leaving: HashMap<Key, Vec<u8>>,
-    /// The peer that sends each list, and the bytes of an incomplete entry.
+    /// The peer that is sending each list, and the bytes of an incomplete entry.
     arriving: HashMap<Key, (usize, Vec<u8>)>,
 }
 
 impl Dead {
-    /// Adds a connection that died because the session with this peer ended. Keeps at most `most` connections
-    /// per peer.
+    /// Adds a connection that died because the session with this peer ended. At most `most` connections are
+    /// kept per peer.
     pub(super) fn note(&mut self, peer: usize, tuple: Tuple, most: usize) {
         let untold = self.untold.entry(peer).or_default();
         if untold.len() < most {
@@ -36,7 +36,7 @@ impl Dead {
     }
 
     /// Sends the peer the list of dead connections over an open session. If the session has no streams, keeps
-    /// the list, because the peer carries TCP as packets.
+    /// the list, because the peer is then carrying TCP as packets.
     pub(super) fn tell(&mut self, cx: &mut Cx<'_>, peer: usize, session: SessionId) {
         let Some(tuples) = self.untold.remove(&peer) else { return };
         let stream = cx.endpoint.streams(cx.now, session, |s| s.open(&LIST, PRIORITY));
@@ -44,7 +44,7 @@ impl Dead {
             self.untold.insert(peer, tuples);
             return;
         };
-        // Swap source and destination, so that the entries fit the peer's side.
+        // Swap source and destination, so that the entries are as the peer sees them.
         let bytes = tuples.into_iter().flat_map(|tuple| entry(tuple.reversed())).collect();
         self.leaving.insert((session, stream), bytes);
         self.fill(cx, (session, stream));
@@ -74,7 +74,7 @@ impl Dead {
         }
     }
 
-    /// Handles an event of a stream that carries a list. Returns the peer and the dead connections that it
+    /// Handles an event on a stream that carries a list. Returns the peer and the dead connections it has
     /// listed.
     pub(super) fn on_stream(
         &mut self,
@@ -135,8 +135,8 @@ fn entry(tuple: Tuple) -> Vec<u8> {
     out
 }
 
-/// Returns the first entry and the remaining bytes; `None` if the entry is incomplete. The error means that
-/// the entry is invalid.
+/// Returns the first entry and the remaining bytes; `None` if the entry is incomplete. Fails if the entry is
+/// invalid.
 fn read_entry(bytes: &[u8]) -> Result<Option<(Tuple, &[u8])>, ()> {
     let Some((version, rest)) = bytes.split_first() else { return Ok(None) };
     let ip = match version {

@@ -1,5 +1,5 @@
-//! Copies data from streams to the sockets of hosts, limited by the `receive_rate` of the peer. Data over
-//! the rate stays in the streams. It fills the streams' windows, so the peer stops sending.
+//! Copies data from streams to the hosts' sockets, limited by the peer's `receive_rate`. Data over the rate
+//! stays in the streams and fills their windows, so the peer stops sending.
 
 use super::flows::{Flows, WINDOW};
 use super::routes::Routes;
@@ -48,8 +48,8 @@ impl Flows {
         self.held_back.keys().map(|number| peers[*number].policer.again()).min()
     }
 
-    /// Continues the flows that the rate limit of their peer held back, one after the other, as far as the
-    /// rate allows.
+    /// Continues the flows held back by their peer's rate limit, one after the other, as far as the rate
+    /// allows.
     pub(crate) fn on_timeout(&mut self, cx: &mut Cx<'_>, routes: &mut Routes<'_>) {
         let due = |number: &usize| routes.peers[*number].policer.again() <= cx.now;
         for number in self.held_back.keys().copied().filter(due).collect::<Vec<_>>() {
@@ -62,7 +62,7 @@ impl Flows {
                     self.fill_socket(cx, routes, flow);
                 }
             }
-            // Flows that the limit holds back again go to the end of the queue.
+            // Flows that are held back again go to the end of the queue.
             waiting.extend(self.held_back.remove(&number).unwrap_or_default());
             if !waiting.is_empty() {
                 self.held_back.insert(number, waiting);

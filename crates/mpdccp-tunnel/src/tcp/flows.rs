@@ -17,17 +17,17 @@ use mpdccp_proxy::{
 use mpdccp_units::Time;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-/// Maximum number of bytes in each direction of a flow that wait between its stream and its socket.
+/// Maximum number of bytes that may wait between a flow's stream and its socket, in each direction.
 pub(super) const WINDOW: u64 = 256 << 10;
 
-/// How the caller must handle a packet from the interface.
+/// What the caller must do with a packet from the interface.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Divert {
     /// Send it as a packet.
     Packet,
-    /// Pass it to the proxy's private namespace.
+    /// Pass the packet to the proxy's private namespace.
     Proxy,
-    /// Do nothing. The packet is held, or it was answered.
+    /// Do nothing: the packet is being held or has been answered.
     Done,
 }
 
@@ -42,15 +42,15 @@ pub(super) struct Carried {
     ours: bool,
     /// Whether the far end is connected.
     pub(super) open: bool,
-    /// Whether the flow waits until its peer's rate limit allows more data.
+    /// Whether the flow is waiting until its peer's rate limit allows more data.
     pub(super) held_back: bool,
-    /// Data read from the host that the stream has not accepted yet. The first `taken` bytes of the first
-    /// block are already in the stream.
+    /// Data read from the host but not yet fully accepted by the stream: the stream already has the first
+    /// `taken` bytes of the first block.
     waiting: VecDeque<Vec<u8>>,
     taken: usize,
     /// Whether the host has finished sending.
     finished: bool,
-    /// Number of bytes passed to the socket that the kernel has not accepted yet.
+    /// Number of bytes passed to the socket but not yet accepted by the kernel.
     pub(super) unwritten: u64,
     /// Whether both directions of the socket have ended.
     over: bool,
@@ -146,7 +146,7 @@ impl Flows {
             Ok::<_, StreamError>(stream)
         });
         let Some(Ok(stream)) = stream else {
-            // The session allows no further stream, so this flow is carried as packets.
+            // The session allows no more streams, so this flow is carried as packets.
             self.table.refused(cx.now, flow, Refusal::Silence);
             return Divert::Packet;
         };
@@ -187,8 +187,8 @@ impl Flows {
         Some(carried)
     }
 
-    /// Handles a packet that is about to reach the interface. If the result is a packet, the caller must send
-    /// it back to the peer, and must not deliver the first one.
+    /// Handles a packet that is about to be written to the interface. If a packet is returned, the caller
+    /// must send it back to the peer and must not deliver the original.
     pub(crate) fn on_delivered(&mut self, packet: &[u8]) -> Option<Vec<u8>> {
         self.table.on_delivered(packet)
     }
@@ -240,7 +240,7 @@ impl Flows {
         }
     }
 
-    /// Connects to the far host of a flow, for which the peer has opened a stream.
+    /// Connects to the far host of a flow for which the peer has opened a stream.
     fn connect(
         &mut self,
         cx: &mut Cx<'_>,
@@ -258,8 +258,8 @@ impl Flows {
             cx.endpoint.streams(cx.now, session, |s| s.header(stream).and_then(announce::read_request));
         let request = request.flatten().ok_or(Reason::Protocol)?;
         let Tuple { from, to } = request.tuple;
-        // As with packets, the peer's `allowed_ips` must contain the source. The destination may be any
-        // address that this host can route.
+        // As with packets, the source must be in the peer's `allowed_ips`. The destination may be any address
+        // that this host can route.
         let allowed = routes.allowed.peer(from.ip()) == Some(number);
         if !allowed || !is_unicast(to.ip()) || to.ip().is_loopback() {
             return Err(Reason::NotAllowed);
@@ -274,7 +274,7 @@ impl Flows {
         Ok(())
     }
 
-    /// Handles the far end's answer: it is connected to the far host, or it could not connect.
+    /// Handles the far end's answer: either it has connected to the far host, or it could not.
     fn on_answer(
         &mut self,
         cx: &mut Cx<'_>,
@@ -297,8 +297,7 @@ impl Flows {
         }
     }
 
-    /// Answers the held SYN in the way in which the far host or the network would have refused it without the
-    /// proxy.
+    /// Answers the held SYN the way the far host or the network would have refused it without the proxy.
     fn refuse(&mut self, cx: &mut Cx<'_>, flow: Flow, why: Refusal) {
         self.refused += 1;
         if let Some(answer) = self.table.refused(cx.now, flow, why) {
@@ -400,8 +399,8 @@ impl Flows {
         });
     }
 
-    /// Copies the host's data to the stream as far as the stream accepts it. The host may then send the same
-    /// number of bytes more.
+    /// Copies as much of the host's data to the stream as the stream accepts. The host may then send that
+    /// many more bytes.
     fn fill_stream(&mut self, cx: &mut Cx<'_>, flow: Flow) {
         let Some(carried) = self.carried.get_mut(&flow) else { return };
         let Carried { session, stream, waiting, taken, finished, over, .. } = carried;
@@ -416,16 +415,16 @@ impl Flows {
         }
     }
 
-    /// Handles the opening of a session. The peer may have lost its state with the last session, so it gets
-    /// the list of dead connections.
+    /// Handles the opening of a session. The peer may have lost its state along with the last session, so it
+    /// gets the list of dead connections.
     pub(crate) fn on_session(&mut self, cx: &mut Cx<'_>, routes: &Routes<'_>, session: SessionId) {
         if let Some(number) = routes.peers.of(session) {
             self.dead.tell(cx, number, session);
         }
     }
 
-    /// Handles the end of a session: resets the flows that the session carried. A host whose SYN is still
-    /// held gets no answer and retransmits the SYN.
+    /// Handles the end of a session: resets the flows that it carried. A host whose SYN is still held gets no
+    /// answer and retransmits the SYN.
     pub(crate) fn on_session_end(&mut self, cx: &mut Cx<'_>, routes: &Routes<'_>, session: SessionId) {
         self.dead.on_session_end(session);
         let of_it = self.carried.iter().filter(|(_, carried)| carried.session == session);
@@ -444,8 +443,8 @@ impl Flows {
         }
     }
 
-    /// Resets flows that the configuration no longer allows. The other flows get the class of the current
-    /// rules. They are carried as streams even if a rule now requires packets.
+    /// Resets flows that the configuration no longer allows. The remaining flows get their class from the
+    /// current rules, but stay streams even if a rule now requires packets.
     pub(crate) fn recheck(&mut self, cx: &mut Cx<'_>, routes: &Routes<'_>) {
         let flows: Vec<(Flow, Tuple)> =
             self.carried.keys().filter_map(|flow| Some((*flow, self.table.tuple(*flow)?))).collect();

@@ -3,10 +3,10 @@
 
 use mpdccp_proxy::Tuple;
 
-/// Bytes per line, including the line end. The longest line has two IPv6 addresses with ports.
+/// Bytes per line, including the line end. The longest possible line holds two IPv6 addresses with ports.
 pub(crate) const LINE: usize = 96;
 
-/// Formats the line of a connection; `None` gives an empty line.
+/// Formats the line for a connection; `None` gives an empty line.
 pub(super) fn line(tuple: Option<Tuple>) -> String {
     let text = tuple.map_or_else(String::new, |tuple| format!("{} {}", tuple.from, tuple.to));
     format!("{text:<width$}\n", width = LINE - 1)

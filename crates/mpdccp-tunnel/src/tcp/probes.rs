@@ -17,8 +17,8 @@ impl Flows {
         }
     }
 
-    /// Handles a probe: the far host asks whether the near host of this stream is alive. If the stream is
-    /// gone, its reset tells the far end so, and the answer of this function has no effect.
+    /// Handles a probe: the far host asks whether this stream's near host is alive. If the stream is gone,
+    /// its reset tells the far end so, and the answer sent here has no effect.
     pub(crate) fn on_probe(&mut self, cx: &mut Cx<'_>, session: SessionId, stream: u64) {
         match self.by_stream.get(&(session, StreamId(stream))) {
             Some(flow) if self.table.ask(*flow) => cx.out.push(Action::Tcp(Command::Probe(*flow, true))),
@@ -29,13 +29,13 @@ impl Flows {
         }
     }
 
-    /// Handles the answer that the far host is alive. Returns the probe of the near host, which the private
+    /// Handles the answer that the far host is alive. Returns the near host's probe, which the private
     /// namespace then answers.
     pub(crate) fn on_alive(&mut self, session: SessionId, stream: u64) -> Option<Vec<u8>> {
         self.table.alive(*self.by_stream.get(&(session, StreamId(stream)))?)
     }
 
-    /// Writes the changed connections to the journal.
+    /// Writes the connections that have changed to the journal.
     pub(crate) fn save(&mut self, cx: &mut Cx<'_>) {
         for (line, tuple) in self.table.changes() {
             cx.out.push(Action::SaveLine(StateFile::Connections, line, journal::line(tuple)));

@@ -29,7 +29,8 @@ pub(super) struct StreamPeer {
     pub(super) session: SessionId,
 }
 
-/// Returns the policy rule for this packet and its flow, if any, and the class of the flow's stream.
+/// Returns the policy rule that applies to this packet and its flow, if any, and the class of the flow's
+/// stream.
 pub(super) fn rule<'a>(cx: &Cx<'a>, packet: &[u8]) -> (Option<&'a Rule>, u8) {
     let policy = &cx.cfg.settings.policy_rule;
     if policy.0.is_empty() {
@@ -39,8 +40,8 @@ pub(super) fn rule<'a>(cx: &Cx<'a>, packet: &[u8]) -> (Option<&'a Rule>, u8) {
     number.map_or((None, 0), |n| (policy.0.get(n), n as u8 + 1))
 }
 
-/// Returns the class of the stream that would carry the flow of this packet. Returns an error if the policy
-/// requires packets for the flow.
+/// Returns the class of the stream that would carry this packet's flow, or an error if the policy requires
+/// the flow to be carried as packets.
 pub(super) fn class_of(cx: &Cx<'_>, packet: &[u8]) -> Result<u8, AsPacket> {
     match rule(cx, packet) {
         (Some(rule), _) if rule.drop || rule.fec.is_some() || rule.no_streams => Err(AsPacket::Policy),

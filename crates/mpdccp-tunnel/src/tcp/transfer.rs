@@ -5,11 +5,11 @@ use std::collections::VecDeque;
 
 /// Priority of all streams that carry TCP connections.
 pub(super) const PRIORITY: u8 = 3;
-/// Maximum number of bytes passed to a socket at a time.
+/// Maximum number of bytes passed to a socket at once.
 pub(super) const CHUNK: usize = 64 << 10;
 
-/// Writes as many blocks as the stream accepts. If `finished`, ends the stream after all blocks. Returns the
-/// number of bytes written, and whether the stream was ended.
+/// Writes as many blocks as the stream accepts. If `finished` is set, ends the stream after the last block.
+/// Returns the number of bytes written, and whether the stream was ended.
 pub(super) fn write(
     streams: &mut Streams,
     stream: StreamId,

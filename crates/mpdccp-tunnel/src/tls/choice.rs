@@ -1,28 +1,29 @@
-//! `encapsulation = "auto"`: packets use UDP while it answers, and TLS otherwise.
+//! `encapsulation = "auto"`: packets use UDP while it is answered, and TLS otherwise.
 //!
-//! If UDP does not answer for [`SILENCE`], the owner connects by TLS. Until TLS is connected, UDP carries
-//! the packets. Then a last echo request is sent over UDP. The time limit for its answer is the time that TLS
-//! took to connect, at least two round trips. A line that was down only for a moment can answer within that
-//! time. If no answer arrives, packets switch to TLS. From then on, echo requests are sent over UDP at
-//! growing intervals, and the first answer switches the packets back. A packet that arrives over UDP proves
-//! only that one direction works. So if the owner reports that the path fails although packets arrive, only
+//! If UDP gets no answer for [`SILENCE`], the owner connects by TLS. Until TLS is connected, packets stay on
+//! UDP. Then one last echo request is sent over UDP. The time limit for its answer is as long as TLS took to
+//! connect, which is at least two round trips, so a line that was down only for a moment can answer in time.
+//! If no answer arrives, packets switch to TLS. From then on, echo requests are sent over UDP at growing
+//! intervals, and the first answer switches the packets back. A packet that arrives over UDP proves only that
+//! one direction works. So if the owner reports that the path is failing although packets arrive, only
 //! answers to echo requests count.
 
 use mpdccp_units::{Duration, Time};
 
-/// UDP is silent if no packet arrives for this long after at least [`SENDS`] sends. The owner then connects
-/// by TLS. Packets stay on UDP meanwhile, so that a slow line loses none.
+/// UDP is silent if no packet arrives for this long although at least [`SENDS`] sends were made. The owner
+/// then connects by TLS. Meanwhile packets stay on UDP, so that a slow line loses none.
 const SILENCE: Duration = Duration::from_secs(2);
 const SENDS: u32 = 3;
 /// A longer pause between sends restarts the count, because the line was idle.
 const APART: Duration = Duration::from_secs(10);
-/// Bounds of the time limit for the answer to the last echo request.
+/// Bounds on the time limit for the answer to the last echo request.
 const GRACE: (Duration, Duration) = (Duration::from_millis(300), Duration::from_secs(5));
 /// First and longest interval between echo requests over UDP.
 const ASK: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(300));
-/// If the path fails although packets arrive over UDP, TLS must connect within this time.
+/// If the path is failing although packets arrive over UDP, TLS must connect within this time.
 const TRY: Duration = Duration::from_secs(30);
-/// If UDP fails again within this time after packets switched back, the interval between echo requests grows.
+/// If UDP fails again within this time after packets have switched back, the interval between echo requests
+/// grows.
 const STABLE: Duration = Duration::from_secs(120);
 
 /// Transport that carries a path's packets.
@@ -48,9 +49,10 @@ enum State {
     Udp,
     /// Packets use UDP, but it does not answer. The owner connects by TLS.
     Connecting { since: Time, suspect: bool },
-    /// TLS is connected. Packets switch to TLS unless UDP answers until this time.
+    /// TLS is connected. Packets switch to TLS unless UDP answers before this time.
     Asking { until: Time },
-    /// Packets use TLS. `asked`: an echo request was sent over UDP, so an answer switches the packets back.
+    /// Packets use TLS. If `asked`, an echo request has been sent over UDP, so an answer switches the packets
+    /// back.
     Tls { asked: bool },
 }
 
@@ -61,8 +63,8 @@ pub struct Choice {
     silence: Option<Silence>,
     /// Whether TLS is connected.
     connected: bool,
-    /// Until this time, packets wait for the first TLS connection instead of using UDP. Over UDP, another
-    /// server might answer a handshake.
+    /// Until this time, packets wait for the first TLS connection instead of using UDP, because another
+    /// server might answer a handshake over UDP.
     first_until: Option<Time>,
     ask_at: Time,
     wait: Duration,
@@ -83,14 +85,14 @@ impl Choice {
         Choice { state: State::Udp, silence, connected, first_until: None, ask_at, wait: ASK.0, back_at }
     }
 
-    /// Creates a choice that starts with TLS, because UDP did not answer on the path's last socket.
+    /// Creates a choice that starts with TLS, because UDP did not answer on the path's previous socket.
     pub fn with_tls(now: Time) -> Choice {
         let first_until = Some(now + SILENCE);
         Choice { state: State::Tls { asked: false }, first_until, ask_at: now + ASK.0, ..Choice::new() }
     }
 
-    /// Returns the transport for packets. Without a TLS connection, this is UDP, except while packets wait
-    /// for the first TLS connection.
+    /// Returns the transport for packets. Without a TLS connection, packets use UDP, unless they are still
+    /// waiting for the first TLS connection.
     pub fn over(&self) -> Over {
         match self.state {
             State::Tls { .. } if self.connected || self.first_until.is_some() => Over::Tls,
@@ -108,8 +110,8 @@ impl Choice {
         self.state != State::Udp
     }
 
-    /// Handles a send; call this before the packets are sent. Returns true if these packets are the first
-    /// over TLS.
+    /// Handles a send; call this before the packets are sent. Returns true if these packets are the first to
+    /// use TLS.
     pub fn on_send(&mut self, now: Time) -> bool {
         self.first_until.take_if(|until| *until <= now);
         match self.state {
@@ -134,7 +136,7 @@ impl Choice {
         }
     }
 
-    /// Handles a packet that arrived over UDP.
+    /// Handles the arrival of a packet over UDP.
     pub fn on_udp(&mut self, now: Time) {
         self.silence = None;
         if let State::Connecting { since, suspect } = self.state
@@ -156,7 +158,7 @@ impl Choice {
         }
     }
 
-    /// Handles the report that the path fails, even if packets still arrive over UDP.
+    /// Handles the report that the path is failing, possibly although packets still arrive over UDP.
     pub fn on_suspect(&mut self, now: Time) {
         match self.state {
             State::Udp => self.state = State::Connecting { since: now, suspect: true },
@@ -211,8 +213,8 @@ impl Choice {
 mod tests {
     use super::*;
 
-    /// A simulated line: its round-trip time, and functions of the time that say whether UDP passes, whether
-    /// TCP passes, and whether the line is idle.
+    /// A simulated line: its round-trip time, and functions of time that say whether UDP gets through,
+    /// whether TCP gets through, and whether the line is idle.
     struct Line {
         rtt: u64,
         udp: fn(u64) -> bool,
@@ -243,8 +245,8 @@ mod tests {
             }
         }
 
-        /// Runs the simulation until `end`, in ms. Sends a packet every 200 ms and an echo request over UDP
-        /// when one is due. The peer answers each of them.
+        /// Runs the simulation until `end`, in ms. Sends a packet every 200 ms, and an echo request over UDP
+        /// whenever one is due. The peer answers all of them.
         fn run(mut self, end: u64) -> Line {
             let mut last = Over::Udp;
             for ms in (0..end).step_by(20) {
@@ -301,9 +303,9 @@ mod tests {
         for rtt in [1, 40, 600, 1_200] {
             let line = Line::new(rtt, |_| false).run(900_000);
             let [(at, Over::Tls)] = line.moves[..] else { panic!("{rtt} ms: {:?}", line.moves) };
-            // The limit is the sum of three times: the silence of 2 s, a margin of 1.3 s, and twice the time
-            // to connect. Connecting takes up to one second until the attempt starts, then two round trips.
-            // It counts twice because the last answer may take as long.
+            // The limit is the sum of the 2 s of silence, a margin of 1.3 s, and twice the time to connect.
+            // Connecting takes up to one second until the attempt starts, plus two round trips. It counts
+            // twice because the wait for the last answer may take as long.
             assert!(at <= 2_000 + 1_000 + 300 + 2 * (2 * rtt + 1_000), "{rtt} ms: after {at} ms");
             assert_eq!(line.connections, 1);
         }
@@ -319,7 +321,7 @@ mod tests {
 
     #[test]
     fn udp_that_comes_and_goes_does_not_make_the_path_flap() {
-        // UDP passes for ten seconds in every twenty.
+        // UDP gets through for ten seconds out of every twenty.
         let line = Line::new(40, |ms| ms / 10_000 % 2 == 0).run(3_600_000);
         assert!(line.moves.len() < 60, "{} moves in an hour", line.moves.len());
         assert_eq!(line.moves.last().map(|m| m.1), Some(Over::Tls));
@@ -395,8 +397,8 @@ mod tests {
             assert!(!choice.on_send(at(999 + took + grace)), "{took} ms");
             assert!(choice.on_send(at(1_000 + took + grace)), "{took} ms");
         }
-        // Once the TLS connection is lost, packets stay on UDP. After the next connection, an echo request is
-        // sent again.
+        // When the TLS connection is lost, packets stay on UDP. After the next connection, another echo
+        // request is sent.
         let mut choice = Choice::new();
         choice.on_udp_refused(at(1_000));
         choice.on_connected(at(1_100));
@@ -411,8 +413,8 @@ mod tests {
         assert!(choice.asks(at(1_100)));
         choice.on_answer(at(1_200));
         assert!(!choice.wants_tls() && !choice.on_send(at(9_000)));
-        // The TLS connection is lost before the answer to the echo request. A packet that arrives then does
-        // not count as an answer.
+        // The TLS connection is lost before the answer to the echo request arrives. A packet that arrives
+        // afterwards does not count as an answer.
         choice.on_udp_refused(at(10_000));
         choice.on_connected(at(10_100));
         choice.on_disconnected(at(10_200));
@@ -466,7 +468,7 @@ mod tests {
     #[test]
     fn packets_that_arrive_do_not_keep_a_path_on_udp_that_works_one_way_only() {
         let at = Time::from_millis;
-        // When the path fails, UDP has already been silent for two seconds.
+        // By the time the path fails, UDP has already been silent for two seconds.
         let mut choice = Choice::new();
         for sent in [0, 1_000, 2_000] {
             choice.on_send(at(sent));

@@ -1,11 +1,10 @@
-//! Frames: packets in a byte stream. Each packet follows its length, which has two bytes in big-endian
-//! order.
+//! Frames: packets in a byte stream. Each packet is preceded by its length as a two-byte big-endian number.
 
-/// Largest packet in a stream. If the peer speaks HTTP instead, the first two letters of the method give a
+/// Largest packet in a stream. If the peer speaks HTTP instead, the first two letters of the method read as a
 /// larger length, so the mistake is detected.
 pub const LARGEST_FRAME: usize = 9_216;
 
-/// Error: the stream does not carry packets, but for example an HTTP request.
+/// Error: the stream carries something other than packets, such as an HTTP request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotAFrame;
 
@@ -13,12 +12,13 @@ pub struct NotAFrame;
 #[derive(Debug, Default)]
 pub struct Frames {
     bytes: Vec<u8>,
-    /// Position of the first byte that [`next`](Self::next) has not returned yet.
+    /// Position of the first byte that [`next`](Self::next) has not yet returned.
     at: usize,
 }
 
 impl Frames {
-    /// Adds bytes of the stream. Before the next call, call [`next`](Self::next) until it returns `None`.
+    /// Adds bytes of the stream. Before calling this again, call [`next`](Self::next) until it returns
+    /// `None`.
     pub fn put(&mut self, bytes: &[u8]) {
         self.bytes.drain(..self.at);
         self.at = 0;
@@ -28,7 +28,7 @@ impl Frames {
     /// Returns the next complete packet.
     ///
     /// # Errors
-    /// If the stream does not carry packets.
+    /// If the stream carries something other than packets.
     #[allow(clippy::should_implement_trait, reason = "an iterator cannot return a borrow of itself")]
     pub fn next(&mut self) -> Result<Option<&mut [u8]>, NotAFrame> {
         let Some(length) = self.bytes.get(self.at..).and_then(|rest| rest.first_chunk()) else {
@@ -47,7 +47,7 @@ impl Frames {
     }
 }
 
-/// Appends a packet with its length to `out`. Returns false if the packet is empty or too large.
+/// Appends a packet, preceded by its length, to `out`. Returns false if the packet is empty or too large.
 pub fn put_frame(packet: &[u8], out: &mut Vec<u8>) -> bool {
     let Some(length) =
         u16::try_from(packet.len()).ok().filter(|n| (1..=LARGEST_FRAME).contains(&(*n).into()))

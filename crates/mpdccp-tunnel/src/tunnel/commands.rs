@@ -1,4 +1,4 @@
-//! Executes the commands of the owner, such as a reload of the configuration.
+//! Executes the owner's commands, such as reloading the configuration.
 
 use super::Tunnel;
 use crate::action::Action;
@@ -17,7 +17,7 @@ impl Tunnel {
             Command::PathAdd { peer, path } => {
                 match self.paths.add(cx, &mut self.peers, id, peer.as_deref(), *path) {
                     Ok(true) => Ok(()),
-                    // The reply follows when the host has opened the path.
+                    // The reply follows once the host has opened the path.
                     Ok(false) => return,
                     Err(e) => Err(e),
                 }

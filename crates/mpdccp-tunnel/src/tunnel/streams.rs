@@ -43,7 +43,7 @@ impl Tunnel {
         }
     }
 
-    /// Handles a super-packet from the interface before segmentation. If the result is [`Divert::Packet`],
+    /// Handles a super-packet from the interface before it is segmented. If the result is [`Divert::Packet`],
     /// the caller must segment the super-packet and handle each resulting packet.
     pub fn divert_whole(&mut self, endpoint: &mut Endpoint, now: Time, packet: &[u8]) -> Divert {
         let Some(done) = self.divert(endpoint, now, packet) else { return Divert::Packet };
@@ -63,7 +63,7 @@ impl Tunnel {
         (done != Divert::Packet).then_some(done)
     }
 
-    /// Handles an event of a session. Returns true if the event concerned only its streams.
+    /// Handles a session event. Returns true if the event concerned only the session's streams.
     pub(super) fn handle_stream_event(
         &mut self,
         endpoint: &mut Endpoint,
@@ -90,15 +90,15 @@ impl Tunnel {
         }
     }
 
-    /// Continues flows that a rate limit of their peer held back.
+    /// Continues flows that their peer's rate limit held back.
     pub(super) fn continue_flows(&mut self, endpoint: &mut Endpoint, now: Time) {
         if let Some(flows) = &mut self.flows {
             flows.on_timeout(cx!(self, endpoint, now), &mut routes!(self));
         }
     }
 
-    /// Handles the message by which a server asks its client to leave. Does nothing if the client has already
-    /// left that server.
+    /// Handles a server's message that asks its client to leave. Does nothing if the client has already left
+    /// that server.
     pub(super) fn leave(&mut self, endpoint: &mut Endpoint, now: Time, number: usize, session: SessionId) {
         if self.peers[number].session == Some(session) {
             let connections = Some(self.flows.as_ref().map_or(0, |flows| flows.of_session(session)));
@@ -114,8 +114,8 @@ impl Tunnel {
         }
     }
 
-    /// Handles a probe from the peer: the peer asks whether the host of a stream is alive, or answers that
-    /// its own host is alive.
+    /// Handles a probe message from the peer, which either asks whether the host of a stream is alive or
+    /// answers that its own host is.
     pub(super) fn handle_probe(
         &mut self,
         endpoint: &mut Endpoint,

@@ -1,4 +1,4 @@
-//! Invalid and suspicious configurations in `config.toml`. Each case lists all expected remarks.
+//! Invalid and suspicious configurations, listed in `config.toml`. Each case lists all expected remarks.
 
 use mpdccp_tunnel::config::Config;
 use serde::Deserialize;
@@ -49,7 +49,7 @@ fn all_that_is_wrong_is_said_with_line_and_key_and_how_to_fix_it() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// If an error suggests a key, the parser accepts that key.
+/// If an error suggests a key, the parser must accept that key.
 #[test]
 fn a_key_of_another_section_is_told_where_it_belongs() {
     let text = "role = \"client\"\nremote = \"192.0.2.1\"\n[[peer]]\nscheduler = \"rr\"\n";

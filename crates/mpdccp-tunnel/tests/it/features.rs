@@ -27,8 +27,8 @@ fn peers_reach_each_other_and_nobody_else() {
     );
 }
 
-/// Sends 80 Mbit/s to the first client for two seconds. Then waits a minute, until the tunnel writes the file
-/// of capacities.
+/// Sends 80 Mbit/s to the first client for two seconds, then waits a minute until the tunnel writes the
+/// capacity file.
 fn carry(world: &mut World) {
     for _ in 0..100 {
         for _ in 0..200 {
@@ -46,7 +46,7 @@ fn a_restarted_server_begins_from_what_its_paths_carried() {
     let mut world = World::new([one(), one()], &server_text([true; CLIENTS], ""));
     world.run(SOON);
     carry(&mut world);
-    // The server is killed. Its file of capacities is at most a minute old.
+    // The server is killed. Its capacity file is at most a minute old.
     let saved = world.hosts[SERVERS[0]].saved[&StateFile::Capacities].clone();
     assert!(saved.contains("c0 a ") && !saved.contains("c1"), "{saved}");
     let words = "peer c0: path a carried";
@@ -60,7 +60,7 @@ fn a_restarted_server_begins_from_what_its_paths_carried() {
     };
     again(&mut world);
     assert!(logged(&world, SERVERS[0], words), "{:?}", world.hosts[SERVERS[0]].log);
-    // A used entry is removed from the file, and an entry older than an hour is not used.
+    // An entry is removed from the file once it has been used, and an entry older than an hour is not used.
     world.run(Duration::from_secs(61));
     assert_eq!(world.hosts[SERVERS[0]].saved[&StateFile::Capacities].trim(), "{}");
     world.hosts[SERVERS[0]].log.clear();
@@ -109,8 +109,8 @@ fn paths_begin_afresh_without_careful_resume() {
     assert!(world.reaches(0, SERVERS[0]) && !logged(&world, SERVERS[0], "carried"));
 }
 
-/// The tunnel tells a socket that its path fails. The socket cannot detect this itself, because packets may
-/// still arrive on it.
+/// The tunnel tells a socket that its path is failing. The socket cannot detect this itself, because packets
+/// may still arrive on it.
 #[test]
 fn the_socket_of_a_suspect_path_is_told() {
     let mut world = up();
@@ -200,8 +200,8 @@ fn a_drained_server_loses_no_packet() {
     let new = SERVERS[usize::from(old == SERVERS[0])];
     world.hosts[old].command(world.now, Command::Drain);
     let mut sent = Vec::new();
-    // Routers send to the old server until they learn the route to the new one. Here they learn it one second
-    // after the new session opened.
+    // Routers keep sending to the old server until they learn the route to the new one. In this test, they
+    // learn it one second after the new session opens.
     let (mut by, mut opened) = (old, None);
     for _ in 0..4_000 {
         if world.server_of(0) == Some(new) && world.hosts[new].log.iter().any(|l| l.contains("session open"))
@@ -230,7 +230,7 @@ fn routes_follow_the_sessions() {
     world.run(SOON);
     assert_eq!(world.hosts[SERVERS[0]].routes, nets(&[0, 1]));
     assert_eq!(world.hosts[SERVERS[1]].routes, nets(&[]));
-    // A client that lost its server has moved to the other one. The first server notices this when it is
+    // A client that lost its server has moved to the other one. The first server notices this once it is
     // back.
     world.hosts[SERVERS[0]].stopped = true;
     world.run(Duration::from_secs(20));
@@ -248,7 +248,7 @@ fn routes_follow_the_sessions() {
     assert_eq!(world.hosts[SERVERS[1]].routes, nets(&[]));
 }
 
-/// Routers need seconds to follow a route that disappears and returns, so a short outage must not remove the
+/// Routers take seconds to react when a route disappears and returns, so a short outage must not remove the
 /// route.
 #[test]
 fn a_pause_withdraws_no_route() {
@@ -311,7 +311,7 @@ fn a_used_up_quota_makes_a_path_standby_until_the_month_is_over() {
     }
     world.run(SECOND);
     assert!(world.hosts[0].sockets[&a].bytes < carried + 10_000, "the other path carries the packets");
-    // The volume is saved regularly, so a crash does not reset the volume.
+    // The volume is saved regularly, so it survives a crash.
     world.run(Duration::from_secs(61));
     world.send(0, inner(SERVERS[0]), 100);
     world.run(Duration::from_secs(61));
@@ -359,8 +359,8 @@ fn rates_of_peers_and_paths_are_kept_to_as_soon_as_the_file_says_them() {
     let mut world = up();
     let server = SERVERS[0];
     assert!(delivered(&mut world, server, 0) > 1_800 && delivered(&mut world, 0, server) > 1_800);
-    // At 1 Mbit/s, 250 packets arrive in the two seconds of sending, and up to 125 more in the following
-    // second.
+    // At 1 Mbit/s, 250 packets arrive during the two seconds of sending, and up to 125 more in the second
+    // after that.
     let kept = 180..400;
     let of_peer = |what: &str| server_text([true; CLIENTS], "").replace("name = \"c0\"", what);
     world.reload(server, &of_peer("name = \"c0\"\nrate = \"1M\""));
@@ -450,8 +450,8 @@ fn addresses_that_the_file_gives_a_peer_are_nobody_elses_lease() {
 
 #[test]
 fn a_server_gives_no_more_than_allowed_ips() {
-    // The assigned address has a wider network than the client allows, so the client sets the address without
-    // a route to that network.
+    // The assigned address comes with a wider network than the client allows, so the client sets the address
+    // without a route to that network.
     let auto = || ClientFile { extra: "addresses = \"auto\"".into(), ..ClientFile::new() };
     let wide = |text: String| text.replace("10.0.0.1/24", "10.0.0.1/1");
     let world_with = |pool: &str| {
@@ -466,8 +466,7 @@ fn a_server_gives_no_more_than_allowed_ips() {
     let world = world_with(&POOL.replace("10.0.0.0/29", "8.8.8.8/31"));
     assert!(world.hosts[0].addresses.is_empty(), "{:?}", world.hosts[0].addresses);
     assert!(logged(&world, 0, "not within allowed_ips"));
-    // A prefix of length 0 allows every address but no route, not even the route to the network of an
-    // address.
+    // A prefix of length 0 allows every address but no route, not even one to the network of an address.
     let mut world = world_with(POOL);
     let now = world.now;
     world.hosts[0].text = world.hosts[0].text.replace("\"10.0.0.0/24\", \"10.9.0.0/16\"", "\"0.0.0.0/0\"");
@@ -481,7 +480,7 @@ fn a_server_gives_no_more_than_allowed_ips() {
 #[test]
 fn an_exhausted_pool_is_told_and_counted() {
     let mut world = assigned();
-    // The pool first has two addresses for the two clients, then one.
+    // The pool first has two addresses, one for each client, then only one.
     let small = POOL.replace("/29", "/31").replace("10.0.0.0", "10.0.0.2");
     for server in SERVERS {
         let text = server_text([true; CLIENTS], &small);
@@ -523,15 +522,15 @@ fn the_interface_follows_the_paths_and_senders_are_told() {
     world.run(SECOND);
     assert!(world.delivered.contains_key(&fits) && !world.delivered.contains_key(&large));
     assert!(logged(&world, 0, "icmp"), "the sender of the large packet is told");
-    // The interface of the server keeps the size that the other client needs. Only hosts that send to the
-    // narrow client get the smaller limit.
+    // The server's interface keeps the size that the other client needs. Only hosts that send to the narrow
+    // client get the smaller limit.
     assert_eq!(world.hosts[SERVERS[0]].mtu, before);
     let large = world.send(SERVERS[0], inner(1), usize::from(before));
     world.run(SECOND);
     assert!(world.delivered.contains_key(&large));
 }
 
-/// The clock of a router without a battery starts in 1970, but the server remembers later timestamps of the
+/// The clock of a router without a battery starts in 1970, but the server remembers later timestamps from the
 /// router's handshakes.
 #[test]
 fn a_client_whose_clock_is_set_back_gets_in() {
@@ -634,7 +633,7 @@ fn a_pattern_takes_the_interface_that_works() {
     assert!(world.server_of(0).is_some_and(|server| world.reaches(0, server)));
 }
 
-/// The tunnel saves the volume of the last second and the newest handshake, even if it ends immediately.
+/// The tunnel saves the last second's volume and the newest handshake, even if it ends immediately.
 #[test]
 fn a_tunnel_that_ends_saves_what_must_outlive_it() {
     let mut world = up();
@@ -650,7 +649,7 @@ fn a_tunnel_that_ends_saves_what_must_outlive_it() {
     assert!(saved[&StateFile::Volumes].contains("\"bytes\": 12"), "{saved:?}");
 }
 
-/// If a client reconnects all the time, the number of log lines about the client is limited.
+/// If a client keeps reconnecting, the number of log lines about it is limited.
 #[test]
 fn a_peer_cannot_fill_the_log() {
     let mut world = up();
@@ -666,8 +665,8 @@ fn a_peer_cannot_fill_the_log() {
     assert!(lines.iter().any(|line| line.contains("earlier messages about this peer were suppressed")));
 }
 
-/// With one or two servers behind satellite links, a session opens, opens again after an outage, and its
-/// channels renew their keys.
+/// With one or two servers behind satellite links, a session opens, reopens after an outage, and its channels
+/// renew their keys.
 #[test]
 fn long_paths_open() {
     for remote in ["\"198.51.100.1\"".to_owned(), ClientFile::new().remote] {

@@ -76,23 +76,24 @@ pub(crate) struct Host {
     /// Commands to the proxy's sockets, and packets for the proxy's namespace.
     pub(crate) told: Vec<mpdccp_proxy::Command>,
     pub(crate) diverted: Vec<Vec<u8>>,
-    /// Offset of the clock in seconds. An offset of 0 means [`UNIX`] plus the virtual time.
+    /// Clock offset in seconds. With offset 0, the clock shows [`UNIX`] plus the virtual time.
     pub(crate) clock: i64,
-    /// Calls of the hook program, and the lists of name servers that were set, each in order.
+    /// Calls of the hook program and the name server lists that were set, each in order.
     pub(crate) hooks: Vec<Hook>,
     pub(crate) dns_set: Vec<Vec<IpAddr>>,
     /// Last byte of the address to which every name resolves.
     pub(crate) dns: u8,
-    /// The latest address that a server assigned.
+    /// The address that a server assigned last.
     pub(crate) given: Option<Ipv4Addr>,
     /// Messages to other shards, and packets for peers of other shards.
     pub(crate) to_shards: Vec<(u8, ShardMessage)>,
     pub(crate) handed_over: Vec<(u8, Vec<u8>)>,
-    /// The advertised addresses that each socket for TLS was told.
+    /// The advertised addresses that each TLS socket was told.
     pub(crate) advertised: BTreeMap<u32, Vec<IpAddr>>,
     /// All paths that were ever opened.
     pub(crate) opened: Vec<OpenPath>,
-    /// If true, sockets open only when [`hurry`](Self::hurry) is called. `slowly` has the waiting paths.
+    /// If true, sockets open only when [`hurry`](Self::hurry) is called. Until then, the paths wait in
+    /// `slowly`.
     pub(crate) slow: bool,
     slowly: Vec<OpenPath>,
     /// Whether paths use TLS.
@@ -239,7 +240,7 @@ impl Host {
         self.act(now);
     }
 
-    /// Passes a packet to the tunnel and handles the outcome.
+    /// Passes a packet to the tunnel and carries out the outcome.
     pub(crate) fn packet(&mut self, now: Time, packet: Packet) {
         match self.tunnel.handle_packet(&mut self.endpoint, now, packet) {
             Outcome::Done => {}
@@ -394,7 +395,7 @@ impl Host {
         };
         let up = access.up;
         self.opened.push(path.clone());
-        // The number of a socket identifies a channel, so it must be unique over all hosts and restarts.
+        // A socket's number identifies a channel, so it must be unique across all hosts and restarts.
         let socket = u32::from(self.seed) << 16 | path.request as u32;
         let handshake = self.handshake_at(now);
         let known = Socket { interface, remote: path.remote, handshake, bytes: 0, up, begun: false };

@@ -16,8 +16,8 @@ fn about<'a>(world: &'a World, host: usize, path: &str) -> Vec<&'a str> {
     world.hosts[host].log.iter().filter(|line| line.contains(&named)).map(String::as_str).collect()
 }
 
-/// While a cable is unplugged, the system reports the same error repeatedly. Between two errors it reports
-/// that sending works, because some packets seem to leave.
+/// While a cable is unplugged, the system keeps reporting the same error. In between, it reports that sending
+/// works, because some packets seem to leave.
 #[test]
 fn an_outage_is_two_lines_with_cause_and_length() {
     let mut world = up();
@@ -33,7 +33,7 @@ fn an_outage_is_two_lines_with_cause_and_length() {
     world.hosts[0].tell(world.now, link(error));
     world.change(0, "p0", |access| access.up = false);
     for n in 0..10 {
-        // During the outage, the system chooses another source address, then the former one again.
+        // During the outage, the system chooses another source address, then returns to the former one.
         world.change(0, "p0", |access| access.ip = [192, 0, 2, if n % 2 == 0 { 77 } else { 0 }].into());
         talk(&mut world, SECOND, 500);
         world.hosts[0].tell(world.now, link(None));
@@ -54,7 +54,7 @@ fn an_outage_is_two_lines_with_cause_and_length() {
     assert!(alive.since_s.is_some() && alive.srtt_ms.is_some());
 }
 
-/// The server learns the names that its client gave the paths.
+/// The server learns the names that its client has given the paths.
 #[test]
 fn both_ends_call_a_path_by_its_name() {
     let mut world = up();
@@ -78,7 +78,7 @@ fn a_path_that_carries_one_way_only_is_told_from_a_dead_one() {
     assert!(lines[0].contains("fails: packets arrive, but the peer acknowledged nothing"), "{lines:?}");
 }
 
-/// An outage of a server is one outage in the log, however often the clients retry.
+/// However often the clients retry, a server outage appears as a single outage in the log.
 #[test]
 fn a_server_that_is_away_is_no_stream_of_lines() {
     let one = || ClientFile { remote: "\"198.51.100.1\"".into(), ..ClientFile::new() };
@@ -128,7 +128,7 @@ fn an_address_that_changed_is_told_at_both_ends() {
     );
 }
 
-/// Restarts the server. Returns the milliseconds until client 0 has a session with it.
+/// Restarts the server. Returns how many milliseconds pass until client 0 has a session with it.
 fn back(world: &mut World) -> u64 {
     let now = world.now;
     world.hosts[SERVERS[0]].restart(now);
@@ -144,7 +144,7 @@ fn back(world: &mut World) -> u64 {
     panic!("{:?}", world.hosts[0].log)
 }
 
-/// The server stops cleanly or is killed. It is away for a moment or for half a minute. Within a second after
+/// The server stops cleanly or is killed, and is away for a moment or for half a minute. Within a second of
 /// its return, the client has a session again.
 #[test]
 fn a_server_that_is_back_has_its_clients_back_within_a_second() {
@@ -166,8 +166,8 @@ fn a_server_that_is_back_has_its_clients_back_within_a_second() {
     }
 }
 
-/// All paths start their handshakes at once. Otherwise the time limit of 250 ms for the first path would
-/// delay the start.
+/// All paths start their handshakes at once. Otherwise the first path's time limit of 250 ms would delay the
+/// start.
 #[test]
 fn a_dead_first_line_delays_the_start_by_one_round_trip_of_the_other_only() {
     for delay in [10, 150] {

@@ -5,7 +5,7 @@ use mpdccp_tunnel::Command;
 use mpdccp_units::Duration;
 use std::net::IpAddr;
 
-/// Makes the server of client 0 ask its clients to leave. If not `orderly`, the server falls silent instead.
+/// Makes client 0's server ask its clients to leave or, if not `orderly`, fall silent.
 fn leave(world: &mut World, orderly: bool) {
     match orderly {
         true => drop(world.hosts[SERVERS[0]].command(world.now, Command::Drain)),
@@ -31,7 +31,7 @@ fn paths_to_an_advertised_address_end_with_their_server() {
     }
 }
 
-/// The host may take a while to open a socket, and the client changes its server meanwhile.
+/// The host may take a while to open a socket, and the client may change servers meanwhile.
 #[test]
 fn a_socket_that_opens_after_the_change_of_server_is_closed() {
     for orderly in [true, false] {
@@ -64,7 +64,7 @@ fn talk(world: &mut World, packets: usize) {
 fn a_client_goes_to_the_next_server_when_its_own_falls_silent() {
     let mut world = up();
     leave(&mut world, false);
-    // The client moves within 3 s. The next periodic check would be later.
+    // The client moves within 3 s, which is before the next periodic check.
     talk(&mut world, 28);
     assert_eq!(world.server_of(0), Some(SERVERS[1]));
     world.run(Duration::from_secs(30));
@@ -77,8 +77,8 @@ fn a_dead_server_is_left_as_soon_over_a_long_round_trip() {
     world.delay = Duration::from_millis(300);
     talk(&mut world, 100);
     leave(&mut world, false);
-    // Five seconds are enough: 2 s of silence, then four round trips of 0.6 s for a handshake and a new
-    // session.
+    // Five seconds are enough for 2 s of silence and four round trips of 0.6 s, which the handshake and the
+    // new session take.
     talk(&mut world, 50);
     assert_eq!(world.server_of(0), Some(SERVERS[1]));
 }

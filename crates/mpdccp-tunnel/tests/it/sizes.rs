@@ -1,11 +1,12 @@
-//! Tests with paths that carry smaller packets than other paths, than IPv6 needs, or than before.
+//! Tests with paths that carry smaller packets than other paths do, than IPv6 requires, or than they did
+//! before.
 
 use crate::world::{CLIENTS, ClientFile, SECOND, SERVER, World, inner, inner6, server_text, talk};
 use etherparse::{IpNumber, Ipv6Header};
 use mpdccp_tunnel::Packet;
 use mpdccp_units::Duration;
 
-/// Largest inner packet on a path with an MTU of 1500 bytes.
+/// Size of the largest inner packet on a path with an MTU of 1500 bytes.
 const FULL: usize = 1500 - 64 - 28;
 
 /// Returns a world whose paths have been up for a while. `extra` is added to the clients' files.
@@ -22,8 +23,8 @@ fn up(extra: &str) -> World {
     world
 }
 
-/// Makes an access network of the first client drop packets larger than `mtu`. Returns after both ends have
-/// noticed.
+/// Makes one of the first client's access networks drop packets larger than `mtu`. Returns once both ends
+/// have noticed.
 fn narrow(world: &mut World, interface: &str, mtu: u16) {
     world.change(0, interface, |access| access.mtu = mtu);
     talk(world, SECOND * 8, FULL);
@@ -145,7 +146,7 @@ fn a_healed_path_grows_while_traffic_flows_and_is_not_probed_without() {
     assert!(passes(&mut world, 0, SERVER, FULL) && passes(&mut world, SERVER, 0, FULL));
 }
 
-/// All packets are too large for the narrow path, so the path carries none of them.
+/// All packets are too large for the narrow path, so it carries none of them.
 #[test]
 fn a_healed_path_grows_if_all_traffic_is_too_large_for_it() {
     let mut world = up("");
@@ -156,8 +157,8 @@ fn a_healed_path_grows_if_all_traffic_is_too_large_for_it() {
     assert_eq!(world.path(0, "a").map(|path| path.mtu), Some(1500));
 }
 
-/// Large packets get lost on all paths at once. The tunnel sends them in pieces until it knows the path MTUs,
-/// and then answers with ICMP errors.
+/// Large packets are lost on all paths at once. The tunnel sends them in pieces until it knows the path MTUs;
+/// from then on it answers with ICMP errors.
 #[test]
 fn an_mtu_black_hole_of_all_paths_stops_large_packets_for_half_a_second_at_most() {
     for further in [0, 20, 90] {
@@ -173,8 +174,8 @@ fn an_mtu_black_hole_of_all_paths_stops_large_packets_for_half_a_second_at_most(
     }
 }
 
-/// Sends packets in both directions for a while. Returns each sender and its longest outage: the longest time
-/// in which none of its packets arrived or was answered with ICMP.
+/// Sends packets in both directions for a while. Returns each sender with its longest outage: the longest
+/// time during which none of its packets arrived or was answered with ICMP.
 fn longest_silence(world: &mut World, time: Duration, len: usize) -> [(usize, Duration); 2] {
     let ends = [(0, SERVER), (SERVER, 0)];
     let mut of = ends.map(|(from, _)| (from, world.now, Duration::ZERO, 0, Vec::new()));
@@ -195,8 +196,8 @@ fn longest_silence(world: &mut World, time: Duration, len: usize) -> [(usize, Du
     of.map(|(from, _, longest, ..)| (from, longest))
 }
 
-/// From the first packet on, the tunnel delivers each packet, answers it with ICMP, or counts it as dropped.
-/// This holds for all path MTUs.
+/// From the first packet on and for every path MTU, the tunnel delivers each packet, answers it with ICMP, or
+/// counts it as dropped.
 #[test]
 fn nothing_is_lost_silently_while_the_size_of_a_path_is_unknown() {
     for mtu in [1500, 1300] {

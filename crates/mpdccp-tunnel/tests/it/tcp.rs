@@ -22,7 +22,7 @@ pub(crate) fn world_of(file: ClientFile, server: &str) -> World {
 }
 
 impl World {
-    /// Sends a SYN from the inner address of host `source` into the interface of `host`.
+    /// Sends a SYN into the interface of `host`, from the inner address of host `source`.
     pub(crate) fn syn(&mut self, host: usize, source: usize, to: usize, port: u16) {
         self.syn_from(host, inner(source), to, port);
     }
@@ -190,7 +190,7 @@ fn an_end_that_wants_packets_gets_packets() {
     }
 }
 
-/// The host is scanning ports or gives up. The kernel of the private namespace reports neither.
+/// The host is scanning ports or has given up. The private namespace's kernel reports neither.
 #[test]
 fn a_host_that_resets_its_handshake_ends_the_connection_at_the_far_end() {
     let mut world = world(STREAMS, STREAMS);
@@ -219,14 +219,14 @@ fn a_session_that_ends_resets_its_connections_and_finishes_none() {
     world.hosts[SERVER].restart(now);
     world.run(Duration::from_secs(90));
     assert_eq!(world.told(0), [Told::Reset(near)], "the held SYN is dropped");
-    // The host's next SYN is held again, for the new session.
+    // The host's next SYN is held again, this time for the new session.
     world.told(SERVER);
     world.syn(0, 0, world.server_of(0).unwrap(), 1_001);
     let server = world.server_of(0).unwrap();
     world.connecting(server);
 }
 
-/// The end that lost its state does not know the connection, so it carries further segments of its host as
+/// The end that lost its state does not know the connection, so it carries its host's further segments as
 /// packets.
 #[test]
 fn a_host_behind_an_end_that_restarted_hears_that_its_connection_is_over() {
@@ -296,8 +296,8 @@ fn connections_that_died_with_an_end_are_over_for_both_hosts_whichever_it_was() 
         world.open(1_000);
         let now = world.now;
         for host in killed {
-            // If only one end was killed, it loses its journal too: the other end reports the dead connection
-            // to it.
+            // If only one end was killed, it loses its journal too, so it depends on the other end's report
+            // of the dead connection.
             if killed.len() == 1 {
                 world.hosts[*host].saved.remove(&StateFile::Connections);
             }
@@ -329,13 +329,13 @@ fn only_a_peers_own_connections_are_taken_for_dead() {
     let mut world = world(STREAMS, STREAMS);
     world.open(1_000);
     let now = world.now;
-    // The server loses its state. In its new file, the address belongs to another peer.
+    // The server loses its state. In its new configuration file, the address belongs to another peer.
     world.hosts[SERVER].text = server_text([true; CLIENTS], STREAMS).replace("10.0.0.2/32", "10.0.0.77/32");
     world.hosts[SERVER].restart(now);
     world.run(Duration::from_secs(60));
     world.segment(SERVER, (SERVER, 0), (80, 1_000), (9, 4_711), b"more");
-    // The server's journal has the connection. The server would not accept a report from the client. No
-    // segment of the connection may reach the peer that has the address now.
+    // The connection is in the server's journal, and the server would not accept a report from the client. No
+    // segment of the connection may reach the peer that now has the address.
     assert!(world.segments.iter().all(|(at, _)| *at == SERVER));
 }
 
@@ -357,7 +357,7 @@ fn a_keepalive_is_answered_once_the_far_host_has_said_something() {
         (world.told(SERVER).last(), world.hosts[0].diverted.len()),
         (Some(&Told::Probe(far, false)), 1)
     );
-    // The far end has lost the connection. It answers with a reset of the stream.
+    // The far end has lost the connection and answers by resetting the stream.
     world.says(SERVER, Event::Reset(far));
     assert_eq!(world.told(0), [Told::Reset(near)]);
     assert!(world.segments.is_empty());

@@ -1,4 +1,4 @@
-//! Checks that settings for packets also apply to TCP connections that are carried as streams.
+//! Checks that packet settings also apply to TCP connections carried as streams.
 
 use crate::tcp::{SOON, STREAMS, world, world_of};
 use crate::world::{CLIENTS, ClientFile, SERVER, SERVERS, World, inner, server_text};
@@ -28,7 +28,7 @@ impl Bulk {
 }
 
 impl World {
-    /// Runs the transfers for this time. The sending hosts send as fast as they may, and the receiving hosts
+    /// Runs the transfers for this long. The sending hosts send as fast as they may, and the receiving hosts
     /// read everything.
     fn bulk(&mut self, transfers: &mut [Bulk], milliseconds: u32) {
         for _ in 0..milliseconds {
@@ -67,7 +67,7 @@ impl World {
     /// Runs a transfer of the first client for one second. Returns the bytes sent on each path and the bytes
     /// received.
     fn second(&mut self, bulk: &mut Bulk) -> ([u64; 2], usize) {
-        // First let the data arrive that is in flight under the old rules.
+        // First let the data in flight under the old rules arrive.
         self.bulk(std::slice::from_mut(bulk), 200);
         let (before, got) = (self.carried(), bulk.got);
         self.bulk(std::slice::from_mut(bulk), 1_000);
@@ -75,7 +75,7 @@ impl World {
         (["p0", "p1"].map(|path| after[path] - before[path]), bulk.got - got)
     }
 
-    /// Opens a connection of the first client. Returns the transfers in both directions.
+    /// Opens a connection from the first client. Returns the transfers in both directions.
     fn both(&mut self, port: u16) -> [Bulk; 2] {
         let [near, far] = self.open(port);
         [Bulk::new((0, near), (SERVER, far)), Bulk::new((SERVER, far), (0, near))]
@@ -116,7 +116,7 @@ fn a_reload_has_open_connections_follow_the_new_rules() {
     world.reload(0, &file("paths = \"b\""));
     let ([a, b], _) = world.second(&mut up);
     assert!(a < b / 50 && b > 1_000_000, "{a} and {b}");
-    // An open connection cannot change to packets, because the kernels at the two ends use different sequence
+    // An open connection cannot switch to packets, because the kernels at the two ends use different sequence
     // numbers.
     world.reload(0, &file("paths = \"a\"\ntcp = \"packets\""));
     let ([a, b], _) = world.second(&mut up);
@@ -136,8 +136,7 @@ fn connections_whose_rule_needs_packets_travel_as_packets() {
         let mut near = world(&rule(what), STREAMS);
         near.syn(0, 0, SERVER, 1_000);
         assert_eq!((near.segments.len(), near.tcp(0).as_packets["policy"]), (1, 1), "{what}");
-        // The rule at the far end matches the answers of the far host. So the next SYN is carried as a
-        // packet.
+        // The rule at the far end matches the far host's answers, so the next SYN is carried as a packet.
         let mut far = world(STREAMS, &rule(what));
         far.syn(0, 0, SERVER, 1_000);
         assert!(far.segments.is_empty() && far.told(SERVER).is_empty());
@@ -181,8 +180,8 @@ fn the_packets_of_a_connection_have_its_dscp() {
     assert!(!world.marks.iter().any(|(_, dscp)| *dscp > 0), "{:?}", world.marks);
 }
 
-/// Allowed numbers of bytes in one second at 1 Mbit/s, which is 125,000 bytes. Hosts get their credit ahead,
-/// so a quarter more or less is allowed.
+/// Allowed number of bytes in one second at 1 Mbit/s, which is 125,000 bytes. Hosts get their credit in
+/// advance, so a quarter more or less is allowed.
 const KEPT: std::ops::Range<usize> = 90_000..160_000;
 
 #[test]
@@ -192,7 +191,7 @@ fn rates_hold_for_the_bytes_of_streams() {
     assert!(world.second(&mut up).1 > 1_000_000 && world.second(&mut down).1 > 1_000_000);
     let of_peer = |what: &str| server_text([true; CLIENTS], STREAMS).replace("name = \"c0\"", what);
     world.reload(SERVER, &of_peer("name = \"c0\"\nrate = \"1M\""));
-    // First let the data in the windows arrive.
+    // First let the data already in the windows arrive.
     world.second(&mut down);
     let (_, got) = world.second(&mut down);
     assert!(KEPT.contains(&got), "{got} to the peer");
@@ -340,7 +339,7 @@ fn a_removed_peers_connections_are_reset_and_others_stay() {
     world.reload(SERVER, &server_text([false, true], STREAMS));
     world.run(SOON);
     assert_eq!((world.told(SERVER), world.tcp(SERVER).flows), (vec![Told::Reset(far)], 1));
-    // After the peer's key was removed, the peer gets no more answers.
+    // Once the peer's key is removed, the peer gets no more answers.
     world.run(Duration::from_secs(60));
     assert_eq!((world.told(0), world.told(1)), (vec![Told::Reset(near)], vec![]));
 }
@@ -369,7 +368,7 @@ fn pool_of(text: &str, pool: &str) -> String {
 fn two_clients_reach_each_other_through_the_servers_two_connections() {
     let mut world = world(STREAMS, STREAMS);
     world.syn(0, 0, 1, 1_000);
-    // The kernel of the server routes the SYN of the server's own connection back into the interface.
+    // The server's kernel routes the SYN of the server's own connection back into the interface.
     let Told::Connect { flow: first, request } = world.told(SERVER).remove(0) else {
         panic!("the host was not told to connect")
     };

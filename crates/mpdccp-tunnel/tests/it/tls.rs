@@ -8,7 +8,8 @@ use mpdccp_units::Duration;
 use std::net::IpAddr;
 use std::path::Path;
 
-/// Behind a load balancer, a TLS connection reaches the right server only at the server's own address.
+/// Behind a load balancer, a TLS connection is sure to reach the right server only at that server's own
+/// address.
 #[test]
 fn sockets_for_tls_learn_what_the_server_advertises() {
     let own: IpAddr = [203, 0, 113, 9].into();
@@ -77,7 +78,7 @@ fn a_reload_opens_paths_again_whose_encapsulation_changed() {
         assert_eq!(opened, [port; 2], "{extra}");
         assert_eq!(world.hosts[0].sockets.len(), 2, "{extra}");
     }
-    // The listening sockets of a server cannot change at run time, so a reload refuses these keys.
+    // A server's listening sockets cannot change at run time, so a reload refuses these keys.
     let cfg = |extra: &str| Config::parse(Path::new("s"), &server_text([true; CLIENTS], extra), 1).unwrap();
     let now = "tls_port = 443\nencapsulation = \"auto\"\ntls_certificate = \"/c\"\ntls_key = \"/k\"";
     for (key, old, new) in [
@@ -98,7 +99,7 @@ fn sockets_are_told_at_once_what_the_server_advertises() {
     let extra = "encapsulation = \"auto\"\nadvertise = [\"203.0.113.9\"]";
     let one = || ClientFile { extra: "encapsulation = \"auto\"".into(), ..ClientFile::new() };
     let mut world = World::new([one(), one()], &server_text([true; CLIENTS], extra));
-    // Keep the second path down, because the socket would also be told when a path comes up.
+    // Keep the second path down, because a path that comes up would also cause the socket to be told.
     world.change(0, "p1", |access| access.mute = true);
     let mut steps = |done: &dyn Fn(&World) -> bool| {
         let steps = (0..500).take_while(|_| {
@@ -108,7 +109,8 @@ fn sockets_are_told_at_once_what_the_server_advertises() {
         steps.count()
     };
     assert!(steps(&|world| world.peer(0, "hub").is_some_and(|peer| peer.state == "open")) < 500);
-    // The limit is a few round trips of 20 ms. The next periodic check could be a second later.
+    // The limit is a few round trips of 20 ms. Without the event, the next periodic check could be a second
+    // later.
     assert!(steps(&|world| world.hosts[0].advertised.values().any(|told| !told.is_empty())) < 10);
 }
 

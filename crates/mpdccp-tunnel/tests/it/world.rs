@@ -1,5 +1,5 @@
-//! A simulated world: two clients, two servers with the same key, and a network with a delay of 10 ms in
-//! each direction. Packets are not encrypted, but the world checks that both ends have matching keys.
+//! A simulated world: two clients, two servers that share a key, and a network with a delay of 10 ms in each
+//! direction. Packets are not encrypted, but the world checks that the two ends have matching keys.
 
 use crate::host::{Access, Host, OVERHEAD};
 use dccp_proto::{Ecn, Outbox, Route};
@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 pub(crate) const CLIENTS: usize = 2;
-/// Numbers of the hosts: first the clients, then the first shards of the servers, then the second shards.
+/// Host numbers: first the clients, then the servers' first shards, then their second shards.
 pub(crate) const SERVERS: [usize; 2] = [2, 3];
 pub(crate) const SERVER: usize = SERVERS[0];
 const HOSTS: usize = 4;
@@ -20,7 +20,7 @@ pub(crate) const SECOND: Duration = Duration::from_secs(1);
 /// All paths come up within this time.
 pub(crate) const SOON: Duration = Duration::from_secs(5);
 
-/// Returns the number of the server to which a shard belongs.
+/// Returns the number of the server that a shard belongs to.
 fn whole(shard: usize) -> usize {
     if shard < HOSTS { shard } else { shard - SERVERS.len() }
 }
@@ -47,7 +47,7 @@ pub(crate) fn key(host: usize) -> PrivateKey {
 pub(crate) struct ClientFile {
     /// Interface of the first path: a name or a pattern.
     pub(crate) interface: &'static str,
-    /// Priority of the second path, if there is one.
+    /// Priority of the second path, if it exists.
     pub(crate) second: Option<u8>,
     pub(crate) quota: bool,
     /// Whether the client also has inner IPv6 addresses.
@@ -87,7 +87,7 @@ impl ClientFile {
     }
 }
 
-/// Returns a server's file with these clients as peers.
+/// Returns the configuration file of a server that has these clients as peers.
 pub(crate) fn server_text(clients: [bool; CLIENTS], extra: &str) -> String {
     let own = key(SERVERS[0]);
     let mut text = format!(
@@ -117,7 +117,7 @@ struct Flying {
     to: usize,
     from: usize,
     socket: u32,
-    /// A DCCP packet; empty for the handshake of a channel.
+    /// A DCCP packet, or empty for a channel's handshake.
     bytes: Vec<u8>,
 }
 
@@ -128,15 +128,15 @@ pub(crate) struct World {
     pub(crate) delay: Duration,
     pub(crate) hosts: Vec<Host>,
     flying: InFlight<Flying>,
-    /// The host and the inner address that sent each inner packet, by number of the packet.
+    /// For each inner packet, by number: the host and inner address that sent it.
     sent: Vec<(usize, Ipv4Addr)>,
-    /// TCP segments that an interface delivered, each with its host.
+    /// TCP segments delivered by an interface, each with its host.
     pub(crate) segments: Vec<(usize, Vec<u8>)>,
     /// DSCP of the stream packets that were sent, each with its host.
     pub(crate) marks: BTreeSet<(usize, u8)>,
-    /// IPv6 packets that an interface delivered, each with its host.
+    /// IPv6 packets delivered by an interface, each with its host.
     pub(crate) v6: Vec<(usize, Vec<u8>)>,
-    /// The host that received each inner packet, by number of the packet.
+    /// For each inner packet, by number: the host that received it.
     pub(crate) delivered: BTreeMap<u64, usize>,
 }
 
@@ -195,7 +195,7 @@ impl World {
             let next = self.hosts.iter().filter_map(timeout).min();
             let next = next.into_iter().chain(self.flying.next_arrival()).min();
             let Some(next) = next.filter(|at| *at <= end) else { break };
-            // If a timer stays due, the virtual time no longer advances.
+            // If a timer stays due, virtual time stops advancing.
             still = if next > self.now { 0 } else { still + 1 };
             assert!(still < 100_000, "time stands still at {:?}", self.now);
             self.now = next.max(self.now);
@@ -271,7 +271,7 @@ impl World {
         self.hosts[host].given.unwrap_or(inner(host))
     }
 
-    /// Passes a host's input to its tunnel and sends the tunnel's output, until neither is left.
+    /// Passes input to a host's tunnel and sends the tunnel's output, until neither is left.
     fn settle(&mut self, number: usize) {
         let now = self.now;
         loop {
@@ -330,8 +330,8 @@ impl World {
         (0..CLIENTS).find(|n| self.hosts[*n].sockets.contains_key(&socket))
     }
 
-    /// Delivers an outer packet if encryption would accept it: each end must know the other's key, and the
-    /// handshake of a new channel must be newer than all earlier ones.
+    /// Delivers an outer packet if encryption would accept it: each end must know the other's key, and a new
+    /// channel's handshake must be newer than all earlier ones.
     fn arrive(&mut self, Flying { to, from, socket, bytes }: Flying) {
         let now = self.now;
         if self.hosts[to].stopped {
@@ -401,7 +401,7 @@ impl World {
     }
 
     /// Delivers a packet to a host's interface. Checks that the host may receive the packet, that it is the
-    /// first copy, and that it has the address of its sender.
+    /// first copy, and that its source is its sender's address.
     fn come_out(&mut self, at: usize, packet: &[u8]) {
         let at = whole(at);
         if packet[0] >> 4 == 6 {
@@ -418,8 +418,8 @@ impl World {
         let (from, own) = self.sent[number as usize];
         assert_eq!(packet[12..16], own.octets());
         // A server's host receives packets only from clients. A client's host receives packets only from
-        // servers, and only to its own address. That may be an earlier address: servers do not share leases,
-        // so a server that the client is leaving may still send to the address that it assigned.
+        // servers, and only for its own address, current or earlier: servers do not share leases, so a server
+        // that the client is leaving may still send to the address it assigned.
         let own_address = to == self.address(at) || self.hosts[at].had.contains(&to.into());
         assert!(
             at >= CLIENTS && from < CLIENTS || at < CLIENTS && from >= CLIENTS && own_address,
@@ -435,7 +435,7 @@ impl World {
         self.delivered.get(&number) == Some(&to)
     }
 
-    /// Returns the server with which a client has an open session.
+    /// Returns the server that a client has an open session with.
     pub(crate) fn server_of(&self, client: usize) -> Option<usize> {
         let peer = self.peer(client, "hub")?;
         let path = peer.paths.iter().find(|path| is_up(path))?;
@@ -454,7 +454,7 @@ impl World {
         self.peer(client, "hub")?.paths.into_iter().rev().find(|path| path.name == name)
     }
 
-    /// Returns the bytes sent over the sockets of the first client, by interface.
+    /// Returns the bytes sent over the first client's sockets, by interface.
     pub(crate) fn carried(&self) -> BTreeMap<String, u64> {
         let sockets = self.hosts[0].sockets.values();
         sockets.fold(BTreeMap::new(), |mut sum, socket| {
@@ -463,7 +463,7 @@ impl World {
         })
     }
 
-    /// Changes an access network of a client and notifies the client's host.
+    /// Changes one of a client's access networks and notifies the client's host.
     pub(crate) fn change(&mut self, client: usize, interface: &str, what: impl FnOnce(&mut Access)) {
         what(self.hosts[client].access.get_mut(interface).unwrap());
         let now = self.now;
@@ -471,7 +471,7 @@ impl World {
     }
 }
 
-/// Returns the usual world once its paths are up.
+/// Returns the default world, with its paths up.
 pub(crate) fn up() -> World {
     let mut world = World::usual();
     world.run(SOON);
@@ -488,7 +488,7 @@ pub(crate) fn talk(world: &mut World, time: Duration, len: usize) {
     }
 }
 
-/// Returns whether a path is able to carry data.
+/// Returns whether a path can carry data.
 pub(crate) fn is_up(path: &PathReport) -> bool {
     matches!(&*path.state, "up" | "standby")
 }

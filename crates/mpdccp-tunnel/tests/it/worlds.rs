@@ -1,5 +1,5 @@
-//! Runs random events in a world. Compares it with a small model: reachability, paths in use, and no
-//! leftovers.
+//! Runs random events in a world and compares it with a small model, which covers reachability, the paths in
+//! use, and leftovers (there must be none).
 
 use crate::world::{CLIENTS, ClientFile, SERVERS, World, is_up, server_text};
 use mpdccp_tunnel::Command;
@@ -54,7 +54,8 @@ struct Model {
     of_servers: &'static str,
 }
 
-/// Additional lines of a server: one or two shards, with addresses from the file or from a pool.
+/// Additional lines of a server's configuration: one or two shards, with addresses from the file or from a
+/// pool.
 const SERVER_LINES: [&str; 4] = ["", "shards = 2", POOL, POOL_OF_TWO];
 const POOL: &str = "[assign]\npool = [\"10.0.0.0/28\"]\nroutes = [\"10.9.0.0/16\"]\n";
 const POOL_OF_TWO: &str = "shards = 2\n[assign]\npool = [\"10.0.0.0/28\"]\nroutes = [\"10.9.0.0/16\"]\n";
@@ -103,8 +104,8 @@ fn play(world: &mut World, model: &mut Model, op: Op) {
     }
 }
 
-/// Checks invariants while no event is pending: paths and priorities are those of the configuration, and each
-/// socket belongs to a path.
+/// Checks invariants while no event is pending: paths and priorities are as configured, and each socket
+/// belongs to a path.
 fn check_clients(world: &mut World, model: &Model) {
     for client in (0..CLIENTS).filter(|client| !world.hosts[*client].stopped) {
         let Some(peer) = world.peer(client, "hub") else { panic!("the peer of the file is missing") };

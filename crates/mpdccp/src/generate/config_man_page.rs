@@ -1,5 +1,5 @@
-//! Generates mpdccp.toml(5), which describes the keys of the tunnel's configuration, from the tables of the
-//! online reference.
+//! Generates mpdccp.toml(5), which describes the keys of the tunnel's configuration file, from the tables of
+//! the online reference.
 
 use std::fmt::Write;
 
@@ -33,8 +33,8 @@ fn section<'a>(text: &'a str, title: &str) -> &'a str {
     rest.split_once("\n## ").map_or(rest, |(section, _)| section)
 }
 
-/// Formats the rows of all tables in `text`. Column `meaning` has the description of the key, which comes
-/// first in the output. The allowed values and the default follow.
+/// Formats the rows of all tables in `text`. The output starts with the key's description, taken from column
+/// `meaning`; the allowed values and the default follow.
 fn entries(text: &str, meaning: usize) -> String {
     let mut out = String::new();
     for line in text.lines().filter(|line| line.starts_with("| `")) {

@@ -23,14 +23,14 @@ impl Congestion {
     }
 }
 
-/// For each script, prints the first line at which the model differs. Exit codes: 0 no difference, 1 a
-/// difference, 2 an invalid or unsupported script.
+/// For each script, prints the first line at which the model differs. The exit code is 0 if there is no
+/// difference, 1 if there is one, and 2 if a script is invalid or unsupported.
 #[derive(ClapArgs)]
 pub(crate) struct Args {
     /// Scripts in packetdrill's language.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Congestion control of the model. Default: the script's choice, or else CUBIC.
+    /// Congestion control of the model. Default: the one that the script sets, or CUBIC.
     #[arg(long, value_enum)]
     congestion: Option<Congestion>,
 }

@@ -27,7 +27,7 @@ pub(crate) struct Args {
     /// Duration of each run in seconds; overrides the set's duration (not for `dcp`).
     #[arg(long, value_name = "S", value_parser = seconds)]
     duration: Option<f64>,
-    /// Run only the experiment with this scenario (not for `dcp`); repeatable.
+    /// Run only the experiment with this scenario (repeatable; not for `dcp`).
     #[arg(long, value_name = "SCENARIO")]
     only: Vec<String>,
     /// The first seed.
@@ -65,8 +65,8 @@ pub(super) fn reproduce(args: &Args) -> Result<(), LabError> {
         let Ok(mut watching) = watching.lock() else { return };
         match progress {
             Progress::Experiment { scenario, index, total } => {
-                // Dropping the view ends the live line of the previous experiment. Do it before the next text
-                // is printed.
+                // Dropping the view ends the live line of the previous experiment, so drop it before the next
+                // text is printed.
                 *watching = None;
                 eprintln!("\n[{index} of {total}] {}: {}", scenario.name, scenario.title);
                 *watching = Some(Watch::new(scenario));

@@ -22,14 +22,14 @@ pub(crate) struct Args {
     /// Interface to create at the other end.
     #[arg(long, value_name = "NAME[@NETNS]")]
     pub(super) b: Place,
-    /// Address of interface a; repeatable.
+    /// Address of interface a (repeatable).
     #[arg(long, value_name = "ADDR/PREFIX")]
     pub(super) a_addr: Vec<IpNet>,
-    /// Address of interface b; repeatable.
+    /// Address of interface b (repeatable).
     #[arg(long, value_name = "ADDR/PREFIX")]
     pub(super) b_addr: Vec<IpNet>,
-    /// Link model, with the customer at end a. The model sets rate, delay, queue and their changes over time.
-    /// Other options override the model.
+    /// Link model, with the customer at end a. The model sets rate, delay and queue, and how they change over
+    /// time. Other options override the model.
     #[arg(long, value_name = "NAME", value_parser = |name: &str| Modelled::named(name, false))]
     model: Option<Modelled>,
     /// Rate from a to b, such as 10M or "10 Mbit/s", counted in IP bytes. It also applies from b to a unless
@@ -52,18 +52,18 @@ pub(crate) struct Args {
     /// counts as at least 20 ms). 1000packets by default.
     #[arg(long, value_name = "LIMIT", value_parser = parse_queue_size)]
     queue: Option<QueueSize>,
-    /// Queue discipline. RED drops by the average queue length: no packet below a sixth of the queue limit,
-    /// 10 % at half of the limit, and all packets at the limit.
+    /// Queue discipline. RED drops packets depending on the average queue length: none below a sixth of the
+    /// queue limit, 10 % at half the limit, and all at the limit.
     #[arg(long, value_enum, default_value = "drop-tail")]
     qdisc: Qdisc,
     /// Mark ECN-capable packets instead of dropping them early.
     #[arg(long)]
     ecn: bool,
-    /// Set a link key of scenarios (docs/scenarios.md) for both directions, such as 'burst = "15 kB"';
-    /// repeatable. Overrides other options.
+    /// Set a link key of scenarios (docs/scenarios.md) for both directions, such as 'burst = "15 kB"'
+    /// (repeatable). Overrides other options.
     #[arg(long = "key", value_name = "KEY=VALUE")]
     keys: Vec<String>,
-    /// Set a link key for the direction from b to a, such as 'owd = "30 ms"'; repeatable.
+    /// Set a link key for the direction from b to a, such as 'owd = "30 ms"' (repeatable).
     #[arg(long = "reverse-key", alias = "up-key", value_name = "KEY=VALUE")]
     reverse_keys: Vec<String>,
     /// Largest IP packet in bytes.
@@ -72,8 +72,8 @@ pub(crate) struct Args {
     /// Seed of all random choices.
     #[arg(long, default_value_t = 1)]
     pub(super) seed: u64,
-    /// Remove the link after this many seconds, or a time such as 500ms. By default the link runs until
-    /// interrupted.
+    /// Remove the link after this many seconds, or after a time such as 500ms. By default, the link runs
+    /// until interrupted.
     #[arg(short = 't', long, value_name = "S", value_parser = seconds)]
     pub(super) time: Option<Duration>,
     /// Print reports as JSON, one object per line.
@@ -195,9 +195,9 @@ impl Args {
 
 /// The configuration of both directions, and the link model that changes it over time.
 pub(super) struct Links {
-    /// The keys of each direction: first from a to b, then from b to a.
+    /// The keys of each direction: a to b first, then b to a.
     ways: [LinkKeys; 2],
-    /// The steps of the link model; `None` if the links are constant.
+    /// The steps of the link model; `None` if the link does not change.
     pub(super) course: Option<Box<dyn Iterator<Item = Step> + Send>>,
 }
 
@@ -234,8 +234,8 @@ mod tests {
         args: Args,
     }
 
-    /// Parses a test's command line: options, then keys after semicolons. A key that begins with `reverse `
-    /// is for the direction from b to a.
+    /// Parses a test's command line: options, then keys separated by semicolons. A key that begins with
+    /// `reverse ` is for the direction from b to a.
     fn all(more: &str) -> Result<Links, String> {
         let mut parts = more.split(';').map(str::trim);
         let options = parts.next().unwrap_or_default().split_whitespace();

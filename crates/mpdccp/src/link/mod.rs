@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 const INTERVAL: Duration = Duration::from_secs(1);
-/// Number of reports that may wait for a slow reader. Further reports are skipped.
+/// Number of reports that may be waiting for a slow reader. Any more are skipped.
 const BACKLOG: usize = 16;
 
 /// A report about both directions over one interval.
@@ -144,7 +144,7 @@ fn carry(
             last = now;
         }
     }
-    // Report the last second, which is incomplete.
+    // Report the last, incomplete second.
     let _ = reports.try_send(line(&mut cable, start, last, Clock.now()));
     Ok(())
 }

@@ -8,12 +8,12 @@ use serde::Serialize;
 
 /// Counters of one direction.
 pub(super) struct Meter {
-    /// How late packets departed, compared with their due time, in nanoseconds.
+    /// How late packets departed after their due time, in nanoseconds.
     lateness: Option<Histogram<u64>>,
     refused: u64,
-    /// Largest queue length in the interval, bytes.
+    /// Longest queue in the interval, in bytes.
     queue: u64,
-    /// The link's counters at the last report.
+    /// The link's counters at the time of the last report.
     before: Stats,
 }
 
@@ -36,9 +36,9 @@ pub(super) struct Report {
     ce_marked: u64,
     /// Packets that the receiving interface refused.
     refused: u64,
-    /// Largest queue length in the interval, bytes.
+    /// Longest queue in the interval, in bytes.
     queue_max_bytes: u64,
-    /// How late packets left because this machine was busy, microseconds; null if no packet left.
+    /// How late packets left because this machine was busy, in microseconds; null if no packet left.
     late_p50_us: Option<f64>,
     late_p99_us: Option<f64>,
     late_max_us: Option<f64>,
@@ -46,7 +46,7 @@ pub(super) struct Report {
 
 impl Default for Meter {
     fn default() -> Meter {
-        // Store the lateness with three significant digits. More than one second counts as one second.
+        // Store the lateness with three significant digits. Anything above one second counts as one second.
         let lateness = Histogram::new_with_bounds(1, 1_000_000_000, 3).ok();
         Meter { lateness, refused: 0, queue: 0, before: Stats::default() }
     }

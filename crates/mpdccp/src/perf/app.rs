@@ -28,26 +28,26 @@ pub(crate) struct PerfApp {
     pub(crate) reporter: Reporter,
     /// The transfer of each open session.
     transfers: BTreeMap<SessionId, Transfer>,
-    /// The client of each session, on a server.
+    /// Server: the client of each session.
     clients: BTreeMap<SessionId, IpAddr>,
     /// Client: the sessions that were opened to the current address, each with its sockets.
     begun: BTreeMap<SessionId, Vec<u32>>,
     /// Client: number of sessions that have not ended.
     left: u32,
-    /// Client: if no session opens by this time, try the server's next address.
+    /// Client: if no session has opened by this time, try the server's next address.
     answer_by: Option<Time>,
-    /// Client: if no session opens by this time, give up.
+    /// Client: if no session has opened by this time, give up.
     give_up_at: Option<Time>,
-    /// The sum of the results of all ended sessions.
+    /// The summed results of all ended sessions.
     sum: Sum,
     /// When to report next.
     report_at: Option<Time>,
-    /// Server: compares the connections with the limits. `look_at` is the time of the next comparison.
+    /// Server: compares the connections with the limits. `look_at` is when to do so next.
     watch: Watch,
     look_at: Option<Time>,
     /// Whether the program was interrupted. If so, it ends with the last session.
     ending: bool,
-    /// The error with which the program ends.
+    /// The error that the program ends with.
     pub(crate) error: Option<Error>,
 }
 
@@ -92,8 +92,8 @@ impl PerfApp {
         Ok(app)
     }
 
-    /// Opens sessions to the server's current address. If that fails at once, tries the next address of the
-    /// server's name.
+    /// Opens sessions to the server's current address. If that fails at once, tries the next address that the
+    /// server's name resolves to.
     fn connect(&mut self, core: &mut Core, now: Time) -> Result<(), Error> {
         let Role::Client { parallel, .. } = self.plan.role else { return Ok(()) };
         while let Err(error) = self.begin(core, now, parallel) {
@@ -103,8 +103,8 @@ impl PerfApp {
             }
         }
         let give_up_at = *self.give_up_at.get_or_insert(now + self.plan.patience);
-        // Divide the remaining time equally among this address and the next ones. If this address does not
-        // use its whole part, the next ones get more time.
+        // Divide the remaining time equally among this address and those after it. If this address does not
+        // use up its share, the others get more time.
         let part = give_up_at.since(now) / (1 + self.plan.addresses_left());
         (self.left, self.answer_by) = (parallel, Some(now + part));
         Ok(())
@@ -118,8 +118,8 @@ impl PerfApp {
         Ok(())
     }
 
-    /// Ends the sessions to an address that did not answer, without a report. The next address can then use
-    /// their ports.
+    /// Ends the sessions to an address that did not answer, without reporting them, so that the sessions to
+    /// the next address can use their ports.
     fn abandon(&mut self, core: &mut Core, now: Time) {
         for (session, sockets) in std::mem::take(&mut self.begun) {
             core.endpoint.abort(now, session);
@@ -141,7 +141,7 @@ impl PerfApp {
         true
     }
 
-    /// Closes the open sessions. The program ends with the last one.
+    /// Closes the open sessions. The program ends when the last one has ended.
     pub(crate) fn shut_down(&mut self, core: &mut Core, now: Time) {
         if std::mem::replace(&mut self.ending, true) || self.transfers.is_empty() {
             return core.stop();
@@ -166,7 +166,7 @@ impl PerfApp {
         if nobody && self.try_elsewhere(core, now) {
             return;
         }
-        // The client gave up this session together with its address.
+        // The client has already given up this session together with its address.
         if matches!(self.plan.role, Role::Client { .. }) && !self.begun.contains_key(&session) {
             return;
         }
@@ -229,7 +229,7 @@ impl PerfApp {
             .or_insert_with(|| Transfer::new(plan.mode.clone(), plan.file.clone(), *clock, now))
     }
 
-    /// Starts the reports. A client's first interval begins with the first message.
+    /// Starts the reports. A client's first interval begins with its first message.
     fn on_first_message(&mut self, now: Time, begun: bool) {
         if begun && matches!(self.plan.role, Role::Client { .. }) {
             self.report_at = self.plan.interval.map(|interval| now + interval);
@@ -237,7 +237,7 @@ impl PerfApp {
     }
 
     /// Server: ends the tests that exceed a limit. A server for a single client also ends itself if no client
-    /// has connected within the idle limit.
+    /// connects within the idle limit.
     fn look(&mut self, core: &mut Core, now: Time) {
         self.look_at = Some(now + LOOK);
         let used = self.transfers.iter().map(|(session, transfer)| (*session, transfer.usage()));

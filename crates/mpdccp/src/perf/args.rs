@@ -73,8 +73,8 @@ pub(super) struct ClientFlags {
     /// Both ends send.
     #[arg(long, conflicts_with = "echo")]
     pub(super) bidir: bool,
-    /// The server returns each message. The client measures round trips and each direction's delay variation,
-    /// without a common clock.
+    /// The server returns each message. The client measures round-trip times and the delay variation of each
+    /// direction, without a common clock.
     #[arg(long)]
     pub(super) echo: bool,
     /// Number of parallel connections.
@@ -83,7 +83,7 @@ pub(super) struct ClientFlags {
     /// Exclude the first seconds of the test from the results.
     #[arg(short = 'O', long, value_name = "S", default_value = "0", value_parser = seconds)]
     pub(super) omit: Duration,
-    /// Use a path from this address in a multipath session; repeatable. Priority 0 to 15, default 3.
+    /// Use a path from this address in a multipath session (repeatable). Priority 0 to 15, default 3.
     #[arg(long = "path", value_name = "LOCAL[@REMOTE][,PRIO]")]
     pub(super) paths: Vec<PathArg>,
     /// Whether the command line has `--path`.
@@ -95,7 +95,7 @@ pub(super) struct ClientFlags {
     /// UDP and DCCP port to send from (only DCCP with --encapsulation raw), for a server with --rendezvous.
     #[arg(long, value_name = "PORT", conflicts_with_all = ["paths", "parallel"])]
     pub(super) cport: Option<u16>,
-    /// Give up if the server does not answer within this many milliseconds. If its name has several
+    /// Give up if the server does not answer within this many milliseconds. If its name resolves to several
     /// addresses, they are tried in turn within this time.
     #[arg(long, value_name = "MS", default_value_t = 4_500, value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) connect_timeout: u32,
@@ -120,10 +120,11 @@ pub(super) struct Common {
     /// Encapsulation of packets.
     #[arg(long, alias = "carrier", value_enum, default_value = "udp")]
     pub(super) encapsulation: EncapsulationArg,
-    /// DCCP port inside UDP. With --encapsulation raw it replaces the port of -p or -c. [default: 5001]
+    /// DCCP port inside UDP. With --encapsulation raw, it replaces the port given with -p or -c. [default:
+    /// 5001]
     #[arg(long, value_name = "PORT")]
     pub(super) dccp_port: Option<u16>,
-    /// Congestion control for sending, and the first choice for receiving: a number, or reno, cubic, bbr,
+    /// Congestion control for sending, and the preferred one for receiving: a number, or reno, cubic, bbr,
     /// prague.
     #[arg(short = 'C', long, visible_alias = "congestion", default_value_t = 5, value_parser = ccid)]
     pub(super) ccid: u8,
@@ -131,16 +132,16 @@ pub(super) struct Common {
     #[arg(long, alias = "variant", default_value = "tuned", value_parser = choice::<Variant>())]
     pub(super) cc_variant: Variant,
     /// Checksum coverage (RFC 4340 section 9.2): 0 covers all data, 1 none, 2 to 15 the first 4 to 56 bytes.
-    /// This end accepts such packets. It also sends them, if the other end accepts them. Needs
+    /// This end accepts such packets, and also sends them if the other end accepts them. Needs
     /// --encapsulation raw.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(..=15))]
     pub(super) coverage: u8,
-    /// Encrypt like the tunnel, with the private key in this file, from `mpdccp genkey`. Off by default; both
-    /// ends must encrypt, or neither.
+    /// Encrypt like the tunnel, with the private key in this file, created by `mpdccp genkey`. Off by
+    /// default; either both ends must encrypt or neither.
     #[arg(long, value_name = "FILE")]
     pub(super) private_key_file: Option<PathBuf>,
-    /// Public key of the other end; repeatable. A client needs its server's key, which the server prints when
-    /// it starts. A server admits clients with these keys, by default every client with a key.
+    /// Public key of the other end (repeatable). A client needs its server's key, which the server prints
+    /// when it starts. A server admits only clients with these keys, or by default every client with a key.
     #[arg(long, value_name = "KEY", requires = "private_key_file")]
     pub(super) public_key: Vec<PublicKey>,
     /// Send without a test request; the other end may be any DCCP program.
@@ -156,17 +157,17 @@ pub(super) struct Common {
     /// Size of each message in bytes; K is 1024.
     #[arg(short = 'l', long, visible_alias = "length", default_value = "1200", value_parser = bytes)]
     pub(super) size: u64,
-    /// Send this many messages instead of for 10 seconds.
+    /// Send this many messages instead of sending for 10 seconds.
     #[arg(short = 'k', long, value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) messages: Option<u32>,
-    /// Send this file, or write received data to it. Sending ends at the end of the file, or earlier with
-    /// --time, --bytes or --messages. Lost messages leave gaps, because perf does not retransmit.
+    /// Send this file, or write received data to it. Sending ends at the end of the file, or earlier if
+    /// limited by --time, --bytes or --messages. Lost messages leave gaps, because perf does not retransmit.
     #[arg(short = 'F', long, value_name = "FILE")]
     pub(super) file: Option<PathBuf>,
-    /// Send messages until this many bytes are sent; K, M and G are powers of 1024.
+    /// Send messages until this many bytes have been sent; K, M and G are powers of 1024.
     #[arg(short = 'n', long, conflicts_with = "messages", value_parser = bytes)]
     pub(super) bytes: Option<u64>,
-    /// Send for this many seconds; 0: until interrupted.
+    /// Send for this many seconds; 0 means until interrupted.
     #[arg(short, long, value_name = "S", value_parser = seconds)]
     pub(super) time: Option<Duration>,
     /// Size of the sender's queue, in packets.
@@ -292,7 +293,7 @@ impl Common {
         if self.json { Some(Json::Document) } else { self.json_stream.then_some(Json::Stream) }
     }
 
-    /// Returns the number of messages to send, if the command line limits it.
+    /// Returns the number of messages to send, if the command line limits that number.
     pub(super) fn messages(&self) -> Option<u32> {
         let size = self.size.max(1);
         self.messages.or(self.bytes.map(|bytes| u32::try_from(bytes.div_ceil(size)).unwrap_or(u32::MAX)))
@@ -309,7 +310,7 @@ fn reordering(text: &str) -> Result<ReorderConfig, String> {
     Ok(ReorderConfig { wait, ..cfg })
 }
 
-/// Parses a CCID: its number, or the name that Linux has for the algorithm.
+/// Parses a CCID, given by number or by Linux's name for the algorithm.
 fn ccid(text: &str) -> Result<u8, String> {
     const NAMES: [(&str, u8); 4] = [("reno", 2), ("bbr", 5), ("cubic", 7), ("prague", 252)];
     if let Some((_, ccid)) = NAMES.iter().find(|(name, _)| *name == text) {

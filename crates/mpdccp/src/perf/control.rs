@@ -1,5 +1,6 @@
-//! Control datagrams between the two ends. They carry the parameters of the test, and the results at the end.
-//! Each consists of a reserved message number and JSON. The sender repeats it until it is answered.
+//! Control datagrams between the two ends. They carry the parameters of the test and, at the end, the
+//! results. Each consists of a reserved message number followed by JSON. The sender repeats each datagram
+//! until it is answered.
 
 use crate::perf::counts::{In, Tally};
 use crate::perf::cpu::Share;
@@ -14,9 +15,10 @@ pub(crate) const VERSION: u32 = 1;
 const PREFIX: [u8; 8] = *b"\xff\xff\xff\xffperf";
 /// Size of the longest control datagram that is accepted.
 const MAX_LEN: usize = 1200;
-/// Size of the longest control datagram with a part of the output. It fits into IP packets of 576 bytes.
+/// Size of the largest control datagram that carries part of the output. It fits into IP packets of 576
+/// bytes.
 const PART: usize = 480;
-/// Longest time that a client may request. It is the same limit as on the command line.
+/// Longest test time that a client may request; the command line has the same limit.
 const MAX_TIME_MS: u64 = 1_000_000_000;
 
 /// The test that a client requests.
@@ -37,7 +39,7 @@ pub(crate) struct Test {
     pub(crate) burst: u32,
     pub(crate) messages: Option<u32>,
     pub(crate) time_ms: Option<u64>,
-    /// Time at the start of the test that the results exclude.
+    /// Time at the start of the test to exclude from the results.
     #[serde(default)]
     pub(crate) omit_ms: u64,
     /// The client will ask for the server's output.
@@ -79,7 +81,7 @@ pub(crate) enum Control {
     Ready,
     /// Server: refuses the test, or ends it.
     Refused { why: String },
-    /// Client: requests the server's output from this byte on.
+    /// Client: requests the server's output, starting at this byte.
     Output { from: usize },
     /// Server: sends a part of its output, and the total length of the output.
     Text { from: usize, total: usize, text: String },
@@ -90,7 +92,7 @@ pub(crate) enum Control {
         #[serde(default)]
         cpu: Option<Share>,
     },
-    /// Answers `Done` with the received messages and the CPU use.
+    /// Answers `Done` with the counts of received messages and the CPU use.
     Results {
         received: In,
         #[serde(default)]
@@ -118,8 +120,8 @@ impl Control {
         [&PREFIX[..], &json].concat()
     }
 
-    /// Parses a control datagram. Returns `None` if the datagram is not one, and an error if it is invalid.
-    /// All texts in the result are limited in length and safe to print.
+    /// Parses a control datagram. Returns `None` if the datagram is not a control datagram, and an error if
+    /// it is an invalid one. All strings in the result are limited in length and safe to print.
     pub(crate) fn read(bytes: &[u8]) -> Option<Result<Control, serde_json::Error>> {
         let json = bytes.strip_prefix(&PREFIX)?;
         let read = serde_json::from_slice(json.get(..MAX_LEN).unwrap_or(json));
@@ -129,8 +131,8 @@ impl Control {
             }
             Ok(Control::Refused { why }) => Ok(Control::Refused { why: printable(&why) }),
             Ok(Control::Text { from, total, text }) => {
-                // `from` counts bytes as the server sent them, so the printable text must have the same
-                // length.
+                // `from` counts bytes as the server sent them, so making the text printable must not change
+                // its length.
                 let shown: Vec<String> = text.split('\n').map(printable).collect();
                 let same = shown.join("\n").len() == text.len();
                 let text = if same { shown.join("\n") } else { "?".repeat(text.len()) };

@@ -58,9 +58,9 @@ pub(crate) struct In {
     #[serde(skip_serializing_if = "Option::is_none")]
     reordered: Option<u64>,
     jitter_ms: Option<f64>,
-    /// One-way latency. If the messages are echoes, the round-trip time.
+    /// One-way latency or, if the messages are echoes, the round-trip time.
     latency_ms: Option<Latency>,
-    /// Estimated one-way latency. Set only for echoes.
+    /// Estimated one-way latency. Only set for echoes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     one_way_ms: Option<OneWay>,
 }
@@ -143,7 +143,7 @@ impl In {
         }
     }
 
-    /// Returns the total counts of a meter.
+    /// Returns a meter's total counts.
     pub(crate) fn total(meter: &Meter) -> In {
         let span = meter.first.zip(meter.last).map_or(Duration::ZERO, |(first, last)| last.since(first));
         let reordered = Some(meter.reordered);

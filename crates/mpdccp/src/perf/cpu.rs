@@ -31,11 +31,12 @@ impl Cpu {
     }
 }
 
-/// Returns the user time and the system time of this process in seconds, or zeros if they are unavailable.
-/// They are fields 14 and 15 of proc_pid_stat(5), in ticks of 10 ms.
+/// Returns the user and system time of this process in seconds, or zeros if they are unavailable. They are
+/// fields 14 and 15 of proc_pid_stat(5), in ticks of 10 ms.
 fn seconds() -> [f64; 2] {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // The second field is the program's name in parentheses. The name may contain spaces, so start after it.
+    // The second field is the program's name in parentheses. The name may contain spaces, so start parsing
+    // after it.
     let fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace();
     let mut ticks = fields.skip(11).map(|ticks| ticks.parse::<f64>().unwrap_or(0.0) / 100.0);
     [ticks.next().unwrap_or(0.0), ticks.next().unwrap_or(0.0)]
@@ -53,7 +54,7 @@ mod tests {
         }
         let Share { total, user, system } = cpu.share();
         assert!(user > 0.0 && total == user + system);
-        // Only the CPU time after the creation counts, so the time before it is stored.
+        // Only CPU time after creation counts, so the time used before is stored.
         assert!(Cpu::new().before[0] > 0.0);
     }
 }

@@ -1,4 +1,4 @@
-//! Runs a server in the background: perf starts itself again without a terminal.
+//! Runs a server in the background: perf starts itself again, detached from the terminal.
 
 use crate::error::Error;
 use std::io::{BufRead, BufReader, Read};
@@ -13,8 +13,8 @@ pub(crate) fn is_one() -> bool {
     std::env::var_os(MARK).is_some()
 }
 
-/// Starts this command line again in the background. Returns when the server listens, or returns the server's
-/// error.
+/// Starts this command line again in the background. Returns once the server is listening, or returns the
+/// server's error.
 pub(crate) fn start() -> Result<(), Error> {
     let cannot = |e: std::io::Error| Error::runtime(format!("-D: cannot start in the background: {e}"));
     let mut command = Command::new(std::env::current_exe().map_err(cannot)?);

@@ -1,4 +1,4 @@
-//! The file of `-F`: either the source of sent data or the destination of received data.
+//! The file given with `-F`: either the source of sent data or the destination of received data.
 
 use crate::error::Error;
 use crate::perf::message::STAMPED;
@@ -18,8 +18,8 @@ impl Source {
         Ok(Source { file: BufReader::new(File::open(path)?), ended: false })
     }
 
-    /// Fills a message after its header. Shortens the message at the end of the file. Returns false if no
-    /// data is left. A read error counts as the end of the file.
+    /// Fills the part of a message after its header, and shortens the message at the end of the file. Returns
+    /// false if no data is left. A read error counts as the end of the file.
     pub(crate) fn fill(&mut self, message: &mut Vec<u8>) -> bool {
         let mut at = STAMPED;
         while at < message.len() && !self.ended {
@@ -35,7 +35,7 @@ impl Source {
     }
 }
 
-/// Writes the data of received messages in the order of arrival.
+/// Writes the data of received messages in arrival order.
 pub(crate) struct Store(BufWriter<File>);
 
 impl Store {
@@ -52,8 +52,8 @@ impl Store {
     }
 }
 
-/// Checks at the start whether the file can be read (`reads`) or written (`writes`). If both are set, one of
-/// them suffices, because each client of a server requests only one.
+/// Checks at startup whether the file can be read (`reads`) or written (`writes`). If both are set, either
+/// suffices, because each client of a server requests only one of them.
 pub(crate) fn check(path: &Path, reads: bool, writes: bool) -> Result<(), Error> {
     let kind = fs::metadata(path).map(|file| file.file_type());
     let odd = |kind: fs::FileType| !(kind.is_file() || is_device(kind));

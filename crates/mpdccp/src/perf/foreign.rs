@@ -1,4 +1,4 @@
-//! Flags of iperf3 that perf does not have. Each of them causes an error that names the alternative.
+//! iperf3 flags that perf does not have. Each of them causes an error that names the alternative.
 
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
@@ -45,7 +45,12 @@ const FLAGS: &[Flag] = &[
     flag(None, "sctp", false, "perf uses DCCP only; remove the flag"),
     flag(None, "nstreams", true, "-P N opens N connections"),
     flag(None, "extra-data", true, "use --title TEXT; each JSON object contains it"),
-    flag(None, "fq-rate", true, "use -b RATE; congestion control paces the packets"),
+    flag(
+        None,
+        "fq-rate",
+        true,
+        "use -b RATE to limit the rate; congestion control already paces the packets",
+    ),
     flag(None, "pacing-timer", true, "pacing needs no setting; remove the flag"),
     flag(None, "dont-fragment", false, AS_IT_IS),
     flag(None, "repeating-payload", false, NO_CHOICE),
@@ -58,7 +63,7 @@ const FLAGS: &[Flag] = &[
     flag(None, "use-pkcs1-padding", false, NO_LOGIN),
 ];
 
-/// Makes clap accept these flags, so that perf can refuse them with an error of its own.
+/// Makes clap accept these flags, so that perf can reject them with its own error.
 pub(crate) struct Foreign;
 
 impl Args for Foreign {

@@ -22,8 +22,8 @@ pub(crate) struct Document {
     missing: BTreeMap<u64, u64>,
 }
 
-/// Describes a test with iperf3's names. Parsers of iperf3's output know only TCP, UDP and SCTP, so the
-/// description uses the fields of UDP.
+/// Describes a test with iperf3's names. Parsers of iperf3 output know only TCP, UDP and SCTP, so the
+/// description uses the fields for UDP.
 pub(crate) fn test_start(test: Option<&Test>, streams: u32, tos: u8) -> Value {
     let mut start = json!({ "protocol": "UDP", "num_streams": streams, "tos": tos });
     if let Some(test) = test {
@@ -45,7 +45,7 @@ fn timestamp() -> Value {
     json!({ "time": utc(), "timesecs": now })
 }
 
-/// Returns the number of a stream's socket. In iperf3, each direction has its own socket.
+/// Returns the socket number of a stream. In iperf3, each direction has its own socket.
 fn socket(session: &Value, sender: bool) -> u64 {
     session.as_u64().unwrap_or(0) * 2 + u64::from(!sender)
 }
@@ -55,8 +55,8 @@ fn socket(session: &Value, sender: bool) -> u64 {
 fn stream(session: &Value, from: &Value, to: &Value, record: &Value, sender: bool) -> Value {
     let number = |name: &str| record[name].as_f64().unwrap_or(0.0);
     let (arrived, lost) = (number("messages"), number("lost"));
-    // iperf3 includes lost messages in the packets. A sender's counts include them already; a receiver's do
-    // not, so add them.
+    // iperf3 counts lost messages as packets. A sender's counts include them already; a receiver's do not, so
+    // add them.
     let packets = if sender { arrived } else { arrived + lost };
     json!({
         "socket": socket(session, sender),
@@ -79,8 +79,8 @@ fn percent(lost: f64, packets: f64) -> f64 {
     if packets > 0.0 { lost * 100.0 / packets } else { 0.0 }
 }
 
-/// Returns a sent stream as it appears in the results: with the bytes of the sender, and with the losses and
-/// the jitter of the receiver if these are known.
+/// Returns a sent stream as it appears in the results: with the sender's bytes, and with the receiver's
+/// losses and jitter if known.
 fn as_received(mut stream: Value, received: &Value) -> Value {
     if stream["sender"] == true && received.is_object() {
         let number = |name: &str| received[name].as_f64().unwrap_or(0.0);
@@ -114,8 +114,8 @@ fn sum<'a>(streams: impl Iterator<Item = &'a Value>) -> Option<Value> {
     }))
 }
 
-/// Adds the sums of both directions under iperf3's names. The first one is the direction in which the client
-/// sends.
+/// Adds the sums of both directions under iperf3's names. The first sum is that of the direction in which the
+/// client sends.
 fn add_sums(to: &mut Value, streams: &[Value], client: bool) {
     let of = |sender: bool| sum(streams.iter().filter(|s| s["sender"] == sender));
     let sums = [client, !client].into_iter().filter_map(of);
@@ -146,7 +146,7 @@ impl Document {
                 self.opened.push(record.clone());
             }
             Some("interval") => {
-                // Each session reports once per interval. So a socket that reports again has begun the next
+                // Each session reports once per interval, so a socket that reports again has begun the next
                 // interval.
                 let sockets = [true, false].map(|sender| socket(&record["session"], sender));
                 if self.streams.iter().any(|s| sockets.iter().any(|socket| s["socket"] == *socket)) {
@@ -176,7 +176,7 @@ impl Document {
         }
     }
 
-    /// Sets the test that a server's client requested.
+    /// Sets the test that a server's client has requested.
     pub(crate) fn set_test(&mut self, test: Option<&Test>) {
         if !self.is_clients() {
             self.test = Some(test_start(test, self.opened.len() as u32, 0));
@@ -228,7 +228,7 @@ impl Document {
             }
         }
         // Concurrent sessions share this process, so each one reports the CPU use of all of them. Use only
-        // the first.
+        // the first report.
         let cpu = |of: &str, name: &str| ends.iter().find_map(|end| end[of][name].as_f64()).unwrap_or(0.0);
         let mut share = json!({});
         for name in ["total", "user", "system"] {
@@ -340,7 +340,7 @@ mod tests {
             (&json!(8), &json!(80))
         );
         assert_eq!(end["sum_received"]["lost_percent"], 10.0);
-        // The result has the bytes of the sender and the losses that the receiver counted.
+        // The result combines the sender's bytes with the losses counted by the receiver.
         let udp = &end["streams"][0]["udp"];
         assert_eq!(
             [&udp["bytes"], &udp["lost_packets"], &udp["lost_percent"]],

@@ -1,5 +1,4 @@
-//! Keys for encryption. If an end has keys, secure channels encrypt all packets between its sessions and
-//! sockets.
+//! Encryption keys. If an end has keys, secure channels encrypt all packets between its sessions and sockets.
 
 use crate::error::Error;
 use crate::keys::read_secret;
@@ -18,7 +17,7 @@ pub(crate) struct Keys {
 }
 
 impl Keys {
-    /// Reads the keys of the command line.
+    /// Reads the keys given on the command line.
     pub(super) fn read(common: &Common, is_client: bool) -> Result<Option<Keys>, Error> {
         let Some(file) = &common.private_key_file else { return Ok(None) };
         let wrong = |why: &str| Err(Error::usage(why));
@@ -70,13 +69,13 @@ impl Keys {
         )
     }
 
-    /// Returns the filters that admit a server's clients. Each client gets the number of its key.
+    /// Returns the filters that admit a server's clients. Each client is identified by the number of its key.
     pub(super) fn filters(&self) -> Vec<PeerFilter> {
         (0u32..).zip(&self.peers).map(|(id, _)| PeerFilter { id, remotes: Vec::new() }).collect()
     }
 
     /// Encrypts all packets from now on. A server without a list of clients admits up to `strangers` unknown
-    /// clients at the same time. A client admits no unknown peers.
+    /// clients at a time. A client admits no unknown peers.
     pub(super) fn secure(&self, core: &mut Core, strangers: Option<usize>) -> Result<(), Error> {
         let since_1970 = Clock.wall_nanos().saturating_sub(core.clock.now().as_nanos());
         let mut channels = Channels::new(Settings {

@@ -1,10 +1,10 @@
-//! Counts of a transfer at one time, and the difference between two such counts.
+//! A transfer's counts at one point in time, and the difference between two sets of counts.
 
 use crate::perf::meter::Span;
 use mpdccp_proto::PathState;
 use mpdccp_units::Duration;
 
-/// Counts of a sender since the start of the test.
+/// A sender's counts since the start of the test.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sent {
     /// Messages dropped from the queue.

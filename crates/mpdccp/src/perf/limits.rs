@@ -8,15 +8,15 @@ use mpdccp_proto::SessionId;
 use mpdccp_units::{Duration, Rate, Time};
 use std::collections::BTreeMap;
 
-/// Additional time after the limit on the duration. A test needs it for the handshake, the last packets and
-/// the results.
+/// Additional time that a test gets beyond the duration limit, for the handshake, the last packets and the
+/// results.
 const GRACE: Duration = Duration::from_secs(5);
 
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub(crate) struct Limits {
     /// Server: limit the total rate of all connections in both directions, averaged over S seconds (5 by
-    /// default). The server refuses a test with a higher rate. While the total exceeds the limit, it ends the
-    /// fastest connection.
+    /// default). The server refuses a test that requests a higher rate. While the total exceeds the limit, it
+    /// ends the fastest connection.
     #[arg(id = "server_rate", long = "server-bitrate-limit", value_name = "RATE[/S]", conflicts_with = "client", value_parser = rate_limit)]
     rate: Option<RateLimit>,
     /// Server: refuse and end tests that take longer.
@@ -44,14 +44,14 @@ fn limit(text: &str) -> Result<Duration, String> {
     seconds(text).ok().filter(|time| !time.is_zero()).ok_or_else(|| "expected more than 0 seconds".into())
 }
 
-/// The values of a connection that are compared with the limits.
+/// The values of a connection that are checked against the limits.
 #[derive(Clone, Copy)]
 pub(crate) struct Use {
     /// When the test began. If no test has begun, when the connection opened.
     pub(crate) opened: Time,
     /// Bytes of all messages in both directions.
     pub(crate) bytes: u64,
-    /// Whether the connection was refused or ended, and now waits for the client to close it.
+    /// Whether the connection has been refused or ended and is waiting for the client to close it.
     pub(crate) ended: bool,
 }
 
@@ -88,12 +88,12 @@ impl Limits {
     }
 }
 
-/// Compares the connections of a server with its limits.
+/// Checks a server's connections against its limits.
 pub(crate) struct Watch {
     limits: Limits,
     /// Start of the current rate measurement.
     measured_from: Time,
-    /// The last time at which a connection was open. If there was none, the time when the server started.
+    /// The last time that a connection was open, or the time when the server started if there has been none.
     alone_since: Time,
     connections: BTreeMap<SessionId, Seen>,
 }
@@ -113,9 +113,8 @@ impl Watch {
         Watch { limits, measured_from: now, alone_since: now, connections: BTreeMap::new() }
     }
 
-    /// Returns the connections that must end now, each with the reason. These are the connections that exceed
-    /// a limit of their own. If all connections together exceeded the rate limit, the fastest one is among
-    /// them.
+    /// Returns the connections that must end now, each with the reason: those that exceed a limit of their
+    /// own and, if all connections together have exceeded the rate limit, the fastest one.
     pub(crate) fn look(
         &mut self,
         now: Time,
@@ -200,8 +199,8 @@ pub(crate) mod tests {
         Time::ZERO + Duration::from_secs_f64(s)
     }
 
-    /// Returns the sessions that the server ends at time `s`. A connection consists of its number, its bytes
-    /// so far, and whether it has already ended.
+    /// Returns the sessions that the server ends at time `s`. Each connection is given by its number, its
+    /// bytes so far, and whether it has already ended.
     fn ended(watch: &mut Watch, s: f64, connections: &[(u64, u64, bool)]) -> Vec<u64> {
         let used = |(session, bytes, ended)| (SessionId(session), Use { opened: second(0.0), bytes, ended });
         watch.look(second(s), connections.iter().copied().map(used)).keys().map(|session| session.0).collect()
@@ -249,8 +248,8 @@ pub(crate) mod tests {
         );
         let all = [(1, 900_000, false), (2, 1_200_000, false), (3, 100_000, false)];
         assert_eq!(ended(&mut watch, 2.0, &all), [2]);
-        // The ended connection still carries data, but another one is ended. Each measurement starts again
-        // from zero.
+        // The ended connection still carries data, but a different connection is ended. Each measurement
+        // starts again from zero.
         let all = [(1, 1_700_000, false), (2, 2_000_000, true), (3, 500_000, false)];
         assert_eq!(ended(&mut watch, 4.0, &all), NONE, "2,000,000 bytes");
         let all = [(1, 2_500_000, false), (2, 3_000_000, true), (3, 700_001, false)];

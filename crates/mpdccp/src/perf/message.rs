@@ -7,19 +7,19 @@ use mpdccp_units::{Duration, Time};
 pub(crate) const MIN_LEN: usize = 4;
 /// Size of the largest message. No IP packet carries more.
 pub(crate) const MAX_LEN: usize = u16::MAX as usize;
-/// Size of number, clock and send time together.
+/// Combined size of the number, clock and send time.
 pub(crate) const STAMPED: usize = 16;
 
 /// Position of the arrival time in an echo.
 const ECHOED: std::ops::Range<usize> = STAMPED..STAMPED + 8;
 
-/// Identifies the monotonic clock of a machine. Times of different clocks cannot be compared.
+/// Identifies a machine's monotonic clock. Times from different clocks cannot be compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ClockId(u32);
 
 impl ClockId {
-    /// Returns the clock of this machine, which changes at each boot. Returns zero, which means no clock, if
-    /// the system has no boot ID.
+    /// Returns this machine's clock, which changes at each boot; zero, which means no clock, if the system
+    /// has no boot ID.
     pub(crate) fn here() -> ClockId {
         let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
         // The boot ID is a UUID, so it begins with eight hexadecimal digits.
@@ -27,7 +27,7 @@ impl ClockId {
     }
 }
 
-/// Creates message `number` with `size` bytes. The size must be between [`MIN_LEN`] and [`MAX_LEN`].
+/// Creates message `number` with a size of `size` bytes, which must be between [`MIN_LEN`] and [`MAX_LEN`].
 pub(crate) fn write(number: u32, size: usize, clock: ClockId, now: Time) -> Vec<u8> {
     let mut out = Vec::with_capacity(size.max(STAMPED));
     out.extend_from_slice(&number.to_be_bytes());
@@ -37,7 +37,7 @@ pub(crate) fn write(number: u32, size: usize, clock: ClockId, now: Time) -> Vec<
     out
 }
 
-/// Send time of a message, and the clock that measured it.
+/// Send time of a message, and the clock it was read from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stamp {
     clock: ClockId,
@@ -45,7 +45,7 @@ pub(crate) struct Stamp {
 }
 
 impl Stamp {
-    /// Returns the age of the message if this machine's clock stamped it.
+    /// Returns the age of the message if it was stamped by this machine's clock.
     pub(crate) fn age(&self, clock: ClockId, now: Time) -> Option<Duration> {
         (clock.0 != 0 && clock == self.clock).then(|| now.since(self.at))
     }
@@ -56,20 +56,21 @@ impl Stamp {
     }
 }
 
-/// Server: writes the arrival time into a message before it is echoed, if the message is long enough.
+/// Server: writes the arrival time into a message before echoing it, if the message is long enough.
 pub(crate) fn note_arrival(bytes: &mut [u8], now: Time) {
     if let Some(place) = bytes.get_mut(ECHOED) {
         place.copy_from_slice(&now.as_nanos().to_be_bytes());
     }
 }
 
-/// Returns when an echo arrived at the server, by the server's clock, if the echo says so.
+/// Returns when an echoed message arrived at the server, by the server's clock, if the echo contains that
+/// time.
 pub(crate) fn arrival(bytes: &[u8]) -> Option<Time> {
     let at = u64::from_be_bytes(bytes.get(ECHOED)?.try_into().ok()?);
     (at != 0).then(|| Time::from_nanos(at))
 }
 
-/// Returns the number of a message, and its stamp if it has one.
+/// Returns the number of a message, and its stamp if there is one.
 pub(crate) fn read(bytes: &[u8]) -> Option<(u32, Option<Stamp>)> {
     let (number, rest) = bytes.split_first_chunk()?;
     let stamp = || {

@@ -11,13 +11,13 @@ pub(crate) struct Span {
     pub(crate) bytes: u64,
     /// One-way latency in microseconds.
     latency: Option<Histogram<u64>>,
-    /// Transit times of the forward and the reverse direction, from echoes with an arrival time.
+    /// Transit times of the forward and the reverse direction, taken from echoes with an arrival time.
     forward: Transits,
     reverse: Transits,
 }
 
-/// Transit times of one direction. Each one includes the offset between the two clocks. The excess over the
-/// smallest one does not depend on the offset.
+/// Transit times of one direction. Each one includes the offset between the two clocks, but its excess over
+/// the smallest one does not.
 #[derive(Clone, Copy, Default)]
 struct Transits {
     count: u64,
@@ -63,8 +63,8 @@ impl Span {
         }
     }
 
-    /// Returns percentiles of the latency. Returns `None` if no latency was measured, for example because the
-    /// two ends have no common clock.
+    /// Returns latency percentiles, or `None` if no latency was measured, for example because the two ends
+    /// have no common clock.
     pub(crate) fn latency(&self) -> Option<Latency> {
         let ms = |us: u64| us as f64 / 1e3;
         let histogram = self.latency.as_ref().filter(|h| !h.is_empty())?;
@@ -97,7 +97,7 @@ pub(crate) struct OneWay {
     pub(crate) reverse: Option<AboveLeast>,
 }
 
-/// Excess of the latency over its smallest value, in ms.
+/// How far the latency exceeds its smallest value, in ms.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct AboveLeast {
     pub(crate) mean: f64,
@@ -127,13 +127,13 @@ pub(crate) struct Meter {
     base: u64,
     /// Largest message number so far, plus one.
     next: u64,
-    /// Transit time of the newest message in nanoseconds, which includes the clock offset, and the smoothed
+    /// Transit time of the newest message in nanoseconds, including the clock offset, and the smoothed
     /// variation of the transit time (RFC 3550 section 6.4.1).
     transit: Option<i64>,
     jitter: f64,
-    /// Messages that arrived after a message with a larger number (RFC 4737 section 3.3).
+    /// Number of messages that arrived after a message with a larger number (RFC 4737 section 3.3).
     pub(crate) reordered: u64,
-    /// Messages that are too short for a number.
+    /// Number of messages that are too short to hold a message number.
     pub(crate) malformed: u64,
     pub(crate) first: Option<Time>,
     pub(crate) last: Option<Time>,
@@ -195,7 +195,7 @@ impl Meter {
         self.last = Some(now);
     }
 
-    /// Returns the variation of the transit time in ms. It does not need a common clock.
+    /// Returns the transit time variation in ms. It requires no common clock.
     pub(crate) fn jitter_ms(&self) -> Option<f64> {
         self.transit.map(|_| self.jitter / 1e6)
     }

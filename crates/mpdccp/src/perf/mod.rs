@@ -54,7 +54,7 @@ pub(crate) fn main(command: PerfArgs) -> ExitCode {
     error.code
 }
 
-/// Runs a test or a server. If the JSON document already contains the error, returns the error in `Ok`.
+/// Runs a test or a server. Returns the error in `Ok` if the JSON document already contains it.
 fn run(command: PerfArgs) -> Result<Option<Error>, Error> {
     let plan = Plan::try_from(command)?;
     if plan.daemon && !daemon::is_one() {
@@ -95,14 +95,14 @@ fn run(command: PerfArgs) -> Result<Option<Error>, Error> {
     }
 }
 
-/// Logs each peer that the secure channels refuse, with the reason, to standard error.
+/// Logs each peer that the secure channels reject, and the reason, to standard error.
 fn tell_refusals() {
     let log = tracing_subscriber::fmt().with_writer(std::io::stderr).with_max_level(tracing::Level::WARN);
     // Ignore the error: the process may already have a log.
     let _ = log.without_time().with_target(false).with_ansi(false).try_init();
 }
 
-/// A file with the process ID. Dropping the value removes the file.
+/// A file that holds the process ID. Dropping this value removes the file.
 struct PidFile(PathBuf);
 
 impl PidFile {

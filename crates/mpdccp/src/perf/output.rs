@@ -71,7 +71,7 @@ pub(crate) fn utc() -> Option<String> {
 }
 
 impl Output {
-    /// Creates an output that appends to the file `log`, or writes to standard output without one.
+    /// Creates an output that appends to the file `log` if given, and otherwise writes to standard output.
     ///
     /// # Errors
     /// If the file cannot be opened.
@@ -107,7 +107,7 @@ impl Output {
         self.timestamps.then(utc).flatten()
     }
 
-    /// Prints a line. Ignores errors: even if nobody reads the output, the transfer continues.
+    /// Prints a line. Ignores errors, because the transfer continues even if nobody reads the output.
     fn line(&self, line: &str) {
         let mut log = self.log.as_ref();
         let mut stdout = io::stdout();

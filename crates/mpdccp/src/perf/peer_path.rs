@@ -3,8 +3,8 @@
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
 
-/// Resolves an address or a host name with an optional port. Returns at least one address. `fits` selects the
-/// acceptable ones.
+/// Resolves an address or a host name with an optional port. Returns at least one address, and only addresses
+/// accepted by `fits`.
 pub(crate) fn addresses(
     text: &str,
     default_port: u16,
@@ -36,7 +36,7 @@ pub(crate) fn addresses(
 pub(crate) struct PathArg {
     /// Address on this host to send from.
     pub(crate) local: IpAddr,
-    /// Address of the peer for this path; by default, the address in `-c`.
+    /// Address of the peer for this path; defaults to the address given with `-c`.
     pub(crate) remote: Option<IpAddr>,
     /// Priority of the path (RFC 9897 section 3.2.10); 3 by default.
     pub(crate) prio: u8,
@@ -91,7 +91,7 @@ mod tests {
         assert_eq!(address("::1").ok(), "[::1]:7".parse().ok());
         assert_eq!(addresses("localhost:9", 7, |ip| ip.is_ipv4()), Ok(vec![([127, 0, 0, 1], 9).into()]));
         assert!(address("localhost:http").is_err());
-        // The interface of a link-local address can be a name or a number.
+        // The interface of a link-local address can be given by name or by number.
         let link: SocketAddr = "[fe80::1%1]:7".parse().unwrap();
         for text in ["fe80::1%lo", "[fe80::1%lo]", "[fe80::1%lo]:7", "[fe80::1%1]:7"] {
             assert_eq!(address(text), Ok(link), "{text}");

@@ -1,4 +1,4 @@
-//! The plan of a test: the command line after all checks.
+//! The plan of a test: the command line after all checks have passed.
 
 use crate::error::Error;
 use crate::perf::args::{ClientFlags, Common, EncapsulationArg, End, Json, PerfArgs};
@@ -30,25 +30,25 @@ pub(crate) struct Plan {
     pub(crate) dccp_port: u16,
     pub(crate) tx_ccid: u8,
     pub(crate) cc_variant: Variant,
-    /// Checksum Coverage for sent packets, and the smallest one to accept.
+    /// Checksum Coverage of sent packets, and the smallest Checksum Coverage to accept.
     pub(crate) coverage: u8,
     /// This end's keys. If present, all packets are encrypted.
     pub(crate) keys: Option<Keys>,
     pub(crate) mode: Mode,
-    /// The file with the data to send, or for received data.
+    /// The file that holds the data to send or takes the received data.
     pub(crate) file: Option<PathBuf>,
     /// Limits of the server.
     pub(crate) limits: Limits,
-    /// The only interface that sockets use, if any.
+    /// The only interface that sockets may use, if there is such a restriction.
     pub(crate) bind_dev: Option<String>,
     pub(crate) queue: u32,
     pub(crate) scheduler: SchedulerKind,
     pub(crate) reorder: ReorderConfig,
     pub(crate) mtu: u16,
     pub(crate) interval: Option<Duration>,
-    /// Total time that a client waits for an answer from the server's addresses.
+    /// Total time that a client waits for any of the server's addresses to answer.
     pub(crate) patience: Duration,
-    /// Time after which a session without a packet from the peer ends.
+    /// A session ends after this long without a packet from the peer.
     pub(crate) survive: Duration,
     /// DSCP of outer IP headers.
     pub(crate) dscp: u8,
@@ -72,7 +72,7 @@ pub(crate) enum Role {
     },
     Client {
         connect: SocketAddr,
-        /// Further addresses of the server's name. They are tried in turn if the first one does not answer.
+        /// Further addresses of the server's name, to be tried in turn if the first one does not answer.
         others: VecDeque<SocketAddr>,
         paths: Vec<PathArg>,
         multipath: bool,
@@ -158,7 +158,7 @@ impl Plan {
     }
 }
 
-/// Returns the host's kernel and name in the format of uname(1).
+/// Returns the host's kernel and name, formatted like uname(1).
 fn system() -> String {
     let read = |name| std::fs::read_to_string(format!("/proc/sys/kernel/{name}")).unwrap_or_default();
     let parts = ["ostype", "hostname", "osrelease", "version"].map(|name| read(name).trim().to_owned());
@@ -291,7 +291,7 @@ impl TryFrom<PerfArgs> for Plan {
     }
 }
 
-/// Checks whether `--file` is possible in this test.
+/// Checks whether this test can use `--file`.
 fn check_file(mode: &Mode, client_flags: Option<&ClientFlags>, common: &Common) -> Result<(), Error> {
     let Some(path) = &common.file else { return Ok(()) };
     let wrong = |why: &str| Err(Error::usage(format!("--file {}: {why}", path.display())));
@@ -313,8 +313,8 @@ fn check_file(mode: &Mode, client_flags: Option<&ClientFlags>, common: &Common) 
     file::check(path, reads, writes)
 }
 
-/// Returns the outer addresses and the DCCP port. Only a client has several addresses, if the server's name
-/// has several.
+/// Returns the outer addresses and the DCCP port. There are several addresses only on a client whose server's
+/// name resolves to several.
 fn places(
     is_client: bool,
     text: &str,

@@ -23,15 +23,15 @@ pub(crate) struct Reporter {
     output: Output,
     format: Format,
     unit: Unit,
-    /// Whether each line names its session, because there are several sessions.
+    /// Whether there are several sessions, so that each line must name its session.
     several: bool,
     /// Whether the header of the table has been printed.
     headed: Cell<bool>,
-    /// Server: the output for each client that will request it.
+    /// Server: the output for each client that is going to request it.
     copies: BTreeMap<SessionId, String>,
     /// Sessions whose paths are reported.
     multipath: BTreeSet<SessionId>,
-    /// Sessions with a single path whose peer is silent now.
+    /// Sessions that have a single path and whose peer is silent now.
     silent: BTreeSet<SessionId>,
 }
 
@@ -42,7 +42,7 @@ enum Format {
     Document(RefCell<Document>),
 }
 
-/// A record of JSON output. docs/perf.md describes the records.
+/// A record of the JSON output, as described in docs/perf.md.
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum Record<'a> {
@@ -122,7 +122,7 @@ pub(crate) fn failed(output: &Output, json: Json, error: &str) {
     });
 }
 
-/// Ends the copy of the output that a client gets. Nothing is appended after it.
+/// Ends the copy of the output that a client will get. Nothing is appended to the copy after this.
 const END: &str = "\n\n";
 
 /// A line of the table without the session: the direction of the messages, and the counts.
@@ -189,7 +189,7 @@ impl Reporter {
         }
     }
 
-    /// Prints the JSON document of the sessions that have ended, if the format is a document.
+    /// If the format is a single JSON document, prints the document of the sessions that have ended.
     pub(crate) fn finish(&self, error: Option<&str>) {
         let Format::Document(document) = &self.format else { return };
         let mut document = document.borrow_mut();
@@ -198,7 +198,7 @@ impl Reporter {
         }
     }
 
-    /// Reports an error after which the program continues.
+    /// Reports an error that does not end the program.
     pub(crate) fn complain(&self, complaint: &str) {
         match self.output.is_file() {
             true => self.output.text(complaint),
@@ -217,20 +217,20 @@ impl Reporter {
         });
     }
 
-    /// Reports the listening address. `key` is the public key of a server that encrypts.
+    /// Reports the listening address and, if this server uses encryption, its public key `key`.
     pub(crate) fn listening(&self, address: SocketAddr, dccp_port: u16, key: Option<PublicKey>) {
         let place = if address.port() == 0 { address.ip().to_string() } else { address.to_string() };
         let key = key.map(|key| key.to_string());
         let whose = key.iter().map(|key| format!(", for clients with --public-key {key}"));
         let text = format!("listening on {place}, DCCP port {dccp_port}{}", whose.collect::<String>());
         if self.output.is_file() || (daemon::is_one() && matches!(self.format, Format::Document(_))) {
-            // Print to standard output even with a log file, because a script may wait for this line.
+            // Print this to standard output despite a log file: a script may be waiting for this line.
             let _ = writeln!(std::io::stdout(), "{text}");
         }
         self.print(&Record::Listening { address, dccp_port, public_key: key }, || text);
     }
 
-    /// Reports a new session. `local` is the local address of its first path, `key` the key of its peer.
+    /// Reports a new session. `local` is the local address of its first path, and `key` is the peer's key.
     pub(crate) fn opened(
         &mut self,
         session: SessionId,
@@ -271,7 +271,7 @@ impl Reporter {
         });
     }
 
-    /// Reports a new MTU of a path.
+    /// Reports a path's new MTU.
     pub(crate) fn path_mtu(&self, session: SessionId, path: PathId, path_mtu: u16) {
         let name = self.name(session);
         self.print(&Record::PathMtu { session: session.0, path: path.0, path_mtu }, || {
@@ -279,7 +279,7 @@ impl Reporter {
         });
     }
 
-    /// Reports that the peer is silent on a path. If the session has no other path, it ends after `survive`.
+    /// Reports that the peer is silent on a path. A session without another path ends after `survive`.
     pub(crate) fn silent(&mut self, session: SessionId, path: PathId, survive: Duration) {
         self.path(session, path, "suspect");
         if self.multipath.contains(&session) || !self.silent.insert(session) {
@@ -314,7 +314,7 @@ impl Reporter {
             .received
             .as_ref()
             .map(|messages| In::of(messages, lap.echo, span.1 - span.0, lap.lost, None, lap.jitter_ms));
-        // Messages that arrive late can reduce the number of missing messages since the last report.
+        // Messages that arrive late can make the number of missing messages smaller than at the last report.
         let lost = lap.lost.saturating_sub(lap.lost_before);
         let arrived = received.as_ref().map(In::row).map(|row| {
             let total = (row.total - row.lost).saturating_add(lost);
@@ -387,7 +387,7 @@ impl Reporter {
         lines.iter().map(|(way, row)| row.text(name, span, way, self.unit) + suffix).collect()
     }
 
-    /// Prints lines of the table. Prints the header before the first line.
+    /// Prints lines of the table, preceded by the header the first time.
     fn table(&self, record: &Record<'_>, lines: &[String]) {
         let head = !self.headed.replace(true);
         self.print(record, || {
@@ -403,7 +403,7 @@ impl Reporter {
         self.table(&record, &self.rows("[SUM]", sum.span, &sum.lines, ""));
     }
 
-    /// Stores this session's lines from now on, because its client will request them.
+    /// Stores this session's lines from now on, because its client is going to request them.
     pub(crate) fn keep_copy(&mut self, session: SessionId) {
         self.copies.entry(session).or_insert_with(|| format!("{HEADER}\n"));
     }

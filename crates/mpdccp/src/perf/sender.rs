@@ -4,7 +4,7 @@ use crate::perf::file::Source;
 use crate::perf::message::{self, ClockId};
 use mpdccp_units::{Duration, Rate, Time};
 
-/// Largest burst. It is the same as in iperf3.
+/// Largest burst; the same as in iperf3.
 pub(crate) const MAX_BURST: u32 = 1000;
 
 /// How much to send, and at what rate.
@@ -32,7 +32,7 @@ pub(crate) struct Sender {
     due: Time,
     /// Number of messages created so far.
     pub(crate) made: u32,
-    /// The source of the data in the messages. Without a source, the data is zeros.
+    /// The source of the messages' data. Without a source, the data is zeros.
     source: Option<Source>,
     /// Number of bytes by which the last message of a file is shorter than the others.
     pub(crate) short: usize,
@@ -43,7 +43,7 @@ impl Sender {
         Sender { load, clock, started: now, due: now, made: 0, source, short: 0 }
     }
 
-    /// Restarts the time of the test. Only for use before the first message.
+    /// Restarts the test's clock. Call this only before the first message.
     pub(crate) fn restart(&mut self, now: Time) {
         (self.started, self.due) = (now, now);
     }
@@ -55,9 +55,9 @@ impl Sender {
         all || self.load.time.is_some_and(|t| now >= self.started + t)
     }
 
-    /// Returns the next message if it is due. `room` says that the queue accepts a message without dropping
-    /// another. `full` says that the queue was already full before this burst; only then may a message at a
-    /// constant rate displace another.
+    /// Returns the next message if it is due. `room` means that the queue can take a message without dropping
+    /// another one. `full` means that the queue was already full before this burst; only then may a message
+    /// at a constant rate displace another one.
     pub(crate) fn poll(&mut self, now: Time, room: bool, full: bool) -> Option<Vec<u8>> {
         let ready = match self.load.rate {
             Some(_) => self.due <= now && (room || full),
@@ -84,7 +84,8 @@ impl Sender {
         Some(data)
     }
 
-    /// Returns when to call `poll` again at the latest; `None` if the load has neither a rate nor a duration.
+    /// Returns the latest time at which `poll` must be called again; `None` if the load has neither a rate
+    /// nor a duration.
     pub(crate) fn next_timeout(&self) -> Option<Time> {
         let due = self.load.rate.map(|_| self.due);
         due.into_iter().chain(self.load.time.map(|t| self.started + t)).min()

@@ -18,10 +18,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 const SERVICE_CODE: u32 = u32::from_be_bytes(*b"perf");
 /// Size of the DCCP header and MP_SEQ in a data packet.
 const DCCP_HEADER: usize = 28;
-/// Maximum number of sessions that a server has open at the same time.
+/// Maximum number of sessions that a server has open at a time.
 pub(crate) const MAX_SESSIONS: usize = 512;
 /// Maximum number of sessions per client (an IPv4 address or an IPv6 /64). It is large enough for a client
-/// that opens 64 sessions at once. [`crowded`] lowers it while many sessions are open.
+/// that opens 64 sessions at once. [`crowded`] lowers the maximum while many sessions are open.
 const MAX_OF_A_HOST: usize = 128;
 
 fn session_config(plan: &Plan, multipath: bool) -> SessionConfig {
@@ -45,8 +45,9 @@ fn session_config(plan: &Plan, multipath: bool) -> SessionConfig {
     session
 }
 
-/// Returns whether a client with `of_client` sessions has too many while `open` sessions are open. The limit
-/// is a quarter of the free sessions, but at least one. So a few clients cannot occupy all sessions.
+/// Returns whether a client with `of_client` sessions has too many while a total of `open` sessions are open.
+/// The limit is a quarter of the free sessions, but at least one, so that a few clients cannot occupy all
+/// sessions.
 pub(crate) fn crowded(of_client: usize, open: usize) -> bool {
     of_client > (MAX_SESSIONS.saturating_sub(open) / 4).max(1)
 }
@@ -110,8 +111,8 @@ fn check_size(plan: &Plan, mtu: u16, overhead: u16) -> Result<(), Error> {
     }
 }
 
-/// Listens for sessions. Sends DCCP-Listen packets to the clients of `--rendezvous`. Returns the address of
-/// the socket.
+/// Listens for sessions. Also sends DCCP-Listen packets to the clients given with `--rendezvous`. Returns the
+/// address of the socket.
 pub(crate) fn listen(
     core: &mut Core,
     now: Time,
@@ -127,8 +128,8 @@ pub(crate) fn listen(
     let overhead = overhead(core, plan, socket);
     check_size(plan, plan.mtu, overhead)?;
     let mut session = session_config(plan, true);
-    // A client without a configured key may acknowledge packets that it did not receive. Skipped sequence
-    // numbers reveal this.
+    // A client without a configured key may acknowledge packets that it did not receive. Skipping sequence
+    // numbers exposes such clients.
     session.connection.skip_numbers = keys.is_none_or(Keys::admit_all);
     core.endpoint.listen(ListenConfig {
         port: plan.dccp_port,
@@ -136,7 +137,7 @@ pub(crate) fn listen(
         peers: keys.map_or_else(|| vec![PeerFilter { id: 0, remotes: Vec::new() }], Keys::filters),
         strangers: keys.is_some_and(Keys::admit_all),
         mtu: plan.mtu,
-        // `overhead` must be for IPv4 here; the endpoint adds the difference for IPv6.
+        // `overhead` must be the value for IPv4 here; the endpoint adds the difference for IPv6.
         overhead: if addr.is_ipv4() { overhead } else { overhead - 20 },
         max_sessions: MAX_SESSIONS,
         max_sessions_per_source: MAX_OF_A_HOST,
@@ -149,7 +150,7 @@ pub(crate) fn listen(
     Ok(core.net.socket(socket).and_then(|c| c.local_addr().ok()).unwrap_or(addr))
 }
 
-/// Opens a session. Returns the session and its sockets. If it fails, closes the sockets.
+/// Opens a session. Returns the session and its sockets. On failure, closes the sockets.
 pub(crate) fn connect(core: &mut Core, now: Time, plan: &Plan) -> Result<(SessionId, Vec<u32>), Error> {
     let mut sockets = Vec::new();
     let session = connect_with(core, now, plan, &mut sockets);
@@ -187,8 +188,8 @@ fn any(remote: SocketAddr) -> IpAddr {
     }
 }
 
-/// Returns the source address that the system chooses for this peer. The socket is bound to this address, so
-/// that captures show it.
+/// Returns the source address that the system chooses for this peer. The socket is bound to that address so
+/// that packet captures show it.
 fn source(mut remote: SocketAddr) -> Result<IpAddr, Error> {
     remote.set_port(dccp_wire::DCCP_UDP_PORT);
     let find = || {

@@ -10,7 +10,7 @@ pub(crate) fn percent(part: u64, whole: u64) -> f64 {
 pub(crate) const HEADER: &str =
     "[ ID]        Seconds  Way        Transfer            Rate  Jitter/RTT  Lost/Total";
 
-/// Counts of one direction over a time span, for one session or for all.
+/// Counts of one direction over a time span, for one session or for all sessions.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Row {
     pub(crate) bytes: u64,
@@ -32,7 +32,7 @@ impl Row {
         }
     }
 
-    /// Formats a line. `name` is the session's name, `way` the direction of the messages.
+    /// Formats a line. `name` is the session's name, and `way` is the direction of the messages.
     pub(crate) fn text(&self, name: &str, (from, to): (f64, f64), way: &str, unit: Unit) -> String {
         let Row { bytes, mbps, delay_ms, lost, total } = *self;
         let delay = delay_ms.map_or_else(|| "-".into(), |ms| format!("{ms:.3} ms"));

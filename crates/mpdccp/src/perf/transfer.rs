@@ -21,22 +21,22 @@ use mpdccp_units::{Duration, Time};
 use size::Fit;
 use std::path::PathBuf;
 
-/// Time to wait for the acknowledgement of the last packets, in addition to the retransmission timeout.
+/// Time to wait for the acknowledgement of the last packets, on top of the retransmission timeout.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// Interval between repetitions of a control datagram.
 const REPEAT: Duration = Duration::from_millis(250);
 /// Maximum number of repetitions of a control datagram.
 const REPEATS: u32 = 14;
-/// Time for which a client still receives data after it has sent all its data.
+/// How long a client keeps receiving data after it has sent all its own.
 const LINGER: Duration = Duration::from_secs(5);
 
 /// Size limit of the output that a server sends to its client, in bytes.
 pub(crate) const MOST_OUTPUT: usize = 1 << 16;
 
-/// The part that this end has in a test.
+/// The part that this end plays in a test.
 #[derive(Clone, Debug)]
 pub(crate) enum Mode {
-    /// Sends or receives without a test request. The peer may be another program.
+    /// Sends or receives without a test request. The peer may be any DCCP program.
     Plain(Option<Load>),
     /// Client: requests a test.
     Ask(Test),
@@ -46,25 +46,24 @@ pub(crate) enum Mode {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// The client waits for the answer to its request.
+    /// The client is waiting for the answer to its request.
     Greeting,
     /// The sender creates messages.
     Sending,
-    /// The sender has created all messages. They must still be sent and acknowledged, at most until the time
-    /// limit.
+    /// The sender has created all messages. They must still be sent and acknowledged before the time limit.
     Draining {
         until: Option<Time>,
     },
-    /// This end waits for the results of the peer.
+    /// This end is waiting for the peer's results.
     Asking,
-    /// The peer still sends. This end waits, at most until the time limit.
+    /// The peer is still sending. This end waits until the time limit at most.
     Lingering {
         until: Time,
     },
     /// Client: fetches the server's output.
     Fetching,
     Closing,
-    /// This end has nothing to send and waits for the peer to close.
+    /// This end has nothing to send and is waiting for the peer to close.
     Receiving,
 }
 
@@ -80,23 +79,23 @@ pub(crate) struct Transfer {
     mode: Mode,
     clock: ClockId,
     stage: Stage,
-    /// The negotiated test, if there is one.
+    /// The test that was negotiated, if any.
     test: Option<Test>,
     say: Option<Say>,
     /// Why this end refused the peer's request, or ended the test.
     refused: Option<String>,
-    /// The file with the data to send, or for received data.
+    /// The file that holds the data to send or takes the received data.
     file: Option<PathBuf>,
     store: Option<Store>,
-    /// Server: the client has requested the output from this byte on.
+    /// Server: the client has requested the output starting at this byte.
     pub(crate) asked: Option<usize>,
-    /// Client: the part of the server's output that has arrived.
+    /// Client: the part of the server's output that has arrived so far.
     pub(crate) server_output: String,
-    /// Number of bytes of all sent and received messages.
+    /// Total number of bytes in all messages sent and received.
     carried: u64,
     /// Whether the peer has reported the end of its data.
     peer_done: bool,
-    /// The counts that the peer has reported.
+    /// The counts reported by the peer.
     pub(crate) peer_sent: Option<Tally>,
     pub(crate) peer_received: Option<In>,
     pub(crate) peer_cpu: Option<Share>,
@@ -106,20 +105,20 @@ pub(crate) struct Transfer {
     pub(crate) failure: Option<String>,
     pub(crate) sender: Option<Sender>,
     fit: Fit,
-    /// Whether the first message is held back. A sender holds it back until it is known that a path carries
-    /// messages of this size. The time of the test begins with the first message.
+    /// Whether the first message is still held back. A sender holds it back until a path is known to carry
+    /// messages of this size. The test's clock starts with the first message.
     pub(crate) held: bool,
     pub(crate) meter: Meter,
     /// Time and counts of the last report.
     lapped: Time,
     pub(crate) sent: Sent,
-    /// The counts at the end of the omitted time.
+    /// The counts at the end of the period that the results exclude.
     pub(crate) omitted: Sent,
     /// Number of missing messages at the last report.
     missing: u64,
-    /// Whether the omitted time is still running.
+    /// Whether the period that the results exclude is still running.
     omitting: bool,
-    /// When the queue was empty after the last message.
+    /// When the queue became empty after the last message.
     pub(crate) emptied: Option<Time>,
 }
 
@@ -172,7 +171,7 @@ impl Transfer {
         self.fit = Fit::Unknown;
     }
 
-    /// Returns what this connection has used, for comparison with the server's limits.
+    /// Returns what this connection has used, to be checked against the server's limits.
     pub(crate) fn usage(&self) -> Use {
         Use { opened: self.opened, bytes: self.carried, ended: self.refused.is_some() }
     }
@@ -196,7 +195,7 @@ impl Transfer {
         (self.opened, self.lapped, self.cpu) = (now, now, Cpu::new());
         self.stage = if load.is_some() { Stage::Sending } else { Stage::Receiving };
         self.held = load.is_none();
-        // Do not use the file for echoes: they contain the client's data, and the file is only for one
+        // Do not use the file for echoes: they contain the client's data, and the file serves only one
         // direction.
         let file = self.file.take().filter(|_| self.test.as_ref().is_none_or(|test| !test.echo));
         let opened = match (&file, load) {
@@ -218,7 +217,7 @@ impl Transfer {
         self.omitting = !self.omit().is_zero();
     }
 
-    /// Returns the time at the start of the test that the results exclude.
+    /// Returns the time at the start of the test to exclude from the results.
     pub(crate) fn omit(&self) -> Duration {
         self.test.as_ref().map_or(Duration::ZERO, Test::omit)
     }
@@ -315,7 +314,7 @@ impl Transfer {
                     self.fetch(now);
                 }
             }
-            // The output is complete only when this end has stopped sending.
+            // The output is complete only once this end has stopped sending.
             (Control::Output { from }, Mode::Obey) if self.stage == Stage::Receiving => {
                 self.asked = Some(from)
             }
@@ -334,12 +333,12 @@ impl Transfer {
         }
     }
 
-    /// Continues after the peer's results have arrived, or will not arrive any more.
+    /// Continues once the peer's results have arrived or can no longer be expected.
     fn on_results(&mut self, core: &mut Core, now: Time, session: SessionId) {
         self.say = None;
         let both = self.test.as_ref().is_some_and(|test| test.up && test.down);
         match (&self.mode, both) {
-            // The server waits: the client closes the session when it has all results.
+            // The server waits, because the client closes the session once it has all results.
             (Mode::Obey, true) => self.stage = Stage::Receiving,
             (_, true) => self.stage = Stage::Lingering { until: now + LINGER },
             _ if self.gives_output() => self.stage = Stage::Receiving,
@@ -354,8 +353,8 @@ impl Transfer {
         self.say = Some(Say { what, at: now, left: REPEATS });
     }
 
-    /// Ends the transfer when all data has been sent and received. A client first fetches the server's output
-    /// if it wants it.
+    /// Ends the transfer once all data has been sent and received. A client that wants the server's output
+    /// fetches it first.
     fn end(&mut self, core: &mut Core, now: Time, session: SessionId) {
         if self.wants_output() { self.fetch(now) } else { self.close(core, now, session) }
     }
@@ -384,7 +383,7 @@ impl Transfer {
     }
 
     /// Queues the messages that are due. Returns whether any message or control datagram was sent. Closes the
-    /// session when everything has been sent.
+    /// session once everything has been sent.
     pub(crate) fn fill(&mut self, core: &mut Core, now: Time, session: SessionId, queue: u32) -> bool {
         let mut any = self.speak(core, now, session);
         if self.omitting && !self.held && now >= self.opened + self.omit() {
@@ -422,7 +421,8 @@ impl Transfer {
             // At a constant rate, messages are due even if no path can carry them.
             let fits = fits || sender.load.rate.is_some();
             let mut waiting = core.endpoint.backlog(now, session).packets;
-            // Check this before the loop: the messages of one burst must not displace each other.
+            // Check for room once, before the loop; otherwise later messages of a burst would displace
+            // earlier ones.
             let full = waiting >= queue;
             while let Some(data) = sender.poll(now, fits && waiting < queue, full) {
                 let info = PktInfo { len: data.len(), ..PktInfo::default() };

@@ -2,7 +2,7 @@
 
 use mpdccp_units::Duration;
 
-/// Parses a time: seconds as in iperf3, or a number with a unit.
+/// Parses a time, given in seconds as in iperf3 or as a number with a unit.
 pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
     let with_unit = || linkem_net::quantity::parse_time(text).ok().map(|time| time.as_secs_f64());
     let seconds = text.parse().ok().or_else(with_unit).filter(|s: &f64| (0.0..=1e6).contains(s));

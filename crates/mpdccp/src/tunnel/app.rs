@@ -29,11 +29,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Maximum number of packets read from the interface per turn.
 const BUDGET: usize = 64;
-/// Clients that test their lines get facts about this host. The facts are at most this old.
+/// Clients that test their lines are given facts about this host. The facts are at most this old.
 const FACTS_EVERY: Duration = Duration::from_secs(1);
 /// Index of [`HostWatch`] among the descriptors.
 const HOST: u32 = 0;
-/// Index of [`Proxy`] among the descriptors, if there is one. The index after it is that of the interface.
+/// Index of [`Proxy`] among the descriptors, if there is one. The interface has the index after it.
 const PROXY: u32 = 1;
 
 pub(crate) struct TunnelApp {
@@ -49,12 +49,12 @@ pub(crate) struct TunnelApp {
     files: StateFiles,
     pub(crate) links: Links,
     trace: Option<Trace>,
-    /// The callers that wait for the answers to commands, by number of the command.
+    /// The callers waiting for answers to commands, by command number.
     replies: BTreeMap<u64, Sender<Answer>>,
     commands: u64,
-    /// When to update the facts about this host for clients.
+    /// When to update the facts about this host that clients are given.
     facts_at: Time,
-    /// Whether the tunnel is starting. Failures are fatal during the start.
+    /// Whether the tunnel is still starting. Until it has started, failures are fatal.
     starting: bool,
     /// The error that prevented the start.
     error: Option<Error>,
@@ -62,7 +62,7 @@ pub(crate) struct TunnelApp {
 
 impl TunnelApp {
     /// Opens sockets, creates the interface and its routes, and starts to connect. `interface` is a handle of
-    /// the first shard's interface, for the other shards.
+    /// the first shard's interface; only the other shards get it.
     pub(crate) fn new(
         core: &mut Core,
         cfg: Config,
@@ -74,8 +74,8 @@ impl TunnelApp {
         let now = core.clock.now();
         let mut files = StateFiles::new(&cfg, shard);
         let mut patience = u64::MAX;
-        // All shards have reported after at most two rounds, so two rounds must take less than the watchdog's
-        // time.
+        // It takes at most two rounds until all shards have reported, so two rounds must be shorter than the
+        // watchdog's time limit.
         let alive =
             sd_notify::watchdog_enabled(false, &mut patience).then(|| Duration::from_micros(patience / 4));
         let setup = Setup {
@@ -245,7 +245,7 @@ impl TunnelApp {
             Action::WriteInner(packet) => self.write(core, packet),
             Action::Reply(id, answer) => {
                 if let Some(caller) = self.replies.remove(&id) {
-                    // Ignore the error: the caller may no longer wait for the answer.
+                    // Ignore the error: the caller may have stopped waiting for the answer.
                     let _ = caller.send(answer);
                 }
             }
@@ -256,7 +256,7 @@ impl TunnelApp {
         None
     }
 
-    /// Sends a request to the helper process. Logs an error only as a debug message.
+    /// Sends a request to the helper process. An error is logged only as a debug message.
     fn have(&self, request: &Request) {
         if let Err(e) = self.helper.tell(request) {
             tracing::debug!("{e}");
@@ -304,7 +304,7 @@ impl TunnelApp {
         self.execute(core, now);
     }
 
-    /// Handles packets that another shard read from the interface.
+    /// Handles packets that another shard has read from the interface.
     pub(crate) fn on_packets(&mut self, core: &mut Core, packets: Vec<Vec<u8>>) {
         let now = core.clock.now();
         for packet in packets {
@@ -327,14 +327,14 @@ impl TunnelApp {
         }
     }
 
-    /// Adds a packet to the burst for the interface.
+    /// Adds a packet to the burst to be written to the interface.
     fn write(&mut self, core: &mut Core, packet: Vec<u8>) {
         if let Some(written) = self.tun.write(packet, |block| core.endpoint.put_block(block)) {
             self.count(&written);
         }
     }
 
-    /// Writes the burst at the end of a turn.
+    /// Writes the collected burst to the interface at the end of a turn.
     fn flush(&mut self, core: &mut Core) {
         let written = self.tun.flush(|block| core.endpoint.put_block(block));
         self.count(&written);
@@ -350,12 +350,12 @@ impl TunnelApp {
     }
 
     /// Returns whether this shard reads packets from the interface. If the interface has a single queue, only
-    /// the first shard reads, so that the packets of each flow stay in order.
+    /// the first shard reads, so that each flow's packets stay in order.
     fn reads(&self) -> bool {
         self.links.is_first() || self.tun.tun().has_queues()
     }
 
-    /// Reads packets from the interface, at most [`BUDGET`].
+    /// Reads up to [`BUDGET`] packets from the interface.
     fn read(&mut self, core: &mut Core, now: Time) {
         let mut read = 0;
         while read < BUDGET {
@@ -420,7 +420,7 @@ impl App for TunnelApp {
     fn on_delivered(&mut self, core: &mut Core, now: Time) {
         self.execute(core, now);
         self.flush(core);
-        // Programs on this host may already have answered the packets, so read the interface.
+        // Programs on this host may already have answered the packets, so read from the interface.
         if self.reads() {
             self.read(core, now);
         }
@@ -429,8 +429,8 @@ impl App for TunnelApp {
     fn on_event(&mut self, core: &mut Core, now: Time, session: SessionId, event: SessionEvent) {
         self.tunnel.handle_event(&mut core.endpoint, now, session, event);
         self.execute(core, now);
-        // The event may have refused TCP connections of hosts at this end. Write their RSTs and ICMP errors
-        // to the interface.
+        // Handling the event may have refused TCP connections of hosts at this end, so write the RSTs and
+        // ICMP errors for them to the interface.
         self.flush(core);
     }
 

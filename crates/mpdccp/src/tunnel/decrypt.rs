@@ -1,4 +1,4 @@
-//! `tunnel decrypt` replaces the encrypted records in a capture by the DCCP packets inside them, for
+//! `tunnel decrypt` replaces the encrypted records in a capture with the DCCP packets inside them, for use in
 //! Wireshark.
 
 use crate::error::Error;
@@ -35,7 +35,7 @@ pub(crate) fn run(keylog: &Path, input: &Path, output: &Path) -> Result<(), Erro
     let format = Format::of(&head).filter(|_| whole).ok_or_else(|| {
         Error::usage(format!("{} is not a pcap file; convert pcapng with `editcap -F pcap`", input.display()))
     })?;
-    // Create the output file only after the input was checked. Never overwrite the input.
+    // Create the output file only after the input has been checked, and never overwrite the input.
     if same_file(input, output) {
         return Err(Error::usage(format!(
             "{} is both input and output; give another output file",
@@ -82,8 +82,7 @@ struct Format {
 
 impl Format {
     fn of(head: &[u8; 24]) -> Option<Format> {
-        // The magic number gives the byte order. It also says whether times are in microseconds or
-        // nanoseconds.
+        // The magic number determines the byte order, and whether times are in microseconds or nanoseconds.
         let little = match head[..4] {
             [0xd4, 0xc3, 0xb2, 0xa1] | [0x4d, 0x3c, 0xb2, 0xa1] => true,
             [0xa1, 0xb2, 0xc3, 0xd4] | [0xa1, 0xb2, 0x3c, 0x4d] => false,
@@ -104,19 +103,19 @@ impl Format {
     }
 }
 
-/// Positions in a packet of the headers and of the payload, which may be a record.
+/// Positions within a packet of the headers and the payload, which may be a record.
 struct Layout {
-    /// Start of the IP header, and its end.
+    /// Where the IP header starts and ends.
     ip: usize,
     transport: usize,
-    /// Position of the record: the payload of UDP, or of IP for native DCCP.
+    /// Position of the record, which is the payload of UDP or, with native DCCP, of IP.
     record: Range<usize>,
     udp: bool,
 }
 
 fn layout(link: u32, packet: &[u8]) -> Option<Layout> {
     let ip = match link {
-        // Link types: Ethernet, raw IP, Linux cooked version 1 and version 2.
+        // Link types: Ethernet, raw IP, and Linux cooked versions 1 and 2.
         1 => 14,
         101 => 0,
         113 => 16,
@@ -168,8 +167,8 @@ fn open(keys: &KeyLog, link: u32, packet: &mut Vec<u8>) -> Option<()> {
         // The shortest DCCP header has twelve bytes.
         && end - transport >= 12
     {
-        // The packets inside records have no checksum, because records are authenticated. Native DCCP needs a
-        // checksum.
+        // Packets inside records have no checksum, because records are authenticated. Native DCCP, however,
+        // needs a checksum.
         checksum::fill(&mut packet[transport..], from, to);
     }
     Some(())

@@ -9,13 +9,13 @@ pub(crate) struct Link {
     pub(crate) message: Box<dyn Fn(ShardMessage) + Send>,
 }
 
-/// The ways from one shard to all shards.
+/// The links from one shard to all shards.
 pub(crate) struct Links {
     number: u8,
     pub(crate) all: Vec<Link>,
-    /// Packets from the interface that wait to be handed over, by shard.
+    /// Packets from the interface waiting to be handed over, by shard.
     waiting: Vec<Vec<Vec<u8>>>,
-    /// Number of packets that the other shards have accepted.
+    /// Number of packets accepted by the other shards.
     pub(crate) handed_over: u64,
 }
 
@@ -28,7 +28,7 @@ impl Links {
         self.number == 0
     }
 
-    /// Adds a packet for another shard. [`hand_over`](Self::hand_over) passes it on.
+    /// Adds a packet for another shard, to be passed on by [`hand_over`](Self::hand_over).
     pub(crate) fn put(&mut self, shard: u8, packet: Vec<u8>) {
         self.waiting[usize::from(shard)].push(packet);
     }

@@ -74,8 +74,8 @@ pub(crate) enum Command {
         #[arg(long)]
         verbose: bool,
     },
-    /// Check a configuration file: list all errors, and warn of suspicious values; exit code 2 if there are
-    /// errors.
+    /// Check a configuration file: list all errors, and warn of suspicious values. The exit code is 2 if
+    /// there are errors.
     Check {
         /// The configuration file.
         file: PathBuf,
@@ -83,18 +83,19 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Test each line and this host, and explain each problem and its fix; exit code 1 if there is a problem.
+    /// Test each Internet connection and this host, and explain each problem and its fix. The exit code is 1
+    /// if there is a problem.
     #[command(after_help = doctor::EXAMPLES)]
     Doctor(doctor::Args),
-    /// Write the configuration files of both ends, with keys, for the lines of this host, and list the next
-    /// steps.
+    /// Write the configuration files of both ends, with keys, for this host's Internet connections, and list
+    /// the next steps.
     #[command(after_help = init::EXAMPLES)]
     Init(init::Args),
     /// Convert a WireGuard configuration of wg-quick, and list the settings that cannot be converted.
     #[command(after_help = import::EXAMPLES)]
     Import(import::Args),
-    /// Check the tunnel's health, for scripts. Exit code 0 if every session is open over at least one path.
-    /// Otherwise exit code 1, and the problems are printed.
+    /// Check the tunnel's health, for scripts. The exit code is 0 if every session is open over at least one
+    /// path. Otherwise, the exit code is 1, and the problems are printed.
     Health {
         /// Require all paths to be up.
         #[arg(long)]

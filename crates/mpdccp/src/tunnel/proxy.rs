@@ -15,10 +15,10 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-/// Size of the header before each packet of a device with offload.
+/// Size of the header that precedes each packet on a device with offload.
 const HEADER: usize = 10;
 
-/// Events that wait for the data thread.
+/// Events waiting for the data thread.
 #[derive(Default)]
 struct Mailbox(Mutex<Vec<Event>>);
 
@@ -42,7 +42,7 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    /// Starts the thread. `tun` is the tunnel's interface, whose packets have at most `mtu` bytes.
+    /// Starts the thread. `tun` is the tunnel's interface, whose packets are at most `mtu` bytes long.
     pub(crate) fn start(tun: &Tun, mtu: u16, cfg: &Config) -> Result<Proxy, String> {
         if !tun.offloads() {
             return Err("the TCP proxy needs offload; set `offload = true`".into());
@@ -77,7 +77,7 @@ impl Proxy {
         Ok(Proxy { sockets, mailbox, wake, commands: Vec::new(), thread: Some(thread) })
     }
 
-    /// Adds a command for the sockets. [`send`](Self::send) passes it to the thread.
+    /// Adds a command for the sockets, to be passed to the thread by [`send`](Self::send).
     pub(crate) fn put(&mut self, command: Command) {
         self.commands.push(command);
     }
@@ -95,7 +95,8 @@ impl Proxy {
     }
 
     /// Handles a super-packet from the interface if the tunnel carries its connection as a stream. Returns
-    /// false if the tunnel must carry the packet itself. In `whole`, the device's header precedes the packet.
+    /// false if the tunnel must carry the packet itself. In `whole`, the packet is preceded by the device's
+    /// header.
     pub(crate) fn takes(
         &self,
         tunnel: &mut Tunnel,
@@ -105,7 +106,7 @@ impl Proxy {
     ) -> bool {
         match tunnel.divert_whole(endpoint, now, whole.get(HEADER..).unwrap_or_default()) {
             Divert::Packet => return false,
-            // If the kernel has no room for the packet, it is lost, as on a link.
+            // If the kernel has no room for the packet, the packet is lost, as on any link.
             Divert::Proxy => drop(rustix::io::write(self.sockets.tun(), whole)),
             Divert::Done => {}
         }
@@ -120,8 +121,8 @@ impl Proxy {
     }
 }
 
-/// Returns the maximum number of connections per shard. Each connection needs a descriptor. The connections
-/// of all shards together may use half of the process's descriptors. Each shard gets an equal part of them.
+/// Returns the maximum number of connections per shard. Each connection needs a descriptor. All shards
+/// together may use half of the process's descriptors for connections, divided equally among them.
 pub(crate) fn room(shards: u8) -> usize {
     (descriptors::raise() / 2 / usize::from(shards.max(1))).max(1)
 }

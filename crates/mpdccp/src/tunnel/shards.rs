@@ -1,4 +1,4 @@
-//! Gives other threads access to the data threads of a tunnel: one thread, or one per shard of a server.
+//! Gives other threads access to a tunnel's data threads: a single thread, or one per shard of a server.
 
 use crate::tunnel::app::TunnelApp;
 use crate::tunnel::face::control::{self, Request};
@@ -30,13 +30,13 @@ impl Shards {
         Shards(all)
     }
 
-    /// Returns the shard that does the work common to all shards.
+    /// Returns the shard that does the work that must be done only once.
     pub(crate) fn first(&self) -> &Handle<TunnelApp> {
         &self.0[0]
     }
 
-    /// Runs a command on these shards, one after the other. If any shard returns an error, returns the first
-    /// one. If the answers are numbers of clients, returns their sum. Otherwise returns the first answer.
+    /// Runs a command on these shards, one after the other. Returns the first error if any shard returns one,
+    /// the sum if the answers are numbers of clients, and otherwise the first answer.
     fn command(shards: &[Handle<TunnelApp>], command: &Command) -> Answer {
         let ask = |shard: &Handle<TunnelApp>| {
             let (caller, answer) = channel();
@@ -71,7 +71,7 @@ impl Shards {
         all?.into_iter().reduce(Status::merge)
     }
 
-    /// Reloads the configuration and describes the changes. If it returns an error, nothing has changed.
+    /// Reloads the configuration and describes the changes. On an error, nothing has changed.
     pub(crate) fn reload(&self, helper: &Helper) -> Result<String, String> {
         let (cfg, keys) = helper.reload()?;
         // From here on, no step can fail, so all shards apply the changes.

@@ -28,7 +28,7 @@ pub(crate) struct Args {
     /// Write the state of all paths every 10 ms to this CSV file (docs/formats.md).
     #[arg(long)]
     trace: Option<PathBuf>,
-    /// Format of the log. In the systemd journal, lines have no times, because the journal adds them.
+    /// Format of the log. Lines in the systemd journal have no times, because the journal adds them.
     #[arg(long, value_enum, default_value_t)]
     log_format: LogFormat,
     /// Also log debug messages.
@@ -81,7 +81,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
         })?);
     }
     let shards = Shards::of(&drivers);
-    // Drop the privileges before other threads start, because each thread has privileges of its own.
+    // Drop the privileges before other threads start, because each thread has its own privileges.
     privileges::give_up(&cfg);
     let (lost, ending) = (Arc::new(AtomicBool::new(false)), shards.clone());
     let told = lost.clone();
@@ -140,7 +140,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
     }
 }
 
-/// Returns the file of a shard. The first shard uses the given name, and the others append their number.
+/// Returns a shard's file. The first shard uses the given name; the others append their number to it.
 fn numbered(file: &Path, shard: u8) -> PathBuf {
     match shard {
         0 => file.to_owned(),

@@ -1,5 +1,5 @@
-//! Checks docs/keys.md, the reference of the session settings. The page is generated from the declaration of
-//! the settings.
+//! Checks docs/keys.md, the reference of the session settings, which is generated from the declaration of the
+//! settings.
 
 use mpdccp_proto::sched::SchedulerKind;
 use mpdccp_proto::{Ccid, Named, Settings};
@@ -10,10 +10,10 @@ fn page() -> String {
     let mut page = String::from(
         "# Settings of a session
 
-Every key below stands in the tunnel's file ([tunnel.md](tunnel.md)) and in the `[tunnel]` table of a scenario ([scenarios.md](scenarios.md)), where
-unknown keys are errors. Some are also flags of `mpdccp perf` ([perf.md](perf.md)) and methods of the library's `Options`
-([library.md](library.md)), whose defaults may differ. *Reload* says whether a reload of the tunnel's file changes running sessions (*now*) or the
-sessions that begin later.
+Every key below can be set in the tunnel's file ([tunnel.md](tunnel.md)) and in the `[tunnel]` table of a scenario ([scenarios.md](scenarios.md)),
+where unknown keys are errors. Some keys are also flags of `mpdccp perf` ([perf.md](perf.md)) and methods of the library's `Options`
+([library.md](library.md)), whose defaults may differ. *Reload* says whether reloading the tunnel's file changes running sessions (*now*) or only
+sessions that begin later (*later*).
 
 | key | values | default | perf | library | reload | meaning |
 |---|---|---|---|---|---|---|

@@ -42,7 +42,7 @@ fn wrong_scenarios_and_arguments_end_with_two() {
     assert_eq!(left, ["bad.toml"]);
 }
 
-/// If one experiment of a set fails, the others still run, but the set ends with an error.
+/// If one experiment in a set fails, the others still run, but the set ends with an error.
 #[test]
 fn a_failed_experiment_of_a_set_ends_it_with_an_error() {
     if !able(&["ip"]) {
@@ -100,7 +100,7 @@ fn packetdrill_scripts_pass_differ_or_are_wrong() {
     let (code, said, why) = play(&[wrong, other], &[]);
     assert_eq!((code, said), (Some(2), differs));
     assert!(why.starts_with("mpdccp: wrong.pkt:6: unsupported call `close`"), "{why}");
-    // At a timeout, Reno halves the window. CUBIC reduces it to 0.7 of its size.
+    // On a timeout, Reno halves the window, whereas CUBIC reduces it to 0.7 of its size.
     let halved = ("halved.pkt", "+1 %{ assert tcpi_snd_ssthresh == 5 }%\n");
     assert_eq!(play(&[halved], &["--congestion", "reno"]).0, Some(0));
     assert_eq!(play(&[halved], &[]).0, Some(1));
@@ -128,8 +128,8 @@ fn nobody_reading_is_no_reason_for_a_panic() {
     );
 }
 
-/// Only the init process of a kernel may turn the kernel off. The test runs without capabilities, so that
-/// this host stays on even if the test fails.
+/// Only a kernel's init process may turn the kernel off. The test runs without capabilities, so that this
+/// host stays on even if the test fails.
 #[test]
 fn a_guest_outside_its_kernel_turns_nothing_off() {
     let mut powerless = Command::new("setpriv");

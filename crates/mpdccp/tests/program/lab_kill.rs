@@ -17,7 +17,7 @@ fn namespaces(lab: u32) -> usize {
     names.lines().filter(|name| name.starts_with(&format!("mpdccp-lab-{lab}-"))).count()
 }
 
-/// Starts a lab. Returns when a run is in progress. Also returns the directory of the run's files.
+/// Starts a lab and returns once a run is in progress. Also returns the directory of the run's files.
 fn lab(dir: &std::path::Path) -> (std::process::Child, String) {
     let file = dir.join("s.toml");
     std::fs::write(&file, SCENARIO).unwrap();

@@ -1,5 +1,5 @@
 //! Tests the lab with Linux in virtual time. Building the kernel takes ten minutes, so the tests run only on
-//! machines on which `tools/uml/build` has built it.
+//! machines where `tools/uml/build` has built it.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -16,7 +16,8 @@ variant = [{ label = "cubic", tcp = "cubic" }, { label = "ccid5", ccid = 5 }]
 flow = [{ name = "video", kind = "udp", payload = 1000, rate = "8 Mbit/s" }]
 "#;
 
-/// Returns the kernel that `MPDCCP_UML` names, or else the kernel of `tools/uml/build`, if it exists.
+/// Returns the kernel named by `MPDCCP_UML` or, failing that, the one built by `tools/uml/build`, if it
+/// exists.
 fn kernel() -> Option<PathBuf> {
     let home = || Some(Path::new(&std::env::var_os("HOME")?).join(".cache/mpdccp/uml/linux"));
     let kernel = std::env::var_os("MPDCCP_UML").map(PathBuf::from).or_else(home)?;
@@ -31,7 +32,7 @@ fn lab(kernel: &Path, dir: &Path, out: &str, scenario: &str) -> Child {
     lab.env("MPDCCP_UML", kernel).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
 }
 
-/// Returns the files of each run. Removes the time of day from the report.
+/// Returns the files of each run, with the time of day removed from the report.
 fn series(out: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let runs = std::fs::read_dir(out.join("series")).unwrap().flatten().map(|entry| entry.path());
     let files = runs.flat_map(|run| std::fs::read_dir(run).unwrap().flatten().map(|entry| entry.path()));
@@ -64,7 +65,7 @@ fn kill_9_of_the_lab_ends_its_kernel() {
         return;
     };
     let dir = tempfile::tempdir().unwrap();
-    // The run must be long enough not to end during the test.
+    // The run must be long enough that it does not end during the test.
     let long = SCENARIO.replace("duration_s = 3", "duration_s = 3000");
     let mut lab = lab(&kernel, dir.path(), "out", &long);
     let job = format!("/var/tmp/mpdccp-uml-{}-", lab.id());

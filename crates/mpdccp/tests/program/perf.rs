@@ -1,5 +1,5 @@
-//! Tests `mpdccp perf` with both ends. Everything that is sent must arrive and be counted, over both
-//! encapsulations and in both directions.
+//! Tests `mpdccp perf` with both ends. Everything that is sent must arrive and be counted, with either
+//! encapsulation and in both directions.
 
 use crate::perf_ends::{Place, record};
 use rustix::process::{Pid, Signal, kill_process};
@@ -168,8 +168,8 @@ fn a_server_keeps_connections_for_other_clients() {
     let mut lines = BufReader::new(first.stdout.take().unwrap()).lines().map_while(Result::ok);
     let opened = lines.by_ref().filter(|line| line.contains(r#""type":"open""#)).take(64);
     assert_eq!(opened.count(), 64);
-    // A client may have a quarter of the free sessions. It reaches this limit with 102 sessions, because 410
-    // of 512 are then free.
+    // A client may have a quarter of the free sessions. It reaches this limit at 102 sessions, because 410 of
+    // the 512 are then free.
     let second = place.run(&format!("{client} -k 1"));
     for mut child in [first, server.child] {
         child.kill().unwrap();
@@ -232,8 +232,8 @@ fn echoes_come_back() {
     assert!((ms("/one_way_ms/estimate/p50") - p50 / 2.0).abs() < 1e-9, "{summary}");
     for way in ["forward", "reverse"] {
         let (mean, most) = (ms(&format!("/one_way_ms/{way}/mean")), ms(&format!("/one_way_ms/{way}/max")));
-        // The delay variation of neither direction exceeds the round trip. The percentiles are rounded to
-        // three digits.
+        // The delay variation of neither direction exceeds the round-trip time. The percentiles are rounded
+        // to three digits.
         assert!(0.0 <= mean && mean <= most && most <= max * 1.01, "{way}: {summary}");
     }
     // The messages that the server receives are not echoes, so it reports no one-way latency.
@@ -242,13 +242,13 @@ fn echoes_come_back() {
 
 #[test]
 fn the_beginning_can_be_left_out() {
-    // 1,000 messages per second: for the omitted 0.5 s and for the measured 1 s.
+    // 1,000 messages per second during the omitted 0.5 s and the measured 1 s.
     let [server, client] = Place::host()
         .exchange("-s -B 127.0.0.1 -p 0", "-c 127.0.0.1:{port} -O 0.5 -t 1 -b 4M -l 500 --queue 500 -i 0.1");
     let (sent, received) = (record(&client, "summary"), record(&server, "summary"));
     assert!(received["received"]["messages"].as_u64().unwrap() < 1_400, "{received}");
     assert!(sent["sent"]["messages"].as_u64().unwrap() < 1_400, "{sent}");
-    // The reports of the intervals include the omitted messages.
+    // The interval reports include the omitted messages.
     let intervals = client.iter().filter(|record| record["type"] == "interval");
     let all: u64 = intervals.map(|interval| interval["sent"]["messages"].as_u64().unwrap()).sum();
     assert!(all > sent["sent"]["messages"].as_u64().unwrap(), "{client:?}");
@@ -333,8 +333,8 @@ fn nobody_there_is_said_soon() {
 }
 
 /// A silent peer is reported long before the connection is given up. This also holds for a plain connection
-/// and for JSON. If the peer's program was killed, the peer's host reports that nothing listens. If it was
-/// stopped, nobody answers at all.
+/// and for JSON. If the peer's program was killed, the peer's host reports that nothing listens; if the
+/// program was stopped, there is no answer at all.
 #[test]
 fn a_peer_that_falls_silent_is_told_of_and_given_up() {
     for signal in [Signal::STOP, Signal::KILL] {
@@ -377,8 +377,8 @@ fn all_addresses_of_a_name_are_tried() {
 #[test]
 fn addresses_that_fail_leave_no_sockets_behind() {
     let Some(place) = Place::namespace("sockets") else { return };
-    // Messages of this size fit only into IPv4 packets. So the first address fails, after its socket was
-    // opened.
+    // Messages of this size fit only into IPv4 packets, so the first address fails, but only after its socket
+    // has been opened.
     let hosts = place.hosts("::1 there\n127.0.0.1 there\n");
     let mut sockets = String::new();
     let (_, output) = place.with_server("-s -B 127.0.0.1 -p 0", "-c there:{port} -l 1440 -b 1M -t 2", |_| {
@@ -388,7 +388,7 @@ fn addresses_that_fail_leave_no_sockets_behind() {
     assert!(output.status.success(), "{output:?}");
     assert!(sockets.contains("127.0.0.1:") && !sockets.contains("[::1]:"), "{sockets}");
     drop(hosts);
-    // Nothing listens at the first address. The resolver returns it first, because it is nearest to the
+    // Nothing listens at the first address, which the resolver returns first because it is nearest to the
     // source address.
     let hosts = place.hosts("127.0.0.1 there\n127.0.0.7 there\n");
     let (_, output) = place.with_server("-s -B 127.0.0.7 -p 0", "-c there:{port} -b 1M -t 2 -P 2", |_| {

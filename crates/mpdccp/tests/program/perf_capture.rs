@@ -1,5 +1,5 @@
-//! Decodes a whole multipath session with tshark and the project's dissector: handshake, join, data and
-//! close. The dissector follows RFC 9897 and shares no code with the codec.
+//! Decodes a whole multipath session, from handshake and join to data and close, with tshark and the
+//! project's dissector. The dissector follows RFC 9897 and shares no code with the codec.
 
 use crate::common::skipped;
 use crate::perf_ends::{Place, record};
@@ -23,7 +23,7 @@ const MP_HMAC: u64 = 5;
 const MP_CLOSE: u64 = 10;
 const MP_EXP: u64 = 11;
 
-/// Fields of the dissector for option 46. They are the same in both encapsulations.
+/// The dissector's fields for option 46. They are the same in both encapsulations.
 const MP_FIELDS: [&str; 12] = [
     "mpdccp.subtype",
     "mpdccp.capable.version",
@@ -39,7 +39,7 @@ const MP_FIELDS: [&str; 12] = [
     "mpdccp.unassigned",
 ];
 
-/// A frame: for each field, the texts of all its occurrences.
+/// A frame: for each field, the text of each of its occurrences.
 struct Frame(BTreeMap<&'static str, Vec<String>>);
 
 impl Frame {
@@ -59,7 +59,7 @@ impl Frame {
         self.numbers("type") == [ptype]
     }
 
-    /// Returns the subtypes of option 46 in the frame. Leaves out the private ones, which only mpdccp uses.
+    /// Returns the subtypes of option 46 in the frame, except the private ones, which only mpdccp uses.
     fn subtypes(&self) -> Vec<u64> {
         self.numbers("mpdccp.subtype").into_iter().filter(|subtype| *subtype != MP_EXP).collect()
     }
@@ -122,8 +122,8 @@ fn capture(place: &Place, encapsulation: &str, directory: &Path) -> (PathBuf, St
 fn check_session(frames: &[Frame]) {
     for frame in frames {
         for field in ["_ws.malformed", "_ws.expert.message", "mpdccp.malformed", "mpdccp.unassigned"] {
-            // Only these remarks are allowed. A Reset or a Close ends a connection. UDP to ports from 33434
-            // on may be a traceroute.
+            // Only these remarks are allowed: a Reset or a Close ends a connection, and UDP to ports from
+            // 33434 on may be a traceroute.
             let allowed = ["Connection reset", "Connection closed", "Possible traceroute"];
             let harmless = |text: &String| allowed.iter().any(|remark| text.contains(remark));
             assert!(frame.texts(field).iter().all(harmless), "{field}: {:?}", frame.0);
@@ -170,7 +170,7 @@ fn check_session(frames: &[Frame]) {
     let sources: BTreeSet<&String> = data.iter().flat_map(|f| f.texts("ip.src")).collect();
     assert_eq!(sources.len(), 2, "both paths carry data");
 
-    // MP_CLOSE with the server's key is sent on both subflows. Each is answered with a Reset of code 1.
+    // MP_CLOSE with the server's key is sent on both subflows, and answered on each with a Reset of code 1.
     let close = with(CLOSE, &[MP_CLOSE]);
     assert!(close.len() >= 2 && close.iter().all(|f| f.texts("mpdccp.close.key") == [server_key.clone()]));
     assert_ne!(client_key, server_key);

@@ -1,4 +1,4 @@
-//! Tests features of `mpdccp perf` that users of iperf3 expect, apart from measurements.
+//! Tests features of `mpdccp perf` that users of iperf3 expect, other than measurements.
 
 use crate::perf_ends::Place;
 use rustix::process::{Pid, Signal, kill_process};
@@ -54,8 +54,8 @@ fn lines_say_what_was_asked_for() {
     assert!(client.iter().all(|record| record["title"] == "here"), "{client:?}");
     let time = |record: &Value| record["time"].as_str().unwrap().to_owned();
     assert!(client.iter().all(|record| time(record).starts_with("20") && time(record).ends_with('Z')));
-    // The capture has a header of 24 bytes. Then each raw IP packet follows a header of 16 bytes. The UDP
-    // packets with DCCP port 5001 belong to this test.
+    // The capture starts with a header of 24 bytes, followed by the raw IP packets, each preceded by a header
+    // of 16 bytes. The UDP packets with DCCP port 5001 belong to this test.
     let bytes = fs::read(pcap).unwrap();
     let (mut at, mut ours) = (24, 0);
     while at < bytes.len() {

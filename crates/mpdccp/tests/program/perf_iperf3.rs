@@ -1,5 +1,5 @@
-//! Tests features of iperf3 that need both ends: files, limits of the server, the server's output,
-//! interfaces, columns.
+//! Tests iperf3 features that need both ends: files, server limits, the server's output, interfaces and
+//! columns.
 
 use crate::perf_ends::{Place, record};
 use serde_json::Value;
@@ -90,7 +90,7 @@ fn a_client_can_have_the_servers_output() {
         let (_, served) = text.split_once("output of the server:\n").unwrap_or_else(|| panic!("{text}"));
         let way = if direction == "-R" { "sent" } else { "received" };
         let lines = |part: &str| served.lines().filter(|line| line.contains(part)).count();
-        // The output has lines for each interval and for the total.
+        // The output has a line for each interval and one for the total.
         assert!(
             lines("[ ID] ") == 1 && lines(way) >= 2 && lines("the test is over") == 1,
             "{direction}: {text}"
@@ -114,7 +114,7 @@ fn an_interface_is_the_only_one() {
     assert_eq!(ends("--bind-dev lo", "--bind-dev lo"), Some(0));
     assert_eq!(ends("--bind-dev out", ""), Some(2));
     assert_eq!(ends("", "--bind-dev out"), Some(2));
-    // There is no route. If the device is given, the system expects the peer on this link.
+    // There is no route. If the device is given, the system expects the peer to be on this link.
     place.command_output("ip", "link set out up");
     for (device, why) in [("", "no route to 10.77.0.1"), ("--bind-dev out", "no answer from 10.77.0.1")] {
         let output = place.run(&format!("-c 10.77.0.1 {device} --connect-timeout 300"));
@@ -136,7 +136,7 @@ fn lines_have_one_layout() {
             sums += usize::from(line.starts_with("[SUM] "));
         }
     }
-    // There is a sum for each of two directions, in at least two intervals and in the total.
+    // For each of the two directions, there is a sum in at least two intervals and in the total.
     assert!(sums >= 6 && text.contains("(omitted)") && text.contains(" arrived "), "{text}");
     assert_eq!(text.matches("[ ID]").count(), 1, "{text}");
 }

@@ -6,7 +6,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use tempfile::TempDir;
 
-/// A directory with files of private keys.
+/// A directory with private key files.
 struct Files(TempDir);
 
 impl Files {
@@ -14,7 +14,7 @@ impl Files {
         Files(tempfile::tempdir().unwrap())
     }
 
-    /// Writes a private key to a file. Returns the flag that names the file, and the public key.
+    /// Writes a private key to a file. Returns the flag that refers to the file, and the public key.
     fn key(&self, number: u8) -> (String, PublicKey) {
         let key = PrivateKey::from_random([number; 32]);
         (self.write(number, &key.to_base64(), 0o600), key.public())
@@ -66,8 +66,8 @@ fn a_server_that_names_clients_serves_no_other() {
         place.exchange(&serve, &connect(&key));
     }
     let refused = [
-        // Three clients are refused. The server does not know the key of the first one. The second one
-        // expects another key of the server. The third one has no key.
+        // Three clients are refused: the server does not know the first client's key, the second client
+        // expects a different server key, and the third client has no key.
         (connect(&stranger), stranger_public.to_string()),
         (
             format!("-c 127.0.0.1:{{port}} {stranger} --public-key {one_public}"),

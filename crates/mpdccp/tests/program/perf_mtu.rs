@@ -11,12 +11,12 @@ const CARRIES: usize = 1300;
 /// Size of the IPv4 and UDP headers.
 const OVERHEAD: usize = 28;
 
-/// Forwards packets that the network carries. The thread runs until the process of the test ends.
+/// Forwards packets that the network carries. The thread runs until the test process ends.
 fn carry(from: UdpSocket, mut pass: impl FnMut(&[u8], SocketAddr) + Send + 'static) {
     std::thread::spawn(move || {
         let mut buffer = [0; 2048];
         loop {
-            // After the server has ended, its host refuses packets, which appears as an error here.
+            // Once the server has ended, its host refuses packets, which shows up as an error here.
             match from.recv_from(&mut buffer) {
                 Ok((len, sender)) if len + OVERHEAD <= CARRIES => pass(&buffer[..len], sender),
                 _ => {}
@@ -25,7 +25,7 @@ fn carry(from: UdpSocket, mut pass: impl FnMut(&[u8], SocketAddr) + Send + 'stat
     });
 }
 
-/// Forwards packets between the server and the clients of a port. Returns the port.
+/// Forwards packets between the server and the clients that connect to a port. Returns the port.
 fn narrow(server: &str) -> u16 {
     let front = UdpSocket::bind("127.0.0.1:0").unwrap();
     let (server, port) = (format!("127.0.0.1:{server}"), front.local_addr().unwrap().port());
@@ -55,7 +55,7 @@ fn run(args: &str) -> (Vec<Value>, Output) {
 
 #[test]
 fn messages_wait_for_the_size_that_the_path_carries() {
-    // This size is larger than the size to which a path falls back after an MTU black hole.
+    // This size is larger than the size that a path falls back to after an MTU black hole.
     let (records, output) = run("--messages 20 --size 1200");
     assert!(output.status.success(), "{output:?}");
     let summary = record(&records, "summary");

@@ -9,8 +9,8 @@ const NB: &str = "203.0.113.2";
 /// UDP port and DCCP port of the client.
 const PORT: &str = "50111";
 
-/// Creates the namespaces. Client `a` is behind the NAT `na`, and server `b` behind the NAT `nb`. `net` is
-/// the network between the NATs.
+/// Creates the namespaces. Client `a` is behind NAT `na`, and server `b` is behind NAT `nb`. `net` is the
+/// network between the NATs.
 fn world() -> Option<Spaces> {
     let world = Spaces::new("mpi", &["a", "na", "net", "nb", "b"], &["nft"])?;
     world.sh("net", "ip link add name bridge0 type bridge && ip link set bridge0 up");
@@ -53,6 +53,6 @@ fn a_server_behind_a_nat_is_reached_by_a_client_behind_another() {
     server.kill().unwrap();
     server.wait().unwrap();
     world.ends.push(world.mpdccp("b", &format!("perf -s --rendezvous {NA}:{PORT}")).spawn().unwrap());
-    // The client may start before the server sends a Listen packet, because the client repeats its Request.
+    // The client may start before the server sends a Listen packet, because it repeats its Request.
     assert!(client(&world).success());
 }

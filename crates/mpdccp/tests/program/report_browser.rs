@@ -1,5 +1,5 @@
 //! Tests a report in a real browser: a reader can see values, zoom, and hide lines and variants. The test is
-//! skipped if there is no Chromium.
+//! skipped if Chromium is not installed.
 
 use std::fs;
 use std::path::Path;
@@ -44,13 +44,13 @@ addEventListener("load", () => {
 });
 </script>"#;
 
-/// Returns the first Chromium that this host has.
+/// Returns the first Chromium found on this host.
 fn chromium() -> Option<&'static str> {
     let runs = |name: &&str| Command::new(name).arg("--version").output().is_ok_and(|o| o.status.success());
     ["chromium", "chromium-browser", "google-chrome"].into_iter().find(runs)
 }
 
-/// Returns the page after its scripts have run. The window has this width in pixels.
+/// Returns the page after its scripts have run. `width` is the width of the window in pixels.
 fn dom(browser: &str, page: &Path, width: u32) -> String {
     let profile = page.with_extension("profile");
     let out = Command::new(browser)

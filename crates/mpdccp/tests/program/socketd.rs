@@ -1,4 +1,4 @@
-//! Tests `mpdccp socketd` when root starts it.
+//! Tests `mpdccp socketd` started by root.
 
 use crate::common::skipped;
 use std::fs;
@@ -35,8 +35,8 @@ fn a_daemon_gives_up_the_privileges_of_root() {
     }
     let dir = tempfile::tempdir().unwrap();
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    // The daemon creates this directory as root. Later, as another user, it must be able to remove its socket
-    // there.
+    // The daemon creates this directory as root. Later, running as another user, it must be able to remove
+    // its socket there.
     let socket = dir.path().join("own/socketd.sock");
     let mut daemon = command(&socket, "nobody").stdout(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
@@ -56,7 +56,7 @@ fn a_daemon_gives_up_the_privileges_of_root() {
         assert_eq!(field(name), ["0000000000000000"], "{status}");
     }
     assert_eq!(field("NoNewPrivs:"), ["1"], "{status}");
-    // The limit must be high, so that the sockets of one user cannot use up the daemon's descriptors.
+    // The limit must be high, so that one user's sockets cannot use up the daemon's descriptors.
     let limits = fs::read_to_string(format!("/proc/{}/limits", daemon.id())).unwrap();
     let limit = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();
     let limit: Vec<_> = limit.split_whitespace().collect();

@@ -17,7 +17,7 @@ fn asking() -> Option<Bed> {
         ("s", of_server.clone(), format!("{of_server}\n{state}\nmtu = 1300\n{POOL}")),
         ("s", allowed, String::new()),
         ("c", of_client, "addresses = \"auto\"".into()),
-        // The client accepts routes within these networks from the server.
+        // The client accepts routes from the server if they lie within these networks.
         ("c", "\"10.72.0.0/16\"".into(), "\"10.72.0.0/16\", \"198.18.0.0/15\", \"192.168.71.64/28\"".into()),
     ];
     Some(bed)
@@ -71,7 +71,7 @@ fn a_client_gets_addresses_routes_and_mtu_and_keeps_them() {
     assert!(bed.log("c").contains("ignoring the server's route to fd99::/16"));
     assert!(shown(&bed, "link show").contains("mtu 1300"), "{}", shown(&bed, "link show"));
     assert_eq!(bed.status("s")["peers"][0]["leased"][0], "10.71.0.2");
-    // The address stays the same after a restart of either end.
+    // The address stays the same when either end restarts.
     bed.signal("c", Signal::KILL);
     bed.again("c");
     wait_for("the same addresses", || addresses(&bed) == given);
@@ -79,7 +79,7 @@ fn a_client_gets_addresses_routes_and_mtu_and_keeps_them() {
     bed.again("s");
     wait_for("an echo after the server's restart", || ping(&bed, SERVER[0]));
     assert_eq!(addresses(&bed), given);
-    // Change the pool while the tunnel runs.
+    // Change the pool while the tunnel is running.
     reload(&bed, "10.71.0.0/28", "10.71.0.64/28");
     wait_for("another address", || addresses(&bed)[0] == "10.71.0.64/24");
     wait_for("an echo with the new address", || ping(&bed, SERVER[0]));
@@ -102,7 +102,7 @@ fn both_ends_report_an_impossible_assignment() {
     no_address(&bed, "no free address left");
     assert!(bed.log("s").contains("no free address left in the pool"));
     assert!(bed.status("s")["tun"]["drops"]["no_address_to_assign"].as_u64() >= Some(1));
-    // The client refuses this address, because it is inside one of the client's own networks.
+    // The client refuses this address, because it lies in one of the client's own networks.
     reload(&bed, "10.71.0.1/32", "192.168.71.64/30");
     no_address(&bed, "of p0 on this host");
     // The server does not assign an address that its configuration gives to another peer.
@@ -114,7 +114,8 @@ fn both_ends_report_an_impossible_assignment() {
     wait_for("the other address", || addresses(&bed)[0] == "10.71.0.9/24");
     assert!(bed.status("c")["no_address"].is_null());
     wait_for("an echo", || ping(&bed, SERVER[0]));
-    // The configuration gives the peer its address. Then the server stops to assign addresses at all.
+    // The configuration gives the peer its address. After that, the server stops assigning addresses
+    // altogether.
     let name = "name = \"client\"";
     reload(&bed, name, &format!("{name}\nallowed_ips = [\"10.71.0.77/32\"]"));
     reload(&bed, "10.71.0.8/31", "10.71.0.64/26");

@@ -52,7 +52,7 @@ fn a_reload_changes_what_the_file_says_and_drops_no_session() {
         assert!(code == Some(2) && message.contains(words), "{to}: {message}");
         assert_eq!(bed.client_path("one")["priority"], 4);
     }
-    // Add a peer on the server, then remove it. The networks of the other peer change meanwhile.
+    // Add a peer on the server, then remove it. Meanwhile, change the networks of the other peer.
     let server = std::fs::read_to_string(bed.path("s.toml")).unwrap();
     let key = dccp_secure::PrivateKey::from_random([9; 32]).public();
     let other =
@@ -78,7 +78,7 @@ fn a_reload_changes_what_the_file_says_and_drops_no_session() {
     for end in ["c", "s"] {
         assert!(!bed.log(end).contains("session closed"), "{}", bed.log(end));
     }
-    // If a peer is removed from the configuration, its session ends at once.
+    // When a peer is removed from the configuration, its session ends at once.
     edit(&bed, "s", |text| {
         let key = dccp_secure::PrivateKey::from_random([1; 32]).public().to_string();
         text.replace(&key, &dccp_secure::PrivateKey::from_random([8; 32]).public().to_string())
@@ -137,8 +137,8 @@ fn a_tunnel_tells_how_it_fares() {
     bed.down();
 }
 
-/// Two clients with the same key take the session from each other, at intervals that grow. Both ends report
-/// this.
+/// Two clients with the same key keep taking the session from each other, at growing intervals. Both ends
+/// report this.
 #[test]
 fn two_clients_with_one_key_are_told_of() {
     let Some(mut bed) = bed() else { return };
@@ -172,7 +172,7 @@ fn handshakes_go_on_from_the_last_one() {
     wait_for("the file with the time", || known().is_some());
     let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs();
     assert!((now - 3_600..=now + 1).contains(&known().unwrap()), "{:?}", known());
-    // The last handshake seems to be a day ahead. So the clock seems to be a day behind.
+    // The last handshake appears to be a day in the future, so the clock appears to be a day behind.
     let ahead = now + 86_400;
     bed.signal("c", rustix::process::Signal::KILL);
     std::fs::write(&file, ahead.to_string()).unwrap();
@@ -186,16 +186,16 @@ fn handshakes_go_on_from_the_last_one() {
 }
 
 /// All traffic goes through the tunnel, except the tunnel's own packets and local traffic. Nothing bypasses
-/// the tunnel, even after it was killed.
+/// the tunnel, even after the tunnel is killed.
 #[test]
 fn a_default_route_and_a_kill_switch() {
     let Some(mut bed) = bed() else { return };
     let [c, s] = bed.space.clone();
     let ip = |args: &str| assert!(run("ip", args).status.success(), "{args}");
-    // This distant host can be reached without the tunnel, too.
+    // This distant host can also be reached without the tunnel.
     ip(&format!("-n {s} addr add 198.18.0.1/32 dev lo"));
     ip(&format!("-n {c} route add default via {}", REMOTE[0]));
-    // This distant host is behind no peer.
+    // This distant host is not behind any peer.
     ip(&format!("-n {c} addr add 2001:db8::2/64 dev p0 nodad"));
     ip(&format!("-n {c} route add default via 2001:db8::1"));
     let way6 = || {
@@ -222,8 +222,8 @@ fn a_default_route_and_a_kill_switch() {
         bed.at_client(&format!("ping -c 1 -W 1 {}", REMOTE[0])).status.success(),
         "a local host is reachable"
     );
-    // A new path needs a mark on its socket. The tunnel has dropped the capability for that, so the helper
-    // must set it.
+    // A new path needs a mark on its socket. The tunnel has dropped the capability to set it, so the helper
+    // must do that.
     let more = ["path", "add", "three", "--interface", "p0", "--remote", REMOTE[0]];
     assert_eq!(bed.tunnel("c", &more).status.code(), Some(0));
     wait_for("a new path is up", || bed.client_path("three")["state"] == "up");
@@ -232,7 +232,8 @@ fn a_default_route_and_a_kill_switch() {
     assert!(way().contains("unreachable") || way().contains("No route"), "{}", way());
     assert!(!far(&bed), "no packet bypasses the tunnel");
     assert!(!way6().contains("dev p0"), "{}", way6());
-    // `down` lifts the block of a killed tunnel, and a new start and a second kill bring it back.
+    // `down` lifts the block of a killed tunnel; starting the tunnel and killing it again brings the block
+    // back.
     let down = format!(
         "netns exec {c} {} tunnel down --config {}",
         env!("CARGO_BIN_EXE_mpdccp"),
@@ -245,7 +246,7 @@ fn a_default_route_and_a_kill_switch() {
     wait_for("the tunnel is back", || way().contains("dev tunC"));
     bed.signal("c", rustix::process::Signal::KILL);
     wait_for("the block is back", || !way().contains("dev"));
-    // Watch that nothing bypasses the tunnel while it restarts.
+    // Check that nothing bypasses the tunnel while it restarts.
     let stop = Arc::new(AtomicBool::new(false));
     let leaks = {
         let (stop, space) = (stop.clone(), c.clone());
@@ -259,7 +260,7 @@ fn a_default_route_and_a_kill_switch() {
             (leaks, pings)
         })
     };
-    // After a restart and a clean end, nothing is left behind.
+    // After a restart and a clean stop, nothing is left behind.
     bed.again("c");
     wait_for("both paths are up again", || {
         !["one", "two"].iter().any(|path| bed.client_path(path)["state"] != "up")

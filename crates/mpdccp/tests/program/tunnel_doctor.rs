@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 const SERVER: &str = "203.0.113.1";
 
-/// Creates client `c`, routers `r0` (DSL) and `r1` (LTE), server `s`, and the configurations of both ends.
-/// Returns `None` and prints the reason if the test cannot run here.
+/// Creates client `c`, routers `r0` (DSL) and `r1` (LTE), server `s`, and the configurations of both ends. If
+/// the test cannot run here, prints the reason and returns `None`.
 fn world() -> Option<Spaces> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let id = format!("mpd{}-", NEXT.fetch_add(1, Ordering::Relaxed));
@@ -60,7 +60,7 @@ fn client(world: &Spaces) -> String {
     text
 }
 
-/// Returns the command that tests an end.
+/// Returns the command that runs the doctor on an end.
 fn doctor_command(world: &Spaces, name: &str, args: &[&str]) -> Command {
     let mut command = world.mpdccp(name, "tunnel doctor --config");
     command.arg(world.path(&format!("{name}.toml"))).args(args).stdin(Stdio::null()).stdout(Stdio::piped());
@@ -71,7 +71,7 @@ fn doctor(world: &Spaces, name: &str, args: &[&str]) -> Output {
     doctor_command(world, name, args).output().unwrap()
 }
 
-/// Returns the findings except notes. Each has the name of the test and of the line.
+/// Returns all findings except notes, each with the name of the test and of the line.
 fn found(output: &Output) -> Vec<(String, String)> {
     let all: Value = serde_json::from_slice(&output.stdout)
         .unwrap_or_else(|e| panic!("{e}: {}", String::from_utf8_lossy(&output.stderr)));
@@ -106,7 +106,7 @@ fn a_healthy_setup_has_no_findings_with_and_without_a_running_tunnel() {
     assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
     for words in [
         "Nothing is wrong.",
-        "the tunnel does not run",
+        "the tunnel is not running",
         "dsl: reaches 203.0.113.1:6511 through dsl",
         "through a NAT that shows 203.0.113.2 instead of 192.168.10.2",
         "largest packets 1500 bytes up and 1500 down; up ",
@@ -123,7 +123,7 @@ fn a_healthy_setup_has_no_findings_with_and_without_a_running_tunnel() {
     assert_eq!(world.status("c")["peers"][0]["state"], "open");
     let log = std::fs::read_to_string(world.path("s.log")).unwrap();
     assert!(!log.contains("replaces"), "{log}");
-    // On a server, the doctor checks the host of the server.
+    // On a server, the doctor checks the server's host.
     assert_eq!(found(&doctor(&world, "s", &["--json"])), []);
     world.sh("s", "sysctl -qw net.ipv4.ip_forward=0; nft add table ip t; nft add chain ip t in '{ type filter hook input priority 0; policy drop; }'; nft add rule ip t in tcp dport 22 accept");
     let wrong = found(&doctor(&world, "s", &["--json"]));
@@ -177,11 +177,9 @@ fn lines_without_udp_are_tested_over_tls() {
     let all: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(found(&output), [], "{all}");
     assert_eq!([&all["lines"][0]["over_tls"], &all["lines"][1]["over_tls"]], [true, true]);
-    assert!(
-        all["findings"]
-            .to_string()
-            .contains("does not answer UDP over this line; the tunnel uses TLS over TCP port 443")
-    );
+    assert!(all["findings"].to_string().contains(
+        "does not answer UDP over this Internet connection; the tunnel uses TLS over TCP port 443"
+    ));
     // The second line carries neither UDP nor TLS.
     world.sh("r1", "nft add rule ip t f tcp dport 443 reject with tcp reset");
     let client = format!("encapsulation = \"tls\"\n{}", client(&world).replace(":6511\"", "\""));
@@ -236,8 +234,8 @@ fn wrong_keys_are_found() {
     }
 }
 
-/// Builds a library that shifts the clock of its process by `CLOCK_SHIFT` seconds. Returns `None` if there is
-/// no C compiler.
+/// Builds a library that shifts its process's clock by `CLOCK_SHIFT` seconds. Returns `None` if there is no C
+/// compiler.
 fn clock_shift(world: &Spaces) -> Option<String> {
     let (source, library) = (world.path("clock.c"), world.path("clock.so"));
     let code = "#define _GNU_SOURCE\n#include <stdlib.h>\n#include <time.h>\n#include <unistd.h>\n#include <sys/syscall.h>\n\
@@ -256,7 +254,7 @@ fn a_clock_that_is_off_by_a_day_is_found() {
         let mut command = doctor_command(world, "c", QUICK);
         command.env("LD_PRELOAD", &library).env("CLOCK_SHIFT", shift.to_string()).output().unwrap()
     };
-    // The server does not answer. The times of files show that the clock is behind.
+    // The server does not answer, but file times show that the clock is behind.
     let output = doctor(&world, -86_400);
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(found(&output).contains(&("clock".to_owned(), String::new())), "{text}");
@@ -273,8 +271,8 @@ fn a_clock_that_is_off_by_a_day_is_found() {
     }
 }
 
-/// A user at a terminal decides whether to load a line that costs money. If there is no terminal, the doctor
-/// does not ask.
+/// A user at a terminal decides whether to load a line that costs money. Without a terminal, the doctor does
+/// not ask.
 #[test]
 fn a_metered_line_is_loaded_only_with_permission() {
     let Some(mut world) = world() else { return };
@@ -289,7 +287,7 @@ fn a_metered_line_is_loaded_only_with_permission() {
         command.stdin(terminal.slave.try_clone().unwrap()).stderr(terminal.slave);
         let output = command.output().unwrap();
         drop(command);
-        // Read what the terminal shows. Reading fails when the program has ended.
+        // Read what the terminal shows. Reading fails once the program has ended.
         let mut shown = Vec::new();
         let _ = person.read_to_end(&mut shown);
         (String::from_utf8(output.stdout).unwrap(), String::from_utf8(shown).unwrap())
@@ -327,7 +325,7 @@ fn a_metered_line_is_loaded_only_with_permission() {
     assert_eq!((asked(&shown), loads), ([0, 0], [false, false]), "no terminal: {text}");
 }
 
-/// Returns whether the text has the rates of the line, which only a load test measures.
+/// Returns whether the text contains the line's rates, which only a load test measures.
 fn loaded(text: &str, line: &str) -> bool {
     text.lines().any(|l| l.starts_with(&format!("{line}: reaches")) && l.contains("Mbit/s"))
 }

@@ -1,5 +1,5 @@
-//! Tests wrong input and missing prerequisites. The program prints one message that says what is wrong,
-//! where, and how to fix it. It exits with code 2 and leaves nothing behind.
+//! Tests wrong input and missing prerequisites. The program must print one message that says what is wrong,
+//! where, and how to fix it, exit with code 2, and leave nothing behind.
 
 use std::net::UdpSocket;
 use std::path::PathBuf;
@@ -53,7 +53,7 @@ impl Case {
         command
     }
 
-    /// Runs `tunnel up`. It must fail with a message that has all of `words`.
+    /// Runs `tunnel up`, which must fail with a message that contains all of `words`.
     fn fails_with(&self, words: &[&str]) {
         self.check(self.command(&["up"]).output().unwrap(), words);
     }
@@ -79,7 +79,7 @@ fn more_paths_than_a_session_has_are_refused() {
     Case::new(&format!("{CLIENT}{more}")).fails_with(&["tunnel.toml: line", "64 paths; expected at most 8"]);
 }
 
-/// Most errors in configurations are in mpdccp-tunnel/tests/it/config.toml. This test has the others.
+/// Most configuration errors are covered by mpdccp-tunnel/tests/it/config.toml. This test covers the others.
 #[test]
 fn wrong_values_name_what_is_allowed() {
     let with = |line: &str| Case::new(&format!("{line}\n{CLIENT}"));
@@ -189,7 +189,7 @@ fn a_port_in_use() {
 #[test]
 fn no_permission_to_make_an_interface() {
     let case = Case::new(CLIENT);
-    // Run as a user without privileges, because root may create interfaces.
+    // Run as an unprivileged user, because root may create interfaces.
     let mut command = Command::new("setpriv");
     command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--bounding-set=-all"]);
     std::fs::set_permissions(case.directory.path(), std::os::unix::fs::PermissionsExt::from_mode(0o777))

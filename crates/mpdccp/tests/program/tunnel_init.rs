@@ -1,12 +1,12 @@
-//! Tests that the configurations that `mpdccp tunnel init` and `import` write make a working tunnel.
+//! Tests that the configurations written by `mpdccp tunnel init` and `import` make a working tunnel.
 
 use crate::common::spaces::Spaces;
 use crate::common::wait_for;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Output, Stdio};
 
-/// Creates a client with two lines, and a server. Returns `None` and prints the reason if the test cannot run
-/// here.
+/// Creates a client with two lines, and a server. If the test cannot run here, prints the reason and returns
+/// `None`.
 fn world(n: u8) -> Option<Spaces> {
     let world = Spaces::new(&format!("mpi{n}-"), &["c", "s"], &[])?;
     for (i, line) in ["eth0", "wwan0"].into_iter().enumerate() {
@@ -18,7 +18,7 @@ fn world(n: u8) -> Option<Spaces> {
     Some(world)
 }
 
-/// Runs `mpdccp tunnel` in the directory of the test.
+/// Runs `mpdccp tunnel` in the test's directory.
 fn tunnel(world: &Spaces, name: &str, args: &[&str]) -> Output {
     let mut command = world.mpdccp(name, "tunnel");
     command.args(args).current_dir(world.path("")).stdin(Stdio::null()).stdout(Stdio::piped());
@@ -48,7 +48,7 @@ fn the_files_of_init_make_a_tunnel_over_the_lines_of_this_host() {
     let said = text(&output);
     assert!(output.status.success(), "{said}");
     for words in [
-        "Lines of this host: eth0 (eth0), lte (wwan0)",
+        "Internet connections of this host: eth0 (eth0), lte (wwan0)",
         "1. scp -p ./server.toml root@203.0.113.1:",
         "ping 10.9.0.1",
     ] {

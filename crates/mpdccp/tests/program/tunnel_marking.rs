@@ -13,7 +13,7 @@ use std::time::Duration;
 
 const ECT0: u8 = 2;
 const CE: u8 = 3;
-/// Size of the test's inner packets. The relays recognise them by their size.
+/// Size of the test's inner packets, by which the relays recognise them.
 const LARGE: usize = 700;
 /// MTU probes are larger than this, so the relays can ignore them.
 const PROBES: usize = 1_100;
@@ -68,7 +68,7 @@ fn set_tos(socket: &UdpSocket, tos: u8) {
 struct Relay {
     /// The TOS bytes of large datagrams, by direction.
     seen: [Arc<Mutex<BTreeSet<u8>>>; 2],
-    /// The TOS byte that the relay gives large datagrams.
+    /// The TOS byte that the relay sets on large datagrams.
     tos: Arc<AtomicU8>,
     stop: Arc<AtomicBool>,
 }
@@ -136,8 +136,7 @@ impl Ends {
         Ends { sender, receiver, to: address(to[version], 7000) }
     }
 
-    /// Sends datagrams with a TOS byte until one arrives. Returns the TOS byte and the TTL with which it
-    /// arrived.
+    /// Sends datagrams with a TOS byte until one arrives. Returns the TOS byte and TTL that it arrived with.
     fn carry(&self, tos: u8) -> (u8, i32) {
         set_tos(&self.sender, tos);
         let mut got = None;
@@ -174,8 +173,8 @@ fn seen(relays: &[Relay; 2], way: usize) -> [BTreeSet<u8>; 2] {
     [0, 1].map(|i| std::mem::take(&mut *relays[i].seen[way].lock().unwrap()))
 }
 
-/// RFC 6040 sections 4.1 and 4.2, RFC 2983 section 3.1: outer fields are copies of inner fields. Congestion
-/// marks are applied to inner packets. The inner DSCP and TTL do not change.
+/// RFC 6040 sections 4.1 and 4.2, RFC 2983 section 3.1: outer fields are copied from the inner fields,
+/// congestion marks are applied to inner packets, and the inner DSCP and TTL do not change.
 #[test]
 fn fields_are_copied_on_both_paths_both_ways() {
     let Some((bed, relays)) = start("ecn = \"copy\"\ndscp = \"copy\"") else { return };
@@ -184,7 +183,7 @@ fn fields_are_copied_on_both_paths_both_ways() {
         for (dscp, ecn) in [(46, 0), (10, ECT0), (0, 1), (10, CE)] {
             let tos = dscp << 2 | ecn;
             seen(&relays, way);
-            // The relay clears the DSCP and keeps the ECN field.
+            // The relay clears the DSCP but keeps the ECN field.
             relays.iter().for_each(|relay| relay.tos.store(ecn, Ordering::Relaxed));
             assert_eq!(ends.carry(tos), (tos, 33));
             let copies = || relays.iter().all(|r| r.seen[way].lock().unwrap().contains(&tos));
@@ -209,7 +208,7 @@ fn fields_are_copied_on_both_paths_both_ways() {
 }
 
 /// Outer headers have a fixed DSCP. By default, the outer ECN field belongs to the path's congestion control,
-/// and marks are applied to ECN-capable inner packets.
+/// and marks are applied only to inner packets that are ECN-capable.
 #[test]
 fn fields_may_be_pinned() {
     let Some((bed, relays)) = start("dscp = 34") else { return };

@@ -1,4 +1,4 @@
-//! Tests two roaming clients behind one NAT. The first client changes its address during a transfer. A third
+//! Tests two roaming clients behind one NAT. The first client's address changes during a transfer. A third
 //! host replays and spoofs packets of the second client.
 
 use crate::common::spaces::Spaces;
@@ -15,11 +15,11 @@ const SERVER: &str = "203.0.113.1";
 const NAT: &str = "203.0.113.2";
 
 /// Creates the namespaces. Clients `c0` and `c1` are in a LAN behind `nat`. Server `s` and stranger `x` are
-/// in the network outside.
+/// in the outside network.
 fn world(shards: u8) -> Option<Spaces> {
     let world = Spaces::new(&format!("mpn{shards}"), &["c0", "c1", "nat", "s", "x"], &["nft"])?;
-    // The bridge in the NAT's namespace is the LAN. The bridge in the server's namespace is the network
-    // outside.
+    // The bridge in the NAT's namespace is the LAN; the bridge in the server's namespace is the outside
+    // network.
     world
         .sh("nat", "ip link add lan type bridge && ip addr add 192.168.5.1/24 dev lan && ip link set lan up");
     world.sh(
@@ -102,7 +102,7 @@ fn two_roaming_clients_behind_one_nat() {
     roam(1);
 }
 
-/// The client's new port may select another socket of the server, but the session stays on its shard.
+/// The client's new port may select another of the server's sockets, but the session stays on its shard.
 #[test]
 fn two_roaming_clients_of_two_shards() {
     roam(2);
@@ -154,7 +154,7 @@ fn roam(shards: u8) {
     let count = |n: usize| arrived.lock().unwrap().numbers[n].len();
     wait_for("datagrams from both clients", || count(0) > 500 && count(1) > 500);
 
-    // The first client gets another address in the LAN, and so another port on the NAT.
+    // The first client gets a new address in the LAN, and therefore a new port on the NAT.
     let before = remote(0);
     world.sh("c0", "ip addr add 192.168.5.77/24 dev wan && ip addr del 192.168.5.10/24 dev wan; ip addr add 192.168.5.77/24 dev wan; \
         ip route replace default via 192.168.5.1");
@@ -203,7 +203,8 @@ fn roam(shards: u8) {
     let arrived = arrived.lock().unwrap();
     assert!(arrived.wrong.is_empty(), "{:?}", arrived.wrong);
     let lost = [0, 1].map(|n| sent[n] - arrived.numbers[n].len() as u64);
-    // If a client is delayed on a busy machine, the client's own queue drops old packets and counts them.
+    // If a client is delayed because the machine is busy, the client's own queue drops old packets and counts
+    // them.
     let own = [0, 1].map(|n| {
         let queue = world.status(&format!("c{n}"))["peers"][0]["queue"].clone();
         ["dropped_full", "dropped_old", "dropped_early"]
@@ -211,7 +212,7 @@ fn roam(shards: u8) {
             .filter_map(|why| queue[why].as_u64())
             .sum::<u64>()
     });
-    // Packets that are in flight when the address changes are lost. The other client loses hardly any.
+    // Packets in flight when the address changes are lost. The other client loses hardly any packets.
     assert!(
         lost[0] < own[0] + 500 && lost[1] < own[1] + 20,
         "{lost:?} of {sent:?}, {own:?} by their own queues"

@@ -4,7 +4,7 @@ use crate::common::stream::Stream;
 use crate::common::{Bed, CLIENT, LOCAL, REMOTE, SERVER, bed, run, socket, udp_payloads, wait_for};
 use serde_json::Value;
 
-/// Checks the whole session with tshark, which is an independent decoder: from the handshake to the close.
+/// Checks the whole session, from the handshake to the close, with tshark, which is an independent decoder.
 fn decodes(bed: &Bed) {
     let Some(all) = bed.decoded("") else { return };
     for word in ["[Request]", "[Response]", "MP_KEY", "MP_JOIN", "MP_HMAC", "MP_SEQ", "MP_CLOSE", "[Reset]"] {
@@ -16,8 +16,8 @@ fn decodes(bed: &Bed) {
 
 fn pings(bed: &Bed) {
     for address in SERVER {
-        // Also send a packet of full size in each direction, because the tunnel must carry the interface's
-        // MTU.
+        // Also send a full-size packet in each direction, because the tunnel must carry packets as large as
+        // the interface's MTU.
         let mtu = bed.status("c")["mtu"].as_u64().unwrap();
         let headers = if address.contains(':') { 48 } else { 28 };
         for size in [56, mtu - headers] {
@@ -42,7 +42,7 @@ fn the_mtu_follows_that_of_the_paths() {
     bed.down();
 }
 
-/// A path drops large packets silently, like a router that sends no ICMP errors. Here the far end of a link
+/// A path silently drops large packets, like a router that sends no ICMP errors: here, the far end of a link
 /// accepts only 1400 bytes. The tunnel finds the path MTU, reports it to inner senders, and clamps the MSS of
 /// TCP.
 #[test]
@@ -73,7 +73,7 @@ fn traffic_survives_a_path_and_uses_it_again() {
     // The preferred path carries traffic again as soon as it is back.
     bed.up("scheduler = \"cpf\"");
     // 1500 minus the sizes of IPv6, UDP, record, DCCP, and MP_SEQ with the flow option. The path with the
-    // smaller MTU decides.
+    // smaller MTU determines the size.
     assert_eq!(bed.status("c")["mtu"], 1500 - 40 - 8 - 32 - 16 - 16);
     pings(&bed);
     let routes = run("ip", &format!("-n {} route show dev tunC", bed.space[0]));
@@ -105,8 +105,8 @@ fn traffic_survives_a_path_and_uses_it_again() {
     assert!(trace.lines().count() > 100 && trace.lines().all(|line| line.split(',').count() == columns));
 }
 
-/// A route into the tunnel that would capture the tunnel's own packets causes a warning. There is no warning
-/// if the path is bound to an interface.
+/// A route into the tunnel that would capture the tunnel's own packets causes a warning, unless the path is
+/// bound to an interface.
 #[test]
 fn a_remote_behind_the_tunnel_itself_is_warned_of() {
     let Some(mut bed) = bed() else { return };
@@ -124,12 +124,12 @@ fn interfaces_and_addresses_may_go_and_come_back() {
     bed.up("");
     let c = bed.space[0].clone();
     let state = |path: &str| bed.client_path(path)["state"].clone();
-    // The server may notice the failure only when it sends. It then loses that packet.
+    // The server may notice the failure only when it sends a packet, which is then lost.
     let lives = || {
         let ping = format!("ping -c 1 -W 1 {}", SERVER[0]);
         wait_for("an echo", || bed.at_client(&ping).status.success());
     };
-    // Path one is bound to its interface, path two to its address. No traffic runs now.
+    // Path one is bound to its interface, path two to its address. There is no traffic now.
     run("ip", &format!("-n {c} link del p0"));
     wait_for("path one leaves with its interface", || state("one") != "up");
     lives();
@@ -143,8 +143,8 @@ fn interfaces_and_addresses_may_go_and_come_back() {
     bed.down();
 }
 
-/// A path whose interface is missing waits for the interface. A path whose name is unknown waits for the
-/// name's address. If the address stops working, the tunnel looks the name up again.
+/// A path whose interface is missing waits for the interface. A path whose name does not resolve waits for an
+/// address. If the address stops working, the tunnel looks the name up again.
 #[test]
 fn paths_wait_for_what_is_missing() {
     let Some(mut bed) = bed() else { return };
@@ -161,7 +161,7 @@ fn paths_wait_for_what_is_missing() {
     wait_for("path two joins", || bed.client_path("two")["state"] == "up");
     bed.link(0);
     wait_for("path one joins", || bed.client_path("one")["state"] == "up");
-    // The server moves, so its name has another address.
+    // The server moves, so its name resolves to a new address.
     let s = bed.space[1].clone();
     run("ip", &format!("-n {s} addr add fd71::9/64 dev p1 nodad"));
     run("ip", &format!("-n {s} addr del {}/64 dev p1", REMOTE[1]));
@@ -170,7 +170,7 @@ fn paths_wait_for_what_is_missing() {
         let path = bed.client_path("two");
         path["state"] == "up" && path["remote"] == "[fd71::9]:6511"
     });
-    // The cable is unplugged at the other end. The interface loses its link, and the log says this.
+    // The cable is unplugged at the other end. The interface loses its link, and the log says so.
     run("ip", &format!("-n {s} link set p0 down"));
     wait_for("path one leaves", || bed.client_path("one")["state"] != "up");
     wait_for("the log line with the reason", || bed.log("c").contains("p0 has no link"));
@@ -266,7 +266,7 @@ fn native_dccp_carries_it_too() {
     decodes(&bed);
 }
 
-/// Records are carried as IP protocol 33. The network carries only records, and they arrive unchanged.
+/// Records are carried as IP protocol 33. The network carries nothing but records, and they arrive unchanged.
 #[test]
 fn records_travel_without_udp_too() {
     let Some(mut bed) = bed() else { return };
@@ -311,7 +311,7 @@ fn paths_come_and_go_by_command() {
     ok(&["path", "add", "again", "--local", LOCAL[0], "--remote", REMOTE[0], "--priority", "4"]);
     wait_for("the new path is up", || bed.client_path("again")["state"] == "up");
     assert_eq!(bed.client_path("again")["priority"], 4);
-    // If a path is added again under its old name, the name is listed only once.
+    // If a path is removed and added again under its old name, the name is listed only once.
     ok(&["path", "del", "again"]);
     ok(&["path", "add", "again", "--local", LOCAL[0], "--remote", REMOTE[0], "--priority", "4"]);
     let named = || {
@@ -347,7 +347,7 @@ fn paths_come_and_go_by_command() {
 }
 
 /// RFC 9897 section 3.2.8: the client joins advertised addresses. A path to such an address can carry the
-/// session alone. The client gives up an address that does not answer (section 3.4).
+/// session on its own. The client gives up on an address that does not answer (section 3.4).
 #[test]
 fn advertised_addresses_are_joined() {
     let Some(mut bed) = bed() else { return };
@@ -443,8 +443,8 @@ fn records_without_udp_are_shown_and_opened_too() {
     opened_with_their_keys("ccid = 2\nencapsulation = \"raw\"", "dccp", 32);
 }
 
-/// Checks that captured records can be decrypted with the key log, and cannot be read without it. `empty` is
-/// the size of an empty record with the UDP header, in bytes.
+/// Checks that captured records can be decrypted with the key log and cannot be read without it. `empty` is
+/// the size of an empty record including the UDP header, in bytes.
 fn opened_with_their_keys(common: &str, protocol: &str, empty: usize) {
     let Some(mut bed) = bed() else { return };
     let keylog = bed.path("keys");
@@ -484,7 +484,7 @@ fn an_encrypted_tunnel_is_closed_to_others_and_follows_its_peer() {
         .send_to(word.as_bytes(), format!("{}:7", SERVER[0]))
         .unwrap();
     pings(&bed);
-    // Replay from another address everything that the client has sent. No packet gets an answer.
+    // From another address, replay everything that the client has sent. No packet may get an answer.
     run("ip", &format!("-n {} addr add 192.168.71.66/24 dev p0", bed.space[0]));
     let stranger = socket(&bed.space[0], "192.168.71.66:0");
     stranger.set_read_timeout(Some(std::time::Duration::from_millis(300))).unwrap();
@@ -499,7 +499,7 @@ fn an_encrypted_tunnel_is_closed_to_others_and_follows_its_peer() {
         || bed.status("s")["channels"].as_object().map_or(0, |c| c.values().filter_map(Value::as_u64).sum());
     wait_for("the count of replayed packets", || dropped() >= 20u64);
     pings(&bed);
-    // The address changes while the tunnel runs.
+    // The address changes while the tunnel is running.
     run("ip", &format!("-n {} addr del 192.168.71.66/24 dev p0", bed.space[0]));
     for change in ["add 192.168.71.77/24", &format!("del {}/24", LOCAL[0])] {
         run("ip", &format!("-n {} addr {change} dev p0", bed.space[0]));

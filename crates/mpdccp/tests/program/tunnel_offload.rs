@@ -27,7 +27,7 @@ fn pattern(bytes: usize) -> Vec<u8> {
     (0..bytes as u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect()
 }
 
-/// Sends bytes over TCP from `from` to `to`, in writes of odd sizes. Returns the bytes that arrived.
+/// Sends bytes over TCP from `from` to `to`, in odd-sized writes. Returns the bytes that arrived.
 fn over_tcp(bed: &Bed, (from, to): (usize, usize), address: &'static str, port: u16) -> Vec<u8> {
     let listen = move || TcpListener::bind(at(address, port)).unwrap();
     let listener = inside(&bed.space[to], listen).join().unwrap();
@@ -81,7 +81,7 @@ fn datagrams(bed: &Bed, family: usize) {
     receiver.set_read_timeout(Some(std::time::Duration::from_secs(30))).unwrap();
     let mut expected: Vec<Vec<u8>> = data.chunks(603).map(<[u8]>::to_vec).collect();
     let mut room = [0; 2_000];
-    // The two paths may change the order of the datagrams.
+    // The datagrams may be reordered, because there are two paths.
     let mut received: Vec<Vec<u8>> =
         expected.iter().map(|_| receiver.recv(&mut room).map(|n| room[..n].to_vec()).unwrap()).collect();
     expected.sort();

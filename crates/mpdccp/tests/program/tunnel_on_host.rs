@@ -1,5 +1,5 @@
 //! Tests what a tunnel does to its host: name servers, the owner's hook, and traffic that bypasses the
-//! tunnel. It must leave nothing behind.
+//! tunnel. The tunnel must leave nothing behind.
 
 use crate::common::{Bed, bed, inside, run, wait_for};
 use rustix::process::Signal;
@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 
 const BEFORE: &str = "nameserver 192.168.71.2\nsearch example.org\n";
 
-/// Creates a bed whose client has its own resolv.conf. No program manages this file.
+/// Creates a bed whose client has its own resolv.conf, which no other program manages.
 fn with_names() -> Option<(Bed, String)> {
     let mut bed = bed()?;
     let directory = format!("/etc/netns/{}", bed.space[0]);
@@ -33,7 +33,7 @@ fn name_servers_follow_the_session_and_come_back_after_all_ends() {
         || text().contains("nameserver 10.71.0.1\nsearch example.org\n") && !text().contains("192.168.71.2");
     bed.up_with("", "dns = [\"10.71.0.1\"]");
     wait_for("the name server in the tunnel", changed);
-    // If a tunnel was killed, its helper process restores the name servers. If the helper was killed too, the
+    // If a tunnel is killed, its helper process restores the name servers. If the helper is killed too, the
     // next start restores them.
     bed.signal("c", Signal::KILL);
     wait_for("the original name servers after the kill", || text() == BEFORE);
@@ -93,7 +93,7 @@ fn a_hook_is_told_of_sessions_and_paths() {
     });
     bed.down();
     assert_eq!(told().matches("session-down tunC server").count(), 1, "{}", told());
-    // The hook is not executable. This is reported before anything starts.
+    // The hook is not executable, which is reported before anything starts.
     std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o644)).unwrap();
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_mpdccp"));
     let output = command.args(["tunnel", "check"]).arg(bed.path("c.toml")).output().unwrap();
@@ -101,7 +101,8 @@ fn a_hook_is_told_of_sessions_and_paths() {
     assert!(String::from_utf8_lossy(&output.stdout).contains("is not an executable program"));
 }
 
-/// When the tunnel dies, the hook is called for each peer and path that was up, to report it as down.
+/// When the tunnel dies, the hook is called for each peer and path that was up, to report that it is now
+/// down.
 #[test]
 fn a_hook_is_told_of_the_end_of_a_killed_tunnel() {
     let Some(mut bed) = bed() else { return };
@@ -158,13 +159,13 @@ fn bypassing_traffic_leaves_as_without_the_tunnel() {
     bed.again("c");
     open(&bed);
     assert_eq!(rules(), 7);
-    // If the helper process dies, the tunnel ends. The next tunnel takes over what it has left.
+    // If the helper process dies, the tunnel ends. The next tunnel takes over what it has left behind.
     bed.kill_helper("c");
     assert_eq!(rules(), 7);
     bed.again("c");
     open(&bed);
     assert_eq!(rules(), 7, "no rule exists twice");
-    // A tunnel without `bypass` and `default_route` removes what the previous one has left.
+    // A tunnel without `bypass` and `default_route` removes what the previous tunnel has left behind.
     bed.kill_helper("c");
     let file = bed.path("c.toml");
     let text = std::fs::read_to_string(&file).unwrap();

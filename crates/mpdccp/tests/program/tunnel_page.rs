@@ -1,4 +1,4 @@
-//! Tests the tunnel's web page in a real browser. The test is skipped if there is no Chromium.
+//! Tests the tunnel's web page in a real browser. The test is skipped if Chromium is not installed.
 
 use crate::common::{SERVER, bed, inside};
 use std::io::{Read, Write};
@@ -54,7 +54,7 @@ fn a_browser_shows_the_paths() {
     ] {
         assert!(body.contains(seen), "no {seen} in\n{dom}");
     }
-    // The chart has a line for each path and direction, with more than one point.
+    // The chart has a line for each path and direction, each with more than one point.
     let lines: Vec<&str> =
         body.split("<polyline points=\"").skip(1).map(|l| l.split('"').next().unwrap()).collect();
     assert!(lines.len() == 4 && lines.iter().all(|line| line.split(' ').count() > 1), "{lines:?}");

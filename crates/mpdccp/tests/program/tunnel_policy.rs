@@ -3,7 +3,7 @@
 use crate::common::stream::Stream;
 use crate::common::{Bed, SERVER, able, bed, run, wait_for};
 
-/// The client's rule for the stream. At first it says `paths = "two"`.
+/// The client's rule for the stream. It initially says `paths = "two"`.
 const RULE: &str = r#"
             [[policy_rule]]
             name = "stream"
@@ -14,7 +14,7 @@ const RULE: &str = r#"
             otherwise = "wait"
 "#;
 
-/// Changes the configuration of an end and reloads it.
+/// Changes an end's configuration and reloads it.
 fn reload(bed: &Bed, end: &str, from: &str, to: &str) {
     let file = bed.path(&format!("{end}.toml"));
     let text = std::fs::read_to_string(&file).unwrap();
@@ -48,8 +48,8 @@ fn counter(bed: &Bed, end: &str, pointer: &str) -> u64 {
     counter.unwrap_or_else(|| panic!("no {pointer} in {status}"))
 }
 
-/// Each end has rules for the packets that it sends. The rules change while datagrams flow. A datagram is
-/// lost only if a rule drops it.
+/// Each end has rules for the packets that it sends. The rules change while datagrams are flowing. A datagram
+/// is lost only if a rule drops it.
 #[test]
 fn rules_are_reloaded_while_datagrams_run() {
     let Some(mut bed) = bed() else { return };
@@ -89,14 +89,14 @@ fn rules_are_reloaded_while_datagrams_run() {
     bed.down();
 }
 
-/// The network drops every tenth packet on path one. The receiver restores them from FEC packets.
+/// The network drops every tenth packet on path one. The receiver restores these packets from FEC packets.
 #[test]
 fn fec_packets_pass_the_tunnel() {
     let Some(mut bed) = bed() else { return };
     if !able(&["nft"]) {
         return;
     }
-    // Nothing is retransmitted. So if a packet arrives although the network has dropped it, it was restored
+    // Nothing is retransmitted, so if a packet arrives although the network has dropped it, it was restored
     // from FEC packets.
     bed.up_with("repair = false", &RULE.replace("paths = \"two\"", "scheduler = \"rr\"\nfec = 4"));
     assert_eq!(bed.status("c")["mtu"], 1500 - 40 - 8 - 32 - 16 - 12 - 4, "the flow option takes four bytes");

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
-/// A host with a directory of its own. Dropping this value removes the host.
+/// A host with its own directory. Dropping this value removes the host.
 struct Host {
     space: String,
     directory: tempfile::TempDir,
@@ -26,7 +26,7 @@ impl Host {
     fn command(&self, line: &str) -> Command {
         let program = Path::new(env!("CARGO_BIN_EXE_mpdccp")).parent().unwrap();
         let mut command = Command::new("ip");
-        // Both tunnels have the same name, so each host needs runtime and state directories of its own.
+        // Both tunnels have the same name, so each host needs separate runtime and state directories.
         let line = format!("mount --bind run /run; mount --bind lib /var/lib; {line}");
         command.args(["netns", "exec", &self.space, "sh", "-ec", &line]).current_dir(self.directory.path());
         let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
@@ -96,7 +96,7 @@ fn the_first_tunnel_of_the_readme() {
             host.tunnel = Some(command.stderr(log).stdout(Stdio::null()).spawn().unwrap());
             continue;
         }
-        // The command succeeds only when the tunnel is up, so repeat it until then.
+        // The command succeeds only once the tunnel is up, so repeat it until then.
         wait_for(line, || host.command(line).output().unwrap().status.success());
         if line.contains("status") {
             wait_for("both lines are in the status", || {

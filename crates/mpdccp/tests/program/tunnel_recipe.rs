@@ -1,4 +1,4 @@
-//! Runs the recipes of docs/guides/office.md with exactly the commands and files that the page has.
+//! Runs the recipes of docs/guides/office.md with exactly the commands and files given on the page.
 
 use crate::common::spaces::Spaces;
 use crate::common::{blocks, inside, run, wait_for};
@@ -8,8 +8,8 @@ use std::net::{TcpListener, TcpStream};
 
 const PAGE: &str = include_str!("../../../../docs/guides/office.md");
 
-/// Creates namespaces for the LAN, the router, the Internet and the server. Returns `None` if these programs
-/// or the prerequisites of namespaces are missing.
+/// Creates namespaces for the LAN, the router, the Internet and the server. Returns `None` if one of
+/// `programs` is missing or this host cannot create namespaces.
 fn office(n: u8, programs: &[&str]) -> Option<Spaces> {
     let office = Spaces::new(&format!("mpr{n}"), &["lan", "router", "net", "server"], programs)?;
     for ((a, at, address), (b, bt, other)) in [
@@ -32,7 +32,7 @@ fn office(n: u8, programs: &[&str]) -> Option<Spaces> {
     Some(office)
 }
 
-/// Starts an end with a configuration of the recipe. Fills in the keys first.
+/// Starts an end with one of the recipe's configurations, after filling in the keys.
 fn up(office: &mut Spaces, name: &str, text: &str, own: &PrivateKey, peer: &PrivateKey) {
     let key = office.path(&format!("{name}.key"));
     std::fs::write(&key, &*own.to_base64()).unwrap();
@@ -46,7 +46,7 @@ fn up(office: &mut Spaces, name: &str, text: &str, own: &PrivateKey, peer: &Priv
 #[test]
 fn an_office_with_two_lines() {
     let Some(mut office) = office(4, &["nft"]) else { return };
-    // Many distributions have this setting by default.
+    // This setting is the default on many distributions.
     office.sh("router", "sysctl -qw net.ipv4.conf.all.rp_filter=1");
     let title = "An office with two lines";
     let (commands, files) = (blocks(PAGE, title, "sh"), blocks(PAGE, title, "toml"));
@@ -58,7 +58,7 @@ fn an_office_with_two_lines() {
     up(&mut office, "router", files[0], &router, &server);
     wait_for("both lines", || office.is_healthy("router"));
 
-    // A host in the LAN connects to a host on the Internet. That host sees the address of the server.
+    // A host in the LAN connects to a host on the Internet. The latter sees the server's address.
     let listen = || TcpListener::bind("198.18.0.1:80").unwrap();
     let listener = inside(&office.space("net"), listen);
     let connect = || TcpStream::connect("198.18.0.1:80").unwrap();
@@ -77,8 +77,7 @@ fn an_office_with_two_lines() {
         }
     };
     back_and_forth();
-    // The server forwards a port to the LAN. The host in the LAN sees the address of the client that
-    // connects.
+    // The server forwards a port to the LAN. The host in the LAN sees the address of the connecting client.
     office.sh("server", blocks(PAGE, "A port of the server for a host in the LAN", "sh")[0]);
     let https = inside(&office.space("lan"), || TcpListener::bind("192.168.88.9:443").unwrap());
     let visitor = inside(&office.space("net"), || TcpStream::connect("203.0.113.1:8443").unwrap());
@@ -144,8 +143,8 @@ fn a_network_of_ipv6_behind_a_client() {
         office.sh(name, "for d in /proc/sys/net/ipv6/conf/*/accept_dad; do echo 0 > $d; done");
     }
     office.sh("router", "ip route replace default via 192.0.2.1 dev eth0 metric 100");
-    // The Internet has a route to the prefix. The router also has a route without the tunnel, which must not
-    // be used.
+    // The Internet has a route to the prefix. The router also has a route that avoids the tunnel, which must
+    // not be used.
     office.sh("net", "ip addr add 2001:db8:ffff::1/128 dev lo; sysctl -qw net.ipv6.conf.all.forwarding=1");
     office.sh("net", "ip addr add 2001:db8:1::2/64 dev hub; ip addr add 2001:db8:2::2/64 dev dsl");
     office.sh("server", "ip addr add 2001:db8:1::1/64 dev eth0; ip route add default via 2001:db8:1::2");
@@ -172,7 +171,7 @@ fn a_network_of_ipv6_behind_a_client() {
     let from_outside = || TcpStream::connect("[2001:db8:77:88::9]:80").unwrap();
     let outside = inside(&office.space("net"), from_outside);
     drop((inside_host.accept().unwrap(), outside));
-    // After the tunnel was killed, nothing bypasses it, although another route exists.
+    // After the tunnel is killed, nothing bypasses it, although another route exists.
     let router = office.space("router");
     let way = || {
         let route = run("ip", &format!("-n {router} -6 route get 2001:db8:ffff::1"));
@@ -185,7 +184,7 @@ fn a_network_of_ipv6_behind_a_client() {
         !run("ip", &format!("-n {router} link show mpdccp0")).status.success()
     });
     assert!(!way().contains("dev eth0"), "{}", way());
-    // When the tunnel runs again, packets are no longer blocked. When it ends cleanly, the routes are as
+    // Once the tunnel runs again, packets are no longer blocked. When it ends cleanly, the routes are as
     // before.
     wait_for("the control socket is gone", || !office.path("router.sock").exists());
     let [own, peer] = [1, 2].map(|n| PrivateKey::from_random([n; 32]));

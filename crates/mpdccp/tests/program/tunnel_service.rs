@@ -48,7 +48,7 @@ fn a_service_manager_is_told() {
     let Some((mut bed, heard)) = managed("30000000", "") else { return };
     bed.up("");
     hear(&heard, "READY=1");
-    // The data thread sends this message again and again while it is alive.
+    // The data thread sends this message repeatedly as long as it is alive.
     (0..4).for_each(|_| hear(&heard, "WATCHDOG=1"));
     bed.down();
     hear(&heard, "STOPPING=1");
@@ -72,8 +72,8 @@ fn every_shard_answers_the_watchdog() {
             break;
         }
         waitpid(thread, Some(WaitPidFlag::__WALL)).unwrap();
-        // Skip messages that were sent before the thread stopped, and messages of the round for which the
-        // thread has already reported.
+        // Skip messages sent before the thread stopped, and messages of the round in which the thread has
+        // already reported.
         heard.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
         let mut words = 0;
         while heard.recv(&mut [0; 100]).is_ok() {
@@ -86,7 +86,7 @@ fn every_shard_answers_the_watchdog() {
     hear(&heard, "WATCHDOG=1");
 }
 
-/// Each line has a priority prefix, which journald evaluates, and no time, because journald adds it.
+/// Each line has a priority prefix, which journald evaluates, but no time, because journald adds it.
 #[test]
 fn the_journal_gets_priorities() {
     let Some(mut bed) = bed() else { return };
@@ -97,7 +97,7 @@ fn the_journal_gets_priorities() {
     let text = bed.log("c");
     assert!(text.lines().any(|line| line == "<6>peer server: session open"), "{text}");
     assert!(text.lines().any(|line| line.starts_with("<4>anyone who can read /dev/null")), "{text}");
-    // The server logs to a file, not to the journal, so its lines have no prefix.
+    // The server logs to a file rather than to the journal, so its lines have no prefix.
     assert!(bed.log("s").lines().all(|line| !line.starts_with('<')), "{}", bed.log("s"));
     bed.down();
 }
@@ -105,8 +105,8 @@ fn the_journal_gets_priorities() {
 /// User ID of `nobody`.
 const NOBODY: u64 = 65_534;
 
-/// Returns the effective and the permitted capabilities of each thread of an end. Checks that all threads run
-/// as nobody under a system call filter.
+/// Returns the effective and permitted capabilities of each of an end's threads. Checks that all threads run
+/// as nobody, under a system call filter.
 fn capabilities(bed: &Bed, end: &str) -> Vec<[u64; 2]> {
     let of = |(thread, _): (i32, String)| {
         let (user, seccomp, capabilities) = capabilities_of(thread);
@@ -116,7 +116,7 @@ fn capabilities(bed: &Bed, end: &str) -> Vec<[u64; 2]> {
     bed.threads(end).into_iter().map(of).collect()
 }
 
-/// Returns the user ID, the seccomp mode, and the effective and the permitted capabilities of a thread.
+/// Returns a thread's user ID, seccomp mode, and effective and permitted capabilities.
 fn capabilities_of(thread: i32) -> (u64, u64, [u64; 2]) {
     let status = std::fs::read_to_string(format!("/proc/{thread}/status")).unwrap();
     let line = |key: &str| {
@@ -140,7 +140,7 @@ fn of_helper(bed: &Bed, end: &str) -> (u64, [u64; 2]) {
     (user, capabilities)
 }
 
-/// The bits of some capabilities in a capability mask. capabilities(7) describes them.
+/// The bits of some capabilities in a capability mask, as described in capabilities(7).
 const OVERRIDE: u64 = 1 << 1;
 const NET_ADMIN: u64 = 1 << 12;
 const NET_RAW: u64 = 1 << 13;
@@ -202,14 +202,14 @@ fn reload(bed: &Bed, end: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// A reload compares keys, not file names.
+/// A reload compares keys rather than file names.
 #[test]
 fn a_key_file_with_another_key_in_it_is_noticed() {
     let Some(mut bed) = bed() else { return };
     bed.up("");
     let key = |n: u8| PrivateKey::from_random([n; 32]);
     let psk = |n: u8| PresharedKey::from_random([n; 32]).to_base64().to_string();
-    // The same keys move to files. No connection changes.
+    // The same keys move to files, so no connection changes.
     for (end, n) in [("c", 1), ("s", 2)] {
         write_key(&bed, &format!("{end}.key"), &key(n).to_base64());
         let inline = format!("private_key = \"{}\"", *key(n).to_base64());

@@ -1,4 +1,4 @@
-//! Tests a server with two shards. Each session is on one shard, with all its paths. Clients notice no
+//! Tests a server with two shards. Each session, with all its paths, is on one shard. Clients notice no
 //! difference.
 
 use crate::common::{Bed, CLIENT, REMOTE, SERVER, bed, run, socket, wait_for};
@@ -16,8 +16,8 @@ fn peer(name: &str, n: u8) -> String {
     format!("[[peer]]\nname = \"{name}\"\nallowed_ips = [\"10.71.0.{n}/32\"]\npublic_key = \"{key}\"\n")
 }
 
-/// Starts two clients with two paths each. The first peer in the configuration is on shard 0. The client of
-/// the bed is on shard 1.
+/// Starts two clients with two paths each. The first peer in the configuration is on shard 0; the bed's
+/// client is on shard 1.
 fn two_clients(of_server: &str) -> Option<Bed> {
     let mut bed = bed()?;
     let role = "role = \"server\"";
@@ -74,7 +74,7 @@ fn sessions(bed: &Bed) -> Vec<u64> {
     status["shards"].as_array().unwrap().iter().map(|s| s["sessions"].as_u64().unwrap()).collect()
 }
 
-/// Sends datagrams from the server to both clients in turn. Returns which ones each client received.
+/// Sends datagrams from the server to both clients in turn. Returns which of them each client received.
 fn down(bed: &Bed, each: u32) -> BTreeMap<String, Vec<u32>> {
     let sender = socket(&bed.space[1], &format!("{}:0", SERVER[0]));
     let to = [CLIENT[0], SECOND].map(|address| format!("{address}:7000"));
@@ -123,7 +123,7 @@ fn sessions_of_two_clients_are_on_two_shards() {
     let status = bed.status("s");
     let handed_over: u64 = (0..2).map(|n| status["shards"][n]["handed_over"].as_u64().unwrap()).sum();
     assert!(handed_over < 50 || bed.log("s").contains("cannot select the shard"), "{handed_over}");
-    // Each shard reads the packets of its own peers from the interface.
+    // Each shard reads its own peers' packets from the interface.
     if bed.log("s").contains("cannot select the queue") {
         crate::common::skipped("in part: no queue for each shard here (it takes CAP_BPF)");
     } else {
@@ -137,7 +137,7 @@ fn sessions_of_two_clients_are_on_two_shards() {
         tun["read_packets"].as_u64() > Some(1_000) && tun["written_packets"].as_u64() >= Some(10),
         "{tun}"
     );
-    // The status of a peer comes from the peer's shard.
+    // A peer's status comes from the peer's shard.
     for name in ["second", "client"] {
         let output = bed.tunnel("s", &["status", "--json", "--peer", name]);
         let status: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -172,7 +172,7 @@ fn reload_and_drain_reach_all_shards() {
         (&"client".into(), &"third".into())
     );
     assert_eq!(up(&status["peers"][0]), 2, "the other client keeps its paths");
-    // The new peer connects with the second client's configuration and a key of its own.
+    // The new peer connects with the second client's configuration but its own key.
     let text = std::fs::read_to_string(bed.path("c2.toml")).unwrap();
     let [before, after] = [3, 4].map(|n| PrivateKey::from_random([n; 32]).to_base64().to_string());
     let text = text.replace(&before, &after).replace(SECOND, "10.71.0.4").replace("tunD", "tunE");

@@ -1,4 +1,4 @@
-//! Tests the log lines of a running tunnel about an outage.
+//! Tests what a running tunnel logs about an outage.
 
 use crate::common::{bed, run, wait_for};
 

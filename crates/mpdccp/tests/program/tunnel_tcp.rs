@@ -1,4 +1,4 @@
-//! Tests TCP connections that the tunnel carries as streams, as hosts see them.
+//! Tests TCP connections carried by the tunnel as streams, as seen by the hosts.
 
 use crate::common::{Bed, CLIENT, REMOTE, SERVER, bed, inside, run, wait_for};
 use rustix::net::sockopt::set_socket_linger;
@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// Time limit of a step. No step takes this long unless it hangs.
+/// Time limit of a step, which is reached only if the step hangs.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 fn up(common: &str) -> Option<Bed> {
@@ -54,7 +54,7 @@ fn tcp(bed: &Bed, end: &str, key: &str) -> u64 {
     bed.status(end)["tcp"][key].as_u64().unwrap()
 }
 
-/// Returns bytes whose pattern shows whether data was displaced.
+/// Returns bytes whose pattern reveals data that has been displaced.
 fn pattern(n: usize) -> Vec<u8> {
     (0..n as u32).map(|i| i.wrapping_mul(2_654_435_761).to_be_bytes()[0]).collect()
 }
@@ -64,7 +64,7 @@ fn hosts_see_the_true_addresses_in_both_directions_and_versions() {
     let Some(mut bed) = up("") else { return };
     for (end, from, to) in [(0, CLIENT, SERVER), (1, SERVER, CLIENT)] {
         for version in 0..2 {
-            // Port 80 must work too, although the proxy thread has no capability to bind ports below 1024.
+            // Port 80 must work too, although the proxy thread lacks the capability to bind ports below 1024.
             let address = at(to[version], [8_000, 80][version]);
             let listener = listen(&bed, 1 - end, address);
             let mut near = connect(&bed, end, address).unwrap();
@@ -72,7 +72,7 @@ fn hosts_see_the_true_addresses_in_both_directions_and_versions() {
             assert_eq!(seen.ip().to_string(), from[version]);
             assert_eq!((near.local_addr().unwrap(), near.peer_addr().unwrap()), (seen, address));
             assert_eq!(far.local_addr().unwrap(), address);
-            // The server sends first in this test.
+            // In this test, the server sends first.
             far.write_all(b"hello").unwrap();
             let mut heard = [0; 5];
             near.read_exact(&mut heard).unwrap();
@@ -139,7 +139,7 @@ fn python(bed: &Bed, end: usize, script: &str) -> Child {
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// A server that returns all data when the client has finished sending.
+/// A server that returns all data once the client has finished sending.
 const ECHO: &str = r#"
 import asyncio, resource
 resource.setrlimit(resource.RLIMIT_NOFILE, (4000, 4000))
@@ -152,7 +152,7 @@ async def main():
 asyncio.run(main())
 "#;
 
-/// A client that opens a thousand connections before it uses any of them.
+/// A client that opens a thousand connections before using any of them.
 const MANY: &str = r#"
 import asyncio, resource, time
 resource.setrlimit(resource.RLIMIT_NOFILE, (4000, 4000))
@@ -183,7 +183,7 @@ fn a_thousand_connections_at_once() {
     assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
     let _ = server.kill();
     server.wait().unwrap();
-    // The counter includes attempts that came before the server listened.
+    // The counter includes attempts made before the server was listening.
     assert!(tcp(&bed, "s", "accepted") >= 1_000);
     bed.down();
 }
@@ -221,7 +221,7 @@ fn a_killed_end_resets_the_flows_of_the_other_and_leaves_nothing() {
         bed.again(killed);
         let (mut left, mut lost) = if killed == "c" { (far, near) } else { (near, far) };
         assert_eq!(left.read_to_end(&mut Vec::new()).unwrap_err().kind(), ErrorKind::ConnectionReset);
-        // This host learns only when it sends data that its connection was lost.
+        // This host learns that its connection was lost only when it sends data.
         lost.write_all(b"more").unwrap();
         assert_eq!(lost.read_to_end(&mut Vec::new()).unwrap_err().kind(), ErrorKind::ConnectionReset);
         wait_for("no process in the private namespace", || !is_used(&private));
@@ -285,7 +285,7 @@ fn connections_beyond_half_of_the_descriptors_travel_as_packets() {
     bed.down();
 }
 
-/// The tunnel carries a connection to a distant host as a stream. After the tunnel was killed, the connection
+/// The tunnel carries a connection to a distant host as a stream. After the tunnel is killed, the connection
 /// does not bypass it.
 #[test]
 fn a_kill_switch_holds_for_connections() {
@@ -313,7 +313,7 @@ fn a_kill_switch_holds_for_connections() {
     bed.down();
 }
 
-/// A second server with the same inner addresses. It is behind the host of the first one.
+/// A second server with the same inner addresses, behind the host of the first server.
 struct Second {
     space: String,
     end: Option<Child>,
@@ -398,7 +398,7 @@ fn connections_stay_with_a_server_that_drains_and_new_ones_go_to_the_next() {
             assert!(got == data);
         });
     }
-    // The old session ends when its last connection has ended.
+    // The old session ends once its last connection has ended.
     drop(near);
     assert_eq!(far.read_to_end(&mut Vec::new()).unwrap(), 0);
     drop(far);

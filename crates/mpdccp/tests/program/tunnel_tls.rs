@@ -19,13 +19,13 @@ fn tls_bed(udp: bool, of_path: &str) -> Option<Bed> {
         bed.change.push(("s", listen(":6511"), listen("")));
     }
     bed.change.push(("c", "priority = 5".into(), format!("priority = 5\n{of_path}")));
-    // Keep the server's certificate in this directory over restarts.
+    // Keep the server's certificate in this directory across restarts.
     let state = format!("role = \"server\"\nstate = {:?}", bed.path("server"));
     bed.change.push(("s", "role = \"server\"".into(), state));
     Some(bed)
 }
 
-/// Returns the encapsulation that each of the client's paths uses now.
+/// Returns the encapsulation that each of the client's paths is using.
 fn over(bed: &Bed) -> [Value; 2] {
     ["one", "two"].map(|name| bed.client_path(name)["encapsulation"].clone())
 }
@@ -38,7 +38,8 @@ fn ping(bed: &Bed) -> bool {
     bed.at_client("ping -c 3 -i 0.2 -W 5 10.71.0.1").status.success()
 }
 
-/// Drops UDP datagrams that arrive at the server, or stops to drop them. Returns false if there is no nft.
+/// Starts or stops dropping the UDP datagrams that arrive at the server. Returns false if nft is not
+/// installed.
 fn block_udp(bed: &Bed, on: bool) -> bool {
     let rules = if on {
         "add table inet block; add chain inet block in { type filter hook input priority 0; }; add rule inet block in iifname \"p*\" meta l4proto udp drop"
@@ -64,7 +65,7 @@ fn tls_carries_both_paths_and_outlives_the_restart_of_either_end() {
     for end in ["s", "c"] {
         bed.signal(end, Signal::KILL);
         bed.again(end);
-        // The other end may at first believe that its old session is still open.
+        // The other end may still believe at first that its old session is open.
         wait_for("both paths after kill -9", || ping(&bed) && all_up(&bed) && over(&bed) == ["tls", "tls"]);
     }
     let capture = std::fs::read(bed.path("c.pcap")).unwrap();
@@ -132,7 +133,7 @@ fn proxy(space: &str, at: &str) -> std::sync::mpsc::Receiver<String> {
                         b"HTTP/1.1 407 Proxy Authentication Required\r\nProxy-Authenticate: Basic\r\n\r\n";
                     return client.write_all(wanted).unwrap();
                 }
-                // If the server does not listen yet, the client will try again.
+                // If the server is not listening yet, the client will try again.
                 let Ok(server) = inside(&space, move || TcpStream::connect(to)) else {
                     return client.write_all(b"HTTP/1.1 502 Bad Gateway\r\n\r\n").unwrap();
                 };
@@ -162,8 +163,8 @@ fn a_path_passes_an_http_proxy() {
     bed.down();
 }
 
-/// Clients that are silent, stop during the handshake, or do not speak TLS are counted. They do not disturb
-/// the tunnel.
+/// Clients that are silent, stop during the handshake or do not speak TLS are counted and do not disturb the
+/// tunnel.
 #[test]
 fn strangers_get_no_more_than_their_share() {
     let Some(mut bed) = tls_bed(false, "") else { return };

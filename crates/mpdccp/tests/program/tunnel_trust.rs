@@ -1,4 +1,4 @@
-//! Tests that the tunnel trusts neither ICMP nor other users of the host, and that an eavesdropper reads
+//! Tests that the tunnel trusts neither ICMP nor other users of the host, and that an eavesdropper learns
 //! nothing.
 
 use crate::common::{Bed, CLIENT, LOCAL, REMOTE, SERVER, bed, inside, run, socket, wait_for};
@@ -29,7 +29,7 @@ fn icmp(space: &str, to: Ipv4Addr, mut message: Vec<u8>) {
 }
 
 /// Sends a forged Fragmentation Needed. It quotes an echo reply that was never sent, so an attacker needs to
-/// know only the addresses of both ends.
+/// know only the addresses of the two ends.
 fn forge(bed: &Bed, victim: usize) {
     let ends = [LOCAL[0], REMOTE[0]].map(|ip| ip.parse::<Ipv4Addr>().unwrap());
     let (from, to) = (ends[victim], ends[1 - victim]);
@@ -62,7 +62,7 @@ fn forged_icmp_does_not_shrink_a_path_before_or_after_it_opens() {
         })
     };
     // 1500 minus the sizes of IPv6, UDP, record, DCCP, and MP_SEQ with the flow option. The path with the
-    // smaller MTU decides.
+    // smaller MTU determines the size.
     let whole = [(Some(1500 - 40 - 8 - 32 - 16 - 16), Some(Some(1500))); 2];
     assert_eq!(sizes(&bed), whole, "{}", bed.log("c"));
     wait_for("a probe of the interface's full MTU", || {
@@ -81,7 +81,7 @@ fn forged_icmp_does_not_shrink_a_path_before_or_after_it_opens() {
         });
     }
     (0..2).for_each(|victim| forge(&bed, victim));
-    // Continue for longer than the interval between the client's checks of the system's path MTU.
+    // Keep going for longer than the interval at which the client checks the system's path MTU.
     for _ in 0..12 {
         let large = format!("ping -c 1 -W 5 -M do -s {} {}", 1388 - 28, SERVER[0]);
         let output = bed.at_client(&large);
@@ -92,8 +92,8 @@ fn forged_icmp_does_not_shrink_a_path_before_or_after_it_opens() {
     bed.down();
 }
 
-/// Reads all frames on the outer interfaces with a packet socket (packet(7)), without code of mpdccp. An
-/// unencrypted tunnel serves as the control: there, the text is found.
+/// Reads all frames on the outer interfaces with a packet socket (packet(7)), without using any mpdccp code.
+/// An unencrypted tunnel serves as the control: there, the text must be found.
 #[test]
 fn an_eavesdropper_reads_nothing() {
     const WORD: &[u8] = b"a word that must not be seen on the wire";
@@ -152,7 +152,7 @@ fn other_users_of_the_host_command_nothing() {
     }
     let ask = |user: u32| {
         let socket = socket.clone();
-        // Use a separate thread, because a thread that becomes another user stays that user.
+        // Use a separate thread, because a thread that switches to another user stays that user.
         let ask = move || {
             let user = Uid::from_raw(user);
             rustix::thread::set_thread_res_uid(user, user, user).unwrap();
@@ -192,7 +192,7 @@ fn a_log_for_machines_has_one_object_a_line() {
     }
 }
 
-/// A server does not answer an unknown key. So the client explains the possible reasons for the silence.
+/// A server does not answer an unknown key, so the client explains the possible reasons for the silence.
 #[test]
 fn a_wrong_key_is_hinted_at() {
     let Some(mut bed) = bed() else { return };
@@ -202,7 +202,7 @@ fn a_wrong_key_is_hinted_at() {
     wait_for("a hint", || bed.log("c").contains("still no answer"));
     let log = bed.log("c");
     assert!(log.contains("mpdccp pubkey") && log.contains("preshared key"), "{log}");
-    // When the configuration has the right key again, the tunnel works.
+    // Once the configuration has the right key again, the tunnel works.
     let file = bed.path("c.toml");
     let text = std::fs::read_to_string(&file).unwrap();
     std::fs::write(&file, text.replace(&wrong, &right)).unwrap();

@@ -1,4 +1,4 @@
-//! The variants that use the library of this project.
+//! The variants that use this project's library.
 
 use crate::variant::{BULK, Client, Connects, Failure, QUESTION, Swallowed};
 use dccp_sockets::tokio::{Connection, Connector, Listener};

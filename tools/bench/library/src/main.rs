@@ -1,5 +1,5 @@
-//! Compares three ways to send datagrams over loopback between two processes: this project's library, the
-//! datagrams of quinn, and plain UDP. Prints a Markdown table.
+//! Compares three ways to send datagrams over loopback between two processes: this project's library, quinn's
+//! datagrams, and plain UDP. Prints a Markdown table.
 //!
 //!     cargo run --release --manifest-path tools/bench/library/Cargo.toml -- [--seconds 3] [--only 'CCID 5']
 
@@ -93,7 +93,7 @@ async fn ping(client: &impl Client, seconds: f64) -> Result<(f64, f64), Failure>
     while Instant::now() < until {
         let begun = Instant::now();
         client.send(&[1; PING]).await?;
-        // Without the timeout, a lost answer would stop the measurement.
+        // Without the timeout, a lost answer would stall the measurement.
         if tokio::time::timeout(Duration::from_secs(1), client.recv()).await.is_ok_and(|got| got.is_ok()) {
             times.push(begun.elapsed());
         }
@@ -121,7 +121,7 @@ async fn open<C: Connects>(connects: &C) -> Result<(f64, Vec<C::Client>), Failur
     Ok((CONNECTIONS as f64 / begun.elapsed().as_secs_f64(), open))
 }
 
-/// Measures echoes on all connections. Returns the CPU time of the server per echo in microseconds.
+/// Measures echoes on all connections. Returns the server's CPU time per echo in microseconds.
 async fn echoes<C: Client>(clients: Vec<C>, server: u32, seconds: f64) -> Result<f64, Failure> {
     let before = cpu(server)?;
     let mut tasks = tokio::task::JoinSet::new();

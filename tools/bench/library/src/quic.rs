@@ -1,4 +1,4 @@
-//! The variant that uses the datagrams of quinn, with its default congestion control, CUBIC.
+//! The variant that uses quinn's datagrams, with its default congestion control, CUBIC.
 
 use crate::variant::{BULK, Client, Connects, Failure, QUESTION, Swallowed};
 use quinn::{ClientConfig, Connection, Endpoint, ServerConfig, TransportConfig};

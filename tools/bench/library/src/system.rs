@@ -1,4 +1,4 @@
-//! Statistics of the kernel about a process.
+//! Kernel statistics about a process.
 
 use crate::variant::Failure;
 use std::fs;

@@ -35,7 +35,7 @@ pub(crate) trait Client: Send + Sync + 'static {
     fn send(&self, data: &[u8]) -> impl Future<Output = Result<(), Failure>> + Send;
     fn recv(&self) -> impl Future<Output = Result<Vec<u8>, Failure>> + Send;
 
-    /// Sends a datagram `n` times. If the library can do this in a single call, it uses that call.
+    /// Sends a datagram `n` times, in a single call if the library supports that.
     fn send_many(&self, data: &[u8], n: usize) -> impl Future<Output = Result<(), Failure>> + Send {
         async move {
             for _ in 0..n {

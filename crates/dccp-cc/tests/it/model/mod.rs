@@ -1,7 +1,7 @@
 //! A small network in virtual time: sessions of one or more paths over emulated links, to test controllers.
 //!
 //! Receivers acknowledge every second packet, or a single packet after 25 ms. Acknowledgements are never
-//! lost. They either take a constant time, or pass a link that may also carry data.
+//! lost. They either take a constant time, or pass through a link that may also carry data.
 #![allow(dead_code, unreachable_pub)]
 
 pub mod scenario;
@@ -58,7 +58,7 @@ struct Receiver {
 struct Path {
     link: usize,
     reverse: Duration,
-    /// Link that carries the acknowledgements. With `None`, they take the constant time `reverse`.
+    /// Link that carries the acknowledgements. If `None`, they take the constant time `reverse`.
     back: Option<usize>,
     tx: Sender,
     rx: Receiver,
@@ -75,8 +75,7 @@ pub struct Session {
     pub queue_drops: u64,
     /// Couples the session's paths.
     pub coupling: Option<Coupling>,
-    /// Time and new phase of path 0 at each change of its phase. The phase is checked about every
-    /// millisecond.
+    /// The time and the new phase at each phase change of path 0, checked about every millisecond.
     pub phases: Vec<(Time, &'static str)>,
 }
 
@@ -161,8 +160,8 @@ pub struct World {
     /// Minimum time between two printed trace lines.
     pub trace: Option<Duration>,
     last_trace: Time,
-    /// Duration and interval of the host's periodic sleep. The host handles packets that arrive during a
-    /// sleep when it wakes.
+    /// Duration and interval of the host's periodic sleep. Packets that arrive during a sleep are handled
+    /// when the host wakes.
     pub stall: Option<(Duration, Duration)>,
     /// Whether packets are ECN-capable.
     pub ecn: bool,
@@ -207,8 +206,7 @@ impl World {
         self.links[link].set_rate(self.now, Rate::from_mbps(mbps));
     }
 
-    /// Sets the probability with which the link loses packets. It applies to packets that the link has not
-    /// sent yet.
+    /// Sets the probability with which the link loses packets, for packets that the link has not sent yet.
     pub fn set_loss(&mut self, link: usize, loss: f64) {
         let config = LinkConfig { loss: LossModel::Bernoulli(loss), ..self.links[link].config().clone() };
         self.links[link].reconfigure(self.now, config).unwrap();
@@ -426,8 +424,8 @@ pub fn bins(got: &[Got], path: Option<usize>, from: Time, to: Time, width: Durat
     count.into_iter().map(|c| mbps(c, width)).collect()
 }
 
-/// Jain's index of fairness. It is 1 if all rates are equal. It is k/n if k of n rates are equal and the
-/// others are zero.
+/// Jain's index of fairness. It is 1 if all rates are equal, and k/n if k of n rates are equal and the others
+/// are zero.
 pub fn jain(rates: &[f64]) -> f64 {
     let (sum, squares) = (rates.iter().sum::<f64>(), rates.iter().map(|rate| rate * rate).sum::<f64>());
     sum * sum / (rates.len() as f64 * squares)

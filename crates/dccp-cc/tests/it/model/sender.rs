@@ -118,7 +118,7 @@ impl Sender {
         seq
     }
 
-    /// Handles an acknowledgement. `returning` is the time that it spent in queues. As in a connection, rate
+    /// Handles an acknowledgement. `returning` is the time that it spent in queues; as in a connection, rate
     /// samples do not contain this time.
     pub fn on_ack(&mut self, now: Time, ack: &Ack, returning: Duration) {
         self.marked += ack.ce;

@@ -5,7 +5,7 @@ use dccp_wire::Seq;
 /// Number of later packets of the peer that must arrive before a missing packet counts as lost
 /// (RFC 4341 section 6.1.1).
 const NUM_DUP_ACK: usize = 3;
-/// Upper limit of `patience`. It is below `LOOKBACK`, so every packet is judged before it is forgotten.
+/// Upper limit of `patience`, below `LOOKBACK` so that every packet is judged before it is forgotten.
 const MAX_PATIENCE: usize = 64;
 /// Number of acknowledgements that a window-limited sender needs per window, and its highest Ack Ratio.
 const CLOCKED: (u64, u64) = (64, 16);
@@ -21,10 +21,10 @@ const LOOKBACK: u32 = u128::BITS;
 pub(crate) enum RatioRule {
     /// Follows lost and marked acknowledgements (RFC 4341 section 6.1.2). CCID 2 uses this rule.
     AckCongestion,
-    /// Follows the controller's need for feedback. It needs 64 acknowledgements per window if they clock out
-    /// packets, and 16 if the controller paces. With a large amount in flight, as few as 4 are enough, so
-    /// that a slow return path does not limit the rate. Lost acknowledgements have no effect: in a tunnel,
-    /// most packets of the peer are data, and lost data looks the same as a lost acknowledgement.
+    /// Follows the controller's need for feedback: 64 acknowledgements per window if they clock out packets,
+    /// and 16 if the controller paces. With a large amount in flight, as few as 4 are enough, so that a slow
+    /// return path does not limit the rate. Lost acknowledgements have no effect, because in a tunnel most
+    /// packets of the peer are data, and lost data looks the same as a lost acknowledgement.
     Window,
     /// 16 acknowledgements per window, however much is in flight. The draft variant of CCID 5 uses this rule,
     /// because its queue at the bottleneck depends on the ratio.
@@ -49,12 +49,12 @@ pub(crate) struct AckRatio {
     newest: Option<Seq>,
     /// Bit i is set if the packet that is i numbers before the newest arrived.
     arrived: u128,
-    /// Number of later packets that must arrive before a missing packet counts as lost. It grows if the
-    /// peer's packets are reordered.
+    /// Number of later packets that must arrive before a missing packet counts as lost. The number grows if
+    /// the peer's packets are reordered.
     patience: usize,
     /// Packets at least this far behind the newest are judged as received or lost.
     judged: u32,
-    /// Whether an acknowledgement that arrived in this window of data was marked, or one was lost.
+    /// Whether an acknowledgement was lost, or arrived with a mark, in this window of data.
     congested: bool,
     /// Number of windows since the last congested one, or since the last change of the ratio.
     clean: u64,
@@ -219,7 +219,7 @@ mod tests {
             core::mem::take(&mut acks.congested)
         };
         assert!(hear(&[1, 3, 4, 5, 6, 2]));
-        // A packet that is as late as an earlier one is not lost. A packet that is missing for longer is
+        // A packet that is only as late as an earlier one is not lost. A packet that is missing for longer is
         // lost.
         assert!(!hear(&[8, 9, 10, 11, 7]));
         assert!(hear(&[13, 14, 15, 16, 17]));
@@ -242,8 +242,8 @@ mod tests {
             acks.on_window(30, None);
             assert_eq!(acks.wanted(), expected);
         }
-        // R falls after cwnd / (R^2 - R) windows without congestion. R = 15 falls after one, since 15^2 - 15
-        // > 30.
+        // R falls after cwnd / (R^2 - R) windows without congestion. R = 15 falls after one window, since
+        // 15^2 - 15 > 30.
         acks.on_window(30, None);
         assert_eq!(acks.wanted(), 14);
         // R = 3 falls after five windows: 5 (3^2 - 3) = 30.

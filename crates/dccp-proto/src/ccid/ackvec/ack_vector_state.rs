@@ -3,8 +3,8 @@ use alloc::vec::Vec;
 use dccp_wire::ack_vector::{MAX_RUN, State, cell};
 use dccp_wire::{OptionBuf, Seq};
 
-/// Maximum number of cells kept. They fit into three full options of 253 cells, which are less than the 1008
-/// option bytes of a packet. The limit bounds memory, and a pure Ack can always report everything.
+/// Maximum number of cells kept, to bound memory. They fit into three full options of 253 cells, which take
+/// less than the 1008 option bytes of a packet, so a pure Ack can always report everything.
 pub(crate) const MAX_CELLS: u32 = 3 * 253;
 /// A packet older than all recorded packets is recorded if at most this many packets are missing between
 /// them.
@@ -46,7 +46,7 @@ pub(crate) struct AckVectorState {
     newest: Seq,
     packets: u64,
     cells: u32,
-    /// Whether old packets were removed. If so, no packet older than the oldest may be added.
+    /// Whether old packets were removed. If so, no packet older than the oldest recorded one may be added.
     trimmed: bool,
 }
 

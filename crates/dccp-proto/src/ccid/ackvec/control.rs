@@ -10,9 +10,9 @@ use dccp_cc::{
 };
 use mpdccp_units::Time;
 
-/// Congestion state of a path, without sequence numbers. One sending half owns it, or several connections
-/// between the same two hosts share it. Connections that share it send together as much as a single
-/// connection.
+/// Congestion state of a path, without sequence numbers. It is owned by one sending half, or shared by
+/// several connections between the same two hosts. Connections that share it send together as much as a
+/// single connection.
 ///
 /// The owner of the connections keeps a shared control, and [lends](super::AckVecSender::exchange) it to one
 /// half at a time.
@@ -38,11 +38,11 @@ pub struct Control {
     /// The round ends when an acknowledgement arrives for a packet that was sent after this amount had been
     /// delivered.
     pub(super) round_end: u64,
-    /// Time at which data was last acknowledged, or at which a timeout last counted as congestion.
+    /// Time at which data was last acknowledged or a timeout last counted as congestion.
     pub(super) heard: Time,
 }
 
-/// The last reduction of the window, kept as long as its losses may prove spurious.
+/// The last reduction of the window, kept for as long as its losses may prove spurious.
 #[derive(Debug)]
 pub(super) struct Reduction {
     pub(super) since: Time,
@@ -163,8 +163,8 @@ impl Control {
         self.usage.passed_over_within(now, self.rtt.srtt().unwrap_or(DEFAULT_RTT))
     }
 
-    /// Records that the window was full until now, if it is full. Call this before any change that may make
-    /// room in the window.
+    /// If the window is full, records that it has been full until now. Call this before any change that may
+    /// make room in the window.
     pub(super) fn note_window(&mut self, now: Time) {
         if !self.has_room() {
             self.usage.on_full_window(now);

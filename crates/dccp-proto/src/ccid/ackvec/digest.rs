@@ -14,7 +14,7 @@ use mpdccp_units::{Duration, Time};
 /// The effect of one acknowledgement, or of one expiry of the reordering timer.
 #[derive(Debug, Default)]
 struct Digest {
-    /// Amount outstanding before the acknowledgement: that of the control, and that of this connection.
+    /// Amount outstanding before the acknowledgement: under the whole control, and on this connection.
     before: Amount,
     own_before: Amount,
     acked: Amount,
@@ -22,7 +22,7 @@ struct Digest {
     late: u64,
     lost: Amount,
     ce: u64,
-    /// Whether a packet was lost or marked that was sent after the last reduction.
+    /// Whether a packet sent after the last reduction was lost or marked.
     congestion: bool,
     /// One past the newest data packet acknowledged.
     newest: u64,
@@ -64,7 +64,7 @@ impl AckVecSender {
             self.requests.on_reach(self.history.next() - oldest.start);
         }
         // The peer answers a probe at once. If the answer has an Ack Vector, the probe counts as received
-        // data. Packets that were sent long before the probe and that the answer reports as missing are then
+        // data, so packets that were sent long before the probe and that the answer reports as missing are
         // lost.
         let probe = self.probe.filter(|_| !feedback.vector.is_empty());
         for (range, marked) in closed.drain(..) {
@@ -100,7 +100,7 @@ impl AckVecSender {
         reported.clear();
         let mut end = ack + 1;
         if vector.is_empty() {
-            // Without a vector, the Acknowledgement Number reports only this packet as received.
+            // Without a vector, only the packet named by the Acknowledgement Number is reported as received.
             reported.push((ack..end, false));
         }
         for (state, packets) in runs(vector) {
@@ -124,9 +124,9 @@ impl AckVecSender {
         self.reported = reported;
     }
 
-    /// Returns the RTT sample of the packet named by the Acknowledgement Number, if newly acknowledged. The
-    /// peer may hold the acknowledgement of a packet without data for any length of time. Such a packet
-    /// therefore gives a sample only with an Elapsed Time.
+    /// Returns the RTT sample of the packet named by the Acknowledgement Number, if the packet is newly
+    /// acknowledged. The peer may hold the acknowledgement of a packet without data for any length of time,
+    /// so such a packet gives a sample only with an Elapsed Time.
     fn rtt_sample(&self, now: Time, ack: u64, elapsed: Duration) -> Option<Duration> {
         let packet = self.history.get(ack)?;
         if packet.snapshot.is_none() && elapsed.is_zero() {
@@ -137,7 +137,8 @@ impl AckVecSender {
     }
 
     /// Returns the time since packet `ack` was sent, minus the time at the peer and the minimum round trip.
-    /// The return path cannot have delayed the acknowledgement by more, whatever the peer's clock says.
+    /// The return path cannot have delayed the acknowledgement by more than this, whatever the peer's clock
+    /// says.
     fn excess(&self, now: Time, ack: u64, elapsed: Duration) -> Duration {
         let Some(((least, _), packet)) = self.control.rtt.min().zip(self.history.get(ack)) else {
             return Duration::ZERO;
@@ -162,8 +163,8 @@ impl AckVecSender {
             Fate::Lost(at) => {
                 self.lost = self.lost.minus(Amount::default().plus(bytes));
                 self.spurious += 1;
-                // If the peer reported later packets before, the packet was reordered. Otherwise the path
-                // stalled, or an earlier acknowledgement of the packet was lost.
+                // If the peer had already reported later packets, the packet was reordered. Otherwise the
+                // path stalled, or an earlier acknowledgement of the packet was lost.
                 if late {
                     self.note_late(now, sent_at, digest);
                 }
@@ -321,8 +322,8 @@ impl AckVecSender {
         self.trim_history(now);
     }
 
-    /// Returns the part of the congestion window that this connection uses, in packets. The peer has at most
-    /// this many packets to acknowledge.
+    /// Returns the part of the congestion window that this connection uses, in packets. The peer never has
+    /// more packets than this to acknowledge.
     fn own_window(&self, digest: &Digest) -> u64 {
         let cwnd = self.control.cc.limits().cwnd.packets(self.mtu);
         let (own, all) = (digest.own_before.packets, digest.before.packets);
@@ -353,17 +354,17 @@ impl AckVecSender {
         }
     }
 
-    /// The reordering timer expired. A missing packet is now lost if it is late by more than the reordering
-    /// window.
+    /// The reordering timer expired, so a missing packet is now lost if it is late by more than the
+    /// reordering window.
     pub(super) fn on_reorder_timeout(&mut self, now: Time) {
         let mut digest = self.begin_digest(now);
         self.detect_losses(now, &mut digest);
         self.conclude(now, &digest);
     }
 
-    /// RFC 4341 section 5: after a timeout, nothing counts as in flight. Another connection that shares the
-    /// control may have received an acknowledgement after the timer started. In this case only the packets of
-    /// this connection were lost, and the timeout counts as an ordinary loss.
+    /// RFC 4341 section 5: after a timeout, nothing counts as in flight. If another connection that shares
+    /// the control has received an acknowledgement since the timer started, only the packets of this
+    /// connection were lost, and the timeout counts as an ordinary loss.
     pub(super) fn on_rto(&mut self, now: Time) {
         let mut digest = self.begin_digest(now);
         let (mut at, next) = (self.history.base(), self.history.next());

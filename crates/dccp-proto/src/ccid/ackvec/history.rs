@@ -6,7 +6,7 @@ use mpdccp_units::Time;
 
 /// Maximum number of packets remembered: 100 ms of full packets at 30 Gbit/s.
 pub(crate) const MAX_PACKETS: usize = 1 << 18;
-/// Maximum number of packets kept if the oldest has no data. Packets without data are kept only to measure
+/// Maximum number of packets kept while the oldest has no data. Packets without data are kept only to measure
 /// the round-trip time.
 const KEPT_NON_DATA: usize = 256;
 
@@ -15,7 +15,7 @@ const KEPT_NON_DATA: usize = 256;
 pub(crate) enum Fate {
     /// The packet is outstanding.
     InFlight,
-    /// The packet was declared lost at this time. It is kept because it may still arrive.
+    /// The packet was declared lost at this time, but is kept because it may still arrive.
     Lost(Time),
     /// The peer reported the packet as received.
     Received,
@@ -36,8 +36,8 @@ pub(crate) struct Packet {
 /// Sent packets in order. Their index counts from the first sequence number and does not wrap.
 ///
 /// Each Ack Vector repeats the previous ones until the peer knows that they arrived. The ranges of
-/// unacknowledged packets are therefore stored separately. Each run of a vector then costs one lookup and the
-/// work for its new packets. Packets that are already known to be received cost nothing.
+/// unacknowledged packets are therefore stored separately, so that each run of a vector costs one lookup plus
+/// the work for its new packets, and packets already known to be received cost nothing.
 #[derive(Debug)]
 pub(crate) struct History {
     /// Sequence number of index 0.
@@ -86,8 +86,8 @@ impl History {
         self.packets.get_mut(usize::try_from(index.checked_sub(self.base)?).ok()?)
     }
 
-    /// Adds packet `seq` and returns its index. Returns `None` and ignores the packet if `seq` was sent
-    /// before. Skipped numbers count as packets without data.
+    /// Adds packet `seq` and returns its index. If `seq` was sent before, ignores the packet and returns
+    /// `None`. Skipped numbers count as packets without data.
     pub(crate) fn push(&mut self, seq: Seq, packet: Packet) -> Option<u64> {
         let ahead = u64::try_from(seq.diff(self.origin.add(self.next()))).ok()?;
         if self.packets.is_empty() {
@@ -153,7 +153,7 @@ impl History {
     }
 
     /// Removes the oldest packets, as long as each was received, was lost before `lost_before`, or has no
-    /// data. If too many packets remain, also removes the oldest one and returns it. The caller counts it as
+    /// data. If too many packets remain, also removes and returns the oldest one, which the caller counts as
     /// lost if it is in flight. Call this until it returns `None`.
     pub(crate) fn trim(&mut self, lost_before: impl Fn() -> Time) -> Option<Packet> {
         while let Some(oldest) = self.packets.front() {

@@ -26,7 +26,7 @@ pub(crate) struct Delay {
 }
 
 impl Delay {
-    /// Records that `packets` packets arrived no later than the newest one. `window` packets are in flight.
+    /// Records that `packets` packets arrived no later than the newest one, with `window` packets in flight.
     pub(crate) fn on_punctual(&mut self, now: Time, packets: u64, window: u64) {
         if self.mean > 0.0 && packets > 0 {
             self.update(now, 0.0, packets, window);
@@ -45,7 +45,7 @@ impl Delay {
         self.mean += (late - self.mean) * weight;
     }
 
-    /// Decays old values, so that a path that was avoided for its delay is tried again.
+    /// Decays old values, so that a path that was avoided because of its delay is tried again.
     fn faded(self, now: Time) -> Delay {
         let seconds = now.since(self.told).as_secs().min(FORGOTTEN);
         let left = (0..seconds).fold(1.0, |left, _| left * KEPT);

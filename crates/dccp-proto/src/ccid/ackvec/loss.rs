@@ -9,10 +9,10 @@ const NUM_DUP_ACK: usize = 3;
 const WINDOW_PART: u32 = 4;
 /// Reordering window as a multiple of the remembered lateness, in quarters: 5/4.
 const MARGIN_QUARTERS: u32 = 5;
-/// Decay of the remembered lateness. At the end of a round it loses this fraction, unless the last decay was
-/// more recent than the lateness is long.
+/// Decay of the remembered lateness. At the end of a round, the lateness loses this fraction, unless less
+/// time than the lateness itself has passed since the last decay.
 const FORGET_PART: u32 = 32;
-/// Number of rounds with genuine losses and without late packets after which reordering counts as over
+/// Reordering is considered over after this many rounds that have genuine losses but no late packets
 /// (RFC 8985 section 6.2.4 uses 16).
 const TRUE_LOSS_ROUNDS: u32 = 16;
 
@@ -21,9 +21,9 @@ const TRUE_LOSS_ROUNDS: u32 = 16;
 pub(crate) enum Rule {
     /// A packet is lost after three later packets arrived (strict RFC 4341 section 5).
     ThreeLater,
-    /// Like `ThreeLater` until reordering is detected. From then on, a packet is lost by time, as in RACK
-    /// (RFC 8985), with a window that follows the observed lateness. RFC 4341 takes the number three from TCP
-    /// "as is currently the case". TCP has changed this rule since then.
+    /// Like `ThreeLater` until reordering is detected. From then on, time decides whether a packet is lost,
+    /// as in RACK (RFC 8985), with a window that follows the observed lateness. RFC 4341 takes the number
+    /// three from TCP "as is currently the case", but TCP has changed this rule since then.
     Adaptive,
 }
 
@@ -37,8 +37,8 @@ pub(crate) enum Verdict {
     Open,
 }
 
-/// Decides which missing packets are lost. It works in sequence order, so that no packet is examined twice;
-/// see [`LossDetector::judged`].
+/// Decides which missing packets are lost. It proceeds in sequence order, so that no packet is examined
+/// twice; see [`LossDetector::judged`].
 #[derive(Debug)]
 pub(crate) struct LossDetector {
     rule: Rule,
@@ -77,7 +77,8 @@ impl LossDetector {
         self.judged
     }
 
-    /// Records that all packets before `index` are judged. At `due`, the packet at `index` is judged again.
+    /// Records that all packets before `index` have been judged. The packet at `index` is judged again at
+    /// `due`.
     pub(crate) fn set_judged(&mut self, index: u64, due: Option<Time>) {
         self.judged = self.judged.max(index);
         self.due = due;
@@ -88,7 +89,7 @@ impl LossDetector {
         self.due
     }
 
-    /// Returns the first index that cannot be lost yet. The same holds for later ones.
+    /// Returns the first index that cannot be lost yet. Later ones cannot be lost yet either.
     pub(crate) fn limit(&self) -> u64 {
         match self.rule {
             Rule::ThreeLater => self.newest[NUM_DUP_ACK - 1].saturating_sub(1),
@@ -109,8 +110,9 @@ impl LossDetector {
         }
     }
 
-    /// A data packet sent at `sent_at` was reported at `now`, after a packet that was sent later. The late
-    /// packet may have been declared lost. Returns its extra delay compared with the newest packet.
+    /// A data packet sent at `sent_at` was acknowledged at `now`, when a packet sent later had already been
+    /// acknowledged. It may already have been declared lost. Returns its extra delay compared with the newest
+    /// packet.
     pub(crate) fn on_late(&mut self, now: Time, sent_at: Time) -> Option<Duration> {
         self.reordered = true;
         self.true_rounds = 0;
@@ -121,8 +123,8 @@ impl LossDetector {
     }
 
     pub(crate) fn on_round(&mut self, now: Time) {
-        // With reordering, a round lasts only as long as the round trip of the fastest packets, so this is
-        // also limited by time.
+        // With reordering, a round lasts only as long as the round trip of the fastest packets, so the decay
+        // is also limited by time.
         if now.since(self.faded) >= self.lateness {
             self.faded = now;
             self.lateness -= self.lateness / FORGET_PART;
@@ -232,8 +234,8 @@ mod tests {
         assert!(loss.window(40 * MS, 1000 * MS) > 80 * MS);
         (1..400).for_each(|i| loss.on_round(Time::from_millis(600 + 100 * i)));
         assert_eq!(loss.window(40 * MS, 1000 * MS), 10 * MS);
-        // Reordering counts as over after many rounds with losses and no late packet. A late packet restarts
-        // the count.
+        // Reordering is considered over after many rounds with losses and no late packet. A late packet
+        // restarts the count.
         for _ in 1..TRUE_LOSS_ROUNDS {
             loss.on_true_losses();
         }

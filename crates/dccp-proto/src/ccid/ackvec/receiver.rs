@@ -8,12 +8,12 @@ use mpdccp_units::{Duration, Time};
 
 /// Longest delay of an Ack (RFC 4340 section 11.3 gives 0.2 s as the default).
 const MAX_DELAY: Duration = Duration::from_millis(200);
-/// Shortest delay of an Ack that waits for more data. With a shorter delay, the timer would cost more than
-/// the Ack.
+/// Shortest time that an Ack waits for more data. With a shorter delay, the timer would cost more than the
+/// Ack.
 const MIN_DELAY: Duration = Duration::from_millis(2);
 /// Delay while the round-trip time is unknown.
 const DEFAULT_DELAY: Duration = Duration::from_millis(5);
-/// Receiving half that acknowledges with Ack Vectors. It sends one Ack for every Ack Ratio data packets
+/// Receiving half that acknowledges with Ack Vectors, sending one Ack for every Ack Ratio data packets
 /// (RFC 4341 section 6).
 #[derive(Debug)]
 pub struct AckVecReceiver {
@@ -70,7 +70,7 @@ impl ReceiverHalf for AckVecReceiver {
             Recorded::Filled => {}
             Recorded::Again | Recorded::TooOld => return,
         }
-        // Do not acknowledge Acks. Otherwise both ends would acknowledge each other forever.
+        // Do not acknowledge Acks, or both ends would acknowledge each other forever.
         if !arrival.data {
             return;
         }

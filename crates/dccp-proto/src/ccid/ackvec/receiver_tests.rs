@@ -147,7 +147,7 @@ fn state_that_never_fits_is_dropped() {
     let part = rig.ack_in(ms(5), 598, 100);
     assert_eq!(part.cells.len(), 94);
     rig.ack_of_ack(rig.acks, &[]);
-    // The Ack reported only a part of the state, so an Ack is still due.
+    // The Ack reported only part of the state, so an Ack is still due.
     assert_eq!(rig.ack(ms(6), 598).cells.len(), 599);
     for _ in 0..3 {
         rig.ack_in(ms(7), 598, 100);
@@ -204,7 +204,8 @@ fn acknowledged_acks_shorten_the_vector() {
     // The Ack Vector reports packet 10 as not received and packet 9 as received.
     rig.ack_of_ack(10, &[192, 0]);
     assert_eq!(rig.ack(ms(0), 11).cells, [1]);
-    // Two reports have no effect: that a packet was not received, and one that names an unknown packet.
+    // Two kinds of report have no effect: that a packet was not received, and one that names an unknown
+    // packet.
     rig.ack_of_ack(12, &[192 + 63]);
     rig.ack_of_ack(1 << 40, &[]);
     assert_eq!(rig.ack(ms(0), 11).cells, [1]);
@@ -249,7 +250,7 @@ fn an_ack_does_not_vouch_for_what_came_after_it() {
     // The peer knows only the state of 1 and 2, so the arrival of 3 must still be reported.
     assert_eq!(rig.ack(ms(1), 13).cells, [10]);
     // From then on, only the state needed for late packets is kept. Packet 3 was five packets late, so the
-    // state of the last ten packets is kept, minus the decay.
+    // state of the last ten packets is kept, less the decay.
     rig.ack_of_ack(2, &[]);
     assert_eq!(rig.ack(ms(1), 13).cells, [7]);
 }

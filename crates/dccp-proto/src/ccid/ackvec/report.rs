@@ -7,10 +7,10 @@ use dccp_wire::{OptionBuf, Seq};
 
 /// Maximum number of our own acknowledgements that are remembered.
 const MAX_SENT: usize = 1024;
-/// After this many consecutive incomplete acknowledgements, the omitted state is dropped, because it will
+/// After this many consecutive incomplete acknowledgements, the omitted state is dropped, because it would
 /// not fit into the next one either.
 const MAX_PARTIAL: u32 = 3;
-/// State is kept for the newest packets. Their number is this multiple of the packets' recent lateness.
+/// The state of the newest packets is kept: as many as this multiple of the packets' recent lateness.
 const LATE_ROOM: u64 = 2;
 /// `late` decays: each step subtracts `late` divided by this number, rounded up.
 const LATE_FADES: u64 = 32;
@@ -36,7 +36,7 @@ pub(crate) struct AckVectorReport {
     partial: u32,
     cells: Vec<u8>,
     /// Recent maximum distance of late packets behind the newest. The value decays. The state of this many
-    /// packets is kept even if the peer knows it. Otherwise the arrival of a late packet could not be
+    /// packets is kept even if the peer knows it, because otherwise the arrival of a late packet could not be
     /// reported.
     late: u64,
     /// Newest packet when `late` last decayed.
@@ -62,8 +62,8 @@ impl AckVectorReport {
         recorded
     }
 
-    /// Packet `filled` arrived after some Acks had reported it as missing. What these Acks reported is final
-    /// only up to the packet before it.
+    /// Packet `filled` arrived after some Acks had reported it as missing. The reports in these Acks are
+    /// final only up to the packet before it.
     fn outdate(&mut self, filled: Seq) {
         for ack in self.sent.iter_mut().rev() {
             if ack.knows.before(filled) {
@@ -73,8 +73,8 @@ impl AckVectorReport {
         }
     }
 
-    /// Appends the state to the acknowledgement of packet `ack`, within `room` bytes. This acknowledgement is
-    /// sent as packet `seq`.
+    /// Appends the state, within `room` bytes, to the acknowledgement of packet `ack`, which is sent as
+    /// packet `seq`.
     pub(crate) fn write(&mut self, seq: Seq, ack: Seq, room: usize, out: &mut OptionBuf) {
         let most = cells_in(room);
         let whole = self.state.cells_from(ack, most, &mut self.cells);

@@ -2,15 +2,15 @@ use super::ack_ratio::{AckRatio, RatioRule};
 use crate::ccid::{Arrival, SenderRequest};
 
 /// Number of acknowledged packets after which the peer is asked to trim its Ack Vector state. If the window
-/// is smaller, this happens once per window. Trimming more often would add an Ack to each packet of an
-/// exchange, and a slightly larger state costs almost nothing.
+/// is smaller than this, the peer is asked once per window. Trimming more often would add an Ack to each
+/// packet of an exchange, whereas a slightly larger state costs almost nothing.
 const TRIM: u64 = 16;
 /// Sequence Window as a multiple of the congestion window (RFC 4340 section 7.5.2 recommends about five).
 const WINDOW_FACTOR: u64 = 5;
 /// Minimum and maximum Sequence Window requested.
 const MIN_WINDOW: u64 = 1 << 10;
 const MAX_WINDOW: u64 = 1 << 21;
-/// The window is lowered after this many rounds in which a quarter of the Sequence Window was enough.
+/// The Sequence Window is lowered after this many rounds in which a quarter of it was enough.
 const LOW_ROUNDS: u32 = 64;
 /// `reach` decays: each round subtracts `reach` divided by this number, rounded up.
 const REACH_FADES: u64 = 32;
@@ -23,8 +23,8 @@ pub(crate) struct Requests {
     window: u64,
     window_asked: u64,
     low_rounds: u32,
-    /// Recent maximum of the number of packets sent from a packet on, including it, until its acknowledgement
-    /// arrives. The value decays.
+    /// Recent maximum of the number of packets sent from a packet on, including that packet, until its
+    /// acknowledgement arrived. The value decays.
     reach: u64,
     /// Packets acknowledged since the last request to trim the peer's state.
     since_trim: u64,
@@ -47,7 +47,7 @@ impl Requests {
         }
     }
 
-    /// Creates the requests for a new controller. The values that the old controller requested stay in force.
+    /// Creates the requests for a new controller. The values requested for the old controller stay in force.
     pub(crate) fn anew(rule: RatioRule) -> Requests {
         Requests { ratio_asked: 0, ..Requests::new(rule) }
     }
@@ -79,8 +79,8 @@ impl Requests {
     }
 
     /// The acknowledgement of a packet arrived after `packets` packets had been sent, including that packet.
-    /// With reordering, late packets are this far behind the newest. The Sequence Window must cover them,
-    /// because the peer drops packets outside it.
+    /// With reordering, late packets are this far behind the newest, and the Sequence Window must cover them,
+    /// because the peer drops packets outside the window.
     pub(crate) fn on_reach(&mut self, packets: u64) {
         self.reach = self.reach.max(packets);
         let needed = width(packets);
@@ -94,7 +94,7 @@ impl Requests {
         self.window = self.window.max(width(packets));
     }
 
-    /// The congestion window fell abruptly to `cwnd` packets, so the Ack Ratio may exceed the number of
+    /// The congestion window fell abruptly to `cwnd` packets, so the Ack Ratio may now exceed the number of
     /// packets that may be sent.
     pub(crate) fn on_collapse(&mut self, cwnd: u64) {
         self.ratio.fit(cwnd);
@@ -183,7 +183,7 @@ mod tests {
         assert_eq!(drain(&mut requests), []);
         requests.on_reach(300);
         assert_eq!(drain(&mut requests), [SenderRequest::SequenceWindow(2048)]);
-        // Few packets in flight lower the window only when the late packets are long past.
+        // A low number of packets in flight lowers the window only once the late packets are long past.
         for _ in 0..LOW_ROUNDS {
             requests.on_round(10, 10, false);
             assert_eq!(drain(&mut requests), [SenderRequest::AckPeer]);
@@ -202,7 +202,7 @@ mod tests {
         let mut requests = Requests::new(RatioRule::Window);
         requests.on_round(640, 640, false);
         assert_eq!(drain(&mut requests)[0], SenderRequest::AckRatio(10));
-        // A paced sender needs less feedback. It does not request small changes.
+        // A paced sender needs less feedback, and does not request small changes.
         requests.on_round(640, 640, true);
         assert_eq!(drain(&mut requests), [SenderRequest::AckRatio(64), SenderRequest::AckPeer]);
         requests.on_round(700, 240, true);

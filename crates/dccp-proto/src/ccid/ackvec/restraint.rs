@@ -2,7 +2,7 @@ use super::rto::DEFAULT_RTT;
 use dccp_cc::{Limits, Window};
 use mpdccp_units::{Duration, Rate, Time};
 
-/// Limits that the peer requests. They apply to any congestion control. For one round trip, the sender must
+/// Limits that the peer requests, which apply to any congestion control. For one round trip, the sender must
 /// not exceed its current rate (Slow Receiver, RFC 4340 section 11.6). It must also slow down by one packet
 /// per round trip for each packet that the peer's buffer dropped (Drop Code 2, section 11.7.2).
 #[derive(Clone, Copy, Debug)]
@@ -13,7 +13,7 @@ pub(crate) struct Restraint {
 }
 
 impl Restraint {
-    /// Records a request that arrived at `now`. The limits `limits` were in force then.
+    /// Records a request that arrived at `now`, when the limits `limits` were in force.
     pub(crate) fn new(now: Time, limits: &Limits, drops: u64, mtu: u16, rtt: Option<Duration>) -> Restraint {
         let rtt = rtt.unwrap_or(DEFAULT_RTT).max(Duration::from_micros(1));
         let (mtu, least) = (u64::from(mtu), 1);

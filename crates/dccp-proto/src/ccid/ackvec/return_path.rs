@@ -1,11 +1,11 @@
-//! Delay of acknowledgements on the return path. It follows from the receiver's Timestamps.
+//! Delay of acknowledgements on the return path, derived from the receiver's Timestamps.
 //!
-//! The clocks of both ends differ by an unknown offset, so only the delay beyond its minimum is known. The
-//! clocks may also run at different rates. This matters little: 100 ppm are a millisecond in ten seconds.
+//! The clocks of the two ends differ by an unknown offset, so only the delay beyond its minimum is known. The
+//! clocks may also run at different rates, but this matters little: 100 ppm are a millisecond in ten seconds.
 
 use mpdccp_units::{Duration, Time};
 
-/// Half of the time for which a minimum counts. The whole time equals BBR's RTpropFilterLen
+/// Half of the time for which a minimum counts, which in total equals BBR's RTpropFilterLen
 /// (draft-cardwell-iccrg-bbr-congestion-control-00 section 4.1.2.2).
 const SPAN: Duration = Duration::from_secs(5);
 /// Unit of Timestamps (RFC 4340 section 13.1).
@@ -14,7 +14,7 @@ const TICK: Duration = Duration::from_micros(10);
 /// The return path of one connection.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ReturnPath {
-    /// Delay of the first acknowledgement, in wrapping ticks. It includes the offset of the clocks.
+    /// Delay of the first acknowledgement, in wrapping ticks, including the offset of the clocks.
     reference: Option<u32>,
     /// Minimum delays of this span and of the previous one, in ticks relative to the reference.
     least: [Option<i32>; 2],
@@ -23,9 +23,9 @@ pub(super) struct ReturnPath {
 }
 
 impl ReturnPath {
-    /// An acknowledgement arrived at `now`. The peer sent it at `sent`, in ticks of its clock. Returns its
-    /// delay beyond the minimum. For an acknowledgement without a Timestamp, for example a DataAck, returns
-    /// the previous delay.
+    /// An acknowledgement arrived at `now` that the peer sent at `sent`, in ticks of the peer's clock.
+    /// Returns its delay beyond the minimum. For an acknowledgement without a Timestamp, for example a
+    /// DataAck, returns the previous delay.
     pub(super) fn on_ack(&mut self, now: Time, sent: Option<u32>) -> Duration {
         let Some(sent) = sent else { return self.delay };
         let delay = ticks(now).wrapping_sub(sent);
@@ -50,7 +50,7 @@ fn ticks(at: Time) -> u32 {
 mod tests {
     use super::*;
 
-    /// Returns the measured delays of acknowledgements that are sent every 100 ms. Their real delays are
+    /// Returns the measured delays of acknowledgements that are sent every 100 ms and whose real delays are
     /// `delays`, in ms. The peer's clock is ahead by `ahead` ticks and runs fast by `ppm`.
     fn shown(ahead: u32, ppm: i64, delays: impl Iterator<Item = u64>) -> Vec<u64> {
         let mut path = ReturnPath::default();

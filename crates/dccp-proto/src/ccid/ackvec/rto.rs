@@ -18,8 +18,8 @@ pub(crate) struct RtoTimer {
     held: Duration,
 }
 
-/// Limits of the time that a peer is assumed to wait for Ack Ratio packets before it acknowledges fewer. The
-/// assumed wait is a quarter of a round trip within these limits.
+/// Limits of the time for which a peer is assumed to wait for Ack Ratio packets before it acknowledges fewer.
+/// The assumed wait is a quarter of a round trip within these limits.
 const LEAST_HELD: Duration = Duration::from_millis(2);
 const MOST_HELD: Duration = Duration::from_millis(200);
 /// Longest Elapsed Time that counts.
@@ -41,7 +41,7 @@ impl RtoTimer {
         self.probes = 0;
     }
 
-    /// The peer reports that it held an acknowledgement for `elapsed`.
+    /// The peer reported that it held an acknowledgement for `elapsed`.
     pub(crate) fn on_held(&mut self, elapsed: Duration) {
         self.held = self.held.max(elapsed.min(MAX_HELD));
     }
@@ -138,7 +138,7 @@ mod tests {
         }
         let mut timer = RtoTimer::default();
         let quiet = timer.timeout(&rtt);
-        // The receiver may wait a quarter of a round trip, as the receivers of this stack do.
+        // The receiver may wait for a quarter of a round trip, as the receivers of this stack do.
         assert!(quiet > rtt.rto() + Duration::from_millis(50), "{quiet:?}");
         timer.on_held(Duration::from_millis(150));
         assert_eq!(timer.timeout(&rtt), quiet + Duration::from_millis(100));

@@ -20,13 +20,13 @@ use dccp_cc::{Amount, CcConfig, Controller, Part, RateSample, Remembered, RttEst
 use dccp_wire::Seq;
 use mpdccp_units::{Rate, Time};
 
-/// Maximum number of packet fates that are kept until the owner fetches them.
+/// Maximum number of packet fates kept until the owner fetches them.
 const MAX_FATES: usize = 1 << 16;
 
-/// Initial window of RFC 6928, in packets. Only a window far above it is worth remembering.
+/// Initial window of RFC 6928, in packets. A window is worth remembering only if it is far above this.
 const INITIAL_WINDOW: u64 = 10;
-/// A path counts as application-limited if data waits but the scheduler gives the path nothing for this
-/// fraction of its round trip. Its measured rate is then only the rate of the data it got.
+/// A path counts as application-limited if data is waiting but the scheduler gives the path none for this
+/// fraction of its round trip. The path's measured rate is then only the rate of the data it was given.
 const HELD_BACK: u32 = 4;
 
 /// Sending half of the CCIDs that use Ack Vectors. It keeps the history of packets in flight, detects losses,
@@ -38,11 +38,10 @@ pub struct AckVecSender {
     pub(super) control: Control,
     /// Number of the group that shares the control.
     pub(super) group: Option<u64>,
-    /// The state that the owner sees while another half has the group's control: that of the last time when
-    /// this half had it.
-    /// `None` while this half has the control, or if it is in no group.
+    /// The state that the owner sees while another half has the group's control: the state when this half
+    /// last had it. `None` while this half has the control, or if it is in no group.
     pub(super) resting: Option<Box<TxView>>,
-    /// Whether to follow RFC 4341 outside the controller (CCID 2): see [`AckVectors`].
+    /// Whether to follow RFC 4341 in everything but the controller (CCID 2): see [`AckVectors`].
     pub(super) strict: bool,
     /// Whether this is the draft variant of CCID 5, which keeps the draft's acknowledgement rules.
     pub(super) draft: bool,
@@ -56,8 +55,8 @@ pub struct AckVecSender {
     pub(super) return_path: ReturnPath,
     pub(super) rto: RtoTimer,
     pub(super) requests: Requests,
-    /// Index of the newest probe. If another packet leaves before the probe, this is the index of that
-    /// packet. The probe then only triggers an acknowledgement.
+    /// Index of the newest probe. If another packet leaves before the probe, this is the index of that packet
+    /// instead, and the probe only triggers an acknowledgement.
     pub(super) probe: Option<u64>,
     /// Packets outstanding on this connection.
     pub(super) inflight: Amount,
@@ -65,8 +64,8 @@ pub struct AckVecSender {
     pub(super) delivered: Amount,
     pub(super) lost: Amount,
     pub(super) spurious: u64,
-    /// One past the newest packet that an Ack Vector has covered. An acknowledgement without a vector does
-    /// not change this.
+    /// One past the newest packet that an Ack Vector has covered. Acknowledgements without a vector do not
+    /// change this value.
     pub(super) told: u64,
     pub(super) ce: u64,
     pub(super) timeouts: u64,
@@ -89,7 +88,7 @@ impl AckVecSender {
         AckVecSender { ecn: by.ecn, ..half }
     }
 
-    /// Creates a half for any controller. With `strict`, the half also follows RFC 4341 outside the
+    /// Creates a half for any controller. With `strict`, the half follows RFC 4341 in everything but the
     /// controller: it takes one RTT sample per window, and lost acknowledgements determine the Ack Ratio.
     pub(crate) fn with_controller(cc: Box<dyn Controller>, strict: bool, cfg: &HalfConfig) -> AckVecSender {
         // The draft and strict RFC 4341 use only TCP's traditional loss detection.
@@ -131,7 +130,7 @@ impl AckVecSender {
         }
     }
 
-    /// Records the fate of packets for the owner. If too many wait to be fetched, the oldest are dropped.
+    /// Records the fate of packets for the owner. If too many are waiting to be fetched, drops the oldest.
     pub(super) fn note_fate(&mut self, range: &Range<u64>, lost: bool) {
         let Some(fates) = &mut self.fates else { return };
         if fates.len() >= MAX_FATES {
@@ -144,12 +143,12 @@ impl AckVecSender {
         });
     }
 
-    /// Notifies the controller of a restart if a data packet leaving now ends an idle period.
+    /// Notifies the controller of a restart if the data packet that is about to leave ends an idle period.
     fn check_idle(&mut self, now: Time) {
         let control = &mut self.control;
         let Some(last) = control.last_sent else { return };
-        // RFC 4341 section 5.1: a sender is idle if it sent no data for longer than a timeout. Unless
-        // `strict`, it is idle if the application had no data. In both cases, nothing may be in flight.
+        // RFC 4341 section 5.1: a sender is idle if it has sent no data for longer than a timeout or, unless
+        // `strict`, if the application has had no data. In both cases, nothing may be in flight.
         let idle =
             if self.strict { now.since(last) > control.rtt.rto() } else { control.sampler.app_limited() };
         if idle && control.inflight.packets == 0 {
@@ -167,8 +166,8 @@ impl AckVecSender {
     }
 
     /// Returns when to ask the peer for an acknowledgement because none has arrived for long. Until something
-    /// was delivered, do not ask: the path may drop ECN-capable packets but not Syncs, and only timeouts
-    /// reveal this.
+    /// has been delivered, do not ask: the path may drop ECN-capable packets but not Syncs, which only
+    /// timeouts reveal.
     fn probe_due(&self) -> Option<Time> {
         self.rto.probe_due(&self.control.rtt).filter(|_| !self.draft && self.delivered.packets > 0)
     }

@@ -129,7 +129,7 @@ impl Rig {
     }
 
     /// Delivers an acknowledgement of packet `ack`, counted from 0. `cells` is its Ack Vector, newest packet
-    /// first: '+' received, 'm' marked, '-' missing. The peer held it for `elapsed`.
+    /// first: '+' received, 'm' marked, '-' missing. The peer held the acknowledgement for `elapsed`.
     fn ack_held(&mut self, now: Time, ack: u64, cells: &str, elapsed: Duration) -> Told {
         let vector: Vec<u8> = cells
             .chars()
@@ -275,7 +275,7 @@ fn one_reduction_a_window() {
     let mut rig = Rig::new(true);
     rig.send(ms(0), 20);
     assert!(rig.ack(ms(50), 4, "+++-+").congestion);
-    // These packets are also lost or marked, but they were sent before the first loss was known.
+    // These packets are also lost or marked, but they were sent before the first loss became known.
     let told = rig.ack(ms(51), 10, "+++--m");
     assert_eq!((told.lost, told.ce, told.congestion), (2, 1, false));
     rig.send(ms(52), 10);
@@ -477,7 +477,7 @@ fn after_reordering_losses_wait_for_the_window() {
     let mut rig = Rig::new(false);
     rig.send(ms(0), 2);
     rig.ack(ms(100), 1, "+-");
-    // Packet 0 was late, not lost. Reordering is detected, and from now on a packet counts as lost only a
+    // Packet 0 was late, not lost, so reordering is detected. From now on, a packet counts as lost only a
     // quarter of 100 ms later.
     rig.ack(ms(101), 1, "++");
     rig.send(ms(200), 6);
@@ -513,7 +513,7 @@ fn packets_never_sent_or_settled_long_ago_are_ignored() {
     // The vector also covers packets before the first one of this half.
     rig.ack(ms(10), 1, "+++++++");
     assert_eq!(rig.counts(), (1, 2, 0));
-    // Without a vector, only the packet of the Acknowledgement Number counts.
+    // Without a vector, only the packet named by the Acknowledgement Number counts.
     rig.ack(ms(11), 2, "");
     assert_eq!(rig.counts(), (0, 3, 0));
     rig.half.on_feedback(

@@ -12,11 +12,11 @@ impl AckVecSender {
         self.group
     }
 
-    /// Makes this half the first member of a group, and returns its state as the group's control. From now
-    /// on, the owner must lend the control to this half (see [`exchange`](Self::exchange)).
+    /// Makes this half the first member of a group, and returns its state as the group's control, which the
+    /// owner must lend to this half from now on (see [`exchange`](Self::exchange)).
     pub fn found_group(&mut self, group: u64) -> Control {
         self.group = Some(group);
-        // This placeholder replaces the state while it is lent out. Its values do not matter.
+        // This placeholder stands in for the state while the state is lent out. Its values do not matter.
         let none = Reno::new(&CcConfig { mtu: self.mtu, packets: true, draft: false, seed: 0 });
         let mut control = Control::new(Box::new(none), RttEstimator::default());
         self.exchange(&mut control);
@@ -30,7 +30,7 @@ impl AckVecSender {
         self.history
             .restamp(|packet| control.sampler.on_sent(packet.sent_at, packet.bytes, control.inflight));
         control.inflight = control.inflight.and(self.inflight);
-        // From now on, the half does not have the control, as if the owner had taken it back.
+        // From now on, the half is without the control, as if the owner had taken it back.
         self.resting = Some(Box::new(self.view()));
     }
 

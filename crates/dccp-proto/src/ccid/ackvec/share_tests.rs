@@ -133,8 +133,8 @@ fn a_timeout_is_one_of_the_group_only_if_nobody_was_heard() {
     group.ack(ms(50), 0, 1);
     group.ack(ms(50), 1, 1);
     let before = group.cwnd();
-    // The first connection lost everything, but the second one still receives acknowledgements. The timeout
-    // of the first therefore counts as an ordinary loss and halves the window.
+    // The first connection lost everything, but the second one is still receiving acknowledgements, so the
+    // timeout of the first counts as an ordinary loss and halves the window.
     group.send(ms(60), 0, 2);
     group.send(ms(150), 1, 2);
     group.ack(ms(200), 1, 3);

@@ -12,7 +12,8 @@ use dccp_wire::Seq;
 use mpdccp_units::Time;
 
 impl AckVecSender {
-    /// Replaces the controller. History and measurements stay. No effect while the control is shared.
+    /// Replaces the controller, but keeps the history and the measurements. Has no effect while the control
+    /// is shared.
     pub(crate) fn change_control(&mut self, by: &AckVectors, cfg: &HalfConfig) {
         if self.group.is_some() {
             return;

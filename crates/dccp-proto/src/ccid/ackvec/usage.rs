@@ -3,12 +3,12 @@ use mpdccp_units::{Duration, Time};
 /// Determines whether this path, rather than the application, has recently limited sending.
 ///
 /// The session calls a path application-limited when the session's queue is empty. With Cheapest Pipe First,
-/// this can be wrong: the queue may be empty because another path took the packets that this path's gate did
-/// not admit. A path is therefore not application-limited for a round after its window was full or a packet
-/// found its gate closed. There is an exception, because pacing also makes the second packet of a small burst
-/// wait. A closed gate counts only in two cases: if the path sends at least half of its pacing rate, or if
-/// packets waited for at least half of the time. The second case is needed for a driver that wakes late,
-/// which sends less. In the draft variant, a closed gate counts only if a packet took another path.
+/// this can be wrong, because another path may have taken the packets that this path's gate did not admit. A
+/// path is therefore not application-limited for a round after its window was full or a packet found its gate
+/// closed. However, pacing also makes the second packet of a small burst wait, so a closed gate counts only
+/// if the path sends at least half of its pacing rate, or if packets waited for at least half of the time.
+/// The second condition is needed for a driver that wakes late and therefore sends less. In the draft
+/// variant, a closed gate counts only if a packet took another path.
 #[derive(Debug, Default)]
 pub(crate) struct Usage {
     full_at: Option<Time>,
@@ -30,7 +30,7 @@ impl Usage {
         self.full_at = Some(now);
     }
 
-    /// A packet was blocked. It waits, or if `elsewhere` it was sent on another path.
+    /// A packet was blocked. It is waiting, or if `elsewhere` it was sent on another path.
     pub(crate) fn on_blocked(&mut self, now: Time, elsewhere: bool) {
         self.blocked_at = Some(now);
         if elsewhere {
@@ -47,13 +47,13 @@ impl Usage {
         }
     }
 
-    /// Data waits and this path's gate is open, but the scheduler gives the path no packet.
+    /// Data is waiting and this path's gate is open, but the scheduler has not given the path any packet.
     pub(crate) fn on_held_back(&mut self, now: Time) {
         self.held_back_since.get_or_insert(now);
     }
 
-    /// A packet is sent. Returns how long the gate was open and data waited while the scheduler gave this
-    /// path no packet.
+    /// A packet is sent. Returns for how long the gate was open and data was waiting while the scheduler gave
+    /// this path no packet.
     pub(crate) fn on_sent(&mut self, now: Time) -> Duration {
         self.on_empty_queue(now);
         self.held_back_since.take().map_or(Duration::ZERO, |since| now.since(since))

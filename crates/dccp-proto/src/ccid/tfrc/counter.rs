@@ -50,7 +50,7 @@ pub(super) fn wrapped(value: u64) -> u8 {
     (value % u64::from(MODULUS)) as u8
 }
 
-/// The receiver's side. It estimates the round-trip time from the times at which the first packets of two
+/// The receiver's side, which estimates the round-trip time from the times at which the first packets of two
 /// counter values arrived.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct CounterClock {
@@ -61,15 +61,15 @@ pub(super) struct CounterClock {
 }
 
 impl CounterClock {
-    /// A data packet with `counter` arrived. It is later in sequence than all packets before.
+    /// A data packet with `counter` arrived, later in sequence than all previous ones.
     pub(super) fn on_packet(&mut self, now: Time, counter: u8) {
         let counter = counter % MODULUS;
         let ahead = self.newest.map_or(MODULUS, |newest| counter.wrapping_sub(newest) % MODULUS);
         if ahead == 0 {
             return;
         }
-        // No packet with the skipped values has arrived in this cycle, so drop their arrival times of the
-        // previous cycle.
+        // No packet with the skipped values has arrived in this cycle, so drop the arrival times that these
+        // values had in the previous cycle.
         for skipped in 0..ahead {
             self.first_at[usize::from(counter.wrapping_sub(skipped) % MODULUS)] = None;
         }

@@ -12,7 +12,7 @@ use mpdccp_units::{Duration, Time};
 
 /// Round-trip time before any estimate (RFC 4340 section 3.4).
 const DEFAULT_RTT: Duration = Duration::from_millis(200);
-/// Unwrapped number of the first packet. It leaves room for reordered packets with lower numbers.
+/// Unwrapped number of the first packet, chosen to leave room for reordered packets with lower numbers.
 const ORIGIN: u64 = 1 << 56;
 /// Maximum number of packets that are not judged yet (RFC 4342 section 8.6.1, NDUPACK).
 const MAX_SKIP: u64 = 3;
@@ -80,8 +80,8 @@ impl TfrcReceiver {
         }
     }
 
-    /// Returns the round-trip time estimated from data packets. Without such an estimate, returns that of the
-    /// other half.
+    /// Returns the round-trip time estimated from data packets or, if there is no such estimate, the
+    /// round-trip time known by the other half.
     fn rtt(&self) -> Duration {
         self.clock.rtt().or(self.rtt).unwrap_or(DEFAULT_RTT).max(Duration::from_micros(1))
     }
@@ -156,7 +156,8 @@ impl ReceiverHalf for TfrcReceiver {
             marked: arrival.ecn == Ecn::Ce,
             no_data_before: arrival.ndp.unwrap_or(0),
         });
-        // RFC 5348 section 6: report at once when a loss event begins, or when a late packet removes one.
+        // RFC 5348 section 6: report at once when a loss event begins, or when a late packet removes a loss
+        // event.
         self.at_once |= change.began || change.ended;
         if change.began && lossless {
             self.measure(now);

@@ -55,7 +55,7 @@ pub struct TfrcSenderHalf {
     sent: Amount,
     delivered: Amount,
     lost: Amount,
-    /// Number of spurious losses of the halves that this one succeeds.
+    /// Number of spurious losses counted by the halves that this half succeeds.
     spurious: u64,
     ce: u64,
     timeouts: u64,
@@ -114,8 +114,8 @@ impl TfrcSenderHalf {
         }
     }
 
-    /// Returns the maximum number of bytes that may be sent at once. RFC 5348 section 4.6 permits the bytes
-    /// of a round trip, but a slow link cannot buffer that many.
+    /// Returns the maximum number of bytes that may be sent at once. RFC 5348 section 4.6 permits as many
+    /// bytes as are sent in a round trip, but a slow link cannot buffer that many.
     fn quantum(&self, rate: Rate) -> u32 {
         let round = self.tfrc.rtt().unwrap_or(DEFAULT_RTT);
         let bytes =
@@ -125,8 +125,8 @@ impl TfrcSenderHalf {
 
     fn on_data_sent(&mut self, now: Time, payload: u32, bytes: u32) {
         let release = self.release(Time::ZERO);
-        // The sender used its full rate if the pacer delayed the packet and the packet left soon after its
-        // release.
+        // The sender used its full rate if the pacer delayed the packet and the packet left soon after the
+        // pacer released it.
         let limited = self.last_sent.is_some_and(|(last, _)| {
             let held = release.since(last);
             !held.is_zero() && now.since(release) <= held / 4
@@ -140,7 +140,7 @@ impl TfrcSenderHalf {
     }
 
     /// `packets` packets with `bytes` bytes are no longer in flight, and at least `lost` of them were lost.
-    /// The report does not give the exact number of lost packets.
+    /// The report does not say exactly how many.
     fn settle(&mut self, (packets, bytes): (u64, u64), lost: u64) {
         let gone = Amount { packets, bytes };
         self.inflight = self.inflight.minus(gone);
@@ -167,8 +167,8 @@ impl TfrcSenderHalf {
             known.push(Known { first, counter, interval: LossInterval { data, ..*interval } });
             next = first;
         }
-        // Keep intervals that the receiver need not repeat (RFC 4342 section 8.6.1). An interval without
-        // losses is the receiver's first one, so drop older intervals in this case.
+        // Keep intervals that the receiver need not repeat (RFC 4342 section 8.6.1). However, an interval
+        // without losses is the receiver's first one, so if there is one, drop older intervals.
         if told.intervals.last().is_some_and(|interval| interval.lossy > 0) {
             known.extend(self.intervals.iter().filter(|old| old.first.before(next)));
         }
@@ -185,8 +185,8 @@ impl TfrcSenderHalf {
         events
     }
 
-    /// Returns the loss event rate p and the number of new loss events. Reported loss intervals determine p.
-    /// Without them, p is the rate that the receiver computed.
+    /// Returns the loss event rate p and the number of new loss events. p follows from the reported loss
+    /// intervals; if there are none, it is the rate that the receiver computed.
     fn judge(&mut self, ack: Seq, told: &Told) -> Option<(f64, u64)> {
         if told.intervals.is_empty() {
             let p = told.p()?;
@@ -342,8 +342,8 @@ impl SenderHalf for TfrcSenderHalf {
         &self.rtt
     }
 
-    /// Returns the complete state. TFRC has no window, so `cwnd` is the rate times the round-trip time. Of
-    /// the lost packets, only the number of loss events is known.
+    /// Returns the complete state. TFRC has no window, so `cwnd` is the rate times the round-trip time. As
+    /// for lost packets, only the number of loss events is known.
     fn view(&self) -> TxView {
         let rate = self.tfrc.wire_rate();
         let round = self.tfrc.rtt().unwrap_or(DEFAULT_RTT);

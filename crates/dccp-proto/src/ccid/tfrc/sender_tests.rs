@@ -175,7 +175,7 @@ fn pair(small_packets: bool, losses: &[bool], packets: u64) -> (TfrcSenderHalf, 
             let mut out = OptionBuf::new();
             rx.write_feedback(now + RTT / 2, Seq::new(1), seq, 500, &mut out);
             last = Told::read(out.as_bytes());
-            // The feedback arrives before the next packet leaves, because only the order matters here.
+            // Only the order matters here, so let the feedback arrive before the next packet leaves.
             tx.on_feedback(now + RTT, &feedback(seq, &out));
             assert!(Options::new(out.as_bytes()).all(|option| option.is_ok()));
         }
@@ -191,8 +191,8 @@ fn both_ends_find_the_same_loss_event_rate() {
                 (0..every * 7).map(|n| n % every == every - 1 || n % (every * 3) == 5).collect();
             let (tx, told) = pair(small_packets, &losses, 4000);
             let (ours, theirs) = (1.0 / tx.tfrc.loss_event_rate(), 1.0 / told.p().unwrap());
-            // The receiver rounds its value up. With CCID 4, each end also measures by itself which intervals
-            // are short.
+            // The receiver rounds its value up. With CCID 4, each end also determines by its own measurements
+            // which intervals are short.
             let tolerance = if small_packets { 0.05 * theirs + 1.0 } else { 1.0 };
             assert!(
                 theirs > 1.0 && ours <= theirs + tolerance && ours > theirs - tolerance,

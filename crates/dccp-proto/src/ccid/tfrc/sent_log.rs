@@ -6,7 +6,7 @@ use mpdccp_units::Time;
 
 /// Maximum number of packets remembered.
 const MOST: usize = 1 << 16;
-/// Number of acknowledged packets that are kept, because a loss interval may begin with one of them.
+/// Number of acknowledged packets to keep, because a loss interval may begin with one of them.
 const KEPT: usize = 1024;
 /// After a longer jump in sequence numbers, the log starts anew.
 const MAX_GAP: i64 = 64;
@@ -69,8 +69,8 @@ impl SentLog {
         self.packets.get(usize::try_from(seq.diff(self.first)).ok()?)
     }
 
-    /// All packets up to `seq` arrived or were lost. Returns the number and the bytes of those data packets
-    /// that were in flight until now.
+    /// All packets up to `seq` have arrived or been lost. Returns the number and the bytes of the data
+    /// packets among them that were in flight until now.
     pub(super) fn acknowledge(&mut self, seq: Seq) -> (u64, u64) {
         let upto =
             usize::try_from(seq.diff(self.first).saturating_add(1)).unwrap_or(0).min(self.packets.len());
@@ -96,7 +96,7 @@ impl SentLog {
             .collect()
     }
 
-    /// Does the same as [`acknowledge`](Self::acknowledge), for all sent packets.
+    /// Like [`acknowledge`](Self::acknowledge), but for all sent packets.
     pub(super) fn acknowledge_all(&mut self) -> (u64, u64) {
         self.acknowledge(self.next().sub(1))
     }

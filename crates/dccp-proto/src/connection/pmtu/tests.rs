@@ -4,8 +4,8 @@ use super::*;
 
 const ANSWER: Duration = Duration::from_millis(100);
 
-/// Sends probes over a path that carries packets of up to `carries` bytes. Ends when no probe has been sent
-/// for a while, and returns the size of the largest probe.
+/// Sends probes over a path that carries packets of up to `carries` bytes, until no probe has been sent for a
+/// while. Returns the size of the largest probe.
 fn travel(pmtu: &mut Pmtu, now: &mut Time, carries: u16, alive: bool) -> u16 {
     let end = *now + Duration::from_secs(60);
     let (mut seq, mut largest) = (Seq::new(now.as_nanos() & 0xffff), 0);
@@ -20,7 +20,7 @@ fn travel(pmtu: &mut Pmtu, now: &mut Time, carries: u16, alive: bool) -> u16 {
                 pmtu.on_sync_ack(*now, seq);
             }
         } else {
-            // Unless the path is dead, later packets are acknowledged all the time.
+            // Unless the path is dead, later packets keep being acknowledged.
             seq = seq.next();
             pmtu.on_timeout(*now, if alive { seq } else { before });
         }
@@ -53,7 +53,7 @@ fn a_small_packet_that_overtakes_data_makes_the_size_doubtful() {
         assert_eq!(pmtu.poll_probe(now), doubtful.then_some(1500), "{inflight} {delivered}");
         assert_eq!(pmtu.sure(), if doubtful { BASE } else { 1500 });
         if doubtful {
-            // The three lost data packets count as probes.
+            // The three lost data packets count as failed probes.
             assert_eq!(travel(&mut pmtu, &mut now, 1400, true), 1500);
             assert_eq!(pmtu.mtu(), 1400);
         }
@@ -114,7 +114,7 @@ fn a_black_hole_is_found_and_the_size_that_passes() {
     }
 }
 
-/// RFC 8899 section 4.3: losses reveal a black hole. If data flows, a larger size is tried again after
+/// RFC 8899 section 4.3: losses reveal a black hole. While data flows, a larger size is tried again after
 /// PMTU_RAISE_TIMER.
 #[test]
 fn losses_make_the_size_doubtful_and_time_makes_room() {
@@ -128,8 +128,7 @@ fn losses_make_the_size_doubtful_and_time_makes_room() {
     assert_eq!(pmtu.poll_probe(now), Some(1500));
     travel(&mut pmtu, &mut now, 1400, true);
     assert_eq!(pmtu.mtu(), 1400);
-    // An idle path is not probed. A path that is used but carries only small packets is probed once per
-    // RAISE.
+    // An idle path is not probed. A path in use that carries only small packets is probed once per RAISE.
     now += RAISE;
     assert_eq!((travel(&mut pmtu, &mut now, 1500, true), pmtu.mtu()), (0, 1400));
     for _ in 0..10 {
@@ -141,7 +140,7 @@ fn losses_make_the_size_doubtful_and_time_makes_room() {
     assert_eq!(pmtu.mtu(), 1500);
 }
 
-/// Behind a queue or on a busy host, each answer arrives after the next probe was sent.
+/// Behind a queue or on a busy host, each answer arrives after the next probe has been sent.
 #[test]
 fn answers_that_come_late_count() {
     let (mut pmtu, mut now) = new();
@@ -193,7 +192,7 @@ fn less_is_believed_only_if_more_does_not_arrive() {
     assert!(travel(&mut pmtu, &mut now, 9000, true) <= 1500, "probes must not exceed the largest hint");
 }
 
-/// A forged message with a small MTU arrives before the path opens. It must not keep the size small.
+/// A forged message with a small MTU that arrives before the path opens must not keep the size small.
 #[test]
 fn a_size_that_leaves_this_host_is_tried_despite_a_smaller_hint() {
     let (mut pmtu, mut now) = (Pmtu::new(Time::ZERO, 552), Time::from_millis(1000));
@@ -201,7 +200,7 @@ fn a_size_that_leaves_this_host_is_tried_despite_a_smaller_hint() {
     pmtu.on_most(now, 1500);
     travel(&mut pmtu, &mut now, 1500, true);
     assert_eq!(pmtu.mtu(), 1500);
-    // The larger size is not tried again while the system repeats its hint.
+    // The larger size is not tried again as long as the system repeats its hint.
     pmtu.on_hint(now, 552);
     pmtu.on_most(now, 1500);
     assert_eq!(pmtu.next_timeout(), None);
@@ -228,7 +227,7 @@ fn a_larger_hint_in_the_middle_of_a_search_begins_it_anew() {
     assert_eq!(pmtu.mtu(), 1500);
 }
 
-/// A search over an idle path with a black hole ends.
+/// A search on an idle path with a black hole comes to an end.
 #[test]
 fn a_search_ends_where_nothing_but_probes_is_sent() {
     for carries in [1200, 1400] {
@@ -238,7 +237,7 @@ fn a_search_ends_where_nothing_but_probes_is_sent() {
     }
 }
 
-/// RFC 8899 section 4.3: a path that carries nothing does not have a black hole.
+/// RFC 8899 section 4.3: a path that carries no packets at all is not a black hole.
 #[test]
 fn a_dead_path_keeps_its_size() {
     let (mut pmtu, mut now) = new();

@@ -2,12 +2,13 @@ use dccp_cc::{AckEvent, CcConfig, Controller, Limits, Sent, Window};
 use dccp_proto::{CcOptions, Experiment};
 use mpdccp_units::Time;
 
-/// Share of the window that remains after congestion. Reno keeps a half; a larger share is smoother.
+/// Share of the window that remains after congestion. Reno keeps a half; keeping more is smoother.
 const BETA: f64 = 0.875;
-/// Growth of the window per round, in packets. With this `BETA`, the flow is as friendly to TCP as Reno.
+/// Growth of the window per round, in packets. With this `BETA`, it makes the flow as friendly to TCP as
+/// Reno.
 const ALPHA: f64 = 4.0 * (1.0 - BETA * BETA) / 3.0;
 
-/// General additive increase, multiplicative decrease: the window is counted in packets.
+/// General additive increase, multiplicative decrease, with the window counted in packets.
 #[derive(Debug)]
 pub struct Gaimd {
     cwnd: f64,
@@ -35,7 +36,7 @@ impl Controller for Gaimd {
         if ev.congestion {
             self.reduce_to(self.cwnd * BETA);
         } else if ev.app_limited {
-            // A window that is not used must not grow.
+            // An unused window must not grow.
         } else if self.cwnd < self.ssthresh {
             self.cwnd = (self.cwnd + acked).min(self.ssthresh);
         } else {

@@ -1,4 +1,4 @@
-//! A congestion control from outside the crate, as docs/adding-a-ccid.md shows it.
+//! A congestion control implemented outside the crate, as described in docs/adding-a-ccid.md.
 #[allow(unreachable_pub, missing_docs)]
 mod gaimd;
 
@@ -100,7 +100,7 @@ fn increase_and_decrease_are_its_own() {
     assert_eq!(window(&gaimd), 80, "slow start adds one packet per acknowledged packet");
     ack(&mut gaimd, true);
     assert_eq!(window(&gaimd), 70, "congestion leaves seven eighths of the window");
-    // Sixteen rounds with a growth of 0.3125 packets would give five packets. The result is slightly less
+    // Sixteen rounds of 0.3125 packets each would add five packets. The actual growth is slightly less
     // because rounds become longer as the window grows.
     (0..16 * 70).for_each(|_| ack(&mut gaimd, false));
     assert_eq!(window(&gaimd), 74);

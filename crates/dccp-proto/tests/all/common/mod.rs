@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 pub const CLIENT: usize = 0;
 pub const SERVER: usize = 1;
 
-/// Length of the IP and UDP headers that the harness assumes.
+/// Length of the IP and UDP headers, as assumed by the harness.
 pub const OVERHEAD: usize = 28;
 
 /// Fate of a packet in the network.
@@ -19,17 +19,17 @@ pub const OVERHEAD: usize = 28;
 pub enum Fate {
     Deliver,
     Drop,
-    /// The packet is delivered with this delay in addition to the normal one.
+    /// The packet is delivered with this delay on top of the normal one.
     Late(Duration),
     Twice,
-    /// Two copies of the packet are delivered, with these delays in addition to the normal one.
+    /// Two copies of the packet are delivered, with these delays on top of the normal one.
     Copies(Duration, Duration),
     Mark,
     /// The network clears the ECN field.
     Bleach,
 }
 
-/// A sent packet: the sender, the time, and its number among that side's packets.
+/// A sent packet: the sender, the time, and the packet's number among those from that side.
 #[derive(Clone, Debug)]
 pub struct Sent {
     pub from: usize,
@@ -81,8 +81,8 @@ pub fn emit(header: &Header, options: &[u8], payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Returns a client that has received a Response with these options, the header of the Response, and the
-/// time. The client's Ack carries the options `extra`.
+/// Returns a client that has received a Response with these options, the Response's header, and the time. The
+/// client's Ack carries the options `extra`.
 pub fn answered(extra: &[u8], options: &[u8]) -> (Connection, Header, Time) {
     let now = Time::from_millis(5);
     let mut client = new_client(Config::default(), now);
@@ -160,7 +160,7 @@ impl Net {
         self.to_send[side].push_back(payload.to_vec());
     }
 
-    /// Delivers bytes to one end as the network would. Returns whether the packet was valid.
+    /// Delivers bytes to one end as the network would. Returns whether they form a valid packet.
     pub fn inject(&mut self, to: usize, bytes: &[u8], ecn: Ecn) -> bool {
         let Ok(packet) = Packet::parse(bytes) else { return false };
         let len = (bytes.len() + OVERHEAD) as u32;
@@ -192,7 +192,7 @@ impl Net {
         }
     }
 
-    /// Returns a header as `from` would send it, with the given numbers.
+    /// Returns a header that `from` could send, with the given numbers.
     pub fn forge(&self, from: usize, ptype: PacketType, seq: Seq, ack: Option<Seq>) -> Header {
         let (src_port, dst_port) = if from == CLIENT { (5001, 5002) } else { (5002, 5001) };
         Header {
@@ -209,7 +209,7 @@ impl Net {
         }
     }
 
-    /// Returns the newest sequence number that `from` has used.
+    /// Returns the newest sequence number used by `from`.
     pub fn gss(&self, from: usize) -> Seq {
         self.last(from).packet().header.seq
     }
@@ -228,7 +228,7 @@ impl Net {
         valid
     }
 
-    /// Sends everything that the ends have to send now.
+    /// Sends everything that either end has to send now.
     pub fn pump(&mut self) {
         for side in [CLIENT, SERVER] {
             let Some(end) = self.ends[side].as_mut() else { continue };

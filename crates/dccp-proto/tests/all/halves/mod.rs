@@ -25,18 +25,19 @@ fn a_clean_pipe_delivers_everything() {
         let view = pipe.view();
         assert_eq!((view.delivered.packets, view.lost.packets, view.timeouts), (2000, 0, 0));
         assert_eq!((view.inflight.packets, pipe.ends[1].arrived), (0, 2000));
-        // A round trip has 10 ms in each direction, plus the transmission of an Ack and of one or two data
-        // packets. CCID 2 sends two data packets for each Ack.
+        // A round trip consists of 10 ms in each direction, plus the transmission time of an Ack and of one
+        // or two data packets. CCID 2 sends two data packets per Ack.
         let rate = Rate::from_mbps(20.0);
         let (data, ack) = (rate.time_for(1460), rate.time_for(60));
         let (min, _) = view.rtt.min().unwrap();
         let (least, slack) = (20 * MS + ack + data, Duration::from_micros(10));
         let most = if ccid == 2 { least + data } else { least } + slack;
         assert!(min >= least && min <= most, "CCID {ccid}: {min:?}");
-        // Acks of Acks let the receiver trim the vector, so it never covers more than a few round trips.
+        // Acks of Acks let the receiver trim its Ack Vector, so the vector never covers more than a few round
+        // trips.
         assert!(pipe.ends[1].longest_vector < 100, "CCID {ccid}: {}", pipe.ends[1].longest_vector);
-        // The receiver sends one Ack for two packets, and a few more for packets that waited too long for a
-        // second one. A paced sender needs fewer.
+        // The receiver sends one Ack for every two packets, and a few more for packets that waited too long
+        // for a second one. A paced sender causes fewer of these.
         let acks = pipe.ends[1].acks_sent;
         let expected = if ccid == 2 { 1000..1050 } else { 250..1050 };
         assert!(expected.contains(&acks), "CCID {ccid}: {acks}");
@@ -110,7 +111,7 @@ fn lost_acks_raise_the_ratio_of_ccid2() {
     assert!(most.max() > Some(2));
 }
 
-/// Offers 15 Mbit/s to two paths. The first path is used whenever its gate is open. The queue is empty after
+/// Offers 15 Mbit/s to two paths, using the first path whenever its gate is open. The queue is empty after
 /// every packet.
 #[test]
 fn a_saturated_path_is_not_application_limited_though_the_other_takes_the_rest() {
@@ -146,8 +147,7 @@ fn a_saturated_path_is_not_application_limited_though_the_other_takes_the_rest()
     let (rate, limited) = run(&mut first, &mut second, 3);
     assert!(rate > 9.5 && limited < 0.05, "{rate} {limited}");
     assert!(second.view().app_limited);
-    // The path's capacity falls. The sender notices this because the path does not count as
-    // application-limited.
+    // The path's capacity falls. The sender notices, because the path does not count as application-limited.
     first.path(0).rate = Rate::from_mbps(5.0);
     run(&mut first, &mut second, 1);
     let (rate, limited) = run(&mut first, &mut second, 3);
@@ -204,8 +204,8 @@ fn path() -> impl Strategy<Value = Path> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// With any pipe, every data packet is counted exactly once at every moment, and packets counted as
-    /// delivered did arrive. At the end, nothing is in flight, and both ends stop sending.
+    /// Whatever the pipe does, every data packet is counted exactly once at all times, and packets counted as
+    /// delivered have really arrived. At the end, nothing is in flight, and both ends stop sending.
     #[test]
     fn every_packet_is_delivered_or_lost(
         five: bool, forward in path(), reverse in path(), bursts in proptest::collection::vec((any::<bool>(), 1u64..200, 0u64..300), 1..6),

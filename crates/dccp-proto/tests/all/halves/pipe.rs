@@ -1,4 +1,5 @@
-//! Two pairs of halves connected by a virtual pipe. A minimal connection adds sequence numbers and options.
+//! Two pairs of halves connected by a virtual pipe, with a minimal connection that adds sequence numbers and
+//! options.
 
 use dccp_proto::ccid::{
     self, AckDue, Arrival, Feedback, HalfConfig, ReceiverHalf, SenderHalf, SenderRequest, TxView,
@@ -11,7 +12,7 @@ use mpdccp_units::{Duration, Rate, Time};
 const HEADER: u32 = 60;
 pub(crate) const DATA: u32 = 1400;
 
-/// How one direction of the pipe treats packets. The lists repeat.
+/// How one direction of the pipe treats packets. Each list repeats from its start when it is used up.
 #[derive(Clone, Debug)]
 pub(crate) struct Path {
     pub(crate) rate: Rate,
@@ -19,9 +20,9 @@ pub(crate) struct Path {
     pub(crate) queue: usize,
     pub(crate) delay: Duration,
     pub(crate) lose: Vec<bool>,
-    /// Additional delay of each packet in microseconds. Differences reorder packets.
+    /// Additional delay of each packet, in microseconds. Differing delays reorder packets.
     pub(crate) jitter: Vec<u32>,
-    /// Packets that wait longer than this are marked.
+    /// Packets that have to wait longer than this are marked.
     pub(crate) mark: Duration,
 }
 
@@ -152,7 +153,7 @@ impl End {
 pub(crate) struct Pipe {
     pub(crate) now: Time,
     pub(crate) ends: [End; 2],
-    /// Packets in flight, each with its destination end.
+    /// Packets in flight, each with the end it is going to.
     flying: InFlight<(usize, Packet)>,
 }
 
@@ -176,7 +177,8 @@ impl Pipe {
         &mut self.ends[from].path
     }
 
-    /// Lets end `from` send data while its gate is open. Otherwise the end is application-limited.
+    /// Lets end `from` send data while its gate is open. If the data runs out first, the end is
+    /// application-limited.
     pub(crate) fn send(&mut self, from: usize, packets: u64) {
         self.ends[from].backlog += packets;
         self.drain();
@@ -213,7 +215,7 @@ impl Pipe {
                     match request {
                         SenderRequest::AckPeer => end.ack_peer = true,
                         SenderRequest::AckRatio(ratio) => end.ratio = ratio,
-                        // The pipe has no Syncs, so it ignores these requests.
+                        // The pipe has no Syncs, so ignore these requests.
                         SenderRequest::SequenceWindow(_) | SenderRequest::Probe => {}
                     }
                     end.requests.push(request);

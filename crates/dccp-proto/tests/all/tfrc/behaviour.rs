@@ -1,5 +1,5 @@
-//! Connections with CCID 3 or 4: at the start, without data, without feedback, with marks, and with another
-//! CCID in the reverse direction.
+//! Connections with CCID 3 or 4: at the start, without data, without feedback, with marks, and with a
+//! different CCID in the reverse direction.
 
 use super::line::{Line, Load};
 use super::{MS, SECOND, both, ccids, link};
@@ -51,7 +51,7 @@ fn feedback_comes_once_a_round_trip() {
     line.run(5 * SECOND);
     line.seen = Default::default();
     line.run(20 * SECOND);
-    // The run lasts 200 round trips, and there is about one report per round trip.
+    // The run lasts 200 round trips, each with about one report.
     assert!((160..=220).contains(&line.seen[CLIENT].acks), "{}", line.seen[CLIENT].acks);
     // CCVal increases by one every quarter of a round trip.
     let counters = &line.seen[SERVER].counters;
@@ -144,19 +144,19 @@ fn small_packets_keep_their_distance_and_get_their_share() {
         let least = sent.windows(2).map(|w| w[1].0 - w[0].0).min().unwrap();
         (line.goodput(SERVER, start + 50 * SECOND, line.now), least)
     };
-    // RFC 5622 section 5: 10 ms between packets, although the equation would permit more.
+    // RFC 5622 section 5: 10 ms between packets, although the equation would permit a higher rate.
     let (fast, least) = rate(4, 0.001);
     assert!(least >= 10 * MS && fast > 9_500.0, "{fast} {least:?}");
-    // At 5 % loss, the equation uses segments of 1,460 bytes instead of 100, and reduces the rate by the
-    // share of headers.
+    // At 5 % loss, the equation assumes segments of 1,460 bytes instead of 100, and reduces the rate by the
+    // share of the headers.
     let ((small, _), (plain, _)) = (rate(4, 0.05), rate(3, 0.05));
     assert!(small > 1.5 * plain && small < 14.6 * plain, "{small} {plain}");
 }
 
 #[test]
 fn each_direction_has_its_own_ccid() {
-    // The link has 10 Mbit/s down and 1 Mbit/s up. With different CCIDs, the client sends little and the
-    // server sends much.
+    // The link has 10 Mbit/s down and 1 Mbit/s up. The CCIDs differ between the two directions: the client
+    // sends little and the server sends much.
     let down = link(10.0, 20 * MS, QueueKind::DropTail, 60);
     let up = link(1.0, 20 * MS, QueueKind::DropTail, 10);
     for (up_ccid, down_ccid) in [(2, 3), (3, 2)] {
@@ -171,8 +171,8 @@ fn each_direction_has_its_own_ccid() {
         let from = start + 50 * SECOND;
         let (sent_up, sent_down) =
             (line.goodput(SERVER, from, line.now), line.goodput(CLIENT, from, line.now));
-        // The figures count only payload. Headers and the acknowledgements of the other direction use the
-        // rest of the link.
+        // The figures count payload only. Headers and the other direction's acknowledgements use the rest of
+        // the link.
         assert!(sent_up * 8.0 > 0.6e6 && sent_up * 8.0 < 1e6, "{up_ccid} up: {sent_up}");
         assert!(sent_down * 8.0 > 7e6 && sent_down * 8.0 < 10e6, "{down_ccid} down: {sent_down}");
     }

@@ -14,10 +14,9 @@ const WIRE: f64 = 1048.0;
 struct Outcome {
     /// Share of the link that was used from 10 s on.
     utilisation: f64,
-    /// Rate of TCP's equation divided by the measured rate, from 10 s on.
+    /// The rate given by TCP's equation divided by the measured rate, from 10 s on.
     friendliness: f64,
-    /// Share of the 10 s windows, from 10 s on, whose rate differs by at most 10 % from that of the last
-    /// window.
+    /// Share of the 10 s windows, from 10 s on, whose rate is within 10 % of the last window's rate.
     settled: f64,
 }
 

@@ -1,4 +1,4 @@
-//! Two connections with an emulated link in each direction, in virtual time. Each end sends as much as
+//! Two connections with an emulated link in each direction, in virtual time. Each end sends as much as its
 //! congestion control allows.
 
 use crate::common::{CLIENT, OVERHEAD, SERVER, new_client, route};
@@ -11,9 +11,9 @@ use mpdccp_units::{Duration, Time};
 /// Traffic of one end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Load {
-    /// Payload of each packet. With 0, nothing is sent.
+    /// Payload of each packet. If 0, nothing is sent.
     pub(crate) payload: usize,
-    /// Interval of the packets. With zero, packets leave as fast as allowed.
+    /// Interval between packets. If zero, packets are sent as fast as allowed.
     pub(crate) every: Duration,
 }
 
@@ -52,7 +52,7 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// Opens a connection over the links from the client and from the server.
+    /// Opens a connection over these two links, from the client and from the server.
     pub(crate) fn open(client: Config, server: Config, links: [LinkConfig; 2], seed: u64) -> Line {
         let start = Time::from_millis(1000);
         let mut client = new_client(client, start);

@@ -1,4 +1,4 @@
-//! Our halves process a capture of Linux with CCID 3. Linux sent one packet of 1,000 bytes every 8 ms.
+//! Feeds a capture of Linux with CCID 3 to our halves. Linux sent one packet of 1,000 bytes every 8 ms.
 
 use super::ccids;
 use crate::common::route;
@@ -88,8 +88,7 @@ fn our_receiver_measures_what_linux_measures() {
             }
         }
     }
-    // The rate is below one packet per round trip. Our receiver therefore reports every packet, as Linux
-    // does.
+    // The rate is below one packet per round trip, so our receiver reports every packet, as Linux does.
     assert!((180..=190).contains(&reports), "{reports}");
     assert!(newest.after(packets[0].1.header.seq));
 }
@@ -120,7 +119,7 @@ fn our_sender_obeys_what_linux_reports() {
     let view = half.view();
     assert_eq!((view.phase, view.lost.packets, view.timeouts), ("slow_start", 0, 0));
     assert!(view.delivered.packets >= 185 && view.inflight.packets <= 4, "{view:?}");
-    // Both ends ran on one machine, so round trips are well below a millisecond. Without losses, the rate is
+    // Both ends ran on one machine, so round trips take well below a millisecond. Without losses, the rate is
     // at least 4 packets per round trip.
     assert!(
         view.rtt.srtt().unwrap() < Duration::from_millis(1) && view.pacing.unwrap().mbps() > 30.0,
@@ -141,10 +140,10 @@ fn a_request_of_linux_is_answered_with_what_it_insists_on() {
     let response = Packet::parse(&wire[0].2).unwrap();
     assert_eq!(response.header.ptype, PacketType::Response);
     let confirmed = |wanted: Opt<'_>| response.options().any(|option| option == Ok(wanted));
-    // Linux requested Loss Event Rate and NDP Count from us with Mandatory.
+    // Linux sent its requests for Loss Event Rate and NDP Count with Mandatory.
     assert!(confirmed(Opt::ConfirmL(feature::SEND_LOSS_EVENT_RATE, &[1, 1, 0])));
-    // RFC 4340 section 13.1: the next packet carries the echo. Linux measures its first round-trip time with
-    // it.
+    // RFC 4340 section 13.1: the next packet carries the echo, which Linux uses to measure its first
+    // round-trip time.
     let stamp = request.options().find_map(|option| match option {
         Ok(Opt::Timestamp(stamp)) => Some(stamp),
         _ => None,

@@ -52,7 +52,7 @@ fn datagram(protocol: u8, transport: &[u8], src: IpAddr, dst: IpAddr) -> Vec<u8>
     packet
 }
 
-/// Returns the IP packet that carries `dccp`. Fills in the DCCP checksum if the encapsulation uses it.
+/// Returns the IP packet that carries `dccp`, with the DCCP checksum filled in if the encapsulation uses it.
 pub(crate) fn wrap(encapsulation: Encapsulation, mut dccp: Vec<u8>, src: IpAddr, dst: IpAddr) -> Vec<u8> {
     match encapsulation {
         Encapsulation::Native => {

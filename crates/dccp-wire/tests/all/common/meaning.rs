@@ -1,5 +1,5 @@
-//! The fields that tshark must show for a packet. They are derived from the values that were written, not
-//! from the bytes.
+//! The fields that tshark must show for a packet, derived from the values that were written instead of from
+//! the bytes.
 
 use dccp_wire::{Header, MpOption, Opt, Options, Reset, ResetCode, RttType};
 
@@ -81,7 +81,7 @@ impl Meaning {
         self.0.push((field, value.to_string()));
     }
 
-    /// Adds a field of bytes. tshark shows no item for an empty value.
+    /// Adds a bytes field. tshark shows no item for an empty value.
     pub(crate) fn bytes(&mut self, field: &'static str, value: &[u8]) {
         if !value.is_empty() {
             self.is(field, hex(value));

@@ -1,4 +1,4 @@
-//! Captures and tshark, for the tests that compare with them.
+//! Captures and tshark, for the tests that compare against them.
 #![allow(dead_code)]
 
 pub(crate) mod ip;

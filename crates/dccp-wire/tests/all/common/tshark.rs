@@ -14,7 +14,7 @@ pub(crate) fn scratch(name: &str) -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
 }
 
-/// Returns why tshark cannot be used, or `None` if it can be used.
+/// Returns why tshark cannot be used, or `None` if it can.
 fn missing() -> Option<String> {
     match Command::new("tshark").arg("--version").output() {
         Ok(out) if out.status.success() => None,
@@ -23,7 +23,7 @@ fn missing() -> Option<String> {
     }
 }
 
-/// Returns whether tshark is available. If it is not, prints the reason to the terminal, past the test
+/// Returns whether tshark is available. If it is not, prints the reason to the terminal, bypassing the test
 /// harness.
 pub(crate) fn available(test: &str) -> bool {
     let why = missing();
@@ -34,7 +34,7 @@ pub(crate) fn available(test: &str) -> bool {
     why.is_none()
 }
 
-/// Fields of one frame as tshark shows them. A field has all its occurrences, in order.
+/// Fields of one frame as shown by tshark. Each field has all of its occurrences, in order.
 #[derive(Debug)]
 pub(crate) struct Frame(HashMap<String, Vec<String>>);
 
@@ -60,8 +60,8 @@ fn decimal(text: &str) -> String {
     }
 }
 
-/// Reads `fields` of every frame of a capture. tshark verifies checksums and shows absolute sequence numbers.
-/// The function panics if tshark reports an error, for example in the Lua script.
+/// Reads `fields` of every frame in a capture. tshark verifies checksums and shows absolute sequence numbers.
+/// Panics if tshark reports an error, for example in the Lua script.
 pub(crate) fn frames(capture: &Path, fields: &[&str], arguments: &[&str]) -> Vec<Frame> {
     let mut tshark = Command::new("tshark");
     tshark.arg("-X").arg(format!("lua_script:{}", root().join("tools/wireshark/mpdccp.lua").display()));

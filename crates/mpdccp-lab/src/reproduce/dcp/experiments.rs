@@ -13,10 +13,10 @@ pub(super) const SEEDS: u64 = 5;
 pub(super) const ECHO_SEEDS: u64 = 20;
 /// Duration of a quick run, seconds.
 pub(super) const QUICK_S: f64 = 60.0;
-/// Duration of a run with enough loss events for statistics, seconds. In the paper's 200 s, a single flow has
-/// only about ten loss events.
+/// Duration, in seconds, of a run with enough loss events for statistics. In the paper's 200 s, a single flow
+/// has only about ten.
 pub(super) const LONG_S: f64 = 1_000.0;
-/// Length in seconds of the bins over which figures average rates.
+/// Length, in seconds, of the bins over which figures average rates.
 pub(super) const BIN_S: f64 = 2.0;
 
 /// The queues and TCP variants of experiment F.
@@ -48,17 +48,16 @@ pub(super) struct CrossTraffic {
     pub(super) counts: &'static [u32],
 }
 
-/// Variants for the asymmetric link. A label names the CCID in the forward direction and the CCID in the
-/// reverse direction.
+/// Variants for the asymmetric link. A label names the CCIDs of the forward and the reverse direction.
 pub(super) const ASYMMETRIC: [&str; 4] = ["ccid3-2", "ccid2-3", "ccid2-2", "ccid3-3"];
 /// Variants for the experiment on the cost of acknowledgements.
 pub(super) const ACKS: [&str; 6] =
     ["ccid2-ratio2", "ccid2-ratio4", "ccid2-ratio8", "ccid2-ratio16", "ccid5", "ccid3"];
 /// Variants for the echo experiment.
 pub(super) const ECHOES: [&str; 6] = ["udp", "ccid2", "ccid3", "ccid5", "tcp-reno", "tcp-cubic"];
-/// Loss in each direction: its name in labels, and its value in a scenario.
+/// Loss in each direction: the name used in labels, and the value used in scenarios.
 pub(super) const LOSSES: [(&str, &str); 2] = [("clean", "0 %"), ("loss", "5 %")];
-/// Numbers of TCP flows beyond those of the paper.
+/// Numbers of TCP flows in addition to the paper's.
 pub(super) const MANY: [u32; 3] = [16, 32, 64];
 
 pub(super) fn with_tcp(cross: &CrossTraffic, n: u32) -> String {

@@ -179,7 +179,7 @@ fn many(runs: &[Made]) -> Option<Section> {
     })
 }
 
-/// Returns the section about one flow that runs for a longer time.
+/// Returns the section about a single flow that runs for longer.
 fn long(runs: &[Made]) -> Option<Section> {
     let runs = called(runs, "one-flow-long");
     let rows = alone_rows(&runs, false);

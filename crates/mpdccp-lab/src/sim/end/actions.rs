@@ -14,7 +14,7 @@ use super::{End, MTU, Socket};
 /// First UDP port of a client's sockets.
 const FIRST_PORT: u16 = 40_000;
 
-/// MTUs that the simulated system reports for every path.
+/// MTU that the simulated system reports for every path.
 const SIZES: Sizes = Sizes { path: Some(MTU), device: Some(MTU) };
 
 impl End {

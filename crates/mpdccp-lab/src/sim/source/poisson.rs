@@ -5,10 +5,10 @@ use rand_core::RngCore;
 use super::constant::Constant;
 use super::interface::Source;
 
-/// A source of datagrams of constant size with independent, exponentially distributed intervals.
+/// A source that sends datagrams of constant size at independent, exponentially distributed intervals.
 #[derive(Debug)]
 pub(crate) struct Poisson {
-    /// A constant source whose interval is the mean interval.
+    /// A constant source that supplies the mean interval.
     inner: Constant,
     random: ChaCha8Rng,
 }

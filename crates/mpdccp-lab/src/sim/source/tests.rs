@@ -5,8 +5,8 @@ use crate::scenario::Scenario;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Returns time and size of all datagrams of a flow with these keys over 10 s. `dropped` returns the number
-/// of drops up to a time.
+/// Returns the time and size of all datagrams that a flow with these keys sends in 10 s. `dropped` returns
+/// the number of drops up to a time.
 fn run(keys: &str, seed: u64, dropped: impl Fn(Time) -> u64) -> Vec<(Time, usize)> {
     let text = format!(
         "name='t'\ntitle='t'\nduration_s=10\n[[path]]\nname='p'\nrate='10 Mbit/s'\nqueue='125000 B'\n\
@@ -43,7 +43,7 @@ fn constant_and_paused_sources_keep_their_rate() {
 #[test]
 fn poisson_has_its_mean_and_variance() {
     let poisson = run("rate = '8 Mbit/s'\nsource = { kind = 'poisson' }", 1, |_| 0);
-    // The limit is five standard deviations. One standard deviation is 100 packets.
+    // Allow five standard deviations of 100 packets each.
     assert!(poisson.len().abs_diff(10_000) < 500, "{}", poisson.len());
     let gaps: Vec<f64> = poisson.windows(2).map(|w| w[1].0.since(w[0].0).as_secs_f64() * 1e3).collect();
     let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
@@ -62,7 +62,7 @@ fn video_climbs_its_ladder_and_steps_down_when_datagrams_are_dropped() {
         let of: Vec<_> = all.iter().copied().filter(|(t, _)| *t >= from && *t < to).collect();
         bytes(&of) as f64 * 8.0 / 1e6
     };
-    // A second has 25 frames, and one frame in 60 is a key frame.
+    // There are 25 frames per second, and one in 60 is a key frame.
     for (second, mbps) in [(1, 1.0), (3, 2.0), (9, 4.0)] {
         let got = of_second(&free, second);
         assert!((got / mbps - 1.0).abs() < 0.15, "second {second}: {got}");

@@ -7,7 +7,7 @@ use super::interface::Source;
 /// Replays recorded datagrams once.
 #[derive(Debug)]
 pub(crate) struct Trace {
-    /// The remaining datagrams: time after the start, and bytes. The latest is first.
+    /// The remaining datagrams, latest first: time after the start, and bytes.
     left: Vec<(Duration, u32)>,
     most: usize,
     start: Time,

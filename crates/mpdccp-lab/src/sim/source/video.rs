@@ -6,12 +6,12 @@ use super::interface::Source;
 
 /// Time without a drop after which the source tries the next higher rate.
 const CLIMB: Duration = Duration::from_secs(2);
-/// Interval of key frames, and their size relative to other frames.
+/// Number of frames from one key frame to the next, and the size of a key frame relative to other frames.
 const KEY_EVERY: u64 = 60;
 const KEY_SIZE: f64 = 4.0;
 
-/// A video call: a burst of datagrams per frame, at one of several rates. The source steps down when the
-/// sender drops datagrams, and steps up after some time without drops.
+/// A video call: each frame is a burst of datagrams, at one of several rates. The source steps down when the
+/// sender drops datagrams, and back up after some time without drops.
 #[derive(Debug)]
 pub(crate) struct Video {
     size: usize,
@@ -42,7 +42,8 @@ impl Video {
         self.dropped = dropped;
     }
 
-    /// Returns the size of the next frame in bytes. The mean over a group of frames matches the current rate.
+    /// Returns the size of the next frame in bytes. Over a group of frames, the mean matches the current
+    /// rate.
     fn frame_bytes(&self) -> usize {
         let rate = self.ladder.get(self.rung).copied().unwrap_or(Rate::ZERO);
         let group = KEY_SIZE + (KEY_EVERY - 1) as f64;

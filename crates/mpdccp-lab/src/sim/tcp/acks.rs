@@ -82,8 +82,8 @@ impl Sender {
         let over = self.recover.is_some_and(|end| self.acked >= end);
         if let Some(undo) = self.undo {
             if self.recover.is_some() && advanced && undo.delayed(ack.echo) {
-                // The segment that filled the hole was only late. The retransmissions that are in flight may
-                // still be needed.
+                // The segment that filled the hole was merely late, but retransmissions in flight may still
+                // be needed.
                 if !over && self.board.arrived() > 0 {
                     self.detector.on_reordered(self.distance_from(acked_before));
                 }
@@ -97,7 +97,7 @@ impl Sender {
         }
         if over {
             (self.recover, self.prr) = (None, None);
-            // BBR restores its window at the end of a recovery (`bbr_set_cwnd_to_recover_or_restore`).
+            // At the end of a recovery, BBR restores its window (`bbr_set_cwnd_to_recover_or_restore`).
             self.cc.on_repaired(now);
         }
     }
@@ -119,7 +119,7 @@ impl Sender {
         self.detector.on_arrived(now, segment.no, sent_at, again, &self.rtt);
     }
 
-    /// Undoes the latest reduction of the window.
+    /// Undoes the most recent window reduction.
     fn take_back(&mut self, now: Time) {
         (self.undo, self.recover, self.prr, self.restart) = (None, None, None, None);
         self.cc.on_spurious_loss(now);
@@ -141,8 +141,8 @@ impl Sender {
         let rate = self.sampler.sample(self.rtt.min().map(|m| m.0));
         self.last_rate = rate.or(self.last_rate);
         let window_before = self.cc.limits().cwnd.packets(self.mtu());
-        // A window does not grow during recovery. At other times it grows with data in order, and with data
-        // after a hole if the detector permits. BBR needs all events.
+        // A window does not grow during recovery. At other times it grows when data arrives in order, and, if
+        // the detector permits, when data arrives after a hole. BBR needs all events.
         let grows = self.prr.is_none() && (digest.advanced || self.detector.grows_after_holes());
         let restarts = self.restart.is_some();
         if let Some(window) = self.restart.filter(|_| grows) {
@@ -168,7 +168,7 @@ impl Sender {
         self.reduce(&digest, window_before);
     }
 
-    /// Applies proportional rate reduction, for algorithms that do not pace.
+    /// Applies proportional rate reduction, for algorithms without pacing.
     fn reduce(&mut self, digest: &Digest, window_before: u64) {
         let limits = self.cc.limits();
         if digest.congestion && limits.pacing.is_none() {
@@ -209,7 +209,7 @@ impl Sender {
         self.detector.on_recovery();
         self.undo = self.detector.undoes().then(|| Undo::new(self.acked, self.board.repairing() as u64));
         (self.recover, self.cause) = (Some(self.next), Cause::Hole);
-        // Retransmit the first lost segment at once (RFC 5681 section 3.2).
+        // Retransmit the first lost segment immediately (RFC 5681 section 3.2).
         self.forced = 1;
     }
 }

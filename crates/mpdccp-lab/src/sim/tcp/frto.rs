@@ -1,14 +1,15 @@
-//! Implements F-RTO (RFC 5682, SACK version). F-RTO distinguishes spurious timeouts from real ones before
-//! more than the first segment is retransmitted.
+//! Implements F-RTO (RFC 5682, SACK version), which distinguishes spurious timeouts from real ones before
+//! anything but the first segment is retransmitted.
 
 /// State of F-RTO since a timeout.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Frto {
-    /// Whether step 2b of RFC 5682 is in progress: the first acknowledgement advanced, and new data is sent.
+    /// Whether step 2b of RFC 5682 is in progress: the first acknowledgement advanced, so new data is being
+    /// sent.
     probing: bool,
 }
 
-/// Conclusion about the timeout from an acknowledgement.
+/// What an acknowledgement says about the timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Judged {
     /// Data that was assumed lost has arrived.
@@ -23,8 +24,8 @@ impl Frto {
         self.probing
     }
 
-    /// Handles an acknowledgement. `original` means that a segment arrived that was not retransmitted.
-    /// `advanced` means that the cumulative acknowledgement advanced.
+    /// Handles an acknowledgement. `original` means that it reports a segment that was never retransmitted;
+    /// `advanced`, that it advanced the cumulative acknowledgement.
     pub(super) fn on_ack(&mut self, original: bool, advanced: bool) -> Judged {
         if original {
             Judged::Spurious

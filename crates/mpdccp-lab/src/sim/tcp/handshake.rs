@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use mpdccp_units::Time;
 
-/// First retransmission timeout of a SYN (RFC 6298 section 2.1). It doubles with each retransmission.
+/// First retransmission timeout of a SYN (RFC 6298 section 2.1), which doubles with each retransmission.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A packet of the handshake.
@@ -15,10 +15,10 @@ pub(crate) enum Step {
     Ack,
 }
 
-/// State of the handshake at both ends.
+/// State of the handshake, for both ends.
 #[derive(Debug, Default)]
 pub(super) struct Handshake {
-    /// Time at which the last SYN was sent, and the number of SYNs.
+    /// When the last SYN was sent, and how many SYNs were sent so far.
     syn: Option<(Time, u32)>,
     open: bool,
     /// Packet that each end must send.
@@ -32,8 +32,8 @@ impl Handshake {
         self.open
     }
 
-    /// Handles the arrival of `step`. Returns the round-trip time if `step` opens the connection after a
-    /// single SYN.
+    /// Handles the arrival of `step`. If this opens the connection after a single SYN, returns the round-trip
+    /// time.
     pub(super) fn on_step(&mut self, now: Time, step: Step) -> Option<Duration> {
         match step {
             Step::Syn => self.server_due = Some(Step::SynAck),
@@ -47,7 +47,7 @@ impl Handshake {
         None
     }
 
-    /// Returns when the client retransmits a SYN.
+    /// Returns when the client is to retransmit a SYN.
     pub(super) fn next_timeout(&self) -> Option<Time> {
         match self.syn {
             _ if self.open => None,
@@ -87,7 +87,7 @@ mod tests {
         assert_eq!(h.poll(ms(999)), None);
         assert_eq!(h.poll(ms(1_000)), Some(Step::Syn));
         assert_eq!(h.next_timeout(), Some(ms(3_000)));
-        // After a retransmission, it is unknown to which SYN the answer belongs, so it gives no round-trip
+        // After a retransmission it is unknown which SYN the answer belongs to, so there is no round-trip
         // time (Karn's algorithm).
         assert_eq!(h.on_step(ms(1_030), Step::SynAck), None);
         assert!(h.open());

@@ -8,7 +8,7 @@ use super::timers::timeout;
 const INFINITE: u64 = 0x7fff_ffff;
 
 impl Sender {
-    /// Returns a field of `tcp_info` by its name, or `None` if the model does not have the field.
+    /// Returns a field of `tcp_info` by name, or `None` if the model lacks the field.
     pub(crate) fn info(&self, field: &str) -> Option<i64> {
         let repairing = self.board.repairing() as u64;
         let value = match field {

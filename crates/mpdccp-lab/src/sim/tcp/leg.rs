@@ -27,8 +27,8 @@ pub(super) struct Leg {
 }
 
 impl Leg {
-    /// Creates a connection. `cc` is the kernel's name of the congestion control. The name `bbr` is BBR
-    /// version 1.
+    /// Creates a connection. `cc` is the kernel's name for the congestion control, where `bbr` is BBR version
+    /// 1.
     pub(super) fn new(flow: u16, mtu: u16, cc: &str, rule: Rule, seed: u64) -> Leg {
         let controller: Box<dyn Controller> = match cc {
             "reno" => Box::new(Reno::tcp(mtu)),

@@ -17,16 +17,16 @@ pub(crate) enum Rule {
     /// RACK (RFC 8985) detects losses by time, with a reordering window that adapts to the path.
     #[default]
     Rack,
-    /// QUIC's default (RFC 9002 section 6.1). A packet is lost after three later packets or 9/8 of a
-    /// round-trip time, regardless of reordering. If the packet arrives later, the reduction stays, because
-    /// RFC 9002 has no undo.
+    /// QUIC's default (RFC 9002 section 6.1): a packet is lost after three later packets or 9/8 of a
+    /// round-trip time, regardless of reordering. If the packet arrives after all, the reduction stays,
+    /// because RFC 9002 has no undo.
     Three,
 }
 
-/// Cause of a reduction of the window.
+/// Cause of a window reduction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
-    /// A segment was lost before data that arrived.
+    /// A segment was lost, but data after it arrived.
     Hole,
     Timeout,
     /// A congestion mark arrived.
@@ -45,15 +45,15 @@ pub(crate) enum Verdict {
 #[derive(Debug, Default)]
 pub(crate) struct Detector {
     rule: Rule,
-    /// Number, send time and round-trip time of the newest transmission that arrived.
+    /// Number, send time and round-trip time of the newest transmission known to have arrived.
     newest: Option<(u64, Time, Duration)>,
     reordered: bool,
-    /// Whether a segment was overtaken by more segments than the threshold.
+    /// Whether a segment was overtaken by more segments than the threshold allows.
     far: bool,
-    /// Reordering window in quarters of the minimum round-trip time.
+    /// Reordering window, as a number of quarters of the minimum round-trip time.
     quarters: u32,
     persist: u32,
-    /// Number of a transmission. The reordering window grows again only for duplicates that come after it.
+    /// Number of a transmission. Only duplicates of later transmissions enlarge the reordering window again.
     grown: u64,
 }
 
@@ -62,17 +62,17 @@ impl Detector {
         Detector { rule, quarters: 1, ..Detector::default() }
     }
 
-    /// Returns whether the rule undoes a reduction if the losses were spurious.
+    /// Returns whether the rule undoes a reduction whose losses prove spurious.
     pub(crate) fn undoes(&self) -> bool {
         self.rule == Rule::Rack
     }
 
-    /// Returns the number of the newest transmission that arrived.
+    /// Returns the number of the newest transmission that has arrived.
     pub(crate) fn newest(&self) -> Option<u64> {
         self.newest.map(|n| n.0)
     }
 
-    /// Handles the arrival of transmission `no`. `again` means that it was a retransmission.
+    /// Handles the arrival of transmission `no`, which is a retransmission if `again` is set.
     pub(crate) fn on_arrived(&mut self, now: Time, no: u64, sent_at: Time, again: bool, rtt: &RttEstimator) {
         let took = now.since(sent_at);
         // The acknowledgement is probably for an earlier transmission (RFC 8985 section 6.2 step 2).
@@ -84,20 +84,21 @@ impl Detector {
         }
     }
 
-    /// Handles reordering. A segment that was never retransmitted arrived after a segment that was `distance`
+    /// Handles reordering: a segment that was never retransmitted arrived after one that was `distance`
     /// segments ahead of it.
     pub(crate) fn on_reordered(&mut self, distance: u64) {
         self.reordered = true;
         self.far |= distance > THRESHOLD;
     }
 
-    /// Returns whether the congestion window grows when segments arrive after a hole. QUIC's window always
-    /// does. Linux's window does only after reordering exceeded the threshold (`tcp_may_raise_cwnd`).
+    /// Returns whether the congestion window grows when segments arrive after a hole. QUIC's always does;
+    /// Linux's does so only once reordering has exceeded the threshold (`tcp_may_raise_cwnd`).
     pub(crate) fn grows_after_holes(&self) -> bool {
         self.rule == Rule::Three || self.far
     }
 
-    /// Handles a report that the receiver got a segment twice. `next` is the number of the next transmission.
+    /// Handles a report that the receiver got a segment twice. `next` is the number that the next
+    /// transmission will have.
     pub(crate) fn on_duplicate(&mut self, next: u64) {
         if self.newest().is_some_and(|n| n >= self.grown) {
             self.grown = next;
@@ -114,7 +115,7 @@ impl Detector {
         }
     }
 
-    /// Judges whether transmission `no` is lost. Earlier transmissions must have been judged before.
+    /// Decides whether transmission `no` is lost; earlier transmissions must already have been decided.
     /// `certain` means that enough segments arrived after a hole, or that a recovery is in progress.
     pub(crate) fn judge(
         &self,
@@ -131,7 +132,7 @@ impl Detector {
         let due = match self.rule {
             Rule::Three if no + THRESHOLD <= newest => return Verdict::Lost,
             Rule::Three => sent_at + srtt.max(rtt.latest().unwrap_or(took)) * 9 / 8,
-            // There is no reordering window until reordering is seen (RFC 8985 section 6.2 step 4).
+            // Until reordering is seen, there is no reordering window (RFC 8985 section 6.2 step 4).
             Rule::Rack if !self.reordered && certain => sent_at + took,
             Rule::Rack => {
                 let min = rtt.min().map_or(took, |m| m.0);

@@ -1,5 +1,5 @@
-//! Models Linux TCP. A connection has both ends, and competes with DCCP or is traffic inside tunnels.
-//! docs/calibration.md compares the model with the kernel's TCP.
+//! Models Linux TCP. A connection includes both ends, and either competes with DCCP or is traffic inside a
+//! tunnel. docs/calibration.md compares the model with the kernel's TCP.
 
 mod acks;
 mod frto;
@@ -33,7 +33,7 @@ pub(crate) use sender::Sender;
 use super::side::Side;
 use crate::TcpCounters;
 
-/// Returns the display name of a congestion control, from the kernel's name.
+/// Returns the display name for the kernel's name of a congestion control.
 pub(crate) fn name(cc: &str) -> &str {
     match cc {
         "reno" => "Reno",
@@ -48,17 +48,17 @@ pub(crate) struct Tcp {
     flow: u16,
     mtu: u16,
     rule: Rule,
-    /// The client's connection, which leads to the server or to the client's end of the tunnel.
+    /// The client's connection, whose other end is the server or the client's end of the tunnel.
     near: Leg,
-    /// State of a connection that the tunnel carries, or tries to carry, as a stream.
+    /// State of a connection that the tunnel carries, or is trying to carry, as a stream.
     proxied: Option<Box<Proxied>>,
     /// Whether the tunnel reset the connection.
     reset: bool,
 }
 
 impl Tcp {
-    /// Creates a connection with packets of at most `mtu` bytes. `cc` is the kernel's name of the congestion
-    /// control. The name `bbr` is BBR version 1.
+    /// Creates a connection whose packets have at most `mtu` bytes. `cc` is the kernel's name for the
+    /// congestion control, where `bbr` is BBR version 1.
     pub(crate) fn new(flow: u16, mtu: u16, cc: &str, rule: Rule, seed: u64) -> Tcp {
         Tcp { flow, mtu, rule, near: Leg::new(flow, mtu, cc, rule, seed), proxied: None, reset: false }
     }
@@ -95,7 +95,7 @@ impl Tcp {
         self.near.sender.counters()
     }
 
-    /// Handles a packet that arrived at `to`.
+    /// Handles a packet that has arrived at `to`.
     pub(crate) fn handle(&mut self, now: Time, to: Side, segment: &Segment) {
         self.near.handle(now, to, segment);
     }
@@ -118,15 +118,15 @@ impl Tcp {
             (Command::Connect { flow, .. }, _) => {
                 self.proxied = Some(Box::new(Proxied::new(*flow, self.flow, self.mtu)));
             }
-            // After a reset the hosts send no more packets, and the model's applications do not connect
-            // again.
+            // After a reset, the hosts send no more packets, and the model's applications do not reconnect.
             (Command::Reset(_), _) => self.reset = true,
             (command, Some(proxied)) => proxied.on_command(now, &mut self.near, command),
             (_, None) => {}
         }
     }
 
-    /// Ends a stream whose data has completely arrived at the server. Returns the events for the two tunnels.
+    /// Ends a stream whose data has arrived at the server in full, and returns the events for the two
+    /// tunnels.
     pub(crate) fn close(mut self) -> VecDeque<(Side, Event)> {
         self.proxied
             .as_mut()
@@ -142,7 +142,7 @@ impl Tcp {
         self.proxied.as_mut()?.events.pop_front()
     }
 
-    /// Returns when to call [`poll`](Self::poll) without input.
+    /// Returns when to call [`poll`](Self::poll) if there is no input before then.
     pub(crate) fn next_timeout(&self) -> Option<Time> {
         if self.reset {
             return None;
@@ -151,7 +151,7 @@ impl Tcp {
         self.near.next_timeout().into_iter().chain(proxied).min()
     }
 
-    /// Returns the next packet that may leave now. Call this until it returns `None`.
+    /// Returns the next packet that may leave now. Call this repeatedly until it returns `None`.
     pub(crate) fn poll(&mut self, now: Time) -> Option<Outgoing> {
         if self.reset {
             return None;

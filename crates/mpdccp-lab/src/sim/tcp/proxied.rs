@@ -1,6 +1,6 @@
 //! Models the kernel sockets of `mpdccp_proxy::Sockets` at both ends of a tunnel, for a connection that the
-//! tunnel carries as a stream. The client's connection ends in the private namespace at the client. Another
-//! connection leads from the private namespace at the server to the server's program.
+//! tunnel carries as a stream. The client's connection ends in the private namespace on the client, and a
+//! second connection leads from the private namespace on the server to the server's program.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -14,10 +14,10 @@ use super::leg::{Leg, Outgoing};
 use super::loss_detector::Rule;
 use super::segment::{self, Segment};
 
-/// Time that a packet takes between a host's kernel and the private namespace on this host. It is the time
-/// that the program takes to wake up.
+/// Time that a packet takes between a host's kernel and the private namespace on that host, namely the
+/// program's wake-up time.
 const LOCAL: Duration = Duration::from_micros(20);
-/// Congestion control in the namespace, which is the kernel's default.
+/// Congestion control inside the namespace: the kernel's default.
 const CC: &str = "cubic";
 /// Maximum number of bytes for the server that the kernel keeps unsent or unacknowledged.
 const SEND_BUFFER: u64 = 4 << 20;
@@ -26,17 +26,17 @@ const CHUNK: u64 = 64 << 10;
 
 #[derive(Debug)]
 pub(super) struct Proxied {
-    /// Flow identifier of the connection in the client's tunnel and in the server's tunnel.
+    /// Flow identifiers of the connection in the client's and in the server's tunnel.
     flows: [Option<Flow>; 2],
     /// Number of bytes that may be read from the client.
     credit: u64,
-    /// The connection to the server, and whether it is established.
+    /// The connection to the server, and whether it has been established.
     far: Leg,
     connected: bool,
     /// Number of bytes for the server that the kernel has not accepted yet.
     unwritten: u64,
-    /// Packets on the way inside a host. An entry has the arrival time, whether the packet belongs to the
-    /// server's connection, the receiving side of the connection, and the packet.
+    /// Packets in transit inside a host. Each entry holds the arrival time, whether the packet belongs to the
+    /// server's connection, which side of the connection receives it, and the packet.
     local: VecDeque<(Time, bool, Side, Segment)>,
     pub(super) events: VecDeque<(Side, Event)>,
 }
@@ -74,7 +74,7 @@ impl Proxied {
             }
             Command::Data(_, data) => self.unwritten += data.len() as u64,
             Command::Credit(flow, bytes) if self.flows[0] == Some(*flow) => self.credit += bytes,
-            // Ignore other commands. The model has no FIN (`finish` reports the end), and its hosts always
+            // Ignore other commands: the model has no FIN (`finish` reports the end), and its hosts always
             // answer keepalives.
             _ => {}
         }
@@ -83,8 +83,8 @@ impl Proxied {
 
     /// Handles a packet from a host to the private namespace at `side`.
     pub(super) fn on_packet(&mut self, now: Time, side: Side, packet: &[u8]) {
-        // The namespace is the server side of the client's connection, and the client side of the server's
-        // connection.
+        // The namespace sits between client and server: it acts as the server towards the client, and as the
+        // client towards the server.
         self.enter(now, side == Side::Server, side.other(), packet);
     }
 
@@ -100,8 +100,8 @@ impl Proxied {
         self.far.next_timeout().into_iter().chain(local).chain(events).min()
     }
 
-    /// Processes the packets that are due. Returns the next packet of a host, or of the namespace if the
-    /// connection is not proxied.
+    /// Processes the packets that are due. Returns the next packet to send from a host, or from the namespace
+    /// if the connection is not proxied.
     pub(super) fn poll(&mut self, now: Time, near: &mut Leg) -> Option<Outgoing> {
         loop {
             while let Some((_, far, to, segment)) = self.local.pop_front_if(|(at, ..)| *at <= now) {

@@ -3,7 +3,7 @@
 /// State of one recovery, in packets.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Prr {
-    /// Window before the recovery (RecoverFS) and target of the recovery (ssthresh).
+    /// Window before the recovery (RecoverFS), and the recovery's target window (ssthresh).
     prior: u64,
     target: u64,
     delivered: u64,
@@ -27,8 +27,8 @@ impl Prr {
         self.out += 1;
     }
 
-    /// Handles an acknowledgement. `delivered` packets arrived, and `inflight` are outstanding. `progress`
-    /// means that the cumulative acknowledgement advanced and no more losses were found.
+    /// Handles an acknowledgement. `delivered` packets have arrived, and `inflight` are outstanding.
+    /// `progress` means that the cumulative acknowledgement advanced without new losses being found.
     pub(super) fn on_ack(&mut self, delivered: u64, inflight: u64, progress: bool) {
         if delivered == 0 && self.window > 0 {
             return;
@@ -37,12 +37,12 @@ impl Prr {
         let send = if inflight > self.target {
             (self.target * self.delivered).div_ceil(self.prior).saturating_sub(self.out)
         } else {
-            // The slow-start reduction bound allows as many packets as arrived, and one more if there are no
+            // The slow-start reduction bound allows as many packets as have arrived, plus one if there are no
             // new losses.
             let bound = self.delivered.saturating_sub(self.out).max(delivered) + u64::from(progress);
             bound.min(self.target - inflight)
         };
-        // Let the first retransmission leave at once.
+        // Let the first retransmission leave immediately.
         self.window = inflight + send.max(u64::from(self.out == 0));
     }
 }
@@ -53,7 +53,7 @@ mod tests {
 
     #[test]
     fn halves_the_rate_while_much_is_out() {
-        // This is the example of RFC 6937 section 4. From 20 packets in flight to a target of 10, one packet
+        // The example in RFC 6937 section 4: going from 20 packets in flight to a target of 10, one packet
         // leaves for every two that arrive.
         let mut prr = Prr::new(20, 10);
         let mut inflight = 19;

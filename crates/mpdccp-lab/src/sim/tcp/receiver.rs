@@ -10,11 +10,11 @@ use super::window::Window;
 
 /// Longest delay of an acknowledgement that waits for a second segment, as in Linux.
 const DELAY: Duration = Duration::from_millis(40);
-/// Number of segments at the start that are acknowledged at once, as in Linux, to speed up slow start.
+/// Number of segments, from the start, that are acknowledged immediately to speed up slow start, as in Linux.
 const QUICK: u32 = 16;
-/// When data arrives out of order, the first `DUPLICATES` duplicate acknowledgements leave at once. As in
-/// Linux, further acknowledgements are combined for `GATHER` or a twentieth of the round-trip time, whichever
-/// is shorter.
+/// When data arrives out of order, the first `DUPLICATES` duplicate acknowledgements leave immediately. As in
+/// Linux, those after them are combined for `GATHER` or a twentieth of the round-trip time, whichever is
+/// shorter.
 const DUPLICATES: u32 = 3;
 const GATHER: Duration = Duration::from_millis(1);
 /// Number of SACK blocks that fit into a TCP header with timestamps (RFC 2018 section 3).
@@ -25,13 +25,14 @@ pub(crate) struct Receiver {
     flow: u16,
     /// End of the data that has arrived without a hole.
     next: u64,
-    /// Ranges of data received after a hole: the end of each range by its start. Adjacent ranges are merged.
+    /// Ranges of data received after a hole, as the end of each range by its start. Adjacent ranges are
+    /// merged.
     ahead: BTreeMap<u64, u64>,
     /// Positions of recent arrivals, newest first.
     recent: VecDeque<u64>,
-    /// Duplicate data that the next acknowledgement reports by DSACK.
+    /// Duplicate data to be reported by DSACK in the next acknowledgement.
     duplicate: Option<(u64, u64)>,
-    /// Number of unacknowledged segments, and when their acknowledgement is due.
+    /// Number of segments not yet acknowledged, and when an acknowledgement of them is due.
     waiting: u32,
     due: Option<Time>,
     now_due: bool,
@@ -40,14 +41,14 @@ pub(crate) struct Receiver {
     last_ack: u64,
     seen: u32,
     window: Window,
-    /// End of the data that the application has read, or `None` if it reads all data at once.
+    /// End of the data that the application has read, or `None` if it reads all data immediately.
     read: Option<u64>,
     /// Right edge of the window in the last acknowledgement.
     allowed: u64,
-    /// Whether a congestion mark arrived that the sender has not confirmed yet.
+    /// Whether a congestion mark has arrived but the sender has not confirmed it yet.
     ece: bool,
     /// Number of acknowledgements sent, and number of duplicate acknowledgements since the cumulative
-    /// acknowledgement advanced.
+    /// acknowledgement last advanced.
     acks: u32,
     duplicates: u32,
 }
@@ -76,7 +77,7 @@ impl Receiver {
     pub(crate) fn read(&mut self, bytes: u64) {
         let Some(read) = &mut self.read else { return };
         *read += bytes;
-        // As in `tcp_cleanup_rbuf`, tell the sender at once that the window has doubled.
+        // Tell the sender immediately that the window has doubled, as `tcp_cleanup_rbuf` does.
         self.now_due |= bytes > 0 && self.free() >= 2 * self.allowed.saturating_sub(self.next);
     }
 
@@ -118,7 +119,7 @@ impl Receiver {
         let wait =
             if gathers { self.window.rtt().map_or(GATHER, |rtt| (rtt / 20).min(GATHER)) } else { DELAY };
         self.due = Some(self.due.map_or(now + wait, |due| due.min(now + wait)));
-        // Acknowledge at once every second segment, data out of order, and data that fills a hole
+        // Immediately acknowledge every second segment, data out of order, and data that fills a hole
         // (RFC 5681 section 4.2).
         self.now_due |= !gathers
             && (self.waiting >= 2
@@ -194,7 +195,7 @@ mod tests {
         Data { flow: 0, start: n * 1000, len: 1000, no: n, echo: 0, ecn: 0, cwr: false }
     }
 
-    /// Returns a receiver that has already received the segments at the start, which it acknowledges at once.
+    /// Returns a receiver that has already received the initial segments, which it acknowledges immediately.
     fn receiver() -> Receiver {
         let mut r = Receiver::new(0);
         for n in 0..u64::from(QUICK) {
@@ -244,7 +245,7 @@ mod tests {
         r.on_data(ms(10), &data(24));
         assert_eq!((r.poll(ms(10)), r.next_timeout()), (None, Some(ms(11))));
         assert_eq!(r.poll(ms(11)).unwrap().blocks, [(20_000, 25_000)]);
-        // The receiver acknowledges a filled hole at once, and its count of duplicates restarts.
+        // A filled hole is acknowledged immediately, and the count of duplicates restarts.
         r.on_data(ms(12), &data(16));
         assert_eq!(r.poll(ms(12)).unwrap().upto, 17_000);
         r.on_data(ms(12), &data(25));

@@ -1,4 +1,4 @@
-//! The scoreboard. It stores which segments are in flight, received out of order, or lost.
+//! The scoreboard, which tracks the segments that are in flight, received out of order, or lost.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -10,16 +10,16 @@ use super::segment::HEADERS;
 pub(super) enum State {
     Flying,
     Arrived,
-    /// The segment was declared lost and is not retransmitted yet.
+    /// The segment was declared lost but has not been retransmitted yet.
     Lost,
 }
 
-/// A segment that is not acknowledged cumulatively yet.
+/// A segment that has not been cumulatively acknowledged yet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Outstanding {
     pub(super) start: u64,
     pub(super) len: u32,
-    /// Number of the segment's latest transmission, and the snapshot taken at that time.
+    /// Number of the segment's latest transmission, and the snapshot taken then.
     pub(super) no: u64,
     pub(super) snapshot: Snapshot,
     pub(super) transmissions: u32,
@@ -39,9 +39,9 @@ impl Outstanding {
 
 #[derive(Debug, Default)]
 pub(super) struct Board {
-    /// Segments in order of sequence numbers, without gaps.
+    /// Segments in sequence order, without gaps.
     segments: VecDeque<Outstanding>,
-    /// Start of each segment in flight, by the number of its transmission.
+    /// Start of each segment in flight, by transmission number.
     flying: BTreeMap<u64, u64>,
     lost: BTreeSet<u64>,
     inflight: Amount,
@@ -65,7 +65,7 @@ impl Board {
         if self.arrived > 0 { self.arrived_to } else { acked }
     }
 
-    /// Returns the number of segments that are not acknowledged cumulatively yet.
+    /// Returns how many segments have not been cumulatively acknowledged yet.
     pub(super) fn len(&self) -> usize {
         self.segments.len()
     }
@@ -86,7 +86,7 @@ impl Board {
         self.segments.get(self.place(*start))
     }
 
-    /// Returns the first segment that is not acknowledged cumulatively.
+    /// Returns the first segment not yet cumulatively acknowledged.
     pub(super) fn first(&self) -> Option<&Outstanding> {
         self.segments.front()
     }
@@ -107,7 +107,7 @@ impl Board {
         self.segments.push_back(segment);
     }
 
-    /// Marks the segment at `start` as retransmitted, as transmission `no`.
+    /// Records that the segment at `start` is retransmitted as transmission `no`.
     pub(super) fn resend(&mut self, start: u64, no: u64, snapshot: Snapshot) -> Option<Outstanding> {
         let place = self.place(start);
         let segment = self.segments.get_mut(place).filter(|s| s.start == start)?;
@@ -128,7 +128,7 @@ impl Board {
         Some(*segment)
     }
 
-    /// Marks the segment of transmission `no` as lost.
+    /// Marks the segment sent as transmission `no` as lost.
     pub(super) fn lose(&mut self, no: u64) {
         let Some(start) = self.flying.remove(&no) else { return };
         let place = self.place(start);
@@ -144,8 +144,7 @@ impl Board {
         self.segments.iter().filter(|s| s.state == State::Flying && s.transmissions > 1).count()
     }
 
-    /// Handles a spurious timeout. Segments that were declared lost and not retransmitted yet count as in
-    /// flight again.
+    /// Handles a spurious timeout: segments declared lost but not retransmitted yet count as in flight again.
     pub(super) fn revive(&mut self) {
         for start in std::mem::take(&mut self.lost) {
             let place = self.place(start);
@@ -156,7 +155,7 @@ impl Board {
         }
     }
 
-    /// Marks data as lost that the receiver reported by SACK and then discarded (RFC 2018 section 8).
+    /// Marks as lost the data that the receiver reported by SACK and then discarded (RFC 2018 section 8).
     pub(super) fn forget_arrivals(&mut self) {
         for segment in self.segments.iter_mut().filter(|s| s.state == State::Arrived) {
             segment.state = State::Lost;
@@ -165,8 +164,8 @@ impl Board {
         self.arrived = 0;
     }
 
-    /// Handles the arrival of all data before `upto`. Calls `newly` for each segment that was not known to
-    /// have arrived.
+    /// Handles the arrival of all data before `upto`. Calls `newly` for each segment not known before to have
+    /// arrived.
     pub(super) fn acknowledge(&mut self, upto: u64, mut newly: impl FnMut(&Outstanding)) {
         while let Some(segment) = self.segments.front().copied().filter(|s| s.end() <= upto) {
             self.segments.pop_front();
@@ -179,7 +178,7 @@ impl Board {
         }
     }
 
-    /// Handles the arrival of all data in `start..end`. Calls `newly` for each segment that was not known to
+    /// Handles the arrival of all data in `start..end`. Calls `newly` for each segment not known before to
     /// have arrived.
     pub(super) fn select(&mut self, (start, end): (u64, u64), mut newly: impl FnMut(&Outstanding)) {
         let mut place = self.place(start);

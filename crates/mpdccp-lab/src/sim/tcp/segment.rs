@@ -1,38 +1,38 @@
-//! Writes the model's TCP segments as IP packets. They have real sizes, and valid contents in those fields of
-//! the TCP header that a flow table reads. Other fields carry data of the model: the upper parts of 48-bit
-//! sequence numbers, and transmission numbers in place of timestamps.
+//! Writes the model's TCP segments as IP packets. They have real sizes, and valid contents in those TCP
+//! header fields that a flow table reads. The other fields carry the model's own data: the upper parts of
+//! 48-bit sequence numbers, and transmission numbers in place of timestamps.
 
 pub(crate) use super::handshake::Step;
 use crate::tunnel_files::{CLIENT, SERVER};
 
-/// Bytes of the IPv4 and TCP headers with timestamps.
+/// Size in bytes of the IPv4 and TCP headers, including timestamps.
 pub(crate) const HEADERS: usize = 52;
-/// Bytes of data in a full segment over a link with an MTU of 1,500 bytes.
+/// Data bytes in a full segment on a link with an MTU of 1,500 bytes.
 pub(super) const MSS: u64 = 1500 - HEADERS as u64;
-/// Bytes of the other options in a SYN: maximum segment size, window scale, SACK permitted.
+/// Size in bytes of the other options in a SYN: maximum segment size, window scale, SACK permitted.
 const SYN_OPTIONS: usize = 8;
-/// Bytes of the SACK option without its blocks, with padding.
+/// Size in bytes of the SACK option with padding but without blocks.
 const SACK_HEAD: usize = 4;
 /// IP flag that makes the tunnel drop and count packets that are too large.
 pub(crate) const DONT_FRAGMENT: u8 = 0x40;
-/// Bytes in place of the urgent pointer that identify the model's packets.
+/// Bytes that identify the model's packets, in place of the urgent pointer.
 const MAGIC: [u8; 2] = *b"mp";
-/// Start of the options: two bytes of padding, and the head of the timestamp option. The upper part of a
-/// sequence number replaces the padding.
+/// Start of the options: two bytes of padding, in whose place the upper part of a sequence number is written,
+/// and the head of the timestamp option.
 const OPTIONS: [u8; 4] = [1, 1, 8, 10];
-/// Sequence number of the first byte of data. The initial sequence number is 0, and the SYN counts as a byte.
+/// Sequence number of the first data byte: the initial sequence number is 0, and the SYN counts as a byte.
 const FIRST: u32 = 1;
-/// Client port of the first flow. The server's port is the same for all flows.
+/// Client port of the first flow. All flows use the same server port.
 const FIRST_PORT: u16 = 20_000;
 const SERVER_PORT: u16 = 9;
-/// TCP flags. On acknowledgements and on data, ECE and CWR report congestion marks (RFC 3168 section 6.1).
+/// TCP flags. ECE (on acknowledgements) and CWR (on data) report congestion marks (RFC 3168 section 6.1).
 const SYN: u8 = 2;
 const ACK: u8 = 16;
 const ECE: u8 = 64;
 const CWR: u8 = 128;
-/// A reserved bit of the TCP header that marks a DSACK.
+/// A reserved bit of the TCP header, used to mark a DSACK.
 const IS_DSACK: u8 = 2;
-/// Values of the ECN field of IP: ECT and CE.
+/// Values of the IP header's ECN field: ECT and CE.
 const ECT: u8 = 2;
 const CE: u8 = 3;
 
@@ -45,7 +45,7 @@ pub(crate) struct Data {
     pub(crate) start: u64,
     /// Number of bytes.
     pub(crate) len: u32,
-    /// Number of the transmission, in place of the timestamp. A retransmission has a different number.
+    /// Number of the transmission, in place of the timestamp. Each retransmission has a new number.
     pub(crate) no: u64,
     /// [`Ack::no`] of the latest acknowledgement.
     pub(crate) echo: u32,
@@ -68,11 +68,11 @@ pub(crate) struct Ack {
     pub(crate) echo: u64,
     /// Number of bytes that the sender may send beyond `upto`.
     pub(crate) window: u64,
-    /// Whether a congestion mark arrived, and no [`Data::cwr`] since then (ECE).
+    /// Whether a congestion mark has arrived and no [`Data::cwr`] since (ECE).
     pub(crate) ece: bool,
     /// Whether the first block reports a duplicate (RFC 2883).
     pub(crate) dsack: bool,
-    /// Received blocks, each from start to end, at most three, the most recent first.
+    /// Up to three received blocks, each from start to end, most recent first.
     pub(crate) blocks: Vec<(u64, u64)>,
 }
 
@@ -86,7 +86,7 @@ pub(crate) enum Segment {
 }
 
 impl Segment {
-    /// Returns the scenario's flow to which the segment belongs.
+    /// Returns the scenario's flow that the segment belongs to.
     pub(crate) fn flow(&self) -> u16 {
         match self {
             Segment::Data(Data { flow, .. }) | Segment::Ack(Ack { flow, .. }) | Segment::Open(flow, _) => {
@@ -97,7 +97,7 @@ impl Segment {
 }
 
 impl Data {
-    /// Returns the ECN field that a sender writes.
+    /// Returns the ECN field as written by the sender.
     pub(super) fn capable(ecn: bool) -> u8 {
         if ecn { ECT } else { 0 }
     }
@@ -122,12 +122,12 @@ pub(super) fn open(flow: u16, step: Step) -> Vec<u8> {
     p
 }
 
-/// Returns the flow to which a connection's client port belongs.
+/// Returns the flow that a connection's client port belongs to.
 pub(crate) fn flow_of(port: u16) -> u16 {
     port.wrapping_sub(FIRST_PORT)
 }
 
-/// Changes a packet into a UDP packet, as a transport like QUIC sends it.
+/// Turns a packet into a UDP packet, as sent by a transport such as QUIC.
 pub(super) fn over_udp(packet: &mut [u8]) {
     packet[9] = 17;
 }
@@ -137,7 +137,7 @@ pub(crate) fn write_ip_header(packet: &mut [u8]) {
     (packet[0], packet[9]) = (0x45, 6);
 }
 
-/// Returns a packet with a total size of `bytes`, including `options` bytes of TCP options beyond timestamps.
+/// Returns a packet of `bytes` bytes in total, `options` of which are TCP options other than timestamps.
 fn frame(flow: u16, bytes: usize, options: usize, from_server: bool) -> Vec<u8> {
     let mut p = vec![0; bytes];
     let hosts = [CLIENT.octets(), SERVER.octets()];
@@ -156,7 +156,7 @@ fn frame(flow: u16, bytes: usize, options: usize, from_server: bool) -> Vec<u8> 
     p
 }
 
-/// Writes a 48-bit number. The lower 32 bits go to `at`, and the upper part into the options.
+/// Writes a 48-bit number: the lower 32 bits at `at`, the upper part into the options.
 fn write_number(packet: &mut [u8], at: usize, number: u64) {
     packet[at..at + 4].copy_from_slice(&(number as u32).wrapping_add(FIRST).to_be_bytes());
     packet[40..42].copy_from_slice(&((number >> 32) as u16).to_be_bytes());

@@ -1,4 +1,4 @@
-//! Models the sending half of a connection. `acks.rs` processes the acknowledgements. The congestion control
+//! Models the sending half of a connection. `acks.rs` processes acknowledgements, and the congestion control
 //! is a [`Controller`].
 
 use core::time::Duration;
@@ -16,15 +16,15 @@ use super::undo::Undo;
 use super::usage::Usage;
 use crate::TcpCounters;
 
-/// Size of the send buffer in bytes.
+/// Send buffer size in bytes.
 const SEND_BUFFER: u64 = 4 << 20;
-/// Receive window before the first acknowledgement. It is not scaled.
+/// Receive window before the first acknowledgement, not scaled.
 const FIRST_WINDOW: u64 = 65_535;
-/// Limits of a burst, as in `tcp_tso_autosize` and `tcp_tso_should_defer`. A burst has at most `MAX_BURST`
+/// Burst limits, as in `tcp_tso_autosize` and `tcp_tso_should_defer`: a burst has at most `MAX_BURST`
 /// segments, and at most the window divided by `BURST_SHARE`.
 const MAX_BURST: u64 = 44;
 const BURST_SHARE: u64 = 3;
-/// A burst waits for more room in the window only within this time after the last packet
+/// How long after the last packet a burst may still wait for more room in the window
 /// (`tcp_tso_should_defer`).
 const RECENT: Duration = Duration::from_millis(1);
 
@@ -39,7 +39,7 @@ pub(super) struct Digest {
     pub(super) round_end: bool,
     /// Whether the cumulative acknowledgement advanced.
     pub(super) advanced: bool,
-    /// Send time of the newest segment that arrived and was sent only once.
+    /// Send time of the newest segment that has arrived and was sent only once.
     pub(super) sent_at: Option<Time>,
 }
 
@@ -54,13 +54,13 @@ pub(crate) struct Sender {
     pub(super) board: Board,
     pub(super) detector: Detector,
     pub(super) timers: Timers,
-    /// `acked` is the end of the data that is acknowledged, `next` the end of the data sent, and `written`
-    /// the end of the data that the application wrote.
+    /// `acked` is the end of the acknowledged data, `next` the end of the data sent, and `written` the end of
+    /// the data that the application has written.
     pub(super) acked: u64,
     pub(super) next: u64,
     pub(super) written: u64,
     pub(super) next_no: u64,
-    /// Number of a transmission. The round ends when this transmission or a later one arrives.
+    /// Number of a transmission. The round ends when this or a later transmission arrives.
     pub(super) round_end: u64,
     /// End of the reduction in progress: it lasts until all data before this is acknowledged (`recover` of
     /// RFC 6582).
@@ -68,24 +68,24 @@ pub(crate) struct Sender {
     /// Cause of the latest reduction.
     pub(super) cause: Cause,
     pub(super) prr: Option<Prr>,
-    /// Window in packets after a timeout that did not reduce the controller's window. It grows by slow start
-    /// up to the controller's window.
+    /// Window, in packets, after a timeout that did not reduce the controller's window. It grows by slow
+    /// start until it reaches the controller's window.
     pub(super) restart: Option<u64>,
     pub(super) frto: Option<Frto>,
     /// Receive window beyond `acked`, and the number of the acknowledgement that announced it.
     pub(super) peer_window: u64,
     pub(super) echo: u32,
-    /// Number of segments still to be sent in the current burst.
+    /// Number of segments of the current burst yet to be sent.
     pub(super) burst: u64,
     /// Whether ECN is in use, and whether the next packet with new data announces a reduction (CWR).
     pub(super) ecn: bool,
     pub(super) cwr: bool,
-    /// Data to undo the latest reduction. `None` after an undo, or if the cause of the reduction cannot be
+    /// Data for undoing the latest reduction. `None` after an undo, or if the reduction's cause cannot be
     /// spurious.
     pub(super) undo: Option<Undo>,
     /// Time at which to check again whether missing segments are lost.
     pub(super) judge_at: Option<Time>,
-    /// Number of segments to send regardless of the window: the first of a recovery, and probes.
+    /// Number of segments to send regardless of the window: the first segment of a recovery, and probes.
     pub(super) forced: u32,
     pub(super) limited_at: Option<Time>,
     pub(super) usage: Usage,
@@ -139,7 +139,7 @@ impl Sender {
         self.written = self.written.saturating_add(bytes);
     }
 
-    /// Ends the application's data, and discards the data that is not sent yet.
+    /// Ends the application's data, and discards what has not been sent yet.
     pub(crate) fn finish(&mut self) {
         self.written = self.next;
     }
@@ -180,7 +180,7 @@ impl Sender {
         self.last_rate
     }
 
-    /// Returns whether the application limits the sender, rather than the path.
+    /// Returns whether the sender is limited by the application rather than the path.
     pub(crate) fn app_limited(&self, now: Time) -> bool {
         let round = self.rtt.srtt().unwrap_or(RttEstimator::MIN_RTO);
         self.limited_at.is_none_or(|at| now.since(at) > round)
@@ -235,7 +235,7 @@ impl Sender {
                 if self.next_start().is_none()
                     && let Some(last) = self.board.last().copied()
                 {
-                    // Without new data, retransmit the last segment (RFC 8985 section 7.3).
+                    // If there is no new data, retransmit the last segment (RFC 8985 section 7.3).
                     self.resend_later(&last);
                 }
             }
@@ -244,7 +244,7 @@ impl Sender {
         }
     }
 
-    /// Retransmits a segment that is in flight, without telling the controller of a loss.
+    /// Retransmits a segment that is in flight, without reporting a loss to the controller.
     fn resend_later(&mut self, segment: &Outstanding) {
         if segment.state == State::Flying {
             self.board.lose(segment.no);
@@ -261,8 +261,8 @@ impl Sender {
         self.timers.on_timeout();
         self.forced = 1;
         (self.judge_at, self.prr) = (None, None);
-        // Do not use F-RTO during a recovery (RFC 5682 section 2). An undo then concerns the recovery's
-        // reduction.
+        // Do not use F-RTO during a recovery (RFC 5682 section 2), because an undo would then concern the
+        // recovery's reduction.
         self.frto = self.recover.is_none().then(Frto::default);
         // Linux reduces the threshold once per window of data (`tcp_enter_loss`). BBR has no threshold.
         let reduced =
@@ -287,7 +287,7 @@ impl Sender {
         self.cc.on_packet_lost(&Lost { now, snapshot, bytes: segment.bytes(), lost, delivered });
     }
 
-    /// Returns the start of the next segment to send, if any.
+    /// Returns where the next segment to send begins, if there is one.
     fn next_start(&self) -> Option<u64> {
         let ahead = self.next - self.acked + u64::from(self.mss);
         let fresh = self.next < self.written && ahead <= SEND_BUFFER.min(self.peer_window);
@@ -344,16 +344,16 @@ impl Sender {
         true
     }
 
-    /// Returns whether a burst may wait for more room in the window. It may if a packet was sent just now and
-    /// the next acknowledgement is less than half a round-trip time away.
+    /// Returns whether a burst may wait for more room in the window: it may if a packet was sent just now and
+    /// the next acknowledgement is due within half a round-trip time.
     fn may_defer(&self, now: Time) -> bool {
         let recent = self.last_sent.is_some_and(|at| now.since(at) <= RECENT);
         let half = self.rtt.srtt().unwrap_or_default() / 2;
         recent && self.board.first().is_some_and(|first| now.since(first.snapshot.sent_at) >= half)
     }
 
-    /// Returns the number of segments per burst. It is as many as the rate allows in a millisecond, but at
-    /// most a third of the window.
+    /// Returns the number of segments per burst: as many as the rate allows in a millisecond, but at most a
+    /// third of the window.
     fn burst_goal(&self, window: Window) -> u64 {
         let Some(srtt) = self.rtt.srtt().filter(|rtt| !rtt.is_zero()) else { return 1 };
         let packets = window.packets(self.mtu());
@@ -399,7 +399,7 @@ impl Sender {
     fn check_idle(&mut self, now: Time, inflight: Amount) {
         let Some(last) = self.last_sent.filter(|_| inflight.packets == 0) else { return };
         // Window-based algorithms restart after idle time (RFC 5681 section 4.1). BBR restarts if nothing is
-        // in flight because data is missing.
+        // in flight because there is no data to send.
         let paces = self.cc.limits().pacing.is_some();
         if if paces { self.sampler.app_limited() } else { now.since(last) > timeout(&self.rtt) } {
             self.cc.on_idle_restart(now);

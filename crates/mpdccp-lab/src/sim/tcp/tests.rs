@@ -1,4 +1,4 @@
-//! Tests of a single connection of the model over a link in each direction.
+//! Tests of a single connection of the model, with one link in each direction.
 
 use core::time::Duration;
 
@@ -21,7 +21,7 @@ fn link(mbps: f64, delay_ms: u64) -> LinkConfig {
     }
 }
 
-/// Runs a connection for `secs` seconds. Returns the rate of data after the first second (Mbit/s), and the
+/// Runs a connection for `secs` seconds. Returns the data rate after the first second (Mbit/s) and the
 /// connection.
 fn run(cc: &str, rule: Rule, config: LinkConfig, secs: u64) -> (f64, Tcp) {
     drive(Tcp::new(0, 1500, cc, rule, 1), config, secs)
@@ -54,7 +54,7 @@ fn drive(mut tcp: Tcp, config: LinkConfig, secs: u64) -> (f64, Tcp) {
     (mbps, tcp)
 }
 
-/// Rate of data on a fully used link of 10 Mbit/s, in Mbit/s.
+/// Data rate, in Mbit/s, on a fully used link of 10 Mbit/s.
 const FULL: f64 = 10.0 * 1448.0 / 1500.0;
 
 #[test]
@@ -76,7 +76,7 @@ fn bbr_keeps_its_rate_under_loss_that_stops_reno() {
     let (bbr, _) = run("bbr", Rule::Rack, lossy, 30);
     assert!(bbr > 0.8 * FULL, "{bbr}");
     assert!(reno < 0.6 * FULL, "{reno}");
-    // The rate of 1.22 / (R sqrt p) packets per second is 2.5 Mbit/s. The queue makes R longer, so the
+    // The rate of 1.22 / (R sqrt p) packets per second comes to 2.5 Mbit/s. The queue increases R, so the
     // measured rate is lower.
     assert!(reno > 1.0, "{reno}");
 }
@@ -147,7 +147,7 @@ fn a_spurious_timeout_is_undone_before_anything_is_repeated() {
         tcp.write(u64::MAX);
         let begun = open(&mut tcp);
         let window = sent(&mut tcp, begun);
-        // All segments are delayed. They arrive only after the probe and the timeout.
+        // All segments are delayed, and arrive only after the probe and the timeout.
         let mut late = 0;
         while tcp.counters().retransmits < 1 {
             late = tcp.next_timeout().unwrap().as_nanos() / 1_000_000;
@@ -187,7 +187,7 @@ fn a_burst_of_losses_is_repaired_without_another_burst() {
         repaired += more;
     }
     assert_eq!(repaired, 6);
-    // Three acknowledgements in slow start made the window 13 packets. The loss halves it.
+    // Three acknowledgements in slow start have grown the window to 13 packets; the loss halves it.
     assert_eq!(tcp.sender().controller().limits().cwnd.packets(1500), 6);
 }
 
@@ -204,8 +204,8 @@ fn marks_halve_the_window_once_a_round_trip_and_nothing_is_lost_after_slow_start
     };
     let (mbps, tcp) = run_marked(20);
     assert!(mbps > 0.9 * FULL, "{mbps}");
-    // Slow start overflows the queue in the round trip in which the first mark arrives. Nothing is lost
-    // afterwards.
+    // Slow start overflows the queue in the round trip in which the first mark arrives. Nothing is lost after
+    // that.
     assert_eq!(tcp.counters().retransmits, run_marked(2).1.counters().retransmits);
     // Without ECN the same queue fills up and drops repeatedly.
     let dropping = |secs| run("reno", Rule::Rack, marking.clone(), secs).1.counters().retransmits;
@@ -252,8 +252,8 @@ fn a_hole_is_sent_again_at_once_after_three_later_segments() {
     assert!(restored > reduced + reduced / 2, "{reduced} {restored}");
 }
 
-/// Returns the number of packets by which the window grows for a segment after a hole. Before that, the first
-/// segment of a window arrived after `ahead` later segments.
+/// Returns by how many packets the window grows for a segment after a hole. Before that, the first segment of
+/// a window arrived after `ahead` later segments.
 fn growth_after_reordering(rule: Rule, ahead: usize) -> u64 {
     let mut tcp = Tcp::new(0, 1500, "reno", rule, 1);
     tcp.write(u64::MAX);
@@ -289,8 +289,8 @@ fn the_tail_is_probed_after_two_round_trips_and_then_times_out() {
     assert_eq!(tcp.sender().controller().limits().cwnd.packets(1500), 1);
 }
 
-/// Returns a sender in recovery, the start of the recovery, the segments of the window, and the controller's
-/// earlier window. Segments 1 and 2 are delayed, and `arrived` later segments arrived.
+/// Returns a sender in recovery, the start of the recovery, the window's segments, and the controller's
+/// window before the recovery. Segments 1 and 2 are delayed, and `arrived` later segments have arrived.
 fn recovering(arrived: usize) -> (Tcp, u64, Vec<Data>, u64) {
     let (mut tcp, begun, window) = slow_start("reno");
     let at = |i: usize| window[i].start;
@@ -336,12 +336,12 @@ fn an_answer_to_what_left_before_any_repetition_undoes_the_whole_reduction() {
     let (mut tcp, now, window, before) = recovering(3);
     let at = |i: usize| window[i].start;
     assert_eq!(sent(&mut tcp, now)[0].start, at(1));
-    // The first original arrives. The second is still missing.
+    // The first original arrives; the second is still missing.
     ack(&mut tcp, now + 5, at(2), window[1].no, &[(at(3), at(6))]);
     assert!(tcp.sender().controller().limits().cwnd.bytes(1500) >= before);
 }
 
-/// Runs the two connections of a proxied connection until `until`. Returns the events for the two tunnels.
+/// Runs both connections of a proxied connection until `until`, and returns the events for the two tunnels.
 fn proxy(tcp: &mut Tcp, from: u64, until: u64) -> Vec<(Side, Event)> {
     let (mut now, until, mut events) = (Time::from_millis(from), Time::from_millis(until), Vec::new());
     loop {

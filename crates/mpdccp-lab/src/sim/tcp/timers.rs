@@ -1,16 +1,17 @@
-//! Implements the retransmission timeout (RFC 6298) and the tail loss probe before it (RFC 8985 section 7).
+//! Implements the retransmission timeout (RFC 6298), and the tail loss probe that precedes it (RFC 8985
+//! section 7).
 
 use core::time::Duration;
 
 use dccp_cc::RttEstimator;
 use mpdccp_units::Time;
 
-/// Slack of the probe timer, which is two ticks of the clock, as in Linux.
+/// Slack of the probe timer: two clock ticks, as in Linux.
 const SLACK: Duration = Duration::from_millis(2);
-/// Lower bound of the deviation in the timeout (`tcp_rto_min`).
+/// Lower bound on the deviation part of the timeout (`tcp_rto_min`).
 const MIN_DEVIATION: Duration = Duration::from_millis(200);
-/// Slack of the probe timer if a single segment is in flight, as in Linux. It is longer because the receiver
-/// may delay the acknowledgement.
+/// Slack of the probe timer when only one segment is in flight, as in Linux. It is longer because the
+/// receiver may delay the acknowledgement.
 const WORST_DELAY: Duration = Duration::from_millis(200);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +23,7 @@ pub(super) enum Fired {
 #[derive(Debug, Default)]
 pub(super) struct Timers {
     since: Option<Time>,
-    /// Time at which a segment was last sent or acknowledged. The probe timer starts at this time.
+    /// Time at which a segment was last sent or acknowledged, from which the probe timer runs.
     latest: Time,
     backoff: u32,
     /// Whether a probe was sent and no acknowledgement has arrived since.
@@ -38,14 +39,14 @@ impl Timers {
         }
     }
 
-    /// Handles the acknowledgement of new data. `outstanding` means that not all data is acknowledged
-    /// cumulatively.
+    /// Handles the acknowledgement of new data. `outstanding` means that some data is not cumulatively
+    /// acknowledged yet.
     pub(super) fn on_progress(&mut self, now: Time, outstanding: bool) {
         *self = Timers { since: outstanding.then_some(now), latest: now, ..Timers::default() };
     }
 
-    /// Returns when a timer fires, and which one. `may_probe` means that no segment is known to be missing.
-    /// `single` means that a single segment is in flight.
+    /// Returns when a timer fires, and which one. `may_probe` means that no segment is known to be missing;
+    /// `single`, that only one segment is in flight.
     pub(super) fn due(&self, rtt: &RttEstimator, may_probe: bool, single: bool) -> Option<(Time, Fired)> {
         let since = self.since?;
         let timeout = timeout(rtt).saturating_mul(1 << self.backoff.min(10)).min(RttEstimator::MAX_RTO);
@@ -91,7 +92,7 @@ mod tests {
         assert_eq!(t.due(&rtt, true, false), None);
         t.on_sent(Time::ZERO, true);
         assert_eq!(t.due(&rtt, true, false), Some((Time::from_millis(102), Fired::Probe)));
-        // The timeout is 50 ms plus four times the deviation of 25 ms. The second part is raised to its
+        // The timeout is 50 ms plus four times the deviation of 25 ms, but the second part is raised to its
         // minimum of 200 ms.
         assert_eq!(t.due(&rtt, false, false), Some((Time::from_millis(250), Fired::Timeout)));
         t.on_probe(Time::from_millis(100));

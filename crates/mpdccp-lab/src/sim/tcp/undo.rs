@@ -1,7 +1,7 @@
-//! Detects reductions that can be undone. As in Linux, it uses duplicates (RFC 3708) and timestamps
-//! (RFC 3522).
+//! Detects reductions that can be undone, using duplicates (RFC 3708) and timestamps (RFC 3522), as Linux
+//! does.
 
-/// Data about one reduction that an undo needs.
+/// What is needed to undo one reduction.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Undo {
     /// End of the data that was acknowledged at the reduction.
@@ -14,7 +14,7 @@ pub(super) struct Undo {
 }
 
 impl Undo {
-    /// Starts the state at a reduction. All data before `acked` is acknowledged, and `repairing`
+    /// Starts the state at a reduction, when all data before `acked` is acknowledged and `repairing`
     /// retransmitted segments are in flight.
     pub(super) fn new(acked: u64, repairing: u64) -> Undo {
         Undo { marker: acked, again: (repairing > 0).then_some(repairing), first_again: None }
@@ -26,7 +26,7 @@ impl Undo {
         self.first_again.get_or_insert(no);
     }
 
-    /// Handles the receiver's report of a duplicate that ends at `end`.
+    /// Handles a duplicate, reported by the receiver, that ends at `end`.
     pub(super) fn on_duplicate(&mut self, end: u64) {
         if end > self.marker {
             self.again = self.again.map(|again| again.saturating_sub(1));

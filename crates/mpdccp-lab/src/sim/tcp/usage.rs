@@ -5,24 +5,25 @@
 pub(super) struct Usage {
     /// Whether the window prevented sending.
     limited: bool,
-    /// Largest number of unacknowledged segments. It is not updated after `limited` is set.
+    /// Largest number of unacknowledged segments, no longer updated once `limited` is set.
     most: u64,
-    /// End of the current window of data. The next window begins when all data before this is acknowledged.
+    /// End of the current window of data. The next one begins when all data before this point is
+    /// acknowledged.
     end: u64,
 }
 
 impl Usage {
-    /// Updates the state. Call it after a segment was sent, or with `limited` when the window prevents
+    /// Updates the state. Call this after sending a segment, or with `limited` when the window prevents
     /// sending. All data before `acked` is acknowledged, `next` is the end of the data sent, and
-    /// `outstanding` segments are not acknowledged.
+    /// `outstanding` segments are unacknowledged.
     pub(super) fn update(&mut self, limited: bool, acked: u64, next: u64, outstanding: u64) {
         if acked >= self.end || limited || (!self.limited && outstanding > self.most) {
             *self = Usage { limited, most: outstanding, end: next };
         }
     }
 
-    /// Returns whether a window of `cwnd` segments is in use. In slow start, more than half of it is enough,
-    /// so that the window can grow to twice the acknowledged data.
+    /// Returns whether a window of `cwnd` segments is in use. During slow start, using more than half of it
+    /// is enough, so that the window can grow to twice the acknowledged data.
     pub(super) fn fills(&self, cwnd: u64, slow_start: bool) -> bool {
         self.limited || (slow_start && cwnd < 2 * self.most)
     }

@@ -1,5 +1,5 @@
-//! Models the receive window and its autotuning, as in Linux. The window is at least twice the most data that
-//! the application read in a round-trip time, and never shrinks.
+//! Models the receive window and its autotuning, as in Linux. The window never shrinks, and is at least twice
+//! the most data that the application has read in a round-trip time.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -10,15 +10,15 @@ use super::segment::MSS;
 
 /// Initial window in bytes, which is half of the default receive buffer (`tcp_rmem`).
 const INITIAL: u64 = 65_535;
-/// Limit of the window in bytes. It is the part of the largest receive buffer that is not overhead.
+/// Maximum window in bytes: the part of the largest receive buffer that is not overhead.
 const MOST: u64 = 16 << 20;
-/// Number of acknowledgements whose send time is stored, because their echo may still arrive.
+/// Number of acknowledgements whose send times are kept because they may still be echoed.
 const REMEMBERED: usize = 4096;
 
 #[derive(Debug)]
 pub(super) struct Window {
     size: u64,
-    /// Largest number of bytes that the application read in a round-trip time so far.
+    /// Most bytes that the application has read in a round-trip time so far.
     best: u64,
     /// Start of the current round, and the number of bytes read by that time.
     round: (Time, u64),
@@ -53,7 +53,7 @@ impl Window {
         }
     }
 
-    /// Handles data that echoes acknowledgement `echo`. All data before `read` was read.
+    /// Handles data that echoes acknowledgement `echo`. All data before `read` has been read.
     pub(super) fn on_data(&mut self, now: Time, echo: u32, read: u64) {
         while let Some((no, at)) = self.sent.front().copied().filter(|(no, _)| *no <= echo) {
             self.sent.pop_front();
@@ -69,7 +69,7 @@ impl Window {
         let copied = read - self.round.1;
         if copied > self.best {
             let twice = 2 * copied + 16 * MSS;
-            // Add room ahead, because the sender may double its rate before it learns the new window.
+            // Add room in advance, because the sender may double its rate before it learns of the new window.
             let ahead = twice * (copied - self.best) / self.best;
             self.size = self.size.max((twice + 2 * ahead).min(MOST));
             self.best = copied;

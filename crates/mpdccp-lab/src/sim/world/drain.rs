@@ -53,7 +53,7 @@ impl World {
                 Some(end) => end.deliver(now, &mut host.endpoint, id, data),
                 None => Some(Inner::Host(data)),
             };
-            // A datagram without a packet is a control message between the tunnel's ends. It may need a
+            // A datagram without a packet is a control message between the tunnel's ends, which may need a
             // reply, so poll again.
             more |= packet.is_none();
             self.arrived.extend(packet.map(|packet| packet.arrived(side)));
@@ -101,7 +101,7 @@ impl World {
         more
     }
 
-    /// Puts a datagram of the tunnel on the path to its destination.
+    /// Puts one of the tunnel's datagrams on the path to its destination.
     fn enter_tunnel(
         &mut self,
         outer: Outer,

@@ -40,7 +40,7 @@ pub struct Wire {
     pub loss: u64,
     /// Number of packets duplicated per 1000.
     pub twice: u64,
-    /// Upper limit of a random extra delay, by which packets overtake each other.
+    /// Upper limit of a random extra delay, which makes packets overtake each other.
     pub jitter: Duration,
     /// The end whose packets are lost.
     pub mute: Option<End>,
@@ -89,13 +89,12 @@ pub struct Net {
     flying: InFlight<Flying>,
     rng: ChaCha8Rng,
     pub log: Vec<Logged>,
-    /// A function that may change each packet on its way. If the function returns false, the packet is
-    /// dropped.
+    /// A function that may change each packet in transit. If it returns false, the packet is dropped.
     pub meddler: Option<Meddler>,
-    /// Delays for the next packets. Each entry has the delay of each copy of one packet. Packets without an
-    /// entry have the delay of their wire.
+    /// Delays for the next packets. Each entry applies to one packet, and gives the delay of each of its
+    /// copies. Packets without an entry have the delay of their wire.
     pub fates: VecDeque<&'static [Duration]>,
-    /// The peer that the server's encapsulation authenticates on each path.
+    /// For each path, the peer that the server's encapsulation authenticates.
     pub vouched: Vec<u32>,
     pub events: Vec<(End, SessionId, SessionEvent)>,
     pub got: BTreeMap<End, Vec<Vec<u8>>>,
@@ -129,7 +128,7 @@ pub fn path(k: usize) -> PathConfig {
     }
 }
 
-/// Does the same as [`path`], over IPv6.
+/// Like [`path`], but over IPv6.
 pub fn path_v6(k: usize) -> PathConfig {
     let route = Route { remote: SocketAddr::new(v6(9, k), 6511), ..client_route(k) };
     PathConfig { route, overhead: 48, ..path(k) }
@@ -157,7 +156,8 @@ pub fn listen(session: SessionConfig) -> ListenConfig {
 }
 
 impl Net {
-    /// Creates a network of `paths` paths with a delay of 10 ms in each direction. The server listens.
+    /// Creates a network of `paths` paths with a delay of 10 ms in each direction, on which the server
+    /// listens.
     pub fn new(seed: u8, paths: usize, server: SessionConfig) -> Net {
         let mut net = Net {
             now: Time::from_millis(1),
@@ -200,8 +200,8 @@ impl Net {
         (net, id)
     }
 
-    /// Creates a session of one path. The server may join paths to the client. A second wire is free. Returns
-    /// the session at both ends.
+    /// Creates a session with one path, in which the server may join paths to the client and a second wire is
+    /// free. Returns the session at both ends.
     pub fn joinable() -> (Net, SessionId, SessionId) {
         let mut net = Net::new(1, 1, config());
         net.add_wire();
@@ -259,7 +259,7 @@ impl Net {
         out.into_iter().map(|(_, _, bytes)| bytes).collect()
     }
 
-    /// Delivers a datagram from an unknown host to the server. Returns the immediate answers.
+    /// Delivers a datagram from an unknown host to the server, and returns the immediate answers.
     pub fn strike(&mut self, from: Route, bytes: &[u8]) -> Vec<Vec<u8>> {
         self.inject(Server, from, Ecn::NotEct, bytes);
         let (mut out, now) = (Vec::new(), self.now);
@@ -280,7 +280,7 @@ impl Net {
         let Some(wire) = self.wires.get(path) else { return };
         assert_eq!(route.remote.is_ipv6(), wire.v6, "{route:?}");
         self.log.push(Logged { at: self.now, from, path, bytes: bytes.clone() });
-        // A NAT that has assigned a new port has forgotten the old one.
+        // Once a NAT has assigned a new port, it has forgotten the old one.
         let stale_binding = from == Server && route.remote.port() != self.wires[path].nat_port;
         if let Some(meddler) = &mut self.meddler
             && !meddler(from, path, &mut bytes)
@@ -337,7 +337,7 @@ impl Net {
         }
         let route = match from {
             Client => Route { socket: 0, local: None, remote },
-            // The driver may report the local address although the route does not contain one.
+            // The driver may report the local address even if the route does not contain one.
             Server => Route {
                 local: Some(source),
                 socket: wire.socket,
@@ -352,7 +352,7 @@ impl Net {
         self.end(to).handle_datagram(now, &route, ecn, bytes.len() as u32 + 28, bytes);
     }
 
-    /// Advances to the next event, at most to `end`. Returns false if `end` was reached.
+    /// Advances to the next event, but not past `end`. Returns false once `end` has been reached.
     pub fn step(&mut self, end: Time) -> bool {
         let timers = [self.client.poll_timeout(), self.server.poll_timeout()];
         let timers = timers.into_iter().flatten().map(|(t, _)| t);
@@ -370,7 +370,7 @@ impl Net {
         true
     }
 
-    /// Drains both ends, and then runs for this time.
+    /// Drains both ends, and then runs for this long.
     pub fn run(&mut self, time: Duration) {
         self.drain();
         let end = self.now + time;
@@ -390,8 +390,8 @@ impl Net {
         }
     }
 
-    /// Makes path 0 lose three of the client's next large packets and all its large probes from now on. The
-    /// size of the path is then in doubt.
+    /// From now on, makes path 0 lose three of the client's next large packets and all its large probes, so
+    /// that the size of the path is in doubt.
     pub fn make_size_doubtful(&mut self) {
         let mut large_packets = 0;
         self.meddler = Some(Box::new(move |from, path, bytes| {
@@ -401,8 +401,8 @@ impl Net {
         }));
     }
 
-    /// Returns the packets with data that the client sent on path 0 while its size was in doubt. This is the
-    /// time between the last two probes of that size.
+    /// Returns the packets with data that the client sent on path 0 while the path's size was in doubt, that
+    /// is, between the last two probes of that size.
     pub fn sent_in_doubt(&self) -> Vec<&Logged> {
         let of_path = || self.log.iter().filter(|l| l.from == Client && l.path == 0);
         let probe = |l: &&Logged| is_type(&l.bytes, PacketType::Sync) && l.bytes.len() > 1_440;

@@ -33,8 +33,8 @@ impl State {
         next
     }
 
-    /// Returns whether an action is a fault. Faults are a loss, a duplication, a probe, a timer that gives
-    /// up, and a timer that fires while packets are in flight.
+    /// Returns whether an action is a fault: a loss, a duplication, a probe, a timer that gives up, or a
+    /// timer that fires while packets are in flight.
     fn is_fault(&self, action: &Action) -> bool {
         match action {
             Action::Deliver(_) | Action::Command(_) => false,
@@ -45,8 +45,8 @@ impl State {
         }
     }
 
-    /// Returns the running timers in two lists. The first has those that fire soon. The second has those that
-    /// fire only if nothing else can happen, such as timers that give up.
+    /// Returns the running timers in two lists: those that fire soon, and those that fire only if nothing
+    /// else can happen, such as timers that give up.
     pub(super) fn timers(&self) -> (Vec<Action>, Vec<Action>) {
         let (mut soon, mut late) = (Vec::new(), Vec::new());
         for (end, c) in (0..2).flat_map(|end| (0..CONNS).map(move |c| (end, c))) {
@@ -76,8 +76,8 @@ impl State {
         (soon, late)
     }
 
-    /// Returns whether both ends have the subflow, but the server accepted it again for an old Request. What
-    /// follows depends on the initial sequence numbers, which the model does not contain.
+    /// Returns whether both ends have the subflow, but the server has accepted it again because of an old
+    /// Request. What follows depends on the initial sequence numbers, which are not part of the model.
     pub(super) fn is_mixed(&self) -> bool {
         let mixed = |[client, server]: &[Half; 2]| {
             let alive = |half: &Half| !matches!(half.state, Conn::Closed | Conn::TimeWait | Conn::Request);

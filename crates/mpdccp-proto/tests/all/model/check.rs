@@ -3,7 +3,7 @@
 use super::*;
 use std::collections::{HashMap, HashSet};
 
-/// All states within the bounds. Each has the action that first led to it.
+/// All states within the bounds, each with the action that first led to it.
 pub(super) struct Graph {
     /// The states as they were reached, with the numbers that they had before [`State::normal`].
     pub(super) states: Vec<State>,
@@ -51,8 +51,8 @@ impl Graph {
 }
 
 impl State {
-    /// Returns the rule that this state violates. The rules must hold in every state. Returns `None` if none
-    /// is violated.
+    /// Returns which of the rules that must hold in every state this state violates, or `None` if it violates
+    /// none.
     fn fault(&self) -> Option<&'static str> {
         let uses =
             |c: &usize| matches!(self.conns[*c][CLIENT].state, Conn::Request | Conn::PartOpen | Conn::Open);
@@ -117,12 +117,12 @@ impl State {
         None
     }
 
-    /// Returns the same state without further faults and commands.
+    /// Returns the same state with no further faults and commands.
     fn calm(&self) -> State {
         State { faults: 0, commands: [0; 8], ..self.normal() }
     }
 
-    /// Returns the possible actions without faults. Packets arrive before any timer fires.
+    /// Returns the actions that are possible without faults. Packets arrive before any timer fires.
     fn calmly(&self) -> Vec<Action> {
         if !self.is_mixed() && !self.net.is_empty() {
             let mut packets = self.net.clone();
@@ -133,7 +133,7 @@ impl State {
             return Vec::new();
         }
         let (mut soon, mut late) = self.timers();
-        // Leave out a probe to a peer in a good state, because it is answered and changes nothing.
+        // Leave out a probe to a peer in a good state, because the peer answers it and nothing changes.
         late.retain(|action| !matches!(action, Action::Probe(end, c) if self.is_open(1 - end, *c)));
         for action in &mut soon {
             if let Action::Repeat(end, told, give_up) = action {
@@ -148,7 +148,7 @@ impl State {
     }
 }
 
-/// Follows all continuations without faults from all states. Checks that each state on the way leads to a
+/// Follows all fault-free continuations from all states, and checks that each state on the way leads to a
 /// settled one. Repeated timers therefore settle everything in the end.
 fn settle(graph: &Graph) {
     let mut ids: HashMap<State, usize> = HashMap::new();
@@ -191,7 +191,7 @@ fn settle(graph: &Graph) {
     }
 }
 
-/// Returns the start states. Each has the actions that lead to it, and its faults and commands.
+/// Returns the start states, each with the actions that lead to it, and its faults and commands.
 pub(super) fn bounds() -> Vec<(&'static str, Vec<Action>, State)> {
     use Command::*;
     let mut all = Vec::new();

@@ -1,12 +1,12 @@
-//! A model of the handshakes of MP-DCCP between one client and one server, based on RFC 9897 and
+//! A model of the MP-DCCP handshakes between one client and one server, based on RFC 9897 and
 //! RFC 4340 section 8.5. It contains the first subflow, an advertised address and the join to it, MP_PRIO,
 //! the removal of the address, and every kind of close. `check` visits all states of the model, and `replay`
-//! compares it with the code.
+//! compares the model with the code.
 //!
 //! Subflow 0 is the first one. Subflows 1 and 2 go to the address that the server advertises, the first time
-//! and after another advertisement. Sequence numbers are only compared, so [`State::normal`] keeps only their
-//! order and whether they are adjacent. Keys and HMACs cannot be forged. The model represents an HMAC by the
-//! incarnation of the connection whose nonces it covers.
+//! and after readvertisement. Sequence numbers are only ever compared, so [`State::normal`] keeps only their
+//! order and whether they are adjacent. Keys and HMACs cannot be forged, so the model represents an HMAC by
+//! the incarnation of the connection whose nonces it covers.
 
 mod actions;
 mod check;
@@ -18,7 +18,7 @@ const SERVER: usize = 1;
 const CONNS: usize = 3;
 /// Address IDs that the server may assign.
 const IDS: usize = 2;
-/// An end may give up an option after this many transmissions.
+/// An end may give up on an option after this many transmissions.
 const TRIES: u8 = 3;
 
 /// State of a connection at one end (RFC 4340 section 8.5).
@@ -65,7 +65,7 @@ enum Kind {
 }
 use Kind::{Ack, Close, Data, Request, Reset, Response, Sync, SyncAck};
 
-/// An option that needs a confirmation. The number stored next to it is its MP_SEQ.
+/// An option that needs confirmation. The number stored with it is its MP_SEQ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum Told {
     Prio(u8),
@@ -78,12 +78,12 @@ enum Told {
 struct Packet {
     conn: usize,
     from: usize,
-    /// Incarnation of the connection: how often the server had accepted it when the handshake of this packet
-    /// began. 0 on a Request.
+    /// Incarnation of the connection: how often the server had accepted the connection when this packet's
+    /// handshake began. 0 on a Request.
     inc: u16,
     /// Sequence number. 0 is below all numbers.
     seq: u16,
-    /// Acknowledgement Number. `None` if the packet has none. 0 is below all numbers.
+    /// Acknowledgement Number, or `None` if the packet has none. 0 is below all other numbers.
     ack: Option<u16>,
     kind: Kind,
 }
@@ -122,11 +122,11 @@ struct Pending {
     told: Told,
     conn: usize,
     sent: Option<(u16, u16)>,
-    /// Number of transmissions. It is counted up to [`TRIES`].
+    /// Number of transmissions, counted up to [`TRIES`].
     tries: u8,
 }
 
-/// An action that a host takes of its own accord or by command.
+/// An action that a host takes by itself or on command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Command {
     /// The server advertises its second address (MP_ADDADDR). `Withdraw` removes it.
@@ -134,7 +134,7 @@ enum Command {
     Withdraw,
     /// The client sends MP_PRIO for its subflow to the server's second address.
     Prio,
-    /// The client closes its subflow to the server's second address, and nothing else.
+    /// The client closes only its subflow to the server's second address.
     Leave,
     Close(usize),
     Abort(usize),
@@ -145,10 +145,10 @@ enum Action {
     Deliver(Packet),
     Lose(Packet),
     Duplicate(Packet),
-    /// A retransmission timer of a connection fires. With `true`, the end gives up the connection instead of
-    /// retransmitting.
+    /// A retransmission timer of a connection fires. With `true`, the end gives up on the connection instead
+    /// of retransmitting.
     Timer(usize, usize, bool),
-    /// A timer of an unconfirmed option fires. With `true`, the end gives up the option instead of
+    /// A timer of an unconfirmed option fires. With `true`, the end gives up on the option instead of
     /// retransmitting.
     Repeat(usize, Told, bool),
     /// An end suspects that its peer is gone, and sends a Sync.
@@ -168,8 +168,8 @@ struct State {
     known: [Option<(bool, u16)>; IDS],
     /// For each Address ID: whether the server has assigned it.
     given: [bool; IDS],
-    /// For each Address ID: whether the connection failed or ended. If so, only another advertisement brings
-    /// it back.
+    /// For each Address ID: whether its connection has failed or ended. If so, only readvertising the address
+    /// brings the connection back.
     shunned: [bool; IDS],
     joins: usize,
     prios: u8,
@@ -186,7 +186,7 @@ impl State {
         state
     }
 
-    /// Allows up to `faults` faults from here on. Each command is allowed as often as it is listed.
+    /// Allows up to `faults` faults from here on, and each command as often as it is listed.
     fn with(mut self, faults: u8, commands: &[Command]) -> State {
         self.faults = faults;
         commands.iter().for_each(|command| self.commands[slot(*command)] += 1);
@@ -243,7 +243,7 @@ impl State {
         self.send(from, c, kind, Some(ack));
     }
 
-    /// Answers a packet with a Reset without a connection, whose numbers come from the packet
+    /// Answers a packet with a Reset that belongs to no connection and takes its numbers from the packet
     /// (RFC 4340 section 8.3.1).
     fn refuse(&mut self, packet: &Packet, code: Code) {
         let seq = packet.ack.map_or(0, |ack| if ack == 0 { 0 } else { ack + 1 });
@@ -260,7 +260,7 @@ impl State {
         self.send_acking(CLIENT, c, Ack { handshake: true, confirms: None });
     }
 
-    /// Handles a packet by the steps of RFC 4340 section 8.5.
+    /// Handles a packet following the steps of RFC 4340 section 8.5.
     fn receive(&mut self, packet: &Packet) {
         let (end, c) = (1 - packet.from, packet.conn);
         let state = self.conns[c][end].state;
@@ -332,7 +332,7 @@ impl State {
             }
             (Conn::Respond, _) => {
                 // RFC 9897 section 3.3: the first packet of a join must prove that the client knows the keys.
-                // A Close ends the subflow anyway, so it need not.
+                // A Close need not, because it ends the subflow anyway.
                 if c > 0 && !matches!(packet.kind, Ack { handshake: true, .. } | Close(_)) {
                     self.send_acking(end, c, Reset(Code::OptionError));
                     return self.gone(end, c, Conn::Closed);
@@ -340,8 +340,8 @@ impl State {
                 half.state = Conn::Open;
                 self.opened(end, c, ends);
                 confirm = !ends;
-                // A client that joins again has probably lost the earlier subflow, so the server probes that
-                // subflow.
+                // A client that joins again has probably lost its earlier subflow, so the server probes that
+                // one.
                 for old in (1..CONNS).filter(|old| *old != c) {
                     if self.is_open(end, old) {
                         self.send_acking(end, old, Sync);
@@ -473,7 +473,7 @@ impl State {
         }
     }
 
-    /// Begins to close the session. Either this end or the peer decided to do so (RFC 9897 section 3.2.11).
+    /// Begins to close the session, on the decision of either this end or the peer (RFC 9897 section 3.2.11).
     fn begin_closing(&mut self, end: usize, ours: bool) {
         self.sessions[end] = Session::Closing;
         self.pending[end] = Default::default();
@@ -485,7 +485,7 @@ impl State {
         }
     }
 
-    /// Returns the subflow that carries a new transmission of the option.
+    /// Returns the subflow that is to carry a new transmission of the option.
     fn path_for(&self, end: usize, pending: &Pending) -> Option<usize> {
         let open = |c: &usize| self.conns[*c][end].state == Conn::Open;
         match pending.told {
@@ -666,8 +666,8 @@ fn slot(command: Command) -> usize {
     COMMANDS.iter().position(|c| *c == command).unwrap_or(0)
 }
 
-/// Returns the slot of an unconfirmed option. A newer option about the same subject has the same slot and
-/// replaces it.
+/// Returns the slot of an unconfirmed option. A newer option on the same subject has the same slot, and so
+/// replaces the older one.
 fn place(told: Told) -> usize {
     match told {
         Told::Prio(_) => 0,

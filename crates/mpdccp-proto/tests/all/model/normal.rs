@@ -3,7 +3,7 @@
 use super::*;
 
 impl State {
-    /// Returns the same state with renamed numbers. Their order stays the same, and so does whether sequence
+    /// Returns the same state with its numbers replaced. Their order is preserved, as is whether sequence
     /// numbers are adjacent.
     pub(super) fn normal(&self) -> State {
         let mut state = self.clone();

@@ -45,7 +45,7 @@ struct Replay {
     /// The first MP_SEQ of each end.
     mp_seq: [Option<Seq>; 2],
     flying: Vec<(Packet, Vec<u8>)>,
-    /// Whether the client has lost a subflow that it did not close. It will then join again.
+    /// Whether the client has lost a subflow that it did not close. If so, it will join again.
     lost: bool,
 }
 
@@ -58,7 +58,7 @@ fn route(to: usize, conn: usize) -> Route {
     }
 }
 
-/// Returns whether the model's packet and the sent one are of the same kind. For an Ack, only the
+/// Returns whether the model's packet and the packet sent are of the same kind. For an Ack, only the
 /// confirmation is compared.
 fn same(a: &Kind, b: &Kind) -> bool {
     match (a, b) {
@@ -96,7 +96,7 @@ impl Replay {
     /// Returns the packets that an end sends now.
     fn drain(&mut self, end: usize) -> Result<Vec<Sent>, Stop> {
         let mut out: Vec<(Route, Ecn, Vec<u8>)> = Vec::new();
-        // The second round sends what the events of the first one caused.
+        // The second round sends what was triggered by the events of the first.
         for _ in 0..2 {
             self.ends[end].poll_transmit(self.now[end], &mut out);
             while self.ends[end].poll_deliver().is_some() {}
@@ -172,8 +172,8 @@ impl Replay {
         Some((told, mp_seq.diff(first) as u16 + 1))
     }
 
-    /// The model has reached the state `next`. Matches the packets that the ends have just sent with the new
-    /// packets of the model.
+    /// The model has reached the state `next`. Matches the packets that the ends have just sent against the
+    /// model's new packets.
     fn follow(&mut self, next: State, sent: Vec<(usize, Vec<Sent>)>) -> Result<(), Stop> {
         let mut new = next.net.clone();
         for (packet, _) in &self.flying {
@@ -192,7 +192,7 @@ impl Replay {
                 let at = new.iter().position(|p| (p.from, p.conn) == (end, sent.conn));
                 match at.filter(|at| same(&new[*at].kind, &sent.kind)) {
                     Some(at) => self.flying.push((new.remove(at), sent.bytes)),
-                    // An Ack with feedback for congestion control, which the model leaves out.
+                    // An Ack with congestion control feedback, which is not part of the model.
                     None if bare(&sent.kind) => {}
                     // The client joins again, on its first path or a lost one.
                     None if sent.kind == Request && self.lost => {
@@ -216,7 +216,7 @@ impl Replay {
         }
     }
 
-    /// Returns whether the option waits for its first transmission or for a retransmission.
+    /// Returns whether the option is waiting for its first transmission or for a retransmission.
     fn waits(&self, end: usize, kind: &Kind) -> bool {
         let waits = |told: &Told| self.model.pending[end].iter().flatten().any(|p| p.told == *told);
         matches!(kind, Data(told, _) if waits(told))
@@ -261,7 +261,7 @@ impl Replay {
                     Conn::Open => Some(PathState::Up),
                     Conn::Closing => Some(PathState::Down),
                 };
-                // The model does not contain states of paths.
+                // The model does not contain path states.
                 let state = halves.get(&c).map(|p| p.state);
                 let state = state.map(|s| if s == PathState::Suspect { PathState::Up } else { s });
                 if state != wanted {
@@ -286,8 +286,8 @@ impl Replay {
         Ok(())
     }
 
-    /// Finds the packet of the trace in the replay's network. Its numbers may differ, because a probe may
-    /// have shifted them.
+    /// Finds the trace's packet in the replay's network. Its numbers may differ, because a probe may have
+    /// shifted them.
     fn find(&self, packet: &Packet) -> Option<Packet> {
         let exact = self.flying.iter().find(|(p, _)| p == packet);
         let like = |p: &Packet| (p.conn, p.from, p.kind) == (packet.conn, packet.from, packet.kind);
@@ -367,7 +367,7 @@ impl Replay {
         self.compare()
     }
 
-    /// Returns the model's action for a timer that sends this packet.
+    /// Returns the model's action for a timer whose firing sends this packet.
     fn cause(&self, end: usize, sent: &Sent) -> Action {
         match sent.kind {
             Sync => Action::Probe(end, sent.conn),
@@ -377,7 +377,7 @@ impl Replay {
         }
     }
 
-    /// Advances the clock of an end until the timer of the trace fires. Other timers may fire before.
+    /// Advances the clock of an end until the trace's timer fires. Other timers may fire before it.
     fn timer(&mut self, end: usize, wanted: &Action) -> Result<(), Stop> {
         for _ in 0..PATIENCE {
             let Some((at, _)) = self.ends[end].poll_timeout() else { return Err(LeftOut("no timer")) };

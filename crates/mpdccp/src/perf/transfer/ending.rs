@@ -7,9 +7,9 @@ use dccp_net::Core;
 use mpdccp_proto::{Reason, SessionId};
 use mpdccp_units::{Duration, Time};
 
-/// Time that a server gives a refused client to close the session.
+/// How long a server gives a refused client to close the session.
 pub(super) const REFUSED: Duration = Duration::from_secs(2);
-/// The reason that the client receives if it has too many sessions.
+/// The reason sent to a client that has too many sessions.
 const CROWDED: &str = "too many sessions from this client's address";
 
 impl Transfer {
@@ -32,7 +32,7 @@ impl Transfer {
         self.say = Some(Say { what: Control::Refused { why: why.into() }, at: now, left: REPEATS });
     }
 
-    /// Ends a test with an error. On a server, the client receives the error too.
+    /// Ends a test with an error. If this end is a server, the client receives the error too.
     pub(super) fn fail(&mut self, core: &mut Core, now: Time, session: SessionId, why: String) {
         if matches!(self.mode, Mode::Obey) {
             return self.stop(core, now, session, &why);
@@ -53,7 +53,7 @@ impl Transfer {
         core.endpoint.close(now, session);
     }
 
-    /// Returns whether the transfer ended as it should if the session ended with this reason.
+    /// Returns whether the transfer ended as it should, given that the session ended for this reason.
     pub(crate) fn ended_well(&self, why: Reason) -> bool {
         match self.stage {
             Stage::Closing => true,

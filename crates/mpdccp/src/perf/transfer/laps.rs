@@ -31,8 +31,7 @@ impl Transfer {
         let dropped = drops.dropped_full + drops.dropped_old + drops.dropped_early + drops.dropped_too_big;
         self.sent = Sent {
             dropped,
-            // Count messages instead of the packets of the paths, because some of those packets carry no
-            // message.
+            // Count messages rather than the paths' packets, because some packets carry no message.
             left: u64::from(sender.made).saturating_sub(dropped + u64::from(status.queue.packets)),
             lost: paths.iter().map(|path| path.lost).sum(),
             short: sender.short as u64,
@@ -40,8 +39,8 @@ impl Transfer {
         };
     }
 
-    /// Returns the counts since the last call. Returns `None` before the time of the test begins, and after
-    /// the last report.
+    /// Returns the counts since the last call, or `None` before the test's clock has started and after the
+    /// last report.
     pub(crate) fn lap(&mut self, core: &Core, now: Time, session: SessionId) -> Option<Lap> {
         if self.held || matches!(self.stage, Stage::Closing | Stage::Greeting | Stage::Fetching) {
             return None;
@@ -66,7 +65,7 @@ impl Transfer {
         })
     }
 
-    /// Returns the measured time. It ends when the queue is empty after the last message.
+    /// Returns the measured time, which ends when the queue becomes empty after the last message.
     pub(crate) fn span(&self, now: Time) -> Duration {
         self.emptied.unwrap_or(now).since(self.opened).saturating_sub(self.omit())
     }
@@ -77,7 +76,7 @@ impl Transfer {
         self.sender.as_ref().map(between)
     }
 
-    /// Returns the test that this end requested, or else the test that the peer requested.
+    /// Returns the test that this end requested or, failing that, the one that the peer requested.
     pub(crate) fn negotiated(&self) -> Option<&Test> {
         match &self.mode {
             Mode::Ask(test) => Some(test),

@@ -4,17 +4,17 @@ use dccp_net::Core;
 use mpdccp_proto::{PktInfo, SessionId};
 use mpdccp_units::{Duration, Time};
 
-/// The search for the path MTU has ended if no probe is sent for this long plus four round-trip times.
+/// The search for the path MTU is over if no probe has been sent for this long plus four round-trip times.
 const QUIET: Duration = Duration::from_secs(2);
 
 /// Whether the messages fit.
 #[derive(Debug)]
 pub(super) enum Fit {
     Yes,
-    /// Not checked since the start, or since the MTU of a path changed.
+    /// Not checked yet since the start or since a path's MTU changed.
     Unknown,
-    /// The messages do not fit yet. If the number of probes is still `probes` at time `until`, the search has
-    /// ended.
+    /// The messages do not fit yet. If the number of probes is still `probes` at time `until`, the search is
+    /// over.
     Searching {
         probes: u64,
         until: Time,
@@ -25,7 +25,7 @@ impl Fit {
     /// Returns whether messages of this size may be sent now.
     ///
     /// # Errors
-    /// If the messages fit on no path and the search for the path MTU has ended.
+    /// If the messages fit on no path and the search for the path MTU is over.
     pub(super) fn check(
         &mut self,
         core: &Core,
@@ -59,7 +59,7 @@ impl Fit {
         }
     }
 
-    /// Returns when to check again at the latest.
+    /// Returns the latest time at which to check again.
     pub(super) fn next_timeout(&self) -> Option<Time> {
         match self {
             Fit::Searching { until, .. } => Some(*until),

@@ -52,7 +52,7 @@ fn upload() -> Test {
     Test { up: true, size: 1200, ..Test::default() }
 }
 
-/// Returns a client that has received everything and requests the server's output.
+/// Returns a client that has received everything and is requesting the server's output.
 fn fetching(core: &mut Core) -> Transfer {
     let test = Test { down: true, size: 1200, server_output: true, ..Test::default() };
     let mut client = Transfer::new(Mode::Ask(test), None, ClockId::here(), at(0));
@@ -119,7 +119,7 @@ fn a_refused_client_stays_refused_and_is_closed() {
 #[test]
 fn errors_of_the_file_are_told() {
     alone(|core| {
-        // The disk is full when the server writes its buffered data.
+        // The disk turns out to be full when the server writes its buffered data.
         let mut server = Transfer::begun(core, Transfer::storing("/dev/full"), upload());
         for _ in 0..20 {
             server.gets(core, 1200);
@@ -180,7 +180,7 @@ fn a_client_puts_the_output_together_and_stops_at_its_end() {
             client.hears(core, &Limits::default(), control);
         }
         assert_eq!((client.stage, client.server_output.as_str()), (Stage::Closing, "one two."));
-        // The server's output is shorter than the server announced.
+        // The server's output turns out shorter than the server announced.
         let mut client = fetching(core);
         client.hears(core, &Limits::default(), text(0, 8, "one "));
         client.hears(core, &Limits::default(), text(4, 8, ""));
@@ -233,7 +233,7 @@ fn a_server_runs_one_test_of_its_version() {
         let mut server = Transfer::begun(core, server, test.clone());
         server.fill(core, at(0), SESSION, 64);
         // The client repeats its request until it receives the answer. A repeated request changes nothing,
-        // even if it asks for another test or exceeds the limits.
+        // even if it asks for a different test or exceeds the limits.
         let strict = crate::perf::limits::tests::of_rate(1);
         server.hears(core, &strict, hello(Test { messages: Some(9), rate_bps: Some(2), ..test.clone() }));
         assert_eq!((server.test, server.refused), (Some(test), None));

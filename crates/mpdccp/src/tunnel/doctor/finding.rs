@@ -25,13 +25,13 @@ impl fmt::Display for Severity {
     }
 }
 
-/// A problem and how to fix it.
+/// A problem and its fix.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Finding {
     pub(crate) severity: Severity,
     /// Name of the test that found the problem. The names are a stable interface.
     pub(crate) check: &'static str,
-    /// Name of the path that the finding concerns, if any.
+    /// Name of the path concerned, if any.
     pub(crate) line: Option<String>,
     pub(crate) message: String,
     pub(crate) advice: String,
@@ -66,7 +66,7 @@ impl Finding {
         Finding::new(Severity::Note, check, message.into(), advice.into())
     }
 
-    /// Returns the finding with the name of the path to which it belongs.
+    /// Returns the finding, labelled with the name of the path that it belongs to.
     pub(crate) fn of(self, line: &str) -> Finding {
         Finding { line: Some(line.into()), ..self }
     }

@@ -1,4 +1,4 @@
-//! Finds problems of this host that do not depend on one line.
+//! Finds problems of this host that do not depend on a single line.
 
 use super::finding::Finding;
 use super::line::Line;
@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-/// Prefixes of the names of interfaces whose programs configure forwarding themselves.
+/// Name prefixes of interfaces that belong to programs which configure forwarding themselves.
 const VIRTUAL: [&str; 7] = ["docker", "br-", "virbr", "veth", "lxc", "cni", "podman"];
 
 fn peers(cfg: &Config) -> impl Iterator<Item = &Peer> {
@@ -38,7 +38,7 @@ pub(crate) fn of_routes(plan: &Plan<'_>, lines: &[Line]) -> Vec<Finding> {
                 Finding::fault(
                     "metric",
                     format!(
-                        "traffic outside the tunnel leaves through {device}, which {why}: the default route of {device} has metric {}; the better line {} ({}) has metric {worse}",
+                        "traffic outside the tunnel leaves through {device}, which {why}: the default route of {device} has metric {}; the better Internet connection {} ({}) has metric {worse}",
                         first.metric,
                         better.name,
                         better.interface.as_deref().unwrap_or_default()
@@ -85,7 +85,7 @@ pub(crate) fn of_routes(plan: &Plan<'_>, lines: &[Line]) -> Vec<Finding> {
     found
 }
 
-/// Returns the networks behind the peers. Leaves out the networks of the tunnel's own addresses.
+/// Returns the networks behind the peers, except the networks of the tunnel's own addresses.
 fn beyond(cfg: &Config, v4: bool) -> Vec<IpNet> {
     let own: Vec<IpNet> = cfg.addresses.iter().map(|net| net.trunc()).collect();
     let nets = peers(cfg).flat_map(|peer| peer.allowed_ips.clone());
@@ -128,7 +128,7 @@ pub(crate) fn of_forwarding(plan: &Plan<'_>, lines: &[Line], here: &[Interface])
     found
 }
 
-/// Returns whether hosts that use the tunnel may be connected through this interface.
+/// Returns whether hosts that use the tunnel may be attached to this interface.
 fn is_lan(interface: &Interface, cfg: &Config, lines: &[Line], v4: bool) -> bool {
     let is_line = lines.iter().any(|line| line.interface.as_ref() == Some(&interface.name));
     let others = interface.name == "lo" || interface.name == cfg.interface || interface.point_to_point;
@@ -149,8 +149,8 @@ fn is_private(ip: IpAddr) -> bool {
     }
 }
 
-/// Compares this host's clock with the server's. If the server's clock is unknown, compares it with the times
-/// of files that this host wrote.
+/// Compares this host's clock with the server's or, if the server's clock is unknown, with the times of files
+/// that this host wrote.
 pub(crate) fn of_clock(plan: &Plan<'_>, lines: &[Line], files: &[PathBuf]) -> Option<Finding> {
     if let Some(ahead) = lines.iter().find_map(|line| line.clock_ahead) {
         return super::judge_measurements::of_clock(ahead);
@@ -171,8 +171,8 @@ pub(crate) fn of_clock(plan: &Plan<'_>, lines: &[Line], files: &[PathBuf]) -> Op
     })
 }
 
-/// Checks the name servers. Skips the check if the remote of a path is a name, because the lookup of that
-/// name has already tested them.
+/// Checks the name servers. Skips the check if a path's remote is a name, because looking up that name has
+/// already tested them.
 pub(crate) fn of_names(cfg: &Config) -> Option<Finding> {
     let remotes = peers(cfg).flat_map(|peer| peer.paths.iter().flat_map(|path| path.get_ref().remote.all()));
     if remotes.into_iter().any(|remote| remote.name().is_some()) {
@@ -206,11 +206,11 @@ pub(crate) fn of_buffers(dropped: u64) -> Vec<Finding> {
     found
 }
 
-/// Reports network cards on which segmentation or receive offload is turned off, and slow cables.
+/// Reports network cards with segmentation or receive offload turned off, and slow cables.
 pub(crate) fn of_offloads(lines: &[Line]) -> Vec<Finding> {
     let mut found = Vec::new();
     for (line, interface) in lines.iter().filter_map(|line| Some((line, line.interface.as_ref()?))) {
-        // If `ethtool` is missing, the doctor cannot check this.
+        // Without `ethtool`, the doctor cannot check this.
         let output = std::process::Command::new("ethtool").args(["-k", interface]).output();
         let text =
             output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();

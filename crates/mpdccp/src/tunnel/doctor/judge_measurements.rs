@@ -6,11 +6,11 @@ use std::time::Duration;
 
 /// A line that loses at least this share of its packets has a problem.
 const LOSS: f64 = 0.01;
-/// A queue with a longer delay than this is reported. In milliseconds.
+/// A queue that adds more delay than this is reported. In milliseconds.
 const QUEUE: f64 = 300.0;
 /// A NAT timeout below this is a problem. In seconds; RFC 4787 requires 120.
 const SILENCE: u64 = 30;
-/// A larger difference between the clocks is a problem. In seconds.
+/// A clock difference above this is a problem. In seconds.
 const CLOCK: f64 = 60.0;
 
 pub(crate) fn of_loss(loss: &Loss) -> Option<Finding> {
@@ -25,7 +25,7 @@ pub(crate) fn of_loss(loss: &Loss) -> Option<Finding> {
         Finding::fault(
             "loss",
             format!("{}, without load", parts.join(" and ")),
-            "Check the line's radio signal, cable and other traffic. Until this is fixed, give other paths a higher priority",
+            "Check the radio signal, the cable and other traffic on this Internet connection. Until this is fixed, give other paths a higher priority",
         )
     })
 }
@@ -63,7 +63,7 @@ pub(crate) fn of_sizes(sizes: &Sizes, interface: &str, overhead: u16) -> Vec<Fin
         found.push(Finding::warning(
             "mtu",
             format!(
-                "this line carries inner packets of at most {} bytes; IPv6 needs 1280",
+                "this path carries inner packets of at most {} bytes; IPv6 needs 1280",
                 least.saturating_sub(overhead)
             ),
             "Large packets take other paths. If no path carries 1280 bytes, the tunnel splits IPv6 packets",
@@ -79,7 +79,7 @@ pub(crate) fn of_silence(silence: &Silence, keepalive: Duration) -> Option<Findi
     if silence.holds >= SILENCE {
         return Some(Finding::note(
             "nat_timeout",
-            format!("the NAT or firewall of this line forgets a flow {range}"),
+            format!("the NAT or firewall on this Internet connection forgets a flow {range}"),
             if kept { String::new() } else { lower(silence.holds) },
         ));
     }
@@ -91,7 +91,7 @@ pub(crate) fn of_silence(silence: &Silence, keepalive: Duration) -> Option<Findi
     } else {
         lower(silence.holds)
     };
-    let message = format!("the NAT or firewall of this line forgets a flow too early, {range}");
+    let message = format!("the NAT or firewall on this Internet connection forgets a flow too soon: {range}");
     Some(Finding::fault("nat_timeout", message, advice))
 }
 
@@ -127,13 +127,13 @@ pub(crate) fn of_load(load: &Load, up: bool) -> Option<Finding> {
     ))
 }
 
-/// Returns nine tenths of the line's rate, as a value for the configuration key `rate`.
+/// Returns nine tenths of the line's rate, for use as the value of the configuration key `rate`.
 fn rate(load: &Load) -> String {
     let kbps = load.rate.bps() * 9 / 10_000;
     if kbps >= 10_000 { format!("{}M", kbps / 1_000) } else { format!("{kbps}k") }
 }
 
-/// Judges the clock of this host, which is `ahead` seconds ahead of the server's.
+/// Judges this host's clock, which is `ahead` seconds ahead of the server's.
 pub(crate) fn of_clock(ahead: f64) -> Option<Finding> {
     let by = match ahead.abs() {
         s if s < CLOCK => return None,
@@ -145,7 +145,7 @@ pub(crate) fn of_clock(ahead: f64) -> Option<Finding> {
     Some(Finding::fault(
         "clock",
         format!("this host's clock is {by} {side} the server's; one of them is wrong"),
-        "Compare `date -u` at both ends, and enable time synchronisation (`timedatectl set-ntp true`). If the client's clock is set back later, the server may reject its handshakes",
+        "Compare `date -u` at both ends, and enable time synchronisation (`timedatectl set-ntp true`). After the client's clock has been moved backwards, the server may reject the client's handshakes",
     ))
 }
 

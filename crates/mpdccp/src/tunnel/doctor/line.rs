@@ -1,4 +1,5 @@
-//! Tests one line: first on this host, then with the answers of the server.
+//! Tests a *line*, which is one of this host's Internet connections: first everything that can be tested on
+//! this host alone, then everything that needs answers from the server.
 
 use super::finding::Finding;
 use super::judge_measurements;
@@ -20,7 +21,7 @@ use std::sync::{Mutex, mpsc};
 /// The server must answer the first probe within this time.
 const PATIENCE: Duration = Duration::from_secs(6);
 
-/// A path of the configuration and the results of its tests.
+/// A configured path and the results of its tests.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Line {
     pub(crate) name: String,
@@ -28,24 +29,24 @@ pub(crate) struct Line {
     pub(crate) peer: usize,
     pub(crate) interface: Option<String>,
     pub(crate) remote: Option<SocketAddr>,
-    /// The key `quota` or `cost`, if the line has it. Such a line is metered, so a load test needs
+    /// The key `quota` or `cost`, if the line has either. Such a line is metered, so a load test needs
     /// permission.
     pub(crate) metered: Option<&'static str>,
-    /// Whether a load test of the line is permitted.
+    /// Whether the line may be load-tested.
     #[serde(skip)]
     pub(crate) loads: bool,
     #[serde(skip)]
     pub(crate) rank: (u8, bool),
     pub(crate) reached: bool,
     pub(crate) source: Option<SocketAddr>,
-    /// Address of this end as the server sees it, which may be that of a NAT.
+    /// Address of this end as seen by the server, which may be that of a NAT.
     pub(crate) seen: Option<SocketAddr>,
     pub(crate) loss: Option<Loss>,
     pub(crate) sizes: Option<Sizes>,
     pub(crate) silence: Option<Silence>,
     pub(crate) load_up: Option<Load>,
     pub(crate) load_down: Option<Load>,
-    /// Number of seconds by which this host's clock is ahead of the server's.
+    /// How many seconds this host's clock is ahead of the server's.
     pub(crate) clock_ahead: Option<f64>,
     pub(crate) server_forwards: Option<[bool; 2]>,
     /// The HTTP proxy through which the line connects, if any.
@@ -227,7 +228,7 @@ impl Line {
             Ok(Route { gateway: None, .. }) if !reaches(interface, remote) => found.push(Finding::fault(
                 "route",
                 format!("no route through {name} leads to {remote}"),
-                format!("Add a route with a larger metric than other lines have: ip route add default via GATEWAY dev {name} metric 200"),
+                format!("Add a route with a larger metric than those of the other Internet connections: ip route add default via GATEWAY dev {name} metric 200"),
             )),
             Ok(_) => {}
             Err(why) => found.push(Finding::fault(
@@ -260,7 +261,7 @@ impl Line {
                 )),
                 None if plan.several => found.push(Finding::warning(
                     "rp_filter",
-                    format!("the strict reverse path filter of {name} drops packets from the server when the route to the server changes to another line"),
+                    format!("the strict reverse path filter of {name} drops packets from the server when the route to the server changes to another interface"),
                     fix,
                 )),
                 None => {}
@@ -269,7 +270,7 @@ impl Line {
         found
     }
 
-    /// Takes all measurements that need the server's answers. Stops when the server does not answer.
+    /// Takes all measurements that require the server's answers. Stops if the server does not answer.
     pub(crate) fn measure(&mut self, spec: &PathSpec, plan: &Plan<'_>, turn: &Mutex<()>) -> Vec<Finding> {
         let name = self.name.clone();
         let found = self
@@ -320,8 +321,8 @@ impl Line {
                 prober = tls;
                 found.push(Finding::note(
                     "udp",
-                    format!("{remote} does not answer UDP over this line; the tunnel uses TLS over TCP port {port}"),
-                    format!("UDP is faster; ask the operator of this line's network to allow UDP port {}", remote.port()),
+                    format!("{remote} does not answer UDP over this Internet connection; the tunnel uses TLS over TCP port {port}"),
+                    format!("UDP is faster; ask the operator of this path's network to allow UDP port {}", remote.port()),
                 ));
             }
         }
@@ -392,7 +393,7 @@ impl Line {
     }
 }
 
-/// Returns whether this interface reaches an address without a gateway.
+/// Returns whether an address is reachable through this interface without a gateway.
 fn reaches(interface: &Interface, ip: IpAddr) -> bool {
     interface.point_to_point
         || system::on_link(&interface.name, ip.is_ipv4()).iter().any(|net| net.contains(&ip))

@@ -8,15 +8,15 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 
 const MS: Duration = Duration::from_millis(1);
-/// Number of probes for the loss, and the interval between them. They take five seconds and about 75 kB in
-/// each direction.
+/// Number of probes that measure the loss, and the interval between them. They take five seconds and about 75
+/// kB in each direction.
 const LOSS: u32 = 500;
 const LOSS_EVERY: Duration = Duration::from_millis(10);
 const SMALL: u16 = 150;
-/// Number of copies of each size probe. With so many, at least one arrives if the size fits, unless the line
-/// loses nearly everything.
+/// Number of copies of each size probe. If the size fits, at least one of them arrives, unless the line loses
+/// nearly everything.
 const COPIES: usize = 5;
-/// A packet size that every path carries, and the size with which the search begins.
+/// A packet size that every path carries, and the size at which the search begins.
 const LEAST: u16 = 576;
 const USUAL: u16 = 1_200;
 /// The lengths of silence that the NAT test tries, in seconds.
@@ -24,7 +24,7 @@ const SILENCES: [u64; 9] = [5, 10, 15, 20, 25, 30, 40, 60, 120];
 /// Linux's NAT applies its full UDP timeout only to flows that have had packets in both directions for this
 /// long.
 const WARM: Duration = Duration::from_millis(3_000);
-/// Duration, packet size and highest rate of the load, and the rate at which it starts.
+/// Duration, packet size and highest rate of the load test, and the rate at which it starts.
 const LOAD_TIME: Duration = Duration::from_secs(6);
 const LOAD_SIZE: u16 = 1_200;
 pub(super) const LOAD_RATE: Rate = Rate::from_bps(100_000_000);
@@ -33,12 +33,12 @@ const FIRST_RATE: Rate = Rate::from_bps(2_000_000);
 const SPARSE: u64 = 8;
 const COPIED: u8 = 4;
 const LONGEST_QUEUE: Duration = Duration::from_millis(3_000);
-/// Interval between two changes of the rate. If the smallest delay of an interval is at least `QUEUED`, the
-/// line has a queue.
+/// Interval between rate changes. If the smallest delay within an interval is at least `QUEUED`, the line has
+/// a queue.
 const STEP: Duration = Duration::from_millis(200);
 const QUEUED: Duration = Duration::from_millis(60);
 
-/// Share of lost packets in each direction, and the round-trip time without load.
+/// Share of packets lost in each direction, and the round-trip time without load.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Loss {
     pub(crate) up: f64,
@@ -53,14 +53,14 @@ pub(crate) struct Loss {
 pub(crate) struct Sizes {
     /// Largest packet that the interface accepts.
     pub(crate) device: u16,
-    /// Largest packet that arrived at the server, and largest packet that arrived at this end.
+    /// Size of the largest packet that arrived at the server, and of the largest that arrived at this end.
     pub(crate) up: u16,
     pub(crate) down: u16,
-    /// Largest size that an ICMP message reported.
+    /// Largest size reported by an ICMP message.
     pub(crate) told: Option<u16>,
 }
 
-/// How long a flow may be silent before the NAT or firewall drops its answers, in seconds.
+/// How long a flow may be silent, in seconds, before the NAT or firewall drops the answers to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Silence {
     /// The longest silence after which an answer still arrived.
@@ -76,9 +76,9 @@ pub(crate) struct Load {
     pub(crate) rate: Rate,
     /// Round-trip time that the queue added, in milliseconds.
     pub(crate) queue_ms: f64,
-    /// Whether the line is faster than the highest rate of the test.
+    /// Whether the line is faster than the test's highest rate.
     pub(crate) faster: bool,
-    /// Whether this host was too busy for a reliable result.
+    /// Whether this host was too busy to produce a reliable result.
     pub(crate) busy: bool,
 }
 
@@ -100,7 +100,7 @@ pub(crate) fn reach(prober: &mut Prober, patience: Duration) -> Option<Got> {
         let until = (Clock.now() + 500 * MS).min(end);
         prober.receive(until, |got| first.replace(*got).is_none());
     }
-    // Do not use the time of the first probe, because it waited for the handshake.
+    // Do not use the first probe's time, because that probe waited for the handshake.
     let mut again = None;
     first?;
     prober.ask(0, SMALL, SMALL, Duration::ZERO);
@@ -168,7 +168,7 @@ pub(crate) fn sizes(prober: &mut Prober, rtt: Duration) -> std::io::Result<Sizes
     Ok(Sizes { device, up, down, told: prober.path_mtu().ok() })
 }
 
-/// Returns the largest size that fits, found by bisection.
+/// Returns the largest size that fits, using bisection.
 fn largest(most: u16, mut fits: impl FnMut(u16) -> bool) -> u16 {
     if fits(most) {
         return most;
@@ -182,17 +182,17 @@ fn largest(most: u16, mut fits: impl FnMut(u16) -> bool) -> u16 {
     low
 }
 
-/// The probes of the NAT test. The server delays their answers, and nothing else is sent in their flows until
-/// then.
+/// The probes of the NAT test. The server delays its answers to them, and until then nothing else is sent in
+/// their flows.
 pub(crate) struct Silences {
-    /// The requested silence of each probe in seconds, by number of the probe.
+    /// The silence in seconds that each probe requests, by probe number.
     waiting: BTreeMap<u64, u64>,
     until: Time,
     longest: u64,
 }
 
 impl Silences {
-    /// Sends one probe per silence of up to `longest` seconds. Each has a port of its own.
+    /// Sends one probe for each silence of up to `longest` seconds. Each probe uses its own port.
     pub(crate) fn start(prober: &mut Prober, longest: u64) -> std::io::Result<Option<Silences>> {
         let tried: Vec<u64> = SILENCES.into_iter().filter(|s| *s <= longest).collect();
         if tried.is_empty() || !prober.has_ports() {
@@ -221,8 +221,8 @@ impl Silences {
         let answered = prober.answered();
         let holds = self.waiting.iter().filter(|(number, _)| answered.contains(number));
         let holds = holds.map(|(_, silence)| *silence).max().unwrap_or(0);
-        // Ignore unanswered probes with a shorter silence than `holds`. The binding lasted longer, so their
-        // answers were lost on the way.
+        // Ignore unanswered probes whose silence is shorter than `holds`: the binding lasted longer than
+        // that, so their answers were lost for another reason.
         let fails = self.waiting.values().copied().filter(|silence| *silence > holds).min();
         Silence { holds, fails }
     }
@@ -233,14 +233,14 @@ impl Silences {
     }
 }
 
-/// Loads the line in one direction. Increases the rate until a queue forms. Then sends at twice the line's
-/// rate until the queue is long or full, or until the time is up.
+/// Loads the line in one direction. Increases the rate until a queue forms, then sends at twice the line's
+/// rate until the queue is long or full or time is up.
 pub(crate) fn load(prober: &mut Prober, up: bool, base: Duration, size: u16) -> Load {
     let size = size.min(LOAD_SIZE);
     let begin = Clock.now();
     let end = begin + LOAD_TIME;
-    // Late answers of the NAT test can arrive during this test. Their numbers are smaller than `from`, so
-    // they are not counted.
+    // Late answers to the NAT test can arrive during this test. They are not counted, because their numbers
+    // are smaller than `from`.
     let mut run = Run::new(base, size, begin);
     (run.from, run.counted, run.up) = (prober.next_number(), prober.counted, up);
     let dropped = full_buffers();
@@ -261,7 +261,7 @@ pub(crate) fn load(prober: &mut Prober, up: bool, base: Duration, size: u16) -> 
         });
         run.step(Clock.now());
     }
-    // Wait until the queue is empty, so that the next test starts on an idle line.
+    // Wait until the queue has drained, so that the next test starts on an idle line.
     let newest = prober.ask(0, SMALL, SMALL, Duration::ZERO);
     prober.receive(Clock.now() + LONGEST_QUEUE + base, |got| {
         if got.answer.number != newest {
@@ -280,39 +280,39 @@ struct Run {
     begin: Time,
     /// The sending rate now.
     rate: Rate,
-    /// When the current interval between two changes of the rate began.
+    /// When the current interval between rate changes began.
     looked: Time,
-    /// When the loop of the test ran last.
+    /// When the test's loop last ran.
     turn: Time,
-    /// Number of probes that may be sent now, with a fraction.
+    /// Number of probes that may be sent now, including a fraction.
     credit: f64,
     /// Number of the first probe.
     from: u64,
     /// Number of the last probe.
     newest: u64,
-    /// Number of probes that had arrived before this test.
+    /// Number of probes that had arrived before this test began.
     counted: u32,
     up: bool,
-    /// Number of packets of the load that arrived at the receiving end.
+    /// Number of load packets that have arrived at the receiving end.
     arrived: u64,
     lost: u64,
     /// The longest queueing delay.
     queue: Duration,
-    /// The shortest queueing delay since the last change of the rate.
+    /// The shortest queueing delay since the last rate change.
     least: Option<Duration>,
-    /// The value of `least` in the last interval with an answer. Zero before the first one.
+    /// The value of `least` in the last interval that had an answer. Zero until there is one.
     least_before: Duration,
-    /// The longest delay that two intervals in a row exceeded. One interval is not enough, because all its
-    /// packets may be late if an end paused.
+    /// The longest delay that was exceeded throughout two intervals in a row. A single interval is not
+    /// enough, because a pause at one end may make all its packets late.
     standing: Duration,
     /// Whether a queue has formed.
     full: bool,
     faster: bool,
-    /// The longest time between two runs of the test's loop.
+    /// The longest time between two iterations of the test's loop.
     late: Duration,
     /// Whether this host's own sockets overflowed.
     overflowed: bool,
-    /// Number of packets of the load that arrived in each quarter of a second.
+    /// Number of load packets that arrived in each quarter of a second.
     bins: BTreeMap<u64, u64>,
 }
 
@@ -349,7 +349,7 @@ impl Run {
         let passed = now.since(self.turn);
         self.late = self.late.max(passed);
         self.turn = now;
-        // After a pause of this process, do not send the missed probes in a burst.
+        // If this process was paused, do not send the missed probes in a burst.
         self.credit += self.rate.bytes_per_sec() * passed.min(5 * MS).as_secs_f64() / f64::from(self.size);
         let each = if self.up { 1.0 } else { f64::from(COPIED) };
         let due = (self.credit / each).floor();
@@ -402,8 +402,8 @@ impl Run {
         Rate::from_bps(self.bins.values().copied().max().unwrap_or(0) * u64::from(self.size) * 8 * 4)
     }
 
-    /// Returns whether the test can end: the queue is very long, the queue overflows, or the line carries all
-    /// that the test can send.
+    /// Returns whether the test can end: the queue is very long, the queue overflows, or the line carries
+    /// everything that the test can send.
     fn is_over(&self) -> bool {
         let overflows = self.lost > 50 && self.lost * 50 > self.arrived;
         self.queue > LONGEST_QUEUE || overflows || self.faster
@@ -450,7 +450,8 @@ mod tests {
         run.on_answer(&got(8, 8, (0, 20)));
         run.step(at(200));
         assert_eq!((run.rate, run.full), (FIRST_RATE.scale(1.6), false));
-        // One packet with a long delay does not show a queue. All packets of an interval must have one.
+        // A single packet with a long delay is no evidence of a queue; all packets of an interval must be
+        // delayed.
         run.on_answer(&got(16, 16, (200, 520)));
         run.on_answer(&got(24, 24, (200, 221)));
         run.step(at(400));

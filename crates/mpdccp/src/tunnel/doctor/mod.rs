@@ -1,4 +1,5 @@
-//! `tunnel doctor` tests each line and this host. It explains each problem and its fix in sentences.
+//! `tunnel doctor` tests each line (Internet connection) and this host, and explains each problem and its fix
+//! in sentences.
 
 mod finding;
 mod host;
@@ -28,22 +29,23 @@ pub(crate) const EXAMPLES: &str = "Examples:
   mpdccp tunnel doctor                                test with the only file in /etc/mpdccp
   mpdccp tunnel doctor --config client.toml --json
   mpdccp tunnel doctor --config client.toml --load none --silence 0   quick and quiet
-  mpdccp tunnel doctor --config van.toml --load all                   also load metered lines
-The tunnel may run during the tests. Exit codes: 0 no fault or warning, 1 a fault or a warning, 2 wrong input.";
+  mpdccp tunnel doctor --config van.toml --load all                   also load metered connections
+The tunnel may keep running during the tests.
+The exit code is 0 without faults and warnings, 1 with a fault or a warning, and 2 if the input is wrong.";
 
 /// The directory of configurations.
 const DIRECTORY: &str = "/etc/mpdccp";
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The configuration file. Default: the only one in /etc/mpdccp.
+    /// The configuration file. Default: the only file in /etc/mpdccp.
     #[arg(long)]
     config: Option<PathBuf>,
     /// Print JSON (docs/formats.md).
     #[arg(long)]
     json: bool,
-    /// Load lines with up to 150 MB each, to detect long queues: `none`, or `all` without asking. Default:
-    /// all, but ask before loading a line with `quota` or `cost`.
+    /// Load each Internet connection with up to 150 MB, to detect long queues: `none`, or `all` without
+    /// asking. Default: all, but ask before loading a connection with `quota` or `cost`.
     #[arg(long, value_enum)]
     load: Option<Load>,
     /// Longest silence for the NAT test, in seconds (5 to 120); 0 skips the test.
@@ -97,7 +99,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Error> {
         found.extend(measured);
         files.save(StateFile::Timestamp, &(plan.unix().as_secs() + 1).max(plan.saved).to_string());
     } else {
-        let message = "security = \"none\": lines are not measured, because probes need an encrypted channel";
+        let message = "security = \"none\": Internet connections are not measured, because probes need an encrypted channel";
         found.push(Finding::note("config", message, ""));
     }
     found.extend(host::of_routes(&plan, &lines));
@@ -124,7 +126,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Error> {
     Ok(ExitCode::from(u8::from(wrong)))
 }
 
-/// Measures all lines in parallel. Only the load tests run one after the other.
+/// Measures all lines in parallel, except that load tests run one after the other.
 fn measure(
     plan: &Plan<'_>,
     specs: &[(usize, &PathSpec)],
@@ -145,7 +147,7 @@ fn measure(
     let own = plan.keys.own.as_ref().map(|key| key.public().to_string()).unwrap_or_default();
     for line in lines.iter() {
         let (Some(evidence), Some(remote)) = (&line.evidence, line.remote) else { continue };
-        // Do not report a silent server if a known fault already explains the silence.
+        // Do not report a silent server if a known fault already explains its silence.
         if known.iter().any(|f| f.severity == Severity::Fault && f.line.as_ref() == Some(&line.name)) {
             continue;
         }
@@ -156,7 +158,7 @@ fn measure(
     found
 }
 
-/// Decides for each line whether a load test may run. Asks the user about metered lines.
+/// Decides for each line whether a load test may run, asking the user about metered lines.
 fn permit_load(args: &Args, lines: &mut [Line]) {
     let terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal() && !args.json;
     for line in lines.iter_mut().filter(|line| line.usable && args.load != Some(Load::None)) {
@@ -185,7 +187,7 @@ fn show(args: &Args, file: &Path, plan: &Plan<'_>, lines: &[Line], found: &[Find
         println!("{}", serde_json::to_string_pretty(&all).map_err(std::io::Error::from)?);
         return Ok(());
     }
-    let state = if plan.running { "runs" } else { "does not run" };
+    let state = if plan.running { "is running" } else { "is not running" };
     println!("{}: the tunnel {state}", file.display());
     for line in lines {
         println!("{}: {}", line.name, line.summary());

@@ -1,4 +1,4 @@
-//! Data that all tests of the doctor share.
+//! Data shared by all tests of the doctor.
 
 use crate::error::Error;
 use dccp_net::Clock;
@@ -22,7 +22,8 @@ pub(crate) struct Plan<'a> {
 }
 
 impl Plan<'_> {
-    /// Returns the time since 1970 for a handshake. It is never earlier than the tunnel's newest handshake.
+    /// Returns the timestamp for a handshake, as time since 1970. It is never earlier than the tunnel's
+    /// newest handshake.
     pub(crate) fn unix(&self) -> Duration {
         let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         wall.max(Duration::from_secs(self.saved))

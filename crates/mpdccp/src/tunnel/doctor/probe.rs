@@ -1,5 +1,5 @@
-//! Sends probes to the server over one line, through a channel of its own. It does not need a running tunnel,
-//! and does not disturb one.
+//! Sends probes to the server over one line, through a separate channel. It needs no running tunnel and does
+//! not disturb one.
 
 use crate::error::Error;
 use crate::tunnel::host::routes::MARK;
@@ -18,11 +18,11 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
-/// Number of the peer in the doctor's channels.
+/// The peer's number in the doctor's channels.
 const PEER: u32 = 0;
 
 trait Socket: Encapsulation + AsFd {
-    /// Returns why there is no connection, if the socket knows.
+    /// Returns why there is no connection, if the socket knows the reason.
     fn failure(&self) -> Option<&str> {
         None
     }
@@ -66,21 +66,21 @@ pub(crate) struct Prober {
     channels: Channels,
     channel: ChannelId,
     remote: SocketAddr,
-    /// The probes without all their answers: when each was sent, and how many of its answers are missing.
+    /// Probes that have not received all their answers: when each was sent, and how many of its answers are
+    /// still missing.
     asked: BTreeMap<u64, (Time, u8)>,
     next: u64,
-    /// Numbers of the probes that were answered after more than 4 s. Only probes that request a delay get
-    /// such late answers.
+    /// Numbers of the probes that were answered after more than 4 s. Only probes that request a delay are
+    /// answered this late.
     late: BTreeSet<u64>,
-    /// How many probes of this channel have arrived, according to the answers.
+    /// How many of this channel's probes have arrived, according to the answers.
     pub(crate) counted: u32,
-    /// The error of the last failed send.
+    /// The error from the last send that failed.
     pub(crate) failure: Option<std::io::Error>,
 }
 
 impl Prober {
-    /// Opens a socket for a line. The handshake starts with the first probe. In `channels`, the server is
-    /// peer 0.
+    /// Opens a socket for a line. The first probe starts the handshake. In `channels`, the server is peer 0.
     pub(crate) fn new(
         cfg: &Config,
         mut channels: Channels,
@@ -145,7 +145,7 @@ impl Prober {
         self.sockets[0].device_mtu(self.remote)
     }
 
-    /// Returns the path MTU that the system knows from ICMP.
+    /// Returns the path MTU that the system has learned from ICMP.
     pub(crate) fn path_mtu(&self) -> std::io::Result<u16> {
         self.sockets[0].path_mtu(self.remote)
     }
@@ -199,18 +199,18 @@ impl Prober {
         }
     }
 
-    /// Returns whether a handshake with the server was ever completed.
+    /// Returns whether a handshake with the server has ever been completed.
     pub(crate) fn has_key(&self) -> bool {
         self.channels.stats(self.channel).is_some_and(|stats| stats.handshakes > 0)
     }
 
-    /// Returns the number that the next probe will have.
+    /// Returns the number of the next probe.
     pub(crate) fn next_number(&self) -> u64 {
         self.next
     }
 
-    /// Returns the probes that were answered after more than 4 s. Only probes that request a delay get such
-    /// late answers.
+    /// Returns the probes that were answered after more than 4 s. Only probes that request a delay are
+    /// answered this late.
     pub(crate) fn answered(&self) -> &BTreeSet<u64> {
         &self.late
     }

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_millis(1_500);
 
-/// The facts that are known about the host of a silent server.
+/// What is known about the host of a silent server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Evidence {
     /// Whether an answer to the handshake arrived that could not be decrypted.
@@ -45,7 +45,7 @@ fn datagram(bind: &Bind, mark: Option<u32>, to: SocketAddr) -> Option<ErrorKind>
         socket.connect(&SockAddr::from(to))?;
         socket.set_read_timeout(Some(PATIENCE / 3))?;
         // Send several times: if the system must first resolve the neighbour's address, the first datagram
-        // gets no answer.
+        // may get no answer.
         for _ in 0..3 {
             socket.send(&[0])?;
             match socket.recv(&mut [MaybeUninit::uninit(); 100]) {
@@ -58,7 +58,7 @@ fn datagram(bind: &Bind, mark: Option<u32>, to: SocketAddr) -> Option<ErrorKind>
     send().err().map(|e| e.kind())
 }
 
-/// Returns whether the host accepts or refuses a TCP connection. Both show that the host is up.
+/// Returns whether the host accepts or refuses a TCP connection. Either shows that the host is up.
 fn connects(bind: &Bind, mark: Option<u32>, to: SocketAddr) -> bool {
     let connect = || -> io::Result<()> {
         let socket = socket(bind, mark, Type::STREAM, Protocol::TCP)?;
@@ -107,8 +107,8 @@ impl Evidence {
         })
     }
 
-    /// Explains the silence from the results. `own_key` is this end's public key. `elsewhere` is another line
-    /// over which the same server answers.
+    /// Explains the server's silence from the test results. `own_key` is this end's public key. `elsewhere`
+    /// is another line over which the same server answers.
     pub(crate) fn finding(&self, remote: SocketAddr, own_key: &str, elsewhere: Option<&str>) -> Finding {
         let (ip, port) = (remote.ip(), remote.port());
         let alive = match (self.tcp, self.ping) {
@@ -141,17 +141,17 @@ impl Evidence {
             Some(ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable) => Finding::fault(
                 "udp",
                 format!("a firewall rejects UDP to {remote}"),
-                format!("Ask the operator of this line's network to allow UDP port {port}, or {open}"),
+                format!("Ask the operator of this path's network to allow UDP port {port}, or {open}"),
             ),
             _ if self.silent_gateway.is_some() => unreachable(self.silent_gateway, remote),
             _ if elsewhere.is_some() => Finding::fault(
                 "udp",
                 format!(
-                    "this line blocks UDP to {remote}: the server does not answer over this line, but answers over {}",
+                    "this Internet connection blocks UDP to {remote}: the server does not answer over it, but answers over {}",
                     elsewhere.unwrap_or_default()
                 ),
                 format!(
-                    "Ask the operator of this line's network to allow UDP port {port}, or let the server listen on an allowed port such as 443"
+                    "Ask the operator of this path's network to allow UDP port {port}, or let the server listen on an allowed port such as 443"
                 ),
             ),
             _ if self.udp => Finding::fault(
@@ -164,7 +164,7 @@ impl Evidence {
             _ if self.tcp || self.ping => Finding::fault(
                 "udp",
                 format!(
-                    "{remote} does not answer UDP, but its host answers {alive}: a firewall blocks UDP, the tunnel there does not run, or a key is wrong"
+                    "no answer to UDP from {remote}, but the host answers {alive}: a firewall blocks UDP, the tunnel is not running there, or a key is wrong"
                 ),
                 format!(
                     "Check that the tunnel is running at the server, {open}, and compare the keys: the server's file needs public_key = \"{own_key}\" for this end"
@@ -173,18 +173,18 @@ impl Evidence {
             _ => Finding::fault(
                 "server",
                 format!(
-                    "{ip} does not answer over this line, neither to UDP port {port} nor to TCP nor to ping"
+                    "{ip} does not answer over this Internet connection, neither to UDP port {port} nor to TCP nor to ping"
                 ),
                 format!(
-                    "Check the address, and that the server is running. If other hosts reach the server, {open}, and check that this line has Internet access"
+                    "Check the address, and that the server is running. If other hosts reach the server, {open}, and check that this path's interface has Internet access"
                 ),
             ),
         }
     }
 }
 
-/// Explains why a line gets no answer over TLS. `why` is the reason why there is no TLS connection; it is
-/// empty if there is one.
+/// Explains why a line gets no answer over TLS. `why` says why there is no TLS connection; it is empty if
+/// there is one.
 pub(crate) fn of_tls(remote: SocketAddr, proxy: Option<SocketAddr>, why: &str, own_key: &str) -> Finding {
     let port = remote.port();
     match (why, proxy) {
@@ -221,13 +221,15 @@ fn unreachable(gateway: Option<IpAddr>, remote: SocketAddr) -> Finding {
         ),
         Some(gateway) => Finding::fault(
             "route",
-            format!("the router {gateway} of this line does not answer, so the line carries no packets"),
+            format!(
+                "the router {gateway} of this Internet connection does not answer, so no packets get through"
+            ),
             "Check that the router is running and that its address is right (`ip route`). A second default route of the interface with a better metric may hide the right one",
         ),
         None => Finding::fault(
             "route",
             format!("a router reports that no route leads to {}", remote.ip()),
-            "Check that this line has Internet access",
+            "Check that this path's interface has Internet access",
         ),
     }
 }

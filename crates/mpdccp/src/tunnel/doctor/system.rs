@@ -24,7 +24,7 @@ impl Interface {
         self.addresses.iter().any(|net| net.addr() == ip)
     }
 
-    /// Returns an address of this IP version on the interface that can be a source address.
+    /// Returns an address of this IP version on the interface that can serve as source address.
     pub(crate) fn address(&self, v4: bool) -> Option<IpAddr> {
         let usable =
             |ip: &IpAddr| ip.is_ipv4() == v4 && !matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local());
@@ -78,14 +78,14 @@ fn route(shown: &Value) -> Route {
     }
 }
 
-/// Returns the route to an address. `more` has further arguments of `ip route get`.
+/// Returns the route to an address. `more` holds additional arguments for `ip route get`.
 pub(crate) fn route_to(to: IpAddr, more: &[&str]) -> Result<Route, String> {
     let to = to.to_string();
     let args: Vec<&str> = ["-j", "route", "get", &to].into_iter().chain(more.iter().copied()).collect();
     list(&args)?.first().map(route).ok_or_else(|| "no route".into())
 }
 
-/// Returns the default routes of the main table. The preferred one comes first.
+/// Returns the default routes of the main table, the preferred one first.
 pub(crate) fn default_routes(v4: bool) -> Vec<Route> {
     let shown = list(&["-j", if v4 { "-4" } else { "-6" }, "route", "show", "default"]).unwrap_or_default();
     let mut routes: Vec<Route> = shown.iter().map(route).collect();
@@ -93,7 +93,7 @@ pub(crate) fn default_routes(v4: bool) -> Vec<Route> {
     routes
 }
 
-/// Returns the networks that an interface reaches without a gateway.
+/// Returns the networks that are reachable through an interface without a gateway.
 pub(crate) fn on_link(device: &str, v4: bool) -> Vec<IpNet> {
     let shown =
         list(&["-j", if v4 { "-4" } else { "-6" }, "route", "show", "dev", device]).unwrap_or_default();
@@ -108,14 +108,14 @@ pub(crate) fn on_link(device: &str, v4: bool) -> Vec<IpNet> {
     direct.filter_map(net).collect()
 }
 
-/// Returns the routes to exactly this network. Leaves out routes through the device `but`.
+/// Returns the routes to exactly this network, except routes through the device `but`.
 pub(crate) fn routes_of(net: IpNet, but: &str) -> Vec<Route> {
     let family = if net.addr().is_ipv4() { "-4" } else { "-6" };
     let shown = list(&["-j", family, "route", "show", "exact", &net.trunc().to_string()]).unwrap_or_default();
     shown.iter().map(route).filter(|route| route.device != but && !route.device.is_empty()).collect()
 }
 
-/// Returns whether the system has found that the neighbour with this address does not answer.
+/// Returns whether the system has found the neighbour with this address to be unresponsive.
 pub(crate) fn is_silent(gateway: IpAddr, device: &str) -> bool {
     let shown = list(&["-j", "neigh", "show", &gateway.to_string(), "dev", device]).unwrap_or_default();
     let dead = |state: &Value| state == "FAILED" || state == "INCOMPLETE";
@@ -127,8 +127,8 @@ pub(crate) fn sysctl(name: &str) -> Option<String> {
     Some(read_to_string(format!("/proc/sys/{name}")).ok()?.trim().to_owned())
 }
 
-/// Returns whether the interface has a strict reverse path filter. Such a filter drops a packet if the route
-/// to the packet's source goes through another interface.
+/// Returns whether the interface has a strict reverse path filter, which drops a packet if the route to its
+/// source goes through another interface.
 pub(crate) fn is_strict(device: &str) -> bool {
     let of = |name: &str| sysctl(&format!("net/ipv4/conf/{name}/rp_filter"))?.parse::<u8>().ok();
     of("all").unwrap_or(0).max(of(device).unwrap_or(0)) == 1

@@ -1,5 +1,5 @@
 //! The control socket. Each request and each answer is one line of JSON. A separate thread serves the socket
-//! and asks the data thread.
+//! and passes the requests to the data thread.
 
 use crate::error::Error;
 use crate::tunnel::face::events::{Event, Events};
@@ -22,11 +22,11 @@ use std::time::Duration;
 #[serde(tag = "command", rename_all = "snake_case")]
 pub(crate) enum Request {
     Status {
-        /// The name of the peer to report; all peers if missing.
+        /// The name of the peer to report; if missing, all peers are reported.
         #[serde(default)]
         peer: Option<String>,
     },
-    /// Return the events after the event with this number.
+    /// Return the events that follow the event with this number.
     Events {
         after: u64,
     },
@@ -51,7 +51,7 @@ pub(crate) enum Request {
 }
 
 impl Request {
-    /// Converts the request to a command for the tunnel's data thread.
+    /// Converts the request into a command for the tunnel's data thread.
     pub(crate) fn command(self) -> Result<Command, String> {
         Ok(match self {
             Request::PathAdd { peer, path } => Command::PathAdd { peer, path: path.spec()?.into() },
@@ -67,7 +67,7 @@ impl Request {
     }
 }
 
-/// A path from the command line. The tunnel checks it like a path of the configuration.
+/// A path from the command line. The tunnel checks it as it would a configured path.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct NewPath {
     pub(crate) name: String,
@@ -80,7 +80,7 @@ pub(crate) struct NewPath {
 }
 
 impl NewPath {
-    /// Converts the path to a path of a configuration.
+    /// Converts the path into a configured path.
     pub(crate) fn spec(&self) -> Result<PathSpec, String> {
         let table = toml::Table::try_from(self).map_err(|e| e.to_string())?;
         table.try_into().map_err(|e: toml::de::Error| e.message().to_string())
@@ -105,8 +105,8 @@ pub(crate) enum Answer {
 const MAX_REQUEST: u64 = 65_536;
 const DIRECTORY: &str = "/run/mpdccp";
 
-/// Returns the directories for control sockets: the system's directory, and the user's directory in case /run
-/// is not writable.
+/// Returns the directories for control sockets: the system's directory, and the user's directory for when
+/// /run is not writable.
 fn directories() -> [PathBuf; 2] {
     let mine = match std::env::var_os("XDG_RUNTIME_DIR") {
         Some(directory) => PathBuf::from(directory).join("mpdccp"),
@@ -118,7 +118,7 @@ fn directories() -> [PathBuf; 2] {
 /// Reads and checks a configuration file.
 ///
 /// # Errors
-/// Names the file, line, key and allowed values.
+/// The error names the file, the line, the key and the allowed values.
 pub(crate) fn load(file: &Path) -> Result<Config, Error> {
     review(file)?.result(file).map_err(|e| Error::usage(e.to_string()))
 }
@@ -184,7 +184,7 @@ pub(crate) fn parse(text: &str) -> Review {
     Config::review(text, cores)
 }
 
-/// Returns whether `path` names a control socket instead of a configuration file.
+/// Returns whether `path` is a control socket rather than a configuration file.
 pub(crate) fn is_socket(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "sock")
         || std::fs::metadata(path).is_ok_and(|meta| meta.file_type().is_socket())
@@ -195,7 +195,7 @@ pub(crate) fn path(cfg: &Config) -> PathBuf {
     cfg.control.clone().unwrap_or_else(|| default_path(&cfg.interface))
 }
 
-/// Returns the default path of the control socket for an interface.
+/// Returns the default control socket path for an interface.
 pub(crate) fn default_path(interface: &str) -> PathBuf {
     let [system, mine] = directories();
     // The directory is created private. So other users cannot reach a socket in it, whatever the socket's
@@ -204,8 +204,8 @@ pub(crate) fn default_path(interface: &str) -> PathBuf {
     if usable { system } else { mine }.join(format!("{interface}.sock"))
 }
 
-/// Creates a private directory. If the directory exists, checks that it belongs to this user and that no
-/// other user can write to it.
+/// Creates a private directory. If the directory already exists, checks that it belongs to this user and that
+/// no other user can write to it.
 fn own_directory(path: &Path) -> std::io::Result<()> {
     match DirBuilder::new().mode(0o700).create(path) {
         Err(e) if e.kind() != ErrorKind::AlreadyExists => return Err(e),
@@ -243,13 +243,13 @@ pub(crate) struct ControlSocket {
 }
 
 impl ControlSocket {
-    /// Creates the socket. If the file exists but no process listens on it, a killed tunnel left it, and it
-    /// is replaced.
+    /// Creates the socket. If the file exists but no process is listening on it, it was left behind by a
+    /// killed tunnel and is replaced.
     pub(crate) fn bind(path: PathBuf) -> Result<ControlSocket, Error> {
         let fail =
             |e: std::io::Error| Error::usage(format!("cannot create control socket {}: {e}", path.display()));
-        // Only one tunnel at a time may create its socket. Otherwise two tunnels that start at the same time
-        // could each take the other's socket for a leftover.
+        // Only one tunnel at a time may create its socket. Otherwise, if two tunnels started at the same
+        // time, each could take the other's socket for a leftover.
         let mut turn = None;
         if let Some(directory) = path.parent().filter(|d| directories().contains(&d.to_path_buf())) {
             own_directory(directory).map_err(fail)?;
@@ -269,12 +269,12 @@ impl ControlSocket {
             }
             Ok(_) => {}
         }
-        // The socket gets its final name only after bind(2) and listen(2). A program that connected between
-        // the two would be refused.
+        // The socket gets its final name only after bind(2) and listen(2), because a program that connected
+        // between the two would be refused.
         let new = path.with_extension("new");
         let _ = std::fs::remove_file(&new);
         // Other users must not be able to open the socket, not even for a moment. Changing the umask is safe
-        // here, because no other thread creates files yet.
+        // here, because no other thread is creating files yet.
         let before = umask(Mode::from_raw_mode(0o177));
         let listener = UnixListener::bind(&new);
         umask(before);
@@ -369,16 +369,16 @@ pub(crate) fn status(path: &Path, peer: Option<&str>) -> Result<Box<Status>, Err
     }
 }
 
-/// Returns the error for an unexpected answer, which a tunnel of another version can give.
+/// Returns the error for an unexpected answer, such as one from a different version of the tunnel.
 pub(crate) fn odd() -> Error {
     Error::runtime(
         "unexpected answer from the tunnel; run this command with the version of mpdccp that runs the tunnel",
     )
 }
 
-/// Returns the socket of the only running tunnel.
+/// Returns the socket of the running tunnel, if there is only one.
 pub(crate) fn only_one() -> Result<PathBuf, Error> {
-    // Users other than the owner cannot list the system's directory of control sockets.
+    // Only the owner can list the system's directory of control sockets.
     let hidden = std::fs::read_dir(DIRECTORY).is_err_and(|e| e.kind() == ErrorKind::PermissionDenied);
     let found: Vec<PathBuf> = directories()
         .iter()
@@ -406,7 +406,7 @@ pub(crate) fn only_one() -> Result<PathBuf, Error> {
     }
 }
 
-/// Returns whether a killed tunnel left this socket, so that no process listens on it.
+/// Returns whether this socket was left behind by a killed tunnel, so that no process is listening on it.
 fn is_leftover(path: &Path) -> bool {
     UnixStream::connect(path).is_err_and(|e| e.kind() == ErrorKind::ConnectionRefused)
 }
@@ -425,7 +425,7 @@ mod tests {
         own_directory(&own).unwrap();
         let socket = ControlSocket::bind(own.join("a.sock")).unwrap();
         assert_eq!(mode(&socket.path), 0o600);
-        // A directory to which others can write, and a link to a directory, are both refused.
+        // Both a directory that others can write to and a link to a directory are refused.
         let open = directory.path().join("open");
         DirBuilder::new().create(&open).unwrap();
         std::fs::set_permissions(&open, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
@@ -450,8 +450,8 @@ mod tests {
         let path = directory.path().join("a.sock");
         let listener = UnixListener::bind(&path).unwrap();
         assert!(!is_leftover(&path));
-        // Closing the listener is not enough: a program that another test has started may hold a copy of the
-        // descriptor.
+        // Closing the listener is not enough, because a program started by another test may hold a copy of
+        // the descriptor.
         rustix::net::shutdown(&listener, rustix::net::Shutdown::Both).unwrap();
         drop(listener);
         assert!(path.exists() && is_leftover(&path));

@@ -30,7 +30,7 @@ pub(crate) enum LogFormat {
 /// An event in the log.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Event {
-    /// Number of the event, counted from 1. If numbers are missing, older events were dropped.
+    /// Number of the event, counted from 1. If numbers are missing, older events have been dropped.
     pub(crate) number: u64,
     /// Seconds since 1970.
     pub(crate) time: f64,
@@ -61,13 +61,13 @@ impl Events {
         }
     }
 
-    /// Returns the newest `most` events. The newest one comes first.
+    /// Returns up to `most` of the newest events, newest first.
     pub(crate) fn newest(&self, most: usize) -> Vec<Event> {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.events.iter().rev().take(most).cloned().collect()
     }
 
-    /// Returns the events after the event with this number.
+    /// Returns the events that follow the event with this number.
     pub(crate) fn after(&self, number: u64) -> Vec<Event> {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.events.iter().filter(|event| event.number > number).cloned().collect()
@@ -94,8 +94,8 @@ impl Visit for Message {
     }
 }
 
-/// Returns whether standard error is connected to systemd's journal. JOURNAL_STREAM names the file that was
-/// standard error when the service started.
+/// Returns whether standard error is connected to systemd's journal. JOURNAL_STREAM identifies the file that
+/// was standard error when the service started.
 fn is_journal() -> bool {
     let (Ok(named), Ok(meta)) = (std::env::var("JOURNAL_STREAM"), rustix::fs::fstat(std::io::stderr()))
     else {
@@ -159,7 +159,7 @@ pub(crate) fn forward(verbose: bool) {
     tracing_subscriber::registry().with(layer.with_filter(level)).init();
 }
 
-/// Logs an event that the helper process has written as a line.
+/// Logs an event that the helper process wrote as a line.
 pub(crate) fn relay(line: &str) {
     #[derive(Deserialize)]
     struct Line {

@@ -1,8 +1,8 @@
-//! `tunnel health` checks a tunnel for scripts.
+//! `tunnel health` checks a tunnel on behalf of scripts.
 
 use mpdccp_tunnel::status::{PeerStatus, Status};
 
-/// Returns the problems in words; the list is empty if the tunnel is healthy. On a server, a peer may be
+/// Returns the problems in words, or an empty list if the tunnel is healthy. On a server, a peer may be
 /// offline unless `only` names it.
 pub(crate) fn wrong(status: &Status, only: Option<&str>, all_paths: bool) -> Vec<String> {
     let asked: Vec<&PeerStatus> =

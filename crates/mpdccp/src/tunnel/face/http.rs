@@ -31,13 +31,13 @@ impl Response {
         Response { code: "404 Not Found", kind: "text/plain", body: format!("{words}\n") }
     }
 
-    /// Returns the response while the tunnel is ending.
+    /// Returns the response to give while the tunnel is ending.
     pub(crate) fn ending() -> Response {
         Response { code: "503 Service Unavailable", kind: "text/plain", body: String::new() }
     }
 }
 
-/// Opens the listening socket. `key` is the configuration key that errors name.
+/// Opens the listening socket. `key` is the configuration key to name in errors.
 pub(crate) fn listen(key: &'static str, at: SocketAddr) -> Result<TcpListener, Error> {
     let listener = TcpListener::bind(at).map_err(|e| {
         Error::usage(format!("{key}: cannot listen on {at}: {e}; choose another address or port"))
@@ -59,7 +59,7 @@ pub(crate) fn serve(
     thread(key).spawn(move || {
         let mut asking: VecDeque<Arc<TcpStream>> = VecDeque::new();
         for stream in listener.incoming().flatten().map(Arc::new) {
-            // Remove finished connections: only this list still holds them.
+            // Remove finished connections, which only this list still holds.
             asking.retain(|stream| Arc::strong_count(stream) > 1);
             if asking.len() >= MOST
                 && let Some(oldest) = asking.pop_front()
@@ -71,7 +71,7 @@ pub(crate) fn serve(
                 if let Err(e) = answer(&asks, &*respond) {
                     tracing::debug!("{key}: {e}");
                 }
-                // Shut the connection down, because the list still holds another handle of it.
+                // Shut the connection down explicitly, because the list still holds another handle to it.
                 let _ = asks.shutdown(Shutdown::Both);
             });
             match answers {
@@ -156,7 +156,7 @@ mod tests {
         assert!(is_address("GET / HTTP/1.0\r\n\r\n"), "a browser always sends a Host header");
     }
 
-    /// Idle connections do not shut out other clients, however many they are.
+    /// However many idle connections there are, they do not shut out other clients.
     #[test]
     fn silent_clients_shut_nobody_out() {
         let listener = listen("web", ([127, 0, 0, 1], 0).into()).unwrap();
@@ -168,7 +168,7 @@ mod tests {
         let mut text = String::new();
         asks.read_to_string(&mut text).unwrap();
         assert!(text.ends_with("here"), "{text}");
-        // The newest connection can still send its request. It was not closed to make room.
+        // The newest connection was not closed to make room, so it can still send its request.
         let newest = silent.last_mut().unwrap();
         newest.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
         text.clear();

@@ -12,12 +12,12 @@ use std::time::{Duration, Instant};
 const EVERY: Duration = Duration::from_secs(1);
 /// Number of points in a sparkline.
 const POINTS: usize = 40;
-/// Moves the cursor to the top left. Each line is then cleared when it is drawn, which avoids flicker.
+/// Moves the cursor to the top left. Each line is cleared only as it is redrawn, which avoids flicker.
 const HOME: &str = "\x1b[H";
 const CLEAR_LINE: &str = "\x1b[K\n";
 const CLEAR_REST: &str = "\x1b[J";
 
-/// Counters of a path at one time.
+/// Counters of a path at one point in time.
 #[derive(Clone, Copy, Default)]
 struct Counts {
     sent_bytes: u64,
@@ -37,11 +37,11 @@ impl Counts {
     }
 }
 
-/// The last counters of a path, and its recent rates.
+/// A path's last counters and its recent rates.
 #[derive(Default)]
 struct History {
     last: Option<Counts>,
-    /// Sums of the rates of both directions, in Mbit/s.
+    /// Sum of the rates in both directions, in Mbit/s, for each update.
     rates: VecDeque<f64>,
 }
 
@@ -52,7 +52,7 @@ pub(crate) struct Live {
 }
 
 impl Live {
-    /// Formats a status. It is `gap` newer than the previous one.
+    /// Formats a status that is `gap` newer than the previous one.
     pub(crate) fn draw(&mut self, status: &Status, gap: Duration) -> String {
         let mut out = format!(
             "{} ({}, MTU {}, up {:.0} s)   press Ctrl-C to quit\n",
@@ -79,8 +79,7 @@ impl Live {
     fn line(&mut self, peer: &str, path: &PathReport, gap: Duration) -> String {
         let history = self.paths.entry((peer.to_owned(), path.name.clone())).or_default();
         let now = Counts::of(path);
-        // If the path was connected again, its counters have restarted at zero, so the last ones do not
-        // apply.
+        // If the path has reconnected, its counters have restarted at zero, so the last ones do not apply.
         let last = history.last.replace(now).filter(|last| last.sent_bytes <= now.sent_bytes);
         let mbps = |a: u64, b: u64| a.saturating_sub(b) as f64 * 8e-6 / gap.as_secs_f64().max(1e-3);
         let (up, down, loss) = last.map_or((0.0, 0.0, 0.0), |last| {
@@ -113,7 +112,7 @@ fn sparkline(rates: &VecDeque<f64>) -> String {
     rates.iter().map(bar).collect()
 }
 
-/// Shows the status until Ctrl-C or the end of the tunnel.
+/// Shows the status until Ctrl-C is pressed or the tunnel ends.
 pub(crate) fn watch(socket: &Path) -> Result<(), Error> {
     let (mut live, mut last) = (Live::default(), Instant::now());
     let mut out = std::io::stdout().lock();

@@ -1,4 +1,4 @@
-//! The interfaces of a running tunnel to people and programs.
+//! The interfaces that a running tunnel offers to people and programs.
 
 pub(crate) mod check;
 pub(crate) mod control;

@@ -1,5 +1,5 @@
 //! Serves the status as Prometheus metrics over HTTP. Every number in the status becomes a metric, so new
-//! fields of the status need no change here.
+//! status fields need no change here.
 
 use crate::error::Error;
 use crate::tunnel::face::http::{self, Response};
@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::sync::atomic::AtomicU64;
 
-/// Escapes the value of a label, because the library does not do it.
+/// Escapes a label value, because the library does not.
 fn escape(label: &str) -> String {
     label.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
@@ -41,7 +41,7 @@ impl Metrics {
         metric.values.push((labels.clone(), n));
     }
 
-    /// Adds all numbers in a field of the status as metrics. Descends into nested parts.
+    /// Adds all numbers in a status field as metrics, descending into nested parts.
     fn walk(&mut self, prefix: &str, name: &str, labels: &Labels, kind: Kind, value: &Value) {
         let with = |label: &str, value: &str| [&labels[..], &[(label.to_owned(), escape(value))]].concat();
         match (kind, value) {
@@ -83,13 +83,13 @@ impl Metrics {
                     self.walk(prefix, "", &labels, kind, thing);
                 }
             }
-            // Labels and values of an unknown type are no metrics.
+            // Labels, and values of an unknown type, are not metrics.
             _ => {}
         }
     }
 }
 
-/// Formats the status in the text format of OpenMetrics.
+/// Formats the status as OpenMetrics text.
 pub(crate) fn render(status: &Status) -> String {
     let value = serde_json::to_value(status).unwrap_or_default();
     let mut metrics = Metrics::default();
@@ -186,8 +186,8 @@ mod tests {
         assert!(text.ends_with("# EOF\n"));
     }
 
-    /// A status field that can decrease must be a gauge. This test lists all counters; each of them only
-    /// increases.
+    /// A status field that can decrease must be a gauge. This test lists all counters, so check that each of
+    /// them only increases.
     #[test]
     fn counters_are_what_only_grows() {
         let text = render(&status());

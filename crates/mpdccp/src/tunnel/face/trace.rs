@@ -1,4 +1,4 @@
-//! `--trace FILE` writes the state of all paths every 10 ms as CSV. The columns are a stable interface;
+//! `--trace FILE` writes the state of all paths as CSV every 10 ms. The columns are a stable interface;
 //! docs/formats.md describes them.
 
 use mpdccp_proto::{PathRow, PathStatus, SessionStatus};
@@ -23,15 +23,15 @@ impl Trace {
         Ok(Trace { file, next: now })
     }
 
-    /// Sets the time of the next sample. Skips times that have already passed.
+    /// Sets the time of the next sample, skipping times that have already passed.
     pub(crate) fn advance(&mut self, now: Time) {
         while self.next <= now {
             self.next += EVERY;
         }
     }
 
-    /// Writes the rows of one session. `name` returns the name of a path. `rows` has the congestion windows
-    /// of the paths in bytes.
+    /// Writes the rows of one session. `name` returns the name of a path. `rows` holds the paths' congestion
+    /// windows in bytes.
     pub(crate) fn sample(
         &mut self,
         now: Time,

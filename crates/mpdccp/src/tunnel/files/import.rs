@@ -1,4 +1,4 @@
-//! `tunnel import` converts a wg-quick file and lists the settings that cannot be converted.
+//! `tunnel import` converts a wg-quick file and lists the settings that it cannot convert.
 
 use super::lines::{self, Line};
 use super::wg_quick::{self, Section, WgFile};
@@ -22,7 +22,8 @@ pub(crate) struct Args {
     /// Output file. Default: NAME.toml in the current directory.
     #[arg(long)]
     output: Option<PathBuf>,
-    /// A line of this host, as NAME=INTERFACE; repeatable. Default: all interfaces with a default route.
+    /// An Internet connection of this host, as NAME=INTERFACE (repeatable). Default: all interfaces with a
+    /// default route.
     #[arg(long = "line", value_name = "NAME=INTERFACE")]
     lines: Vec<String>,
     /// Overwrite an existing file, including the keys in it.
@@ -57,15 +58,15 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
     Ok(())
 }
 
-/// A configuration, and the settings of the wg-quick file that could not be converted.
+/// A configuration, and the wg-quick settings that could not be converted.
 #[derive(Debug, Default)]
 struct Converted {
     text: String,
     lost: Vec<String>,
 }
 
-/// Returns whether this end is a client. A client opens sessions, so its wg-quick file has the address of a
-/// peer (`Endpoint`).
+/// Returns whether this end is a client. A client opens sessions, so its wg-quick file contains a peer's
+/// address (`Endpoint`).
 fn is_client(file: &WgFile) -> bool {
     file.peers.iter().any(|peer| peer.get("endpoint").is_some())
 }
@@ -118,7 +119,7 @@ fn prefix(key: &str, text: &str) -> Result<IpNet, String> {
         .map_err(|_| format!("{key}: `{text}` is not an address or prefix such as 10.0.0.2/24"))
 }
 
-/// Converts the section `[Interface]`. `reached` lists the networks that a client reaches through the tunnel.
+/// Converts the `[Interface]` section. `reached` lists the networks that a client reaches through the tunnel.
 fn of_interface(
     interface: &Section,
     everything: bool,
@@ -166,7 +167,7 @@ fn of_interface(
     Ok(())
 }
 
-/// Converts a section `[Peer]`. `lines` lists the lines of a client; `None` on a server.
+/// Converts a `[Peer]` section. `lines` lists a client's lines; it is `None` on a server.
 fn of_peer(
     peer: &Section,
     number: usize,

@@ -1,5 +1,5 @@
-//! `tunnel init` writes the configurations of both ends with new keys. The client's paths use the lines of
-//! this host.
+//! `tunnel init` writes the configuration files of both ends, with new keys. The client's paths use this
+//! host's lines.
 
 use super::lines::{self, Line};
 use super::{NewFile, list, quoted, write};
@@ -24,10 +24,11 @@ pub(crate) struct Args {
     /// Directory for client.toml and server.toml.
     #[arg(long, default_value = ".")]
     directory: PathBuf,
-    /// A line of this host, as NAME=INTERFACE; repeatable. Default: all interfaces with a default route.
+    /// An Internet connection of this host, as NAME=INTERFACE (repeatable). Default: all interfaces with a
+    /// default route.
     #[arg(long = "line", value_name = "NAME=INTERFACE")]
     lines: Vec<String>,
-    /// A network behind this host that hosts behind the server may reach; repeatable.
+    /// A network behind this host that hosts behind the server may reach (repeatable).
     #[arg(long = "lan", value_name = "PREFIX")]
     lans: Vec<IpNet>,
     /// Network for the addresses inside the tunnel. Default: a network that this host does not use.
@@ -69,7 +70,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
     ];
     write(&files, args.force)?;
     let found: Vec<String> = lines.iter().map(|line| format!("{} ({})", line.name, line.interface)).collect();
-    println!("Lines of this host: {}", found.join(", "));
+    println!("Internet connections of this host: {}", found.join(", "));
     println!("Written: {} and {}", files[0].path.display(), files[1].path.display());
     println!("\nNext:\n{}", steps(args, &server, port, &inner, &files));
     Ok(())
@@ -94,7 +95,7 @@ impl Inner {
         Inner { network, prefix: [0xfd00 | part(0) & 0xff, part(2), part(4), 0] }
     }
 
-    /// Returns the IPv4 and the IPv6 address of host 1 or 2.
+    /// Returns the IPv4 and IPv6 addresses of host 1 or 2.
     fn host(&self, n: u8) -> [IpAddr; 2] {
         let v4 = Ipv4Addr::from(u32::from(self.network.network()) + u32::from(n));
         let [a, b, c, d] = self.prefix;
@@ -112,7 +113,7 @@ impl Inner {
     }
 }
 
-/// Returns a network that overlaps none of this host's networks.
+/// Returns a network that does not overlap any of this host's networks.
 fn free_network() -> Result<Ipv4Net, Error> {
     let here: Vec<IpNet> =
         system::interfaces().map_err(Error::usage)?.into_iter().flat_map(|i| i.addresses).collect();
@@ -141,7 +142,7 @@ fn client_file(
         allowed = vec!["0.0.0.0/0".into(), "::/0".into()];
     }
     let mut text = format!(
-        "# The client: the end with the lines. `mpdccp tunnel doctor --config FILE` tests them.\nrole = \"client\"\nprivate_key = \"{}\"\naddresses = {}\n{}\n\
+        "# The client: the end with the Internet connections. `mpdccp tunnel doctor --config FILE` tests them.\nrole = \"client\"\nprivate_key = \"{}\"\naddresses = {}\n{}\n\
          [[peer]]\nname = \"server\"\npublic_key = \"{}\"\nallowed_ips = {}\n",
         *own.to_base64(),
         list(&inner.addresses(2)),
@@ -154,7 +155,7 @@ fn client_file(
     let remote = if has_port { args.server.clone() } else { with_port(&args.server, port) };
     for line in lines {
         let metered = if line.name == "lte" {
-            "# quota = \"50GB\"        # or cost = 5, for a metered line\n"
+            "# quota = \"50GB\"        # or cost = 5, for a metered connection\n"
         } else {
             ""
         };

@@ -11,7 +11,7 @@ pub(super) struct Line {
     pub(super) interface: String,
 }
 
-/// The kind of a line, by the prefix of its interface's name.
+/// The kind of a line, derived from the prefix of its interface name.
 const KINDS: [(&str, &str); 6] =
     [("wwan", "lte"), ("wwp", "lte"), ("usb", "lte"), ("ppp", "dsl"), ("wl", "wifi"), ("", "")];
 
@@ -21,7 +21,7 @@ fn name_of(interface: &str, taken: &BTreeSet<String>) -> String {
     if taken.contains(name) { interface.to_owned() } else { name.to_owned() }
 }
 
-/// Returns the named lines. If none is named, returns all lines of this host with a default route.
+/// Returns the named lines or, if none is named, all of this host's lines that have a default route.
 pub(super) fn find(named: &[String], v4: Option<bool>) -> Result<Vec<Line>, Error> {
     if !named.is_empty() {
         return named.iter().map(|text| parse(text)).collect();
@@ -34,7 +34,7 @@ pub(super) fn find(named: &[String], v4: Option<bool>) -> Result<Vec<Line>, Erro
     let lines = among(&routes, &here);
     if lines.is_empty() {
         return Err(Error::usage(
-            "no interface with a default route is up; connect a line, or give each line with --line dsl=eth0",
+            "no interface with a default route is up; connect this host to the Internet, or name each Internet connection with --line dsl=eth0",
         ));
     }
     Ok(lines)

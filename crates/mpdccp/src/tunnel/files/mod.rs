@@ -29,8 +29,8 @@ fn list<T: ToString>(all: &[T]) -> String {
     format!("[{}]", all.join(", "))
 }
 
-/// Writes all files. Only the owner can read them. Replaces existing files only with `force`, and only after
-/// all new files were written completely.
+/// Writes all files, readable only by the owner. Replaces existing files only with `force`, and only once all
+/// new files have been written completely.
 fn write(files: &[NewFile], force: bool) -> Result<(), Error> {
     for NewFile { path, text } in files {
         let wrong = Config::review(text, 1).errors;
@@ -58,7 +58,7 @@ fn write(files: &[NewFile], force: bool) -> Result<(), Error> {
             .try_for_each(|(file, new)| fs::rename(new, &file.path).map_err(|e| cannot(&file.path, &e)));
     }
     if all.is_err() {
-        // Remove the new files that were not renamed. Renamed files are complete and stay.
+        // Remove the new files that have not been renamed. Renamed files are complete, so they stay.
         done.iter().for_each(|new| drop(fs::remove_file(new)));
     }
     all

@@ -1,6 +1,6 @@
 //! Parses the files of wg-quick(8).
 
-/// A key, its value, and the number of their line, counted from 1.
+/// A key, its value, and the number of the line they are on, counted from 1.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) line: usize,
@@ -8,7 +8,7 @@ pub(super) struct Entry {
     pub(super) value: String,
 }
 
-/// A section with its entries, and the comment that precedes it.
+/// A section with its entries, and the comment above it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Section {
     pub(super) line: usize,
@@ -55,7 +55,7 @@ const PEER: [&str; 5] = ["publickey", "presharedkey", "allowedips", "endpoint", 
 /// Parses a file.
 ///
 /// # Errors
-/// Returns the first invalid line and why it is invalid.
+/// Returns the first invalid line and the reason why it is invalid.
 pub(super) fn parse(text: &str) -> Result<WgFile, String> {
     let mut file = WgFile::default();
     let mut section: Option<bool> = None;

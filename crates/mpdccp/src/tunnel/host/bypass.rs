@@ -1,5 +1,5 @@
-//! Implements `bypass` with policy rules that come before those of `default_route`. They make some packets
-//! use the main table, so that these packets do not enter the tunnel.
+//! Implements `bypass` with policy rules that precede those of `default_route`. The rules send certain
+//! packets to the main table, so that these packets do not enter the tunnel.
 
 use crate::tunnel::host::routes::{MARK, ip};
 use mpdccp_tunnel::config::{Bypass, Ports, User};
@@ -7,14 +7,14 @@ use std::process::Command;
 
 /// Preference of these rules. The rules of the default route come next.
 const PREF: u32 = MARK - 2;
-/// Limit on the rules that are removed, in case removing does not end.
+/// Limit on the number of rules to remove, in case removal never finishes.
 const MOST: usize = 4_096;
 
 /// The active rules. Dropping this value removes them.
 pub(crate) struct BypassRules;
 
 impl BypassRules {
-    /// Removes the rules that a killed tunnel left, then adds the configured rules.
+    /// Removes the rules left behind by a killed tunnel, then adds the configured rules.
     pub(crate) fn set(bypass: &Bypass) -> Result<BypassRules, String> {
         remove();
         let rules = BypassRules;

@@ -1,6 +1,6 @@
 //! Confines the threads of a running tunnel, in case an attacker takes control of them. A confined thread
-//! cannot start programs, open files for writing, or create namespaces. It also cannot use parts of the
-//! kernel that a tunnel does not need.
+//! cannot start programs, open files for writing, create namespaces, or use parts of the kernel that a tunnel
+//! does not need.
 
 use landlock::{ABI, AccessFs, Ruleset, RulesetAttr, RulesetStatus};
 use nix::libc;
@@ -13,7 +13,7 @@ use std::error::Error;
 
 /// System calls that fail with EPERM in a confined thread.
 const REFUSED: [libc::c_long; 34] = [
-    // Calls that start other programs, or access the memory of other processes.
+    // Calls that start other programs or access other processes' memory.
     libc::SYS_execve,
     libc::SYS_execveat,
     libc::SYS_ptrace,
@@ -46,7 +46,8 @@ const REFUSED: [libc::c_long; 34] = [
     libc::SYS_keyctl,
     libc::SYS_personality,
     libc::SYS_syslog,
-    // Calls that change the user or the capabilities. They matter if the process still runs as root.
+    // Calls that change the user or the capabilities. Blocking them matters if the process still runs as
+    // root.
     libc::SYS_setuid,
     libc::SYS_setresuid,
     libc::SYS_setresgid,
@@ -56,7 +57,7 @@ const REFUSED: [libc::c_long; 34] = [
 /// The socket families that a tunnel needs.
 const FAMILIES: [libc::c_int; 4] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
 
-/// The flags with which clone(2) creates namespaces.
+/// The flags that make clone(2) create namespaces.
 const NAMESPACES: [libc::c_int; 7] = [
     libc::CLONE_NEWNS,
     libc::CLONE_NEWCGROUP,
@@ -74,8 +75,8 @@ pub(crate) fn confine() -> Vec<String> {
     kinds.into_iter().filter_map(|(name, begin)| Some(format!("no {name}: {}", begin().err()?))).collect()
 }
 
-/// Forbids the thread to open files for writing, and to create, remove or execute files. Files that are
-/// already open are not affected.
+/// Prevents the thread from opening files for writing, and from creating, removing or executing files. Files
+/// that are already open are not affected.
 fn files() -> Result<(), Box<dyn Error>> {
     let changes = AccessFs::from_write(ABI::V3) | AccessFs::Execute;
     match Ruleset::default().handle_access(changes)?.create()?.restrict_self()?.ruleset {
@@ -93,8 +94,8 @@ fn calls() -> Result<(), Box<dyn Error>> {
     refused.insert(libc::SYS_socket, vec![rule(FAMILIES.map(|family| (SeccompCmpOp::Ne, family)).into())?]);
     let namespaces = NAMESPACES.map(|flag| rule(vec![(SeccompCmpOp::MaskedEq(flag as u64), flag)]));
     refused.insert(libc::SYS_clone, namespaces.into_iter().collect::<Result<_, _>>()?);
-    // The flags of clone3 are in memory, where the filter cannot read them. So clone3 fails with ENOSYS, and
-    // the C library uses clone instead.
+    // The flags of clone3 are in memory, where the filter cannot read them. Therefore clone3 fails with
+    // ENOSYS, which makes the C library use clone instead.
     let without = BTreeMap::from([(libc::SYS_clone3, Vec::new())]);
     for (calls, error) in [(refused, libc::EPERM), (without, libc::ENOSYS)] {
         let (otherwise, then) = (SeccompAction::Allow, SeccompAction::Errno(error as u32));
@@ -124,7 +125,7 @@ mod tests {
             std::io::Write::write_all(&mut open, b"open before").unwrap();
             assert_eq!(std::fs::read_to_string(&path).unwrap(), "open before", "files can still be read");
             socket(AddressFamily::INET, SocketType::DGRAM, None).unwrap();
-            // Threads that are started after the confinement have the same restrictions.
+            // Threads started after the confinement are restricted in the same way.
             let inner = std::thread::spawn(move || {
                 println!("{}", missing.iter().map(|what| format!("SKIPPED: {what}")).collect::<String>());
                 let has = |what| !missing.iter().any(|missing| missing.starts_with(what));

@@ -1,15 +1,15 @@
 //! Implements `default_route` and `kill_switch` with policy routing. The tunnel's own packets carry a mark
-//! and use the main table. All other packets use the specific routes of the main table, but not its default
-//! route. Instead, a separate table has a default route into the interface. With the kill switch, packets
-//! that would use the separate table are blocked while the interface is missing. If no peer has a default
-//! route for an IP version, all packets of that version that would use the separate table are blocked.
+//! and use the main table. All other packets use the main table's specific routes but not its default route;
+//! instead, a separate table holds a default route into the interface. With the kill switch, packets that
+//! would use the separate table are blocked while the interface is missing. If no peer has a default route
+//! for an IP version, the kill switch blocks all packets of that version that would use the separate table.
 
 use crate::error::Error;
 use crate::tunnel::host::bypass::{self, BypassRules};
 use crate::tunnel::host::routes::{MARK, ip};
 use mpdccp_tunnel::config::Config;
 
-/// Preference of the rule for the specific routes of the main table. This rule comes first.
+/// Preference of the rule for the main table's specific routes. This rule comes first.
 const NEARBY: u32 = MARK - 1;
 
 /// The active rules and routes. Dropping this value removes them.
@@ -19,7 +19,8 @@ pub(crate) struct DefaultRoute {
     bypass: Option<BypassRules>,
 }
 
-/// An IP version as an option of `ip`, and whether its packets enter the tunnel (`carried`) or are blocked.
+/// An IP version as an option of `ip`, and whether packets of that version enter the tunnel (`carried`) or
+/// are blocked.
 struct Family {
     option: &'static str,
     carried: bool,
@@ -45,8 +46,8 @@ impl DefaultRoute {
                 "kill_switch blocks all IPv{version} traffic, because no peer has {net} in allowed_ips"
             );
         }
-        // From here on, an error removes the new rules. Rules that a killed tunnel left are kept and used: if
-        // they were removed first, packets could bypass the tunnel in between.
+        // From here on, an error removes the new rules. Rules left behind by a killed tunnel are kept and
+        // reused: if they were removed first, packets could bypass the tunnel in between.
         let mut set = DefaultRoute { families, bypass: None };
         for family in &set.families {
             set.add(cfg, family).map_err(|e| Error::usage(format!("default_route: {e}")))?;
@@ -59,8 +60,8 @@ impl DefaultRoute {
     fn add(&self, cfg: &Config, &Family { option: family, carried }: &Family) -> Result<(), String> {
         let (table, nearby, mark) = (MARK.to_string(), NEARBY.to_string(), format!("{MARK:#x}"));
         if cfg.kill_switch {
-            // If the interface is deleted, the kernel deletes the route into the interface. This
-            // `unreachable` route then blocks the packets.
+            // If the interface is deleted, the kernel deletes the route into it. This `unreachable` route
+            // then blocks the packets.
             let last = u32::MAX.to_string();
             ip(&[family, "route", "replace", "unreachable", "default", "metric", &last, "table", &table])?;
         }
@@ -68,8 +69,8 @@ impl DefaultRoute {
             ip(&[family, "route", "replace", "default", "dev", &cfg.interface, "table", &table])?;
         }
         if !cfg.kill_switch {
-            // A killed tunnel may have left an `unreachable` route. Ignore the error, because usually there
-            // is none.
+            // A killed tunnel may have left an `unreachable` route behind. Ignore the error, because usually
+            // there is no such route.
             let _ = ip(&[family, "route", "del", "unreachable", "default", "table", &table]);
         }
         rule(&[family, "rule", "add", "pref", &nearby, "table", "main", "suppress_prefixlength", "0"])?;
@@ -100,20 +101,20 @@ fn remove(family: &str) {
 }
 
 /// Removes the rules of a tunnel that was killed together with its helper process, but only if their table is
-/// empty. A table with routes still has a purpose: it contains the block of a kill switch, or the route into
-/// another tunnel's interface.
+/// empty. A table with routes still has a purpose: it holds either the block of a kill switch or the route
+/// into another tunnel's interface.
 pub(crate) fn clear_leftovers() {
     clear_if(|routes| routes.is_empty());
 }
 
-/// Removes the block that the kill switch of a killed tunnel left. Returns whether there was one. A route
+/// Removes the block that a killed tunnel's kill switch left behind. Returns whether there was one. A route
 /// into an interface belongs to another tunnel, whose rules stay.
 pub(crate) fn lift_block() -> bool {
     clear_if(|routes| !routes.is_empty() && routes.lines().all(|route| route.starts_with("unreachable")))
 }
 
-/// Removes the rules and routes of each IP version whose rules exist and whose routes meet the condition.
-/// Returns whether there was one.
+/// Removes the rules and routes of each IP version that has rules and whose routes meet the condition.
+/// Returns whether there was any.
 fn clear_if(condition: impl Fn(&str) -> bool) -> bool {
     let table = MARK.to_string();
     let mut families = vec!["-4", "-6"];
@@ -128,7 +129,7 @@ fn clear_if(condition: impl Fn(&str) -> bool) -> bool {
     !families.is_empty()
 }
 
-/// Adds a rule. Does nothing if the rule already exists.
+/// Adds a rule, unless it already exists.
 fn rule(args: &[&str]) -> Result<(), String> {
     match ip(args) {
         Err(e) if e.contains("File exists") => Ok(()),
@@ -137,7 +138,7 @@ fn rule(args: &[&str]) -> Result<(), String> {
 }
 
 /// Warns about a strict reverse path filter. Unmarked packets to the other end are routed through the tunnel,
-/// so the filter would drop packets that arrive from the other end.
+/// so such a filter would drop the packets that arrive from the other end.
 fn warn_of_strict_filters() {
     let strict = |name: &str| {
         let file = format!("/proc/sys/net/ipv4/conf/{name}/rp_filter");

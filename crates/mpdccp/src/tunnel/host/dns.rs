@@ -1,7 +1,6 @@
-//! Sets the name servers of this host while a session is open. Uses systemd-resolved or resolvconf if this
-//! host has one of them. Otherwise writes /etc/resolv.conf and keeps the original text in the state
-//! directory. Restores the original settings when the session or the tunnel ends. After a crash, the next
-//! start restores them.
+//! Sets this host's name servers while a session is open. Uses systemd-resolved or resolvconf if this host
+//! has one of them. Otherwise writes /etc/resolv.conf and keeps the original text in the state directory.
+//! Restores the original settings when the session or the tunnel ends or, after a crash, at the next start.
 
 use mpdccp_tunnel::config::Config;
 use std::io::{ErrorKind, Write};
@@ -13,7 +12,7 @@ use std::thread::JoinHandle;
 
 const FILE: &str = "/etc/resolv.conf";
 
-/// The way in which this host manages its name servers.
+/// How this host manages its name servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     Resolved,
@@ -45,7 +44,7 @@ pub(crate) struct Dns {
 }
 
 impl Dns {
-    /// Removes what a killed tunnel has left. Sets no name servers yet.
+    /// Removes what a killed tunnel has left behind. Sets no name servers yet.
     pub(crate) fn new(cfg: &Config) -> Dns {
         Dns { idle: Some(Changes::new(cfg)), thread: None }
     }
@@ -128,7 +127,7 @@ impl Changes {
     fn restore(&mut self) {
         match self.way.take() {
             None => {}
-            // Ignore the error: the settings may have been deleted together with the interface.
+            // Ignore the error: the settings may have been deleted along with the interface.
             Some(Way::Resolved) => drop(run("resolvectl", &["revert", &self.interface], "")),
             Some(Way::Resolvconf) => {
                 if let Err(e) = self.resolvconf(&["-d", &interface_name(&self.interface)], "") {
@@ -146,7 +145,7 @@ impl Changes {
         let mut args = vec!["dns", &self.interface];
         args.extend(names.iter().map(String::as_str));
         run("resolvectl", &args, "")?;
-        // The domain `~.` sends the queries for all domains to these servers.
+        // The domain `~.` directs the queries for all domains to these servers.
         run("resolvectl", &["domain", &self.interface, "~."], "")
     }
 
@@ -158,7 +157,7 @@ impl Changes {
         format!("# mpdccp {}: the previous content is in {}\n", self.interface, self.kept.display())
     }
 
-    /// Writes the file in place instead of replacing it, because the file may be a mount point.
+    /// Writes the file in place rather than replacing it, because the file may be a mount point.
     fn write_file(&self, servers: &[IpAddr]) -> std::io::Result<()> {
         let before = match std::fs::read_to_string(&self.file) {
             Err(e) if e.kind() == ErrorKind::NotFound => String::new(),
@@ -181,7 +180,7 @@ impl Changes {
         let ours = std::fs::read_to_string(&self.file).is_ok_and(|text| text.starts_with(&self.mark()));
         let done = match (ours, std::fs::read(&self.kept)) {
             (true, Ok(before)) => std::fs::write(&self.file, before),
-            // Another program has changed the file since, so leave it as it is.
+            // Another program has changed the file in the meantime, so leave it as it is.
             (false, _) => Ok(()),
             (true, Err(e)) => Err(e),
         };
@@ -249,7 +248,7 @@ mod tests {
         one.write_file(&[[10, 0, 0, 1].into()]).unwrap();
         assert!(text().contains("nameserver 10.0.0.1\nsearch example.org\noptions edns0\n"), "{}", text());
         assert!(!text().contains("192.0.2.53"));
-        // The saved text is still the original one after another change, and after a crash and a restart.
+        // The saved text must still be the original one after another change, and after a crash and restart.
         one.write_file(&[[10, 0, 0, 2].into()]).unwrap();
         one.way = None;
         drop(one);

@@ -1,5 +1,5 @@
-//! The connection between the tunnel and its helper process. The helper keeps the privileges that the tunnel
-//! drops after its start. [`helper_process`](super::helper_process) implements the helper.
+//! The connection between the tunnel and its helper process, which keeps the privileges that the tunnel drops
+//! after it has started. [`helper_process`](super::helper_process) implements the helper.
 
 use crate::error::Error;
 use crate::tunnel::face::{control, events};
@@ -29,13 +29,13 @@ use zeroize::Zeroizing;
 /// Size limit of a message, which may contain a file of the state directory.
 const LONGEST: usize = 64 << 20;
 
-/// Requests to the helper process. The helper has read the configuration itself, so a request contains only
-/// data that the configuration does not have.
+/// Requests to the helper process. The helper has read the configuration itself, so a request carries only
+/// data that is not in the configuration.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Request {
-    /// Remove what an earlier tunnel has left, and prepare for requests.
+    /// Remove what an earlier tunnel has left behind, and prepare for requests.
     Start,
-    /// The control socket exists. Remove it at the end.
+    /// The control socket has been created. Remove it at the end.
     Bound,
     /// Change a route into the interface.
     Route(RouteChange, IpNet),
@@ -45,7 +45,7 @@ pub(crate) enum Request {
     Mtu(u16),
     /// Add the policy routing of `default_route`.
     DefaultRoute,
-    /// Set the mark and the buffer sizes of the socket that comes with the request.
+    /// Set the mark and buffer sizes of the socket that accompanies the request.
     Socket,
     /// Set this host's name servers. An empty list restores the previous ones.
     Dns(Vec<IpAddr>),
@@ -53,7 +53,7 @@ pub(crate) enum Request {
     Hook(Hook),
     /// Write a file of the state directory.
     Save(StateFile, String),
-    /// Read the configuration and its keys again.
+    /// Reread the configuration and its keys.
     Reload,
     /// End, because the tunnel ends cleanly.
     End,
@@ -116,7 +116,7 @@ impl Helper {
     }
 }
 
-/// The helper process. Dropping this value waits until the helper has undone its changes and has ended.
+/// The helper process. Dropping this value waits until the helper has undone its changes and exited.
 pub(crate) struct Process {
     pub(crate) helper: Helper,
     child: Child,
@@ -135,8 +135,8 @@ impl Process {
         let mut command = Command::new("/proc/self/exe");
         command.arg0("mpdccp").args(["tunnel", "helper"]).arg(file).args(verbose.then_some("--verbose"));
         command.stdin(OwnedFd::from(its)).stdout(Stdio::piped());
-        // Put the helper into its own process group, so that Ctrl-C reaches only the tunnel. The tunnel then
-        // ends the helper.
+        // Put the helper into its own process group, so that Ctrl-C reaches only the tunnel, which then ends
+        // the helper.
         let child = command.process_group(0).spawn();
         let mut child = child.map_err(|e| Error::runtime(format!("cannot start the helper process: {e}")))?;
         let helper = Helper { stream: Arc::new(Mutex::new(ours)), file: file.into() };
@@ -146,7 +146,7 @@ impl Process {
         Ok(process)
     }
 
-    /// Logs the helper's lines from now on. Calls `gone` if the helper dies.
+    /// Logs the helper's output from now on. Calls `gone` if the helper dies.
     pub(crate) fn watch(&mut self, gone: impl FnOnce() + Send + 'static) -> io::Result<()> {
         let (said, ending) = (self.said.take(), self.ending.clone());
         let read = move || {
@@ -181,7 +181,7 @@ fn relay(said: ChildStdout) {
     BufReader::new(said).lines().map_while(Result::ok).for_each(|line| events::relay(&line));
 }
 
-/// Sends a message, preceded by its length, and a descriptor if one is given.
+/// Sends a message, preceded by its length, along with a descriptor if one is given.
 pub(super) fn send(
     mut stream: &UnixStream,
     message: &[u8],
@@ -198,7 +198,7 @@ pub(super) fn send(
     stream.write_all(message)
 }
 
-/// Receives a message, and the descriptor that comes with it, if any.
+/// Receives a message and the descriptor that accompanies it, if any.
 ///
 /// # Errors
 ///

@@ -1,7 +1,7 @@
 //! The helper process keeps the privileges that a running tunnel drops, and uses them on the tunnel's behalf.
-//! An attacker may take over the tunnel through data from the network. The helper therefore does only what
-//! the configuration permits. It refuses and logs all other requests. If the tunnel dies, the helper undoes
-//! the changes that were made for it.
+//! An attacker may take over the tunnel through data from the network, so the helper does only what the
+//! configuration permits, and refuses and logs all other requests. If the tunnel dies, the helper undoes the
+//! changes that were made for it.
 
 use crate::error::Error;
 use crate::tunnel::face::{control, events};
@@ -27,8 +27,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use zeroize::Zeroizing;
 
-/// Time to wait for the helper of an earlier tunnel to end. It is longer than the time limit of that helper's
-/// hooks.
+/// How long to wait for an earlier tunnel's helper to end. This is longer than the time limit of that
+/// helper's hooks.
 const PATIENCE: Duration = Duration::from_secs(15);
 
 /// Serves the tunnel at the other end of standard input until the tunnel ends.
@@ -36,7 +36,7 @@ pub(crate) fn run(file: &Path, verbose: bool) -> Result<(), Error> {
     events::forward(verbose);
     privileges::guard_memory();
     for signal in [SIGINT, SIGTERM, SIGHUP] {
-        // Ignore the signals: they are meant for the tunnel, and this process ends with the tunnel.
+        // Ignore the signals: they are meant for the tunnel, and this process ends along with it.
         signal_hook::flag::register(signal, Arc::default())?;
     }
     serve(&UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?), file);
@@ -57,7 +57,7 @@ fn serve(stream: &UnixStream, file: &Path) {
                 Ok(None)
             }
             (Ok(request), Some(server)) => server.answer(request, socket),
-            // A genuine tunnel never sends such a message. Stop, because an attacker may be the sender.
+            // A genuine tunnel never sends such a message. Stop, because the sender may be an attacker.
             _ => {
                 complain("unknown request; stopping the helper process and the tunnel");
                 break;
@@ -84,8 +84,8 @@ struct Server {
     files: StateFiles,
     /// Whether the tunnel has created its control socket.
     bound: bool,
-    /// Lock that only one helper at a time can hold. Without it, an ending helper could undo changes of the
-    /// next one.
+    /// Lock that only one helper can hold at a time. Without it, a helper that is ending could undo the
+    /// changes of the next one.
     _turn: File,
 }
 
@@ -151,7 +151,7 @@ impl Server {
                 Ok(())
             }
             Request::Reload => return self.reload().map(Some),
-            // `run` has already handled these requests, so this is a second start or end.
+            // `run` handles the first request of this kind, so this one is a second start or end.
             Request::Start | Request::End => return refuse("a second start"),
         };
         done.map(|()| None)
@@ -176,7 +176,7 @@ impl Server {
         self.cfg.addresses.auto && allowed.any(within)
     }
 
-    /// Runs the hook program. Remembers which peers and paths were reported as up.
+    /// Runs the hook program, and keeps track of which peers and paths have been reported as up.
     fn hook(&mut self, hook: Hook) {
         let Some(hooks) = &mut self.hooks else { return };
         let (peer, path) = (hook.peer.clone(), hook.path.clone());
@@ -202,8 +202,8 @@ impl Server {
         Ok(Reloaded { text: text.into(), own: keys.own.map(|key| key.to_base64()), peers: peers.collect() })
     }
 
-    /// Undoes all changes. If the tunnel died, keeps its kill switch, so that no packet takes another route
-    /// until the tunnel runs again.
+    /// Undoes all changes. If the tunnel died, leaves its kill switch in place, so that no packet takes
+    /// another route until the tunnel runs again.
     fn end(mut self, orderly: bool) {
         match self.default_route.take() {
             Some(route) if self.cfg.kill_switch && !orderly => route.leave(),
@@ -222,8 +222,8 @@ impl Server {
             state_files::forget_connections(&self.cfg);
         }
         let socket = control::path(&self.cfg);
-        // If the tunnel died, another tunnel may already listen on this socket. Remove the socket only if
-        // nobody answers.
+        // If the tunnel died, another tunnel may already be listening on this socket, so remove the socket
+        // only if nobody answers.
         if self.bound && (orderly || UnixStream::connect(&socket).is_err()) {
             let _ = std::fs::remove_file(socket);
         }
@@ -236,7 +236,7 @@ fn refuse(what: impl std::fmt::Display) -> Done {
     Err("the helper process refused it: not in the configuration".into())
 }
 
-/// Logs to standard error directly, because an attacker could suppress the tunnel's own log.
+/// Logs directly to standard error, because an attacker could suppress the tunnel's own log.
 fn complain(what: impl std::fmt::Display) {
     eprintln!("mpdccp: refused: {what}");
 }
@@ -283,7 +283,7 @@ mod tests {
         path = [{ name = "one", local = "192.0.2.2", remote = "192.0.2.1:6511" }]
         "#;
 
-    /// Returns the helper's answers to these messages, which an attacker in control of the tunnel could send.
+    /// Returns the helper's answers to these messages, which an attacker who controls the tunnel could send.
     fn answers(messages: &[&str]) -> Vec<Option<String>> {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("x.toml");
@@ -318,7 +318,8 @@ mod tests {
         let said = answers(&refused);
         assert!(said.iter().flatten().all(|said| said.contains("refused")), "{said:?}");
         assert_eq!(said.iter().flatten().count(), refused.len());
-        // The configuration permits these requests. They fail only because this host has no such interface.
+        // The configuration permits these requests, so they fail only because this host has no such
+        // interface.
         let tried = answers(&[
             r#"{"Route":["Add","10.1.2.0/24"]}"#,
             r#"{"Addresses":{"remove":[],"add":["10.1.0.9/24"]}}"#,
@@ -342,7 +343,7 @@ mod tests {
         ] {
             assert_eq!(answers(&[message, r#"{"Save":["Leases","{}"]}"#]), [None, None], "{message}");
         }
-        // The helper refuses requests before the start, and socket requests without a socket.
+        // The helper refuses requests before the start, and socket requests that come without a socket.
         assert_eq!(
             answers(&["\"Start\""]),
             [Some("{\"Err\":\"the helper process refused it: not in the configuration\"}".into())]

@@ -1,6 +1,6 @@
 //! Runs the owner's hook program on a separate thread, for one event at a time. The program is started
-//! without a shell and gets its data in environment variables. So a name that a peer has chosen cannot become
-//! a command.
+//! without a shell and gets its data in environment variables, so a name chosen by a peer cannot become a
+//! command.
 
 use mpdccp_tunnel::Hook;
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -13,9 +13,9 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Time limit for one run. When the tunnel ends, it is the limit for all pending runs together.
+/// Time limit for one run. When the tunnel ends, the same limit applies to all pending runs together.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// Maximum number of events that wait for their run.
+/// Maximum number of events waiting for their run.
 const WAITING: usize = 64;
 
 /// Runs the hook program for each event.

@@ -23,8 +23,8 @@ pub(crate) fn overhead(cfg: &Config) -> u16 {
     }
 }
 
-/// Sets the facts about this server that clients get when they test their lines. Call it repeatedly, because
-/// the facts may change.
+/// Sets the facts about this server that clients are given when they test their lines. Call this repeatedly,
+/// because the facts may change.
 pub(crate) fn set_facts(core: &mut Core, cfg: &Config) {
     let at = core.clock.now();
     let Some(channels) = core.net.channels_mut().filter(|_| !cfg.is_client()) else { return };
@@ -35,8 +35,7 @@ pub(crate) fn set_facts(core: &mut Core, cfg: &Config) {
     channels.set_facts(HostFacts { unix, at, forwards });
 }
 
-/// Puts secure channels between sockets and sessions. The number of a peer is its position in the
-/// configuration.
+/// Puts secure channels between sockets and sessions. A peer's number is its position in the configuration.
 pub(crate) fn secure(
     core: &mut Core,
     cfg: &Config,

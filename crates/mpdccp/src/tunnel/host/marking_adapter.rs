@@ -1,5 +1,5 @@
-//! Implements the [`Marking`] of `dccp-net` with the tunnel's [`Marker`], which chooses DSCP and ECN of outer
-//! headers.
+//! Implements `dccp-net`'s [`Marking`] with the tunnel's [`Marker`], which chooses the DSCP and ECN field of
+//! outer headers.
 
 use dccp_net::{Mark, Marking};
 use mpdccp_tunnel::Marker;

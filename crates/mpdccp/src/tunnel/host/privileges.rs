@@ -1,4 +1,4 @@
-//! Reduces the privileges of the tunnel and of its helper process after the start.
+//! Reduces the privileges of the tunnel and its helper process after they have started.
 
 use crate::error::Error;
 use crate::tunnel::face::control;
@@ -17,7 +17,7 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// User ID for a host without a user `nobody`.
+/// User ID to use on a host that has no user `nobody`.
 const NOBODY: u32 = 65_534;
 
 /// Makes this thread, and the threads that it starts, run as an unprivileged user. From then on, only the
@@ -33,21 +33,21 @@ pub(crate) fn give_up(cfg: &Config) {
     }
 }
 
-/// Drops all capabilities of the calling thread except CAP_NET_ADMIN. The thread needs this one for sockets
-/// in a private namespace.
+/// Drops all capabilities of the calling thread except CAP_NET_ADMIN, which the thread needs for sockets in a
+/// private namespace.
 pub(crate) fn keep_net_admin(cfg: &Config) {
     // Ignore the result: the main thread has already logged what is missing.
     let _ = keep(cfg, CapabilitySet::NET_ADMIN);
 }
 
 /// Makes the calling thread run as the unprivileged user, reduces its capabilities to `needed`, and confines
-/// it. Returns what failed.
+/// it. Returns the steps that failed.
 fn keep(cfg: &Config, mut needed: CapabilitySet) -> Vec<String> {
     let mut missing = Vec::new();
     let mut limit = || -> io::Result<()> {
         let had = capabilities(None)?.permitted;
         if geteuid().is_root() {
-            // Keep the capabilities while the user changes. Without this, the kernel would drop them.
+            // Keep the capabilities across the change of user; by default, the kernel would drop them.
             let become_user =
                 set_keep_capabilities(true).map_err(io::Error::from).and_then(|()| become_user(cfg));
             missing.extend(become_user.err().map(|e| format!("cannot become another user: {e}")));
@@ -62,7 +62,7 @@ fn keep(cfg: &Config, mut needed: CapabilitySet) -> Vec<String> {
     if let Err(e) = limit() {
         tracing::warn!("cannot give up capabilities: {e}");
     }
-    // The change of the user may have made the memory of the process readable for other processes.
+    // Changing the user may have made the memory of the process readable to other processes.
     guard_memory();
     missing.extend(confine());
     missing
@@ -71,17 +71,17 @@ fn keep(cfg: &Config, mut needed: CapabilitySet) -> Vec<String> {
 fn become_user(cfg: &Config) -> io::Result<()> {
     let (uid, gid) = user(cfg).map_err(|e| io::Error::other(e.to_string()))?;
     let with_parent = parent_process_death_signal()?;
-    // Use system calls, which affect only the calling thread. The functions of the C library affect all
-    // threads.
+    // Use system calls directly, because they affect only the calling thread, whereas the C library's
+    // functions affect all threads.
     set_thread_groups(&[])?;
     set_thread_res_gid(gid, gid, gid)?;
     set_thread_res_uid(uid, uid, uid)?;
-    // The change of the user has cleared the parent-death signal. Set it again, or the process could outlive
-    // its parent.
+    // Changing the user has cleared the parent-death signal. Set it again, because otherwise the process
+    // could outlive its parent.
     Ok(set_parent_process_death_signal(with_parent)?)
 }
 
-/// Returns the user and the group that a tunnel becomes if root starts it.
+/// Returns the user and group that a tunnel switches to if it is started by root.
 pub(crate) fn user(cfg: &Config) -> Result<(Uid, Gid), Error> {
     use nix::unistd::User as Known;
     let failed = |e: nix::Error| Error::runtime(format!("user: cannot read the users of this host: {e}"));
@@ -105,8 +105,8 @@ pub(crate) fn user(cfg: &Config) -> Result<(Uid, Gid), Error> {
     Ok((Uid::from_raw(numbers.0), Gid::from_raw(numbers.1)))
 }
 
-/// Reduces the capabilities of the helper process to those that its requests need. Programs that it starts
-/// get no others.
+/// Reduces the helper process's capabilities to those that its requests need. Programs that it starts get no
+/// others.
 pub(crate) fn keep_for_helper(cfg: &Config, file: &Path) {
     let limit = || -> io::Result<()> {
         let had = capabilities(None)?.permitted;
@@ -133,12 +133,12 @@ fn set_all(effective: CapabilitySet, permitted: CapabilitySet) -> io::Result<()>
     Ok(set_capabilities(None, CapabilitySets { effective, permitted, inheritable: CapabilitySet::empty() })?)
 }
 
-/// Protects the keys in memory: prevents core files, and access by other processes of the same user (ptrace,
+/// Protects the keys in memory: prevents core dumps, and access by other processes of the same user (ptrace,
 /// /proc).
 pub(crate) fn guard_memory() {
     let none = Rlimit { current: Some(0), maximum: Some(0) };
     let guarded = set_dumpable_behavior(DumpableBehavior::NotDumpable);
-    // If the kernel passes core dumps to a program, the limit has no effect, and only the `dumpable` flag
+    // If the kernel pipes core dumps to a program, the limit has no effect, and only the `dumpable` flag
     // prevents them.
     if let Err(e) = guarded.and_then(|()| setrlimit(Resource::Core, none)) {
         tracing::warn!("cannot disable core dumps, which may contain keys: {e}");
@@ -161,8 +161,8 @@ fn files(cfg: &Config, file: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Returns whether this user owns the file, and so needs no CAP_DAC_OVERRIDE to read and write it now and
-/// later. A missing file counts as owned, because this user will create it.
+/// Returns whether this user owns the file and therefore does not need CAP_DAC_OVERRIDE to read and write it,
+/// now or later. A missing file counts as owned, because this user will create it.
 fn is_own(path: &Path) -> bool {
     match std::fs::File::open(path).and_then(|file| file.metadata()) {
         Ok(meta) => meta.uid() == geteuid().as_raw(),

@@ -16,8 +16,8 @@ impl Resolver {
         Resolver { ask, questions: Some(questions) }
     }
 
-    /// Starts the thread, which ends with the tunnel. It first looks up the names that were requested before.
-    /// `tell` returns false once the tunnel has ended.
+    /// Starts the thread, which ends when the tunnel does. It first looks up the names that have already been
+    /// requested. `tell` returns false once the tunnel has ended.
     pub(crate) fn serve(&mut self, tell: impl Fn(HostEvent) -> bool + Send + 'static) -> std::io::Result<()> {
         let Some(questions) = self.questions.take() else { return Ok(()) };
         let serve = move || {
@@ -35,7 +35,7 @@ impl Resolver {
     }
 
     pub(crate) fn ask(&self, name: String) {
-        // Ignore the error: if the thread could not be started, the log already says this.
+        // Ignore the error: if the thread could not be started, that has already been logged.
         let _ = self.ask.send(name);
     }
 }

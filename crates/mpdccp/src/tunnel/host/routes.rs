@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use std::io::ErrorKind;
 use std::process::Command;
 
-/// The mark of the tunnel's own packets. The same number is used for the routing table of `default_route` and
-/// as the preference of its rule. In ASCII, it is "mp".
+/// The mark of the tunnel's own packets. The same number identifies the routing table of `default_route` and
+/// is the preference of its rule. In ASCII, it spells "mp".
 pub(crate) const MARK: u32 = 0x6d70;
 
 /// How to change a route.

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 
 static MANAGER: OnceLock<Option<UnixDatagram>> = OnceLock::new();
 
-/// Connects to systemd if it started this process with Type=notify. Call this at the start, because a
+/// Connects to systemd if systemd started this process with Type=notify. Call this at the start, because a
 /// confined tunnel may not be able to connect.
 pub(crate) fn connect() {
     let Some(name) = std::env::var_os("NOTIFY_SOCKET") else { return };

@@ -1,4 +1,4 @@
-//! Opens the sockets of paths and of a server. Each error says what is wrong, where, and how to fix it.
+//! Opens the sockets of paths and servers. Each error says what is wrong, where, and how to fix it.
 
 use crate::error::Error;
 use crate::tunnel::face::events;
@@ -48,7 +48,7 @@ fn open_socket(
     result.map_err(|e| unopened(&e, encapsulation, &bind))
 }
 
-/// Converts an error of the system to one that says what is wrong and how to fix it.
+/// Converts a system error into one that says what is wrong and how to fix it.
 fn unopened(e: &std::io::Error, encapsulation: Encapsulation, bind: &Bind) -> Unopened {
     {
         let (ip, port) = (bind.addr.ip(), bind.addr.port());
@@ -83,7 +83,7 @@ fn unopened(e: &std::io::Error, encapsulation: Encapsulation, bind: &Bind) -> Un
     }
 }
 
-/// Executes the actions of a client that come before the interface exists.
+/// Executes the client's actions that are due before the interface exists.
 pub(crate) fn open_first(
     core: &mut Core,
     cfg: &Config,
@@ -103,7 +103,7 @@ pub(crate) fn open_first(
     tunnel.handle_host(&mut core.endpoint, now, answer);
 }
 
-/// Opens the socket of a client's path, and the channel over the socket.
+/// Opens the socket of a client's path, and the channel on top of it.
 pub(crate) fn open_path(core: &mut Core, cfg: &Config, path: &OpenPath) -> HostEvent {
     let any: IpAddr = match path.remote.ip() {
         IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
@@ -148,8 +148,8 @@ fn sizes(core: &Core, socket: u32, remote: SocketAddr) -> Sizes {
     Sizes { path, device: core.net.device_mtu(socket, remote).ok() }
 }
 
-/// Asks the system about the route to a destination. If the socket belongs to a path of this end (`own`),
-/// also reports to the endpoint whether the destination can be reached.
+/// Asks the system about the route to a destination. If the socket belongs to one of this end's paths
+/// (`own`), also reports to the endpoint whether the destination can be reached.
 pub(crate) fn look(core: &mut Core, now: Time, socket: u32, remote: SocketAddr, own: bool) -> HostEvent {
     let error = own.then(|| core.net.watch(now, socket, remote)).flatten();
     let under = core.net.resolve(&Route { socket, local: None, remote }).socket;
@@ -169,9 +169,9 @@ pub(crate) fn look(core: &mut Core, now: Time, socket: u32, remote: SocketAddr, 
     })
 }
 
-/// Returns the interfaces that have link and an address.
+/// Returns the interfaces that have a link and an address.
 pub(crate) fn interfaces() -> Vec<Interface> {
-    // After an error, return an empty list: the paths wait, and the tunnel asks again later.
+    // On an error, return an empty list: the paths will wait, and the tunnel will ask again later.
     let [v4, v6] = [true, false].map(|v4| interfaces_like("", v4).unwrap_or_default());
     let more = v6.iter().filter(|name| !v4.contains(name));
     let interface =
@@ -181,8 +181,8 @@ pub(crate) fn interfaces() -> Vec<Interface> {
     all
 }
 
-/// Opens the sockets of a server. Returns the smallest path MTU that is known, the size of the headers, and
-/// the size that is left for inner packets.
+/// Opens a server's sockets. Returns the smallest known path MTU, the size of the headers, and the size left
+/// for inner packets.
 pub(crate) fn listen(core: &mut Core, cfg: &Config, shard: u8) -> Result<(u16, u16, u16), Error> {
     let mut sockets = Vec::new();
     for listen in &cfg.listen.0 {

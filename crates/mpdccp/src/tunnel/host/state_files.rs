@@ -1,4 +1,4 @@
-//! Writes and reads the files of the state directory, which remain after the tunnel has ended.
+//! Writes and reads the files in the state directory, which outlive the tunnel.
 
 use crate::tunnel::face::control;
 use mpdccp_tunnel::config::Config;
@@ -20,8 +20,8 @@ const ALL: [StateFile; 5] = [
 pub(crate) struct StateFiles {
     directory: PathBuf,
     interface: String,
-    /// File of the TCP connections that are carried as streams. It is next to the control socket in /run, so
-    /// that a reboot removes it and its many writes do not wear out flash memory.
+    /// File that lists the TCP connections carried as streams. It is next to the control socket in /run, so
+    /// that a reboot removes it and its frequent writes do not wear out flash memory.
     connections: PathBuf,
     lines: Option<File>,
 }
@@ -39,7 +39,7 @@ impl StateFiles {
         }
     }
 
-    /// Reads the files that the last run wrote.
+    /// Reads the files written by the last run.
     pub(crate) fn load(&mut self) -> Saved {
         ALL.into_iter()
             .filter_map(|file| Some((file, std::fs::read_to_string(self.path(file)).ok()?)))
@@ -54,7 +54,7 @@ impl StateFiles {
             StateFile::Leases => "the leases will be lost at a restart",
             StateFile::Connections => "the list of streamed connections will be lost at a restart",
             StateFile::Capacities => "the capacities of the paths will be lost at a restart",
-            // Log this only as a debug message: the file is written after every handshake, and its loss
+            // Log this only as a debug message: the file is written after every handshake, and losing it
             // matters only if the clock is set back.
             StateFile::Timestamp => return tracing::debug!("{}: {e}", path.display()),
         };
@@ -70,7 +70,7 @@ impl StateFiles {
         self.lines = open.map_err(|e| tracing::debug!("{}: {e}", self.connections.display())).ok();
     }
 
-    /// Writes one line of a file whose lines all have the same length.
+    /// Writes one line of a file in which all lines have the same length.
     pub(crate) fn save_line(&mut self, line: u32, text: &str) {
         let Some(lines) = &self.lines else { return };
         if let Err(e) = lines.write_all_at(text.as_bytes(), line_start(line)) {
@@ -80,12 +80,12 @@ impl StateFiles {
     }
 }
 
-/// Returns the path of the file of connections. It is next to the control socket.
+/// Returns the path of the connections file, which is next to the control socket.
 fn connections(cfg: &Config, shard: u8) -> PathBuf {
     control::path(cfg).with_extension(format!("{}-{shard}", StateFile::Connections.suffix()))
 }
 
-/// Removes the files of connections of all shards. A tunnel that ends cleanly has reset all connections.
+/// Removes the connections files of all shards. A tunnel that ends cleanly has reset all connections.
 pub(crate) fn forget_connections(cfg: &Config) {
     for shard in 0..cfg.shards.0 {
         let _ = std::fs::remove_file(connections(cfg, shard));
@@ -97,7 +97,7 @@ fn write_whole(file: &Path, text: &str) -> io::Result<()> {
     write(file, text, 0o666)
 }
 
-/// Writes a file like `write_whole`, but only this user can read it.
+/// Writes a file like `write_whole`, but makes it readable only by this user.
 pub(crate) fn write_secret(file: &Path, text: &str) -> io::Result<()> {
     write(file, text, 0o600)
 }
@@ -107,7 +107,7 @@ fn write(file: &Path, text: &str, mode: u32) -> io::Result<()> {
         std::fs::create_dir_all(directory)?;
     }
     let new = file.with_extension("new");
-    // Remove the file first, because `mode` has an effect only on a new file.
+    // Remove the file first, because `mode` only affects a new file.
     let _ = std::fs::remove_file(&new);
     let mut open = OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(&new)?;
     open.write_all(text.as_bytes())?;

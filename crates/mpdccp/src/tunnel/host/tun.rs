@@ -14,7 +14,7 @@ pub(crate) struct Interface {
     pub(crate) mtu: u16,
 }
 
-/// Creates the interface. The paths carry inner packets of up to `carried` bytes.
+/// Creates the interface, given that the paths carry inner packets of up to `carried` bytes.
 pub(crate) fn create(cfg: &Config, carried: u16) -> Result<Interface, Error> {
     let name = &cfg.interface;
     let mtu = mpdccp_tunnel::interface_mtu(cfg, carried).map_err(Error::usage)?;
@@ -39,7 +39,7 @@ pub(crate) fn create(cfg: &Config, carried: u16) -> Result<Interface, Error> {
     Ok(Interface { tun, mtu })
 }
 
-/// Changes the addresses of the interface. Refuses an address inside a network of another interface.
+/// Changes the addresses of the interface. Refuses an address that lies in a network of another interface.
 pub(crate) fn set_addresses(interface: &str, remove: &[IpNet], add: &[IpNet]) -> Result<(), String> {
     let networks = networks_here(interface);
     for given in add {
@@ -75,8 +75,8 @@ fn networks_here(own: &str) -> Vec<(String, IpNet)> {
     found
 }
 
-/// Warns if the kernel cannot select the right queue for a packet. The shards then hand packets over to each
-/// other.
+/// Warns if the kernel cannot select the right queue for a packet, in which case the shards hand packets over
+/// to each other.
 pub(crate) fn log_queue_selection(cfg: &Config, done: std::io::Result<()>) {
     if let Err(e) = done {
         tracing::warn!(

@@ -1,5 +1,5 @@
-//! TLS certificates. TLS only makes the packets look like HTTPS. The keys of the tunnel, which are used
-//! inside TLS, authenticate both ends.
+//! TLS certificates. TLS only makes the packets look like HTTPS; both ends are authenticated by the tunnel's
+//! keys, which are used inside TLS.
 
 use super::ALPN;
 use crate::tunnel::host::state_files;
@@ -28,8 +28,8 @@ fn provider() -> Arc<CryptoProvider> {
 
 type Own = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
-/// Returns the certificate and its key: from the configured files, or from the state directory, or newly
-/// created ones.
+/// Returns the certificate and its key: those from the configured files, those in the state directory, or
+/// newly created ones.
 pub(super) fn own(cfg: &Config) -> Result<Own, String> {
     let (Some(certificate), Some(key)) = (&cfg.tls_certificate, &cfg.tls_key) else { return made(cfg) };
     let bad = |key: &str, file: &Path, e: &dyn std::fmt::Display| format!("{key}: {}: {e}", file.display());
@@ -41,7 +41,7 @@ pub(super) fn own(cfg: &Config) -> Result<Own, String> {
     Ok((chain, PrivateKeyDer::from_pem_file(key).map_err(|e| bad("tls_key", key, &e))?))
 }
 
-/// Returns the self-signed certificate in the state directory. It stays the same over restarts, so that
+/// Returns the self-signed certificate in the state directory. It stays the same across restarts, so that
 /// clients can check its digest.
 fn made(cfg: &Config) -> Result<Own, String> {
     let file = cfg.state.join(format!("{}.tls.pem", cfg.interface));
@@ -78,7 +78,7 @@ fn pem(label: &str, der: &[u8]) -> Zeroizing<String> {
     Zeroizing::new(format!("-----BEGIN {label}-----\n{}-----END {label}-----\n", lines.collect::<String>()))
 }
 
-/// Returns the TLS configuration of a server. All shards have the same certificate.
+/// Returns a server's TLS configuration. All shards use the same certificate.
 pub(super) fn server(cfg: &Config) -> Result<Arc<ServerConfig>, String> {
     static SHARED: OnceLock<Arc<ServerConfig>> = OnceLock::new();
     if let Some(shared) = SHARED.get() {
@@ -96,7 +96,7 @@ pub(super) fn server(cfg: &Config) -> Result<Arc<ServerConfig>, String> {
     Ok(SHARED.get_or_init(|| Arc::new(config)).clone())
 }
 
-/// Returns the TLS configuration of a client.
+/// Returns a client's TLS configuration.
 pub(super) fn client(check: TlsCheck) -> Result<Arc<ClientConfig>, String> {
     let names = match check {
         TlsCheck::Name => {

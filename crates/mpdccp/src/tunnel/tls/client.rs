@@ -1,4 +1,4 @@
-//! A path of a client over TLS, or with `auto` over UDP or TLS.
+//! A client's path over TLS or, with `auto`, over UDP or TLS.
 
 use super::connection::{Connection, End, connect};
 use super::targets::Targets;
@@ -19,31 +19,31 @@ use std::sync::Arc;
 
 const UDP: u64 = 0;
 const TCP: u64 = 1;
-/// The TCP connection, the proxy and the TLS handshake together must be complete within this time.
+/// The TCP connection, the proxy and the TLS handshake together must complete within this time.
 const CONNECT: Duration = Duration::from_secs(10);
-/// A connection ends if the other end does not acknowledge sent bytes for this long.
+/// A connection ends if the other end has not acknowledged sent bytes for this long.
 const UNACKNOWLEDGED: std::time::Duration = std::time::Duration::from_secs(10);
 /// First and longest wait before the next attempt.
 const RETRY: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
-/// How often to check whether the system would now use another source address.
+/// How often to check whether the system would now choose a different source address.
 const LOOK: Duration = Duration::from_millis(500);
 
 enum Link {
     Idle,
     Connecting(TcpStream),
-    /// The CONNECT request was sent to the proxy. The bytes are its answer so far.
+    /// The CONNECT request has been sent to the proxy. The bytes are the part of its answer received so far.
     Proxy(TcpStream, Vec<u8>),
     Tls(Box<Connection>),
 }
 
 pub(crate) struct TlsClient {
     poll: Poll,
-    /// With `auto`, this socket carries packets. Otherwise it is only used to look up routes.
+    /// With `auto`, this socket carries packets. Otherwise, it only serves to look up routes.
     udp: UdpEncapsulation,
     choice: Option<Choice>,
     bind: Bind,
     mark: Option<u32>,
-    /// Address of the server in the configuration.
+    /// The server's address according to the configuration.
     remote: SocketAddr,
     targets: Targets,
     proxy: Option<(SocketAddr, Option<Secret>)>,
@@ -58,12 +58,12 @@ pub(crate) struct TlsClient {
     retry_at: Time,
     wait: Duration,
     looked_at: Time,
-    /// The last packet, which may start a handshake. The next connection sends it again: the previous
-    /// connection may have lost it or led to another server.
+    /// The last packet, which may start a handshake. The next connection sends it again, because the previous
+    /// connection may have lost it or led to the wrong server.
     last: Vec<u8>,
     tls: SocketStats,
     drops: BTreeMap<&'static str, u64>,
-    /// The last error. It is stored so that a repeated error is logged only once.
+    /// The last error, stored so that a repeated error is logged only once.
     said: String,
 }
 
@@ -117,7 +117,7 @@ impl TlsClient {
         Some(self.said.as_str()).filter(|_| !self.ready)
     }
 
-    /// Returns the address to which this end sends its packets: the server, or the proxy.
+    /// Returns the address that this end sends its packets to: the server or the proxy.
     fn next_hop(&self, remote: SocketAddr) -> SocketAddr {
         let direct = self.choice.as_ref().is_some_and(|choice| choice.over() == Over::Udp);
         if direct { remote } else { self.tcp() }
@@ -159,7 +159,7 @@ impl TlsClient {
             if let (Ok(from), Ok(source)) = (from, self.udp.source(self.tcp()))
                 && from != source.to_canonical()
             {
-                self.fail(now, "this host now has another address", "tls_moved");
+                self.fail(now, "this host's address has changed", "tls_moved");
                 self.retry_at = now;
             }
         }
@@ -192,7 +192,8 @@ impl TlsClient {
             why.clone_into(&mut self.said);
         }
         self.link = Link::Idle;
-        // A connection that worked is replaced at once. A failed attempt is repeated only after a delay.
+        // A connection that has worked is replaced at once, whereas a failed attempt is repeated only after a
+        // delay.
         let was_ready = std::mem::take(&mut self.ready);
         self.failed = !was_ready;
         let wait = if was_ready { Duration::ZERO } else { self.wait };
@@ -290,7 +291,7 @@ impl TlsClient {
     /// Sends the last packet again over TLS.
     fn send_last(&mut self) {
         if let (Link::Tls(connection), false) = (&mut self.link, self.last.is_empty()) {
-            // Ignore the result: if the packet is dropped, its sender retransmits it.
+            // Ignore the result: if the packet is dropped, its sender will retransmit it.
             let _ = connection.send(std::iter::once(&*self.last));
         }
     }
@@ -324,8 +325,8 @@ impl TlsClient {
         Ok(())
     }
 
-    /// Returns the error if packets cannot be sent: the path uses only TLS, and the last attempt to connect
-    /// failed.
+    /// Returns the error if packets cannot be sent, because the path uses only TLS and the last attempt to
+    /// connect failed.
     fn unconnected(&self) -> Option<io::Error> {
         (self.failed && self.choice.is_none()).then(|| io::Error::other(format!("TLS: {}", self.said)))
     }
@@ -349,7 +350,7 @@ impl AsFd for TlsClient {
 
 impl Encapsulation for TlsClient {
     fn name(&self) -> &'static str {
-        // Report TLS even while its connection is lost, because UDP does not answer.
+        // Report TLS even while the TLS connection is lost, because UDP does not answer.
         match self.choice.as_ref().is_none_or(Choice::has_moved) {
             false => "udp",
             true => "tls",
@@ -422,7 +423,7 @@ impl Encapsulation for TlsClient {
             return Err(e);
         }
         self.udp.check(self.next_hop(remote))?;
-        // The check may have replaced the UDP socket, so watch it again.
+        // The check may have replaced the UDP socket, so watch the socket again.
         if self.choice.is_some() { self.poll.watch(&self.udp, UDP, false) } else { Ok(()) }
     }
 
@@ -477,7 +478,7 @@ impl Encapsulation for TlsClient {
     }
 
     fn ask(&mut self, question: &Burst<'_>) {
-        // Ignore the error: if no answer arrives, another echo request follows.
+        // Ignore the error: if no answer arrives, another echo request will follow.
         let _ = self.udp.send(question);
     }
 }

@@ -8,17 +8,17 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// Limit on the unsent bytes, both in the kernel's buffer and in this connection's. If a buffer is full,
-/// packets are dropped, as on a link.
+/// Limit on unsent bytes, for the kernel's buffer and for this connection's own. When a buffer is full,
+/// packets are dropped, as on any link.
 pub(super) const UNSENT: usize = 16 << 10;
-/// Maximum number of bytes read in one turn of the loop.
+/// Maximum number of bytes read per turn of the loop.
 const BUDGET: usize = 256 << 10;
 
 /// Why a connection ended.
 #[derive(Debug)]
 pub(super) enum End {
     Closed,
-    /// The other end sent data that is no packet.
+    /// The other end sent data that is not a packet.
     NotFrames,
     Failed(io::Error),
 }
@@ -29,7 +29,7 @@ impl From<io::Error> for End {
     }
 }
 
-/// Starts a TCP connection from the address and the interface of a path.
+/// Starts a TCP connection from a path's address and interface.
 pub(super) fn connect(bind: &Bind, mark: Option<u32>, to: SocketAddr) -> io::Result<TcpStream> {
     let socket = Socket::new(Domain::for_address(to), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_nonblocking(true)?;
@@ -60,7 +60,7 @@ pub(super) struct Connection {
 
 impl Connection {
     /// Creates a connection. `stream` is connected and non-blocking. The connection ends if the other end
-    /// does not acknowledge sent bytes within the time `unacknowledged`.
+    /// leaves sent bytes unacknowledged for `unacknowledged`.
     pub(super) fn new(
         stream: TcpStream,
         tls: impl Into<Tls>,
@@ -83,8 +83,8 @@ impl Connection {
         self.tls.wants_write()
     }
 
-    /// Reads the available bytes, at most [`BUDGET`], and continues the handshake. Returns the number of
-    /// bytes read.
+    /// Reads the available bytes, up to [`BUDGET`], and continues the handshake. Returns the number of bytes
+    /// read.
     pub(super) fn read(&mut self, each: &mut dyn FnMut(&mut [u8])) -> Result<usize, End> {
         let mut total = 0;
         while total < BUDGET {
@@ -122,7 +122,7 @@ impl Connection {
         }
     }
 
-    /// Sends packets and returns how many. Packets that do not fit into the buffer are dropped.
+    /// Sends packets and returns how many were sent. Packets that do not fit into the buffer are dropped.
     pub(super) fn send<'a>(&mut self, packets: impl Iterator<Item = &'a [u8]>) -> io::Result<usize> {
         let (mut sent, mut waiting) = (0, 0);
         self.write()?;
@@ -136,7 +136,7 @@ impl Connection {
             }
             self.frame.clear();
             if put_frame(packet, &mut self.frame) {
-                // Make each packet a TLS record of its own, so that the other end can decrypt it when its
+                // Make each packet a separate TLS record, so that the other end can decrypt it as soon as its
                 // last byte arrives.
                 self.tls.writer().write_all(&self.frame)?;
                 waiting += self.frame.len();
@@ -147,7 +147,7 @@ impl Connection {
         Ok(sent)
     }
 
-    /// Answers an unknown client like a web server without pages, then closes the connection.
+    /// Answers an unknown client as a web server without pages would, then closes the connection.
     pub(super) fn refuse(&mut self) {
         let answer = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
         // If there is no room for the answer, close the connection without it.

@@ -21,15 +21,15 @@ use rustix::time::Timespec;
 use std::io;
 use std::net::SocketAddr;
 
-/// The ALPN protocol, which is one of HTTPS. It is not `h2`, because the server answers unknown clients in
-/// HTTP/1.1.
+/// The ALPN protocol, which is one that HTTPS uses. It is not `h2`, because the server answers unknown
+/// clients in HTTP/1.1.
 const ALPN: &[u8] = b"http/1.1";
 
-/// Size of the largest IP packet on a path over TLS. The network does not limit this size.
+/// Size of the largest IP packet on a path over TLS, where the network does not limit the size.
 const MTU: u16 = 1500;
 
 /// Returns the size of the IP and UDP headers. Packets over TLS have the same size limit as packets over UDP,
-/// so that a switch of the transport with `auto` changes no sizes.
+/// so that switching the transport with `auto` changes no sizes.
 fn overhead(addr: SocketAddr) -> u16 {
     if addr.is_ipv4() { 28 } else { 48 }
 }
@@ -46,7 +46,7 @@ impl Poll {
         self.0.as_fd()
     }
 
-    /// Waits until a descriptor is readable, and with `writes` also until it is writable.
+    /// Watches a descriptor for becoming readable and, if `writes` is set, also writable.
     fn watch(&self, fd: impl AsFd, id: u64, writes: bool) -> io::Result<()> {
         let flags = EventFlags::IN | if writes { EventFlags::OUT } else { EventFlags::empty() };
         let data = EventData::new_u64(id);

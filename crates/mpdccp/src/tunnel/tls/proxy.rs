@@ -11,7 +11,7 @@ use zeroize::Zeroizing;
 /// Size limit of the proxy's answer.
 const ANSWER: usize = 8 << 10;
 
-/// Returns the request for a connection to `to`. It contains the user and the password if given.
+/// Returns the request for a connection to `to`, including the user and password if given.
 pub(super) fn request(to: SocketAddr, login: Option<&Secret>) -> Zeroizing<String> {
     let login = login.map(|login| {
         let words = Zeroizing::new(BASE64_STANDARD.encode(login.0.as_bytes()));
@@ -22,10 +22,10 @@ pub(super) fn request(to: SocketAddr, login: Option<&Secret>) -> Zeroizing<Strin
 }
 
 /// Reads the proxy's answer. Returns true if the answer is complete and positive, and false if it is
-/// incomplete. The error means that the proxy refused, or that the connection failed.
+/// incomplete. Returns an error if the proxy refused or the connection failed.
 pub(super) fn accepts(mut stream: &TcpStream, answer: &mut Vec<u8>, has_login: bool) -> Result<bool, End> {
-    // Read one byte at a time. Bytes after the proxy's answer belong to the TLS connection and must not be
-    // read here.
+    // Read one byte at a time, because bytes after the proxy's answer belong to the TLS connection and must
+    // not be read here.
     let mut byte = [0];
     while !answer.ends_with(b"\r\n\r\n") {
         match stream.read(&mut byte) {

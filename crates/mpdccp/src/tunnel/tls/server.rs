@@ -1,5 +1,5 @@
-//! The TLS connections of a shard at one listening address of a server. Limits on number, bytes and time
-//! apply to a connection until the tunnel has answered on it.
+//! A shard's TLS connections at one of the server's listening addresses. Until the tunnel has answered on a
+//! connection, limits on number, bytes and time apply to it.
 
 use super::connection::{Connection, End};
 use super::{MTU, Poll, certificate, now, overhead};
@@ -21,9 +21,9 @@ use std::sync::Arc;
 
 const LISTENER: u64 = 0;
 const TIMER: u64 = 1;
-/// A connection moves from shard to shard at most this often.
+/// Maximum number of times that a connection can move from shard to shard.
 const MOST_MOVES: u8 = 8;
-/// A connection ends if the other end does not acknowledge sent bytes for this long.
+/// A connection ends if the other end has not acknowledged sent bytes for this long.
 const UNACKNOWLEDGED: std::time::Duration = std::time::Duration::from_secs(30);
 
 /// Limits for one listening address of a shard. A stranger is a connection on which the tunnel has not
@@ -35,10 +35,10 @@ pub(super) struct Limits {
     pub(super) all: usize,
     pub(super) strangers: usize,
     pub(super) of_source: usize,
-    /// A stranger's connection ends after this time or after this many received bytes.
+    /// A stranger's connection ends after this time or after receiving this many bytes.
     pub(super) patience: Duration,
     pub(super) bytes: usize,
-    /// A connection without packets in both directions ends after this time, which is the lifetime of a
+    /// A connection ends after this long without packets in both directions. This is also the lifetime of a
     /// silent channel.
     pub(super) idle: Duration,
     /// Maximum number of accepted connections per second, and the largest burst. Each handshake takes about
@@ -58,7 +58,7 @@ pub(super) const LIMITS: Limits = Limits {
     at_once: 400,
 };
 
-/// Numbers of connections and of strangers from one source.
+/// Number of connections, and of strangers, from one source.
 #[derive(Clone, Copy, Debug, Default)]
 struct Count {
     all: usize,
@@ -88,7 +88,7 @@ pub(crate) struct TlsServer {
     listener: TcpListener,
     timer: OwnedFd,
     armed: bool,
-    /// This socket is only used to look up routes and sizes.
+    /// This socket only serves to look up routes and sizes.
     udp: UdpEncapsulation,
     addr: SocketAddr,
     config: Arc<ServerConfig>,
@@ -104,7 +104,7 @@ pub(crate) struct TlsServer {
     drops: BTreeMap<&'static str, u64>,
 }
 
-/// Returns the addresses that count as one source: an IPv4 address or an IPv6 /64.
+/// Returns the group of addresses that counts as one source: an IPv4 address or an IPv6 /64.
 fn source(ip: IpAddr) -> IpAddr {
     match ip {
         IpAddr::V6(ip) => Ipv6Addr::from(u128::from(ip) >> 64 << 64).into(),
@@ -116,7 +116,7 @@ impl TlsServer {
     /// Listens on an address. Several shards may listen on the same address.
     ///
     /// # Errors
-    /// Those of the system and of the certificate files.
+    /// Errors from the system and from reading the certificate files.
     pub(crate) fn new(cfg: &Config, addr: SocketAddr, mark: Option<u32>) -> io::Result<TlsServer> {
         TlsServer::limited(cfg, addr, mark, LIMITS)
     }
@@ -174,7 +174,7 @@ impl TlsServer {
         *self.drops.entry(why).or_default() += 1;
     }
 
-    /// Starts or stops a timer. While there are connections, it wakes the loop every second.
+    /// Starts or stops a timer that wakes the loop every second while there are connections.
     fn arm(&mut self) {
         let on = !self.guests.is_empty();
         if self.armed != on {
@@ -237,8 +237,9 @@ impl TlsServer {
         }
     }
 
-    /// Returns whether another stranger from this source may connect. If a limit is reached, the source with
-    /// the most connections loses its oldest one, provided that it has at least two more than this source.
+    /// Returns whether another connection from this source may be accepted. If a limit is reached, the source
+    /// with the most connections loses the one that has been idle longest, provided that it has at least two
+    /// more than this source.
     fn has_room(&mut self, from: IpAddr) -> bool {
         let strangers = match () {
             () if self.guests.len() >= self.limits.all => false,
@@ -373,8 +374,8 @@ impl Encapsulation for TlsServer {
         let segment = burst.segment.max(1);
         let packets = burst.bytes.len().div_ceil(segment) as u64;
         let found = self.by_remote.get(&burst.remote).copied();
-        // Any sender can get a cookie. All other messages go only to a peer that has proved its key, so the
-        // connection is no stranger's any more.
+        // Anyone can get a cookie. All other messages go only to a peer that has proved its key, so the
+        // connection is no longer a stranger's.
         if let Some(guest) = found.and_then(|id| self.guests.get_mut(&id))
             && !guest.answered
             && !dccp_secure::is_cookie(burst.bytes)
@@ -383,7 +384,7 @@ impl Encapsulation for TlsServer {
             self.leave_strangers(source(burst.remote.ip()));
         }
         let Some((id, guest)) = found.and_then(|id| Some((id, self.guests.get_mut(&id)?))) else {
-            // The connection is gone. Until the client connects again, no packet can reach it.
+            // The connection is gone, so no packet can reach the client until it connects again.
             self.stats.tx_link_down += packets;
             return Err(SendError::BufferFull);
         };

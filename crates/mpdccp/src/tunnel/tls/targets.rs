@@ -1,18 +1,18 @@
-//! Chooses the address to which a client connects: its configured server, or an address that the server of
-//! its session advertises. A load balancer cannot tell from a TLS connection to which server it belongs. Only
-//! the advertised addresses are sure to lead to the server of the session.
+//! Chooses the address that a client connects to: its configured server, or an address advertised by the
+//! server of its session. A load balancer cannot tell from a TLS connection which server it belongs to, so
+//! only the advertised addresses are sure to lead to the session's server.
 
 use std::net::{IpAddr, SocketAddr};
 
 #[derive(Debug)]
 pub(super) struct Targets {
     server: SocketAddr,
-    /// Advertised addresses with the path's IP version.
+    /// Advertised addresses of the path's IP version.
     advertised: Vec<IpAddr>,
-    /// Index of the next advertised address. The configured server follows the last one.
+    /// Index of the next advertised address. After the last one, it is the configured server's turn.
     turn: usize,
     current: SocketAddr,
-    /// Whether to connect to an advertised address: the path is down, perhaps because the connection leads to
+    /// Whether to connect to an advertised address, because the path is down and its connection may lead to
     /// another server.
     redirect: bool,
 }
@@ -38,17 +38,17 @@ impl Targets {
         self.current
     }
 
-    /// Moves on to the next target, because the connection was not established.
+    /// Moves on to the next target, because no connection was established.
     pub(super) fn on_failed(&mut self) {
         self.turn = self.turn.wrapping_add(1);
     }
 
-    /// Starts with the first target again, because an established connection was lost.
+    /// Starts over with the first target, because an established connection was lost.
     pub(super) fn on_lost(&mut self) {
         self.turn = 0;
     }
 
-    /// Sets the addresses that the server of the session advertises. `up` says whether the path is up.
+    /// Sets the addresses advertised by the session's server. `up` says whether the path is up.
     pub(super) fn learn(&mut self, advertised: &[IpAddr], up: bool) {
         self.redirect = !up;
         let fitting = advertised.iter().copied().filter(|ip| ip.is_ipv4() == self.server.is_ipv4());
@@ -58,8 +58,9 @@ impl Targets {
         }
     }
 
-    /// Returns whether to replace the established connection: the path over it is down, and it does not lead
-    /// to an advertised address. Returns true only once, because the advertised addresses may be unreachable.
+    /// Returns whether to replace the established connection, which is the case if the path over it is down
+    /// and it does not lead to an advertised address. Returns true only once, because the advertised
+    /// addresses may be unreachable.
     pub(super) fn redirects(&mut self) -> bool {
         std::mem::take(&mut self.redirect)
             && !self.advertised.is_empty()
@@ -98,7 +99,7 @@ mod tests {
         assert_eq!(targets.choose().ip(), ip(4));
         // A path that opens later tries the advertised addresses first.
         assert_eq!(Targets::new(SocketAddr::new(ip(1), 443), &[ip(4)]).choose().ip(), ip(4));
-        // The session has ended, so no address is advertised.
+        // The session has ended, so no address is advertised any more.
         targets.learn(&[], false);
         assert_eq!(targets.choose().ip(), ip(1));
     }

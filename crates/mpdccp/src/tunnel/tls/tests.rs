@@ -36,7 +36,7 @@ fn pair() -> [TcpStream; 2] {
     ends
 }
 
-/// Returns both ends after the handshake. The error has the errors of the client and of the server.
+/// Returns both ends after the handshake. An error includes the errors of both client and server.
 fn connected(check: TlsCheck) -> Result<[Connection; 2], String> {
     connected_to(certificate::server(&config())?, check)
 }
@@ -99,7 +99,7 @@ fn packets_pass_both_ways_and_what_does_not_fit_is_dropped() {
     assert_eq!(receive(&mut s, 3), packets);
     assert_eq!(s.send(packets.iter().rev().map(Vec::as_slice)).unwrap(), 3);
     assert_eq!(receive(&mut c, 3)[0], packets[2]);
-    // Neither end reads. The buffers have a limit, and sending does not block.
+    // Neither end reads. The buffers are limited, and sending must not block.
     let many = vec![vec![7; usize::from(MTU)]; 100];
     let sent: usize = (0..1_000).map(|_| s.send(many.iter().map(Vec::as_slice)).unwrap()).sum();
     assert!(s.is_full() && sent < 50_000, "{sent} of 100000");
@@ -200,7 +200,8 @@ fn a_client_checks_what_its_file_says() {
     }
 }
 
-/// Returns the configuration of a server that presents this certificate with another key.
+/// Returns the configuration of a server that presents this certificate with this key, which need not match
+/// it.
 fn certified(certificate: CertificateDer<'static>, key: PrivateKeyDer<'static>) -> Arc<ServerConfig> {
     let key = CertifiedKey::new(vec![certificate], any_supported_type(&key).unwrap());
     let mut config = ServerConfig::clone(&certificate::server(&config()).unwrap());
@@ -229,7 +230,7 @@ fn the_certificate_stays_the_same() {
     let file = directory.path().join("a/mpdccp0.tls.pem");
     let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&file).unwrap().permissions());
     assert_eq!(mode & 0o077, 0, "the file contains the private key");
-    // The certificate comes from the owner's files.
+    // The certificate comes from files that the owner provides.
     let files = format!("tls_certificate = \"{0}\"\ntls_key = \"{0}\"", file.display());
     assert_eq!(certificate::own(&config_with(&files)).unwrap().0, first);
     std::fs::write(&file, "nothing").unwrap();

@@ -1,5 +1,5 @@
-//! A test bed: two network namespaces, joined by two veth paths, with a tunnel end in each. Dropping the bed
-//! removes all of it.
+//! A test bed: two network namespaces joined by two veth paths, with a tunnel end in each. Dropping the bed
+//! removes everything.
 
 pub(crate) mod spaces;
 pub(crate) mod stream;
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
-/// Remote addresses of the paths. Path one uses IPv4, path two IPv6.
+/// Remote addresses of the paths. Path one uses IPv4; path two uses IPv6.
 pub(crate) const REMOTE: [&str; 2] = ["192.168.71.2", "fd71::2"];
 pub(crate) const LOCAL: [&str; 2] = ["192.168.71.1", "fd71::1"];
 /// Addresses inside the tunnel.
@@ -31,9 +31,9 @@ pub(crate) struct Bed {
     /// Remotes of the client's paths, if they differ from the server's addresses. A TOML list gives a path
     /// several remotes.
     pub(crate) remote: [String; 2],
-    /// Further networks of the server to add to `allowed_ips` in the client's configuration.
+    /// Further networks behind the server, to be added to `allowed_ips` in the client's configuration.
     pub(crate) allowed: String,
-    /// Changes of the ends' configurations: the end, the old text and the new text.
+    /// Changes to the ends' configurations: the end, the old text and the new text.
     pub(crate) change: Vec<(&'static str, String, String)>,
     /// Additional arguments of both ends.
     pub(crate) arguments: Vec<&'static str>,
@@ -76,12 +76,12 @@ pub(crate) fn socket(space: &str, bind: &str) -> UdpSocket {
     inside(space, move || UdpSocket::bind(bind).unwrap())
 }
 
-/// Returns the payloads of the UDP packets in a capture of raw IP.
+/// Returns the payloads of the UDP packets in a raw IP capture.
 pub(crate) fn udp_payloads(pcap: &[u8]) -> Vec<Vec<u8>> {
     ip_payloads(pcap).into_iter().map(|(_, payload)| payload[8..].to_vec()).collect()
 }
 
-/// Returns the protocols and payloads of the packets in a capture of raw IP.
+/// Returns the protocols and payloads of the packets in a raw IP capture.
 pub(crate) fn ip_payloads(pcap: &[u8]) -> Vec<(u8, Vec<u8>)> {
     let mut found = Vec::new();
     let mut rest = &pcap[24..];
@@ -104,7 +104,7 @@ fn ip(args: &str) {
     assert!(output.status.success(), "ip {args}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Prints that this test or a part of it was skipped. Prints to standard error directly, past the test
+/// Prints that this test or a part of it was skipped. Prints directly to standard error, bypassing the test
 /// harness.
 pub(crate) fn skipped(why: impl std::fmt::Display) {
     let thread = std::thread::current();
@@ -119,7 +119,7 @@ pub(crate) fn able(programs: &[&str]) -> bool {
     missing().or_else(no_program).map(skipped).is_none()
 }
 
-/// Creates a test bed. Returns `None` if that is not possible here, and prints the reason.
+/// Creates a test bed. If that is not possible here, prints the reason and returns `None`.
 pub(crate) fn bed() -> Option<Bed> {
     able(&[]).then(Bed::new)
 }
@@ -183,8 +183,8 @@ impl Bed {
         self.directory.path().join(name)
     }
 
-    /// Starts both ends. They have keys unless `common` turns encryption off. `common` is added to both
-    /// configurations. Addresses have a port only if the ends use UDP.
+    /// Starts both ends. They have keys unless `common`, which is added to both configurations, turns
+    /// encryption off. Addresses have a port only if the ends use UDP.
     pub(crate) fn up(&mut self, common: &str) {
         self.up_with(common, "");
     }
@@ -312,7 +312,7 @@ impl Bed {
         wait_for("control socket", || socket.exists());
     }
 
-    /// Starts an end again after it was killed.
+    /// Restarts an end that was killed.
     pub(crate) fn again(&mut self, end: &str) {
         let mut dead = self.ends.remove(usize::from(end == "c"));
         let _ = dead.wait();
@@ -345,12 +345,13 @@ impl Bed {
         run("ip", &format!("netns exec {} {command}", self.space[0]))
     }
 
-    /// Returns tshark's output for the client's capture, one line per packet; `None` if there is no tshark.
+    /// Returns tshark's output for the client's capture, one line per packet; `None` if tshark is not
+    /// installed.
     pub(crate) fn decoded(&self, filter: &str) -> Option<String> {
         let lua = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tools/wireshark/mpdccp.lua");
         let mut command = Command::new("tshark");
         // Do not decode inner packets: the kernel may leave their checksums to the network card, and there is
-        // none here.
+        // no card here.
         command.args(["-X", &format!("lua_script:{lua}"), "-o", "dccp.check_checksum:TRUE", "-r"]);
         match command.arg(self.path("c.pcap")).args(["-Y", filter]).output() {
             Ok(output) => Some(String::from_utf8(output.stdout).unwrap()),
@@ -367,7 +368,7 @@ impl Bed {
         text
     }
 
-    /// Returns the process ID of an end.
+    /// Returns an end's process ID.
     pub(crate) fn pid(&self, end: &str) -> rustix::process::Pid {
         // The ends are listed in the order in which they were started.
         let at = ["s", "c", "d"].iter().position(|known| *known == end).unwrap();
@@ -389,13 +390,13 @@ impl Bed {
         rustix::process::Pid::from_raw(child.expect("a helper process")).unwrap()
     }
 
-    /// Kills the helper process of an end. Returns the exit status of the end.
+    /// Kills an end's helper process. Returns the end's exit status.
     pub(crate) fn kill_helper(&mut self, end: &str) -> std::process::ExitStatus {
         rustix::process::kill_process(self.helper(end), rustix::process::Signal::KILL).unwrap();
         self.ends[usize::from(end == "c")].wait().unwrap()
     }
 
-    /// Returns the threads of an end: their IDs and names.
+    /// Returns an end's threads: their IDs and names.
     pub(crate) fn threads(&self, end: &str) -> Vec<(i32, String)> {
         let tasks = format!("/proc/{}/task", self.pid(end).as_raw_nonzero());
         let name = |task: std::fs::DirEntry| {

@@ -1,5 +1,5 @@
 //! Named network namespaces, a directory for their files, and tunnel ends in them. Dropping the value removes
-//! all of it.
+//! everything.
 
 use super::{able, run, wait_for};
 use serde_json::Value;
@@ -14,8 +14,8 @@ pub(crate) struct Spaces {
 }
 
 impl Spaces {
-    /// Creates the namespaces. `id` identifies the test, and the names of the namespaces begin with it.
-    /// Returns `None` and prints the reason if a test that needs these programs cannot run here.
+    /// Creates the namespaces. `id` identifies the test, and the names of the namespaces begin with it. If a
+    /// test that needs these programs cannot run here, prints the reason and returns `None`.
     pub(crate) fn new(id: &str, names: &'static [&'static str], programs: &[&str]) -> Option<Spaces> {
         if !able(programs) {
             return None;
@@ -56,7 +56,7 @@ impl Spaces {
         assert!(output.status.success(), "{commands}\n{}", String::from_utf8_lossy(&output.stderr));
     }
 
-    /// Returns a command that runs mpdccp in a namespace with these arguments.
+    /// Returns a command that runs mpdccp with these arguments in a namespace.
     pub(crate) fn mpdccp(&self, name: &str, args: &str) -> Command {
         let mut command = self.command(name, env!("CARGO_BIN_EXE_mpdccp"));
         command.args(args.split_whitespace()).stdout(Stdio::null());

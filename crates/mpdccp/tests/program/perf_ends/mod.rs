@@ -17,14 +17,14 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Runs both ends on this host without a namespace. This is for UDP, whose ports do not conflict with
+    /// Runs both ends on this host without a namespace. Suitable for UDP, whose ports do not conflict with
     /// those of other programs.
     pub(crate) fn host() -> Place {
         Place { space: None }
     }
 
-    /// Runs both ends in a namespace of their own. Returns `None` and prints the reason if the namespace
-    /// cannot be created.
+    /// Runs both ends in a separate namespace. If the namespace cannot be created, prints the reason and
+    /// returns `None`.
     pub(crate) fn namespace(test: &str) -> Option<Place> {
         if !able(&[]) {
             return None;
@@ -42,8 +42,7 @@ impl Place {
             None => Command::new(program),
             Some(space) => {
                 let mut command = Command::new("ip");
-                // `ip` replaces itself by the program (exec). So the process that is started becomes the
-                // program.
+                // `ip` replaces itself with the program (exec), so the started process becomes the program.
                 command.args(["netns", "exec", space, program]);
                 command
             }
@@ -87,14 +86,14 @@ impl Place {
     }
 
     /// Runs a client against a server, then stops the server. Returns the client's output. In the client's
-    /// arguments, `{port}` stands for the server's UDP port, or for its DCCP port with raw encapsulation.
+    /// arguments, `{port}` stands for the server's UDP port or, with raw encapsulation, its DCCP port.
     pub(crate) fn against_server(&self, server: &str, client: &str) -> Output {
         let [_, client] = self.both(server, client);
         client
     }
 
-    /// Runs both ends like [`against_server`](Self::against_server). Also returns the whole output of the
-    /// server.
+    /// Runs both ends like [`against_server`](Self::against_server), and also returns the server's whole
+    /// output.
     pub(crate) fn both(&self, server: &str, client: &str) -> [Output; 2] {
         let mut server = self.serve(&format!("--json-stream {server}"));
         let output = self.run(&client.replace("{port}", &server.port));
@@ -102,9 +101,8 @@ impl Place {
         [server.child.wait_with_output().unwrap(), output]
     }
 
-    /// Runs a client that prints reports. Calls `act` with the server at each report until `act` returns
-    /// true. The client must then exit within half a minute. Returns the client's records and its exit
-    /// status.
+    /// Runs a client that prints reports. On each report, calls `act` with the server until `act` returns
+    /// true; the client must then exit within half a minute. Returns the client's records and exit status.
     pub(crate) fn with_server(
         &self,
         server: &str,
@@ -126,7 +124,7 @@ impl Place {
                 break;
             }
         }
-        // The rest of the output fits into the buffer of the pipe.
+        // The rest of the output fits into the pipe's buffer.
         let output = finish_within(Duration::from_secs(30), &args, client);
         while read(&mut records) {}
         server.child.kill().unwrap();
@@ -134,7 +132,7 @@ impl Place {
         (records, output)
     }
 
-    /// Defines host names in the namespace. They last until the returned value is dropped.
+    /// Defines host names in the namespace, until the returned value is dropped.
     pub(crate) fn hosts(&self, text: &str) -> Hosts {
         let dir = PathBuf::from("/etc/netns").join(self.space.as_ref().unwrap());
         fs::create_dir_all(&dir).unwrap();
@@ -142,15 +140,15 @@ impl Place {
         Hosts(dir)
     }
 
-    /// Runs a server for one client, and the client. Returns the records of both. `{port}` is as in
-    /// `against_server`.
+    /// Runs a client and a server that serves only this client. Returns the records of both. `{port}` has the
+    /// same meaning as in `against_server`.
     pub(crate) fn exchange(&self, server: &str, client: &str) -> [Vec<Value>; 2] {
         let server_args = format!("--json-stream --once {server}");
         let mut server = self.serve(&server_args);
         let client_args = format!("--json-stream {}", client.replace("{port}", &server.port));
         let client = self.run(&client_args);
         let mut ended = finish(&server_args, server.child);
-        // The output fits into the buffer of the pipe.
+        // The output fits into the pipe's buffer.
         server.stdout.read_to_end(&mut ended.stdout).unwrap();
         let mut records = [(server_args, ended), (client_args, client)].map(|(args, output)| {
             let text = String::from_utf8(output.stdout).unwrap();
@@ -186,7 +184,7 @@ impl Drop for Place {
     }
 }
 
-/// Waits for a process. If it takes longer than a minute, the test fails.
+/// Waits for a process. The test fails if this takes longer than a minute.
 fn finish(args: &str, child: Child) -> Output {
     finish_within(Duration::from_secs(60), args, child)
 }
@@ -206,7 +204,7 @@ fn finish_within(most: Duration, args: &str, mut child: Child) -> Output {
     }
 }
 
-/// Returns the record of this type. There must be exactly one.
+/// Returns the record of this type, of which there must be exactly one.
 pub(crate) fn record<'a>(records: &'a [Value], kind: &str) -> &'a Value {
     let mut found = records.iter().filter(|record| record["type"] == kind);
     let (first, second) = (found.next(), found.next());

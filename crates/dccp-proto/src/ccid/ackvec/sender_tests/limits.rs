@@ -25,7 +25,7 @@ fn offered(rig: &mut Rig, count: u64, gap: Duration) -> bool {
     offered_in_bursts(rig, count, gap, 1)
 }
 
-/// Does the same as [`offered`], with bursts of `burst` packets.
+/// Like [`offered`], but with bursts of `burst` packets.
 fn offered_in_bursts(rig: &mut Rig, count: u64, gap: Duration, burst: u64) -> bool {
     let mut sent = Vec::new();
     let mut now = ms(1000);
@@ -57,8 +57,8 @@ fn application_limited_is_decided_by_the_path() {
     let limits = Limits { cwnd: Window::Packets(100), pacing: Some(Rate::from_mbps(8.0)), quantum: 1000 };
     // At half the pacing rate, only the application limits the sender.
     assert!(offered(&mut Rig::with(false, limits), 200, Duration::from_micros(2000)));
-    // The application offers between the pacing rate and twice that rate. Pacing limits the sender, although
-    // no packet ever queues.
+    // The application offers more than the pacing rate but less than twice that rate, so pacing limits the
+    // sender although no packet ever queues.
     assert!(!offered(&mut Rig::with(false, limits), 200, Duration::from_micros(700)));
     assert!(!offered(&mut Rig::with(false, limits), 200, Duration::from_micros(500)));
     // Pacing blocks the second packet of each burst, but the path sends only a quarter of its pacing rate.
@@ -71,7 +71,7 @@ fn application_limited_is_decided_by_the_path() {
 }
 
 /// A driver that wakes only every 5 ms sends a quantum of two packets each time, which is less than half of
-/// the pacing rate. Data always waits, so the application is not the limit.
+/// the pacing rate. Data is always waiting, so the application is not the limit.
 #[test]
 fn a_late_driver_does_not_make_the_path_application_limited() {
     let limits = Limits { cwnd: Window::Packets(100), pacing: Some(Rate::from_mbps(8.0)), quantum: 2000 };
@@ -88,7 +88,7 @@ fn a_late_driver_does_not_make_the_path_application_limited() {
     }
 }
 
-/// A packet waits for a tenth of a millisecond until another path takes it. After that, no packet waits.
+/// A packet waits for a tenth of a millisecond until another path takes it. After that, no packet is waiting.
 #[test]
 fn a_wait_ends_when_the_queue_is_empty() {
     let limits = Limits { cwnd: Window::Packets(100), pacing: Some(Rate::from_mbps(8.0)), quantum: 1000 };
@@ -106,8 +106,8 @@ fn a_wait_ends_when_the_queue_is_empty() {
 }
 
 /// draft-cheng-iccrg-delivery-rate-estimation-00 section 3.4: a path becomes application-limited if its
-/// window has room and it has nothing to send. The tuned variant delays this by a round after a packet was
-/// blocked. The draft variant delays it only if the blocked packet went to another path.
+/// window has room and there is nothing to send. After a packet was blocked, the tuned variant delays this by
+/// a round. The draft variant does so only if the blocked packet went to another path.
 #[test]
 fn the_draft_marks_at_once_what_only_waited_for_its_turn() {
     for (draft, elsewhere, at_once) in [(false, false, false), (true, false, true), (true, true, false)] {

@@ -17,7 +17,7 @@ impl Host {
         Host(TcpListener::bind("127.0.0.1:0").unwrap())
     }
 
-    /// Opens a TCP and a UDP socket on the same port. Retries if another program uses the UDP port.
+    /// Opens a TCP and a UDP socket on the same port. Retries if another program is using the UDP port.
     fn with_udp() -> (Host, UdpSocket) {
         let both = || {
             let host = Host::new();
@@ -30,7 +30,7 @@ impl Host {
         self.0.local_addr().unwrap()
     }
 
-    /// Accepts a connection. A thread performs the handshake.
+    /// Accepts a connection, and performs the handshake on a separate thread.
     fn accept(&self) -> JoinHandle<Stream> {
         let listener = self.0.try_clone().unwrap();
         std::thread::spawn(move || {
@@ -84,7 +84,7 @@ fn until(client: &mut TlsClient, done: impl Fn(&TlsClient) -> bool) {
     }
 }
 
-/// Runs the client until the thread of the other end is done.
+/// Runs the client until the other end's thread is done.
 fn run<T>(client: &mut TlsClient, other: JoinHandle<T>) -> T {
     until(client, |_| other.is_finished());
     turn(client);
@@ -160,7 +160,8 @@ fn failed_attempts_wait_longer_each_time_and_not_all_alike() {
     assert!(matches!(client.link, Link::Idle));
     client.step(due);
     assert!(matches!(client.link, Link::Connecting(_)));
-    // After a connection that worked, the client reconnects at once, and the delay is the shortest one again.
+    // After a connection that worked, the client reconnects at once, and the delay is back to its shortest
+    // value.
     client.ready = true;
     client.on_ready(at);
     client.fail(at, "lost", "tls_lost");
@@ -211,7 +212,7 @@ fn an_attempt_without_an_answer_ends_after_ten_seconds() {
 fn a_host_that_moved_connects_again() {
     let host = Host::new();
     let mut client = client(host.addr(), &path(host.addr().port()));
-    // The connection has a source address that the system would not choose now.
+    // The connection has a source address that the system would no longer choose.
     client.bind.addr = ([127, 0, 0, 2], 0).into();
     let other = host.accept();
     let _ = send(&mut client, b"first");
@@ -223,7 +224,7 @@ fn a_host_that_moved_connects_again() {
     assert_eq!(drops(&client, "tls_moved"), 0);
     client.step(looked + LOOK);
     assert_eq!(drops(&client, "tls_moved"), 1);
-    // The new connection has the right source address and stays.
+    // The new connection has the right source address, so it stays.
     let _second = run(&mut client, host.accept());
     until(&mut client, |client| client.ready);
     let looked = client.looked_at;
@@ -234,7 +235,7 @@ fn a_host_that_moved_connects_again() {
 #[test]
 fn a_path_that_is_down_goes_to_the_server_of_its_session() {
     let [chosen, own] = [Host::new(), Host::new()];
-    // The server has another address and the same port.
+    // The server has a different address but the same port.
     let port = chosen.addr().port();
     drop(own);
     let own = Host(TcpListener::bind(("127.0.0.9", port)).unwrap());
@@ -291,7 +292,7 @@ fn auto_carries_packets_by_udp_while_tls_is_lost_and_closes_it_when_udp_is_back(
 }
 
 /// Over UDP, a load balancer could pass the handshake to another server, whose keys would then be wrong for
-/// the channel. So the packet waits for TLS.
+/// the channel, so the packet waits for TLS.
 #[test]
 fn a_handshake_waits_for_tls_at_the_next_server() {
     let (host, udp) = Host::with_udp();
@@ -355,7 +356,7 @@ fn sizes_and_routes_are_those_of_the_connection() {
     let client = client(remote, &TlsPath { proxy, ..path(443) });
     assert!(client.source(remote).unwrap().is_loopback());
     assert_eq!(client.device(remote).unwrap(), "lo");
-    // TCP splits the data to fit the network, so the MTU of the network does not matter.
+    // TCP splits the data to fit the network, so the network's MTU does not matter.
     assert_eq!((client.path_mtu(remote).unwrap(), client.device_mtu(remote).unwrap()), (MTU, MTU));
     let auto = TlsPath { auto: Some(Over::Udp), ..path(443) };
     let near = SocketAddr::from(([127, 0, 0, 1], 443));

@@ -70,16 +70,16 @@ fn peers_behind_one_address_are_as_many_as_they_like_and_strangers_are_not() {
     assert_eq!(server.drops("tls_refused_source"), 0);
     let fourth = server.connect(1);
     assert_eq!(server.drops("tls_refused_source"), 1);
-    // The limit of one source does not apply to another source.
+    // One source's limit does not apply to another source.
     let other = server.connect(2);
     assert_eq!(server.drops("tls_refused_source"), 1);
-    // When strangers have left, others may connect.
+    // Once strangers have left, others may connect.
     drop((strangers, fourth, other));
     while server.drops("tls_closed") < 4 {
         server.turn();
     }
     let client = server.join(1);
-    // A cookie is not an answer, because any sender can get one.
+    // A cookie does not count as an answer, because anyone can get one.
     let cookie = [&[0x52][..], &[0; 7], &(u64::MAX - 2).to_be_bytes(), &[0; 40]].concat();
     server.send(&client, &cookie);
     let _two = [server.connect(1), server.connect(1)];
@@ -105,7 +105,7 @@ fn a_full_server_takes_from_the_source_with_the_most() {
         assert_eq!((server.drops("tls_displaced"), server.drops("tls_refused_full")), (1, 0), "{met}");
         let _more = server.connect(1);
         assert_eq!((server.drops("tls_displaced"), server.drops("tls_refused_full")), (1, 1), "{met}");
-        // The server has ended the connection that was idle for longest.
+        // The server has ended the connection that had been idle longest.
         let mut gone = first;
         let mut ends = gone.iter_mut().map(|client| client.read(&mut |_| {}).is_err());
         assert!(ends.next().unwrap(), "{met}");
@@ -151,7 +151,7 @@ fn a_connection_goes_to_another_shard_a_few_times() {
     for turn in 0..8 {
         let connection = shards[turn % 2].0.give(remote).unwrap();
         shards[1 - turn % 2].0.take(connection);
-        // Bytes that were read before the move are still in the connection.
+        // Bytes that were read before the move are still held by the connection.
         client.send(std::iter::once(&[1; 100][..])).unwrap();
         while shards[1 - turn % 2].turn() == 0 {}
     }
@@ -228,7 +228,7 @@ fn one_port_serves_ipv4_and_ipv6_and_a_restarted_server() {
         |ip: &str| TlsServer::limited(&config(), SocketAddr::new(ip.parse().unwrap(), port), None, LIMITS);
     let v6 = listen("::");
     assert!(v6.is_ok() || v6.is_err_and(|e| e.raw_os_error() == Some(nix::libc::EAFNOSUPPORT)));
-    // The server closes the connection first, so the kernel reserves the port for a while.
+    // The server closes the connection first, so the kernel keeps the port reserved for a while.
     let mut served = Served(first);
     let client = served.connect(1);
     drop(served);
