@@ -5,10 +5,10 @@
 //! the time given by [`Link::next_event`] or later. A packet passes, in this order:
 //!
 //! 1. the [`Policer`], if any, which may drop it;
-//! 2. 2. the queue ([`QueueConfig`]), which may refuse it, drop it later or mark it, and which thins out
+//! 2. the queue ([`QueueConfig`]), which may refuse it, drop it later or mark it, and which thins out
 //!    acknowledgements if so configured;
 //! 3. the transmitter ([`RateModel`]), one packet at a time, or an [`Aggregation`] burst at a time;
-//! 4. 4. loss on the wire ([`LossModel`]), where a lost packet has still used its share of the rate, as on a
+//! 4. loss on the wire ([`LossModel`]), where a lost packet has still used its share of the rate, as on a
 //!    real link; a packet may also be duplicated;
 //! 5. propagation: fixed delay and [`Jitter`].
 //!

@@ -135,7 +135,7 @@ pub(super) fn multipath_side(is_server: bool) -> Side {
 
 /// Requests the features that the CCIDs need, once the CCIDs are known.
 ///
-/// - - RFC 4341 section 4: a sender that needs Ack Vectors requests them from the receiver of its data.
+/// - RFC 4341 section 4: a sender that needs Ack Vectors requests them from the receiver of its data.
 ///
 /// - RFC 4342 sections 8.4 and 6.1: a TFRC sender requests Loss Event Rate, in case the peer sends no Loss
 ///   Intervals. A TFRC receiver requests NDP Count, to distinguish lost data from lost Acks.

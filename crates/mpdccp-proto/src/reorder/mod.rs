@@ -9,9 +9,9 @@
 //! MP_SEQ and path numbers (DCCP sequence numbers) rise. A path that has delivered MP_SEQ m, and that
 //! preserves packet order, delivers no lower MP_SEQ afterwards: a lower number that was sent on it is lost.
 //! Losses show as gaps in path numbers. A gap may contain
-//! * * packets without data: those that arrive are reported to the reorderer too, and the NDP Count of the
+//! * packets without data: those that arrive are reported to the reorderer too, and the NDP Count of the
 //!   next data packet accounts for the others;
-//! * * reordered packets: the gap is *settled* once some later packets have arrived on that path or some time
+//! * reordered packets: the gap is *settled* once some later packets have arrived on that path or some time
 //!   has passed;
 //! * data, with an MP_SEQ between those of the data before and after the gap.
 //!
@@ -19,7 +19,7 @@
 //! newest data if there is no such gap. No MP_SEQ below the floor can arrive on that path any more. A hole is
 //! proven lost when
 //! 1. it lies below the floors of all paths that are up, or
-//! 2. 2. a settled gap on one path certainly held data (according to the next NDP Count), and the hole is a
+//! 2. a settled gap on one path certainly held data (according to the next NDP Count), and the hole is a
 //!    single number and the only one missing between the MP_SEQ numbers on either side of the gap: the
 //!    missing number must then have been in the gap. This proof does not depend on other paths, so it works
 //!    even if they are idle. It fails for copies sent on several paths, so it is not used while duplicates
