@@ -362,7 +362,7 @@ struct dccp_options {
    */
   uint32_t queue_time_ms;
   /**
-   * What to do when the send queue is full: DCCP_SEND_WAIT and similar.
+   * Behaviour when the send queue is full: DCCP_SEND_WAIT and similar.
    */
   uint32_t send_policy;
   /**

@@ -129,8 +129,8 @@ impl Options {
         self
     }
 
-    /// Sets whether to receive data in the peer's first packet. By default, such data is dropped, and the
-    /// peer is told with a Data Dropped option.
+    /// Sets whether to receive data in the peer's first packet. By default, such data is dropped, and a
+    /// Data Dropped option reports this to the peer.
     pub fn take_early_data(mut self, take: bool) -> Options {
         self.connection.early_data = take;
         self

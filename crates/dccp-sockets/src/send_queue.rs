@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// What to do when the send queue is full ([`Options::queue`](crate::Options::queue)). Datagrams dropped for
+/// Behaviour when the send queue is full ([`Options::queue`](crate::Options::queue)). Datagrams dropped for
 /// this reason are counted in [`Stats::displaced`](crate::Stats::displaced).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]

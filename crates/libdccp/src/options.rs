@@ -108,7 +108,7 @@ pub struct dccp_options {
     pub queue: u32,
     /// Longest time that a datagram may wait before it is dropped, in milliseconds. Default: no limit.
     pub queue_time_ms: u32,
-    /// What to do when the send queue is full: DCCP_SEND_WAIT and similar.
+    /// Behaviour when the send queue is full: DCCP_SEND_WAIT and similar.
     pub send_policy: u32,
     /// Maximum number of received datagrams waiting for the application. Default: 4096.
     pub receive_queue: u32,

@@ -43,7 +43,7 @@ pub trait Recorder {
 /// A packet that came out of a link.
 #[derive(Clone, Copy, Debug)]
 pub struct Delivered<M> {
-    /// What the recorder returned for the packet when it entered.
+    /// The recorder's return value for the packet when it entered.
     pub mark: M,
     /// Time at which the packet should have come out of the link.
     pub due: Time,

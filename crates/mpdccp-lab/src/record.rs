@@ -1,4 +1,4 @@
-//! What a backend returns: the raw packets of one run, before any statistics.
+//! A backend's result: the raw packets of one run, before any statistics.
 //!
 //! All times of a run come from one clock. Flows go from client to server.
 
@@ -160,7 +160,7 @@ pub struct LinkPacket {
     pub ce: bool,
 }
 
-/// What happened to a packet on a link.
+/// The fate of a packet on a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Fate {
     /// The packet reached the receiver's interface at this time.

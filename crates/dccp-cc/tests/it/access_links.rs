@@ -69,7 +69,7 @@ fn lumps_form_a_short_queue() {
     // The station gets the medium every 10 ms on average.
     let lumps = |_| {
         let aggregation = Some(Aggregation { access: ms(10.0), packets: 64 });
-        LinkConfig { aggregation, ..link(50.0, ms(2.0), 4.0) }
+        LinkConfig { aggregation, ..link(50.0, ms(40.0), 4.0) }
     };
     let room = |seed| {
         let steps = wifi.course(seed).take(40).map(|step| (step.at, step.ways[1].rate)).collect();

@@ -109,7 +109,7 @@ fn a_peer_cannot_take_all_handshakes() {
     assert_eq!(handshakes(&mut world, 45), 20, "a second gives it 20 more");
 }
 
-/// Whoever sends the cookies must not control the rate of initiations.
+/// The sender of cookies must not control the rate of initiations.
 #[test]
 fn cookies_bring_one_initiation_at_once() {
     let mut world = World::new();

@@ -57,7 +57,7 @@ fn start_receiver(
     })
 }
 
-/// Fills `buf`. Returns false if the stream ends or the thread is told to stop.
+/// Fills `buf`. Returns false if the stream ends or the thread must stop.
 pub(super) fn read_all(stream: &mut TcpStream, buf: &mut [u8], stop: &AtomicBool) -> bool {
     let mut filled = 0;
     while filled < buf.len() {

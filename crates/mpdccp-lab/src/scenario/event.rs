@@ -1,4 +1,4 @@
-//! What happens to the tunnel during a scenario.
+//! Events of the tunnel during a scenario.
 
 use core::time::Duration;
 use std::collections::BTreeMap;

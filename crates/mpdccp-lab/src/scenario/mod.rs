@@ -52,7 +52,7 @@ pub struct Scenario {
     pub name: String,
     /// Title in one line.
     pub title: String,
-    /// What the experiment is for, as shown in the report.
+    /// Purpose of the experiment, as shown in the report.
     #[serde(default)]
     pub about: String,
     /// Time from t = 0 to the end of the traffic, in seconds.
