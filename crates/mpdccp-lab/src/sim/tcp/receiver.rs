@@ -10,8 +10,13 @@ use super::window::Window;
 
 /// Longest delay of an acknowledgement that waits for a second segment, as in Linux.
 const DELAY: Duration = Duration::from_millis(40);
-/// Number of segments, from the start, that are acknowledged immediately to speed up slow start, as in Linux.
+/// Number of acknowledgements that leave immediately at the start, after a pause and after a duplicate. This
+/// speeds up the sender's slow start (`TCP_MAX_QUICKACKS`).
 const QUICK: u32 = 16;
+/// The same number after a congestion mark, because the sender's window may become very small.
+const QUICK_AFTER_MARK: u32 = 2;
+/// Pause, in addition to the round-trip time, after which the sender is assumed to have timed out.
+const PAUSE: Duration = Duration::from_millis(200);
 /// When data arrives out of order, the first `DUPLICATES` duplicate acknowledgements leave immediately. As in
 /// Linux, those after them are combined for `GATHER` or a twentieth of the round-trip time, whichever is
 /// shorter.
@@ -32,14 +37,16 @@ pub(crate) struct Receiver {
     recent: VecDeque<u64>,
     /// Duplicate data to be reported by DSACK in the next acknowledgement.
     duplicate: Option<(u64, u64)>,
-    /// Number of segments not yet acknowledged, and when an acknowledgement of them is due.
+    /// Number of segments not yet acknowledged that arrived in order, and when an acknowledgement is due.
     waiting: u32,
     due: Option<Time>,
     now_due: bool,
     /// TS.Recent and Last.ACK.sent of RFC 7323 section 4.3.
     echo: u64,
     last_ack: u64,
-    seen: u32,
+    /// Number of further acknowledgements that leave immediately (`icsk_ack.quick`).
+    quick: u32,
+    last_data: Option<Time>,
     window: Window,
     /// End of the data that the application has read, or `None` if it reads all data immediately.
     read: Option<u64>,
@@ -47,8 +54,8 @@ pub(crate) struct Receiver {
     allowed: u64,
     /// Whether a congestion mark has arrived but the sender has not confirmed it yet.
     ece: bool,
-    /// Number of acknowledgements sent, and number of duplicate acknowledgements since the cumulative
-    /// acknowledgement last advanced.
+    /// Number of acknowledgements sent, and number of immediate duplicate acknowledgements since data last
+    /// arrived in order.
     acks: u32,
     duplicates: u32,
 }
@@ -93,12 +100,13 @@ impl Receiver {
         if start <= self.last_ack {
             self.echo = self.echo.max(data.no);
         }
-        self.ece = (self.ece && !data.cwr) || data.marked();
-        self.seen = self.seen.saturating_add(1);
-        self.waiting += 1;
+        self.note_quick(now, data);
         let before = self.next;
         let hole = !self.ahead.is_empty();
-        if end <= self.next || self.block_at(start).is_some_and(|(_, e)| end <= e) {
+        if end <= self.next {
+            self.duplicate = Some((start, end));
+            self.quick = self.quick.max(QUICK);
+        } else if self.block_at(start).is_some_and(|(_, e)| end <= e) {
             self.duplicate = Some((start, end));
         } else if start <= self.next {
             self.next = end;
@@ -111,22 +119,47 @@ impl Receiver {
             self.recent.push_front(start);
             self.recent.truncate(4 * MAX_BLOCKS);
         }
-        self.window.on_data(now, data.echo, self.read.unwrap_or(self.next));
+        if self.window.on_data(now, data.echo, self.read.unwrap_or(self.next)) {
+            self.quick |= 1;
+        }
         if self.next > before {
+            self.waiting += 1;
             self.duplicates = 0;
         }
-        let gathers = self.next == before && self.duplicate.is_none() && self.duplicates >= DUPLICATES;
-        let wait =
-            if gathers { self.window.rtt().map_or(GATHER, |rtt| (rtt / 20).min(GATHER)) } else { DELAY };
-        self.due = Some(self.due.map_or(now + wait, |due| due.min(now + wait)));
-        // Immediately acknowledge every second segment, data out of order, and data that fills a hole
-        // (RFC 5681 section 4.2).
-        self.now_due |= !gathers
-            && (self.waiting >= 2
-                || hole
-                || !self.ahead.is_empty()
-                || self.duplicate.is_some()
-                || self.seen <= QUICK);
+        self.schedule(now, data, hole);
+    }
+
+    /// Updates the number of immediate acknowledgements for a pause and for congestion marks
+    /// (`tcp_event_data_recv`).
+    fn note_quick(&mut self, now: Time, data: &Data) {
+        let pause = PAUSE + self.window.rtt().unwrap_or_default();
+        if self.last_data.is_none_or(|at| now.since(at) > pause) {
+            self.quick = self.quick.max(QUICK);
+        }
+        self.last_data = Some(now);
+        let confirmed = self.ece && !data.cwr;
+        if data.marked() && !confirmed {
+            self.quick = self.quick.max(QUICK_AFTER_MARK);
+        }
+        self.ece = confirmed || data.marked();
+    }
+
+    /// Decides when to acknowledge `data` (`__tcp_ack_snd_check`). `hole` means that there was a hole before
+    /// it arrived.
+    fn schedule(&mut self, now: Time, data: &Data, hole: bool) {
+        let ahead = !self.ahead.is_empty();
+        // Immediately acknowledge more than one segment, and data that fills the last hole (RFC 5681
+        // section 4.2).
+        let more = self.waiting >= 2 || self.next > self.last_ack + u64::from(data.len);
+        let mut now_due = more || hole && !ahead || data.cwr || self.quick > 0;
+        if !now_due && ahead && self.duplicates < DUPLICATES {
+            self.duplicates += 1;
+            now_due = true;
+        }
+        self.now_due |= now_due;
+        let gather = self.window.rtt().map_or(GATHER, |rtt| (rtt / 20).min(GATHER));
+        let due = now + if ahead { gather } else { DELAY };
+        self.due = Some(self.due.map_or(due, |at| at.min(due)));
     }
 
     /// Returns when an acknowledgement is due.
@@ -141,9 +174,9 @@ impl Receiver {
         }
         (self.due, self.now_due, self.waiting) = (None, false, 0);
         self.acks = self.acks.wrapping_add(1);
+        self.quick = self.quick.saturating_sub(1);
         self.last_ack = self.next;
         self.allowed = self.next + self.free();
-        self.duplicates = if self.ahead.is_empty() { 0 } else { self.duplicates + 1 };
         self.window.on_ack_sent(now, self.acks);
         let duplicate = self.duplicate.take();
         let mut blocks: Vec<(u64, u64)> = duplicate.into_iter().collect();
@@ -283,5 +316,53 @@ mod tests {
         }
         r.on_data(Time::ZERO, &data(21));
         assert!(!r.poll(Time::from_millis(1)).unwrap().dsack);
+    }
+
+    /// Returns how many single segments from `n` on are acknowledged immediately, if one arrives per
+    /// millisecond from `begin` on.
+    fn quick(r: &mut Receiver, n: u64, begin: u64) -> usize {
+        let arrives = |i: &u64| {
+            let now = Time::from_millis(begin + i);
+            r.on_data(now, &data(n + i));
+            r.poll(now).is_some()
+        };
+        (0..100).take_while(arrives).count()
+    }
+
+    #[test]
+    fn each_segment_is_acknowledged_after_a_pause_and_after_a_duplicate() {
+        let mut r = receiver();
+        assert_eq!(quick(&mut r, 16, 199), 0);
+        assert_eq!(quick(&mut r, 17, 400), 16);
+        r.on_data(Time::from_millis(420), &data(0));
+        assert!(r.poll(Time::from_millis(420)).unwrap().dsack);
+        assert_eq!(quick(&mut r, 34, 421), 15);
+    }
+
+    #[test]
+    fn each_segment_is_acknowledged_while_the_window_grows() {
+        let mut r = receiver();
+        let (size, ms) = (r.window.size(), Time::from_millis);
+        // The application reads 30 segments in a round-trip time, so the window may grow from 45 to 76
+        // segments or more. Each segment makes room for two.
+        r.window.on_ack_sent(ms(0), 100);
+        r.window.on_data(ms(50), 100, 0);
+        r.window.on_ack_sent(ms(50), 101);
+        r.window.on_data(ms(100), 101, 30_000);
+        let growing = quick(&mut r, 16, 100);
+        assert!(growing > 10, "{growing}");
+        assert!(r.window.size() > size + 2_000 * (growing as u64 - 2), "{}", r.window.size());
+    }
+
+    #[test]
+    fn a_mark_and_its_confirmation_are_acknowledged_immediately() {
+        let mut r = receiver();
+        let mut arrives = |n, ecn, cwr| {
+            r.on_data(Time::ZERO, &Data { ecn, cwr, ..data(n) });
+            r.poll(Time::ZERO).is_some()
+        };
+        assert!(!arrives(16, 0, false) && arrives(17, 0, false) && !arrives(18, 0, false));
+        assert!(arrives(19, 3, false) && arrives(20, 3, false), "two acknowledgements after the first mark");
+        assert!(!arrives(21, 3, false) && arrives(22, 0, true));
     }
 }

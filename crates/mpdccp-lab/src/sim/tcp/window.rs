@@ -1,5 +1,5 @@
-//! Models the receive window and its autotuning, as in Linux. The window never shrinks, and is at least twice
-//! the most data that the application has read in a round-trip time.
+//! Models the receive window and its autotuning, as in Linux. The window never shrinks. Its limit is at least
+//! twice the most data that the application has read in a round-trip time.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -18,6 +18,8 @@ const REMEMBERED: usize = 4096;
 #[derive(Debug)]
 pub(super) struct Window {
     size: u64,
+    /// Size up to which arriving data enlarges the window (`window_clamp`).
+    limit: u64,
     /// Most bytes that the application has read in a round-trip time so far.
     best: u64,
     /// Start of the current round, and the number of bytes read by that time.
@@ -30,7 +32,14 @@ impl Default for Window {
     fn default() -> Window {
         // Start from the data of an initial window, so that this data does not make the window grow.
         let best = 10 * MSS;
-        Window { size: INITIAL, best, round: (Time::ZERO, 0), rtt: None, sent: VecDeque::new() }
+        Window {
+            size: INITIAL,
+            limit: INITIAL,
+            best,
+            round: (Time::ZERO, 0),
+            rtt: None,
+            sent: VecDeque::new(),
+        }
     }
 }
 
@@ -53,8 +62,20 @@ impl Window {
         }
     }
 
-    /// Handles data that echoes acknowledgement `echo`. All data before `read` has been read.
-    pub(super) fn on_data(&mut self, now: Time, echo: u32, read: u64) {
+    /// Handles a segment that echoes acknowledgement `echo`. All data before `read` has been read. Returns
+    /// whether the window has grown.
+    pub(super) fn on_data(&mut self, now: Time, echo: u32, read: u64) -> bool {
+        // Each segment makes room for two (`tcp_grow_window`), but a limit raised for this segment applies
+        // from the next one, because the limit changes when the application reads.
+        let grown = (self.size + 2 * MSS).min(self.limit);
+        let grows = grown > self.size;
+        self.size = grown;
+        self.tune(now, echo, read);
+        grows
+    }
+
+    /// Adapts the limit to the data that the application reads (`tcp_rcv_space_adjust`).
+    fn tune(&mut self, now: Time, echo: u32, read: u64) {
         while let Some((no, at)) = self.sent.front().copied().filter(|(no, _)| *no <= echo) {
             self.sent.pop_front();
             if no == echo {
@@ -71,7 +92,7 @@ impl Window {
             let twice = 2 * copied + 16 * MSS;
             // Add room in advance, because the sender may double its rate before it learns of the new window.
             let ahead = twice * (copied - self.best) / self.best;
-            self.size = self.size.max((twice + 2 * ahead).min(MOST));
+            self.limit = self.limit.max((twice + 2 * ahead).min(MOST));
             self.best = copied;
         }
         self.round = (now, read);
@@ -83,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn grows_with_what_is_read_in_a_round_trip_and_stays() {
+    fn its_limit_grows_with_what_is_read_in_a_round_trip_and_stays() {
         let mut w = Window::default();
         let ms = Time::from_millis;
         let mut read = 0;
@@ -92,12 +113,21 @@ mod tests {
             w.on_ack_sent(ms(begun), i as u32 + 1);
             read += segments * MSS;
             w.on_data(ms(begun + 100), i as u32 + 1, read);
-            assert!(w.size() >= 2 * segments * MSS || segments == 80, "{segments}: {}", w.size());
+            assert!(w.limit >= 2 * segments * MSS || segments == 80, "{segments}: {}", w.limit);
         }
         // The data per round steps from 40 to 80 segments. The base window is 2 * 80 + 16 = 176 segments. The
         // data read has doubled, so twice the base is added.
-        assert_eq!(w.size(), 3 * 176 * MSS);
+        assert_eq!(w.limit, 3 * 176 * MSS);
         assert_eq!(w.rtt(), Some(Duration::from_millis(100)));
+    }
+
+    #[test]
+    fn each_segment_enlarges_the_window_by_two_up_to_the_limit() {
+        let mut w = Window::default();
+        assert!(!w.on_data(Time::ZERO, 0, 0), "the first window is at its limit");
+        w.limit = INITIAL + 3 * MSS;
+        let grown = [(); 3].map(|()| (w.on_data(Time::ZERO, 0, 0), (w.size() - INITIAL) / MSS));
+        assert_eq!(grown, [(true, 2), (true, 3), (false, 3)]);
     }
 
     #[test]
@@ -105,6 +135,6 @@ mod tests {
         let mut w = Window::default();
         w.on_ack_sent(Time::ZERO, 1);
         w.on_data(Time::from_millis(10), 1, 100 << 20);
-        assert_eq!(w.size(), MOST);
+        assert_eq!(w.limit, MOST);
     }
 }
