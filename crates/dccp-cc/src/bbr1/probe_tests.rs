@@ -89,28 +89,58 @@ fn timeouts_end_rounds_of_the_search_for_policers_and_an_undone_reduction_restar
     assert_eq!(bbr.bottleneck(), None);
 }
 
+fn event(estimator: &crate::RttEstimator) -> AckEvent<'_> {
+    AckEvent {
+        now: Time::from_millis(1_000),
+        acked: Amount::default(),
+        lost: Amount::default(),
+        ce: 0,
+        congestion: false,
+        rtt: None,
+        returning: Duration::ZERO,
+        estimator,
+        rate: Some(sample()),
+        inflight_before: Amount::default(),
+        inflight: Amount::default(),
+        delivered: Amount { packets: 1, bytes: 1_000 },
+        round_end: false,
+        app_limited: false,
+    }
+}
+
+#[test]
+fn tcp_recovers_until_everything_is_repaired() {
+    let mut bbr = Bbr1::tcp(1500, 0);
+    let lost = Amount { packets: 1, bytes: 1_500 };
+    let estimator = &crate::RttEstimator::default();
+    bbr.on_ack(&AckEvent { lost, congestion: true, ..event(estimator) });
+    assert!(bbr.recovery.is_some_and(|r| r.conservation));
+    (0..3).for_each(|_| bbr.on_ack(&AckEvent { round_end: true, ..event(estimator) }));
+    assert!(bbr.recovery.is_some_and(|r| !r.conservation));
+    bbr.on_repaired(Time::from_millis(2_000));
+    assert!(bbr.recovery.is_none());
+}
+
+#[test]
+fn tcp_starts_with_the_round_trip_time_of_its_handshake() {
+    let ms = Duration::from_millis;
+    let mut estimator = crate::RttEstimator::default();
+    estimator.update(Time::ZERO, ms(20));
+    let first = AckEvent { rtt: Some(ms(22)), ..event(&estimator) };
+    let config = CcConfig { mtu: 1500, packets: false, draft: false, seed: 0 };
+    for (mut bbr, rtprop) in [(Bbr1::tcp(1500, 0), ms(20)), (Bbr1::new(&config), ms(22))] {
+        bbr.on_ack(&first);
+        assert_eq!(bbr.path.rtprop, Some(rtprop));
+    }
+}
+
 #[test]
 fn low_rates_due_to_probe_rtt_restart_the_search_for_policers() {
     for (low_rate, detected) in [((0, 0), Some(1_000.0)), ((0, 1), None)] {
         let mut bbr = Bbr1::tcp(1500, 0);
         (0..2).for_each(|second| policed(&mut bbr, second));
         bbr.probe_rtt.low_rate = low_rate;
-        bbr.on_ack(&AckEvent {
-            now: Time::from_millis(1_000),
-            acked: Amount::default(),
-            lost: Amount::default(),
-            ce: 0,
-            congestion: false,
-            rtt: None,
-            returning: Duration::ZERO,
-            estimator: &crate::RttEstimator::default(),
-            rate: Some(sample()),
-            inflight_before: Amount::default(),
-            inflight: Amount::default(),
-            delivered: Amount { packets: 1, bytes: 1_000 },
-            round_end: false,
-            app_limited: false,
-        });
+        bbr.on_ack(&event(&crate::RttEstimator::default()));
         policed(&mut bbr, 2);
         assert_eq!(bbr.long_term.rate(), detected);
     }

@@ -189,6 +189,13 @@ impl Bbr1 {
 
     /// Implements BBRUpdateRTprop and BBRCheckProbeRTT (sections 4.1.2.3 and 4.3.5).
     pub(super) fn update_rtprop_and_probe_rtt(&mut self, ev: &AckEvent<'_>) {
+        // Linux starts with the round-trip time of the handshake (`bbr_init`), whose packets are small.
+        if self.tuning.linux
+            && self.path.rtprop.is_none()
+            && let Some((least, at)) = ev.estimator.min()
+        {
+            self.path.set_rtprop(at, least);
+        }
         let mut expired = self.path.rtprop_expired(ev.now);
         if let Some(rtt) = ev.rtt {
             self.update_rtprop(ev.now, rtt, expired, ev.rate.as_ref());

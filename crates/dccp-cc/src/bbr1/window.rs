@@ -182,7 +182,8 @@ impl Bbr1 {
             && let Some(r) = &mut self.recovery
         {
             r.conservation = false;
-            if !core::mem::take(&mut r.lost) && lost == 0 {
+            // TCP reports when its recovery ends.
+            if !core::mem::take(&mut r.lost) && lost == 0 && !self.tuning.linux {
                 self.leave_recovery();
             }
         }

@@ -135,7 +135,9 @@ impl Sender {
         if digest.acked.packets == 0 && digest.lost.packets == 0 {
             return;
         }
-        if digest.round_end {
+        // In Linux, BBR also starts a round when it enters recovery, so that it conserves packets for a whole
+        // round (`bbr_set_cwnd_to_recover_or_restore`).
+        if digest.round_end || (digest.congestion && !digest.marked) {
             self.round_end = self.next_no;
         }
         let rate = self.sampler.sample(self.rtt.min().map(|m| m.0));

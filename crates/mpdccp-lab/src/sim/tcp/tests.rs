@@ -341,6 +341,22 @@ fn an_answer_to_what_left_before_any_repetition_undoes_the_whole_reduction() {
     assert!(tcp.sender().controller().limits().cwnd.bytes(1500) >= before);
 }
 
+#[test]
+fn a_round_of_bbr_begins_with_its_recovery() {
+    let mut tcp = Tcp::new(0, 1500, "bbr", Rule::Rack, 1);
+    tcp.write(u64::MAX);
+    let begun = open(&mut tcp);
+    let paced =
+        |tcp: &mut Tcp, from| -> Vec<Data> { (from..from + 40).flat_map(|now| sent(tcp, now)).collect() };
+    let window = paced(&mut tcp, begun);
+    let at = |i: usize| window[i].start;
+    ack(&mut tcp, begun + 50, at(1), window[0].no, &[]);
+    assert!(!paced(&mut tcp, begun + 50).is_empty());
+    ack(&mut tcp, begun + 90, at(1), window[4].no, &[(at(2), at(5))]);
+    let sender = &tcp.near.sender;
+    assert_eq!((sender.recover.is_some(), sender.round_end), (true, sender.next_no));
+}
+
 /// Runs both connections of a proxied connection until `until`, and returns the events for the two tunnels.
 fn proxy(tcp: &mut Tcp, from: u64, until: u64) -> Vec<(Side, Event)> {
     let (mut now, until, mut events) = (Time::from_millis(from), Time::from_millis(until), Vec::new());
