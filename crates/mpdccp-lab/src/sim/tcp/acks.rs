@@ -11,10 +11,15 @@ use super::prr::Prr;
 use super::scoreboard::{Outstanding, State};
 use super::segment::Ack;
 use super::sender::{Digest, Sender};
+use super::timers::SLACK;
 use super::undo::Undo;
 
 impl Sender {
     pub(crate) fn on_ack(&mut self, now: Time, ack: &Ack) {
+        if self.protects(ack) {
+            return;
+        }
+        self.recent_ms = self.recent_ms.max(ack.sent_ms);
         let before = self.board.inflight();
         if !self.window(&self.cc.limits()).has_room(before) {
             self.limited_at = Some(now);
@@ -25,12 +30,14 @@ impl Sender {
         let mut digest = Digest { advanced: ack.upto > self.acked, ..Digest::default() };
         let mut newly: Vec<Outstanding> = Vec::new();
         let (acked_before, arrived_to) = (self.acked, self.board.arrived_to(self.acked));
+        // The order is that of Linux, because the last of the segments sets RACK's round-trip time.
+        let mut blocks = ack.blocks.get(usize::from(ack.dsack)..).unwrap_or_default().to_vec();
+        blocks.sort_unstable();
+        for block in blocks {
+            self.board.select(block, |s| newly.push(*s));
+        }
         self.board.acknowledge(ack.upto, |s| newly.push(*s));
         self.acked = self.acked.max(ack.upto);
-        let blocks = if ack.dsack { ack.blocks.get(1..).unwrap_or_default() } else { &ack.blocks };
-        for block in blocks {
-            self.board.select(*block, |s| newly.push(*s));
-        }
         if ack.dsack {
             self.counters.dsack += 1;
             self.detector.on_duplicate(self.next_no);
@@ -49,7 +56,7 @@ impl Sender {
         if !newly.is_empty() {
             self.timers.on_progress(now, self.board.len() > 0);
         }
-        self.judge_recovery(now, ack, acked_before);
+        digest.holds = !self.judge_recovery(now, ack, acked_before);
         // Reduce the window as for a loss, once per round trip (RFC 3168 section 6.1.2). The reduction lasts
         // until data sent after the reduction is acknowledged. This data carries CWR to the receiver, which
         // repeats ECE until CWR arrives.
@@ -58,6 +65,14 @@ impl Sender {
             (self.cause, digest.congestion, digest.marked) = (Cause::Mark, true, true);
         }
         self.digest(now, digest, before);
+    }
+
+    /// Returns whether protection against wrapped sequence numbers drops an overtaken acknowledgement
+    /// (RFC 7323 section 5). Linux accepts an old timestamp only from an acknowledgement that moves neither
+    /// edge of the window (`tcp_disordered_ack`), and tolerates an age of 1 ms. QUIC has no such protection.
+    fn protects(&self, ack: &Ack) -> bool {
+        let old = ack.sent_ms + 1 < self.recent_ms;
+        self.detector.undoes() && old && (ack.upto != self.acked || ack.window > self.peer_window)
     }
 
     /// Judges whether the last timeout was spurious.
@@ -70,36 +85,45 @@ impl Sender {
             Judged::Real => {}
             Judged::Spurious => {
                 self.board.revive();
+                self.detector.set_due();
                 self.take_back(now);
             }
         }
         self.frto = None;
     }
 
-    /// Judges whether the recovery is over, and whether it was spurious.
-    fn judge_recovery(&mut self, now: Time, ack: &Ack, acked_before: u64) {
+    /// Judges whether the recovery is over, and whether it was spurious. Returns whether to look for further
+    /// losses.
+    fn judge_recovery(&mut self, now: Time, ack: &Ack, acked_before: u64) -> bool {
         let advanced = self.acked > acked_before;
         let over = self.recover.is_some_and(|end| self.acked >= end);
         if let Some(undo) = self.undo {
             if self.recover.is_some() && advanced && undo.delayed(ack.echo) {
-                // The segment that filled the hole was merely late, but retransmissions in flight may still
-                // be needed.
-                if !over && self.board.arrived() > 0 {
+                let partly = !over && self.cause == Cause::Hole;
+                if partly && self.board.arrived() > 0 {
                     self.detector.on_reordered(self.distance_from(acked_before));
                 }
-                if over || self.board.repairing() == 0 {
-                    self.board.revive();
-                    self.take_back(now);
+                // The segment that filled the hole was merely late, but retransmissions in flight may still
+                // be needed. Until they arrive, declare nothing else lost (`tcp_try_undo_partial`).
+                if partly && self.board.repairing() > 0 {
+                    return false;
                 }
+                self.board.revive();
+                self.detector.set_due();
+                self.take_back(now);
             } else if undo.all_duplicate() {
                 self.take_back(now);
             }
         }
         if over {
+            if self.recover.is_some() {
+                self.detector.on_repaired();
+            }
             (self.recover, self.prr) = (None, None);
             // At the end of a recovery, BBR restores its window (`bbr_set_cwnd_to_recover_or_restore`).
             self.cc.on_repaired(now);
         }
+        true
     }
 
     /// Returns the number of segments from `start` to the last segment that arrived.
@@ -131,7 +155,9 @@ impl Sender {
         if let Some(rtt) = rtt {
             self.rtt.update(now, rtt);
         }
-        self.find_losses(now, &mut digest);
+        if !digest.holds && self.detector.take_due() {
+            self.find_losses(now, &mut digest);
+        }
         if digest.acked.packets == 0 && digest.lost.packets == 0 {
             return;
         }
@@ -196,10 +222,12 @@ impl Sender {
                         digest.congestion = true;
                     }
                     digest.lost = digest.lost.plus(segment.bytes());
-                    self.lose(now, &segment);
+                    self.lose(now, &segment, true);
                 }
                 Verdict::Wait(at) => {
-                    self.judge_at = Some(at);
+                    // QUIC's timer has no slack.
+                    let slack = if self.detector.undoes() { SLACK } else { Duration::ZERO };
+                    self.judge_at = Some(at + slack);
                     break;
                 }
                 Verdict::Open => break,
@@ -208,7 +236,6 @@ impl Sender {
     }
 
     fn begin_recovery(&mut self) {
-        self.detector.on_recovery();
         self.undo = self.detector.undoes().then(|| Undo::new(self.acked, self.board.repairing() as u64));
         (self.recover, self.cause) = (Some(self.next), Cause::Hole);
         // Retransmit the first lost segment immediately (RFC 5681 section 3.2).

@@ -45,8 +45,12 @@ pub(crate) enum Verdict {
 #[derive(Debug, Default)]
 pub(crate) struct Detector {
     rule: Rule,
-    /// Number, send time and round-trip time of the newest transmission known to have arrived.
-    newest: Option<(u64, Time, Duration)>,
+    /// Number of the newest transmission known to have arrived.
+    newest: Option<u64>,
+    /// Round-trip time of the transmission whose arrival was learned last.
+    took: Duration,
+    /// Whether to look for losses at the next acknowledgement.
+    due: bool,
     reordered: bool,
     /// Whether a segment was overtaken by more segments than the threshold allows.
     far: bool,
@@ -67,11 +71,6 @@ impl Detector {
         self.rule == Rule::Rack
     }
 
-    /// Returns the number of the newest transmission that has arrived.
-    pub(crate) fn newest(&self) -> Option<u64> {
-        self.newest.map(|n| n.0)
-    }
-
     /// Handles the arrival of transmission `no`, which is a retransmission if `again` is set.
     pub(crate) fn on_arrived(&mut self, now: Time, no: u64, sent_at: Time, again: bool, rtt: &RttEstimator) {
         let took = now.since(sent_at);
@@ -79,9 +78,21 @@ impl Detector {
         if again && rtt.min().is_some_and(|(min, _)| took < min) {
             return;
         }
-        if self.newest.is_none_or(|(n, ..)| no > n) {
-            self.newest = Some((no, sent_at, took));
-        }
+        // As in Linux, an overtaken segment that arrives also sets the round-trip time, so that segments that
+        // are as late as this one do not count as lost.
+        (self.took, self.due) = (took, true);
+        self.newest = self.newest.max(Some(no));
+    }
+
+    /// Makes the next [`take_due`](Self::take_due) return true.
+    pub(crate) fn set_due(&mut self) {
+        self.due = true;
+    }
+
+    /// Returns whether to look for losses now. As in Linux, acknowledgements that report no arrival do not
+    /// cause losses (`tcp_rack_mark_lost`).
+    pub(crate) fn take_due(&mut self) -> bool {
+        core::mem::take(&mut self.due)
     }
 
     /// Handles reordering: a segment that was never retransmitted arrived after one that was `distance`
@@ -97,18 +108,18 @@ impl Detector {
         self.rule == Rule::Three || self.far
     }
 
-    /// Handles a report that the receiver got a segment twice. `next` is the number that the next
-    /// transmission will have.
+    /// Handles a report that the receiver got a segment twice, which enlarges the reordering window once per
+    /// round trip if reordering was seen. `next` is the number that the next transmission will have.
     pub(crate) fn on_duplicate(&mut self, next: u64) {
-        if self.newest().is_some_and(|n| n >= self.grown) {
+        if self.reordered && self.newest.is_some_and(|n| n >= self.grown) {
             self.grown = next;
             self.quarters = self.quarters.saturating_add(1);
             self.persist = PERSIST;
         }
     }
 
-    /// Handles the start of a recovery.
-    pub(crate) fn on_recovery(&mut self) {
+    /// Handles the end of a recovery whose reduction was not undone.
+    pub(crate) fn on_repaired(&mut self) {
         self.persist = self.persist.saturating_sub(1);
         if self.persist == 0 {
             self.quarters = 1;
@@ -125,7 +136,7 @@ impl Detector {
         rtt: &RttEstimator,
         certain: bool,
     ) -> Verdict {
-        let Some((newest, _, took)) = self.newest.filter(|(newest, ..)| no < *newest) else {
+        let (Some(newest), took) = (self.newest.filter(|newest| no < *newest), self.took) else {
             return Verdict::Open;
         };
         let srtt = rtt.srtt().unwrap_or(took);
@@ -145,5 +156,47 @@ impl Detector {
     /// Returns the number of segments that must arrive after a hole before the hole counts as a loss.
     pub(crate) fn threshold() -> u64 {
         THRESHOLD
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn ms(ms: u64) -> Time {
+        Time::from_millis(ms)
+    }
+
+    fn rtt() -> RttEstimator {
+        let mut rtt = RttEstimator::default();
+        rtt.update(ms(0), Duration::from_millis(8));
+        rtt
+    }
+
+    #[test]
+    fn a_late_arrival_shows_how_late_others_may_be() {
+        let (rtt, mut d) = (rtt(), Detector::new(Rule::Rack));
+        d.on_arrived(ms(100), 5, ms(90), false, &rtt);
+        assert_eq!(d.judge(ms(100), 3, ms(85), &rtt, true), Verdict::Lost);
+        d.on_arrived(ms(100), 2, ms(80), false, &rtt);
+        assert_eq!(d.judge(ms(100), 3, ms(85), &rtt, true), Verdict::Wait(ms(105)));
+        assert!(d.take_due() && !d.take_due());
+    }
+
+    #[test]
+    fn duplicates_enlarge_the_window_for_sixteen_repaired_recoveries_if_reordering_was_seen() {
+        let (rtt, mut d) = (rtt(), Detector::new(Rule::Rack));
+        d.on_arrived(ms(100), 5, ms(90), false, &rtt);
+        d.on_duplicate(9);
+        assert_eq!(d.quarters, 1);
+        d.on_reordered(1);
+        d.on_duplicate(9);
+        d.on_duplicate(10);
+        assert_eq!(d.quarters, 2, "once per round trip");
+        let large = (0..20).take_while(|_| {
+            d.on_repaired();
+            d.quarters == 2
+        });
+        assert_eq!(large.count(), 15);
     }
 }

@@ -195,6 +195,7 @@ impl Receiver {
             no: self.acks,
             echo: self.echo,
             window: self.free(),
+            sent_ms: (now.as_nanos() / 1_000_000) as u32,
             ece: self.ece,
             dsack: duplicate.is_some(),
             blocks,

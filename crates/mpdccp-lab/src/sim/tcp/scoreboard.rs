@@ -24,6 +24,9 @@ pub(super) struct Outstanding {
     pub(super) snapshot: Snapshot,
     pub(super) transmissions: u32,
     pub(super) state: State,
+    /// Whether RACK declared the latest transmission lost. Linux then removes it from RACK's list, so if the
+    /// reduction is undone, only a timeout can declare it lost again.
+    pub(super) judged: bool,
 }
 
 impl Outstanding {
@@ -41,7 +44,7 @@ impl Outstanding {
 pub(super) struct Board {
     /// Segments in sequence order, without gaps.
     segments: VecDeque<Outstanding>,
-    /// Start of each segment in flight, by transmission number.
+    /// Start of each segment in flight that RACK may declare lost, by transmission number.
     flying: BTreeMap<u64, u64>,
     lost: BTreeSet<u64>,
     inflight: Amount,
@@ -80,7 +83,7 @@ impl Board {
         self.lost.first().copied()
     }
 
-    /// Returns the segment in flight with the lowest transmission number from `no` on.
+    /// Returns the segment with the lowest transmission number from `no` on that RACK may declare lost.
     pub(super) fn flying_from(&self, no: u64) -> Option<&Outstanding> {
         let (_, start) = self.flying.range(no..).next()?;
         self.segments.get(self.place(*start))
@@ -122,21 +125,27 @@ impl Board {
                 self.flying.remove(&segment.no);
             }
         }
-        (segment.no, segment.snapshot, segment.state) = (no, snapshot, State::Flying);
+        (segment.no, segment.snapshot, segment.state, segment.judged) = (no, snapshot, State::Flying, false);
         segment.transmissions += 1;
         self.flying.insert(no, start);
         Some(*segment)
     }
 
-    /// Marks the segment sent as transmission `no` as lost.
-    pub(super) fn lose(&mut self, no: u64) {
-        let Some(start) = self.flying.remove(&no) else { return };
+    /// Marks a segment in flight as lost. `judged` means that RACK declared it lost.
+    pub(super) fn lose(&mut self, start: u64, judged: bool) {
         let place = self.place(start);
         if let Some(segment) = self.segments.get_mut(place) {
+            self.flying.remove(&segment.no);
             segment.state = State::Lost;
+            segment.judged |= judged;
             self.inflight = self.inflight.minus(Amount::default().plus(segment.bytes()));
             self.lost.insert(start);
         }
+    }
+
+    /// Returns all segments in flight.
+    pub(super) fn all_flying(&self) -> Vec<Outstanding> {
+        self.segments.iter().filter(|s| s.state == State::Flying).copied().collect()
     }
 
     /// Returns the number of retransmitted segments in flight.
@@ -144,13 +153,15 @@ impl Board {
         self.segments.iter().filter(|s| s.state == State::Flying && s.transmissions > 1).count()
     }
 
-    /// Handles a spurious timeout: segments declared lost but not retransmitted yet count as in flight again.
+    /// Handles an undone reduction: segments declared lost but not retransmitted yet count as in flight again.
     pub(super) fn revive(&mut self) {
         for start in std::mem::take(&mut self.lost) {
             let place = self.place(start);
             let Some(segment) = self.segments.get_mut(place) else { continue };
             segment.state = State::Flying;
-            self.flying.insert(segment.no, start);
+            if !segment.judged {
+                self.flying.insert(segment.no, start);
+            }
             self.inflight = self.inflight.plus(segment.bytes());
         }
     }

@@ -68,6 +68,8 @@ pub(crate) struct Ack {
     pub(crate) echo: u64,
     /// Number of bytes that the sender may send beyond `upto`.
     pub(crate) window: u64,
+    /// When the acknowledgement was sent, in ms (TSval of RFC 7323).
+    pub(crate) sent_ms: u32,
     /// Whether a congestion mark has arrived and no [`Data::cwr`] since (ECE).
     pub(crate) ece: bool,
     /// Whether the first block reports a duplicate (RFC 2883).
@@ -186,7 +188,8 @@ impl Ack {
     pub(crate) fn packet(&self) -> Vec<u8> {
         let sack = if self.blocks.is_empty() { 0 } else { SACK_HEAD + 8 * self.blocks.len() };
         let mut p = frame(self.flow, HEADERS + sack, sack, true);
-        p[24..28].copy_from_slice(&FIRST.to_be_bytes());
+        // The server sends no data, so the place of its sequence number is free.
+        p[24..28].copy_from_slice(&self.sent_ms.to_be_bytes());
         write_number(&mut p, 28, self.upto);
         // The window is stored in place of the TCP window and checksum.
         p[34..38].copy_from_slice(&(self.window as u32).to_be_bytes());
@@ -241,9 +244,9 @@ pub(crate) fn read(packet: &[u8]) -> Option<Segment> {
             };
             let blocks = packet[HEADERS..].get(SACK_HEAD..).unwrap_or_default();
             let blocks = blocks.chunks_exact(8).map(block).collect();
-            let (window, echo) = (word(&packet[34..]).into(), echo.into());
+            let (window, echo, sent_ms) = (word(&packet[34..]).into(), echo.into(), word(&packet[24..]));
             let (dsack, ece) = (packet[32] & IS_DSACK != 0, flags & ECE != 0);
-            Segment::Ack(Ack { flow, upto, no, echo, window, ece, dsack, blocks })
+            Segment::Ack(Ack { flow, upto, no, echo, window, sent_ms, ece, dsack, blocks })
         }
     })
 }
@@ -261,7 +264,8 @@ mod tests {
         for step in [Step::Syn, Step::SynAck, Step::Ack] {
             assert_eq!(read(&open(3, step)), Some(Segment::Open(3, step)));
         }
-        let mut ack = Ack { flow: 3, upto: 1 << 40, no: 8, echo: 9, window: 1 << 20, ..Ack::default() };
+        let mut ack =
+            Ack { flow: 3, upto: 1 << 40, no: 8, echo: 9, window: 1 << 20, sent_ms: 7, ..Ack::default() };
         assert_eq!(ack.packet().len(), 52);
         assert_eq!(read(&ack.packet()), Some(Segment::Ack(ack.clone())));
         (ack.dsack, ack.ece) = (true, true);

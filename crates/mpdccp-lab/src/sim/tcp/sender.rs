@@ -39,6 +39,8 @@ pub(super) struct Digest {
     pub(super) round_end: bool,
     /// Whether the cumulative acknowledgement advanced.
     pub(super) advanced: bool,
+    /// Whether no segment may be declared lost now.
+    pub(super) holds: bool,
     /// Send time of the newest segment that has arrived and was sent only once.
     pub(super) sent_at: Option<Time>,
 }
@@ -75,6 +77,8 @@ pub(crate) struct Sender {
     /// Receive window beyond `acked`, and the number of the acknowledgement that announced it.
     pub(super) peer_window: u64,
     pub(super) echo: u32,
+    /// Latest time, in ms, at which an acknowledgement that arrived was sent (TS.Recent of RFC 7323).
+    pub(super) recent_ms: u32,
     /// Number of segments of the current burst yet to be sent.
     pub(super) burst: u64,
     /// Whether ECN is in use, and whether the next packet with new data announces a reduction (CWR).
@@ -119,6 +123,7 @@ impl Sender {
             frto: None,
             peer_window: FIRST_WINDOW,
             echo: 0,
+            recent_ms: 0,
             burst: 0,
             ecn: false,
             cwr: false,
@@ -226,6 +231,7 @@ impl Sender {
 
     pub(crate) fn handle_timeout(&mut self, now: Time) {
         if self.judge_at.is_some_and(|at| at <= now) {
+            self.detector.set_due();
             self.digest(now, Digest::default(), self.board.inflight());
         }
         match self.timer() {
@@ -247,7 +253,7 @@ impl Sender {
     /// Retransmits a segment that is in flight, without reporting a loss to the controller.
     fn resend_later(&mut self, segment: &Outstanding) {
         if segment.state == State::Flying {
-            self.board.lose(segment.no);
+            self.board.lose(segment.start, false);
         }
     }
 
@@ -255,19 +261,21 @@ impl Sender {
         if self.board.first().is_some_and(|first| first.state == State::Arrived) {
             self.board.forget_arrivals();
         }
-        while let Some(segment) = self.board.flying_from(0).copied() {
-            self.lose(now, &segment);
+        for segment in self.board.all_flying() {
+            self.lose(now, &segment, false);
         }
+        // Whether the previous retransmission after a timeout also timed out (`icsk_retransmits`).
+        let repeated = self.timers.backoff() > 0;
         self.timers.on_timeout();
         self.forced = 1;
         (self.judge_at, self.prr) = (None, None);
         // Do not use F-RTO during a recovery (RFC 5682 section 2), because an undo would then concern the
-        // recovery's reduction.
-        self.frto = self.recover.is_none().then(Frto::default);
+        // recovery's reduction. A repeated timeout concerns the reduction of the first one.
+        self.frto = (self.recover.is_none() || repeated).then(Frto::default);
         // Linux reduces the threshold once per window of data (`tcp_enter_loss`). BBR has no threshold.
         let reduced =
             self.recover.is_some() && self.cause != Cause::Timeout && self.cc.limits().pacing.is_none();
-        if self.recover.is_none() {
+        if self.recover.is_none() || (self.cause == Cause::Timeout && !repeated) {
             self.undo = self.detector.undoes().then(|| Undo::new(self.acked, 0));
         }
         (self.recover, self.cause) = (Some(self.next), Cause::Timeout);
@@ -278,8 +286,9 @@ impl Sender {
         }
     }
 
-    pub(super) fn lose(&mut self, now: Time, segment: &Outstanding) {
-        self.board.lose(segment.no);
+    /// Declares a segment lost. `judged` means that RACK does.
+    pub(super) fn lose(&mut self, now: Time, segment: &Outstanding, judged: bool) {
+        self.board.lose(segment.start, judged);
         self.sampler.on_lost(segment.bytes());
         self.lost += 1;
         let (lost, delivered) = (self.sampler.lost(), self.sampler.delivered());
@@ -381,7 +390,7 @@ impl Sender {
             self.undo.iter_mut().for_each(|undo| undo.on_resent(no));
         } else {
             let state = State::Flying;
-            self.board.push(Outstanding { start, len, no, snapshot, transmissions: 1, state });
+            self.board.push(Outstanding { start, len, no, snapshot, transmissions: 1, state, judged: false });
             self.next = start + u64::from(len);
         }
         self.cc.on_sent(&Sent { now, bytes, inflight });

@@ -339,6 +339,98 @@ fn an_answer_to_what_left_before_any_repetition_undoes_the_whole_reduction() {
     // The first original arrives; the second is still missing.
     ack(&mut tcp, now + 5, at(2), window[1].no, &[(at(3), at(6))]);
     assert!(tcp.sender().controller().limits().cwnd.bytes(1500) >= before);
+    // RACK does not judge the second segment again, so only a timeout retransmits it.
+    assert_eq!(tcp.near.sender.judge_at, None);
+    assert_eq!(sent(&mut tcp, now + 500)[0].start, at(2));
+}
+
+#[test]
+fn while_retransmissions_are_in_flight_a_late_segment_stops_the_search_for_losses() {
+    let (mut tcp, now, window, _) = recovering(3);
+    let at = |i: usize| window[i].start;
+    let mut again = sent(&mut tcp, now).len();
+    ack(&mut tcp, now, at(1), window[6].no, &[(at(3), at(7))]);
+    again += sent(&mut tcp, now).len();
+    assert_eq!(again, 2);
+    // The first original arrives, and so does a segment that has overtaken the one before it.
+    let overtaken = [(at(3), at(7)), (at(8), at(8) + 1448)];
+    ack(&mut tcp, now + 5, at(2), window[1].no, &overtaken);
+    assert_eq!(tcp.near.sender.judge_at, None);
+    ack(&mut tcp, now + 10, at(3), window[2].no, &overtaken);
+    assert!(tcp.near.sender.recover.is_none() && tcp.near.sender.judge_at.is_some());
+}
+
+#[test]
+fn only_arrivals_and_the_timer_cause_losses() {
+    let (mut tcp, begun, window) = slow_start("reno");
+    let at = |i: usize| window[i].start;
+    let now = begun + 50;
+    for (later, no) in [(0, 2), (13, 1)] {
+        ack(&mut tcp, now + later, at(1), window[no].no, &[(at(2), at(3))]);
+        assert_eq!(tcp.sender().lost(), 0);
+    }
+    // A quarter of the round-trip time and two ticks have passed.
+    assert_eq!(sent(&mut tcp, now + 15).len(), 1);
+    assert_eq!(tcp.sender().lost(), 1);
+}
+
+#[test]
+fn an_overtaken_acknowledgement_counts_only_if_it_is_young_or_moves_nothing() {
+    let (mut tcp, begun, window) = slow_start("reno");
+    let at = |i: usize| window[i].start;
+    let mut arrived = |upto, sent_ms, block| {
+        let (blocks, window) = (vec![(at(block), at(block + 1))], 1 << 20);
+        let ack = Ack { upto: at(upto), sent_ms, window, blocks, ..Ack::default() };
+        tcp.handle(Time::from_millis(begun + 50), Side::Client, &Segment::Ack(ack));
+        tcp.near.sender.board.arrived()
+    };
+    assert_eq!(arrived(2, 10, 3), 1);
+    assert_eq!(arrived(1, 8, 4), 1);
+    assert_eq!(arrived(1, 9, 5), 2);
+    assert_eq!(arrived(2, 8, 6), 3);
+}
+
+#[test]
+fn a_repeated_timeout_is_spurious_if_more_is_acknowledged_than_was_repeated() {
+    let mut tcp = Tcp::new(0, 1500, "reno", Rule::Rack, 1);
+    tcp.write(u64::MAX);
+    let begun = open(&mut tcp);
+    let window = sent(&mut tcp, begun);
+    // All segments arrive, but the acknowledgements are lost.
+    let mut again = Vec::new();
+    while tcp.counters().retransmits < 2 {
+        let now = tcp.next_timeout().unwrap().as_nanos() / 1_000_000;
+        again.extend(sent(&mut tcp, now));
+    }
+    let (last, end) = (again.last().unwrap().no, window[9].start + 1448);
+    assert_eq!(tcp.sender().controller().limits().cwnd.packets(1500), 1);
+    ack(&mut tcp, 2_000, end, last, &[]);
+    assert!(tcp.sender().controller().limits().cwnd.packets(1500) >= 10);
+}
+
+#[test]
+fn a_timeout_after_progress_reduces_again_and_can_be_undone() {
+    let mut tcp = Tcp::new(0, 1500, "reno", Rule::Rack, 1);
+    tcp.write(u64::MAX);
+    let begun = open(&mut tcp);
+    let window = sent(&mut tcp, begun);
+    let time_out = |tcp: &mut Tcp, timeouts| loop {
+        let now = tcp.next_timeout().unwrap().as_nanos() / 1_000_000;
+        let again = sent(tcp, now);
+        if tcp.counters().retransmits == timeouts {
+            return (now, again[0].no);
+        }
+    };
+    let (first, no) = time_out(&mut tcp, 1);
+    ack(&mut tcp, first + 50, window[1].start, no, &[]);
+    let fresh = sent(&mut tcp, first + 50);
+    let threshold = tcp.sender().controller().threshold();
+    let (second, _) = time_out(&mut tcp, 2);
+    assert!(tcp.sender().controller().threshold() < threshold);
+    // All other segments arrive, but late.
+    let last = fresh[fresh.len() - 1];
+    ack(&mut tcp, second + 5, last.start + 1448, last.no, &[]);
+    assert_eq!(tcp.sender().controller().threshold(), threshold);
 }
 
 #[test]

@@ -6,8 +6,8 @@ use core::time::Duration;
 use dccp_cc::RttEstimator;
 use mpdccp_units::Time;
 
-/// Slack of the probe timer: two clock ticks, as in Linux.
-const SLACK: Duration = Duration::from_millis(2);
+/// Slack of the probe timer and of RACK's timer: two clock ticks, as in Linux (`TCP_TIMEOUT_MIN`).
+pub(super) const SLACK: Duration = Duration::from_millis(2);
 /// Lower bound on the deviation part of the timeout (`tcp_rto_min`).
 const MIN_DEVIATION: Duration = Duration::from_millis(200);
 /// Slack of the probe timer when only one segment is in flight, as in Linux. It is longer because the
