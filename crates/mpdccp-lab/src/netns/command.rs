@@ -120,8 +120,29 @@ impl Flow for Commands {
             kind: "command".to_owned(),
             sent,
             received,
+            stream_bytes: stream_bytes(&output),
             output,
             ..FlowRecord::default()
         })
+    }
+}
+
+/// Returns the number of bytes that the receiving program read by the end of the flow, if a line of the
+/// output of either command contains this number.
+fn stream_bytes(output: &[(String, String)]) -> Option<u64> {
+    let mut lines = output.iter().flat_map(|(_, text)| text.lines());
+    lines.find_map(|line| line.strip_prefix("stream_bytes=")?.trim().parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_may_print_what_its_application_read() {
+        let output =
+            |server: &str| [("client", "sent=3"), ("server", server)].map(|(a, b)| (a.into(), b.into()));
+        assert_eq!(stream_bytes(&output("listening\nstream_bytes=1200\n")), Some(1200));
+        assert_eq!(stream_bytes(&output("1200 stream_bytes=7\nstream_bytes=many")), None);
     }
 }

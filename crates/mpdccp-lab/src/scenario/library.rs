@@ -62,6 +62,7 @@ pub const LIBRARY: &[Named] = library![
     "multipath/operation-restarts",
     "calibration",
     "calibration-tunnel",
+    "calibration-quic",
     "examples/three-paths",
     "examples/link-models",
     "examples/drive",

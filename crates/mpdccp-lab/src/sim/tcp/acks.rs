@@ -61,7 +61,8 @@ impl Sender {
         // until data sent after the reduction is acknowledged. This data carries CWR to the receiver, which
         // repeats ECE until CWR arrives.
         if self.ecn && ack.ece && self.recover.is_none() {
-            (self.recover, self.cwr, self.undo) = (Some(self.next + 1), true, None);
+            (self.recover, self.reduced_at) = (Some(self.next + 1), self.next_no);
+            (self.cwr, self.undo) = (true, None);
             (self.cause, digest.congestion, digest.marked) = (Cause::Mark, true, true);
         }
         self.digest(now, digest, before);
@@ -96,7 +97,11 @@ impl Sender {
     /// losses.
     fn judge_recovery(&mut self, now: Time, ack: &Ack, acked_before: u64) -> bool {
         let advanced = self.acked > acked_before;
-        let over = self.recover.is_some_and(|end| self.acked >= end);
+        let over = self.recover.is_some_and(|end| match self.detector.is_quic() {
+            // RFC 9002 section 7.3.2.
+            true => self.detector.newest().is_some_and(|no| no >= self.reduced_at),
+            false => self.acked >= end,
+        });
         if let Some(undo) = self.undo {
             if self.recover.is_some() && advanced && undo.delayed(ack.echo) {
                 let partly = !over && self.cause == Cause::Hole;
@@ -217,7 +222,9 @@ impl Sender {
             from = segment.no + 1;
             match self.detector.judge(now, segment.no, segment.snapshot.sent_at, &self.rtt, certain) {
                 Verdict::Lost => {
-                    if self.recover.is_none() {
+                    // In QUIC, a packet sent before the latest reduction causes no further one.
+                    let counts = !self.detector.is_quic() || segment.no >= self.reduced_at;
+                    if self.recover.is_none() && counts {
                         self.begin_recovery();
                         digest.congestion = true;
                     }
@@ -237,7 +244,7 @@ impl Sender {
 
     fn begin_recovery(&mut self) {
         self.undo = self.detector.undoes().then(|| Undo::new(self.acked, self.board.repairing() as u64));
-        (self.recover, self.cause) = (Some(self.next), Cause::Hole);
+        (self.recover, self.reduced_at, self.cause) = (Some(self.next), self.next_no, Cause::Hole);
         // Retransmit the first lost segment immediately (RFC 5681 section 3.2).
         self.forced = 1;
     }

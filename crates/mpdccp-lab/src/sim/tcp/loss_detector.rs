@@ -19,7 +19,8 @@ pub(crate) enum Rule {
     Rack,
     /// QUIC's default (RFC 9002 section 6.1): a packet is lost after three later packets or 9/8 of a
     /// round-trip time, regardless of reordering. If the packet arrives after all, the reduction stays,
-    /// because RFC 9002 has no undo.
+    /// because RFC 9002 has no undo. A recovery ends, and the next reduction is possible, once a packet that
+    /// was sent after the reduction has arrived. Probe timeouts do not reduce the window.
     Three,
 }
 
@@ -64,6 +65,11 @@ pub(crate) struct Detector {
 impl Detector {
     pub(crate) fn new(rule: Rule) -> Detector {
         Detector { rule, quarters: 1, ..Detector::default() }
+    }
+
+    /// Returns whether the sender recovers from losses as QUIC does.
+    pub(crate) fn is_quic(&self) -> bool {
+        self.rule == Rule::Three
     }
 
     /// Returns whether the rule undoes a reduction whose losses prove spurious.

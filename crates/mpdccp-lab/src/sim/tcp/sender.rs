@@ -27,6 +27,8 @@ const BURST_SHARE: u64 = 3;
 /// How long after the last packet a burst may still wait for more room in the window
 /// (`tcp_tso_should_defer`).
 const RECENT: Duration = Duration::from_millis(1);
+/// Number of packets that QUIC sends when its probe timeout expires (RFC 9002 section 6.2.4).
+const QUIC_PROBES: u32 = 2;
 
 /// Effect of one acknowledgement.
 #[derive(Default)]
@@ -67,6 +69,8 @@ pub(crate) struct Sender {
     /// End of the reduction in progress: it lasts until all data before this is acknowledged (`recover` of
     /// RFC 6582).
     pub(super) recover: Option<u64>,
+    /// Number of the first transmission after the latest reduction.
+    pub(super) reduced_at: u64,
     /// Cause of the latest reduction.
     pub(super) cause: Cause,
     pub(super) prr: Option<Prr>,
@@ -117,6 +121,7 @@ impl Sender {
             next_no: 0,
             round_end: 0,
             recover: None,
+            reduced_at: 0,
             cause: Cause::Hole,
             prr: None,
             restart: None,
@@ -192,6 +197,10 @@ impl Sender {
     }
 
     fn timer(&self) -> Option<(Time, Fired)> {
+        if self.detector.is_quic() {
+            // The time threshold replaces the probe timeout (RFC 9002 section 6.2.1).
+            return self.timers.due_in_quic(&self.rtt).filter(|_| self.judge_at.is_none());
+        }
         let missing = self.board.first_lost().is_some() || self.board.arrived() > 0;
         self.timers.due(&self.rtt, !missing, self.board.inflight().packets == 1)
     }
@@ -236,8 +245,8 @@ impl Sender {
         }
         match self.timer() {
             Some((at, Fired::Probe)) if at <= now => {
-                self.timers.on_probe(now);
-                self.forced = 1;
+                self.timers.on_probe(now, self.detector.is_quic());
+                self.forced = if self.detector.is_quic() { QUIC_PROBES } else { 1 };
                 if self.next_start().is_none()
                     && let Some(last) = self.board.last().copied()
                 {
@@ -271,14 +280,14 @@ impl Sender {
         (self.judge_at, self.prr) = (None, None);
         // Do not use F-RTO during a recovery (RFC 5682 section 2), because an undo would then concern the
         // recovery's reduction. A repeated timeout concerns the reduction of the first one.
-        self.frto = (self.recover.is_none() || repeated).then(Frto::default);
+        self.frto = ((self.recover.is_none() || repeated) && !self.detector.is_quic()).then(Frto::default);
         // Linux reduces the threshold once per window of data (`tcp_enter_loss`). BBR has no threshold.
         let reduced =
             self.recover.is_some() && self.cause != Cause::Timeout && self.cc.limits().pacing.is_none();
         if self.recover.is_none() || (self.cause == Cause::Timeout && !repeated) {
             self.undo = self.detector.undoes().then(|| Undo::new(self.acked, 0));
         }
-        (self.recover, self.cause) = (Some(self.next), Cause::Timeout);
+        (self.recover, self.reduced_at, self.cause) = (Some(self.next), self.next_no, Cause::Timeout);
         self.cc.on_rto(now);
         self.restart = reduced.then_some(1);
         if reduced {

@@ -274,6 +274,51 @@ fn segments_after_a_hole_open_the_window_only_once_reordering_was_large() {
     assert_eq!(growth_after_reordering(Rule::Three, 1), 1, "QUIC's window grows");
 }
 
+/// Returns a connection with QUIC's rule, and its first window of ten segments, sent at 50 ms.
+fn quic() -> (Tcp, Vec<Data>) {
+    let mut tcp = Tcp::new(0, 1500, "reno", Rule::Three, 1);
+    tcp.write(u64::MAX);
+    let now = open(&mut tcp);
+    let window = sent(&mut tcp, now);
+    (tcp, window)
+}
+
+#[test]
+fn a_recovery_of_quic_lasts_until_a_packet_sent_after_the_reduction_arrives() {
+    let packets = |tcp: &Tcp| tcp.sender().controller().limits().cwnd.packets(1500);
+    let (mut tcp, window) = quic();
+    let at = |i: usize| i as u64 * 1448;
+    ack(&mut tcp, 100, 0, window[4].no, &[(at(1), at(5))]);
+    let again = sent(&mut tcp, 100);
+    assert_eq!((again[0].start, packets(&tcp)), (0, 5));
+    let mut late = tcp;
+    // The retransmission overtakes five segments, which were sent before the reduction.
+    ack(&mut late, 150, at(5), again[0].no, &[]);
+    assert!(sent(&mut late, 150).iter().any(|data| data.start == at(5)));
+    assert!(packets(&late) >= 5, "{}", packets(&late));
+
+    // The retransmission is lost, which is a second event.
+    let (mut tcp, _) = quic();
+    ack(&mut tcp, 100, 0, window[9].no, &[(at(1), at(10))]);
+    let end = sent(&mut tcp, 100).last().unwrap().start + 1448;
+    ack(&mut tcp, 150, 0, 14, &[(at(1), end)]);
+    assert_eq!(packets(&tcp), 2);
+}
+
+#[test]
+fn probe_timeouts_of_quic_double_and_leave_the_window_alone() {
+    let (mut tcp, window) = quic();
+    // The round-trip time of 50 ms, four times its variation of 25 ms, and the receiver's delay of 25 ms.
+    for due in [50 + 175, 50 + 3 * 175] {
+        assert_eq!(tcp.next_timeout(), Some(Time::from_millis(due)));
+        assert_eq!(sent(&mut tcp, due).len(), 2);
+    }
+    assert_eq!(tcp.sender().controller().limits().cwnd.packets(1500), window.len() as u64);
+    // Persistent congestion.
+    sent(&mut tcp, 50 + 7 * 175);
+    assert_eq!(tcp.sender().controller().limits().cwnd.packets(1500), 1);
+}
+
 #[test]
 fn the_tail_is_probed_after_two_round_trips_and_then_times_out() {
     let (mut tcp, begun, window) = slow_start("cubic");

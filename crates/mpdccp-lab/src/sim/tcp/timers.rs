@@ -14,6 +14,12 @@ const MIN_DEVIATION: Duration = Duration::from_millis(200);
 /// receiver may delay the acknowledgement.
 const WORST_DELAY: Duration = Duration::from_millis(200);
 
+/// Granularity of QUIC's timers, the default longest delay of acknowledgements (RFC 9000 section 18.2), and
+/// the number of probe timeouts before persistent congestion.
+const QUIC_GRANULARITY: Duration = Duration::from_millis(1);
+const QUIC_MAX_ACK_DELAY: Duration = Duration::from_millis(25);
+const QUIC_PROBE_ROUNDS: u32 = 2;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fired {
     Probe,
@@ -59,13 +65,28 @@ impl Timers {
         })
     }
 
+    /// Returns when QUIC's probe timeout expires (RFC 9002 section 6.2.1), and whether to send probes or to
+    /// assume persistent congestion. As section 7.6.2 says, that is about a timeout after two probes of TCP.
+    pub(super) fn due_in_quic(&self, rtt: &RttEstimator) -> Option<(Time, Fired)> {
+        self.since?;
+        let expected = rtt.srtt().map_or(RttEstimator::INITIAL_RTO, |srtt| {
+            srtt + (rtt.rttvar() * 4).max(QUIC_GRANULARITY) + QUIC_MAX_ACK_DELAY
+        });
+        let wait = expected.saturating_mul(1 << self.backoff.min(10)).min(RttEstimator::MAX_RTO);
+        Some((
+            self.latest + wait,
+            if self.backoff < QUIC_PROBE_ROUNDS { Fired::Probe } else { Fired::Timeout },
+        ))
+    }
+
     /// Returns the number of timeouts since the last progress.
     pub(super) fn backoff(&self) -> u32 {
         self.backoff
     }
 
-    pub(super) fn on_probe(&mut self, now: Time) {
+    pub(super) fn on_probe(&mut self, now: Time, in_quic: bool) {
         (self.probed, self.since) = (true, Some(now));
+        self.backoff += u32::from(in_quic);
     }
 
     /// Handles a timeout. The next transmission restarts the timer.
@@ -95,7 +116,7 @@ mod tests {
         // The timeout is 50 ms plus four times the deviation of 25 ms, but the second part is raised to its
         // minimum of 200 ms.
         assert_eq!(t.due(&rtt, false, false), Some((Time::from_millis(250), Fired::Timeout)));
-        t.on_probe(Time::from_millis(100));
+        t.on_probe(Time::from_millis(100), false);
         assert_eq!(t.due(&rtt, true, false), Some((Time::from_millis(350), Fired::Timeout)));
         t.on_timeout();
         assert_eq!(t.due(&rtt, true, false), None);
