@@ -79,15 +79,15 @@ async fn receive(port: u16, seconds: f64) -> Result<(), Failure> {
     let mut begun = [0; 8];
     stream.read_exact(&mut begun).await?;
     let end = UNIX_EPOCH + Duration::from_nanos(u64::from_be_bytes(begun)) + Duration::from_secs_f64(seconds);
-    let (mut bytes, mut printed) = (0, false);
-    // Keep reading after the end, so that the sender is never short of window.
+    let mut bytes = 0;
     while let Ok(Some(chunk)) = stream.read_chunk(usize::MAX, true).await {
-        if SystemTime::now() > end && !printed {
-            println!("stream_bytes={bytes}");
-            printed = true;
+        if SystemTime::now() > end {
+            break;
         }
         bytes += chunk.bytes.len();
     }
+    println!("stream_bytes={bytes}");
+    connection.closed().await;
     Ok(())
 }
 
