@@ -4,7 +4,7 @@
 //! (primary) are left to the scheduler.
 
 use super::scheduler::congested;
-use crate::{PathRow, PathState, PktInfo, QueueView};
+use crate::{PathRow, PktInfo, QueueView};
 use alloc::vec::Vec;
 use mpdccp_units::Time;
 
@@ -32,7 +32,7 @@ pub(crate) fn offer(
 ) {
     offered.clear();
     // The RFC says "At least one path must not be 0". If all are 0, the zeros are ignored.
-    let all_zero = !rows.iter().any(|row| row.prio > 0 && row.state != PathState::Down);
+    let all_zero = rows.iter().all(|row| row.prio == 0);
     let usable = || rows.iter().filter(|row| fits(pkt, row) && (all_zero || row.prio > 0));
     let primary = |row: &PathRow| all_zero || row.prio > SECONDARY;
     offered.extend(usable().filter(|row| primary(row)).cloned());
@@ -49,7 +49,7 @@ pub(crate) fn offer(
 
 /// Returns the size of the largest packet that may take the same path as small packets.
 pub(crate) fn room(rows: &[PathRow]) -> Option<usize> {
-    let all_zero = !rows.iter().any(|row| row.prio > 0 && row.state != PathState::Down);
+    let all_zero = rows.iter().all(|row| row.prio == 0);
     let rank = |row: &&PathRow| if all_zero { 0 } else { row.prio.min(SECONDARY + 1) };
     let usable = || rows.iter().filter(|row| row.state.is_up() && (all_zero || row.prio > 0));
     let best = usable().map(|row| rank(&row)).max()?;
@@ -60,6 +60,7 @@ pub(crate) fn room(rows: &[PathRow]) -> Option<usize> {
 mod tests {
     use super::super::tests::{closed, row};
     use super::*;
+    use crate::PathState;
     use dccp_proto::{Gate, Why};
     use mpdccp_units::Duration;
 
@@ -98,6 +99,8 @@ mod tests {
             [1],
             "wait for the standby path instead of using priority 0"
         );
+        let down = PathRow { state: PathState::Down, ..row(1, 3, 10) };
+        assert!(offered(0, &[row(0, 0, 10), down]).is_empty(), "a path that is down is no reason, either");
         assert_eq!(offered(0, &[row(0, 0, 10), row(1, 0, 10)]), [0, 1], "RFC 9897 section 3.2.10");
     }
 
