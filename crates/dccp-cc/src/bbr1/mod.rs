@@ -255,7 +255,9 @@ impl Controller for Bbr1 {
     }
 
     fn on_repaired(&mut self, _now: Time) {
-        self.leave_recovery();
+        if self.tuning.linux {
+            self.leave_recovery();
+        }
     }
 
     fn on_idle_restart(&mut self, _now: Time) {

@@ -179,6 +179,10 @@ impl Sender {
             self.backoff = 0;
             self.rto_from = now;
         }
+        // A TCP would have repaired its losses by now.
+        if !congestion && ack.seqs.iter().any(|s| *s >= self.recovery_until) {
+            self.cc.on_repaired(now);
+        }
         let rate = self.sampler.sample(self.est.min().map(|m| m.0));
         let app_limited = self.app_limited(now);
         self.cc.on_ack(&AckEvent {

@@ -72,6 +72,11 @@ impl Detector {
         self.rule == Rule::Three
     }
 
+    /// Returns the number of the newest transmission known to have arrived.
+    pub(crate) fn newest(&self) -> Option<u64> {
+        self.newest
+    }
+
     /// Returns whether the rule undoes a reduction whose losses prove spurious.
     pub(crate) fn undoes(&self) -> bool {
         self.rule == Rule::Rack
