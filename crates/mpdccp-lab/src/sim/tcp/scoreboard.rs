@@ -153,7 +153,8 @@ impl Board {
         self.segments.iter().filter(|s| s.state == State::Flying && s.transmissions > 1).count()
     }
 
-    /// Handles an undone reduction: segments declared lost but not retransmitted yet count as in flight again.
+    /// Handles an undone reduction: segments declared lost but not retransmitted yet count as in flight
+    /// again.
     pub(super) fn revive(&mut self) {
         for start in std::mem::take(&mut self.lost) {
             let place = self.place(start);
