@@ -11,7 +11,7 @@ pub(crate) struct Shortage {
 }
 
 impl Shortage {
-    /// Returns whether a system call failed because descriptors or memory were short.
+    /// Returns whether a system call failed because it ran out of descriptors or memory.
     pub(crate) fn is_behind<T>(&mut self, answer: &io::Result<T>) -> bool {
         let error = answer.as_ref().err();
         let short = |e: &&io::Error| {

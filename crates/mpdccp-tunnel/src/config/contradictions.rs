@@ -441,7 +441,7 @@ impl Config {
             say(
                 "remote",
                 true,
-                format!("remote {name}: a host name; a server needs the client's IP address"),
+                format!("remote {name} is a host name, but a server needs the client's IP address"),
             );
         }
         let cost = path.cost.is_some_and(|cost| !(0.0..=1e9).contains(&cost));

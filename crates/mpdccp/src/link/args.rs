@@ -59,8 +59,8 @@ pub(crate) struct Args {
     /// Mark ECN-capable packets instead of dropping them early.
     #[arg(long)]
     ecn: bool,
-    /// Set a link key of scenarios (docs/scenarios.md) for both directions, such as 'burst = "15 kB"'
-    /// (repeatable). Overrides other options.
+    /// Set a link property of docs/scenarios.md, such as 'burst = "15 kB"', for both directions (repeatable).
+    /// Overrides other options.
     #[arg(long = "key", value_name = "KEY=VALUE")]
     keys: Vec<String>,
     /// Set a link key for the direction from b to a, such as 'owd = "30 ms"' (repeatable).

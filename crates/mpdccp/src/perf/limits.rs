@@ -248,8 +248,8 @@ pub(crate) mod tests {
         );
         let all = [(1, 900_000, false), (2, 1_200_000, false), (3, 100_000, false)];
         assert_eq!(ended(&mut watch, 2.0, &all), [2]);
-        // The ended connection still carries data, but a different connection is ended. Each measurement
-        // starts again from zero.
+        // The connection chosen last time still carries data; this time, another one is chosen. Each
+        // measurement starts again from zero.
         let all = [(1, 1_700_000, false), (2, 2_000_000, true), (3, 500_000, false)];
         assert_eq!(ended(&mut watch, 4.0, &all), NONE, "2,000,000 bytes");
         let all = [(1, 2_500_000, false), (2, 3_000_000, true), (3, 700_001, false)];

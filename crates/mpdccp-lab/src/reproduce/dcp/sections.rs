@@ -104,7 +104,7 @@ fn one_flow(runs: &[Made], figures: &Path) -> Result<Section, LabError> {
         ));
     }
     let sentence = format!(
-        "Alone, the flow used {} % of the link at a friendliness of {}. From 10 s on, the rate in {} % of the 10 s windows was within 10 % of the last window's. {}",
+        "Alone, the flow used {} % of the link, with an F of {}. After the first 10 s, {} % of the 10 s windows had a rate within 10 % of the final window's. {}",
         value(&rows[0]),
         value(&rows[1]),
         value(&rows[2]),
@@ -199,7 +199,7 @@ fn fast_link(runs: &[Made]) -> Option<Section> {
     let rows = alone_rows(&runs, false);
     (!runs.is_empty()).then(|| {
         let sentence = format!(
-            "On 100 Mbit/s with 5 ms each way, the flow used {} % of the link at a friendliness of {}. {}",
+            "On 100 Mbit/s with 5 ms each way, the flow used {} % of the link, with an F of {}. {}",
             value(&rows[0]),
             value(&rows[1]),
             verdict(&rows),
