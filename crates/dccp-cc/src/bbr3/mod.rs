@@ -102,8 +102,8 @@ impl Controller for Bbr3 {
         self.delivered = pkt.delivered.packets;
         let packets = self.pacing_rate.bytes_per_sec() / self.mtu() as f64;
         self.losses.on_lost(pkt.snapshot.sent_at, packets);
+        self.probe.unpaid += 1.0;
         if !self.excuse() {
-            self.probe.unpaid += 1.0;
             self.note_congestion(pkt.delivered.packets);
         }
         if !self.probe.sampling {

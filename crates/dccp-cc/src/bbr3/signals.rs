@@ -68,7 +68,8 @@ impl Bbr3 {
     /// Tuned: every delivered or lost packet entitles the path to a fraction of a further loss, up to the
     /// upper bound for one window. Each packet also reduces the count of losses due to sending too much.
     pub(super) fn earn(&mut self, packets: u64) {
-        self.probe.unpaid = (self.probe.unpaid - LOSS_THRESH * packets as f64).max(0.0);
+        let paid = (LOSS_THRESH + self.losses.own_share()) * packets as f64;
+        self.probe.unpaid = (self.probe.unpaid - paid).max(0.0);
         let window = (self.max_bdp(1.0) / self.mtu()) as f64;
         let earned = self.excused + self.own_losses(packets as f64);
         self.excused = earned.min(self.own_losses_at_most(window));

@@ -107,6 +107,24 @@ fn tuned_carries_on_where_the_draft_falls_back() {
     assert!(tuned[1] > 70.0 && draft[1] < 30.0, "varying");
 }
 
+/// Losses of more than the tolerated 2 % reduce the rate between probes, so probes must not wait for a share of
+/// losses that the path never has.
+#[test]
+fn many_losses_of_the_path_do_not_delay_probes() {
+    println!("share of the rate, %, 3 and 5 % lost at random");
+    for (mbps, rtt) in [(10.0, 20.0), (10.0, 80.0)] {
+        let shares = [0.03, 0.05].map(|loss| {
+            let mut l = link(mbps, ms(rtt), 1.0);
+            l.loss = LossModel::Bernoulli(loss);
+            let mut w = bulk(l, vec![(0.0, bbr3(3))]);
+            w.run(at(40.0));
+            100.0 * summary(&w.sessions[0].got, at(4.0), at(40.0)).mbps / full(mbps) / (1.0 - loss)
+        });
+        println!("{mbps:6} Mbit/s {rtt:6} ms {shares:.1?}");
+        assert!(shares[0] > 70.0 && shares[1] > 60.0, "{mbps} Mbit/s, {rtt} ms: {shares:.1?}");
+    }
+}
+
 /// The path's own losses cost about the same share at any rate.
 #[test]
 fn one_per_cent_costs_alike_at_any_rate() {
