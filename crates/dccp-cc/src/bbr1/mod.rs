@@ -104,7 +104,14 @@ impl Bbr1 {
     /// path's own losses explain.
     fn check_losses(&mut self, ev: &AckEvent<'_>) {
         let units = self.units.of(ev.acked);
-        self.losses.on_delivered(ev.rate.as_ref().map(|rs| rs.sent_at), ev.acked.packets, units, ev.ce);
+        let queue = ev.rtt.is_some_and(|rtt| rtt > self.path.queue_rtt(self.path.bw(), self.units.packet()));
+        self.losses.on_delivered(
+            ev.rate.as_ref().map(|rs| rs.sent_at),
+            ev.acked.packets,
+            units,
+            ev.ce,
+            queue,
+        );
         self.losses.on_gain(ev.now, self.pacing_gain < 1.0);
         if !ev.round_end {
             return;

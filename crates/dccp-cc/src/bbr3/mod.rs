@@ -52,14 +52,16 @@ impl Bbr3 {
             self.jitter.on_rtt(ev.now, rtt);
             self.jitter.on_returning(ev.returning);
         }
+        let empty = self.min_rtt.value.map(|rtt| rtt + HyStart::threshold(rtt));
         if ev.round_end
             && let Some(least) = self.jitter.on_round_end(self.min_rtt.value, false)
         {
             self.least = Some(least);
-            self.queue_grew = self.min_rtt.value.is_some_and(|rtt| least > rtt + HyStart::threshold(rtt));
+            self.queue_grew = empty.is_some_and(|empty| least > empty);
         }
         self.jitter.on_ages(rs.ages);
-        self.losses.on_delivered(Some(rs.sent_at), ev.acked.packets, ev.acked.bytes, ev.ce);
+        let queue = ev.rtt.zip(empty).is_some_and(|(rtt, empty)| rtt > empty + self.jitter.get() * 2);
+        self.losses.on_delivered(Some(rs.sent_at), ev.acked.packets, ev.acked.bytes, ev.ce, queue);
         let low = matches!(self.state, State::Drain | State::Down | State::ProbeRtt);
         self.earn(ev.acked.packets + ev.lost.packets);
         self.losses.on_gain(ev.now, low || self.bw_shortterm < 0.85 * self.max_bw.get());

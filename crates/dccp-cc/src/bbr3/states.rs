@@ -110,8 +110,8 @@ pub(super) struct Probe {
     pub(super) wait: Duration,
     pub(super) stamp: Time,
     pub(super) too_high: bool,
-    /// Tuned: number of packets lost beyond the path's own losses and 2 % of all packets. The path's own losses
-    /// have no limit here, because probes must not wait for a share of losses that the path never has.
+    /// Tuned: number of packets lost beyond the path's own losses and 2 % of all packets. The path's own
+    /// losses have no limit here: otherwise probes would wait for a share of losses that the path never has.
     pub(super) unpaid: f64,
     pub(super) precautionary: bool,
 }
