@@ -41,9 +41,9 @@ pub(crate) struct SessionRoutes {
 
 impl SessionRoutes {
     /// Handles a change in a peer's session or paths. The peer's networks are routed while one of its paths
-    /// works. A client without a working path may have moved to another server, but a short outage must not
-    /// change the routes on all routers. The routes of an open session therefore stay for as long as clients
-    /// wait before they change servers.
+    /// works. If no path works, either the client has moved to another server, or there is only a short
+    /// outage, which must not change the routes on all routers. The routes of an open session therefore stay
+    /// for [`SILENT`], the time after which clients change servers.
     pub(crate) fn follow(&mut self, cx: &mut Cx<'_>, peers: &Peers, number: usize) {
         if cx.cfg.routes != Routes::Sessions {
             return;

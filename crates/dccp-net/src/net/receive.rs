@@ -12,7 +12,8 @@ use mpdccp_units::Time;
 use std::net::SocketAddr;
 
 impl Net {
-    /// Receives once from a socket and passes everything to `endpoint`, with times that never decrease.
+    /// Receives once from a socket and passes the packets for this shard to `endpoint`. Their receive times
+    /// never decrease.
     pub(crate) fn receive(&mut self, socket: u32, last: &mut Time, endpoint: &mut Endpoint) {
         let Net { sockets, capture, routes, neighbours, marking, qlog, .. } = self;
         let Some(Some(encapsulation)) = sockets.get_mut(socket as usize) else { return };

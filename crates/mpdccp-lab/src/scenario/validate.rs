@@ -305,7 +305,7 @@ fn flow(s: &Scenario, f: &FlowSpec, places: &Places<'_>, duration: f64) -> Resul
     if let Some(via) = &f.via
         && !(s.mode == Mode::Tunnel && s.paths.iter().any(|p| p.name.as_ref() == via.as_ref()))
     {
-        return Err(problem(via, "expected the name of a path, in mode = \"tunnel\""));
+        return Err(problem(via, "`via` needs mode = \"tunnel\" and the name of a path"));
     }
     if let Some(mirror) = &f.mirror {
         let outside = |p: &PathSpec| p.outside && p.name.as_ref() == mirror.as_ref();

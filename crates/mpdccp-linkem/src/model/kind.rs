@@ -70,7 +70,7 @@ impl PartialEq for Model {
 }
 
 impl State {
-    /// Returns the state of a link with this configuration, which has a rate of zero unless the rate model is
+    /// Returns the state of a link with this configuration. The state's rate is zero unless the rate model is
     /// constant.
     pub fn of(config: &LinkConfig) -> State {
         let rate = if let RateModel::Constant(rate) = config.rate { rate } else { Rate::ZERO };

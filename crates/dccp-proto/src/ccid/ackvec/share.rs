@@ -12,8 +12,8 @@ impl AckVecSender {
         self.group
     }
 
-    /// Makes this half the first member of a group, and returns its state as the group's control, which the
-    /// owner must lend to this half from now on (see [`exchange`](Self::exchange)).
+    /// Makes this half the first member of a group, and returns the half's state, which becomes the group's
+    /// control. From now on, the owner must lend the control to this half (see [`exchange`](Self::exchange)).
     pub fn found_group(&mut self, group: u64) -> Control {
         self.group = Some(group);
         // This placeholder stands in for the state while the state is lent out. Its values do not matter.

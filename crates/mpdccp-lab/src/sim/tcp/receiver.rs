@@ -144,8 +144,8 @@ impl Receiver {
         self.ece = confirmed || data.marked();
     }
 
-    /// Decides when to acknowledge `data` (`__tcp_ack_snd_check`). `hole` means that there was a hole before
-    /// it arrived.
+    /// Decides when to acknowledge `data` (`__tcp_ack_snd_check`). `hole` says whether the received data had
+    /// a hole just before `data` arrived.
     fn schedule(&mut self, now: Time, data: &Data, hole: bool) {
         let ahead = !self.ahead.is_empty();
         // Immediately acknowledge more than one segment, and data that fills the last hole (RFC 5681
