@@ -114,6 +114,12 @@ impl QueueLen {
         QueueLen { packets: self.packets + 1, bytes: self.bytes + u64::from(bytes) }
     }
 
+    /// Returns the sum of two fill levels.
+    #[must_use]
+    pub fn and(self, other: QueueLen) -> QueueLen {
+        QueueLen { packets: self.packets + other.packets, bytes: self.bytes + other.bytes }
+    }
+
     fn minus(self, bytes: u32) -> QueueLen {
         QueueLen { packets: self.packets - 1, bytes: self.bytes - u64::from(bytes) }
     }

@@ -183,9 +183,11 @@ impl LinkKeys {
         self.owd.or(self.modelled.as_ref().map(|m| m.state.delay)).unwrap_or_default()
     }
 
-    /// Returns the limit of the link's queue. If it is not given, the returned queue has no room.
+    /// Returns the limit of the link's queue. If it is not given, the returned queue has no room. A limit in
+    /// BDPs is that of a model's usual state: the current rate can be zero.
     pub fn queue_limit(&self) -> QueueLimit {
-        let own = self.queue.map(|size| size.limit(self.mean_rate(), self.delay()));
+        let usual = self.in_state(self.modelled.as_ref().map(Modelled::usual));
+        let own = self.queue.map(|size| size.limit(usual.mean_rate(), usual.delay()));
         own.or(self.modelled.as_ref().map(|m| m.config().queue.limit.into())).unwrap_or_default()
     }
 
@@ -214,7 +216,7 @@ impl LinkKeys {
         let rate = match (&self.trace, self.burst) {
             (Some(trace), _) => RateModel::Trace(trace.clone()),
             (None, Some(burst)) => RateModel::TokenBucket { rate: self.mean_rate(), burst },
-            (None, None) if self.mean_rate().bps() == 0 => RateModel::Unlimited,
+            (None, None) if self.rate.is_none() && self.modelled.is_none() => RateModel::Unlimited,
             (None, None) => RateModel::Constant(self.mean_rate()),
         };
         let policer = self.policer.map(|p| mpdccp_linkem::Policer { rate: p.rate, burst: p.burst });
@@ -304,3 +306,34 @@ impl LinkKeys {
 
 /// Minimum size of a queue. A link without room for a full-size packet would carry nothing.
 const MIN_QUEUE_BYTES: u64 = 1500;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::quantity::QueueSize;
+    use mpdccp_linkem::MODELS;
+
+    /// The models of mobile networks have times without any rate, in which packets wait.
+    #[test]
+    fn an_outage_of_a_model_stops_the_link() {
+        let mut outages = 0;
+        for model in MODELS {
+            let modelled = Modelled::named(model.name, false).unwrap();
+            let link = LinkKeys {
+                modelled: Some(modelled),
+                queue: Some(QueueSize::Bdp(1.0)),
+                ..LinkKeys::default()
+            };
+            let limit = link.queue_limit();
+            for (at, state) in link.states(1, 600.0) {
+                let now = link.in_state(Some(state));
+                assert_eq!(now.config().rate, RateModel::Constant(state.rate), "{} at {at}", model.name);
+                assert_eq!(now.queue_limit(), limit, "{} at {at}", model.name);
+                now.config().validate().unwrap();
+                outages += u32::from(state.rate == Rate::ZERO);
+            }
+        }
+        assert!(outages > 10, "{outages}");
+        assert_eq!(LinkKeys::default().config().rate, RateModel::Unlimited);
+    }
+}

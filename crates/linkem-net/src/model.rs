@@ -23,14 +23,17 @@ impl Modelled {
             let known: Vec<&str> = MODELS.iter().map(|model| model.name).collect();
             format!("unknown model `{name}`; expected one of: {}", known.join(", "))
         })?;
-        let state = State::of(&model.usual()[usize::from(reverse)]);
-        Ok(Modelled { model, reverse, state })
+        Ok(Modelled { model, reverse, state: usual(model, reverse) })
+    }
+
+    /// Returns the model's usual state.
+    pub fn usual(&self) -> State {
+        usual(self.model, self.reverse)
     }
 
     /// Returns the same model in the direction from server to client.
     pub fn behind(&self) -> Modelled {
-        let state = State::of(&self.model.usual()[1]);
-        Modelled { model: self.model, reverse: true, state }
+        Modelled { model: self.model, reverse: true, state: usual(self.model, true) }
     }
 
     /// Returns the emulator's configuration for the model.
@@ -38,4 +41,8 @@ impl Modelled {
         let [forward, reverse] = self.model.usual();
         self.state.applied(if self.reverse { reverse } else { forward })
     }
+}
+
+fn usual(model: &Model, reverse: bool) -> State {
+    State::of(&model.usual()[usize::from(reverse)])
 }

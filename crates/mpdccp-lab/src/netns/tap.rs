@@ -180,7 +180,7 @@ fn cut(seen: &[Seen], edges: &BTreeSet<(u32, u32)>) -> Vec<Seen> {
         };
         // Do not split a segment whose sequence numbers wrap.
         let end = whole.seq.wrapping_add(whole.len);
-        let inside = (whole.flow, whole.seq.min(end).saturating_add(1))..(whole.flow, end);
+        let inside = (whole.flow, whole.seq.saturating_add(1).min(end))..(whole.flow, end);
         let mut from = whole.seq;
         for to in edges.range(inside).map(|(_, seq)| *seq).chain([end]) {
             let len = to.wrapping_sub(from);
@@ -332,5 +332,18 @@ mod tests {
         let came: Vec<_> = received.iter().map(|r| (r.seq, r.bytes, r.at)).collect();
         let ms = Time::from_millis;
         assert_eq!(came, [(0, 1_440, ms(10)), (2, 1_440, ms(11)), (3, 1_440, ms(11))]);
+    }
+
+    #[test]
+    fn sequence_numbers_may_wrap() {
+        let see = |seq, ms| {
+            let p = packet(ms as u16, seq, 2_800);
+            let (key, bytes, piece) = super::packet(&p, "10.0.0.2:0".parse().unwrap(), &any()).unwrap();
+            Seen { key, at: Time::from_millis(ms), bytes, piece }
+        };
+        for start in [u32::MAX - 2_798, u32::MAX - 2_799, u32::MAX - 10, u32::MAX] {
+            let (sent, received) = pair(&[see(start, 0)], &[see(start, 10)]);
+            assert_eq!((sent.len(), received.len()), (1, 1), "{start}");
+        }
     }
 }

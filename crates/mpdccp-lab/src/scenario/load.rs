@@ -190,6 +190,12 @@ impl Scenario {
                 let message = "expected the name of an earlier path with its own link";
                 return Err((Some(name.span()), message.to_owned()));
             };
+            let own = path.link_keys();
+            let ways = [&path.forward, &path.reverse].into_iter().any(Option::is_some);
+            if own.over(&owner.link_keys()) != owner.link_keys() || ways || !path.events.is_empty() {
+                let message = "a path with `shares` has the link of the other path; its only other keys are `name` and `priority`";
+                return Err((Some(name.span()), message.to_owned()));
+            }
             *path = PathSpec {
                 name: path.name.clone(),
                 priority: path.priority,

@@ -289,6 +289,16 @@ impl Scenario {
         if flows.iter().any(|f| f.loss_detection != LossDetection::Rack && f.ecn) {
             return Some("ECN of modelled TCP flows");
         }
+        if flows.iter().any(|f| f.share_congestion) {
+            return Some("`share_congestion`");
+        }
+        if variant.reverse_ccid.is_some() {
+            return Some("`reverse_ccid`");
+        }
+        let kernel_tcp = |f: &&FlowSpec| matches!(f.kind, FlowKind::Tcp | FlowKind::Short);
+        if flows.iter().any(|f| f.ecn) && flows.iter().filter(kernel_tcp).any(|f| !f.ecn) {
+            return Some("TCP flows with and without `ecn` in one run");
+        }
         if self.events.iter().any(|e| e.restart.is_some() || e.kill.is_some()) {
             return Some("events that restart an end of the tunnel");
         }

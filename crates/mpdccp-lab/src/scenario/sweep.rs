@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use toml::{Table, Value};
 
-use super::{Cell, Scenario, ScenarioError};
+use super::{Scenario, ScenarioError};
 
 /// The `[sweep]` table.
 #[derive(Clone, Debug, Deserialize)]
@@ -54,16 +54,12 @@ impl Scenario {
             if values.is_empty() {
                 return Err(wrong(format!("sweep: `{name}` has no values")));
             }
-            let hides = |cell: &&Cell| match name.rsplit('.').next().filter(|_| name.starts_with("path.")) {
-                Some("queue") => cell.queue.is_some(),
-                Some("owd") => cell.owd.is_some(),
-                Some("loss") => cell.loss.is_some(),
-                _ => false,
-            };
-            if let Some(cell) = cells.iter().filter_map(|cell| self.cell(cell)).find(hides) {
+            let all = self.document.get("cell").and_then(Value::as_array).into_iter().flatten();
+            let in_use =
+                |cell: &&str| all.clone().find(|all| all.get("name").and_then(Value::as_str) == Some(*cell));
+            if let Some(cell) = cells.iter().find(|cell| in_use(cell).is_some_and(|cell| sets(cell, name))) {
                 return Err(wrong(format!(
-                    "sweep: `{name}`: cell `{}` also sets this key; remove one of them",
-                    cell.name
+                    "sweep: `{name}`: cell `{cell}` also sets this key; remove one of them"
                 )));
             }
             let mut next = Vec::new();
@@ -110,6 +106,18 @@ impl Scenario {
     fn wrong(&self, message: String) -> ScenarioError {
         ScenarioError { file: self.file.clone(), line: None, key: None, message }
     }
+}
+
+/// Returns whether a cell changes the key of a path or flow at `place`, such as `path.*.owd`, so that a change
+/// of this key has no effect in the cell.
+fn sets(cell: &Value, place: &str) -> bool {
+    let parts: Vec<&str> = place.split('.').collect();
+    let [kind, of, keys @ ..] = &parts[..] else { return false };
+    let any = *of == "*" || of.parse::<usize>().is_ok();
+    let sets = |table: &Value| keys.iter().any(|key| table.get(key).is_some());
+    let changes = cell.get(kind).and_then(Value::as_table);
+    let one = changes.is_some_and(|all| all.iter().any(|(name, table)| (any || name == of) && sets(table)));
+    one || *kind == "path" && sets(cell)
 }
 
 fn text_of(value: &Value) -> String {

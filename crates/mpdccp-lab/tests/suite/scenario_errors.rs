@@ -179,6 +179,12 @@ fn the_wider_keys_say_what_is_allowed_too() {
         ("outside = true", "outside = false", "t.toml:26: mirror", "outside = true"),
         ("outside = true", "outside = 1", "t.toml:15: outside", "boolean"),
         ("ecn = true }", "ecn = true }\noutside = true", "t.toml:7: name", "come last"),
+        (
+            "[[variant]]",
+            "[[path]]\nname = \"s\"\nshares = \"back\"\nowd = \"9 ms\"\n[[variant]]",
+            "t.toml:18: shares",
+            "only other keys",
+        ),
         ("\"codel\"", "\"codl\"", "t.toml:10", "fq-codel"),
         ("\"poisson\"", "\"fish\"", "t.toml:25", "on-off"),
         ("\"poisson\"", "\"on-off\", on = \"1\", off = \"2 s\"", "t.toml:25: source", "such as"),

@@ -15,9 +15,9 @@ pub struct DualPi2Config {
     pub target: Duration,
     /// Update interval of the controller.
     pub update: Duration,
-    /// Gain for the deviation of the delay from the target: probability per second, per second of deviation.
+    /// Gain for the deviation of the delay from the target: probability per update, per second of deviation.
     pub alpha: f64,
-    /// Gain for the change in delay: probability per second of change.
+    /// Gain for the change in delay: probability per update, per second of change.
     pub beta: f64,
     /// L4S packets that are delayed for longer than this are marked.
     pub step: Duration,
@@ -26,8 +26,8 @@ pub struct DualPi2Config {
 }
 
 impl Default for DualPi2Config {
-    /// Returns the values from RFC 9332 appendix A.1: target 15 ms, updates every 16 ms, alpha 0.16 and beta
-    /// 3.2 per second, step 1 ms, k = 2.
+    /// Returns the values from RFC 9332 appendix A.1: target 15 ms, updates every 16 ms, alpha 0.16 Hz and beta
+    /// 3.2 Hz, step 1 ms, k = 2.
     fn default() -> DualPi2Config {
         DualPi2Config {
             target: Duration::from_millis(15),
@@ -111,8 +111,7 @@ impl<P> DualPi2<P> {
                 delay.as_secs_f64() - self.config.target.as_secs_f64(),
                 delay.as_secs_f64() - self.delay.as_secs_f64(),
             );
-            let step = self.config.update.as_secs_f64();
-            self.base += step * self.config.alpha * error + self.config.beta * change;
+            self.base += self.config.alpha * error + self.config.beta * change;
             self.base = self.base.clamp(0.0, 1.0);
             self.delay = delay;
             self.next += self.config.update;
@@ -155,5 +154,25 @@ impl<P> DualPi2<P> {
             }
             stats.drop(crate::DropReason::Early, item.meta.bytes);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use aqm::Meta;
+
+    /// RFC 9332 appendix A.1, Figure 6 and its defaults: an update adds 0.16 per second of delay beyond the
+    /// target of 15 ms, and 3.2 per second of growth.
+    #[test]
+    fn the_base_probability_follows_delay_and_growth() {
+        let mut dual = DualPi2::new(DualPi2Config::default(), Time::ZERO);
+        dual.push(Item { arrived: Time::ZERO, meta: Meta::default(), packet: () });
+        dual.update(Time::from_millis(16));
+        let first = 0.16 * 0.001 + 3.2 * 0.016;
+        assert!((dual.base - first).abs() < 1e-12, "{}", dual.base);
+        dual.update(Time::from_millis(32));
+        let second = first + 0.16 * 0.017 + 3.2 * 0.016;
+        assert!((dual.base - second).abs() < 1e-12, "{}", dual.base);
     }
 }

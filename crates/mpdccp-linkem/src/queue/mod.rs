@@ -6,6 +6,7 @@ mod dual_pi2;
 mod pie;
 mod red;
 
+use alloc::vec::Vec;
 use mpdccp_units::{Rate, Time};
 
 use crate::error::{ConfigError, ensure};
@@ -101,7 +102,7 @@ pub(crate) struct Transmitter {
 /// every limit and threshold.
 #[derive(Clone, Debug)]
 pub(crate) struct Queue<P> {
-    limit: Limit,
+    config: QueueConfig,
     random: Random,
     shape: Shape<P>,
 }
@@ -126,22 +127,18 @@ enum Control {
 
 impl<P> Queue<P> {
     pub(crate) fn new(config: QueueConfig, random: Random, start: Time) -> Queue<P> {
-        let limit = config.limit;
-        let control = match config.kind {
-            QueueKind::FqCoDel(config) => {
-                return Queue { limit, random, shape: Shape::Fair(FqCoDel::new(config)) };
-            }
-            QueueKind::DualPi2(config) => {
-                return Queue { limit, random, shape: Shape::Dual(DualPi2::new(config, start)) };
-            }
-            QueueKind::DropTail => Control::None,
-            QueueKind::MarkAbove(threshold) => Control::MarkAbove(threshold),
-            QueueKind::Red(config) => Control::Red(Red::new(config, limit, start)),
-            QueueKind::CoDel(config) => Control::CoDel(CoDel::new(config)),
-            QueueKind::Drd(config) => Control::Drd(config),
-            QueueKind::Pie(config) => Control::Pie(Pie::new(config, start)),
+        let single = |control| Shape::Single(Fifo::default(), control);
+        let shape = match config.kind.clone() {
+            QueueKind::FqCoDel(config) => Shape::Fair(FqCoDel::new(config)),
+            QueueKind::DualPi2(config) => Shape::Dual(DualPi2::new(config, start)),
+            QueueKind::DropTail => single(Control::None),
+            QueueKind::MarkAbove(threshold) => single(Control::MarkAbove(threshold)),
+            QueueKind::Red(red) => single(Control::Red(Red::new(red, config.limit, start))),
+            QueueKind::CoDel(config) => single(Control::CoDel(CoDel::new(config))),
+            QueueKind::Drd(config) => single(Control::Drd(config)),
+            QueueKind::Pie(config) => single(Control::Pie(Pie::new(config, start))),
         };
-        Queue { limit, random, shape: Shape::Single(Fifo::default(), control) }
+        Queue { config, random, shape }
     }
 
     /// Returns the fill level, not counting the packet being transmitted.
@@ -160,20 +157,19 @@ impl<P> Queue<P> {
         transmitter: Transmitter,
         stats: &mut Stats,
     ) -> Verdict {
-        let (waiting, sending) = (self.len(), transmitter.sending);
-        let before =
-            QueueLen { packets: waiting.packets + sending.packets, bytes: waiting.bytes + sending.bytes };
+        let sending = transmitter.sending;
+        let before = sending.and(self.len());
         let (fifo, control) = match &mut self.shape {
             Shape::Single(fifo, control) => (fifo, control),
             Shape::Dual(dual) => {
-                if !self.limit.holds(before.plus(item.meta.bytes)) {
+                if !self.config.limit.holds(before.plus(item.meta.bytes)) {
                     return stats.drop(DropReason::Overflow, item.meta.bytes);
                 }
                 dual.push(item);
                 return Verdict::Queued;
             }
             Shape::Fair(fair) => {
-                let room = match self.limit {
+                let room = match self.config.limit {
                     Limit::Packets(n) => Limit::Packets(n.saturating_sub(sending.packets)),
                     Limit::Bytes(n) => Limit::Bytes(n.saturating_sub(sending.bytes)),
                 };
@@ -194,7 +190,7 @@ impl<P> Queue<P> {
                 pie.admit(before, &mut self.random)
             }
         };
-        if !self.limit.holds(after) {
+        if !self.config.limit.holds(after) {
             return stats.drop(DropReason::Overflow, bytes);
         }
         let refused = match action {
@@ -213,7 +209,8 @@ impl<P> Queue<P> {
         Verdict::Queued
     }
 
-    /// Changes the limit and the discipline from now on. Queued packets stay if they fit the new limit.
+    /// Changes the limit and the discipline from now on. A discipline that does not change keeps its state.
+    /// Queued packets stay if they fit the new limit.
     pub(crate) fn set(
         &mut self,
         now: Time,
@@ -221,10 +218,37 @@ impl<P> Queue<P> {
         transmitter: Transmitter,
         stats: &mut Stats,
     ) {
+        let sending = transmitter.sending;
+        // RED counts in the unit of the limit.
+        let unit = |limit| matches!(limit, Limit::Bytes(_));
+        if config.kind == self.config.kind && unit(config.limit) == unit(self.config.limit) {
+            self.config = config;
+            if !self.config.limit.holds(sending.and(self.len())) {
+                let items: Vec<Item<P>> = core::iter::from_fn(|| self.pop_any()).collect();
+                items.into_iter().for_each(|item| self.put_back(item, sending, stats));
+            }
+            return;
+        }
         let fresh = Queue::new(config, self.random.clone(), now);
         let mut old = core::mem::replace(self, fresh);
         while let Some(item) = old.pop_any() {
             self.enqueue(item, transmitter, stats);
+        }
+    }
+
+    /// Queues a packet that the discipline has already admitted, if it fits.
+    fn put_back(&mut self, item: Item<P>, sending: QueueLen, stats: &mut Stats) {
+        let bytes = item.meta.bytes;
+        let fits = self.config.limit.holds(sending.and(self.len()).plus(bytes));
+        match &mut self.shape {
+            _ if !fits => {
+                stats.drop(DropReason::Overflow, bytes);
+            }
+            Shape::Single(fifo, _) => fifo.push(item),
+            Shape::Dual(dual) => dual.push(item),
+            Shape::Fair(fair) => {
+                fair.enqueue(item, None, self.config.limit, stats);
+            }
         }
     }
 

@@ -240,3 +240,50 @@ fn dual_pi2_marks_no_lone_packet_of_a_slow_link() {
         assert_eq!(link.stats().ce_marked, marked, "{packets}");
     }
 }
+
+/// The limit changes every 50 ms, less than the time for which CoDel and PIE tolerate a queue.
+#[test]
+fn a_discipline_keeps_its_state_when_the_limit_changes() {
+    for kind in [
+        QueueKind::CoDel(CoDelConfig::default()),
+        QueueKind::FqCoDel(FqCoDelConfig::default()),
+        QueueKind::Pie(PieConfig::default()),
+        QueueKind::DualPi2(DualPi2Config::default()),
+    ] {
+        let mut link = link(kind.clone(), 1_000);
+        let mut config = link.config().clone();
+        for ms in 0..2_000 {
+            let now = Time::from_millis(ms);
+            if ms % 50 == 0 {
+                config.queue.limit = Limit::Packets(1_000 + ms);
+                link.reconfigure(now, config.clone()).unwrap();
+            }
+            // The link sends one packet per millisecond.
+            for _ in 0..1 + ms % 2 {
+                link.push(now, Meta { bytes: BYTES, ..Meta::default() }, (0, ms));
+            }
+            while link.pop(now).is_some() {}
+        }
+        assert!(link.stats().early.packets > 5, "{kind:?}: {:?}", link.stats());
+    }
+}
+
+#[test]
+fn a_smaller_queue_keeps_the_oldest_packets() {
+    for kind in [
+        QueueKind::DropTail,
+        QueueKind::Pie(PieConfig::default()),
+        QueueKind::DualPi2(DualPi2Config::default()),
+    ] {
+        let mut link = link(kind.clone(), 100);
+        (0..50).for_each(|n| {
+            link.push(Time::ZERO, Meta { bytes: BYTES, ..Meta::default() }, (0, n));
+        });
+        let mut config = link.config().clone();
+        config.queue.limit = Limit::Packets(10);
+        link.reconfigure(Time::ZERO, config).unwrap();
+        let arrived: Vec<u64> = core::iter::from_fn(|| link.pop(END)).map(|out| out.packet.1).collect();
+        assert_eq!(arrived, (0..10).collect::<Vec<u64>>(), "{kind:?}");
+        assert_eq!(link.stats().overflow.packets, 40, "{kind:?}");
+    }
+}
