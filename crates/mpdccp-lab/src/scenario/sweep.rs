@@ -108,7 +108,7 @@ impl Scenario {
     }
 }
 
-/// Returns whether a cell changes the key of a path or flow at `place`, such as `path.*.owd`, so that a change
+/// Returns whether a cell changes the key of a path or flow at `place`, such as `path.*.owd`. If so, a change
 /// of this key has no effect in the cell.
 fn sets(cell: &Value, place: &str) -> bool {
     let parts: Vec<&str> = place.split('.').collect();

@@ -15,7 +15,8 @@ pub struct DualPi2Config {
     pub target: Duration,
     /// Update interval of the controller.
     pub update: Duration,
-    /// Gain for the deviation of the delay from the target: probability per update, per second of deviation.
+    /// Gain for the deviation of the delay from the target: probability per update, per second of
+    /// deviation.
     pub alpha: f64,
     /// Gain for the change in delay: probability per update, per second of change.
     pub beta: f64,
