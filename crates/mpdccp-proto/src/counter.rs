@@ -147,6 +147,8 @@ counters! {
     SendWhileClosing = "send_while_closing",
     /// Datagrams for a session that is gone.
     SendWithoutSession = "send_without_session",
+    /// A Sync with an Init Cookie before the Ack that opens the session.
+    SyncBeforeCookie = "sync_before_cookie",
     /// A packet of a connection in TIMEWAIT.
     TimeWait = "time_wait",
     /// A Request too long for an Init Cookie.

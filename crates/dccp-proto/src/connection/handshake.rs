@@ -140,7 +140,8 @@ impl Connection {
         self.listen_received = true;
         if let Some(retransmit) = &mut self.timers.retransmit {
             retransmit.back_off(now);
-            self.retransmit();
+            // Even if the next timeout gives up: anyone could end a connection attempt by a Listen otherwise.
+            self.outbox.control = Some(Control::Request);
         }
     }
 

@@ -234,6 +234,19 @@ fn a_listen_has_the_request_repeated_once() {
     assert_eq!(net.types(CLIENT).len(), 3);
 }
 
+/// Anyone can forge a Listen, so it must not end an attempt that repeats no Request.
+#[test]
+fn a_listen_ends_no_attempt() {
+    let config = Config { service_code: 7, request_retries: 0, ..Config::default() };
+    let mut net = Net::new(config.clone(), config);
+    net.network = Box::new(|_| Fate::Drop);
+    net.run(Duration::from_millis(200));
+    let header = net.forge(SERVER, PacketType::Listen, dccp_wire::Seq::new(0), None);
+    net.strike(SERVER, &dccp_wire::Header { service_code: Some(7), ..header }, &[], &[]);
+    net.run(Duration::from_millis(200));
+    assert_eq!(net.types(CLIENT), [PacketType::Request; 2]);
+}
+
 #[test]
 fn a_listen_means_nothing_in_any_other_state() {
     let mut net = Net::open(Config::default(), Config::default());

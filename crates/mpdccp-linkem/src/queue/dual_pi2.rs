@@ -15,7 +15,7 @@ pub struct DualPi2Config {
     pub target: Duration,
     /// Update interval of the controller.
     pub update: Duration,
-    /// Gain for the deviation of the delay from the target: probability per update, per second of
+    /// Gain for the deviation of the delay from the target: probability per update and per second of the
     /// deviation.
     pub alpha: f64,
     /// Gain for the change in delay: probability per update, per second of change.
@@ -27,8 +27,8 @@ pub struct DualPi2Config {
 }
 
 impl Default for DualPi2Config {
-    /// Returns the values from RFC 9332 appendix A.1: target 15 ms, updates every 16 ms, alpha 0.16 Hz and beta
-    /// 3.2 Hz, step 1 ms, k = 2.
+    /// Returns the values from RFC 9332 appendix A.1: target 15 ms, updates every 16 ms, alpha 0.16 Hz and
+    /// beta 3.2 Hz, step 1 ms, k = 2.
     fn default() -> DualPi2Config {
         DualPi2Config {
             target: Duration::from_millis(15),

@@ -46,6 +46,11 @@ impl Endpoint {
                     Err(refusal) => refusal,
                 }
             }
+            // A Sync with a cookie leaves right after the Ack with the same cookie, which was lost or is late.
+            // A Reset would end the client's attempt, but the client repeats the Ack.
+            PacketType::Sync if known && cookie_codec::cookie(packet).is_some() => {
+                Refusal::Ignore(Counter::SyncBeforeCookie)
+            }
             // A raw socket receives all DCCP packets of the host. Packets for other ports may belong to other
             // programs, so ignore them.
             _ if !known && route.remote.port() == 0 => Refusal::Ignore(Counter::NoConnection),

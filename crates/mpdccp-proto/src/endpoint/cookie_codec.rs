@@ -37,9 +37,11 @@ pub(super) struct Remembered {
 
 /// Finds the first Init Cookie in a packet of a type that may return one to a listener.
 pub(super) fn find<'a>(packet: &Packet<'a>) -> Option<&'a [u8]> {
-    if !matches!(packet.header.ptype, PacketType::Ack | PacketType::DataAck) {
-        return None;
-    }
+    if matches!(packet.header.ptype, PacketType::Ack | PacketType::DataAck) { cookie(packet) } else { None }
+}
+
+/// Finds the first Init Cookie in a packet.
+pub(super) fn cookie<'a>(packet: &Packet<'a>) -> Option<&'a [u8]> {
     packet.options().map_while(Result::ok).find_map(|option| match option {
         Opt::InitCookie(value) => Some(value),
         _ => None,

@@ -8,7 +8,7 @@ mod cookies;
 mod demux;
 mod listener;
 mod memory;
-mod occupancy;
+pub(crate) mod occupancy;
 mod rendezvous;
 mod strangers;
 mod total_cap;

@@ -37,7 +37,7 @@ impl Occupancy {
 
 /// Returns the source that a session is counted under: an IPv4 address, or the first 64 bits of an IPv6
 /// address, which are the smallest block that one host owns.
-pub(super) fn source(remote: IpAddr) -> IpAddr {
+pub(crate) fn source(remote: IpAddr) -> IpAddr {
     match remote.to_canonical() {
         IpAddr::V6(ip) => Ipv6Addr::from(u128::from(ip) >> 64 << 64).into(),
         ip => ip,

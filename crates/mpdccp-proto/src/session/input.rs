@@ -206,7 +206,8 @@ impl Session {
                 _ => None,
             };
             if confirmed.len() == MAX_SIGNALS {
-                return self.count(Counter::TooManyOptions);
+                self.count(Counter::TooManyOptions);
+                break;
             }
             let confirm = match option {
                 MpOption::AddAddr { addr_id, nonce, addr, port } => {

@@ -4,6 +4,7 @@ use super::handshake::{Hello, reset};
 use super::liveness::Liveness;
 use super::subflow::{Stage, Subflow};
 use super::{Gone, Reason, Role, Session, encode};
+use crate::endpoint::occupancy::source;
 use crate::keys::{By, Tag, same};
 use crate::{Counter, PathConfig, PathId, PathState, SessionState};
 use alloc::collections::BTreeMap;
@@ -134,7 +135,7 @@ impl Session {
         let mut sources: BTreeMap<IpAddr, (usize, usize)> = BTreeMap::new();
         let half_open = self.paths.iter().enumerate().filter(|(_, p)| p.is_half_open());
         for (i, path) in half_open {
-            sources.entry(path.cfg.route.remote.ip()).or_insert((0, i)).0 += 1;
+            sources.entry(source(path.cfg.route.remote.ip())).or_insert((0, i)).0 += 1;
         }
         if sources.values().map(|(n, _)| n).sum::<usize>() < MAX_HALF_OPEN_JOINS {
             return;

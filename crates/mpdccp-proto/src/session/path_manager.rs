@@ -196,7 +196,8 @@ impl Session {
         }
         let path = &self.paths[i];
         self.events.push_back(SessionEvent::PathDown(path.id, reason));
-        self.first.refused += usize::from(cause != CloseReason::TimedOut || reason == Reason::NobodyListens);
+        let refused = cause != CloseReason::TimedOut || reason == Reason::NobodyListens;
+        self.first.refused += usize::from(refused && !path.removed);
         let left = self.paths.iter().filter(|p| !p.removed).count();
         if left <= usize::from(!path.removed) || self.first.refused >= left {
             return self.finish(reason);

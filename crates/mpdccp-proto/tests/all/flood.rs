@@ -109,6 +109,22 @@ fn a_cookie_opens_one_session_once() {
     assert_eq!(net.server.sessions().len(), 65);
 }
 
+/// The client's Syncs also carry the cookie. If a Sync arrives without the Ack, the server must wait for the
+/// next Ack.
+#[test]
+fn a_sync_before_the_cookies_ack_ends_nothing() {
+    let mut net = Net::new(1, 1, plain());
+    flood(&mut net, 0..64);
+    net.meddler = Some(Box::new(|from, _, bytes| from == Server || !is_type(bytes, PacketType::Ack)));
+    let id = net.connect(SessionConfig { multipath: false, ..plain() });
+    net.run(Duration::from_millis(500));
+    net.meddler = None;
+    net.run(Duration::from_secs(2));
+    assert_eq!(net.status(Client, id).state, SessionState::Open);
+    assert!(counted(&net.server.stats().counters, "sync_before_cookie") > 0);
+    assert_eq!(counted(&net.server.stats().counters, "opened_by_cookie"), 1);
+}
+
 #[test]
 fn a_cookie_that_was_tampered_with_gets_reset_10() {
     let (mut net, route, ack) = held_back();

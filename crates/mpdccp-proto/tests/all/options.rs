@@ -79,6 +79,19 @@ fn private_and_misplaced_options_do_no_harm() {
     assert_eq!(status.state, SessionState::Open);
 }
 
+/// RFC 9897 section 3.2.1: an option that is obeyed is confirmed, even if the packet has too many options.
+#[test]
+fn options_before_too_many_ones_are_confirmed() {
+    let (net, status) = sent_over_one_path(|p| {
+        let more: Vec<Opt<'_>> = (1..=9).map(|prio| Opt::Mp(MpOption::Prio(prio))).collect();
+        [p.option_bytes, &encode(&more)].concat()
+    });
+    assert_eq!((counter(&status, "too_many_options"), status.paths[0].prio), (1, 8));
+    let confirmed =
+        |l: &&Logged| l.from == Server && l.mp().iter().any(|o| matches!(o, MpOption::Confirm(_)));
+    assert_eq!(net.log.iter().filter(confirmed).count(), 1);
+}
+
 /// RFC 9897 section 3.2.12: applications may agree on a meaning of MP_EXP.
 #[test]
 fn an_application_has_options_of_its_own() {

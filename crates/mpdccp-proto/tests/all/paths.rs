@@ -104,6 +104,17 @@ fn paths_are_added_and_removed_while_data_runs() {
 }
 
 #[test]
+fn a_path_removed_while_it_connects_leaves_the_others_a_try() {
+    let mut net = Net::new(1, 2, config());
+    net.wires[0].up = false;
+    let id = net.connect(config());
+    net.run(Duration::from_millis(20));
+    net.client.remove_path(net.now, id, PathId(0));
+    net.run(secs(2));
+    assert_eq!(net.state(Client, id), [PathState::Up]);
+}
+
+#[test]
 fn address_ids_are_free_again_however_often_paths_come_and_go() {
     let (mut net, id) = Net::connected(1, 2, config());
     for n in 0..300 {

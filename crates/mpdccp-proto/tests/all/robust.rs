@@ -9,7 +9,7 @@ use mpdccp_proto::*;
 use mpdccp_units::Duration;
 use rand_chacha::ChaCha8Rng;
 use rand_core::{RngCore, SeedableRng};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 fn assert_send<T: Send>(_: &T) {}
 
@@ -175,12 +175,18 @@ fn half_open_joins_are_bounded_and_expire() {
 /// is short enough for its own join to complete.
 #[test]
 fn spoofed_joins_do_not_keep_a_certain_client_out() {
-    for above in [false, true] {
+    // A host can use all addresses of an IPv6 network. They count as one source, so even a slow join
+    // completes.
+    let networks = [0x0100_0000, 0xc000_0000].map(|base| IpAddr::from(Ipv4Addr::from_bits(base)));
+    for network in [networks[0], networks[1], "2001:db8:ffff::".parse().unwrap()] {
         let (mut net, id) = Net::connected(1, 1, config());
         let (sid, ci) = (net.server_id(), net.status(Client, id).ci.1);
         let forged = move |n: u32| {
-            let ip = if above { 0xc000_0000 } else { 0x0100_0000 } + n;
-            Route { socket: 0, local: None, remote: SocketAddr::new(Ipv4Addr::from(ip).into(), 1000) }
+            let ip = match network {
+                IpAddr::V4(ip) => IpAddr::from(Ipv4Addr::from_bits(ip.to_bits() + n)),
+                IpAddr::V6(ip) => IpAddr::from(Ipv6Addr::from_bits(ip.to_bits() + u128::from(n))),
+            };
+            Route { socket: 0, local: None, remote: SocketAddr::new(ip, 1000) }
         };
         let mut n = 0;
         let mut flood = |net: &mut Net, packets| {
@@ -192,11 +198,11 @@ fn spoofed_joins_do_not_keep_a_certain_client_out() {
         };
         flood(&mut net, 60);
         net.add_wire();
-        net.wires[1].delay = Duration::from_millis(75);
+        net.wires[1].delay = Duration::from_millis(if network.is_ipv6() { 600 } else { 75 });
         net.client.add_path(net.now, id, path(1));
         net.drain();
-        flood(&mut net, 30);
-        assert_eq!(net.state(Client, id), [PathState::Up; 2], "{above}");
+        flood(&mut net, if network.is_ipv6() { 140 } else { 30 });
+        assert_eq!(net.state(Client, id), [PathState::Up; 2], "{network}");
         assert!(counter(&net.status(Server, sid), "half_open_join_displaced") > 20);
     }
 }
