@@ -79,12 +79,16 @@ impl Config {
         check(!self.peers.is_empty(), "no [[peer]]; add one for the other end of the tunnel")
     }
 
+    /// Returns whether a peer has a prefix of length 0, for IPv4 and for IPv6.
+    pub fn whole_versions(&self) -> [bool; 2] {
+        let nets = || self.peers.iter().flat_map(|peer| &peer.get_ref().allowed_ips);
+        [true, false].map(|v4| nets().any(|net| net.prefix_len() == 0 && net.addr().is_ipv4() == v4))
+    }
+
     fn check_default_route(&self) -> Result<(), String> {
-        let everything =
-            self.peers.iter().flat_map(|p| &p.get_ref().allowed_ips).any(|net| net.prefix_len() == 0);
         match (self.default_route, self.role) {
             (true, Role::Server) => Err("default_route is only for role = \"client\"".into()),
-            (true, _) if !everything => {
+            (true, _) if self.whole_versions() == [false; 2] => {
                 Err("default_route needs a peer with \"0.0.0.0/0\" or \"::/0\" in allowed_ips".into())
             }
             _ => Ok(()),

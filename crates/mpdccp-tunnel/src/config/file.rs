@@ -413,6 +413,7 @@ impl Config {
         // or from `raw` needs a restart.
         let ip = |cfg: &Config| cfg.encapsulation == Encapsulation::Raw;
         let paths_only = self.is_client() && ip(self) == ip(new);
+        let whole = |cfg: &Config| cfg.default_route.then(|| cfg.whole_versions());
         let same = [
             ("role", self.role == new.role),
             ("interface", self.interface == new.interface),
@@ -432,6 +433,7 @@ impl Config {
             ("tcp", self.tcp == new.tcp),
             ("routes", self.routes == new.routes),
             ("default_route", self.default_route == new.default_route),
+            ("0.0.0.0/0 or ::/0 in allowed_ips", whole(self) == whole(new)),
             ("kill_switch", self.kill_switch == new.kill_switch),
             ("bypass", self.bypass == new.bypass),
             ("dns", self.dns == new.dns),

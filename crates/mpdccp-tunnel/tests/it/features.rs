@@ -3,7 +3,7 @@
 use crate::host::UNIX;
 use crate::world::{CLIENTS, ClientFile, SECOND, SERVERS, SOON, World, inner, server_text, up};
 use ipnet::IpNet;
-use mpdccp_tunnel::config::Prio;
+use mpdccp_tunnel::config::{Config, Prio};
 use mpdccp_tunnel::{Answer, Command, StateFile};
 use mpdccp_units::Duration;
 use std::net::IpAddr;
@@ -153,6 +153,22 @@ fn a_reload_adds_and_removes_paths_and_keeps_the_session() {
     assert_eq!(world.path(0, "b").map(|path| (path.state, path.priority)), Some(("up".into(), 5)));
     assert!(!logged(&world, 0, "session closed"), "{:?}", world.hosts[0].log);
     assert!(world.reaches(0, SERVERS[0]));
+}
+
+#[test]
+fn a_reload_cannot_change_which_ip_versions_the_default_route_carries() {
+    let cfg = |default_route: bool, nets: &str| {
+        let extra = format!("default_route = {default_route}");
+        let text = ClientFile { extra, ..ClientFile::new() }.text(0).replace("\"10.9.0.0/16\"", nets);
+        Config::parse("test.toml".as_ref(), &text, 1).unwrap()
+    };
+    let both = "\"0.0.0.0/0\", \"::/0\"";
+    let v4 = cfg(true, "\"0.0.0.0/0\"");
+    for (from, to) in [(&v4, cfg(true, both)), (&cfg(true, both), cfg(true, "\"::/0\""))] {
+        assert!(from.check_change(&to).unwrap_err().contains("in allowed_ips cannot change"));
+    }
+    assert_eq!(v4.check_change(&cfg(true, "\"0.0.0.0/0\", \"10.8.0.0/16\"")), Ok(()));
+    assert_eq!(cfg(false, "\"0.0.0.0/0\"").check_change(&cfg(false, both)), Ok(()));
 }
 
 #[test]
