@@ -319,14 +319,18 @@ fn run(command: Command) -> Result<(), Error> {
             }
         }
         Command::Down { which } => {
-            let socket = which.socket()?;
-            if let Err(e) = control::ask(&socket, &Request::Down) {
-                if !default_route::lift_block() {
-                    return Err(e);
+            let socket = match which.socket() {
+                Ok(socket) if !control::is_dead(&socket) => socket,
+                Err(e) if which.config.is_some() || !control::running().is_empty() => return Err(e),
+                none => {
+                    if default_route::lift_block() {
+                        eprintln!("no tunnel was running; lifted the block that its kill switch left");
+                        return Ok(());
+                    }
+                    none?
                 }
-                eprintln!("no tunnel was running; lifted the block that its kill switch left");
-                return Ok(());
-            }
+            };
+            control::ask(&socket, &Request::Down)?;
             let since = Instant::now();
             while socket.exists() {
                 if since.elapsed() > DOWN_PATIENCE {

@@ -7,8 +7,8 @@ use crate::tunnel::face::events::{LogFormat, log};
 use crate::tunnel::face::trace::Trace;
 use crate::tunnel::face::{http, prometheus, web};
 use crate::tunnel::host::helper::{Helper, Process, Request};
-use crate::tunnel::host::privileges;
 use crate::tunnel::host::service::{self, notify};
+use crate::tunnel::host::{default_route, privileges};
 use crate::tunnel::shards::{EndTogether, Shards};
 use dccp_net::{Capture, Driver};
 use mpdccp_proto::Endpoint;
@@ -45,6 +45,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
     service::connect();
     control::refuse_second(&control::path(&cfg))?;
     let mut process = Process::start(&file, args.verbose)?;
+    // If this start fails, nothing is left behind except the block of an earlier tunnel.
+    process.block = cfg.kill_switch && default_route::is_blocked();
     let helper = process.helper.clone();
     dccp_net::grant_sockets_by(move |socket| helper.grant(socket));
     let helper = process.helper.clone();
@@ -80,6 +82,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
             Ok(app)
         })?);
     }
+    // From here on, the kill switch keeps blocking until the tunnel is stopped on request.
+    process.block = true;
     let shards = Shards::of(&drivers);
     // Drop the privileges before other threads start, because each thread has its own privileges.
     privileges::give_up(&cfg);
@@ -134,6 +138,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
         Some(failure) => Err(Error::runtime(failure)),
         None if lost.load(Ordering::Relaxed) => Err(Error::runtime("the helper process died")),
         None => {
+            process.block = false;
             tracing::info!("{} is down", app.tunnel.config().interface);
             Ok(())
         }

@@ -260,15 +260,47 @@ fn a_default_route_and_a_kill_switch() {
             (leaks, pings)
         })
     };
+    // The block also holds after the tunnel has failed. Lifting it does not need the configuration.
+    bed.again("c");
+    wait_for("the tunnel is back", || far(&bed));
+    let other = format!(
+        "netns exec {c} {} tunnel down --config {}",
+        env!("CARGO_BIN_EXE_mpdccp"),
+        bed.path("other.sock").display()
+    );
+    assert_eq!(run("ip", &other).status.code(), Some(2), "a running tunnel keeps its rules");
+    assert!(!way6().contains("dev p0"), "{}", way6());
+    ip(&format!("-n {c} link del tunC"));
+    assert_eq!(bed.wait("c").code(), Some(1));
+    assert!(!way().contains("dev p0") && !way6().contains("dev p0"), "{} {}", way(), way6());
+    // A start that fails after the rules have been set keeps the block, too.
+    let up = format!(
+        "netns exec {c} {} tunnel up --config {}",
+        env!("CARGO_BIN_EXE_mpdccp"),
+        bed.path("c.toml").display()
+    );
+    ip(&format!("-n {c} route add 10.72.0.0/16 via {}", REMOTE[0]));
+    assert_eq!(run("ip", &up).status.code(), Some(2));
+    ip(&format!("-n {c} route del 10.72.0.0/16"));
+    edit(&bed, "c", |text| format!("bypass = {{ users = [\"nobody-at-all\"] }}\n{text}"));
+    assert_eq!(run("ip", &up).status.code(), Some(2));
+    edit(&bed, "c", |text| text.split_once('\n').unwrap().1.into());
+    assert!(!way().contains("dev p0") && !way6().contains("dev p0"), "{} {}", way(), way6());
+    stop.store(true, Ordering::Relaxed);
+    let (leaks, asked) = leaks.join().unwrap();
+    assert!(leaks == 0 && asked > 0, "{leaks} of {asked} lookups found a route past the tunnel");
+    // Hide the control sockets of other tests.
+    let script = "mount -t tmpfs none /run && XDG_RUNTIME_DIR=/run exec $0 tunnel down";
+    let mut down = std::process::Command::new("ip");
+    down.args(["netns", "exec", &c, "sh", "-c", script, env!("CARGO_BIN_EXE_mpdccp")]);
+    assert_eq!(down.status().unwrap().code(), Some(0));
+    assert!(way().contains("dev p0") && way6().contains("dev p0"), "{} {}", way(), way6());
     // After a restart and a clean stop, nothing is left behind.
     bed.again("c");
     wait_for("both paths are up again", || {
         !["one", "two"].iter().any(|path| bed.client_path(path)["state"] != "up")
     });
     wait_for("the tunnel is back", || far(&bed));
-    stop.store(true, Ordering::Relaxed);
-    let (leaks, asked) = leaks.join().unwrap();
-    assert!(leaks == 0 && asked > 0, "{leaks} of {asked} lookups found a route past the tunnel");
     bed.down();
     assert!(way().contains("dev p0"), "{}", way());
     assert!(way6().contains("dev p0"), "{}", way6());

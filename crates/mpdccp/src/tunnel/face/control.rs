@@ -211,15 +211,19 @@ fn own_directory(path: &Path) -> std::io::Result<()> {
         Err(e) if e.kind() != ErrorKind::AlreadyExists => return Err(e),
         _ => {}
     }
-    let meta = std::fs::symlink_metadata(path)?;
-    let mine = meta.is_dir() && meta.uid() == geteuid().as_raw();
-    if !mine || meta.mode() & 0o022 != 0 {
+    if !is_own(path)? {
         return Err(std::io::Error::other(format!(
             "{} is not a directory of this user, or other users can write to it; remove it",
             path.display()
         )));
     }
     Ok(())
+}
+
+/// Returns whether this is a directory of this user to which no other user can write.
+fn is_own(path: &Path) -> std::io::Result<bool> {
+    let meta = std::fs::symlink_metadata(path)?;
+    Ok(meta.is_dir() && meta.uid() == geteuid().as_raw() && meta.mode() & 0o022 == 0)
 }
 
 /// Returns an error if another tunnel already serves this control socket.
@@ -380,16 +384,7 @@ pub(crate) fn odd() -> Error {
 pub(crate) fn only_one() -> Result<PathBuf, Error> {
     // Only the owner can list the system's directory of control sockets.
     let hidden = std::fs::read_dir(DIRECTORY).is_err_and(|e| e.kind() == ErrorKind::PermissionDenied);
-    let found: Vec<PathBuf> = directories()
-        .iter()
-        .flat_map(std::fs::read_dir)
-        .flatten()
-        .flatten()
-        .map(|entry| entry.path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "sock"))
-        .filter(|path| !is_leftover(path))
-        .collect();
-    match &found[..] {
+    match &running()[..] {
         [one] => Ok(one.clone()),
         [] if hidden => Err(Error::usage(format!(
             "no tunnel of this user is running, and only root can read {DIRECTORY}: use sudo, or start a tunnel with \
@@ -406,9 +401,30 @@ pub(crate) fn only_one() -> Result<PathBuf, Error> {
     }
 }
 
-/// Returns whether this socket was left behind by a killed tunnel, so that no process is listening on it.
-fn is_leftover(path: &Path) -> bool {
-    UnixStream::connect(path).is_err_and(|e| e.kind() == ErrorKind::ConnectionRefused)
+/// Returns the sockets of all running tunnels in the usual directories. Skips directories in which another
+/// user could have created sockets: one of them is in /tmp.
+pub(crate) fn running() -> Vec<PathBuf> {
+    sockets_in(&directories())
+}
+
+fn sockets_in(directories: &[PathBuf]) -> Vec<PathBuf> {
+    directories
+        .iter()
+        .filter(|directory| is_own(directory).unwrap_or(false))
+        .flat_map(std::fs::read_dir)
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "sock"))
+        .filter(|path| !is_dead(path))
+        .collect()
+}
+
+/// Returns whether no process is listening on this socket: it does not exist, or a killed tunnel left it
+/// behind.
+pub(crate) fn is_dead(path: &Path) -> bool {
+    let dead = [ErrorKind::NotFound, ErrorKind::ConnectionRefused];
+    UnixStream::connect(path).is_err_and(|e| dead.contains(&e.kind()))
 }
 
 #[cfg(test)]
@@ -425,11 +441,14 @@ mod tests {
         own_directory(&own).unwrap();
         let socket = ControlSocket::bind(own.join("a.sock")).unwrap();
         assert_eq!(mode(&socket.path), 0o600);
+        assert_eq!(sockets_in(std::slice::from_ref(&own)), std::slice::from_ref(&socket.path));
         // Both a directory that others can write to and a link to a directory are refused.
         let open = directory.path().join("open");
         DirBuilder::new().create(&open).unwrap();
         std::fs::set_permissions(&open, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
         assert!(own_directory(&open).is_err());
+        let _other = UnixListener::bind(open.join("b.sock")).unwrap();
+        assert!(sockets_in(&[open]).is_empty());
         let link = directory.path().join("link");
         std::os::unix::fs::symlink(&own, &link).unwrap();
         assert!(own_directory(&link).is_err());
@@ -449,11 +468,11 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a.sock");
         let listener = UnixListener::bind(&path).unwrap();
-        assert!(!is_leftover(&path));
+        assert!(!is_dead(&path));
         // Closing the listener is not enough, because a program started by another test may hold a copy of
         // the descriptor.
         rustix::net::shutdown(&listener, rustix::net::Shutdown::Both).unwrap();
         drop(listener);
-        assert!(path.exists() && is_leftover(&path));
+        assert!(path.exists() && is_dead(&path));
     }
 }

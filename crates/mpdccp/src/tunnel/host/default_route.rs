@@ -32,12 +32,11 @@ impl DefaultRoute {
         if !cfg.default_route {
             return Ok(None);
         }
-        let nets = || cfg.peers.iter().flat_map(|peer| &peer.get_ref().allowed_ips);
-        let wanted = |v4: bool| nets().any(|net| net.prefix_len() == 0 && net.addr().is_ipv4() == v4);
-        let mut families = vec![Family { option: "-4", carried: wanted(true) }];
+        let [v4, v6] = cfg.whole_versions();
+        let mut families = vec![Family { option: "-4", carried: v4 }];
         // If the kernel has no IPv6, there are no IPv6 packets to block.
-        if wanted(false) || std::fs::exists("/proc/net/if_inet6").unwrap_or(true) {
-            families.push(Family { option: "-6", carried: wanted(false) });
+        if v6 || std::fs::exists("/proc/net/if_inet6").unwrap_or(true) {
+            families.push(Family { option: "-6", carried: v6 });
         }
         families.retain(|family| family.carried || cfg.kill_switch);
         for Family { option, .. } in families.iter().filter(|family| !family.carried) {
@@ -46,15 +45,27 @@ impl DefaultRoute {
                 "kill_switch blocks all IPv{version} traffic, because no peer has {net} in allowed_ips"
             );
         }
-        // From here on, an error removes the new rules. Rules left behind by a killed tunnel are kept and
-        // reused: if they were removed first, packets could bypass the tunnel in between.
+        // Rules left behind by a killed tunnel are kept and reused: if they were removed first, packets could
+        // bypass the tunnel in between. An error removes the new rules, but keeps an earlier block.
+        let blocked = cfg.kill_switch && is_blocked();
         let mut set = DefaultRoute { families, bypass: None };
-        for family in &set.families {
-            set.add(cfg, family).map_err(|e| Error::usage(format!("default_route: {e}")))?;
+        if let Err(e) = set.add_all(cfg) {
+            if blocked {
+                set.leave();
+            }
+            return Err(Error::usage(e));
         }
-        set.bypass = Some(BypassRules::set(&cfg.bypass).map_err(|e| Error::usage(format!("bypass: {e}")))?);
         warn_of_strict_filters();
         Ok(Some(set))
+    }
+
+    fn add_all(&mut self, cfg: &Config) -> Result<(), String> {
+        self.families
+            .iter()
+            .try_for_each(|family| self.add(cfg, family))
+            .map_err(|e| format!("default_route: {e}"))?;
+        self.bypass = Some(BypassRules::set(&cfg.bypass).map_err(|e| format!("bypass: {e}"))?);
+        Ok(())
     }
 
     fn add(&self, cfg: &Config, &Family { option: family, carried }: &Family) -> Result<(), String> {
@@ -86,18 +97,20 @@ impl DefaultRoute {
 impl Drop for DefaultRoute {
     fn drop(&mut self) {
         self.bypass = None;
-        self.families.iter().for_each(|family| remove(family.option));
+        for family in &self.families {
+            remove(family.option);
+        }
     }
 }
 
-/// Removes the rules and routes of an IP version.
-fn remove(family: &str) {
+/// Removes the rules and routes of an IP version. Returns whether the rule of the separate table was removed.
+fn remove(family: &str) -> bool {
     let (table, nearby) = (MARK.to_string(), NEARBY.to_string());
-    for pref in [&table, &nearby] {
-        // Ignore the error: the rule may not exist.
-        let _ = ip(&[family, "rule", "del", "pref", pref]);
-    }
+    // Ignore errors: a rule may not exist.
+    let removed = ip(&[family, "rule", "del", "pref", &table]).is_ok();
+    let _ = ip(&[family, "rule", "del", "pref", &nearby]);
     let _ = ip(&[family, "route", "flush", "table", &table]);
+    removed
 }
 
 /// Removes the rules of a tunnel that was killed together with its helper process, but only if their table is
@@ -108,25 +121,37 @@ pub(crate) fn clear_leftovers() {
 }
 
 /// Removes the block that a killed tunnel's kill switch left behind. Returns whether there was one. A route
-/// into an interface belongs to another tunnel, whose rules stay.
+/// into an interface belongs to a running tunnel. All rules then stay, because that tunnel may carry only one
+/// IP version and block the other.
 pub(crate) fn lift_block() -> bool {
-    clear_if(|routes| !routes.is_empty() && routes.lines().all(|route| route.starts_with("unreachable")))
+    is_blocked() && clear_if(|routes| !routes.is_empty())
+}
+
+/// Returns whether a kill switch blocks packets while no tunnel with `default_route` runs.
+pub(crate) fn is_blocked() -> bool {
+    let routes = ["-4", "-6"].map(|family| shown(family, "route", "table")).join("\n");
+    let mut routes = routes.lines().filter(|route| !route.is_empty()).peekable();
+    routes.peek().is_some() && routes.all(|route| route.starts_with("unreachable"))
 }
 
 /// Removes the rules and routes of each IP version that has rules and whose routes meet the condition.
-/// Returns whether there was any.
+/// Returns whether it removed any.
 fn clear_if(condition: impl Fn(&str) -> bool) -> bool {
-    let table = MARK.to_string();
     let mut families = vec!["-4", "-6"];
     families.retain(|family| {
-        let shown = |what, name| ip(&[family, what, "show", name, &table]).unwrap_or_default();
-        !shown("rule", "pref").trim().is_empty() && condition(shown("route", "table").trim())
+        !shown(family, "rule", "pref").is_empty() && condition(&shown(family, "route", "table"))
     });
-    families.iter().for_each(|family| remove(family));
-    if !families.is_empty() {
+    let removed = families.iter().filter(|family| remove(family)).count();
+    if removed > 0 {
         bypass::remove();
     }
-    !families.is_empty()
+    removed > 0
+}
+
+/// Returns the rules or routes of the separate table, one per line.
+fn shown(family: &str, what: &str, selector: &str) -> String {
+    let all = ip(&[family, what, "show", selector, &MARK.to_string()]).unwrap_or_default();
+    all.trim().to_owned()
 }
 
 /// Adds a rule, unless it already exists.

@@ -55,8 +55,8 @@ pub(crate) enum Request {
     Save(StateFile, String),
     /// Reread the configuration and its keys.
     Reload,
-    /// End, because the tunnel ends cleanly.
-    End,
+    /// End, because the tunnel ends by itself. If `block` is set, the kill switch keeps blocking.
+    End { block: bool },
 }
 
 /// The result of a request.
@@ -125,6 +125,8 @@ pub(crate) struct Process {
     reader: Option<JoinHandle<()>>,
     /// Whether the helper has been asked to end.
     ending: Arc<AtomicBool>,
+    /// Whether a kill switch keeps blocking after this tunnel has ended.
+    pub(crate) block: bool,
 }
 
 impl Process {
@@ -141,7 +143,7 @@ impl Process {
         let mut child = child.map_err(|e| Error::runtime(format!("cannot start the helper process: {e}")))?;
         let helper = Helper { stream: Arc::new(Mutex::new(ours)), file: file.into() };
         let said = child.stdout.take();
-        let process = Process { helper, child, said, reader: None, ending: Arc::default() };
+        let process = Process { helper, child, said, reader: None, ending: Arc::default(), block: false };
         process.helper.tell(&Request::Start).map_err(Error::usage)?;
         Ok(process)
     }
@@ -165,7 +167,7 @@ impl Drop for Process {
         self.ending.store(true, Ordering::Relaxed);
         if !std::thread::panicking() {
             // Ignore the error: the helper may already have ended.
-            let _ = self.helper.tell(&Request::End);
+            let _ = self.helper.tell(&Request::End { block: self.block });
         }
         let _ = self.helper.stream.lock().unwrap_or_else(PoisonError::into_inner).shutdown(Shutdown::Both);
         self.said.take().into_iter().for_each(relay);

@@ -45,15 +45,15 @@ pub(crate) fn run(file: &Path, verbose: bool) -> Result<(), Error> {
 
 fn serve(stream: &UnixStream, file: &Path) {
     let mut server = None;
-    let mut orderly = false;
+    let (mut orderly, mut keep) = (false, true);
     while let Ok((message, socket)) = receive(stream) {
         let done = match (serde_json::from_slice(&message), &mut server) {
             (Ok(Request::Start), None) => Server::start(file).map(|started| {
                 server = Some(started);
                 None
             }),
-            (Ok(Request::End), _) => {
-                orderly = true;
+            (Ok(Request::End { block }), _) => {
+                (orderly, keep) = (true, block);
                 Ok(None)
             }
             (Ok(request), Some(server)) => server.answer(request, socket),
@@ -69,7 +69,7 @@ fn serve(stream: &UnixStream, file: &Path) {
         }
     }
     if let Some(server) = server {
-        server.end(orderly);
+        server.end(orderly, keep);
     }
 }
 
@@ -152,7 +152,7 @@ impl Server {
             }
             Request::Reload => return self.reload().map(Some),
             // `run` handles the first request of this kind, so this one is a second start or end.
-            Request::Start | Request::End => return refuse("a second start"),
+            Request::Start | Request::End { .. } => return refuse("a second start"),
         };
         done.map(|()| None)
     }
@@ -202,11 +202,11 @@ impl Server {
         Ok(Reloaded { text: text.into(), own: keys.own.map(|key| key.to_base64()), peers: peers.collect() })
     }
 
-    /// Undoes all changes. If the tunnel died, leaves its kill switch in place, so that no packet takes
+    /// Undoes all changes. If `block` is set, leaves the kill switch in place, so that no packet takes
     /// another route until the tunnel runs again.
-    fn end(mut self, orderly: bool) {
+    fn end(mut self, orderly: bool, block: bool) {
         match self.default_route.take() {
-            Some(route) if self.cfg.kill_switch && !orderly => route.leave(),
+            Some(route) if self.cfg.kill_switch && block => route.leave(),
             route => drop(route),
         }
         drop(self.dns);

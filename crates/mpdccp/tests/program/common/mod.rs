@@ -393,6 +393,11 @@ impl Bed {
     /// Kills an end's helper process. Returns the end's exit status.
     pub(crate) fn kill_helper(&mut self, end: &str) -> std::process::ExitStatus {
         rustix::process::kill_process(self.helper(end), rustix::process::Signal::KILL).unwrap();
+        self.wait(end)
+    }
+
+    /// Waits until an end has exited. Returns its exit status.
+    pub(crate) fn wait(&mut self, end: &str) -> std::process::ExitStatus {
         self.ends[usize::from(end == "c")].wait().unwrap()
     }
 
