@@ -1,9 +1,21 @@
-//! Sets the name servers of this host while sessions are open.
+//! Runs the owner's hook when this end ends a session, and sets the name servers of this host while sessions
+//! are open.
 
 use crate::Cx;
-use crate::action::Action;
+use crate::action::{Action, HookEvent};
+use crate::peer::Peer;
 use mpdccp_proto::SessionId;
 use std::collections::BTreeSet;
+
+impl Peer {
+    /// Reports that this end ends the session, unless it has never opened. The caller forgets the session, so
+    /// that no later event of the session has an effect.
+    pub(crate) fn report_down(&mut self, cx: &mut Cx<'_>, why: &str) {
+        if self.opened.take().is_some() {
+            cx.hook(HookEvent::SessionDown, self.name(), None, why);
+        }
+    }
+}
 
 /// State of this host's name servers.
 #[derive(Debug, Default)]

@@ -80,6 +80,7 @@ pub(crate) fn follow(
         }
         peers[number].forget_waiting(cx, |_| true);
         leaving::abort(cx, &mut peers[number]).into_iter().for_each(|session| peers.forget(session));
+        peers[number].report_down(cx, "the configuration changed");
         if let Some(session) = peers.remove(number) {
             cx.endpoint.abort(cx.now, session);
         }

@@ -272,6 +272,7 @@ impl Paths {
         if let Some(session) = peers[number].session {
             if peers[number].paths.is_empty() {
                 cx.endpoint.close(cx.now, session);
+                peers[number].report_down(cx, "its last path is closed");
                 peers[number].on_closed(cx);
                 peers.forget(session);
             } else if let Some(id) = id {

@@ -38,3 +38,36 @@ fn hooks_and_name_servers_follow_sessions_and_paths() {
     assert_eq!(last.iter().filter(|(event, ..)| *event == HookEvent::SessionDown).count(), 1, "{last:?}");
     assert_eq!(world.hosts[0].dns_set.last(), Some(&Vec::new()));
 }
+
+/// Returns how often the hook was run for the end of the session with this peer.
+fn ends(world: &mut World, peer: &str) -> usize {
+    let told = told(world, 0);
+    told.iter().filter(|(event, name, _)| *event == HookEvent::SessionDown && name == peer).count()
+}
+
+#[test]
+fn hooks_follow_sessions_that_this_end_gives_up() {
+    let file =
+        || ClientFile { second: None, extra: "hook = \"/etc/mpdccp/hook\"".into(), ..ClientFile::new() };
+    let mut world = World::new([file(), file()], &server_text([true; CLIENTS], ""));
+    world.run(SECOND * 5);
+    assert_eq!(ends(&mut world, "hub"), 0);
+    // The reload replaces the only path.
+    let now = world.now;
+    world.hosts[0].reload(now, &ClientFile { interface: "p1", ..file() }.text(0));
+    world.run(SECOND * 5);
+    assert_eq!(ends(&mut world, "hub"), 1);
+    // The server falls silent.
+    world.hosts[SERVERS[0]].stopped = true;
+    for _ in 0..100 {
+        world.send(0, inner(SERVERS[0]), 500);
+        world.run(Duration::from_millis(100));
+    }
+    assert_eq!(world.server_of(0), Some(SERVERS[1]));
+    assert_eq!(ends(&mut world, "hub"), 1);
+    // The reload replaces the peer.
+    let now = world.now;
+    world.hosts[0].reload(now, &file().text(0).replace("\"hub\"", "\"other\""));
+    world.run(SECOND);
+    assert_eq!(ends(&mut world, "hub"), 1);
+}
