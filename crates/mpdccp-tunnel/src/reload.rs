@@ -127,22 +127,34 @@ fn change(cx: &mut Cx<'_>, peers: &mut Peers, paths: &mut Paths, number: usize, 
         }
         changed += 1;
     }
-    for path in after {
-        if !peers[number].has_path(&path.name) {
-            changed += usize::from(!before.iter().any(|p| p.name == path.name));
-            peers[number].waiting.push(WaitingPath::new(path));
-        }
-    }
+    let (removed, new): (Vec<_>, Vec<_>) = after
+        .into_iter()
+        .filter(|path| !peers[number].has_path(&path.name))
+        .partition(|path| before.contains(path));
+    changed += new.iter().filter(|path| before.iter().all(|p| p.name != path.name)).count();
+    // A path that was removed by command stays removed, unless the peer would have no path left.
+    let none = new.is_empty() && peers[number].specs().all(|spec| spec.advertised);
+    let back = if none { removed } else { new };
+    peers[number].waiting.extend(back.into_iter().map(WaitingPath::new));
     changed
 }
 
-/// Applies new limits to an open path. Also applies the priority in the file if it has changed there.
+/// Applies new limits to an open path and to its copies, the paths to advertised addresses. Also applies the
+/// priority in the file if it has changed there.
 fn limit_anew(cx: &mut Cx<'_>, peer: &mut Peer, old: &PathSpec, new: &PathSpec) {
-    for spec in peer.specs_mut().filter(|spec| spec.name == new.name) {
-        *spec = PathSpec { priority: spec.priority, ..new.clone() };
+    let is_copy = |spec: &PathSpec| {
+        spec.advertised && spec.name.rsplit_once('@').is_some_and(|(name, _)| name == new.name)
+    };
+    let mut names = Vec::new();
+    for spec in peer.specs_mut().filter(|spec| spec.name == new.name || is_copy(spec)) {
+        let PathSpec { name, remote, priority, advertised, .. } = spec.clone();
+        names.push(name.clone());
+        *spec = PathSpec { name, remote, priority, advertised, ..new.clone() };
     }
     if old.prio() != new.prio() {
-        // This cannot fail: the path is in both the old file and the new one, so the peer has it.
-        let _ = peer.set_prio(cx, &new.name, new.prio());
+        for name in names {
+            // This cannot fail, because the peer has all these paths.
+            let _ = peer.set_prio(cx, &name, new.prio());
+        }
     }
 }

@@ -94,7 +94,8 @@ pub(crate) fn follow(cx: &mut Cx<'_>, peers: &mut Peers, paths: &mut Paths) {
             }
         }
         wanted.retain(|spec| !peer.unanswered.contains(&spec.name));
-        let over = |spec: &PathSpec| spec.advertised && !wanted.iter().any(|w| w.name == spec.name);
+        let same = |spec: &PathSpec, w: &PathSpec| w.name == spec.name && w.unlimited() == spec.unlimited();
+        let over = |spec: &PathSpec| spec.advertised && !wanted.iter().any(|w| same(spec, w));
         peer.waiting.retain(|path| !over(&path.spec));
         while let Some(at) = peers[number].paths.iter().position(|path| over(&path.spec)) {
             paths.close(cx, peers, number, at);

@@ -156,6 +156,29 @@ fn a_reload_adds_and_removes_paths_and_keeps_the_session() {
 }
 
 #[test]
+fn a_path_that_was_removed_by_command_stays_away_until_the_file_changes_it() {
+    let mut world = up();
+    let now = world.now;
+    world.hosts[0].command(now, Command::PathDel { peer: None, name: "b".into() });
+    let mut paths = |file: &ClientFile| {
+        let now = world.now;
+        world.hosts[0].reload(now, &file.text(0));
+        world.run(SOON);
+        world.hosts[0].sockets.values().map(|socket| socket.interface.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(paths(&ClientFile { quota: true, ..ClientFile::new() }), ["p0"]);
+    assert_eq!(paths(&ClientFile { second: Some(5), ..ClientFile::new() }).len(), 2);
+    // A peer keeps at least one path.
+    world.hosts[0].command(world.now, Command::PathDel { peer: None, name: "b".into() });
+    let text = world.hosts[0].text.replace("\"a\"", "\"b\"");
+    let (before, after) = text.split_once("[[peer.path]]").unwrap();
+    let (_, after) = after.split_once("[[peer.path]]").unwrap();
+    world.hosts[0].reload(world.now, &format!("{before}[[peer.path]]{after}"));
+    world.run(SOON);
+    assert_eq!(world.path(0, "b").map(|path| path.state), Some("up".into()));
+}
+
+#[test]
 fn a_reload_cannot_change_which_ip_versions_the_default_route_carries() {
     let cfg = |default_route: bool, nets: &str| {
         let extra = format!("default_route = {default_route}");

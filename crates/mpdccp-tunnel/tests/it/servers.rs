@@ -31,6 +31,22 @@ fn paths_to_an_advertised_address_end_with_their_server() {
     }
 }
 
+#[test]
+fn paths_to_an_advertised_address_follow_the_file() {
+    let mesh = || ClientFile { extra: "join_advertised = \"mesh\"".into(), ..ClientFile::new() };
+    let mut world =
+        World::new([mesh(), mesh()], &server_text([true; CLIENTS], "advertise = [\"203.0.113.9\"]"));
+    world.run(Duration::from_secs(3));
+    let now = world.now;
+    world.hosts[0].reload(now, &ClientFile { interface: "p1", second: Some(5), ..mesh() }.text(0));
+    world.run(Duration::from_secs(2));
+    assert_eq!(world.path(0, "b@203.0.113.9").map(|path| path.priority), Some(5));
+    let own: IpAddr = [203, 0, 113, 9].into();
+    let opened = world.hosts[0].opened.iter().filter(|path| path.remote.ip() == own);
+    let interfaces: Vec<_> = opened.map(|path| path.interface.as_deref().unwrap_or_default()).collect();
+    assert_eq!(interfaces, ["p0", "p1", "p1"], "only the first path has another interface");
+}
+
 /// The host may take a while to open a socket, and the client may change servers meanwhile.
 #[test]
 fn a_socket_that_opens_after_the_change_of_server_is_closed() {
