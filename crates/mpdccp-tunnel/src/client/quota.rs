@@ -24,6 +24,9 @@ struct Used {
     month: u32,
     /// IP bytes in both directions.
     bytes: u64,
+    /// The month that the clock showed last. It differs from `month` while the clock shows an earlier month.
+    #[serde(default)]
+    clock: u32,
 }
 
 /// Volume of each path, keyed by `peer/path`.
@@ -87,9 +90,13 @@ impl Quotas {
         let used = self.used.entry(key(peer, &spec.name)).or_default();
         if unix >= CLOCK_IS_SET {
             let month = month(unix, spec.quota_day.0);
-            if used.month != month {
-                *used = Used { month, bytes: 0 };
+            // A router without a battery may start with an old clock, so an earlier month does not reset the
+            // volume. But if a month passes on that clock, it is right, and `month` was in the future.
+            let passes = month < used.month && (1..month).contains(&used.clock);
+            if month > used.month || passes {
+                *used = Used { month, bytes: 0, clock: month };
             }
+            used.clock = month;
         }
         used.bytes += bytes;
         self.changed |= bytes > 0;
@@ -179,6 +186,14 @@ mod tests {
         let mut again = Quotas::new(Some(&text), &mut out);
         assert_eq!(again.add(5, "hub", &spec, 1), 1_201, "the clock is not set yet");
         assert_eq!(again.add(NOW + 20, "hub", &spec, 1), 1_202);
-        assert_eq!(again.add(NOW + 31 * 86_400, "hub", &spec, 5), 5);
+        const MONTH: u64 = 31 * 86_400;
+        assert_eq!(again.add(NOW + MONTH, "hub", &spec, 5), 5);
+        assert_eq!(again.add(NOW - 3 * MONTH, "hub", &spec, 5), 10, "the clock is old until it is set");
+        assert_eq!(again.add(NOW + MONTH, "hub", &spec, 5), 15);
+        // The clock is once in the future. The next month begins a new count.
+        assert_eq!(again.add(NOW + 100 * MONTH, "hub", &spec, 5), 5);
+        assert_eq!(again.add(NOW + MONTH, "hub", &spec, 5), 10);
+        assert_eq!(again.add(NOW + 2 * MONTH, "hub", &spec, 5), 5);
+        assert_eq!(again.add(NOW + 2 * MONTH, "hub", &spec, 5), 10);
     }
 }
