@@ -60,8 +60,8 @@ pub(crate) struct Peer {
     /// Sessions with former servers. They carry on with their TCP connections, but carry packets only until
     /// the next session opens.
     pub(crate) leaving: Vec<Leaving>,
-    /// On a server: whether the peer has requested addresses, and the addresses leased to the peer.
-    pub(crate) asked: bool,
+    /// On a server: when the peer requested addresses, and the addresses leased to the peer.
+    pub(crate) asked: Option<Time>,
     pub(crate) leased: Vec<IpAddr>,
     pub(crate) policer: Policer,
     /// Whether the peer was removed from the configuration.
@@ -115,7 +115,7 @@ impl Peer {
             unanswered: Vec::new(),
             session: None,
             leaving: Vec::new(),
-            asked: false,
+            asked: None,
             leased: Vec::new(),
             policer: Policer::default(),
             gone: false,

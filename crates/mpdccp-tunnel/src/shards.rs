@@ -9,6 +9,13 @@ use std::net::IpAddr;
 #[derive(Clone, Debug, PartialEq)]
 pub struct ShardMessage(pub(crate) Told);
 
+impl ShardMessage {
+    /// Returns whether an overloaded shard may drop the message, because the peer repeats its request.
+    pub fn may_be_dropped(&self) -> bool {
+        matches!(self.0, Told::Asks(_))
+    }
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Told {
     /// To the first shard: the shard with this number is alive.

@@ -80,6 +80,7 @@ macro_rules! cx {
 
 mod commands;
 mod end;
+mod shard_messages;
 mod streams;
 
 impl Tunnel {
@@ -258,6 +259,7 @@ impl Tunnel {
                 return Ok(self.handle_probe(endpoint, now, session, &message));
             }
             (Some(Message::Leave), true) => self.leave(endpoint, now, number, session),
+            (Some(Message::Ask), false) if !self.peers[number].may_ask(now) => {}
             (Some(Message::Ask), false) => self.assign(endpoint, now, number),
             (Some(Message::Names(names)), false) => {
                 let cx = cx!(self, endpoint, now);
@@ -273,37 +275,6 @@ impl Tunnel {
             _ => return Err(DropReason::UnknownControl),
         }
         Ok(Outcome::Done)
-    }
-
-    /// Answers a peer's request for addresses.
-    fn assign(&mut self, endpoint: &mut Endpoint, now: Time, number: usize) {
-        let (cx, allowed) = (cx!(self, endpoint, now), &mut self.forward.allowed);
-        if self.leases.answer(cx, &mut self.peers, allowed, &self.shard, number).is_err() {
-            self.count_drops(DropReason::NoAddressToAssign, 1);
-        }
-        self.recheck_flows(endpoint, now);
-    }
-
-    /// Handles a message from another shard.
-    pub fn handle_shard(&mut self, endpoint: &mut Endpoint, now: Time, message: ShardMessage) {
-        match message.0 {
-            Told::Alive(number) => {
-                if self.shard.all_live(number) {
-                    self.out.push(Action::Alive);
-                }
-            }
-            Told::Asks(number) => self.assign(endpoint, now, number),
-            Told::Leased(number, ip) => {
-                self.leases.note(&mut self.peers, &mut self.forward.allowed, number, ip);
-                self.recheck_flows(endpoint, now);
-            }
-            Told::Send(number, message) => self.peers.tell(cx!(self, endpoint, now), number, &message),
-            Told::Carries { before, now: size } => {
-                self.forward.mtu.count(before, size);
-                self.forward.adapt_interface(cx!(self, endpoint, now), &self.assigned);
-            }
-            Told::Mtu(mtu) => self.forward.mtu.mtu = mtu,
-        }
     }
 
     /// Handles an event of a session.

@@ -6,14 +6,30 @@ use crate::action::{Action, Actions, StateFile};
 use crate::config::{self, Assign, Config, Mtu};
 use crate::message::{Gift, Message, Refusal};
 use crate::packet::allowed::Allowed;
+use crate::peer::Peer;
 use crate::peers::Peers;
 use crate::shards::{Shard, Told};
 use ipnet::IpNet;
+use mpdccp_units::{Duration, Time};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 /// Maximum number of addresses to try while searching for a free one.
 const MAX_TRIES: u128 = 1 << 16;
+
+/// Requests for addresses that follow the peer's last one sooner than this are ignored. Clients wait longer.
+const ASK_EVERY: Duration = Duration::from_millis(500);
+
+impl Peer {
+    /// Returns whether to handle the peer's request for addresses. Each one makes work for the first shard.
+    pub(crate) fn may_ask(&mut self, now: Time) -> bool {
+        let may = self.asked.is_none_or(|at| now.since(at) >= ASK_EVERY);
+        if may {
+            self.asked = Some(now);
+        }
+        may
+    }
+}
 
 /// Leases by public key, and the position in each network from which to continue the search for a free
 /// address.
@@ -140,7 +156,7 @@ impl Leases {
         mut fresh: impl FnMut(&mut Cx<'_>, IpAddr),
     ) -> Result<Gift, Refusal> {
         let assign = cx.cfg.assign.as_ref().ok_or(Refusal::NoPool)?;
-        peers[number].asked = true;
+        peers[number].asked.get_or_insert(cx.now);
         let mut given = Vec::new();
         for v4 in [true, false] {
             let pools = || assign.pool.iter().filter(|net| net.addr().is_ipv4() == v4);
@@ -239,6 +255,16 @@ fn is_free(cfg: &Config, allowed: &Allowed, ip: IpAddr, pool: IpNet, peer: usize
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn requests_in_quick_succession_are_ignored() {
+        let mut peer = Peer::new(toml::from_str("name = \"c\"").unwrap(), None, false);
+        let mut at = |ms| peer.may_ask(Time::from_millis(ms));
+        assert_eq!(
+            [1_000, 1_001, 1_499, 1_500, 1_999, 2_500].map(&mut at),
+            [true, false, false, true, false, true]
+        );
+    }
 
     #[test]
     fn a_pool_is_gone_through_and_then_begun_again() {

@@ -58,7 +58,8 @@ impl Tunnel {
         self.out.push(Action::SetMarking(Marker::new(&self.cfg)));
         endpoint.cap_all(self.cfg.rate_of_shard());
         self.forward.allowed = self.leases.allow(cx!(self, endpoint, now), &mut self.peers, &self.shard);
-        for number in self.peers.present().filter(|number| self.peers[*number].asked).collect::<Vec<_>>() {
+        let asked = |number: &usize| self.shard.is_first() && self.peers[*number].asked.is_some();
+        for number in self.peers.present().filter(asked).collect::<Vec<_>>() {
             self.assign(endpoint, now, number);
         }
         self.listener.update(&self.cfg, &self.peers, endpoint);

@@ -4,7 +4,7 @@ use crate::tunnel::app::TunnelApp;
 use crate::tunnel::face::control::{self, Request};
 use crate::tunnel::host::helper::Helper;
 use crate::tunnel::links::Link;
-use dccp_net::{Driver, Handle};
+use dccp_net::{Core, Driver, Handle};
 use mpdccp_tunnel::status::Status;
 use mpdccp_tunnel::{Answer, Command};
 use std::sync::Arc;
@@ -119,7 +119,13 @@ fn link(shard: Handle<TunnelApp>) -> Link {
     Link {
         packets: Box::new(move |packets| shard.offer(move |core, app| app.on_packets(core, packets))),
         message: Box::new(move |message| {
-            other.run(move |core, app| app.on_shard(core, message));
+            let may_be_dropped = message.may_be_dropped();
+            let job = move |core: &mut Core, app: &mut TunnelApp| app.on_shard(core, message);
+            if may_be_dropped {
+                other.offer(job)
+            } else {
+                other.run(job)
+            };
         }),
     }
 }
