@@ -111,10 +111,12 @@ impl Assigned {
     /// Handles the host's answer: the interface has the assigned addresses, or setting them failed.
     pub(crate) fn on_set(&mut self, cx: &mut Cx<'_>, peer: &Peer, result: Result<(), String>) {
         let Some((gift, told)) = self.setting.take() else { return };
+        let before = self.routes(cx.cfg);
         if let Err(why) = result {
+            // The host has restored the old addresses, but the kernel may have deleted their routes.
+            routes::change(cx, &before, &before, true);
             return self.not_taken(cx, peer, why);
         }
-        let before = self.routes(cx.cfg);
         self.nets.clone_from(&gift.addresses);
         self.told = told;
         self.gift = Some(gift);

@@ -39,7 +39,8 @@ pub(crate) fn create(cfg: &Config, carried: u16) -> Result<Interface, Error> {
     Ok(Interface { tun, mtu })
 }
 
-/// Changes the addresses of the interface. Refuses an address that lies in a network of another interface.
+/// Changes the addresses of the interface. Refuses an address that lies in a network of another interface. An
+/// error restores the previous addresses.
 pub(crate) fn set_addresses(interface: &str, remove: &[IpNet], add: &[IpNet]) -> Result<(), String> {
     let networks = networks_here(interface);
     for given in add {
@@ -52,9 +53,14 @@ pub(crate) fn set_addresses(interface: &str, remove: &[IpNet], add: &[IpNet]) ->
     }
     let change =
         |what: &str, net: &IpNet| ip(&["address", what, &net.to_string(), "dev", interface]).map(drop);
-    let changed = remove.iter().try_for_each(|net| change("del", net));
-    let changed = changed.and_then(|()| add.iter().try_for_each(|net| change("add", net)));
-    changed.map_err(|e| format!("cannot set the addresses of {interface}: {e}"))
+    // Ignore errors in removing an address: another program may have removed it.
+    let all = |what: &str, nets: &[IpNet]| nets.iter().for_each(|net| drop(change(what, net)));
+    all("del", remove);
+    add.iter().try_for_each(|net| change("replace", net)).map_err(|e| {
+        all("del", add);
+        all("replace", remove);
+        format!("cannot set the addresses of {interface}: {e}")
+    })
 }
 
 /// Returns the networks of this host's other interfaces; an empty list if `ip` fails.
@@ -83,5 +89,29 @@ pub(crate) fn log_queue_selection(cfg: &Config, done: std::io::Result<()>) {
             "{}: the kernel cannot select the queue of a packet ({e}); shards pass packets to each other instead",
             cfg.interface
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_that_cannot_be_set_leaves_the_previous_ones() {
+        // A namespace of this thread's own needs root.
+        if nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET).is_err() {
+            return;
+        }
+        let [before, one, multicast] =
+            ["10.71.0.1/24", "10.71.0.2/24", "ff02::1/64"].map(|net| net.parse().unwrap());
+        let has = |net: &IpNet| ip(&["address", "show", "dev", "lo"]).unwrap().contains(&net.to_string());
+        // A second attempt must succeed although the address exists, and the one to remove does not.
+        for _ in 0..2 {
+            set_addresses("lo", &[one], &[before]).unwrap();
+        }
+        assert!(set_addresses("lo", &[before], &[one, multicast]).unwrap_err().contains("lo"));
+        assert!(has(&before) && !has(&one));
+        set_addresses("lo", &[before], &[one]).unwrap();
+        assert!(has(&one) && !has(&before));
     }
 }
