@@ -11,6 +11,8 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 
 const FILE: &str = "/etc/resolv.conf";
+/// Start of a file that a tunnel has written.
+const MARK: &str = "# mpdccp ";
 
 /// How this host manages its name servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,7 +156,7 @@ impl Changes {
     }
 
     fn mark(&self) -> String {
-        format!("# mpdccp {}: the previous content is in {}\n", self.interface, self.kept.display())
+        format!("{MARK}{}: the previous content is in {}\n", self.interface, self.kept.display())
     }
 
     /// Writes the file in place rather than replacing it, because the file may be a mount point.
@@ -164,6 +166,12 @@ impl Changes {
             other => other?,
         };
         if !before.starts_with(&self.mark()) {
+            if let Some(mark) = before.lines().next().filter(|line| line.starts_with(MARK)) {
+                return Err(std::io::Error::other(format!(
+                    "another tunnel wrote this file and would later restore it (`{mark}`); \
+                     set `dns` for only one tunnel, or restore the file if that tunnel is not running"
+                )));
+            }
             if let Some(directory) = self.kept.parent() {
                 std::fs::create_dir_all(directory)?;
             }
@@ -256,6 +264,22 @@ mod tests {
         let mut again = dns(directory.path());
         again.restore();
         assert_eq!((text().as_str(), again.kept.exists()), (BEFORE, false));
+    }
+
+    #[test]
+    fn a_second_tunnel_leaves_the_file_to_the_first() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut one = dns(directory.path());
+        std::fs::write(&one.file, BEFORE).unwrap();
+        one.write_file(&[[10, 0, 0, 1].into()]).unwrap();
+        let mut other = dns(directory.path());
+        (other.interface, other.kept) = ("other".into(), directory.path().join("kept"));
+        assert!(
+            other.write_file(&[[10, 0, 0, 2].into()]).unwrap_err().to_string().contains("another tunnel")
+        );
+        drop(other);
+        one.restore();
+        assert_eq!(std::fs::read_to_string(&one.file).unwrap(), BEFORE);
     }
 
     #[test]
