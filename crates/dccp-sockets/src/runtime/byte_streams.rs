@@ -41,13 +41,17 @@ impl Streams {
             Event::Opened(stream) => {
                 let room = entry.stream.has_room_for_streams();
                 let accepted = core.endpoint.streams(now, id, |streams| match room {
-                    true => streams.accept(stream, &[]).is_ok(),
-                    false => streams.reset(stream, dccp_streams::Reason::Limit).is_err(),
+                    true => streams.accept(stream, &[]),
+                    false => streams.reset(stream, dccp_streams::Reason::Limit).and(Err(Why::Unknown)),
                 });
-                // Queue the stream even if the connection is ending, because data that has arrived can still
-                // be read.
-                if accepted != Some(false) {
+                // Queue the stream even if the connection is ending or the peer has stopped reading, because
+                // data that has arrived can still be read.
+                if matches!(accepted, None | Some(Ok(()) | Err(Why::Reset))) {
                     let pipe = Pipe::new(id, stream);
+                    if accepted.is_some_and(|accepted| accepted.is_err()) {
+                        // The peer stopped reading before the stream opened, so no event reports it.
+                        pipe.on_event(Event::Stopped(stream, dccp_streams::Reason::Cancelled));
+                    }
                     entry.pipes.insert(stream, pipe.clone());
                     entry.stream.arrive(pipe);
                 }

@@ -131,6 +131,30 @@ fn written_bytes_arrive_before_the_connection_closes() {
     assert_eq!(reader.join().unwrap(), (true, true, Err(RecvError::Closed(Reason::ClosedByPeer))));
 }
 
+/// While a bulk transfer fills the path, the request to stop reading leaves before the stream's first bytes.
+#[test]
+fn a_stream_that_is_dropped_at_once_arrives() {
+    let (_listener, here, there) = pair(options(), options());
+    let reader = std::thread::spawn(move || {
+        let bulk = there.accept_stream(Some(PATIENT)).unwrap();
+        std::thread::spawn(move || (&bulk).read_to_end(&mut Vec::new()));
+        let read = || {
+            let mut got = Vec::new();
+            there.accept_stream(Some(PATIENT)).unwrap().read_to_end(&mut got).unwrap();
+            got
+        };
+        (0..20).map(|_| read()).collect::<Vec<_>>()
+    });
+    let mut bulk = here.open_stream().unwrap();
+    bulk.write_all(&noise(2_000_000)).unwrap();
+    for n in 0..20 {
+        here.open_stream().unwrap().write_all(&[n]).unwrap();
+    }
+    let mut got = reader.join().unwrap();
+    got.sort();
+    assert_eq!(got, (0..20).map(|n| vec![n]).collect::<Vec<_>>());
+}
+
 #[test]
 fn both_ends_learn_how_a_stream_ended() {
     let (_listener, here, there) = pair(options(), options());
