@@ -300,7 +300,10 @@ impl Streams {
         }
         if !entry.stream.is_finishing() {
             self.busy.remove(&id);
-        } else if !entry.pipes.values().any(|pipe| pipe.holds()) {
+            return false;
+        }
+        let held = core.endpoint.streams(now, id, |all| entry.pipes.values().any(|pipe| pipe.holds(all)));
+        if held != Some(true) {
             let rows = core.endpoint.rows(now, id);
             let rto = rows.iter().map(|row| row.srtt.unwrap_or(PATIENCE) + row.rttvar * 4).max();
             let until = *entry.drained.get_or_insert(now + PATIENCE + rto.unwrap_or_default());

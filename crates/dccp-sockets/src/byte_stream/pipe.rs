@@ -222,9 +222,12 @@ impl Pipe {
 
     /// Returns whether the connection must stay open because the peer has not received everything that was
     /// written here.
-    pub(crate) fn holds(&self) -> bool {
+    pub(crate) fn holds(&self, all: &Streams) -> bool {
         let state = lock(&self.state);
-        (state.ended || !state.outgoing.is_empty()) && !state.delivered && state.no_writing.is_none()
+        let unacknowledged =
+            all.stream_stats(self.id).is_some_and(|stats| stats.unsent + stats.in_flight > 0);
+        let pending = state.ended || unacknowledged || !state.outgoing.is_empty();
+        pending && !state.delivered && state.no_writing.is_none()
     }
 
     /// Returns whether the data thread can drop the pipe.
@@ -275,5 +278,22 @@ impl State {
         if self.ended && !self.told_end {
             self.told_end = all.finish(id).is_ok();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The peer's window may hold back bytes that have left the pipe.
+    #[test]
+    fn a_pipe_holds_the_connection_until_its_bytes_are_acknowledged() {
+        let mut all = Streams::new(streams::Role::Client, streams::Config::default());
+        let pipe = Pipe::new(SessionId(0), all.open(&[], 0).unwrap());
+        assert_eq!(lock(&pipe.state).write(b"data"), Some(Ok(4)));
+        pipe.exchange(&mut all);
+        assert!(lock(&pipe.state).outgoing.is_empty() && pipe.holds(&all));
+        all.reset(pipe.id, streams::Reason::Cancelled).unwrap();
+        assert!(!pipe.holds(&all));
     }
 }
