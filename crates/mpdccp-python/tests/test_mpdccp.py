@@ -9,6 +9,7 @@ import gc
 import json
 import os
 import pathlib
+import resource
 import select
 import signal
 import socket
@@ -563,6 +564,41 @@ class Asyncio(unittest.IsolatedAsyncioTestCase):
             del there
             await self.freed(before, enter.__name__)
         listener.close()
+
+    async def test_close_and_abort_work_within_a_block_and_before_finish(self):
+        async with asyncio.timeout(PATIENT), await aio.listen("127.0.0.1:0", streams=True) as listener:
+            for end in ("close", "abort"):
+                async with await aio.connect(listener.address, streams=True) as connection:
+                    there = await listener.accept()
+                    async with await connection.open_stream() as stream:
+                        await stream.write(b"data")
+                        stream.close()
+                    getattr(connection, end)()
+                there.close()
+            connection = await aio.connect(listener.address, streams=True)
+            there = await listener.accept()
+            stream = await connection.open_stream()
+            await stream.write(b"data")
+            stream.close()
+            await stream.finish()
+            finishing = asyncio.create_task(connection.finish())
+            await asyncio.sleep(0)
+            connection.close()
+            await finishing
+            there.close()
+
+    async def test_a_listener_may_have_any_descriptor(self):
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, hard), hard))
+        self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        # select.select() refuses descriptors from 1024 on.
+        for fd in [os.open("/dev/null", os.O_RDONLY) for _ in range(1024)]:
+            self.addCleanup(os.close, fd)
+        async with asyncio.timeout(PATIENT), await aio.listen("127.0.0.1:0") as listener:
+            connecting = asyncio.create_task(aio.connect(listener.address))
+            there = await listener.accept()
+            await (await connecting).finish()
+            there.close()
 
     async def test_a_task_that_nobody_refers_to_keeps_its_connection(self):
         listener = await aio.listen("127.0.0.1:0")

@@ -57,6 +57,8 @@ class _Hub:
         return hub
 
     def add(self, fd: int, socket: _Waiting) -> None:
+        if self._sockets.get(fd) is socket:
+            return
         loop = self._loop()
         if not self._sockets and loop is not None:
             loop.add_reader(self._epoll.fileno(), self._ready)
@@ -84,6 +86,7 @@ class _Waiting:
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
+        self._left = False
         self._waiters: tuple[list[asyncio.Future[None]], ...] = ([], [], [], [], [])
         self._hub = _Hub.here()
         self._hub.add(fd, self)
@@ -109,6 +112,8 @@ class _Waiting:
         # This call reports what is ready now; later changes trigger an edge.
         if what != _CHANGE and self._look()[what]:
             return
+        # After close(), another task may still wait for the end.
+        self._hub.add(self._fd, self)
         waiter = asyncio.get_running_loop().create_future()
         self._waiters[what].append(waiter)
         self._hub._awaited.add(self)
@@ -129,6 +134,7 @@ class _Waiting:
                 await self._until(what)
 
     def _leave(self) -> None:
+        self._left = True
         self._hub.remove(self._fd)
         for waiters in self._waiters:
             self._wake(waiters)
@@ -207,7 +213,7 @@ class Connection(_Waiting):
     ) -> None:
         if kind is not None:
             self.abort()
-        elif self.native.end is None:
+        elif self.native.end is None and not self._left:
             await self.finish()
         else:
             self.close()
@@ -268,7 +274,8 @@ class Stream(_Waiting):
     ) -> None:
         if kind is not None:
             return self.reset()
-        await self.finish()
+        if not self._left:
+            await self.finish()
         self.close()
 
 
@@ -323,7 +330,10 @@ class Listener(_Waiting):
         super().__init__(native.fileno())
 
     def _flags(self) -> tuple[bool, ...]:
-        return (bool(select.select([self._fd], [], [], 0)[0]), False, False, False, False)
+        # select.select() refuses descriptors from 1024 on.
+        poll = select.poll()
+        poll.register(self._fd, select.POLLIN)
+        return (bool(poll.poll(0)), False, False, False, False)
 
     async def accept(self) -> Connection:
         while (native := self.native.try_accept()) is None:
