@@ -137,9 +137,15 @@ impl Connection {
         });
     }
 
+    /// Returns whether this process is a fork of the one that opened the connection. A fork cannot use the
+    /// connection.
+    pub fn is_forked(&self) -> bool {
+        self.runtime.is_forked()
+    }
+
     /// Returns `error` if the process has forked.
     fn here<E>(&self, error: E) -> Result<(), E> {
-        if self.runtime.is_forked() { Err(error) } else { Ok(()) }
+        if self.is_forked() { Err(error) } else { Ok(()) }
     }
 
     /// Waits for the next datagram.
@@ -240,8 +246,12 @@ impl Connection {
         self.stream.descriptor().map(AsFd::as_fd)
     }
 
-    /// Returns which operations would not block now.
+    /// Returns which operations would not block now. In a forked process, all operations fail at once.
     pub fn ready(&self) -> Ready {
+        // A fork shares the descriptor with its parent, so it must not change the descriptor's state.
+        if self.is_forked() {
+            return Ready { readable: true, writable: true, event: true, stream: true, closed: true };
+        }
         self.stream.ready()
     }
 
@@ -271,6 +281,10 @@ impl Connection {
     /// Finishes the connection in the background for all threads that share it, with the same effect as
     /// dropping it. Calls waiting in other threads return, and nothing more is received.
     pub fn close(&self) {
+        // As in `ready`.
+        if self.is_forked() {
+            return;
+        }
         self.begin_finish();
         lock(&self.stream.state).close();
         self.stream.readable.notify();
@@ -418,6 +432,9 @@ impl Connection {
     /// Waits for a connection that was [started](crate::Connector::start) to open or fail. Returns `None`
     /// after the timeout.
     pub fn opened(&self, timeout: Duration) -> Option<Result<(), ConnectError>> {
+        if self.is_forked() {
+            return Some(Err(ConnectError::Forked));
+        }
         let until = Instant::now().checked_add(timeout);
         self.stream.happened.wait(&self.stream.state, until, State::opening)
     }

@@ -177,6 +177,10 @@ impl Listener {
     /// Stops the listener for all threads that share it, with the same effect as dropping it. Calls waiting
     /// in other threads return.
     pub fn close(&self) {
+        // A fork shares the descriptor with its parent, so it must not make the descriptor readable.
+        if self.runtime.is_forked() {
+            return;
+        }
         // Wait for the data thread, so that connections after this call are refused.
         self.runtime.call(|core, streams| streams.stop_listening(core));
         let mut state = lock(&self.backlog.state);

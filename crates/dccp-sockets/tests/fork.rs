@@ -7,6 +7,8 @@ use dccp_sockets::{
 };
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::{ForkResult, fork};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::time::Duration;
 
 #[test]
 fn a_fork_gets_errors_and_the_parent_goes_on() {
@@ -14,6 +16,9 @@ fn a_fork_gets_errors_and_the_parent_goes_on() {
     let connector = Connector::new(Options::default()).unwrap();
     let here = connector.connect(listener.local_addr()).unwrap();
     let there = listener.accept().unwrap();
+    let fds = [listener.descriptor().unwrap(), here.descriptor().unwrap()]
+        .map(|fd| fd.try_clone_to_owned().unwrap());
+    here.ready();
     // SAFETY: the child calls only functions of this crate that take no lock in a fork. Then it exits.
     match unsafe { fork() }.unwrap() {
         ForkResult::Child => {
@@ -23,9 +28,12 @@ fn a_fork_gets_errors_and_the_parent_goes_on() {
                 && here.try_send(b"lost") == Err(SendError::Forked)
                 && here.recv() == Err(RecvError::Forked)
                 && here.events().next().is_none()
+                && here.ready().closed
+                && matches!(here.opened(Duration::MAX), Some(Err(ConnectError::Forked)))
                 && matches!(here.finish(), Err(FinishError(_)))
                 && matches!(listener.accept(), Err(AcceptError::Forked))
                 && matches!(connector.connect(listener.local_addr()), Err(ConnectError::Forked));
+            here.close();
             drop((here, there, connector, listener));
             // SAFETY: this ends the process without running destructors of the test or of its harness.
             unsafe { nix::libc::_exit(if right { 0 } else { 1 }) }
@@ -34,6 +42,9 @@ fn a_fork_gets_errors_and_the_parent_goes_on() {
             assert_eq!(waitpid(child, None), Ok(WaitStatus::Exited(child, 0)));
         }
     }
+    // The child shares these descriptors with the parent.
+    let mut polled = fds.each_ref().map(|fd| PollFd::new(fd, PollFlags::IN));
+    assert_eq!(poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })), Ok(0));
     here.send(b"still here").unwrap();
     assert_eq!(there.recv().unwrap(), b"still here");
 }

@@ -52,7 +52,8 @@ static CONNECTORS: Table<(Connector, bool)> = Table::new();
 
 /// Returns the connection that belongs to a handle.
 pub(crate) fn connection(conn: *const dccp_conn) -> Outcome<Arc<Connection>> {
-    CONNECTIONS.get(conn)
+    let connection = CONNECTIONS.get(conn)?;
+    if connection.is_forked() { Err(SendError::Forked.into()) } else { Ok(connection) }
 }
 
 /// Stores a new connection and writes its handle to `into`.

@@ -208,6 +208,9 @@ impl ByteStream {
 
     /// Returns whether a read would complete without blocking, and whether a write would.
     pub fn ready(&self) -> (bool, bool) {
+        if self.runtime.is_forked() {
+            return (true, true);
+        }
         let mut state = lock(&self.pipe.state);
         state.seen();
         let room = state.outgoing.len() < MOST || state.ended || state.no_writing.is_some();
@@ -301,6 +304,9 @@ impl Connection {
     /// # Errors
     /// [`StreamError::Closed`].
     pub fn poll_accept_stream(&self, cx: &mut Context<'_>) -> Poll<Result<ByteStream, StreamError>> {
+        if self.runtime.is_forked() {
+            return Poll::Ready(Err(StreamError::Forked));
+        }
         let accepted = self.stream.streamed.poll(&self.stream.state, cx, |s| s.accept_stream());
         accepted.map_ok(|pipe| ByteStream::new(&self.runtime, pipe))
     }

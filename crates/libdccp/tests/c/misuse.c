@@ -208,7 +208,8 @@ static void handles(struct dccp_conn *conn, struct dccp_conn *peer)
     child = fork();
     if (child == 0) {
         int bad = dccp_send(conn, "x", 1, 0) != -EPERM || dccp_recv(conn, datagram, 1, 0) != -EPERM ||
-                  dccp_accept(listener, 0, &conn) != -EPERM;
+                  dccp_events(conn) != -EPERM || dccp_end(conn) != -EPERM || dccp_finish(conn, -1) != -EPERM ||
+                  dccp_next_event(conn, -1, &event) != -EPERM || dccp_accept(listener, 0, &conn) != -EPERM;
         _exit(bad);
     }
     waitpid(child, &status, 0);
