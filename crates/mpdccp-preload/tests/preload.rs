@@ -220,6 +220,20 @@ fails(errno.EINPROGRESS, x.connect, ('192.0.2.77', 5))
 p = select.poll(); p.register(x, select.POLLOUT); assert p.poll(50) == []
 fails(errno.EALREADY, x.connect, ('192.0.2.77', 5))
 fails(errno.ENETUNREACH, new().connect, ('198.51.100.1', 5))
+# Another thread closes the descriptor.
+z, ended = new(), []
+def attempt():
+    try: z.connect(('192.0.2.77', 5))
+    except OSError as e: ended.append(e.errno)
+t = threading.Thread(target=attempt); t.start(); time.sleep(.2); os.close(z.detach()); t.join(20)
+assert ended == [errno.ECONNABORTED], ended
+# After a signal, Python polls the socket and reads SO_ERROR. By then, a host answers at the address.
+signal.signal(signal.SIGUSR1, lambda *_: None)
+def interrupt():
+    time.sleep(.2); signal.pthread_kill(threading.main_thread().ident, signal.SIGUSR1)
+    time.sleep(.2); subprocess.run('ip addr add 192.0.2.77/32 dev lo'.split(), check=True)
+threading.Thread(target=interrupt).start()
+fails(errno.ECONNREFUSED, new().connect, ('192.0.2.77', 5))
 elsewhere = 'import socket as s\\ntry: s.socket(2, 6, 33)\\nexcept OSError: print(1)'
 assert subprocess.run(['unshare', '-n', sys.executable, '-c', elsewhere], capture_output=True).stdout == b'1\\n'",
         );

@@ -79,18 +79,17 @@ impl Control {
         token & FLAG != 0
     }
 
+    pub(super) fn is_listener(token: u64) -> bool {
+        token == FLAG
+    }
+
     /// Receives a request into `bytes`. Returns the length of the request, the user, and the descriptor that
-    /// came with it.
+    /// came with it. Returns `None` if the program has closed the request.
     pub(super) fn receive(
         &mut self,
         token: u64,
         bytes: &mut [u8; MOST],
-        epoll: &OwnedFd,
     ) -> Option<(usize, u32, Option<OwnedFd>)> {
-        if token == FLAG {
-            self.accept(epoll);
-            return None;
-        }
         let asker = self.askers.get(&token)?;
         match crate::receive(&asker.fd, bytes, false) {
             Ok((len, fd)) if len > 0 => Some((len, asker.uid, fd)),
@@ -107,7 +106,7 @@ impl Control {
         self.askers.remove(&asker);
     }
 
-    fn accept(&mut self, epoll: &OwnedFd) {
+    pub(super) fn accept(&mut self, epoll: &OwnedFd) {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         while let Ok(fd) = rustix::net::accept_with(&self.listener, flags) {
             let Ok(peer) = sockopt::socket_peercred(&fd) else { continue };

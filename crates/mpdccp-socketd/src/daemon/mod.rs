@@ -245,6 +245,11 @@ impl Daemon {
                     self.ended.pop_front().into_iter().for_each(|oldest| self.forget_ended(oldest));
                 }
             }
+            State::Connecting { asker: Some(asker), .. } => {
+                // Another thread has closed the descriptor.
+                self.control.answer(asker, &Err(Errno::CONNABORTED.raw_os_error()), None);
+                self.forget(inode);
+            }
             _ => self.forget(inode),
         }
     }

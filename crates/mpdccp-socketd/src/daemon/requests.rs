@@ -1,6 +1,7 @@
 //! Handles the requests that programs send.
 
 use super::Daemon;
+use super::control::Control;
 use super::socket::{State, known_ccids};
 use crate::{Answer, MOST, Request, SOCK_DCCP};
 use dccp_net::Core;
@@ -28,7 +29,12 @@ enum Outcome {
 impl Daemon {
     pub(super) fn on_control(&mut self, core: &mut Core, now: Time, asker: u64) {
         let mut bytes = [0; MOST];
-        let Some((len, uid, fd)) = self.control.receive(asker, &mut bytes, &self.epoll) else { return };
+        if Control::is_listener(asker) {
+            return self.control.accept(&self.epoll);
+        }
+        let Some((len, uid, fd)) = self.control.receive(asker, &mut bytes) else {
+            return self.on_asker_gone(asker);
+        };
         let Ok(request) = postcard::from_bytes::<Request<'_>>(&bytes[..len]) else {
             return self.control.forget(asker);
         };
@@ -46,6 +52,18 @@ impl Daemon {
             Err(e) => (Err(e.raw_os_error()), None),
         };
         self.control.answer(asker, &reply, fd);
+    }
+
+    /// Handles a blocking connect call that ends without an answer, for example because of a signal. SO_ERROR
+    /// will return the error of the connection attempt.
+    fn on_asker_gone(&mut self, gone: u64) {
+        for socket in self.sockets.values_mut() {
+            if let State::Connecting { asker, .. } = &mut socket.state
+                && *asker == Some(gone)
+            {
+                *asker = None;
+            }
+        }
     }
 
     fn answer(
@@ -107,11 +125,9 @@ impl Daemon {
                 socket.error = 0;
                 socket.peer = Some(to);
                 socket.state = State::Connecting { session, asker: wait.then_some(asker) };
-                if wait {
-                    return Ok(Outcome::Later);
-                }
+                // Fill the socket for blocking calls too: if a signal interrupts them, programs use poll.
                 socket.fill(fd.as_fd());
-                Err(Errno::INPROGRESS)
+                if wait { Ok(Outcome::Later) } else { Err(Errno::INPROGRESS) }
             }
             Request::Get { level, name } => self.get(core, now, inode, level, name).map(Outcome::Value),
             Request::Set { level, name, value } => {
