@@ -168,6 +168,10 @@ fails(errno.EINVAL, new().accept)
 fails(errno.EADDRINUSE, new().bind, to)
 fails(errno.EADDRNOTAVAIL, new().bind, ('192.0.2.1', 0))
 fails(errno.ENETUNREACH, new().connect, ('224.0.0.1', 5))
+# After the peer has ended the connection, the daemon no longer notices when the program closes the socket.
+b = new(); b.setsockopt(269, 2, struct.pack('!I', 7)); b.bind(('127.0.0.1', 0)); used = b.getsockname()
+l.accept(); b.connect(to); l.accept()[0].close(); assert b.recv(9) == b''
+b.close(); new().bind(used)
 l.close(); time.sleep(.05)
 fails(errno.ECONNREFUSED, new().connect, to)
 b = new(); b.bind(to)

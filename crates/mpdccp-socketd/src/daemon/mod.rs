@@ -239,6 +239,9 @@ impl Daemon {
                     }
                 }
                 socket.fd = None;
+                // The daemon will not notice when the program closes this socket, so the port is free now.
+                self.network.release(socket);
+                socket.owns_port = false;
                 self.full.remove(&inode);
                 self.ended.push_back(inode);
                 if self.ended.len() > MOST_ENDED {
