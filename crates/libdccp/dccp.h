@@ -1171,7 +1171,7 @@ int dccp_accept_stream(struct dccp_conn *conn, int timeout_ms, struct dccp_strea
 
 /**
  * Waits for bytes. Returns the number of bytes read, or 0 after the last; -ECONNRESET if the peer has reset
- * the stream.
+ * the stream, or has closed the connection before the end of the stream.
  */
 ptrdiff_t dccp_stream_read(struct dccp_stream *stream,
                            void *buffer,

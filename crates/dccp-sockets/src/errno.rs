@@ -90,18 +90,28 @@ impl AcceptError {
 }
 
 impl StreamError {
-    /// Returns the errno value that is closest to this error.
+    /// Returns the errno value that is closest to this error. After an orderly end, this is EPIPE.
     pub fn errno(&self) -> i32 {
         let errno = match self {
             StreamError::TimedOut => Errno::TIMEDOUT,
             StreamError::Reset(_) => Errno::CONNRESET,
             StreamError::Stopped(_) | StreamError::Ended => Errno::PIPE,
+            StreamError::Closed(reason) if reason.is_orderly() => Errno::PIPE,
             StreamError::Closed(reason) => of_reason(*reason),
             StreamError::Unsupported => Errno::OPNOTSUPP,
             StreamError::TooMany => Errno::AGAIN,
             StreamError::Forked => Errno::PERM,
         };
         errno.raw_os_error()
+    }
+
+    /// Returns the errno value that is closest to this error of a read. After an orderly end of the
+    /// connection, this is not EPIPE, because the stream's data is incomplete.
+    pub fn read_errno(&self) -> i32 {
+        match self {
+            StreamError::Closed(reason) => of_reason(*reason).raw_os_error(),
+            _ => self.errno(),
+        }
     }
 }
 

@@ -97,6 +97,13 @@ impl From<StreamError> for io::Error {
     }
 }
 
+impl StreamError {
+    /// Converts the error of a read.
+    pub(crate) fn of_read(self) -> io::Error {
+        io::Error::new(io::Error::from_raw_os_error(self.read_errno()).kind(), self)
+    }
+}
+
 /// Error while changing the congestion control. The old congestion control stays in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]

@@ -47,10 +47,10 @@ pub const DCCP_CLOSED: c_int = 8;
 /// In dccp_events(): dccp_accept_stream() would not wait.
 pub const DCCP_STREAM: c_int = 16;
 
-static CONNECTIONS: Table<Connection> = Table::new();
+pub(crate) static CONNECTIONS: Table<Connection> = Table::new();
 static CONNECTORS: Table<(Connector, bool)> = Table::new();
 
-/// Returns the connection that belongs to a handle.
+/// Returns the connection that belongs to a handle, unless it belongs to the parent of a forked process.
 pub(crate) fn connection(conn: *const dccp_conn) -> Outcome<Arc<Connection>> {
     let connection = CONNECTIONS.get(conn)?;
     if connection.is_forked() { Err(SendError::Forked.into()) } else { Ok(connection) }

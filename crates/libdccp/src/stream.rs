@@ -1,10 +1,11 @@
 //! Reliable streams alongside a connection's datagrams.
 
-use crate::connection::{connection, dccp_conn, expired};
+use crate::connection::{CONNECTIONS, connection, dccp_conn, expired};
 use crate::errno::{Outcome, answer, answer_size, failure};
 use crate::handles::{Table, output};
 use crate::memory::{bytes, room};
 use dccp_sockets::{ByteStream, ConnectError, StreamError};
+use rustix::io::Errno;
 use std::ffi::{c_int, c_void};
 use std::os::fd::AsRawFd;
 use std::time::Duration;
@@ -59,7 +60,8 @@ pub unsafe extern "C" fn dccp_accept_stream(
 ) -> c_int {
     answer(|| {
         output(stream)?;
-        let accepted = after(connection(conn)?.accept_stream(limit(timeout_ms)), timeout_ms)?;
+        let accepted = after(connection(conn)?.accept_stream(limit(timeout_ms)), timeout_ms);
+        let accepted = accepted.map_err(|e| CONNECTIONS.unless_closed(conn, e))?;
         // SAFETY: dccp.h requires valid pointers from the caller.
         unsafe { STREAMS.put(accepted, stream) };
         Ok(0)
@@ -67,7 +69,7 @@ pub unsafe extern "C" fn dccp_accept_stream(
 }
 
 /// Waits for bytes. Returns the number of bytes read, or 0 after the last; -ECONNRESET if the peer has reset
-/// the stream.
+/// the stream, or has closed the connection before the end of the stream.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_stream_read(
     stream: *mut dccp_stream,
@@ -78,7 +80,13 @@ pub unsafe extern "C" fn dccp_stream_read(
     answer_size(|| {
         // SAFETY: dccp.h requires valid pointers from the caller.
         let into = unsafe { room(buffer.cast(), len) }?;
-        unless_closed(stream, STREAMS.get(stream)?.read_timeout(into, limit(timeout_ms)), timeout_ms)
+        match STREAMS.get(stream)?.read_timeout(into, limit(timeout_ms)) {
+            Err(e @ StreamError::Closed(_)) => {
+                let e = failure(Errno::from_raw_os_error(e.read_errno()), e.to_string());
+                Err(STREAMS.unless_closed(stream, e))
+            }
+            read => unless_closed(stream, read, timeout_ms),
+        }
     })
 }
 

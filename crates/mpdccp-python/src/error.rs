@@ -37,6 +37,10 @@ pub(crate) fn stream(error: StreamError) -> PyErr {
     os(error.errno(), error)
 }
 
+pub(crate) fn stream_read(error: StreamError) -> PyErr {
+    os(error.read_errno(), error)
+}
+
 pub(crate) fn recv(error: RecvError) -> PyErr {
     os(error.errno(), error)
 }

@@ -1,7 +1,7 @@
 //! The Python class Stream.
 
 use crate::data::Data;
-use crate::error::stream;
+use crate::error::{stream, stream_read};
 use crate::wait::wait_or_fail;
 use dccp_sockets::{ByteStream, StreamError};
 use pyo3::prelude::*;
@@ -16,13 +16,21 @@ pub(crate) struct Stream(pub(crate) ByteStream);
 pub(crate) fn waited<T: Send>(
     py: Python<'_>,
     timeout: Option<f64>,
-    mut call: impl FnMut(std::time::Duration) -> Result<T, StreamError> + Send,
+    call: impl FnMut(std::time::Duration) -> Result<T, StreamError> + Send,
 ) -> PyResult<T> {
-    let result = wait_or_fail(py, timeout, |slice| match call(slice) {
+    result(py, timeout, call)?.map_err(stream)
+}
+
+/// Like [`waited`], but leaves it to the caller to convert the error of the stream.
+fn result<T: Send>(
+    py: Python<'_>,
+    timeout: Option<f64>,
+    mut call: impl FnMut(std::time::Duration) -> Result<T, StreamError> + Send,
+) -> PyResult<Result<T, StreamError>> {
+    wait_or_fail(py, timeout, |slice| match call(slice) {
         Err(StreamError::TimedOut) => None,
         result => Some(result),
-    });
-    result?.map_err(stream)
+    })
 }
 
 #[pymethods]
@@ -53,7 +61,8 @@ impl Stream {
     #[pyo3(signature = (most=65536, timeout=None))]
     fn read<'py>(&self, py: Python<'py>, most: usize, timeout: Option<f64>) -> PyResult<Bound<'py, PyBytes>> {
         let mut room = vec![0; most.min(1 << 20)];
-        let len = waited(py, timeout, |slice| self.0.read_timeout(&mut room, Some(slice)))?;
+        let read = result(py, timeout, |slice| self.0.read_timeout(&mut room, Some(slice)))?;
+        let len = read.map_err(stream_read)?;
         Ok(PyBytes::new(py, &room[..len]))
     }
 

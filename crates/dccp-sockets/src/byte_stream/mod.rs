@@ -238,7 +238,7 @@ impl Drop for ByteStream {
 
 impl Read for &ByteStream {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        Ok(self.read_timeout(into, None)?)
+        self.read_timeout(into, None).map_err(StreamError::of_read)
     }
 }
 

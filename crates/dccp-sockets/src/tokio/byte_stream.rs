@@ -52,7 +52,8 @@ impl AsyncWrite for &ByteStream {
 
 impl AsyncRead for &ByteStream {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let read = ready!(self.0.poll_read_bytes(cx, into.initialize_unfilled()))?;
+        let read = ready!(self.0.poll_read_bytes(cx, into.initialize_unfilled()));
+        let read = read.map_err(StreamError::of_read)?;
         into.advance(read);
         Poll::Ready(Ok(()))
     }

@@ -435,6 +435,12 @@ static void close_stream(void *stream)
     EXPECT(dccp_stream_close(stream), 0);
 }
 
+static void *accept_stream(void *conn)
+{
+    struct dccp_stream *stream;
+    return (void *)(intptr_t)dccp_accept_stream(conn, -1, &stream);
+}
+
 static void streams(void)
 {
     struct dccp_options options = {.size = sizeof options, .flags = DCCP_STREAMS, .dscp = 64};
@@ -479,7 +485,17 @@ static void streams(void)
     EXPECT(dccp_stream_close(theirs), 0);
     EXPECT(dccp_probe(conn, 1000000, 100), 0);
     EXPECT(dccp_probe(NULL, 1000000, 100), -EINVAL);
-    EXPECT(dccp_close(conn), 0);
+
+    /* After an orderly end, a stream without its end is incomplete. */
+    EXPECT(dccp_open_stream(conn, &stream), 0);
+    EXPECT(dccp_accept_stream(peer, 20000, &theirs), 0);
+    EXPECT(in_thread(accept_stream, conn, close_conn), -ECONNABORTED);
+    EXPECT(dccp_accept_stream(peer, 20000, NULL), -EINVAL);
+    EXPECT(dccp_stream_read(theirs, bytes, sizeof bytes, 20000), -ECONNRESET);
+    EXPECT(dccp_stream_write(theirs, "x", 1, 20000), -EPIPE);
+    EXPECT(dccp_stream_close(theirs), 0);
+    EXPECT(dccp_accept_stream(peer, 20000, &theirs), -EPIPE);
+    EXPECT(dccp_stream_close(stream), 0);
     EXPECT(dccp_close(peer), 0);
     EXPECT(dccp_listener_close(with_streams), 0);
 }
