@@ -8,7 +8,7 @@ use crate::Cx;
 use dccp_streams::{Event, Reason, StreamError, StreamId};
 use mpdccp_proto::SessionId;
 use mpdccp_proxy::Tuple;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Header that opens a stream for a list of dead connections.
 pub(super) const LIST: [u8; 1] = [1];
@@ -21,6 +21,8 @@ pub(super) struct Dead {
     untold: BTreeMap<usize, Vec<Tuple>>,
     /// The part of each list that its stream has not accepted yet.
     leaving: HashMap<Key, Vec<u8>>,
+    /// The lists that this end has sent, until the peer's answer has ended.
+    unanswered: HashSet<Key>,
     /// The peer that is sending each list, and the bytes of an incomplete entry.
     arriving: HashMap<Key, (usize, Vec<u8>)>,
 }
@@ -47,6 +49,7 @@ impl Dead {
         // Swap source and destination, so that the entries are as the peer sees them.
         let bytes = tuples.into_iter().flat_map(|tuple| entry(tuple.reversed())).collect();
         self.leaving.insert((session, stream), bytes);
+        self.unanswered.insert((session, stream));
         self.fill(cx, (session, stream));
     }
 
@@ -84,9 +87,17 @@ impl Dead {
     ) -> (usize, Vec<Tuple>) {
         match event {
             Event::Writable(stream) => self.fill(cx, (session, stream)),
+            Event::Readable(stream) if self.unanswered.contains(&(session, stream)) => {
+                // The answer is empty, but the stream stays open until its end has been read.
+                let read = cx.endpoint.streams(cx.now, session, |s| read(s, stream, CHUNK));
+                if read.is_some_and(|(_, ended)| ended) {
+                    self.unanswered.remove(&(session, stream));
+                }
+            }
             Event::Readable(stream) => return self.read(cx, (session, stream)),
             Event::Reset(stream, _) | Event::Stopped(stream, _) => {
                 self.leaving.remove(&(session, stream));
+                self.unanswered.remove(&(session, stream));
                 self.arriving.remove(&(session, stream));
             }
             _ => {}
@@ -121,6 +132,7 @@ impl Dead {
 
     pub(super) fn on_session_end(&mut self, session: SessionId) {
         self.leaving.retain(|(of, _), _| *of != session);
+        self.unanswered.retain(|(of, _)| *of != session);
         self.arriving.retain(|(of, _), _| *of != session);
     }
 }

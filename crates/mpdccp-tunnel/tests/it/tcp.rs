@@ -316,6 +316,12 @@ fn connections_that_died_with_an_end_are_over_for_both_hosts_whichever_it_was() 
         }
         let as_packets = |host| world.tcp(host).as_packets["midstream"];
         assert_eq!([0, SERVER].map(as_packets), [0, 0], "{killed:?}");
+        // The streams of the lists have ended, so they do not keep a session without paths alive.
+        for host in [0, SERVER] {
+            let endpoint = &world.hosts[host].endpoint;
+            let open = |id| endpoint.status(world.now, id).unwrap().streams.map_or(0, |streams| streams.open);
+            assert!(endpoint.sessions().into_iter().all(|id| open(id) == 0), "{killed:?}");
+        }
         // A new connection with the same ports is carried as a stream.
         world.told(0);
         world.told(SERVER);
