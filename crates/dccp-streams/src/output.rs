@@ -11,6 +11,9 @@ use mpdccp_units::{Duration, Time};
 /// Smallest packet size, in bytes. Any frame fits into a packet of this size.
 const MIN_PACKET: usize = MAX_PACKET_HEADER + MAX_CONTROL + 8;
 
+/// Smallest increase of the session's window, in bytes, that is worth sending a frame.
+const MIN_INCREASE: u64 = 16 << 10;
+
 impl Streams {
     /// Returns whether to call [`poll_transmit`](Self::poll_transmit) for this class now. That call may still
     /// find nothing to send, if data due for retransmission has arrived in the meantime.
@@ -302,8 +305,12 @@ impl Streams {
     }
 
     pub(crate) fn check_session_window(&mut self) {
-        let room = self.read + self.config.receive_memory - self.peer_may_send;
-        self.tell_window |= room >= self.config.receive_memory / 4;
+        let memory = self.config.receive_memory;
+        let room = self.read + memory - self.peer_may_send;
+        // If unread data takes up most of the memory, also announce smaller increases, because other streams
+        // need the rest.
+        let free = self.read + memory - self.received;
+        self.tell_window |= room >= (free / 2).max(MIN_INCREASE).min(memory / 4);
     }
 
     /// Removes a stream if it has ended, so that the peer may open another one.
