@@ -35,7 +35,8 @@ pub enum Reason {
     Replayed,
     /// A record that fails authentication.
     Forged,
-    /// An echo request beyond the peer's limit or the limit of pending answers.
+    /// An echo request beyond the peer's limit or the limit of pending answers, or a stranger's for answers
+    /// larger than the request.
     EchoLimited,
 }
 

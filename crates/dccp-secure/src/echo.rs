@@ -172,12 +172,13 @@ pub(crate) struct Echoes {
 }
 
 impl Echoes {
-    /// Accepts a request. Returns false if the request exceeds a limit and is dropped.
+    /// Accepts a request whose answers have at most `most` bytes together. Returns false if the request exceeds
+    /// a limit and is dropped.
     pub(crate) fn ask(
         &mut self,
         now: Time,
         (channel, from): (ChannelId, &Address),
-        packet: &[u8],
+        (packet, most): (&[u8], usize),
         count: u32,
         budget: &mut Budget,
     ) -> bool {
@@ -187,7 +188,8 @@ impl Echoes {
         if question.answers == 0 {
             return true;
         }
-        if self.waiting.len() >= WAITING || !budget.takes(now, bytes) {
+        let fits = usize::from(question.answers) * len <= most;
+        if !fits || self.waiting.len() >= WAITING || !budget.takes(now, bytes) {
             return false;
         }
         let answer = EchoAnswer {

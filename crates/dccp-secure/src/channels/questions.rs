@@ -5,6 +5,7 @@ use crate::address::Address;
 use crate::drops::Reason;
 use crate::echo::HostFacts;
 use crate::header::{HEADER, OVERHEAD};
+use crate::strangers::is_stranger;
 use mpdccp_units::Time;
 
 impl Channels {
@@ -38,7 +39,10 @@ impl Channels {
         let channel = self.channels.get_mut(at).ok_or(Reason::UnknownIndex)?;
         let peer = self.peers.get_mut(&channel.peer).ok_or(Reason::UnknownPeer)?;
         channel.asked = channel.asked.wrapping_add(1);
-        if !self.echoes.ask(now, (channel.id, from), packet, channel.asked, &mut peer.echoes) {
+        // Anyone can be a stranger, and forge the source of a request, so a stranger's request must not have
+        // larger answers.
+        let most = if is_stranger(channel.peer) { packet.len() } else { usize::MAX };
+        if !self.echoes.ask(now, (channel.id, from), (packet, most), channel.asked, &mut peer.echoes) {
             return Err(Reason::EchoLimited);
         }
         self.answer_questions(now);

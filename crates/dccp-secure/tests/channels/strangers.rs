@@ -1,7 +1,7 @@
 //! Handshakes from peers whose keys are unknown.
 
 use crate::{CLIENT, SERVER, World, address, at, channels, key, seal};
-use dccp_secure::{Aead, Channels, Input, PresharedKey, Reason, Settings};
+use dccp_secure::{Aead, Channels, EchoQuestion, Input, PresharedKey, Reason, Settings};
 use mpdccp_units::{Duration, Time};
 
 #[test]
@@ -116,4 +116,29 @@ fn clients_answer_no_handshake() {
     let mut first = other.poll_transmit().unwrap().1;
     let result = world.client.handle(world.now, &address(3), &mut first);
     assert_eq!((result, world.client.poll_transmit()), (Input::Dropped(Reason::NotAccepting), None));
+}
+
+/// A stranger can forge the source of an echo request, so the answers must not be larger than the request.
+#[test]
+fn strangers_get_no_answers_larger_than_their_request() {
+    let now = Time::from_millis(1);
+    let mut server = channels(SERVER, true);
+    server.admit_strangers(2);
+    let mut client = channels(5, false);
+    client.add_peer(0, key(SERVER).public(), PresharedKey::default());
+    let channel = client.open(now, 0, address(SERVER)).unwrap();
+    let _ = seal(&mut client, now, channel, b"hello");
+    server.handle(now, &address(5), &mut client.poll_transmit().unwrap().1);
+    client.handle(now, &address(SERVER), &mut server.poll_transmit().unwrap().1);
+    server.handle(now, &address(5), &mut client.poll_transmit().unwrap().1);
+    while server.poll_transmit().is_some() {}
+    for (answer, answers, allowed) in [(100, 1, true), (50, 2, true), (101, 1, false), (51, 2, false)] {
+        let request = EchoQuestion { number: 1, answer, answers, wait: Duration::ZERO }.write(100);
+        let mut record = seal(&mut client, now, channel, &request).unwrap();
+        let input = server.handle(now, &address(5), &mut record);
+        let expected = if allowed { Input::Handled } else { Input::Dropped(Reason::EchoLimited) };
+        assert_eq!(input, expected, "{answers} of {answer} bytes");
+        let sent = core::iter::from_fn(|| server.poll_transmit()).count();
+        assert_eq!(sent, if allowed { usize::from(answers) } else { 0 });
+    }
 }
