@@ -172,8 +172,8 @@ pub(crate) struct Echoes {
 }
 
 impl Echoes {
-    /// Accepts a request whose answers have at most `most` bytes together. Returns false if the request exceeds
-    /// a limit and is dropped.
+    /// Accepts a request whose answers have at most `most` bytes together. Returns false if the request
+    /// exceeds a limit and is dropped.
     pub(crate) fn ask(
         &mut self,
         now: Time,
