@@ -5,6 +5,7 @@ mod features;
 mod hooks;
 mod host;
 mod outages;
+mod reload;
 mod servers;
 mod sizes;
 mod tcp;

@@ -1,0 +1,112 @@
+//! Reloads of the configuration.
+
+use crate::features::logged;
+use crate::world::{CLIENTS, ClientFile, SERVERS, SOON, World, inner, server_text, up};
+use mpdccp_tunnel::config::Config;
+use mpdccp_tunnel::{Answer, Command};
+use mpdccp_units::Duration;
+
+#[test]
+fn a_reload_adds_and_removes_paths_and_keeps_the_session() {
+    let mut world = up();
+    let one = ClientFile { second: None, ..ClientFile::new() };
+    let id = world.hosts[0].reload(world.now, &one.text(0));
+    let Some(Answer::Reloaded(words)) = world.hosts[0].replies.get(&id) else { panic!() };
+    assert!(words.contains("0 peer(s) added, 0 removed, 1 path(s) changed"), "{words}");
+    world.run(SOON);
+    assert_eq!(world.hosts[0].sockets.len(), 1, "its socket is closed");
+    assert!(world.path(0, "b").is_none_or(|path| path.state == "down"));
+    world.hosts[0].reload(world.now, &ClientFile { second: Some(5), ..ClientFile::new() }.text(0));
+    world.run(SOON);
+    assert_eq!(world.path(0, "b").map(|path| (path.state, path.priority)), Some(("up".into(), 5)));
+    assert!(!logged(&world, 0, "session closed"), "{:?}", world.hosts[0].log);
+    assert!(world.reaches(0, SERVERS[0]));
+}
+
+#[test]
+fn a_path_that_was_removed_by_command_stays_away_until_the_file_changes_it() {
+    let mut world = up();
+    let now = world.now;
+    world.hosts[0].command(now, Command::PathDel { peer: None, name: "b".into() });
+    let mut paths = |file: &ClientFile| {
+        let now = world.now;
+        world.hosts[0].reload(now, &file.text(0));
+        world.run(SOON);
+        world.hosts[0].sockets.values().map(|socket| socket.interface.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(paths(&ClientFile { quota: true, ..ClientFile::new() }), ["p0"]);
+    assert_eq!(paths(&ClientFile { second: Some(5), ..ClientFile::new() }).len(), 2);
+    // A peer keeps at least one path.
+    world.hosts[0].command(world.now, Command::PathDel { peer: None, name: "b".into() });
+    let text = world.hosts[0].text.replace("\"a\"", "\"b\"");
+    let (before, after) = text.split_once("[[peer.path]]").unwrap();
+    let (_, after) = after.split_once("[[peer.path]]").unwrap();
+    world.hosts[0].reload(world.now, &format!("{before}[[peer.path]]{after}"));
+    world.run(SOON);
+    assert_eq!(world.path(0, "b").map(|path| path.state), Some("up".into()));
+}
+
+#[test]
+fn a_reload_cannot_change_which_ip_versions_the_default_route_carries() {
+    let cfg = |default_route: bool, nets: &str| {
+        let extra = format!("default_route = {default_route}");
+        let text = ClientFile { extra, ..ClientFile::new() }.text(0).replace("\"10.9.0.0/16\"", nets);
+        Config::parse("test.toml".as_ref(), &text, 1).unwrap()
+    };
+    let both = "\"0.0.0.0/0\", \"::/0\"";
+    let v4 = cfg(true, "\"0.0.0.0/0\"");
+    for (from, to) in [(&v4, cfg(true, both)), (&cfg(true, both), cfg(true, "\"::/0\""))] {
+        assert!(from.check_change(&to).unwrap_err().contains("in allowed_ips cannot change"));
+    }
+    assert_eq!(v4.check_change(&cfg(true, "\"0.0.0.0/0\", \"10.8.0.0/16\"")), Ok(()));
+    assert_eq!(cfg(false, "\"0.0.0.0/0\"").check_change(&cfg(false, both)), Ok(()));
+}
+
+#[test]
+fn a_peer_that_a_reload_removes_is_out_at_once() {
+    let mut world = up();
+    world.hosts[SERVERS[0]].reload(world.now, &server_text([false, true], ""));
+    assert!(!world.reaches(0, SERVERS[0]) && !world.reaches(SERVERS[0], 0));
+    assert!(world.reaches(1, SERVERS[0]));
+    assert_eq!(world.hosts[SERVERS[0]].routes.len(), 0, "its prefix is within the server's own network");
+    for server in SERVERS {
+        world.hosts[server].reload(world.now, &server_text([true; CLIENTS], ""));
+    }
+    world.run(Duration::from_secs(40));
+    let server = world.server_of(0).unwrap();
+    assert!(world.reaches(0, server) && world.reaches(server, 0));
+}
+
+#[test]
+fn a_quota_that_a_reload_takes_away_binds_no_more() {
+    let mut file = ClientFile { quota: true, ..ClientFile::new() };
+    let mut world = World::new([file.clone(), ClientFile::new()], &server_text([true; CLIENTS], ""));
+    world.run(SOON);
+    world.hosts[0].sockets.values_mut().for_each(|socket| socket.bytes += 2_000_000);
+    world.run(SOON);
+    assert_eq!(world.path(0, "a").unwrap().priority, 1);
+    file.quota = false;
+    world.hosts[0].reload(world.now, &file.text(0));
+    world.run(SOON);
+    assert_eq!(world.path(0, "a").unwrap().priority, 3);
+}
+
+#[test]
+fn a_reload_changes_the_scheduler_of_open_sessions() {
+    let mut world = up();
+    let sent = |world: &mut World| {
+        let before = world.carried();
+        for _ in 0..100 {
+            world.send(0, inner(SERVERS[0]), 1_000);
+            world.run(Duration::from_millis(20));
+        }
+        let after = world.carried();
+        ["p0", "p1"].map(|path| after[path] - before[path])
+    };
+    let [a, b] = sent(&mut world);
+    assert!(a.min(b) < 50_000, "one path is enough: {a} and {b}");
+    let redundant = ClientFile { extra: "scheduler = \"redundant\"".into(), ..ClientFile::new() };
+    world.hosts[0].reload(world.now, &redundant.text(0));
+    let [a, b] = sent(&mut world);
+    assert!(a.min(b) > 100_000, "{a} and {b}");
+}
