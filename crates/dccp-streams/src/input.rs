@@ -26,11 +26,11 @@ impl Streams {
         self.tell_limits();
         let mut rest = frames;
         let mut taken = Ok(());
-        while let Some(frame) = wire::frame(&mut rest) {
-            taken = self.on_frame(now, frame);
-            if taken == Err(Refused::Violation) {
-                break;
-            }
+        while taken != Err(Refused::Violation)
+            && let Some(frame) = wire::frame(&mut rest)
+        {
+            // An accepted frame does not hide that an earlier one was refused.
+            taken = self.on_frame(now, frame).and(taken);
         }
         match taken {
             Ok(()) => {}

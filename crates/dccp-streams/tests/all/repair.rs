@@ -101,6 +101,26 @@ fn the_last_packet_is_repaired_though_nothing_follows() {
     assert!(net.events(0).contains(&Event::Delivered(id)));
 }
 
+/// A stream reaches the receiver's limit of gaps, and the next packet has a frame of that stream and one of
+/// another stream. The peer must send the refused frame again, although the other one was accepted.
+#[test]
+fn a_packet_with_a_refused_frame_is_not_acknowledged() {
+    let mut net = Net::plain(vec![Link::new(ms(20), 1_000)]);
+    let (gaps, other) = (net.stream(0), net.stream(1));
+    let written = 130;
+    for n in 0..written {
+        net.links[0].alive = n % 2 == 1;
+        net.ends[0].write(gaps, b"x").unwrap();
+        if n == written - 1 {
+            net.ends[0].write(other, b"y").unwrap();
+        }
+        net.run(Duration::from_micros(15));
+    }
+    net.run(Duration::from_secs(2));
+    assert!(net.ends[1].stats().too_many_gaps > 0);
+    assert_eq!((net.read(1, gaps).len(), net.read(1, other).len()), (written, 1));
+}
+
 #[test]
 fn acknowledgements_are_few() {
     let mut net = Net::plain(vec![Link::new(ms(20), 50), Link::new(ms(40), 50)]);
