@@ -7,6 +7,9 @@ use mpdccp_units::{Duration, Time};
 
 /// RFC 8899 section 5.1.2: a size that nearly every path carries, IPv6 included.
 pub(super) const BASE: u16 = 1200;
+/// A size that practically every path carries, even one that does not carry `BASE` (MIN_PLPMTU, RFC 8899
+/// section 5.1.2). RFC 791 section 3.1: every IPv4 host accepts packets of this size.
+const FLOOR: u16 = 576;
 /// Number of tries after which a larger size counts as too large (MAX_PROBES, RFC 8899 section 5.1.2).
 const SEARCH_TRIES: u8 = 3;
 /// Number of tries after which the path counts as a black hole for packets of the current size. It exceeds
@@ -115,15 +118,22 @@ impl Pmtu {
         if self.fresh { self.mtu.min(BASE) } else { self.mtu }
     }
 
-    /// Like [`known`](Self::known), but the result is also limited to a size that nearly every path carries
-    /// if packets of the current size are probably being lost or a probe of that size has gone unanswered.
+    /// Like [`known`](Self::known), but if packets of the current size are probably being lost or a probe of
+    /// that size has gone unanswered, the result is limited to the size that would be used next.
     pub(super) fn sure(&self) -> u16 {
         let doubtful = self.probe.is_some_and(|probe| match probe.why {
             Why::Alive(size) => size <= self.mtu,
             Why::Again => probe.size <= self.mtu,
             Why::Size | Why::Raise => probe.size <= self.mtu && (probe.sent > 1 || probe.likely),
         });
-        if doubtful { self.known().min(BASE) } else { self.known() }
+        if doubtful { self.known().min(self.fallback(self.mtu)) } else { self.known() }
+    }
+
+    /// Returns the size to use if packets of `size` bytes do not arrive. RFC 8899 section 5.2: if the base
+    /// size does not arrive either, this is a smaller size.
+    fn fallback(&self, size: u16) -> u16 {
+        let lower = [self.hint, BASE].into_iter().filter(|lower| *lower < size).min();
+        lower.map_or(FLOOR, |lower| lower.max(FLOOR)).min(size)
     }
 
     fn try_size(&mut self, now: Time, size: u16) {
@@ -192,7 +202,7 @@ impl Pmtu {
             Why::Alive(size) if overtaken => self.try_for(now, size, Why::Again),
             // The peer has acknowledged no later packet, perhaps because none was sent, so test with a small
             // packet.
-            Why::Size if probe.size > BASE => self.try_for(now, BASE, Why::Alive(probe.size)),
+            Why::Size if probe.size > FLOOR => self.try_for(now, FLOOR, Why::Alive(probe.size)),
             // Packets of any size are lost, so the MTU is not the cause.
             Why::Size => self.try_size(now + HOLDS, probe.size),
             Why::Alive(size) => self.try_size(now + HOLDS, size),
@@ -204,7 +214,11 @@ impl Pmtu {
         self.too_big = size;
         // RFC 8899 section 4.3: the path has a black hole for the current size.
         if size <= self.mtu {
-            self.mtu = size.min(BASE);
+            self.mtu = self.fallback(size);
+            if self.mtu < size {
+                self.fresh = false;
+                return self.try_size(now, self.mtu);
+            }
         }
         self.search(now);
     }

@@ -46,6 +46,26 @@ fn a_path_that_begins_to_swallow_large_packets_is_used_with_smaller_ones() {
     assert!(net.log.iter().any(|l| l.from == Client && large(&l.packet())));
 }
 
+/// RFC 8899 section 5.2: the base size may be too large for a path, too.
+#[test]
+fn a_path_that_carries_less_than_the_base_size_is_used() {
+    let mut cfg = config();
+    cfg.connection.probe_mtu = true;
+    let (mut net, id) = Net::connected(1, 1, cfg);
+    net.run(Duration::from_secs(5));
+    black_hole(&mut net, 1000);
+    for n in 0..200 {
+        let mut data = datagram(n);
+        data.resize(net.status(Client, id).paths[0].max_payload, 0);
+        let (now, info) = (net.now, PktInfo { len: data.len(), ..PktInfo::default() });
+        net.client.send(now, id, data, info);
+        net.run(Duration::from_millis(50));
+    }
+    let mtu = net.status(Client, id).paths[0].mtu;
+    assert!((990..=1000).contains(&mtu), "{mtu}");
+    assert_eq!(net.numbers(Server).last(), Some(&199));
+}
+
 /// Losses merely suggest that a path carries only smaller packets. Large packets must not wait until probes
 /// have settled the question.
 #[test]

@@ -114,6 +114,26 @@ fn a_black_hole_is_found_and_the_size_that_passes() {
     }
 }
 
+/// RFC 8899 section 5.2: a path may carry less than the base size. A hint makes the search exact.
+#[test]
+fn a_path_that_carries_less_than_the_base_size_is_used() {
+    for (carries, alive) in [(576, true), (576, false), (1000, true), (1000, false)] {
+        let (mut pmtu, mut now) = new();
+        travel(&mut pmtu, &mut now, carries, alive);
+        assert!(pmtu.mtu() <= carries && carries - pmtu.mtu() <= FINE, "{} of {carries}", pmtu.mtu());
+        let (mut pmtu, mut now) = new();
+        travel(&mut pmtu, &mut now, 1500, alive);
+        pmtu.on_hint(now, carries);
+        travel(&mut pmtu, &mut now, carries, alive);
+        assert_eq!((pmtu.mtu(), pmtu.next_timeout()), (carries, None));
+        // The larger size is found again.
+        now += RAISE;
+        (0..TRAFFIC).for_each(|_| pmtu.on_data(now));
+        travel(&mut pmtu, &mut now, 1500, alive);
+        assert_eq!(pmtu.mtu(), 1500);
+    }
+}
+
 /// RFC 8899 section 4.3: losses reveal a black hole. While data flows, a larger size is tried again after
 /// PMTU_RAISE_TIMER.
 #[test]
