@@ -138,9 +138,10 @@ impl Connection {
         }
     }
 
-    /// Returns whether both directions have ended with FIN.
+    /// Returns whether both directions have ended with FIN and the host has acknowledged everything. The
+    /// kernel then closes the socket, which therefore has no peer any more.
     pub(crate) fn is_over(&self) -> bool {
-        self.read_ended && self.write_ended
+        self.read_ended && self.write_ended && self.socket.peer_addr().is_err()
     }
 
     /// Returns the socket's pending error, even if there is no credit to read.

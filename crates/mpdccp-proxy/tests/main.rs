@@ -1,16 +1,16 @@
 //! Tests TCP between two hosts through a pair of proxies, which the hosts must not notice.
 
+mod lone;
 mod pair;
 
+use lone::{FIRST, Lone, PATIENCE};
+use mpdccp_proxy::{Command as Told, Event, Flow, Segment};
 use pair::Pair;
 use socket2::SockRef;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::process::Command;
 use std::time::Duration;
-
-/// Longer than any step of a test takes, so only a failing test waits this long.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 fn listen(pair: &Pair, host: usize, at: &'static str) -> TcpListener {
     pair.hosts[host].run(move || TcpListener::bind(at).unwrap())
@@ -175,44 +175,33 @@ fn hear(stream: &mut TcpStream) -> ErrorKind {
 /// does complete the handshake, the proxy must end the connection with RST, not FIN.
 #[test]
 fn a_handshake_that_completes_too_late_is_reset_and_not_finished() {
-    use etherparse::{PacketBuilder, TcpSlice};
-    let (tell, sent) = std::sync::mpsc::channel();
-    let (ready, handle) = std::sync::mpsc::channel();
-    let thread = std::thread::spawn(move || {
-        let on_packet = move |packet: &[u8]| drop(tell.send(packet[10..].to_vec()));
-        match mpdccp_proxy::Sockets::enter(1400, |_| (), on_packet) {
-            Ok((sockets, handle)) => {
-                ready.send(handle).unwrap();
-                sockets.run().unwrap();
-            }
-            Err(e) => println!("SKIPPED no network namespace with a TUN device: {e}"),
-        }
-    });
-    let Ok(handle) = handle.recv() else { return };
-    let builder = || PacketBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2], 64);
-    let mut syn = Vec::new();
-    builder().tcp(1_000, 80, 7, 1_000).syn().write(&mut syn, &[]).unwrap();
-    let tuple = mpdccp_proxy::Segment::parse(&syn).unwrap().tuple;
-    let flow = mpdccp_proxy::Flow(1);
-    use mpdccp_proxy::Command::{Accept, Reset, Stop};
-    handle.send([Accept { flow, tuple, syn }, Reset(flow)]);
-    let segment = || loop {
-        let packet: Vec<u8> = sent.recv_timeout(PATIENCE).unwrap();
-        if let Some(segment) = mpdccp_proxy::Segment::parse(&packet) {
-            return (segment, TcpSlice::from_slice(&packet[20..]).unwrap().syn());
-        }
-    };
-    let (answer, opens) = segment();
-    assert!(opens);
-    let mut ack = Vec::new();
-    let tcp = builder().tcp(1_000, 80, 8, 1_000).ack(answer.seq.wrapping_add(1));
-    tcp.write(&mut ack, &[]).unwrap();
-    rustix::io::write(handle.tun(), &[&[0; 10][..], &ack].concat()).unwrap();
-    let end = std::iter::repeat_with(segment)
-        .find(|(segment, opens)| !opens && (segment.resets || segment.finishes));
-    assert!(end.unwrap().0.resets);
-    handle.send([Stop]);
-    thread.join().unwrap();
+    let Some(end) = Lone::new() else { return };
+    let next = end.syn(Flow(1), 1_000);
+    end.handle.send([Told::Reset(Flow(1))]);
+    // The namespace's kernel has the ACK only after the proxy has handled the reset.
+    end.open(Flow(2), 1_001);
+    end.host(1_000, FIRST, &[], |tcp| tcp.ack(next));
+    let of_it = |segment: &Segment| segment.tuple.to.port() == 1_000 && segment.seq == next;
+    assert!(end.find(of_it).resets);
+    end.stop();
+}
+
+/// The host has sent FIN and reads slowly. Until it has acknowledged everything, its segments belong to the
+/// namespace, so the flow must not end.
+#[test]
+fn a_flow_ends_once_the_host_has_acknowledged_all_data() {
+    let Some(end) = Lone::new() else { return };
+    let flow = Flow(1);
+    let next = end.open(flow, 1_000);
+    end.handle.send([Told::Credit(flow, 1), Told::Data(flow, vec![7; 100]), Told::Finish(flow)]);
+    end.find(|segment| segment.finishes);
+    end.host(1_000, FIRST, &[], |tcp| tcp.fin().ack(next));
+    let batches = std::iter::repeat_with(|| end.events.recv_timeout(PATIENCE).unwrap());
+    let batch = batches.into_iter().find(|batch| batch.contains(&Event::Finished(flow))).unwrap();
+    assert_eq!(batch.last(), Some(&Event::Finished(flow)), "the flow ended with unacknowledged data");
+    end.host(1_000, FIRST + 1, &[], |tcp| tcp.ack(next.wrapping_add(101)));
+    assert_eq!(end.events.recv_timeout(PATIENCE).unwrap(), [Event::Ended(flow)]);
+    end.stop();
 }
 
 fn connect_from_5555() -> std::io::Result<TcpStream> {
