@@ -69,12 +69,13 @@ impl Streams {
             }
             Frame::SessionWindow(limit) => {
                 if limit > self.may_send {
+                    let none_left = self.credit().bytes == 0;
                     self.may_send = limit;
-                    for id in core::mem::take(&mut self.starved) {
-                        if let Some(stream) = self.streams.get_mut(&id) {
-                            stream.starved = false;
-                        }
-                        self.schedule(id);
+                    let credit = self.credit();
+                    self.peer_window = self.peer_window.max(credit.bytes);
+                    // While credit is scarce, a stream that has used up its part waits for its own limit.
+                    if none_left || !credit.scarce {
+                        self.wake_starved();
                     }
                 }
             }
@@ -91,6 +92,15 @@ impl Streams {
             }
         }
         Ok(())
+    }
+
+    fn wake_starved(&mut self) {
+        for id in core::mem::take(&mut self.starved) {
+            if let Some(stream) = self.streams.get_mut(&id) {
+                stream.starved = false;
+            }
+            self.schedule(id);
+        }
     }
 
     /// Creates the peer's streams up to `id`, as far as they are new. Returns false if stream `id` has ended.

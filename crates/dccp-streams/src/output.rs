@@ -2,7 +2,7 @@
 
 use crate::config::INITIAL_STREAMS;
 use crate::path::{Path, Sent};
-use crate::send::Piece;
+use crate::send::{Credit, Piece};
 use crate::stream::control;
 use crate::streams::Streams;
 use crate::wire::{self, Frame, Header, MAX_CONTROL, MAX_PACKET_HEADER, Writer, varint_len};
@@ -205,10 +205,16 @@ impl Streams {
         }
     }
 
+    /// Returns how much the session's window allows a stream to send.
+    pub(crate) fn credit(&self) -> Credit {
+        Credit::new(self.may_send - self.sent, self.peer_window)
+    }
+
     /// Returns the next stream of a class, and the data that it sends.
     fn next_turn(&mut self, class: usize, head_start: u64) -> Option<(u64, Piece)> {
+        let credit = self.credit();
         while let Some(id) = self.classes.get_mut(class)?.turns.next(&mut self.streams, head_start) {
-            match self.streams.get(&id)?.send.next(self.may_send - self.sent) {
+            match self.streams.get(&id)?.send.next(credit) {
                 Some(piece) => return Some((id, piece)),
                 None => self.end_turn(id),
             }
@@ -258,7 +264,7 @@ impl Streams {
             }
             self.paths[at].push_frame(Sent::Data { id, offset, len: len as u32, fin: piece.fin });
             // If the stream has no more data, its turn ends and it leaves the schedule.
-            if stream.send.next(self.may_send - self.sent).is_none() {
+            if stream.send.next(Credit::new(self.may_send - self.sent, self.peer_window)).is_none() {
                 self.end_turn(id);
             }
             self.notify_writable(id);
@@ -271,7 +277,7 @@ impl Streams {
     /// Schedules a stream if it has data to send.
     pub(crate) fn schedule(&mut self, id: u64) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
-        if stream.send.next(u64::MAX).is_some() {
+        if stream.send.next(Credit::UNLIMITED).is_some() {
             self.classes[stream.class].turns.add(id, &mut stream.place);
         } else if stream.send.tell_blocked() {
             self.send_control(id, control::BLOCKED);
@@ -292,8 +298,6 @@ impl Streams {
     pub(crate) fn on_consumed(&mut self, id: u64, len: u64) {
         self.read += len;
         self.check_session_window();
-        let Some(stream) = self.streams.get_mut(&id) else { return };
-        stream.recv.window.on_read(stream.recv.read());
         self.check_window(id);
     }
 
@@ -307,10 +311,9 @@ impl Streams {
     pub(crate) fn check_session_window(&mut self) {
         let memory = self.config.receive_memory;
         let room = self.read + memory - self.peer_may_send;
-        // If unread data takes up most of the memory, also announce smaller increases, because other streams
-        // need the rest.
-        let free = self.read + memory - self.received;
-        self.tell_window |= room >= (free / 2).max(MIN_INCREASE).min(memory / 4);
+        // If the peer is short of credit because unread data takes up memory, also announce small increases.
+        let scarce = self.peer_may_send - self.received < memory / 2;
+        self.tell_window |= room >= if scarce { MIN_INCREASE } else { memory / 4 };
     }
 
     /// Removes a stream if it has ended, so that the peer may open another one.

@@ -15,6 +15,28 @@ pub(crate) struct Piece {
     pub(crate) repair: bool,
 }
 
+/// While the session's window is scarce, a stream may send this fraction of its window, and then as much as
+/// the peer reads. The peer raises a limit when it has read a sixteenth of the window, so the stream cannot
+/// stall.
+const SCARCE: u64 = 16;
+
+/// What the session's window allows a stream to send.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Credit {
+    /// Maximum number of new bytes.
+    pub(crate) bytes: u64,
+    /// Whether less than half of the window is left, because the peer does not read all streams.
+    pub(crate) scarce: bool,
+}
+
+impl Credit {
+    pub(crate) const UNLIMITED: Credit = Credit { bytes: u64::MAX, scarce: false };
+
+    pub(crate) fn new(bytes: u64, window: u64) -> Credit {
+        Credit { bytes, scarce: bytes < window / 2 }
+    }
+}
+
 /// Whether the end of the stream was written, sent and acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fin {
@@ -38,6 +60,8 @@ pub(crate) struct SendHalf {
     /// Data that was sent but lost, and must be retransmitted.
     lost: RangeSet,
     pub(crate) limit: u64,
+    /// End of the data that may be sent while the session's window is [scarce](Credit::scarce).
+    modest: u64,
     /// The limit for which the last BLOCKED frame was sent.
     told_blocked: Option<u64>,
     fin: Fin,
@@ -54,6 +78,7 @@ impl SendHalf {
             acked: RangeSet::default(),
             lost: RangeSet::default(),
             limit: INITIAL_WINDOW,
+            modest: INITIAL_WINDOW / SCARCE,
             told_blocked: None,
             fin: Fin::Open,
             reset: None,
@@ -108,18 +133,23 @@ impl SendHalf {
 
     /// The peer raised the limit.
     pub(crate) fn on_limit(&mut self, limit: u64) {
-        self.limit = self.limit.max(limit);
+        if limit > self.limit {
+            let left = limit.saturating_sub(self.sent);
+            self.modest = self.sent + (limit - self.limit).max(left / SCARCE);
+            self.limit = limit;
+        }
     }
 
     /// Returns the next data to send. `credit` is the limit for new bytes across all streams.
-    pub(crate) fn next(&self, credit: u64) -> Option<Piece> {
+    pub(crate) fn next(&self, credit: Credit) -> Option<Piece> {
         if self.reset.is_some() {
             return None;
         }
         let (range, repair) = match self.lost.first() {
             Some(range) => (range, true),
             None => {
-                let end = self.written.min(self.limit).min(self.sent.saturating_add(credit));
+                let limit = if credit.scarce { self.limit.min(self.modest) } else { self.limit };
+                let end = self.written.min(limit).min(self.sent.saturating_add(credit.bytes));
                 (self.sent..end.max(self.sent), false)
             }
         };
@@ -215,7 +245,7 @@ mod tests {
     }
 
     fn send(half: &mut SendHalf, len: u64) -> Piece {
-        let mut piece = half.next(u64::MAX).unwrap();
+        let mut piece = half.next(Credit::UNLIMITED).unwrap();
         let end = piece.range.end.min(piece.range.start + len);
         (piece.range.end, piece.fin) = (end, piece.fin && end == piece.range.end);
         half.on_sent(&piece);
@@ -235,7 +265,7 @@ mod tests {
         assert_eq!(half.chunks.start(), 2_000);
         half.on_lost(3_000..4_000, true);
         assert_eq!(send(&mut half, 9_999), Piece { range: 2_000..4_000, fin: true, repair: true });
-        assert_eq!(half.next(u64::MAX), None);
+        assert_eq!(half.next(Credit::UNLIMITED), None);
         half.on_acked(&mut pool, 2_000..4_000, true);
         assert!(half.is_done());
     }
@@ -248,7 +278,7 @@ mod tests {
         half.finish();
         let fin = Piece { range: 10..10, fin: true, repair: false };
         assert_eq!(send(&mut half, 0), fin);
-        assert_eq!(half.next(u64::MAX), None);
+        assert_eq!(half.next(Credit::UNLIMITED), None);
         half.on_lost(10..10, true);
         assert_eq!(send(&mut half, 0), fin);
         half.on_acked(&mut pool, 10..10, true);
@@ -258,13 +288,26 @@ mod tests {
     #[test]
     fn windows_hold_back_new_bytes_only() {
         let (mut half, _) = half(10_000);
-        assert_eq!(half.next(100).unwrap().range, 0..100);
+        assert_eq!(half.next(Credit::new(100, 0)).unwrap().range, 0..100);
         send(&mut half, 5_000);
         half.on_lost(0..1_000, false);
-        assert_eq!(half.next(0).unwrap().range, 0..1_000);
+        assert_eq!(half.next(Credit::new(0, 0)).unwrap().range, 0..1_000);
         send(&mut half, 1_000);
-        assert_eq!(half.next(0), None);
+        assert_eq!(half.next(Credit::new(0, 0)), None);
         assert!(half.wants_credit());
+    }
+
+    #[test]
+    fn a_stream_that_nobody_reads_uses_little_of_a_scarce_window() {
+        let (mut half, mut pool) = (SendHalf::new(), Pool::default());
+        half.write(&mut pool, &alloc::vec![7; INITIAL_WINDOW as usize]);
+        let scarce = Credit::new(20_000, 50_000);
+        assert_eq!(half.next(scarce).unwrap().range, 0..4_096);
+        assert_eq!(half.next(Credit::new(25_000, 50_000)).unwrap().range, 0..25_000);
+        send(&mut half, 4_096);
+        assert_eq!(half.next(scarce), None);
+        half.on_limit(INITIAL_WINDOW + 5_000);
+        assert_eq!(half.next(scarce).unwrap().range, 4_096..9_096);
     }
 
     #[test]

@@ -45,9 +45,10 @@ pub struct Streams {
     pub(crate) tell_streams: bool,
     /// The peer's streams that have been neither accepted nor reset.
     pub(crate) half_open: usize,
-    /// Number of new bytes sent by this end, and the peer's limit for them.
+    /// Number of new bytes sent by this end, the peer's limit for them, and the size of the peer's window.
     pub(crate) sent: u64,
     pub(crate) may_send: u64,
+    pub(crate) peer_window: u64,
     /// Number of bytes received, number of bytes read or discarded, and the limit that this end sets for the
     /// peer.
     pub(crate) received: u64,
@@ -89,6 +90,7 @@ impl Streams {
             half_open: 0,
             sent: 0,
             may_send: INITIAL_SESSION_WINDOW,
+            peer_window: INITIAL_SESSION_WINDOW,
             received: 0,
             read: 0,
             peer_may_send: INITIAL_SESSION_WINDOW,

@@ -53,26 +53,23 @@ impl Window {
         (self.unblocked, self.round) = (0, read);
     }
 
-    /// The application has read `read` bytes in total. If the peer has not been blocked for a whole window,
-    /// the window shrinks a little.
-    pub(crate) fn on_read(&mut self, read: u64) {
-        if read - self.round >= self.size {
-            self.size = (self.size - self.size / 64).max(INITIAL_WINDOW);
-            (self.unblocked, self.round) = (self.unblocked.saturating_add(1), read);
-            if self.unblocked >= SETTLED {
-                self.grew = 0;
-            }
-        }
-    }
-
     /// Returns whether a new limit is worth announcing, that is, higher by at least a sixteenth of the
     /// window.
     pub(crate) fn is_due(&self, read: u64) -> bool {
         (read + self.size).saturating_sub(self.limit) >= self.size / 16
     }
 
-    /// Raises the limit, and returns it.
+    /// Raises the limit, and returns it. If the peer has not been blocked for a whole window, the window
+    /// shrinks a little. It shrinks only here, because the peer may be waiting until the limit is
+    /// [due](Self::is_due).
     pub(crate) fn raise(&mut self, read: u64) -> u64 {
+        if read - self.round >= self.size && self.is_due(read) {
+            self.size = (self.size - self.size / 64).max(INITIAL_WINDOW);
+            (self.unblocked, self.round) = (self.unblocked.saturating_add(1), read);
+            if self.unblocked >= SETTLED {
+                self.grew = 0;
+            }
+        }
         self.limit = self.limit.max(read + self.size);
         self.limit
     }
@@ -93,7 +90,6 @@ mod tests {
                 window.on_blocked(window.limit(), *read + sent, 0, u64::MAX);
             }
             *read += sent;
-            window.on_read(*read);
             window.raise(*read);
         }
         blocked

@@ -75,7 +75,8 @@ fn a_reader_that_stops_holds_back_its_own_stream_only() {
 fn many_readers_that_stop_do_not_use_up_the_memory_for_all() {
     let config = Config { receive_memory: 1 << 20, send_memory: 1 << 20, ..Config::default() };
     let mut net = Net::new(vec![Link::new(ms(10), 50)], [config; 2]);
-    let stalled: Vec<_> = (0..14).map(|_| net.stream(1)).collect();
+    // Their windows together are six times as large as the memory.
+    let stalled: Vec<_> = (0..100).map(|_| net.stream(1)).collect();
     let read = net.stream(1);
     for _ in 0..1_000 {
         for id in &stalled {
@@ -85,7 +86,11 @@ fn many_readers_that_stop_do_not_use_up_the_memory_for_all() {
     }
     let unread: u64 = stalled.iter().map(|id| net.ends[1].stream_stats(*id).unwrap().unread).sum();
     assert!(unread <= 1 << 20, "{unread}");
-    assert!(net.bulk(&[read], Duration::from_secs(1))[0] > 1_000_000);
+    let new = net.stream(1);
+    for id in [read, new] {
+        let bytes = net.bulk(&[id], Duration::from_secs(1))[0];
+        assert!(bytes > 100_000, "{bytes}");
+    }
 }
 
 /// A reader stops in the middle of a bulk transfer. The test measures how much memory the reader's stream
@@ -119,7 +124,7 @@ fn a_stream_waits_for_the_session_and_goes_on() {
     net.run(Duration::from_secs(2));
     let unread = |net: &Net, id: &StreamId| net.ends[1].stream_stats(*id).unwrap().unread;
     let waiting: u64 = ids.iter().map(|id| unread(&net, id)).sum();
-    assert!(waiting > 1_000_000 && waiting <= 1 << 20, "{waiting}");
+    assert!(waiting > 500_000 && waiting <= 1 << 20, "{waiting}");
     let read = net.bulk(&ids, Duration::from_secs(2));
     assert!(jain(&read) > 0.9, "{read:?}");
 }
