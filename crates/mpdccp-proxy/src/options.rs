@@ -22,6 +22,8 @@ pub(crate) fn transparent(like: SocketAddr) -> io::Result<Socket> {
     // Linux.
     socket.set_ip_transparent_v4(true)?;
     socket.set_reuse_address(true)?;
+    // Without this option, the kernel removes urgent bytes from the data (RFC 6093).
+    socket.set_out_of_band_inline(true)?;
     if like.is_ipv6() {
         socket.set_only_v6(true)?;
     }

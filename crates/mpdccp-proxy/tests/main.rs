@@ -204,6 +204,24 @@ fn a_flow_ends_once_the_host_has_acknowledged_all_data() {
     end.stop();
 }
 
+#[test]
+fn urgent_bytes_stay_in_the_data() {
+    let Some(end) = Lone::new() else { return };
+    let flow = Flow(1);
+    let next = end.open(flow, 1_000);
+    end.handle.send([Told::Credit(flow, 10)]);
+    end.host(1_000, FIRST, b"abc", |tcp| tcp.ack(next).urg(2));
+    let mut data = Vec::new();
+    while data.len() < 3 {
+        for event in end.events.recv_timeout(PATIENCE).unwrap() {
+            let Event::Data(_, bytes) = event else { panic!("{event:?}") };
+            data.extend(bytes);
+        }
+    }
+    assert_eq!(data, b"abc");
+    end.stop();
+}
+
 fn connect_from_5555() -> std::io::Result<TcpStream> {
     let address = |text: &str| socket2::SockAddr::from(text.parse::<SocketAddr>().unwrap());
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None)?;
