@@ -5,7 +5,7 @@
 use super::announce;
 use super::transfer::{CHUNK, PRIORITY, read};
 use crate::Cx;
-use dccp_streams::{Event, Reason, StreamError, StreamId};
+use dccp_streams::{Event, Reason, StreamError, StreamId, Streams};
 use mpdccp_proto::SessionId;
 use mpdccp_proxy::Tuple;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -23,8 +23,38 @@ pub(super) struct Dead {
     leaving: HashMap<Key, Vec<u8>>,
     /// The lists that this end has sent, until the peer's answer has ended.
     unanswered: HashSet<Key>,
-    /// The peer that is sending each list, and the bytes of an incomplete entry.
-    arriving: HashMap<Key, (usize, Vec<u8>)>,
+    arriving: HashMap<Key, Arriving>,
+}
+
+/// A list that a peer is sending.
+#[derive(Debug)]
+struct Arriving {
+    peer: usize,
+    /// The bytes of an incomplete entry.
+    bytes: Vec<u8>,
+}
+
+impl Arriving {
+    /// Reads the connections that have arrived. Also returns whether the list is over, because it has ended
+    /// or is malformed.
+    fn read(&mut self, streams: &mut Streams, stream: StreamId) -> (Vec<Tuple>, bool) {
+        // If anything remained unread, there would be no further event.
+        let (more, ended) = read(streams, stream, usize::MAX);
+        self.bytes.extend(more);
+        let (mut rest, mut tuples) = (&self.bytes[..], Vec::new());
+        let malformed = loop {
+            match read_entry(rest) {
+                Ok(Some((tuple, after))) => (tuples.push(tuple), rest = after).0,
+                Ok(None) => break false,
+                Err(()) => break true,
+            }
+        };
+        self.bytes = rest.to_vec();
+        if malformed {
+            let _ = streams.stop(stream, Reason::Protocol);
+        }
+        (tuples, malformed || ended)
+    }
 }
 
 impl Dead {
@@ -73,7 +103,7 @@ impl Dead {
             s.finish(stream)
         });
         if done == Some(Ok(())) {
-            self.arriving.insert((session, stream), (peer, Vec::new()));
+            self.arriving.insert((session, stream), Arriving { peer, bytes: Vec::new() });
         }
     }
 
@@ -106,25 +136,10 @@ impl Dead {
     }
 
     fn read(&mut self, cx: &mut Cx<'_>, key: Key) -> (usize, Vec<Tuple>) {
-        let mut tuples = Vec::new();
-        let Some((peer, bytes)) = self.arriving.get_mut(&key) else { return (0, tuples) };
-        let more = cx.endpoint.streams(cx.now, key.0, |s| read(s, key.1, CHUNK));
-        let Some((more, ended)) = more else { return (0, tuples) };
-        bytes.extend(more);
-        let mut rest = &bytes[..];
-        let malformed = loop {
-            match read_entry(rest) {
-                Ok(Some((tuple, after))) => (tuples.push(tuple), rest = after).0,
-                Ok(None) => break false,
-                Err(()) => break true,
-            }
-        };
-        *bytes = rest.to_vec();
-        let peer = *peer;
-        if malformed {
-            let _ = cx.endpoint.streams(cx.now, key.0, |s| s.stop(key.1, Reason::Protocol));
-        }
-        if malformed || ended {
+        let Some(list) = self.arriving.get_mut(&key) else { return (0, Vec::new()) };
+        let read = cx.endpoint.streams(cx.now, key.0, |s| list.read(s, key.1));
+        let (peer, (tuples, over)) = (list.peer, read.unwrap_or_default());
+        if over {
             self.arriving.remove(&key);
         }
         (peer, tuples)
@@ -165,6 +180,43 @@ fn read_entry(bytes: &[u8]) -> Result<Option<(Tuple, &[u8])>, ()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use dccp_streams::{Config, Role};
+    use mpdccp_units::Time;
+
+    /// Delivers all packets that one end sends.
+    fn deliver(ends: &mut [Streams; 2], from: usize) {
+        let (now, mut packet) = (Time::from_millis(1), [0; 1_400]);
+        while let Some(len) = ends[from].poll_transmit(now, 0, 0, None, 0, &mut packet) {
+            ends[1 - from].handle_packet(now, &packet[..len]);
+        }
+    }
+
+    /// After the loss of a packet, a large part of a list may become readable at once.
+    #[test]
+    fn a_list_is_read_as_far_as_it_has_arrived() {
+        let mut ends = [Role::Client, Role::Server].map(|role| Streams::new(role, Config::default()));
+        let tuple = Tuple { from: "10.0.0.1:1".parse().unwrap(), to: "10.0.0.2:2".parse().unwrap() };
+        let bytes = entry(tuple).repeat(6_000);
+        let stream = ends[0].open(&LIST, PRIORITY).unwrap();
+        let mut list = Arriving { peer: 0, bytes: Vec::new() };
+        // The window grows, because its limit blocks the sender though everything has been read.
+        for _ in 0..2 {
+            assert_eq!(ends[0].write(stream, &bytes[..65_000]), Ok(65_000));
+            deliver(&mut ends, 0);
+            list.read(&mut ends[1], stream);
+        }
+        for from in [1, 0] {
+            deliver(&mut ends, from);
+        }
+        list.read(&mut ends[1], stream);
+        deliver(&mut ends, 1);
+        assert!(ends[1].stream_stats(stream).unwrap().window > bytes.len() as u64);
+        for part in bytes.chunks(60_000) {
+            assert_eq!(ends[0].write(stream, part), Ok(part.len()));
+            deliver(&mut ends, 0);
+        }
+        assert_eq!(list.read(&mut ends[1], stream), (vec![tuple; 6_000], false));
+    }
 
     #[test]
     fn entries_are_read_as_they_were_written_and_in_parts() {
