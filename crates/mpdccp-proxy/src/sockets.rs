@@ -16,7 +16,7 @@ use std::collections::{HashMap, HashSet};
 use std::io::{self, ErrorKind, IoSlice};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::{Duration, Instant};
 
 /// Time limit for connecting, after which the flow travels as packets. It is below one second, so that it
@@ -137,21 +137,22 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
                         let mut count = [0; 8];
                         let _ = rustix::io::read(&self.wake, &mut count);
                     }
-                    DEVICE => self.read_device(&mut packet),
+                    DEVICE => drop(self.read_device(&mut packet)),
                     number => self.on_ready(number, event),
                 }
             }
-            loop {
+            for done in 1.. {
                 match self.commands.try_recv() {
-                    Ok(Command::Stop) | Err(std::sync::mpsc::TryRecvError::Disconnected) => {
-                        let rounds = 1 + self.connections.len() / PACKETS;
-                        self.reset_all();
-                        // Send the hosts the RST segments that the kernel has written to the device.
-                        (0..rounds).for_each(|_| self.read_device(&mut packet));
+                    Ok(Command::Stop) | Err(TryRecvError::Disconnected) => {
+                        self.reset_all(&mut packet);
                         return Ok(());
                     }
                     Ok(command) => self.on_command(command),
-                    Err(std::sync::mpsc::TryRecvError::Empty) => break,
+                    Err(TryRecvError::Empty) => break,
+                }
+                // Each command may cause a packet, and the device drops packets that exceed its queue.
+                if done % PACKETS == 0 {
+                    self.read_device(&mut packet);
                 }
             }
             for address in std::mem::take(&mut self.short) {
@@ -176,14 +177,12 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
         Timespec::try_from(left.into_iter().chain(again).min()?).ok()
     }
 
-    /// Reads up to [`PACKETS`] packets that the namespace's kernel has sent.
-    fn read_device(&mut self, packet: &mut [u8]) {
-        for _ in 0..PACKETS {
-            match rustix::io::read(self.namespace.tun(), &mut *packet) {
-                Ok(n) => (self.on_packet)(&packet[..n]),
-                Err(_) => return,
-            }
-        }
+    /// Reads up to [`PACKETS`] packets that the namespace's kernel has sent. Returns whether there may be more.
+    fn read_device(&mut self, packet: &mut [u8]) -> bool {
+        (0..PACKETS).all(|_| {
+            let read = rustix::io::read(self.namespace.tun(), &mut *packet);
+            read.map(|n| (self.on_packet)(&packet[..n])).is_ok()
+        })
     }
 
     fn on_ready(&mut self, number: u64, event: &Ready) {
@@ -485,13 +484,14 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
         }
     }
 
-    fn reset_all(&mut self) {
-        let connecting = self.connecting.drain().map(|(_, (socket, ..))| Connection::new(socket));
-        self.connections
-            .drain()
-            .map(|(_, (connection, _))| connection)
-            .chain(connecting)
-            .for_each(Connection::reset);
+    /// Resets all connections, and sends the hosts the RST segments.
+    fn reset_all(&mut self, packet: &mut [u8]) {
+        let flows: Vec<Flow> = self.connections.keys().chain(self.connecting.keys()).copied().collect();
+        for some in flows.chunks(PACKETS) {
+            some.iter().for_each(|flow| self.reset(*flow));
+            self.read_device(packet);
+        }
+        while self.read_device(packet) {}
     }
 }
 

@@ -7,6 +7,7 @@ use lone::{FIRST, Lone, PATIENCE};
 use mpdccp_proxy::{Command as Told, Event, Flow, Segment};
 use pair::Pair;
 use socket2::SockRef;
+use std::collections::HashSet;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::process::Command;
@@ -220,6 +221,26 @@ fn urgent_bytes_stay_in_the_data() {
     }
     assert_eq!(data, b"abc");
     end.stop();
+}
+
+/// The device's queue is shorter than this number of RST segments.
+#[test]
+fn every_host_gets_its_reset_when_many_connections_are_reset_at_once() {
+    for stop in [false, true] {
+        let Some(end) = Lone::new() else { return };
+        let flows: Vec<(Flow, u16)> = (1..=1_500).map(|n| (Flow(n.into()), n)).collect();
+        for (flow, port) in &flows {
+            end.open(*flow, *port);
+        }
+        match stop {
+            false => end.handle.send(flows.iter().map(|(flow, _)| Told::Reset(*flow))),
+            true => end.handle.send([Told::Stop]),
+        };
+        let reset: HashSet<_> =
+            flows.iter().map(|_| end.find(|segment| segment.resets).tuple.to.port()).collect();
+        assert_eq!(reset.len(), flows.len());
+        end.stop();
+    }
 }
 
 fn connect_from_5555() -> std::io::Result<TcpStream> {
