@@ -1,5 +1,7 @@
 //! Creates sockets with the options that the proxy needs.
 
+use crate::namespace::ECN_MARK;
+use crate::verdict::Request;
 use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
 use std::io;
 use std::net::SocketAddr;
@@ -28,4 +30,22 @@ pub(crate) fn transparent(like: SocketAddr) -> io::Result<Socket> {
         socket.set_only_v6(true)?;
     }
     Ok(socket)
+}
+
+/// Makes the socket's SYN offer ECN, and its packets have the TTL and the DSCP, as the host's SYN does.
+pub(crate) fn copy_header(socket: &Socket, request: &Request) -> io::Result<()> {
+    if request.ecn {
+        socket.set_mark(ECN_MARK)?;
+    }
+    let (ttl, dscp) = (u32::from(request.ttl.max(1)), u32::from(request.traffic_class & !3));
+    match request.tuple.to {
+        SocketAddr::V4(_) => {
+            socket.set_ttl_v4(ttl)?;
+            socket.set_tos_v4(dscp)
+        }
+        SocketAddr::V6(_) => {
+            socket.set_unicast_hops_v6(ttl)?;
+            socket.set_tclass_v6(dscp)
+        }
+    }
 }

@@ -4,13 +4,14 @@
 use crate::commands::{Command, Event};
 use crate::flow::{Connection, is_refusal};
 use crate::handle::SocketsHandle;
-use crate::namespace::{ECN_MARK, Namespace};
-use crate::options::{keepalive, transparent};
+use crate::namespace::Namespace;
+use crate::options::{copy_header, keepalive, transparent};
 use crate::segment::Tuple;
 use crate::verdict::{Flow, Request};
 use rustix::event::epoll::{self, CreateFlags, Event as Ready, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
 use rustix::fd::OwnedFd;
+use rustix::io::Errno;
 use socket2::{SockAddr, Socket};
 use std::collections::{HashMap, HashSet};
 use std::io::{self, ErrorKind, IoSlice};
@@ -128,7 +129,7 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
             let timeout = self.timeout();
             ready.clear();
             match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut ready), timeout.as_ref()) {
-                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Ok(_) | Err(Errno::INTR) => {}
                 Err(e) => return Err(e.into()),
             }
             for event in &ready {
@@ -177,7 +178,7 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
         Timespec::try_from(left.into_iter().chain(again).min()?).ok()
     }
 
-    /// Reads up to [`PACKETS`] packets that the namespace's kernel has sent. Returns whether there may be more.
+    /// Reads up to [`PACKETS`] packets that the kernel has sent. Returns whether there may be more.
     fn read_device(&mut self, packet: &mut [u8]) -> bool {
         (0..PACKETS).all(|_| {
             let read = rustix::io::read(self.namespace.tun(), &mut *packet);
@@ -223,19 +224,13 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
     fn on_command(&mut self, command: Command) {
         match command {
             Command::Accept { flow, tuple, syn } => {
-                if let Err(e) = self.listen(flow, tuple, &syn) {
-                    tracing::debug!("proxy: cannot accept a connection to {}: {e}", tuple.to);
-                    self.early.remove(&flow);
-                    self.events.push(Event::Failed(flow, false));
-                }
+                let opened = self.listen(flow, tuple, &syn);
+                self.check(flow, tuple.to, opened);
             }
-            Command::Connect { flow, request } => match self.connect(flow, &request) {
-                Ok(()) => {}
-                Err(e) => {
-                    tracing::debug!("proxy: cannot connect to {}: {e}", request.tuple.to);
-                    self.events.push(Event::Failed(flow, false));
-                }
-            },
+            Command::Connect { flow, request } => {
+                let opened = self.connect(flow, &request);
+                self.check(flow, request.tuple.to, opened);
+            }
             Command::Data(flow, _) | Command::Credit(flow, _) | Command::Finish(flow) => {
                 if let Some((_, early)) = self.early.get_mut(&flow) {
                     return early.push(command);
@@ -264,10 +259,26 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
         }
     }
 
+    fn check(&mut self, flow: Flow, to: SocketAddr, opened: io::Result<()>) {
+        if let Err(e) = opened {
+            tracing::debug!("proxy: cannot open a socket for a connection to {to}: {e}");
+            self.early.remove(&flow);
+            self.on_error(&e);
+            self.events.push(Event::Failed(flow, false));
+        }
+    }
+
+    /// If there is no free descriptor, closes the idle listeners.
+    fn on_error(&mut self, e: &io::Error) {
+        if matches!(Errno::from_io_error(e), Some(Errno::MFILE | Errno::NFILE)) {
+            self.close_idle_listeners(0);
+        }
+    }
+
     /// Passes a SYN to the kernel, after opening a listener at its destination if there is none.
     fn listen(&mut self, flow: Flow, tuple: Tuple, syn: &[u8]) -> io::Result<()> {
         if !self.listeners.contains_key(&tuple.to) {
-            self.close_idle_listeners();
+            self.close_idle_listeners(LISTENERS);
             let socket = transparent(tuple.to)?;
             socket.bind(&SockAddr::from(tuple.to))?;
             socket.listen(BACKLOG)?;
@@ -283,11 +294,11 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
         Ok(())
     }
 
-    /// If there are many listeners, closes those without a pending flow. Otherwise, idle listeners stay open,
-    /// because the next flow may have the same destination, and reopening a closed listener could fail: a
-    /// child process that is just starting holds a copy of the descriptor, so the address is still in use.
-    fn close_idle_listeners(&mut self) {
-        if self.listeners.len() >= LISTENERS {
+    /// If there are `most` listeners, closes those without a pending flow. Otherwise, idle listeners stay
+    /// open, because the next flow may have the same destination, and reopening a closed listener could fail:
+    /// a child process that is just starting holds a copy of the descriptor, so the address is still in use.
+    fn close_idle_listeners(&mut self, most: usize) {
+        if self.listeners.len() >= most {
             let kinds = &mut self.kinds;
             self.listeners.retain(|_, listener| {
                 let used = !listener.pending.is_empty();
@@ -307,9 +318,9 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
                 Err(e) if e.kind() == ErrorKind::WouldBlock => return,
                 // Either the host gave up, or the process has no free descriptor. The kernel does not report
                 // when a descriptor becomes free, so try again later.
-                Err(_) => {
+                Err(e) => {
                     self.short.insert(address);
-                    return;
+                    return self.on_error(&e);
                 }
             };
             let flow = from.as_socket().and_then(|from| listener.pending.remove(&from));
@@ -327,24 +338,11 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
     fn connect(&mut self, flow: Flow, request: &Request) -> io::Result<()> {
         let Tuple { from, to } = request.tuple;
         let socket = transparent(to)?;
-        if request.ecn {
-            socket.set_mark(ECN_MARK)?;
-        }
-        let dscp = u32::from(request.traffic_class & !3);
-        match to {
-            SocketAddr::V4(_) => {
-                socket.set_ttl_v4(request.ttl.max(1).into())?;
-                socket.set_tos_v4(dscp)?;
-            }
-            SocketAddr::V6(_) => {
-                socket.set_unicast_hops_v6(request.ttl.max(1).into())?;
-                socket.set_tclass_v6(dscp)?;
-            }
-        }
+        copy_header(&socket, request)?;
         socket.bind(&SockAddr::from(from))?;
         match socket.connect(&SockAddr::from(to)) {
             Ok(()) => {}
-            Err(e) if e.raw_os_error() == Some(rustix::io::Errno::INPROGRESS.raw_os_error()) => {}
+            Err(e) if Errno::from_io_error(&e) == Some(Errno::INPROGRESS) => {}
             Err(e) => return Err(e),
         }
         let number = self.register(&socket, Kind::Connecting(flow))?;

@@ -1,50 +1,57 @@
-//! Tests a connection that arrives when the process has no free descriptor. This test is a separate program,
-//! because the descriptor limit applies to the whole process.
+//! Tests what happens when the process has no free descriptor. These tests are a separate program, because
+//! the descriptor limit applies to the whole process.
 
-use etherparse::PacketBuilder;
-use mpdccp_proxy::{Command, Event, Flow, Segment, Sockets};
+mod lone;
+
+use lone::{FIRST, Lone, PATIENCE};
+use mpdccp_proxy::{Command, Event, Flow};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use std::sync::mpsc::channel;
+use std::sync::Mutex;
 use std::time::Duration;
 
-/// Longer than any step of the test takes.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Held by the test that changes the limit.
+static LIMIT: Mutex<()> = Mutex::new(());
+
+fn set_limit(descriptors: Option<u64>) {
+    setrlimit(Resource::Nofile, Rlimit { current: descriptors, ..getrlimit(Resource::Nofile) }).unwrap();
+}
 
 #[test]
 fn a_connection_is_accepted_once_there_is_a_descriptor_though_no_other_comes() {
-    let (tell, told) = channel();
-    let (tell_packet, packets) = channel();
-    let (ready, handle) = channel();
-    let thread = std::thread::spawn(move || {
-        let on_events = move |events: Vec<Event>| events.into_iter().for_each(|event| drop(tell.send(event)));
-        let on_packet = move |packet: &[u8]| drop(tell_packet.send(packet[10..].to_vec()));
-        match Sockets::enter(1_400, on_events, on_packet) {
-            Ok((sockets, handle)) => {
-                ready.send(handle).unwrap();
-                sockets.run().unwrap();
-            }
-            Err(e) => println!("SKIPPED no network namespace with a TUN device: {e}"),
-        }
-    });
-    let Ok(handle) = handle.recv() else { return };
-    let builder = || PacketBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2], 64);
-    let mut syn = Vec::new();
-    builder().tcp(1_000, 80, 7, 1_000).syn().write(&mut syn, &[]).unwrap();
-    let tuple = Segment::parse(&syn).unwrap().tuple;
-    handle.send([Command::Accept { flow: Flow(1), tuple, syn }]);
-    let answer = std::iter::repeat_with(|| packets.recv_timeout(PATIENCE).unwrap());
-    let answer = answer.filter_map(|packet| Segment::parse(&packet)).next().unwrap();
+    let _guard = LIMIT.lock().unwrap();
+    let Some(end) = Lone::new() else { return };
+    let next = end.syn(Flow(1), 1_000);
     // The listener exists now. From here on, the process cannot open a descriptor.
-    let before = getrlimit(Resource::Nofile);
-    setrlimit(Resource::Nofile, Rlimit { current: Some(3), ..before }).unwrap();
-    let mut ack = Vec::new();
-    let tcp = builder().tcp(1_000, 80, 8, 1_000).ack(answer.seq.wrapping_add(1));
-    tcp.write(&mut ack, &[]).unwrap();
-    rustix::io::write(handle.tun(), &[&[0; 10][..], &ack].concat()).unwrap();
-    let early = told.recv_timeout(Duration::from_millis(300));
-    setrlimit(Resource::Nofile, before).unwrap();
+    let before = getrlimit(Resource::Nofile).current;
+    set_limit(Some(3));
+    end.host(1_000, FIRST, &[], |tcp| tcp.ack(next));
+    let early = end.events.recv_timeout(Duration::from_millis(300));
+    set_limit(before);
     assert!(early.is_err(), "{early:?}");
-    assert_eq!(told.recv_timeout(PATIENCE), Ok(Event::Connected(Flow(1))));
-    handle.send([Command::Stop]);
-    thread.join().unwrap();
+    assert_eq!(end.events.recv_timeout(PATIENCE).unwrap(), [Event::Connected(Flow(1))]);
+    end.stop();
+}
+
+#[test]
+fn idle_listeners_give_their_descriptors_back() {
+    let _guard = LIMIT.lock().unwrap();
+    let Some(end) = Lone::new() else { return };
+    for n in 0..10 {
+        end.accept(Flow(n), (1_000, 100 + n as u16));
+        end.find(|segment| segment.tuple.from.port() == 100 + n as u16);
+        end.handle.send([Command::Reset(Flow(n))]);
+    }
+    let before = getrlimit(Resource::Nofile).current;
+    // All descriptors below the lowest free one are in use.
+    let lowest = rustix::io::dup(end.handle.tun()).unwrap();
+    set_limit(Some(rustix::fd::AsRawFd::as_raw_fd(&lowest) as u64));
+    drop(lowest);
+    end.accept(Flow(20), (1_000, 120));
+    let failed = end.events.recv_timeout(PATIENCE);
+    end.accept(Flow(21), (1_000, 121));
+    let answer = end.find(|segment| segment.tuple.from.port() >= 120);
+    set_limit(before);
+    assert_eq!(failed.unwrap(), [Event::Failed(Flow(20), false)]);
+    assert_eq!(answer.tuple.from.port(), 121);
+    end.stop();
 }

@@ -47,7 +47,7 @@ impl Lone {
         data: &[u8],
         make: impl FnOnce(PacketBuilderStep<TcpHeader>) -> PacketBuilderStep<TcpHeader>,
     ) {
-        let packet = segment(port, seq, data, make);
+        let packet = segment((port, 80), seq, data, make);
         rustix::io::write(self.handle.tun(), &[&[0; 10][..], &packet].concat()).unwrap();
     }
 
@@ -57,12 +57,17 @@ impl Lone {
         packets.filter_map(|packet| Segment::parse(&packet)).find(wanted).unwrap()
     }
 
-    /// Passes the host's SYN to the namespace. Returns the sequence number that follows the SYN-ACK.
-    pub(crate) fn syn(&self, flow: Flow, port: u16) -> u32 {
-        let syn = segment(port, FIRST - 1, &[], |tcp| tcp.syn());
+    /// Passes the host's SYN, with these ports, to the namespace.
+    pub(crate) fn accept(&self, flow: Flow, ports: (u16, u16)) {
+        let syn = segment(ports, FIRST - 1, &[], |tcp| tcp.syn());
         let tuple = Segment::parse(&syn).unwrap().tuple;
         self.handle.send([Command::Accept { flow, tuple, syn }]);
-        let answer = self.find(|segment| segment.ack == Some(FIRST) && segment.tuple == tuple.reversed());
+    }
+
+    /// Passes the host's SYN to the namespace. Returns the sequence number that follows the SYN-ACK.
+    pub(crate) fn syn(&self, flow: Flow, port: u16) -> u32 {
+        self.accept(flow, (port, 80));
+        let answer = self.find(|segment| segment.ack == Some(FIRST) && segment.tuple.to.port() == port);
         answer.seq.wrapping_add(1)
     }
 
@@ -81,13 +86,13 @@ impl Lone {
 }
 
 fn segment(
-    port: u16,
+    ports: (u16, u16),
     seq: u32,
     data: &[u8],
     make: impl FnOnce(PacketBuilderStep<TcpHeader>) -> PacketBuilderStep<TcpHeader>,
 ) -> Vec<u8> {
     let mut packet = Vec::new();
-    let builder = PacketBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2], 64).tcp(port, 80, seq, 1_000);
+    let builder = PacketBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2], 64).tcp(ports.0, ports.1, seq, 1_000);
     make(builder).write(&mut packet, data).unwrap();
     packet
 }
